@@ -3,10 +3,11 @@
 
 use super::bundle::Bundle;
 use super::error::{ErrorKind, ParseError};
-use super::frame::{COMMON_HEADER, CommonHeader, Frames, UnknownClass};
+use super::frame::{COMMON_HEADER, CommonHeader, Frames, RawObject, UnknownClass};
 use super::iana::{MessageType, ObjectClass};
 use super::leading_objects::{self, LeadingObjects};
-use super::message::{Body, List, Message, RawObject};
+use super::list::List;
+use super::message::{Body, Message};
 use super::refresh_reduction::{RefreshIds, Srefresh};
 use super::{diagnostics, hello, integrity, refresh_reduction};
 
@@ -52,7 +53,7 @@ pub(super) fn message<'a>(
         }
         _ => return Err(ParseError::header(ErrorKind::MessageType, 1)),
     };
-    Ok(front.with_body(header, body))
+    Ok(Message::assemble(header, front, body))
 }
 
 /// Parses an Ack: acknowledgements, which are leading objects, and nothing else (RFC 2961 section 4.4).

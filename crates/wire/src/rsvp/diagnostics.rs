@@ -8,13 +8,14 @@ use core::net::{IpAddr, Ipv4Addr};
 use serde::{Deserialize, Serialize};
 
 use super::decode;
-use super::emit::{put_address, put_filter, put_header};
 use super::error::{ErrorKind, ParseError};
-use super::frame::{COMMON_HEADER, Frames, OBJECT_HEADER, UnknownClass};
+use super::frame::{
+    COMMON_HEADER, Carried, Frames, OBJECT_HEADER, RawObject, UnknownClass, next_object,
+};
 use super::iana::{ObjectClass, c_type};
 use super::leading_objects::{self, LeadingObjects};
-use super::list::{Item, next_object};
-use super::message::{Carried, List, RawObject};
+use super::list::{Item, List, sealed::Sealed};
+use super::object_writer::{put_address, put_filter, put_header};
 use super::objects::{FilterSpec, RsvpHop, SenderTemplate, Session};
 use crate::writer::{EmitError, Writer};
 
@@ -79,7 +80,7 @@ pub struct Route<'a> {
 }
 
 /// DIAG_RESPONSE (class 32; RFC 2745 section 3.6). Unknown addresses are zero.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DiagResponse<'a> {
     /// DREQ Arrival Time: the middle 32 bits of an NTP timestamp, in units of 2^-16 s.
     pub arrival: u32,
@@ -100,7 +101,6 @@ pub struct DiagResponse<'a> {
     /// Timer value: refresh period, seconds.
     pub refresh_s: u16,
     /// Objects of the node; [`super::objects_in`] parses them.
-    #[serde(serialize_with = "super::view::nested")]
     pub objects: &'a [u8],
 }
 
@@ -274,6 +274,8 @@ fn is_ipv4(object: &RawObject<'_>) -> Result<bool, ParseError> {
     }
 }
 
+impl Sealed for Selected {}
+
 /// Wire format: pairs of octets; a pair of zeros completes the last word.
 impl<'a> Item<'a> for Selected {
     type State = ();
@@ -285,6 +287,8 @@ impl<'a> Item<'a> for Selected {
         (!fill).then_some(Selected { class_num: *class_num, c_type: *c_type })
     }
 }
+
+impl Sealed for DiagResponse<'_> {}
 
 /// Wire format: all objects of the message.
 impl<'a> Item<'a> for DiagResponse<'a> {

@@ -13,9 +13,8 @@
 use serde::{Deserialize, Serialize};
 
 use super::error::{ErrorKind, ParseError};
-use super::frame::{COMMON_HEADER, OBJECT_HEADER};
+use super::frame::{COMMON_HEADER, OBJECT_HEADER, RawObject, set_checksum};
 use super::iana::{ObjectClass, c_type};
-use super::message::RawObject;
 use crate::serialize::hex;
 use crate::writer::{EmitError, Writer};
 
@@ -121,7 +120,7 @@ impl<'a> Integrity<'a> {
         let fits = digest_len(message) == Some(digest.len());
         let place = message.get_mut(DIGEST..DIGEST + digest.len()).filter(|_| fits);
         place.ok_or(EmitError::Contradiction)?.copy_from_slice(digest);
-        super::emit::set_checksum(message)
+        set_checksum(message)
     }
 
     /// Returns all octets behind the object's header except the digest.

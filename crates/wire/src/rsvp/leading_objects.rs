@@ -2,10 +2,10 @@
 //! between neighbors, not the subject of the message.
 
 use super::error::{ErrorKind, ParseError};
-use super::frame::{COMMON_HEADER, CommonHeader, Frames, UnknownClass};
+use super::frame::{COMMON_HEADER, Frames, RawObject, UnknownClass};
 use super::iana::ObjectClass;
 use super::integrity::Integrity;
-use super::message::{Body, List, Message, RawObject};
+use super::list::List;
 use super::refresh_reduction::{self, Acknowledgement, MessageId};
 
 /// The leading objects of a message.
@@ -72,14 +72,6 @@ impl<'a> LeadingObjects<'a> {
             *frames = ahead;
         }
         Ok(front)
-    }
-
-    /// Returns the message of these leading objects and the body.
-    #[inline]
-    pub(super) fn with_body(self, header: CommonHeader, body: Body<'a>) -> Message<'a> {
-        let CommonHeader { flags, send_ttl, .. } = header;
-        let LeadingObjects { integrity, acknowledgements, message_id } = self;
-        Message { flags, send_ttl, integrity, acknowledgements, message_id, body }
     }
 }
 

@@ -12,9 +12,12 @@ use super::control;
 use super::decode;
 use super::error::{ErrorKind, ParseError};
 use super::flows::Grammar;
-use super::frame::{COMMON_HEADER, CommonHeader, Frames, UnknownClass, VERSION_1};
+use super::frame::{
+    COMMON_HEADER, Carried, CommonHeader, Frames, RawObject, UnknownClass, VERSION_1,
+};
 use super::iana::{MessageType, ObjectClass, c_type};
 use super::leading_objects::{self, LeadingObjects};
+use super::list::List;
 use super::message::*;
 use super::objects::{ErrorSpec, FilterSpec, RsvpHop, SenderTemplate, Session, SourceSelector};
 use super::rules::{FLOWS, REPEATABLE, Rules, bit};
@@ -76,7 +79,7 @@ fn any_message<'a>(
         None => None,
     };
     match found.body(message_type, objects, flows) {
-        Some(body) => Ok(front.with_body(header, body)),
+        Some(body) => Ok(Message::assemble(header, front, body)),
         None => Err(missing(rules.required, bytes)),
     }
 }

@@ -11,10 +11,9 @@ use serde::{Deserialize, Serialize};
 
 use super::decode::take_address;
 use super::error::{ErrorKind, ParseError};
-use super::frame::OBJECT_HEADER;
+use super::frame::{OBJECT_HEADER, RawObject, next_object};
 use super::iana::{ObjectClass, c_type};
-use super::list::{Item, next_object};
-use super::message::{List, RawObject};
+use super::list::{Item, List, sealed::Sealed};
 
 /// MESSAGE_ID (class 23, C-Type 1; RFC 2961 section 4.2): identifier of the message that contains it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -170,6 +169,8 @@ pub(super) fn refresh_list<'a>(object: &RawObject<'a>) -> Result<RefreshList<'a>
     Ok(RefreshList { epoch: u32::from_be_bytes([0, *e0, *e1, *e2]), ids })
 }
 
+impl Sealed for Acknowledgement {}
+
 /// Wire format: objects of class 24, with ignored objects between them.
 impl<'a> Item<'a> for Acknowledgement {
     type State = ();
@@ -184,6 +185,8 @@ impl<'a> Item<'a> for Acknowledgement {
         }
     }
 }
+
+impl Sealed for RefreshList<'_> {}
 
 /// Wire format: all objects of an Srefresh.
 impl<'a> Item<'a> for RefreshList<'a> {
@@ -200,6 +203,8 @@ impl<'a> Item<'a> for RefreshList<'a> {
     }
 }
 
+impl Sealed for u32 {}
+
 /// Wire format: the numbers only.
 impl<'a> Item<'a> for u32 {
     type State = ();
@@ -209,6 +214,8 @@ impl<'a> Item<'a> for u32 {
         take(rest).map(u32::from_be_bytes)
     }
 }
+
+impl Sealed for SourceRefresh {}
 
 /// Wire format: the object with its header. The state is its C-Type.
 impl<'a> Item<'a> for SourceRefresh {
@@ -221,6 +228,8 @@ impl<'a> Item<'a> for SourceRefresh {
         Some(SourceRefresh { id, source: take_address(rest, ipv4)? })
     }
 }
+
+impl Sealed for MulticastRefresh {}
 
 /// Wire format: the object with its header. The state is its C-Type.
 impl<'a> Item<'a> for MulticastRefresh {

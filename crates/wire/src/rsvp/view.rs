@@ -6,19 +6,17 @@
 
 mod fields;
 
-pub(super) use fields::nested;
-
 use core::net::IpAddr;
 
 use super::dclass::{self, Dscp};
 use super::decode;
 use super::diagnostics::{self, DiagResponse, Diagnostic, Route, Selected};
 use super::error::ParseError;
-use super::frame::{COMMON_HEADER, CommonHeader, Frames};
+use super::frame::{COMMON_HEADER, CommonHeader, Frames, RawObject};
 use super::hello::{self, Hello};
 use super::iana::{ObjectClass, c_type};
 use super::integrity::{self, Challenge, Integrity};
-use super::message::{List, RawObject};
+use super::list::List;
 use super::objects::{ErrorSpec, FilterSpec, RsvpHop, Session, Style};
 use super::policy::PolicyData;
 use super::refresh_reduction::{self, Acknowledgement, MessageId, RefreshList};

@@ -85,7 +85,7 @@ impl Serialize for Object<'_> {
             Object::Route(Route { pointer, nodes }) => {
                 map! { "pointer": pointer, "nodes": nodes }.serialize(to)
             }
-            Object::DiagResponse(response) => response.serialize(to),
+            Object::DiagResponse(response) => response_fields(response).serialize(to),
             Object::DiagSelect(selected) => map! { "selected": selected }.serialize(to),
             Object::DClass(code_points) => map! { "code_points": code_points }.serialize(to),
             Object::PolicyData(policy) => {
@@ -120,18 +120,37 @@ fn diagnostic_fields(diagnostic: &Diagnostic) -> impl Serialize {
     }
 }
 
-/// Serializes the objects within another object. An object that cannot be decoded is shown as the text of its error.
-pub(in crate::rsvp) fn nested<S: Serializer>(octets: &[u8], to: S) -> Result<S::Ok, S::Error> {
-    #[derive(Serialize)]
-    #[serde(untagged)]
-    enum Entry<'a> {
-        Object(DecodedObject<'a>),
-        Error(Text<ParseError>),
+fn response_fields(response: &DiagResponse<'_>) -> impl Serialize {
+    map! {
+        "arrival": response.arrival,
+        "incoming": response.incoming,
+        "outgoing": response.outgoing,
+        "previous_hop": response.previous_hop,
+        "ip_hops": response.ip_hops,
+        "merged": response.merged,
+        "error": response.error,
+        "refresh_multiple": response.refresh_multiple,
+        "refresh_s": response.refresh_s,
+        "objects": NestedObjects(response.objects),
     }
-    to.collect_seq(objects_in(octets).map(|object| match object {
-        Ok(object) => Entry::Object(object),
-        Err(error) => Entry::Error(Text(error)),
-    }))
+}
+
+/// Objects within another object. An object that cannot be decoded is shown as the text of its error.
+struct NestedObjects<'a>(&'a [u8]);
+
+impl Serialize for NestedObjects<'_> {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        #[derive(Serialize)]
+        #[serde(untagged)]
+        enum Entry<'a> {
+            Object(DecodedObject<'a>),
+            Error(Text<ParseError>),
+        }
+        to.collect_seq(objects_in(self.0).map(|object| match object {
+            Ok(object) => Entry::Object(object),
+            Err(error) => Entry::Error(Text(error)),
+        }))
+    }
 }
 
 serialize_as!(PolicyOption<'_>, |it| {
