@@ -25,7 +25,7 @@ impl Flags {
         self.0 & flag::NACK != 0
     }
 
-    /// Whether nobody answers the message.
+    /// Whether the message is not answered.
     #[inline]
     pub fn is_no_echo(self) -> bool {
         self.0 & flag::NO_ECHO != 0

@@ -1,4 +1,4 @@
-//! The participation record: an option of ours in which the nodes of a loop count themselves.
+//! The participation record: an option of Earmark in which the nodes of a loop count themselves.
 //!
 //! Ordinary hosts echo the option like all data, and nodes that do not know it forward it. The initiator thus learns
 //! which nodes take part and how many routers between them do not: each router decrements the TTL, and each

@@ -109,27 +109,27 @@ impl ErrorKind {
 impl fmt::Display for ErrorKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            ErrorKind::Truncated => "ends before the common header does",
-            ErrorKind::Version => "another version than 1",
-            ErrorKind::Type => "an unknown message type",
-            ErrorKind::ReplyFlag => "the R-flag does not go with the message",
+            ErrorKind::Truncated => "truncated within the common header",
+            ErrorKind::Version => "version is not 1",
+            ErrorKind::Type => "unknown message type",
+            ErrorKind::ReplyFlag => "invalid R-flag for the message",
             ErrorKind::MessageLength { calculated } => {
                 return write!(f, "the message length is not {calculated}, that of the objects");
             }
             ErrorKind::ExplicitFlag => "the E-flag is set outside of Data",
-            ErrorKind::ContextFlag => "the C-flag does not go with the message",
-            ErrorKind::Encapsulation => "a message that is not sent this way",
-            ErrorKind::Duplicate => "a second time",
-            ErrorKind::Unrecognised => "unknown, and not to be ignored",
+            ErrorKind::ContextFlag => "invalid C-flag for the message",
+            ErrorKind::Encapsulation => "wrong encapsulation for the message",
+            ErrorKind::Duplicate => "duplicate",
+            ErrorKind::Unrecognised => "unknown and mandatory",
             ErrorKind::Missing => "missing",
-            ErrorKind::InvalidObject => "does not belong into this message",
-            ErrorKind::Order => "behind what it belongs in front of",
-            ErrorKind::ExtensibilityFlags => "has both extensibility flags",
-            ErrorKind::Length => "has another length than what is in it",
-            ErrorKind::NotSupported => "has a value that is not supported",
-            ErrorKind::Combination => "has flags and fields that do not go together",
-            ErrorKind::EmptyList => "has a profile without protocols",
-            ErrorKind::StackMismatch => "does not go with the Stack-Proposal",
+            ErrorKind::InvalidObject => "not allowed in this message",
+            ErrorKind::Order => "out of order",
+            ErrorKind::ExtensibilityFlags => "both extensibility flags are set",
+            ErrorKind::Length => "length does not match the contents",
+            ErrorKind::NotSupported => "unsupported value",
+            ErrorKind::Combination => "flags and fields contradict each other",
+            ErrorKind::EmptyList => "profile without protocols",
+            ErrorKind::StackMismatch => "contradicts the Stack-Proposal",
         })
     }
 }

@@ -210,7 +210,7 @@ impl fmt::Display for ErrorKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             ErrorKind::Truncated => "fewer than four octets are left for an object header",
-            ErrorKind::Length => "the length of the object leads past the end",
+            ErrorKind::Length => "the length of the object exceeds the list",
         })
     }
 }

@@ -44,9 +44,9 @@ impl fmt::Display for ErrorKind {
         f.write_str(match self {
             ErrorKind::Truncated => "the message is shorter than its header",
             ErrorKind::Version => "the version is neither 1 nor 2",
-            ErrorKind::Length => "the length is not that of the message",
-            ErrorKind::ObjectLength => "the object cannot have such a length",
-            ErrorKind::Records => "the last record is not whole",
+            ErrorKind::Length => "the length differs from that of the message",
+            ErrorKind::ObjectLength => "invalid object length",
+            ErrorKind::Records => "the last record is truncated",
         })
     }
 }

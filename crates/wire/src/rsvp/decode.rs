@@ -195,14 +195,14 @@ impl<'a> Item<'a> for IpAddr {
     type State = u8;
 
     #[inline]
-    fn next(rest: &mut &'a [u8], memory: &mut u8) -> Option<IpAddr> {
+    fn next(rest: &mut &'a [u8], state: &mut u8) -> Option<IpAddr> {
         const ROUTE: u8 = ObjectClass::Route.code();
-        if *memory == 0 {
+        if *state == 0 {
             let ([_, _, class, c_type], body) = rest.split_first_chunk::<OBJECT_HEADER>()?;
-            *memory = *c_type;
+            *state = *c_type;
             *rest = if *class == ROUTE { body.get(4..)? } else { body };
         }
-        match *memory {
+        match *state {
             c_type::IPV4 => take_address(rest, true),
             c_type::IPV6 => take_address(rest, false),
             _ => None,

@@ -129,8 +129,9 @@ fn place(class: ObjectClass) -> Option<u8> {
 /// Parses the objects of a DREQ or DREP.
 pub(super) fn diagnosis(objects: &[u8]) -> Result<(LeadingObjects<'_>, Diagnosis<'_>), ParseError> {
     let mut frames = Frames::new(objects, COMMON_HEADER);
-    let front = LeadingObjects::take(&mut frames, objects)?;
-    let (mut session, mut hop, mut asked, mut select, mut route) = (None, None, None, None, None);
+    let leading = LeadingObjects::take(&mut frames, objects)?;
+    let (mut session, mut hop, mut diagnostic_object, mut select, mut route) =
+        (None, None, None, None, None);
     let (mut last, mut responses) = (0, false);
     for object in frames {
         let object = object?;
@@ -149,7 +150,7 @@ pub(super) fn diagnosis(objects: &[u8]) -> Result<(LeadingObjects<'_>, Diagnosis
         match class {
             ObjectClass::Session => session = Some(decode::session(&object)?),
             ObjectClass::RsvpHop => hop = Some(decode::rsvp_hop(&object)?),
-            ObjectClass::Diagnostic => asked = Some(diagnostic(&object)?),
+            ObjectClass::Diagnostic => diagnostic_object = Some(diagnostic(&object)?),
             ObjectClass::DiagSelect => select = Some(diag_select(&object)?),
             ObjectClass::Route => route = Some(self::route(&object)?),
             _ => {
@@ -170,13 +171,13 @@ pub(super) fn diagnosis(objects: &[u8]) -> Result<(LeadingObjects<'_>, Diagnosis
     let diagnosis = Diagnosis {
         session: session.ok_or(missing(ObjectClass::Session))?,
         hop: hop.ok_or(missing(ObjectClass::RsvpHop))?,
-        diagnostic: asked.ok_or(missing(ObjectClass::Diagnostic))?,
+        diagnostic: diagnostic_object.ok_or(missing(ObjectClass::Diagnostic))?,
         select,
         route,
         responses: if responses { List::Wire(objects) } else { List::EMPTY },
         carried: Carried::Wire(objects),
     };
-    Ok((front, diagnosis))
+    Ok((leading, diagnosis))
 }
 
 /// Checks that an object without a position in these messages may be ignored or forwarded.

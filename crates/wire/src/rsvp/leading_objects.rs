@@ -39,31 +39,31 @@ impl<'a> LeadingObjects<'a> {
         frames: &mut Frames<'a>,
         objects: &'a [u8],
     ) -> Result<LeadingObjects<'a>, ParseError> {
-        let mut front = LeadingObjects::NONE;
+        let mut leading = LeadingObjects::NONE;
         let mut acknowledgements = None;
         let mut ahead = *frames;
         while let Some(Ok(object)) = ahead.next() {
             match ObjectClass::from_code(object.class_num()) {
                 ObjectClass::Integrity => {
-                    if front.integrity.is_some() {
+                    if leading.integrity.is_some() {
                         return Err(object.error(ErrorKind::DuplicateObject));
                     }
                     if object.offset != COMMON_HEADER {
                         return Err(object.error(ErrorKind::ObjectOrder));
                     }
-                    front.integrity = Some(Integrity::parse(&object)?);
+                    leading.integrity = Some(Integrity::parse(&object)?);
                 }
-                ObjectClass::MessageIdAck if front.message_id.is_none() => {
+                ObjectClass::MessageIdAck if leading.message_id.is_none() => {
                     refresh_reduction::acknowledgement(&object)?;
                     let first = acknowledgements.get_or_insert(object.offset);
                     let end = object.offset + object.bytes.len();
-                    front.acknowledgements = List::Wire(between(objects, *first, end));
+                    leading.acknowledgements = List::Wire(between(objects, *first, end));
                 }
                 ObjectClass::MessageId => {
-                    if front.message_id.is_some() {
+                    if leading.message_id.is_some() {
                         return Err(object.error(ErrorKind::DuplicateObject));
                     }
-                    front.message_id = Some(refresh_reduction::message_id(&object)?);
+                    leading.message_id = Some(refresh_reduction::message_id(&object)?);
                 }
                 ObjectClass::Null => {}
                 ObjectClass::Unknown(class) if UnknownClass::of(class) == UnknownClass::Ignore => {}
@@ -71,7 +71,7 @@ impl<'a> LeadingObjects<'a> {
             }
             *frames = ahead;
         }
-        Ok(front)
+        Ok(leading)
     }
 }
 

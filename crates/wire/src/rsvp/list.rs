@@ -24,7 +24,7 @@ pub trait Item<'a>: Copy + sealed::Sealed {
 
     /// Takes the next item of `rest`.
     #[doc(hidden)]
-    fn next(rest: &mut &'a [u8], memory: &mut Self::State) -> Option<Self>;
+    fn next(rest: &mut &'a [u8], state: &mut Self::State) -> Option<Self>;
 }
 
 /// Trait without which no other crate can implement [`Item`].
@@ -36,7 +36,7 @@ pub(super) mod sealed {
 #[derive(Clone, Copy, Debug)]
 pub struct ListIter<'a, T: Item<'a>> {
     list: List<'a, T>,
-    memory: T::State,
+    state: T::State,
 }
 
 impl<'a, T: Item<'a>> List<'a, T> {
@@ -46,7 +46,7 @@ impl<'a, T: Item<'a>> List<'a, T> {
     /// Iterates over the items in the order of the message.
     #[inline]
     pub fn iter(&self) -> ListIter<'a, T> {
-        ListIter { list: *self, memory: T::State::default() }
+        ListIter { list: *self, state: T::State::default() }
     }
 
     /// Calls `each` for each item until it fails. Avoids copies of items to be emitted.
@@ -92,7 +92,7 @@ impl<'a, T: Item<'a>> Iterator for ListIter<'a, T> {
     #[inline]
     fn next(&mut self) -> Option<T> {
         match &mut self.list {
-            List::Wire(rest) => T::next(rest, &mut self.memory),
+            List::Wire(rest) => T::next(rest, &mut self.state),
             List::Items(items) => {
                 let (first, rest) = items.split_first()?;
                 *items = rest;

@@ -222,8 +222,8 @@ impl<'a> Item<'a> for SourceRefresh {
     type State = u8;
 
     #[inline]
-    fn next(rest: &mut &'a [u8], memory: &mut u8) -> Option<SourceRefresh> {
-        let ipv4 = family(rest, memory, c_type::SRC_LIST_IPV4, c_type::SRC_LIST_IPV6)?;
+    fn next(rest: &mut &'a [u8], state: &mut u8) -> Option<SourceRefresh> {
+        let ipv4 = family(rest, state, c_type::SRC_LIST_IPV4, c_type::SRC_LIST_IPV6)?;
         let id = u32::from_be_bytes(take(rest)?);
         Some(SourceRefresh { id, source: take_address(rest, ipv4)? })
     }
@@ -236,8 +236,8 @@ impl<'a> Item<'a> for MulticastRefresh {
     type State = u8;
 
     #[inline]
-    fn next(rest: &mut &'a [u8], memory: &mut u8) -> Option<MulticastRefresh> {
-        let ipv4 = family(rest, memory, c_type::MCAST_LIST_IPV4, c_type::MCAST_LIST_IPV6)?;
+    fn next(rest: &mut &'a [u8], state: &mut u8) -> Option<MulticastRefresh> {
+        let ipv4 = family(rest, state, c_type::MCAST_LIST_IPV4, c_type::MCAST_LIST_IPV6)?;
         let id = u32::from_be_bytes(take(rest)?);
         let (source, destination) = (take_address(rest, ipv4)?, take_address(rest, ipv4)?);
         Some(MulticastRefresh { id, source, destination })
@@ -246,12 +246,12 @@ impl<'a> Item<'a> for MulticastRefresh {
 
 /// Returns whether the addresses of a list are IPv4. The header, which has the C-Type, is removed at the first call.
 #[inline]
-fn family(rest: &mut &[u8], memory: &mut u8, ipv4: u8, ipv6: u8) -> Option<bool> {
-    if *memory == 0 {
+fn family(rest: &mut &[u8], state: &mut u8, ipv4: u8, ipv6: u8) -> Option<bool> {
+    if *state == 0 {
         let [_, _, _, c_type, _, _, _, _] = take(rest)?;
-        *memory = c_type;
+        *state = c_type;
     }
-    (*memory == ipv4 || *memory == ipv6).then_some(*memory == ipv4)
+    (*state == ipv4 || *state == ipv6).then_some(*state == ipv4)
 }
 
 #[inline]

@@ -47,12 +47,12 @@ impl fmt::Display for ErrorKind {
         f.write_str(match self {
             ErrorKind::Truncated => "fewer than four octets are left for a packet header",
             ErrorKind::Version => "the version is not 2",
-            ErrorKind::Length => "the length leads past the end",
+            ErrorKind::Length => "the length exceeds the compound packet",
             ErrorKind::FirstPacket => "the first packet is neither SR nor RR",
-            ErrorKind::Padding => "padding that is not the last packet's, or longer than it",
-            ErrorKind::Count => "the count says more than there is room for",
-            ErrorKind::Item => "an SDES item or chunk leads past the end",
-            ErrorKind::Reason => "the reason of a BYE leads past the end",
+            ErrorKind::Padding => "padding before the last packet, or longer than it",
+            ErrorKind::Count => "the count exceeds the packet",
+            ErrorKind::Item => "an SDES item or chunk exceeds the packet",
+            ErrorKind::Reason => "the reason of a BYE exceeds the packet",
             ErrorKind::Application => "an APP packet without SSRC and name",
         })
     }

@@ -141,25 +141,25 @@ proptest! {
 
     #[test]
     fn arbitrary_octets_do_not_panic(
-        mut rubbish in proptest::collection::vec(any::<u8>(), 0..200),
+        mut input in proptest::collection::vec(any::<u8>(), 0..200),
         damage in proptest::collection::vec((0..200_usize, any::<u8>()), 0..5),
         parts in parts(),
-        mend: bool,
+        is_message: bool,
     ) {
-        if mend {
+        if is_message {
             let options = parts.options();
-            rubbish = octets(&parts.message(&options));
+            input = octets(&parts.message(&options));
             for (at, octet) in damage {
-                if let Some(slot) = rubbish.get_mut(at) {
+                if let Some(slot) = input.get_mut(at) {
                     *slot = octet;
                 }
             }
         }
-        if let Ok(message) = Reservation::parse(&rubbish) {
+        if let Ok(message) = Reservation::parse(&input) {
             let again = octets(&message);
             prop_assert_eq!(Reservation::parse(&again), Ok(message));
         }
-        if let Ok(view) = View::parse(&rubbish) {
+        if let Ok(view) = View::parse(&input) {
             let _ = (view.shape(), view.options().check(), view.qos(), view.covered());
         }
     }
