@@ -9,7 +9,8 @@ use super::iana::{
     AddressFamily, MAGIC, MessageType, OptionType, QosFormat, VERSION, aggregation_flag, flag,
 };
 use super::keys::{Family, Keys, Shape};
-use super::options::{OptionFlags, OptionItem, Options};
+use super::options::{OptionItem, Options};
+use super::participation::OptionFlags;
 use super::view::{QosView, View};
 use crate::serialize::{Sequence, objects};
 use crate::writer::{EmitError, Writer};

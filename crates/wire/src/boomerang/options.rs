@@ -11,16 +11,12 @@ use serde::{Serialize, Serializer};
 use super::error::{ErrorKind, ParseError};
 use super::iana::OptionType;
 use super::keys::{Family, Keys, Shape};
-use super::participation::Participation;
+use super::participation::{OptionFlags, Participation};
 use crate::serialize::hex;
 use crate::writer::{EmitError, Writer};
 
 /// Length of an option's header, type and flags, octets.
 const HEADER: usize = 4;
-
-/// Flags of an option.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub struct OptionFlags(pub u16);
 
 /// User identification with a credential.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]

@@ -18,8 +18,11 @@ use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use super::iana::participation_flag;
 use super::keys::Family;
-use super::options::OptionFlags;
 use crate::writer::{EmitError, Writer};
+
+/// Flags of an option.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct OptionFlags(pub u16);
 
 /// Participants of a loop, as the message collects them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

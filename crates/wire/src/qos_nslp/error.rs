@@ -3,7 +3,6 @@
 use core::fmt;
 
 use super::iana::{ObjectType, ProtocolError};
-use super::info_spec::{InfoSpec, Outcome};
 
 error_kinds! {
     /// Faults of a QoS NSLP message.
@@ -73,20 +72,6 @@ impl ParseError {
 
     pub(super) const fn of(kind: ErrorKind, object: ObjectType, offset: usize) -> ParseError {
         ParseError { kind, object: Some(object), offset }
-    }
-
-    /// Returns the INFO-SPEC of the RESPONSE: the code of the protocol error and, written into `room`, the type of the
-    /// object at fault (Object Type Info, RFC 5974 section 5.1.3.6).
-    pub fn info_spec<'r>(&self, room: &'r mut [u8; 4]) -> InfoSpec<'r> {
-        let details: &[u8] = match self.object {
-            Some(object) => {
-                let [high, low] = object.code().to_be_bytes();
-                *room = [high, low, 0, 0];
-                room
-            }
-            None => &[],
-        };
-        InfoSpec { outcome: Outcome::ProtocolError(self.kind.code()), source: None, details }
     }
 }
 
