@@ -6,11 +6,9 @@
 use alloc::vec::Vec;
 use core::time::Duration;
 
-use earmark_core::InterfaceId;
 use earmark_core::random::Stream;
 
-use crate::dice::happens;
-use crate::network::{Network, NodeId};
+use crate::distributions::happens;
 use crate::packet::{Body, Packet};
 
 /// Faults of the signalling messages on a link. The default is a link without faults.
@@ -25,21 +23,6 @@ pub struct Faults {
     pub corruption: f64,
     /// Largest additional delay; each copy has its own, uniformly distributed, so that messages overtake one another.
     pub jitter: Duration,
-}
-
-impl Network {
-    /// Sets the faults of both directions of the link behind an interface from now on. Messages in flight are not
-    /// affected.
-    pub fn set_faults(&mut self, node: NodeId, interface: InterfaceId, faults: Faults) {
-        let Some(peer) = self.hosts[node.0].ports.get(interface).map(|port| port.peer) else {
-            return;
-        };
-        for (node, interface) in [(node, interface), peer] {
-            if let Some(port) = self.hosts[node.0].ports.get_mut(interface) {
-                port.faults = faults;
-            }
-        }
-    }
 }
 
 impl Faults {

@@ -9,10 +9,10 @@ use earmark_core::admission::{ClaimId, Protocol};
 use earmark_core::{Hop, InterfaceId, Interfaces, Outgoing, Route, RouteTable, Routes, Time};
 use earmark_node::{HostUpdate, Node, NodeConfig};
 
+use crate::connections::{Streams, TCP};
 use crate::log::Loss;
 use crate::packet::{Body, MessageKind, Packet};
 use crate::port::Ports;
-use crate::streams::{Streams, TCP};
 
 /// A host or router.
 pub(crate) struct Host {

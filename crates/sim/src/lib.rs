@@ -42,37 +42,38 @@ extern crate alloc;
 #[cfg(test)]
 extern crate std;
 
-mod agenda;
-mod daemons;
-pub mod dice;
+mod capture;
+mod connections;
+pub mod distributions;
 mod egress;
+mod event_queue;
 mod faults;
 mod fluid;
-mod groups;
 mod host;
+mod ids;
 mod log;
 mod measurement;
+mod multicast;
 mod network;
 mod packet;
+mod pattern;
 mod port;
 mod scheduler;
-mod shape;
-mod streams;
-mod tap;
 mod traffic;
-mod transmission;
 
+pub use capture::Tapped;
+pub use connections::Welcome;
 pub use egress::Reserved;
 pub use faults::Faults;
-pub use fluid::{FluidId, NoFluidModel};
+pub use fluid::NoFluidModel;
+pub use ids::{FluidId, NodeId, StreamId};
 pub use log::{Entry, Loss, What};
 pub use measurement::{Figures, Protocol, StageResult, Trace};
-pub use network::{LinkEnd, LinkSpec, Network, NodeId};
+pub use network::Network;
+pub use network::links::{LinkEnd, LinkSpec};
 pub use packet::Packet;
+pub use pattern::Shape;
 pub use scheduler::{
     Fifo, FluidSharing, Next, PacketClass, Scheduler, StrictPriority, WeightedFairQueueing,
 };
-pub use shape::Shape;
-pub use streams::Welcome;
-pub use tap::Tapped;
-pub use traffic::{Keep, Source, StreamId};
+pub use traffic::{Keep, Source};

@@ -7,7 +7,7 @@ use earmark_core::{CloseReason, ConnectionId, Flow, Installation, InterfaceId, T
 use earmark_node::{Command, Event};
 use serde::Serialize;
 
-use crate::NodeId;
+use crate::ids::NodeId;
 
 /// One event at one node. The fate of data packets is in [`crate::Trace`] instead.
 #[derive(Clone, Debug, PartialEq, Serialize)]

@@ -1,67 +1,37 @@
 //! The network: its parts, and the event list that drives it.
 
+mod capture;
+mod connections;
+mod daemons;
+mod fluid;
+mod fluid_paths;
+pub(crate) mod links;
+mod multicast;
+mod traffic;
+mod transmission;
+
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
-use alloc::string::{String, ToString};
-use alloc::vec;
+use alloc::string::ToString;
 use alloc::vec::Vec;
-use core::net::IpAddr;
-use core::time::Duration;
 
 use earmark_core::random::RandomStreams;
 use earmark_core::{
-    CloseReason, ConnectionId, Datagram, Effects, Hop, Interface, InterfaceId, Outgoing, Prefix,
-    Rate, Route, StreamEvent, Time,
+    CloseReason, ConnectionId, Datagram, Effects, InterfaceId, Outgoing, Route, StreamEvent, Time,
 };
 use earmark_node::{Command, Event, HostUpdate, Input, Node, NodeConfig};
-use serde::Serialize;
 
-use crate::agenda::Agenda;
-use crate::egress::{Egress, Reserved};
-use crate::faults::Faults;
-use crate::fluid::{FluidId, Fluids};
-use crate::groups::Groups;
+use crate::capture::Tapped;
+use crate::connections::{Pair, Told};
+use crate::egress::Reserved;
+use crate::event_queue::Agenda;
+use crate::fluid::Fluids;
 use crate::host::{Host, Verdict};
+use crate::ids::{FluidId, NodeId, StreamId};
 use crate::log::{Entry, Loss, What};
-use crate::packet::{Body, MTU, Packet};
-use crate::port::Port;
-use crate::scheduler::Scheduler;
-use crate::streams::{Pair, Told};
-use crate::tap::Tapped;
-use crate::traffic::{Running, StreamId};
-
-/// A node of the network that returned this ID.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
-#[serde(transparent)]
-pub struct NodeId(pub(crate) usize);
-
-/// One end of a new link.
-#[derive(Clone, Debug)]
-pub struct LinkEnd {
-    /// Node at this end.
-    pub node: NodeId,
-    /// Name of the interface, for example `eth0`.
-    pub interface: String,
-    /// Address of the interface.
-    pub address: IpAddr,
-}
-
-/// A new link; both directions have the same properties.
-#[derive(Clone, Debug)]
-pub struct LinkSpec {
-    /// Both ends.
-    pub ends: [LinkEnd; 2],
-    /// Address range of the link.
-    pub prefix: Prefix,
-    /// Bandwidth.
-    pub bandwidth: Rate,
-    /// Reservable bandwidth.
-    pub reservable: Rate,
-    /// Propagation delay.
-    pub delay: Duration,
-    /// Limit of the best-effort queue, packets.
-    pub queue_packets: u32,
-}
+use crate::multicast::Groups;
+use crate::packet::{Body, Packet};
+use crate::traffic::Running;
 
 /// A future event.
 pub(crate) enum Happening {
@@ -155,51 +125,6 @@ impl Network {
         }
     }
 
-    /// Connects two nodes; returns the interfaces at both ends. The nodes learn the interfaces and the routes to each
-    /// other.
-    pub fn add_link(&mut self, link: LinkSpec) -> [InterfaceId; 2] {
-        let ids = [0, 1].map(|side: usize| {
-            // Both ends may be at one node, which then needs two different indexes.
-            let before = side == 1 && link.ends[0].node == link.ends[1].node;
-            self.hosts[link.ends[side].node.0].ports.next(before.into())
-        });
-        let LinkSpec { ends, prefix, bandwidth, reservable, delay, queue_packets } = link;
-        let nodes = [ends[0].node, ends[1].node];
-        for (side, end) in ends.into_iter().enumerate() {
-            let host = &mut self.hosts[end.node.0];
-            let peer = (nodes[1 - side], ids[1 - side]);
-            let egress = Egress::new(bandwidth, queue_packets);
-            let dice = alloc::format!("faults {} {}", host.name(), ids[side].0);
-            let port = Port {
-                peer,
-                delay,
-                egress,
-                busy_until: Time::ZERO,
-                planned: None,
-                up: true,
-                faults: Faults::default(),
-                dice: self.random.stream(&dice),
-                fluid: None,
-            };
-            host.ports.push(port);
-            let interface = Interface {
-                id: ids[side],
-                name: end.interface,
-                addresses: vec![end.address],
-                mtu: MTU,
-                up: true,
-                bandwidth,
-                reservable,
-                latency_us: u32::try_from(delay.as_micros()).unwrap_or(u32::MAX),
-            };
-            host.interfaces.set(interface.clone());
-            self.inform(end.node, HostUpdate::Interface(interface));
-            let hop = Hop { interface: ids[side], gateway: None, source: Some(end.address) };
-            self.add_route(end.node, Route { prefix, metric: 0, hop });
-        }
-        ids
-    }
-
     /// Adds a route at a node and reports it to its daemon.
     pub fn add_route(&mut self, node: NodeId, route: Route) {
         self.hosts[node.0].add_route(route);
@@ -212,60 +137,6 @@ impl Network {
         self.hosts[node.0].remove_route(&route);
         self.inform(node, HostUpdate::RouteGone(route));
         self.fluids_are_astray();
-    }
-
-    /// Sets the link behind an interface up or down, at both ends. Packets on the link are lost.
-    pub fn set_link_up(&mut self, node: NodeId, interface: InterfaceId, up: bool) {
-        let Some(port) = self.hosts[node.0].ports.get(interface) else {
-            return;
-        };
-        let peer = port.peer;
-        for (node, interface) in [(node, interface), peer] {
-            let host = &mut self.hosts[node.0];
-            if let Some(port) = host.ports.get_mut(interface) {
-                port.up = up;
-            }
-            host.routes.set_interface_up(interface, up);
-            let Some(mut changed) = host.interfaces.by_id(interface).cloned() else {
-                continue;
-            };
-            changed.up = up;
-            host.interfaces.set(changed.clone());
-            self.inform(node, HostUpdate::Interface(changed));
-            self.serve(node, interface);
-        }
-        self.grow_trees();
-        self.fluids_are_astray();
-    }
-
-    /// Changes the bandwidth of one direction of a link, all of which may be reserved; the node is informed.
-    pub fn set_bandwidth(&mut self, node: NodeId, interface: InterfaceId, bandwidth: Rate) {
-        let host = &mut self.hosts[node.0];
-        let Some(mut changed) = host.interfaces.by_id(interface).cloned() else {
-            return;
-        };
-        (changed.bandwidth, changed.reservable) = (bandwidth, bandwidth);
-        if let Some(port) = host.ports.get_mut(interface) {
-            port.egress.set_bandwidth(self.now, bandwidth);
-        }
-        host.interfaces.set(changed.clone());
-        self.inform(node, HostUpdate::Interface(changed));
-        self.widen_fluids(node, interface);
-    }
-
-    /// Replaces the scheduler of both directions of the link behind an interface. Packets that wait there are lost.
-    pub fn set_scheduler<S: Scheduler + 'static>(&mut self, node: NodeId, interface: InterfaceId) {
-        let Some(peer) = self.hosts[node.0].ports.get(interface).map(|port| port.peer) else {
-            return;
-        };
-        for (node, interface) in [(node, interface), peer] {
-            if let Some(port) = self.hosts[node.0].ports.get_mut(interface) {
-                port.egress.set_scheduler::<S>(self.now);
-                if !port.egress.shares_fluid() {
-                    self.without_fluid = Some((node, interface));
-                }
-            }
-        }
     }
 
     /// Makes traffic control of a node refuse every installation with this error number from now on; `None`: no longer.

@@ -6,9 +6,9 @@ use core::time::Duration;
 use earmark_core::random::Stream;
 use earmark_core::{InterfaceId, Time};
 
-use crate::NodeId;
 use crate::egress::Egress;
 use crate::faults::Faults;
+use crate::ids::NodeId;
 
 /// One end of a link.
 pub(crate) struct Port {

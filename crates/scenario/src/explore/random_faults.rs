@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use earmark_core::random::Stream;
-use earmark_sim::dice::{fraction, happens};
+use earmark_sim::distributions::{fraction, happens};
 
 use super::sampling::{below, milliseconds};
 use crate::faults::Fault;

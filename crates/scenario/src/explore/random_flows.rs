@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use earmark_core::random::Stream;
 use earmark_core::{Rate, Time};
-use earmark_sim::dice::{exponential, happens};
+use earmark_sim::distributions::{exponential, happens};
 use earmark_sim::{NodeId, Shape};
 
 use super::sampling::{below, between, milliseconds, one_of};

@@ -7,7 +7,7 @@ use earmark_boomerang as boomerang;
 use earmark_core::random::{RandomStreams, Stream};
 use earmark_core::{InterfaceId, Time};
 use earmark_node::NodeConfig;
-use earmark_sim::dice::happens;
+use earmark_sim::distributions::happens;
 use earmark_sim::{Keep, Network, NodeId, Reserved, Source, StreamId};
 use serde::Serialize;
 

@@ -10,7 +10,7 @@ const SECOND: u64 = 1_000_000_000;
 
 /// Counters of one fluid stream.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Meter {
+pub(crate) struct Meter {
     /// Time up to which everything is counted.
     at: Time,
     leaves: Flux,
@@ -22,18 +22,18 @@ pub(super) struct Meter {
 }
 
 impl Meter {
-    pub(super) fn set_leaving(&mut self, now: Time, flux: Flux) {
+    pub(crate) fn set_leaving(&mut self, now: Time, flux: Flux) {
         self.advance(now);
         self.leaves = flux;
     }
 
-    pub(super) fn set_arriving(&mut self, now: Time, flux: Flux) {
+    pub(crate) fn set_arriving(&mut self, now: Time, flux: Flux) {
         self.advance(now);
         self.arrives = flux;
     }
 
     /// Counts up to now.
-    pub(super) fn advance(&mut self, now: Time) {
+    pub(crate) fn advance(&mut self, now: Time) {
         let span = now.since(self.at);
         self.left += self.leaves.during(span);
         self.arrived += self.arrives.during(span);
@@ -51,12 +51,12 @@ impl Meter {
     }
 
     /// Returns the octets sent and received.
-    pub(super) fn octets(&self) -> (u64, u64) {
+    pub(crate) fn octets(&self) -> (u64, u64) {
         (self.left.octets(), self.arrived.octets())
     }
 
     /// Returns the rate received in each second, bits per second.
-    pub(super) fn rates(&self, until: Time) -> Vec<u64> {
+    pub(crate) fn rates(&self, until: Time) -> Vec<u64> {
         let seconds = until.since(Time::ZERO).as_nanos().div_ceil(SECOND.into());
         let seconds = usize::try_from(seconds).unwrap_or(usize::MAX).min(100_000);
         let arrived = self.seconds.iter().map(|volume| volume.octets() * 8);

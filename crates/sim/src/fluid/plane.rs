@@ -15,9 +15,9 @@ use slab::Slab;
 use super::rate::{Flux, Share};
 
 /// Number of a link of the plane.
-pub(super) type LinkNumber = u32;
+pub(crate) type LinkNumber = u32;
 /// Number of a channel.
-pub(super) type ChannelNumber = u32;
+pub(crate) type ChannelNumber = u32;
 
 /// Maximum number of updates of one link for one change. If best effort flows in a circle, the shares converge with
 /// each update; the remainder is left to the next change.
@@ -97,7 +97,7 @@ struct Channel {
 
 /// Destination of a channel's output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Next {
+pub(crate) enum Next {
     /// Another channel.
     Channel(ChannelNumber),
     /// The end of the path, watched by this number.
@@ -108,17 +108,17 @@ pub(super) enum Next {
 
 /// All links and channels of a network.
 #[derive(Debug, Default)]
-pub(super) struct Plane {
+pub(crate) struct Plane {
     links: Vec<Link>,
     channels: Slab<Channel>,
     waiting: VecDeque<LinkNumber>,
     /// Numbers of watched ends whose rate has changed, and the new rate.
-    pub(super) arrivals: Vec<(u32, Flux)>,
+    pub(crate) arrivals: Vec<(u32, Flux)>,
 }
 
 impl Plane {
     /// Adds a link.
-    pub(super) fn add_link(&mut self, bandwidth: Flux) -> LinkNumber {
+    pub(crate) fn add_link(&mut self, bandwidth: Flux) -> LinkNumber {
         self.links.push(Link {
             bandwidth,
             best_effort: Vec::new(),
@@ -135,13 +135,13 @@ impl Plane {
     }
 
     /// Changes the bandwidth of a link.
-    pub(super) fn set_bandwidth(&mut self, link: LinkNumber, bandwidth: Flux) {
+    pub(crate) fn set_bandwidth(&mut self, link: LinkNumber, bandwidth: Flux) {
         self.links[link as usize].bandwidth = bandwidth;
         self.look_at(link);
     }
 
     /// Changes the rate of a class of a link, if it has channels.
-    pub(super) fn set_class_rate(&mut self, link: LinkNumber, number: u32, rate: Flux) {
+    pub(crate) fn set_class_rate(&mut self, link: LinkNumber, number: u32, rate: Flux) {
         let known = &mut self.links[link as usize];
         if let Some(class) = known.classes.get_mut(&number).filter(|class| class.rate != rate) {
             class.rate = rate;
@@ -151,7 +151,7 @@ impl Plane {
     }
 
     /// Returns the channels in a class, each with the stream that has it.
-    pub(super) fn channels_of(&self, link: LinkNumber, class: u32) -> Vec<(ChannelNumber, u32)> {
+    pub(crate) fn channels_of(&self, link: LinkNumber, class: u32) -> Vec<(ChannelNumber, u32)> {
         let class = self.links[link as usize].classes.get(&class);
         let channels = class.into_iter().flat_map(|class| &class.channels);
         let owned =
@@ -160,12 +160,12 @@ impl Plane {
     }
 
     /// Returns the numbers of the classes of a link that have channels.
-    pub(super) fn classes_of(&self, link: LinkNumber) -> Vec<u32> {
+    pub(crate) fn classes_of(&self, link: LinkNumber) -> Vec<u32> {
         self.links[link as usize].classes.keys().copied().collect()
     }
 
     /// Adds a best-effort channel without inflow and without users.
-    pub(super) fn add_channel(
+    pub(crate) fn add_channel(
         &mut self,
         link: LinkNumber,
         octets: u32,
@@ -189,13 +189,13 @@ impl Plane {
     }
 
     /// Adds a user to a channel.
-    pub(super) fn use_channel(&mut self, channel: ChannelNumber) {
+    pub(crate) fn use_channel(&mut self, channel: ChannelNumber) {
         self.channels[channel as usize].users += 1;
     }
 
     /// Removes a user from a channel; `true` if it was the last one, and the channel is removed. The user must have no
     /// flow in it.
-    pub(super) fn leave_channel(&mut self, number: ChannelNumber) -> bool {
+    pub(crate) fn leave_channel(&mut self, number: ChannelNumber) -> bool {
         let channel = &mut self.channels[number as usize];
         channel.users -= 1;
         if channel.users > 0 {
@@ -212,17 +212,17 @@ impl Plane {
     }
 
     /// Returns the destination of a channel's output.
-    pub(super) fn next(&self, channel: ChannelNumber) -> Next {
+    pub(crate) fn next(&self, channel: ChannelNumber) -> Next {
         self.channels[channel as usize].next
     }
 
     /// Returns the link of a channel.
-    pub(super) fn link_of(&self, channel: ChannelNumber) -> LinkNumber {
+    pub(crate) fn link_of(&self, channel: ChannelNumber) -> LinkNumber {
         self.channels[channel as usize].link
     }
 
     /// Moves a channel into a class with this rate, or back to best effort. The rate is that of the class from now on.
-    pub(super) fn classify(&mut self, number: ChannelNumber, class: Option<(u32, Flux)>) {
+    pub(crate) fn classify(&mut self, number: ChannelNumber, class: Option<(u32, Flux)>) {
         let channel = &self.channels[number as usize];
         let link = channel.link;
         if channel.class == class.map(|(number, _)| number) {
@@ -239,7 +239,7 @@ impl Plane {
     }
 
     /// Changes the inflow of a channel by the change of one of its inputs.
-    pub(super) fn flow_in(&mut self, number: ChannelNumber, before: Flux, now: Flux) {
+    pub(crate) fn flow_in(&mut self, number: ChannelNumber, before: Flux, now: Flux) {
         if before == now {
             return;
         }
@@ -267,7 +267,7 @@ impl Plane {
     }
 
     /// Propagates all changes.
-    pub(super) fn settle(&mut self) {
+    pub(crate) fn settle(&mut self) {
         let most = ROUNDS * self.links.len();
         for _ in 0..most {
             let Some(link) = self.waiting.pop_front() else {

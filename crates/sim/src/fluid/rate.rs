@@ -9,17 +9,17 @@ use crate::packet::FRAMING;
 
 /// Thousandths of a bit per second.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Flux(u64);
+pub(crate) struct Flux(u64);
 
 impl Flux {
-    pub(super) const ZERO: Flux = Flux(0);
+    pub(crate) const ZERO: Flux = Flux(0);
 
-    pub(super) fn of(rate: Rate) -> Flux {
+    pub(crate) fn of(rate: Rate) -> Flux {
         Flux(rate.as_bps().saturating_mul(1_000))
     }
 
     /// Returns the mean rate of packets of this length at these times.
-    pub(super) fn mean(octets: u32, times: &[Duration]) -> Flux {
+    pub(crate) fn mean(octets: u32, times: &[Duration]) -> Flux {
         let milli_bits = times.len() as u128 * u128::from(octets) * 8_000;
         let span = times.last().map_or(0, Duration::as_nanos);
         let flux = (milli_bits * 1_000_000_000).checked_div(span).unwrap_or(0);
@@ -27,17 +27,17 @@ impl Flux {
     }
 
     /// Returns the bandwidth that packets of this length need at this rate, including framing.
-    pub(super) fn framed(self, octets: u32) -> Flux {
+    pub(crate) fn framed(self, octets: u32) -> Flux {
         let octets = u64::from(octets.max(1));
         self.times(Share(octets + u64::from(FRAMING), octets))
     }
 
-    pub(super) fn minus(self, other: Flux) -> Flux {
+    pub(crate) fn minus(self, other: Flux) -> Flux {
         Flux(self.0.saturating_sub(other.0))
     }
 
     /// Returns a share of this rate, rounded down so that rates never increase.
-    pub(super) fn times(self, Share(part, whole): Share) -> Flux {
+    pub(crate) fn times(self, Share(part, whole): Share) -> Flux {
         match part == whole {
             true => self,
             false => Flux((u128::from(self.0) * u128::from(part) / u128::from(whole)) as u64),
@@ -45,7 +45,7 @@ impl Flux {
     }
 
     /// Returns the volume that flows in a time.
-    pub(super) fn during(self, time: Duration) -> Volume {
+    pub(crate) fn during(self, time: Duration) -> Volume {
         Volume(u128::from(self.0) * time.as_nanos())
     }
 }
@@ -80,13 +80,13 @@ impl SubAssign for Flux {
 
 /// A fraction: part and whole; the whole is not 0.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Share(u64, u64);
+pub(crate) struct Share(u64, u64);
 
 impl Share {
-    pub(super) const ALL: Share = Share(1, 1);
+    pub(crate) const ALL: Share = Share(1, 1);
 
     /// Returns the share of `wanted` that `room` allows.
-    pub(super) fn of(room: Flux, wanted: Flux) -> Share {
+    pub(crate) fn of(room: Flux, wanted: Flux) -> Share {
         match room < wanted {
             true => Share(room.0, wanted.0),
             false => Share::ALL,
@@ -102,11 +102,11 @@ impl PartialEq for Share {
 
 /// A volume: 10^-12 bit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Volume(u128);
+pub(crate) struct Volume(u128);
 
 impl Volume {
     /// Returns whole octets, rounded.
-    pub(super) fn octets(self) -> u64 {
+    pub(crate) fn octets(self) -> u64 {
         const OCTET: u128 = 8_000_000_000_000;
         u64::try_from((self.0 + OCTET / 2) / OCTET).unwrap_or(u64::MAX)
     }

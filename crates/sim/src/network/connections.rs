@@ -4,65 +4,25 @@
 //! octets; every other daemon listens, on every port, unless it is set otherwise. The connections of a daemon that dies
 //! are reset, as by its kernel. If its link is down, a daemon finds out by the missing acknowledgements.
 
-mod endpoint;
-mod segment;
 #[cfg(test)]
 mod tests;
 
 use alloc::boxed::Box;
-use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use core::net::{IpAddr, SocketAddr};
 
 use earmark_core::{CloseReason, Connect, ConnectionId, Outgoing, StreamEvent};
 use earmark_node::Input;
 
+use super::{Happening, Network};
+use crate::NodeId;
+use crate::connections::segment::{HEADER, Segment, flag};
+use crate::connections::{Endpoint, Pair, Streams, TCP, Told, Wanted, Welcome};
 use crate::log::{Loss, What};
-use crate::network::{Happening, Network, NodeId};
 use crate::packet::{Body, MTU, Packet, USUAL_TTL};
-pub(crate) use endpoint::Told;
-pub use endpoint::Welcome;
-use endpoint::{Endpoint, Wanted};
-pub(crate) use segment::TCP;
-use segment::{HEADER, Segment, flag};
 
 /// The first port of callers (IANA: dynamic ports).
 const FIRST_PORT: u16 = 49_152;
-
-/// A connection, by its two ends.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Pair {
-    /// Address and port of this node's end.
-    local: SocketAddr,
-    peer: SocketAddr,
-}
-
-/// The connections of a node.
-#[derive(Debug)]
-pub(crate) struct Streams {
-    ends: BTreeMap<Pair, Endpoint>,
-    /// Connections by the IDs of the daemon.
-    names: BTreeMap<ConnectionId, Pair>,
-    /// Number of accepted connections.
-    accepted: u64,
-    /// Number of requested connections.
-    called: u16,
-    welcome: Welcome,
-    reads: bool,
-}
-
-impl Default for Streams {
-    fn default() -> Streams {
-        Streams {
-            ends: BTreeMap::new(),
-            names: BTreeMap::new(),
-            accepted: 0,
-            called: 0,
-            welcome: Welcome::Everybody,
-            reads: true,
-        }
-    }
-}
 
 /// Settings.
 impl Network {

@@ -5,9 +5,10 @@ use core::net::IpAddr;
 
 use earmark_core::{Flow, InterfaceId};
 
-use super::plane::LinkNumber;
-use super::rate::Flux;
-use crate::network::{Happening, Network, NodeId};
+use super::{Happening, Network};
+use crate::NodeId;
+use crate::fluid::plane::LinkNumber;
+use crate::fluid::rate::Flux;
 use crate::packet::USUAL_TTL;
 
 impl Network {

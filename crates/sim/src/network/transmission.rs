@@ -2,8 +2,9 @@
 
 use earmark_core::{InterfaceId, Time};
 
+use super::{Happening, Network};
+use crate::NodeId;
 use crate::log::{Loss, What};
-use crate::network::{Happening, Network, NodeId};
 use crate::packet::{Body, Packet};
 use crate::scheduler::Next;
 

@@ -1,5 +1,6 @@
 //! Connections alone, over a channel that loses, duplicates and reorders; and between the nodes of a network.
 
+use alloc::collections::BTreeMap;
 use alloc::string::ToString;
 use alloc::vec;
 use alloc::vec::Vec;
@@ -11,8 +12,8 @@ use earmark_core::{Hop, InterfaceId, Prefix, Rate, Route, Time, Transport};
 use earmark_node::NodeConfig;
 use proptest::prelude::*;
 
-use super::endpoint::BACKLOG;
 use super::*;
+use crate::connections::endpoint::BACKLOG;
 use crate::{Faults, LinkEnd, LinkSpec};
 
 const CONNECTION: ConnectionId = ConnectionId(2);

@@ -14,12 +14,12 @@ use super::{
 
 impl Endpoint {
     /// Returns the free octets of the receive buffer.
-    pub(super) fn room(&self) -> usize {
+    pub(crate) fn room(&self) -> usize {
         WINDOW - self.unread.len().min(WINDOW)
     }
 
     /// Handles a segment. `reads`: whether the daemon reads; `welcome`: the callers that are accepted.
-    pub(in crate::streams) fn hear(
+    pub(crate) fn hear(
         &mut self,
         segment: Segment,
         now: Time,
@@ -114,7 +114,7 @@ impl Endpoint {
     }
 
     /// Reads the received octets for the daemon.
-    pub(in crate::streams) fn read_on(&mut self, now: Time, welcome: Welcome) -> Wanted {
+    pub(crate) fn read_on(&mut self, now: Time, welcome: Welcome) -> Wanted {
         let mut wanted = Wanted::default();
         self.read(now, welcome, &mut wanted);
         self.transmit(now, &mut wanted);

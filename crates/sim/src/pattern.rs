@@ -6,7 +6,7 @@ use core::time::Duration;
 use earmark_core::random::Stream;
 use earmark_core::{Rate, Time};
 
-use crate::dice;
+use crate::distributions;
 
 /// Distribution of a source's packets over time.
 #[derive(Clone, Debug, PartialEq)]
@@ -65,7 +65,7 @@ impl Departures {
                 next_burst = from + dice.uniform(Duration::ZERO, first.since(from));
             }
             Shape::OnOff { on, off, .. } => {
-                next_burst = dice::first_burst(dice, from, *on, *off);
+                next_burst = distributions::first_burst(dice, from, *on, *off);
             }
             Shape::Times(_) => {}
         }
@@ -94,12 +94,12 @@ impl Departures {
             Shape::OnOff { rate, on, off } => {
                 if self.burst == 0 {
                     let begins = self.next_burst;
-                    let lasts = dice::exponential(dice, *on);
+                    let lasts = distributions::exponential(dice, *on);
                     self.slots = Slots::new(begins, self.bits, *rate);
                     let packets = lasts.as_nanos() * u128::from(rate.as_bps());
                     let packets = (packets + u128::from(self.bits / 2)) / u128::from(self.bits);
                     self.burst = u64::try_from(packets).unwrap_or(u64::MAX).max(1);
-                    self.next_burst = begins + lasts + dice::exponential(dice, *off);
+                    self.next_burst = begins + lasts + distributions::exponential(dice, *off);
                 }
                 self.burst -= 1;
                 let begins = self.slots.at;

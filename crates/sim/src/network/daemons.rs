@@ -6,9 +6,10 @@ use core::time::Duration;
 use earmark_core::{Effect, Effects, Installation, InterfaceId};
 use earmark_node::{Event, HostUpdate, Input, Node};
 
+use super::{Happening, Network};
+use crate::NodeId;
 use crate::egress::Reservations;
 use crate::log::{Loss, What};
-use crate::network::{Happening, Network, NodeId};
 use crate::packet::Packet;
 
 /// `ENODEV`: error number of an installation on a missing interface.

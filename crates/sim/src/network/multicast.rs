@@ -13,20 +13,11 @@ use core::net::IpAddr;
 use earmark_core::{InterfaceId, MulticastRoute, Routes};
 use earmark_node::HostUpdate;
 
+use super::Network;
+use crate::NodeId;
 use crate::host::Interception;
 use crate::log::Loss;
-use crate::network::{Network, NodeId};
 use crate::packet::{Body, MessageKind, Packet};
-
-/// The groups of a network. All containers are ordered: their order reaches effects.
-#[derive(Debug, Default)]
-pub(crate) struct Groups {
-    members: BTreeMap<IpAddr, BTreeSet<NodeId>>,
-    /// Group and source of everything that was ever sent to a group.
-    sources: BTreeSet<(IpAddr, IpAddr)>,
-    /// Roots of shared trees.
-    shared: BTreeMap<IpAddr, NodeId>,
-}
 
 /// Last hop to a node: the neighbour, its interface, and the node's own.
 #[derive(Clone, Copy)]
@@ -38,12 +29,6 @@ struct Reached {
 
 /// One end of a link.
 type End = (NodeId, InterfaceId);
-
-impl Groups {
-    fn has(&self, node: NodeId, group: IpAddr) -> bool {
-        self.members.get(&group).is_some_and(|members| members.contains(&node))
-    }
-}
 
 impl Network {
     /// Delivers packets to `group` at a node from now on.

@@ -9,7 +9,7 @@
 //! The protocol is TCP without congestion control, options and urgent data; after a timeout it retransmits from the
 //! first missing octet. TLS is its handshake alone: it takes as long, and then octets are sent in the clear.
 
-mod hear;
+mod receive;
 
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
@@ -22,7 +22,7 @@ use super::segment::{Segment, flag};
 /// Receive buffer: octets that the daemon has not read.
 const WINDOW: usize = 0xffff;
 /// Send buffer: octets that may wait for the other end.
-pub(super) const BACKLOG: usize = 1 << 20;
+pub(crate) const BACKLOG: usize = 1 << 20;
 /// Initial retransmission timeout.
 const TIMEOUT: Duration = Duration::from_millis(300);
 /// Number of retransmissions without an answer before an end gives up, each after twice the time: 38 seconds.
@@ -71,16 +71,16 @@ pub(crate) enum Told {
 
 /// Actions that an endpoint requests.
 #[derive(Debug, Default)]
-pub(super) struct Wanted {
+pub(crate) struct Wanted {
     /// Segments to send, in order. The sender fills in the ports.
-    pub(super) segments: Vec<Segment>,
-    pub(super) told: Vec<Told>,
+    pub(crate) segments: Vec<Segment>,
+    pub(crate) told: Vec<Told>,
 }
 
 /// One end of a connection. Sequence numbers wrap; SYN and FIN count as one octet each.
 #[derive(Debug)]
-pub(super) struct Endpoint {
-    pub(super) connection: ConnectionId,
+pub(crate) struct Endpoint {
+    pub(crate) connection: ConnectionId,
     transport: Transport,
     stage: Stage,
     /// Maximum segment size, octets.
@@ -114,7 +114,7 @@ pub(super) struct Endpoint {
     /// Number of retransmissions since the last segment of the other end.
     attempts: u32,
     /// Time of the next retransmission.
-    pub(super) timer: Option<Time>,
+    pub(crate) timer: Option<Time>,
 }
 
 impl Endpoint {
@@ -148,7 +148,7 @@ impl Endpoint {
     }
 
     /// Creates an endpoint for a connection that the daemon requests, with segments of at most `longest` octets.
-    pub(super) fn call(
+    pub(crate) fn call(
         connection: ConnectionId,
         transport: Transport,
         longest: usize,
@@ -161,7 +161,7 @@ impl Endpoint {
     }
 
     /// Creates an endpoint for a connection that the other end requests.
-    pub(super) fn answer(
+    pub(crate) fn answer(
         connection: ConnectionId,
         longest: usize,
         now: Time,
@@ -175,12 +175,12 @@ impl Endpoint {
     }
 
     /// Whether it can be removed.
-    pub(super) fn is_done(&self) -> bool {
+    pub(crate) fn is_done(&self) -> bool {
         self.stage == Stage::Over && self.ended
     }
 
     /// Writes octets of the daemon.
-    pub(super) fn write(&mut self, octets: &[u8], now: Time) -> Wanted {
+    pub(crate) fn write(&mut self, octets: &[u8], now: Time) -> Wanted {
         let mut wanted = Wanted::default();
         match self.stage {
             Stage::Over => {}
@@ -198,7 +198,7 @@ impl Endpoint {
     }
 
     /// Closes the connection for the daemon.
-    pub(super) fn close(&mut self, now: Time) -> Wanted {
+    pub(crate) fn close(&mut self, now: Time) -> Wanted {
         let mut wanted = Wanted::default();
         if self.stage == Stage::Open {
             self.say_goodbye(now, &mut wanted);
@@ -209,7 +209,7 @@ impl Endpoint {
     }
 
     /// Resets the connection at once; the other end sees it broken.
-    pub(super) fn abort(&mut self, wanted: &mut Wanted) {
+    pub(crate) fn abort(&mut self, wanted: &mut Wanted) {
         wanted.segments.push(self.segment(flag::RST | flag::ACK, self.next, Vec::new()));
         self.fall_silent();
     }
@@ -319,7 +319,7 @@ impl Endpoint {
     }
 
     /// Retransmits after a missing acknowledgement.
-    pub(super) fn repeat(&mut self, now: Time) -> Wanted {
+    pub(crate) fn repeat(&mut self, now: Time) -> Wanted {
         let mut wanted = Wanted::default();
         self.timer = None;
         self.attempts += 1;
