@@ -9,7 +9,7 @@ use earmark_core::admission::PreemptionPolicy;
 use earmark_core::random::{RandomStreams, Stream as Dice};
 use earmark_node::NodeConfig;
 use earmark_rsvp as rsvp;
-use earmark_sim::{Keep, Network, NodeId, Shape, Source};
+use earmark_sim::{Keep, Network, NodeId, Source, TrafficPattern};
 use earmark_yessir as yessir;
 
 use crate::build::{Built, build};
@@ -180,16 +180,18 @@ impl<'a> ScenarioRun<'a> {
     fn start(&mut self, number: usize) -> Option<(Time, Step, usize)> {
         let flow = self.schedule[number];
         let flows = &self.scenario.flows[flow.flows];
-        let shape = match flows.bursts {
-            None => Shape::Constant(flows.rate),
-            Some(bursts) => Shape::OnOff { rate: flows.rate, on: bursts.on, off: bursts.off },
+        let pattern = match flows.bursts {
+            None => TrafficPattern::Constant(flows.rate),
+            Some(bursts) => {
+                TrafficPattern::OnOff { rate: flows.rate, on: bursts.on, off: bursts.off }
+            }
         };
         let source = Source {
             node: self.nodes[flow.from],
             port: flow.port,
             destination: self.addresses[flow.to],
             destination_port: flow.port,
-            shape,
+            pattern,
             packet_octets: flows.packet_octets,
             from: flow.starts,
             until: flow.ends,
@@ -313,7 +315,7 @@ impl<'a> ScenarioRun<'a> {
 
     fn finish(mut self) -> (Outcome, Network) {
         let counts = self.tracker.counts;
-        self.outcome.events = self.network.happened();
+        self.outcome.events = self.network.event_count();
         self.outcome.attempts = counts.attempts;
         self.outcome.retries = counts.retries;
         self.outcome.refused_retries = counts.refused_retries;

@@ -1,4 +1,4 @@
-//! A tap: the signalling that a node sends and receives, as the octets on its links.
+//! Captured packets: the signalling that a node sends and receives, as the octets on its links.
 
 use alloc::vec::Vec;
 use core::net::IpAddr;
@@ -13,9 +13,9 @@ const TYPE_OF_SERVICE: u8 = 0xc0;
 /// Octets of the longest header: IPv6 with the router-alert option.
 const LONGEST_HEADER: usize = 48;
 
-/// One IP packet sent or received by a tapped node.
+/// One IP packet sent or received by a node whose signalling is captured.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Tapped {
+pub struct CapturedPacket {
     /// Time when its last octet was received, or its first one sent.
     pub at: Time,
     /// Interface of the node.

@@ -142,13 +142,13 @@ impl Host {
         match self.intercept(&packet, here) {
             Interception::Taken => Verdict::Signalling(packet),
             Interception::Copied => {
-                Verdict::Copied(packet.clone(), Box::new(self.by_the_rules_of_ip(packet, here)))
+                Verdict::Copied(packet.clone(), Box::new(self.route_packet(packet, here)))
             }
-            Interception::Left => self.by_the_rules_of_ip(packet, here),
+            Interception::Left => self.route_packet(packet, here),
         }
     }
 
-    fn by_the_rules_of_ip(&self, mut packet: Packet, here: bool) -> Verdict {
+    fn route_packet(&self, mut packet: Packet, here: bool) -> Verdict {
         if here {
             return match (&packet.body, packet.echo()) {
                 (Body::Data { .. }, _) => Verdict::Delivered(packet),
@@ -164,7 +164,7 @@ impl Host {
         }
         packet.ttl -= 1;
         // The signalling queue is for packets of the daemon; RSVP uses it by its IP protocol.
-        packet.urgent &= matches!(packet.kind(), MessageKind::Rsvp | MessageKind::HiddenRsvp);
+        packet.from_daemon &= matches!(packet.kind(), MessageKind::Rsvp | MessageKind::HiddenRsvp);
         match self.routes.lookup(packet.destination) {
             Some(Hop { interface, .. }) => Verdict::Forward(interface, packet),
             None => Verdict::Lost(packet, Loss::NoRoute),
@@ -188,7 +188,7 @@ impl Host {
     }
 
     /// Returns the initial updates for a daemon: interfaces, then routes.
-    pub(crate) fn greeting(&self) -> Vec<HostUpdate> {
+    pub(crate) fn initial_updates(&self) -> Vec<HostUpdate> {
         let interfaces = self.interfaces.iter().cloned().map(HostUpdate::Interface);
         let unicast = self.route_list.iter().copied().map(HostUpdate::Route);
         let multicast = self.routes.multicast_routes().cloned().map(HostUpdate::MulticastRoute);

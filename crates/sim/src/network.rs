@@ -21,20 +21,20 @@ use earmark_core::{
 };
 use earmark_node::{Command, Event, HostUpdate, Input, Node, NodeConfig};
 
-use crate::capture::Tapped;
-use crate::connections::{Pair, Told};
+use crate::capture::CapturedPacket;
+use crate::connections::{ConnectionEvent, Pair};
 use crate::egress::Reserved;
-use crate::event_queue::Agenda;
+use crate::event_queue::EventQueue;
 use crate::fluid::Fluids;
 use crate::host::{Host, Verdict};
 use crate::ids::{FluidId, NodeId, StreamId};
-use crate::log::{Entry, Loss, What};
+use crate::log::{LogEntry, LogEvent, Loss};
 use crate::multicast::Groups;
 use crate::packet::{Body, Packet};
-use crate::traffic::Running;
+use crate::traffic::StreamState;
 
 /// A future event.
-pub(crate) enum Happening {
+pub(crate) enum Scheduled {
     /// A user's command. Boxed: rare, and larger than all others.
     Command(NodeId, Box<Command>),
     Arrive(NodeId, InterfaceId, Packet),
@@ -45,13 +45,13 @@ pub(crate) enum Happening {
     /// A fluid source turns on or off, or ends.
     Turn(FluidId),
     /// Fluid streams are routed again after a change of routes.
-    FindFluids,
+    RerouteFluids,
     /// The grace period for a dead daemon's state ends, if the daemon of this generation still runs.
     Reap(NodeId, u32),
     /// A timer of a connection may have expired.
-    Repeat(NodeId, Pair),
+    Retransmit(NodeId, Pair),
     /// An event of a connection is reported to the daemon.
-    Told(NodeId, Box<(Pair, ConnectionId, Told)>),
+    Connection(NodeId, Box<(Pair, ConnectionId, ConnectionEvent)>),
     /// A connection that could not be attempted is reported to the daemon.
     Closed(NodeId, ConnectionId, CloseReason),
 }
@@ -59,20 +59,20 @@ pub(crate) enum Happening {
 /// Nodes, links and streams, and their future events. The crate's documentation describes the model.
 pub struct Network {
     pub(crate) now: Time,
-    agenda: Agenda<Happening>,
-    happened: u64,
+    queue: EventQueue<Scheduled>,
+    event_count: u64,
     pub(crate) random: RandomStreams,
     pub(crate) hosts: Vec<Host>,
-    pub(crate) streams: Vec<Running>,
+    pub(crate) streams: Vec<StreamState>,
     pub(crate) fluids: Fluids,
     /// An interface whose scheduler has no fluid model, if there was ever one.
     pub(crate) without_fluid: Option<(NodeId, InterfaceId)>,
     pub(crate) groups: Groups,
-    log: Vec<Entry>,
+    log: Vec<LogEntry>,
     /// Whether attempts to reserve are logged.
     pub(crate) attempts: bool,
-    /// Packets of the nodes that have a tap.
-    pub(crate) tapped: BTreeMap<NodeId, Vec<Tapped>>,
+    /// Captured packets of the nodes whose signalling is captured.
+    pub(crate) captured: BTreeMap<NodeId, Vec<CapturedPacket>>,
     pub(crate) effects: Effects<Event>,
 }
 
@@ -81,8 +81,8 @@ impl Network {
     pub fn new(seed: u64) -> Network {
         Network {
             now: Time::ZERO,
-            agenda: Agenda::default(),
-            happened: 0,
+            queue: EventQueue::default(),
+            event_count: 0,
             random: RandomStreams::new(seed),
             hosts: Vec::new(),
             streams: Vec::new(),
@@ -91,7 +91,7 @@ impl Network {
             groups: Groups::default(),
             log: Vec::new(),
             attempts: false,
-            tapped: BTreeMap::new(),
+            captured: BTreeMap::new(),
             effects: Effects::new(),
         }
     }
@@ -119,7 +119,7 @@ impl Network {
 
     /// Sends a datagram now, from an application without Earmark on a node: `payload` follows the IP header.
     pub fn send_datagram(&mut self, node: NodeId, how: &Outgoing, payload: &[u8]) {
-        let packet = Packet { urgent: false, ..Packet::signalling(how, payload) };
+        let packet = Packet { from_daemon: false, ..Packet::signalling(how, payload) };
         if let Some(interface) = self.hosts[node.0].outgoing(how) {
             self.send(node, interface, packet);
         }
@@ -129,14 +129,14 @@ impl Network {
     pub fn add_route(&mut self, node: NodeId, route: Route) {
         self.hosts[node.0].add_route(route);
         self.inform(node, HostUpdate::Route(route));
-        self.fluids_are_astray();
+        self.mark_fluid_routes_stale();
     }
 
     /// Removes a route and reports it to the node's daemon.
     pub fn remove_route(&mut self, node: NodeId, route: Route) {
         self.hosts[node.0].remove_route(&route);
         self.inform(node, HostUpdate::RouteGone(route));
-        self.fluids_are_astray();
+        self.mark_fluid_routes_stale();
     }
 
     /// Makes traffic control of a node refuse every installation with this error number from now on; `None`: no longer.
@@ -160,7 +160,7 @@ impl Network {
 
     /// Executes a command of a user at a node at a future time.
     pub fn command_at(&mut self, at: Time, node: NodeId, command: Command) {
-        self.enter(at, Happening::Command(node, Box::new(command)));
+        self.enter(at, Scheduled::Command(node, Box::new(command)));
     }
 
     /// Returns the current time.
@@ -169,8 +169,8 @@ impl Network {
     }
 
     /// Returns the number of events so far: arrivals, ended transmissions, timers, commands.
-    pub fn happened(&self) -> u64 {
-        self.happened
+    pub fn event_count(&self) -> u64 {
+        self.event_count
     }
 
     /// Processes all events up to and including `until`; afterwards the time is `until`.
@@ -185,12 +185,12 @@ impl Network {
         &mut self,
         deadline: Time,
         mut wanted: impl FnMut(NodeId, &Event) -> bool,
-    ) -> Option<Entry> {
+    ) -> Option<LogEntry> {
         let mut seen = self.log.len();
         loop {
             while let Some(entry) = self.log.get(seen) {
                 seen += 1;
-                if let What::Event(event) = &entry.what
+                if let LogEvent::Event(event) = &entry.what
                     && wanted(entry.node, event)
                 {
                     return Some(entry.clone());
@@ -204,12 +204,12 @@ impl Network {
     }
 
     /// Returns the log, oldest entry first. Entries are only appended; [`take_log`](Network::take_log) empties it.
-    pub fn log(&self) -> &[Entry] {
+    pub fn log(&self) -> &[LogEntry] {
         &self.log
     }
 
     /// Returns the log and empties it.
-    pub fn take_log(&mut self) -> Vec<Entry> {
+    pub fn take_log(&mut self) -> Vec<LogEntry> {
         core::mem::take(&mut self.log)
     }
 
@@ -236,45 +236,45 @@ impl Network {
         self.hosts[node.0].name()
     }
 
-    pub(crate) fn enter(&mut self, at: Time, happening: Happening) {
-        self.agenda.enter(at.max(self.now), happening);
+    pub(crate) fn enter(&mut self, at: Time, scheduled: Scheduled) {
+        self.queue.enter(at.max(self.now), scheduled);
     }
 
-    pub(crate) fn note(&mut self, node: NodeId, what: What) {
-        self.log.push(Entry { at: self.now, node, what });
+    pub(crate) fn note(&mut self, node: NodeId, what: LogEvent) {
+        self.log.push(LogEntry { at: self.now, node, what });
     }
 
     /// Processes the next event, if it is due by `until`.
     fn step(&mut self, until: Time) -> bool {
-        let Some((at, happening)) = self.agenda.next(until) else {
+        let Some((at, scheduled)) = self.queue.next(until) else {
             return false;
         };
         self.now = at;
-        self.happened += 1;
-        match happening {
-            Happening::Command(node, command) => {
-                self.note(node, What::Command((*command).clone()));
+        self.event_count += 1;
+        match scheduled {
+            Scheduled::Command(node, command) => {
+                self.note(node, LogEvent::Command((*command).clone()));
                 self.drive(node, Input::Command(*command));
             }
-            Happening::Arrive(node, interface, packet) => self.arrive(node, interface, packet),
-            Happening::Port(node, interface) => {
+            Scheduled::Arrive(node, interface, packet) => self.arrive(node, interface, packet),
+            Scheduled::Port(node, interface) => {
                 if let Some(port) = self.hosts[node.0].ports.get_mut(interface) {
                     port.planned = port.planned.filter(|&planned| planned != at);
                 }
                 self.serve(node, interface);
             }
-            Happening::Expire(node) => self.expire(node),
-            Happening::Leave(stream) => self.leave_source(stream),
-            Happening::Turn(fluid) => self.turn_fluid(fluid),
-            Happening::FindFluids => self.find_fluids(),
-            Happening::Reap(node, generation) => self.reap(node, generation),
-            Happening::Repeat(node, pair) => self.repeat(node, pair),
-            Happening::Told(node, told) => {
-                let (pair, connection, told) = *told;
-                self.tell(node, pair, connection, &told);
+            Scheduled::Expire(node) => self.expire(node),
+            Scheduled::Leave(stream) => self.leave_source(stream),
+            Scheduled::Turn(fluid) => self.turn_fluid(fluid),
+            Scheduled::RerouteFluids => self.reroute_fluids(),
+            Scheduled::Reap(node, generation) => self.reap(node, generation),
+            Scheduled::Retransmit(node, pair) => self.retransmit(node, pair),
+            Scheduled::Connection(node, report) => {
+                let (pair, connection, event) = *report;
+                self.report_connection_event(node, pair, connection, &event);
             }
-            Happening::Closed(node, connection, reason) => {
-                self.note(node, What::Connection(connection, Err(reason)));
+            Scheduled::Closed(node, connection, reason) => {
+                self.note(node, LogEvent::Connection(connection, Err(reason)));
                 self.drive(node, Input::Stream(StreamEvent::Closed { connection, reason }));
             }
         }
@@ -283,8 +283,8 @@ impl Network {
 
     fn arrive(&mut self, node: NodeId, interface: InterfaceId, packet: Packet) {
         // Packets from a node to itself use no link.
-        if self.is_tapped() && !self.hosts[node.0].interfaces.is_local(packet.source) {
-            self.passes(node, interface, &packet);
+        if self.is_capturing() && !self.hosts[node.0].interfaces.is_local(packet.source) {
+            self.capture_packet(node, interface, &packet);
         }
         if packet.destination.is_multicast() {
             return self.arrive_for_group(node, interface, &packet);
@@ -298,10 +298,10 @@ impl Network {
             Verdict::Delivered(packet) => self.deliver(node, &packet),
             Verdict::Forward(interface, packet) => self.send(node, interface, packet),
             Verdict::Lost(packet, loss) => self.lose(node, &packet, loss),
-            Verdict::Segment(packet) => self.hear(node, &packet),
-            Verdict::Signalling(packet) => self.take_up(node, interface, &packet),
+            Verdict::Segment(packet) => self.receive_segment(node, &packet),
+            Verdict::Signalling(packet) => self.deliver_to_engines(node, interface, &packet),
             Verdict::Copied(packet, then) => {
-                self.take_up(node, interface, &packet);
+                self.deliver_to_engines(node, interface, &packet);
                 // The engines accept what the host would drop.
                 if !matches!(*then, Verdict::Lost(_, Loss::NobodyListens)) {
                     self.follow(node, interface, *then);
@@ -315,7 +315,12 @@ impl Network {
     }
 
     /// Passes a message to the engines of a node.
-    pub(crate) fn take_up(&mut self, node: NodeId, interface: InterfaceId, packet: &Packet) {
+    pub(crate) fn deliver_to_engines(
+        &mut self,
+        node: NodeId,
+        interface: InterfaceId,
+        packet: &Packet,
+    ) {
         let Body::Signalling(payload) = &packet.body else {
             return;
         };
@@ -335,7 +340,7 @@ impl Network {
     /// reason.
     pub(crate) fn lose(&mut self, node: NodeId, packet: &Packet, loss: Loss) {
         if matches!(packet.body, Body::Signalling(_)) {
-            self.note(node, What::Lost(loss));
+            self.note(node, LogEvent::Lost(loss));
         }
     }
 }

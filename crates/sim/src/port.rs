@@ -23,7 +23,7 @@ pub(crate) struct Port {
     pub(crate) up: bool,
     pub(crate) faults: Faults,
     /// Random numbers of the faults.
-    pub(crate) dice: Stream,
+    pub(crate) random: Stream,
     /// Link number in the fluid plane, if any fluid passes it.
     pub(crate) fluid: Option<u32>,
 }

@@ -8,7 +8,7 @@ use earmark_core::random::Stream;
 
 use crate::ids::NodeId;
 use crate::measurement::Trace;
-use crate::pattern::{Departures, Shape};
+use crate::pattern::{Departures, TrafficPattern};
 
 /// A stream of UDP packets of equal length.
 #[derive(Clone, Debug, PartialEq)]
@@ -22,7 +22,7 @@ pub struct Source {
     /// Destination port.
     pub destination_port: u16,
     /// Distribution of the packets over time. Rates count IP packet octets.
-    pub shape: Shape,
+    pub pattern: TrafficPattern,
     /// Octets of each IP packet.
     pub packet_octets: u32,
     /// Start time.
@@ -44,10 +44,10 @@ pub enum Keep {
 }
 
 /// A running source.
-pub(crate) struct Running {
+pub(crate) struct StreamState {
     pub(crate) source: Source,
     pub(crate) address: Option<IpAddr>,
-    pub(crate) dice: Stream,
+    pub(crate) random: Stream,
     pub(crate) departures: Departures,
     pub(crate) sent: u64,
     pub(crate) received: u64,

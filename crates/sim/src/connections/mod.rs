@@ -8,8 +8,8 @@ use core::net::SocketAddr;
 
 use earmark_core::ConnectionId;
 
-pub use self::endpoint::Welcome;
-pub(crate) use self::endpoint::{Endpoint, Told, Wanted};
+pub use self::endpoint::AcceptPolicy;
+pub(crate) use self::endpoint::{ConnectionEvent, Endpoint, EndpointOutput};
 pub(crate) use self::segment::TCP;
 
 /// A connection, by its two ends.
@@ -25,12 +25,12 @@ pub(crate) struct Pair {
 pub(crate) struct Streams {
     pub(crate) ends: BTreeMap<Pair, Endpoint>,
     /// Connections by the IDs of the daemon.
-    pub(crate) names: BTreeMap<ConnectionId, Pair>,
+    pub(crate) by_id: BTreeMap<ConnectionId, Pair>,
     /// Number of accepted connections.
     pub(crate) accepted: u64,
     /// Number of requested connections.
-    pub(crate) called: u16,
-    pub(crate) welcome: Welcome,
+    pub(crate) requested: u16,
+    pub(crate) accept_policy: AcceptPolicy,
     pub(crate) reads: bool,
 }
 
@@ -38,10 +38,10 @@ impl Default for Streams {
     fn default() -> Streams {
         Streams {
             ends: BTreeMap::new(),
-            names: BTreeMap::new(),
+            by_id: BTreeMap::new(),
             accepted: 0,
-            called: 0,
-            welcome: Welcome::Everybody,
+            requested: 0,
+            accept_policy: AcceptPolicy::Everyone,
             reads: true,
         }
     }

@@ -1,4 +1,4 @@
-//! Segments: the part of TCP (RFC 9293) that connections between simulated nodes need, in TCP's octets, so that taps
+//! Segments: the part of TCP (RFC 9293) that connections between simulated nodes need, in TCP's octets, so that captures
 //! and faults treat them like any other message.
 
 use alloc::vec::Vec;
@@ -77,7 +77,7 @@ impl Segment {
     }
 
     /// Returns the answer to a segment without a connection; a reset gets none (RFC 9293 section 3.10.7.1).
-    pub(crate) fn refusal(&self) -> Option<Segment> {
+    pub(crate) fn reset_reply(&self) -> Option<Segment> {
         if self.has(flag::RST) {
             return None;
         }

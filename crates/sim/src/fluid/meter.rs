@@ -4,7 +4,7 @@ use alloc::vec::Vec;
 
 use earmark_core::Time;
 
-use super::rate::{Flux, Volume};
+use super::rate::{FluidRate, Volume};
 
 const SECOND: u64 = 1_000_000_000;
 
@@ -13,8 +13,8 @@ const SECOND: u64 = 1_000_000_000;
 pub(crate) struct Meter {
     /// Time up to which everything is counted.
     at: Time,
-    leaves: Flux,
-    arrives: Flux,
+    leaves: FluidRate,
+    arrives: FluidRate,
     left: Volume,
     arrived: Volume,
     /// Received volume of each second since the start of the network, up to the last one with arrivals.
@@ -22,14 +22,14 @@ pub(crate) struct Meter {
 }
 
 impl Meter {
-    pub(crate) fn set_leaving(&mut self, now: Time, flux: Flux) {
+    pub(crate) fn set_leaving(&mut self, now: Time, rate: FluidRate) {
         self.advance(now);
-        self.leaves = flux;
+        self.leaves = rate;
     }
 
-    pub(crate) fn set_arriving(&mut self, now: Time, flux: Flux) {
+    pub(crate) fn set_arriving(&mut self, now: Time, rate: FluidRate) {
         self.advance(now);
-        self.arrives = flux;
+        self.arrives = rate;
     }
 
     /// Counts up to now.
@@ -37,7 +37,7 @@ impl Meter {
         let span = now.since(self.at);
         self.left += self.leaves.during(span);
         self.arrived += self.arrives.during(span);
-        while self.at < now && self.arrives != Flux::ZERO {
+        while self.at < now && self.arrives != FluidRate::ZERO {
             let second = self.at.as_nanos() / SECOND;
             let ends = Time::from_nanos((second + 1).saturating_mul(SECOND)).min(now);
             let second = second as usize; // seconds of a run fit in memory
@@ -73,14 +73,14 @@ mod tests {
     /// 80 kbit/s are sent from 0.5 s to 2.5 s; half of it arrives until 1.75 s, all of it from then on.
     #[test]
     fn seconds_add_up() {
-        let [all, half] = [80_000, 40_000].map(|bps| Flux::of(Rate::from_bps(bps)));
+        let [all, half] = [80_000, 40_000].map(|bps| FluidRate::of(Rate::from_bps(bps)));
         let mut meter = Meter::default();
         let at = Time::from_millis;
         meter.set_leaving(at(500), all);
         meter.set_arriving(at(500), half);
         meter.set_arriving(at(1_750), all);
-        meter.set_leaving(at(2_500), Flux::ZERO);
-        meter.set_arriving(at(2_500), Flux::ZERO);
+        meter.set_leaving(at(2_500), FluidRate::ZERO);
+        meter.set_arriving(at(2_500), FluidRate::ZERO);
         meter.advance(at(9_000));
         assert_eq!(meter.rates(at(4_000)), [20_000, 50_000, 40_000, 0]);
         assert_eq!(meter.octets(), (20_000, 13_750));

@@ -38,8 +38,8 @@ use earmark_core::{Flow, InterfaceId, Time};
 
 use self::meter::Meter;
 use self::plane::{ChannelNumber, LinkNumber, Next, Plane};
-use self::rate::Flux;
-use self::source::Turns;
+use self::rate::FluidRate;
+use self::source::OnOffSource;
 use crate::ids::NodeId;
 
 /// The scheduler of an interface has no fluid model ([`Scheduler::fluid_sharing`](crate::Scheduler::fluid_sharing)).
@@ -65,7 +65,7 @@ pub(crate) struct Fluids {
     /// Port of each link of the plane.
     pub(crate) ports: Vec<(NodeId, InterfaceId)>,
     /// Whether routes have changed.
-    pub(crate) astray: bool,
+    pub(crate) routes_stale: bool,
 }
 
 /// A fluid stream.
@@ -75,11 +75,11 @@ pub(crate) struct Stream {
     pub(crate) flow: Flow,
     pub(crate) octets: u32,
     pub(crate) until: Time,
-    pub(crate) turns: Turns,
+    pub(crate) turns: OnOffSource,
     /// Current rate.
-    pub(crate) flux: Flux,
+    pub(crate) rate: FluidRate,
     /// Whether it has started and its path was determined.
-    pub(crate) led: bool,
+    pub(crate) routed: bool,
     /// First channel of the path.
     pub(crate) first: Option<ChannelNumber>,
     /// Whether its channels are not shared.
@@ -126,7 +126,7 @@ impl Fluids {
     pub(crate) fn enter(
         &mut self,
         number: u32,
-        hops: &[(LinkNumber, Option<(u32, Flux)>)],
+        hops: &[(LinkNumber, Option<(u32, FluidRate)>)],
         arrives: bool,
         alone: bool,
     ) {
@@ -179,17 +179,17 @@ impl Fluids {
         }
     }
 
-    pub(crate) fn set_flux(&mut self, number: u32, flux: Flux, now: Time) {
+    pub(crate) fn set_rate(&mut self, number: u32, rate: FluidRate, now: Time) {
         let Some(stream) = self.streams.get_mut(number as usize).and_then(Option::as_deref_mut)
         else {
             return;
         };
-        let before = core::mem::replace(&mut stream.flux, flux);
+        let before = core::mem::replace(&mut stream.rate, rate);
         if let Some(meter) = &mut stream.meter {
-            meter.set_leaving(now, flux);
+            meter.set_leaving(now, rate);
         }
         if let Some(first) = stream.first {
-            self.plane.flow_in(first, before, flux);
+            self.plane.flow_in(first, before, rate);
         }
     }
 
@@ -197,9 +197,9 @@ impl Fluids {
     pub(crate) fn settle(&mut self, now: Time) {
         self.plane.settle();
         let mut arrivals = core::mem::take(&mut self.plane.arrivals);
-        for (number, flux) in arrivals.drain(..) {
+        for (number, rate) in arrivals.drain(..) {
             if let Some(meter) = self.stream_mut(number).and_then(|stream| stream.meter.as_mut()) {
-                meter.set_arriving(now, flux);
+                meter.set_arriving(now, rate);
             }
         }
         self.plane.arrivals = arrivals;

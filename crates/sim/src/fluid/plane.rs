@@ -12,7 +12,7 @@ use alloc::vec::Vec;
 
 use slab::Slab;
 
-use super::rate::{Flux, Share};
+use super::rate::{FluidRate, Share};
 
 /// Number of a link of the plane.
 pub(crate) type LinkNumber = u32;
@@ -26,15 +26,15 @@ const ROUNDS: usize = 64;
 /// One direction of a link.
 #[derive(Debug)]
 struct Link {
-    bandwidth: Flux,
+    bandwidth: FluidRate,
     /// Best-effort channels of the link.
     best_effort: Vec<ChannelNumber>,
     /// Demand of best effort.
-    wanted: Flux,
+    wanted: FluidRate,
     /// Classes by their numbers in the egress.
     classes: BTreeMap<u32, Class>,
     /// Demand of the classes.
-    reserved: Flux,
+    reserved: FluidRate,
     /// Share of it that they get: all, unless the reserved rates exceed the bandwidth.
     class_share: Share,
     /// Share of its demand that best effort gets.
@@ -51,26 +51,26 @@ struct Link {
 #[derive(Debug)]
 struct Class {
     /// Rate in IP octets only, as its token bucket counts.
-    rate: Flux,
+    rate: FluidRate,
     channels: Vec<ChannelNumber>,
     /// Inflow in IP octets.
-    inflow: Flux,
+    inflow: FluidRate,
     /// Demand on the link, with framing.
-    wanted: Flux,
+    wanted: FluidRate,
     /// Part of that which its bucket passed at the last update of the link.
-    passes: Flux,
+    passes: FluidRate,
     /// Share of that part in the demand.
     share: Share,
 }
 
 impl Class {
-    fn new(rate: Flux) -> Class {
+    fn new(rate: FluidRate) -> Class {
         Class {
             rate,
             channels: Vec::new(),
-            inflow: Flux::ZERO,
-            wanted: Flux::ZERO,
-            passes: Flux::ZERO,
+            inflow: FluidRate::ZERO,
+            wanted: FluidRate::ZERO,
+            passes: FluidRate::ZERO,
             share: Share::ALL,
         }
     }
@@ -85,8 +85,8 @@ struct Channel {
     place: u32,
     /// Octets of its packets.
     octets: u32,
-    inflow: Flux,
-    outflow: Flux,
+    inflow: FluidRate,
+    outflow: FluidRate,
     next: Next,
     /// The stream that has it alone, if any.
     owner: Option<u32>,
@@ -113,18 +113,18 @@ pub(crate) struct Plane {
     channels: Slab<Channel>,
     waiting: VecDeque<LinkNumber>,
     /// Numbers of watched ends whose rate has changed, and the new rate.
-    pub(crate) arrivals: Vec<(u32, Flux)>,
+    pub(crate) arrivals: Vec<(u32, FluidRate)>,
 }
 
 impl Plane {
     /// Adds a link.
-    pub(crate) fn add_link(&mut self, bandwidth: Flux) -> LinkNumber {
+    pub(crate) fn add_link(&mut self, bandwidth: FluidRate) -> LinkNumber {
         self.links.push(Link {
             bandwidth,
             best_effort: Vec::new(),
-            wanted: Flux::ZERO,
+            wanted: FluidRate::ZERO,
             classes: BTreeMap::new(),
-            reserved: Flux::ZERO,
+            reserved: FluidRate::ZERO,
             class_share: Share::ALL,
             share: Share::ALL,
             changed: Vec::new(),
@@ -135,18 +135,18 @@ impl Plane {
     }
 
     /// Changes the bandwidth of a link.
-    pub(crate) fn set_bandwidth(&mut self, link: LinkNumber, bandwidth: Flux) {
+    pub(crate) fn set_bandwidth(&mut self, link: LinkNumber, bandwidth: FluidRate) {
         self.links[link as usize].bandwidth = bandwidth;
-        self.look_at(link);
+        self.queue_update(link);
     }
 
     /// Changes the rate of a class of a link, if it has channels.
-    pub(crate) fn set_class_rate(&mut self, link: LinkNumber, number: u32, rate: Flux) {
+    pub(crate) fn set_class_rate(&mut self, link: LinkNumber, number: u32, rate: FluidRate) {
         let known = &mut self.links[link as usize];
         if let Some(class) = known.classes.get_mut(&number).filter(|class| class.rate != rate) {
             class.rate = rate;
             known.changed_classes.push(number);
-            self.look_at(link);
+            self.queue_update(link);
         }
     }
 
@@ -177,8 +177,8 @@ impl Plane {
             class: None,
             place: 0,
             octets,
-            inflow: Flux::ZERO,
-            outflow: Flux::ZERO,
+            inflow: FluidRate::ZERO,
+            outflow: FluidRate::ZERO,
             next,
             owner,
             users: 0,
@@ -203,8 +203,8 @@ impl Plane {
         }
         // Zero, unless shares in a circle have not converged yet.
         let (link, inflow) = (channel.link, channel.inflow);
-        self.flow_in(number, inflow, Flux::ZERO);
-        self.pass(number, Flux::ZERO);
+        self.flow_in(number, inflow, FluidRate::ZERO);
+        self.pass(number, FluidRate::ZERO);
         self.part(number);
         self.links[link as usize].changed.retain(|changed| *changed != number);
         self.channels.remove(number as usize);
@@ -222,7 +222,7 @@ impl Plane {
     }
 
     /// Moves a channel into a class with this rate, or back to best effort. The rate is that of the class from now on.
-    pub(crate) fn classify(&mut self, number: ChannelNumber, class: Option<(u32, Flux)>) {
+    pub(crate) fn classify(&mut self, number: ChannelNumber, class: Option<(u32, FluidRate)>) {
         let channel = &self.channels[number as usize];
         let link = channel.link;
         if channel.class == class.map(|(number, _)| number) {
@@ -232,14 +232,14 @@ impl Plane {
             return;
         }
         let inflow = channel.inflow;
-        self.flow_in(number, inflow, Flux::ZERO);
+        self.flow_in(number, inflow, FluidRate::ZERO);
         self.part(number);
         self.join(number, class);
-        self.flow_in(number, Flux::ZERO, inflow);
+        self.flow_in(number, FluidRate::ZERO, inflow);
     }
 
     /// Changes the inflow of a channel by the change of one of its inputs.
-    pub(crate) fn flow_in(&mut self, number: ChannelNumber, before: Flux, now: Flux) {
+    pub(crate) fn flow_in(&mut self, number: ChannelNumber, before: FluidRate, now: FluidRate) {
         if before == now {
             return;
         }
@@ -263,7 +263,7 @@ impl Plane {
                 }
             }
         }
-        self.look_at(link);
+        self.queue_update(link);
     }
 
     /// Propagates all changes.
@@ -277,7 +277,7 @@ impl Plane {
         }
     }
 
-    fn look_at(&mut self, link: LinkNumber) {
+    fn queue_update(&mut self, link: LinkNumber) {
         let known = &mut self.links[link as usize];
         if !known.waits {
             known.waits = true;
@@ -321,7 +321,7 @@ impl Plane {
     }
 
     /// Returns the current output of a channel.
-    fn outflow(&self, number: ChannelNumber) -> Flux {
+    fn outflow(&self, number: ChannelNumber) -> FluidRate {
         let channel = &self.channels[number as usize];
         let link = &self.links[channel.link as usize];
         match channel.class.and_then(|class| link.classes.get(&class)) {
@@ -330,7 +330,7 @@ impl Plane {
         }
     }
 
-    fn pass(&mut self, number: ChannelNumber, outflow: Flux) {
+    fn pass(&mut self, number: ChannelNumber, outflow: FluidRate) {
         let channel = &mut self.channels[number as usize];
         let before = core::mem::replace(&mut channel.outflow, outflow);
         if before == outflow {
@@ -344,7 +344,7 @@ impl Plane {
     }
 
     /// Adds a channel without inflow to a class, or to best effort.
-    fn join(&mut self, number: ChannelNumber, class: Option<(u32, Flux)>) {
+    fn join(&mut self, number: ChannelNumber, class: Option<(u32, FluidRate)>) {
         let channel = &mut self.channels[number as usize];
         let link = &mut self.links[channel.link as usize];
         channel.class = class.map(|(number, _)| number);

@@ -5,10 +5,10 @@ use alloc::vec::Vec;
 
 use earmark_core::{Flow, Time};
 
-use super::{Happening, Network};
+use super::{Network, Scheduled};
 use crate::fluid::meter::Meter;
-use crate::fluid::rate::Flux;
-use crate::fluid::source::Turns;
+use crate::fluid::rate::FluidRate;
+use crate::fluid::source::OnOffSource;
 use crate::fluid::{NoFluidModel, Stream};
 use crate::ids::FluidId;
 use crate::packet::UDP;
@@ -24,9 +24,9 @@ impl Network {
             return Err(NoFluidModel { node, interface });
         }
         let number = self.fluids.streams.len() as u32; // memory limits streams to fewer than 2^32
-        let dice = self.random.stream(&self.next_stream_name());
+        let random = self.random.stream(&self.next_stream_name());
         let starts = source.from.max(self.now);
-        let turns = Turns::new(source, starts, dice);
+        let turns = OnOffSource::new(source, starts, random);
         let first = turns.first();
         let watched = source.keep == Keep::Packets;
         let stream = Stream {
@@ -44,15 +44,15 @@ impl Network {
             octets: source.packet_octets,
             until: source.until,
             turns,
-            flux: Flux::ZERO,
-            led: false,
+            rate: FluidRate::ZERO,
+            routed: false,
             first: None,
             alone: watched,
             meter: watched.then(Meter::default),
         };
         self.fluids.running.insert((source.destination, source.destination_port, number));
         self.fluids.streams.push(Some(Box::new(stream)));
-        self.enter(first.min(source.until), Happening::Turn(FluidId(number)));
+        self.enter(first.min(source.until), Scheduled::Turn(FluidId(number)));
         Ok(FluidId(number))
     }
 
@@ -73,27 +73,28 @@ impl Network {
         Some(meter)
     }
 
-    /// Turns a stream on or off, or ends it.
+    /// OnOffSource a stream on or off, or ends it.
     pub(crate) fn turn_fluid(&mut self, id: FluidId) {
-        self.find_fluids();
+        self.reroute_fluids();
         let now = self.now;
         let Some(stream) = self.fluids.stream_mut(id.0) else { return };
         if now >= stream.until {
             return self.end_fluid(id.0);
         }
-        let (flux, next) = stream.turns.turn(now);
-        let (next, is_new) = (next.min(stream.until), !core::mem::replace(&mut stream.led, true));
-        self.enter(next, Happening::Turn(id));
+        let (rate, next) = stream.turns.turn(now);
+        let (next, is_new) =
+            (next.min(stream.until), !core::mem::replace(&mut stream.routed, true));
+        self.enter(next, Scheduled::Turn(id));
         if is_new {
-            self.lead_fluid(id.0);
+            self.route_fluid(id.0);
         }
-        self.fluids.set_flux(id.0, flux, now);
+        self.fluids.set_rate(id.0, rate, now);
         self.fluids.settle(now);
     }
 
     fn end_fluid(&mut self, number: u32) {
         let now = self.now;
-        self.fluids.set_flux(number, Flux::ZERO, now);
+        self.fluids.set_rate(number, FluidRate::ZERO, now);
         self.fluids.leave(number);
         self.fluids.settle(now);
         let Some(stream) = self.fluids.stream(number) else { return };

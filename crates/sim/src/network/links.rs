@@ -59,7 +59,7 @@ impl Network {
             let host = &mut self.hosts[end.node.0];
             let peer = (nodes[1 - side], ids[1 - side]);
             let egress = Egress::new(bandwidth, queue_packets);
-            let dice = alloc::format!("faults {} {}", host.name(), ids[side].0);
+            let random = alloc::format!("faults {} {}", host.name(), ids[side].0);
             let port = Port {
                 peer,
                 delay,
@@ -68,7 +68,7 @@ impl Network {
                 planned: None,
                 up: true,
                 faults: Faults::default(),
-                dice: self.random.stream(&dice),
+                random: self.random.stream(&random),
                 fluid: None,
             };
             host.ports.push(port);
@@ -110,8 +110,8 @@ impl Network {
             self.inform(node, HostUpdate::Interface(changed));
             self.serve(node, interface);
         }
-        self.grow_trees();
-        self.fluids_are_astray();
+        self.update_trees();
+        self.mark_fluid_routes_stale();
     }
 
     /// Changes the bandwidth of one direction of a link, all of which may be reserved; the node is informed.
@@ -126,7 +126,7 @@ impl Network {
         }
         host.interfaces.set(changed.clone());
         self.inform(node, HostUpdate::Interface(changed));
-        self.widen_fluids(node, interface);
+        self.set_fluid_bandwidth(node, interface);
     }
 
     /// Replaces the scheduler of both directions of the link behind an interface. Packets that wait there are lost.

@@ -3,30 +3,30 @@
 use alloc::collections::BTreeMap;
 use alloc::string::String;
 
-use super::{Happening, Network};
+use super::{Network, Scheduled};
 use crate::ids::{NodeId, StreamId};
 use crate::measurement::Trace;
-use crate::packet::{Body, Packet, UDP, USUAL_TTL};
+use crate::packet::{Body, DEFAULT_TTL, Packet, UDP};
 use crate::pattern::Departures;
-use crate::traffic::{Keep, Running, Source};
+use crate::traffic::{Keep, Source, StreamState};
 
 impl Network {
     /// Adds a stream.
     pub fn add_source(&mut self, source: Source) -> StreamId {
         let id = StreamId(self.streams.len());
-        let mut dice = self.random.stream(&self.next_stream_name());
+        let mut random = self.random.stream(&self.next_stream_name());
         let address = self.hosts[source.node.0].source_for(source.destination);
         let trace = Trace::new(source.packet_octets);
         let starts = source.from.max(self.now);
-        let shape = source.shape.clone();
-        let mut departures = Departures::new(shape, source.packet_octets, starts, &mut dice);
-        let first = departures.next(&mut dice);
+        let pattern = source.pattern.clone();
+        let mut departures = Departures::new(pattern, source.packet_octets, starts, &mut random);
+        let first = departures.next(&mut random);
         let (at_members, sent, received) = (BTreeMap::new(), 0, 0);
         let running =
-            Running { source, address, dice, departures, sent, received, trace, at_members };
+            StreamState { source, address, random, departures, sent, received, trace, at_members };
         self.streams.push(running);
         if let Some(first) = first {
-            self.enter(first, Happening::Leave(id));
+            self.enter(first, Scheduled::Leave(id));
         }
         id
     }
@@ -44,7 +44,7 @@ impl Network {
     /// Returns the numbers of packets of a stream sent and received so far. A packet to a group is received when the
     /// first member has it, and may be counted once for each.
     pub fn counts(&self, stream: StreamId) -> (u64, u64) {
-        let Running { sent, received, .. } = self.streams[stream.0];
+        let StreamState { sent, received, .. } = self.streams[stream.0];
         (sent, received)
     }
 
@@ -64,13 +64,13 @@ impl Network {
         let Body::Data { stream, sequence, .. } = packet.body else {
             return;
         };
-        let Running { source, received, trace, at_members, .. } = &mut self.streams[stream];
+        let StreamState { source, received, trace, at_members, .. } = &mut self.streams[stream];
         *received += 1;
         if source.keep == Keep::Counts {
             return;
         }
         if packet.destination.is_multicast() {
-            let at_member = at_members.entry(node).or_insert_with(|| trace.unheard());
+            let at_member = at_members.entry(node).or_insert_with(|| trace.without_arrivals());
             at_member.arrive(sequence, self.now);
         }
         trace.arrive(sequence, self.now);
@@ -94,9 +94,9 @@ impl Network {
             source: address,
             destination: source.destination,
             protocol: UDP,
-            ttl: USUAL_TTL,
+            ttl: DEFAULT_TTL,
             router_alert: false,
-            urgent: false,
+            from_daemon: false,
             length: source.packet_octets,
             damaged: false,
             body: Body::Data {
@@ -107,8 +107,8 @@ impl Network {
             },
         };
         let node = source.node;
-        if let Some(next) = running.departures.next(&mut running.dice) {
-            self.enter(next, Happening::Leave(stream));
+        if let Some(next) = running.departures.next(&mut running.random) {
+            self.enter(next, Scheduled::Leave(stream));
         }
         if let Some(interface) = self.hosts[node.0].routes_to(packet.destination) {
             self.send(node, interface, packet);

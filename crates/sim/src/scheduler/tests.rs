@@ -29,7 +29,7 @@ fn packet(octets: u32, sequence: u64) -> Packet {
         protocol: UDP,
         ttl: 64,
         router_alert: false,
-        urgent: false,
+        from_daemon: false,
         length: octets,
         damaged: false,
         body: Body::Data { source_port: 1, destination_port: 1, stream: 0, sequence },
