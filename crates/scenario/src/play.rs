@@ -7,7 +7,7 @@ use std::time::Duration;
 use earmark_core::Time;
 use earmark_core::random::{RandomStreams, Stream as Dice};
 use earmark_node::NodeConfig;
-use earmark_sim::{Keep, Network, NodeId, Shape, Source};
+use earmark_sim::{Keep, Network, NodeId, Source, TrafficPattern};
 
 use crate::build::{Built, build};
 use crate::data::Stream;
@@ -186,16 +186,18 @@ impl<'a> ScenarioRun<'a> {
     fn start(&mut self, number: usize) -> Option<(Time, Step, usize)> {
         let flow = self.schedule[number];
         let flows = &self.scenario.flows[flow.flows];
-        let shape = match flows.bursts {
-            None => Shape::Constant(flows.rate),
-            Some(bursts) => Shape::OnOff { rate: flows.rate, on: bursts.on, off: bursts.off },
+        let pattern = match flows.bursts {
+            None => TrafficPattern::Constant(flows.rate),
+            Some(bursts) => {
+                TrafficPattern::OnOff { rate: flows.rate, on: bursts.on, off: bursts.off }
+            }
         };
         let source = Source {
             node: self.nodes[flow.from],
             port: flow.port,
             destination: self.addresses[flow.to],
             destination_port: flow.port,
-            shape,
+            pattern,
             packet_octets: flows.packet_octets,
             from: flow.starts,
             until: flow.ends,
@@ -319,7 +321,7 @@ impl<'a> ScenarioRun<'a> {
 
     fn finish(mut self) -> (Outcome, Network) {
         let counts = self.tracker.counts;
-        self.outcome.events = self.network.happened();
+        self.outcome.events = self.network.event_count();
         self.outcome.attempts = counts.attempts;
         self.outcome.retries = counts.retries;
         self.outcome.refused_retries = counts.refused_retries;

@@ -84,7 +84,7 @@ impl Egress {
     pub(crate) fn enqueue(&mut self, now: Time, packet: Packet) -> bool {
         let class = match self.classify(now, &packet) {
             Some(number) => PacketClass::Reserved(number),
-            None if packet.urgent => PacketClass::Signalling,
+            None if packet.from_daemon => PacketClass::Signalling,
             None => PacketClass::BestEffort,
         };
         let octets = packet.length;

@@ -15,7 +15,7 @@ pub(crate) const FRAMING: u32 = 14;
 /// Largest IP packet of a link, octets.
 pub(crate) const MTU: u32 = 1_500;
 /// Default TTL of the packets that a host sends.
-pub(crate) const USUAL_TTL: u8 = 64;
+pub(crate) const DEFAULT_TTL: u8 = 64;
 
 /// An IP packet, with the properties that the network uses.
 #[derive(Clone, Debug)]
@@ -26,7 +26,7 @@ pub struct Packet {
     pub(crate) ttl: u8,
     pub(crate) router_alert: bool,
     /// Whether a daemon sent it; such messages have a queue of their own.
-    pub(crate) urgent: bool,
+    pub(crate) from_daemon: bool,
     /// Octets of the whole IP packet.
     pub(crate) length: u32,
     /// Whether one of its bits is flipped.
@@ -63,7 +63,7 @@ impl Packet {
             protocol: out.protocol,
             ttl: out.ttl,
             router_alert: out.router_alert,
-            urgent: true,
+            from_daemon: true,
             length: header + u32::try_from(payload.len()).unwrap_or(u32::MAX - header),
             damaged: false,
             body: Body::Signalling(payload.to_vec()),
@@ -85,9 +85,9 @@ impl Packet {
         Some(Packet {
             source: self.destination,
             destination: self.source,
-            ttl: USUAL_TTL,
+            ttl: DEFAULT_TTL,
             router_alert: false,
-            urgent: false,
+            from_daemon: false,
             length: header + u32::try_from(reply.len()).unwrap_or(u32::MAX - header),
             body: Body::Signalling(reply),
             ..*self

@@ -7,7 +7,7 @@ use earmark_node::{Command as NodeCommand, Event, NodeConfig, OtherCommand};
 use earmark_scenario::explore::explore_with;
 use earmark_scenario::topology::{DEMO, Topology};
 use earmark_scenario::{Protocols, Scenario, network, play};
-use earmark_sim::{Network, NodeId, What};
+use earmark_sim::{LogEvent, Network, NodeId};
 use earmark_tickets::engine::{Command, NAME, Tickets};
 use earmark_tickets::node::ENGINE;
 use earmark_tickets::scenario::TicketsInScenarios;
@@ -52,7 +52,7 @@ fn reserve(application: u64, flow: Flow, rate: Rate) -> NodeCommand {
 fn outcomes(network: &mut Network) -> Vec<(u64, Extent, Option<Rate>)> {
     let log = network.take_log();
     let outcomes = log.iter().filter_map(|entry| match &entry.what {
-        What::Event(Event::Other(event)) => {
+        LogEvent::Event(Event::Other(event)) => {
             let outcome = event.outcome.as_ref()?;
             Some((event.application?, outcome.kind, outcome.available_bps))
         }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use earmark_core::random::Stream;
-use earmark_sim::dice::{fraction, happens};
+use earmark_sim::distributions::{fraction, happens};
 
 use crate::faults::Fault;
 use crate::sampling::{below, milliseconds};

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use earmark_core::random::Stream;
 use earmark_core::{Rate, Time};
-use earmark_sim::dice::{exponential, happens};
-use earmark_sim::{NodeId, Shape};
+use earmark_sim::distributions::{exponential, happens};
+use earmark_sim::{NodeId, TrafficPattern};
 
 use crate::protocols::{Protocols, ScenarioProtocol};
 use crate::reservation::ReservationRequest;
@@ -38,8 +38,8 @@ pub(super) struct Flow {
     pub(super) requests_at: Time,
     /// End time.
     pub(super) ends_at: Time,
-    /// Shape of the data; `None` for no data. With a request, the data conforms to it.
-    pub(super) shape: Option<Shape>,
+    /// TrafficPattern of the data; `None` for no data. With a request, the data conforms to it.
+    pub(super) pattern: Option<TrafficPattern>,
 }
 
 /// Draws the flows of a network.
@@ -88,11 +88,11 @@ fn one_that_reserves(
     let starts = Time::ZERO + milliseconds(dice, 0, 45_000);
     let requests_at = starts + milliseconds(dice, 0, 2_000);
     let ends_at = (requests_at + exponential(dice, STAY)).min(Time::ZERO + END);
-    let shape = happens(dice, 0.5).then(|| match happens(dice, 0.5) {
-        true => Shape::Constant(request.rate),
-        false => Shape::Bucket { rate: request.rate, depth: request.bucket_octets },
+    let pattern = happens(dice, 0.5).then(|| match happens(dice, 0.5) {
+        true => TrafficPattern::Constant(request.rate),
+        false => TrafficPattern::Bucket { rate: request.rate, depth: request.bucket_octets },
     });
-    Flow { ends, request, by, starts_at: starts, requests_at, ends_at, shape }
+    Flow { ends, request, by, starts_at: starts, requests_at, ends_at, pattern }
 }
 
 fn one_that_floods(ends: [usize; 2], request: ReservationRequest, dice: &mut Stream) -> Flow {
@@ -100,6 +100,6 @@ fn one_that_floods(ends: [usize; 2], request: ReservationRequest, dice: &mut Str
     let request = ReservationRequest { rate, packet_octets: 1_500, ..request };
     let starts = Time::ZERO + milliseconds(dice, 0, 50_000);
     let ends_at = starts + milliseconds(dice, 1_000, 8_000);
-    let shape = Some(Shape::Constant(rate));
-    Flow { ends, request, by: None, starts_at: starts, requests_at: starts, ends_at, shape }
+    let pattern = Some(TrafficPattern::Constant(rate));
+    Flow { ends, request, by: None, starts_at: starts, requests_at: starts, ends_at, pattern }
 }

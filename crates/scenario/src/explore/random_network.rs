@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use earmark_core::random::Stream;
 use earmark_core::{Prefix, Rate};
-use earmark_sim::dice::{fraction, happens};
+use earmark_sim::distributions::{fraction, happens};
 
 use crate::sampling::{below, milliseconds, one_of};
 use crate::topology::{End, Link, Metric, Node, Role, Topology};

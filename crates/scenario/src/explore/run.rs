@@ -177,7 +177,7 @@ impl ExplorationRun {
         }
         self.run_until(end);
         self.check_empty();
-        self.outcome.events = self.network.happened();
+        self.outcome.events = self.network.event_count();
         self.outcome
     }
 
@@ -208,13 +208,15 @@ impl ExplorationRun {
     }
 
     fn start(&mut self, number: usize) {
-        let Flow { request, shape: Some(shape), ends_at, .. } = &self.flows[number] else { return };
+        let Flow { request, pattern: Some(pattern), ends_at, .. } = &self.flows[number] else {
+            return;
+        };
         let source = Source {
             node: request.nodes[0],
             port: request.port,
             destination: request.addresses[1],
             destination_port: request.port,
-            shape: shape.clone(),
+            pattern: pattern.clone(),
             packet_octets: request.packet_octets,
             from: self.network.now(),
             until: *ends_at,
@@ -325,7 +327,7 @@ impl ExplorationRun {
 
 #[cfg(test)]
 mod tests {
-    use earmark_sim::Shape;
+    use earmark_sim::TrafficPattern;
 
     use super::*;
 
@@ -350,7 +352,7 @@ mod tests {
         let mut run = ExplorationRun::new(SEED, &Protocols::default());
         for flow in run.flows.iter_mut().filter(|flow| flow.by.is_some()) {
             let rate = earmark_core::Rate::from_bps(4 * flow.request.rate.as_bps());
-            flow.shape = Some(Shape::Constant(rate));
+            flow.pattern = Some(TrafficPattern::Constant(rate));
         }
         assert!(breaks(&run.play(), Invariant::ReservedPacketsArrive));
     }
@@ -361,7 +363,7 @@ mod tests {
         let mut run = ExplorationRun::new(SEED, &Protocols::default());
         let late = Time::ZERO + random_flows::END + 2 * DRAIN_TIME;
         for flow in &mut run.flows {
-            (flow.shape, flow.ends_at) = (None, late);
+            (flow.pattern, flow.ends_at) = (None, late);
         }
         assert!(breaks(&run.play(), Invariant::EmptyInTheEnd));
     }

@@ -4,7 +4,7 @@ use earmark_boomerang::{self as boomerang, Application, Selector};
 use earmark_core::Rate;
 use earmark_core::random::Stream;
 use earmark_node::{Command, NodeConfig};
-use earmark_sim::dice::happens;
+use earmark_sim::distributions::happens;
 
 use super::{CommonSettings, End, ScenarioProtocol};
 use crate::reservation::ReservationRequest;

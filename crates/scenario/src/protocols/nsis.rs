@@ -5,7 +5,7 @@ use std::time::Duration;
 use earmark_core::random::Stream;
 use earmark_node::{Command, NodeConfig};
 use earmark_nsis::{self as nsis, qos};
-use earmark_sim::dice::happens;
+use earmark_sim::distributions::happens;
 
 use super::{CommonSettings, End, ScenarioProtocol};
 use crate::reservation::ReservationRequest;

@@ -7,7 +7,7 @@ use earmark_core::random::Stream;
 use earmark_node::{Command, Listen, NodeConfig};
 use earmark_rsvp::policy::Identity;
 use earmark_rsvp::{self as rsvp, Application};
-use earmark_sim::dice::happens;
+use earmark_sim::distributions::happens;
 use earmark_wire::intserv::TokenBucket;
 use earmark_wire::rsvp::{FilterSpec, Session, SourceSelector};
 use earmark_wire::udp;

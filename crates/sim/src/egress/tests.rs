@@ -20,7 +20,7 @@ fn packet(port: u16, sequence: u64) -> Packet {
         protocol: UDP,
         ttl: 64,
         router_alert: false,
-        urgent: false,
+        from_daemon: false,
         length: 986,
         damaged: false,
         body: Body::Data { source_port: 1, destination_port: port, stream: port.into(), sequence },

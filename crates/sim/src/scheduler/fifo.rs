@@ -5,7 +5,7 @@ use alloc::collections::VecDeque;
 use earmark_core::admission::Demand;
 use earmark_core::{Rate, Time};
 
-use super::{FluidSharing, Next, PacketClass, Scheduler, push};
+use super::discipline::{FluidSharing, Next, PacketClass, Scheduler, push};
 use crate::packet::Packet;
 
 /// One queue for data and signalling, limited as the best-effort queue is.

@@ -9,10 +9,10 @@ use alloc::collections::{BTreeMap, VecDeque};
 use earmark_core::admission::Demand;
 use earmark_core::{Rate, Time};
 
-use super::token_bucket::TokenBucket;
-use super::{
+use super::discipline::{
     FluidSharing, Next, PacketClass, RESERVED_QUEUE, SIGNALLING_QUEUE, Scheduler, append, push,
 };
+use super::token_bucket::TokenBucket;
 use crate::packet::Packet;
 
 /// Reserved classes behind token buckets, then signalling, then best effort.

@@ -4,13 +4,14 @@ use alloc::vec::Vec;
 use core::net::{IpAddr, Ipv4Addr};
 use core::time::Duration;
 
-use earmark_core::admission::Service;
+use earmark_core::admission::{Demand, Service};
 use earmark_core::random::{RandomStreams, Stream};
+use earmark_core::{Rate, Time};
 
 use super::PacketClass::{BestEffort, Reserved, Signalling};
 use super::*;
-use crate::dice::{below, exponential};
-use crate::packet::{Body, FRAMING, UDP};
+use crate::distributions::{below, exponential};
+use crate::packet::{Body, FRAMING, Packet, UDP};
 
 const BANDWIDTH: Rate = Rate::from_mbps(1);
 /// IP octets of a packet that takes 1 000 octets of the link: 8 ms.
@@ -28,7 +29,7 @@ fn packet(octets: u32, sequence: u64) -> Packet {
         protocol: UDP,
         ttl: 64,
         router_alert: false,
-        urgent: false,
+        from_daemon: false,
         length: octets,
         damaged: false,
         body: Body::Data { source_port: 1, destination_port: 1, stream: 0, sequence },

@@ -24,7 +24,9 @@ use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use earmark_core::admission::Demand;
 use earmark_core::{Rate, Time};
 
-use super::{FluidSharing, Next, PacketClass, RESERVED_QUEUE, SIGNALLING_QUEUE, Scheduler};
+use super::discipline::{
+    FluidSharing, Next, PacketClass, RESERVED_QUEUE, SIGNALLING_QUEUE, Scheduler,
+};
 use crate::packet::{FRAMING, Packet};
 
 /// Virtual time: nanoseconds of service at the rate of the weight, in parts of 2^-16.

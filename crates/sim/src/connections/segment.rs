@@ -1,4 +1,4 @@
-//! Segments: the part of TCP (RFC 9293) that connections between simulated nodes need, in TCP's octets, so that taps
+//! Segments: the part of TCP (RFC 9293) that connections between simulated nodes need, in TCP's octets, so that captures
 //! and faults treat them like any other message.
 
 use alloc::vec::Vec;
@@ -9,40 +9,40 @@ use earmark_wire::checksum;
 /// IP protocol number of TCP.
 pub(crate) const TCP: u8 = 6;
 /// Octets of the header; there are no options.
-pub(super) const HEADER: usize = 20;
+pub(crate) const HEADER: usize = 20;
 /// Header length in words, in its position.
 const DATA_OFFSET: u8 = 5 << 4;
 
 /// Flags.
-pub(super) mod flag {
-    pub(in crate::streams) const FIN: u8 = 0x01;
-    pub(in crate::streams) const SYN: u8 = 0x02;
-    pub(in crate::streams) const RST: u8 = 0x04;
-    pub(in crate::streams) const ACK: u8 = 0x10;
+pub(crate) mod flag {
+    pub(crate) const FIN: u8 = 0x01;
+    pub(crate) const SYN: u8 = 0x02;
+    pub(crate) const RST: u8 = 0x04;
+    pub(crate) const ACK: u8 = 0x10;
 }
 
 /// A segment.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Segment {
-    pub(super) source_port: u16,
-    pub(super) destination_port: u16,
+pub(crate) struct Segment {
+    pub(crate) source_port: u16,
+    pub(crate) destination_port: u16,
     /// Sequence number of the first octet.
-    pub(super) sequence: u32,
+    pub(crate) sequence: u32,
     /// Sequence number of the next expected octet, with [`flag::ACK`].
-    pub(super) acknowledgement: u32,
-    pub(super) flags: u8,
+    pub(crate) acknowledgement: u32,
+    pub(crate) flags: u8,
     /// Receive window, octets.
-    pub(super) window: u16,
-    pub(super) payload: Vec<u8>,
+    pub(crate) window: u16,
+    pub(crate) payload: Vec<u8>,
 }
 
 impl Segment {
-    pub(super) fn has(&self, flags: u8) -> bool {
+    pub(crate) fn has(&self, flags: u8) -> bool {
         self.flags & flags == flags
     }
 
     /// Parses a segment; `None` if it is malformed, or was damaged.
-    pub(super) fn parse(octets: &[u8], source: IpAddr, destination: IpAddr) -> Option<Segment> {
+    pub(crate) fn parse(octets: &[u8], source: IpAddr, destination: IpAddr) -> Option<Segment> {
         let (&header, payload) = octets.split_first_chunk::<HEADER>()?;
         let [s0, s1, d0, d1, q0, q1, q2, q3, a0, a1, a2, a3, offset, flags, w0, w1, ..] = header;
         if offset != DATA_OFFSET || checksum_of(octets, source, destination) != 0 {
@@ -59,7 +59,7 @@ impl Segment {
         })
     }
 
-    pub(super) fn octets(&self, source: IpAddr, destination: IpAddr) -> Vec<u8> {
+    pub(crate) fn octets(&self, source: IpAddr, destination: IpAddr) -> Vec<u8> {
         let mut octets = Vec::with_capacity(HEADER + self.payload.len());
         octets.extend(self.source_port.to_be_bytes());
         octets.extend(self.destination_port.to_be_bytes());
@@ -77,7 +77,7 @@ impl Segment {
     }
 
     /// Returns the answer to a segment without a connection; a reset gets none (RFC 9293 section 3.10.7.1).
-    pub(super) fn refusal(&self) -> Option<Segment> {
+    pub(crate) fn reset_reply(&self) -> Option<Segment> {
         if self.has(flag::RST) {
             return None;
         }

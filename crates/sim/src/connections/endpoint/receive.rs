@@ -8,80 +8,80 @@ use earmark_core::{CloseReason, Time, Transport};
 
 use super::super::segment::{Segment, flag};
 use super::{
-    ALERT, CLIENT_FINISHED, CLIENT_HELLO, Endpoint, HANDSHAKE, SERVER_HELLO, Stage, Told, WINDOW,
-    Wanted, Welcome,
+    ALERT, AcceptPolicy, CLIENT_FINISHED, CLIENT_HELLO, ConnectionEvent, Endpoint, EndpointOutput,
+    HANDSHAKE, SERVER_HELLO, Stage, WINDOW,
 };
 
 impl Endpoint {
     /// Returns the free octets of the receive buffer.
-    pub(super) fn room(&self) -> usize {
+    pub(crate) fn room(&self) -> usize {
         WINDOW - self.unread.len().min(WINDOW)
     }
 
-    /// Handles a segment. `reads`: whether the daemon reads; `welcome`: the callers that are accepted.
-    pub(in crate::streams) fn hear(
+    /// Handles a segment. `reads`: whether the daemon reads; `accept_policy`: the callers that are accepted.
+    pub(crate) fn receive(
         &mut self,
         segment: Segment,
         now: Time,
         reads: bool,
-        welcome: Welcome,
-    ) -> Wanted {
-        let mut wanted = Wanted::default();
+        accept_policy: AcceptPolicy,
+    ) -> EndpointOutput {
+        let mut output = EndpointOutput::default();
         if segment.has(flag::RST) {
             let reason = match self.stage {
-                Stage::Calling => CloseReason::Unreachable,
+                Stage::SynSent => CloseReason::Unreachable,
                 _ => CloseReason::Broken,
             };
-            if self.is_told() {
-                wanted.told.push(Told::Closed(reason));
+            if self.notifies_daemon() {
+                output.events.push(ConnectionEvent::Closed(reason));
             }
-            self.fall_silent();
-            return wanted;
+            self.terminate();
+            return output;
         }
         if segment.has(flag::SYN) {
-            self.hear_call(&segment, now, &mut wanted);
-            return wanted;
+            self.receive_syn(&segment, now, &mut output);
+            return output;
         }
-        self.hear_acknowledgement(&segment, now);
-        if self.stage == Stage::Called && self.called {
-            self.stage = Stage::Silent;
+        self.receive_acknowledgement(&segment, now);
+        if self.stage == Stage::SynReceived && self.syn_acknowledged {
+            self.stage = Stage::Accepted;
         }
         let is_old = self.expected.wrapping_sub(segment.sequence) as i32 > 0;
         let asks = !segment.payload.is_empty() || segment.has(flag::FIN) || is_old;
-        self.take(segment);
+        self.reassemble(segment);
         if reads {
-            self.read(now, welcome, &mut wanted);
+            self.read(now, accept_policy, &mut output);
         }
-        self.transmit(now, &mut wanted);
+        self.transmit(now, &mut output);
         if asks {
-            self.acknowledge(&mut wanted);
+            self.acknowledge(&mut output);
         }
-        wanted
+        output
     }
 
     /// Handles the answer to a SYN, or a repeated SYN.
-    fn hear_call(&mut self, segment: &Segment, now: Time, wanted: &mut Wanted) {
-        if self.stage == Stage::Calling && segment.has(flag::ACK) {
+    fn receive_syn(&mut self, segment: &Segment, now: Time, output: &mut EndpointOutput) {
+        if self.stage == Stage::SynSent && segment.has(flag::ACK) {
             self.expected = segment.sequence.wrapping_add(1);
-            self.hear_acknowledgement(segment, now);
+            self.receive_acknowledgement(segment, now);
             if self.transport == Transport::Tls {
-                self.stage = Stage::Hello;
+                self.stage = Stage::ClientHelloSent;
                 self.outgoing.extend(record(HANDSHAKE, CLIENT_HELLO));
             } else {
-                self.open(wanted);
+                self.open(output);
             }
-            self.acknowledge(wanted);
-            self.transmit(now, wanted);
-        } else if self.stage == Stage::Called {
+            self.acknowledge(output);
+            self.transmit(now, output);
+        } else if self.stage == Stage::SynReceived {
             self.next = self.acknowledged;
-            self.transmit(now, wanted);
+            self.transmit(now, output);
         } else {
-            self.acknowledge(wanted);
+            self.acknowledge(output);
         }
     }
 
     /// Stores the octets of a segment in order.
-    fn take(&mut self, segment: Segment) {
+    fn reassemble(&mut self, segment: Segment) {
         let Segment { sequence, flags, mut payload, .. } = segment;
         if flags & flag::FIN != 0 {
             self.ends_at = Some(sequence.wrapping_add(payload.len() as u32));
@@ -93,7 +93,7 @@ impl Endpoint {
         let start = if had >= 0 { self.expected } else { sequence };
         let ahead = start.wrapping_sub(self.expected) as usize;
         if !payload.is_empty() && ahead + payload.len() <= self.room() {
-            self.early.insert(start, payload);
+            self.out_of_order.insert(start, payload);
         }
         while let Some(octets) = self.next_in_order() {
             self.expected = self.expected.wrapping_add(octets.len() as u32);
@@ -105,78 +105,87 @@ impl Endpoint {
     fn next_in_order(&mut self) -> Option<Vec<u8>> {
         let expected = self.expected;
         // There are few: a window holds some dozens of segments.
-        let starts = self.early.keys().copied();
+        let starts = self.out_of_order.keys().copied();
         let start = starts.into_iter().find(|start| expected.wrapping_sub(*start) as i32 >= 0)?;
-        let mut octets = self.early.remove(&start)?;
+        let mut octets = self.out_of_order.remove(&start)?;
         let had = expected.wrapping_sub(start) as usize;
         octets.drain(..octets.len().min(had));
         Some(octets)
     }
 
     /// Reads the received octets for the daemon.
-    pub(in crate::streams) fn read_on(&mut self, now: Time, welcome: Welcome) -> Wanted {
-        let mut wanted = Wanted::default();
-        self.read(now, welcome, &mut wanted);
-        self.transmit(now, &mut wanted);
+    pub(crate) fn resume_reading(
+        &mut self,
+        now: Time,
+        accept_policy: AcceptPolicy,
+    ) -> EndpointOutput {
+        let mut output = EndpointOutput::default();
+        self.read(now, accept_policy, &mut output);
+        self.transmit(now, &mut output);
         // The window is open again.
-        self.acknowledge(&mut wanted);
-        wanted
+        self.acknowledge(&mut output);
+        output
     }
 
-    fn read(&mut self, now: Time, welcome: Welcome, wanted: &mut Wanted) {
-        while self.read_one(now, welcome, wanted) {}
+    fn read(&mut self, now: Time, accept_policy: AcceptPolicy, output: &mut EndpointOutput) {
+        while self.read_one(now, accept_policy, output) {}
         if self.ends_at == Some(self.expected) {
             self.expected = self.expected.wrapping_add(1);
-            if self.is_told() {
+            if self.notifies_daemon() {
                 let reason = match self.stage {
                     Stage::Open => CloseReason::Ended,
                     _ => CloseReason::Broken,
                 };
-                wanted.told.push(Told::Closed(reason));
+                output.events.push(ConnectionEvent::Closed(reason));
             }
-            self.say_goodbye(now, wanted);
+            self.finish(now, output);
         }
     }
 
     /// Reads the next item that the stage expects; `false` if it is incomplete.
-    fn read_one(&mut self, now: Time, welcome: Welcome, wanted: &mut Wanted) -> bool {
+    fn read_one(
+        &mut self,
+        now: Time,
+        accept_policy: AcceptPolicy,
+        output: &mut EndpointOutput,
+    ) -> bool {
         let first = self.unread.first().copied();
         match (self.stage, first) {
-            (_, None) | (Stage::Calling | Stage::Called, _) => false,
-            (Stage::Silent, Some(HANDSHAKE)) => {
+            (_, None) | (Stage::SynSent | Stage::SynReceived, _) => false,
+            (Stage::Accepted, Some(HANDSHAKE)) => {
                 self.read_record(CLIENT_HELLO) && {
                     self.transport = Transport::Tls;
-                    self.be_greeted(now, welcome, wanted);
+                    self.answer_client_hello(now, accept_policy, output);
                     true
                 }
             }
-            (Stage::Silent, Some(_)) => {
-                self.open(wanted);
+            (Stage::Accepted, Some(_)) => {
+                self.open(output);
                 true
             }
-            (Stage::Hello, Some(ALERT)) => {
-                wanted.told.push(Told::Closed(CloseReason::NotAuthenticated));
-                self.abort(wanted);
+            (Stage::ClientHelloSent, Some(ALERT)) => {
+                output.events.push(ConnectionEvent::Closed(CloseReason::NotAuthenticated));
+                self.abort(output);
                 false
             }
-            (Stage::Hello, Some(_)) => {
+            (Stage::ClientHelloSent, Some(_)) => {
                 self.read_record(SERVER_HELLO) && {
                     self.outgoing.extend(record(HANDSHAKE, CLIENT_FINISHED));
-                    self.open(wanted);
+                    self.open(output);
                     true
                 }
             }
-            (Stage::Greeted, Some(_)) => {
+            (Stage::ServerHelloSent, Some(_)) => {
                 self.read_record(CLIENT_FINISHED) && {
-                    self.open(wanted);
+                    self.open(output);
                     true
                 }
             }
             (Stage::Open, Some(_)) => {
-                wanted.told.push(Told::Data(mem::take(&mut self.unread)));
+                output.events.push(ConnectionEvent::Data(mem::take(&mut self.unread)));
                 false
             }
-            (Stage::Over, Some(_)) => {
+            (Stage::Closed, Some(_)) => {
                 self.unread.clear();
                 false
             }
@@ -193,20 +202,25 @@ impl Endpoint {
     }
 
     /// Handles the start of TLS by the other end.
-    fn be_greeted(&mut self, now: Time, welcome: Welcome, wanted: &mut Wanted) {
-        if welcome == Welcome::Everybody {
-            self.stage = Stage::Greeted;
+    fn answer_client_hello(
+        &mut self,
+        now: Time,
+        accept_policy: AcceptPolicy,
+        output: &mut EndpointOutput,
+    ) {
+        if accept_policy == AcceptPolicy::Everyone {
+            self.stage = Stage::ServerHelloSent;
             self.outgoing.extend(record(HANDSHAKE, SERVER_HELLO));
         } else {
             self.outgoing.extend(record(ALERT, 7));
-            self.say_goodbye(now, wanted);
+            self.finish(now, output);
         }
     }
 
-    fn open(&mut self, wanted: &mut Wanted) {
+    fn open(&mut self, output: &mut EndpointOutput) {
         self.stage = Stage::Open;
         self.outgoing.extend(mem::take(&mut self.waiting));
-        wanted.told.push(Told::Open(self.transport));
+        output.events.push(ConnectionEvent::Open(self.transport));
     }
 }
 

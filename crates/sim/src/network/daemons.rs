@@ -8,10 +8,11 @@ use earmark_core::admission::AdmissionControl;
 use earmark_core::{Effect, Effects, Installation, InterfaceId};
 use earmark_node::{Event, HostUpdate, Input, Node};
 
+use super::{Network, Scheduled};
+use crate::NodeId;
 use crate::egress::Reservations;
 use crate::host::Host;
-use crate::log::{Loss, What};
-use crate::network::{Happening, Network, NodeId};
+use crate::log::{LogEvent, Loss};
 use crate::packet::Packet;
 
 /// `ENODEV`: error number of an installation on a missing interface.
@@ -24,7 +25,7 @@ impl Network {
         host.node = None;
         host.expire_at = None;
         self.reset_connections(node);
-        self.note(node, What::Killed);
+        self.note(node, LogEvent::Killed);
     }
 
     /// Starts a new daemon on a node. It adopts the state of traffic control; what no one has claimed of that after
@@ -39,21 +40,21 @@ impl Network {
         let mut daemon = Node::new(host.config.clone());
         daemon.keep_journal(self.attempts);
         host.node = Some(daemon);
-        let mut updates = host.greeting();
+        let mut updates = host.initial_updates();
         for (interface, port) in host.ports.iter_mut() {
             let adopt =
                 |(flow, rate, protocol)| HostUpdate::Adopted { interface, flow, rate, protocol };
             let orphans = port.egress.change(self.now, Reservations::orphan);
             updates.extend(orphans.into_iter().map(adopt));
         }
-        self.note(node, What::Restarted);
+        self.note(node, LogEvent::Restarted);
         for update in updates {
             self.inform(node, update);
         }
         for interface in self.hosts[node.0].ports.iter().map(|(id, _)| id).collect::<Vec<_>>() {
             self.plan_measurement(node, interface);
         }
-        self.enter(self.now + grace, Happening::Reap(node, generation));
+        self.enter(self.now + grace, Scheduled::Reap(node, generation));
     }
 
     pub(crate) fn node_seed(&self, name: &str, generation: u32) -> u64 {
@@ -84,7 +85,7 @@ impl Network {
             self.declassify_all_fluids(node, interface);
         }
         for (interface, flow) in gone {
-            self.note(node, What::Reaped(interface, flow));
+            self.note(node, LogEvent::Reaped(interface, flow));
             self.inform(node, HostUpdate::AdoptedGone { interface, flow });
         }
     }
@@ -108,7 +109,7 @@ impl Network {
         let Host { node: daemon, generation, .. } = &self.hosts[node.0];
         let control = daemon.as_ref().and_then(|daemon| daemon.ledger().admission(interface));
         if let Some(interval) = control.and_then(AdmissionControl::sample_interval) {
-            let sample = Happening::Measure(node, interface, *generation);
+            let sample = Scheduled::Measure(node, interface, *generation);
             self.enter(self.now + interval, sample);
         }
     }
@@ -139,16 +140,16 @@ impl Network {
         engine.bundle(&mut effects);
         let attempts = engine.take_attempts();
         for attempt in attempts {
-            self.note(node, What::Attempt(attempt));
+            self.note(node, LogEvent::Attempt(attempt));
         }
         let mut refused = Vec::new();
         for effect in effects.iter() {
-            self.carry_out(node, &effects, effect, &mut refused);
+            self.execute(node, &effects, effect, &mut refused);
         }
         effects.clear();
         self.effects = effects;
         for (installation, errno) in refused {
-            self.note(node, What::Refused(installation, errno));
+            self.note(node, LogEvent::Refused(installation, errno));
             let claim = installation.claim;
             self.inform(node, HostUpdate::TrafficControlRefused { claim, errno });
         }
@@ -163,11 +164,11 @@ impl Network {
         let due = deadline.max(self.now);
         if host.expire_at.is_none_or(|planned| due < planned) {
             host.expire_at = Some(due);
-            self.enter(due, Happening::Expire(node));
+            self.enter(due, Scheduled::Expire(node));
         }
     }
 
-    fn carry_out(
+    fn execute(
         &mut self,
         node: NodeId,
         effects: &Effects<Event>,
@@ -179,13 +180,13 @@ impl Network {
             Effect::Send(out, range) => {
                 let packet = Packet::signalling(out, effects.octets(range));
                 if let Some(local) = host.interfaces.owner_of(out.destination) {
-                    return self.enter(self.now, Happening::Arrive(node, local, packet));
+                    return self.enter(self.now, Scheduled::Arrive(node, local, packet));
                 }
                 let Some(interface) = host.outgoing(out) else {
-                    return self.note(node, What::Lost(Loss::NoRoute));
+                    return self.note(node, LogEvent::Lost(Loss::NoRoute));
                 };
                 let Packet { source, destination, length: octets, .. } = packet;
-                self.note(node, What::Sent { interface, source, destination, octets });
+                self.note(node, LogEvent::Sent { interface, source, destination, octets });
                 self.send(node, interface, packet);
             }
             Effect::Connect(connect) => self.connect_stream(node, connect),
@@ -205,14 +206,14 @@ impl Network {
                         }) {
                             self.note(
                                 node,
-                                What::Reaped(installation.interface, installation.flow),
+                                LogEvent::Reaped(installation.interface, installation.flow),
                             );
                         }
                     }
                     (None, None) => refused.push((*installation, NO_SUCH_DEVICE)),
                     (None, Some(port)) => {
                         port.egress.change(now, |r| r.install(protocol, installation));
-                        self.note(node, What::Installed(*installation));
+                        self.note(node, LogEvent::Installed(*installation));
                         self.serve(node, installation.interface);
                         self.classify_fluids(node, installation.interface, &installation.flow);
                     }
@@ -238,7 +239,7 @@ impl Network {
                         Some((interface, port.egress.change(now, |r| r.remove(*claim))?))
                     })
                     .collect();
-                self.note(node, What::Removed(*claim));
+                self.note(node, LogEvent::Removed(*claim));
                 for (interface, class) in freed {
                     self.serve(node, interface);
                     self.declassify_fluids(node, interface, class);
@@ -251,7 +252,7 @@ impl Network {
                     port.egress.change(now, |r| r.reject(flow, None));
                     self.classify_fluids(node, *interface, flow);
                 }
-                self.note(node, What::Event(event.clone()));
+                self.note(node, LogEvent::Event(event.clone()));
             }
         }
     }

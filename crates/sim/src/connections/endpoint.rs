@@ -1,15 +1,15 @@
 //! One end of a connection: its handling of segments, time, and requests of its daemon.
 //!
 //! ```text
-//! asked for   Calling ---------------------------> Open       Calling -> Hello -> Open        with TLS
-//! called      Called -> Silent ------------------> Open       Called -> Silent -> Greeted -> Open
-//!             and from each of them                Over       data in flight still arrives
+//! requested   SynSent -------------------> Open      SynSent -> ClientHelloSent -> Open      with TLS
+//! accepted    SynReceived -> Accepted ---> Open      SynReceived -> Accepted -> ServerHelloSent -> Open
+//!             and from each of them        Closed    data in flight still arrives
 //! ```
 //!
 //! The protocol is TCP without congestion control, options and urgent data; after a timeout it retransmits from the
 //! first missing octet. TLS is its handshake alone: it takes as long, and then octets are sent in the clear.
 
-mod hear;
+mod receive;
 
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
@@ -22,7 +22,7 @@ use super::segment::{Segment, flag};
 /// Receive buffer: octets that the daemon has not read.
 const WINDOW: usize = 0xffff;
 /// Send buffer: octets that may wait for the other end.
-pub(super) const BACKLOG: usize = 1 << 20;
+pub(crate) const BACKLOG: usize = 1 << 20;
 /// Initial retransmission timeout.
 const TIMEOUT: Duration = Duration::from_millis(300);
 /// Number of retransmissions without an answer before an end gives up, each after twice the time: 38 seconds.
@@ -38,32 +38,33 @@ const CLIENT_FINISHED: usize = 900;
 
 /// Callers that a node accepts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Welcome {
+pub enum AcceptPolicy {
     /// All callers.
     #[default]
-    Everybody,
+    Everyone,
     /// No caller over TLS: nobody can authenticate.
     NotOverTls,
     /// None: nothing listens.
-    Nobody,
+    NoOne,
 }
 
 /// Stage of a connection; the module's documentation has the transitions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
-    Calling,
-    Hello,
-    Called,
-    Silent,
-    Greeted,
+    SynSent,
+    ClientHelloSent,
+    SynReceived,
+    /// The handshake of TCP is complete; the first octet tells whether TLS follows.
+    Accepted,
+    ServerHelloSent,
     Open,
     /// Closed for the daemon.
-    Over,
+    Closed,
 }
 
 /// Event of a connection for the daemon.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Told {
+pub(crate) enum ConnectionEvent {
     Open(Transport),
     Data(Vec<u8>),
     Closed(CloseReason),
@@ -71,16 +72,16 @@ pub(crate) enum Told {
 
 /// Actions that an endpoint requests.
 #[derive(Debug, Default)]
-pub(super) struct Wanted {
+pub(crate) struct EndpointOutput {
     /// Segments to send, in order. The sender fills in the ports.
-    pub(super) segments: Vec<Segment>,
-    pub(super) told: Vec<Told>,
+    pub(crate) segments: Vec<Segment>,
+    pub(crate) events: Vec<ConnectionEvent>,
 }
 
 /// One end of a connection. Sequence numbers wrap; SYN and FIN count as one octet each.
 #[derive(Debug)]
-pub(super) struct Endpoint {
-    pub(super) connection: ConnectionId,
+pub(crate) struct Endpoint {
+    pub(crate) connection: ConnectionId,
     transport: Transport,
     stage: Stage,
     /// Maximum segment size, octets.
@@ -92,21 +93,21 @@ pub(super) struct Endpoint {
     /// Highest sequence number sent, plus one; after `next` during a retransmission.
     furthest: u32,
     /// Whether the SYN is acknowledged.
-    called: bool,
+    syn_acknowledged: bool,
     /// Written octets that are not acknowledged.
     outgoing: VecDeque<u8>,
     /// Octets written before the connection was open.
     waiting: Vec<u8>,
     /// Whether the daemon will write no more.
-    ending: bool,
+    fin_requested: bool,
     /// Whether the FIN is acknowledged, or no more is to be sent for another reason.
-    ended: bool,
+    fin_acknowledged: bool,
     /// Receive window of the other end, octets from `acknowledged` on.
     window: u32,
     /// Sequence number of the next expected octet.
     expected: u32,
     /// Octets received out of order, by sequence number.
-    early: BTreeMap<u32, Vec<u8>>,
+    out_of_order: BTreeMap<u32, Vec<u8>>,
     /// Sequence number of the other end's FIN, if it is known.
     ends_at: Option<u32>,
     /// Received octets that are not read.
@@ -114,7 +115,7 @@ pub(super) struct Endpoint {
     /// Number of retransmissions since the last segment of the other end.
     attempts: u32,
     /// Time of the next retransmission.
-    pub(super) timer: Option<Time>,
+    pub(crate) timer: Option<Time>,
 }
 
 impl Endpoint {
@@ -132,14 +133,14 @@ impl Endpoint {
             acknowledged: 0,
             next: 0,
             furthest: 0,
-            called: false,
+            syn_acknowledged: false,
             outgoing: VecDeque::new(),
             waiting: Vec::new(),
-            ending: false,
-            ended: false,
+            fin_requested: false,
+            fin_acknowledged: false,
             window: 0,
             expected: 0,
-            early: BTreeMap::new(),
+            out_of_order: BTreeMap::new(),
             ends_at: None,
             unread: Vec::new(),
             attempts: 0,
@@ -148,82 +149,82 @@ impl Endpoint {
     }
 
     /// Creates an endpoint for a connection that the daemon requests, with segments of at most `longest` octets.
-    pub(super) fn call(
+    pub(crate) fn connect(
         connection: ConnectionId,
         transport: Transport,
         longest: usize,
         now: Time,
-    ) -> (Endpoint, Wanted) {
-        let mut end = Endpoint::new(connection, transport, Stage::Calling, longest);
-        let mut wanted = Wanted::default();
-        end.transmit(now, &mut wanted);
-        (end, wanted)
+    ) -> (Endpoint, EndpointOutput) {
+        let mut end = Endpoint::new(connection, transport, Stage::SynSent, longest);
+        let mut output = EndpointOutput::default();
+        end.transmit(now, &mut output);
+        (end, output)
     }
 
     /// Creates an endpoint for a connection that the other end requests.
-    pub(super) fn answer(
+    pub(crate) fn accept(
         connection: ConnectionId,
         longest: usize,
         now: Time,
         call: &Segment,
-    ) -> (Endpoint, Wanted) {
-        let mut end = Endpoint::new(connection, Transport::Tcp, Stage::Called, longest);
+    ) -> (Endpoint, EndpointOutput) {
+        let mut end = Endpoint::new(connection, Transport::Tcp, Stage::SynReceived, longest);
         end.expected = call.sequence.wrapping_add(1);
-        let mut wanted = Wanted::default();
-        end.transmit(now, &mut wanted);
-        (end, wanted)
+        let mut output = EndpointOutput::default();
+        end.transmit(now, &mut output);
+        (end, output)
     }
 
     /// Whether it can be removed.
-    pub(super) fn is_done(&self) -> bool {
-        self.stage == Stage::Over && self.ended
+    pub(crate) fn is_done(&self) -> bool {
+        self.stage == Stage::Closed && self.fin_acknowledged
     }
 
     /// Writes octets of the daemon.
-    pub(super) fn write(&mut self, octets: &[u8], now: Time) -> Wanted {
-        let mut wanted = Wanted::default();
+    pub(crate) fn write(&mut self, octets: &[u8], now: Time) -> EndpointOutput {
+        let mut output = EndpointOutput::default();
         match self.stage {
-            Stage::Over => {}
+            Stage::Closed => {}
             _ if self.outgoing.len() + self.waiting.len() + octets.len() > BACKLOG => {
-                self.abort(&mut wanted);
-                wanted.told.push(Told::Closed(CloseReason::Backlog));
+                self.abort(&mut output);
+                output.events.push(ConnectionEvent::Closed(CloseReason::Backlog));
             }
             Stage::Open => {
                 self.outgoing.extend(octets);
-                self.transmit(now, &mut wanted);
+                self.transmit(now, &mut output);
             }
             _ => self.waiting.extend(octets),
         }
-        wanted
+        output
     }
 
     /// Closes the connection for the daemon.
-    pub(super) fn close(&mut self, now: Time) -> Wanted {
-        let mut wanted = Wanted::default();
+    pub(crate) fn close(&mut self, now: Time) -> EndpointOutput {
+        let mut output = EndpointOutput::default();
         if self.stage == Stage::Open {
-            self.say_goodbye(now, &mut wanted);
+            self.finish(now, &mut output);
         } else {
-            self.abort(&mut wanted);
+            self.abort(&mut output);
         }
-        wanted
+        output
     }
 
     /// Resets the connection at once; the other end sees it broken.
-    pub(super) fn abort(&mut self, wanted: &mut Wanted) {
-        wanted.segments.push(self.segment(flag::RST | flag::ACK, self.next, Vec::new()));
-        self.fall_silent();
+    pub(crate) fn abort(&mut self, output: &mut EndpointOutput) {
+        output.segments.push(self.segment(flag::RST | flag::ACK, self.next, Vec::new()));
+        self.terminate();
     }
 
     /// Closes the connection after all written octets have arrived.
-    fn say_goodbye(&mut self, now: Time, wanted: &mut Wanted) {
-        self.stage = Stage::Over;
-        self.ending = true;
-        self.transmit(now, wanted);
+    fn finish(&mut self, now: Time, output: &mut EndpointOutput) {
+        self.stage = Stage::Closed;
+        self.fin_requested = true;
+        self.transmit(now, output);
     }
 
-    fn fall_silent(&mut self) {
-        self.stage = Stage::Over;
-        self.ended = true;
+    fn terminate(&mut self) {
+        self.stage = Stage::Closed;
+        self.fin_acknowledged = true;
         self.timer = None;
     }
 }
@@ -248,26 +249,26 @@ impl Endpoint {
     }
 
     /// Sends `flags` and octets after everything sent so far.
-    fn push(&mut self, flags: u8, payload: Vec<u8>, wanted: &mut Wanted) {
+    fn push(&mut self, flags: u8, payload: Vec<u8>, output: &mut EndpointOutput) {
         let extent = payload.len() as u32 + u32::from(flags & (flag::SYN | flag::FIN) != 0);
-        wanted.segments.push(self.segment(flags, self.next, payload));
+        output.segments.push(self.segment(flags, self.next, payload));
         self.next = self.next.wrapping_add(extent);
         if self.next.wrapping_sub(self.furthest) as i32 > 0 {
             self.furthest = self.next;
         }
     }
 
-    fn acknowledge(&self, wanted: &mut Wanted) {
-        wanted.segments.push(self.segment(flag::ACK, self.next, Vec::new()));
+    fn acknowledge(&self, output: &mut EndpointOutput) {
+        output.segments.push(self.segment(flag::ACK, self.next, Vec::new()));
     }
 
     /// Sends the unsent octets that the window permits.
-    fn transmit(&mut self, now: Time, wanted: &mut Wanted) {
-        match self.called {
-            true => self.transmit_octets(wanted),
+    fn transmit(&mut self, now: Time, output: &mut EndpointOutput) {
+        match self.syn_acknowledged {
+            true => self.transmit_octets(output),
             false if self.in_flight() == 0 => {
-                let ack = if self.stage == Stage::Called { flag::ACK } else { 0 };
-                self.push(flag::SYN | ack, Vec::new(), wanted);
+                let ack = if self.stage == Stage::SynReceived { flag::ACK } else { 0 };
+                self.push(flag::SYN | ack, Vec::new(), output);
             }
             false => {}
         }
@@ -279,7 +280,7 @@ impl Endpoint {
         }
     }
 
-    fn transmit_octets(&mut self, wanted: &mut Wanted) {
+    fn transmit_octets(&mut self, output: &mut EndpointOutput) {
         loop {
             let (sent, all) = (self.in_flight(), self.outgoing.len());
             let most = (self.window as usize).saturating_sub(sent).min(self.longest);
@@ -288,15 +289,15 @@ impl Endpoint {
                 break;
             }
             let payload = self.outgoing.range(sent..sent + length).copied().collect();
-            self.push(flag::ACK, payload, wanted);
+            self.push(flag::ACK, payload, output);
         }
-        if self.ending && !self.ended && self.in_flight() == self.outgoing.len() {
-            self.push(flag::ACK | flag::FIN, Vec::new(), wanted);
+        if self.fin_requested && !self.fin_acknowledged && self.in_flight() == self.outgoing.len() {
+            self.push(flag::ACK | flag::FIN, Vec::new(), output);
         }
     }
 
     /// Processes an acknowledgement of the other end.
-    fn hear_acknowledgement(&mut self, segment: &Segment, now: Time) {
+    fn receive_acknowledgement(&mut self, segment: &Segment, now: Time) {
         let advanced = segment.acknowledgement.wrapping_sub(self.acknowledged) as usize;
         if advanced > self.furthest.wrapping_sub(self.acknowledged) as usize {
             return;
@@ -311,28 +312,28 @@ impl Endpoint {
             self.next = self.acknowledged;
         }
         self.timer = (self.in_flight() > 0).then(|| now + TIMEOUT);
-        let of_call = usize::from(!self.called);
-        self.called = true;
+        let of_call = usize::from(!self.syn_acknowledged);
+        self.syn_acknowledged = true;
         let octets = (advanced - of_call).min(self.outgoing.len());
         self.outgoing.drain(..octets);
-        self.ended |= advanced > of_call + octets;
+        self.fin_acknowledged |= advanced > of_call + octets;
     }
 
     /// Retransmits after a missing acknowledgement.
-    pub(super) fn repeat(&mut self, now: Time) -> Wanted {
-        let mut wanted = Wanted::default();
+    pub(crate) fn retransmit(&mut self, now: Time) -> EndpointOutput {
+        let mut output = EndpointOutput::default();
         self.timer = None;
         self.attempts += 1;
         if self.attempts > ATTEMPTS {
-            if self.is_told() {
-                wanted.told.push(Told::Closed(CloseReason::TimedOut));
+            if self.notifies_daemon() {
+                output.events.push(ConnectionEvent::Closed(CloseReason::TimedOut));
             }
-            self.fall_silent();
-            return wanted;
+            self.terminate();
+            return output;
         }
-        if self.called && self.window == 0 {
+        if self.syn_acknowledged && self.window == 0 {
             // An octet that was received already; the answer has the current window.
-            wanted.segments.push(self.segment(
+            output.segments.push(self.segment(
                 flag::ACK,
                 self.acknowledged.wrapping_sub(1),
                 Vec::new(),
@@ -340,13 +341,13 @@ impl Endpoint {
             self.timer = Some(now + TIMEOUT * 2_u32.pow(self.attempts));
         } else {
             self.next = self.acknowledged;
-            self.transmit(now, &mut wanted);
+            self.transmit(now, &mut output);
         }
-        wanted
+        output
     }
 
     /// Whether the daemon knows the connection and still uses it.
-    fn is_told(&self) -> bool {
-        matches!(self.stage, Stage::Calling | Stage::Hello | Stage::Open)
+    fn notifies_daemon(&self) -> bool {
+        matches!(self.stage, Stage::SynSent | Stage::ClientHelloSent | Stage::Open)
     }
 }

@@ -25,7 +25,7 @@ const DIGITS: usize = u64::BITS.div_ceil(BITS) as usize;
 
 /// A radix heap of events.
 #[derive(Debug)]
-pub(crate) struct Agenda<T> {
+pub(crate) struct EventQueue<T> {
     /// The present: time of the last removed entry, nanoseconds.
     now: u64,
     /// Bit mask for each digit: the values that differ from the present one and have entries.
@@ -37,9 +37,9 @@ pub(crate) struct Agenda<T> {
     entries: Slab<T>,
 }
 
-impl<T> Default for Agenda<T> {
-    fn default() -> Agenda<T> {
-        Agenda {
+impl<T> Default for EventQueue<T> {
+    fn default() -> EventQueue<T> {
+        EventQueue {
             now: 0,
             occupied: [0; DIGITS],
             buckets: (0..DIGITS * VALUES).map(|_| Vec::new()).collect(),
@@ -49,7 +49,7 @@ impl<T> Default for Agenda<T> {
     }
 }
 
-impl<T> Agenda<T> {
+impl<T> EventQueue<T> {
     /// Enters an event, after all earlier ones for the same time. An event before the time of the last removed entry is
     /// due now.
     pub(crate) fn enter(&mut self, at: Time, entry: T) {
@@ -116,20 +116,20 @@ mod tests {
 
     #[test]
     fn events_are_ordered_by_time_then_by_entry() {
-        let mut agenda = Agenda::default();
+        let mut queue = EventQueue::default();
         for (at, name) in [(3, "d"), (1, "a"), (2, "c"), (1, "b"), (9, "f")] {
-            agenda.enter(Time::from_secs(at), name);
+            queue.enter(Time::from_secs(at), name);
         }
         let mut seen = Vec::new();
-        while let Some((at, name)) = agenda.next(Time::from_secs(3)) {
+        while let Some((at, name)) = queue.next(Time::from_secs(3)) {
             if name == "a" {
-                agenda.enter(Time::from_secs(3), "e");
+                queue.enter(Time::from_secs(3), "e");
             }
             seen.push((at.as_nanos() / 1_000_000_000, name));
         }
         assert_eq!(seen, [(1, "a"), (1, "b"), (2, "c"), (3, "d"), (3, "e")]);
-        assert_eq!(agenda.next(Time::MAX), Some((Time::from_secs(9), "f")));
-        assert_eq!(agenda.next(Time::MAX), None);
+        assert_eq!(queue.next(Time::MAX), Some((Time::from_secs(9), "f")));
+        assert_eq!(queue.next(Time::MAX), None);
     }
 
     proptest! {
@@ -141,20 +141,20 @@ mod tests {
                 1..60,
             ),
         ) {
-            let (mut agenda, mut model) = (Agenda::default(), BTreeMap::new());
+            let (mut queue, mut model) = (EventQueue::default(), BTreeMap::new());
             let (mut now, mut entered) = (0_u64, 0_u64);
             for (entries, scale, ahead, take) in steps {
                 for (scale, ahead) in entries {
                     let at = now.saturating_add(ahead >> scale);
                     entered += 1;
-                    agenda.enter(Time::from_nanos(at), entered);
+                    queue.enter(Time::from_nanos(at), entered);
                     model.insert((at, entered), ());
                 }
                 let until = now.saturating_add(ahead >> scale);
                 for _ in 0..take {
                     let expected = model.keys().next().copied().filter(|(at, _)| *at <= until);
                     let expected = expected.map(|(at, number)| (Time::from_nanos(at), number));
-                    let taken = agenda.next(Time::from_nanos(until));
+                    let taken = queue.next(Time::from_nanos(until));
                     prop_assert_eq!(taken, expected);
                     let Some((at, number)) = taken else { break };
                     now = at.as_nanos();

@@ -1,5 +1,6 @@
 //! Connections alone, over a channel that loses, duplicates and reorders; and between the nodes of a network.
 
+use alloc::collections::BTreeMap;
 use alloc::string::ToString;
 use alloc::vec;
 use alloc::vec::Vec;
@@ -11,8 +12,8 @@ use earmark_core::{Hop, InterfaceId, Prefix, Rate, Route, Time, Transport};
 use earmark_node::NodeConfig;
 use proptest::prelude::*;
 
-use super::endpoint::BACKLOG;
 use super::*;
+use crate::connections::endpoint::BACKLOG;
 use crate::{Faults, LinkEnd, LinkSpec};
 
 const CONNECTION: ConnectionId = ConnectionId(2);
@@ -25,39 +26,39 @@ struct Channel {
     /// Segments in flight, by arrival time, with the receiving side.
     flying: BTreeMap<(Time, u64), (usize, Segment)>,
     entered: u64,
-    dice: Stream,
+    random: Stream,
     /// Lost segments of 256.
     loss: u64,
     /// Duplicated segments of 256.
     twice: u64,
     jitter: Duration,
     reads: [bool; 2],
-    welcome: Welcome,
+    accept_policy: AcceptPolicy,
     heard: [Vec<u8>; 2],
-    told: [Vec<Told>; 2],
+    told: [Vec<ConnectionEvent>; 2],
     /// Whether an endpoint ended because its retransmissions were not answered.
     gave_up: bool,
 }
 
 impl Channel {
     fn new(seed: u64, transport: Transport) -> Channel {
-        let (end, wanted) = Endpoint::call(CONNECTION, transport, LONGEST, Time::ZERO);
+        let (end, output) = Endpoint::connect(CONNECTION, transport, LONGEST, Time::ZERO);
         let mut channel = Channel {
             now: Time::ZERO,
             ends: [Some(end), None],
             flying: BTreeMap::new(),
             entered: 0,
-            dice: RandomStreams::new(seed).stream("channel"),
+            random: RandomStreams::new(seed).stream("channel"),
             loss: 0,
             twice: 0,
             jitter: Duration::ZERO,
             reads: [true; 2],
-            welcome: Welcome::Everybody,
+            accept_policy: AcceptPolicy::Everyone,
             heard: [vec![], vec![]],
             told: [vec![], vec![]],
             gave_up: false,
         };
-        channel.satisfy(0, wanted);
+        channel.execute_output(0, output);
         channel
     }
 
@@ -67,24 +68,24 @@ impl Channel {
         Channel { loss: 50, twice: 30, jitter, ..Channel::new(seed, transport) }
     }
 
-    fn satisfy(&mut self, from: usize, wanted: Wanted) {
-        for segment in wanted.segments {
+    fn execute_output(&mut self, from: usize, output: EndpointOutput) {
+        for segment in output.segments {
             assert!(segment.payload.len() <= LONGEST);
-            let copies = match self.dice.next_u64() % 256 {
+            let copies = match self.random.next_u64() % 256 {
                 drawn if drawn < self.loss => 0,
                 drawn if drawn < self.loss + self.twice => 2,
                 _ => 1,
             };
             for _ in 0..copies {
-                let delay = self.dice.uniform(Duration::ZERO, self.jitter);
+                let delay = self.random.uniform(Duration::ZERO, self.jitter);
                 let at = self.now + Duration::from_millis(10) + delay;
                 self.entered += 1;
                 self.flying.insert((at, self.entered), (1 - from, segment.clone()));
             }
         }
-        for told in wanted.told {
-            match told {
-                Told::Data(octets) => self.heard[from].extend(octets),
+        for event in output.events {
+            match event {
+                ConnectionEvent::Data(octets) => self.heard[from].extend(octets),
                 other => self.told[from].push(other),
             }
         }
@@ -103,9 +104,9 @@ impl Channel {
             (Some((at, side)), flight) if flight.is_none_or(|(arrives, _)| at < arrives) => {
                 self.now = at;
                 let end = self.ends[side].as_mut().expect("it has a timer");
-                let wanted = end.repeat(at);
+                let output = end.retransmit(at);
                 self.gave_up |= end.is_done();
-                self.satisfy(side, wanted);
+                self.execute_output(side, output);
             }
             _ => {
                 let ((at, _), (side, segment)) = self.flying.pop_first().expect("one flies");
@@ -117,20 +118,20 @@ impl Channel {
     }
 
     fn arrive(&mut self, side: usize, segment: Segment) {
-        let (now, reads, welcome) = (self.now, self.reads[side], self.welcome);
-        let wanted = match &mut self.ends[side] {
-            Some(end) => end.hear(segment, now, reads, welcome),
+        let (now, reads, accept_policy) = (self.now, self.reads[side], self.accept_policy);
+        let output = match &mut self.ends[side] {
+            Some(end) => end.receive(segment, now, reads, accept_policy),
             None if segment.flags == flag::SYN && side == 1 => {
-                let (end, wanted) = Endpoint::answer(CONNECTION, LONGEST, now, &segment);
+                let (end, output) = Endpoint::accept(CONNECTION, LONGEST, now, &segment);
                 self.ends[1] = Some(end);
-                wanted
+                output
             }
             None => {
-                let segments = segment.refusal().into_iter().collect();
-                Wanted { segments, told: vec![] }
+                let segments = segment.reset_reply().into_iter().collect();
+                EndpointOutput { segments, events: vec![] }
             }
         };
-        self.satisfy(side, wanted);
+        self.execute_output(side, output);
     }
 
     /// Processes events until `done`, for at most an hour.
@@ -140,14 +141,14 @@ impl Channel {
 
     fn write(&mut self, side: usize, octets: &[u8]) {
         let now = self.now;
-        let wanted = self.ends[side].as_mut().expect("it lives").write(octets, now);
-        self.satisfy(side, wanted);
+        let output = self.ends[side].as_mut().expect("it lives").write(octets, now);
+        self.execute_output(side, output);
     }
 
     fn close(&mut self, side: usize) {
         let now = self.now;
-        let wanted = self.ends[side].as_mut().expect("it lives").close(now);
-        self.satisfy(side, wanted);
+        let output = self.ends[side].as_mut().expect("it lives").close(now);
+        self.execute_output(side, output);
     }
 }
 
@@ -162,23 +163,27 @@ fn opening_takes_one_round_trip_or_two_with_tls() {
         let mut channel = Channel::new(1, transport);
         channel.run(|channel| !channel.told[0].is_empty());
         assert_eq!(channel.now, Time::from_millis(millis), "{transport:?}");
-        assert_eq!(channel.told[0], [Told::Open(transport)]);
+        assert_eq!(channel.told[0], [ConnectionEvent::Open(transport)]);
         assert_eq!(channel.told[1], [], "it has said nothing yet");
         channel.write(0, b"hello");
         channel.run(|channel| !channel.heard[1].is_empty());
         assert_eq!(channel.now, Time::from_millis(millis + 10));
         assert_eq!(
             (&channel.heard[1][..], &channel.told[1][..]),
-            (&b"hello"[..], &[Told::Open(transport)][..])
+            (&b"hello"[..], &[ConnectionEvent::Open(transport)][..])
         );
     }
 }
 
 #[test]
 fn refused_caller_gets_the_reason() {
-    let mut channel = Channel { welcome: Welcome::NotOverTls, ..Channel::new(1, Transport::Tls) };
+    let mut channel =
+        Channel { accept_policy: AcceptPolicy::NotOverTls, ..Channel::new(1, Transport::Tls) };
     channel.run(|_| false);
-    assert_eq!(channel.told, [vec![Told::Closed(CloseReason::NotAuthenticated)], vec![]]);
+    assert_eq!(
+        channel.told,
+        [vec![ConnectionEvent::Closed(CloseReason::NotAuthenticated)], vec![]]
+    );
     assert!(channel.ends.iter().all(Option::is_none));
 }
 
@@ -190,11 +195,16 @@ fn unread_octets_block_the_sender_and_are_not_lost() {
     channel.run(|channel| !channel.told[0].is_empty());
     channel.write(0, &all);
     channel.run(|channel| channel.now > Time::from_secs(600));
-    assert_eq!(channel.told, [vec![Told::Open(Transport::Tcp)], vec![]], "nobody gave up");
+    assert_eq!(
+        channel.told,
+        [vec![ConnectionEvent::Open(Transport::Tcp)], vec![]],
+        "nobody gave up"
+    );
     channel.reads = [true; 2];
     let now = channel.now;
-    let wanted = channel.ends[1].as_mut().expect("it lives").read_on(now, Welcome::Everybody);
-    channel.satisfy(1, wanted);
+    let output =
+        channel.ends[1].as_mut().expect("it lives").resume_reading(now, AcceptPolicy::Everyone);
+    channel.execute_output(1, output);
     channel.run(|channel| channel.heard[1].len() == 200_000);
     assert!(channel.heard[1] == all);
     assert!(channel.now < Time::from_secs(603), "{}", channel.now);
@@ -207,7 +217,7 @@ fn full_send_buffer_closes_the_connection() {
     channel.write(0, &pattern(BACKLOG));
     assert_eq!(channel.told[0].len(), 1);
     channel.write(0, &[1]);
-    assert_eq!(channel.told[0][1..], [Told::Closed(CloseReason::Backlog)]);
+    assert_eq!(channel.told[0][1..], [ConnectionEvent::Closed(CloseReason::Backlog)]);
     channel.run(|_| false);
     assert!(channel.ends.iter().all(Option::is_none), "the other end was told, too");
 }
@@ -220,7 +230,7 @@ fn silent_peer_is_detected_when_sending() {
     channel.write(0, b"hello");
     let begun = channel.now;
     channel.run(|_| false);
-    assert_eq!(channel.told[0][1..], [Told::Closed(CloseReason::TimedOut)]);
+    assert_eq!(channel.told[0][1..], [ConnectionEvent::Closed(CloseReason::TimedOut)]);
     let took = channel.now.since(begun).as_secs();
     assert!((38..=39).contains(&took), "{took} s");
 }
@@ -229,7 +239,7 @@ fn silent_peer_is_detected_when_sending() {
 fn all_arrives(seed: u64, transport: Transport, chunks: &[(usize, usize)]) {
     let mut channel = Channel::bad(seed, transport);
     channel.run(|channel| !channel.told[0].is_empty());
-    if channel.told[0] != [Told::Open(transport)] {
+    if channel.told[0] != [ConnectionEvent::Open(transport)] {
         return; // the SYN was lost seven times
     }
     let mut written = [vec![], vec![]];
@@ -258,7 +268,7 @@ fn all_arrives(seed: u64, transport: Transport, chunks: &[(usize, usize)]) {
     if channel.told[1].len() > 1 {
         assert!(matches!(
             channel.told[1][1],
-            Told::Closed(CloseReason::Ended | CloseReason::Broken)
+            ConnectionEvent::Closed(CloseReason::Ended | CloseReason::Broken)
         ));
     }
 }
@@ -370,7 +380,7 @@ impl Net {
         let log = self.network.take_log();
         log.iter()
             .filter_map(|entry| match entry.what {
-                What::Connection(_, what) => {
+                LogEvent::Connection(_, what) => {
                     Some((entry.node, entry.at.since(Time::ZERO).as_millis(), what))
                 }
                 _ => None,
@@ -399,7 +409,7 @@ fn connection_through_router_closes_at_both_ends() {
 fn connection_without_listener_is_refused() {
     for daemon in [false, true] {
         let mut net = net(daemon);
-        net.network.welcome(net.h2, Welcome::Nobody);
+        net.network.set_accept_policy(net.h2, AcceptPolicy::NoOne);
         net.connect(Transport::Tcp);
         net.run(2_000);
         assert_eq!(net.seen(), [(net.h1, 20, Err(CloseReason::Unreachable))]);
@@ -458,15 +468,15 @@ fn connections_survive_bad_links() {
     );
 }
 
-/// The tap of a router records TCP in IP.
+/// The capture of a router has TCP in IP.
 #[test]
-fn taps_see_whole_packets() {
+fn capture_has_whole_packets() {
     let mut net = net(true);
-    net.network.tap(net.h2);
+    net.network.capture(net.h2);
     net.connect(Transport::Tcp);
     net.run(100);
-    let tapped = net.network.take_tapped(net.h2);
-    let flags: Vec<u8> = tapped.iter().map(|packet| packet.octets[20 + 13]).collect();
+    let captured = net.network.take_captured(net.h2);
+    let flags: Vec<u8> = captured.iter().map(|packet| packet.octets[20 + 13]).collect();
     assert_eq!(flags, [flag::SYN, flag::SYN | flag::ACK, flag::ACK]);
-    assert!(tapped.iter().all(|packet| packet.octets[9] == TCP));
+    assert!(captured.iter().all(|packet| packet.octets[9] == TCP));
 }

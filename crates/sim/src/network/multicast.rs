@@ -13,23 +13,14 @@ use core::net::IpAddr;
 use earmark_core::{InterfaceId, MulticastRoute, Routes};
 use earmark_node::{HostUpdate, Interception};
 
+use super::Network;
+use crate::NodeId;
 use crate::log::Loss;
-use crate::network::{Network, NodeId};
 use crate::packet::{Body, Packet};
-
-/// The groups of a network. All containers are ordered: their order reaches effects.
-#[derive(Debug, Default)]
-pub(crate) struct Groups {
-    members: BTreeMap<IpAddr, BTreeSet<NodeId>>,
-    /// Group and source of everything that was ever sent to a group.
-    sources: BTreeSet<(IpAddr, IpAddr)>,
-    /// Roots of shared trees.
-    shared: BTreeMap<IpAddr, NodeId>,
-}
 
 /// Last hop to a node: the neighbour, its interface, and the node's own.
 #[derive(Clone, Copy)]
-struct Reached {
+struct LastHop {
     from: NodeId,
     leaving: InterfaceId,
     entering: InterfaceId,
@@ -38,17 +29,11 @@ struct Reached {
 /// One end of a link.
 type End = (NodeId, InterfaceId);
 
-impl Groups {
-    fn has(&self, node: NodeId, group: IpAddr) -> bool {
-        self.members.get(&group).is_some_and(|members| members.contains(&node))
-    }
-}
-
 impl Network {
     /// Delivers packets to `group` at a node from now on.
     pub fn join(&mut self, node: NodeId, group: IpAddr) {
         if self.groups.members.entry(group).or_default().insert(node) {
-            self.grow_trees();
+            self.update_trees();
         }
     }
 
@@ -56,7 +41,7 @@ impl Network {
     pub fn leave(&mut self, node: NodeId, group: IpAddr) {
         let members = self.groups.members.get_mut(&group);
         if members.is_some_and(|members| members.remove(&node)) {
-            self.grow_trees();
+            self.update_trees();
         }
     }
 
@@ -64,7 +49,7 @@ impl Network {
     /// or bidirectional PIM, instead of one tree each.
     pub fn share_tree(&mut self, group: IpAddr, root: NodeId) {
         self.groups.shared.insert(group, root);
-        self.grow_trees();
+        self.update_trees();
     }
 
     /// Handles an arriving packet to a group.
@@ -76,20 +61,20 @@ impl Network {
     ) {
         let (source, group) = (packet.source, packet.destination);
         if self.hosts[node.0].forwards && self.groups.sources.insert((group, source)) {
-            self.grow_trees();
+            self.update_trees();
         }
         let host = &self.hosts[node.0];
         let member = self.groups.has(node, group);
         let signalling = matches!(packet.body, Body::Signalling(_));
-        let taken_up = match host.intercept(packet, member && !host.forwards) {
+        let intercepted = match host.intercept(packet, member && !host.forwards) {
             // A router that intercepts a message forwards it, to its own members too.
             Interception::Left if member && host.has_own_ip_protocol(packet.protocol) => {
                 host.node.is_some()
             }
             interception => interception != Interception::Left,
         };
-        if signalling && taken_up {
-            return self.take_up(node, interface, packet);
+        if signalling && intercepted {
+            return self.deliver_to_engines(node, interface, packet);
         }
         if !host.forwards {
             match (member, signalling) {
@@ -121,7 +106,7 @@ impl Network {
     }
 
     /// Computes all trees again, and informs the nodes whose entries change.
-    pub(crate) fn grow_trees(&mut self) {
+    pub(crate) fn update_trees(&mut self) {
         let mut wanted: BTreeMap<NodeId, BTreeMap<(IpAddr, IpAddr), MulticastRoute>> =
             BTreeMap::new();
         for &(group, source) in &self.groups.sources {
@@ -164,7 +149,7 @@ impl Network {
         let reached = self.shortest_paths(root, usable);
         for &member in members {
             let mut at = member;
-            while let Some(&Reached { from, leaving, .. }) = reached.get(&at) {
+            while let Some(&LastHop { from, leaving, .. }) = reached.get(&at) {
                 let entry = entries.entry(from).or_insert_with(|| MulticastRoute {
                     source: Some(source),
                     group,
@@ -200,7 +185,7 @@ impl Network {
         &self,
         root: NodeId,
         usable: impl Fn(&End) -> bool,
-    ) -> BTreeMap<NodeId, Reached> {
+    ) -> BTreeMap<NodeId, LastHop> {
         let mut reached = BTreeMap::new();
         let mut waiting = VecDeque::from([root]);
         while let Some(from) = waiting.pop_front() {
@@ -211,7 +196,7 @@ impl Network {
                 let (to, entering) = port.peer;
                 let known = to == root || reached.contains_key(&to);
                 if port.up && !known && usable(&(from, leaving)) {
-                    reached.insert(to, Reached { from, leaving, entering });
+                    reached.insert(to, LastHop { from, leaving, entering });
                     waiting.push_back(to);
                 }
             }

@@ -2,8 +2,9 @@
 
 use earmark_core::{InterfaceId, Time};
 
-use crate::log::{Loss, What};
-use crate::network::{Happening, Network, NodeId};
+use super::{Network, Scheduled};
+use crate::NodeId;
+use crate::log::{LogEvent, Loss};
 use crate::packet::{Body, Packet};
 use crate::scheduler::Next;
 
@@ -21,7 +22,7 @@ impl Network {
             _ => Loss::NoRoute,
         };
         if signalling {
-            self.note(node, What::Lost(loss));
+            self.note(node, LogEvent::Lost(loss));
         }
     }
 
@@ -60,26 +61,26 @@ impl Network {
         };
         if port.planned.is_none_or(|planned| at < planned) {
             port.planned = Some(at);
-            self.enter(at, Happening::Port(node, interface));
+            self.enter(at, Scheduled::Port(node, interface));
         }
     }
 
     /// Puts a packet on the link, until the link is free again.
     fn transmit(&mut self, node: NodeId, interface: InterfaceId, packet: Packet) {
-        self.passes(node, interface, &packet);
+        self.capture_packet(node, interface, &packet);
         let Some(port) = self.hosts[node.0].ports.get_mut(interface) else {
             return;
         };
         let (arrives, peer) = (port.busy_until + port.delay, port.peer);
-        if !port.faults.concern(&packet) {
-            return self.enter(arrives, Happening::Arrive(peer.0, peer.1, packet));
+        if !port.faults.affects(&packet) {
+            return self.enter(arrives, Scheduled::Arrive(peer.0, peer.1, packet));
         }
-        let copies = port.faults.afflict(&mut port.dice, &packet);
+        let copies = port.faults.apply(&mut port.random, &packet);
         if copies.is_empty() {
-            self.note(node, What::Lost(Loss::Fault));
+            self.note(node, LogEvent::Lost(Loss::Fault));
         }
         for (delay, copy) in copies {
-            self.enter(arrives + delay, Happening::Arrive(peer.0, peer.1, copy));
+            self.enter(arrives + delay, Scheduled::Arrive(peer.0, peer.1, copy));
         }
     }
 }

@@ -1,4 +1,4 @@
-//! A tap: the signalling that a node sends and receives, as the octets on its links.
+//! Captured packets: the signalling that a node sends and receives, as the octets on its links.
 
 use alloc::vec::Vec;
 use core::net::IpAddr;
@@ -6,7 +6,6 @@ use core::net::IpAddr;
 use earmark_core::{InterfaceId, Time};
 use earmark_wire::{ipv4, ipv6};
 
-use crate::network::{Network, NodeId};
 use crate::packet::{Body, Packet, RSVP};
 
 /// Type of service of signalling: internetwork control (RFC 791), as the daemon sets it.
@@ -14,9 +13,9 @@ const TYPE_OF_SERVICE: u8 = 0xc0;
 /// Octets of the longest header: IPv6 with the router-alert option.
 const LONGEST_HEADER: usize = 48;
 
-/// One IP packet sent or received by a tapped node.
+/// One IP packet sent or received by a node whose signalling is captured.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Tapped {
+pub struct CapturedPacket {
     /// Time when its last octet was received, or its first one sent.
     pub at: Time,
     /// Interface of the node.
@@ -25,41 +24,8 @@ pub struct Tapped {
     pub octets: Vec<u8>,
 }
 
-impl Network {
-    /// Records the signalling that enters or leaves a node through its links from now on, for
-    /// [`take_tapped`](Network::take_tapped). A forwarded message is recorded twice, as on the links of a router.
-    pub fn tap(&mut self, node: NodeId) {
-        self.tapped.entry(node).or_default();
-    }
-
-    /// Returns the packets that a tapped node has sent and received so far, oldest first, and removes them; empty
-    /// without a tap.
-    pub fn take_tapped(&mut self, node: NodeId) -> Vec<Tapped> {
-        self.tapped.get_mut(&node).map(core::mem::take).unwrap_or_default()
-    }
-
-    /// Returns the node at the other end of the link behind an interface.
-    pub fn peer(&self, node: NodeId, interface: InterfaceId) -> Option<NodeId> {
-        self.hosts[node.0].ports.get(interface).map(|port| port.peer.0)
-    }
-
-    /// Whether any node has a tap.
-    pub(crate) fn is_tapped(&self) -> bool {
-        !self.tapped.is_empty()
-    }
-
-    /// Records a packet on a link of a node, if it has a tap.
-    pub(crate) fn passes(&mut self, node: NodeId, interface: InterfaceId, packet: &Packet) {
-        if let Some(tapped) = self.tapped.get_mut(&node)
-            && let Some(octets) = octets(packet)
-        {
-            tapped.push(Tapped { at: self.now, interface, octets });
-        }
-    }
-}
-
 /// Encodes a message in its IP packet; `None` for data, and if no valid IP packet results.
-fn octets(packet: &Packet) -> Option<Vec<u8>> {
+pub(crate) fn octets(packet: &Packet) -> Option<Vec<u8>> {
     let Body::Signalling(payload) = &packet.body else {
         return None;
     };

@@ -6,11 +6,11 @@ use core::time::Duration;
 use earmark_core::random::Stream;
 use earmark_core::{Rate, Time};
 
-use crate::dice;
+use crate::distributions;
 
 /// Distribution of a source's packets over time.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Shape {
+pub enum TrafficPattern {
     /// Constant rate: packet n is sent within `n * g .. (n + 1) * g` after the start, where g is the time of one packet
     /// at the rate; the position in that interval is drawn for each. So the rate is exact, and sources are not
     /// synchronized.
@@ -38,7 +38,7 @@ pub enum Shape {
 /// Future packets of a source.
 #[derive(Debug)]
 pub(crate) struct Departures {
-    shape: Shape,
+    pattern: TrafficPattern,
     /// Bits of a packet, times 10^9.
     bits: u64,
     from: Time,
@@ -53,34 +53,39 @@ pub(crate) struct Departures {
 }
 
 impl Departures {
-    pub(crate) fn new(shape: Shape, packet_octets: u32, from: Time, dice: &mut Stream) -> Self {
+    pub(crate) fn new(
+        pattern: TrafficPattern,
+        packet_octets: u32,
+        from: Time,
+        random: &mut Stream,
+    ) -> Self {
         let bits = u64::from(packet_octets).max(1).saturating_mul(8_000_000_000);
         let (mut slots, mut next_burst) = (Slots::default(), from);
-        match &shape {
-            Shape::Constant(rate) => slots = Slots::new(from, bits, *rate),
-            Shape::Bucket { rate, depth } => {
+        match &pattern {
+            TrafficPattern::Constant(rate) => slots = Slots::new(from, bits, *rate),
+            TrafficPattern::Bucket { rate, depth } => {
                 let fill = full_bucket(bits, *depth);
                 slots = Slots::new(from, fill, *rate);
                 let first = Slots::new(from, fill, *rate).next();
-                next_burst = from + dice.uniform(Duration::ZERO, first.since(from));
+                next_burst = from + random.uniform(Duration::ZERO, first.since(from));
             }
-            Shape::OnOff { on, off, .. } => {
-                next_burst = dice::first_burst(dice, from, *on, *off);
+            TrafficPattern::OnOff { on, off, .. } => {
+                next_burst = distributions::first_burst(random, from, *on, *off);
             }
-            Shape::Times(_) => {}
+            TrafficPattern::Times(_) => {}
         }
-        Departures { shape, bits, from, number: 0, slots, burst: 0, next_burst }
+        Departures { pattern, bits, from, number: 0, slots, burst: 0, next_burst }
     }
 
     /// Returns the time of the next packet; `None` if there is none any more.
-    pub(crate) fn next(&mut self, dice: &mut Stream) -> Option<Time> {
-        let at = match &self.shape {
-            Shape::Constant(_) => {
+    pub(crate) fn next(&mut self, random: &mut Stream) -> Option<Time> {
+        let at = match &self.pattern {
+            TrafficPattern::Constant(_) => {
                 let begins = self.slots.at;
                 let ends = self.slots.next();
-                begins + dice.uniform(Duration::ZERO, ends.since(begins))
+                begins + random.uniform(Duration::ZERO, ends.since(begins))
             }
-            Shape::Bucket { depth, .. } => {
+            TrafficPattern::Bucket { depth, .. } => {
                 if self.burst == 0 {
                     let shift = self.next_burst.since(self.slots.at);
                     self.burst = full_bucket(self.bits, *depth) / self.bits;
@@ -91,22 +96,22 @@ impl Departures {
                 self.burst -= 1;
                 self.next_burst
             }
-            Shape::OnOff { rate, on, off } => {
+            TrafficPattern::OnOff { rate, on, off } => {
                 if self.burst == 0 {
                     let begins = self.next_burst;
-                    let lasts = dice::exponential(dice, *on);
+                    let lasts = distributions::exponential(random, *on);
                     self.slots = Slots::new(begins, self.bits, *rate);
                     let packets = lasts.as_nanos() * u128::from(rate.as_bps());
                     let packets = (packets + u128::from(self.bits / 2)) / u128::from(self.bits);
                     self.burst = u64::try_from(packets).unwrap_or(u64::MAX).max(1);
-                    self.next_burst = begins + lasts + dice::exponential(dice, *off);
+                    self.next_burst = begins + lasts + distributions::exponential(random, *off);
                 }
                 self.burst -= 1;
                 let begins = self.slots.at;
                 self.slots.next();
                 begins
             }
-            Shape::Times(times) => self.from + *times.get(self.number)?,
+            TrafficPattern::Times(times) => self.from + *times.get(self.number)?,
         };
         self.number += 1;
         Some(at)
@@ -154,17 +159,17 @@ mod tests {
 
     use super::*;
 
-    fn departures(shape: Shape, octets: u32, count: usize) -> Vec<f64> {
-        let mut dice = RandomStreams::new(5).stream("shape");
-        let mut departures = Departures::new(shape, octets, Time::from_secs(1), &mut dice);
-        let next = core::iter::from_fn(|| departures.next(&mut dice));
+    fn departures(pattern: TrafficPattern, octets: u32, count: usize) -> Vec<f64> {
+        let mut random = RandomStreams::new(5).stream("shape");
+        let mut departures = Departures::new(pattern, octets, Time::from_secs(1), &mut random);
+        let next = core::iter::from_fn(|| departures.next(&mut random));
         next.take(count).map(|at| at.as_secs_f64() - 1.0).collect()
     }
 
     /// 100 kbit/s in packets of 125 octets: one in each 10 ms.
     #[test]
     fn a_constant_rate_has_one_packet_in_each_slot() {
-        let times = departures(Shape::Constant(Rate::from_bps(100_000)), 125, 1_000);
+        let times = departures(TrafficPattern::Constant(Rate::from_bps(100_000)), 125, 1_000);
         for (slot, at) in times.iter().enumerate() {
             let begins = slot as f64 / 100.0;
             assert!((begins..=begins + 0.01).contains(at), "{slot}: {at}");
@@ -182,15 +187,15 @@ mod tests {
     /// 5 000 octets at 100 kbit/s: forty packets each 400 ms.
     #[test]
     fn a_bucket_is_emptied_at_once() {
-        let shape = Shape::Bucket { rate: Rate::from_bps(100_000), depth: 5_000 };
-        let times = departures(shape, 125, 120);
+        let pattern = TrafficPattern::Bucket { rate: Rate::from_bps(100_000), depth: 5_000 };
+        let times = departures(pattern, 125, 120);
         let [first, second, third] = [times[0], times[40], times[80]];
         assert!((0.0..0.4).contains(&first), "{first}");
         assert!((second - first - 0.4).abs() < 1e-6 && (third - second - 0.4).abs() < 1e-6);
         for burst in times.chunks(40) {
             assert!(burst.iter().all(|at| *at == burst[0]), "{burst:?}");
         }
-        let tiny = Shape::Bucket { rate: Rate::from_bps(100_000), depth: 10 };
+        let tiny = TrafficPattern::Bucket { rate: Rate::from_bps(100_000), depth: 10 };
         let times = departures(tiny, 125, 3);
         assert!((times[1] - times[0] - 0.01).abs() < 1e-6, "one packet at least");
     }
@@ -199,12 +204,12 @@ mod tests {
     /// times of 10 000 cycles has a standard deviation of 0.75 %.
     #[test]
     fn on_and_off_times_have_their_means() {
-        let shape = Shape::OnOff {
+        let pattern = TrafficPattern::OnOff {
             rate: Rate::from_bps(500_000),
             on: Duration::from_secs(1),
             off: Duration::from_millis(500),
         };
-        let times = departures(shape, 125, 5_000_000);
+        let times = departures(pattern, 125, 5_000_000);
         let rate = times.len() as f64 * 1_000.0 / times.last().expect("many");
         assert!((325_000.0..342_000.0).contains(&rate), "{rate}");
         let gaps = times.windows(2).map(|pair| pair[1] - pair[0]);
@@ -217,6 +222,6 @@ mod tests {
     #[test]
     fn given_times_are_send_times() {
         let times = [0, 5, 5, 9].map(Duration::from_secs).to_vec();
-        assert_eq!(departures(Shape::Times(times), 125, 9), [0.0, 5.0, 5.0, 9.0]);
+        assert_eq!(departures(TrafficPattern::Times(times), 125, 9), [0.0, 5.0, 5.0, 9.0]);
     }
 }

@@ -5,17 +5,18 @@ use core::net::IpAddr;
 
 use earmark_core::{Flow, InterfaceId};
 
-use super::plane::LinkNumber;
-use super::rate::Flux;
-use crate::network::{Happening, Network, NodeId};
-use crate::packet::USUAL_TTL;
+use super::{Network, Scheduled};
+use crate::NodeId;
+use crate::fluid::plane::LinkNumber;
+use crate::fluid::rate::FluidRate;
+use crate::packet::DEFAULT_TTL;
 
 impl Network {
     /// Creates the channels of a stream without any, from its source as far as routes lead.
-    pub(super) fn lead_fluid(&mut self, number: u32) {
+    pub(super) fn route_fluid(&mut self, number: u32) {
         let Some(stream) = self.fluids.stream(number) else { return };
         let flow = stream.flow;
-        let (hops, arrives) = self.way(stream.node, flow.destination);
+        let (hops, arrives) = self.fluid_path(stream.node, flow.destination);
         let led = |network: &mut Network, hop| {
             Some((network.link_of_fluid(hop)?, network.class_of_fluid(hop, &flow)))
         };
@@ -25,9 +26,9 @@ impl Network {
     }
 
     /// Returns the links from a node towards a destination, and whether they reach it.
-    fn way(&self, from: NodeId, destination: IpAddr) -> (Vec<(NodeId, InterfaceId)>, bool) {
+    fn fluid_path(&self, from: NodeId, destination: IpAddr) -> (Vec<(NodeId, InterfaceId)>, bool) {
         let (mut hops, mut at) = (Vec::new(), from);
-        while hops.len() < usize::from(USUAL_TTL) {
+        while hops.len() < usize::from(DEFAULT_TTL) {
             let host = &self.hosts[at.0];
             if host.interfaces.is_local(destination) {
                 return (hops, true);
@@ -49,47 +50,47 @@ impl Network {
         let port = self.hosts[node.0].ports.get_mut(interface)?;
         if port.fluid.is_none() {
             self.fluids.ports.push((node, interface));
-            port.fluid = Some(self.fluids.plane.add_link(Flux::of(port.egress.bandwidth())));
+            port.fluid = Some(self.fluids.plane.add_link(FluidRate::of(port.egress.bandwidth())));
         }
         port.fluid
     }
 
     /// Returns the class of a flow at a port, and its rate.
-    fn class_of_fluid(&self, hop: (NodeId, InterfaceId), flow: &Flow) -> Option<(u32, Flux)> {
+    fn class_of_fluid(&self, hop: (NodeId, InterfaceId), flow: &Flow) -> Option<(u32, FluidRate)> {
         let (class, rate) = self.hosts[hop.0.0].ports.get(hop.1)?.egress.class_for(flow)?;
-        Some((class, Flux::of(rate)))
+        Some((class, FluidRate::of(rate)))
     }
 
     /// Records a change of routes or links; streams are routed again after all changes of this moment.
-    pub(crate) fn fluids_are_astray(&mut self) {
-        if !self.fluids.running.is_empty() && !self.fluids.astray {
-            self.fluids.astray = true;
-            self.enter(self.now, Happening::FindFluids);
+    pub(crate) fn mark_fluid_routes_stale(&mut self) {
+        if !self.fluids.running.is_empty() && !self.fluids.routes_stale {
+            self.fluids.routes_stale = true;
+            self.enter(self.now, Scheduled::RerouteFluids);
         }
     }
 
     /// Moves streams whose paths have changed to the new ones.
-    pub(crate) fn find_fluids(&mut self) {
-        if !core::mem::take(&mut self.fluids.astray) {
+    pub(crate) fn reroute_fluids(&mut self) {
+        if !core::mem::take(&mut self.fluids.routes_stale) {
             return;
         }
         let mut moved = Vec::new();
         for &(destination, _, number) in &self.fluids.running {
             let Some(stream) = self.fluids.stream(number) else { continue };
-            let (hops, arrives) = self.way(stream.node, destination);
-            if stream.led && !self.fluids.goes(number, &hops, arrives) {
-                moved.push((number, stream.flux));
+            let (hops, arrives) = self.fluid_path(stream.node, destination);
+            if stream.routed && !self.fluids.goes(number, &hops, arrives) {
+                moved.push((number, stream.rate));
             }
         }
         moved.sort_unstable();
         let now = self.now;
         for &(number, _) in &moved {
-            self.fluids.set_flux(number, Flux::ZERO, now);
+            self.fluids.set_rate(number, FluidRate::ZERO, now);
             self.fluids.leave(number);
         }
-        for (number, flux) in moved {
-            self.lead_fluid(number);
-            self.fluids.set_flux(number, flux, now);
+        for (number, rate) in moved {
+            self.route_fluid(number);
+            self.fluids.set_rate(number, rate, now);
         }
         self.fluids.settle(now);
     }
@@ -134,7 +135,7 @@ impl Network {
             return;
         };
         let class = self.class_of_fluid(hop, &stream.flow);
-        let (alone, flux, now) = (stream.alone, stream.flux, self.now);
+        let (alone, rate, now) = (stream.alone, stream.rate, self.now);
         match (alone, class) {
             (true, class) => {
                 if let Some((class, rate)) = class {
@@ -144,10 +145,10 @@ impl Network {
             }
             (false, None) => {}
             (false, Some(_)) => {
-                self.fluids.set_flux(number, Flux::ZERO, now);
+                self.fluids.set_rate(number, FluidRate::ZERO, now);
                 self.fluids.leave(number);
-                self.lead_fluid(number);
-                self.fluids.set_flux(number, flux, now);
+                self.route_fluid(number);
+                self.fluids.set_rate(number, rate, now);
             }
         }
     }
@@ -170,10 +171,10 @@ impl Network {
     }
 
     /// Applies a change of a port's bandwidth.
-    pub(crate) fn widen_fluids(&mut self, node: NodeId, interface: InterfaceId) {
+    pub(crate) fn set_fluid_bandwidth(&mut self, node: NodeId, interface: InterfaceId) {
         let port = self.hosts[node.0].ports.get(interface);
         if let Some((port, link)) = port.and_then(|port| Some((port, port.fluid?))) {
-            self.fluids.plane.set_bandwidth(link, Flux::of(port.egress.bandwidth()));
+            self.fluids.plane.set_bandwidth(link, FluidRate::of(port.egress.bandwidth()));
             self.fluids.settle(self.now);
         }
     }

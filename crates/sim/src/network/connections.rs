@@ -4,71 +4,33 @@
 //! octets; every other daemon listens, on every port, unless it is set otherwise. The connections of a daemon that dies
 //! are reset, as by its kernel. If its link is down, a daemon finds out by the missing acknowledgements.
 
-mod endpoint;
-mod segment;
 #[cfg(test)]
 mod tests;
 
 use alloc::boxed::Box;
-use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use core::net::{IpAddr, SocketAddr};
 
 use earmark_core::{CloseReason, Connect, ConnectionId, Outgoing, StreamEvent};
 use earmark_node::Input;
 
-use crate::log::{Loss, What};
-use crate::network::{Happening, Network, NodeId};
-use crate::packet::{Body, MTU, Packet, USUAL_TTL};
-pub(crate) use endpoint::Told;
-pub use endpoint::Welcome;
-use endpoint::{Endpoint, Wanted};
-pub(crate) use segment::TCP;
-use segment::{HEADER, Segment, flag};
+use super::{Network, Scheduled};
+use crate::NodeId;
+use crate::connections::segment::{HEADER, Segment, flag};
+use crate::connections::{
+    AcceptPolicy, ConnectionEvent, Endpoint, EndpointOutput, Pair, Streams, TCP,
+};
+use crate::log::{LogEvent, Loss};
+use crate::packet::{Body, DEFAULT_TTL, MTU, Packet};
 
 /// The first port of callers (IANA: dynamic ports).
 const FIRST_PORT: u16 = 49_152;
 
-/// A connection, by its two ends.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Pair {
-    /// Address and port of this node's end.
-    local: SocketAddr,
-    peer: SocketAddr,
-}
-
-/// The connections of a node.
-#[derive(Debug)]
-pub(crate) struct Streams {
-    ends: BTreeMap<Pair, Endpoint>,
-    /// Connections by the IDs of the daemon.
-    names: BTreeMap<ConnectionId, Pair>,
-    /// Number of accepted connections.
-    accepted: u64,
-    /// Number of requested connections.
-    called: u16,
-    welcome: Welcome,
-    reads: bool,
-}
-
-impl Default for Streams {
-    fn default() -> Streams {
-        Streams {
-            ends: BTreeMap::new(),
-            names: BTreeMap::new(),
-            accepted: 0,
-            called: 0,
-            welcome: Welcome::Everybody,
-            reads: true,
-        }
-    }
-}
-
 /// Settings.
 impl Network {
     /// Sets the callers that a node accepts from now on. Open connections stay.
-    pub fn welcome(&mut self, node: NodeId, welcome: Welcome) {
-        self.hosts[node.0].streams.welcome = welcome;
+    pub fn set_accept_policy(&mut self, node: NodeId, accept_policy: AcceptPolicy) {
+        self.hosts[node.0].streams.accept_policy = accept_policy;
     }
 
     /// Makes a node stop or resume reading from its connections. Octets that its daemon has not read fill the window;
@@ -79,7 +41,9 @@ impl Network {
         if reads {
             for pair in streams.ends.keys().copied().collect::<Vec<Pair>>() {
                 let now = self.now;
-                self.act(node, pair, |end, manner| end.read_on(now, manner.welcome));
+                self.with_endpoint(node, pair, |end, settings| {
+                    end.resume_reading(now, settings.accept_policy)
+                });
             }
         }
     }
@@ -98,41 +62,41 @@ impl Network {
         let known = host.interfaces.is_local(source) && host.routes_to(destination.ip()).is_some();
         if !known || source.is_ipv4() != destination.is_ipv4() {
             let reason = CloseReason::Unreachable;
-            return self.enter(now, Happening::Closed(node, connection, reason));
+            return self.enter(now, Scheduled::Closed(node, connection, reason));
         }
         let streams = &mut host.streams;
-        let port = FIRST_PORT + streams.called % (u16::MAX - FIRST_PORT);
-        streams.called = streams.called.wrapping_add(1);
+        let port = FIRST_PORT + streams.requested % (u16::MAX - FIRST_PORT);
+        streams.requested = streams.requested.wrapping_add(1);
         let pair = Pair { local: SocketAddr::new(source, port), peer: destination };
-        let (end, wanted) = Endpoint::call(connection, transport, longest(source), now);
+        let (end, output) = Endpoint::connect(connection, transport, longest(source), now);
         streams.ends.insert(pair, end);
-        streams.names.insert(connection, pair);
-        self.satisfy(node, pair, wanted);
+        streams.by_id.insert(connection, pair);
+        self.execute_output(node, pair, output);
     }
 
     /// Writes into a connection; ignored if it is closed.
     pub(crate) fn write_stream(&mut self, node: NodeId, connection: ConnectionId, octets: &[u8]) {
         let now = self.now;
-        if let Some(&pair) = self.hosts[node.0].streams.names.get(&connection) {
-            self.act(node, pair, |end, _| end.write(octets, now));
+        if let Some(&pair) = self.hosts[node.0].streams.by_id.get(&connection) {
+            self.with_endpoint(node, pair, |end, _| end.write(octets, now));
         }
     }
 
     pub(crate) fn close_stream(&mut self, node: NodeId, connection: ConnectionId) {
         let now = self.now;
-        if let Some(pair) = self.hosts[node.0].streams.names.remove(&connection) {
-            self.act(node, pair, |end, _| end.close(now));
+        if let Some(pair) = self.hosts[node.0].streams.by_id.remove(&connection) {
+            self.with_endpoint(node, pair, |end, _| end.close(now));
         }
     }
 
     /// Resets all connections after the death of the daemon.
     pub(crate) fn reset_connections(&mut self, node: NodeId) {
         let streams = &mut self.hosts[node.0].streams;
-        streams.names.clear();
+        streams.by_id.clear();
         for (pair, mut end) in core::mem::take(&mut streams.ends) {
-            let mut wanted = Wanted::default();
-            end.abort(&mut wanted);
-            self.satisfy(node, pair, wanted);
+            let mut output = EndpointOutput::default();
+            end.abort(&mut output);
+            self.execute_output(node, pair, output);
         }
     }
 }
@@ -140,11 +104,11 @@ impl Network {
 /// Input.
 impl Network {
     /// Handles a segment for this node.
-    pub(crate) fn hear(&mut self, node: NodeId, packet: &Packet) {
+    pub(crate) fn receive_segment(&mut self, node: NodeId, packet: &Packet) {
         let (source, destination) = (packet.source, packet.destination);
         let Body::Signalling(octets) = &packet.body else { return };
         let Some(segment) = Segment::parse(octets, source, destination) else {
-            return self.note(node, What::Lost(Loss::Fault));
+            return self.note(node, LogEvent::Lost(Loss::Fault));
         };
         let pair = Pair {
             local: SocketAddr::new(destination, segment.destination_port),
@@ -152,31 +116,31 @@ impl Network {
         };
         let now = self.now;
         let host = &mut self.hosts[node.0];
-        let listens = host.node.is_some() && host.streams.welcome != Welcome::Nobody;
+        let listens = host.node.is_some() && host.streams.accept_policy != AcceptPolicy::NoOne;
         let streams = &mut host.streams;
         if streams.ends.contains_key(&pair) {
-            self.act(node, pair, |end, manner| {
-                end.hear(segment, now, manner.reads, manner.welcome)
+            self.with_endpoint(node, pair, |end, settings| {
+                end.receive(segment, now, settings.reads, settings.accept_policy)
             });
         } else if segment.flags == flag::SYN && listens {
             streams.accepted += 1;
             let connection = ConnectionId(2 * streams.accepted - 1);
-            let (end, wanted) = Endpoint::answer(connection, longest(destination), now, &segment);
+            let (end, output) = Endpoint::accept(connection, longest(destination), now, &segment);
             streams.ends.insert(pair, end);
-            streams.names.insert(connection, pair);
-            self.satisfy(node, pair, wanted);
-        } else if let Some(refusal) = segment.refusal() {
-            self.send_segment(node, pair, refusal);
+            streams.by_id.insert(connection, pair);
+            self.execute_output(node, pair, output);
+        } else if let Some(reset_reply) = segment.reset_reply() {
+            self.send_segment(node, pair, reset_reply);
         }
     }
 
     /// Handles a timer of a connection, which may have expired.
-    pub(crate) fn repeat(&mut self, node: NodeId, pair: Pair) {
+    pub(crate) fn retransmit(&mut self, node: NodeId, pair: Pair) {
         let now = self.now;
         let end = self.hosts[node.0].streams.ends.get(&pair);
         // Otherwise it was set again, or the connection is closed.
         if end.is_some_and(|end| end.timer == Some(now)) {
-            self.act(node, pair, |end, _| end.repeat(now));
+            self.with_endpoint(node, pair, |end, _| end.retransmit(now));
         }
     }
 }
@@ -184,21 +148,21 @@ impl Network {
 /// Results.
 impl Network {
     /// Performs an action of an endpoint, and executes its requests.
-    fn act(
+    fn with_endpoint(
         &mut self,
         node: NodeId,
         pair: Pair,
-        act: impl FnOnce(&mut Endpoint, &Manner) -> Wanted,
+        act: impl FnOnce(&mut Endpoint, &ReceiveSettings) -> EndpointOutput,
     ) {
-        let Streams { ends, reads, welcome, .. } = &mut self.hosts[node.0].streams;
-        let manner = Manner { reads: *reads, welcome: *welcome };
+        let Streams { ends, reads, accept_policy, .. } = &mut self.hosts[node.0].streams;
+        let settings = ReceiveSettings { reads: *reads, accept_policy: *accept_policy };
         if let Some(end) = ends.get_mut(&pair) {
-            let wanted = act(end, &manner);
-            self.satisfy(node, pair, wanted);
+            let output = act(end, &settings);
+            self.execute_output(node, pair, output);
         }
     }
 
-    fn satisfy(&mut self, node: NodeId, pair: Pair, wanted: Wanted) {
+    fn execute_output(&mut self, node: NodeId, pair: Pair, output: EndpointOutput) {
         let streams = &mut self.hosts[node.0].streams;
         let end = streams.ends.get(&pair);
         let (timer, connection) = (end.and_then(|end| end.timer), end.map(|end| end.connection));
@@ -206,36 +170,42 @@ impl Network {
             streams.ends.remove(&pair);
         }
         if let Some(at) = timer {
-            self.enter(at, Happening::Repeat(node, pair));
+            self.enter(at, Scheduled::Retransmit(node, pair));
         }
-        for segment in wanted.segments {
+        for segment in output.segments {
             self.send_segment(node, pair, segment);
         }
         // Reported later, though at the same time: the daemon's current action may be the cause.
-        for told in wanted.told {
+        for event in output.events {
             if let Some(connection) = connection {
-                let told = Box::new((pair, connection, told));
-                self.enter(self.now, Happening::Told(node, told));
+                let report = Box::new((pair, connection, event));
+                self.enter(self.now, Scheduled::Connection(node, report));
             }
         }
     }
 
     /// Reports an event to the daemon, if it runs and knows the connection.
-    pub(crate) fn tell(&mut self, node: NodeId, pair: Pair, connection: ConnectionId, told: &Told) {
+    pub(crate) fn report_connection_event(
+        &mut self,
+        node: NodeId,
+        pair: Pair,
+        connection: ConnectionId,
+        told: &ConnectionEvent,
+    ) {
         let Pair { local, peer } = pair;
-        let names = &mut self.hosts[node.0].streams.names;
-        if names.get(&connection) != Some(&pair) {
+        let by_id = &mut self.hosts[node.0].streams.by_id;
+        if by_id.get(&connection) != Some(&pair) {
             return;
         }
         let event = match *told {
-            Told::Open(transport) => {
-                self.note(node, What::Connection(connection, Ok(transport)));
+            ConnectionEvent::Open(transport) => {
+                self.note(node, LogEvent::Connection(connection, Ok(transport)));
                 StreamEvent::Open { connection, local, peer, transport }
             }
-            Told::Data(ref octets) => StreamEvent::Data { connection, octets },
-            Told::Closed(reason) => {
-                names.remove(&connection);
-                self.note(node, What::Connection(connection, Err(reason)));
+            ConnectionEvent::Data(ref octets) => StreamEvent::Data { connection, octets },
+            ConnectionEvent::Closed(reason) => {
+                by_id.remove(&connection);
+                self.note(node, LogEvent::Connection(connection, Err(reason)));
                 StreamEvent::Closed { connection, reason }
             }
         };
@@ -251,7 +221,7 @@ impl Network {
             interface: None,
             source: local.ip(),
             destination: peer.ip(),
-            ttl: USUAL_TTL,
+            ttl: DEFAULT_TTL,
             router_alert: false,
             encapsulated: false,
             neighbor: None,
@@ -260,15 +230,15 @@ impl Network {
         let packet = Packet::signalling(&how, &segment.octets(local.ip(), peer.ip()));
         match self.hosts[node.0].routes_to(peer.ip()) {
             Some(interface) => self.send(node, interface, packet),
-            None => self.note(node, What::Lost(Loss::NoRoute)),
+            None => self.note(node, LogEvent::Lost(Loss::NoRoute)),
         }
     }
 }
 
 /// Receive settings of a node.
-struct Manner {
+struct ReceiveSettings {
     reads: bool,
-    welcome: Welcome,
+    accept_policy: AcceptPolicy,
 }
 
 /// Returns the maximum octets of a segment.
