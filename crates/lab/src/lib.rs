@@ -7,7 +7,7 @@
 //! - [`plot`]: plots as SVG.
 //! - [`report`]: results of the demo, as table, drawing and page.
 //! - [`runs`]: many runs of the simulator in parallel, on all processors.
-//! - [`outcomes`]: results of such runs, as tables, a timeline of attempts, and a summary.
+//! - [`run_output`]: results of such runs, as tables, a timeline of attempts, and a summary.
 //! - [`statistics`]: medians, with confidence intervals.
 //! - [`cli`]: the command line.
 //!
@@ -17,9 +17,9 @@
 pub mod capture;
 pub mod cli;
 pub mod demo;
-pub mod outcomes;
 pub mod plot;
 pub mod report;
+pub mod run_output;
 pub mod runs;
 pub mod statistics;
 pub mod testbed;

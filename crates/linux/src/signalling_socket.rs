@@ -59,10 +59,8 @@ use raw_receivers::RawReceivers;
 use raw_sender::RawSender;
 use ready_set::{MAX_SOURCES, ReadySet, Source};
 use sink::Sink;
-use socket_options::membership;
+use socket_options::{BATCH, membership};
 
-/// Packets received from each socket in one call, and sent in one call.
-const BATCH: usize = 32;
 /// The signalling socket of one network namespace.
 ///
 /// Interfaces are set by threads of that namespace.

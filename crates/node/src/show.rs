@@ -2,8 +2,8 @@
 
 use earmark_core::admission::ClaimId;
 use earmark_core::listing::{
-    AggregateRow, AssociationRow, EnforcementRow, LinkRow, LinkState, NeighborRow, ReservationRow,
-    RoutingStateRow, SessionRow, TrafficRow,
+    AdmissionRow, AggregateRow, AssociationRow, EnforcementRow, LinkRow, LinkState, NeighborRow,
+    ReservationRow, RoutingStateRow, SessionRow, TrafficRow,
 };
 use earmark_core::{Rate, Time};
 use earmark_nsis::Nsis;
@@ -75,6 +75,13 @@ impl Node {
                 held_bps: status.map_or(Rate::ZERO, |status| status.held),
                 claims: status.map_or(0, |status| status.claims),
                 adopted: status.map_or(0, |status| status.adopted),
+                admission: self.ledger.admission(interface.id).map_or_else(
+                    AdmissionRow::default,
+                    |control| AdmissionRow {
+                        method: control.name().into(),
+                        measured_bps: control.measured_load(),
+                    },
+                ),
             }
         })
     }

@@ -7,7 +7,7 @@
 //! applications, because an application costs a daemon more than a session does, and all of them share one machine.
 //!
 //! - [`resident`]: two neighbors that hold many sessions and only refresh them.
-//! - [`setup`]: sessions offered to a chain of three daemons, from the first Path to the ResvConf.
+//! - [`set_up`]: sessions offered to a chain of three daemons, from the first Path to the ResvConf.
 //! - [`nsis`](mod@nsis): set-ups, resident sessions and pings of NSIS, over a chain of daemons.
 //! - [`rates`]: the largest burst, and the largest rate, of state-changing messages that one router handles without a
 //!   loss.
@@ -24,7 +24,6 @@
 
 pub mod bytes;
 pub mod calls;
-mod exchange;
 pub mod forwarding;
 pub mod host;
 pub mod life;
@@ -34,11 +33,12 @@ pub mod nsis;
 pub mod process;
 pub mod published;
 pub mod rates;
+mod refresh_reduction;
 pub mod resident;
 pub mod router;
 pub mod search;
 mod session;
-pub mod setup;
+pub mod set_up;
 pub mod table;
 
 pub use session::Sessions;

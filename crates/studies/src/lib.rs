@@ -2,6 +2,7 @@
 //!
 //! - [`bench`](mod@bench): cost of many sessions in real daemons, and rate of their set-up; cost of each message.
 //! - [`paper_reproduction`]: the published studies of overhead, measured again on this machine, in one report.
+//! - `callgrind`: runs under valgrind, and the files that it writes.
 //! - [`study`]: published simulations, run again.
 //! - [`cli`]: the command line.
 //!
@@ -10,6 +11,7 @@
 #![forbid(unsafe_code)]
 
 pub mod bench;
+mod callgrind;
 pub mod cli;
 pub mod paper_reproduction;
 pub mod study;

@@ -1,40 +1,40 @@
 //! The published studies of signalling overhead, measured again on this machine with the engines and the daemon of
 //! this project, in one report that compares both.
 //!
-//! Each part is a module, and produces a [`Chapter`]: text, tables, figures, and values under the keys of the
+//! Each part is a module, and produces a [`Section`]: text, tables, figures, and values under the keys of the
 //! published ones. Completed parts are stored ([`store`]), so that an interrupted report continues where it ended.
 //!
 //! - [`messages`](mod@messages): cost of messages for a router, step by step and from interface to interface
 //!   (Budapest).
 //! - [`loads`](mod@loads): the same with background traffic, or with many messages (Budapest).
 //! - [`architecture`]: demands of reservations on a processor and its caches (the paper of Delft).
-//! - [`passage`]: one router with a daemon between two hosts, for parts that need one.
+//! - [`forwarding_latency`]: one router with a daemon between two hosts, for parts that need one.
 //! - [`retry`](mod@retry): retries of refused reservations (the papers of Pan and Schulzrinne); the full study is a
 //!   command of its own.
 //! - [`sessions`](mod@sessions): cost of each resident session for messages, look-ups and timers (Budapest paper,
 //!   section 6.3), compared with the structures of earlier implementations ([`baselines`](mod@baselines)).
 //! - [`yessir`](mod@yessir): a new flow of YESSIR, step by step (Tables 2 and 3 of Pan and Schulzrinne).
 //! - [`gist`](mod@gist): octets, processor, memory and time of GIST (the paper of Fu and others).
-//! - [`rounds`](mod@rounds): repeated measurements whose spread equals that between reports.
+//! - [`repeated`](mod@rounds): repeated measurements whose spread equals that between reports.
 //! - [`scale`](mod@scale): the largest bursts and rates of one router, protocol by protocol.
 //! - [`environment`]: the machine, and its noise.
-//! - [`chapter`], [`published`], [`results`], [`page`]: results of a part, and their presentation.
+//! - [`section`], [`published`], [`results`], [`page`]: results of a part, and their presentation.
 
 mod architecture;
 mod baselines;
-pub mod chapter;
+mod checkpoint_trace;
 pub mod environment;
+pub mod forwarding_latency;
 mod gist;
 mod loads;
-mod marks;
 mod messages;
 pub mod page;
-pub mod passage;
 pub mod published;
+mod repeated;
 pub mod results;
 mod retry;
-mod rounds;
 mod scale;
+pub mod section;
 mod sessions;
 mod steps;
 pub mod store;
@@ -47,15 +47,15 @@ use anyhow::{Context, Result};
 use serde_json::Value;
 
 use crate::bench::Supervision;
-use chapter::{Chapter, Estimate};
 use earmark_lab::testbed;
 use environment::{Environment, Noise};
-use rounds::{InRounds, Spread};
+use repeated::{PartProgress, RepeatedMeasurement};
+use section::{Estimate, Section};
 use store::Store;
 
 /// Parameters of a part.
 #[derive(Clone, Debug)]
-pub struct Order {
+pub struct PartOptions {
     /// Whether all parts together are to take no more than five minutes.
     pub quick: bool,
     /// Reason why network namespaces are unavailable here, if so: a part then leaves out what needs them, and says
@@ -67,7 +67,7 @@ pub struct Order {
 pub struct Part {
     /// Name of the part, for `--only` and for files.
     pub name: &'static str,
-    /// Title of the chapter.
+    /// Title of the section.
     pub title: &'static str,
     /// Prefixes of the keys of the part's published figures.
     pub keys: &'static [&'static str],
@@ -78,9 +78,9 @@ pub struct Part {
 #[derive(Clone, Copy)]
 enum Measure {
     /// The whole part at once.
-    AtOnce(fn(&Order, &Supervision<'_>) -> Result<Chapter>),
+    Whole(fn(&PartOptions, &Supervision<'_>) -> Result<Section>),
     /// Rounds between the other parts.
-    InRounds(fn(&Order) -> Box<dyn InRounds>),
+    RepeatedMeasurement(fn(&PartOptions) -> Box<dyn RepeatedMeasurement>),
 }
 
 /// All parts, in the order of the page.
@@ -98,45 +98,45 @@ pub const PARTS: &[Part] = &[
             "budapest.table7_rsvp_resv_tear_steps",
             "budapest.table8_boomerang_tear_steps",
         ],
-        measure: Measure::AtOnce(messages::measure),
+        measure: Measure::Whole(messages::measure),
     },
     Part {
         name: "loads",
         title: "Messages under load",
         // The published results are drawings without numbers.
         keys: &[],
-        measure: Measure::AtOnce(loads::measure),
+        measure: Measure::Whole(loads::measure),
     },
     Part {
         name: "sessions",
         title: "Resident sessions",
         keys: &["budapest.table9_session_load"],
-        measure: Measure::AtOnce(sessions::measure),
+        measure: Measure::Whole(sessions::measure),
     },
     Part {
         name: "yessir",
         title: "A reservation in one pass: YESSIR",
         keys: &["pan.table2_flow_build", "pan.table3_yessir"],
-        measure: Measure::InRounds(yessir::rounds),
+        measure: Measure::RepeatedMeasurement(yessir::rounds),
     },
     Part {
         name: "architecture",
         title: "What reservations ask of a processor",
         keys: &["delft"],
-        measure: Measure::AtOnce(architecture::measure),
+        measure: Measure::Whole(architecture::measure),
     },
-    Part { name: "gist", title: "GIST", keys: &["gist"], measure: Measure::AtOnce(gist::measure) },
+    Part { name: "gist", title: "GIST", keys: &["gist"], measure: Measure::Whole(gist::measure) },
     Part {
         name: "scale",
         title: "How much signalling a router takes",
         keys: &[],
-        measure: Measure::AtOnce(scale::measure),
+        measure: Measure::Whole(scale::measure),
     },
     Part {
         name: "retry",
         title: "Retrying refused reservations",
         keys: &["pan.regular_load", "pan.high_load"],
-        measure: Measure::AtOnce(retry::measure),
+        measure: Measure::Whole(retry::measure),
     },
 ];
 
@@ -172,7 +172,7 @@ pub fn report(plan: &Plan, supervision: &Supervision<'_>) -> Result<Outcome> {
     let against = plan.against.as_deref().map(read_results).transpose()?;
     let mut environment = Environment::of_this_machine();
     environment.before = Some(Noise::measure());
-    let order = Order { quick: plan.quick, obstacle: testbed::obstacle() };
+    let order = PartOptions { quick: plan.quick, obstacle: testbed::obstacle() };
     let store = Store::open(&plan.out, plan.quick, order.obstacle.is_none(), &environment)?;
     let mut known = Vec::new();
     for part in PARTS {
@@ -183,49 +183,49 @@ pub fn report(plan: &Plan, supervision: &Supervision<'_>) -> Result<Outcome> {
         known.push((part, done.or(unasked)));
     }
     let mut measured = measure(&known, &order, &store, supervision)?.into_iter();
-    let (mut chapters, mut broken) = (Vec::new(), Vec::new());
-    for (part, chapter) in known {
-        let chapter = match chapter {
-            Some(chapter) => chapter,
+    let (mut sections, mut broken) = (Vec::new(), Vec::new());
+    for (part, section) in known {
+        let section = match section {
+            Some(section) => section,
             None => measured.next().context("a part was not measured")?.unwrap_or_else(|error| {
                 let why = format!("{error:#}");
-                let chapter = lacking(part, &format!("it broke off: {why}"));
+                let section = lacking(part, &format!("it broke off: {why}"));
                 broken.push((part.name, why));
-                chapter
+                section
             }),
         };
-        chapters.push((part, chapter));
+        sections.push((part, section));
     }
     environment.after = Some(Noise::measure());
-    let page = write(plan, &order, &environment, &chapters, against.as_deref())?;
+    let page = write(plan, &order, &environment, &sections, against.as_deref())?;
     Ok(Outcome { page, broken })
 }
 
-/// Measures the parts without a chapter, and stores them; returns them in their order, or their errors.
+/// Measures the parts without a section, and stores them; returns them in their order, or their errors.
 fn measure(
-    parts: &[(&Part, Option<Chapter>)],
-    order: &Order,
+    parts: &[(&Part, Option<Section>)],
+    order: &PartOptions,
     store: &Store,
     supervision: &Supervision<'_>,
-) -> Result<Vec<Result<Chapter>>> {
-    let missing = || parts.iter().filter(|(_, chapter)| chapter.is_none()).map(|(part, _)| *part);
-    let mut spread: Vec<Option<Spread>> = missing()
+) -> Result<Vec<Result<Section>>> {
+    let missing = || parts.iter().filter(|(_, section)| section.is_none()).map(|(part, _)| *part);
+    let mut spread: Vec<Option<PartProgress>> = missing()
         .map(|part| match part.measure {
-            Measure::AtOnce(_) => None,
-            Measure::InRounds(begin) => Some(Spread::new(part.name, begin(order))),
+            Measure::Whole(_) => None,
+            Measure::RepeatedMeasurement(begin) => Some(PartProgress::new(part.name, begin(order))),
         })
         .collect();
     let stops = spread.iter().filter(|rounds| rounds.is_none()).count() + 1;
-    let keep = |part: &Part, measured: Result<Chapter>| -> Result<Result<Chapter>> {
+    let keep = |part: &Part, measured: Result<Section>| -> Result<Result<Section>> {
         supervision.go_on()?;
-        if let Ok(chapter) = &measured {
-            store.save(part.name, chapter)?;
+        if let Ok(section) = &measured {
+            store.save(part.name, section)?;
         }
         Ok(measured)
     };
     let mut at_once = Vec::new();
     for part in missing() {
-        let Measure::AtOnce(measure) = part.measure else { continue };
+        let Measure::Whole(measure) = part.measure else { continue };
         for rounds in spread.iter_mut().flatten() {
             rounds.stop(at_once.len(), stops, supervision);
         }
@@ -239,20 +239,20 @@ fn measure(
             None => at_once.next().context("a part was not measured")?,
             Some(mut rounds) => {
                 rounds.stop(stops - 1, stops, supervision);
-                keep(part, rounds.tell())?
+                keep(part, rounds.section())?
             }
         });
     }
     Ok(all)
 }
 
-/// Returns the chapter of a part that was not measured.
-fn lacking(part: &Part, reason: &str) -> Chapter {
-    let mut chapter = Chapter::default();
+/// Returns the section of a part that was not measured.
+fn lacking(part: &Part, reason: &str) -> Section {
+    let mut section = Section::default();
     for key in part.keys {
-        chapter.leave_out(*key, reason);
+        section.leave_out(*key, reason);
     }
-    chapter
+    section
 }
 
 fn read_results(file: &Path) -> Result<Vec<(String, Estimate)>> {
@@ -264,13 +264,13 @@ fn read_results(file: &Path) -> Result<Vec<(String, Estimate)>> {
 
 fn write(
     plan: &Plan,
-    order: &Order,
+    order: &PartOptions,
     environment: &Environment,
-    chapters: &[(&Part, Chapter)],
+    sections: &[(&Part, Section)],
     against: Option<&[(String, Estimate)]>,
 ) -> Result<PathBuf> {
-    let all = results::results(chapters.iter().map(|(_, chapter)| chapter), environment);
-    let mut here = environment.chapter();
+    let all = results::results(sections.iter().map(|(_, section)| section), environment);
+    let mut here = environment.section();
     if let Some(earlier) = against {
         here.text(agreement(earlier, &results::values(&all)));
     }
@@ -292,10 +292,10 @@ fn write(
         ));
     }
     let warning = environment.is_noisy().then_some(
-        "This machine was too noisy while it measured for small differences to mean anything: see the last chapter.",
+        "This machine was too noisy while it measured for small differences to mean anything: see the last section.",
     );
     let mut titled: Vec<page::Titled<'_>> =
-        chapters.iter().map(|(part, chapter)| (part.name, part.title, chapter)).collect();
+        sections.iter().map(|(part, section)| (part.name, part.title, section)).collect();
     titled.push(("environment", "The machine", &here));
     let text = page::page("The overhead of reservation protocols", &first, warning, &titled);
     let put = |name: &str, text: &str| -> Result<PathBuf> {
@@ -303,8 +303,8 @@ fn write(
         fs::write(&file, text).with_context(|| format!("cannot write {}", file.display()))?;
         Ok(file)
     };
-    for (_, _, chapter) in &titled {
-        for table in chapter.tables() {
+    for (_, _, section) in &titled {
+        for table in section.tables() {
             put(&format!("{}.csv", table.name), &page::csv(table)?)?;
         }
     }

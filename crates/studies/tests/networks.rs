@@ -5,10 +5,10 @@
 
 #[path = "networks/forwarding.rs"]
 mod forwarding;
+#[path = "networks/forwarding_latency.rs"]
+mod forwarding_latency;
 #[path = "networks/nsis.rs"]
 mod nsis;
-#[path = "networks/passage.rs"]
-mod passage;
 #[path = "networks/rates.rs"]
 mod rates;
 #[path = "networks/reduction.rs"]
@@ -32,8 +32,8 @@ fn main() -> ExitCode {
         ("nsis_associations_end_without_use", nsis::associations_end_without_use),
         ("nsis_sessions_are_refreshed", nsis::resident_sessions_are_refreshed),
         ("nsis_pings_come_back", nsis::pings_come_back),
-        ("messages_pass_both_checkpoints", passage::messages_pass_both_checkpoints),
-        ("the_offload_sets_up_loops", passage::the_offload_sets_up_loops),
+        ("messages_pass_both_checkpoints", forwarding_latency::messages_pass_both_checkpoints),
+        ("the_offload_sets_up_loops", forwarding_latency::the_offload_sets_up_loops),
         ("nsis_sessions_stand_and_are_pinged", nsis::sessions_stand_and_are_pinged),
         ("nsis_sessions_are_held", nsis::sessions_are_held),
         ("nsis_messages_are_timed_in_a_router", nsis::messages_are_timed_in_a_router),

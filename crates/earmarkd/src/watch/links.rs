@@ -7,9 +7,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use earmark_core::listing::{AdmissionRow, LinkRow, LinkState};
 use earmark_core::{InterfaceId, Rate, Time};
 use earmark_linux::{InterfaceState, interface};
-use earmark_node::{LinkRow, LinkState};
 use tracing::warn;
 
 use crate::config::{Capacity, InterfaceConfig};
@@ -127,6 +127,7 @@ impl Link {
             held_bps: Rate::ZERO,
             claims: 0,
             adopted: 0,
+            admission: AdmissionRow::default(),
         })
     }
 }

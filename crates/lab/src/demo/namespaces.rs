@@ -20,7 +20,7 @@ use earmark_sim::{Protocol, Trace};
 use earmark_wire::rsvp::ErrorSpec;
 use earmark_yessir as yessir;
 
-use super::{Answer, NetworkKind, Plan, Refusal, Revival, SENT, Stage, Stream, answered};
+use super::{Answer, DaemonRestart, NetworkKind, Plan, Refusal, SENT, Stage, Stream, answered};
 use crate::testbed::Testbed;
 use crate::traffic::{self, Shape, Sink, Source};
 
@@ -257,7 +257,7 @@ impl Stage for OnNamespaces {
         Ok(())
     }
 
-    fn revive(&mut self, node: &str, pause: Duration, within: Duration) -> Result<Revival> {
+    fn revive(&mut self, node: &str, pause: Duration, within: Duration) -> Result<DaemonRestart> {
         let victim = self.testbed.topology().node(node).context("there is no such node")?;
         let killed = self.now();
         self.testbed.kill_daemon(victim)?;
@@ -270,7 +270,7 @@ impl Stage for OnNamespaces {
         while self.now().since(ready) < within {
             let rows = client.show_reservations()?.rows;
             if rows.iter().any(|row| row.destination_port == port && row.interface.is_some()) {
-                return Ok(Revival { killed, ready, reformed: self.now() });
+                return Ok(DaemonRestart { killed, ready, reformed: self.now() });
             }
             self.wait(Duration::from_millis(10))?;
         }

@@ -11,8 +11,8 @@ use earmark_core::Outgoing;
 use super::frame::{FragmentPosition, Header};
 use super::packet::{Parsed, packet};
 use super::packet_filter::UDP;
-use super::socket_options::{raw_socket, set, set_signalling_class};
-use super::{BATCH, OpenError, SendError, checksum};
+use super::socket_options::{BATCH, raw_socket, set, set_signalling_class};
+use super::{OpenError, SendError, checksum};
 use crate::sys::socket::{Packet, Target, send_packet, send_packets};
 
 /// The raw sockets of one namespace.

@@ -8,7 +8,8 @@ use super::packet_filter::UDP;
 use super::protocols::rsvp;
 use super::raw_receivers::{RawReceivers, Verdict};
 use super::ready_set::Source;
-use super::{BATCH, Incoming, SignallingSocket, checksum};
+use super::socket_options::BATCH;
+use super::{Incoming, SignallingSocket, checksum};
 use crate::sys::socket::Received;
 
 /// Outcome of one packet.

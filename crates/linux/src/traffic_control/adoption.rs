@@ -12,7 +12,20 @@ use super::kernel::{self, Class, Qdisc};
 use super::link::{LeftBehind, has_our_root};
 use super::place::{Place, class_of_priority};
 use super::plan::{ClassParameters, LinkPlan, Queues, handle};
-use super::{Adopted, ClassifierChoice, TcError, TrafficControl};
+use super::{ClassifierChoice, TcError, TrafficControl};
+
+/// A flow that an earlier daemon left reserved in the kernel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Adopted {
+    /// Outgoing interface.
+    pub interface: InterfaceId,
+    /// Flow of the packets.
+    pub flow: Flow,
+    /// Reserved rate. Flows that share one class share its rate: the first of them has all of it, the others have zero.
+    pub rate: Rate,
+    /// The protocol that reserved it, if the kernel has stored that.
+    pub protocol: Option<Protocol>,
+}
 
 /// A flow of an earlier daemon.
 #[derive(Clone, Copy, Debug)]

@@ -11,7 +11,7 @@ use earmark_core::{Flow, InterfaceId, Prefix};
 
 use super::entry::{ENTRY, Entry};
 use super::flow_maps::{FLOW, key, unkey};
-use super::place::MOST_FLOWS;
+use super::place::MAX_FLOWS;
 use crate::sys::bpf::Map;
 
 /// Maximum number of different masks; the classifier examines no more.
@@ -53,7 +53,7 @@ pub(super) struct Mask {
 
 impl Ranges {
     pub(super) fn create() -> io::Result<Ranges> {
-        let ranges = Map::create(RANGES, MOST_RANGES.min(MOST_FLOWS))?;
+        let ranges = Map::create(RANGES, MOST_RANGES.min(MAX_FLOWS))?;
         let masks = Map::create(MASKS, MOST_MASKS as u32)?;
         Ok(Ranges { ranges, masks, in_use: BTreeMap::new(), listed: 0 })
     }

@@ -17,7 +17,7 @@ use super::bucket::{BUCKET, Bucket};
 use super::entry::{ENTRY, Entry};
 use super::flow_maps::{self, FlowMaps};
 use super::flow_table::FlowTable;
-use super::place::MOST_FLOWS;
+use super::place::MAX_FLOWS;
 use super::plan::LinkSettings;
 use super::{ClassifierChoice, Statistics, TcError};
 use crate::bpf_object::{self, CLASSIFIER};
@@ -280,7 +280,7 @@ impl FlowTable for BpfTable {
     }
 
     fn bucket_numbers(&mut self, interface: InterfaceId) -> Result<Vec<u32>, TcError> {
-        let names = self.maps.buckets.keys(MOST_FLOWS as usize);
+        let names = self.maps.buckets.keys(MAX_FLOWS as usize);
         let names = names.map_err(failed("list the buckets"))?;
         let ours = names.iter().filter(|name| name[..4] == interface.0.to_ne_bytes());
         let mut numbers: Vec<u32> =
@@ -348,7 +348,7 @@ fn left_behind(interface: InterfaceId) -> Result<Vec<(OwnedFd, Option<Maps>)>, T
 impl Maps {
     fn create() -> Result<Maps, TcError> {
         let flows = FlowMaps::create().map_err(failed("make the maps of flows"))?;
-        let buckets = Map::create(BUCKETS, MOST_FLOWS).map_err(failed("make the bucket map"))?;
+        let buckets = Map::create(BUCKETS, MAX_FLOWS).map_err(failed("make the bucket map"))?;
         let ranges = Ranges::create().map_err(failed("make the maps of ranges"))?;
         let links = Map::create(LINKS, MOST_LINKS).map_err(failed("make the map of links"))?;
         Ok(Maps { flows, buckets, ranges, links })

@@ -10,7 +10,7 @@ use std::os::fd::OwnedFd;
 use earmark_core::{Flow, InterfaceId};
 
 use super::entry::{ENTRY, Entry};
-use super::place::MOST_FLOWS;
+use super::place::MAX_FLOWS;
 use crate::sys::bpf::Map;
 
 /// Names of our maps in the kernel.
@@ -32,8 +32,8 @@ pub(super) struct FlowMaps {
 
 impl FlowMaps {
     pub(super) fn create() -> io::Result<FlowMaps> {
-        let ipv4 = Map::create(FLOWS_IPV4, MOST_FLOWS)?;
-        Ok(FlowMaps { ipv4, ipv6: Map::create(FLOWS, MOST_FLOWS)? })
+        let ipv4 = Map::create(FLOWS_IPV4, MAX_FLOWS)?;
+        Ok(FlowMaps { ipv4, ipv6: Map::create(FLOWS, MAX_FLOWS)? })
     }
 
     /// Opens the maps of an earlier daemon.
@@ -81,11 +81,11 @@ impl FlowMaps {
 
     pub(super) fn entries(&self) -> io::Result<Vec<(InterfaceId, Flow, Entry)>> {
         let mut entries = Vec::new();
-        for key in self.ipv4.keys(MOST_FLOWS as usize)? {
+        for key in self.ipv4.keys(MAX_FLOWS as usize)? {
             let (on, flow) = unkey_ipv4(&key);
             entries.extend(self.ipv4.get(&key)?.map(|value| (on, flow, Entry::parse(&value))));
         }
-        for key in self.ipv6.keys(MOST_FLOWS as usize)? {
+        for key in self.ipv6.keys(MAX_FLOWS as usize)? {
             let (on, flow) = unkey(&key);
             entries.extend(self.ipv6.get(&key)?.map(|value| (on, flow, Entry::parse(&value))));
         }

@@ -8,6 +8,7 @@ use super::entry::Entry;
 use super::plan::{LinkPlan, LinkSettings, Queues};
 use super::u32_table::U32Table;
 use super::{ClassifierChoice, Statistics, TcError};
+use crate::netlink::Connection;
 
 /// A table in the kernel, from flows to their entries. The table remains when this process ends.
 ///
@@ -114,6 +115,12 @@ pub(super) trait FlowTable: std::fmt::Debug + Send {
     fn bucket_numbers(&mut self, interface: InterfaceId) -> Result<Vec<u32>, TcError> {
         Err(TcError::NoBuckets { interface })
     }
+}
+
+/// Kernel interfaces for changes of places.
+pub(super) struct Tools<'a> {
+    pub(super) netlink: &'a mut Connection,
+    pub(super) table: &'a mut dyn FlowTable,
 }
 
 /// Checks that a table supports the separation of reservations that a plan needs.

@@ -10,7 +10,8 @@ use earmark_core::{Flow, Installation, InterfaceId};
 
 use super::claims::{Holder, Standing};
 use super::error::left_for_later;
-use super::place::{Place, Tools};
+use super::flow_table::Tools;
+use super::place::Place;
 use super::{ClassifierChoice, Installed, Statistics, TcError, TrafficControl, flow_table};
 
 /// A flow on an interface.

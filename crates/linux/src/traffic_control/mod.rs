@@ -28,6 +28,7 @@ mod claims;
 mod clear;
 mod entry;
 mod error;
+mod fault;
 mod flow_maps;
 mod flow_table;
 mod install;
@@ -40,58 +41,37 @@ mod monitor;
 mod place;
 mod plan;
 mod reconcile;
+mod statistics;
 mod u32_selector;
 mod u32_table;
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use earmark_core::admission::{ClaimId, Protocol};
-use earmark_core::{Flow, InterfaceId, Rate};
+use earmark_core::{Flow, InterfaceId};
 
 use crate::netlink::Connection;
+pub use adoption::Adopted;
 use adoption::AdoptedFlow;
 use audit::Faults;
 use claims::{FlowClaims, Holder, Standing};
 use entry::Guarantee;
-use flow_table::FlowTable;
+use flow_table::{FlowTable, Tools};
 use kinds::Kinds;
 use link::Link;
-use place::{Place, Tools};
+use place::Place;
 
-pub use audit::{Deviation, Enforcement, Fault};
+pub use audit::Enforcement;
 pub use clear::clear;
 pub use error::TcError;
+pub use fault::{Deviation, Fault};
 pub use lookup::{FlowClaim, FlowOnLink, KernelEntry, KernelPlace, Precedence};
 pub use monitor::{Changed, Monitor};
-pub use plan::{LinkPlan, MAX_SERVICES, Queues, ServicePlan};
+pub use plan::{ClassifierChoice, LinkPlan, MAX_SERVICES, Queues, ServicePlan};
+pub use statistics::Statistics;
 
 /// The class of our own signalling on every planned link, as a packet's priority.
 pub const SIGNALLING_CLASS: u32 = plan::handle(plan::SIGNALLING);
-
-/// Kinds of classifiers.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum ClassifierChoice {
-    /// BPF if the kernel supports it (TCX, Linux 6.6 and later), else u32.
-    #[default]
-    Auto,
-    /// A BPF program with hash maps; an error if it is unavailable. At most 1 048 576 flows in all.
-    Bpf,
-    /// u32 filters: slower with many flows, at most 4 095 flows of one kind on an interface.
-    U32,
-}
-
-/// A flow that an earlier daemon left reserved in the kernel.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Adopted {
-    /// Outgoing interface.
-    pub interface: InterfaceId,
-    /// Flow of the packets.
-    pub flow: Flow,
-    /// Reserved rate. Flows that share one class share its rate: the first of them has all of it, the others have zero.
-    pub rate: Rate,
-    /// The protocol that reserved it, if the kernel has stored that.
-    pub protocol: Option<Protocol>,
-}
 
 /// Findings and repairs of [`TrafficControl::reconcile`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -106,22 +86,6 @@ pub struct Reconciliation {
     pub gone: Vec<InterfaceId>,
     /// Reservations that were not in place, and the faults.
     pub deviations: Vec<Deviation>,
-}
-
-/// Counters of a reservation's class since its installation.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Statistics {
-    /// Octets sent, from the IP header on.
-    pub octets: u64,
-    /// Packets sent.
-    pub packets: u64,
-    /// Packets dropped because the queue was full; with [`Queues::Aggregate`], those that exceeded the reservation and
-    /// were sent with best effort.
-    pub drops: u64,
-    /// Octets waiting now.
-    pub backlog_octets: u32,
-    /// Packets waiting now.
-    pub backlog_packets: u32,
 }
 
 /// Traffic control on the planned links of one network namespace.
@@ -180,18 +144,6 @@ impl Installed {
 
     fn flows(&self) -> impl Iterator<Item = &Flow> {
         self.flow.iter().chain(&self.added)
-    }
-}
-
-impl Statistics {
-    /// Returns the sum of these counters and earlier ones.
-    fn plus(self, before: Statistics) -> Statistics {
-        Statistics {
-            octets: self.octets + before.octets,
-            packets: self.packets + before.packets,
-            drops: self.drops + before.drops,
-            ..self
-        }
     }
 }
 

@@ -2,12 +2,10 @@
 
 use earmark_core::admission::ClaimId;
 
-use super::flow_table::FlowTable;
 use super::plan::{MARK, POOL, POOL_MOST};
-use crate::netlink::Connection;
 
 /// Maximum number of buckets of one interface, and of flows in all.
-pub(super) const MOST_FLOWS: u32 = 1 << 20;
+pub(super) const MAX_FLOWS: u32 = 1 << 20;
 
 /// Class and bucket of a claim's packets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -38,12 +36,6 @@ impl Usage {
     pub(super) fn is_free(&self) -> bool {
         self.claim.is_none() && self.adopted == 0
     }
-}
-
-/// Kernel interfaces for changes of places.
-pub(super) struct Tools<'a> {
-    pub(super) netlink: &'a mut Connection,
-    pub(super) table: &'a mut dyn FlowTable,
 }
 
 #[cfg(test)]

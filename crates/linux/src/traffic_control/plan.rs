@@ -50,6 +50,18 @@ pub(super) const RESERVED: u16 = 4;
 pub(super) const CONTROL: u16 = 5;
 /// The class of the first service by DSCP.
 pub(super) const FIRST_SERVICE: u16 = 6;
+/// Kinds of classifiers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ClassifierChoice {
+    /// BPF if the kernel supports it (TCX, Linux 6.6 and later), else u32.
+    #[default]
+    Auto,
+    /// A BPF program with hash maps; an error if it is unavailable. At most 1 048 576 flows in all.
+    Bpf,
+    /// u32 filters: slower with many flows, at most 4 095 flows of one kind on an interface.
+    U32,
+}
+
 /// Maximum number of services by DSCP.
 pub const MAX_SERVICES: usize = 8;
 /// The first class of the pool.

@@ -6,9 +6,9 @@ use earmark_core::{Flow, InterfaceId};
 
 use super::entry::Entry;
 use super::error::left_for_later;
+use super::flow_table::Tools;
 use super::kernel::Qdisc;
 use super::link::{Link, Repair};
-use super::place::Tools;
 use super::plan::{LinkNature, LinkPlan};
 use super::{Adopted, Fault, Reconciliation, TcError, TrafficControl, flow_table, kernel};
 use crate::interface::InterfaceName;

@@ -1,13 +1,13 @@
 //! Octets of every message of GIST, layer by layer, beside those that *Overhead and Performance Study of GIST* counts in
 //! its Table I and Figure 5.
 //!
-//! Ours are measured on messages that Earmark writes ([`ours`]), with the choices of the paper: 32 octets of cookie,
+//! Ours are measured on messages that Earmark writes ([`measured`]), with the choices of the paper: 32 octets of cookie,
 //! the node's address as its Peer-Identity, a flow by its destination port in IPv4 and by its flow label in IPv6, TCP
 //! offered as the only protocol of associations. The paper's come with the parts that its appendix adds up
 //! ([`paper`]). So each difference is explained part by part; if a figure is not the sum of its own parts, that is
 //! one of the reasons.
 
-mod ours;
+mod measured;
 mod paper;
 
 use std::collections::BTreeMap;
@@ -112,7 +112,7 @@ pub fn messages() -> Vec<Comparison> {
 }
 
 fn message(row: &paper::Row, version: Version) -> Comparison {
-    let parts = ours::parts(row.message, version);
+    let parts = measured::parts(row.message, version);
     let counted = (row.parts)(version);
     let printed = row.printed[version as usize];
     let mut reasons = Vec::new();
@@ -160,14 +160,14 @@ fn scenario(scenario: &paper::Scenario) -> Comparison {
         comparison.reasons.into_iter().for_each(|reason| add(&mut reasons, reason));
     }
     for &nslp in scenario.nslp {
-        *parts.entry(Part::QosNslp).or_default() += ours::qos_nslp(nslp);
+        *parts.entry(Part::QosNslp).or_default() += measured::qos_nslp(nslp);
         printed += i64::from(paper::QOS_NSLP);
-        let octets = i64::from(ours::qos_nslp(nslp)) - i64::from(paper::QOS_NSLP);
+        let octets = i64::from(measured::qos_nslp(nslp)) - i64::from(paper::QOS_NSLP);
         add(&mut reasons, Reason { octets, why: "headers of QoS NSLP" });
     }
     // Data carries it already.
     let riding = scenario.messages.iter().filter(|message| message.is_handshake()).count();
-    let headers = scenario.nslp.len().min(riding) as u32 * ours::OBJECT_HEADER;
+    let headers = scenario.nslp.len().min(riding) as u32 * measured::OBJECT_HEADER;
     if headers > 0 {
         *parts.entry(Part::NslpData).or_default() += headers;
         let octets = i64::from(headers);

@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Result, ensure};
 use earmark_core::Time;
 use earmark_core::random::RandomStreams;
-use earmark_sim::dice;
+use earmark_sim::distributions;
 use serde::{Deserialize, Serialize};
 
 use super::router::{Arrival, Message, Protocol, Router, Step, earmark_counted_input};
@@ -108,7 +108,7 @@ pub struct Kind {
 
 /// A message of a call, at its time.
 #[derive(Clone, Copy)]
-struct Saying {
+struct ScheduledMessage {
     at: Time,
     call: u32,
     message: &'static Message,
@@ -125,8 +125,8 @@ pub fn only_write(plan: &Plan) -> Result<usize> {
     let name = plan.protocol.name();
     ensure!(plan.protocol.is_spread(), "messages of {name} cannot be written before they are sent");
     let router = Router::new(plan.protocol);
-    let sayings = sayings(plan, calls(plan));
-    let queue: Vec<_> = sayings.iter().map(|saying| saying.write(&router)).collect();
+    let schedule = schedule(plan, calls(plan));
+    let queue: Vec<_> = schedule.iter().map(|scheduled| scheduled.write(&router)).collect();
     Ok(queue.iter().map(|arrival| arrival.octets().len()).sum())
 }
 
@@ -138,32 +138,32 @@ pub fn only_write(plan: &Plan) -> Result<usize> {
 pub fn play(plan: &Plan) -> Result<Played> {
     let Plan { protocol, scenario, .. } = *plan;
     let calls = calls(plan);
-    let sayings = sayings(plan, calls);
+    let schedule = schedule(plan, calls);
     let mut router = Router::new(protocol);
     // Messages are written in advance if possible, because writing would disturb the caches.
     let queue: Vec<_> = match protocol.is_spread() {
-        true => sayings.iter().map(|saying| saying.write(&router)).collect(),
+        true => schedule.iter().map(|scheduled| scheduled.write(&router)).collect(),
         false => Vec::new(),
     };
-    let first = sayings.first().map(|saying| saying.write(&router));
+    let first = schedule.first().map(|scheduled| scheduled.write(&router));
     let Some(mut room) = first.filter(|_| calls > 0) else {
         anyhow::bail!("{} messages are too few for one call", plan.messages);
     };
     let mut played =
         Played { calls, calls_at_once: 0, messages: 0, sent: 0, kinds: Vec::new(), us: 0.0 };
     let mut took = Duration::ZERO;
-    for (place, saying) in sayings.iter().enumerate() {
+    for (place, scheduled) in schedule.iter().enumerate() {
         let written;
         let arrival = match queue.get(place) {
             Some(arrival) => arrival,
             None => {
-                written = saying.write(&router);
+                written = scheduled.write(&router);
                 &written
             }
         };
         let start = Instant::now();
-        router.advance_counted(saying.at, |router| played.sent += router.sent().count() as u64);
-        if scenario.counts(saying.message) {
+        router.advance_counted(scheduled.at, |router| played.sent += router.sent().count() as u64);
+        if scenario.counts(scheduled.message) {
             earmark_counted_input(arrival, &mut room);
             router.deliver_all_counted(std::slice::from_ref(&room));
             took += start.elapsed();
@@ -176,13 +176,13 @@ pub fn play(plan: &Plan) -> Result<Played> {
         played.calls_at_once = played.calls_at_once.max(router.sessions(protocol));
     }
     router.advance_counted(router.now() + AFTERWARDS, |_| {});
-    played.us = took.as_secs_f64() * 1e6 - looking_at_the_clock_us() * sayings.len() as f64;
+    played.us = took.as_secs_f64() * 1e6 - looking_at_the_clock_us() * schedule.len() as f64;
     played.kinds = kinds(&router);
     check(&router, plan, &played)?;
     Ok(played)
 }
 
-impl Saying {
+impl ScheduledMessage {
     fn write(&self, router: &Router) -> Arrival {
         self.message.of(router, self.call, self.round)
     }
@@ -197,11 +197,11 @@ fn calls(plan: &Plan) -> u32 {
 }
 
 /// Returns all messages of `calls` calls, in order of time.
-fn sayings(plan: &Plan, calls: u32) -> Vec<Saying> {
+fn schedule(plan: &Plan, calls: u32) -> Vec<ScheduledMessage> {
     let streams = RandomStreams::new(plan.seed);
     let (mut begin, mut long) = (streams.stream("calls/begin"), streams.stream("calls/long"));
     let span = Duration::from_secs(1) * calls / CALLS_A_SECOND;
-    let mut sayings = Vec::new();
+    let mut schedule = Vec::new();
     for (call, refreshes) in (0..).zip(refreshes(&mut long, calls)) {
         let begins = Time::from_secs(1) + begin.uniform(Duration::ZERO, span);
         let last = begins + REFRESH * refreshes;
@@ -211,7 +211,7 @@ fn sayings(plan: &Plan, calls: u32) -> Vec<Saying> {
             for (place, message) in (0..).zip(said.filter(|message| plan.scenario.has(message))) {
                 let way =
                     if plan.protocol.is_spread() { ON_THE_WAY * place } else { Duration::ZERO };
-                sayings.push(Saying { at: from + way, call, message, round });
+                schedule.push(ScheduledMessage { at: from + way, call, message, round });
             }
         };
         say(begins, Step::SetUp, 0);
@@ -219,8 +219,8 @@ fn sayings(plan: &Plan, calls: u32) -> Vec<Saying> {
         say(ends, Step::Release, 0);
     }
     // The sort is stable: messages of one moment keep their order.
-    sayings.sort_by_key(|saying| saying.at);
-    sayings
+    schedule.sort_by_key(|scheduled| scheduled.at);
+    schedule
 }
 
 /// Returns the number of refreshes of each call: every number equally often, the rest the average, in random order.
@@ -229,7 +229,7 @@ fn refreshes(dice: &mut earmark_core::random::Stream, calls: u32) -> Vec<u32> {
     let number = |call| if call < whole { call % (MOST_REFRESHES + 1) } else { REFRESHES };
     let mut all: Vec<u32> = (0..calls).map(number).collect();
     for last in (1..all.len()).rev() {
-        all.swap(last, dice::below(dice, last as u64 + 1) as usize);
+        all.swap(last, distributions::below(dice, last as u64 + 1) as usize);
     }
     all
 }

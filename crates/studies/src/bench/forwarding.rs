@@ -170,7 +170,7 @@ pub struct Forwarding {
 }
 
 /// A router, its packets, and the results of its turns.
-struct Contender {
+struct ComparedRouter {
     router: Rc<Router>,
     mix: Mix,
     queues: &'static str,
@@ -190,14 +190,14 @@ struct Contender {
 pub fn measure(plan: &Plan, supervision: &Supervision<'_>) -> Result<Vec<Forwarding>> {
     let count = plan.reservations.len() as u64;
     supervision.watcher.begin("routers are set up", count);
-    let mut contenders = vec![Contender::without_daemon(plan.end)?];
+    let mut contenders = vec![ComparedRouter::without_daemon(plan.end)?];
     for (done, &reservations) in plan.reservations.iter().enumerate() {
         supervision.go_on()?;
         supervision.watcher.reached(done as u64);
         let Reservations { queues, flows } = reservations;
         let router = Rc::new(Router::up(Treatment::Reserved(queues, flows), fast(plan.end))?);
         for traffic in [Traffic::Reserved, Traffic::BestEffort] {
-            contenders.push(Contender::new(Rc::clone(&router), name(queues), flows, traffic)?);
+            contenders.push(ComparedRouter::new(Rc::clone(&router), name(queues), flows, traffic)?);
         }
     }
     contest(contenders, plan, supervision)
@@ -205,7 +205,7 @@ pub fn measure(plan: &Plan, supervision: &Supervision<'_>) -> Result<Vec<Forward
 
 /// Runs all turns, and returns the results.
 fn contest(
-    mut contenders: Vec<Contender>,
+    mut contenders: Vec<ComparedRouter>,
     plan: &Plan,
     supervision: &Supervision<'_>,
 ) -> Result<Vec<Forwarding>> {
@@ -216,7 +216,7 @@ fn contest(
 
 /// Gives each router its turns; the first router runs between all others.
 fn take_turns(
-    contenders: &mut [Contender],
+    contenders: &mut [ComparedRouter],
     processor: Processor,
     plan: &Plan,
     supervision: &Supervision<'_>,
@@ -240,10 +240,10 @@ fn take_turns(
     Ok(())
 }
 
-impl Contender {
-    fn without_daemon(end: End) -> Result<Contender> {
+impl ComparedRouter {
+    fn without_daemon(end: End) -> Result<ComparedRouter> {
         let router = Rc::new(Router::up(Treatment::Default, fast(end))?);
-        Contender::new(router, NONE, 0, Traffic::BestEffort)
+        ComparedRouter::new(router, NONE, 0, Traffic::BestEffort)
     }
 
     fn new(
@@ -251,14 +251,24 @@ impl Contender {
         queues: &'static str,
         flows: u32,
         traffic: Traffic,
-    ) -> Result<Contender> {
+    ) -> Result<ComparedRouter> {
         let mix = match traffic {
             Traffic::Reserved => Mix { flows, first: 0, watched: None },
             Traffic::BestEffort => Mix { flows: OTHERS, first: UNRESERVED, watched: None },
         };
         router.warm_up(Processor::last()?, &mix)?;
         let (nanoseconds, without, sent, passed) = Default::default();
-        Ok(Contender { router, mix, queues, flows, traffic, nanoseconds, without, sent, passed })
+        Ok(ComparedRouter {
+            router,
+            mix,
+            queues,
+            flows,
+            traffic,
+            nanoseconds,
+            without,
+            sent,
+            passed,
+        })
     }
 
     /// Measures one turn; returns nanoseconds a packet.
@@ -274,7 +284,7 @@ impl Contender {
     }
 
     fn finish(self, processor: Processor, packets: u32) -> Result<Forwarding> {
-        let Contender { queues, flows, traffic, .. } = self;
+        let ComparedRouter { queues, flows, traffic, .. } = self;
         let lost = (1.0 - self.passed as f64 / self.sent.max(1) as f64).max(0.0);
         ensure!(
             lost <= LOSS,

@@ -32,7 +32,7 @@ use earmark_wire::rsvp::{Body, Message, RsvpHop};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde::{Deserialize, Serialize};
 
-use super::exchange::{Exchange, Said, said};
+use super::refresh_reduction::{ReductionObject, RefreshReduction, reduction_objects};
 use super::session::{Sessions, TTL};
 use earmark_lab::traffic::now;
 
@@ -47,11 +47,11 @@ const TELL_EVERY: Duration = Duration::from_millis(50);
 /// Largest IP packet of the link, octets.
 const MTU: u32 = 1_500;
 /// Longest wait for a message, so that the end of the standard input is noticed.
-const NAP: Timespec = Timespec { tv_sec: 0, tv_nsec: 1_000_000 };
+const IDLE: Timespec = Timespec { tv_sec: 0, tv_nsec: 1_000_000 };
 
 /// Parameters of a host.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Order {
+pub struct HostPlan {
     /// Role of the host.
     pub end: End,
     /// Sessions of the host.
@@ -109,7 +109,7 @@ pub struct Progress {
 
 /// Final result of a host. Times are nanoseconds of the machine's monotonic clock, by session, 0 for never.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub struct Account {
+pub struct HostResult {
     /// Final progress.
     pub progress: Progress,
     /// Begin of each session.
@@ -125,35 +125,35 @@ pub enum Line {
     /// Progress while the host runs.
     Progress(Progress),
     /// The last line.
-    Account(Account),
+    HostResult(HostResult),
 }
 
 /// Runs a host in this network namespace until its standard input ends.
 ///
 /// # Errors
 /// The sockets cannot be opened, or fail; or the standard output is closed.
-pub fn run(order: Order) -> Result<()> {
-    let mut host = Host::new(order)?;
+pub fn run(plan: HostPlan) -> Result<()> {
+    let mut host = Host::new(plan)?;
     let ended = Arc::new(AtomicBool::new(false));
     let end = Arc::clone(&ended);
     std::thread::spawn(move || {
         let _ = std::io::stdin().read_to_end(&mut Vec::new()); // an error is an end too
         end.store(true, Ordering::Relaxed);
     });
-    let mut told = Time::ZERO;
+    let mut acknowledged = Time::ZERO;
     while !ended.load(Ordering::Relaxed) {
         let busy = host.turn()?;
         let now = now();
-        if now.since(told) >= TELL_EVERY {
-            told = now;
+        if now.since(acknowledged) >= TELL_EVERY {
+            acknowledged = now;
             say(&Line::Progress(host.progress()))?;
         }
         if !busy {
             let socket = host.socket.as_fd();
-            poll(&mut [PollFd::new(&socket, PollFlags::IN)], Some(&NAP))?;
+            poll(&mut [PollFd::new(&socket, PollFlags::IN)], Some(&IDLE))?;
         }
     }
-    say(&Line::Account(host.account()))
+    say(&Line::HostResult(host.result()))
 }
 
 fn say(line: &Line) -> Result<()> {
@@ -166,7 +166,7 @@ fn say(line: &Line) -> Result<()> {
 
 /// State of a session at this host.
 #[derive(Clone, Copy, Debug)]
-struct Moments {
+struct SessionTimes {
     begun: Time,
     done: Time,
     /// Previous hop, at a receiver.
@@ -175,25 +175,25 @@ struct Moments {
 
 /// A received message to be handled once the socket is free again.
 #[derive(Clone, Copy, Debug)]
-enum Heard {
+enum Received {
     Path(u32, RsvpHop),
     Resv(u32, Option<IpAddr>),
     Confirmation(u32),
     Error,
-    Beside(Said),
+    Reduction(ReductionObject),
 }
 
 struct Host {
-    order: Order,
+    plan: HostPlan,
     socket: SignallingSocket,
-    sessions: Vec<Moments>,
+    sessions: Vec<SessionTimes>,
     /// Next refresh of each session, earliest first.
     due: BinaryHeap<Reverse<(Time, u32)>>,
     /// State of refresh reduction, if the host supports it.
-    exchange: Option<Exchange>,
+    reduction_state: Option<RefreshReduction>,
     random: Stream,
     start: Time,
-    heard: Vec<Heard>,
+    received: Vec<Received>,
     /// Messages to be sent at the end of a turn.
     outbox: Effects<Infallible>,
     /// Bundles messages to the neighbor as a daemon does, if the neighbor supports refresh reduction.
@@ -204,24 +204,24 @@ struct Host {
 }
 
 impl Host {
-    fn new(order: Order) -> Result<Host> {
-        let unknown = Moments { begun: Time::ZERO, done: Time::ZERO, hop: None };
+    fn new(plan: HostPlan) -> Result<Host> {
+        let unknown = SessionTimes { begun: Time::ZERO, done: Time::ZERO, hop: None };
         Ok(Host {
             socket: SignallingSocket::open()?,
-            sessions: vec![unknown; order.sessions.count as usize],
+            sessions: vec![unknown; plan.sessions.count as usize],
             due: BinaryHeap::new(),
-            exchange: order
+            reduction_state: plan
                 .sessions
                 .reduction
-                .then(|| Exchange::new(order.sessions.count, order.sessions.refresh)),
-            random: RandomStreams::new(u64::from(u32::from(order.here))).stream("refresh"),
+                .then(|| RefreshReduction::new(plan.sessions.count, plan.sessions.refresh)),
+            random: RandomStreams::new(u64::from(u32::from(plan.here))).stream("refresh"),
             start: now(),
-            heard: Vec::new(),
+            received: Vec::new(),
             outbox: Effects::new(),
             bundler: Bundler::default(),
             message: Vec::new(),
             progress: Progress::default(),
-            order,
+            plan,
         })
     }
 
@@ -234,31 +234,31 @@ impl Host {
             }
             busy = true;
         }
-        if let End::Sender(offer) = self.order.end {
+        if let End::Sender(offer) = self.plan.end {
             busy |= self.offer(offer);
         }
-        busy |= self.exchange();
+        busy |= self.reduction_state();
         busy |= self.refresh();
         self.flush();
         Ok(busy)
     }
 
     fn receive(&mut self) -> Result<bool> {
-        let Host { socket, heard, order, .. } = self;
-        let count = socket.receive(|message| understand(order, &message.datagram, heard))?;
-        let mut heard = std::mem::take(&mut self.heard);
+        let Host { socket, received, plan, .. } = self;
+        let count = socket.receive(|message| understand(plan, &message.datagram, received))?;
+        let mut received = std::mem::take(&mut self.received);
         let now = now();
-        for heard in heard.drain(..) {
-            self.follow(heard, now);
+        for received in received.drain(..) {
+            self.handle(received, now);
         }
-        self.heard = heard;
+        self.received = received;
         self.flush();
         Ok(count > 0)
     }
 
-    fn follow(&mut self, heard: Heard, now: Time) {
-        match heard {
-            Heard::Path(number, hop) => match self.sessions[number as usize].hop.replace(hop) {
+    fn handle(&mut self, received: Received, now: Time) {
+        match received {
+            Received::Path(number, hop) => match self.sessions[number as usize].hop.replace(hop) {
                 None => {
                     self.sessions[number as usize].begun = now;
                     self.progress.begun += 1;
@@ -267,24 +267,27 @@ impl Host {
                 // The previous hop has restarted or changed: a Resv goes there at once (RFC 2209, PATH MESSAGE
                 // ARRIVES).
                 Some(before) if before != hop => {
-                    if let Some(exchange) = &mut self.exchange {
-                        exchange.forget(number);
+                    if let Some(reduction_state) = &mut self.reduction_state {
+                        reduction_state.forget(number);
                     }
                     self.send_own(number);
                 }
                 Some(_) => {}
             },
-            Heard::Resv(number, confirm) => {
+            Received::Resv(number, confirm) => {
                 self.is_done(number, now);
                 if let Some(receiver) = confirm {
-                    self.order.sessions.resv_conf(number, receiver, &mut self.message);
-                    self.send(self.order.here.into(), receiver, true);
+                    self.plan.sessions.resv_conf(number, receiver, &mut self.message);
+                    self.send(self.plan.here.into(), receiver, true);
                 }
             }
-            Heard::Confirmation(number) => self.is_done(number, now),
-            Heard::Error => self.progress.errors += 1,
-            Heard::Beside(said) => {
-                let again = self.exchange.as_mut().and_then(|exchange| exchange.follow(said));
+            Received::Confirmation(number) => self.is_done(number, now),
+            Received::Error => self.progress.errors += 1,
+            Received::Reduction(reduction_objects) => {
+                let again = self
+                    .reduction_state
+                    .as_mut()
+                    .and_then(|reduction_state| reduction_state.handle(reduction_objects));
                 if let Some(number) = again {
                     self.send_own(number);
                 }
@@ -303,7 +306,7 @@ impl Host {
     /// Offers the sessions that are due.
     fn offer(&mut self, offer: Offer) -> bool {
         let now = now();
-        let count = self.order.sessions.count;
+        let count = self.plan.sessions.count;
         let due = match offer {
             Offer::Rate(rate) => {
                 let due = now.since(self.start).as_secs_f64() * f64::from(rate);
@@ -332,7 +335,11 @@ impl Host {
         {
             self.due.pop();
             self.schedule(number, now);
-            if self.exchange.as_ref().is_some_and(|exchange| exchange.is_listed(number)) {
+            if self
+                .reduction_state
+                .as_ref()
+                .is_some_and(|reduction_state| reduction_state.is_listed(number))
+            {
                 continue;
             }
             self.send_own(number);
@@ -342,16 +349,16 @@ impl Host {
     }
 
     /// Sends acknowledgements and summary refreshes; returns whether any were due.
-    fn exchange(&mut self) -> bool {
+    fn reduction_state(&mut self) -> bool {
         let now = now();
-        let mut said = false;
-        while let Some(exchange) = &mut self.exchange
-            && let Some(neighbor) = exchange.write_next(now, &mut self.message)
+        let mut reduction_objects = false;
+        while let Some(reduction_state) = &mut self.reduction_state
+            && let Some(neighbor) = reduction_state.write_next(now, &mut self.message)
         {
-            self.send(self.order.here.into(), neighbor, false);
-            said = true;
+            self.send(self.plan.here.into(), neighbor, false);
+            reduction_objects = true;
         }
-        said
+        reduction_objects
     }
 
     /// Sends this end's first message about a session.
@@ -362,17 +369,17 @@ impl Host {
 
     /// Sends this end's message about a session.
     fn send_own(&mut self, number: u32) {
-        let Moments { done, hop, .. } = self.sessions[number as usize];
-        let here = self.order.here.into();
+        let SessionTimes { done, hop, .. } = self.sessions[number as usize];
+        let here = self.plan.here.into();
         match hop {
             None => {
-                self.order.sessions.path(number, &mut self.message);
-                let (session, _) = self.order.sessions.names(number);
+                self.plan.sessions.path(number, &mut self.message);
+                let (session, _) = self.plan.sessions.names(number);
                 self.send(here, session.destination, true);
             }
             Some(hop) => {
                 let confirm = done == Time::ZERO;
-                self.order.sessions.resv(number, here, hop.lih, confirm, &mut self.message);
+                self.plan.sessions.resv(number, here, hop.lih, confirm, &mut self.message);
                 self.send(here, hop.address, false);
             }
         }
@@ -381,7 +388,7 @@ impl Host {
     /// Schedules the next refresh of a session. Each session has one scheduled refresh at any time, however often it
     /// is sent meanwhile.
     fn schedule(&mut self, number: u32, now: Time) {
-        let period = self.order.sessions.refresh;
+        let period = self.plan.sessions.refresh;
         let pause = self.random.uniform(period / 2, period * 3 / 2);
         self.due.push(Reverse((now + pause, number)));
     }
@@ -396,7 +403,7 @@ impl Host {
             router_alert,
             encapsulated: false,
             // All messages go to the only neighbor.
-            neighbor: self.exchange.as_ref().and_then(Exchange::neighbor),
+            neighbor: self.reduction_state.as_ref().and_then(RefreshReduction::neighbor),
             next_hop: None,
         };
         self.outbox.send(out, self.message.len()).copy_from_slice(&self.message);
@@ -404,8 +411,8 @@ impl Host {
 
     /// Hands the outbox to the kernel.
     fn flush(&mut self) {
-        let Host { socket, outbox, bundler, progress, order, .. } = self;
-        let (source, flags) = (order.here.into(), Message::REFRESH_REDUCTION);
+        let Host { socket, outbox, bundler, progress, plan, .. } = self;
+        let (source, flags) = (plan.here.into(), Message::REFRESH_REDUCTION);
         bundler.bundle(outbox, |_| Some(Envelope { source, flags, mtu: MTU }));
         let messages = outbox.iter().filter_map(|effect| match effect {
             Effect::Send(out, range) => Some((out, outbox.octets(range))),
@@ -419,8 +426,8 @@ impl Host {
         Progress { overflowed: self.socket.counters().overflowed, ..self.progress }
     }
 
-    fn account(&self) -> Account {
-        Account {
+    fn result(&self) -> HostResult {
+        HostResult {
             progress: self.progress(),
             begun: self.sessions.iter().map(|session| session.begun.as_nanos()).collect(),
             done: self.sessions.iter().map(|session| session.done.as_nanos()).collect(),
@@ -429,12 +436,14 @@ impl Host {
 }
 
 /// Parses a message into the actions of this end; messages for others have none.
-fn understand(order: &Order, datagram: &Datagram<'_>, heard: &mut Vec<Heard>) {
-    let Ok(message) = Message::parse(datagram.payload) else { return heard.push(Heard::Error) };
+fn understand(plan: &HostPlan, datagram: &Datagram<'_>, received: &mut Vec<Received>) {
+    let Ok(message) = Message::parse(datagram.payload) else {
+        return received.push(Received::Error);
+    };
     let address = match &message.body {
         Body::Bundle(bundle) => {
             for payload in bundle.iter() {
-                understand(order, &Datagram { payload, ..*datagram }, heard);
+                understand(plan, &Datagram { payload, ..*datagram }, received);
             }
             return;
         }
@@ -443,16 +452,16 @@ fn understand(order: &Order, datagram: &Datagram<'_>, heard: &mut Vec<Heard>) {
         _ => datagram.source,
     };
     let maker = Neighbor { interface: datagram.interface, address };
-    heard.extend(said(&message, maker).map(Heard::Beside));
-    let Some(number) = message.body.session().and_then(|session| order.sessions.number(session))
+    received.extend(reduction_objects(&message, maker).map(Received::Reduction));
+    let Some(number) = message.body.session().and_then(|session| plan.sessions.number(session))
     else {
         return;
     };
-    heard.extend(match (order.end, &message.body) {
-        (End::Receiver, Body::Path(path)) => Some(Heard::Path(number, path.hop)),
-        (End::Receiver, Body::ResvConf(_)) => Some(Heard::Confirmation(number)),
-        (End::Sender(_), Body::Resv(resv)) => Some(Heard::Resv(number, resv.confirm)),
-        (_, Body::PathErr(_) | Body::ResvErr(_)) => Some(Heard::Error),
+    received.extend(match (plan.end, &message.body) {
+        (End::Receiver, Body::Path(path)) => Some(Received::Path(number, path.hop)),
+        (End::Receiver, Body::ResvConf(_)) => Some(Received::Confirmation(number)),
+        (End::Sender(_), Body::Resv(resv)) => Some(Received::Resv(number, resv.confirm)),
+        (_, Body::PathErr(_) | Body::ResvErr(_)) => Some(Received::Error),
         _ => None,
     });
 }

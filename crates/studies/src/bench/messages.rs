@@ -13,6 +13,7 @@ use std::time::Instant;
 use anyhow::{Result, ensure};
 use earmark_core::admission::{Demand, Ledger, LinkCapacity, Owner, Service};
 use earmark_core::{Flow, InterfaceId, Rate};
+use earmark_lab::statistics::{percentile, sorted};
 use earmark_linux::heap;
 use serde::Serialize;
 
@@ -205,10 +206,11 @@ fn claims_take(claims: u32) -> usize {
 
 impl Spread {
     /// Summarizes at least one figure.
-    fn of(mut figures: Vec<f64>) -> Spread {
-        figures.sort_unstable_by(f64::total_cmp);
-        let median = figures[figures.len() / 2];
-        Spread { median, least: figures[0], most: figures[figures.len() - 1] }
+    fn of(figures: Vec<f64>) -> Spread {
+        let figures = sorted(figures);
+        let [least, median, most] =
+            [0, 50, 100].map(|percent| percentile(&figures, percent).unwrap_or(f64::NAN));
+        Spread { median, least, most }
     }
 }
 

@@ -19,7 +19,7 @@ use earmark_core::Prefix;
 use earmark_linux::link;
 use earmark_linux::netns::Namespace;
 
-use super::host::{Account, End, Line, Order, Progress};
+use super::host::{End, HostPlan, HostResult, Line, Progress};
 use super::process::Sample;
 use super::session::{DESTINATIONS, Sessions};
 use earmark_lab::testbed::{Options, Settings, Testbed};
@@ -91,7 +91,7 @@ impl Network {
             End::Sender(_) => self.sender,
             End::Receiver => self.receiver,
         };
-        let order = Order { end, sessions, here: self.address(node)? };
+        let order = HostPlan { end, sessions, here: self.address(node)? };
         let mut command = self.testbed.namespace(node).command(&self.program)?;
         command.args(["light-host", "--order", &serde_json::to_string(&order)?]);
         let child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn();
@@ -196,7 +196,7 @@ pub(super) fn chain_text([first, last]: [&str; 2], routers: usize) -> String {
 pub struct Host {
     child: Child,
     latest: Arc<Mutex<Option<Progress>>>,
-    reader: Option<JoinHandle<Result<Account>>>,
+    reader: Option<JoinHandle<Result<HostResult>>>,
 }
 
 impl Host {
@@ -210,7 +210,7 @@ impl Host {
                     Line::Progress(progress) => {
                         *shared.lock().expect("nobody panics with it") = Some(progress);
                     }
-                    Line::Account(account) => return Ok(account),
+                    Line::HostResult(account) => return Ok(account),
                 }
             }
             bail!("a light host ended early; what it said is above")
@@ -242,7 +242,7 @@ impl Host {
     }
 
     /// Ends the host; returns its final result.
-    pub fn finish(mut self) -> Result<Account> {
+    pub fn finish(mut self) -> Result<HostResult> {
         drop(self.child.stdin.take());
         let reader = self.reader.take().context("it is finished once")?;
         let deadline = Instant::now() + FAREWELL;

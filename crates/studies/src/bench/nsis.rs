@@ -11,27 +11,27 @@
 //! - [`set_up`]: consecutive reservations, as seen by a user who waits for each.
 //! - [`resident`]: many refreshed sessions: cost for each daemon, and round-trip times meanwhile.
 //! - [`ping`]: messages of Ping NSLP a second without a loss.
-//! - [`standing`]: cost of sessions of Ping NSLP alone, as in the published measurement of GIST.
-//! - [`passing`]: time that their messages stay in a router.
+//! - [`steady_state`]: cost of sessions of Ping NSLP alone, as in the published measurement of GIST.
+//! - [`transit`]: time that their messages stay in a router.
 //! - [`profile`]: instructions of a router without I/O, by component.
 //! - `spoken`: messages of hosts without a node, encoded.
 
-mod callgrind;
 pub mod chain;
 mod components;
 mod engines;
-pub mod passing;
+pub(in crate::bench) mod messages;
 pub mod ping;
 pub mod profile;
 pub mod resident;
 pub mod sender;
 pub mod set_up;
-pub(in crate::bench) mod spoken;
-pub mod standing;
+pub mod steady_state;
 pub mod table;
+pub mod transit;
 
 use std::time::Duration;
 
+use earmark_lab::statistics::percentile;
 use serde::Serialize;
 
 pub use chain::{Chain, Set};
@@ -88,10 +88,10 @@ impl Times {
     /// Summarizes these times; all figures are zero if there are none.
     pub fn of(mut times: Vec<Duration>) -> Times {
         times.sort_unstable();
-        let rank = |part: f64| ((times.len() as f64 * part).ceil() as usize).saturating_sub(1);
-        let at = |part: f64| times.get(rank(part)).copied().unwrap_or_default();
-        let millis = |part: f64| at(part).as_secs_f64() * 1e3;
-        let (p50_ms, p95_ms, max_ms) = (millis(0.5), millis(0.95), millis(1.0));
+        let millis = |percent| {
+            percentile(&times, percent).map_or(0.0, |time: Duration| time.as_secs_f64() * 1e3)
+        };
+        let (p50_ms, p95_ms, max_ms) = (millis(50), millis(95), millis(100));
         Times { count: times.len(), p50_ms, p95_ms, max_ms }
     }
 }

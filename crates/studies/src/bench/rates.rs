@@ -10,18 +10,18 @@
 //! the daemon has one and the ends share the other.
 //!
 //! - [`load`](mod@load): the offered load.
-//! - [`speaker`], [`nsis`](mod@nsis): the messages of each protocol, written in advance ([`prepared`]) as far as
+//! - [`message_writer`], [`nsis`](mod@nsis): the messages of each protocol, written in advance ([`message_cache`]) as far as
 //!   possible.
-//! - [`ends`], [`destination`]: the two ends.
+//! - [`sender`], [`destination`]: the two ends.
 //! - [`line`](mod@line): the network, and the assignment of processors.
 
 mod destination;
-pub mod ends;
 pub mod line;
 pub mod load;
+mod message_cache;
+pub mod message_writer;
 mod nsis;
-mod prepared;
-pub mod speaker;
+pub mod sender;
 
 use std::time::Duration;
 
@@ -30,10 +30,10 @@ use serde::Serialize;
 
 use super::Supervision;
 use super::search::Search;
-use ends::Sender;
 use line::{Line, Processors};
 use load::Load;
-use speaker::Protocol;
+use message_writer::Protocol;
+use sender::Sender;
 
 /// Parameters of the measurement of one protocol.
 #[derive(Clone, Copy, Debug)]
@@ -106,7 +106,7 @@ const FALL: f64 = 0.8;
 const ATTEMPTS: i32 = 8;
 /// Largest number of attempts that take a minute each.
 const LONG_ATTEMPTS: i32 = 3;
-/// Refresh period of sessions in [`standing`].
+/// Refresh period of sessions in [`steady_state`].
 const REFRESH: Duration = Duration::from_secs(1);
 /// Time longer than the lifetime of unrefreshed state, with three refreshes that may be lost: (3 + 0.5) 1.5 R (RFC
 /// 2205 section 3.7).
@@ -208,12 +208,12 @@ fn attempt(
     supervision.go_on()?;
     supervision.watcher.begin(&load.describe(), 1);
     let (lost, before) = (line.lost()?, line.sample()?);
-    let course = sender.offer(load, supervision)?;
+    let result = sender.offer(load, supervision)?;
     let (after, is_lost) = (line.sample()?, line.lost()? != lost);
     let spent = after.processor.saturating_sub(before.processor);
-    let sessions = (course.sent / 2).max(1) as f64;
+    let sessions = (result.sent / 2).max(1) as f64;
     let session_us = spent.as_secs_f64() * 1e6 / sessions;
-    let is_through = course.is_whole() && !is_lost && load.can_go_on(session_us);
+    let is_through = result.is_whole() && !is_lost && load.can_go_on(session_us);
     Ok(is_through.then_some(session_us))
 }
 

@@ -51,12 +51,12 @@ pub struct Residents {
     /// Refresh period R of the daemons, seconds.
     pub refresh_s: f64,
     /// Cost for each daemon.
-    pub daemons: Vec<Upkeep>,
+    pub daemons: Vec<DaemonCost>,
 }
 
 /// Cost for one daemon.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Upkeep {
+pub struct DaemonCost {
     /// Name of the node.
     pub node: String,
     /// Packets a second received.
@@ -112,7 +112,7 @@ pub fn measure(plan: &Plan, supervision: &Supervision<'_>) -> Result<Residents> 
         let (before, after) = (&course[0][n], &course[course.len() - 1][n]);
         let spent = after.since(before);
         let parts = course.windows(2).map(|ends| ends[1][n].since(&ends[0][n]).processor);
-        Upkeep {
+        DaemonCost {
             node: format!("r{}", n + 1),
             packets_in: spent.packets_in,
             octets_in: spent.octets_in,

@@ -10,7 +10,7 @@ use earmark_wire::rsvp::{
 };
 use serde::{Deserialize, Serialize};
 
-use super::exchange;
+use super::refresh_reduction;
 
 /// Number of sessions that share a destination address; they differ in the port.
 const SESSIONS_PER_ADDRESS: u32 = 50_000;
@@ -133,7 +133,10 @@ impl Sessions {
         if !self.reduction {
             return Message::new(TTL, body);
         }
-        Message { message_id: number.map(exchange::number), ..exchange::message(body) }
+        Message {
+            message_id: number.map(refresh_reduction::number),
+            ..refresh_reduction::message(body)
+        }
     }
 
     fn refresh_ms(&self) -> u32 {

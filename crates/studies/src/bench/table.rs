@@ -11,7 +11,7 @@ use super::messages::fast_path::FastPathCost;
 use super::messages::{MessageCost, SessionCost};
 use super::published::Published;
 use super::resident::Residents;
-use super::setup::SetUps;
+use super::set_up::SetUps;
 
 /// Resident sessions: one row a daemon.
 pub fn residents(results: &[Residents]) -> String {

@@ -21,7 +21,7 @@ use crate::bench::host::{self, Offer};
 use crate::bench::network::Set;
 use crate::bench::published::{self, Published};
 use crate::bench::resident::{self, Residents};
-use crate::bench::setup::{self, SetUps};
+use crate::bench::set_up::{self, SetUps};
 use crate::bench::{Supervision, table};
 use earmark_lab::testbed::{self, Settings};
 
@@ -238,7 +238,7 @@ impl Scale {
         }
         if self.part != Some(Part::Resident) {
             for plan in self.plans() {
-                report.set_up.push(setup::measure(&plan, supervision)?);
+                report.set_up.push(set_up::measure(&plan, supervision)?);
             }
             report.published.extend(published::SET_UP);
             self.show(bar, || table::set_ups(&report.set_up), &published::SET_UP);
@@ -284,13 +284,13 @@ impl Scale {
         counts.flat_map(|&sessions| kinds.map(|kind| plan(sessions, kind))).collect()
     }
 
-    fn plans(&self) -> Vec<setup::Plan> {
+    fn plans(&self) -> Vec<set_up::Plan> {
         let mut plans = Vec::new();
         for &sessions in or(&self.set_ups, &[10_000, 60_000]) {
-            plans.extend(self.rsvp.offers.iter().map(|&OfferArgument(offer)| setup::Plan {
+            plans.extend(self.rsvp.offers.iter().map(|&OfferArgument(offer)| set_up::Plan {
                 sessions,
                 offer,
-                set: self.set(setup::ROUTERS),
+                set: self.set(set_up::ROUTERS),
                 patience: self.rsvp.patience,
             }));
         }

@@ -5,15 +5,15 @@
 //! current ones, and then with instruction caches of many shapes. Cycles are an estimate, except those of the clock
 //! and the counters of this machine.
 //!
-//! - [`simulator`], [`callgrind`]: runs under valgrind, and their output files.
+//! - [`simulator`], [`counts`]: runs under valgrind, and what they count.
 //! - [`functions`]: attribution of instructions to the paper's functions; [`shares`]: share of each.
 //! - [`metrics`]: the paper's figures, from the counts.
 //! - [`processors`]: comparison with the published figures; [`samples`]: the repetitions behind it.
 //! - [`sweep`]: caches of many shapes.
 //! - [`clock`]: the same on the real processor.
 
-mod callgrind;
 mod clock;
+mod counts;
 mod functions;
 mod metrics;
 mod processors;
@@ -24,18 +24,18 @@ mod sweep;
 
 use anyhow::Result;
 
-use super::Order;
-use super::chapter::Chapter;
+use super::PartOptions;
 use super::environment::Environment;
+use super::section::Section;
 use crate::bench::Supervision;
 use crate::bench::calls::{CALLS_A_SECOND, Plan, Scenario};
 use crate::bench::messages::instructions::WITHOUT_VALGRIND;
 use crate::bench::router::Protocol;
 use functions::Functions;
-use processors::Here;
+use processors::MeasuredCost;
 use samples::Sample;
 use simulator::{Caches, Job, OF_THE_PAPER, OF_TODAY, Run};
-use sweep::{Tried, Varied};
+use sweep::{ShapeResult, VariedCache};
 
 /// Messages of a run, as in the paper.
 const MESSAGES: u32 = 10_000;
@@ -48,44 +48,48 @@ enum Purpose {
     /// One scenario of one protocol on one kind of processor, in several repetitions with different call arrivals.
     Scenario(Protocol, Scenario, Caches),
     /// A cache of another shape.
-    Shape(Varied, Caches),
+    Shape(VariedCache, Caches),
 }
 
 /// Counts, simulates, and times the benchmark.
-pub(super) fn measure(order: &Order, supervision: &Supervision<'_>) -> Result<Chapter> {
-    let mut chapter = Chapter::default();
+pub(super) fn measure(order: &PartOptions, supervision: &Supervision<'_>) -> Result<Section> {
+    let mut section = Section::default();
     let purposes = purposes(order.quick);
     let jobs: Vec<Job> = purposes.iter().map(|(purpose, seed)| job(*purpose, *seed)).collect();
     let Some(runs) = simulator::run(&jobs, supervision)? else {
-        chapter.text(format!("Nothing was measured: {WITHOUT_VALGRIND}."));
-        chapter.leave_out("delft", WITHOUT_VALGRIND);
-        return Ok(chapter);
+        section.text(format!("Nothing was measured: {WITHOUT_VALGRIND}."));
+        section.leave_out("delft", WITHOUT_VALGRIND);
+        return Ok(section);
     };
     let runs: Vec<(Purpose, Run)> =
         purposes.into_iter().map(|(purpose, _)| purpose).zip(runs).collect();
     let samples = samples(&runs);
-    introduce(&mut chapter, &samples);
-    samples::check(&mut chapter, &samples);
-    shares::show(&mut chapter, &samples)?;
+    introduce(&mut section, &samples);
+    samples::check(&mut section, &samples);
+    shares::show(&mut section, &samples)?;
     let here = clock(&samples, order.quick, supervision)?;
-    processors::simulated(&mut chapter, &samples, &here);
+    processors::simulated(&mut section, &samples, &here);
     let mhz = Environment::of_this_machine().mhz;
-    processors::this_machine(&mut chapter, &samples, &here, mhz);
-    let tried: Vec<Tried<'_>> = runs
+    processors::this_machine(&mut section, &samples, &here, mhz);
+    let results: Vec<ShapeResult<'_>> = runs
         .iter()
         .filter_map(|(purpose, run)| match *purpose {
-            Purpose::Shape(varied, caches) => Some(Tried { varied, caches, run }),
+            Purpose::Shape(varied, caches) => Some(ShapeResult { varied, caches, run }),
             Purpose::Scenario(..) => None,
         })
         .collect();
-    chapter.heading("Caches of other shapes");
-    sweep::show(&mut chapter, &tried);
-    processors::conclude(&mut chapter, &samples, &here);
-    Ok(chapter)
+    section.heading("Caches of other shapes");
+    sweep::show(&mut section, &results);
+    processors::conclude(&mut section, &samples, &here);
+    Ok(section)
 }
 
 /// Times of this processor for each sample with the paper's caches, in their order.
-fn clock(samples: &[Sample<'_>], quick: bool, supervision: &Supervision<'_>) -> Result<Vec<Here>> {
+fn clock(
+    samples: &[Sample<'_>],
+    quick: bool,
+    supervision: &Supervision<'_>,
+) -> Result<Vec<MeasuredCost>> {
     let with_the_papers = samples.iter().filter(|sample| sample.caches == OF_THE_PAPER);
     let plans: Vec<Plan> =
         with_the_papers.map(|sample| plan(sample.protocol, sample.scenario, SEED)).collect();
@@ -93,7 +97,7 @@ fn clock(samples: &[Sample<'_>], quick: bool, supervision: &Supervision<'_>) -> 
     let mut here = Vec::new();
     for (plan, us) in plans.iter().zip(times) {
         let counted = clock::counters(plan, if quick { 3 } else { 9 }, supervision)?;
-        here.push(Here { us, counted });
+        here.push(MeasuredCost { us, counted });
     }
     Ok(here)
 }
@@ -150,10 +154,10 @@ fn samples(runs: &[(Purpose, Run)]) -> Vec<Sample<'_>> {
     groups.collect()
 }
 
-fn introduce(chapter: &mut Chapter, samples: &[Sample<'_>]) {
+fn introduce(section: &mut Section, samples: &[Sample<'_>]) {
     let repetitions = samples.first().map_or(0, |sample| sample.runs.len());
     let at_once = samples.first().map_or(0, |sample| sample.runs[0].played.calls_at_once);
-    chapter.text(format!(
+    section.text(format!(
         "Calls by telephone are set up, refreshed every 30 s for as long as somebody talks, and given back: 4 Path, 4 Resv, 1 ResvConf, 1 \
          ResvTear and 1 PathTear each, on average, with 0 to 6 refreshes. About {CALLS_A_SECOND} calls begin in a second, so that up to \
          {at_once} stand at a time, and their messages reach one router in the order of time: as many whole calls as {MESSAGES} messages \
@@ -162,7 +166,7 @@ fn introduce(chapter: &mut Chapter, samples: &[Sample<'_>]) {
          in the paper. It runs on processors that valgrind simulates, of which each instruction is counted, with {repetitions} draws of when \
          calls come and of where the stack lies; intervals are over these draws, and the counts of one draw are the same every time."
     ));
-    chapter.text(format!(
+    section.text(format!(
         "Where time goes by, this benchmark goes beyond the paper's: a router sends its own refreshes, every 30 s or so, and in our engine \
          as in most it is a timer that has them sent. They are counted here as time-outs, in a line of their own. Caches of the paper: il1 \
          {}; dl1 {}; ul2 {}. Of today: il1 and dl1 {}; ul2 {}.",

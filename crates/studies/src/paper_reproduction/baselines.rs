@@ -3,11 +3,11 @@
 //!
 //! | structure | implementation | source |
 //! |---|---|---|
-//! | [`chains`]: hash of the destination alone | ISI RSVP | Budapest paper, section 4.1.1 |
-//! | [`chains`]: 1 537 chains by the sum of addresses and ports | YESSIR | Pan and Schulzrinne, section 4.1 |
-//! | [`chains`]: sum of octets, sum of words | GIST 0.1.0, 0.5.2 | Fu et al., section IV-E |
+//! | [`chained_hash`]: hash of the destination alone | ISI RSVP | Budapest paper, section 4.1.1 |
+//! | [`chained_hash`]: 1 537 chains by the sum of addresses and ports | YESSIR | Pan and Schulzrinne, section 4.1 |
+//! | [`chained_hash`]: sum of octets, sum of words | GIST 0.1.0, 0.5.2 | Fu et al., section IV-E |
 //! | [`bit_tree`] | Boomerang | Budapest paper, section 4.2.1 |
-//! | [`keyed`] | Earmark | `earmark_core::hash` |
+//! | [`keyed_hash`] | Earmark | `earmark_core::hash` |
 //! | [`timers::list`] | ISI RSVP | Budapest paper, section 4.1.5 |
 //! | [`timers::heap`] | XORP, in GIST 0.1.0 | Fu et al., section IV-C |
 //! | [`timers::buckets`] | GIST 0.5.2 | Fu et al., section IV-D |
@@ -16,8 +16,8 @@
 //! Where a source gives no detail, the choice favors the structure, and its comment says so.
 
 pub(super) mod bit_tree;
-pub(super) mod chains;
-pub(super) mod keyed;
+pub(super) mod chained_hash;
+pub(super) mod keyed_hash;
 pub(super) mod timers;
 
 use std::fmt;
@@ -115,12 +115,12 @@ pub(super) trait Index: fmt::Debug {
 /// Returns all look-up structures, each with its name.
 pub(super) fn indexes() -> [(&'static str, Box<dyn Index>); 6] {
     [
-        ("Earmark: keyed hash", Box::new(keyed::Keyed::new())),
-        ("ISI RSVP: hash of the destination", Box::new(chains::Chains::of_isi())),
+        ("Earmark: keyed hash", Box::new(keyed_hash::KeyedHashTable::new())),
+        ("ISI RSVP: hash of the destination", Box::new(chained_hash::ChainedHashTable::of_isi())),
         ("Boomerang: bit tree", Box::new(bit_tree::BitTree::new())),
-        ("YESSIR: 1 537 chains", Box::new(chains::Chains::of_yessir())),
-        ("GIST 0.1.0: sum of octets", Box::new(chains::Chains::of_gist_first())),
-        ("GIST 0.5.2: sum of words", Box::new(chains::Chains::of_gist_second())),
+        ("YESSIR: 1 537 chains", Box::new(chained_hash::ChainedHashTable::of_yessir())),
+        ("GIST 0.1.0: sum of octets", Box::new(chained_hash::ChainedHashTable::of_gist_first())),
+        ("GIST 0.5.2: sum of words", Box::new(chained_hash::ChainedHashTable::of_gist_second())),
     ]
 }
 

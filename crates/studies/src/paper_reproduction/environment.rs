@@ -5,9 +5,10 @@ use std::fs;
 use std::hint::black_box;
 use std::time::Instant;
 
+use earmark_lab::statistics::{percentile, sorted};
 use serde::{Deserialize, Serialize};
 
-use super::chapter::{Cell, Chapter, Table};
+use super::section::{Cell, Section, Table};
 
 /// Number of timings of the same work.
 const REPETITIONS: usize = 1_000;
@@ -69,12 +70,12 @@ impl Noise {
         Noise::of(times.collect())
     }
 
-    fn of(mut times: Vec<f64>) -> Noise {
-        times.sort_unstable_by(f64::total_cmp);
-        let at = |share: f64| times[((times.len() - 1) as f64 * share) as usize];
-        let median = at(0.5);
-        let over = |share| at(share) / median - 1.0;
-        Noise { median_us: median, one_in_20: over(0.95), longest: over(1.0) }
+    fn of(times: Vec<f64>) -> Noise {
+        let times = sorted(times);
+        let [median, one_in_20, longest] =
+            [50, 95, 100].map(|percent| percentile(&times, percent).unwrap_or(f64::NAN));
+        let over = |time| time / median - 1.0;
+        Noise { median_us: median, one_in_20: over(one_in_20), longest: over(longest) }
     }
 
     /// Returns whether results should be read with care.
@@ -135,9 +136,9 @@ impl Environment {
         self.before.iter().chain(&self.after).any(Noise::is_noisy)
     }
 
-    /// Returns the chapter about the machine.
-    pub fn chapter(&self) -> Chapter {
-        let mut chapter = Chapter::default();
+    /// Returns the section about the machine.
+    pub fn section(&self) -> Section {
+        let mut section = Section::default();
         let mut table = Table::new("environment", "The machine", &["what", "value"]);
         let mut row = |what: &str, value: String| table.row([what.into(), Cell::Text(value)]);
         let kind = if self.is_virtual { ", a virtual machine" } else { "" };
@@ -162,9 +163,9 @@ impl Environment {
                 );
             }
         }
-        chapter.table(table);
+        section.table(table);
         if self.is_noisy() {
-            chapter.text(
+            section.text(
                 "This machine was noisy: the same work took more than 10 % longer in one of 20 repetitions. Intervals tell how \
                  far results can be trusted; small differences should not be.",
             );
@@ -173,8 +174,8 @@ impl Environment {
         for (fault, state) in &self.mitigations {
             table.row([fault.as_str().into(), state.as_str().into()]);
         }
-        chapter.table(table);
-        chapter
+        section.table(table);
+        section
     }
 }
 

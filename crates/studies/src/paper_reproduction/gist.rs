@@ -1,32 +1,32 @@
-//! Chapter on GIST: the figures of *Overhead and Performance Study of GIST*.
+//! Section on GIST: the figures of *Overhead and Performance Study of GIST*.
 //!
 //! - [`octets`]: octets of messages (Table I, Figure 5).
 //! - [`components`]: instructions of a router by component (Table III).
 //! - [`sessions`]: sessions between two nodes, and RSVP's beside them (Figures 8 to 10).
-//! - [`middle`]: time that messages stay in a router between two senders.
-//! - [`refreshing`]: cost of GIST's refresh interval (Table II).
+//! - [`transit_time`]: time that messages stay in a router between two senders.
+//! - [`refresh_interval`]: cost of GIST's refresh interval (Table II).
 //!
 //! Measurements on networks run in rounds, each of which covers every level, load and interval with daemons of its
 //! own, so that the spread between rounds includes that between reports.
 
 mod components;
-mod middle;
 mod octets;
-mod refreshing;
-mod scaled;
+mod refresh_interval;
+mod scaling;
 mod sessions;
+mod transit_time;
 
 use std::time::Duration;
 
 use anyhow::Result;
 
-use super::Order;
-use super::chapter::{Chapter, Entry, Estimate};
-use super::rounds::do_all;
+use super::PartOptions;
+use super::repeated::do_all;
+use super::section::{Entry, Estimate, Section};
 use crate::bench::Supervision;
-use middle::Middle;
-use refreshing::Refreshing;
+use refresh_interval::RefreshInterval;
 use sessions::Sessions;
+use transit_time::TransitTime;
 
 /// Keys of figures that need network namespaces.
 const OF_NETWORKS: [&str; 13] = [
@@ -46,37 +46,37 @@ const OF_NETWORKS: [&str; 13] = [
 ];
 
 /// Counts and measures the figures.
-pub(super) fn measure(order: &Order, supervision: &Supervision<'_>) -> Result<Chapter> {
-    let mut chapter = Chapter::default();
-    chapter.append(octets::measure());
-    chapter.append(components::measure(order, supervision)?);
+pub(super) fn measure(order: &PartOptions, supervision: &Supervision<'_>) -> Result<Section> {
+    let mut section = Section::default();
+    section.append(octets::measure());
+    section.append(components::measure(order, supervision)?);
     if let Some(obstacle) = &order.obstacle {
-        chapter.heading("Sessions, and the time of messages");
-        chapter.text(format!(
+        section.heading("Sessions, and the time of messages");
+        section.text(format!(
             "Not measured here: {obstacle}. As root the same command measures them."
         ));
-        OF_NETWORKS.iter().for_each(|key| chapter.leave_out(*key, obstacle.as_str()));
-        return Ok(chapter);
+        OF_NETWORKS.iter().for_each(|key| section.leave_out(*key, obstacle.as_str()));
+        return Ok(section);
     }
     let rounds = if order.quick { 3 } else { 4 };
     let mut sessions = Sessions::new(order.quick);
-    let mut middle = Middle::new(order.quick);
-    let mut refreshing = Refreshing::new(order.quick);
+    let mut middle = TransitTime::new(order.quick);
+    let mut refreshing = RefreshInterval::new(order.quick);
     do_all(rounds, Duration::ZERO, supervision, |round| {
         sessions.round(round, supervision)?;
         middle.round(supervision)?;
         refreshing.round(supervision)
     })?;
-    chapter.append(sessions.tell());
-    chapter.append(middle.tell());
-    chapter.append(refreshing.tell());
-    Ok(chapter)
+    section.append(sessions.section());
+    section.append(middle.section());
+    section.append(refreshing.section());
+    Ok(section)
 }
 
 /// Adds values under a published key, with a note about the difference.
-fn noted(chapter: &mut Chapter, key: &str, unit: &str, values: Vec<Estimate>, note: &str) {
+fn noted(section: &mut Section, key: &str, unit: &str, values: Vec<Estimate>, note: &str) {
     let (key, unit, note) = (key.to_owned(), unit.to_owned(), Some(note.to_owned()));
-    chapter.entries.push(Entry { key, unit, values, note });
+    section.entries.push(Entry { key, unit, values, note });
 }
 
 #[cfg(test)]

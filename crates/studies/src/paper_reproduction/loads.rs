@@ -1,27 +1,27 @@
 //! Messages on a router with other work (section 6 of the study of Budapest): forwarded packets ([`background`]), and
-//! messages of the same kind ([`signalling`]). The cost of resident sessions is another chapter.
+//! messages of the same kind ([`signalling`]). The cost of resident sessions is another section.
 
 mod background;
 mod signalling;
 
 use anyhow::Result;
 
-use super::Order;
-use super::chapter::{Chapter, Estimate, Point, Series};
-use super::marks::middle;
-use super::passage::Way;
+use super::PartOptions;
+use super::forwarding_latency::RouterVariant;
+use super::section::{Estimate, Point, Section, Series};
 use crate::bench::Supervision;
 use crate::bench::router::Protocol;
+use earmark_lab::statistics::trimmed_mean;
 
-const WAYS: [Way; 3] = [
-    Way { protocol: Protocol::Rsvp, name: "RSVP", settings: "", daemon: true },
-    Way {
+const VARIANTS: [RouterVariant; 3] = [
+    RouterVariant { protocol: Protocol::Rsvp, name: "RSVP", settings: "", daemon: true },
+    RouterVariant {
         protocol: Protocol::Boomerang,
         name: "Boomerang, by the daemon",
         settings: "[boomerang]\nkernel = false\nchanges_per_second = 1000000\n",
         daemon: true,
     },
-    Way {
+    RouterVariant {
         protocol: Protocol::Boomerang,
         name: "Boomerang, by the kernel",
         settings: "[boomerang]\nkernel = true\nchanges_per_second = 1000000\n",
@@ -30,22 +30,23 @@ const WAYS: [Way; 3] = [
 ];
 
 /// Measures both loads; says what is missing if namespaces are unavailable.
-pub(super) fn measure(order: &Order, supervision: &Supervision<'_>) -> Result<Chapter> {
-    let mut chapter = Chapter::default();
+pub(super) fn measure(order: &PartOptions, supervision: &Supervision<'_>) -> Result<Section> {
+    let mut section = Section::default();
     if let Some(obstacle) = &order.obstacle {
-        chapter.text(format!("Loads take network namespaces, and were left out: {obstacle}."));
-        return Ok(chapter);
+        section.text(format!("Loads take network namespaces, and were left out: {obstacle}."));
+        return Ok(section);
     }
-    chapter.append(background::measure(order, supervision)?);
-    chapter.append(signalling::measure(order, supervision)?);
-    Ok(chapter)
+    section.append(background::measure(order, supervision)?);
+    section.append(signalling::measure(order, supervision)?);
+    Ok(section)
 }
 
 /// Summarizes values by the means of `parts` consecutive parts, each without its lowest and highest tenth: one pause
 /// of a virtual machine for some milliseconds would dominate a plain mean.
 fn usual(values: &[f64], parts: usize) -> Option<Estimate> {
     let part = values.len().div_ceil(parts.max(1)).max(1);
-    let means: Vec<f64> = values.chunks(part).map(|part| middle(part.to_vec())).collect();
+    let means: Vec<f64> =
+        values.chunks(part).map(|part| trimmed_mean(part.iter().copied())).collect();
     Estimate::of(&means)
 }
 
@@ -79,7 +80,7 @@ mod tests {
         let interrupted = AtomicBool::new(false);
         let supervision =
             Supervision { watcher: &crate::bench::Unwatched, interrupted: &interrupted };
-        let order = Order { quick: true, obstacle: Some("no root".to_owned()) };
+        let order = PartOptions { quick: true, obstacle: Some("no root".to_owned()) };
         assert_eq!(measure(&order, &supervision).unwrap().blocks.len(), 1);
     }
 }

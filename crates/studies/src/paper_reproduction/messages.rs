@@ -7,14 +7,14 @@ mod steps;
 
 use anyhow::Result;
 
-use super::Order;
-use super::chapter::Chapter;
+use super::PartOptions;
+use super::section::Section;
 use crate::bench::Supervision;
 
-/// Measures all of the chapter.
-pub(super) fn measure(order: &Order, supervision: &Supervision<'_>) -> Result<Chapter> {
-    let mut chapter = steps::measure(order, supervision)?;
-    chapter.append(checkpoints::measure(order, supervision)?);
-    chapter.append(receivers::measure(order, supervision)?);
-    Ok(chapter)
+/// Measures all of the section.
+pub(super) fn measure(order: &PartOptions, supervision: &Supervision<'_>) -> Result<Section> {
+    let mut section = steps::measure(order, supervision)?;
+    section.append(checkpoints::measure(order, supervision)?);
+    section.append(receivers::measure(order, supervision)?);
+    Ok(section)
 }

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use super::chapter::{Block, Cell, Chapter, Estimate, Table};
+use super::section::{Block, Cell, Estimate, Section, Table};
 use earmark_lab::plot::{chart, escape};
 
 const STYLE: &str = "\
@@ -19,15 +19,15 @@ th:first-child,td:first-child,td.words{text-align:left;white-space:normal}.faint
 /// Number of rows above which a table scrolls in a window of its own, except on paper.
 const TALL: usize = 30;
 
-/// A chapter, with its anchor and its title.
-pub type Titled<'a> = (&'a str, &'a str, &'a Chapter);
+/// A section, with its anchor and its title.
+pub type Titled<'a> = (&'a str, &'a str, &'a Section);
 
-/// Returns the page of these chapters, after introductory paragraphs.
+/// Returns the page of these sections, after introductory paragraphs.
 pub fn page(
     title: &str,
     first: &[String],
     warning: Option<&str>,
-    chapters: &[Titled<'_>],
+    sections: &[Titled<'_>],
 ) -> String {
     let title = escape(title);
     let mut out = format!(
@@ -43,14 +43,14 @@ pub fn page(
         let _ = write!(out, "<p class=\"warning\">{}</p>", escape(warning));
     }
     out.push_str("<nav>");
-    for (name, title, _) in chapters {
+    for (name, title, _) in sections {
         let _ = write!(out, "<a href=\"#{}\">{}</a>", escape(name), escape(title));
     }
     out.push_str("</nav>");
-    for (name, title, chapter) in chapters {
+    for (name, title, section) in sections {
         let _ = write!(out, "<h2 id=\"{}\">{}</h2>", escape(name), escape(title));
-        chapter.blocks.iter().for_each(|block| show(&mut out, block));
-        left_out(&mut out, chapter);
+        section.blocks.iter().for_each(|block| show(&mut out, block));
+        left_out(&mut out, section);
     }
     out.push_str("</body></html>\n");
     out
@@ -103,12 +103,12 @@ fn shown(estimate: &Estimate) -> String {
 }
 
 /// Writes the missing figures, grouped by reason.
-fn left_out(out: &mut String, chapter: &Chapter) {
-    if chapter.left_out.is_empty() {
+fn left_out(out: &mut String, section: &Section) {
+    if section.left_out.is_empty() {
         return;
     }
     out.push_str("<h3>What lacks here</h3><ul>");
-    for (key, reason) in &chapter.left_out {
+    for (key, reason) in &section.left_out {
         let _ = write!(out, "<li>{}: {}", escape(key), escape(reason));
     }
     out.push_str("</ul>");
@@ -190,13 +190,13 @@ mod tests {
 
     #[test]
     fn page_is_complete_and_self_contained() {
-        let mut chapter = Chapter::default();
-        chapter.heading("Steps");
-        chapter.text("1 < 2");
-        chapter.table(table());
-        chapter.leave_out("gist", "no <root>");
+        let mut section = Section::default();
+        section.heading("Steps");
+        section.text("1 < 2");
+        section.table(table());
+        section.leave_out("gist", "no <root>");
         let page =
-            page("A & B", &["First.".to_owned()], Some("noisy"), &[("gist", "GIST", &chapter)]);
+            page("A & B", &["First.".to_owned()], Some("noisy"), &[("gist", "GIST", &section)]);
         for part in [
             "<title>A &amp; B</title>",
             "<p>1 &lt; 2</p>",
@@ -216,9 +216,9 @@ mod tests {
         let page = |rows: usize| {
             let mut table = table();
             table.rows = vec![table.rows[0].clone(); rows];
-            let mut chapter = Chapter::default();
-            chapter.table(table);
-            page("", &[], None, &[("", "", &chapter)])
+            let mut section = Section::default();
+            section.table(table);
+            page("", &[], None, &[("", "", &section)])
         };
         assert!(!page(TALL).contains("class=\"wide tall\""));
         assert!(page(TALL + 1).contains("class=\"wide tall\""));

@@ -2,9 +2,9 @@
 
 use serde_json::{Map, Value, json};
 
-use super::chapter::{Chapter, Entry, Estimate};
 use super::environment::Environment;
 use super::published;
+use super::section::{Entry, Estimate, Section};
 
 /// Reason for a figure without a counterpart if no other is given.
 const UNKNOWN: &str = "it was not measured in this run";
@@ -12,14 +12,14 @@ const UNKNOWN: &str = "it was not measured in this run";
 /// Returns the contents: under each key the value with its interval, beside the published one; under `environment`
 /// the machine, and under `left_out` the reasons for missing values.
 pub fn results<'a>(
-    chapters: impl IntoIterator<Item = &'a Chapter>,
+    sections: impl IntoIterator<Item = &'a Section>,
     environment: &Environment,
 ) -> Value {
     let mut all = Map::new();
     let mut reasons: Vec<&(String, String)> = Vec::new();
-    for chapter in chapters {
-        reasons.extend(&chapter.left_out);
-        for entry in &chapter.entries {
+    for section in sections {
+        reasons.extend(&section.left_out);
+        for entry in &section.entries {
             insert(&mut all, &entry.key, leaf(entry));
             // A published median has a published interval beside it.
             if let Some(interval) = interval_of(&entry.key) {
@@ -127,18 +127,18 @@ fn pointer<'a>(all: &'a Map<String, Value>, key: &str) -> Option<&'a Value> {
 mod tests {
     use super::*;
 
-    fn chapter() -> Chapter {
+    fn section() -> Section {
         let value = Estimate { median: 2.0, low: 1.5, high: 2.5, repetitions: 300 };
-        let mut chapter = Chapter::default();
-        chapter.entry("budapest.table1_isi_rsvp.path.cp1_median", "us", value);
-        chapter.entries("gist.table2_refresh_cpu.cpu_pct", "%", vec![value; 7]);
-        chapter.leave_out("delft", "there is no valgrind");
-        chapter
+        let mut section = Section::default();
+        section.entry("budapest.table1_isi_rsvp.path.cp1_median", "us", value);
+        section.entries("gist.table2_refresh_cpu.cpu_pct", "%", vec![value; 7]);
+        section.leave_out("delft", "there is no valgrind");
+        section
     }
 
     #[test]
     fn values_have_the_keys_of_the_published_ones() {
-        let all = results([&chapter()], &Environment::default());
+        let all = results([&section()], &Environment::default());
         let path = &all["budapest"]["table1_isi_rsvp"]["path"];
         assert_eq!(path["cp1_median"]["value"], 2.0);
         assert_eq!(path["cp1_median"]["published"], 298);
@@ -151,7 +151,7 @@ mod tests {
 
     #[test]
     fn missing_values_have_a_reason() {
-        let all = results([&chapter()], &Environment::default());
+        let all = results([&section()], &Environment::default());
         let left_out = all["left_out"].as_object().unwrap();
         assert_eq!(left_out["delft.scenario1.ipc"], "there is no valgrind");
         assert_eq!(left_out["gist.sessions_max"], UNKNOWN);
@@ -161,7 +161,7 @@ mod tests {
 
     #[test]
     fn results_are_read_back() {
-        let all = results([&chapter()], &Environment::default());
+        let all = results([&section()], &Environment::default());
         let values = values(&serde_json::from_str(&all.to_string()).unwrap());
         assert_eq!(values.len(), 8);
         assert_eq!(values[0].0, "budapest.table1_isi_rsvp.path.cp1_median");

@@ -3,8 +3,8 @@
 
 use anyhow::Result;
 
-use super::Order;
-use super::chapter::{Cell, Chapter, Estimate, Table};
+use super::PartOptions;
+use super::section::{Cell, Estimate, Section, Table};
 use crate::bench::Supervision;
 use crate::study::retry::{self, Case, Load, Row};
 use earmark_lab::statistics::Median;
@@ -27,13 +27,13 @@ fn key(row: &Row) -> Option<&'static str> {
 }
 
 /// Runs each case with many seeds.
-pub(super) fn measure(order: &Order, supervision: &Supervision<'_>) -> Result<Chapter> {
+pub(super) fn measure(order: &PartOptions, supervision: &Supervision<'_>) -> Result<Section> {
     supervision.watcher.begin("retry: the papers' cases", 1);
     let seeds = if order.quick { 30 } else { 100 };
     let rows = retry::rows(seeds)?;
     supervision.watcher.reached(1);
-    let mut chapter = Chapter::default();
-    chapter.text(format!(
+    let mut section = Section::default();
+    section.text(format!(
         "How often refused reservations are tried again, and how long the test flow waits until it has all of its own: one run of each \
          case was published, {seeds} were played here, in the simulator, with the same engines as the daemon's. What is different, and \
          why, is told by the study of its own: earmark-studies study retry."
@@ -67,27 +67,27 @@ pub(super) fn measure(order: &Order, supervision: &Supervision<'_>) -> Result<Ch
         ]);
         let (Some(key), Some(published)) = (key(row), published) else { continue };
         if published.retries.is_some() {
-            chapter.entry(
+            section.entry(
                 format!("{key}.retries"),
                 "retries in 550 s",
                 estimate(&row.retries, seeds),
             );
         }
         if published.completed_after.is_some() {
-            chapter.entry(
+            section.entry(
                 format!("{key}.completed_after_s"),
                 "s",
                 estimate(&row.completion_s, seeds),
             );
-            chapter.entry(format!("{key}.tries"), "tries", estimate(&row.tries, seeds));
+            section.entry(format!("{key}.tries"), "tries", estimate(&row.tries, seeds));
         }
     }
-    chapter.table(table);
-    chapter.leave_out(
+    section.table(table);
+    section.leave_out(
         "pan.high_load.rsvp.successful_flows",
         "the published number is larger than that of all flows that came in this time; what was counted is not said",
     );
-    Ok(chapter)
+    Ok(section)
 }
 
 fn estimate(median: &Median, repetitions: u64) -> Estimate {

@@ -5,13 +5,13 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 
-use super::Order;
-use super::chapter::{Axis, Cell, Chapter, Estimate, Figure, Kind, Series, Table};
+use super::PartOptions;
 use super::environment::Environment;
 use super::published;
+use super::section::{Axis, Cell, Estimate, Figure, Kind, Section, Series, Table};
 use crate::bench::Supervision;
 use crate::bench::rates::line::Processors;
-use crate::bench::rates::speaker::Protocol;
+use crate::bench::rates::message_writer::Protocol;
 use crate::bench::rates::{self, Held, Plan, Rates};
 use crate::bench::search::Search;
 
@@ -21,12 +21,12 @@ const LARGEST_BURST: u32 = 128_000;
 const MOST_SESSIONS: u32 = 256_000;
 
 /// Measures within the capacity of this machine.
-pub(super) fn measure(order: &Order, supervision: &Supervision<'_>) -> Result<Chapter> {
-    let mut chapter = Chapter::default();
+pub(super) fn measure(order: &PartOptions, supervision: &Supervision<'_>) -> Result<Section> {
+    let mut section = Section::default();
     if let Some(obstacle) = &order.obstacle {
-        chapter
+        section
             .text(format!("Not measured here: {obstacle}. As root the same command measures it."));
-        return Ok(chapter);
+        return Ok(section);
     }
     let standing = (!order.quick).then(|| standing(supervision)).transpose()?;
     let mut all = Vec::new();
@@ -37,25 +37,25 @@ pub(super) fn measure(order: &Order, supervision: &Supervision<'_>) -> Result<Ch
         all.extend(measured.with_context(|| format!("rates of {}", protocol.name()))?);
     }
     all.sort_by_key(|rates| rates.processors == Processors::One);
-    tell(&mut chapter, order);
-    chapter.table(rates_table(&all));
-    chapter.text(
+    report(&mut section, order);
+    section.table(rates_table(&all));
+    section.text(
         "Where the daemon's share of its processor is well below 100 %, the ends came to their limit first. What the daemon could do with \
          a processor of its own, by the time that it takes for a pair, is in a column of its own; that was not offered.",
     );
-    chapter.figure(figure(&all));
-    chapter.table(costs_table(&all));
-    chapter.table(bursts_table(&all));
+    section.figure(figure(&all));
+    section.table(costs_table(&all));
+    section.table(bursts_table(&all));
     match standing {
-        Some(table) => chapter.table(table),
+        Some(table) => section.table(table),
         None => {
-            chapter.text("How many sessions can be refreshed is looked for by the full report.");
+            section.text("How many sessions can be refreshed is looked for by the full report.");
         }
     }
-    Ok(chapter)
+    Ok(section)
 }
 
-fn plan(order: &Order, processors: Processors) -> Plan {
+fn plan(order: &PartOptions, processors: Processors) -> Plan {
     let is_alone = processors == Processors::Two;
     let rates = Search { first: 8_000, last: 256_000, step: 100, halvings: 3 };
     let bursts = Search { first: 8_000, last: LARGEST_BURST, step: 1_000, halvings: 2 };
@@ -82,7 +82,7 @@ fn plan(order: &Order, processors: Processors) -> Plan {
     }
 }
 
-fn tell(chapter: &mut Chapter, order: &Order) {
+fn report(section: &mut Section, order: &PartOptions) {
     let Plan { held, sustained, .. } = plan(order, Processors::Two);
     let sustained = match sustained {
         Some(sustained) => format!(
@@ -91,7 +91,7 @@ fn tell(chapter: &mut Chapter, order: &Order) {
         ),
         None => " (the full report has it hold for a minute, once)".to_owned(),
     };
-    chapter.text(format!(
+    section.text(format!(
         "A sender, one router that is a daemon, and a destination, in network namespaces. Set-ups and releases go in pairs, a release a \
          tenth to half of a second after its set-up, so that the number of sessions stays the same; the methodology of RFC 4883's authors asks for \
          that. A load goes through if every message was answered, or came to the destination, no buffer ran over, and nothing of a rate waited \
@@ -101,7 +101,7 @@ fn tell(chapter: &mut Chapter, order: &Order) {
          Memory of sockets is as the daemon sets it.",
         held.as_secs_f64()
     ));
-    chapter.text(
+    section.text(
         "A set-up is a Path and the Resv that answers it with RSVP, a request and its echo with Boomerang, and one report with YESSIR, \
          which nobody answers; a release is a PathTear, a request and its echo, and a BYE. With Boomerang each message passes the \
          router twice, out and back, so that a pair is four passes. With NSIS a set-up is all of it, in datagrams: the handshake of GIST \
@@ -290,10 +290,10 @@ mod tests {
 
     #[test]
     fn missing_namespaces_are_noted() {
-        let order = Order { quick: true, obstacle: Some("no root".to_owned()) };
+        let order = PartOptions { quick: true, obstacle: Some("no root".to_owned()) };
         let interrupted = std::sync::atomic::AtomicBool::new(false);
         let watcher = &crate::bench::Unwatched;
-        let chapter = measure(&order, &Supervision { watcher, interrupted: &interrupted }).unwrap();
-        assert!(format!("{chapter:?}").contains("no root"));
+        let section = measure(&order, &Supervision { watcher, interrupted: &interrupted }).unwrap();
+        assert!(format!("{section:?}").contains("no root"));
     }
 }

@@ -1,28 +1,28 @@
 //! Session load of the Budapest paper (section 6.3): cost of each resident session for message handling, look-ups and
 //! soft state in a router; and the cost with the structures of earlier implementations on this machine.
 
-mod line;
 mod load;
 mod lookups;
+mod regression;
+mod report;
 mod table9;
-mod tell;
-mod upkeep;
+mod timers;
 
 use std::time::Duration;
 
 use anyhow::Result;
 
-use super::Order;
+use super::PartOptions;
 use super::baselines::indexes;
-use super::chapter::Chapter;
+use super::checkpoint_trace::{CheckpointTracing, Clock};
 use super::environment::Environment;
-use super::marks::{Clock, Marks};
-use super::rounds::{do_all, elsewhere};
+use super::repeated::{do_all, elsewhere};
+use super::section::Section;
 use crate::bench::Supervision;
 use crate::bench::router::Protocol;
 use load::{Costs, Load};
 use lookups::Lookups;
-use upkeep::Upkeep;
+use timers::TimerCost;
 
 /// Numbers of resident sessions.
 const SESSIONS: [u32; 6] = [1, 100, 1_000, 10_000, 100_000, 1_000_000];
@@ -38,15 +38,15 @@ const VISITS: u32 = 6;
 const LARGE: u64 = 7_000_000_000;
 
 /// Times with a number of sessions, in order of time.
-struct Timed {
+struct TimesBySize {
     name: &'static str,
     sessions: u32,
     times: Vec<f64>,
 }
 
-impl Timed {
-    fn new(name: &'static str, sessions: u32) -> Timed {
-        Timed { name, sessions, times: Vec::new() }
+impl TimesBySize {
+    fn new(name: &'static str, sessions: u32) -> TimesBySize {
+        TimesBySize { name, sessions, times: Vec::new() }
     }
 }
 
@@ -54,13 +54,13 @@ impl Timed {
 #[derive(Default)]
 struct Measurements {
     loads: Vec<Costs>,
-    lookups: Vec<Timed>,
-    upkeeps: Vec<Timed>,
+    lookups: Vec<TimesBySize>,
+    upkeeps: Vec<TimesBySize>,
 }
 
 /// Measures everything. Every round is one second of virtual time, and visits every router and every structure, so
 /// that compared values are measured side by side.
-pub(super) fn measure(order: &Order, supervision: &Supervision<'_>) -> Result<Chapter> {
+pub(super) fn measure(order: &PartOptions, supervision: &Supervision<'_>) -> Result<Section> {
     let memory = Environment::of_this_machine().memory;
     let largest = if order.quick || memory < LARGE { 100_000 } else { 1_000_000 };
     let sizes: Vec<u32> = SESSIONS.into_iter().filter(|&sessions| sessions <= largest).collect();
@@ -69,7 +69,7 @@ pub(super) fn measure(order: &Order, supervision: &Supervision<'_>) -> Result<Ch
         all.add(elsewhere(|| Measurements::of(&sizes, SECONDS, supervision))?);
         Ok(())
     })?;
-    Ok(tell::tell(&all, GENERATIONS * SECONDS))
+    Ok(report::section(&all, GENERATIONS * SECONDS))
 }
 
 impl Measurements {
@@ -93,9 +93,9 @@ impl Measurements {
                 watcher.reached(count);
                 supervision.go_on()
             })?);
-            upkeeps.extend(upkeep::all(sessions, || supervision.go_on())?);
+            upkeeps.extend(timers::all(sessions, || supervision.go_on())?);
         }
-        let clock = Clock::calibrate(&Marks::begin())?;
+        let clock = Clock::calibrate(&CheckpointTracing::begin())?;
         watcher.begin("sessions: rounds", rounds.into());
         for round in 1..=rounds {
             for load in &mut loads {
@@ -108,13 +108,13 @@ impl Measurements {
                 lookups.iter_mut().try_for_each(Lookups::round)?;
             }
             loads.iter_mut().try_for_each(|load| load.visit_steps(&clock))?;
-            upkeeps.iter_mut().try_for_each(Upkeep::round)?;
+            upkeeps.iter_mut().try_for_each(TimerCost::round)?;
             watcher.reached(round.into());
         }
         Ok(Measurements {
             loads: loads.into_iter().map(|load| load.costs).collect(),
             lookups: lookups.into_iter().map(|lookups: Lookups| lookups.timed).collect(),
-            upkeeps: upkeeps.into_iter().map(|upkeep: Upkeep| upkeep.timed).collect(),
+            upkeeps: upkeeps.into_iter().map(|upkeep: TimerCost| upkeep.timed).collect(),
         })
     }
 
@@ -140,7 +140,7 @@ mod tests {
     use crate::bench::Unwatched;
     use crate::paper_reproduction::published;
 
-    /// A small run fills the whole chapter: every published figure of this part has its counterpart.
+    /// A small run fills the whole section: every published figure of this part has its counterpart.
     #[test]
     fn every_published_figure_has_a_counterpart() {
         let interrupted = AtomicBool::new(false);
@@ -152,14 +152,14 @@ mod tests {
         let times = measurements.lookups.iter().map(|lookups| lookups.times.len() as u32);
         assert!(times.eq([2 * 2 * VISITS; 18]));
         assert!(measurements.loads.iter().all(|load| load.upkeep.len() == 4));
-        let chapter = tell::tell(&measurements, 4);
+        let section = report::section(&measurements, 4);
         let keys = published::measurements().map(|(key, _)| key);
         for key in keys.filter(|key| published::is_under(key, "budapest.table9_session_load")) {
-            let entry = chapter.entries.iter().find(|entry| entry.key == *key);
+            let entry = section.entries.iter().find(|entry| entry.key == *key);
             let value = entry.unwrap_or_else(|| panic!("{key}")).values[0];
             assert!(value.low <= value.median && value.median <= value.high, "{key}");
         }
-        assert!(chapter.tables().all(|table| {
+        assert!(section.tables().all(|table| {
             !table.rows.is_empty() && table.rows.iter().all(|row| row.len() == table.columns.len())
         }));
         interrupted.store(true, std::sync::atomic::Ordering::Relaxed);

@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 
 use earmark_core::checkpoint::Checkpoint;
+use earmark_lab::statistics::trimmed_mean;
 
-use super::chapter::Estimate;
-use super::marks::{Clock, Stamp, middle};
+use super::checkpoint_trace::{Clock, TracePoint};
+use super::section::Estimate;
 
 /// Steps of reservation management in the Budapest paper (Tables 4 and 9).
 pub(super) const RESERVATION_MANAGEMENT: &[Checkpoint] =
@@ -65,7 +66,7 @@ impl Times {
     /// Records the means of a batch, without the lowest and the highest tenth: of each step, of each of these groups
     /// of steps, and of all of them. The counter may be coarser than a step, so that a median would be a multiple of
     /// its resolution.
-    pub(super) fn note(&mut self, messages: &[&[Stamp]], clock: &Clock, groups: &[Steps]) {
+    pub(super) fn note(&mut self, messages: &[&[TracePoint]], clock: &Clock, groups: &[Steps]) {
         for stamp in messages.iter().flat_map(|message| &message[1..]) {
             if !self.order.contains(&stamp.checkpoint) {
                 self.order.push(stamp.checkpoint);
@@ -79,7 +80,7 @@ impl Times {
         for steps in sets {
             let all =
                 messages.iter().map(|message| clock.steps_us(message, |step| steps.has(step)));
-            self.batches.entry(steps).or_default().push(middle(all.collect()));
+            self.batches.entry(steps).or_default().push(trimmed_mean(all));
         }
         self.messages += messages.len() as u64;
     }
@@ -105,7 +106,7 @@ mod tests {
     #[test]
     fn groups_of_steps_are_sums() {
         let clock = Clock { tick: 1.0, mark: 0.0 };
-        let at = |checkpoint, ticks| Stamp { checkpoint, ticks };
+        let at = |checkpoint, ticks| TracePoint { checkpoint, ticks };
         let message = [
             at(Checkpoint::Begin, 0),
             at(Checkpoint::Parse, 1_000),

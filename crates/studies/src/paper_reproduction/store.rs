@@ -1,4 +1,4 @@
-//! Stored chapters of completed parts, with which an interrupted report continues.
+//! Stored sections of completed parts, with which an interrupted report continues.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -7,22 +7,22 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
 
-use super::chapter::Chapter;
 use super::environment::Environment;
+use super::section::Section;
 
-/// A stored chapter, with the conditions of its measurement.
+/// A stored section, with the conditions of its measurement.
 #[derive(Serialize, Deserialize)]
-struct Done {
+struct StoredSection {
     /// Whether the report was a quick one.
     quick: bool,
     /// Whether the measurement ran as root.
     privileged: bool,
     /// Machine of the measurement.
     environment: Environment,
-    chapter: Chapter,
+    section: Section,
 }
 
-/// Directory of stored chapters.
+/// Directory of stored sections.
 pub struct Store {
     directory: PathBuf,
     quick: bool,
@@ -48,11 +48,11 @@ impl Store {
         Ok(Store { directory, quick, privileged, environment: environment.clone() })
     }
 
-    /// Returns the stored chapter of a part that was measured on this machine under the same conditions.
+    /// Returns the stored section of a part that was measured on this machine under the same conditions.
     ///
     /// # Errors
     /// The file cannot be read. A file of another version, or a truncated one, counts as missing.
-    pub fn load(&self, part: &str) -> Result<Option<Chapter>> {
+    pub fn load(&self, part: &str) -> Result<Option<Section>> {
         let file = self.file(part);
         let text = match fs::read_to_string(&file) {
             Ok(text) => text,
@@ -61,22 +61,22 @@ impl Store {
                 return Err(error).with_context(|| format!("cannot read {}", file.display()));
             }
         };
-        let done: Option<Done> = serde_json::from_str(&text).ok();
-        let fits = |done: &Done| {
+        let done: Option<StoredSection> = serde_json::from_str(&text).ok();
+        let fits = |done: &StoredSection| {
             (done.quick, done.privileged) == (self.quick, self.privileged)
                 && done.environment.is_same_machine(&self.environment)
         };
-        Ok(done.filter(fits).map(|done| done.chapter))
+        Ok(done.filter(fits).map(|done| done.section))
     }
 
-    /// Stores the chapter of a part.
+    /// Stores the section of a part.
     ///
     /// # Errors
     /// The file cannot be written.
-    pub fn save(&self, part: &str, chapter: &Chapter) -> Result<()> {
+    pub fn save(&self, part: &str, section: &Section) -> Result<()> {
         let Store { quick, privileged, .. } = *self;
-        let (environment, chapter) = (self.environment.clone(), chapter.clone());
-        let done = Done { quick, privileged, environment, chapter };
+        let (environment, section) = (self.environment.clone(), section.clone());
+        let done = StoredSection { quick, privileged, environment, section };
         let (file, half) = (self.file(part), self.directory.join(format!("{part}.half")));
         // The rename is atomic: an interrupt here leaves the former file, or none.
         fs::write(&half, serde_json::to_string(&done)?)
@@ -84,7 +84,7 @@ impl Store {
             .with_context(|| format!("cannot write {}", file.display()))
     }
 
-    /// Removes the stored chapter of a part, so that it is measured again.
+    /// Removes the stored section of a part, so that it is measured again.
     ///
     /// # Errors
     /// The file cannot be removed.
@@ -111,12 +111,12 @@ mod tests {
         let report = std::env::temp_dir().join(format!("earmark-store-{}", std::process::id()));
         let here = Environment { processor: "this".to_owned(), ..Environment::default() };
         let there = Environment { processor: "that".to_owned(), ..Environment::default() };
-        let mut chapter = Chapter::default();
-        chapter.text("done");
+        let mut section = Section::default();
+        section.text("done");
         let store = Store::open(&report, true, false, &here).unwrap();
         assert_eq!(store.load("some").unwrap(), None);
-        store.save("some", &chapter).unwrap();
-        assert_eq!(store.load("some").unwrap(), Some(chapter));
+        store.save("some", &section).unwrap();
+        assert_eq!(store.load("some").unwrap(), Some(section));
         for (quick, privileged, environment) in
             [(false, false, &here), (true, true, &here), (true, false, &there)]
         {

@@ -3,19 +3,19 @@
 
 mod clock;
 mod flows;
+mod report;
 mod sockets;
 mod steps;
-mod tell;
 
 use std::time::Duration;
 
 use anyhow::Result;
 
-use super::Order;
-use super::chapter::Chapter;
-use super::marks::{self, Marks};
+use super::PartOptions;
+use super::checkpoint_trace::{self, CheckpointTracing};
 use super::published;
-use super::rounds::{InRounds, elsewhere};
+use super::repeated::{RepeatedMeasurement, elsewhere};
+use super::section::Section;
 use crate::bench::Supervision;
 use flows::Flows;
 use steps::Steps;
@@ -63,11 +63,11 @@ struct Measurements {
     flows: Vec<Flows>,
     steps: Steps,
     /// Calibrated in the first round.
-    clock: Option<marks::Clock>,
+    clock: Option<checkpoint_trace::Clock>,
 }
 
 /// Returns the rounds of this part.
-pub(super) fn rounds(order: &Order) -> Box<dyn InRounds> {
+pub(super) fn rounds(order: &PartOptions) -> Box<dyn RepeatedMeasurement> {
     let sizes =
         published::numbers("pan.table2_flow_build.flows").into_iter().map(|flows| flows as u32);
     let sizes: Vec<u32> = sizes.chain(BEYOND).collect();
@@ -81,7 +81,7 @@ impl Measurements {
     }
 }
 
-impl InRounds for Measurements {
+impl RepeatedMeasurement for Measurements {
     fn count(&self) -> u32 {
         self.plan.rounds
     }
@@ -100,10 +100,10 @@ impl InRounds for Measurements {
             };
             elsewhere(|| flows.rounds(rounds, plan.batches, &|| supervision.go_on()))?;
         }
-        let marks = Marks::begin();
+        let marks = CheckpointTracing::begin();
         let mut calibrated = match clock.take() {
             Some(clock) => clock,
-            None => marks::Clock::calibrate(&marks)?,
+            None => checkpoint_trace::Clock::calibrate(&marks)?,
         };
         calibrated.weigh_marks(&marks)?;
         drop(marks);
@@ -111,8 +111,8 @@ impl InRounds for Measurements {
         elsewhere(|| steps.round(&calibrated, plan.batches))
     }
 
-    fn tell(&self) -> Chapter {
-        tell::tell(self)
+    fn section(&self) -> Section {
+        report::section(self)
     }
 }
 
@@ -123,7 +123,7 @@ mod tests {
     use super::*;
     use crate::bench::Unwatched;
 
-    /// A small run fills the whole chapter: every published figure of this part has its counterpart, and lists have
+    /// A small run fills the whole section: every published figure of this part has its counterpart, and lists have
     /// their published length.
     #[test]
     fn every_published_figure_has_a_counterpart() {
@@ -134,19 +134,19 @@ mod tests {
         let plan = Plan { rounds: 2, large_every: 1, apart: Duration::ZERO, batches };
         let mut measured = Measurements::of(&sizes, plan);
         (0..plan.rounds).for_each(|round| measured.round(round, &supervision).unwrap());
-        let chapter = measured.tell();
+        let section = measured.section();
         let mine = |key: &str| {
             ["pan.table2_flow_build", "pan.table3_yessir"]
                 .iter()
                 .any(|above| published::is_under(key, above))
         };
         for (key, value) in published::measurements().filter(|(key, _)| mine(key)) {
-            let entry = chapter.entries.iter().find(|entry| entry.key == *key);
+            let entry = section.entries.iter().find(|entry| entry.key == *key);
             let values = &entry.unwrap_or_else(|| panic!("{key}")).values;
             assert_eq!(values.len(), value.as_array().map_or(1, Vec::len), "{key}");
             assert!(values.iter().all(|value| value.median.is_finite()), "{key}");
         }
-        assert!(chapter.tables().all(|table| {
+        assert!(section.tables().all(|table| {
             !table.rows.is_empty() && table.rows.iter().all(|row| row.len() == table.columns.len())
         }));
         interrupted.store(true, std::sync::atomic::Ordering::Relaxed);

@@ -5,14 +5,14 @@
 //! - [`Case`]: the seven methods of the papers under two loads, and the published results of each.
 //! - [`rows`]: each case with many seeds. No packets of flows are sent, because signalling has precedence over them
 //!   anyway.
-//! - [`beyond`]: the papers' planned work, and further cases.
+//! - [`sweeps`]: the papers' planned work, and further cases.
 //! - [`report`]: tables and drawings.
 
-mod beyond;
 mod case;
 mod drawings;
 mod report;
 mod rows;
+mod sweeps;
 
 use std::time::Instant;
 
@@ -23,10 +23,10 @@ use serde::Serialize;
 
 use earmark_lab::runs;
 
-pub use beyond::{Point, Sweep};
 pub use case::{Case, Load};
 pub use report::{drawings, tables};
 pub use rows::Row;
+pub use sweeps::{Point, Sweep};
 
 /// Size of the study.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,7 +48,7 @@ pub struct Results {
     pub sweeps: Vec<Sweep>,
     /// First seed of each case with the data of all flows: received rate of the test flow, and its attempts.
     #[serde(skip)]
-    pub traces: Vec<Played>,
+    pub traces: Vec<CaseResults>,
 }
 
 /// Runs the study, with a bar for each part.
@@ -61,7 +61,7 @@ pub fn study(plan: &Plan) -> Result<Results> {
     let traces = play_cases("traces", 1, if plan.quick { "fluid" } else { "packets" })?;
     let sweeps = match plan.sweep_seeds {
         0 => Vec::new(),
-        seeds => beyond::play_all(seeds, plan.quick)?,
+        seeds => sweeps::play_all(seeds, plan.quick)?,
     };
     Ok(Results { rows, sweeps, traces })
 }
@@ -95,7 +95,7 @@ impl Job {
 
 /// Results of one case under one load.
 #[derive(Clone, Debug)]
-pub struct Played {
+pub struct CaseResults {
     /// Load.
     pub load: Load,
     /// Case.
@@ -107,7 +107,7 @@ pub struct Played {
 }
 
 /// Runs every case under every load, with `seeds` seeds and this kind of data.
-fn play_cases(part: &str, seeds: u64, data: &str) -> Result<Vec<Played>> {
+fn play_cases(part: &str, seeds: u64, data: &str) -> Result<Vec<CaseResults>> {
     let mut jobs = Vec::new();
     let mut played = Vec::new();
     for (load, case) in Load::ALL.into_iter().flat_map(|load| Case::ALL.map(|case| (load, case))) {
@@ -115,7 +115,7 @@ fn play_cases(part: &str, seeds: u64, data: &str) -> Result<Vec<Played>> {
         let set = [protocol, threshold, ("data", data)];
         let more = Job::each(load.scenario(), &set, seeds)?;
         let topology = more.first().context("a case has no seeds")?.topology.clone();
-        played.push(Played { load, case, topology, runs: Vec::new() });
+        played.push(CaseResults { load, case, topology, runs: Vec::new() });
         jobs.extend(more);
     }
     let mut outcomes = play_jobs(part, &jobs)?.into_iter();

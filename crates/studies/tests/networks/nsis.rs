@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use earmark_studies::bench::nsis::resident::{self, Residents};
 use earmark_studies::bench::nsis::set_up::{self, Associations};
-use earmark_studies::bench::nsis::{Chain, Set, Transport, passing, ping, standing};
+use earmark_studies::bench::nsis::{Chain, Set, Transport, ping, steady_state, transit};
 use earmark_studies::bench::{Supervision, Unwatched};
 
 use crate::Outcome;
@@ -98,9 +98,9 @@ pub(crate) fn pings_come_back() -> Outcome {
 /// Sessions of Ping NSLP over one hop are pinged; then a reservation is set up beside them.
 pub(crate) fn sessions_stand_and_are_pinged() -> Outcome {
     let period = Duration::from_secs(1);
-    let set = Set { validity: standing::validity(period), ..Set::new(1, Transport::Tcp) };
+    let set = Set { validity: steady_state::validity(period), ..Set::new(1, Transport::Tcp) };
     let chain = chain(&set)?;
-    let plan = standing::Plan {
+    let plan = steady_state::Plan {
         levels: vec![20, 40],
         ping: Duration::from_millis(200),
         settle: Duration::from_millis(300),
@@ -108,7 +108,7 @@ pub(crate) fn sessions_stand_and_are_pinged() -> Outcome {
         parts: 2,
         set_ups: Some((20, 3)),
     };
-    let levels = supervised(|supervision| standing::measure_on(&chain, &plan, supervision))?;
+    let levels = supervised(|supervision| steady_state::measure_on(&chain, &plan, supervision))?;
     let counts: Vec<_> = levels.iter().map(|level| level.sessions).collect();
     assert_eq!(counts, [20, 40]);
     assert!(levels.iter().all(|level| level.lost == 0 && level.processor.len() == 2));
@@ -123,7 +123,7 @@ pub(crate) fn sessions_stand_and_are_pinged() -> Outcome {
 /// Many sessions begin one right after the other, and each gets its ping back.
 pub(crate) fn sessions_are_held() -> Outcome {
     let chain = chain(&Set::new(1, Transport::Datagram))?;
-    let held = supervised(|supervision| standing::hold_on(&chain, 300, 1_000, supervision))?;
+    let held = supervised(|supervision| steady_state::hold_on(&chain, 300, 1_000, supervision))?;
     assert_eq!((held.sessions, held.back), (300, 300));
     Ok(())
 }
@@ -135,22 +135,22 @@ pub(crate) fn sessions_are_held() -> Outcome {
 ///
 /// Frames that enter and leave a router between two senders are matched.
 pub(crate) fn messages_are_timed_in_a_router() -> Outcome {
-    let validity = standing::validity(Duration::from_secs(1));
+    let validity = steady_state::validity(Duration::from_secs(1));
     let set = Set { validity, second_sender: true, ..Set::new(2, Transport::Datagram) };
     let chain = chain(&set)?;
-    let plan = passing::Plan {
+    let plan = transit::Plan {
         sessions: 40,
         ping: Duration::from_millis(200),
         settle: Duration::from_millis(300),
         window: Duration::from_secs(2),
         parts: 2,
     };
-    let passings = supervised(|supervision| passing::measure_on(&chain, &plan, supervision))?;
-    assert_eq!((passings.sessions, passings.lost, passings.unseen), (40, 0, 0));
-    assert!(passings.queries.iter().map(|times| times.count).sum::<usize>() > 0);
+    let transits = supervised(|supervision| transit::measure_on(&chain, &plan, supervision))?;
+    assert_eq!((transits.sessions, transits.lost, transits.unseen), (40, 0, 0));
+    assert!(transits.queries.iter().map(|times| times.count).sum::<usize>() > 0);
     // Each ping passes twice, forwards and back.
-    let data: usize = passings.data.iter().map(|times| times.count).sum();
+    let data: usize = transits.data.iter().map(|times| times.count).sum();
     assert!((400..=1_200).contains(&data), "{data}");
-    assert!(passings.data.iter().all(|times| times.p50_ms > 0.0));
+    assert!(transits.data.iter().all(|times| times.p50_ms > 0.0));
     Ok(())
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use earmark_studies::bench::rates::line::{Line, NEVER, Processors};
 use earmark_studies::bench::rates::load::Load;
-use earmark_studies::bench::rates::speaker::Protocol;
+use earmark_studies::bench::rates::message_writer::Protocol;
 use earmark_studies::bench::{Supervision, Unwatched};
 
 use crate::Outcome;

@@ -14,7 +14,7 @@ use anyhow::Result;
 use earmark_linux::Queues;
 
 use super::router::{Router, Treatment};
-use super::{Contender, Forwarding, Plan, Reservations, Traffic, contest, fast};
+use super::{ComparedRouter, Forwarding, Plan, Reservations, Traffic, contest, fast};
 use crate::bench::Supervision;
 
 /// The names of the parts.
@@ -29,14 +29,14 @@ const BUCKET: &str = "classifier alone, bucket";
 /// # Errors
 /// The errors of [`super::measure`].
 pub fn measure(plan: &Plan, supervision: &Supervision<'_>) -> Result<Vec<Forwarding>> {
-    let mut contenders = vec![Contender::without_daemon(plan.end)?];
+    let mut contenders = vec![ComparedRouter::without_daemon(plan.end)?];
     for (name, treatment) in [
         (SOURCE, Treatment::DropOnReceipt),
         (NO_QUEUE, Treatment::NoQueue),
         (QUEUES_ALONE, Treatment::QueuesAlone),
     ] {
         let router = Rc::new(Router::up(treatment, fast(plan.end))?);
-        contenders.push(Contender::new(router, name, 0, Traffic::BestEffort)?);
+        contenders.push(ComparedRouter::new(router, name, 0, Traffic::BestEffort)?);
     }
     supervision.watcher.begin("routers of a part each are set up", plan.reservations.len() as u64);
     for (done, &Reservations { queues, flows }) in plan.reservations.iter().enumerate() {
@@ -48,7 +48,7 @@ pub fn measure(plan: &Plan, supervision: &Supervision<'_>) -> Result<Vec<Forward
             Queues::Aggregate | Queues::Priority => BUCKET,
         };
         for traffic in [Traffic::Reserved, Traffic::BestEffort] {
-            contenders.push(Contender::new(Rc::clone(&router), name, flows, traffic)?);
+            contenders.push(ComparedRouter::new(Rc::clone(&router), name, flows, traffic)?);
         }
         supervision.watcher.reached(done as u64 + 1);
     }

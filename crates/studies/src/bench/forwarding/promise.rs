@@ -18,6 +18,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use earmark_core::Rate;
+use earmark_lab::statistics::percentile;
 use earmark_linux::netns::Namespace;
 use earmark_linux::packets::{self, Mix, Watched};
 use earmark_linux::sightings;
@@ -83,7 +84,7 @@ pub struct Promise {
 
 /// Times of a packet.
 #[derive(Clone, Copy, Debug, Default)]
-struct Passing {
+struct PacketTransit {
     came: Option<Duration>,
     left_queue: Option<Duration>,
     left_device: Option<Duration>,
@@ -106,8 +107,8 @@ pub fn measure(flood: u32, alone: u32, supervision: &Supervision<'_>) -> Result<
     for (done, &(queues, treatment, service)) in all.iter().enumerate() {
         for (packets, flood) in [(alone, false), (flood, true)] {
             supervision.go_on()?;
-            let passings = watch(treatment, service, packets, flood, supervision)?;
-            let mut promise = summary(queues, flood, passings.values())?;
+            let transits = watch(treatment, service, packets, flood, supervision)?;
+            let mut promise = summary(queues, flood, transits.values())?;
             if treatment != Treatment::Default {
                 let is_strict = |other: &&Promise| other.queues == STRICT && other.flood == flood;
                 promise.judge(promises.iter().find(is_strict));
@@ -126,7 +127,7 @@ fn watch(
     packets: u32,
     flood: bool,
     supervision: &Supervision<'_>,
-) -> Result<BTreeMap<u32, Passing>> {
+) -> Result<BTreeMap<u32, PacketTransit>> {
     let processor = Processor::last()?;
     let device = Some((DEVICE, processor.another()?));
     let (rate, watched, end) = (Some(RESERVED), Some(FLOW), End::Drop);
@@ -144,33 +145,33 @@ fn watch(
         false => router.send_slowly(processor, packets, PAUSE, &alone, || supervision.go_on())?,
     }
     std::thread::sleep(REST);
-    let mut passings = BTreeMap::new();
-    taps.0.take(&mut passings, |passing, leaves| match leaves {
-        false => &mut passing.came,
-        true => &mut passing.left_queue,
+    let mut transits = BTreeMap::new();
+    taps.0.take(&mut transits, |transit, leaves| match leaves {
+        false => &mut transit.came,
+        true => &mut transit.left_queue,
     })?;
-    taps.1.take(&mut passings, |passing, _| &mut passing.left_device)?;
-    Ok(passings)
+    taps.1.take(&mut transits, |transit, _| &mut transit.left_device)?;
+    Ok(transits)
 }
 
 fn summary<'a>(
     queues: &'static str,
     flood: bool,
-    passings: impl Iterator<Item = &'a Passing> + Clone,
+    transits: impl Iterator<Item = &'a PacketTransit> + Clone,
 ) -> Result<Promise> {
-    let came = passings.filter(|passing| passing.came.is_some());
-    let waits = |between: fn(&Passing) -> Option<(Duration, Duration)>| {
+    let came = transits.filter(|transit| transit.came.is_some());
+    let waits = |between: fn(&PacketTransit) -> Option<(Duration, Duration)>| {
         let pairs = came.clone().filter_map(between);
         let mut waits: Vec<Duration> = pairs.map(|(from, to)| to.saturating_sub(from)).collect();
         waits.sort_unstable();
         waits
     };
-    let queue = waits(|passing| passing.came.zip(passing.left_queue));
-    let ring = waits(|passing| passing.left_queue.zip(passing.left_device));
+    let queue = waits(|transit| transit.came.zip(transit.left_queue));
+    let ring = waits(|transit| transit.left_queue.zip(transit.left_device));
     let packets = came.clone().count() as u64;
     ensure!(packets > 0, "no packet of the flow came to the router");
     let lost =
-        packets - came.clone().filter(|passing| passing.left_device.is_some()).count() as u64;
+        packets - came.clone().filter(|transit| transit.left_device.is_some()).count() as u64;
     Ok(Promise {
         queues,
         flood,
@@ -194,8 +195,7 @@ impl Promise {
 
 /// Returns a percentile of sorted times, milliseconds; 0 of none.
 fn percentile_ms(sorted: &[Duration], percent: usize) -> f64 {
-    let rank = (sorted.len() * percent).div_ceil(100).max(1);
-    sorted.get(rank - 1).map_or(0.0, |time| time.as_nanos() as f64 / 1e6)
+    percentile(sorted, percent).map_or(0.0, |time| time.as_nanos() as f64 / 1e6)
 }
 
 impl Tap {
@@ -225,15 +225,15 @@ impl Tap {
     /// Records when each packet passed, in the field that `place` selects.
     fn take(
         &self,
-        passings: &mut BTreeMap<u32, Passing>,
-        place: impl Fn(&mut Passing, bool) -> &mut Option<Duration>,
+        transits: &mut BTreeMap<u32, PacketTransit>,
+        place: impl Fn(&mut PacketTransit, bool) -> &mut Option<Duration>,
     ) -> Result<()> {
         let mut frame = [0; 256];
         while let Some(seen) = sightings::next(&self.0, &mut frame)? {
             let number = frame[..seen.length].get(NUMBER..).and_then(<[u8]>::first_chunk);
             if let Some(number) = number {
-                let passing = passings.entry(u32::from_be_bytes(*number)).or_default();
-                *place(passing, seen.leaves) = Some(seen.at);
+                let transit = transits.entry(u32::from_be_bytes(*number)).or_default();
+                *place(transit, seen.leaves) = Some(seen.at);
             }
         }
         ensure!(sightings::missed(&self.0)? == 0, "packets passed unseen: too many waited");
@@ -251,20 +251,20 @@ mod tests {
 
     #[test]
     fn queue_and_ring_waits_are_separated_and_losses_counted() {
-        let passing = |n: u64| Passing {
+        let transit = |n: u64| PacketTransit {
             came: at(n * 1_000),
             left_queue: at(n * 1_000 + n),
             left_device: at(n * 1_000 + n + 500),
         };
-        let mut passings: Vec<Passing> = (1..=100).map(passing).collect();
-        let whole = summary("per-flow", true, passings.iter()).unwrap();
+        let mut transits: Vec<PacketTransit> = (1..=100).map(transit).collect();
+        let whole = summary("per-flow", true, transits.iter()).unwrap();
         assert_eq!((whole.packets, whole.lost), (100, 0));
         assert_eq!((whole.queue_p50_ms, whole.queue_p99_ms), (0.050, 0.099));
         assert_eq!((whole.ring_p50_ms, whole.ring_p99_ms), (0.5, 0.5));
-        passings.push(Passing { came: at(7), ..Passing::default() });
+        transits.push(PacketTransit { came: at(7), ..PacketTransit::default() });
         // A packet that never arrived at the router does not count as lost.
-        passings.push(Passing { left_device: at(7), ..Passing::default() });
-        let lossy = summary("per-flow", true, passings.iter()).unwrap();
+        transits.push(PacketTransit { left_device: at(7), ..PacketTransit::default() });
+        let lossy = summary("per-flow", true, transits.iter()).unwrap();
         assert_eq!((lossy.packets, lossy.lost), (101, 1));
         assert!(summary("none", true, [].iter()).is_err());
     }
@@ -272,9 +272,9 @@ mod tests {
     #[test]
     fn losses_and_long_waits_break_the_promise() {
         let waiting = |micros: u64| {
-            let passing =
-                Passing { came: at(0), left_queue: at(micros), left_device: at(micros + 1) };
-            summary("aggregate", true, [passing].iter()).unwrap()
+            let transit =
+                PacketTransit { came: at(0), left_queue: at(micros), left_device: at(micros + 1) };
+            summary("aggregate", true, [transit].iter()).unwrap()
         };
         let judged = |mut promise: Promise, strict: Option<&Promise>| {
             promise.judge(strict);

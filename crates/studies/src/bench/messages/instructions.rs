@@ -7,14 +7,15 @@
 
 use std::fs;
 use std::io::ErrorKind;
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::path::Path;
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 
 use crate::bench::Supervision;
 use crate::bench::router::{COUNTED, DUMPED, Protocol, Router, Step};
+use crate::callgrind::{self, Costs, Directory, INSTRUCTIONS, Running};
+use earmark_lab::statistics::percentile;
 
 /// Number of messages of a kind that are counted; the result is their median, as a table may grow during one of them.
 const COUNTED_MESSAGES: u32 = 5;
@@ -51,13 +52,13 @@ pub fn count(
     if !ended || !child.0.wait()?.success() {
         bail!("valgrind could not run this program with {sessions} sessions");
     }
-    let counts = (1..=total).map(|number| directory.read(number)).collect::<Result<Vec<u64>>>()?;
-    let median = |counts: &[u64]| {
-        let mut sorted = counts.to_vec();
-        sorted.sort_unstable();
-        sorted[sorted.len() / 2]
-    };
-    Ok(Some(counts.chunks(COUNTED_MESSAGES as usize).map(median).collect()))
+    let mut counts =
+        (1..=total).map(|number| instructions(&directory, number)).collect::<Result<Vec<u64>>>()?;
+    let medians = counts.chunks_mut(COUNTED_MESSAGES as usize).map(|counts| {
+        counts.sort_unstable();
+        percentile(counts, 50)
+    });
+    Ok(medians.collect())
 }
 
 /// Delivers every kind of message several times; runs under valgrind.
@@ -78,71 +79,20 @@ pub fn deliver_counted(protocol: Protocol, sessions: u32) {
 
 fn start(protocol: Protocol, sessions: u32, directory: &Path) -> std::io::Result<Running> {
     let name = clap::ValueEnum::to_possible_value(&protocol).expect("none is hidden");
-    Command::new("valgrind")
-        .args(["--tool=callgrind", "--collect-atstart=no"])
-        .arg(format!("--toggle-collect={COUNTED}"))
-        .arg(format!("--dump-after={DUMPED}"))
-        .arg(format!("--callgrind-out-file={}", directory.join("counts").display()))
-        .arg(std::env::current_exe()?)
+    let options = [format!("--dump-after={DUMPED}")];
+    callgrind::command(COUNTED, &directory.join("counts"), &options)?
         .args(["counted-messages", "--protocol", name.get_name()])
         .args(["--sessions", &sessions.to_string()])
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
         .spawn()
         .map(Running)
 }
 
-/// A child process that is killed when the value is dropped.
-pub(crate) struct Running(pub(crate) Child);
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
-/// A temporary directory for valgrind's files; dropping the value removes it.
-pub(crate) struct Directory(pub(crate) PathBuf);
-
-impl Directory {
-    /// Creates a directory for this process and purpose.
-    pub(crate) fn new(purpose: &str) -> Result<Directory> {
-        let name = format!("earmark-studies-{purpose}-{}", std::process::id());
-        let path = std::env::temp_dir().join(name);
-        fs::create_dir(&path).with_context(|| format!("cannot create {}", path.display()))?;
-        Ok(Directory(path))
-    }
-
-    /// Reads the instructions of the message with this number.
-    fn read(&self, number: u64) -> Result<u64> {
-        let path = self.0.join(format!("counts.{number}"));
-        let text = fs::read_to_string(&path)
-            .with_context(|| format!("valgrind did not count message {number}"))?;
-        total(&text).with_context(|| format!("{} has no sum", path.display()))
-    }
-}
-
-impl Drop for Directory {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
-    }
-}
-
-/// Returns the sum over all functions in a file of callgrind.
-fn total(text: &str) -> Option<u64> {
-    let line = text.lines().find_map(|line| line.strip_prefix("totals:"))?;
-    line.trim().parse().ok()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn sums_are_read() {
-        assert_eq!(total("events: Ir\nfn=(1) f\n1 5\n\ntotals: 1234\n"), Some(1_234));
-        assert_eq!(total("events: Ir\n"), None);
-    }
+/// Reads the instructions of the message with this number.
+fn instructions(directory: &Directory, number: u64) -> Result<u64> {
+    let path = directory.0.join(format!("counts.{number}"));
+    let text = fs::read_to_string(&path)
+        .with_context(|| format!("valgrind did not count message {number}"))?;
+    let count = Costs::parse(&text).sum(INSTRUCTIONS);
+    ensure!(count > 0, "{} has no sum", path.display());
+    Ok(count)
 }

@@ -7,7 +7,7 @@ use std::collections::HashMap;
 
 use serde::Serialize;
 
-use super::callgrind::{Call, Costs, Place};
+use crate::callgrind::{Call, Costs, Location};
 
 /// A component of Table III. The table's sockets are absent, because a router without I/O has none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
@@ -96,10 +96,10 @@ const PASSES: usize = 64;
 pub(super) fn components(costs: &Costs<'_>) -> HashMap<Component, f64> {
     let mut taken: HashMap<Component, f64> = HashMap::new();
     let mut of_libraries: HashMap<&str, f64> = HashMap::new();
-    for (place, &count) in &costs.own {
-        match component(place) {
+    for (location, &count) in &costs.own {
+        match component(location) {
             Some(component) => *taken.entry(component).or_default() += count as f64,
-            None => *of_libraries.entry(place.function).or_default() += count as f64,
+            None => *of_libraries.entry(location.function).or_default() += count as f64,
         }
     }
     let mut callers: HashMap<&str, Vec<&Call<'_>>> = HashMap::new();
@@ -129,24 +129,24 @@ pub(super) fn components(costs: &Costs<'_>) -> HashMap<Component, f64> {
 }
 
 /// Returns the component of a location; `None` for library code.
-fn component(place: &Place<'_>) -> Option<Component> {
+fn component(location: &Location<'_>) -> Option<Component> {
     let by_function = FUNCTIONS.iter().find(|(end, _)| {
-        place.function.ends_with(end) && !module_of_function(place.function).is_empty()
+        location.function.ends_with(end) && !module_of_function(location.function).is_empty()
     });
     if let Some((_, component)) = by_function {
         return Some(*component);
     }
-    let enclosing = of_module(&module_of_function(place.function), place.function);
-    match module_of_file(place.file) {
+    let enclosing = of_module(&module_of_function(location.function), location.function);
+    match module_of_file(location.file) {
         // A format that was inlined into the code that encodes or parses messages.
-        Some(module) if module.starts_with(FORMATS) && !is_format(place.function) => {
+        Some(module) if module.starts_with(FORMATS) && !is_format(location.function) => {
             Some(match enclosing {
                 Some(Component::Compose | Component::Nslp) => Component::Compose,
                 _ if WRITING.iter().any(|part| module.contains(part)) => Component::Compose,
                 _ => Component::Parse,
             })
         }
-        Some(module) => of_module(&module, place.function),
+        Some(module) => of_module(&module, location.function),
         None => enclosing,
     }
 }
@@ -185,7 +185,7 @@ mod tests {
     #[test]
     fn modules_belong_to_components() {
         let step = "earmark_nsis::gist::step::<impl earmark_nsis::gist::Gist>::step";
-        let of = |function, file| component(&Place { function, file });
+        let of = |function, file| component(&Location { function, file });
         assert_eq!(of(step, "/a/crates/nsis/src/gist/step.rs"), Some(Component::Fsm));
         assert_eq!(of(step, "/a/crates/core/src/timer.rs"), Some(Component::Timers));
         assert_eq!(of(step, "/rustc/x/library/core/src/option.rs"), Some(Component::Fsm));
@@ -202,12 +202,12 @@ mod tests {
 
     #[test]
     fn library_cost_belongs_to_callers() {
-        let fsm = Place { function: "earmark_nsis::gist::step::f", file: "?" };
-        let timers = Place { function: "earmark_core::timer::g", file: "?" };
-        let copy = Place { function: "memcpy", file: "?" };
+        let fsm = Location { function: "earmark_nsis::gist::step::f", file: "?" };
+        let timers = Location { function: "earmark_core::timer::g", file: "?" };
+        let copy = Location { function: "memcpy", file: "?" };
         let own = [(fsm, 10), (timers, 20), (copy, 40)].into();
-        let call = |from, instructions| Call { from, to: "memcpy", instructions };
-        let costs = Costs { own, calls: vec![call(fsm, 30), call(timers, 10)] };
+        let call = |from, instructions| Call { from, to: "memcpy", count: 1, instructions };
+        let costs = Costs { own, calls: vec![call(fsm, 30), call(timers, 10)], ..Costs::default() };
         let taken = components(&costs);
         assert_eq!((taken[&Component::Fsm], taken[&Component::Timers]), (40.0, 30.0));
         assert_eq!(taken.values().sum::<f64>(), 70.0);

@@ -14,7 +14,7 @@ use serde::Serialize;
 
 use super::super::Supervision;
 use super::super::search::Search;
-use super::sender::{Pinged, Sender};
+use super::sender::{PingEvent, Sender};
 use super::{Chain, Times};
 
 /// Pings a second of each application. Timers have a resolution: the more often one fires, the more of its pace is
@@ -33,7 +33,7 @@ const PACE: f64 = 0.9;
 
 /// Result of one rate.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Step {
+pub struct RateResult {
     /// Pings a second offered.
     pub offered: u32,
     /// Pings a second answered.
@@ -58,12 +58,12 @@ pub struct Pings {
     /// Hops from host to host.
     pub hops: usize,
     /// Results in the order of the attempts.
-    pub steps: Vec<Step>,
+    pub steps: Vec<RateResult>,
 }
 
 impl Pings {
     /// Returns the largest sustained rate.
-    pub fn best(&self) -> Option<&Step> {
+    pub fn best(&self) -> Option<&RateResult> {
         self.steps.iter().filter(|step| step.sustained).max_by_key(|step| step.offered)
     }
 }
@@ -101,7 +101,7 @@ pub fn attempt_on(
     rate: u32,
     window: Duration,
     supervision: &Supervision<'_>,
-) -> Result<Step> {
+) -> Result<RateResult> {
     chain.in_first_host(|sender| {
         sender.be_exact();
         attempt(chain, sender, rate, window, supervision)
@@ -114,43 +114,43 @@ fn attempt(
     rate: u32,
     window: Duration,
     supervision: &Supervision<'_>,
-) -> Result<Step> {
+) -> Result<RateResult> {
     let applications = (rate / RATE_OF_ONE).max(1);
     let interval = Duration::from_secs(1) / RATE_OF_ONE;
     // The last application to begin covers the window and a little more.
     let span = RAMP + window + RAMP / 2;
     let each = (span.as_secs_f64() * f64::from(RATE_OF_ONE)).ceil() as u32;
     supervision.watcher.begin(&format!("{rate} pings a second"), applications.into());
-    let mut course = Course::default();
+    let mut counts = PingCounts::default();
     let start = sender.now();
     for number in 0..applications {
         sender.ping(Some(each), interval, TIMEOUT);
         let due = start + RAMP * (number + 1) / applications;
-        sender.go_on_until(due, &mut |pinged| course.take(&pinged))?;
+        sender.go_on_until(due, &mut |event| counts.take(&event))?;
     }
-    let (before, begun) = (chain.sample(1)?, course.back);
-    course.is_counted = true;
+    let (before, begun) = (chain.sample(1)?, counts.back);
+    counts.is_counted = true;
     let start = sender.now();
-    sender.go_on_until(start + window, &mut |pinged| course.take(&pinged))?;
-    course.is_counted = false;
+    sender.go_on_until(start + window, &mut |event| counts.take(&event))?;
+    counts.is_counted = false;
     let seconds = sender.now().since(start).as_secs_f64();
-    let (after, back) = (chain.sample(1)?, course.back - begun);
+    let (after, back) = (chain.sample(1)?, counts.back - begun);
     let give_up = sender.now() + window * 4 + TIMEOUT * 2;
-    while course.finished < applications && sender.now() < give_up {
+    while counts.finished < applications && sender.now() < give_up {
         let until = sender.now() + NAP;
-        sender.go_on_until(until, &mut |pinged| course.take(&pinged))?;
-        supervision.watcher.reached(course.finished.into());
+        sender.go_on_until(until, &mut |event| counts.take(&event))?;
+        supervision.watcher.reached(counts.finished.into());
         supervision.go_on()?;
     }
     let processor = after.processor.saturating_sub(before.processor).as_secs_f64();
     let message_us = processor * 1e6 / (2 * back).max(1) as f64;
-    let lost = u64::from(applications) * u64::from(each) - course.back;
+    let lost = u64::from(applications) * u64::from(each) - counts.back;
     let achieved = back as f64 / seconds;
-    Ok(Step {
+    Ok(RateResult {
         offered: rate,
         rate: achieved,
         lost,
-        round_trips: Times::of(course.round_trips),
+        round_trips: Times::of(counts.round_trips),
         processor: processor / seconds,
         message_us,
         per_core: 1e6 / message_us.max(1e-9),
@@ -160,7 +160,7 @@ fn attempt(
 
 /// Counts of the pings of one rate.
 #[derive(Default)]
-struct Course {
+struct PingCounts {
     back: u64,
     finished: u32,
     /// Whether the window is open, in which round trips count.
@@ -168,17 +168,17 @@ struct Course {
     round_trips: Vec<Duration>,
 }
 
-impl Course {
-    fn take(&mut self, pinged: &Pinged) {
-        match *pinged {
-            Pinged::Back { round_trip } => {
+impl PingCounts {
+    fn take(&mut self, event: &PingEvent) {
+        match *event {
+            PingEvent::Back { round_trip } => {
                 self.back += 1;
                 if self.is_counted {
                     self.round_trips.push(round_trip);
                 }
             }
-            Pinged::Lost => {}
-            Pinged::Finished => self.finished += 1,
+            PingEvent::Lost => {}
+            PingEvent::Finished => self.finished += 1,
         }
     }
 }

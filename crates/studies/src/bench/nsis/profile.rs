@@ -7,18 +7,16 @@
 use std::fs;
 use std::io::ErrorKind;
 use std::path::Path;
-use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 use serde::Serialize;
 
 use super::super::Supervision;
-use super::super::messages::instructions::{Directory, Running};
-use super::callgrind::Costs;
 pub use super::components::Component;
 use super::components::components;
 use super::engines::{COUNTED, Engines};
+use crate::callgrind::{self, Costs, Directory, Running};
 
 /// Timeout of valgrind.
 const PATIENCE: Duration = Duration::from_secs(1_800);
@@ -64,15 +62,8 @@ pub fn take_counted_turns(sessions: u32) {
 }
 
 fn start(sessions: u32, file: &Path) -> std::io::Result<Running> {
-    Command::new("valgrind")
-        .args(["--tool=callgrind", "--collect-atstart=no"])
-        .arg(format!("--toggle-collect={COUNTED}"))
-        .arg(format!("--callgrind-out-file={}", file.display()))
-        .arg(std::env::current_exe()?)
+    callgrind::command(COUNTED, file, &[])?
         .args(["counted-turns", "--sessions", &sessions.to_string()])
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
         .spawn()
         .map(Running)
 }

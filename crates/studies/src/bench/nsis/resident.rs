@@ -13,7 +13,7 @@ use serde::Serialize;
 use super::super::Supervision;
 use super::super::process::Sample;
 use super::chain::Losses;
-use super::sender::{Pinged, Sender};
+use super::sender::{PingEvent, Sender};
 use super::{Chain, Set, Times};
 
 /// Largest number of unanswered set-ups at a time.
@@ -54,7 +54,7 @@ pub struct Residents {
     /// Validity of GIST's routing state, seconds.
     pub validity_s: f64,
     /// Cost for each daemon.
-    pub daemons: Vec<Upkeep>,
+    pub daemons: Vec<DaemonCost>,
     /// Round-trip times of pings from host to host in the window.
     pub round_trips: Times,
     /// Pings that did not come back.
@@ -67,7 +67,7 @@ pub struct Residents {
 
 /// Cost for one daemon.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Upkeep {
+pub struct DaemonCost {
     /// Name of the node.
     pub node: String,
     /// Packets a second received.
@@ -97,11 +97,11 @@ pub fn measure(plan: &Plan, supervision: &Supervision<'_>) -> Result<Residents> 
 /// The errors of [`measure`].
 pub fn measure_on(chain: &Chain, plan: &Plan, supervision: &Supervision<'_>) -> Result<Residents> {
     let seen = chain.in_first_host(|sender| watch(chain, sender, plan, supervision))?;
-    let Seen { empty, before, after, .. } = &seen;
+    let Samples { empty, before, after, .. } = &seen;
     let daemons = chain.daemons().zip(empty).zip(before.iter().zip(after));
     let daemons = daemons.map(|((node, empty), (before, after))| {
         let spent = after.since(before);
-        Upkeep {
+        DaemonCost {
             node: chain.name(node).to_owned(),
             packets_in: spent.packets_in,
             packets_out: spent.packets_out,
@@ -125,7 +125,7 @@ pub fn measure_on(chain: &Chain, plan: &Plan, supervision: &Supervision<'_>) -> 
 }
 
 /// Samples of a chain, by daemon.
-struct Seen {
+struct Samples {
     empty: Vec<Sample>,
     before: Vec<Sample>,
     after: Vec<Sample>,
@@ -139,7 +139,7 @@ fn watch(
     sender: &mut Sender,
     plan: &Plan,
     supervision: &Supervision<'_>,
-) -> Result<Seen> {
+) -> Result<Samples> {
     let empty = chain.samples()?;
     sender.set_up_many(plan.sessions, UNANSWERED, supervision)?;
     let mut sessions_lost = sender.go_on_for("warm-up", plan.warm_up, supervision, |_| {})?;
@@ -148,12 +148,12 @@ fn watch(
     let before = chain.samples()?;
     let (mut round_trips, mut pings_lost) = (Vec::new(), 0);
     let what = format!("{} sessions are watched ({})", plan.sessions, plan.name);
-    sessions_lost += sender.go_on_for(&what, plan.window, supervision, |pinged| match pinged {
-        Pinged::Back { round_trip } => round_trips.push(round_trip),
-        Pinged::Lost => pings_lost += 1,
-        Pinged::Finished => {}
+    sessions_lost += sender.go_on_for(&what, plan.window, supervision, |event| match event {
+        PingEvent::Back { round_trip } => round_trips.push(round_trip),
+        PingEvent::Lost => pings_lost += 1,
+        PingEvent::Finished => {}
     })?;
     let after = chain.samples()?;
     sender.end_ping(ping);
-    Ok(Seen { empty, before, after, round_trips, pings_lost, sessions_lost })
+    Ok(Samples { empty, before, after, round_trips, pings_lost, sessions_lost })
 }

@@ -45,7 +45,7 @@ pub struct Sender {
 
 /// Event of a ping.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum Pinged {
+pub(super) enum PingEvent {
     /// The ping came back.
     Back {
         /// Round-trip time.
@@ -159,7 +159,7 @@ impl Sender {
         what: &str,
         how_long: Duration,
         supervision: &Supervision<'_>,
-        mut each: impl FnMut(Pinged),
+        mut each: impl FnMut(PingEvent),
     ) -> Result<u32> {
         let (start, end) = (self.now(), self.now() + how_long);
         let millis = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
@@ -174,13 +174,17 @@ impl Sender {
     }
 
     /// Runs the node until `end`, without progress reports. Returns the number of reservations lost meanwhile.
-    pub(super) fn go_on_until(&mut self, end: Time, each: &mut dyn FnMut(Pinged)) -> Result<u32> {
+    pub(super) fn go_on_until(
+        &mut self,
+        end: Time,
+        each: &mut dyn FnMut(PingEvent),
+    ) -> Result<u32> {
         let mut lost = 0;
         while self.now() < end {
             for event in self.turn(end)? {
                 lost += u32::from(matches!(outcome(&event), Some((_, Outcome::Failed(_)))));
-                if let Some(pinged) = pinged(&event) {
-                    each(pinged);
+                if let Some(event) = ping_event(&event) {
+                    each(event);
                 }
             }
         }
@@ -298,11 +302,11 @@ fn outcome(event: &Event) -> Option<(u32, Outcome)> {
 }
 
 /// Returns the event of a ping in an event of the node.
-fn pinged(event: &Event) -> Option<Pinged> {
+fn ping_event(event: &Event) -> Option<PingEvent> {
     let Event::Nsis(nsis::Event::Ping(event)) = event else { return None };
     Some(match *event {
-        ping::Event::Pong { round_trip, .. } => Pinged::Back { round_trip },
-        ping::Event::Lost { .. } => Pinged::Lost,
-        ping::Event::Finished { .. } | ping::Event::Rejected { .. } => Pinged::Finished,
+        ping::Event::Pong { round_trip, .. } => PingEvent::Back { round_trip },
+        ping::Event::Lost { .. } => PingEvent::Lost,
+        ping::Event::Finished { .. } | ping::Event::Rejected { .. } => PingEvent::Finished,
     })
 }

@@ -111,7 +111,7 @@ pub fn measure(plan: &Plan, supervision: &Supervision<'_>) -> Result<SetUps> {
 /// The errors of [`measure`].
 pub fn measure_on(chain: &Chain, plan: &Plan, supervision: &Supervision<'_>) -> Result<SetUps> {
     let before = chain.losses()?;
-    let course = chain.in_first_host(|sender| match plan.associations {
+    let times = chain.in_first_host(|sender| match plan.associations {
         Associations::New => with_new(chain, sender, plan, supervision),
         Associations::None | Associations::Existing => in_a_row(chain, sender, plan, supervision),
     })?;
@@ -119,16 +119,16 @@ pub fn measure_on(chain: &Chain, plan: &Plan, supervision: &Supervision<'_>) -> 
         hops: plan.hops,
         transport: plan.transport,
         associations: plan.associations,
-        rate: course.whole.map(|whole| f64::from(plan.count) / whole.as_secs_f64().max(1e-9)),
-        processor_us: course
+        rate: times.whole.map(|whole| f64::from(plan.count) / whole.as_secs_f64().max(1e-9)),
+        processor_us: times
             .processor
             .map(|processor| processor.as_secs_f64() * 1e6 / f64::from(plan.count.max(1))),
-        times: Times::of(course.times),
+        times: Times::of(times.times),
         losses: chain.losses()?.since(before),
     })
 }
 
-struct Course {
+struct SessionTimes {
     times: Vec<Duration>,
     whole: Option<Duration>,
     processor: Option<Duration>,
@@ -140,7 +140,7 @@ fn in_a_row(
     sender: &mut Sender,
     plan: &Plan,
     supervision: &Supervision<'_>,
-) -> Result<Course> {
+) -> Result<SessionTimes> {
     for number in 0..FIRST {
         sender.set_up(number)?;
     }
@@ -156,7 +156,7 @@ fn in_a_row(
     let processor = chain.sample(1)?.processor.saturating_sub(before.processor);
     supervision.watcher.reached(plan.count.into());
     sender.release_all(0..FIRST + plan.count, supervision)?;
-    Ok(Course { times, whole: Some(whole), processor: Some(processor) })
+    Ok(SessionTimes { times, whole: Some(whole), processor: Some(processor) })
 }
 
 /// Sets up each session after the associations of the previous one have closed.
@@ -165,7 +165,7 @@ fn with_new(
     sender: &mut Sender,
     plan: &Plan,
     supervision: &Supervision<'_>,
-) -> Result<Course> {
+) -> Result<SessionTimes> {
     let what = format!("{} set-ups, {}, new associations", plan.count, plan.transport.name());
     supervision.watcher.begin(&what, plan.count.into());
     let mut times = Vec::with_capacity(plan.count as usize);
@@ -180,7 +180,7 @@ fn with_new(
         }
         supervision.watcher.reached(u64::from(number) + 1);
     }
-    Ok(Course { times, whole: None, processor: None })
+    Ok(SessionTimes { times, whole: None, processor: None })
 }
 
 #[cfg(test)]

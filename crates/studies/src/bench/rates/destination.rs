@@ -12,23 +12,27 @@ use earmark_wire::rsvp::{Body, Message};
 use socket2::{Domain, Socket, Type};
 
 use super::super::session::TTL;
-use super::ends::{LONGEST, RECEIVE_BUFFER, Shared, nap, send, signalling};
-use super::nsis::{Answering, Heard};
-use super::prepared::Prepared;
-use super::speaker::{Protocol, Speaker, Step};
+use super::message_cache::MessageCache;
+use super::message_writer::{MessageWriter, Protocol, Step};
+use super::nsis::{Responder, SetUpProgress};
+use super::sender::{LONGEST, RECEIVE_BUFFER, SharedState, idle, send, signalling};
 
 /// Runs the destination until it is stopped.
-pub(super) fn answer(speaker: &Speaker, interface: InterfaceId, shared: &Shared) -> Result<()> {
-    match speaker.protocol {
-        Protocol::Rsvp => answer_paths(speaker, interface, shared),
-        Protocol::Nsis => answer_reserves(speaker, interface, shared),
+pub(super) fn answer(
+    writer: &MessageWriter,
+    interface: InterfaceId,
+    shared: &SharedState,
+) -> Result<()> {
+    match writer.protocol {
+        Protocol::Rsvp => answer_paths(writer, interface, shared),
+        Protocol::Nsis => answer_reserves(writer, interface, shared),
         // The kernel answers echoes.
         Protocol::Boomerang => wait(shared),
-        Protocol::Yessir => count_reports(speaker.to, shared),
+        Protocol::Yessir => count_reports(writer.to, shared),
     }
 }
 
-fn wait(shared: &Shared) -> Result<()> {
+fn wait(shared: &SharedState) -> Result<()> {
     shared.is_listening.store(true, Ordering::Relaxed);
     while !shared.is_over.load(Ordering::Relaxed) {
         std::thread::sleep(Duration::from_millis(5));
@@ -37,22 +41,26 @@ fn wait(shared: &Shared) -> Result<()> {
 }
 
 /// Answers each Path with a Resv, and counts PathTears.
-fn answer_paths(speaker: &Speaker, interface: InterfaceId, shared: &Shared) -> Result<()> {
-    let mut socket = signalling(speaker.protocol, interface)
+fn answer_paths(
+    writer: &MessageWriter,
+    interface: InterfaceId,
+    shared: &SharedState,
+) -> Result<()> {
+    let mut socket = signalling(writer.protocol, interface)
         .context("the destination cannot open its sockets")?;
     shared.is_listening.store(true, Ordering::Relaxed);
-    let (mut outbox, mut prepared) = (Effects::new(), Prepared::default());
-    let here = speaker.to.into();
+    let (mut outbox, mut cache) = (Effects::new(), MessageCache::default());
+    let here = writer.to.into();
     while !shared.is_over.load(Ordering::Relaxed) {
         let mut torn = 0;
         let count = socket.receive(|message| {
             let Ok(message) = Message::parse(message.datagram.payload) else { return };
             match &message.body {
                 Body::Path(path) => {
-                    let Some(number) = speaker.sessions.number(&path.session) else { return };
+                    let Some(number) = writer.sessions.number(&path.session) else { return };
                     // The router is the only previous hop, so a session has the same Resv each time.
-                    let (way, resv) = prepared.obtain(number, Step::SetUp, |octets| {
-                        speaker.sessions.resv(number, here, path.hop.lih, false, octets);
+                    let (envelope, resv) = cache.obtain(number, Step::SetUp, |octets| {
+                        writer.sessions.resv(number, here, path.hop.lih, false, octets);
                         Outgoing {
                             protocol: earmark_rsvp::PROTOCOL,
                             interface: None,
@@ -65,7 +73,7 @@ fn answer_paths(speaker: &Speaker, interface: InterfaceId, shared: &Shared) -> R
                             next_hop: None,
                         }
                     });
-                    outbox.send_copy(*way, resv);
+                    outbox.send_copy(*envelope, resv);
                 }
                 Body::PathTear(_) => torn += 1,
                 _ => {}
@@ -75,7 +83,7 @@ fn answer_paths(speaker: &Speaker, interface: InterfaceId, shared: &Shared) -> R
         send(&mut socket, &mut outbox);
         shared.arrived.fetch_add(torn, Ordering::Relaxed);
         if count == 0 {
-            nap();
+            idle();
         }
     }
     Ok(())
@@ -83,18 +91,22 @@ fn answer_paths(speaker: &Speaker, interface: InterfaceId, shared: &Shared) -> R
 
 /// Answers each Query with the handshake, and each RESERVE that requests it with a RESPONSE; counts RESERVEs that
 /// tear down.
-fn answer_reserves(speaker: &Speaker, interface: InterfaceId, shared: &Shared) -> Result<()> {
-    let mut socket = signalling(speaker.protocol, interface)
+fn answer_reserves(
+    writer: &MessageWriter,
+    interface: InterfaceId,
+    shared: &SharedState,
+) -> Result<()> {
+    let mut socket = signalling(writer.protocol, interface)
         .context("the destination cannot open its sockets")?;
     shared.is_listening.store(true, Ordering::Relaxed);
-    let (mut outbox, mut answering) = (Effects::new(), Answering::new(speaker));
+    let (mut outbox, mut responder) = (Effects::new(), Responder::new(writer));
     while !shared.is_over.load(Ordering::Relaxed) {
         let (mut steps, mut torn) = (0, 0);
         let count = socket.receive(|message| {
-            match answering.hear(message.datagram.payload, &mut outbox) {
-                Heard::Nothing => {}
-                Heard::Step => steps += 1,
-                Heard::Last => torn += 1,
+            match responder.handle(message.datagram.payload, &mut outbox) {
+                SetUpProgress::Nothing => {}
+                SetUpProgress::Step => steps += 1,
+                SetUpProgress::Last => torn += 1,
             }
         })?;
         // A failed send counts as a lost message here, too.
@@ -102,20 +114,20 @@ fn answer_reserves(speaker: &Speaker, interface: InterfaceId, shared: &Shared) -
         shared.steps.fetch_add(steps, Ordering::Relaxed);
         shared.arrived.fetch_add(torn, Ordering::Relaxed);
         if count == 0 {
-            nap();
+            idle();
         }
     }
     Ok(())
 }
 
 /// Counts reports of any kind.
-fn count_reports(here: Ipv4Addr, shared: &Shared) -> Result<()> {
+fn count_reports(here: Ipv4Addr, shared: &SharedState) -> Result<()> {
     let open = |port| -> io::Result<Inbox> {
         let socket = Socket::new(Domain::IPV4, Type::DGRAM, None)?;
         socket.bind(&SocketAddr::from((here, port)).into())?;
         Inbox::new(socket, LONGEST, RECEIVE_BUFFER)
     };
-    let inboxes: io::Result<Vec<Inbox>> = Speaker::ports().map(open).collect();
+    let inboxes: io::Result<Vec<Inbox>> = MessageWriter::ports().map(open).collect();
     let mut inboxes = inboxes.context("the destination cannot open its sockets")?;
     shared.is_listening.store(true, Ordering::Relaxed);
     while !shared.is_over.load(Ordering::Relaxed) {
@@ -130,7 +142,7 @@ fn count_reports(here: Ipv4Addr, shared: &Shared) -> Result<()> {
         }
         shared.arrived.fetch_add(count, Ordering::Relaxed);
         if count == 0 {
-            nap();
+            idle();
         }
     }
     Ok(())

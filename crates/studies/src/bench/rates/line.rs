@@ -14,9 +14,9 @@ use serde::Serialize;
 use super::super::network::{Network, Set};
 use super::super::process::Sample;
 use super::destination;
-use super::ends::{Ending, Sender, Shared};
+use super::message_writer::{MessageWriter, Protocol, SESSIONS};
 use super::nsis::VALIDITY;
-use super::speaker::{Protocol, SESSIONS, Speaker};
+use super::sender::{Sender, SharedState, StopOnDrop};
 use earmark_lab::testbed::Settings;
 
 /// Index of the router.
@@ -96,7 +96,7 @@ fn put(process: Option<Pid>, processor: usize) -> Result<()> {
 /// A running network. Dropping the value removes it.
 pub struct Line {
     network: Network,
-    speaker: Speaker,
+    writer: MessageWriter,
 }
 
 impl Line {
@@ -128,8 +128,8 @@ impl Line {
         let network = Network::of(program, &set, SESSIONS)?;
         let sessions = network.sessions(SESSIONS, refresh)?;
         let (to, router) = (network.destination()?, network.first_router()?);
-        let speaker = Speaker { protocol, sessions, to, router };
-        Ok(Line { network, speaker })
+        let writer = MessageWriter { protocol, sessions, to, router };
+        Ok(Line { network, writer })
     }
 
     /// Binds the daemon to its processor.
@@ -152,26 +152,26 @@ impl Line {
         work: impl FnOnce(&mut Sender<'_>) -> Result<T> + Send,
     ) -> Result<T> {
         let [_, place] = processors.places()?;
-        let shared = &Shared::default();
+        let shared = &SharedState::default();
         let [source, destination] = self.network.ends();
         std::thread::scope(|scope| {
-            let answering = scope.spawn(move || -> Result<()> {
+            let responder = scope.spawn(move || -> Result<()> {
                 let interface = interface(destination)?;
                 destination.run_in(|| {
                     put(None, place)?;
-                    destination::answer(&self.speaker, interface, shared)
+                    destination::answer(&self.writer, interface, shared)
                 })?
             });
-            let ending = Ending(shared);
+            let ending = StopOnDrop(shared);
             let outcome = interface(source).and_then(|interface| {
                 source.run_in(|| {
                     put(None, place)?;
                     shared.await_listener()?;
-                    work(&mut Sender::open(&self.speaker, interface, shared)?)
+                    work(&mut Sender::open(&self.writer, interface, shared)?)
                 })?
             });
             drop(ending);
-            let answered = answering.join().expect("nothing there panics");
+            let answered = responder.join().expect("nothing there panics");
             // An error of the other end explains a failure here, so it comes first.
             answered.and(outcome)
         })

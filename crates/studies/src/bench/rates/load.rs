@@ -39,7 +39,7 @@ impl Load {
 
 /// Result of a load.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Course {
+pub struct LoadResult {
     /// Messages sent.
     pub sent: u64,
     /// Messages that came through.
@@ -48,7 +48,7 @@ pub struct Course {
     pub in_time: bool,
 }
 
-impl Course {
+impl LoadResult {
     /// Returns whether the load went through.
     pub fn is_whole(&self) -> bool {
         self.through == self.sent && self.in_time
@@ -68,10 +68,10 @@ mod tests {
 
     #[test]
     fn a_load_is_whole_when_all_of_it_came_through_in_time() {
-        let course = Course { sent: 10, through: 10, in_time: true };
-        assert!(course.is_whole());
-        assert!(!Course { through: 9, ..course }.is_whole());
-        assert!(!Course { in_time: false, ..course }.is_whole());
+        let result = LoadResult { sent: 10, through: 10, in_time: true };
+        assert!(result.is_whole());
+        assert!(!LoadResult { through: 9, ..result }.is_whole());
+        assert!(!LoadResult { in_time: false, ..result }.is_whole());
         assert_eq!(Load::Burst(7).describe(), "7 set-ups at once");
     }
 }

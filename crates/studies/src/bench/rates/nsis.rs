@@ -27,9 +27,9 @@ use earmark_wire::gist::{
 use earmark_wire::qos_nslp::{Message as QosNslp, Outcome};
 use earmark_wire::udp;
 
-use super::super::nsis::spoken::{self, Does, body};
+use super::super::nsis::messages::{self, Purpose, body};
 use super::super::session::TTL;
-use super::speaker::{RATE, Speaker, Step};
+use super::message_writer::{MessageWriter, RATE, Step};
 
 /// Validity of routing state: longer than any measurement, so that none is refreshed meanwhile.
 pub(super) const VALIDITY: Duration = Duration::from_secs(3_600);
@@ -40,7 +40,7 @@ const RII: u32 = 1;
 
 /// Effect of a received message on a set-up or a release.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Heard {
+pub(super) enum SetUpProgress {
     /// None.
     Nothing,
     /// The set-up continues.
@@ -58,24 +58,29 @@ struct Host {
 
 /// Message handler of the sender.
 #[derive(Debug)]
-pub(super) struct Asking {
+pub(super) struct Initiator {
     host: Host,
     reserve: Vec<u8>,
-    room: Vec<u8>,
+    buffer: Vec<u8>,
 }
 
 /// Message handler of the destination.
 #[derive(Debug)]
-pub(super) struct Answering {
+pub(super) struct Responder {
     host: Host,
     response: Vec<u8>,
-    room: Vec<u8>,
+    buffer: Vec<u8>,
 }
 
 /// Writes the sender's first message of a step into `octets`; returns its envelope.
-pub(super) fn write(speaker: &Speaker, number: u32, step: Step, octets: &mut Vec<u8>) -> Outgoing {
-    let host = Host::new(speaker.sessions.sender);
-    let (mri, session) = (mri(speaker, number), session(number));
+pub(super) fn write(
+    writer: &MessageWriter,
+    number: u32,
+    step: Step,
+    octets: &mut Vec<u8>,
+) -> Outgoing {
+    let host = Host::new(writer.sessions.sender);
+    let (mri, session) = (mri(writer, number), session(number));
     if step == Step::SetUp {
         let body = Body::Query(Query {
             nat_traversal: None,
@@ -86,24 +91,28 @@ pub(super) fn write(speaker: &Speaker, number: u32, step: Step, octets: &mut Vec
             stack: None,
             nslp_data: None,
         });
-        let way = host.write(speaker.to.into(), body, octets);
+        let envelope = host.write(writer.to.into(), body, octets);
         // A Query follows the flow with router alert, and a GIST node on the path intercepts it.
-        return Outgoing { router_alert: true, ..way };
+        return Outgoing { router_alert: true, ..envelope };
     }
-    let reserve = reserve(step, speaker.sessions.refresh);
-    host.write(speaker.router.into(), host.data(mri, session, &reserve), octets)
+    let reserve = reserve(step, writer.sessions.refresh);
+    host.write(writer.router.into(), host.data(mri, session, &reserve), octets)
 }
 
-impl Asking {
-    pub(super) fn new(speaker: &Speaker) -> Asking {
-        let host = Host::new(speaker.sessions.sender);
-        let reserve = reserve(Step::SetUp, speaker.sessions.refresh);
-        Asking { host, reserve, room: Vec::new() }
+impl Initiator {
+    pub(super) fn new(writer: &MessageWriter) -> Initiator {
+        let host = Host::new(writer.sessions.sender);
+        let reserve = reserve(Step::SetUp, writer.sessions.refresh);
+        Initiator { host, reserve, buffer: Vec::new() }
     }
 
     /// Handles a datagram: confirms a Response, with the RESERVE in the Confirm. A RESPONSE that reports success
     /// completes a set-up.
-    pub(super) fn hear(&mut self, octets: &[u8], outbox: &mut Effects<Infallible>) -> Heard {
+    pub(super) fn handle(
+        &mut self,
+        octets: &[u8],
+        outbox: &mut Effects<Infallible>,
+    ) -> SetUpProgress {
         match body(octets) {
             Some(Body::Response(Response { mri, session, nli, responder: Some(part), .. })) => {
                 let body = Body::Confirm(Confirm {
@@ -117,32 +126,36 @@ impl Asking {
                     }),
                     nslp_data: Some(&self.reserve),
                 });
-                let way = self.host.write(nli.interface_address, body, &mut self.room);
-                outbox.send_copy(way, &self.room);
-                Heard::Step
+                let envelope = self.host.write(nli.interface_address, body, &mut self.buffer);
+                outbox.send_copy(envelope, &self.buffer);
+                SetUpProgress::Step
             }
             Some(Body::Data(data)) => match QosNslp::parse(data.nslp_data) {
                 Ok(QosNslp::Response(response))
                     if matches!(response.info.outcome, Outcome::Success(_)) =>
                 {
-                    Heard::Last
+                    SetUpProgress::Last
                 }
-                _ => Heard::Nothing,
+                _ => SetUpProgress::Nothing,
             },
-            _ => Heard::Nothing,
+            _ => SetUpProgress::Nothing,
         }
     }
 }
 
-impl Answering {
-    pub(super) fn new(speaker: &Speaker) -> Answering {
-        let host = Host::new(speaker.to);
-        Answering { host, response: spoken::response(RII), room: Vec::new() }
+impl Responder {
+    pub(super) fn new(writer: &MessageWriter) -> Responder {
+        let host = Host::new(writer.to);
+        Responder { host, response: messages::response(RII), buffer: Vec::new() }
     }
 
     /// Handles a datagram: answers a Query, and a RESERVE that requests a RESPONSE. A RESERVE that tears down
     /// completes a release.
-    pub(super) fn hear(&mut self, octets: &[u8], outbox: &mut Effects<Infallible>) -> Heard {
+    pub(super) fn handle(
+        &mut self,
+        octets: &[u8],
+        outbox: &mut Effects<Infallible>,
+    ) -> SetUpProgress {
         match body(octets) {
             Some(Body::Query(query)) => {
                 let body = Body::Response(Response {
@@ -155,9 +168,9 @@ impl Answering {
                     confirm_requested: true,
                     nslp_data: None,
                 });
-                let way = self.host.write(query.nli.interface_address, body, &mut self.room);
-                outbox.send_copy(way, &self.room);
-                Heard::Step
+                let envelope = self.host.write(query.nli.interface_address, body, &mut self.buffer);
+                outbox.send_copy(envelope, &self.buffer);
+                SetUpProgress::Step
             }
             Some(Body::Confirm(Confirm { mri, session, nli, nslp_data: Some(data), .. })) => {
                 self.reserve(mri, session, nli.interface_address, data, outbox)
@@ -165,7 +178,7 @@ impl Answering {
             Some(Body::Data(Data { mri, session, nli: Some(nli), nslp_data, .. })) => {
                 self.reserve(mri, session, nli.interface_address, nslp_data, outbox)
             }
-            _ => Heard::Nothing,
+            _ => SetUpProgress::Nothing,
         }
     }
 
@@ -176,17 +189,19 @@ impl Answering {
         from: IpAddr,
         octets: &[u8],
         outbox: &mut Effects<Infallible>,
-    ) -> Heard {
-        let Ok(QosNslp::Reserve(reserve)) = QosNslp::parse(octets) else { return Heard::Nothing };
+    ) -> SetUpProgress {
+        let Ok(QosNslp::Reserve(reserve)) = QosNslp::parse(octets) else {
+            return SetUpProgress::Nothing;
+        };
         match reserve.rii {
             Some(_) => {
                 let body = self.host.data(mri.inverted(), session, &self.response);
-                let way = self.host.write(from, body, &mut self.room);
-                outbox.send_copy(way, &self.room);
-                Heard::Step
+                let envelope = self.host.write(from, body, &mut self.buffer);
+                outbox.send_copy(envelope, &self.buffer);
+                SetUpProgress::Step
             }
-            None if reserve.tear => Heard::Last,
-            None => Heard::Nothing,
+            None if reserve.tear => SetUpProgress::Last,
+            None => SetUpProgress::Nothing,
         }
     }
 }
@@ -210,12 +225,12 @@ impl Host {
     }
 
     fn data<'a>(&'a self, mri: Mri, session: SessionId, nslp_data: &'a [u8]) -> Body<'a> {
-        spoken::data(mri, session, self.nli(mri.direction()), nslp_data)
+        messages::data(mri, session, self.nli(mri.direction()), nslp_data)
     }
 
     /// Writes a message and the header of its datagram into `octets`; returns its envelope.
     fn write(&self, to: IpAddr, body: Body<'_>, octets: &mut Vec<u8>) -> Outgoing {
-        spoken::write((self.address, to), TTL, true, body, octets);
+        messages::write((self.address, to), TTL, true, body, octets);
         Outgoing {
             protocol: udp::PROTOCOL,
             interface: None,
@@ -231,36 +246,36 @@ impl Host {
 }
 
 fn session(number: u32) -> SessionId {
-    spoken::session(number.into())
+    messages::session(number.into())
 }
 
 /// The flow of a session, towards its destination.
-fn mri(speaker: &Speaker, number: u32) -> Mri {
-    let ends = (speaker.sessions.sender.into(), speaker.to.into());
-    spoken::flow(ends, Speaker::ports_of(number), Direction::Downstream)
+fn mri(writer: &MessageWriter, number: u32) -> Mri {
+    let ends = (writer.sessions.sender.into(), writer.to.into());
+    messages::flow(ends, MessageWriter::ports_of(number), Direction::Downstream)
 }
 
 fn reserve(step: Step, refresh: Duration) -> Vec<u8> {
     let does = match step {
-        Step::SetUp => Does::Make((RATE / 8) as f32, RII),
-        Step::Refresh => Does::Refresh,
-        Step::Release => Does::Tear,
+        Step::SetUp => Purpose::SetUp((RATE / 8) as f32, RII),
+        Step::Refresh => Purpose::Refresh,
+        Step::Release => Purpose::Tear,
     };
-    spoken::reserve(does, Some(refresh))
+    messages::reserve(does, Some(refresh))
 }
 
 #[cfg(test)]
 mod tests {
     use earmark_core::Effect;
 
-    use super::super::speaker::{Protocol, SESSIONS, tests::speaker};
+    use super::super::message_writer::{Protocol, SESSIONS, tests::writer};
     use super::*;
 
     /// Takes the one message of an outbox, with its destination; leaves the outbox empty.
     fn only(outbox: &mut Effects<Infallible>) -> (IpAddr, Vec<u8>) {
         let messages: Vec<_> = outbox.iter().cloned().collect();
-        let [Effect::Send(way, range)] = &messages[..] else { panic!("{messages:?}") };
-        let message = (way.destination, outbox.octets(range).to_vec());
+        let [Effect::Send(envelope, range)] = &messages[..] else { panic!("{messages:?}") };
+        let message = (envelope.destination, outbox.octets(range).to_vec());
         outbox.clear();
         message
     }
@@ -269,26 +284,30 @@ mod tests {
     #[test]
     fn a_session_is_set_up_refreshed_and_released() {
         for number in [0, 25_000, SESSIONS - 1] {
-            let speaker = speaker(Protocol::Nsis);
-            let (from, to) = (speaker.sessions.sender, speaker.to);
-            let (mut asking, mut answering) = (Asking::new(&speaker), Answering::new(&speaker));
+            let writer = writer(Protocol::Nsis);
+            let (from, to) = (writer.sessions.sender, writer.to);
+            let (mut initiator, mut responder) = (Initiator::new(&writer), Responder::new(&writer));
             let (mut octets, mut outbox) = (Vec::new(), Effects::new());
-            let way = write(&speaker, number, Step::SetUp, &mut octets);
-            assert_eq!((way.destination, way.router_alert), (to.into(), true));
-            assert_eq!(answering.hear(&octets, &mut outbox), Heard::Step);
+            let envelope = write(&writer, number, Step::SetUp, &mut octets);
+            assert_eq!((envelope.destination, envelope.router_alert), (to.into(), true));
+            assert_eq!(responder.handle(&octets, &mut outbox), SetUpProgress::Step);
             let (whom, response) = only(&mut outbox);
             assert_eq!(whom, IpAddr::from(from));
-            assert_eq!(asking.hear(&response, &mut outbox), Heard::Step);
+            assert_eq!(initiator.handle(&response, &mut outbox), SetUpProgress::Step);
             let (whom, confirm) = only(&mut outbox);
             assert_eq!(whom, IpAddr::from(to));
-            assert_eq!(answering.hear(&confirm, &mut outbox), Heard::Step);
+            assert_eq!(responder.handle(&confirm, &mut outbox), SetUpProgress::Step);
             let (_, answer) = only(&mut outbox);
-            assert_eq!(asking.hear(&answer, &mut outbox), Heard::Last);
-            let others = [(Step::Refresh, Heard::Nothing), (Step::Release, Heard::Last)];
+            assert_eq!(initiator.handle(&answer, &mut outbox), SetUpProgress::Last);
+            let others =
+                [(Step::Refresh, SetUpProgress::Nothing), (Step::Release, SetUpProgress::Last)];
             for (step, heard) in others {
-                let way = write(&speaker, number, step, &mut octets);
-                assert_eq!((way.destination, way.router_alert), (speaker.router.into(), false));
-                assert_eq!(answering.hear(&octets, &mut outbox), heard);
+                let envelope = write(&writer, number, step, &mut octets);
+                assert_eq!(
+                    (envelope.destination, envelope.router_alert),
+                    (writer.router.into(), false)
+                );
+                assert_eq!(responder.handle(&octets, &mut outbox), heard);
                 assert!(outbox.is_empty(), "nobody wants an answer");
             }
         }
@@ -296,22 +315,22 @@ mod tests {
 
     #[test]
     fn session_ids_are_unique() {
-        let speaker = speaker(Protocol::Nsis);
-        let [one, other] = [7, 25_007].map(|number| (session(number), mri(&speaker, number)));
+        let writer = writer(Protocol::Nsis);
+        let [one, other] = [7, 25_007].map(|number| (session(number), mri(&writer, number)));
         assert_ne!(one.0, other.0);
         assert_ne!(one.1, other.1);
     }
 
     #[test]
     fn malformed_message_is_not_answered() {
-        let speaker = speaker(Protocol::Nsis);
+        let writer = writer(Protocol::Nsis);
         let mut outbox = Effects::new();
         let mut octets = Vec::new();
-        write(&speaker, 1, Step::SetUp, &mut octets);
+        write(&writer, 1, Step::SetUp, &mut octets);
         for length in 0..octets.len() {
             let cut = &octets[..length];
-            assert_eq!(Asking::new(&speaker).hear(cut, &mut outbox), Heard::Nothing);
-            assert_eq!(Answering::new(&speaker).hear(cut, &mut outbox), Heard::Nothing);
+            assert_eq!(Initiator::new(&writer).handle(cut, &mut outbox), SetUpProgress::Nothing);
+            assert_eq!(Responder::new(&writer).handle(cut, &mut outbox), SetUpProgress::Nothing);
         }
         assert!(outbox.is_empty());
     }

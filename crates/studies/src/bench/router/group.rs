@@ -36,7 +36,7 @@ pub struct Group {
 
 /// Message of a member of a group, by the member's number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Said {
+pub enum MemberMessage {
     /// Path of a sender.
     Path(u32),
     /// PathTear of a sender.
@@ -68,15 +68,15 @@ impl Group {
     }
 
     /// Returns the message of a member of a group, as it arrives at the router.
-    pub fn message(&self, router: &Router, number: u32, said: Said) -> Arrival {
+    pub fn message(&self, router: &Router, number: u32, message: MemberMessage) -> Arrival {
         let session = Session {
             destination: destination(number).into(),
             protocol: 17,
             flags: 0,
             port: 5_004,
         };
-        match said {
-            Said::Path(sender) => {
+        match message {
+            MemberMessage::Path(sender) => {
                 let template = template(sender);
                 let adspec = adspec();
                 let sender = SenderDescriptor { template, tspec: TSPEC, adspec: Some(&adspec) };
@@ -84,27 +84,31 @@ impl Group {
                 let path = Path { session, hop: UPSTREAM, refresh_ms: 30_000, carried, sender };
                 downstream(number, template.source, &session, Body::Path(path))
             }
-            Said::PathTear(sender) => {
+            MemberMessage::PathTear(sender) => {
                 let (template, tspec) = (template(sender), Some(TSPEC));
                 let carried = Carried::Objects(&[]);
                 let tear = PathTear { session, hop: UPSTREAM, carried, template, tspec };
                 downstream(number, template.source, &session, Body::PathTear(tear))
             }
-            Said::Resv(receiver) => self.upstream(router, number, receiver, |hop, flows| {
-                Body::Resv(Resv {
-                    session,
-                    hop,
-                    refresh_ms: 30_000,
-                    confirm: None,
-                    scope: None,
-                    carried: Carried::Objects(&[]),
-                    flows,
+            MemberMessage::Resv(receiver) => {
+                self.upstream(router, number, receiver, |hop, flows| {
+                    Body::Resv(Resv {
+                        session,
+                        hop,
+                        refresh_ms: 30_000,
+                        confirm: None,
+                        scope: None,
+                        carried: Carried::Objects(&[]),
+                        flows,
+                    })
                 })
-            }),
-            Said::ResvTear(receiver) => self.upstream(router, number, receiver, |hop, flows| {
-                let (scope, carried) = (None, Carried::Objects(&[]));
-                Body::ResvTear(ResvTear { session, hop, scope, carried, flows })
-            }),
+            }
+            MemberMessage::ResvTear(receiver) => {
+                self.upstream(router, number, receiver, |hop, flows| {
+                    let (scope, carried) = (None, Carried::Objects(&[]));
+                    Body::ResvTear(ResvTear { session, hop, scope, carried, flows })
+                })
+            }
         }
     }
 
@@ -178,17 +182,17 @@ mod tests {
             for (one_link, links) in [(false, 4), (true, 1)] {
                 let group = Group { style, senders: 3, receivers: 4, one_link };
                 let mut router = group.router(2);
-                let mut say = |said| {
-                    let message = group.message(&router, 1, said);
+                let mut deliver = |message| {
+                    let message = group.message(&router, 1, message);
                     router.deliver_all(&[message]);
                     router.claims()
                 };
-                (0..3).for_each(|sender| assert_eq!(say(Said::Path(sender)), 0));
-                let claims = (0..4).map(|receiver| say(Said::Resv(receiver))).max();
+                (0..3).for_each(|sender| assert_eq!(deliver(MemberMessage::Path(sender)), 0));
+                let claims = (0..4).map(|receiver| deliver(MemberMessage::Resv(receiver))).max();
                 assert_eq!(claims, Some(links * of_a_link), "{style:?} {one_link}");
-                (0..3).for_each(|receiver| _ = say(Said::ResvTear(receiver)));
-                assert_eq!(say(Said::PathTear(0)), of_a_link.min(2));
-                (1..3).for_each(|sender| _ = say(Said::PathTear(sender)));
+                (0..3).for_each(|receiver| _ = deliver(MemberMessage::ResvTear(receiver)));
+                assert_eq!(deliver(MemberMessage::PathTear(0)), of_a_link.min(2));
+                (1..3).for_each(|sender| _ = deliver(MemberMessage::PathTear(sender)));
                 assert_eq!(router.claims(), 0, "{style:?} {one_link}");
                 assert_eq!(router.sessions(Protocol::Rsvp), 0);
             }

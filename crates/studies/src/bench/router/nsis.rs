@@ -19,7 +19,7 @@ use earmark_wire::gist::{
 };
 use earmark_wire::udp;
 
-use super::super::nsis::spoken::{self, Does};
+use super::super::nsis::messages::{self, Purpose};
 use super::{Arrival, FAR, Message, NEAR, Router, Step};
 
 /// Kinds of messages, with the goals of the engine: a Query, and a RESERVE that refreshes.
@@ -58,13 +58,13 @@ struct Neighbor {
     identity: [u8; 4],
 }
 
-const BEFORE: Neighbor = Neighbor {
+const PREVIOUS: Neighbor = Neighbor {
     address: IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1)),
     router: IpAddr::V4(Ipv4Addr::new(192, 0, 2, 2)),
     interface: NEAR,
     identity: [192, 0, 2, 1],
 };
-const BEHIND: Neighbor = Neighbor {
+const NEXT: Neighbor = Neighbor {
     address: IpAddr::V4(Ipv4Addr::new(198, 51, 100, 2)),
     router: IpAddr::V4(Ipv4Addr::new(198, 51, 100, 1)),
     interface: FAR,
@@ -82,7 +82,7 @@ impl Neighbor {
     }
 
     /// Returns a message to the router.
-    fn tells(&self, number: u32, body: Body<'_>) -> Arrival {
+    fn write_datagram(&self, number: u32, body: Body<'_>) -> Arrival {
         self.sends(number, (self.address, self.router), body)
     }
 
@@ -95,14 +95,14 @@ impl Neighbor {
     ) -> Arrival {
         let source_is_peer = source == self.address;
         let mut octets = Vec::new();
-        spoken::write((source, destination), 64, source_is_peer, body, &mut octets);
+        messages::write((source, destination), 64, source_is_peer, body, &mut octets);
         let (protocol, interface) = (udp::PROTOCOL, self.interface);
         Arrival { session, protocol, interface, source, destination, octets }
     }
 }
 
 fn session(number: u32, round: u32) -> SessionId {
-    spoken::session(u64::from(round) << 32 | u64::from(number))
+    messages::session(u64::from(round) << 32 | u64::from(number))
 }
 
 fn ends(number: u32) -> (IpAddr, IpAddr) {
@@ -111,7 +111,7 @@ fn ends(number: u32) -> (IpAddr, IpAddr) {
 }
 
 fn mri(number: u32, direction: Direction) -> Mri {
-    spoken::flow(ends(number), [4_000, 5_004], direction)
+    messages::flow(ends(number), [4_000, 5_004], direction)
 }
 
 fn query(_: &Router, number: u32, round: u32) -> Arrival {
@@ -127,27 +127,27 @@ fn ask(number: u32, session: SessionId) -> Arrival {
         nat_traversal: None,
         mri: mri(number, Direction::Downstream),
         session,
-        nli: BEFORE.nli(),
+        nli: PREVIOUS.nli(),
         query_cookie: &[0x51; 16],
         stack: None,
         nslp_data: None,
     });
     // A Query looks like a packet of the flow.
-    BEFORE.sends(number, ends(number), body)
+    PREVIOUS.sends(number, ends(number), body)
 }
 
 fn confirm(router: &Router, number: u32, round: u32) -> Arrival {
     let Body::Response(response) = heard(router, number) else { panic!("no Response") };
     let cookie = response.responder.expect("it wants to be confirmed").cookie;
-    let reserve = spoken::reserve(Does::Make(8_000.0, number), None);
+    let reserve = messages::reserve(Purpose::SetUp(8_000.0, number), None);
     let body = Body::Confirm(Confirm {
         mri: mri(number, Direction::Downstream),
         session: session(number, round),
-        nli: BEFORE.nli(),
+        nli: PREVIOUS.nli(),
         returned: Some(Returned { cookie, proposal: None, configuration: None }),
         nslp_data: Some(&reserve),
     });
-    BEFORE.tells(number, body)
+    PREVIOUS.write_datagram(number, body)
 }
 
 fn response(router: &Router, number: u32, round: u32) -> Arrival {
@@ -156,38 +156,38 @@ fn response(router: &Router, number: u32, round: u32) -> Arrival {
         nat_traversal: None,
         mri: mri(number, Direction::Upstream),
         session: session(number, round),
-        nli: BEHIND.nli(),
+        nli: NEXT.nli(),
         query_cookie: query.query_cookie,
         responder: Some(ResponderPart { cookie: &[0x52; 16], stack: None }),
         confirm_requested: true,
         nslp_data: None,
     });
-    BEHIND.tells(number, body)
+    NEXT.write_datagram(number, body)
 }
 
 /// Returns the message that the router has sent about the previous message of the session.
 fn heard(router: &Router, number: u32) -> Body<'_> {
     let octets = router.answer(number).expect("the router has answered");
-    spoken::body(octets).expect("a message of GIST")
+    messages::body(octets).expect("a message of GIST")
 }
 
 fn confirmation(_: &Router, number: u32, round: u32) -> Arrival {
     let (mri, session) = (mri(number, Direction::Upstream), session(number, round));
-    let octets = spoken::response(number);
-    BEHIND.tells(number, spoken::data(mri, session, BEHIND.nli(), &octets))
+    let octets = messages::response(number);
+    NEXT.write_datagram(number, messages::data(mri, session, NEXT.nli(), &octets))
 }
 
 fn refresh(_: &Router, number: u32, _: u32) -> Arrival {
-    goes_on(Does::Refresh, number, session(number, 0))
+    goes_on(Purpose::Refresh, number, session(number, 0))
 }
 
 fn tear(_: &Router, number: u32, round: u32) -> Arrival {
-    goes_on(Does::Tear, number, session(number, round))
+    goes_on(Purpose::Tear, number, session(number, round))
 }
 
 /// Returns a RESERVE of the initiator about an existing session.
-fn goes_on(does: Does, number: u32, session: SessionId) -> Arrival {
-    let octets = spoken::reserve(does, None);
+fn goes_on(purpose: Purpose, number: u32, session: SessionId) -> Arrival {
+    let octets = messages::reserve(purpose, None);
     let mri = mri(number, Direction::Downstream);
-    BEFORE.tells(number, spoken::data(mri, session, BEFORE.nli(), &octets))
+    PREVIOUS.write_datagram(number, messages::data(mri, session, PREVIOUS.nli(), &octets))
 }

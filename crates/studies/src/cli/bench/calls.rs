@@ -1,4 +1,4 @@
-//! Hidden command that runs under valgrind for the report's chapter on architecture: the benchmark of many calls.
+//! Hidden command that runs under valgrind for the report's section on architecture: the benchmark of many calls.
 
 use std::process::ExitCode;
 

@@ -53,7 +53,7 @@ pub(in crate::cli) struct ForwardingBench {
     /// Kinds of queues and reserved flows. [default: per-flow and aggregate, with 1, 1000 and 10000 each, and
     /// priority with 10000 and 1000000]
     #[arg(long, value_name = "KIND:FLOWS,...", value_delimiter = ',')]
-    queues: Vec<Asked>,
+    queues: Vec<QueuesArgument>,
     /// Who takes the packets behind the router; the promise is watched with a slow device in any case.
     #[arg(long, value_enum, default_value = "drop")]
     sink: End,
@@ -79,12 +79,12 @@ enum Part {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Asked(Reservations);
+struct QueuesArgument(Reservations);
 
-impl FromStr for Asked {
+impl FromStr for QueuesArgument {
     type Err = String;
 
-    fn from_str(text: &str) -> Result<Asked, String> {
+    fn from_str(text: &str) -> Result<QueuesArgument, String> {
         let (kind, flows) = text.split_once(':').unwrap_or((text, ""));
         let queues = KINDS.into_iter().find(|&queues| name(queues) == kind);
         let flows = flows.parse().ok().filter(|flows| (1..=MOST_FLOWS).contains(flows));
@@ -94,7 +94,7 @@ impl FromStr for Asked {
                 "a kind of queues ({kinds}), a colon, and 1 to {MOST_FLOWS} flows: aggregate:1000"
             ));
         };
-        Ok(Asked(Reservations { queues, flows }))
+        Ok(QueuesArgument(Reservations { queues, flows }))
     }
 }
 
@@ -166,7 +166,7 @@ impl ForwardingBench {
         let usual = USUAL.into_iter().filter(|of| !self.quick || of.flows == 1_000);
         let reservations = match self.queues.is_empty() {
             true => usual.collect(),
-            false => self.queues.iter().map(|&Asked(reservations)| reservations).collect(),
+            false => self.queues.iter().map(|&QueuesArgument(reservations)| reservations).collect(),
         };
         let (rounds, packets) = if self.quick { (3, 10_000) } else { (9, 200_000) };
         let rounds = self.rounds.unwrap_or(rounds);
@@ -181,7 +181,7 @@ mod tests {
 
     #[test]
     fn queues_are_read_with_their_flows() {
-        let read = |text: &str| text.parse::<Asked>().map(|asked| asked.0);
+        let read = |text: &str| text.parse::<QueuesArgument>().map(|asked| asked.0);
         let reservations = Reservations { queues: Queues::Aggregate, flows: 1_000_000 };
         assert_eq!(read("aggregate:1000000"), Ok(reservations));
         for wrong in ["aggregate", "aggregate:0", "fair:7", "per-flow:2000000", ":3", "per-flow:-1"]

@@ -41,7 +41,7 @@ Exit status: 0 measured, 1 it could not run. That a goal is missed is no error."
 pub(in crate::cli) struct Messages {
     /// Whose messages.
     #[arg(long, value_enum, default_value = "all")]
-    protocol: Which,
+    protocol: ProtocolArgument,
     /// How many sessions the router holds meanwhile; one measurement each.
     #[arg(long, value_name = "COUNT,...", value_delimiter = ',', default_value = "1000,100000,1000000", value_parser = clap::value_parser!(u32).range(1..=10_000_000))]
     sessions: Vec<u32>,
@@ -57,7 +57,7 @@ pub(in crate::cli) struct Messages {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Which {
+enum ProtocolArgument {
     Rsvp,
     Boomerang,
     Yessir,
@@ -65,14 +65,14 @@ enum Which {
     All,
 }
 
-impl Which {
+impl ProtocolArgument {
     fn protocols(self) -> Vec<Protocol> {
         match self {
-            Which::Rsvp => vec![Protocol::Rsvp],
-            Which::Boomerang => vec![Protocol::Boomerang],
-            Which::Yessir => vec![Protocol::Yessir],
-            Which::Nsis => vec![Protocol::Nsis],
-            Which::All => Protocol::ALL.to_vec(),
+            ProtocolArgument::Rsvp => vec![Protocol::Rsvp],
+            ProtocolArgument::Boomerang => vec![Protocol::Boomerang],
+            ProtocolArgument::Yessir => vec![Protocol::Yessir],
+            ProtocolArgument::Nsis => vec![Protocol::Nsis],
+            ProtocolArgument::All => Protocol::ALL.to_vec(),
         }
     }
 }

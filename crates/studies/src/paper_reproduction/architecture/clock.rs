@@ -4,8 +4,9 @@ use std::io::ErrorKind;
 use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result};
+use earmark_lab::statistics::{percentile, sorted};
 
-use super::super::chapter::Estimate;
+use super::super::section::Estimate;
 use super::simulator::arguments;
 use crate::bench::Supervision;
 use crate::bench::calls::{self, Plan, Scenario};
@@ -32,10 +33,9 @@ pub(super) fn times(
     for round in 0..values {
         for (plan, times) in plans.iter().zip(&mut times) {
             supervision.go_on()?;
-            let mut batch =
+            let batch =
                 (0..BATCH).map(|_| Ok(calls::play(plan)?.us)).collect::<Result<Vec<f64>>>()?;
-            batch.sort_unstable_by(f64::total_cmp);
-            times.push(batch[BATCH / 2]);
+            times.extend(percentile(&sorted(batch), 50));
         }
         supervision.watcher.reached(round as u64 + 1);
     }
@@ -44,7 +44,7 @@ pub(super) fn times(
 
 /// Counts of the processor for a plan.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Counted {
+pub(super) struct ProcessorCounts {
     pub(super) cycles: Estimate,
     pub(super) ipc: Estimate,
 }
@@ -59,7 +59,7 @@ pub(super) fn counters(
     plan: &Plan,
     values: usize,
     supervision: &Supervision<'_>,
-) -> Result<Option<Counted>> {
+) -> Result<Option<ProcessorCounts>> {
     if plan.scenario == Scenario::Resv || !plan.protocol.is_spread() {
         return Ok(None);
     }
@@ -75,7 +75,7 @@ pub(super) fn counters(
         ipc.push(instructions / one);
     }
     let both = Estimate::of(&cycles).zip(Estimate::of(&ipc));
-    Ok(both.map(|(cycles, ipc)| Counted { cycles, ipc }))
+    Ok(both.map(|(cycles, ipc)| ProcessorCounts { cycles, ipc }))
 }
 
 fn stat(plan: &Plan, more: &[&str]) -> Result<Option<[f64; 2]>> {

@@ -6,7 +6,7 @@
 
 use anyhow::{Result, ensure};
 
-use super::callgrind::Profile;
+use super::counts::Profile;
 
 /// Functions that parse and check a message.
 const PARSE: [&str; 1] = ["rsvp::message::Message>::parse"];

@@ -1,6 +1,6 @@
 //! The paper's figures of a processor, from the counts.
 
-use super::callgrind::Counts;
+use super::counts::Counts;
 
 /// Latency of a first-level miss, cycles, from the paper.
 pub(super) const SECOND_LEVEL: f64 = 6.0;

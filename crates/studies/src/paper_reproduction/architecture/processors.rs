@@ -1,20 +1,20 @@
 //! Processors, simulated and real: the paper's Tables 1 to 3.
 
-use super::super::chapter::{Cell, Chapter, Estimate, Table};
 use super::super::published;
-use super::clock::Counted;
+use super::super::section::{Cell, Estimate, Section, Table};
+use super::clock::ProcessorCounts;
 use super::metrics::{self, Metric, metric};
-use super::samples::{Figured, Sample, entry};
+use super::samples::{CountFigure, Sample, entry};
 use super::simulator::{OF_THE_PAPER, Run};
 use super::{Functions, MESSAGES};
 use crate::bench::calls::Scenario;
 use crate::bench::router::Protocol;
 
 /// A column without a published counterpart: its heading and its figure.
-type Own = (&'static str, Figured);
+type UnpublishedColumn = (&'static str, CountFigure);
 
 /// Name, title, columns with published counterparts, and others.
-const TABLES: [(&str, &str, &[&str], &[Own]); 3] = [
+const TABLES: [(&str, &str, &[&str], &[UnpublishedColumn]); 3] = [
     (
         "architecture-table1",
         "Cycles and prediction (Table 1)",
@@ -36,17 +36,17 @@ const TABLES: [(&str, &str, &[&str], &[Own]); 3] = [
 ];
 
 /// Cost on the real processor.
-pub(super) struct Here {
+pub(super) struct MeasuredCost {
     /// Time, microseconds.
     pub(super) us: Estimate,
     /// Performance counters; `None` if they are unavailable or cannot separate the benchmark.
-    pub(super) counted: Option<Counted>,
+    pub(super) counted: Option<ProcessorCounts>,
 }
 
 /// Adds the paper's Tables 1 to 3.
-pub(super) fn simulated(chapter: &mut Chapter, samples: &[Sample<'_>], here: &[Here]) {
-    chapter.heading("Simulated processors");
-    chapter.text(format!(
+pub(super) fn simulated(section: &mut Section, samples: &[Sample<'_>], here: &[MeasuredCost]) {
+    section.heading("Simulated processors");
+    section.text(format!(
         "Cycles are an estimate: instructions + {} x misses of the first level + {} x misses of the second + {} x wrong predictions, which is \
          a processor that does one instruction a cycle and waits for everything. The paper's simulator did up to four at a time and went on \
          meanwhile, so its IPC is higher than ours at equal counts. Directions predicted are of conditional branches; next addresses of these \
@@ -57,7 +57,7 @@ pub(super) fn simulated(chapter: &mut Chapter, samples: &[Sample<'_>], here: &[H
         metrics::MEMORY,
         metrics::WRONG_PREDICTION
     ));
-    entries(chapter, samples, here);
+    entries(section, samples, here);
     for (name, title, keys, own) in TABLES {
         let metrics: Vec<&Metric> = keys.iter().filter_map(|key| metric(key)).collect();
         let mut columns = vec!["benchmark", "processor"];
@@ -76,13 +76,13 @@ pub(super) fn simulated(chapter: &mut Chapter, samples: &[Sample<'_>], here: &[H
             row.extend(own.iter().map(|(_, of)| Cell::from(sample.counted(*of))));
             table.row(row);
         }
-        chapter.table(table);
+        section.table(table);
     }
-    others(chapter, samples);
+    others(section, samples);
 }
 
 /// Adds values beside the published ones. Cycles are those counted by this processor, if available.
-fn entries(chapter: &mut Chapter, samples: &[Sample<'_>], here: &[Here]) {
+fn entries(section: &mut Section, samples: &[Sample<'_>], here: &[MeasuredCost]) {
     const COUNTED: &str = "counted by this processor, whose caches are not the paper's";
     for (sample, here) in samples.iter().filter(|sample| sample.caches == OF_THE_PAPER).zip(here) {
         let Some(key) = sample.key() else { continue };
@@ -94,15 +94,15 @@ fn entries(chapter: &mut Chapter, samples: &[Sample<'_>], here: &[Here]) {
             });
             let key = format!("{key}.{}", metric.key);
             match counted {
-                Some(value) => entry(chapter, &key, metric.unit, Some(value), Some(COUNTED)),
-                None => entry(chapter, &key, metric.unit, sample.counted(metric.of), metric.note),
+                Some(value) => entry(section, &key, metric.unit, Some(value), Some(COUNTED)),
+                None => entry(section, &key, metric.unit, sample.counted(metric.of), metric.note),
             }
         }
     }
 }
 
 /// Adds a table for all protocols: input, messages, timeouts.
-fn others(chapter: &mut Chapter, samples: &[Sample<'_>]) {
+fn others(section: &mut Section, samples: &[Sample<'_>]) {
     if samples.iter().all(|sample| sample.protocol == Protocol::Rsvp) {
         return;
     }
@@ -141,21 +141,21 @@ fn others(chapter: &mut Chapter, samples: &[Sample<'_>]) {
             per_call(Functions::time_out),
         ]);
     }
-    chapter.text(
+    section.text(
         "The same calls over the other protocols, as our addition: what sets them up, refreshes them every 30 s, and ends them. Messages of \
          NSIS repeat what the router has said before, so they are written while it runs, which is not counted, but disturbs its caches.",
     );
-    chapter.table(table);
+    section.table(table);
 }
 
 /// Adds the clock of this machine, and its counters.
 pub(super) fn this_machine(
-    chapter: &mut Chapter,
+    section: &mut Section,
     samples: &[Sample<'_>],
-    here: &[Here],
+    here: &[MeasuredCost],
     mhz: Option<f64>,
 ) {
-    chapter.heading("This machine");
+    section.heading("This machine");
     let counters = match here.iter().any(|here| here.counted.is_some()) {
         true => {
             "The counters of the processor, read by perf, have the loop of the benchmark in them; what writing the messages takes is \
@@ -165,7 +165,7 @@ pub(super) fn this_machine(
             "The counters of the processor were not to be had (no perf, no permission, or a virtual machine without them)."
         }
     };
-    chapter.text(format!(
+    section.text(format!(
         "The same benchmark, not simulated: time of what is counted, less what looking at the clock takes, each value the median of three \
          plays. Cycles are microseconds by MHz, and IPC is the instructions that valgrind counted by these cycles; where a processor \
          runs faster than the kernel says, cycles are too few, and IPC is too high. {counters}"
@@ -205,11 +205,11 @@ pub(super) fn this_machine(
             published("ipc").into(),
         ]);
     }
-    chapter.table(table);
+    section.table(table);
 }
 
 /// Adds a summary of the changes in a quarter of a century.
-pub(super) fn conclude(chapter: &mut Chapter, samples: &[Sample<'_>], here: &[Here]) {
+pub(super) fn conclude(section: &mut Section, samples: &[Sample<'_>], here: &[MeasuredCost]) {
     let first = samples.iter().find(|sample| sample.key().is_some()).zip(here.first());
     let Some((sample, here)) = first else { return };
     let of = |key: &str| metric(key).and_then(|metric| sample.counted(metric.of));
@@ -218,8 +218,8 @@ pub(super) fn conclude(chapter: &mut Chapter, samples: &[Sample<'_>], here: &[He
     let all = (both("inst_m"), both("il1_miss_pct"), both("dl1_miss_pct"));
     let (Some(instructions), Some(code), Some(data)) = all else { return };
     let messages = f64::from(sample.runs[0].played.messages);
-    chapter.heading("What has changed");
-    chapter.text(format!(
+    section.heading("What has changed");
+    section.text(format!(
         "A message of scenario 1 took about {:.0} instructions in the paper and takes {:.0} here, the refreshes that timers send and the \
          question when the next one is due included, in {:.2} us. Finding a session is one keyed hash; a message \
          that repeats what is known changes a time and no more, and looks up no route, to which the paper lays the large share of \

@@ -1,13 +1,13 @@
 //! Repetitions of a benchmark, and the checks of their results.
 
-use super::super::chapter::{Cell, Chapter, Entry, Estimate, Table};
-use super::callgrind::Counts;
+use super::super::section::{Cell, Entry, Estimate, Section, Table};
+use super::counts::Counts;
 use super::simulator::{Caches, OF_THE_PAPER, Run};
 use crate::bench::calls::Scenario;
 use crate::bench::router::Protocol;
 
 /// A figure computed from the counts.
-pub(super) type Figured = fn(&Counts) -> f64;
+pub(super) type CountFigure = fn(&Counts) -> f64;
 
 /// The repetitions of one scenario on one kind of processor.
 pub(super) struct Sample<'r> {
@@ -47,13 +47,13 @@ impl Sample<'_> {
         Estimate::of(&values)
     }
 
-    pub(super) fn counted(&self, of: Figured) -> Option<Estimate> {
+    pub(super) fn counted(&self, of: CountFigure) -> Option<Estimate> {
         self.estimate(|run| of(&run.profile.counts))
     }
 }
 
 /// Adds messages in and out and the remaining state; each run has checked itself.
-pub(super) fn check(chapter: &mut Chapter, samples: &[Sample<'_>]) {
+pub(super) fn check(section: &mut Section, samples: &[Sample<'_>]) {
     let mut table = Table::new(
         "architecture-check",
         "Messages in and out, one draw of scenario 1",
@@ -64,13 +64,13 @@ pub(super) fn check(chapter: &mut Chapter, samples: &[Sample<'_>]) {
     for kind in &run.played.kinds {
         table.row([kind.name.as_str().into(), count(kind.received), count(kind.sent)]);
     }
-    chapter.heading("Is the benchmark right?");
-    chapter.text(
+    section.heading("Is the benchmark right?");
+    section.text(
         "In every run each ResvConf, ResvTear and PathTear went on exactly once, each call was told of at least once in both directions, \
          no message was thrown away, and no session and no claim were left when all calls were over; otherwise there would be no result. \
          Path and Resv leave at times of the router's own, so their numbers are near those that came, not equal.",
     );
-    chapter.table(table);
+    section.table(table);
 }
 
 fn count(number: u64) -> Cell {
@@ -79,7 +79,7 @@ fn count(number: u64) -> Cell {
 
 /// Adds a value beside a published one, with a note about the difference.
 pub(super) fn entry(
-    chapter: &mut Chapter,
+    section: &mut Section,
     key: &str,
     unit: &str,
     value: Option<Estimate>,
@@ -87,5 +87,5 @@ pub(super) fn entry(
 ) {
     let Some(value) = value else { return };
     let (key, unit, note) = (key.to_owned(), unit.to_owned(), note.map(str::to_owned));
-    chapter.entries.push(Entry { key, unit, values: vec![value], note });
+    section.entries.push(Entry { key, unit, values: vec![value], note });
 }

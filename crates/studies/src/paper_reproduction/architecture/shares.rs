@@ -2,8 +2,8 @@
 
 use anyhow::Result;
 
-use super::super::chapter::{Axis, Cell, Chapter, Estimate, Figure, Kind, Point, Series, Table};
 use super::super::published;
+use super::super::section::{Axis, Cell, Estimate, Figure, Kind, Point, Section, Series, Table};
 use super::functions::Functions;
 use super::metrics;
 use super::samples::{Sample, entry};
@@ -12,7 +12,7 @@ use super::samples::{Sample, entry};
 type Share = fn(&Functions) -> (u64, u64);
 
 /// Published value of a share.
-enum Then {
+enum PublishedShare {
     Nothing,
     Words(&'static str),
     Process,
@@ -20,18 +20,18 @@ enum Then {
 }
 
 /// Rows of the table.
-const ROWS: [(&str, Share, Then); 11] = [
-    ("input", |f| (f.input, f.all()), Then::Nothing),
-    ("parse", |f| (f.parse, f.all()), Then::Words("the second")),
-    ("process", |f| (f.process(), f.all()), Then::Process),
-    ("process: session", |f| (f.session, f.process()), Then::Words("the least")),
-    ("process: state maintenance", |f| (f.state, f.process()), Then::Nothing),
-    ("process: generate and send", |f| (f.generate, f.process()), Then::Generate),
-    ("time-out", |f| (f.time_out(), f.all()), Then::Words("the least")),
-    ("time-out: refreshes that are sent", |f| (f.refresh, f.all()), Then::Nothing),
-    ("time-out: asking when the next is due", |f| (f.deadline, f.all()), Then::Nothing),
-    ("time-out: timers and ends", |f| (f.timers, f.all()), Then::Nothing),
-    ("process, of all but time-outs", ALONE, Then::Process),
+const ROWS: [(&str, Share, PublishedShare); 11] = [
+    ("input", |f| (f.input, f.all()), PublishedShare::Nothing),
+    ("parse", |f| (f.parse, f.all()), PublishedShare::Words("the second")),
+    ("process", |f| (f.process(), f.all()), PublishedShare::Process),
+    ("process: session", |f| (f.session, f.process()), PublishedShare::Words("the least")),
+    ("process: state maintenance", |f| (f.state, f.process()), PublishedShare::Nothing),
+    ("process: generate and send", |f| (f.generate, f.process()), PublishedShare::Generate),
+    ("time-out", |f| (f.time_out(), f.all()), PublishedShare::Words("the least")),
+    ("time-out: refreshes that are sent", |f| (f.refresh, f.all()), PublishedShare::Nothing),
+    ("time-out: asking when the next is due", |f| (f.deadline, f.all()), PublishedShare::Nothing),
+    ("time-out: timers and ends", |f| (f.timers, f.all()), PublishedShare::Nothing),
+    ("process, of all but time-outs", ALONE, PublishedShare::Process),
 ];
 /// Rows of the first figure.
 const MAIN: [usize; 4] = [0, 1, 2, 6];
@@ -47,15 +47,15 @@ const WITHOUT_SESSION: Share = |f| (f.state + f.generate, f.process());
 const PUBLISHED_GENERATE: [(usize, &str); 2] =
     [(2, "delft.generate_share_pct.scenario2"), (3, "delft.generate_share_pct.scenario3")];
 
-impl Then {
+impl PublishedShare {
     fn cell(&self) -> Cell {
         match self {
-            Then::Nothing => Cell::Nothing,
-            Then::Words(words) => (*words).into(),
-            Then::Process => published::number("delft.process_share_pct")
+            PublishedShare::Nothing => Cell::Nothing,
+            PublishedShare::Words(words) => (*words).into(),
+            PublishedShare::Process => published::number("delft.process_share_pct")
                 .map(|share| format!("more than {share}"))
                 .into(),
-            Then::Generate => {
+            PublishedShare::Generate => {
                 let shares = PUBLISHED_GENERATE.iter().filter_map(|(scenario, key)| {
                     Some(format!("{} in scenario {scenario}", published::number(key)?))
                 });
@@ -94,10 +94,10 @@ impl Scenarios {
 ///
 /// # Errors
 /// The functions are not separate in this build.
-pub(super) fn show(chapter: &mut Chapter, samples: &[Sample<'_>]) -> Result<()> {
+pub(super) fn show(section: &mut Section, samples: &[Sample<'_>]) -> Result<()> {
     let scenarios = Scenarios::of(samples)?;
-    chapter.heading("Functions");
-    chapter.text(
+    section.heading("Functions");
+    section.text(
         "Input takes a message from a queue. Parse reads and checks it. Process is all that follows from it: session finds the session and \
          the sender, or makes them; generate and send looks up routes, writes messages and hands them over; state maintenance is the rest, \
          admission control included. Time-out is what timers do. Shares are of instructions; the paper's were of cycles, and its first \
@@ -113,13 +113,13 @@ pub(super) fn show(chapter: &mut Chapter, samples: &[Sample<'_>]) -> Result<()> 
         let [first, second, third] = shares;
         table.row([name.into(), first, second, third, then.cell()]);
     }
-    chapter.table(table);
-    figures(chapter, &scenarios);
-    entries(chapter, &scenarios);
+    section.table(table);
+    figures(section, &scenarios);
+    entries(section, &scenarios);
     Ok(())
 }
 
-fn figures(chapter: &mut Chapter, scenarios: &Scenarios) {
+fn figures(section: &mut Section, scenarios: &Scenarios) {
     let bars = |rows: &[usize]| -> Vec<Series> {
         let series = scenarios.numbers().map(|number| {
             let shares = rows.iter().enumerate().filter_map(|(place, row)| {
@@ -131,7 +131,7 @@ fn figures(chapter: &mut Chapter, scenarios: &Scenarios) {
         series.collect()
     };
     let title = "Main functions, % of instructions";
-    figure(chapter, ("architecture-functions", title), &MAIN, bars(&MAIN));
+    figure(section, ("architecture-functions", title), &MAIN, bars(&MAIN));
     let mut series = bars(&SUB);
     for (scenario, key) in PUBLISHED_GENERATE {
         let x = SUB.len() as f64 - 1.0;
@@ -140,13 +140,13 @@ fn figures(chapter: &mut Chapter, scenarios: &Scenarios) {
         series.push(Series { name, published: true, points: points.into_iter().collect() });
     }
     let title = "Parts of process, % of its instructions";
-    figure(chapter, ("architecture-process", title), &SUB, series);
+    figure(section, ("architecture-process", title), &SUB, series);
 }
 
-fn figure(chapter: &mut Chapter, (name, title): (&str, &str), rows: &[usize], series: Vec<Series>) {
+fn figure(section: &mut Section, (name, title): (&str, &str), rows: &[usize], series: Vec<Series>) {
     let names: Vec<&str> =
         rows.iter().map(|row| ROWS[*row].0.trim_start_matches("process: ")).collect();
-    chapter.figure(Figure {
+    section.figure(Figure {
         name: name.to_owned(),
         title: title.to_owned(),
         across: Axis::named("function", &names),
@@ -156,7 +156,7 @@ fn figure(chapter: &mut Chapter, (name, title): (&str, &str), rows: &[usize], se
     });
 }
 
-fn entries(chapter: &mut Chapter, scenarios: &Scenarios) {
+fn entries(section: &mut Section, scenarios: &Scenarios) {
     const OF_INSTRUCTIONS: &str = "of instructions, not of cycles";
     let note = scenarios.share(1, ALONE).map(|alone| {
         format!(
@@ -165,11 +165,11 @@ fn entries(chapter: &mut Chapter, scenarios: &Scenarios) {
         )
     });
     let share = scenarios.share(1, PROCESS);
-    entry(chapter, "delft.process_share_pct", "%", share, note.as_deref());
+    entry(section, "delft.process_share_pct", "%", share, note.as_deref());
     let key = "delft.state_and_generate_share_of_process_pct";
-    entry(chapter, key, "%", scenarios.share(1, WITHOUT_SESSION), Some(OF_INSTRUCTIONS));
+    entry(section, key, "%", scenarios.share(1, WITHOUT_SESSION), Some(OF_INSTRUCTIONS));
     for (scenario, key) in PUBLISHED_GENERATE {
-        entry(chapter, key, "%", scenarios.share(scenario, GENERATE), Some(OF_INSTRUCTIONS));
+        entry(section, key, "%", scenarios.share(scenario, GENERATE), Some(OF_INSTRUCTIONS));
     }
 }
 
@@ -196,15 +196,18 @@ mod tests {
             assert_eq!(of(row), Some(expected), "{}", ROWS[row].0);
         }
         assert_eq!(scenarios.share(2, PROCESS), None);
-        let mut chapter = Chapter::default();
-        entries(&mut chapter, &scenarios);
-        let values: Vec<f64> = chapter.entries.iter().map(|entry| entry.values[0].median).collect();
+        let mut section = Section::default();
+        entries(&mut section, &scenarios);
+        let values: Vec<f64> = section.entries.iter().map(|entry| entry.values[0].median).collect();
         assert_eq!(values, [50.0, 90.0], "the other scenarios were not played");
     }
 
     #[test]
     fn published_shares_are_shown() {
-        assert_eq!(Then::Process.cell(), "more than 73".into());
-        assert_eq!(Then::Generate.cell(), "45.2 in scenario 2, 27.8 in scenario 3".into());
+        assert_eq!(PublishedShare::Process.cell(), "more than 73".into());
+        assert_eq!(
+            PublishedShare::Generate.cell(),
+            "45.2 in scenario 2, 27.8 in scenario 3".into()
+        );
     }
 }

@@ -3,17 +3,16 @@
 
 use std::fs::{self, File};
 use std::io::ErrorKind;
-use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use clap::ValueEnum;
 
-use super::callgrind::Profile;
+use super::counts::Profile;
 use crate::bench::Supervision;
 use crate::bench::calls::{Plan, Played};
-use crate::bench::messages::instructions::{Directory, Running};
 use crate::bench::router::COUNTED;
+use crate::callgrind::{self, Directory, Running};
 
 /// Limit of parallel runs, for their memory.
 const MOST_AT_ONCE: usize = 8;
@@ -133,10 +132,10 @@ pub(super) fn run(jobs: &[Job], supervision: &Supervision<'_>) -> Result<Option<
             let place = started.place;
             if !status.success() {
                 let last = last_words(&directory, place);
-                bail!("valgrind could not run {}: {status}: {last}", told(&jobs[place]));
+                bail!("valgrind could not run {}: {status}: {last}", described(&jobs[place]));
             }
             let run = collect(&directory, place);
-            runs[place] = Some(run.with_context(|| format!("of {}", told(&jobs[place])))?);
+            runs[place] = Some(run.with_context(|| format!("of {}", described(&jobs[place])))?);
             done += 1;
         }
         under_way = waiting;
@@ -148,7 +147,7 @@ pub(super) fn run(jobs: &[Job], supervision: &Supervision<'_>) -> Result<Option<
     }
 }
 
-fn told(job: &Job) -> String {
+fn described(job: &Job) -> String {
     format!("{:?} with {:?}", job.plan, job.caches)
 }
 
@@ -174,21 +173,20 @@ fn start(job: &Job, directory: &Directory, place: usize) -> std::io::Result<Runn
     let Job { plan, caches } = job;
     let longer = "-".repeat((plan.seed * LONGER) as usize);
     let file = |kind: &str| directory.0.join(format!("{place}.{kind}"));
-    Command::new("valgrind")
-        .args(["--tool=callgrind", "--cache-sim=yes", "--branch-sim=yes"])
-        .args(["--collect-atstart=no", "--dump-line=no"])
-        .arg(format!("--separate-callers={CALLERS}"))
-        .arg(format!("--toggle-collect={COUNTED}"))
-        .arg(format!("--I1={}", caches.il1.argument()))
-        .arg(format!("--D1={}", caches.dl1.argument()))
-        .arg(format!("--LL={}", caches.ul2.argument()))
-        .arg(format!("--callgrind-out-file={}", file("counts").display()))
-        .arg(std::env::current_exe()?)
+    let options = [
+        "--cache-sim=yes".to_owned(),
+        "--branch-sim=yes".to_owned(),
+        "--dump-line=no".to_owned(),
+        format!("--separate-callers={CALLERS}"),
+        format!("--I1={}", caches.il1.argument()),
+        format!("--D1={}", caches.dl1.argument()),
+        format!("--LL={}", caches.ul2.argument()),
+    ];
+    callgrind::command(COUNTED, &file("counts"), &options)?
         .args(arguments(plan))
         .env_clear()
         .envs(std::env::var_os("PATH").map(|path| ("PATH", path)))
         .env("EARMARK_DRAW", longer)
-        .stdin(Stdio::null())
         .stdout(File::create(file("json"))?)
         .stderr(File::create(file("errors"))?)
         .spawn()

@@ -6,15 +6,15 @@ use super::noted;
 use crate::bench::Supervision;
 use crate::bench::messages::instructions::WITHOUT_VALGRIND;
 use crate::bench::nsis::profile::{self, Component};
-use crate::paper_reproduction::Order;
-use crate::paper_reproduction::chapter::{Axis, Chapter, Estimate, Figure, Kind, Series, Table};
+use crate::paper_reproduction::PartOptions;
 use crate::paper_reproduction::published;
+use crate::paper_reproduction::section::{Axis, Estimate, Figure, Kind, Section, Series, Table};
 
 /// Key of the published table.
 const KEY: &str = "gist.table3_runtime_pct";
 
 /// Returns the numbers of sessions. They matter little: instruction counts are independent of memory latency.
-fn sessions(order: &Order) -> &'static [u32] {
+fn sessions(order: &PartOptions) -> &'static [u32] {
     if order.quick { &[100, 200, 400] } else { &[100, 200, 400, 800, 1_600] }
 }
 
@@ -33,19 +33,19 @@ fn row(component: Component) -> &'static str {
 }
 
 /// Counts the instructions, by valgrind.
-pub(super) fn measure(order: &Order, supervision: &Supervision<'_>) -> Result<Chapter> {
-    let mut chapter = Chapter::default();
-    chapter.heading("Where the time goes (Table III)");
+pub(super) fn measure(order: &PartOptions, supervision: &Supervision<'_>) -> Result<Section> {
+    let mut section = Section::default();
+    section.heading("Where the time goes (Table III)");
     let mut profiles = Vec::new();
     for &sessions in sessions(order) {
         let Some(profile) = profile::measure(sessions, supervision)? else {
-            chapter.text(format!("Not measured: {WITHOUT_VALGRIND}."));
-            chapter.leave_out(KEY, WITHOUT_VALGRIND);
-            return Ok(chapter);
+            section.text(format!("Not measured: {WITHOUT_VALGRIND}."));
+            section.leave_out(KEY, WITHOUT_VALGRIND);
+            return Ok(section);
         };
         profiles.push(profile);
     }
-    chapter.text(
+    section.text(
         "Three nodes without I/O, in virtual time: the first pings the last through the one in the middle, each session every 30 s, and \
          GIST asks again who is next every 180 s on average, in datagrams. Instructions of the node in the middle were counted by \
          valgrind, for 180 s in which all sessions stand, and are told apart by the module that they were written in; what libraries \
@@ -68,32 +68,32 @@ pub(super) fn measure(order: &Order, supervision: &Supervision<'_>) -> Result<Ch
         ]);
         let note =
             "one value: of instructions, without sockets; beside versions 0.1.0 and 0.5.2 of GIST";
-        noted(&mut chapter, &key, "% of instructions", vec![share], note);
+        noted(&mut section, &key, "% of instructions", vec![share], note);
         ours.push(share.at(place as f64));
     }
     let sockets = published::numbers(&format!("{KEY}.sockets"));
     let [first, second] = [0, 1].map(|version| sockets.get(version).copied().into());
     table.row(["sockets".into(), None::<f64>.into(), first, second]);
     let reason = "the engine was counted without I/O; what the kernel takes is in the processor time of the daemon";
-    chapter.leave_out(format!("{KEY}.sockets"), reason);
-    chapter.table(table);
-    chapter.figure(figure(ours));
+    section.leave_out(format!("{KEY}.sockets"), reason);
+    section.table(table);
+    section.figure(figure(ours));
     let per_message = profiles.iter().map(|profile| {
         // Each session has six pings, each passing twice.
         profile.instructions as f64 / (f64::from(profile.sessions) * 12.0)
     });
     if let Some(each) = Estimate::of(&per_message.collect::<Vec<_>>()) {
-        chapter.text(format!(
+        section.text(format!(
             "All of it is {:.0} instructions for each message of Ping that passes, refreshes of GIST included. Timers took 42 % of version \
              0.1.0, since a sorted heap held them; a wheel, here as in 0.5.2 a list for each span, makes them cheap. What is left is what \
              every message needs: reading it, finding its state, writing it.",
             each.median
         ));
     }
-    Ok(chapter)
+    Ok(section)
 }
 
-fn figure(ours: Vec<crate::paper_reproduction::chapter::Point>) -> Figure {
+fn figure(ours: Vec<crate::paper_reproduction::section::Point>) -> Figure {
     let names = ["timers", "receive", "parse", "compose", "hash", "FSM", "NSLP", "misc"];
     let then = |version: usize| -> Vec<_> {
         let of = |component| published::numbers(&format!("{KEY}.{}", row(component)));

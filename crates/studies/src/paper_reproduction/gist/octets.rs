@@ -2,39 +2,39 @@
 
 use super::noted;
 use crate::bench::bytes::{self, Comparison, NOTES};
-use crate::paper_reproduction::chapter::{
-    Axis, Cell, Chapter, Estimate, Figure, Kind, Series, Table,
-};
 use crate::paper_reproduction::published;
+use crate::paper_reproduction::section::{
+    Axis, Cell, Estimate, Figure, Kind, Section, Series, Table,
+};
 
 /// Counts the octets of every message, part by part.
-pub(super) fn measure() -> Chapter {
-    let mut chapter = Chapter::default();
-    chapter.heading("Octets of messages (Table I, Figure 5)");
-    chapter.text(
+pub(super) fn measure() -> Section {
+    let mut section = Section::default();
+    section.heading("Octets of messages (Table I, Figure 5)");
+    section.text(
         "Every message is written by the formats of the daemon, and taken apart again; payload of applications is left out. The choices \
          are the paper's: 32 octets of cookie, the address of the node as its identity, a flow by its destination port in IPv4 and by its \
          flow label in IPv6, TCP as the only protocol offered. The paper counted by a draft of GIST, by hand; RFC 5971 came later, and \
          brought the magic number in datagrams and longer names of nodes in IPv6. Each difference has its reasons, which add up to it.",
     );
     let messages = bytes::messages();
-    chapter.table(of_messages(&messages));
+    section.table(of_messages(&messages));
     for pair in messages.chunk_by(|one, next| one.what == next.what) {
         let Some(key) = pair[0].key else { continue };
         let values = pair.iter().map(|message| Estimate::exact(message.octets.into())).collect();
-        noted(&mut chapter, key, "octets", values, "IPv4, IPv6");
+        noted(&mut section, key, "octets", values, "IPv4, IPv6");
     }
     let procedures = bytes::scenarios();
-    chapter.figure(of_procedures(&procedures));
-    chapter.table(reasons(&procedures));
+    section.figure(of_procedures(&procedures));
+    section.table(reasons(&procedures));
     for procedure in &procedures {
         let Some(key) = procedure.key else { continue };
-        chapter.entry(key, "octets", Estimate::exact(procedure.octets.into()));
+        section.entry(key, "octets", Estimate::exact(procedure.octets.into()));
     }
     for note in NOTES {
-        chapter.text(sentence(note));
+        section.text(sentence(note));
     }
-    chapter
+    section
 }
 
 fn of_messages(messages: &[Comparison]) -> Table {
@@ -130,7 +130,7 @@ mod tests {
 
     #[test]
     fn every_published_octet_has_one_of_ours() {
-        let chapter = measure();
+        let section = measure();
         for (key, value) in published::measurements() {
             if !["gist.table1_octets", "gist.figure5_octets"]
                 .iter()
@@ -138,11 +138,11 @@ mod tests {
             {
                 continue;
             }
-            let entry = chapter.entries.iter().find(|entry| entry.key == *key);
+            let entry = section.entries.iter().find(|entry| entry.key == *key);
             let count = value.as_array().map_or(1, Vec::len);
             assert_eq!(entry.map(|entry| entry.values.len()), Some(count), "{key}");
         }
-        let query = chapter.entries.iter().find(|entry| entry.key.ends_with(".query")).unwrap();
+        let query = section.entries.iter().find(|entry| entry.key.ends_with(".query")).unwrap();
         assert!(query.values[0].median < query.values[1].median, "IPv4 before IPv6");
     }
 }

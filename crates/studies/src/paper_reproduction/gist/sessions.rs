@@ -6,15 +6,15 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 
 use super::noted;
-use super::scaled::{Scaled, pings_a_second};
-use crate::bench::nsis::standing::{self, Held, Level, Plan, validity};
+use super::scaling::{Scaling, pings_a_second};
+use crate::bench::nsis::steady_state::{self, Held, Level, Plan, validity};
 use crate::bench::nsis::{Chain, Set, Transport};
 use crate::bench::{Supervision, network, resident};
-use crate::paper_reproduction::chapter::{
-    Axis, Cell, Chapter, Estimate, Figure, Kind, Point, Series, Table,
-};
 use crate::paper_reproduction::environment::Environment;
 use crate::paper_reproduction::published;
+use crate::paper_reproduction::section::{
+    Axis, Cell, Estimate, Figure, Kind, Point, Section, Series, Table,
+};
 use earmark_lab::testbed::Settings;
 
 /// Published numbers of sessions by level: those of the text, and one between for a quick report.
@@ -39,7 +39,7 @@ struct Run {
 /// Results of the rounds.
 pub(super) struct Sessions {
     quick: bool,
-    scaled: Scaled,
+    scaling: Scaling,
     runs: Vec<Run>,
     held: Vec<Held>,
 }
@@ -47,23 +47,23 @@ pub(super) struct Sessions {
 impl Sessions {
     /// Creates empty results.
     pub(super) fn new(quick: bool) -> Sessions {
-        let scaled = Scaled::of_report(quick);
-        Sessions { quick, scaled, runs: Vec::new(), held: Vec::new() }
+        let scaling = Scaling::of_report(quick);
+        Sessions { quick, scaling, runs: Vec::new(), held: Vec::new() }
     }
 
     /// Measures each transport, RSVP, and the number of sessions that can be held, each on a network of its own.
     pub(super) fn round(&mut self, round: u32, supervision: &Supervision<'_>) -> Result<()> {
-        let Sessions { quick, scaled, .. } = *self;
+        let Sessions { quick, scaling, .. } = *self;
         for transport in Transport::ALL {
             // There are no published figures of TLS, and its slow measurement does not fit every quick round.
             if transport == Transport::Tls && quick && round > 0 {
                 continue;
             }
-            let levels = climb(quick, scaled, transport, supervision)
+            let levels = climb(quick, scaling, transport, supervision)
                 .with_context(|| format!("GIST over {}", transport.name()))?;
             self.add(transport.name(), Some(transport), levels);
         }
-        let levels = rsvp(quick, scaled, supervision).context("RSVP")?;
+        let levels = rsvp(quick, scaling, supervision).context("RSVP")?;
         self.add("RSVP", None, levels);
         if quick && !round.is_multiple_of(2) {
             return Ok(());
@@ -82,19 +82,19 @@ impl Sessions {
         }
     }
 
-    pub(super) fn tell(&self) -> Chapter {
-        let Sessions { scaled, ref runs, ref held, .. } = *self;
-        let mut chapter = Chapter::default();
-        chapter.heading("Sessions between two nodes (Figures 8 to 10)");
-        introduce(&mut chapter, scaled, runs);
-        chapter.table(table(scaled, runs));
-        chapter.figure(processor(scaled, runs));
-        chapter.figure(round_trips(scaled, runs));
-        give_processor(&mut chapter, scaled, runs);
-        give_round_trips(&mut chapter, scaled, runs);
-        give_set_ups(&mut chapter, runs);
-        give_held(&mut chapter, held);
-        chapter
+    pub(super) fn section(&self) -> Section {
+        let Sessions { scaling, ref runs, ref held, .. } = *self;
+        let mut section = Section::default();
+        section.heading("Sessions between two nodes (Figures 8 to 10)");
+        introduce(&mut section, scaling, runs);
+        section.table(table(scaling, runs));
+        section.figure(processor(scaling, runs));
+        section.figure(round_trips(scaling, runs));
+        give_processor(&mut section, scaling, runs);
+        give_round_trips(&mut section, scaling, runs);
+        give_set_ups(&mut section, runs);
+        give_held(&mut section, held);
+        section
     }
 }
 
@@ -110,36 +110,37 @@ fn join(levels: &mut [Level], later: Vec<Level>) {
 
 fn climb(
     quick: bool,
-    scaled: Scaled,
+    scaling: Scaling,
     transport: Transport,
     supervision: &Supervision<'_>,
 ) -> Result<Vec<Level>> {
     supervision.watcher.begin("the network starts", 1);
-    let chain = Chain::up(&Set { validity: validity(scaled.refresh()), ..Set::new(1, transport) })?;
+    let chain =
+        Chain::up(&Set { validity: validity(scaling.refresh()), ..Set::new(1, transport) })?;
     let published: &[u32] = match transport {
         _ if !quick => &FULL,
         Transport::Datagram => &QUICK,
         Transport::Tcp | Transport::Tls => &QUICK_CONNECTED,
     };
     let plan = Plan {
-        levels: published.iter().map(|sessions| scaled.sessions(*sessions)).collect(),
-        ping: scaled.ping(),
-        settle: scaled.refresh() / 2,
-        window: scaled.refresh(),
+        levels: published.iter().map(|sessions| scaling.sessions(*sessions)).collect(),
+        ping: scaling.ping(),
+        settle: scaling.refresh() / 2,
+        window: scaling.refresh(),
         parts: parts(quick),
-        set_ups: Some((scaled.sessions(SET_UP_AT), if quick { 30 } else { 200 })),
+        set_ups: Some((scaling.sessions(SET_UP_AT), if quick { 30 } else { 200 })),
     };
-    standing::measure_on(&chain, &plan, supervision)
+    steady_state::measure_on(&chain, &plan, supervision)
 }
 
 /// Measures as many sessions of RSVP, each refreshed every 30 s by Path and by Resv, at the one router between the
 /// hosts.
-fn rsvp(quick: bool, scaled: Scaled, supervision: &Supervision<'_>) -> Result<Vec<Level>> {
+fn rsvp(quick: bool, scaling: Scaling, supervision: &Supervision<'_>) -> Result<Vec<Level>> {
     let published: &[u32] = if quick { &[TOP] } else { &[SET_UP_AT, TOP] };
-    let refresh = scaled.ping();
+    let refresh = scaling.ping();
     let mut levels = Vec::new();
     for &sessions in published {
-        let sessions = scaled.sessions(sessions);
+        let sessions = scaling.sessions(sessions);
         let interface = "queues = \"none\"\n".to_owned();
         let settings = Settings { interface, ..Settings::default() };
         let plan = resident::Plan {
@@ -148,7 +149,7 @@ fn rsvp(quick: bool, scaled: Scaled, supervision: &Supervision<'_>) -> Result<Ve
             set: network::Set { routers: 1, refresh, reduction: false, settings },
             host_refresh: refresh,
             warm_up: refresh * 2,
-            window: scaled.refresh(),
+            window: scaling.refresh(),
             parts: parts(quick),
             patience: Duration::from_secs(60),
         };
@@ -171,22 +172,22 @@ fn hold(sessions: u32, supervision: &Supervision<'_>) -> Result<Held> {
     const RATE: u32 = 12_000;
     supervision.watcher.begin("the network starts", 1);
     let chain = Chain::up(&Set::new(1, Transport::Datagram))?;
-    standing::hold_on(&chain, sessions, RATE, supervision)
+    steady_state::hold_on(&chain, sessions, RATE, supervision)
 }
 
-fn introduce(chapter: &mut Chapter, scaled: Scaled, runs: &[Run]) {
-    chapter.text(format!(
+fn introduce(section: &mut Section, scaling: Scaling, runs: &[Run]) {
+    section.text(format!(
         "One node pings another over one hop, in datagrams (D-mode), over TCP (C-mode) and over TLS, {}; the second one is a daemon, \
          and is what is looked at. In the same run as many sessions of RSVP stood over one router, each refreshed by a Path and a Resv \
          every {:.2} s; it passes each of them on, which an end does not. One pair of Earmark's nodes shares two processors, with the \
-         kernel's work in their time. Intervals are over rounds with daemons of their own, between which all else of this chapter \
+         kernel's work in their time. Intervals are over rounds with daemons of their own, between which all else of this section \
          is measured that needs a network.",
-        scaled.note(),
-        scaled.ping().as_secs_f64()
+        scaling.note(),
+        scaling.ping().as_secs_f64()
     ));
     let lost: u64 = runs.iter().flat_map(|run| &run.levels).map(|level| level.lost).sum();
     let lost = if lost == 0 { "none".to_owned() } else { lost.to_string() };
-    chapter.text(format!(
+    section.text(format!(
         "In the paper round trips rose from 5 ms to 7 s between 50 000 and 60 000 sessions, as the sender came to its end. Here that is \
          not reached: {lost} of all pings were lost. Cycles compare processors of both times: a processor now has some times more \
          of them a second, and needs fewer for the same message, since no timer is sorted into a heap and messages are not copied from \
@@ -214,7 +215,7 @@ fn round_trip(level: &Level) -> Option<Estimate> {
     estimate_of(level.round_trips.iter().filter(|times| times.count > 0).map(|times| times.p50_ms))
 }
 
-fn table(scaled: Scaled, runs: &[Run]) -> Table {
+fn table(scaling: Scaling, runs: &[Run]) -> Table {
     let columns = [
         "by",
         "sessions, as published",
@@ -232,7 +233,7 @@ fn table(scaled: Scaled, runs: &[Run]) -> Table {
     let then_mhz = published::number("gist.cpu_mhz");
     for run in runs {
         for level in &run.levels {
-            let as_published = level.sessions * scaled.by;
+            let as_published = level.sessions * scaling.by;
             let pings = pings_a_second(as_published);
             let cycles = |percent: f64, mhz: f64| percent / 100.0 * mhz * 1e3 / pings;
             let (ours, then) = (percent(level), published_percent(run.transport, as_published));
@@ -279,12 +280,12 @@ fn published_round_trip(transport: Option<Transport>, sessions: u32) -> Option<f
 
 fn figure(
     (name, title, up): (&str, &str, Axis),
-    scaled: Scaled,
+    scaling: Scaling,
     runs: &[Run],
     ours: impl Fn(&Level) -> Option<Estimate>,
     theirs: impl Fn(Option<Transport>, u32) -> Option<f64>,
 ) -> Figure {
-    let sessions = |level: &Level| level.sessions * scaled.by;
+    let sessions = |level: &Level| level.sessions * scaling.by;
     let mut series = Vec::new();
     for run in runs {
         let points = run.levels.iter();
@@ -306,29 +307,29 @@ fn figure(
     Figure { name, title, across, up, kind: Kind::Dots, series }
 }
 
-fn processor(scaled: Scaled, runs: &[Run]) -> Figure {
+fn processor(scaling: Scaling, runs: &[Run]) -> Figure {
     let what = (
         "gist-processor",
         "Sessions and processor time (Figure 8)",
         Axis::logarithmic("% of a processor"),
     );
-    figure(what, scaled, runs, percent, published_percent)
+    figure(what, scaling, runs, percent, published_percent)
 }
 
-fn round_trips(scaled: Scaled, runs: &[Run]) -> Figure {
+fn round_trips(scaling: Scaling, runs: &[Run]) -> Figure {
     let what =
         ("gist-round-trips", "Sessions and round trips (Figure 10)", Axis::logarithmic("ms"));
-    figure(what, scaled, runs, round_trip, published_round_trip)
+    figure(what, scaling, runs, round_trip, published_round_trip)
 }
 
-fn at(run: &Run, scaled: Scaled, published: u32) -> Option<&Level> {
-    run.levels.iter().find(|level| level.sessions == scaled.sessions(published))
+fn at(run: &Run, scaling: Scaling, published: u32) -> Option<&Level> {
+    run.levels.iter().find(|level| level.sessions == scaling.sessions(published))
 }
 
-fn give_processor(chapter: &mut Chapter, scaled: Scaled, runs: &[Run]) {
-    let note = scaled.note();
+fn give_processor(section: &mut Section, scaling: Scaling, runs: &[Run]) {
+    let note = scaling.note();
     for run in runs {
-        let Some(share) = at(run, scaled, TOP).and_then(percent) else { continue };
+        let Some(share) = at(run, scaling, TOP).and_then(percent) else { continue };
         let keys: &[&str] = match run.transport {
             // The one version here is compared with both published ones.
             Some(Transport::Datagram) => &["gist_d", "gist_0_5_2_d"],
@@ -338,31 +339,31 @@ fn give_processor(chapter: &mut Chapter, scaled: Scaled, runs: &[Run]) {
         };
         for key in keys {
             let key = format!("gist.cpu_pct_60000.{key}");
-            noted(chapter, &key, "% of a processor", vec![share], &note);
+            noted(section, &key, "% of a processor", vec![share], &note);
         }
     }
 }
 
-fn give_round_trips(chapter: &mut Chapter, scaled: Scaled, runs: &[Run]) {
+fn give_round_trips(section: &mut Section, scaling: Scaling, runs: &[Run]) {
     let Some(run) = runs.iter().find(|run| run.transport == Some(Transport::Datagram)) else {
         return;
     };
-    let note = format!("in datagrams, {}; there is no collapse here", scaled.note());
+    let note = format!("in datagrams, {}; there is no collapse here", scaling.note());
     for (key, sessions, unit, factor) in [
         ("gist.rtt_ms_below_50000", 45_000, "ms", 1.0),
         ("gist.rtt_ms_55000", 55_000, "ms", 1.0),
         ("gist.rtt_s_60000", 60_000, "s", 1e-3),
     ] {
-        let Some(time) = at(run, scaled, sessions).and_then(round_trip) else { continue };
-        noted(chapter, key, unit, vec![time.times(factor)], &note);
+        let Some(time) = at(run, scaling, sessions).and_then(round_trip) else { continue };
+        noted(section, key, unit, vec![time.times(factor)], &note);
     }
     let effective = (0..).map_while(|part| effective(run, part));
-    if let Some(last) = estimate_of(effective.map(|sessions| f64::from(sessions * scaled.by))) {
+    if let Some(last) = estimate_of(effective.map(|sessions| f64::from(sessions * scaling.by))) {
         let note = format!(
             "the largest that was tried whose round trips are less than twice those of the smallest; {}",
-            scaled.note()
+            scaling.note()
         );
-        noted(chapter, "gist.sessions_effective", "sessions", vec![last], &note);
+        noted(section, "gist.sessions_effective", "sessions", vec![last], &note);
     }
 }
 
@@ -376,7 +377,7 @@ fn effective(run: &Run, part: usize) -> Option<u32> {
     run.levels.iter().filter(is_effective).map(|level| level.sessions).max()
 }
 
-fn give_set_ups(chapter: &mut Chapter, runs: &[Run]) {
+fn give_set_ups(section: &mut Section, runs: &[Run]) {
     /// Number of set-ups in the median that makes one value.
     const BATCH: usize = 10;
     let mut table = Table::new(
@@ -397,13 +398,13 @@ fn give_set_ups(chapter: &mut Chapter, runs: &[Run]) {
         table.row([run.name.into(), count.into(), time.into(), then.into()]);
         if run.transport == Some(Transport::Tcp) {
             let note = "over TCP, one hop, QoS NSLP: from the wish to the answer, the handshake of GIST in it; published is a range";
-            noted(chapter, key, "ms", vec![time], note);
+            noted(section, key, "ms", vec![time], note);
         }
     }
-    chapter.table(table);
+    section.table(table);
 }
 
-fn give_held(chapter: &mut Chapter, held: &[Held]) {
+fn give_held(section: &mut Section, held: &[Held]) {
     let whole = || held.iter().filter(|held| held.back == held.sessions);
     let mut table = Table::new(
         "gist-held",
@@ -414,20 +415,20 @@ fn give_held(chapter: &mut Chapter, held: &[Held]) {
         let cells = [f64::from(*sessions), f64::from(*back), *seconds, memory_octets.round()];
         table.row(cells.map(Cell::from));
     }
-    chapter.table(table);
+    section.table(table);
     let memory = estimate_of(whole().map(|held| held.memory_octets / 1e3));
     match (whole().map(|held| held.sessions).max(), memory) {
         (Some(most), Some(memory)) => {
             let note = "the most that were tried, of which every ping came back; where the end is was not looked for";
             let most = vec![Estimate::exact(most.into())];
-            noted(chapter, "gist.sessions_max", "sessions", most, note);
+            noted(section, "gist.sessions_max", "sessions", most, note);
             let note = "resident memory of the daemon that came with the sessions, in datagrams; kB are 1 000 octets";
-            noted(chapter, "gist.memory_per_session_kb", "kB", vec![memory], note);
+            noted(section, "gist.memory_per_session_kb", "kB", vec![memory], note);
         }
         _ => {
             let reason = "not every session of any count that was tried had its ping back";
-            chapter.leave_out("gist.sessions_max", reason);
-            chapter.leave_out("gist.memory_per_session_kb", reason);
+            section.leave_out("gist.sessions_max", reason);
+            section.leave_out("gist.memory_per_session_kb", reason);
         }
     }
 }

@@ -5,14 +5,17 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use earmark_core::Rate;
+use earmark_lab::statistics::{percentile, sorted};
 
-use super::{WAYS, Way, mean, series, usual};
+use super::{RouterVariant, VARIANTS, mean, series, usual};
 use crate::bench::Supervision;
 use crate::bench::router::{Message, Protocol, RESV_TEAR};
-use crate::paper_reproduction::Order;
-use crate::paper_reproduction::chapter::{Axis, Chapter, Estimate, Figure, Kind, Point, Table};
-use crate::paper_reproduction::passage::{NOWHERE, Passage, Passed};
+use crate::paper_reproduction::PartOptions;
+use crate::paper_reproduction::forwarding_latency::{
+    ForwardingLatency, ForwardingTestbed, NOWHERE,
+};
 use crate::paper_reproduction::published;
+use crate::paper_reproduction::section::{Axis, Estimate, Figure, Kind, Point, Section, Table};
 use earmark_lab::traffic::{Shape, Source};
 
 /// Requested rates, Mbit/s. The results are for the rates that the sender reached.
@@ -32,14 +35,14 @@ const MOST_LOST: u32 = 300;
 const PARTS: usize = 12;
 
 /// Results at one rate.
-struct At {
+struct RateResult {
     /// Rate sent, IP headers included, Mbit/s.
     rate: f64,
-    passed: Vec<Passed>,
+    passed: Vec<ForwardingLatency>,
     lost: u32,
 }
 
-impl At {
+impl RateResult {
     fn interfaces(&self) -> Vec<f64> {
         self.passed.iter().map(|passed| passed.interfaces_us).collect()
     }
@@ -66,27 +69,27 @@ fn conversation(protocol: Protocol) -> Result<(Vec<Message>, &'static str)> {
 }
 
 /// Measures and describes the background loads.
-pub(super) fn measure(order: &Order, supervision: &Supervision<'_>) -> Result<Chapter> {
+pub(super) fn measure(order: &PartOptions, supervision: &Supervision<'_>) -> Result<Section> {
     let number = |key: &str| published::number(key).with_context(|| format!("{key} is missing"));
     let messages = number("budapest.loads.traffic_flow_messages")? as u32;
     let octets = number("budapest.loads.background_packet_octets")? as u32;
     let rates: &[u64] = if order.quick { &QUICK } else { &RATES };
     let mut found = Vec::new();
-    for way in WAYS {
-        let what = format!("loads: background ({})", way.name);
+    for variant in VARIANTS {
+        let what = format!("loads: background ({})", variant.name);
         supervision.watcher.begin(&what, rates.len() as u64);
-        let mut passage = Passage::up(way.protocol, way.settings)?;
-        passage.expect_daemon(way.daemon);
+        let mut testbed = ForwardingTestbed::up(variant.protocol, variant.settings)?;
+        testbed.expect_daemon(variant.daemon);
         let mut session = 0;
         let mut all = Vec::new();
         for (done, &rate) in rates.iter().enumerate() {
             let plan = Load { rate, octets, messages };
-            all.push(plan.measure(&mut passage, way, &mut session, supervision)?);
+            all.push(plan.measure(&mut testbed, variant, &mut session, supervision)?);
             supervision.watcher.reached(done as u64 + 1);
         }
-        found.push((way, all));
+        found.push((variant, all));
     }
-    Ok(chapter(&found, messages, octets))
+    Ok(section(&found, messages, octets))
 }
 
 struct Load {
@@ -99,11 +102,11 @@ struct Load {
 impl Load {
     fn measure(
         &self,
-        passage: &mut Passage,
-        way: Way,
+        testbed: &mut ForwardingTestbed,
+        variant: RouterVariant,
         session: &mut u32,
         supervision: &Supervision<'_>,
-    ) -> Result<At> {
+    ) -> Result<RateResult> {
         let shape = Shape {
             rate: Rate::from_mbps(self.rate),
             packet_octets: self.octets,
@@ -112,38 +115,38 @@ impl Load {
         let begun = Instant::now();
         let source = match self.rate {
             0 => None,
-            _ => Some(Source::start(passage.datagrams(NOWHERE)?, shape, LONG)?),
+            _ => Some(Source::start(testbed.datagrams(NOWHERE)?, shape, LONG)?),
         };
         std::thread::sleep(START);
-        let measured = self.messages_through(passage, way, session, supervision);
+        let measured = self.messages_through(testbed, variant, session, supervision);
         let sent = source.map(Source::stop).transpose()?.map_or(0, |sent| sent.len());
         let bits = 8.0 * f64::from(self.octets) * sent as f64;
         let rate = bits / begun.elapsed().as_secs_f64() / 1e6;
         let (passed, lost) = measured?;
-        Ok(At { rate, passed, lost })
+        Ok(RateResult { rate, passed, lost })
     }
 
     fn messages_through(
         &self,
-        passage: &mut Passage,
-        way: Way,
+        testbed: &mut ForwardingTestbed,
+        variant: RouterVariant,
         session: &mut u32,
         supervision: &Supervision<'_>,
-    ) -> Result<(Vec<Passed>, u32)> {
-        let (kinds, measured) = conversation(way.protocol)?;
+    ) -> Result<(Vec<ForwardingLatency>, u32)> {
+        let (kinds, measured) = conversation(variant.protocol)?;
         let (mut passed, mut lost) = (Vec::new(), 0);
         while passed.len() < (self.messages + WARM_UP) as usize {
             supervision.go_on()?;
             *session += 1;
             for kind in &kinds {
-                let message = passage.write(kind, *session, 1);
-                let Some(one) = passage.pass(&message)? else {
+                let message = testbed.write(kind, *session, 1);
+                let Some(one) = testbed.pass(&message)? else {
                     lost += 1;
-                    ensure!(lost <= MOST_LOST, "{lost} messages of {} were lost", way.name);
+                    ensure!(lost <= MOST_LOST, "{lost} messages of {} were lost", variant.name);
                     break;
                 };
                 // The kernel leaves the first message of a new initiator to the daemon.
-                if kind.name == measured && one.inside.is_some() == way.daemon {
+                if kind.name == measured && one.inside.is_some() == variant.daemon {
                     passed.push(one);
                 }
             }
@@ -153,11 +156,11 @@ impl Load {
     }
 }
 
-fn chapter(found: &[(Way, Vec<At>)], messages: u32, octets: u32) -> Chapter {
-    let mut chapter = Chapter::default();
-    chapter.heading("Background traffic");
+fn section(found: &[(RouterVariant, Vec<RateResult>)], messages: u32, octets: u32) -> Section {
+    let mut section = Section::default();
+    section.heading("Background traffic");
     let theirs = published::number("budapest.loads.figure4_background_mbit_s").unwrap_or_default();
-    chapter.text(format!(
+    section.text(format!(
         "UDP packets of {octets} octets pass the router at rising rates, each rate while {messages} reservations are set up one \
          after the other; the Resv of RSVP and Boomerang's message on its way out are measured, at both checkpoints. Shown are \
          means without the least and the greatest tenth, beside the plain means of the paper, whose Pentium was busy with \
@@ -181,29 +184,29 @@ fn chapter(found: &[(Way, Vec<At>)], messages: u32, octets: u32) -> Chapter {
         ],
     );
     let mut lines = Vec::new();
-    for (way, all) in found {
-        let outer = |at: &At| usual(&at.interfaces(), PARTS);
-        let inner = |at: &At| usual(&at.inside(), PARTS);
+    for (variant, all) in found {
+        let outer = |at: &RateResult| usual(&at.interfaces(), PARTS);
+        let inner = |at: &RateResult| usual(&at.inside(), PARTS);
         for at in all {
             table.row([
-                way.name.into(),
+                variant.name.into(),
                 at.rate.into(),
                 outer(at).into(),
                 inner(at).into(),
                 mean(&at.interfaces()).into(),
-                of_100(at.interfaces(), 95).into(),
+                percentile(&sorted(at.interfaces()), 95).into(),
                 f64::from(at.lost).into(),
             ]);
         }
-        let points = |value: &dyn Fn(&At) -> Option<Estimate>| -> Vec<Point> {
+        let points = |value: &dyn Fn(&RateResult) -> Option<Estimate>| -> Vec<Point> {
             all.iter().filter_map(|at| Some(value(at)?.at(at.rate))).collect()
         };
-        lines.push(series(format!("{}, checkpoint 1", way.name), points(&outer)));
-        if way.daemon {
-            lines.push(series(format!("{}, checkpoint 2", way.name), points(&inner)));
+        lines.push(series(format!("{}, checkpoint 1", variant.name), points(&outer)));
+        if variant.daemon {
+            lines.push(series(format!("{}, checkpoint 2", variant.name), points(&inner)));
         }
     }
-    chapter.figure(Figure {
+    section.figure(Figure {
         name: "loads-background".to_owned(),
         title: "Reservations against background traffic (Figures 2 and 3)".to_owned(),
         across: Axis::linear("background traffic, Mbit/s"),
@@ -211,30 +214,31 @@ fn chapter(found: &[(Way, Vec<At>)], messages: u32, octets: u32) -> Chapter {
         kind: Kind::Lines,
         series: lines,
     });
-    chapter.table(table);
-    levels(&mut chapter, found);
-    chapter
+    section.table(table);
+    levels(&mut section, found);
+    section
 }
 
 /// Adds each message at the highest rate.
-fn levels(chapter: &mut Chapter, found: &[(Way, Vec<At>)]) {
+fn levels(section: &mut Section, found: &[(RouterVariant, Vec<RateResult>)]) {
     let Some(rate) = found.iter().filter_map(|(_, all)| Some(all.last()?.rate)).reduce(f64::min)
     else {
         return;
     };
-    let each = found.iter().filter(|(way, _)| way.protocol == Protocol::Boomerang).filter_map(
-        |(way, all)| {
+    let each = found
+        .iter()
+        .filter(|(variant, _)| variant.protocol == Protocol::Boomerang)
+        .filter_map(|(variant, all)| {
             let values = all.last()?.interfaces();
             let points = values.into_iter().enumerate();
             let points = points.map(|(n, y)| Point { x: n as f64, y, interval: None });
-            Some(series(way.name.to_owned(), points))
-        },
-    );
-    chapter.text(
+            Some(series(variant.name.to_owned(), points))
+        });
+    section.text(
         "The paper saw levels: a message is interrupted for no packet, for one, or for two, and each costs the same. Where such \
          levels can be seen in the drawing below is where a message waited for a burst of packets, or its thread for a processor.",
     );
-    chapter.figure(Figure {
+    section.figure(Figure {
         name: "loads-background-each".to_owned(),
         title: format!("Each reservation of Boomerang at {rate:.0} Mbit/s or more (Figure 4)"),
         across: Axis::linear("message"),
@@ -244,37 +248,32 @@ fn levels(chapter: &mut Chapter, found: &[(Way, Vec<At>)]) {
     });
 }
 
-/// Returns the value that `count` of a hundred values do not exceed.
-fn of_100(mut values: Vec<f64>, count: usize) -> Option<f64> {
-    values.sort_unstable_by(f64::total_cmp);
-    values.get((values.len() * count / 100).min(values.len().saturating_sub(1))).copied()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::paper_reproduction::passage::Inside;
+    use crate::paper_reproduction::forwarding_latency::DaemonLatency;
 
     #[test]
     fn every_protocol_that_is_loaded_has_a_conversation() {
-        for way in WAYS {
-            let (kinds, measured) = conversation(way.protocol).unwrap();
+        for variant in VARIANTS {
+            let (kinds, measured) = conversation(variant.protocol).unwrap();
             assert!(kinds.iter().any(|kind| kind.name == measured));
         }
-        assert_eq!(of_100(vec![], 95), None);
-        assert_eq!(of_100((1..=100).map(f64::from).collect(), 95), Some(96.0));
     }
 
     #[test]
     fn results_are_shown() {
-        let inside = Some(Inside { all_us: 2.0, traffic_control_us: 1.0 });
-        let at =
-            |rate| At { rate, passed: vec![Passed { interfaces_us: 9.0, inside }; 24], lost: 1 };
-        let found = WAYS.map(|way| (way, vec![at(0.0), at(50.0)]));
-        let chapter = chapter(&found, 24, 512);
-        assert_eq!(chapter.tables().next().unwrap().rows.len(), 6);
-        let figures = chapter.blocks.iter().filter_map(|block| match block {
-            crate::paper_reproduction::chapter::Block::Figure(figure) => Some(figure.series.len()),
+        let inside = Some(DaemonLatency { all_us: 2.0, traffic_control_us: 1.0 });
+        let at = |rate| RateResult {
+            rate,
+            passed: vec![ForwardingLatency { interfaces_us: 9.0, inside }; 24],
+            lost: 1,
+        };
+        let found = VARIANTS.map(|variant| (variant, vec![at(0.0), at(50.0)]));
+        let section = section(&found, 24, 512);
+        assert_eq!(section.tables().next().unwrap().rows.len(), 6);
+        let figures = section.blocks.iter().filter_map(|block| match block {
+            crate::paper_reproduction::section::Block::Figure(figure) => Some(figure.series.len()),
             _ => None,
         });
         assert_eq!(figures.collect::<Vec<_>>(), [5, 2], "both checkpoints but for the kernel");

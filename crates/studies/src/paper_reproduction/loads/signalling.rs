@@ -6,12 +6,12 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 
-use super::{WAYS, Way, mean, series, usual};
+use super::{RouterVariant, VARIANTS, mean, series, usual};
 use crate::bench::Supervision;
 use crate::bench::router::{Arrival, Message, Protocol};
-use crate::paper_reproduction::Order;
-use crate::paper_reproduction::chapter::{Axis, Chapter, Figure, Kind, Table};
-use crate::paper_reproduction::passage::Passage;
+use crate::paper_reproduction::PartOptions;
+use crate::paper_reproduction::forwarding_latency::ForwardingTestbed;
+use crate::paper_reproduction::section::{Axis, Figure, Kind, Section, Table};
 
 /// Messages a second.
 const RATES: [u32; 9] = [500, 1_000, 2_000, 5_000, 10_000, 20_000, 40_000, 80_000, 160_000];
@@ -35,7 +35,7 @@ const PARTS: usize = 12;
 
 /// Results of one rate.
 #[derive(Clone, Debug, Default, PartialEq)]
-struct At {
+struct RateResult {
     /// Messages a second that were sent.
     rate: f64,
     /// Times from interface to interface of the messages that left, microseconds.
@@ -43,7 +43,7 @@ struct At {
     sent: u32,
 }
 
-impl At {
+impl RateResult {
     fn lost(&self) -> f64 {
         1.0 - self.took.len() as f64 / f64::from(self.sent.max(1))
     }
@@ -52,7 +52,7 @@ impl At {
 /// Messages sent to a router.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Flood {
-    way: Way,
+    variant: RouterVariant,
     name: &'static str,
     /// Number of sessions that are refreshed in turn; `None` if every message is about a new one.
     known: Option<u32>,
@@ -61,11 +61,15 @@ struct Flood {
 /// Returns the loads. RSVP refreshes do not leave a router at once, so only its new sessions can be observed. New
 /// sessions of Boomerang always involve the daemon for traffic control, so only its refreshes stay in the kernel.
 fn floods() -> [Flood; 3] {
-    let [rsvp, by_daemon, by_kernel] = WAYS;
+    let [rsvp, by_daemon, by_kernel] = VARIANTS;
     [
-        Flood { way: rsvp, name: "RSVP, new Paths", known: None },
-        Flood { way: by_daemon, name: "Boomerang, new sessions by the daemon", known: None },
-        Flood { way: by_kernel, name: "Boomerang, refreshes by the kernel", known: Some(KNOWN) },
+        Flood { variant: rsvp, name: "RSVP, new Paths", known: None },
+        Flood { variant: by_daemon, name: "Boomerang, new sessions by the daemon", known: None },
+        Flood {
+            variant: by_kernel,
+            name: "Boomerang, refreshes by the kernel",
+            known: Some(KNOWN),
+        },
     ]
 }
 
@@ -75,13 +79,13 @@ fn first(protocol: Protocol) -> Result<Message> {
 }
 
 /// Measures and describes the signalling loads.
-pub(super) fn measure(order: &Order, supervision: &Supervision<'_>) -> Result<Chapter> {
+pub(super) fn measure(order: &PartOptions, supervision: &Supervision<'_>) -> Result<Section> {
     let rates: &[u32] = if order.quick { &QUICK } else { &RATES };
     let mut found = Vec::new();
     for flood in floods() {
         let what = format!("loads: signalling ({})", flood.name);
         supervision.watcher.begin(&what, rates.len() as u64);
-        let mut all: Vec<At> = Vec::new();
+        let mut all: Vec<RateResult> = Vec::new();
         for (done, &rate) in rates.iter().enumerate() {
             supervision.go_on()?;
             all.push(at_rate(flood, rate)?);
@@ -92,63 +96,63 @@ pub(super) fn measure(order: &Order, supervision: &Supervision<'_>) -> Result<Ch
         }
         found.push((flood, all));
     }
-    Ok(chapter(&found))
+    Ok(section(&found))
 }
 
 /// Sends messages at a rate through a router of its own.
-fn at_rate(flood: Flood, rate: u32) -> Result<At> {
-    let Flood { way, known, .. } = flood;
-    let mut passage = Passage::up(way.protocol, way.settings)?;
-    passage.expect_daemon(way.daemon);
-    let kind = first(way.protocol)?;
+fn at_rate(flood: Flood, rate: u32) -> Result<RateResult> {
+    let Flood { variant, known, .. } = flood;
+    let mut testbed = ForwardingTestbed::up(variant.protocol, variant.settings)?;
+    testbed.expect_daemon(variant.daemon);
+    let kind = first(variant.protocol)?;
     for session in 0..known.unwrap_or(WARM_UP) {
-        let message = passage.write(&kind, session, 1);
-        passage.pass(&message)?;
+        let message = testbed.write(&kind, session, 1);
+        testbed.pass(&message)?;
     }
-    passage.keep_marks(false);
+    testbed.keep_marks(false);
     let count = MOST.min((f64::from(rate) * LASTS.as_secs_f64()) as u32);
     let session = |number: u32| known.map_or(WARM_UP + number, |known| number % known);
     let messages: Vec<Arrival> =
-        (0..count).map(|number| passage.write(&kind, session(number), 1)).collect();
-    passage.tap.forget()?;
-    let mut watch = Watch::default();
+        (0..count).map(|number| testbed.write(&kind, session(number), 1)).collect();
+    testbed.tap.forget()?;
+    let mut watch = OrderedCapture::default();
     let start = Instant::now();
     for (number, message) in messages.iter().enumerate() {
         let due = start + Duration::from_secs_f64(number as f64 / f64::from(rate));
-        watch.until(due, &mut passage)?;
-        passage.send(message)?;
+        watch.until(due, &mut testbed)?;
+        testbed.send(message)?;
     }
     let rate = f64::from(count) / start.elapsed().as_secs_f64();
     let deadline = Instant::now() + PATIENCE;
     while watch.took.len() < messages.len()
-        && let Some(seen) = passage.tap.next(deadline)?
+        && let Some(seen) = testbed.tap.next(deadline)?
     {
         watch.note(seen.leaves, seen.destination, seen.at);
     }
-    let missed = passage.tap.missed()?;
+    let missed = testbed.tap.missed()?;
     ensure!(missed == 0, "{missed} packets were not seen at the router's interfaces");
-    Ok(At { rate, took: watch.took, sent: count })
+    Ok(RateResult { rate, took: watch.took, sent: count })
 }
 
 /// Messages that have arrived at the router and not left it, by their destinations, each of which has one session;
 /// messages of one session leave in order of arrival.
 #[derive(Default)]
-struct Watch {
+struct OrderedCapture {
     came: HashMap<IpAddr, VecDeque<Duration>>,
     took: Vec<f64>,
 }
 
-impl Watch {
+impl OrderedCapture {
     /// Records passing messages until `due`. The last moments are spent without sleep, since a sleep ends late.
-    fn until(&mut self, due: Instant, passage: &mut Passage) -> Result<()> {
+    fn until(&mut self, due: Instant, testbed: &mut ForwardingTestbed) -> Result<()> {
         let awake = due - LATE;
         while Instant::now() < awake
-            && let Some(seen) = passage.tap.next(awake)?
+            && let Some(seen) = testbed.tap.next(awake)?
         {
             self.note(seen.leaves, seen.destination, seen.at);
         }
         loop {
-            while let Some(seen) = passage.tap.look()? {
+            while let Some(seen) = testbed.tap.look()? {
                 self.note(seen.leaves, seen.destination, seen.at);
             }
             if Instant::now() >= due {
@@ -167,10 +171,10 @@ impl Watch {
     }
 }
 
-fn chapter(found: &[(Flood, Vec<At>)]) -> Chapter {
-    let mut chapter = Chapter::default();
-    chapter.heading("Signalling load");
-    chapter.text(format!(
+fn section(found: &[(Flood, Vec<RateResult>)]) -> Section {
+    let mut section = Section::default();
+    section.heading("Signalling load");
+    section.text(format!(
         "Messages come at rising rates, for {:.1} s or {MOST} of them each, whether the router keeps up or not: Paths of new \
          sessions; Boomerang's on their way out, of new sessions for the daemon, which puts each into traffic control, and of \
          {KNOWN} sessions that are refreshed in turn for the kernel. What is measured is checkpoint 1. The paper found the time of a message independent \
@@ -198,7 +202,7 @@ fn chapter(found: &[(Flood, Vec<At>)]) -> Chapter {
         let points = all.iter().filter_map(|at| Some(usual(&at.took, PARTS)?.at(at.rate)));
         lines.push(series(flood.name.to_owned(), points));
     }
-    chapter.figure(Figure {
+    section.figure(Figure {
         name: "loads-signalling".to_owned(),
         title: "Messages against the rate of messages".to_owned(),
         across: Axis::logarithmic("messages a second"),
@@ -206,8 +210,8 @@ fn chapter(found: &[(Flood, Vec<At>)]) -> Chapter {
         kind: Kind::Lines,
         series: lines,
     });
-    chapter.table(table);
-    chapter
+    section.table(table);
+    section
 }
 
 #[cfg(test)]
@@ -216,7 +220,7 @@ mod tests {
 
     #[test]
     fn messages_are_matched_by_destination() {
-        let mut watch = Watch::default();
+        let mut watch = OrderedCapture::default();
         let [a, b] = [[10, 0, 0, 1], [10, 0, 0, 2]].map(IpAddr::from);
         let us = Duration::from_micros;
         watch.note(false, a, us(10));
@@ -226,16 +230,16 @@ mod tests {
         watch.note(false, a, us(70));
         watch.note(true, a, us(80));
         assert_eq!(watch.took, [30.0, 70.0], "the first that came is the first that left");
-        let at = At { rate: 1.0, took: vec![1.0; 3], sent: 4 };
+        let at = RateResult { rate: 1.0, took: vec![1.0; 3], sent: 4 };
         assert_eq!(at.lost(), 0.25);
-        assert_eq!(At::default().lost(), 1.0);
+        assert_eq!(RateResult::default().lost(), 1.0);
     }
 
     #[test]
     fn rates_are_rows_and_points() {
-        let at = |rate| At { rate, took: vec![5.0; 24], sent: 25 };
+        let at = |rate| RateResult { rate, took: vec![5.0; 24], sent: 25 };
         let found = floods().map(|flood| (flood, vec![at(500.0), at(1_000.0)]));
-        assert_eq!(chapter(&found).tables().next().unwrap().rows.len(), 6);
-        assert!(floods().iter().all(|flood| first(flood.way.protocol).is_ok()));
+        assert_eq!(section(&found).tables().next().unwrap().rows.len(), 6);
+        assert!(floods().iter().all(|flood| first(flood.variant.protocol).is_ok()));
     }
 }

@@ -5,15 +5,18 @@
 //! in another.
 
 use anyhow::{Context, Result, ensure};
+use earmark_lab::statistics::{percentile, sorted};
 
 use crate::bench::Supervision;
 use crate::bench::messages::fast_path;
 use crate::bench::router::{Message, Protocol, Step};
-use crate::paper_reproduction::Order;
-use crate::paper_reproduction::chapter::{Cell, Chapter, Entry, Estimate, Table};
+use crate::paper_reproduction::PartOptions;
 use crate::paper_reproduction::environment::Environment;
-use crate::paper_reproduction::passage::{NOWHERE, Passage, Passed, Way};
+use crate::paper_reproduction::forwarding_latency::{
+    ForwardingLatency, ForwardingTestbed, NOWHERE, RouterVariant,
+};
 use crate::paper_reproduction::published;
+use crate::paper_reproduction::section::{Cell, Entry, Estimate, Section, Table};
 
 /// Number of visits of each way, in turns, so that each way is measured at different times.
 const VISITS: u32 = 4;
@@ -35,27 +38,27 @@ const KNOWN: u32 = 1_000;
 /// Name of packets without a message.
 const PLAIN: &str = "no message, UDP";
 
-const WAYS: [Way; 5] = [
-    Way { protocol: Protocol::Rsvp, name: "RSVP", settings: "", daemon: true },
-    Way {
+const VARIANTS: [RouterVariant; 5] = [
+    RouterVariant { protocol: Protocol::Rsvp, name: "RSVP", settings: "", daemon: true },
+    RouterVariant {
         protocol: Protocol::Boomerang,
         name: "Boomerang, by the daemon",
         settings: "[boomerang]\nkernel = false\n",
         daemon: true,
     },
-    Way {
+    RouterVariant {
         protocol: Protocol::Boomerang,
         name: "Boomerang, by the kernel",
         settings: "[boomerang]\nkernel = true\n",
         daemon: false,
     },
-    Way { protocol: Protocol::Yessir, name: "YESSIR", settings: "", daemon: true },
-    Way { protocol: Protocol::Nsis, name: "NSIS", settings: "", daemon: true },
+    RouterVariant { protocol: Protocol::Yessir, name: "YESSIR", settings: "", daemon: true },
+    RouterVariant { protocol: Protocol::Nsis, name: "NSIS", settings: "", daemon: true },
 ];
 
 /// Times of a kind of message, one value a round, microseconds.
 #[derive(Clone, Debug, Default)]
-struct Times {
+struct MessageTimes {
     message: &'static str,
     interfaces: Vec<f64>,
     inside: Vec<f64>,
@@ -73,74 +76,75 @@ const PUBLISHED: [(&str, Protocol, &str); 6] = [
 ];
 
 fn published_key(protocol: Protocol, message: &str) -> Option<String> {
-    let found = PUBLISHED.iter().find(|(_, of, name)| *of == protocol && *name == message);
-    found.map(|(key, _, _)| format!("budapest.{key}"))
+    let results = PUBLISHED.iter().find(|(_, of, name)| *of == protocol && *name == message);
+    results.map(|(key, _, _)| format!("budapest.{key}"))
 }
 
 /// Measures and describes the checkpoints; says what is missing if namespaces are unavailable.
-pub(super) fn measure(order: &Order, supervision: &Supervision<'_>) -> Result<Chapter> {
-    let mut chapter = Chapter::default();
-    chapter.heading("Checkpoints 1 and 2: from interface to interface");
+pub(super) fn measure(order: &PartOptions, supervision: &Supervision<'_>) -> Result<Section> {
+    let mut section = Section::default();
+    section.heading("Checkpoints 1 and 2: from interface to interface");
     if let Some(obstacle) = &order.obstacle {
-        chapter.text(format!("It takes network namespaces, and was left out: {obstacle}."));
+        section.text(format!("It takes network namespaces, and was left out: {obstacle}."));
         for key in ["budapest.table1_isi_rsvp", "budapest.table2_boomerang"] {
-            chapter.leave_out(key, "it takes network namespaces, and so root");
+            section.leave_out(key, "it takes network namespaces, and so root");
         }
-        return Ok(chapter);
+        return Ok(section);
     }
     let visits = if order.quick { VISITS } else { 3 * VISITS };
-    let mut found = WAYS.map(Found::nothing_yet);
-    let all = visits as usize * found.len();
+    let mut results = VARIANTS.map(VariantResults::nothing_yet);
+    let all = visits as usize * results.len();
     supervision.watcher.begin("messages: through a router with a daemon", all as u64);
     let mut kernel = [const { Vec::new() }; 2];
     for done in 0..all {
-        found[done % WAYS.len()].visit(supervision)?;
-        if done % WAYS.len() == 0 {
+        results[done % VARIANTS.len()].visit(supervision)?;
+        if done % VARIANTS.len() == 0 {
             by_test_runner(&mut kernel, supervision)?;
         }
         supervision.watcher.reached(done as u64 + 1);
     }
     let [set_up, release] = kernel.map(|us| Estimate::of(&us));
     let kernel = set_up.zip(release).context("the kernel's test runner has not run")?;
-    explain(&mut chapter, visits * ROUNDS);
-    tell(&mut chapter, &found, kernel)?;
-    Ok(chapter)
+    explain(&mut section, visits * ROUNDS);
+    report(&mut section, &results, kernel)?;
+    Ok(section)
 }
 
 /// Results of a way.
-struct Found {
-    way: Way,
+struct VariantResults {
+    variant: RouterVariant,
     kinds: Vec<Message>,
-    times: Vec<Times>,
+    times: Vec<MessageTimes>,
     /// Times of packets without a message between the interfaces, one value a round, microseconds.
     plain: Vec<f64>,
 }
 
-impl Found {
+impl VariantResults {
     /// Returns empty results for all kinds of messages of a protocol but refreshes, in the order of a session.
-    fn nothing_yet(way: Way) -> Found {
-        let kinds = way
+    fn nothing_yet(variant: RouterVariant) -> VariantResults {
+        let kinds = variant
             .protocol
             .messages_of_both_ends()
             .into_iter()
             .filter(|kind| kind.step != Step::Refresh);
         let kinds: Vec<Message> = kinds.collect();
-        let of_kind = |kind: &Message| Times { message: kind.name, ..Times::default() };
+        let of_kind =
+            |kind: &Message| MessageTimes { message: kind.name, ..MessageTimes::default() };
         let times = kinds.iter().map(of_kind).collect();
-        Found { way, kinds, times, plain: Vec::new() }
+        VariantResults { variant, kinds, times, plain: Vec::new() }
     }
 
     /// Runs some rounds with a new router and daemon.
     fn visit(&mut self, supervision: &Supervision<'_>) -> Result<()> {
-        let mut passage = Passage::up(self.way.protocol, self.way.settings)?;
-        passage.expect_daemon(self.way.daemon);
+        let mut testbed = ForwardingTestbed::up(self.variant.protocol, self.variant.settings)?;
+        testbed.expect_daemon(self.variant.daemon);
         let mut session = 0;
-        let nowhere = passage.datagrams(NOWHERE)?;
-        self.batch(&mut passage, &mut session, WARM_UP, supervision)?;
+        let nowhere = testbed.datagrams(NOWHERE)?;
+        self.batch(&mut testbed, &mut session, WARM_UP, supervision)?;
         for _ in 0..ROUNDS {
-            let plain: Result<Vec<_>> = (0..BATCH).map(|_| passage.pass_plain(&nowhere)).collect();
+            let plain: Result<Vec<_>> = (0..BATCH).map(|_| testbed.pass_plain(&nowhere)).collect();
             self.plain.extend(median(plain?.into_iter().flatten()));
-            let batch = self.batch(&mut passage, &mut session, BATCH, supervision)?;
+            let batch = self.batch(&mut testbed, &mut session, BATCH, supervision)?;
             self.times.iter_mut().zip(&batch).for_each(|(times, batch)| times.note(batch));
         }
         Ok(())
@@ -149,12 +153,12 @@ impl Found {
     /// Sends the messages of a number of sessions, one after the other, by kind.
     fn batch(
         &self,
-        passage: &mut Passage,
+        testbed: &mut ForwardingTestbed,
         session: &mut u32,
         sessions: u32,
         supervision: &Supervision<'_>,
-    ) -> Result<Vec<Vec<Passed>>> {
-        let Found { way, kinds, .. } = self;
+    ) -> Result<Vec<Vec<ForwardingLatency>>> {
+        let VariantResults { variant, kinds, .. } = self;
         let mut batch = vec![Vec::new(); kinds.len()];
         let (mut lost, mut others) = (0, 0);
         while batch[0].len() < sessions as usize {
@@ -162,20 +166,20 @@ impl Found {
             *session += 1;
             let mut passed = Vec::new();
             for kind in kinds {
-                let message = passage.write(kind, *session, 1);
-                let Some(one) = passage.pass(&message)? else {
+                let message = testbed.write(kind, *session, 1);
+                let Some(one) = testbed.pass(&message)? else {
                     lost += 1;
-                    let name = way.name;
+                    let name = variant.name;
                     ensure!(lost <= MOST_LOST, "{lost} messages did not leave the router ({name})");
                     break;
                 };
                 passed.push(one);
             }
             // The kernel leaves the first message of a new initiator to the daemon.
-            let is_of_way = |passed: &Passed| passed.inside.is_some() == way.daemon;
+            let is_of_way = |passed: &ForwardingLatency| passed.inside.is_some() == variant.daemon;
             if passed.len() < kinds.len() || !passed.iter().all(is_of_way) {
                 others += 1;
-                let name = way.name;
+                let name = variant.name;
                 ensure!(others <= MOST_OTHERS, "{others} sessions were treated otherwise ({name})");
                 continue;
             }
@@ -185,9 +189,9 @@ impl Found {
     }
 }
 
-impl Times {
+impl MessageTimes {
     /// Records the medians of a batch.
-    fn note(&mut self, batch: &[Passed]) {
+    fn note(&mut self, batch: &[ForwardingLatency]) {
         self.interfaces.extend(median(batch.iter().map(|passed| passed.interfaces_us)));
         let inside = || batch.iter().filter_map(|passed| passed.inside);
         self.inside.extend(median(inside().map(|inside| inside.all_us)));
@@ -196,9 +200,7 @@ impl Times {
 }
 
 fn median(values: impl Iterator<Item = f64>) -> Option<f64> {
-    let mut values: Vec<f64> = values.collect();
-    values.sort_unstable_by(f64::total_cmp);
-    values.get(values.len() / 2).copied()
+    percentile(&sorted(values), 50)
 }
 
 /// Summarizes medians of rounds.
@@ -218,8 +220,8 @@ fn by_test_runner(into: &mut [Vec<f64>; 2], supervision: &Supervision<'_>) -> Re
     Ok(())
 }
 
-fn explain(chapter: &mut Chapter, rounds: u32) {
-    chapter.text(format!(
+fn explain(section: &mut Section, rounds: u32) {
+    section.text(format!(
         "A host, a router and another host, in namespaces that are joined by veth pairs; the router's daemon runs on a thread of \
          this process, with traffic control by classes of HTB. Each message is sent after the one before has left: {} of each \
          kind, {BATCH} in each of {rounds} rounds, each of which gives a median, and every {ROUNDS} of which have a daemon of \
@@ -229,7 +231,7 @@ fn explain(chapter: &mut Chapter, rounds: u32) {
          of the socket is not in it.",
         rounds * BATCH
     ));
-    chapter.text(
+    section.text(
         "Between the two lies what the system takes: waking the daemon up, and the socket's calls. Each interrupt and each wake-up of \
          a virtual machine goes through its host, and the share of checkpoint 1 that is the system's has grown from a tenth \
          to half of it or more. Boomerang's kernel module in the paper compares to what the kernel does here on the daemon's behalf; \
@@ -240,9 +242,9 @@ fn explain(chapter: &mut Chapter, rounds: u32) {
     );
 }
 
-fn tell(
-    chapter: &mut Chapter,
-    found: &[Found],
+fn report(
+    section: &mut Section,
+    results: &[VariantResults],
     (set_up, release): (Estimate, Estimate),
 ) -> Result<()> {
     let mhz = Environment::of_this_machine().mhz;
@@ -262,8 +264,8 @@ fn tell(
             "published cycles",
         ],
     );
-    for Found { way, times: all, plain, .. } in found {
-        let mut row = vec![Cell::from(way.name), PLAIN.into(), Estimate::of(plain).into()];
+    for VariantResults { variant, times: all, plain, .. } in results {
+        let mut row = vec![Cell::from(variant.name), PLAIN.into(), Estimate::of(plain).into()];
         row.resize(table.columns.len(), Cell::Nothing);
         table.row(row);
         for times in all {
@@ -273,12 +275,12 @@ fn tell(
                 _ => None,
             };
             let [outer, inner] = [&times.interfaces, &times.inside].map(|us| of_rounds(us));
-            let inner = if way.daemon { inner } else { by_kernel };
-            let key = published_key(way.protocol, times.message);
+            let inner = if variant.daemon { inner } else { by_kernel };
+            let key = published_key(variant.protocol, times.message);
             let then = |part: &str| published::number(&format!("{}.{part}", key.as_deref()?));
             let (then_1, then_2) = (then("cp1_median"), then("cp2_median"));
             table.row([
-                way.name.into(),
+                variant.name.into(),
                 times.message.into(),
                 outer.into(),
                 then_1.into(),
@@ -289,15 +291,15 @@ fn tell(
                 then_2.map(|us| us * theirs).into(),
             ]);
             // In the published measurement Boomerang was part of the kernel.
-            let counts = way.protocol != Protocol::Boomerang || !way.daemon;
+            let counts = variant.protocol != Protocol::Boomerang || !variant.daemon;
             if let (Some(key), Some(outer), Some(inner), true) = (key, outer, inner, counts) {
                 let mut entry = |part: &str, value, note: &str| {
                     let (key, unit) = (format!("{key}.{part}"), "us".to_owned());
                     let note = Some(note.to_owned());
-                    chapter.entries.push(Entry { key, unit, values: vec![value], note });
+                    section.entries.push(Entry { key, unit, values: vec![value], note });
                 };
                 entry("cp1_median", outer, "in namespaces, over veth pairs");
-                let note = if way.daemon {
+                let note = if variant.daemon {
                     "from being handed to the daemon to being handed out by it"
                 } else {
                     "by the kernel's test runner, with what starting and stopping its clock takes"
@@ -306,7 +308,7 @@ fn tell(
             }
         }
     }
-    chapter.table(table);
+    section.table(table);
     Ok(())
 }
 
@@ -332,8 +334,8 @@ mod tests {
 
     #[test]
     fn rounds_give_medians() {
-        let mut times = Times::default();
-        let passed = |us| Passed { interfaces_us: us, inside: None };
+        let mut times = MessageTimes::default();
+        let passed = |us| ForwardingLatency { interfaces_us: us, inside: None };
         times.note(&[passed(3.0), passed(900.0), passed(1.0)]);
         assert_eq!((times.interfaces, times.inside), (vec![3.0], Vec::new()));
     }

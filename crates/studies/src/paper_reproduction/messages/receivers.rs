@@ -6,16 +6,19 @@
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
+use earmark_lab::statistics::trimmed_mean;
 use earmark_wire::rsvp::Style;
 
 use super::steps::TRIES;
 use crate::bench::Supervision;
-use crate::bench::router::group::{Group, MOST, Said};
+use crate::bench::router::group::{Group, MOST, MemberMessage};
 use crate::bench::router::{Protocol, Router};
-use crate::paper_reproduction::Order;
-use crate::paper_reproduction::chapter::{Axis, Chapter, Estimate, Figure, Kind, Series, Table};
-use crate::paper_reproduction::marks::{Clock, Marks, Stamp, by_message, middle, record};
-use crate::paper_reproduction::rounds::{do_all, elsewhere};
+use crate::paper_reproduction::PartOptions;
+use crate::paper_reproduction::checkpoint_trace::{
+    CheckpointTracing, Clock, TracePoint, by_message, record,
+};
+use crate::paper_reproduction::repeated::{do_all, elsewhere};
+use crate::paper_reproduction::section::{Axis, Estimate, Figure, Kind, Section, Series, Table};
 
 const RECEIVERS: [u32; 7] = [1, 2, 4, 8, 16, 32, MOST];
 const STYLES: [(Style, &str); 3] =
@@ -62,11 +65,11 @@ fn cases(receivers: &[u32]) -> Vec<Case> {
 }
 
 /// Measures and describes the cases.
-pub(super) fn measure(order: &Order, supervision: &Supervision<'_>) -> Result<Chapter> {
+pub(super) fn measure(order: &PartOptions, supervision: &Supervision<'_>) -> Result<Section> {
     let apart = Duration::from_millis(if order.quick { 300 } else { 2_000 });
     let mut cases = cases(&RECEIVERS);
     rounds(&mut cases, ROUNDS, apart, supervision)?;
-    Ok(chapter(&cases))
+    Ok(section(&cases))
 }
 
 fn rounds(
@@ -76,7 +79,7 @@ fn rounds(
     supervision: &Supervision<'_>,
 ) -> Result<()> {
     supervision.watcher.begin("messages: styles and receivers", rounds.into());
-    let marks = Marks::begin();
+    let marks = CheckpointTracing::begin();
     let mut clock = Clock::calibrate(&marks)?;
     do_all(rounds, apart, supervision, |_| {
         clock.weigh_marks(&marks)?;
@@ -93,24 +96,30 @@ fn rounds(
 
 /// Runs one round of a case: sets up a batch of groups without the last member of each, whose messages are then
 /// timed. Returns `false`, and records nothing, if `undisturbed` is required and the round was disturbed.
-fn round(case: &mut Case, marks: &Marks, clock: &Clock, undisturbed: bool) -> Result<bool> {
+fn round(
+    case: &mut Case,
+    marks: &CheckpointTracing,
+    clock: &Clock,
+    undisturbed: bool,
+) -> Result<bool> {
     let group = case.group;
     let mut router = group.router(BATCH);
     let [last_sender, last_receiver] = [group.senders - 1, group.receivers - 1];
-    (0..last_sender).for_each(|sender| say(&mut router, &group, Said::Path(sender)));
-    let mut stamps: Vec<Stamp> = Vec::new();
+    (0..last_sender).for_each(|sender| deliver(&mut router, &group, MemberMessage::Path(sender)));
+    let mut stamps: Vec<TracePoint> = Vec::new();
     let mut means = [0.0; 4];
     let timed = [
-        Said::Path(last_sender),
-        Said::Resv(last_receiver),
-        Said::ResvTear(last_receiver),
-        Said::PathTear(last_sender),
+        MemberMessage::Path(last_sender),
+        MemberMessage::Resv(last_receiver),
+        MemberMessage::ResvTear(last_receiver),
+        MemberMessage::PathTear(last_sender),
     ];
-    for (mean, said) in means.iter_mut().zip(timed) {
-        if matches!(said, Said::Resv(_)) {
-            (0..last_receiver).for_each(|receiver| say(&mut router, &group, Said::Resv(receiver)));
+    for (mean, message) in means.iter_mut().zip(timed) {
+        if matches!(message, MemberMessage::Resv(_)) {
+            (0..last_receiver)
+                .for_each(|receiver| deliver(&mut router, &group, MemberMessage::Resv(receiver)));
         }
-        let messages: Vec<_> = (0..BATCH).map(|n| group.message(&router, n, said)).collect();
+        let messages: Vec<_> = (0..BATCH).map(|n| group.message(&router, n, message)).collect();
         let deliver = || router.deliver_all(&messages);
         let ((), is_undisturbed) = record(marks, &mut stamps, deliver)?;
         if undisturbed && !is_undisturbed {
@@ -119,7 +128,7 @@ fn round(case: &mut Case, marks: &Marks, clock: &Clock, undisturbed: bool) -> Re
         let took = by_message(&stamps).map(|message| clock.steps_us(message, |_| true));
         let took: Vec<f64> = took.collect();
         ensure!(took.len() == BATCH as usize, "{} of {BATCH} messages have marks", took.len());
-        *mean = middle(took);
+        *mean = trimmed_mean(took);
     }
     let left = router.sessions(Protocol::Rsvp);
     let expected = if last_sender > 0 { BATCH } else { 0 };
@@ -128,29 +137,29 @@ fn round(case: &mut Case, marks: &Marks, clock: &Clock, undisturbed: bool) -> Re
     Ok(true)
 }
 
-fn say(router: &mut Router, group: &Group, said: Said) {
-    let messages: Vec<_> = (0..BATCH).map(|n| group.message(router, n, said)).collect();
+fn deliver(router: &mut Router, group: &Group, message: MemberMessage) {
+    let messages: Vec<_> = (0..BATCH).map(|n| group.message(router, n, message)).collect();
     router.deliver_all(&messages);
 }
 
-fn chapter(cases: &[Case]) -> Chapter {
-    let mut chapter = Chapter::default();
-    chapter.heading("Styles, and receivers: what the paper could only guess at");
-    chapter.text(format!(
+fn section(cases: &[Case]) -> Section {
+    let mut section = Section::default();
+    section.heading("Styles, and receivers: what the paper could only guess at");
+    section.text(format!(
         "The paper measured unicast sessions with fixed filters, and expected more of other styles and of multicast without \
          measuring them. Here a group has up to {MOST} receivers, each behind an interface of its own, or all of them behind one \
          as so many next hops. What is timed is the last message of its kind, when all others of the group are reserved: the \
          Path that goes out to all, the Resv that is merged with those of the other receivers, the ResvTear that leaves theirs, \
          and the PathTear that takes them all with it. The router is the one without I/O; {ROUNDS} rounds of {BATCH} groups."
     ));
-    chapter.text(
+    section.text(
         "What goes out on each interface costs by the interface: Path and PathTear grow with the number of interfaces, as any \
          multicast forwarding does. A Resv costs more with each reservation that it is merged with, since the merged flowspec is \
          computed from all requests there are; the first Resv of a group makes what the others find. With SE a PathTear takes the \
          sender's filter out of every receiver's request; traffic control and the previous hop hear of it once.",
     );
     for (kind, name) in KINDS.iter().enumerate() {
-        chapter.figure(figure(cases, kind, name));
+        section.figure(figure(cases, kind, name));
     }
     let mut table = Table::new(
         "message-receivers",
@@ -167,8 +176,8 @@ fn chapter(cases: &[Case]) -> Chapter {
         let times = case.times.iter().map(|times| Estimate::of(times).into());
         table.row(head.into_iter().chain(times));
     }
-    chapter.table(table);
-    chapter
+    section.table(table);
+    section
 }
 
 fn figure(cases: &[Case], kind: usize, name: &str) -> Figure {
@@ -214,8 +223,8 @@ mod tests {
         rounds(&mut cases, 1, Duration::ZERO, &supervision).unwrap();
         let all = || cases.iter().flat_map(|case| &case.times);
         assert!(all().all(|times| times.len() == 1 && times[0] > 0.0), "{cases:?}");
-        let chapter = chapter(&cases);
-        assert_eq!(chapter.tables().next().unwrap().rows.len(), cases.len());
+        let section = section(&cases);
+        assert_eq!(section.tables().next().unwrap().rows.len(), cases.len());
         let figure = figure(&cases, 1, "Resv");
         let points: Vec<_> = figure.series.iter().map(|series| series.points.len()).collect();
         assert_eq!(points, [2, 2, 2, 1, 1, 1]);

@@ -13,10 +13,10 @@ use anyhow::{Result, ensure};
 
 use crate::bench::Supervision;
 use crate::bench::router::{Protocol, Router};
-use crate::paper_reproduction::Order;
-use crate::paper_reproduction::chapter::Chapter;
-use crate::paper_reproduction::marks::{Clock, Marks, by_message, record};
-use crate::paper_reproduction::rounds::{do_all, elsewhere};
+use crate::paper_reproduction::PartOptions;
+use crate::paper_reproduction::checkpoint_trace::{CheckpointTracing, Clock, by_message, record};
+use crate::paper_reproduction::repeated::{do_all, elsewhere};
+use crate::paper_reproduction::section::Section;
 use crate::paper_reproduction::steps::Times;
 
 /// Number of rounds, each with a router of its own.
@@ -30,7 +30,7 @@ const RESIDENT: u32 = 10;
 pub(super) const TRIES: u32 = 10;
 
 /// Results of the rounds.
-struct Found {
+struct StepResults {
     /// Times by protocol and by name of the message.
     times: Vec<(Protocol, Vec<(&'static str, Times)>)>,
     /// Cost of a mark, round by round, nanoseconds.
@@ -42,16 +42,16 @@ struct Found {
 }
 
 /// Measures and describes the steps.
-pub(super) fn measure(order: &Order, supervision: &Supervision<'_>) -> Result<Chapter> {
+pub(super) fn measure(order: &PartOptions, supervision: &Supervision<'_>) -> Result<Section> {
     // Intervals between rounds make them sample the machine at different times.
     let apart = Duration::from_millis(if order.quick { 2_000 } else { 3_000 });
-    let found = rounds(ROUNDS, apart, supervision)?;
-    published::chapter(&found)
+    let results = rounds(ROUNDS, apart, supervision)?;
+    published::section(&results)
 }
 
-fn rounds(rounds: u32, apart: Duration, supervision: &Supervision<'_>) -> Result<Found> {
+fn rounds(rounds: u32, apart: Duration, supervision: &Supervision<'_>) -> Result<StepResults> {
     supervision.watcher.begin("messages: their steps", rounds.into());
-    let marks = Marks::begin();
+    let marks = CheckpointTracing::begin();
     let mut clock = Clock::calibrate(&marks)?;
     let nothing = |protocol: Protocol| {
         let names =
@@ -59,29 +59,29 @@ fn rounds(rounds: u32, apart: Duration, supervision: &Supervision<'_>) -> Result
         (protocol, names.collect())
     };
     let times = Protocol::ALL.into_iter().map(nothing).collect();
-    let mut found = Found { times, marks_ns: Vec::new(), again: 0, disturbed: 0 };
+    let mut results = StepResults { times, marks_ns: Vec::new(), again: 0, disturbed: 0 };
     do_all(rounds, apart, supervision, |_| {
         clock.weigh_marks(&marks)?;
-        found.marks_ns.push(clock.mark_ns());
-        for (protocol, times) in &mut found.times {
+        results.marks_ns.push(clock.mark_ns());
+        for (protocol, times) in &mut results.times {
             supervision.go_on()?;
             let mut tries = 1;
             while !elsewhere(|| round(*protocol, &marks, &clock, times, tries < TRIES))? {
                 tries += 1;
             }
-            found.again += tries - 1;
-            found.disturbed += u32::from(tries == TRIES);
+            results.again += tries - 1;
+            results.disturbed += u32::from(tries == TRIES);
         }
         Ok(())
     })?;
-    Ok(found)
+    Ok(results)
 }
 
 /// Runs one round of a protocol. Returns `false`, and records nothing, if an undisturbed round is required and this
 /// one was disturbed.
 fn round(
     protocol: Protocol,
-    marks: &Marks,
+    marks: &CheckpointTracing,
     clock: &Clock,
     times: &mut [(&'static str, Times)],
     undisturbed: bool,
@@ -128,8 +128,8 @@ mod tests {
     fn every_message_has_steps_that_add_up() {
         let interrupted = AtomicBool::new(false);
         let supervision = Supervision { watcher: &Unwatched, interrupted: &interrupted };
-        let found = rounds(2, Duration::ZERO, &supervision).unwrap();
-        for (protocol, times) in &found.times {
+        let results = rounds(2, Duration::ZERO, &supervision).unwrap();
+        for (protocol, times) in &results.times {
             for (name, times) in times {
                 let all = times.of(Steps::ALL).unwrap();
                 assert!(all.len() == 2 && all.iter().all(|&us| us > 0.0), "{name}: {all:?}");
@@ -137,15 +137,15 @@ mod tests {
                 assert!(times.order().len() > 1, "{} {name} has no steps", protocol.name());
             }
         }
-        let (_, rsvp) = &found.times[0];
+        let (_, rsvp) = &results.times[0];
         let order: Vec<_> = rsvp[0].1.order().iter().map(|step| step.name()).collect();
         let steps = ["parse", "search_psb", "route", "find_session", "create_session"];
         assert_eq!(order[..5], steps);
         assert_eq!(order[5..], ["create_psb", "path_refresh", "end"]);
-        let chapter = published::chapter(&found).unwrap();
+        let section = published::section(&results).unwrap();
         let told = |key: &str| {
-            chapter.entries.iter().any(|entry| entry.key == key)
-                || chapter.left_out.iter().any(|(other, _)| other == key)
+            section.entries.iter().any(|entry| entry.key == key)
+                || section.left_out.iter().any(|(other, _)| other == key)
         };
         for (key, _) in crate::paper_reproduction::published::measurements() {
             let (_, table) = key.split_once('.').unwrap_or_default();

@@ -7,8 +7,8 @@ use anyhow::{Result, ensure};
 
 use crate::bench::messages::{far_apart, time};
 use crate::bench::router::{Message, Protocol, Router, Step};
-use crate::paper_reproduction::chapter::Estimate;
-use crate::paper_reproduction::marks::{Clock, Marks, by_message, record};
+use crate::paper_reproduction::checkpoint_trace::{CheckpointTracing, Clock, by_message, record};
+use crate::paper_reproduction::section::Estimate;
 use crate::paper_reproduction::steps::Times;
 
 use super::table9;
@@ -173,7 +173,7 @@ impl Load {
     /// # Errors
     /// The errors of [`Load::visit`]; the kernel does not report context switches.
     pub(super) fn visit_steps(&mut self, clock: &Clock) -> Result<()> {
-        let marks = Marks::begin();
+        let marks = CheckpointTracing::begin();
         let mut stamps = Vec::new();
         self.rounds += 1;
         for place in 0..self.costs.kinds.len() {
@@ -221,7 +221,7 @@ mod tests {
             let remains = load.router.remains(protocol);
             load.visit().unwrap();
             load.visit().unwrap();
-            let clock = Clock::calibrate(&Marks::begin()).unwrap();
+            let clock = Clock::calibrate(&CheckpointTracing::begin()).unwrap();
             load.visit_steps(&clock).unwrap();
             assert_eq!(load.router.remains(protocol), remains, "{protocol:?}");
             let Costs { kinds, upkeep, .. } = &load.costs;

@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use anyhow::{Result, ensure};
 
-use super::Timed;
+use super::TimesBySize;
 use crate::bench::messages::STRIDE;
 use crate::paper_reproduction::baselines::{Index, Key, indexes};
 
@@ -17,7 +17,7 @@ const CHUNK: u32 = 10_000;
 /// A structure with its sessions, and its measurements.
 pub(super) struct Lookups {
     /// Time of one look-up, round by round, nanoseconds.
-    pub(super) timed: Timed,
+    pub(super) timed: TimesBySize,
     index: Box<dyn Index>,
     looked_up: u32,
 }
@@ -34,7 +34,7 @@ pub(super) fn all(sessions: u32, mut go_on: impl FnMut(u64) -> Result<()>) -> Re
                 go_on(entered)?;
             }
         }
-        Ok(Lookups { timed: Timed::new(name, sessions), index, looked_up: 0 })
+        Ok(Lookups { timed: TimesBySize::new(name, sessions), index, looked_up: 0 })
     };
     indexes().into_iter().map(fill).collect()
 }

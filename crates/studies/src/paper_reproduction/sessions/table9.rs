@@ -4,11 +4,11 @@ use earmark_core::checkpoint::Checkpoint as C;
 
 use super::Measurements;
 use super::load::{Costs, KindCosts};
-use super::tell::{FEW, TABLE_9, entry, slope_over};
+use super::report::{FEW, TABLE_9, entry, slope_over};
 use crate::bench::router::Protocol;
-use crate::paper_reproduction::chapter::{Cell, Chapter, Estimate, Table};
 use crate::paper_reproduction::environment::Environment;
 use crate::paper_reproduction::published;
+use crate::paper_reproduction::section::{Cell, Estimate, Section, Table};
 use crate::paper_reproduction::steps::{RESERVATION_MANAGEMENT, Steps, step_name};
 
 /// A step of the paper, and our steps in a message of RSVP that do the same.
@@ -64,11 +64,11 @@ pub(super) fn groups(protocol: Protocol, message: &str) -> Vec<Steps> {
 }
 
 /// Adds the comparison with the published table, and every step of every message.
-pub(super) fn tell(chapter: &mut Chapter, all: &Measurements) {
-    chapter.heading("Steps that feel how many sessions there are");
-    let table = slopes(chapter, all);
-    chapter.table(table);
-    chapter.text(
+pub(super) fn report(section: &mut Section, all: &Measurements) {
+    section.heading("Steps that feel how many sessions there are");
+    let table = slopes(section, all);
+    section.table(table);
+    section.text(
         "ISI RSVP went through lists when path and reservation state came and went, so that each of these steps took a fifth of a \
          microsecond longer for each session. Here every look-up is by hash and every list is that of one session: no step touches \
          the state of other sessions. What slope is left is the caches': among few sessions all state is in the first or second \
@@ -77,9 +77,9 @@ pub(super) fn tell(chapter: &mut Chapter, all: &Measurements) {
          noise. Steps are marked in visits of their own, so that no whole message is timed with its marks; what marks take is taken off.",
     );
     if let Some(table) = every_step(all) {
-        chapter.table(table);
+        section.table(table);
     }
-    chapter.text(
+    section.text(
         "The paper divides steps into those that feel the session load and those that do not. Here a step is said to feel it where \
          its intervals with few and with many sessions lie apart, and it takes at least a tenth longer: these are the steps that \
          first touch what is kept of a session, or a place in a table that others have long since pushed out of the caches.",
@@ -114,7 +114,7 @@ fn slope_of(
 }
 
 /// Returns the slopes beside those of the paper.
-fn slopes(chapter: &mut Chapter, all: &Measurements) -> Table {
+fn slopes(section: &mut Section, all: &Measurements) -> Table {
     let mhz = Environment::of_this_machine().mhz;
     let then = published::number("budapest.cpu_mhz");
     let mut table = Table::new(
@@ -148,7 +148,7 @@ fn slopes(chapter: &mut Chapter, all: &Measurements) -> Table {
             slope(None, u32::MAX).map(|slope| slope.times(NS_A_THOUSAND)).into(),
         ]);
         let note = format!("slope of the step in {message}, without the kernel's traffic control");
-        entry(chapter, key, "us per session", value, &note);
+        entry(section, key, "us per session", value, &note);
     }
     table
 }

@@ -6,8 +6,8 @@
 
 use std::time::Instant;
 
-use crate::paper_reproduction::chapter::Estimate;
-use crate::paper_reproduction::marks::middle;
+use crate::paper_reproduction::section::Estimate;
+use earmark_lab::statistics::{trimmed, trimmed_mean};
 
 /// Number of readings that determine the cost of the clock.
 const READINGS: u32 = 1_000;
@@ -42,7 +42,7 @@ impl Clock {
     pub(super) fn calibrated() -> Clock {
         let clock = Clock { cost_us: 0.0 };
         let readings = (0..READINGS).map(|_| clock.time(|| ()));
-        Clock { cost_us: middle(readings.collect()) }
+        Clock { cost_us: trimmed_mean(readings) }
     }
 
     /// Returns the cost of the clock, microseconds.
@@ -74,15 +74,17 @@ impl Round {
     /// Summarizes these operations; `None` if there are fewer than two.
     fn of(times: &mut [f64]) -> Option<Round> {
         times.sort_unstable_by(f64::total_cmp);
-        let hundredth = times.len() / HUNDRED;
-        let most = &times[hundredth..times.len() - hundredth];
+        let most = trimmed(times, HUNDRED);
         if most.len() < 2 {
             return None;
         }
         let count = most.len() as f64;
         let mean = most.iter().sum::<f64>() / count;
         let squares: f64 = most.iter().map(|time| (time - mean).powi(2)).sum();
-        Some(Round { mean: middle(times.to_vec()), deviation: (squares / (count - 1.0)).sqrt() })
+        Some(Round {
+            mean: trimmed_mean(times.iter().copied()),
+            deviation: (squares / (count - 1.0)).sqrt(),
+        })
     }
 }
 

@@ -6,8 +6,8 @@ use earmark_linux::heap;
 use super::Batches;
 use super::clock::{Clock, Tally};
 use crate::bench::router::{Arrival, Protocol, Router};
-use crate::paper_reproduction::baselines::chains::Chains;
-use crate::paper_reproduction::baselines::keyed::Keyed;
+use crate::paper_reproduction::baselines::chained_hash::ChainedHashTable;
+use crate::paper_reproduction::baselines::keyed_hash::KeyedHashTable;
 use crate::paper_reproduction::baselines::{Index, Key};
 
 /// Number of new flows of a batch, which are removed before the next.
@@ -29,7 +29,7 @@ pub(super) struct Flows {
 }
 
 /// A router and two structures with their flows.
-struct Standing {
+struct ResidentFlows {
     router: Router,
     keyed: Box<dyn Index>,
     chains: Box<dyn Index>,
@@ -54,16 +54,16 @@ impl Flows {
         batches: Batches,
         go_on: &impl Fn() -> Result<()>,
     ) -> Result<()> {
-        let mut standing = Standing::new(self.resident, go_on)?;
-        self.octets = standing.octets;
+        let mut flows_in_place = ResidentFlows::new(self.resident, go_on)?;
+        self.octets = flows_in_place.octets;
         for round in 0..rounds {
             go_on()?;
             let clock = Clock::calibrated();
             for batch in 0..batches.of_flows {
                 let first = self.resident + (round * batches.of_flows + batch) * BATCH;
-                standing.build(&clock, &mut self.build, first, self.resident)?;
-                build(&mut *standing.keyed, &clock, &mut self.keyed, first, BATCH);
-                build(&mut *standing.chains, &clock, &mut self.chains, first, BATCH);
+                flows_in_place.build(&clock, &mut self.build, first, self.resident)?;
+                build(&mut *flows_in_place.keyed, &clock, &mut self.keyed, first, BATCH);
+                build(&mut *flows_in_place.chains, &clock, &mut self.chains, first, BATCH);
             }
             [&mut self.build, &mut self.keyed, &mut self.chains]
                 .into_iter()
@@ -73,8 +73,8 @@ impl Flows {
     }
 }
 
-impl Standing {
-    fn new(resident: u32, go_on: &impl Fn() -> Result<()>) -> Result<Standing> {
+impl ResidentFlows {
+    fn new(resident: u32, go_on: &impl Fn() -> Result<()>) -> Result<ResidentFlows> {
         let before = heap::in_use();
         let mut router = Router::new(Protocol::Yessir);
         let [set_up, ..] = Protocol::Yessir.messages() else { unreachable!("it has messages") };
@@ -89,9 +89,9 @@ impl Standing {
             after.saturating_sub(before) as f64 / f64::from(resident)
         };
         let octets = before.zip(heap::in_use()).map(take);
-        let keyed = filled(Box::new(Keyed::new()), resident);
-        let chains = filled(Box::new(Chains::of_yessir()), resident);
-        Ok(Standing { router, keyed, chains, octets })
+        let keyed = filled(Box::new(KeyedHashTable::new()), resident);
+        let chains = filled(Box::new(ChainedHashTable::of_yessir()), resident);
+        Ok(ResidentFlows { router, keyed, chains, octets })
     }
 
     /// Adds new flows, from number `first` on, to the router with its resident ones, and removes them.
@@ -167,7 +167,7 @@ mod tests {
 
     #[test]
     fn inserted_flows_are_removed_again() {
-        let mut index = filled(Box::new(Keyed::new()), 40);
+        let mut index = filled(Box::new(KeyedHashTable::new()), 40);
         let mut tally = Tally::default();
         build(&mut *index, &Clock::calibrated(), &mut tally, 40, 5);
         assert!(index.find(&Key::numbered(39)).is_some());

@@ -21,9 +21,11 @@ use super::flows::{build, filled};
 use super::sockets::{Send, Sockets};
 use crate::bench::router::{Arrival, Protocol, Router, SIGNED, signing_key};
 use crate::paper_reproduction::baselines::Index;
-use crate::paper_reproduction::baselines::keyed::Keyed;
-use crate::paper_reproduction::chapter::Estimate;
-use crate::paper_reproduction::marks::{self, Marks, Stamp, by_message, record};
+use crate::paper_reproduction::baselines::keyed_hash::KeyedHashTable;
+use crate::paper_reproduction::checkpoint_trace::{
+    self, CheckpointTracing, TracePoint, by_message, record,
+};
+use crate::paper_reproduction::section::Estimate;
 
 /// Number of resident flows, which the paper does not state; its Table 2 is flat up to this number.
 pub(super) const RESIDENT: u32 = 1_000;
@@ -64,7 +66,7 @@ struct Bench {
     few_routes: RouteTable,
     many_routes: RouteTable,
     sockets: Sockets,
-    stamps: Vec<Stamp>,
+    stamps: Vec<TracePoint>,
 }
 
 /// Input of a message's digest.
@@ -80,7 +82,11 @@ impl Steps {
     ///
     /// # Errors
     /// A flow was not added, a message was lost, or the sockets are unavailable.
-    pub(super) fn round(&mut self, marks_clock: &marks::Clock, batches: Batches) -> Result<()> {
+    pub(super) fn round(
+        &mut self,
+        marks_clock: &checkpoint_trace::Clock,
+        batches: Batches,
+    ) -> Result<()> {
         let mut bench = Bench::new()?;
         let clock = Clock::calibrated();
         self.clock_us.push(clock.cost_us());
@@ -109,7 +115,7 @@ impl Steps {
         &mut self,
         bench: &mut Bench,
         clock: &Clock,
-        marks_clock: &marks::Clock,
+        marks_clock: &checkpoint_trace::Clock,
         batch: u32,
     ) -> Result<()> {
         let first = RESIDENT + batch * BATCH;
@@ -143,8 +149,13 @@ impl Steps {
     }
 
     /// Times the steps that the engine marks.
-    fn marked(&mut self, bench: &mut Bench, clock: &marks::Clock, new: &[Arrival]) -> Result<()> {
-        let marks = Marks::begin();
+    fn marked(
+        &mut self,
+        bench: &mut Bench,
+        clock: &checkpoint_trace::Clock,
+        new: &[Arrival],
+    ) -> Result<()> {
+        let marks = CheckpointTracing::begin();
         let Bench { router, stamps, .. } = bench;
         record(&marks, stamps, || router.deliver_all(new))?;
         drop(marks);
@@ -179,7 +190,7 @@ impl Bench {
         Ok(Bench {
             router,
             secret: signing_key(),
-            index: filled(Box::new(Keyed::new()), RESIDENT),
+            index: filled(Box::new(KeyedHashTable::new()), RESIDENT),
             few_routes: table(few),
             many_routes: table(backbone()),
             sockets: Sockets::open()?,
@@ -246,7 +257,7 @@ mod tests {
 
     #[test]
     fn every_step_is_measured_and_flows_go_again() {
-        let clock = marks::Clock::calibrate(&Marks::begin()).unwrap();
+        let clock = checkpoint_trace::Clock::calibrate(&CheckpointTracing::begin()).unwrap();
         let batches = Batches { of_flows: 1, of_steps: 2 };
         let mut steps = Steps::default();
         for _ in 0..3 {

@@ -4,13 +4,13 @@ use comfy_table::presets::{ASCII_MARKDOWN, UTF8_FULL_CONDENSED};
 use comfy_table::{Cell, CellAlignment, Table};
 use earmark_scenario::Outcome;
 
-use super::beyond::{Point, Sweep};
 use super::case::{Case, Load};
 use super::drawings::{self, Strip};
 use super::rows::{PATIENCE_S, Row};
-use super::{Played, Results};
-use earmark_lab::outcomes::timeline_svg;
+use super::sweeps::{Point, Sweep};
+use super::{CaseResults, Results};
 use earmark_lab::plot::chart::{self, Axis, Figure, Kind, Series};
+use earmark_lab::run_output::timeline_svg;
 use earmark_lab::statistics::Median;
 
 /// Returns all tables, each under its title; as Markdown, or for a terminal.
@@ -140,7 +140,7 @@ pub fn drawings(results: &Results) -> Vec<(String, String)> {
     let mut drawings = Vec::new();
     for load in Load::ALL {
         drawings.push((format!("completion-{}.svg", load.name()), completion(results, load)));
-        let traces: Vec<&Played> =
+        let traces: Vec<&CaseResults> =
             results.traces.iter().filter(|traced| traced.load == load).collect();
         if !traces.is_empty() {
             drawings.push((format!("received-{}.svg", load.name()), received(&traces, load)));
@@ -172,7 +172,7 @@ fn completion(results: &Results, load: Load) -> String {
     drawings::strips(&title, "seconds; at 300: never; ring: the published run", PATIENCE_S, &strips)
 }
 
-fn received(traces: &[&Played], load: Load) -> String {
+fn received(traces: &[&CaseResults], load: Load) -> String {
     let panels: Vec<_> = traces
         .iter()
         .filter_map(|traced| Some((traced, traced.runs.first()?.watched.first()?)))
@@ -189,12 +189,12 @@ fn received(traces: &[&Played], load: Load) -> String {
 }
 
 /// Draws the attempts of the test flow under regular load, in the three cases of the papers' figure 5.
-fn sequences(traces: &[Played]) -> Option<String> {
+fn sequences(traces: &[CaseResults]) -> Option<String> {
     let cases = [Case::Rsvp, Case::Refresh, Case::GrabInfinite];
     let of =
         |case| traces.iter().find(|traced| traced.load == Load::Regular && traced.case == case);
-    let chosen: Vec<&Played> = cases.into_iter().filter_map(of).collect();
-    let named = |traced: &&Played| {
+    let chosen: Vec<&CaseResults> = cases.into_iter().filter_map(of).collect();
+    let named = |traced: &&CaseResults| {
         let mut outcome: Outcome = traced.runs.first()?.clone();
         outcome.watched.retain(|flow| flow.reserves.is_some());
         for flow in &mut outcome.watched {
@@ -305,7 +305,7 @@ mod tests {
         let topology = Topology::parse(&super::super::case::file("retry.toml").unwrap()).unwrap();
         let traces = Load::ALL.map(|load| {
             let (topology, runs) = (topology.clone(), vec![runs[0].clone()]);
-            Played { load, case: Case::Rsvp, topology, runs }
+            CaseResults { load, case: Case::Rsvp, topology, runs }
         });
         Results { rows: rows.into(), sweeps: vec![sweep], traces: traces.into() }
     }

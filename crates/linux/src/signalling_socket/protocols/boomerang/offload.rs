@@ -313,7 +313,7 @@ impl Offload {
                 }
             }
             ShareChange::Released(shares) => {
-                shares.iter().for_each(|share| account_for(share, true))
+                shares.iter().for_each(|share| account_for(share, true));
             }
         }
     }

@@ -3,11 +3,11 @@
 use anyhow::{Context, Result};
 use earmark_core::checkpoint::Checkpoint as C;
 
-use super::{BATCH, Found, ROUNDS};
+use super::{BATCH, ROUNDS, StepResults};
 use crate::bench::router::Protocol;
-use crate::paper_reproduction::chapter::{Cell, Chapter, Entry, Estimate, Table};
 use crate::paper_reproduction::environment::Environment;
 use crate::paper_reproduction::published;
+use crate::paper_reproduction::section::{Cell, Entry, Estimate, Section, Table};
 use crate::paper_reproduction::steps::{RESERVATION_MANAGEMENT, Steps, Times, step_name};
 
 /// A published step, and our steps that do the same.
@@ -96,18 +96,18 @@ pub(super) fn groups(protocol: Protocol, message: &str) -> Vec<Steps> {
         .collect()
 }
 
-impl Found {
+impl StepResults {
     fn times(&self, protocol: Protocol, message: &str) -> Option<&Times> {
         let (_, messages) = self.times.iter().find(|(of, _)| *of == protocol)?;
         messages.iter().find(|(name, _)| *name == message).map(|(_, times)| times)
     }
 }
 
-/// Returns the chapter on the steps.
-pub(super) fn chapter(found: &Found) -> Result<Chapter> {
-    let mut chapter = Chapter::default();
-    chapter.heading("Checkpoint 3: the steps of a message");
-    explain(&mut chapter, found);
+/// Returns the section on the steps.
+pub(super) fn section(results: &StepResults) -> Result<Section> {
+    let mut section = Section::default();
+    section.heading("Checkpoint 3: the steps of a message");
+    explain(&mut section, results);
     let mhz = Environment::of_this_machine().mhz;
     let theirs = published::number("budapest.cpu_mhz").context("the clock of the paper")?;
     let mut table = Table::new(
@@ -117,7 +117,7 @@ pub(super) fn chapter(found: &Found) -> Result<Chapter> {
     );
     for one in counterparts() {
         let key = format!("budapest.{}", one.key);
-        let estimate = found
+        let estimate = results
             .times(one.protocol, one.message)
             .and_then(|times| times.estimate(Steps::of(one.steps)))
             .with_context(|| format!("{key} was not measured"))?;
@@ -133,21 +133,21 @@ pub(super) fn chapter(found: &Found) -> Result<Chapter> {
             Cell::Text(one.note.unwrap_or_default().to_owned()),
         ]);
         let note = one.note.map(str::to_owned);
-        chapter.entries.push(Entry { key, unit: "us".to_owned(), values: vec![estimate], note });
+        section.entries.push(Entry { key, unit: "us".to_owned(), values: vec![estimate], note });
     }
-    chapter.table(table);
-    chapter.leave_out(
+    section.table(table);
+    section.leave_out(
         "budapest.table6_rsvp_path_tear_steps.find_session",
         "a sender is found by session and template in one look, which stands under search_psb",
     );
-    chapter.table(all_steps(found, mhz));
-    Ok(chapter)
+    section.table(all_steps(results, mhz));
+    Ok(section)
 }
 
-fn explain(chapter: &mut Chapter, found: &Found) {
-    let marks = Estimate::of(&found.marks_ns);
+fn explain(section: &mut Section, results: &StepResults) {
+    let marks = Estimate::of(&results.marks_ns);
     let (least, most) = marks.map_or((0.0, 0.0), |marks| (marks.low, marks.high));
-    chapter.text(format!(
+    section.text(format!(
         "One router without I/O, with ten sessions, is handed {} messages of each kind, {BATCH} in each of {ROUNDS} rounds that lie \
          apart in time; each round has a fresh router on a fresh thread, warms up with as many messages, and gives the mean of its batch without the least and the greatest tenth. Marks \
          in the engines stamp the end of each step with the processor's own counter. A mark took {least:.1} to {most:.1} ns in \
@@ -155,10 +155,10 @@ fn explain(chapter: &mut Chapter, found: &Found) {
          nanoseconds only. As in the paper only active time counts: rounds in which the thread lost its processor were done \
          again ({} times; {} were disturbed each time, and count).",
         ROUNDS * BATCH,
-        found.again,
-        found.disturbed
+        results.again,
+        results.disturbed
     ));
-    chapter.text(
+    section.text(
         "The paper profiled the daemon of ISI (RSVP) and the kernel module of Telia (Boomerang) on a Pentium II. What took longest \
          there were the steps in which a daemon spoke with its kernel: the route was asked for, and traffic control was told of \
          reservations. Here routes are a table of the daemon's own, which follows the kernel's, so that to look one up is a step \
@@ -168,13 +168,13 @@ fn explain(chapter: &mut Chapter, found: &Found) {
 }
 
 /// Table of each step of each message, including those without a published counterpart.
-fn all_steps(found: &Found, mhz: Option<f64>) -> Table {
+fn all_steps(results: &StepResults, mhz: Option<f64>) -> Table {
     let mut table = Table::new(
         "message-steps",
         "Every step of every message; YESSIR and NSIS, and refreshes, are additions to the paper",
         &["protocol", "message", "step", "us", "cycles", "share %"],
     );
-    for (protocol, messages) in &found.times {
+    for (protocol, messages) in &results.times {
         for (name, times) in messages {
             let Some(whole) = times.estimate(Steps::ALL) else { continue };
             let mut row = |step: &str, estimate: Estimate| {
