@@ -197,6 +197,7 @@ pub struct LinkRow {
 
 /// Admission control of a link.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct AdmissionRow {
     /// Method: `parameter` or `measured`; empty for a link that takes no part.
     pub method: Cow<'static, str>,
