@@ -122,7 +122,7 @@ pub struct FlowPath {
     /// The matching rule; `None` if no known rule leads there.
     pub rule: Option<MatchedRule>,
     /// Whether some rule matches on IP protocols or ports, so that packets of others may take another path.
-    pub rules_look_at_ports: bool,
+    pub rules_match_ports: bool,
     /// The routing table; `None` if no table answered.
     pub table: Option<u32>,
     /// The matching route; `None` if the kernel reports none.
@@ -147,7 +147,7 @@ impl FlowPath {
             is_mark_of_settings: asked.mark.is_none() && mark.is_some(),
             verdict: Verdict::NoRoute,
             rule: None,
-            rules_look_at_ports: false,
+            rules_match_ports: false,
             table: None,
             route: None,
         };
@@ -242,11 +242,11 @@ impl FlowPath {
         // Before the first custom rule is added, IPv4 keeps both tables in one, which it calls main.
         if self.table == Some(libc::RT_TABLE_MAIN.into())
             && matches!(self.verdict, Verdict::Local | Verdict::Broadcast(_))
-            && rules.are_plain()
+            && rules.are_default()
         {
             self.table = Some(libc::RT_TABLE_LOCAL.into());
         }
-        self.rules_look_at_ports = rules.look_at_ports();
+        self.rules_match_ports = rules.match_ports();
         let name = |interface: InterfaceId| {
             rustix::net::netdevice::index_to_name(&*netlink, interface.0).ok()
         };

@@ -42,7 +42,7 @@ use crate::interface::InterfaceName;
 use crate::namespace_claim::NamespaceClaim;
 use crate::sys::socket::{Batch, receive_drops};
 pub use error::{InterfaceError, OpenError, SendError};
-use frame::LONGEST_PACKET;
+use frame::MAX_PACKET;
 use interceptor::Interceptor;
 pub use interface_settings::{Access, Incoming, InterfaceSignalling, SocketCounters};
 use packet_filter::PacketFilter;
@@ -108,7 +108,7 @@ impl SignallingSocket {
             udp: None,
             interceptor: Err(io::ErrorKind::Unsupported),
             receivers: RawReceivers::none(),
-            batch: Batch::new(LONGEST_PACKET),
+            batch: Batch::new(MAX_PACKET),
             counters: SocketCounters::default(),
             sinks: BTreeMap::new(),
             groups: BTreeMap::new(),
@@ -178,14 +178,14 @@ impl SignallingSocket {
     }
 
     /// Adds the sockets, those that are open and all that will be, to an epoll set of the caller, who has to poll them
-    /// there. From then on [`SignallingSocket::receive`] reads only those that [`SignallingSocket::note`] named, and
+    /// there. From then on [`SignallingSocket::receive`] reads only those that [`SignallingSocket::mark_ready`] named, and
     /// the ring. In the set, which is level-triggered, they have numbers from `first` on, at most
     /// [`SignallingSocket::SOURCES`].
     ///
     /// # Errors
     /// The set refuses them.
-    pub fn wait_in(&mut self, set: OwnedFd, first: u64) -> io::Result<()> {
-        let ready = ReadySet::inside(set, first);
+    pub fn register_in(&mut self, set: OwnedFd, first: u64) -> io::Result<()> {
+        let ready = ReadySet::of_caller(set, first);
         for source in (0..MAX_SOURCES).map(Source::from_number) {
             if let Some(descriptor) = self.descriptor(source) {
                 ready.add(source, descriptor).map_err(io::Error::other)?;
@@ -196,8 +196,8 @@ impl SignallingSocket {
     }
 
     /// Records that the source with this number is readable.
-    pub fn note(&mut self, number: u64) {
-        self.ready.note(number);
+    pub fn mark_ready(&mut self, number: u64) {
+        self.ready.mark_ready(number);
     }
 
     /// Removes an interface that is gone or takes no part any more.
@@ -440,7 +440,7 @@ impl SignallingSocket {
 }
 
 impl AsFd for SignallingSocket {
-    /// Returns the descriptor that becomes readable when messages wait: the set of [`SignallingSocket::wait_in`], if it
+    /// Returns the descriptor that becomes readable when messages wait: the set of [`SignallingSocket::register_in`], if it
     /// is used.
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.ready.as_fd()

@@ -152,12 +152,12 @@ impl RuleList {
     }
 
     /// Whether all rules match all packets.
-    pub(super) fn are_plain(&self) -> bool {
+    pub(super) fn are_default(&self) -> bool {
         self.0.iter().all(|rule| rule.selectors.is_empty())
     }
 
     /// Whether a rule matches on IP protocols or ports.
-    pub(super) fn look_at_ports(&self) -> bool {
+    pub(super) fn match_ports(&self) -> bool {
         let is_of_ports = |selector: &Selector| {
             matches!(
                 selector,

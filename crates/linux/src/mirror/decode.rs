@@ -530,7 +530,7 @@ mod tests {
                     note(KernelRoute::decode(&message).err());
                     note(route_answer(&message).err());
                     note(super::super::next_hops::NextHopObject::decode(&message).err());
-                    note(super::super::rules::plain_table(&message).err());
+                    note(super::super::rules::default_table(&message).err());
                     note(multicast_route(&message).err());
                 }
                 Err(error) => note(Some(error)),

@@ -8,7 +8,7 @@ mod message;
 mod socket;
 
 pub use message::{Attribute, Attributes, HEADER, Message, Messages, Received};
-pub use socket::{Answers, Connection, Heard, Subscription};
+pub use socket::{Announcements, Answers, Connection, Subscription};
 
 /// Why a netlink request failed.
 #[derive(Debug, thiserror::Error)]

@@ -54,7 +54,7 @@ pub(super) struct Interceptor {
     /// Links that keep the programs attached, by their numbers in [`programs`].
     links: BTreeMap<(InterfaceId, usize), OwnedFd>,
     /// Buffer for packets whose checksum had to be completed.
-    spare: Vec<u8>,
+    buffer: Vec<u8>,
 }
 
 impl Interceptor {
@@ -86,7 +86,7 @@ impl Interceptor {
             }
         }
         let links = BTreeMap::new();
-        Ok(Interceptor { ring, numbers, offload, loaded, links, spare: Vec::new() })
+        Ok(Interceptor { ring, numbers, offload, loaded, links, buffer: Vec::new() })
     }
 
     /// Attaches the programs that an interface needs, and detaches the others.
@@ -138,7 +138,7 @@ impl Interceptor {
     /// never follows one that reports a release: the kernel may grant the released bandwidth again until the daemon has
     /// taken it back.
     pub(super) fn read(&mut self, most: usize, mut each: impl FnMut(Option<Incoming<'_>>)) -> Read {
-        let Interceptor { ring, spare, offload, .. } = self;
+        let Interceptor { ring, buffer, offload, .. } = self;
         let mut has_release = false;
         let count = ring.read(most, |record| {
             let number = |at: usize| {
@@ -164,7 +164,7 @@ impl Interceptor {
             }
             each(found.map(|Parsed { protocol, mut datagram }| {
                 if protocol == UDP {
-                    checksum::finish(&mut datagram, spare);
+                    checksum::complete(&mut datagram, buffer);
                 }
                 Incoming { protocol, is_copy: fate != TAKEN, share_change, datagram }
             }));

@@ -33,18 +33,18 @@ const TRAFFIC_CLASSIFIER: u32 = 3;
 const XDP_PROGRAM: u32 = 6;
 /// `BPF_XDP`, and `XDP_FLAGS_DRV_MODE`: in the driver, not in the generic path after it.
 const XDP: u32 = 37;
-const BY_DRIVER: u32 = 1 << 2;
+const DRIVER_MODE: u32 = 1 << 2;
 /// `BPF_TCX_INGRESS`.
-const WAY_IN: u32 = 46;
+const TCX_INGRESS: u32 = 46;
 /// `BPF_TCX_EGRESS`.
-const WAY_OUT: u32 = 47;
+const TCX_EGRESS: u32 = 47;
 /// `BPF_F_REPLACE` and `BPF_F_BEFORE`.
 const REPLACE: u32 = 1 << 2;
 const BEFORE: u32 = 1 << 3;
 /// `BPF_F_NO_PREALLOC`: memory only for existing entries.
 const ON_DEMAND: u32 = 1;
 /// Maximum number of programs that are examined on one interface.
-const MOST_PROGRAMS: usize = 64;
+const MAX_PROGRAMS: usize = 64;
 
 /// Sizes of a hash map.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -218,7 +218,7 @@ pub(crate) fn attach(
     let mut attributes = Attachment {
         interface,
         program: program.as_raw_fd() as u32,
-        kind: WAY_OUT,
+        kind: TCX_EGRESS,
         flags: if replaced.is_some() { REPLACE } else { BEFORE },
         replaced: replaced.map_or(0, |r| r.as_raw_fd() as u32),
         ..Attachment::default()
@@ -229,12 +229,12 @@ pub(crate) fn attach(
 
 /// Attaches a program to an interface's ingress, after all others, while the link is held.
 pub(crate) fn link_ingress(program: BorrowedFd<'_>, interface: u32) -> io::Result<OwnedFd> {
-    link(program, interface, WAY_IN, 0)
+    link(program, interface, TCX_INGRESS, 0)
 }
 
 /// Attaches an XDP program to an interface, in its driver, while the link is held.
 pub(crate) fn link_xdp(program: BorrowedFd<'_>, interface: u32) -> io::Result<OwnedFd> {
-    link(program, interface, XDP, BY_DRIVER)
+    link(program, interface, XDP, DRIVER_MODE)
 }
 
 fn link(program: BorrowedFd<'_>, interface: u32, kind: u32, flags: u32) -> io::Result<OwnedFd> {
@@ -259,7 +259,8 @@ fn link(program: BorrowedFd<'_>, interface: u32, kind: u32, flags: u32) -> io::R
 /// Detaches a program from an interface's egress.
 pub(crate) fn detach(program: BorrowedFd<'_>, interface: u32) -> io::Result<()> {
     let program = program.as_raw_fd() as u32;
-    let mut attributes = Attachment { interface, program, kind: WAY_OUT, ..Attachment::default() };
+    let mut attributes =
+        Attachment { interface, program, kind: TCX_EGRESS, ..Attachment::default() };
     // SAFETY: no pointers.
     unsafe { call(PROGRAM_DETACH, &mut attributes) }.map(drop)
 }
@@ -277,10 +278,10 @@ pub(crate) fn attached(interface: u32) -> io::Result<Vec<u32>> {
         padding: u32,
         more: [u64; 4],
     }
-    let mut programs = vec![0_u32; MOST_PROGRAMS];
+    let mut programs = vec![0_u32; MAX_PROGRAMS];
     let mut attributes = Attributes {
         interface,
-        kind: WAY_OUT,
+        kind: TCX_EGRESS,
         query_flags: 0,
         attach_flags: 0,
         programs: programs.as_mut_ptr() as u64,

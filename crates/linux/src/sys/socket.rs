@@ -183,7 +183,9 @@ impl<const N: usize> Batch<N> {
             let length = (header.msg_len as usize).min(self.room);
             let source = sender(name, header.msg_hdr.msg_namelen);
             let mut received = Received { length, source, ..Received::default() };
-            each_control(&header.msg_hdr, |level, kind, data| received.learn(level, kind, data));
+            each_control(&header.msg_hdr, |level, kind, data| {
+                received.read_control_message(level, kind, data);
+            });
             self.received.push(received);
         }
         Ok(self.received.len())
@@ -198,7 +200,7 @@ impl<const N: usize> Batch<N> {
 
 impl Received {
     /// Evaluates one control message.
-    fn learn(&mut self, level: i32, kind: i32, data: &[u8]) {
+    fn read_control_message(&mut self, level: i32, kind: i32, data: &[u8]) {
         let word = |at: usize| data.get(at..).and_then(<[u8]>::first_chunk::<4>).copied();
         match (level, kind) {
             // `struct in_pktinfo`: index, our address, the address in the packet.

@@ -115,7 +115,7 @@ impl TcError {
 }
 
 /// Logs a refusal during a secondary step; the next reconciliation finds and repairs it.
-pub(super) fn left_for_later(outcome: Result<(), TcError>) {
+pub(super) fn defer_to_reconciliation(outcome: Result<(), TcError>) {
     if let Err(error) = outcome {
         tracing::debug!(%error, "left for the next reconciliation");
     }

@@ -38,7 +38,7 @@ pub(super) trait FlowTable: std::fmt::Debug + Send {
     ) -> Result<bool, TcError>;
 
     /// Sets the kinds of flows to look up. A classifier that always looks up all kinds does nothing.
-    fn look_for(&mut self, interface: InterfaceId, kinds: [u32; 2]) -> Result<(), TcError> {
+    fn set_kinds(&mut self, interface: InterfaceId, kinds: [u32; 2]) -> Result<(), TcError> {
         let _ = (interface, kinds);
         Ok(())
     }

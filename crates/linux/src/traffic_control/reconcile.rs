@@ -5,11 +5,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use earmark_core::{Flow, InterfaceId};
 
 use super::entry::Entry;
-use super::error::left_for_later;
+use super::error::defer_to_reconciliation;
 use super::flow_table::Tools;
 use super::kernel::Qdisc;
 use super::link::{Link, Repair};
-use super::plan::{LinkNature, LinkPlan};
+use super::plan::{LinkPlan, LinkProperties};
 use super::{Adopted, Fault, Reconciliation, TcError, TrafficControl, flow_table, kernel};
 use crate::interface::InterfaceName;
 use crate::netlink::Connection;
@@ -22,17 +22,17 @@ impl TrafficControl {
     pub fn add_link(&mut self, plan: &LinkPlan) -> Result<Vec<Adopted>, TcError> {
         let interface = plan.interface;
         flow_table::can_keep_apart(self.table.as_ref(), plan)?;
-        let nature = nature(&mut self.netlink, interface)?;
+        let properties = properties(&mut self.netlink, interface)?;
         if let Some(link) = self.links.get_mut(&interface) {
-            (link.plan, link.nature) = (plan.clone(), nature);
+            (link.plan, link.properties) = (plan.clone(), properties);
             let qdiscs = kernel::qdiscs(&mut self.netlink)?;
             link.repair(&mut self.netlink, &qdiscs)?;
             self.attach(interface)?;
             return Ok(Vec::new());
         }
         let qdiscs = kernel::qdiscs(&mut self.netlink)?;
-        let (flows, left) = self.left_behind(plan, &qdiscs)?;
-        let mut link = Link::new(plan, nature, &left);
+        let (flows, left) = self.previous_state(plan, &qdiscs)?;
+        let mut link = Link::new(plan, properties, &left);
         link.repair(&mut self.netlink, &qdiscs)?;
         let tools = &mut Tools { netlink: &mut self.netlink, table: self.table.as_mut() };
         link.repair_buckets(tools, &mut Repair::default())?;
@@ -45,7 +45,7 @@ impl TrafficControl {
     /// Attaches the classifier to a link; returns whether it was missing.
     pub(super) fn attach(&mut self, interface: InterfaceId) -> Result<bool, TcError> {
         let link = self.links.get(&interface).ok_or(TcError::UnknownLink { interface })?;
-        let settings = link.plan.settings(link.nature);
+        let settings = link.plan.settings(link.properties);
         self.table.attach(interface, &settings, self.kinds.of(interface))
     }
 
@@ -105,7 +105,7 @@ impl TrafficControl {
     }
 
     fn reconcile_links(&mut self, links: Vec<InterfaceId>) -> Result<Reconciliation, TcError> {
-        left_for_later(self.tidy());
+        defer_to_reconciliation(self.park_released());
         let mut result = Reconciliation::default();
         let outcome = self.restore_links(links, &mut result);
         let on: Vec<InterfaceId> = self.links.keys().copied().collect();
@@ -157,7 +157,7 @@ impl TrafficControl {
                 Ok(repair) => {
                     result.removed += repair.removed;
                     result.restored += repair.restored;
-                    self.note_places(interface, &repair.faults, &mut result.deviations);
+                    self.note_resources(interface, &repair.faults, &mut result.deviations);
                 }
                 Err(TcError::NoSuchInterface { .. }) => {
                     self.forget_link(interface);
@@ -182,9 +182,9 @@ impl TrafficControl {
         interface: InterfaceId,
         qdiscs: &[Qdisc],
     ) -> Result<Repair, TcError> {
-        let nature = nature(&mut self.netlink, interface)?;
+        let properties = properties(&mut self.netlink, interface)?;
         let link = self.links.get_mut(&interface).ok_or(TcError::UnknownLink { interface })?;
-        link.nature = nature;
+        link.properties = properties;
         let mut repair = link.repair(&mut self.netlink, qdiscs)?;
         let tools = &mut Tools { netlink: &mut self.netlink, table: self.table.as_mut() };
         link.repair_buckets(tools, &mut repair)?;
@@ -230,11 +230,11 @@ impl TrafficControl {
 }
 
 /// Returns the properties of an interface.
-pub(super) fn nature(
+pub(super) fn properties(
     netlink: &mut Connection,
     interface: InterfaceId,
-) -> Result<LinkNature, TcError> {
-    kernel::link_nature(netlink, interface).map_err(|error| match error.is(libc::ENODEV) {
+) -> Result<LinkProperties, TcError> {
+    kernel::link_properties(netlink, interface).map_err(|error| match error.is(libc::ENODEV) {
         true => TcError::NoSuchInterface { interface },
         false => error.into(),
     })

@@ -20,7 +20,7 @@ use super::bucket::BucketParameters;
 use super::entry::{Entry, Guarantee};
 use super::flow_table::FlowTable;
 use super::kernel::{HEADER, KIND, OPTIONS, header, u32_at};
-use super::plan::{LinkSettings, MARK};
+use super::plan::{LinkSettings, MAJOR};
 use super::u32_selector::{FIRST_UNRESERVED, Selector, fixed_filters};
 use super::{ClassifierChoice, TcError};
 use crate::netlink::{Attribute, Connection, Message, NetlinkError, Received};
@@ -89,7 +89,7 @@ impl U32Table {
     }
 
     /// Leads a flow, and those inside it, to the best class for each.
-    fn lead(&mut self, interface: InterfaceId, flow: &Flow) -> Result<(), TcError> {
+    fn set_filter(&mut self, interface: InterfaceId, flow: &Flow) -> Result<(), TcError> {
         let narrower = match is_wide(flow) {
             true => self.within(interface, flow),
             false => Vec::new(),
@@ -98,13 +98,18 @@ impl U32Table {
             if let (Some(best), true) =
                 (self.best(interface, flow), self.wanted.contains_key(&(interface, *flow)))
             {
-                self.lead_to(interface, flow, best.class)?;
+                self.replace_filter(interface, flow, best.class)?;
             }
         }
         Ok(())
     }
 
-    fn lead_to(&mut self, interface: InterfaceId, flow: &Flow, class: u32) -> Result<(), TcError> {
+    fn replace_filter(
+        &mut self,
+        interface: InterfaceId,
+        flow: &Flow,
+        class: u32,
+    ) -> Result<(), TcError> {
         let old = self.filters.get(&(interface, *flow)).copied();
         if old.is_some_and(|filter| filter.class == class) {
             return Ok(());
@@ -275,7 +280,7 @@ impl FlowTable for U32Table {
         if is_wide(flow) {
             self.wide.insert((interface, *flow));
         }
-        self.lead(interface, flow).inspect_err(|_| {
+        self.set_filter(interface, flow).inspect_err(|_| {
             match before {
                 Some(before) => _ = self.wanted.insert((interface, *flow), before),
                 None => self.forget(interface, flow),
@@ -295,7 +300,7 @@ impl FlowTable for U32Table {
     fn remove(&mut self, interface: InterfaceId, flow: &Flow) -> Result<(), TcError> {
         self.forget(interface, flow);
         // The flows inside it keep a class that still exists.
-        let led = self.lead(interface, flow);
+        let led = self.set_filter(interface, flow);
         let Some(&filter) = self.filters.get(&(interface, *flow)) else {
             return led;
         };
@@ -419,5 +424,5 @@ fn filter_header(
     ether_type: u16,
 ) -> [u8; HEADER] {
     let information = u32::from(priority) << 16 | u32::from(ether_type.to_be());
-    header(interface, handle, u32::from(MARK) << 16, information)
+    header(interface, handle, u32::from(MAJOR) << 16, information)
 }

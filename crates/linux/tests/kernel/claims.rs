@@ -146,7 +146,7 @@ pub(crate) fn random_sequences() {
                     control.remove(gone.installation.claim).expect("removed");
                 }
             }
-            control.tidy().expect("tidied");
+            control.park_released().expect("tidied");
             for (port, sink) in PORTS.zip(&sinks) {
                 let before = counts(&mut control, &claims);
                 source.send_to(&[0; 100], SocketAddr::from((RECEIVER, port))).expect("sent");
@@ -204,7 +204,7 @@ pub(crate) fn strangers(choice: ClassifierChoice) {
                 }
                 for slot in [12, 9, 11] {
                     control.remove(claim(slot, stream.flow, 0).claim).expect("removed");
-                    control.tidy().expect("tidied");
+                    control.park_released().expect("tidied");
                     pause();
                 }
                 // Another flow's packets use up the larger range, and the flood is in it. Filters cannot distinguish
@@ -276,12 +276,12 @@ pub(crate) fn thousand_claims() {
         (0..500).for_each(|slot| control.install(&claim(slot)).expect("installed"));
         control.install(&best).expect("installed");
         (500..1_000).for_each(|slot| control.install(&claim(slot)).expect("installed"));
-        assert_eq!(control.claims_beside(best.claim), 1_001);
+        assert_eq!(control.other_claims(best.claim), 1_001);
         assert_eq!(control.enforcement(best.claim), Some(Enforcement::Enforced));
         (0..1_000).for_each(|slot| control.remove(claim(slot).claim).expect("removed"));
         assert_eq!(control.enforcement(best.claim), Some(Enforcement::Enforced));
         control.remove(best.claim).expect("removed");
-        control.tidy().expect("tidied");
+        control.park_released().expect("tidied");
         let found = line.router.run_in(|| control.reconcile()).expect("inside").expect("compared");
         assert_eq!((found.removed, found.restored), (0, 0), "{found:?}");
         line.router.run_in(|| control.teardown()).expect("inside").expect("removed");

@@ -129,7 +129,7 @@ pub(crate) fn parking() {
     for reservation in &all {
         control.remove(reservation.claim).expect("removed");
     }
-    control.tidy().expect("parked");
+    control.park_released().expect("parked");
     assert_eq!(rates(), BTreeSet::from([unused]));
     assert_eq!(restored(&line, &mut control), 0);
     control.install(&all[0]).expect("there are classes again");

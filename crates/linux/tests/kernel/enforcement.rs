@@ -28,7 +28,7 @@ pub(crate) fn changes_by_others() {
     let claim = installation(&line, 1, flow(6_000, 5_000), Rate::from_mbps(1));
     control.install(&claim).expect("installed");
     control.remove(claim.claim).expect("removed");
-    control.tidy().expect("tidied");
+    control.park_released().expect("tidied");
     control.install(&claim).expect("installed");
     assert!(!is_told(&mut monitor, &line), "it was ourselves");
     // The class of the reservation, which is the first of the pool that was parked (RTM_DELTCLASS).

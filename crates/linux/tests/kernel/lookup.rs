@@ -3,7 +3,7 @@
 use earmark_core::{Flow, Rate};
 use earmark_linux::netlink::Message;
 use earmark_linux::{
-    ClassifierChoice, FlowOnLink, KernelPlace, Precedence, TcError, TrafficControl,
+    ClassOrPriority, ClassifierChoice, FlowOnLink, Precedence, TcError, TrafficControl,
 };
 
 use crate::support::{Line, RECEIVER, eventually, flow, installation, meddle, tc_header};
@@ -53,11 +53,11 @@ pub(crate) fn claims_of_every_width(choice: ClassifierChoice) {
     eventually("the packet is counted", || {
         control.statistics(claim).expect("counted").packets == before + 1
     });
-    let KernelPlace::Class { handle, is_there: true } = found.kernel.expect("an entry").place
+    let ClassOrPriority::Class { handle, is_there: true } = found.kernel.expect("an entry").class
     else {
         panic!("{found:?}")
     };
-    assert_ne!(found.best_effort, KernelPlace::Class { handle, is_there: true });
+    assert_ne!(found.best_effort, ClassOrPriority::Class { handle, is_there: true });
 
     let limited = of(&mut control, &line, &exact, 1);
     assert_eq!((limited.claims.len(), limited.count), (1, 4));
@@ -132,9 +132,9 @@ pub(crate) fn without_classes() {
         let found = of(&mut control, &line, &exact, 10);
         assert_eq!((found.queues, found.fault.as_deref()), (queues, None));
         let entry = found.kernel.expect("an entry");
-        let is_priority = matches!(entry.place, KernelPlace::Priority(_));
+        let is_priority = matches!(entry.class, ClassOrPriority::Priority(_));
         assert_eq!(is_priority, queues == Queues::Priority, "{found:?}");
-        assert_ne!(entry.place, found.best_effort);
+        assert_ne!(entry.class, found.best_effort);
         let rate = entry.bucket.expect("a bucket").as_bps();
         assert!((990_000..1_010_000).contains(&rate), "{rate}");
     }

@@ -77,11 +77,11 @@ impl Known {
 }
 
 fn open(line: &Line) -> (Mirror, Known) {
-    open_with_room(line, 1 << 20)
+    open_with_buffer(line, 1 << 20)
 }
 
-fn open_with_room(line: &Line, room: u32) -> (Mirror, Known) {
-    let open = || Mirror::open_with_room(room);
+fn open_with_buffer(line: &Line, room: u32) -> (Mirror, Known) {
+    let open = || Mirror::open_with_buffer(room);
     let mut mirror = line.router.run_in(open).expect("inside").expect("a mirror");
     let mut known = Known::default();
     mirror.initial().expect("a dump").into_iter().for_each(|update| known.take(update));
@@ -174,7 +174,7 @@ pub(crate) fn link_down() {
 /// More announcements than the socket holds: some are lost, and the mirror is correct nevertheless.
 pub(crate) fn burst() {
     let line = Line::new();
-    let (mut mirror, mut known) = open_with_room(&line, 64 << 10);
+    let (mut mirror, mut known) = open_with_buffer(&line, 64 << 10);
     let add = |n: u32| {
         let destination = (0x0b00_0000 + n).to_be_bytes();
         let header = [2, 32, 0, 0, 254, 3, 0, 1, 0, 0, 0, 0];

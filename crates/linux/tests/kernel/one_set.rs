@@ -25,9 +25,9 @@ impl Daemon {
     fn start(line: &Line) -> Daemon {
         let set = epoll::create(epoll::CreateFlags::CLOEXEC).expect("a set");
         let mut socket = open(&line.router);
-        socket.wait_in(set.try_clone().expect("a descriptor"), FIRST).expect("entered");
+        socket.register_in(set.try_clone().expect("a descriptor"), FIRST).expect("entered");
         // A number of no source, like those of a daemon's other descriptors.
-        socket.note(FOREIGN);
+        socket.mark_ready(FOREIGN);
         assert!(!socket.has_more());
         Daemon { set, socket }
     }
@@ -40,7 +40,7 @@ impl Daemon {
         for event in &events {
             let number = event.data.u64();
             assert!((FIRST..FOREIGN).contains(&number));
-            self.socket.note(number);
+            self.socket.mark_ready(number);
         }
         !events.is_empty()
     }
