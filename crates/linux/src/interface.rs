@@ -23,7 +23,7 @@ impl fmt::Display for InterfaceName {
         let name = any_socket().ok().and_then(|fd| netdevice::index_to_name(fd, index).ok());
         match name {
             Some(name) => f.write_str(&name),
-            None => write!(f, "interface {index}, which is gone,"),
+            None => write!(f, "interface {index} (removed)"),
         }
     }
 }

@@ -32,7 +32,7 @@ pub enum NetlinkError {
         source: std::io::Error,
     },
     /// The kernel's answer is malformed.
-    #[error("netlink: {field} at offset {offset} is cut short or has a wrong length")]
+    #[error("malformed netlink message: {field} at offset {offset}")]
     Malformed {
         /// The malformed field.
         field: &'static str,

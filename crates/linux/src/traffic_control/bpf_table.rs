@@ -104,7 +104,7 @@ impl BpfTable {
         // A kernel before 6.6 loads the program but cannot attach it. Interfaces may appear later, loopback always
         // exists.
         let interface = interfaces.first().map_or(LOOPBACK, |interface| interface.0);
-        bpf::attached(interface).map_err(failed("look for classifiers"))?;
+        bpf::attached(interface).map_err(failed("list the classifiers"))?;
         Ok(table)
     }
 
@@ -159,7 +159,7 @@ impl FlowTable for BpfTable {
             };
             self.maps.links.set(&name, &value).map_err(failed("enter a link's settings"))?;
         }
-        let there = bpf::attached(interface.0).map_err(failed("look for classifiers"))?;
+        let there = bpf::attached(interface.0).map_err(failed("list the classifiers"))?;
         let is_new = !there.contains(&self.number);
         if !is_new && there.len() == 1 {
             return Ok(false);
@@ -189,7 +189,7 @@ impl FlowTable for BpfTable {
     }
 
     fn is_attached(&mut self, interface: InterfaceId) -> Result<bool, TcError> {
-        let there = bpf::attached(interface.0).map_err(failed("look for classifiers"))?;
+        let there = bpf::attached(interface.0).map_err(failed("list the classifiers"))?;
         Ok(there.contains(&self.number))
     }
 
@@ -204,7 +204,7 @@ impl FlowTable for BpfTable {
         }
         let name = interface.0.to_ne_bytes();
         self.maps.links.remove(&name).map_err(failed("take a link's settings out"))?;
-        let there = bpf::attached(interface.0).map_err(failed("look for classifiers"))?;
+        let there = bpf::attached(interface.0).map_err(failed("list the classifiers"))?;
         if there.contains(&self.number) {
             bpf::detach(self.program.as_fd(), interface.0)
                 .map_err(failed("detach the classifier"))?;
@@ -310,7 +310,7 @@ pub(super) fn detach_previous(interface: InterfaceId) -> Result<usize, TcError> 
 
 /// Returns the programs on an interface's egress.
 fn programs(interface: InterfaceId) -> Result<Vec<OwnedFd>, TcError> {
-    let numbers = bpf::attached(interface.0).map_err(failed("look for classifiers"))?;
+    let numbers = bpf::attached(interface.0).map_err(failed("list the classifiers"))?;
     let mut programs = Vec::new();
     for number in numbers {
         match bpf::program_by_id(number) {

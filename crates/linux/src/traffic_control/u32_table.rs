@@ -160,7 +160,7 @@ impl U32Table {
             Message::new(libc::RTM_DELTFILTER, 0).fixed(&filter_header(interface, 0, priority, 0));
         match self.netlink.request("delete a list of u32 filters", message) {
             Err(error) if error.is(libc::ENOENT) || error.is(libc::EINVAL) => {
-                tracing::debug!(priority, class, "a list of filters has gone already");
+                tracing::debug!(priority, class, "the filters were deleted already");
                 Ok(())
             }
             outcome => Ok(outcome?),

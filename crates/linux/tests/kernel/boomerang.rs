@@ -33,7 +33,7 @@ fn data() -> Vec<u8> {
 
 /// A message is sent out, changed on the way, answered by a host without Earmark, and changed again on the way back.
 /// The answer has no router alert even if the request has; and without a daemon all messages are forwarded unchanged.
-pub(crate) fn there_and_back() {
+pub(crate) fn message_in_transit_is_intercepted_both_ways() {
     let line = line();
     let mut sender = open_on(&line.sender, &[ends(&line)[0]], BOOMERANG);
     for family in FAMILIES {
@@ -91,7 +91,7 @@ pub(crate) fn there_and_back() {
 }
 
 /// The daemon receives a message for this host, and the kernel does not answer it.
-pub(crate) fn for_this_host() {
+pub(crate) fn message_for_this_host_is_intercepted() {
     let line = line();
     let mut router = router(&line);
     for family in FAMILIES {
@@ -114,7 +114,7 @@ pub(crate) fn for_this_host() {
 
 /// Pings without MAGIC, or with it elsewhere, are answered as usual, also during a flood of pings with MAGIC that
 /// nobody reads.
-pub(crate) fn other_pings() {
+pub(crate) fn other_ping_is_answered() {
     let line = line();
     let [own, far] = ends(&line);
     let mut sockets = [
@@ -164,7 +164,7 @@ pub(crate) fn other_pings() {
 }
 
 /// Number of loops per second through a router that only forwards; without a loss, in bursts that its ring holds.
-pub(crate) fn throughput() {
+pub(crate) fn ten_thousand_sessions_lose_no_message() {
     const BURSTS: u64 = 20;
     const BURST: u64 = 1_000;
     let line = line();

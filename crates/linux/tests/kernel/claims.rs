@@ -79,7 +79,7 @@ fn best(claims: &[Claim], port: u16, choice: ClassifierChoice) -> Option<ClaimId
 
 /// Random claims are installed, changed and removed, and get and lose flows; daemons restart. After each step a packet
 /// to each port takes the class of the model, according to the kernel's counters.
-pub(crate) fn random_sequences() {
+pub(crate) fn random_sequence_equals_the_model() {
     for (number, (queues, choice)) in (0..).zip(WAYS) {
         let line = Line::new();
         let plan = LinkPlan { queues, pool: 32, ..line.plan() };
@@ -181,7 +181,7 @@ fn stream(line: &Line) -> Installation {
 /// During a flood, other claims on the stream's flow are installed, for more and for less, before and after its own,
 /// and removed; another claim on a larger range that contains the stream is installed and used up by other packets; the
 /// stream's own claim ends while a range covers it. The stream loses nothing.
-pub(crate) fn strangers(choice: ClassifierChoice) {
+pub(crate) fn claim_of_another_protocol_takes_nothing(choice: ClassifierChoice) {
     let ways = WAYS.iter().filter(|(queues, c)| *c == choice && *queues != Queues::Priority);
     for &(queues, _) in ways {
         let line = Line::new();
@@ -230,7 +230,7 @@ pub(crate) fn strangers(choice: ClassifierChoice) {
 }
 
 /// After a restart a small claim by another protocol comes before the owner's: the flow keeps its guarantee.
-pub(crate) fn after_adoption() {
+pub(crate) fn small_claim_after_adoption_takes_nothing() {
     for queues in [Queues::PerFlow, Queues::Aggregate, Queues::Priority] {
         let line = Line::new();
         let plan = LinkPlan { queues, ..line.plan() };
@@ -263,7 +263,7 @@ pub(crate) fn after_adoption() {
 }
 
 /// Each of a thousand claims on one flow takes no longer than the first, and can be removed again.
-pub(crate) fn thousand_claims() {
+pub(crate) fn thousand_claims_on_one_flow_are_kept() {
     let line = Line::new();
     for queues in [Queues::Aggregate, Queues::PerFlow] {
         let plan = LinkPlan { queues, pool: 1_024, ..line.plan() };

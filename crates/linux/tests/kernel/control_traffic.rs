@@ -35,7 +35,7 @@ fn marked(socket: UdpSocket, dscp: u32) -> UdpSocket {
 
 /// The router's own hellos (OSPF's protocol, CS6) pass the flood, while a second flood is marked CS6 to precede it; the
 /// marked flood gets no more than its small share beyond best effort.
-pub(crate) fn hellos(choice: ClassifierChoice) {
+pub(crate) fn hello_passes_a_flood(choice: ClassifierChoice) {
     let line = Line::new();
     let (_control, _) = line.open(&line.plan(), choice);
     let (router, receiver) = (raw(&line.router, 89), raw(&line.receiver, 89));
@@ -67,7 +67,7 @@ pub(crate) fn hellos(choice: ClassifierChoice) {
 }
 
 /// Forwarded BGP and BFD pass a flood, up to their share.
-pub(crate) fn forwarded() {
+pub(crate) fn forwarded_control_traffic_is_limited() {
     let line = Line::new();
     let (_control, _) = line.open(&line.plan(), ClassifierChoice::Bpf);
     let (source, sink) = (line.source(49_200), line.sink(3_784));
@@ -87,7 +87,7 @@ pub(crate) fn forwarded() {
 }
 
 /// A stream whose DSCP has a service keeps its rate beside the flood, without a reservation; an unmarked one does not.
-pub(crate) fn services(choice: ClassifierChoice) {
+pub(crate) fn unreserved_packet_is_served_by_its_dscp(choice: ClassifierChoice) {
     let line = Line::new();
     let services = vec![ServicePlan { dscps: vec![46], rate: Rate::from_bps(RATE * 11 / 10) }];
     let plan = LinkPlan { services, reservable: Rate::from_mbps(5), ..line.plan() };
@@ -108,7 +108,7 @@ pub(crate) fn services(choice: ClassifierChoice) {
 
 /// The router's own RSVP messages are sent in the signalling class whatever their ports and marks; those of protocol 46
 /// by others have the share of forwarded control traffic.
-pub(crate) fn rsvp_of_strangers() {
+pub(crate) fn foreign_rsvp_is_limited() {
     let line = Line::new();
     let (_control, _) = line.open(&line.plan(), ClassifierChoice::Bpf);
     let mut own = line.router.run_in(SignallingSocket::open).expect("inside").expect("sockets");

@@ -40,7 +40,7 @@ fn address(text: &str) -> IpAddr {
 }
 
 /// Host and router behave as in appendix C's tables for a host without raw sockets (on its link) and for a router.
-pub(crate) fn host_and_router() {
+pub(crate) fn host_without_raw_sockets_signals_through_its_router() {
     let line = Line::new();
     line.add_ipv6();
     line.meet_in_ipv6();
@@ -101,7 +101,7 @@ pub(crate) fn host_and_router() {
 
 /// An interface without the setting neither receives nor sends inside UDP; and nodes with raw sockets receive only one
 /// copy.
-pub(crate) fn only_where_wanted() {
+pub(crate) fn interface_without_udp_ignores_messages_inside_udp() {
     let line = Line::new();
     let outward = link::index(&line.sender, "right").expect("an answer").expect("there");
     let mut host = host(&line, outward);

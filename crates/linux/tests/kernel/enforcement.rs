@@ -21,7 +21,7 @@ fn is_told(monitor: &mut Monitor, line: &Line) -> bool {
 }
 
 /// Changes by traffic control itself are not announced; changes by others are, at once.
-pub(crate) fn changes_by_others() {
+pub(crate) fn change_by_another_program_is_reported() {
     let line = Line::new();
     let (mut control, _) = line.open(&line.plan(), ClassifierChoice::Bpf);
     let mut monitor = line.router.run_in(|| control.monitor()).expect("inside").expect("opened");
@@ -52,7 +52,7 @@ pub(crate) fn changes_by_others() {
 }
 
 /// Another daemon removes everything, also classifier and flows, without an announcement: the audit finds it.
-pub(crate) fn silent_changes() {
+pub(crate) fn unannounced_change_is_found() {
     for queues in [Queues::PerFlow, Queues::Aggregate, Queues::Priority] {
         let line = Line::new();
         let plan = LinkPlan { queues, ..line.plan() };
@@ -94,7 +94,7 @@ pub(crate) fn silent_changes() {
 
 /// Another program's qdisc cannot be replaced: the reservation is reported as not enforced, with the reason, until it
 /// is again.
-pub(crate) fn foreign_qdisc() {
+pub(crate) fn foreign_qdisc_is_named() {
     let line = Line::new();
     let (mut control, _) = line.open(&line.plan(), ClassifierChoice::Bpf);
     let claim = installation(&line, 1, flow(6_000, 5_000), Rate::from_mbps(1));
@@ -117,7 +117,7 @@ pub(crate) fn foreign_qdisc() {
 }
 
 /// Repairs by the audit on one link do not clear the fault of another, which has another program's qdisc.
-pub(crate) fn repair_beside_a_foreign_qdisc() {
+pub(crate) fn link_beside_a_foreign_qdisc_is_repaired() {
     let line = Line::new();
     // The audit visits the links in the order of their indexes.
     assert!(line.inward < line.outward);

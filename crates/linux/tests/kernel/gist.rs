@@ -63,7 +63,7 @@ fn assert_taken(
 
 /// Messages with router alert are intercepted in transit; Queries also by port alone with that setting; others are
 /// forwarded.
-pub(crate) fn in_transit() {
+pub(crate) fn message_in_transit_is_intercepted() {
     let line = line();
     let [near, far] = ends(&line);
     let mut sender = open_on(&line.sender, &[near], how(Gist::Off));
@@ -107,7 +107,7 @@ pub(crate) fn in_transit() {
 }
 
 /// Packets to other ports, or with another beginning, are forwarded with router alert and without.
-pub(crate) fn others_pass() {
+pub(crate) fn other_packet_is_forwarded() {
     let line = line();
     let mut sender = open_on(&line.sender, &[ends(&line)[0]], how(Gist::Off));
     let mut router = open_on(&line.router, &[line.inward], how(Gist::Port));
@@ -135,7 +135,7 @@ pub(crate) fn others_pass() {
 
 /// A host receives every message for it, and does not report its port as closed, also not for other packets to the
 /// port. No other program can bind the port.
-pub(crate) fn for_this_host() {
+pub(crate) fn message_for_this_host_is_intercepted() {
     let line = line();
     for without_bpf in [false, true] {
         let mut router = match without_bpf {
@@ -172,7 +172,7 @@ pub(crate) fn for_this_host() {
 
 /// Raw sockets replace BPF: the same in transit with router alert; Queries by port alone are unavailable. Other packets
 /// with router alert are forwarded.
-pub(crate) fn without_bpf() {
+pub(crate) fn message_without_bpf_is_received_by_raw_sockets() {
     let line = line();
     let [near, far] = ends(&line);
     let mut sender = open_on(&line.sender, &[near], how(Gist::Off));
@@ -202,7 +202,7 @@ pub(crate) fn without_bpf() {
 }
 
 /// A daemon that has dropped all but two capabilities can add interfaces, as long as BPF intercepts.
-pub(crate) fn later_interfaces() {
+pub(crate) fn interface_set_without_privilege_is_served() {
     let line = line();
     let open = || {
         let mut socket = SignallingSocket::open().expect("opened");
@@ -233,7 +233,7 @@ fn open_without_bpf(namespace: &Namespace, line: &Line) -> SignallingSocket {
 }
 
 /// If another program has bound the port, an error reports it.
-pub(crate) fn port_in_use() {
+pub(crate) fn port_in_use_is_refused() {
     let line = Line::new();
     let [from, _, own] = addresses(FAMILIES[0]);
     assert_ne!(from, own);

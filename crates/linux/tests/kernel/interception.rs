@@ -71,7 +71,7 @@ pub(crate) fn assert_nothing(socket: &mut SignallingSocket) {
 
 /// Whether or not the kernel is the group's multicast router, a Path to a group reaches the router's daemon once, is
 /// not forwarded by the kernel, and does not return when it is forwarded by the daemon. Data are forwarded.
-pub(crate) fn groups() {
+pub(crate) fn path_to_a_group_is_intercepted_once() {
     let line = Line::new();
     line.add_ipv6();
     line.meet_in_ipv6();
@@ -153,7 +153,7 @@ fn data_flows(line: &Line, group: IpAddr) {
 }
 
 /// Without the option a message is intercepted only with that setting; and after the daemon has ended, it is forwarded.
-pub(crate) fn without_router_alert() {
+pub(crate) fn message_without_router_alert_is_intercepted() {
     let line = Line::new();
     line.add_ipv6();
     line.meet_in_ipv6();
@@ -207,7 +207,7 @@ pub(crate) fn without_router_alert() {
 }
 
 /// Messages beyond the capacity of the ring are lost and counted; the others are received whole, also around its end.
-pub(crate) fn overflow() {
+pub(crate) fn message_for_a_full_ring_is_counted() {
     let line = Line::new();
     let outward = index(&line.sender, "right");
     let all = InterfaceSignalling { intercept: Intercept::Protocol, ..Default::default() };

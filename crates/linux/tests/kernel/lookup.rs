@@ -21,7 +21,7 @@ fn precedences(on_link: &FlowOnLink) -> Vec<(u32, Precedence)> {
 }
 
 /// Packets take the class of the lookup, among claims of every width; removed objects are reported as missing.
-pub(crate) fn claims_of_every_width(choice: ClassifierChoice) {
+pub(crate) fn flow_with_claims_of_every_width_has_all_listed(choice: ClassifierChoice) {
     let line = Line::new();
     let (mut control, _) = line.open(&line.plan(), choice);
     let exact = flow(6_000, 5_000);
@@ -93,7 +93,7 @@ pub(crate) fn claims_of_every_width(choice: ClassifierChoice) {
 }
 
 /// One claim for several flows, many claims on one flow, and the end of the best.
-pub(crate) fn shared_and_many() {
+pub(crate) fn shared_and_many_claims_are_listed_up_to_the_limit() {
     let line = Line::new();
     let (mut control, _) = line.open(&line.plan(), ClassifierChoice::Bpf);
     let shared = installation(&line, 1, flow(6_001, 5_000), Rate::from_mbps(1));
@@ -121,7 +121,7 @@ pub(crate) fn shared_and_many() {
 }
 
 /// Links without classes per claim: buckets before one class for all, or before a band of the device.
-pub(crate) fn without_classes() {
+pub(crate) fn link_without_classes_reports_priorities() {
     use earmark_linux::{LinkPlan, Queues};
     for queues in [Queues::Aggregate, Queues::Priority] {
         let line = Line::new();

@@ -108,7 +108,7 @@ fn assert_complete(line: &Line, mirror: &mut Mirror, known: &mut Known) {
     panic!("known: {known:#?}, there: {found:#?}");
 }
 
-pub(crate) fn follows() {
+pub(crate) fn changed_addresses_and_routes_are_reported() {
     let line = Line::new();
     let (mut mirror, mut known) = open(&line);
     let state = &known.interfaces[&line.outward];
@@ -150,7 +150,7 @@ pub(crate) fn follows() {
 }
 
 /// The kernel flushes the routes of the link without an announcement.
-pub(crate) fn link_down() {
+pub(crate) fn link_that_goes_down_removes_its_routes() {
     let line = Line::new();
     for n in 0..50 {
         let prefix = Prefix::new([10, 99, n, 0].into(), 24);
@@ -172,7 +172,7 @@ pub(crate) fn link_down() {
 }
 
 /// More announcements than the socket holds: some are lost, and the mirror is correct nevertheless.
-pub(crate) fn burst() {
+pub(crate) fn burst_that_overflows_the_socket_is_resynchronized() {
     let line = Line::new();
     let (mut mirror, mut known) = open_with_buffer(&line, 64 << 10);
     let add = |n: u32| {
@@ -197,7 +197,7 @@ pub(crate) fn burst() {
 
 /// Multicast forwarding entries of both families are added, changed and removed; those of a router that ends are
 /// removed.
-pub(crate) fn multicast() {
+pub(crate) fn multicast_forwarding_entry_is_reported() {
     let line = Line::new();
     line.add_ipv6();
     for (source, group) in [("10.77.1.1", "239.1.2.3"), ("2001:db8:1::1", "ff3e::1:2")] {
@@ -244,7 +244,7 @@ pub(crate) fn multicast() {
 
 /// A route that prefers an address is removed with it, and one of two next hops fails with its link and recovers:
 /// neither is announced as a change of routes.
-pub(crate) fn silent_changes() {
+pub(crate) fn unannounced_change_is_found() {
     let line = Line::new();
     let second = [10, 77, 2, 99].into();
     link::add_address(&line.router, "right", second, 24).expect("an address");
@@ -297,7 +297,7 @@ pub(crate) fn silent_changes() {
 
 /// Several next hops, as a multipath route and as nexthop objects: each change is reported, also those that the kernel
 /// announces for no route; and so are changes of rules, other tables, and settings.
-pub(crate) fn flows() {
+pub(crate) fn several_next_hops_rules_and_tables_are_reported() {
     let line = Line::new();
     let (mut mirror, mut known) = open(&line);
     assert!(!mirror.flows_differ() && known.several.is_empty() && known.rules == [false; 2]);
@@ -369,7 +369,7 @@ pub(crate) fn flows() {
 }
 
 /// A resilient group moves its buckets without an announcement.
-pub(crate) fn resilient_buckets() {
+pub(crate) fn moved_resilient_buckets_are_found() {
     let line = Line::new();
     let (mut mirror, mut known) = open(&line);
     for command in [

@@ -80,7 +80,7 @@ fn refreshes(socket: &SignallingSocket, key: &OffloadKey) -> [u32; 2] {
 
 /// Echo and reply are refreshed without the daemon, which finds the refreshes recorded; the first message, and all
 /// after a change of routes, go to the daemon.
-pub(crate) fn refreshed_by_the_kernel() {
+pub(crate) fn entered_session_is_refreshed_by_the_kernel() {
     let line = line();
     let mut sender = open_on(&line.sender, &[ends(&line)[0]], BOOMERANG);
     let mut router = router(&line);
@@ -132,7 +132,7 @@ pub(crate) fn refreshed_by_the_kernel() {
 }
 
 /// Any message with more or other content goes to the daemon.
-pub(crate) fn all_else_is_the_daemons() {
+pub(crate) fn other_message_goes_to_the_daemon() {
     let line = line();
     let mut sender = open_on(&line.sender, &[ends(&line)[0]], BOOMERANG);
     let mut router = router(&line);
@@ -179,7 +179,7 @@ pub(crate) fn all_else_is_the_daemons() {
 }
 
 /// Packets with an invalid header are ignored: they will be dropped.
-pub(crate) fn not_for_what_is_no_packet() {
+pub(crate) fn malformed_packet_is_not_offloaded() {
     let line = line();
     let router = router(&line);
     let ours = message(6_001);
@@ -204,7 +204,7 @@ pub(crate) fn not_for_what_is_no_packet() {
 }
 
 /// The kernel grants from its delegated share as long as that suffices; the daemon learns of it from copies.
-pub(crate) fn set_up_and_release() {
+pub(crate) fn session_is_set_up_and_released_by_the_kernel() {
     let line = line();
     let mut sender = open_on(&line.sender, &[ends(&line)[0]], BOOMERANG);
     let mut router = router(&line);
@@ -295,7 +295,7 @@ pub(crate) fn set_up_and_release() {
 }
 
 /// Copies wake nobody; messages for the daemon do, even after unread copies.
-pub(crate) fn copies_wake_nobody() {
+pub(crate) fn copy_does_not_wake_the_daemon() {
     let line = line();
     let mut sender = open_on(&line.sender, &[ends(&line)[0]], BOOMERANG);
     let mut router = router(&line);
@@ -325,7 +325,7 @@ pub(crate) fn copies_wake_nobody() {
 
 /// No initiating node gets more than its allowance, and one beyond the limit of nodes replaces the first. A new link
 /// replaces one that is gone, and inherits nothing of what was taken of that.
-pub(crate) fn so_much_for_each() {
+pub(crate) fn initiating_node_is_limited_to_its_allowance() {
     let line = line();
     let mut sender = open_on(&line.sender, &[ends(&line)[0]], BOOMERANG);
     let mut router = router(&line);
@@ -389,7 +389,7 @@ pub(crate) fn so_much_for_each() {
 }
 
 /// Messages that the kernel forwards itself pass a flood like our own messages.
-pub(crate) fn through_a_flood() {
+pub(crate) fn shares_after_a_flood_are_accounted_for() {
     const COUNT: u32 = 100;
     let line = Line::new();
     let (_control, _) = line.open(&line.plan(), ClassifierChoice::Bpf);

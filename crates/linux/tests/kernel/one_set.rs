@@ -66,7 +66,7 @@ impl Daemon {
 
 /// A message that arrives alone takes one turn, and none to find out that there is no other: through a raw socket, from
 /// the ring, and from a socket that was opened after the set was given.
-pub(crate) fn one_turn_for_a_message() {
+pub(crate) fn single_message_takes_one_turn() {
     let line = Line::new();
     let mut sender = open(&line.sender);
     let mut router = Daemon::start(&line);
@@ -97,7 +97,7 @@ pub(crate) fn one_turn_for_a_message() {
 }
 
 /// Many waiting messages are received in batches, without an empty receive call.
-pub(crate) fn batches() {
+pub(crate) fn many_messages_are_received_in_batches() {
     const COUNT: usize = 100;
     let line = Line::new();
     let mut sender = open(&line.sender);

@@ -22,7 +22,7 @@ fn source(line: &Line) -> Source {
 
 /// Packets are forwarded and reach a socket, with the ports of their flow and their numbers; a sink passes the watched
 /// flow and drops the others.
-pub(crate) fn packets_reach_a_socket_unless_a_sink_drops_them() {
+pub(crate) fn packet_reaches_a_socket_unless_a_sink_drops_it() {
     let line = Line::new();
     let source = source(&line);
     let socket = line.sink(ports(FLOW).1);

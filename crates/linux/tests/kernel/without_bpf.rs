@@ -43,7 +43,7 @@ fn open(namespace: &Namespace, interfaces: &[InterfaceId]) -> SignallingSocket {
 
 /// Requests with router alert are intercepted, others are forwarded; a message for this host arrives as a copy, and the
 /// kernel answers it.
-pub(crate) fn boomerang() {
+pub(crate) fn boomerang_message_is_received_by_raw_sockets() {
     let line = line();
     let mut sender = open(&line.sender, &[ends(&line)[0]]);
     let mut router = open(&line.router, &[line.inward]);
@@ -84,7 +84,7 @@ pub(crate) fn boomerang() {
 }
 
 /// Reports with router alert are intercepted in the same way; others pass, with correct checksums.
-pub(crate) fn yessir() {
+pub(crate) fn yessir_message_is_received_by_raw_sockets() {
     let line = line();
     let [near, far] = ends(&line);
     let mut sender = open(&line.sender, &[near]);

@@ -19,7 +19,7 @@ fn how(yessir: Yessir, sender_reports: bool) -> InterfaceSignalling {
 
 /// With router alert, or without it with that setting: intercepted, also from a program that leaves its checksum to
 /// hardware, and forwarded with a greater length. At the last host it is a copy, and the application receives it, too.
-pub(crate) fn taken_and_copied() {
+pub(crate) fn message_is_intercepted_in_transit_and_copied_at_its_end() {
     let line = line();
     let [near, far] = ends(&line);
     let mut sender = open_on(&line.sender, &[near], how(Yessir::Off, false));
@@ -76,7 +76,7 @@ pub(crate) fn taken_and_copied() {
 }
 
 /// Packets with another name, or with wrong lengths, pass, with router alert and without; no router receives them.
-pub(crate) fn others_pass() {
+pub(crate) fn other_packet_is_forwarded() {
     let line = line();
     let mut sender = open_on(&line.sender, &[ends(&line)[0]], how(Yessir::Off, false));
     let interfaces = [line.inward, line.outward];
@@ -118,7 +118,7 @@ pub(crate) fn others_pass() {
 }
 
 /// Sender reports of programs without YESSIR: copied with that setting, and never delayed.
-pub(crate) fn sender_reports() {
+pub(crate) fn sender_report_is_copied() {
     let line = line();
     let interfaces = [line.inward, line.outward];
     let mut router = open_on(&line.router, &interfaces, how(Yessir::RouterAlert, true));

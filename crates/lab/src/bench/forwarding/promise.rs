@@ -233,7 +233,7 @@ impl Tap {
             let number = frame[..seen.length].get(NUMBER..).and_then(<[u8]>::first_chunk);
             if let Some(number) = number {
                 let passing = passings.entry(u32::from_be_bytes(*number)).or_default();
-                *place(passing, seen.leaves) = Some(seen.at);
+                *place(passing, seen.is_outgoing) = Some(seen.at);
             }
         }
         ensure!(packet_times::missed(&self.0)? == 0, "packets passed unseen: too many waited");

@@ -103,7 +103,7 @@ impl Tap {
             let Ok(packet) = ipv4::Packet::parse(packet) else { continue };
             return Ok(Some(Seen {
                 at: sighting.at,
-                leaves: sighting.leaves,
+                leaves: sighting.is_outgoing,
                 protocol: packet.protocol(),
                 destination: packet.destination().into(),
                 payload: packet.payload().to_vec(),
