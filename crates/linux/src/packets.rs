@@ -116,7 +116,7 @@ impl Source {
         self.send_from(0, packets, mix)
     }
 
-    /// Sends a mix, with this number in the first packet of the watched flow.
+    /// Sends a mix, with this number in the first packet of the measured flow.
     ///
     /// # Errors
     /// As for [`Source::send`].
@@ -166,7 +166,7 @@ pub struct Sink {
 
 impl Sink {
     /// Drops the IPv4 packets that arrive at an end of a veth pair, each after a delay of the receiving processor (at
-    /// most 80 us), but passes those of a watched flow. Called in the interface's network namespace; needs CAP_BPF and
+    /// most 80 us), but passes those of a measured flow. Called in the interface's network namespace; needs CAP_BPF and
     /// CAP_NET_ADMIN.
     ///
     /// # Errors
