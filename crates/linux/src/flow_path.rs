@@ -5,7 +5,7 @@
 //! for them and closed again; nothing is cached, and the state of the engines does not change.
 //!
 //! The kernel's answer names the table but not the rule. The rule is found by a walk over all rules in the kernel's
-//! order ([`rules`]): the first one that matches the query and leads to that table.
+//! order ([`rules`]): the first one that matches the query and selects that table.
 
 mod group;
 mod rules;
@@ -93,7 +93,7 @@ pub struct MatchedRoute {
     pub hash_policy: Option<u8>,
 }
 
-/// The policy rule that leads to the table.
+/// The policy rule that selects the table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MatchedRule {
     /// Priority.
@@ -119,7 +119,7 @@ pub struct FlowPath {
     pub is_mark_of_settings: bool,
     /// What the kernel does with the packets.
     pub verdict: Verdict,
-    /// The matching rule; `None` if no known rule leads there.
+    /// The matching rule; `None` if no known rule selects the table.
     pub rule: Option<MatchedRule>,
     /// Whether some rule matches on IP protocols or ports, so that packets of others may take another path.
     pub rules_match_ports: bool,

@@ -13,7 +13,7 @@ use crate::sys::ethtool::{self, Feature};
 
 /// Displays an interface by its current name, for messages to operators.
 ///
-/// A deleted interface has no name any more; its index is displayed, with a note that it is gone.
+/// A deleted interface has no name any more; its index is displayed, with a note that it was removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct InterfaceName(pub InterfaceId);
 

@@ -1,6 +1,6 @@
 //! The signalling socket: sends and receives the messages of all protocols, over both address families.
 //!
-//! What is specific to a protocol stands in a module of that protocol ([`protocols`]). Messages arrive
+//! What is specific to a protocol is in a module of that protocol ([`protocols`]). Messages arrive
 //!
 //! - through a ring buffer that BPF programs fill ([`interceptor`]), from the interfaces with that setting,
 //! - through raw sockets ([`raw_receivers`]): messages with router alert, and messages for this host,
@@ -200,7 +200,7 @@ impl SignallingSocket {
         self.ready.mark_ready(number);
     }
 
-    /// Removes an interface that is gone or takes no part any more.
+    /// Removes an interface that was deleted or is not used any more.
     pub fn remove_interface(&mut self, interface: InterfaceId) {
         if let Ok(interceptor) = &mut self.interceptor {
             interceptor.detach(interface);

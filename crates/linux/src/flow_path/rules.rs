@@ -1,4 +1,4 @@
-//! Policy rules in the kernel's order (Linux: `fib_rules.h`, `net/core/fib_rules.c`): the rule that led to a table.
+//! Policy rules in the kernel's order (Linux: `fib_rules.h`, `net/core/fib_rules.c`): the rule that selected a table.
 
 use std::fmt::Write as _;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};

@@ -9,7 +9,7 @@
 //! Mirrored are all interfaces, their addresses, the unicast and local routes of the tables *main* and *local*, and the
 //! multicast forwarding entries of the default table, IPv4 and IPv6. Of a unicast route with several next hops, the
 //! mirror has the first usable one, and the fact that there are several: only the kernel knows which one a flow takes
-//! ([`crate::FlowRoutes`]). The same holds if policy rules lead to other tables. The content of rules is not mirrored;
+//! ([`crate::FlowRoutes`]). The same holds if policy rules select other tables. The content of rules is not mirrored;
 //! a change of it is reported, with the affected destinations. Left out: routes of the types *unreachable*, *blackhole*
 //! and *prohibit*, and multicast entries for every group.
 //!
@@ -78,15 +78,15 @@ pub struct InterfaceState {
 pub enum Update {
     /// An interface is new, or has changed to this.
     Interface(InterfaceState),
-    /// An interface is gone.
+    /// An interface was deleted.
     InterfaceGone(InterfaceId),
-    /// A route is new. A changed route is first gone, then new.
+    /// A route was added. A changed route is first removed, then added.
     Route(Route),
-    /// A route is gone; the value equals the one reported before.
+    /// A route was removed; the value equals the one reported before.
     RouteGone(Route),
     /// A multicast forwarding entry is new, or has changed to this.
     MulticastRoute(MulticastRoute),
-    /// A multicast forwarding entry is gone.
+    /// A multicast forwarding entry was removed.
     MulticastRouteGone {
         /// Source; `None` for every source.
         source: Option<IpAddr>,
@@ -101,11 +101,11 @@ pub enum Update {
         /// Whether there are several next hops.
         several: bool,
     },
-    /// Policy rules now lead to other tables than main and local, or no longer; or their content has changed.
+    /// Policy rules now select other tables than main and local, or no longer; or their content has changed.
     Rules {
         /// Whether the rules are for IPv6 instead of IPv4.
         ipv6: bool,
-        /// Whether the rules lead to other tables.
+        /// Whether the rules select other tables.
         apply: bool,
     },
     /// Flows to these destinations may take other next hops than before.

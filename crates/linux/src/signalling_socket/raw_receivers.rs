@@ -59,7 +59,7 @@ pub(super) enum Treatment<'a> {
 #[derive(Debug)]
 pub(super) struct RawReceivers {
     sockets: Vec<(SocketKind, OwnedFd)>,
-    /// Those of [`PROTOCOLS`], in that order, then those that were added.
+    /// Protocols of [`PROTOCOLS`], in that order, then added ones.
     protocols: Vec<(PacketFilter, Interfaces)>,
 }
 

@@ -1,6 +1,6 @@
 //! Raw sockets that send, one for each address family.
 //!
-//! They are for protocol 255: we write the IP header, so that a message can carry another node's source address.
+//! Each is for protocol 255: we write the IP header, so that a message can carry another node's source address.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, SocketAddrV6};

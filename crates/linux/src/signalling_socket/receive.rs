@@ -26,7 +26,7 @@ impl SignallingSocket {
     /// ([`SignallingSocket::has_more`]). A release by the kernel ends a batch, because it must be handled before the
     /// messages after it.
     pub fn receive(&mut self, mut each: impl FnMut(Incoming<'_>)) -> io::Result<usize> {
-        // The ring may hold copies that wake nobody; checking costs two loads.
+        // The ring may hold copies for which the daemon was not woken; checking costs two loads.
         let Read { mut count, has_release } = self.receive_intercepted(&mut each);
         if has_release {
             return Ok(count);

@@ -86,7 +86,7 @@ pub(super) unsafe fn call_for_descriptor<T>(
     command: i64,
     attributes: &mut T,
 ) -> io::Result<OwnedFd> {
-    // SAFETY: the caller's promise; the descriptor is new and nobody else's, close-on-exec as all of BPF's are.
+    // SAFETY: the caller's promise; the descriptor is new and not shared, close-on-exec as all of BPF's are.
     unsafe { Ok(OwnedFd::from_raw_fd(call(command, attributes)? as i32)) }
 }
 
@@ -351,7 +351,7 @@ pub(crate) fn program_info(program: BorrowedFd<'_>) -> io::Result<ProgramInfo> {
     Ok(ProgramInfo { number: info.number, name, maps: maps[..count].to_vec() })
 }
 
-/// Returns the sizes of a map; `None` if it is no plain hash map. (Another kind may have values of this size and still
+/// Returns the sizes of a map; `None` if it is not a hash map (`BPF_MAP_TYPE_HASH`). (Another kind may have values of this size and still
 /// return more octets in a lookup: the per-CPU kinds return one value for each CPU.)
 fn hash_map_shape(map: BorrowedFd<'_>) -> io::Result<Option<MapShape>> {
     let mut info = [0_u32; 6]; // kind, id, key, value, entries, flags
@@ -392,7 +392,7 @@ impl<const K: usize, const V: usize> Map<K, V> {
         Ok(Map { descriptor: create(name, ARRAY_MAP, shape, 0)? })
     }
 
-    /// Wraps a map that was found; returns the descriptor if it is no plain hash map, or has other sizes.
+    /// Wraps a map that was found; returns the descriptor if it is not a hash map, or has other sizes.
     pub(crate) fn new(descriptor: OwnedFd) -> io::Result<Result<Map<K, V>, OwnedFd>> {
         use std::os::fd::AsFd;
         let shape = hash_map_shape(descriptor.as_fd())?;

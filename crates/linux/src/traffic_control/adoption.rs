@@ -1,4 +1,4 @@
-//! State of an earlier daemon: flows that lead into existing places and belong to no claim until one takes them over.
+//! State of an earlier daemon: flows with existing resources that belong to no claim until a claim continues them.
 
 use std::collections::BTreeMap;
 
@@ -51,7 +51,7 @@ impl AdoptedFlow {
         }
     }
 
-    /// Whether a claim takes over the flow, as the ledger counts it: a claim of the same protocol is the continuation
+    /// Whether a claim continues the flow, as the ledger counts it: a claim of the same protocol is the continuation
     /// of the old one. If the protocol is unknown, a claim of at least the same size is. Any other is an additional
     /// claim.
     pub(super) fn yields_to(&self, protocol: Option<Protocol>, wanted: &Guarantee) -> bool {
@@ -62,14 +62,14 @@ impl AdoptedFlow {
     }
 }
 
-/// The places of a link that its entries may lead to.
-struct AllResources<'a> {
+/// Resources of a link that its entries may name.
+struct LinkResources<'a> {
     plan: &'a LinkPlan,
     classes: BTreeMap<u32, Class>,
 }
 
-impl AllResources<'_> {
-    /// Returns the place that a priority means on this link, and its class; `None` if no claim can have that priority.
+impl LinkResources<'_> {
+    /// Returns the resources that a priority means on this link, and the class; `None` if no claim can have that priority.
     fn of(&self, priority: u32) -> Option<(ClaimResources, Option<ClassParameters>)> {
         if self.plan.queues != Queues::PerFlow {
             let is_reserved = priority == self.plan.reserved_priority(None);
@@ -102,7 +102,7 @@ impl AllResources<'_> {
 }
 
 impl TrafficControl {
-    /// Returns the flows of an interface that lead into an existing place of the planned kind, and these places.
+    /// Returns the flows of an interface with existing resources of the planned kind, and these resources.
     /// Entries that lead nowhere are removed.
     pub(super) fn previous_state(
         &mut self,
@@ -115,16 +115,16 @@ impl TrafficControl {
         if has_our_root(qdiscs, interface)? {
             classes = kernel::classes(&mut self.netlink, interface)?;
         }
-        let places = AllResources { plan, classes };
+        let all = LinkResources { plan, classes };
         for (on, flow, entry) in self.table.entries(&[interface])? {
             if on != interface {
                 continue;
             }
             let Entry { own, shared, protocol } = entry;
-            let mut found = own.and_then(|own| places.adopt(own, None, protocol));
+            let mut found = own.and_then(|own| all.adopt(own, None, protocol));
             if let (None, Some(number)) = (&found, shared) {
                 let bucket = self.table.bucket(interface, number)?;
-                found = bucket.and_then(|b| places.adopt(b.guarantee, Some(number), protocol));
+                found = bucket.and_then(|b| all.adopt(b.guarantee, Some(number), protocol));
             }
             let Some((adopted, class)) = found else {
                 self.table.remove(interface, &flow)?;
@@ -168,7 +168,7 @@ impl TrafficControl {
         Ok(adopted)
     }
 
-    /// Drops one adopted flow that nobody will claim; with a protocol, only a flow of this protocol or of an unknown
+    /// Drops one adopted flow that no claim will continue; with a protocol, only a flow of this protocol or of an unknown
     /// one. No error if there is none.
     ///
     /// # Errors
@@ -205,7 +205,7 @@ impl TrafficControl {
         outcome.map(|()| count)
     }
 
-    /// Decrements the number of adopted flows that lead into a place.
+    /// Decrements the number of adopted flows with these resources.
     pub(super) fn leave_adopted(
         &mut self,
         interface: InterfaceId,

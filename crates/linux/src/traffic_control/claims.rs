@@ -2,7 +2,7 @@
 //!
 //! Claims of this flow alone and claims that it shares with other flows are distinguished: another flow may use up a
 //! shared one, so a smaller claim of its own must not be superseded by a larger shared one. The largest claim of each
-//! sort applies. The others stand by: their bandwidth is held, and when the largest ends the next one takes over.
+//! sort applies. The others are on standby: their bandwidth is held, and when the largest ends the next one applies.
 
 use std::cmp::Reverse;
 use std::collections::BTreeSet;

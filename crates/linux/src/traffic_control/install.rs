@@ -1,6 +1,6 @@
 //! Installing, changing and removing reservations.
 //!
-//! A claim holds a place (a class, a bucket, both or nothing) while it is installed, also while another claim on all
+//! A claim holds resources (a class, a bucket, both or nothing) while it is installed, also while another claim on all
 //! its flows is larger: it can take over at any time with a change of a single entry in the kernel.
 
 use std::collections::BTreeSet;
@@ -101,7 +101,7 @@ impl TrafficControl {
         }
     }
 
-    /// Does deferred work: places without flows are unused at once, but their classes are parked here, some at a time,
+    /// Does deferred work: resources without flows are unused at once, but their classes are parked here, some at a time,
     /// after the request that released them was answered. Costs nothing if there are none.
     ///
     /// # Errors
@@ -140,7 +140,7 @@ impl TrafficControl {
         }
     }
 
-    /// Assigns a place to a new reservation: the one of its adopted flow, else an unused one.
+    /// Assigns resources to a new reservation: those of its adopted flow, else unused ones.
     fn allocate(
         &mut self,
         protocol: Option<Protocol>,
@@ -163,7 +163,7 @@ impl TrafficControl {
         if placed.is_err()
             && let Some(link) = self.links.get_mut(&interface)
         {
-            // Restore the previous state: an adopted place gets its rate, an unused one returns to the pool.
+            // Restore the previous state: adopted resources get their rate, unused ones return to the pool.
             let tools = &mut Tools { netlink: &mut self.netlink, table: self.table.as_mut() };
             link.use_resources(resources, |usage| usage.claim = None);
             match adopted {
@@ -174,7 +174,7 @@ impl TrafficControl {
         placed
     }
 
-    /// Configures a place with its rate and then enters its flow.
+    /// Configures resources with their rate and then enters its flow.
     fn occupy(
         &mut self,
         protocol: Option<Protocol>,
@@ -317,7 +317,7 @@ impl TrafficControl {
         self.park(interface, bucket, false)
     }
 
-    /// Enters a flow with the place of a claim. An earlier daemon's entry is taken over, if it yields.
+    /// Enters a flow with the resources of a claim. An earlier daemon's entry is taken over, if it yields.
     fn enter(&mut self, key: Key, registered: RegisteredClaim) -> Result<(), TcError> {
         let adopted = self.adopted.get(&key).copied();
         let adopted = adopted.filter(|a| a.yields_to(registered.protocol, &registered.guarantee));
@@ -397,7 +397,7 @@ impl TrafficControl {
         }
     }
 
-    /// Makes the parts of a place that are not in use any more unused.
+    /// Makes the resources that are not in use any more available.
     pub(super) fn park(
         &mut self,
         interface: InterfaceId,
@@ -414,7 +414,7 @@ impl TrafficControl {
         link.park(tools, resources, drains)
     }
 
-    /// Releases what an installation held: its flows first, so that no packet reaches a parked place. Packets waiting
+    /// Releases what an installation held: its flows first, so that no packet reaches parked resources. Packets waiting
     /// in its class may leave, if its flow continues with another claim.
     fn release(&mut self, claim: ClaimId, installed: &Installed) -> Result<(), TcError> {
         let (interface, registered) = (installed.interface, installed.registered(claim));

@@ -49,7 +49,7 @@ pub(super) struct Repair {
     pub(super) faults: Vec<(Option<Usage>, Fault)>,
 }
 
-/// State of a place, to restore it if a step fails.
+/// State of resources, to restore it if a step fails.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ResourcesState {
     class: Option<ClassParameters>,
@@ -82,7 +82,7 @@ pub(super) struct PreviousState {
 }
 
 impl Link {
-    /// Creates a link as planned, with the places of an earlier daemon in use.
+    /// Creates a link as planned, with the resources of an earlier daemon in use.
     pub(super) fn new(plan: &LinkPlan, properties: LinkProperties, left: &PreviousState) -> Link {
         let buckets = left.buckets.iter();
         let buckets = buckets.map(|(&number, &(guarantee, flows))| (number, guarantee, flows));
@@ -128,7 +128,7 @@ impl Link {
         &mut self.pool[usize::from(minor - POOL)]
     }
 
-    /// Changes the usage of a place that this link assigned.
+    /// Changes the usage of resources that this link assigned.
     pub(super) fn use_resources(
         &mut self,
         resources: ClaimResources,
@@ -142,14 +142,14 @@ impl Link {
         }
     }
 
-    /// Whether a claim holds a place.
+    /// Whether a claim holds resources.
     pub(super) fn is_claimed(&mut self, resources: ClaimResources) -> bool {
         let mut claimed = false;
         self.use_resources(resources, |usage| claimed |= usage.claim.is_some());
         claimed
     }
 
-    /// Returns the state of a place that this link assigned.
+    /// Returns the state of resources that this link assigned.
     pub(super) fn state(&mut self, resources: ClaimResources) -> ResourcesState {
         ResourcesState {
             class: resources.class.map(|minor| self.class(minor).parameters),
@@ -157,13 +157,13 @@ impl Link {
         }
     }
 
-    /// Returns the guarantee for the packets of a demand in a place.
+    /// Returns the guarantee for the packets of a demand with these resources.
     pub(super) fn guarantee(&self, resources: ClaimResources, demand: &Demand) -> Guarantee {
         let bucket = BucketParameters::reserved(demand);
         Guarantee { bucket, class: self.plan.reserved_priority(resources.class) }
     }
 
-    /// Takes an unused place; creates more classes if there is none.
+    /// Takes unused resources; creates more classes if there are none.
     pub(super) fn take(&mut self, tools: &mut Tools<'_>) -> Result<ClaimResources, TcError> {
         if self.plan.queues != Queues::PerFlow {
             return Ok(ClaimResources::default());
@@ -179,11 +179,11 @@ impl Link {
         Ok(ClaimResources { class: Some(minor), bucket: None })
     }
 
-    /// Configures a place for a demand. Returns the guarantee of its packets, and the counters of its class if the
+    /// Configures resources for a demand. Returns the guarantee of its packets, and the counters of its class if the
     /// kernel's answer has them.
     ///
     /// # Errors
-    /// A refusal of the kernel; the place is unchanged.
+    /// A refusal of the kernel; the resources are unchanged.
     pub(super) fn change(
         &mut self,
         tools: &mut Tools<'_>,
@@ -210,7 +210,7 @@ impl Link {
         Ok((guarantee, counters))
     }
 
-    /// Restores the previous state of a place.
+    /// Restores the previous state of resources.
     pub(super) fn restore(
         &mut self,
         tools: &mut Tools<'_>,
@@ -239,7 +239,7 @@ impl Link {
         })
     }
 
-    /// Makes the unused parts of a place available: a bucket at once, a class for [`park_released`](Link::tidy), and if it
+    /// Makes the unused resources available: a bucket at once, a class for [`park_released`](Link::park_released), and if it
     /// `drains`, when its packets have left. Takes effect even if the kernel refuses.
     pub(super) fn park(
         &mut self,
@@ -276,7 +276,7 @@ impl Link {
         self.leaving.is_empty() && self.draining.is_empty()
     }
 
-    /// Returns the counters of a place's class, or of its bucket if it has no class; `None` if it has neither.
+    /// Returns the counters of the class, or of the bucket if there is no class; `None` if there is neither.
     pub(super) fn statistics(
         &self,
         tools: &mut Tools<'_>,

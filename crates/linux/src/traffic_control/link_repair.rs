@@ -54,7 +54,7 @@ impl Link {
             match netlink.request("delete a class", kernel::delete_class(interface, class)) {
                 Ok(()) => repair.removed += 1,
                 Err(error) if error.is(libc::ENOENT) => {}
-                // A filter of another program leads there.
+                // A filter of another program selects it.
                 Err(error) if error.is(libc::EBUSY) => {
                     tracing::warn!(interface = %InterfaceName(interface), class, "cannot delete a class in use");
                 }

@@ -157,7 +157,7 @@ impl TrafficControl {
         };
         let mut found: Vec<FlowClaim> = match self.table.choice() {
             ClassifierChoice::U32 => {
-                // A filter leads to the largest of the claims on its flow and on those that contain it.
+                // A filter selects the class of the largest of the claims on its flow and on those that contain it.
                 let first = on.first().map(|(flow, _)| *flow);
                 let counts = |flow: &Flow| first.is_some_and(|first| flow.covers(&first));
                 let best = on.iter().filter(|(flow, _)| counts(flow));

@@ -7,11 +7,11 @@
 //!
 //! A flow can be claimed several times, by several protocols, by several requesters, and by ranges that contain it. All
 //! claims stay, and its packets are served by the best of them (the modules `claims` and `bpf/classifier.c`): no claim
-//! takes anything from another, and when one ends the next best takes over.
+//! takes anything from another, and when one ends the next best applies.
 //!
 //! This state is in the kernel and outlives the daemon. The next [`TrafficControl::open`] finds classes and entries
 //! again: every entry is *adopted*, keeps its rate, and waits. An installation of the same flow by the same protocol,
-//! or of at least its rate, takes it over in place; what nobody has taken over when its soft state should have been
+//! or of at least its rate, takes it over in place; what no installation has continued when its soft state should have been
 //! refreshed, [`TrafficControl::reap_adopted`] removes.
 //!
 //! Other programs may change traffic control at any time: [`TrafficControl::reconcile`] and [`TrafficControl::audit`]
@@ -82,7 +82,7 @@ pub struct Reconciliation {
     pub restored: u32,
     /// Interfaces where another program has installed a queueing discipline, with its kind; nothing was changed there.
     pub foreign: Vec<(InterfaceId, String)>,
-    /// Interfaces that are gone; their plans and installations are removed as well.
+    /// Interfaces that were deleted; their plans and installations are removed as well.
     pub gone: Vec<InterfaceId>,
     /// Reservations that were not in place, and the faults.
     pub deviations: Vec<Deviation>,
@@ -105,7 +105,7 @@ pub struct TrafficControl {
     adopted: BTreeMap<(InterfaceId, Flow), AdoptedFlow>,
     /// Kinds of the flows on each link.
     kinds: Kinds,
-    /// Links with places to park.
+    /// Links with released classes to park.
     unparked: BTreeSet<InterfaceId>,
     /// Known faults, and the progress of the audit.
     faults: Faults,

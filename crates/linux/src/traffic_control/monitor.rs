@@ -15,7 +15,7 @@ const RECEIVE_BUFFER: i32 = 1 << 20;
 const BATCH: usize = 64;
 
 /// Receives changes of qdiscs, classes and filters. The changes of [`TrafficControl`] itself are filtered out, so that
-/// they wake nobody.
+/// they do not wake the daemon.
 #[derive(Debug)]
 pub struct Monitor {
     subscription: Subscription,

@@ -258,7 +258,7 @@ pub(super) struct ClassParameters {
 /// this much nevertheless, at 1 500 octets a packet. The value must not be higher: classes get their rate whatever the
 /// others do, so many tiny reservations could take bandwidth that the ledger does not count from the large ones.
 pub(super) const MIN_RATE: u64 = 25;
-/// Rate of a class without owner, octets per second. No entry leads there; if a packet is left in it all the same, it
+/// Rate of a class without owner, octets per second. No entry names it; if a packet is left in it nevertheless, it
 /// must not cause a long debt, which the next owner would inherit.
 const PARKED_RATE: u64 = 125_000;
 

@@ -49,7 +49,7 @@ impl TrafficControl {
         self.table.attach(interface, &settings, self.kinds.of(interface))
     }
 
-    /// Removes a link that is gone from the kernel, with its installations.
+    /// Removes a link whose interface was deleted, with its installations.
     pub fn forget_link(&mut self, interface: InterfaceId) {
         self.links.remove(&interface);
         self.claims.retain(|_, installed| installed.interface != interface);
@@ -57,7 +57,7 @@ impl TrafficControl {
         self.adopted.retain(|(on, _), _| *on != interface);
         self.kinds.forget(interface);
         self.faults.forget_link(interface);
-        // If the interface is gone there is nothing to detach from, which the kernel may report as an error.
+        // If the interface was deleted there is nothing to detach from, which the kernel may report as an error.
         if let Err(error) = self.table.detach(interface) {
             tracing::debug!(%error, interface = %InterfaceName(interface), "forgetting a link");
         }
@@ -79,7 +79,7 @@ impl TrafficControl {
     /// classifier, its entries.
     ///
     /// # Errors
-    /// The first refusal of the kernel; the other links, and all flows, are repaired nevertheless. A link that is gone,
+    /// The first refusal of the kernel; the other links, and all flows, are repaired nevertheless. A deleted interface,
     /// or has a qdisc of another program, is no error, but part of the result.
     pub fn reconcile(&mut self) -> Result<Reconciliation, TcError> {
         let links = self.links.keys().copied().collect();
@@ -208,7 +208,7 @@ impl TrafficControl {
         outcome
     }
 
-    /// Removes our objects from one interface. A qdisc or an interface that is gone already is no error.
+    /// Removes our objects from one interface. A qdisc or an interface that was deleted already is no error.
     pub(super) fn clear(&mut self, interface: InterfaceId) -> Result<(), TcError> {
         let detached = self.table.detach(interface);
         let request = kernel::delete_root(interface);

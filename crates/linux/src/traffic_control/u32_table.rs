@@ -4,7 +4,7 @@
 //! one list per kind of flow keeps the most specific first. So the time per packet is proportional to the number of
 //! flows, and a list is limited to 4 095 filters. Filters exist as long as the root qdisc.
 //!
-//! A filter leads to the largest of the claims on its flow and on the flows that contain it. Limitations: filters
+//! A filter selects the class of the largest of the claims on its flow and on the flows that contain it. Limitations: filters
 //! cannot check whether a claim has room, so a larger claim applies also while others use it up; and of two flows that
 //! overlap without one containing the other, the first one applies to packets in both.
 //!

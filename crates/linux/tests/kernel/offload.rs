@@ -140,8 +140,8 @@ pub(crate) fn other_message_goes_to_the_daemon() {
     offload(&router).set(&ours.key, &ours.session()).expect("entered");
     let out = outgoing(1, SENDER.into(), RECEIVER.into());
     // Offsets of octets that are changed: the format, a flag, the interval, the version, each key, the mask, the rate.
-    let places = [16, 17, 19, 20, 21, 32, 36, 40, 43, 44, 48, 55, 64, 67];
-    let mut others: Vec<(Outgoing, Vec<u8>)> = places
+    let offsets = [16, 17, 19, 20, 21, 32, 36, 40, 43, 44, 48, 55, 64, 67];
+    let mut others: Vec<(Outgoing, Vec<u8>)> = offsets
         .into_iter()
         .map(|at| {
             let mut octets = ours.octets(false);
@@ -210,7 +210,7 @@ pub(crate) fn session_is_set_up_and_released_by_the_kernel() {
     let mut router = router(&line);
     let out = outgoing(1, SENDER.into(), RECEIVER.into());
     let (outward, inward) = (line.outward, line.inward);
-    let lend = |router: &mut SignallingSocket, rates: [u64; 2]| {
+    let delegate = |router: &mut SignallingSocket, rates: [u64; 2]| {
         let offload = router.offload_mut().expect("BPF");
         for (interface, rate) in [outward, inward].into_iter().zip(rates) {
             assert_eq!(offload.delegate(interface, rate).ok(), Some(rate));
@@ -239,7 +239,7 @@ pub(crate) fn session_is_set_up_and_released_by_the_kernel() {
     let [forward, reverse] =
         [(outward, 2_000_000), (inward, 64_000)].map(|(interface, rate)| Share { interface, rate });
 
-    lend(&mut router, [5_000_000, 1_000_000]);
+    delegate(&mut router, [5_000_000, 1_000_000]);
     router.offload_mut().expect("BPF").allow(SENDER, 1_000).expect("allowed");
     for port in [1, 2] {
         send(&message(port), "it is back");
@@ -259,11 +259,11 @@ pub(crate) fn session_is_set_up_and_released_by_the_kernel() {
 
     // A reduction of the share takes effect once the taken part is known.
     send(&message(3), "it is back");
-    let less = router.offload_mut().expect("BPF").delegate(outward, 0).expect("lent");
+    let less = router.offload_mut().expect("BPF").delegate(outward, 0).expect("delegated");
     assert_eq!(less, 2_000_000);
     assert_eq!(copies(&mut router).len(), 2);
     assert_eq!(shares(&router), [0, 872_000]);
-    router.offload_mut().expect("BPF").delegate(outward, 3_000_000).expect("lent");
+    router.offload_mut().expect("BPF").delegate(outward, 3_000_000).expect("delegated");
 
     // Rate too high; interval too long; locked; not all five keys, or an invalid port; released, and not removed yet;
     // or no share delegated any more.
@@ -313,7 +313,7 @@ pub(crate) fn copy_does_not_wake_the_daemon() {
     for port in [1, 2] {
         sender.send(&out, &message(port).octets(false)).expect("sent");
         take_one("it is back", &mut sender, |_| ());
-        assert!(!is_awake(&router, Timespec::default()), "the kernel has settled it");
+        assert!(!is_awake(&router, Timespec::default()), "the kernel has handled it");
         // Key 0 means all ports, which the kernel does not handle.
         sender.send(&out, &message(0).octets(false)).expect("sent");
         assert!(is_awake(&router, Timespec { tv_sec: 10, tv_nsec: 0 }), "it is the daemon's");
@@ -332,8 +332,8 @@ pub(crate) fn initiating_node_is_limited_to_its_allowance() {
     let out = outgoing(1, SENDER.into(), RECEIVER.into());
     let path = router.offload_mut().expect("BPF");
     path.set_longest_interval(Some(30)).expect("set");
-    path.delegate(line.outward, 100_000_000).expect("lent");
-    path.delegate(line.inward, 100_000_000).expect("lent");
+    path.delegate(line.outward, 100_000_000).expect("delegated");
+    path.delegate(line.inward, 100_000_000).expect("delegated");
     let mut next = 1;
     // Number of half sessions that are set up until one goes to the daemon.
     let mut set_up = |router: &mut SignallingSocket| {
