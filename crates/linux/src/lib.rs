@@ -38,11 +38,7 @@ pub use flow_routes::{FlowRouteCounters, FlowRouteError, FlowRoutes, MarkRule};
 pub use interface::InterfaceName;
 pub use mirror::{InterfaceState, Mirror, Update};
 pub use namespace_claim::NamespaceClaim;
-pub use signalling_socket::{
-    Access, Activity, ForwardedMessages, Gist, Incoming, Intercept, InterfaceError,
-    InterfaceSignalling, Offload, OffloadKey, OffloadSession, OpenError, SendError,
-    SessionActivity, Share, ShareChange, SignallingSocket, Yessir,
-};
+pub use signalling_socket::*;
 pub use sys::{cycles, heap, packet_times};
 pub use traffic_control::{
     Adopted, Changed, ClassOrPriority, ClassifierChoice, Deviation, Enforcement, Fault, FlowClaim,

@@ -44,17 +44,13 @@ use crate::sys::socket::{Batch, receive_drops};
 pub use error::{InterfaceError, OpenError, SendError};
 use frame::MAX_PACKET;
 use interceptor::Interceptor;
-pub use interface_settings::{Access, Incoming, InterfaceSignalling, SocketCounters};
+pub use interface_settings::*;
 use packet_filter::PacketFilter;
-use protocols::PROTOCOLS;
-pub use protocols::boomerang::{
+pub use protocols::{
     Activity, ForwardedMessages, Offload, OffloadKey, OffloadSession, SessionActivity, Share,
     ShareChange,
 };
-pub use protocols::nsis::Gist;
-pub use protocols::rsvp::Intercept;
-use protocols::rsvp::udp::UdpSockets;
-pub use protocols::yessir::Yessir;
+use protocols::{PROTOCOLS, UdpSockets};
 use raw_receivers::RawReceivers;
 use raw_sender::RawSender;
 use ready_set::{MAX_SOURCES, ReadySet, Source};

@@ -2,10 +2,10 @@
 
 use earmark_core::Datagram;
 
-use super::protocols::boomerang::ShareChange;
-use super::protocols::nsis::Gist;
-use super::protocols::rsvp::Intercept;
-use super::protocols::yessir::Yessir;
+use super::protocols::ShareChange;
+pub use super::protocols::nsis::Gist;
+pub use super::protocols::rsvp::Intercept;
+pub use super::protocols::yessir::Yessir;
 
 /// Sockets by which a node signals.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -5,7 +5,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use super::interceptor::Read;
 use super::packet_filter::UDP;
-use super::protocols::rsvp;
+use super::protocols::UdpSockets;
 use super::raw_receivers::{RawReceivers, Treatment};
 use super::ready_set::Source;
 use super::socket_options::BATCH;
@@ -139,7 +139,7 @@ impl SignallingSocket {
 
 fn socket_of<'a>(
     source: Source,
-    udp: Option<&'a rsvp::udp::UdpSockets>,
+    udp: Option<&'a UdpSockets>,
     receivers: &'a RawReceivers,
 ) -> Option<&'a OwnedFd> {
     match source {

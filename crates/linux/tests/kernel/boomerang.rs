@@ -13,17 +13,12 @@ use crate::packets::{
 };
 use crate::support::Line;
 
-pub(crate) const BOOMERANG: InterfaceSignalling = InterfaceSignalling {
-    intercept: earmark_linux::Intercept::RouterAlert,
-    udp: false,
-    boomerang: true,
-    yessir: earmark_linux::Yessir::Off,
-    sender_reports: false,
-    gist: earmark_linux::Gist::Off,
-};
+pub(crate) fn boomerang_on() -> InterfaceSignalling {
+    InterfaceSignalling { boomerang: true, ..InterfaceSignalling::default() }
+}
 
 pub(crate) fn router(line: &Line) -> SignallingSocket {
-    open_on(&line.router, &[line.inward, line.outward], BOOMERANG)
+    open_on(&line.router, &[line.inward, line.outward], boomerang_on())
 }
 
 /// MAGIC and 56 octets.
@@ -35,7 +30,7 @@ fn data() -> Vec<u8> {
 /// The answer has no router alert even if the request has; and without a daemon all messages are forwarded unchanged.
 pub(crate) fn message_in_transit_is_intercepted_both_ways() {
     let line = line();
-    let mut sender = open_on(&line.sender, &[ends(&line)[0]], BOOMERANG);
+    let mut sender = open_on(&line.sender, &[ends(&line)[0]], boomerang_on());
     for family in FAMILIES {
         let [from, to, _] = addresses(family);
         let mut router = router(&line);
@@ -118,9 +113,9 @@ pub(crate) fn other_ping_is_answered() {
     let line = line();
     let [own, far] = ends(&line);
     let mut sockets = [
-        open_on(&line.sender, &[own], BOOMERANG),
+        open_on(&line.sender, &[own], boomerang_on()),
         router(&line),
-        open_on(&line.receiver, &[far], BOOMERANG),
+        open_on(&line.receiver, &[far], boomerang_on()),
     ];
     let others: [&[u8]; 5] =
         [b"", &MAGIC[..3], &[0, 0x47, 0x11, 0x47, 0x11], &[0x47, 0x11, 0x47, 0x12], &[0x5a; 1_000]];
@@ -168,7 +163,7 @@ pub(crate) fn ten_thousand_sessions_lose_no_message() {
     const BURSTS: u64 = 20;
     const BURST: u64 = 1_000;
     let line = line();
-    let mut sender = open_on(&line.sender, &[ends(&line)[0]], BOOMERANG);
+    let mut sender = open_on(&line.sender, &[ends(&line)[0]], boomerang_on());
     let mut router = router(&line);
     let [from, to, _] = addresses(FAMILIES[0]);
     let message = echo(&data(), from, to);

@@ -1,4 +1,4 @@
-//! RSVP inside UDP (RFC 2205 appendix C), between a host without raw sockets and a router.
+//! RSVP inside udp_on() (RFC 2205 appendix C), between a host without raw sockets and a router.
 
 use std::net::IpAddr;
 
@@ -12,14 +12,9 @@ use crate::support::Line;
 /// A common header with Send_TTL 17, and some octets after it.
 const MESSAGE: [u8; 12] = [0x10, 1, 0, 0, 17, 0, 0, 12, 1, 2, 3, 4];
 
-const UDP: InterfaceSignalling = InterfaceSignalling {
-    intercept: earmark_linux::Intercept::RouterAlert,
-    udp: true,
-    boomerang: false,
-    yessir: earmark_linux::Yessir::Off,
-    sender_reports: false,
-    gist: earmark_linux::Gist::Off,
-};
+fn udp_on() -> InterfaceSignalling {
+    InterfaceSignalling { udp: true, ..InterfaceSignalling::default() }
+}
 
 /// Opens a socket on the sender's host as a program without any privilege can.
 fn host(line: &Line, interface: InterfaceId) -> SignallingSocket {
@@ -46,7 +41,7 @@ pub(crate) fn host_without_raw_sockets_signals_through_its_router() {
     line.meet_in_ipv6();
     let outward = link::index(&line.sender, "right").expect("an answer").expect("there");
     let mut host = host(&line, outward);
-    let mut router = open_on(&line.router, &[line.inward], UDP);
+    let mut router = open_on(&line.router, &[line.inward], udp_on());
     for (own, next, far, group, reached) in [
         ("10.77.1.1", "10.77.1.2", "10.77.2.1", "239.1.2.3", "224.0.0.14"),
         ("2001:db8:1::1", "2001:db8:1::2", "2001:db8:2::1", "ff3e::1:2", "ff02::e"),
@@ -83,7 +78,7 @@ pub(crate) fn host_without_raw_sockets_signals_through_its_router() {
         take("a Resv for the router", &mut router, comes(next, line.inward));
         assert_nothing(&mut host);
 
-        // The router to the host: messages that follow the data are sent raw and inside UDP, so the host receives one.
+        // The router to the host: messages that follow the data are sent raw and inside udp_on(), so the host receives one.
         router.send(&path(own, line.inward), &MESSAGE).expect("sent");
         take("a Path for the host", &mut host, comes(own, outward));
         host.join(group, outward).expect("joined");
@@ -99,14 +94,14 @@ pub(crate) fn host_without_raw_sockets_signals_through_its_router() {
     }
 }
 
-/// An interface without the setting neither receives nor sends inside UDP; and nodes with raw sockets receive only one
+/// An interface without the setting neither receives nor sends inside udp_on(); and nodes with raw sockets receive only one
 /// copy.
 pub(crate) fn interface_without_udp_ignores_messages_inside_udp() {
     let line = Line::new();
     let outward = link::index(&line.sender, "right").expect("an answer").expect("there");
     let mut host = host(&line, outward);
     // On, but on another interface.
-    let mut router = open_on(&line.router, &[line.outward], UDP);
+    let mut router = open_on(&line.router, &[line.outward], udp_on());
     let mut receiver = crate::signalling::open(&line.receiver);
     let path = Outgoing {
         protocol: 46,

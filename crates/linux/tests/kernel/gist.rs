@@ -10,7 +10,8 @@ use earmark_linux::{
 
 use crate::interception::{assert_nothing, open_on};
 use crate::packets::{
-    FAMILIES, addresses, ends, has_right_checksum, line, outgoing, program, take_one, udp,
+    FAMILIES, addresses, assert_forwarded, ends, has_right_checksum, line, outgoing, program,
+    take_one, udp,
 };
 use crate::support::{Line, eventually};
 
@@ -121,13 +122,7 @@ pub(crate) fn other_packet_is_forwarded() {
         for (port, data) in cases {
             let (source, sink) = (SocketAddr::new(from, PORT), SocketAddr::new(to, port));
             let sink_program = program(&line.receiver, sink);
-            for router_alert in [true, false] {
-                let out = Outgoing { router_alert, ..outgoing(17, from, to) };
-                sender.send(&out, &udp(source, sink, data)).expect("sent");
-                let mut room = [0; 2_048];
-                let length = sink_program.recv(&mut room).expect("it flows on");
-                assert_eq!(&room[..length], data);
-            }
+            assert_forwarded(&mut sender, [source, sink], &sink_program, data);
         }
         assert_nothing(&mut router);
     }

@@ -12,7 +12,7 @@ use earmark_linux::{
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 
-use crate::boomerang::{BOOMERANG, router};
+use crate::boomerang::{boomerang_on, router};
 use crate::flood;
 use crate::interception::{assert_nothing, open_on};
 use crate::packets::{ends, icmp_checksum, line, outgoing, take_one};
@@ -82,7 +82,7 @@ fn refreshes(socket: &SignallingSocket, key: &OffloadKey) -> [u32; 2] {
 /// after a change of routes, go to the daemon.
 pub(crate) fn entered_session_is_refreshed_by_the_kernel() {
     let line = line();
-    let mut sender = open_on(&line.sender, &[ends(&line)[0]], BOOMERANG);
+    let mut sender = open_on(&line.sender, &[ends(&line)[0]], boomerang_on());
     let mut router = router(&line);
     let ours = message(6_001);
     let out = outgoing(1, SENDER.into(), RECEIVER.into());
@@ -134,7 +134,7 @@ pub(crate) fn entered_session_is_refreshed_by_the_kernel() {
 /// Any message with more or other content goes to the daemon.
 pub(crate) fn other_message_goes_to_the_daemon() {
     let line = line();
-    let mut sender = open_on(&line.sender, &[ends(&line)[0]], BOOMERANG);
+    let mut sender = open_on(&line.sender, &[ends(&line)[0]], boomerang_on());
     let mut router = router(&line);
     let ours = message(6_001);
     offload(&router).set(&ours.key, &ours.session()).expect("entered");
@@ -206,7 +206,7 @@ pub(crate) fn malformed_packet_is_not_offloaded() {
 /// The kernel grants from its delegated share as long as that suffices; the daemon learns of it from copies.
 pub(crate) fn session_is_set_up_and_released_by_the_kernel() {
     let line = line();
-    let mut sender = open_on(&line.sender, &[ends(&line)[0]], BOOMERANG);
+    let mut sender = open_on(&line.sender, &[ends(&line)[0]], boomerang_on());
     let mut router = router(&line);
     let out = outgoing(1, SENDER.into(), RECEIVER.into());
     let (outward, inward) = (line.outward, line.inward);
@@ -297,7 +297,7 @@ pub(crate) fn session_is_set_up_and_released_by_the_kernel() {
 /// Copies wake nobody; messages for the daemon do, even after unread copies.
 pub(crate) fn copy_does_not_wake_the_daemon() {
     let line = line();
-    let mut sender = open_on(&line.sender, &[ends(&line)[0]], BOOMERANG);
+    let mut sender = open_on(&line.sender, &[ends(&line)[0]], boomerang_on());
     let mut router = router(&line);
     let out = outgoing(1, SENDER.into(), RECEIVER.into());
     let path = router.offload_mut().expect("BPF");
@@ -327,7 +327,7 @@ pub(crate) fn copy_does_not_wake_the_daemon() {
 /// replaces one that is gone, and inherits nothing of what was taken of that.
 pub(crate) fn initiating_node_is_limited_to_its_allowance() {
     let line = line();
-    let mut sender = open_on(&line.sender, &[ends(&line)[0]], BOOMERANG);
+    let mut sender = open_on(&line.sender, &[ends(&line)[0]], boomerang_on());
     let mut router = router(&line);
     let out = outgoing(1, SENDER.into(), RECEIVER.into());
     let path = router.offload_mut().expect("BPF");
@@ -393,7 +393,7 @@ pub(crate) fn shares_after_a_flood_are_accounted_for() {
     const COUNT: u32 = 100;
     let line = Line::new();
     let (_control, _) = line.open(&line.plan(), ClassifierChoice::Bpf);
-    let mut sender = open_on(&line.sender, &[ends(&line)[0]], BOOMERANG);
+    let mut sender = open_on(&line.sender, &[ends(&line)[0]], boomerang_on());
     let router = router(&line);
     let ours = message(6_001);
     offload(&router).set(&ours.key, &ours.session()).expect("entered");

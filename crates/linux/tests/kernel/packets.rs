@@ -187,6 +187,22 @@ impl Pinger {
     }
 }
 
+/// Asserts that a packet of the sender reaches a program through the router, with router alert and without.
+pub(crate) fn assert_forwarded(
+    sender: &mut SignallingSocket,
+    [source, destination]: [SocketAddr; 2],
+    program: &UdpSocket,
+    data: &[u8],
+) {
+    for router_alert in [true, false] {
+        let out = Outgoing { router_alert, ..outgoing(17, source.ip(), destination.ip()) };
+        sender.send(&out, &udp(source, destination, data)).expect("sent");
+        let mut room = [0; 2_048];
+        let length = program.recv(&mut room).expect("forwarded");
+        assert_eq!(&room[..length], data);
+    }
+}
+
 /// Asserts that exactly one message arrives.
 pub(crate) fn take_one(
     what: &str,

@@ -12,14 +12,10 @@ use crate::packets::{
     take_one, udp,
 };
 
-const BOTH: InterfaceSignalling = InterfaceSignalling {
-    intercept: earmark_linux::Intercept::RouterAlert,
-    udp: false,
-    boomerang: true,
-    yessir: Yessir::RouterAlert,
-    sender_reports: false,
-    gist: earmark_linux::Gist::Off,
-};
+fn both_on() -> InterfaceSignalling {
+    let yessir = Yessir::RouterAlert;
+    InterfaceSignalling { boomerang: true, yessir, ..InterfaceSignalling::default() }
+}
 
 /// Opens a socket without the capability to load programs.
 fn open(namespace: &Namespace, interfaces: &[InterfaceId]) -> SignallingSocket {
@@ -27,14 +23,14 @@ fn open(namespace: &Namespace, interfaces: &[InterfaceId]) -> SignallingSocket {
         capabilities::drop_to_network_capabilities().expect("dropped");
         let mut socket = SignallingSocket::open().expect("the sockets");
         for how in [
-            InterfaceSignalling { yessir: Yessir::Always, ..BOTH },
-            InterfaceSignalling { sender_reports: true, ..BOTH },
+            InterfaceSignalling { yessir: Yessir::Always, ..both_on() },
+            InterfaceSignalling { sender_reports: true, ..both_on() },
         ] {
             let outcome = socket.set_interface(interfaces[0], how);
             assert!(matches!(outcome, Err(InterfaceError::Intercept(_))), "that needs BPF");
         }
         for &interface in interfaces {
-            socket.set_interface(interface, BOTH).expect("set");
+            socket.set_interface(interface, both_on()).expect("set");
         }
         socket
     };

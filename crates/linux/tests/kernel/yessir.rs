@@ -7,8 +7,8 @@ use earmark_linux::{InterfaceSignalling, Yessir};
 
 use crate::interception::{assert_nothing, open_on};
 use crate::packets::{
-    FAMILIES, addresses, compound, ends, has_right_checksum, line, outgoing, program, report, rtcp,
-    take_one, udp,
+    FAMILIES, addresses, assert_forwarded, compound, ends, has_right_checksum, line, outgoing,
+    program, report, rtcp, take_one, udp,
 };
 
 const NAME: [u8; 4] = *b"YSSR";
@@ -105,13 +105,7 @@ pub(crate) fn other_packet_is_forwarded() {
         let (source, sink) = (SocketAddr::new(from, 6_001), SocketAddr::new(to, 5_001));
         let sink_program = program(&line.receiver, sink);
         for data in foreign {
-            for router_alert in [true, false] {
-                let out = Outgoing { router_alert, ..outgoing(17, from, to) };
-                sender.send(&out, &udp(source, sink, data)).expect("sent");
-                let mut room = [0; 2_048];
-                let length = sink_program.recv(&mut room).expect("it flows on");
-                assert_eq!(&room[..length], data);
-            }
+            assert_forwarded(&mut sender, [source, sink], &sink_program, data);
         }
         assert_nothing(&mut router);
     }
