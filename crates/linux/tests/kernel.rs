@@ -21,6 +21,8 @@ mod control_traffic;
 mod encapsulation;
 #[path = "kernel/enforcement.rs"]
 mod enforcement;
+#[path = "kernel/epoll_set.rs"]
+mod epoll_set;
 #[path = "kernel/flood.rs"]
 mod flood;
 #[path = "kernel/flow_routes.rs"]
@@ -41,8 +43,6 @@ mod namespaces;
 mod object;
 #[path = "kernel/offload.rs"]
 mod offload;
-#[path = "kernel/one_set.rs"]
-mod one_set;
 #[path = "kernel/packets.rs"]
 mod packets;
 #[path = "kernel/signalling.rs"]
@@ -72,7 +72,7 @@ macro_rules! list {
 }
 
 fn main() -> ExitCode {
-    flood::be_the_daemon_if_asked();
+    flood::run_as_daemon_if_requested();
     let mut arguments = Arguments::from_args();
     // The floods measure time: in parallel they would disturb each other.
     arguments.test_threads = arguments.test_threads.or(Some(1));
@@ -88,8 +88,8 @@ fn main() -> ExitCode {
         signalling::message_without_router_alert_is_forwarded,
         signalling::message_longer_than_the_mtu_arrives_whole,
         signalling::many_messages_in_one_call_arrive_in_order,
-        one_set::single_message_takes_one_turn,
-        one_set::many_messages_are_received_in_batches,
+        epoll_set::single_message_takes_one_turn,
+        epoll_set::many_messages_are_received_in_batches,
         signalling::ipv6_message_in_transit_is_intercepted_and_sent_on,
         signalling::message_to_a_link_local_address_arrives,
         interception::path_to_a_group_is_intercepted_once,
@@ -211,7 +211,7 @@ fn with_tool(tool: &str, argument: &str, name: &str, test: fn()) -> Trial {
 fn trial(name: &str, test: impl FnOnce() + Send + 'static) -> Trial {
     let is_root = is_root();
     let name = if is_root { name.to_owned() } else { format!("{name} (needs root)") };
-    Trial::test(name, move || support::in_time(test)).with_ignored_flag(!is_root)
+    Trial::test(name, move || support::with_time_limit(test)).with_ignored_flag(!is_root)
 }
 
 fn is_root() -> bool {

@@ -30,7 +30,7 @@ fn install(line: &Line, control: &mut TrafficControl, installation: &Installatio
     line.router.run_in(|| control.install(installation)).expect("inside").expect("installed");
 }
 
-/// A stream of exactly its rate loses nothing beside a flood, is counted, and loses again when it is released.
+/// A stream of exactly its rate loses nothing in a flood, is counted, and loses again when it is released.
 pub(crate) fn reserved_stream_in_a_flood_loses_nothing() {
     let line = Line::new();
     let (mut control, _) = line.open(&plan(&line), ClassifierChoice::Bpf);

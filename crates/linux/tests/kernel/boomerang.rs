@@ -9,7 +9,8 @@ use earmark_linux::{Incoming, InterfaceSignalling, SignallingSocket};
 
 use crate::interception::{assert_nothing, open_on};
 use crate::packets::{
-    FAMILIES, MAGIC, Pinger, addresses, echo, ends, icmp, icmp_checksum, line, outgoing, take_one,
+    FAMILIES, MAGIC, Pinger, addresses, echo, ends, icmp, icmp_checksum, line, outgoing,
+    receive_one,
 };
 use crate::support::Line;
 
@@ -38,7 +39,7 @@ pub(crate) fn message_in_transit_is_intercepted_both_ways() {
         let message = echo(&data(), from, to);
         sender.send(&outgoing(protocol, from, to), &message).expect("sent");
         let mut caught = Vec::new();
-        take_one("the router takes it", &mut router, |m| {
+        receive_one("the router takes it", &mut router, |m| {
             assert_eq!((m.protocol, m.is_copy), (protocol, false));
             let d = m.datagram;
             assert_eq!((d.source, d.destination), (from, to));
@@ -59,7 +60,7 @@ pub(crate) fn message_in_transit_is_intercepted_both_ways() {
         relay(&mut caught, 0xa1, out);
         let expected = [&data()[..59], &[0xa1]].concat();
         let mut back = Vec::new();
-        take_one("the answer passes", &mut router, |m| {
+        receive_one("the answer passes", &mut router, |m| {
             assert_eq!((m.protocol, m.is_copy), (protocol, false));
             let d = m.datagram;
             assert_eq!((d.source, d.destination, d.interface), (to, from, line.outward));
@@ -72,14 +73,14 @@ pub(crate) fn message_in_transit_is_intercepted_both_ways() {
         let sum = icmp_checksum(&back, to, from);
         back[2..4].copy_from_slice(&sum);
         router.send(&out, &back).expect("sent on");
-        take_one("it is back", &mut sender, |m| {
+        receive_one("it is back", &mut sender, |m| {
             assert_eq!((m.protocol, m.datagram.source), (protocol, to));
             assert_eq!(m.datagram.payload, back);
         });
 
         drop(router);
         sender.send(&outgoing(protocol, from, to), &message).expect("sent");
-        take_one("it flows by itself", &mut sender, |m| {
+        receive_one("it flows by itself", &mut sender, |m| {
             assert_eq!((m.datagram.source, &m.datagram.payload[8..]), (to, &data()[..]));
         });
     }
@@ -93,7 +94,7 @@ pub(crate) fn message_for_this_host_is_intercepted() {
         let [from, _, own] = addresses(family);
         let mut pinger = Pinger::open(&line.sender, from.is_ipv4());
         assert!(!pinger.ping(from, own, &data()));
-        take_one("it is for the router", &mut router, |m| {
+        receive_one("it is for the router", &mut router, |m| {
             assert_eq!((m.protocol, m.datagram.destination), (icmp(from), own));
             assert!(!m.is_copy && !m.datagram.router_alert);
         });
@@ -103,7 +104,7 @@ pub(crate) fn message_for_this_host_is_intercepted() {
         answer[2..4].copy_from_slice(&sum);
         let out = Outgoing { router_alert: false, ..outgoing(icmp(from), own, from) };
         router.send(&out, &answer).expect("answered");
-        assert!(pinger.hears_answer(&data()));
+        assert!(pinger.receives_answer(&data()));
     }
 }
 

@@ -11,7 +11,7 @@ use earmark_core::{Flow, Installation, Rate};
 use earmark_linux::{ClassifierChoice, Enforcement, LinkPlan, Queues, TrafficControl};
 
 use crate::flood::{PAYLOAD, RATE, STREAM, drain, run, send};
-use crate::support::{Line, PATIENCE, RECEIVER, flow, installation};
+use crate::support::{Line, RECEIVER, TIME_LIMIT, flow, installation};
 
 /// Kinds of separation of reservations, with the classifier of each.
 const WAYS: [(Queues, ClassifierChoice); 4] = [
@@ -88,7 +88,7 @@ pub(crate) fn random_sequence_equals_the_model() {
         let (mut control, _) = line.open(&plan, choice);
         let mut claims: Vec<Claim> = Vec::new();
         let sinks: Vec<_> = PORTS.map(|port| line.sink(port)).collect();
-        sinks.iter().for_each(|sink| sink.set_read_timeout(Some(PATIENCE)).expect("a timeout"));
+        sinks.iter().for_each(|sink| sink.set_read_timeout(Some(TIME_LIMIT)).expect("a timeout"));
         let source = line.source(6_000);
         let mut slot = 0;
         for step in 0..STEPS {
@@ -190,7 +190,7 @@ pub(crate) fn claim_of_another_protocol_takes_nothing(choice: ClassifierChoice) 
         let stream = stream(&line);
         let claim = |slot, flow, rate| installation(&line, slot, flow, Rate::from_bps(rate));
         let range = Flow::to_range("10.77.2.0/24".parse().expect("a prefix"));
-        control.install(&claim(9, stream.flow, 8_000)).expect("a stranger comes first");
+        control.install(&claim(9, stream.flow, 8_000)).expect("another claim is first");
         control.install(&stream).expect("installed");
         let (source, sink) = (line.source(6_009), line.sink(5_009));
         let stop = AtomicBool::new(false);

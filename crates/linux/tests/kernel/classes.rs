@@ -8,7 +8,7 @@ use earmark_core::{Installation, Rate};
 use earmark_linux::netlink::{Attribute, Attributes, Connection, Message};
 use earmark_linux::{ClassifierChoice, LinkPlan, TrafficControl, link};
 
-use crate::support::{Line, PATIENCE, RECEIVER, demand, flow, installation, tc_header};
+use crate::support::{Line, RECEIVER, TIME_LIMIT, demand, flow, installation, tc_header};
 
 /// Returns how many objects were restored since the last call.
 fn restored(line: &Line, control: &mut TrafficControl) -> u32 {
@@ -56,7 +56,7 @@ pub(crate) fn neighbour_solicitation_passes_a_full_link(choice: ClassifierChoice
     let _control = line.open(&line.plan(), choice);
     let before = packets_of(&line, SIGNALLING);
     let (source, sink) = (line.source(6_000), line.sink(5_000));
-    sink.set_read_timeout(Some(PATIENCE)).expect("a timeout");
+    sink.set_read_timeout(Some(TIME_LIMIT)).expect("a timeout");
     source.send_to(&[0; 100], SocketAddr::from((RECEIVER, 5_000))).expect("sent");
     sink.recv(&mut [0; 200]).expect("received");
     let by_arp = packets_of(&line, SIGNALLING);

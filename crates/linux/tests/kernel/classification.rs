@@ -6,7 +6,7 @@ use earmark_core::{Flow, Rate};
 use earmark_linux::netns::Namespace;
 use earmark_linux::{ClassifierChoice, TcError};
 
-use crate::support::{Line, PATIENCE, flow, installation};
+use crate::support::{Line, TIME_LIMIT, flow, installation};
 use crate::traffic_control::{counted, pass};
 
 /// Every kind of flow matches its packets, the more specific one first.
@@ -139,7 +139,7 @@ pub(crate) fn packet_in_a_range_is_classified(choice: ClassifierChoice) {
         (&sixes[..], "[2001:db8:1::1]:6000", "[2001:db8:2::1]:5000"),
     ] {
         let (source, sink) = (bind(&line.sender, from), bind(&line.receiver, to));
-        sink.set_read_timeout(Some(PATIENCE)).expect("a timeout");
+        sink.set_read_timeout(Some(TIME_LIMIT)).expect("a timeout");
         for kind in kinds {
             let before = counted(&mut control, slot_of(kind));
             source.send_to(&[0; 100], to).expect("sent");
@@ -180,7 +180,7 @@ pub(crate) fn ipv6_packet_is_classified(choice: ClassifierChoice) {
         bound.expect("a socket")
     };
     let sink = bind(&line.receiver, "[2001:db8:2::1]:5000");
-    sink.set_read_timeout(Some(PATIENCE)).expect("a timeout");
+    sink.set_read_timeout(Some(TIME_LIMIT)).expect("a timeout");
     for port in [6_000, 6_001] {
         let source = bind(&line.sender, &format!("[2001:db8:1::1]:{port}"));
         source.send_to(&[0; 100], "[2001:db8:2::1]:5000").expect("sent");
@@ -219,7 +219,7 @@ pub(crate) fn packet_with_a_flow_label_is_classified(choice: ClassifierChoice) {
     let raw = raw.expect("inside").expect("a socket");
     let sink = line.receiver.run_in(|| UdpSocket::bind("[2001:db8:2::1]:5000"));
     let sink = sink.expect("inside").expect("a socket");
-    sink.set_read_timeout(Some(PATIENCE)).expect("a timeout");
+    sink.set_read_timeout(Some(TIME_LIMIT)).expect("a timeout");
     let to: SocketAddr = "[2001:db8:2::1]:0".parse().expect("an address");
     let mut sent = [0; 4];
     for (label, port, options, slot) in [

@@ -6,7 +6,7 @@ use earmark_core::{Datagram, InterfaceId, Outgoing};
 use earmark_linux::{Access, InterfaceSignalling, SendError, SignallingSocket, link};
 use rustix::thread::{CapabilitySet, CapabilitySets, set_capabilities};
 
-use crate::interception::{assert_nothing, open_on, take};
+use crate::interception::{assert_nothing, open_on, receive_rsvp};
 use crate::support::Line;
 
 /// A common header with Send_TTL 17, and some octets after it.
@@ -71,21 +71,21 @@ pub(crate) fn host_without_raw_sockets_signals_through_its_router() {
         };
         // The host to its router: for a remote receiver, for a group, and to the router itself.
         host.send(&path(far, outward), &MESSAGE).expect("sent");
-        take("a Path for a receiver", &mut router, comes(next, line.inward));
+        receive_rsvp("a Path for a receiver", &mut router, comes(next, line.inward));
         host.send(&path(group, outward), &MESSAGE).expect("sent");
-        take("a Path for a group", &mut router, comes(reached, line.inward));
+        receive_rsvp("a Path for a group", &mut router, comes(reached, line.inward));
         host.send(&to_neighbor(next, outward, false), &MESSAGE).expect("sent");
-        take("a Resv for the router", &mut router, comes(next, line.inward));
+        receive_rsvp("a Resv for the router", &mut router, comes(next, line.inward));
         assert_nothing(&mut host);
 
         // The router to the host: messages that follow the data are sent raw and inside udp_on(), so the host receives one.
         router.send(&path(own, line.inward), &MESSAGE).expect("sent");
-        take("a Path for the host", &mut host, comes(own, outward));
+        receive_rsvp("a Path for the host", &mut host, comes(own, outward));
         host.join(group, outward).expect("joined");
         router.send(&path(group, line.inward), &MESSAGE).expect("sent");
-        take("a Path for the host's group", &mut host, comes(group, outward));
+        receive_rsvp("a Path for the host's group", &mut host, comes(group, outward));
         router.send(&to_neighbor(own, line.inward, true), &MESSAGE).expect("sent");
-        take("a Resv for the host", &mut host, comes(own, outward));
+        receive_rsvp("a Resv for the host", &mut host, comes(own, outward));
         router.send(&to_neighbor(own, line.inward, false), &MESSAGE).expect("sent");
         assert_nothing(&mut host);
         host.leave(group, outward).expect("left");
@@ -119,7 +119,7 @@ pub(crate) fn interface_without_udp_ignores_messages_inside_udp() {
     assert_eq!(router.counters().malformed, 1, "seen and left alone");
     let onward = Outgoing { interface: Some(line.outward), ..path };
     router.send(&onward, &MESSAGE).expect("sent");
-    take("the raw one", &mut receiver, |d| {
+    receive_rsvp("the raw one", &mut receiver, |d| {
         assert!(!d.encapsulated && d.router_alert && d.source == path.source);
     });
     let inside = Outgoing { encapsulated: true, router_alert: false, ..onward };

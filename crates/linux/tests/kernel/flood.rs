@@ -187,7 +187,7 @@ fn first_daemon(line: &Line, choice: ClassifierChoice) -> Child {
 }
 
 /// In a process started by [`first_daemon`]: reserves, reports it, and waits to be killed. Returns in all others.
-pub(crate) fn be_the_daemon_if_asked() {
+pub(crate) fn run_as_daemon_if_requested() {
     let Ok(orders) = std::env::var(DAEMON) else { return };
     let (interface, choice) = orders.split_once(' ').expect("an interface and a classifier");
     let interface = InterfaceId(interface.parse().expect("a number"));

@@ -27,7 +27,7 @@ struct Fork {
 }
 
 /// Identity of a test packet: addresses and ports.
-type Seen = (IpAddr, IpAddr, u16, u16);
+type Arrival = (IpAddr, IpAddr, u16, u16);
 
 impl Fork {
     fn new() -> Fork {
@@ -148,7 +148,7 @@ impl Fork {
     }
 
     /// Returns the link on which each packet arrived, once all have arrived.
-    fn arrivals(&mut self, count: usize) -> BTreeMap<Seen, usize> {
+    fn arrivals(&mut self, count: usize) -> BTreeMap<Arrival, usize> {
         let mut taken = BTreeMap::new();
         let start = Instant::now();
         while taken.len() < count && start.elapsed() < Duration::from_secs(10) {
@@ -174,7 +174,7 @@ fn any(address: &str) -> &'static str {
 }
 
 /// Parses a UDP packet behind the fork, in a frame.
-fn ours(frame: &[u8]) -> Option<Seen> {
+fn ours(frame: &[u8]) -> Option<Arrival> {
     let (packet, kind) = (frame.get(14..)?, frame.get(12..14)?);
     let (source, destination, payload): (IpAddr, IpAddr, &[u8]) = match kind {
         [0x08, 0x00] => {

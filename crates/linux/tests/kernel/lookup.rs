@@ -6,7 +6,9 @@ use earmark_linux::{
     ClassOrPriority, ClassifierChoice, FlowOnLink, Precedence, TcError, TrafficControl,
 };
 
-use crate::support::{Line, RECEIVER, eventually, flow, installation, meddle, tc_header};
+use crate::support::{
+    Line, RECEIVER, eventually, flow, installation, request_as_other_program, tc_header,
+};
 
 fn of(control: &mut TrafficControl, line: &Line, packets: &Flow, limit: usize) -> FlowOnLink {
     let ask = || control.flow_on_link(line.outward, packets, limit);
@@ -81,11 +83,14 @@ pub(crate) fn flow_with_claims_of_every_width_has_all_listed(choice: ClassifierC
 
     // RTM_DELTCLASS; classes with u32 filters cannot be deleted.
     if is_bpf {
-        meddle(&line.router, Message::new(41, 0).fixed(&tc_header(line.outward, handle, 0)));
+        request_as_other_program(
+            &line.router,
+            Message::new(41, 0).fixed(&tc_header(line.outward, handle, 0)),
+        );
         let found = of(&mut control, &line, &exact, 10);
         assert_eq!(found.fault.as_deref(), Some("the class is missing"));
-        let (stranger, _) = line.open(&line.plan(), choice);
-        line.router.run_in(|| stranger.teardown()).expect("inside").expect("taken out");
+        let (other, _) = line.open(&line.plan(), choice);
+        line.router.run_in(|| other.teardown()).expect("inside").expect("taken out");
         let found = of(&mut control, &line, &exact, 10);
         assert_eq!(found.fault.as_deref(), Some("the classifier is not attached"));
         assert_eq!((found.kernel, found.count), (None, 4));

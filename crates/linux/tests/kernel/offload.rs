@@ -15,7 +15,7 @@ use rustix::io::Errno;
 use crate::boomerang::{boomerang_on, router};
 use crate::flood;
 use crate::interception::{assert_nothing, open_on};
-use crate::packets::{ends, icmp_checksum, line, outgoing, take_one};
+use crate::packets::{ends, icmp_checksum, line, outgoing, receive_one};
 use crate::support::{Line, RECEIVER, SENDER, eventually};
 
 /// A message for IPv4 by bit rates, as its initiating node sends it.
@@ -90,7 +90,7 @@ pub(crate) fn entered_session_is_refreshed_by_the_kernel() {
         |sender: &mut SignallingSocket| sender.send(&out, &ours.octets(false)).expect("sent");
     let is_taken = |sender: &mut SignallingSocket, router: &mut SignallingSocket, what: &str| {
         send(sender);
-        take_one(what, router, |m| assert_eq!(m.datagram.payload, ours.octets(false)));
+        receive_one(what, router, |m| assert_eq!(m.datagram.payload, ours.octets(false)));
     };
     is_taken(&mut sender, &mut router, "the first");
     offload(&router).set(&ours.key, &ours.session()).expect("entered");
@@ -99,7 +99,7 @@ pub(crate) fn entered_session_is_refreshed_by_the_kernel() {
         for router_alert in [true, false] {
             let out = Outgoing { router_alert, ..out };
             sender.send(&out, &ours.octets(false)).expect("sent");
-            take_one("it is back", &mut sender, |m| {
+            receive_one("it is back", &mut sender, |m| {
                 assert_eq!((m.datagram.source, m.datagram.ttl), (RECEIVER.into(), 63));
                 assert_eq!(m.datagram.payload[8..], ours.octets(true)[8..]);
             });
@@ -115,14 +115,14 @@ pub(crate) fn entered_session_is_refreshed_by_the_kernel() {
     assert_eq!(refreshes(&router, &ours.key), [6, 6], "what was seen is still known");
     offload(&router).set(&ours.key, &ours.session()).expect("entered");
     send(&mut sender);
-    take_one("it is back", &mut sender, |_| ());
+    receive_one("it is back", &mut sender, |_| ());
     assert_eq!(refreshes(&router, &ours.key), [1, 1]);
 
     // A direction without a reservation here is forwarded, and is not counted.
     let one_way = Message { rates: [2_000_000, 0], ..ours };
     offload(&router).set(&ours.key, &one_way.session()).expect("entered");
     sender.send(&out, &one_way.octets(false)).expect("sent");
-    take_one("it is back", &mut sender, |_| ());
+    receive_one("it is back", &mut sender, |_| ());
     assert_eq!(refreshes(&router, &ours.key), [1, 0]);
 
     assert!(offload(&router).remove(&ours.key).expect("removed"));
@@ -154,24 +154,24 @@ pub(crate) fn other_message_goes_to_the_daemon() {
     reverse.rates[1] += 1;
     let mut bad_sum = ours.octets(false);
     bad_sum[6] ^= 0x80;
-    let somebody = Outgoing { source: Ipv4Addr::new(10, 77, 1, 99).into(), ..out };
+    let other_node = Outgoing { source: Ipv4Addr::new(10, 77, 1, 99).into(), ..out };
     others.extend([
         (out, bad_sum),
         (out, finished([ours.octets(false), vec![0; 4]].concat())),
         (out, finished(ours.octets(false)[..68].to_vec())),
         (out, Message { rates: [0, 0], ..ours }.octets(false)),
-        (somebody, ours.octets(false)),
+        (other_node, ours.octets(false)),
         (Outgoing { ttl: 1, ..out }, ours.octets(false)),
     ]);
     for (out, octets) in others {
         sender.send(&out, &octets).expect("sent");
-        take_one("the daemon's", &mut router, |m| {
+        receive_one("the daemon's", &mut router, |m| {
             assert_eq!((m.datagram.source, m.datagram.payload), (out.source, &octets[..]));
         });
     }
     assert_eq!(refreshes(&router, &ours.key), [0, 0]);
     sender.send(&out, &reverse.octets(false)).expect("sent");
-    take_one("the reply asks for something else", &mut router, |m| {
+    receive_one("the reply asks for something else", &mut router, |m| {
         assert_eq!(m.datagram.source, IpAddr::from(RECEIVER));
     });
     assert_eq!(refreshes(&router, &ours.key), [1, 0]);
@@ -222,7 +222,7 @@ pub(crate) fn session_is_set_up_and_released_by_the_kernel() {
     offload(&router).set_longest_interval(Some(30)).expect("set");
     let mut send = |message: &Message, what: &str| {
         sender.send(&out, &message.octets(false)).expect("sent");
-        take_one(what, &mut sender, |m| assert_eq!(m.datagram.source, IpAddr::from(RECEIVER)));
+        receive_one(what, &mut sender, |m| assert_eq!(m.datagram.source, IpAddr::from(RECEIVER)));
     };
     let copies = |router: &mut SignallingSocket| {
         let mut copies = Vec::new();
@@ -283,18 +283,18 @@ pub(crate) fn session_is_set_up_and_released_by_the_kernel() {
     ];
     let mut is_taken = |octets: &[u8]| {
         sender.send(&out, octets).expect("sent");
-        take_one("the daemon's", &mut router, |m| {
+        receive_one("the daemon's", &mut router, |m| {
             assert_eq!((m.is_copy, m.share_change, m.datagram.payload), (false, None, octets));
         });
     };
     others.iter().for_each(|octets| is_taken(octets));
     offload(&router).set_longest_interval(None).expect("set");
     sender.send(&out, &message(5).octets(false)).expect("sent");
-    take_one("the daemon's", &mut router, |m| assert!(!m.is_copy));
+    receive_one("the daemon's", &mut router, |m| assert!(!m.is_copy));
     assert_eq!(shares(&router), [3_000_000, 872_000]);
 }
 
-/// Copies wake nobody; messages for the daemon do, even after unread copies.
+/// Copies do not wake the daemon; other messages do, even after unread copies.
 pub(crate) fn copy_does_not_wake_the_daemon() {
     let line = line();
     let mut sender = open_on(&line.sender, &[ends(&line)[0]], boomerang_on());
@@ -312,7 +312,7 @@ pub(crate) fn copy_does_not_wake_the_daemon() {
     };
     for port in [1, 2] {
         sender.send(&out, &message(port).octets(false)).expect("sent");
-        take_one("it is back", &mut sender, |_| ());
+        receive_one("it is back", &mut sender, |_| ());
         assert!(!is_awake(&router, Timespec::default()), "the kernel has handled it");
         // Key 0 means all ports, which the kernel does not handle.
         sender.send(&out, &message(0).octets(false)).expect("sent");
@@ -354,11 +354,11 @@ pub(crate) fn initiating_node_is_limited_to_its_allowance() {
             if taken {
                 return 2 * count + halves;
             }
-            take_one("it is back", &mut sender, |_| ());
+            receive_one("it is back", &mut sender, |_| ());
         }
         0
     };
-    assert_eq!(set_up(&mut router), 0, "nobody was let");
+    assert_eq!(set_up(&mut router), 0, "no allowance");
     for allowance in [5, 4, 0, 1] {
         let path = router.offload_mut().expect("BPF");
         path.allow(SENDER, allowance).expect("allowed");

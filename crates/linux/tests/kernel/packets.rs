@@ -169,11 +169,11 @@ impl Pinger {
         let message = echo(data, source, destination);
         let to = SocketAddr::new(destination, 0);
         self.socket.send_to(&message, &to.into()).expect("sent");
-        self.hears_answer(data)
+        self.receives_answer(data)
     }
 
     /// Whether an answer with this data arrives.
-    pub(crate) fn hears_answer(&mut self, data: &[u8]) -> bool {
+    pub(crate) fn receives_answer(&mut self, data: &[u8]) -> bool {
         let mut room = [0; 2_048];
         let header = if self.is_ipv4 { 20 } else { 0 };
         let kind = if self.is_ipv4 { 0 } else { 129 };
@@ -204,7 +204,7 @@ pub(crate) fn assert_forwarded(
 }
 
 /// Asserts that exactly one message arrives.
-pub(crate) fn take_one(
+pub(crate) fn receive_one(
     what: &str,
     socket: &mut SignallingSocket,
     mut check: impl FnMut(Incoming<'_>),

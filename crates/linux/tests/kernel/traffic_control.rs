@@ -10,7 +10,9 @@ use earmark_linux::{
     Access, ClassifierChoice, TcError, TrafficControl, capabilities as our_capabilities,
 };
 
-use crate::support::{Line, PATIENCE, RECEIVER, flow, installation, meddle, tc_header};
+use crate::support::{
+    Line, RECEIVER, TIME_LIMIT, flow, installation, request_as_other_program, tc_header,
+};
 
 const ROOT: u32 = u32::MAX;
 const OUR_ROOT: u32 = 0xea4d_0000;
@@ -18,7 +20,7 @@ const OUR_ROOT: u32 = 0xea4d_0000;
 /// Sends a packet from the sender's port to the receiver's, and waits for it.
 pub(crate) fn pass(line: &Line, from: u16, to: u16) {
     let (source, sink) = (line.source(from), line.sink(to));
-    sink.set_read_timeout(Some(PATIENCE)).expect("a timeout");
+    sink.set_read_timeout(Some(TIME_LIMIT)).expect("a timeout");
     source.send_to(&[0; 100], SocketAddr::from((RECEIVER, to))).expect("sent");
     sink.recv(&mut [0; 200]).expect("received");
 }
@@ -72,7 +74,10 @@ pub(crate) fn altered_state_is_reconciled(choice: ClassifierChoice) {
     assert_eq!(reconcile(&mut control), (0, 0));
 
     // An unused class of the pool (RTM_DELTCLASS).
-    meddle(&line.router, Message::new(41, 0).fixed(&tc_header(line.outward, OUR_ROOT | 0x17, 0)));
+    request_as_other_program(
+        &line.router,
+        Message::new(41, 0).fixed(&tc_header(line.outward, OUR_ROOT | 0x17, 0)),
+    );
     assert_eq!(reconcile(&mut control), (0, 2), "the class and its queue");
 
     // An unknown class (RTM_NEWTCLASS with create flags): 1 Mbit/s in `struct tc_htb_opt`.
@@ -84,11 +89,14 @@ pub(crate) fn altered_state_is_reconciled(choice: ClassifierChoice) {
     options[32..36].copy_from_slice(&2_000_u32.to_ne_bytes());
     let header = tc_header(line.outward, OUR_ROOT | 0x7777, OUR_ROOT | 1);
     let class = Message::new(40, 0x400).fixed(&header).text(1, "htb");
-    meddle(&line.router, class.nested(2, |m| m.attribute(1, &options)));
+    request_as_other_program(&line.router, class.nested(2, |m| m.attribute(1, &options)));
     assert_eq!(reconcile(&mut control), (1, 0));
 
     // Everything (RTM_DELQDISC).
-    meddle(&line.router, Message::new(37, 0).fixed(&tc_header(line.outward, OUR_ROOT, ROOT)));
+    request_as_other_program(
+        &line.router,
+        Message::new(37, 0).fixed(&tc_header(line.outward, OUR_ROOT, ROOT)),
+    );
     let (removed, restored) = reconcile(&mut control);
     assert!(removed == 0 && restored >= 12, "root, three classes and eight, queues: {restored}");
     assert_eq!(reconcile(&mut control), (0, 0));
@@ -96,7 +104,10 @@ pub(crate) fn altered_state_is_reconciled(choice: ClassifierChoice) {
     assert_eq!(counted(&mut control, 1), 1, "the flow finds its class again");
 
     // Everything again, and an installation comes before the reconciliation.
-    meddle(&line.router, Message::new(37, 0).fixed(&tc_header(line.outward, OUR_ROOT, ROOT)));
+    request_as_other_program(
+        &line.router,
+        Message::new(37, 0).fixed(&tc_header(line.outward, OUR_ROOT, ROOT)),
+    );
     let second = installation(&line, 2, flow(6_001, 5_000), Rate::from_mbps(1));
     line.router.run_in(|| control.install(&second)).expect("inside").expect("built again");
     pass(&line, 6_001, 5_000);
@@ -160,7 +171,7 @@ pub(crate) fn foreign_qdisc_is_left_alone() {
         let header = tc_header(line.outward, 0x0001_0000, ROOT);
         Message::new(36, flags).fixed(&header).text(1, "pfifo").u32(2, 10) // RTM_NEWQDISC
     };
-    meddle(&line.router, pfifo(0x600));
+    request_as_other_program(&line.router, pfifo(0x600));
     let refused = || TrafficControl::open(&[line.plan()], ClassifierChoice::Auto);
     match line.router.run_in(refused).expect("inside") {
         Err(error @ TcError::ForeignQdisc { .. }) => {
@@ -169,9 +180,12 @@ pub(crate) fn foreign_qdisc_is_left_alone() {
         }
         other => panic!("not refused: {other:?}"),
     }
-    meddle(&line.router, Message::new(37, 0).fixed(&tc_header(line.outward, 0x0001_0000, ROOT)));
+    request_as_other_program(
+        &line.router,
+        Message::new(37, 0).fixed(&tc_header(line.outward, 0x0001_0000, ROOT)),
+    );
     let (mut control, _) = line.open(&line.plan(), ClassifierChoice::Bpf);
-    meddle(&line.router, pfifo(0x500)); // replaces ours
+    request_as_other_program(&line.router, pfifo(0x500)); // replaces ours
     let found = line.router.run_in(|| control.reconcile()).expect("inside").expect("compared");
     assert_eq!(found.foreign, [(line.outward, "pfifo".to_owned())]);
     line.router.run_in(|| control.teardown()).expect("inside").expect("nothing of ours");
@@ -213,8 +227,11 @@ pub(crate) fn removed_link_leaves_nothing() {
             .expect("installed");
         line.router.run_in(|| control.teardown()).expect("inside").expect("removed");
         let header = tc_header(line.outward, 0x0001_0000, ROOT);
-        meddle(&line.router, Message::new(36, 0x600).fixed(&header).text(1, "pfifo").u32(2, 10));
-        meddle(&line.router, Message::new(37, 0).fixed(&header));
+        request_as_other_program(
+            &line.router,
+            Message::new(36, 0x600).fixed(&header).text(1, "pfifo").u32(2, 10),
+        );
+        request_as_other_program(&line.router, Message::new(37, 0).fixed(&header));
         let (_, adopted) = line.open(&line.plan(), choice);
         assert!(adopted.is_empty());
         std::thread::sleep(Duration::from_millis(1));
@@ -239,7 +256,9 @@ pub(crate) fn calls_after_open_need_only_network_capabilities() {
             .expect("added");
         let everything = tc_header(line.outward, OUR_ROOT, ROOT);
         Connection::open()
-            .and_then(|mut kernel| kernel.request("meddle", Message::new(37, 0).fixed(&everything)))
+            .and_then(|mut kernel| {
+                kernel.request("change traffic control", Message::new(37, 0).fixed(&everything))
+            })
             .expect("deleted");
         assert!(control.reconcile().expect("built again").restored > 0);
         control

@@ -9,7 +9,7 @@ use earmark_linux::{InterfaceError, InterfaceSignalling, SignallingSocket, Yessi
 use crate::interception::assert_nothing;
 use crate::packets::{
     FAMILIES, MAGIC, Pinger, addresses, compound, echo, ends, icmp, line, outgoing, program,
-    take_one, udp,
+    receive_one, udp,
 };
 
 fn both_on() -> InterfaceSignalling {
@@ -48,7 +48,7 @@ pub(crate) fn boomerang_message_is_received_by_raw_sockets() {
         let out = outgoing(icmp(from), from, to);
         let data = [&MAGIC[..], &[1; 60]].concat();
         sender.send(&out, &echo(&data, from, to)).expect("sent");
-        take_one("the router takes it", &mut router, |m| {
+        receive_one("the router takes it", &mut router, |m| {
             assert_eq!((m.protocol, m.is_copy), (icmp(from), false));
             assert_eq!((m.datagram.source, m.datagram.destination), (from, to));
             assert_eq!((m.datagram.interface, m.datagram.ttl), (line.inward, 64));
@@ -56,7 +56,7 @@ pub(crate) fn boomerang_message_is_received_by_raw_sockets() {
         });
         assert_nothing(&mut sender);
         router.send(&Outgoing { ttl: 63, ..out }, &echo(&data, from, to)).expect("sent on");
-        take_one("the answer is back, the router has not seen it", &mut sender, |m| {
+        receive_one("the answer is back, the router has not seen it", &mut sender, |m| {
             assert_eq!((m.protocol, m.is_copy, m.datagram.source), (icmp(from), true, to));
             assert_eq!(&m.datagram.payload[8..], data);
         });
@@ -67,15 +67,15 @@ pub(crate) fn boomerang_message_is_received_by_raw_sockets() {
         let before = router.counters().forwarded;
         sender.send(&out, &echo(b"foreign", from, to)).expect("sent");
         assert_nothing(&mut router);
-        assert!(pinger.hears_answer(b"foreign"));
+        assert!(pinger.receives_answer(b"foreign"));
         assert_eq!(router.counters().forwarded, before + 1);
         assert!(pinger.ping(from, to, &data));
-        take_one("a copy of the answer", &mut sender, |m| assert!(m.is_copy));
+        receive_one("a copy of the answer", &mut sender, |m| assert!(m.is_copy));
         assert_nothing(&mut router);
 
         assert!(pinger.ping(from, own, &data), "the kernel answers");
         assert_nothing(&mut router);
-        take_one("a copy of the answer", &mut sender, |m| assert!(m.is_copy));
+        receive_one("a copy of the answer", &mut sender, |m| assert!(m.is_copy));
     }
 }
 
@@ -96,7 +96,7 @@ pub(crate) fn yessir_message_is_received_by_raw_sockets() {
 
         let data = compound(*b"YSSR");
         sender.send(&out, &udp(source, sink, &data)).expect("sent");
-        take_one("the router takes it", &mut router, |m| {
+        receive_one("the router takes it", &mut router, |m| {
             assert_eq!((m.protocol, m.is_copy), (17, false));
             assert_eq!((m.datagram.interface, m.datagram.ttl), (line.inward, 64));
             assert_eq!(m.datagram.payload, udp(source, sink, &data));
@@ -104,7 +104,7 @@ pub(crate) fn yessir_message_is_received_by_raw_sockets() {
         assert_nothing(&mut receiver);
         router.send(&Outgoing { ttl: 63, ..out }, &udp(source, sink, &data)).expect("sent on");
         assert_eq!(sink_program.recv(&mut room).expect("the application has it"), data.len());
-        take_one("the receiver's daemon has it, too", &mut receiver, |m| {
+        receive_one("the receiver's daemon has it, too", &mut receiver, |m| {
             assert_eq!((m.protocol, m.is_copy, m.datagram.ttl), (17, true, 63));
         });
 

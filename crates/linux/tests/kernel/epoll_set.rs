@@ -8,7 +8,7 @@ use rustix::event::epoll;
 use rustix::fs::Timespec;
 
 use crate::signalling::{open, path};
-use crate::support::{Line, PATIENCE, SENDER};
+use crate::support::{Line, SENDER, TIME_LIMIT};
 
 /// The number of the first source in the set.
 const FIRST: u64 = 7;
@@ -47,7 +47,7 @@ impl Daemon {
 
     /// Waits and receives until nothing is left; returns the number of messages of each turn.
     fn turns(&mut self) -> Vec<usize> {
-        let patience = Timespec::try_from(PATIENCE).expect("not so long");
+        let patience = Timespec::try_from(TIME_LIMIT).expect("not so long");
         assert!(self.wait(patience), "woken");
         let mut turns = Vec::new();
         loop {
