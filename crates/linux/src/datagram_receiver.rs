@@ -18,8 +18,8 @@ pub struct DatagramReceiver {
 }
 
 impl DatagramReceiver {
-    /// Wraps a socket. Datagrams of more than `max_length` octets are truncated. `buffer_size`: octets of kernel memory for
-    /// waiting datagrams; the kernel's limit applies unless this process may exceed it.
+    /// Wraps a socket. Datagrams of more than `max_length` octets are truncated. `buffer_size`: octets of kernel memory
+    /// for waiting datagrams; the kernel's limit applies unless this process may exceed it.
     ///
     /// # Errors
     /// The kernel refuses.

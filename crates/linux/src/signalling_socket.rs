@@ -165,7 +165,10 @@ impl SignallingSocket {
     /// protocols and the sending of raw packets need.
     pub fn add_protocol(&mut self, protocol: u8) -> Result<(), OpenError> {
         let reserved = [0, libc::IPPROTO_TCP, libc::IPPROTO_IPV6, libc::IPPROTO_RAW];
-        if reserved.contains(&protocol.into()) || self.raw.is_none() {
+        if self.raw.is_none() {
+            return Err(OpenError::NeedsRaw { protocol });
+        }
+        if reserved.contains(&protocol.into()) {
             return Err(OpenError::ProtocolInUse { protocol });
         }
         let before = self.receivers.sockets().count();
@@ -174,8 +177,8 @@ impl SignallingSocket {
     }
 
     /// Adds the sockets, those that are open and all that will be, to an epoll set of the caller, who has to poll them
-    /// there. From then on [`SignallingSocket::receive`] reads only those that [`SignallingSocket::mark_ready`] named, and
-    /// the ring. In the set, which is level-triggered, they have numbers from `first` on, at most
+    /// there. From then on [`SignallingSocket::receive`] reads only those that [`SignallingSocket::mark_ready`] named,
+    /// and the ring. In the set, which is level-triggered, they have numbers from `first` on, at most
     /// [`SignallingSocket::SOURCES`].
     ///
     /// # Errors
@@ -436,8 +439,8 @@ impl SignallingSocket {
 }
 
 impl AsFd for SignallingSocket {
-    /// Returns the descriptor that becomes readable when messages wait: the set of [`SignallingSocket::register_in`], if it
-    /// is used.
+    /// Returns the descriptor that becomes readable when messages wait: the set of [`SignallingSocket::register_in`],
+    /// if it is used.
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.ready.as_fd()
     }

@@ -133,8 +133,8 @@ impl Mirror {
         Mirror::open_with_buffer(RECEIVE_BUFFER)
     }
 
-    /// Subscribes with a buffer of `buffer_size` octets of unread announcements, as the kernel counts them: about a thousand
-    /// per route. The smaller the buffer, the more often a dump is needed because announcements were lost.
+    /// Subscribes with a buffer of `buffer_size` octets of unread announcements, as the kernel counts them: about a
+    /// thousand per route. The smaller the buffer, the more often a dump is needed because announcements were lost.
     pub fn open_with_buffer(buffer_size: u32) -> Result<Mirror, NetlinkError> {
         let buffer_size = i32::try_from(buffer_size).unwrap_or(i32::MAX);
         Ok(Mirror {

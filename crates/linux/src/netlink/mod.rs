@@ -1,8 +1,8 @@
 //! Netlink: building requests, parsing answers, and queries to the kernel.
 //!
 //! No crate writes all of the messages that a daemon needs, with every length checked and every refusal explained (see
-//! `docs/decisions/0023-netlink-encoders.md`). [`Message`] builds, [`Messages`] and [`Attributes`] parse, [`Connection`]
-//! sends a request and waits for the acknowledgement, [`Subscription`] receives announcements.
+//! `docs/decisions/0023-netlink-encoders.md`). [`Message`] builds, [`Messages`] and [`Attributes`] parse,
+//! [`Connection`] sends a request and waits for the acknowledgement, [`Subscription`] receives announcements.
 
 mod message;
 mod socket;

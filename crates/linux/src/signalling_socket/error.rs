@@ -8,7 +8,13 @@ pub enum OpenError {
     /// Another daemon serves this network namespace already.
     #[error("another daemon is running in this network namespace")]
     AlreadyRunning,
-    /// The messages of this IP protocol are received already, or sockets for them are otherwise in use.
+    /// The node signals inside UDP only, which this IP protocol does not support.
+    #[error("IP protocol {protocol} needs raw sockets")]
+    NeedsRaw {
+        /// IP protocol number.
+        protocol: u8,
+    },
+    /// The messages of this IP protocol are received already, or it is a transport protocol of the kernel.
     #[error("IP protocol {protocol} is in use")]
     ProtocolInUse {
         /// IP protocol number.

@@ -28,8 +28,8 @@ use crate::sys::ring::Ring;
 /// Octets of the ring: room for sixteen thousand messages of 512 octets. That many setups may arrive at once without a
 /// loss; only the next refresh repairs a loss.
 const RING: u32 = 8 << 20;
-/// Number of values that the programs report about the ring (`RING_LOST` and `RING_UNANNOUNCED`), and the key of the first:
-/// messages that it had no room for.
+/// Number of values that the programs report about the ring (`RING_LOST` and `RING_UNANNOUNCED`), and the key of the
+/// first: messages that it had no room for.
 const RING_NUMBERS: u32 = 2;
 const RING_LOST: [u8; 4] = [0; 4];
 /// Octets of `struct message` before the packet.

@@ -8,9 +8,9 @@
 //! protocol 255       IPv6, one value of router alert   -
 //! ```
 //!
-//! **In transit** a packet is consumed whether it is a message or not. So every other one with router alert is forwarded
-//! from here, as a router would have; and so are fragments, which arrive one by one in IPv6. Multicast in transit arrives
-//! only while the host is an active multicast router, and not in IPv6.
+//! **In transit** a packet is consumed whether it is a message or not. So every other one with router alert is
+//! forwarded from here, as a router would have; and so are fragments, which arrive one by one in IPv6. Multicast in
+//! transit arrives only while the host is an active multicast router, and not in IPv6.
 //!
 //! **For this host** a packet arrives as a copy, if an application or the kernel receives it too: the kernel answers
 //! pings, for instance. Fragments are reassembled.

@@ -351,8 +351,8 @@ pub(crate) fn program_info(program: BorrowedFd<'_>) -> io::Result<ProgramInfo> {
     Ok(ProgramInfo { number: info.number, name, maps: maps[..count].to_vec() })
 }
 
-/// Returns the sizes of a map; `None` if it is not a hash map (`BPF_MAP_TYPE_HASH`). (Another kind may have values of this size and still
-/// return more octets in a lookup: the per-CPU kinds return one value for each CPU.)
+/// Returns the sizes of a map; `None` if it is not a hash map (`BPF_MAP_TYPE_HASH`). (Another kind may have values of
+/// this size and still return more octets in a lookup: the per-CPU kinds return one value for each CPU.)
 fn hash_map_shape(map: BorrowedFd<'_>) -> io::Result<Option<MapShape>> {
     let mut info = [0_u32; 6]; // kind, id, key, value, entries, flags
     let (object, length) = (map.as_raw_fd() as u32, size_of_val(&info) as u32);

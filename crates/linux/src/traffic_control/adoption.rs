@@ -69,7 +69,8 @@ struct LinkResources<'a> {
 }
 
 impl LinkResources<'_> {
-    /// Returns the resources that a priority means on this link, and the class; `None` if no claim can have that priority.
+    /// Returns the resources that a priority means on this link, and the class; `None` if no claim can have that
+    /// priority.
     fn of(&self, priority: u32) -> Option<(ClaimResources, Option<ClassParameters>)> {
         if self.plan.queues != Queues::PerFlow {
             let is_reserved = priority == self.plan.reserved_priority(None);
@@ -168,8 +169,8 @@ impl TrafficControl {
         Ok(adopted)
     }
 
-    /// Drops one adopted flow that no claim will continue; with a protocol, only a flow of this protocol or of an unknown
-    /// one. No error if there is none.
+    /// Drops one adopted flow that no claim will continue; with a protocol, only a flow of this protocol or of an
+    /// unknown one. No error if there is none.
     ///
     /// # Errors
     /// The kernel refused; the flow is dropped nevertheless.

@@ -101,8 +101,8 @@ impl TrafficControl {
         }
     }
 
-    /// Does deferred work: resources without flows are unused at once, but their classes are parked here, some at a time,
-    /// after the request that released them was answered. Costs nothing if there are none.
+    /// Does deferred work: resources without flows are unused at once, but their classes are parked here, some at a
+    /// time, after the request that released them was answered. Costs nothing if there are none.
     ///
     /// # Errors
     /// The first refusal of the kernel; [`TrafficControl::reconcile`] repairs it.

@@ -2,8 +2,8 @@
 //!
 //! The time to create an HTB class is proportional to the number of classes; the time to change one is constant. So
 //! classes are created in advance, with their queues; a reservation changes one of them, by one message to the kernel
-//! and one answer; released ones are parked, some at a time, after the release was answered ([`Link::park_released`]). The class
-//! that was parked first is used first: by then its queue has drained and its bucket is full again.
+//! and one answer; released ones are parked, some at a time, after the release was answered ([`Link::park_released`]).
+//! The class that was parked first is used first: by then its queue has drained and its bucket is full again.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::{Duration, Instant};
@@ -239,8 +239,8 @@ impl Link {
         })
     }
 
-    /// Makes the unused resources available: a bucket at once, a class for [`park_released`](Link::park_released), and if it
-    /// `drains`, when its packets have left. Takes effect even if the kernel refuses.
+    /// Makes the unused resources available: a bucket at once, a class for [`park_released`](Link::park_released), and
+    /// if it `drains`, when its packets have left. Takes effect even if the kernel refuses.
     pub(super) fn park(
         &mut self,
         tools: &mut Tools<'_>,

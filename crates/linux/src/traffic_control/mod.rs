@@ -11,8 +11,8 @@
 //!
 //! This state is in the kernel and outlives the daemon. The next [`TrafficControl::open`] finds classes and entries
 //! again: every entry is *adopted*, keeps its rate, and waits. An installation of the same flow by the same protocol,
-//! or of at least its rate, takes it over in place; what no installation has continued when its soft state should have been
-//! refreshed, [`TrafficControl::reap_adopted`] removes.
+//! or of at least its rate, takes it over in place; what no installation has continued when its soft state should have
+//! been refreshed, [`TrafficControl::reap_adopted`] removes.
 //!
 //! Other programs may change traffic control at any time: [`TrafficControl::reconcile`] and [`TrafficControl::audit`]
 //! find such changes, repair them, and report the affected reservations.

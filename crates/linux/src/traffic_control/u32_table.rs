@@ -4,9 +4,9 @@
 //! one list per kind of flow keeps the most specific first. So the time per packet is proportional to the number of
 //! flows, and a list is limited to 4 095 filters. Filters exist as long as the root qdisc.
 //!
-//! A filter selects the class of the largest of the claims on its flow and on the flows that contain it. Limitations: filters
-//! cannot check whether a claim has room, so a larger claim applies also while others use it up; and of two flows that
-//! overlap without one containing the other, the first one applies to packets in both.
+//! A filter selects the class of the largest of the claims on its flow and on the flows that contain it. Limitations:
+//! filters cannot check whether a claim has room, so a larger claim applies also while others use it up; and of two
+//! flows that overlap without one containing the other, the first one applies to packets in both.
 //!
 //! A filter with ports does not match packets with IPv4 options or IPv6 extension headers before the ports, nor
 //! fragments after the first. Without ports, an IPv6 packet with extension headers has the protocol of the first of

@@ -78,7 +78,8 @@ pub(crate) fn host_without_raw_sockets_signals_through_its_router() {
         receive_rsvp("a Resv for the router", &mut router, comes(next, line.inward));
         assert_nothing(&mut host);
 
-        // The router to the host: messages that follow the data are sent raw and inside udp_on(), so the host receives one.
+        // The router to the host: messages that follow the data are sent raw and inside udp_on(), so the host receives
+        // one.
         router.send(&path(own, line.inward), &MESSAGE).expect("sent");
         receive_rsvp("a Path for the host", &mut host, comes(own, outward));
         host.join(group, outward).expect("joined");
@@ -94,8 +95,8 @@ pub(crate) fn host_without_raw_sockets_signals_through_its_router() {
     }
 }
 
-/// An interface without the setting neither receives nor sends inside udp_on(); and nodes with raw sockets receive only one
-/// copy.
+/// An interface without the setting neither receives nor sends inside udp_on(); and nodes with raw sockets receive only
+/// one copy.
 pub(crate) fn interface_without_udp_ignores_messages_inside_udp() {
     let line = Line::new();
     let outward = link::index(&line.sender, "right").expect("an answer").expect("there");
