@@ -1,9 +1,9 @@
 //! The signalling socket: sends and receives the messages of all protocols, over both address families.
 //!
-//! What is specific to a protocol is in a module of that protocol ([`protocols`]). Messages arrive
+//! What is specific to a protocol is in a module of that protocol (`protocols`). Messages arrive
 //!
-//! - through a ring buffer that BPF programs fill ([`interceptor`]), from the interfaces with that setting,
-//! - through raw sockets ([`raw_receivers`]): messages with router alert, and messages for this host,
+//! - through a ring buffer that BPF programs fill (`interceptor`), from the interfaces with that setting,
+//! - through raw sockets (`raw_receivers`): messages with router alert, and messages for this host,
 //! - inside UDP packets, from hosts without raw sockets.
 //!
 //! A message in transit is consumed, unless it is marked as a copy: the reader must forward it (RFC 2205 section

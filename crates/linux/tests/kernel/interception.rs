@@ -10,6 +10,7 @@ use earmark_linux::{
     Incoming, Intercept, InterfaceSignalling, SignallingSocket, capabilities, link,
 };
 
+use crate::packets::outgoing;
 use crate::signalling::open;
 use crate::support::{Line, RECEIVER, SENDER, TIME_LIMIT, eventually};
 
@@ -35,17 +36,7 @@ fn index(namespace: &Namespace, name: &str) -> InterfaceId {
 
 /// Returns a Path through an interface.
 fn path(source: IpAddr, destination: IpAddr, interface: InterfaceId) -> Outgoing {
-    Outgoing {
-        protocol: 46,
-        interface: Some(interface),
-        source,
-        destination,
-        ttl: 64,
-        router_alert: true,
-        encapsulated: false,
-        neighbor: None,
-        next_hop: None,
-    }
+    Outgoing { interface: Some(interface), ..outgoing(46, source, destination) }
 }
 
 /// Asserts that exactly one message arrives, and checks it.
