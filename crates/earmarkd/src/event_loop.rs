@@ -58,7 +58,7 @@ impl EventLoop {
         let mut set = WaitSet::new()?;
         set.add(Source::Signals, signals.end.as_fd())?;
         set.add(Source::Signals, signals.reload.as_fd())?;
-        driver.kernel().socket.wait_in(set.descriptor()?, wait_set::FIRST_MESSAGES)?;
+        driver.kernel().socket.register_in(set.descriptor()?, wait_set::FIRST_MESSAGES)?;
         set.add(Source::Mirror, watch.mirror.as_fd())?;
         set.add(Source::TrafficControl, watch.traffic_control())?;
         set.add(Source::Listener, listener.as_fd())?;
@@ -90,7 +90,7 @@ impl EventLoop {
                         }
                     }
                     Source::Messages(number) => {
-                        self.driver.kernel().socket.note(number);
+                        self.driver.kernel().socket.mark_ready(number);
                         is_told_of_messages = true;
                     }
                     _ => self.serve(source, readable)?,

@@ -374,7 +374,7 @@ impl Kernel for System {
     }
 
     fn tidy(&mut self) {
-        if let Err(error) = self.traffic_control.tidy() {
+        if let Err(error) = self.traffic_control.park_released() {
             debug!("left for the next reconciliation: {}", with_cause(&error));
         }
     }
@@ -409,7 +409,7 @@ impl Kernel for System {
             Some(Enforcement::Unenforced(reason)) => ("unenforced", Some(reason)),
             None => ("unenforced", Some("traffic control does not have it".to_owned())),
         };
-        let claims = self.traffic_control.claims_beside(claim);
+        let claims = self.traffic_control.other_claims(claim);
         Some(EnforcementRow { state: state.into(), reason, claims })
     }
 
