@@ -173,6 +173,7 @@ fn main() -> ExitCode {
     trials.extend(with_both("control traffic: hellos pass a flood", control_traffic::hellos));
     trials.extend(with_both("control traffic: services by DSCP", control_traffic::services));
     trials.extend(with_both("traffic control: the unclaimed is reaped", traffic_control::reaping));
+    trials.extend(with_both("traffic control: octets of a link", traffic_control::reserved_octets));
     trials.extend(with_both("traffic control: reconciles", traffic_control::reconciling));
     trials.extend(with_both("traffic control: kinds of flows", traffic_control::kinds_of_flows));
     trials.extend(with_both("traffic control: ranges", traffic_control::ranges));

@@ -36,6 +36,7 @@ mod kernel;
 mod kinds;
 mod link;
 mod link_repair;
+mod load;
 mod lookup;
 mod monitor;
 mod place;
