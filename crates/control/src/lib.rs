@@ -17,8 +17,8 @@ pub mod text;
 pub use answer::*;
 pub use client::{Client, ClientError};
 pub use earmark_core::listing::{
-    AggregateRow, AssociationRow, EnforcementRow, LinkRow, LinkState, NeighborRow, ReductionRow,
-    ReservationRow, RoutingStateRow, SenderName, SessionRow, TrafficRow,
+    AdmissionRow, AggregateRow, AssociationRow, EnforcementRow, LinkRow, LinkState, NeighborRow,
+    ReductionRow, ReservationRow, RoutingStateRow, SenderName, SessionRow, TrafficRow,
 };
 pub use event::Event;
 pub use path::*;

@@ -111,6 +111,9 @@ impl EventLoop {
             if self.driver.next_stream_deadline().is_some_and(|at| at <= now) {
                 self.driver.follow_streams(now)?;
             }
+            if self.driver.next_sample().is_some_and(|at| at <= now) {
+                self.driver.sample_links(now);
+            }
             self.watch.house_keeping(now, &mut self.driver);
             self.hub.publish(now, &mut self.driver);
             self.hub.sweep(now, &mut self.driver);
@@ -159,6 +162,7 @@ impl EventLoop {
         let deadlines = [
             self.timers_due(),
             self.driver.next_look(),
+            self.driver.next_sample(),
             self.driver.next_stream_deadline(),
             Some(self.watch.next_deadline()),
             self.hub.next_deadline(),

@@ -399,6 +399,14 @@ impl Kernel for System {
         }
     }
 
+    fn reserved_octets(&mut self, interface: InterfaceId) -> Option<u64> {
+        if self.hands_off.contains(&interface) {
+            return None;
+        }
+        let counted = self.traffic_control.reserved_octets(interface);
+        counted.inspect_err(|error| debug!("no sample: {}", with_cause(error))).ok().flatten()
+    }
+
     fn enforcement(&self, claim: ClaimId) -> Option<EnforcementRow> {
         if self.accounted.contains(&claim) {
             return None;

@@ -173,6 +173,7 @@ fn main() -> ExitCode {
         control_traffic::hello_passes_a_flood,
         control_traffic::unreserved_packet_is_served_by_its_dscp,
         traffic_control::unclaimed_flow_is_reaped,
+        traffic_control::octets_of_reserved_classes_are_counted,
         traffic_control::altered_state_is_reconciled,
         classification::packet_of_every_kind_of_flow_is_classified,
         classification::packet_in_a_range_is_classified,

@@ -72,6 +72,8 @@ pub(super) struct Link {
     next_drain_look: Option<Instant>,
     /// Buckets of claims with several flows.
     buckets: BucketPool,
+    /// Octets of all reservations as last counted.
+    pub(super) reserved_octets: u64,
 }
 
 /// State of an earlier daemon on a link: classes and buckets, each with the number of flows that lead there.
@@ -102,6 +104,7 @@ impl Link {
             draining,
             next_drain_look: None,
             buckets,
+            reserved_octets: 0,
         };
         for n in 0..size {
             let minor = POOL + n as u16; // at most POOL_MOST

@@ -37,6 +37,7 @@ mod kernel;
 mod kinds;
 mod link;
 mod link_repair;
+mod load;
 mod lookup;
 mod monitor;
 mod plan;

@@ -58,6 +58,26 @@ pub(crate) fn unclaimed_flow_is_reaped(choice: ClassifierChoice) {
     }
 }
 
+/// The count of a link has the packets of all reservations, and not those of best effort.
+pub(crate) fn octets_of_reserved_classes_are_counted(choice: ClassifierChoice) {
+    let line = Line::new();
+    let (mut control, _) = line.open(&line.plan(), choice);
+    let mut counted = || control.reserved_octets(line.outward).expect("read").expect("counted");
+    assert_eq!(counted(), 0);
+    pass(&line, 6_009, 5_000);
+    assert_eq!(counted(), 0, "best effort");
+    for slot in [1, 2] {
+        let flow = flow(6_000 + slot as u16, 5_000);
+        control.install(&installation(&line, slot, flow, Rate::from_mbps(1))).expect("installed");
+        pass(&line, flow.source_port, 5_000);
+    }
+    let mut counted = || control.reserved_octets(line.outward).expect("read").expect("counted");
+    let octets = 2 * (20 + 8 + 100);
+    assert_eq!(counted(), octets);
+    pass(&line, 6_009, 5_000);
+    assert_eq!(counted(), octets);
+}
+
 /// Another program deletes a class, the classifier's entry, the whole qdisc, and adds a class.
 pub(crate) fn altered_state_is_reconciled(choice: ClassifierChoice) {
     let line = Line::new();
