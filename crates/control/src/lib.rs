@@ -21,8 +21,8 @@ pub use answer::*;
 pub use client::{Client, ClientError};
 pub use earmark_core::ApplicationId;
 pub use earmark_core::listing::{
-    AggregateRow, AssociationRow, EnforcementRow, LinkRow, LinkState, NeighborRow, ReductionRow,
-    ReservationRow, RoutingStateRow, SenderName, SessionRow, TrafficRow,
+    AdmissionRow, AggregateRow, AssociationRow, EnforcementRow, LinkRow, LinkState, NeighborRow,
+    ReductionRow, ReservationRow, RoutingStateRow, SenderName, SessionRow, TrafficRow,
 };
 pub use event::Event;
 pub use path::*;

@@ -190,16 +190,16 @@ pub struct LinkRow {
     pub claims: u32,
     /// Number of adopted flows: reserved by a terminated daemon and not claimed yet.
     pub adopted: u32,
-    /// Admission control of the link.
-    #[serde(default)]
-    pub admission: AdmissionRow,
+    /// Admission control of the link; `None` for one that takes no part.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub admission: Option<AdmissionRow>,
 }
 
 /// Admission control of a link.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct AdmissionRow {
-    /// Method: `parameter` or `measured`; empty for a link that takes no part.
+    /// Method: `parameter` or `measured`.
     pub method: Cow<'static, str>,
     /// Measured load of the link's reservations; `None` if nothing is measured, or not yet.
     #[serde(default, skip_serializing_if = "Option::is_none")]

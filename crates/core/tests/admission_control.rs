@@ -16,7 +16,7 @@ use proptest::sample::Index;
 const LINK: InterfaceId = InterfaceId(1);
 /// Reservable rate of the link, kbit/s.
 const RESERVABLE: u64 = 1_000;
-/// The same for controlled load by measurement.
+/// Limit of controlled load by measurement, kbit/s.
 const TARGET: u64 = 900;
 
 fn kbps(rate: u64) -> Rate {

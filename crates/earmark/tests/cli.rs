@@ -267,7 +267,8 @@ fn wrong_usage_is_status_2() {
 fn listings_are_tables_for_people_and_arrays_for_programs() {
     let row = json!({
         "interface": "eth0", "index": 2, "up": true, "state": "up", "addresses": ["10.0.1.1"],
-        "bandwidth_bps": 10_000_000, "reservable_bps": 7_500_000, "held_bps": 2_000_000, "claims": 1, "adopted": 0
+        "bandwidth_bps": 10_000_000, "reservable_bps": 7_500_000, "held_bps": 2_000_000, "claims": 1, "adopted": 0,
+        "admission": { "method": "measured", "measured_bps": 600_000 }
     });
     let waiting = json!({
         "interface": "ppp0", "index": 0, "up": false, "state": "no_speed", "addresses": [], "bandwidth_bps": 0,
@@ -278,7 +279,16 @@ fn listings_are_tables_for_people_and_arrays_for_programs() {
     let (output, requests) = daemon.run(&["show", "links"]);
     assert_eq!(status(&output), 0, "{}", stderr(&output));
     let table = stdout(&output);
-    for text in ["eth0", "up", "10 Mbit/s", "7.5 Mbit/s", "2 Mbit/s", "reservable", "no speed"] {
+    for text in [
+        "eth0",
+        "up",
+        "10 Mbit/s",
+        "7.5 Mbit/s",
+        "2 Mbit/s",
+        "measured 600 kbit/s",
+        "reservable",
+        "no speed",
+    ] {
         assert!(table.contains(text), "{table}");
     }
     assert_eq!(requests, [json!({ "show": { "what": "links" } })]);

@@ -354,6 +354,10 @@ pub(crate) fn node_config(
         },
         nsis: nsis_config(config),
         retry: config.retry,
+        link_admission: {
+            let links = config.interfaces.iter();
+            links.map(|interface| (interface.name.clone(), interface.admission)).collect()
+        },
         ..NodeConfig::default()
     }
 }

@@ -14,7 +14,7 @@ use std::mem;
 use std::net::IpAddr;
 
 use earmark_boomerang as boomerang;
-use earmark_core::admission::ClaimId;
+use earmark_core::admission::{AdmissionMethod, ClaimId};
 use earmark_core::checkpoint::{Checkpoint, mark};
 use earmark_core::{Effect, Effects, FlowResolver, Installation, InterfaceId, Rate, Time};
 use earmark_node::{
@@ -64,6 +64,8 @@ pub struct Driver<K> {
     groups: BTreeMap<u64, IpAddr>,
     /// Configured interfaces that take no part, by name.
     unused_links: BTreeMap<String, LinkRow>,
+    /// Times of the last samples of links whose admission control measures; `None` if none does by its settings.
+    sampled: Option<BTreeMap<InterfaceId, Time>>,
 }
 
 /// The node with its effects and recorder, separate from the kernel so that the kernel can pass datagrams to it.
@@ -79,7 +81,7 @@ impl Inside {
         match &input {
             Input::Datagram(..) | Input::Stream(_) => self.counters.received += 1,
             Input::Expire => self.counters.expirations += 1,
-            Input::Host(HostUpdate::Lent { .. }) => {}
+            Input::Host(HostUpdate::Lent { .. } | HostUpdate::Measured { .. }) => {}
             Input::Host(_) => self.counters.host_changes += 1,
             Input::Command(_) => {}
         }
@@ -134,6 +136,7 @@ const BATCHES_PER_LOOK: usize = 1_024;
 impl<K: Kernel> Driver<K> {
     /// Creates a driver with a new node.
     pub fn new(config: NodeConfig, kernel: K, recorder: Option<Recorder>) -> Driver<K> {
+        let is_measured = config.link_admission.values().any(|m| *m != AdmissionMethod::Parameter);
         Driver {
             inside: Inside {
                 node: Node::new(config),
@@ -145,6 +148,7 @@ impl<K: Kernel> Driver<K> {
             events: Vec::new(),
             groups: BTreeMap::new(),
             unused_links: BTreeMap::new(),
+            sampled: is_measured.then(BTreeMap::new),
         }
     }
 
@@ -235,6 +239,36 @@ impl<K: Kernel> Driver<K> {
     /// Time by which [`Driver::look`] must be called.
     pub fn next_look(&self) -> Option<Time> {
         self.kernel.next_look()
+    }
+
+    /// Takes the samples of the links whose admission control measures, as far as they are due.
+    pub fn sample_links(&mut self, now: Time) {
+        for (interface, at) in self.samples() {
+            if at > now {
+                continue;
+            }
+            self.sampled.get_or_insert_default().insert(interface, now);
+            if let Some(octets) = self.kernel.reserved_octets(interface) {
+                self.handle(now, Input::Host(HostUpdate::Measured { interface, octets }));
+            }
+        }
+    }
+
+    /// Time by which [`Driver::sample_links`] must be called; `None` if no link is measured.
+    pub fn next_sample(&self) -> Option<Time> {
+        self.samples().into_iter().map(|(_, at)| at).min()
+    }
+
+    /// Links whose admission control measures, and when the next sample of each is due.
+    fn samples(&self) -> Vec<(InterfaceId, Time)> {
+        let Some(sampled) = &self.sampled else { return Vec::new() };
+        let ledger = self.inside.node.ledger();
+        let due = |interface| {
+            let interval = ledger.admission(interface)?.sample_interval()?;
+            let last = sampled.get(&interface);
+            Some((interface, last.map_or(Time::ZERO, |last| *last + interval)))
+        };
+        ledger.links().filter_map(|(interface, _)| due(interface)).collect()
     }
 
     /// Brings counters, and the lifetimes of the first `sessions` sessions, up to date for a listing.

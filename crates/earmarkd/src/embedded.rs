@@ -76,7 +76,7 @@ impl Embedded {
                 MIRROR => watch.follow_kernel(clock.now(), driver),
                 STREAMS => driver.follow_streams(clock.now())?,
                 number => {
-                    driver.kernel().socket.note(number);
+                    driver.kernel().socket.mark_ready(number);
                     is_told_of_messages = true;
                 }
             }
@@ -144,6 +144,6 @@ fn wait_set(station: &mut Runtime) -> io::Result<OwnedFd> {
     };
     enter(MIRROR, station.watch.mirror.as_fd())?;
     enter(STREAMS, station.driver.kernel_ref().streams.as_fd())?;
-    station.driver.kernel().socket.wait_in(set.try_clone()?, FIRST_MESSAGES)?;
+    station.driver.kernel().socket.register_in(set.try_clone()?, FIRST_MESSAGES)?;
     Ok(set)
 }

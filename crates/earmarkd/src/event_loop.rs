@@ -58,7 +58,7 @@ impl EventLoop {
         let mut set = WaitSet::new()?;
         set.add(Source::Signals, signals.end.as_fd())?;
         set.add(Source::Signals, signals.reload.as_fd())?;
-        driver.kernel().socket.wait_in(set.descriptor()?, wait_set::FIRST_MESSAGES)?;
+        driver.kernel().socket.register_in(set.descriptor()?, wait_set::FIRST_MESSAGES)?;
         set.add(Source::Mirror, watch.mirror.as_fd())?;
         set.add(Source::TrafficControl, watch.traffic_control())?;
         set.add(Source::Listener, listener.as_fd())?;
@@ -90,7 +90,7 @@ impl EventLoop {
                         }
                     }
                     Source::Messages(number) => {
-                        self.driver.kernel().socket.note(number);
+                        self.driver.kernel().socket.mark_ready(number);
                         is_told_of_messages = true;
                     }
                     _ => self.serve(source, readable)?,
@@ -110,6 +110,9 @@ impl EventLoop {
             }
             if self.driver.next_stream_deadline().is_some_and(|at| at <= now) {
                 self.driver.follow_streams(now)?;
+            }
+            if self.driver.next_sample().is_some_and(|at| at <= now) {
+                self.driver.sample_links(now);
             }
             self.watch.house_keeping(now, &mut self.driver);
             self.hub.publish(now, &mut self.driver);
@@ -159,6 +162,7 @@ impl EventLoop {
         let deadlines = [
             self.timers_due(),
             self.driver.next_look(),
+            self.driver.next_sample(),
             self.driver.next_stream_deadline(),
             Some(self.watch.next_deadline()),
             self.hub.next_deadline(),

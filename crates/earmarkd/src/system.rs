@@ -374,7 +374,7 @@ impl Kernel for System {
     }
 
     fn tidy(&mut self) {
-        if let Err(error) = self.traffic_control.tidy() {
+        if let Err(error) = self.traffic_control.park_released() {
             debug!("left for the next reconciliation: {}", with_cause(&error));
         }
     }
@@ -399,6 +399,14 @@ impl Kernel for System {
         }
     }
 
+    fn reserved_octets(&mut self, interface: InterfaceId) -> Option<u64> {
+        if self.hands_off.contains(&interface) {
+            return None;
+        }
+        let counted = self.traffic_control.reserved_octets(interface);
+        counted.inspect_err(|error| debug!("no sample: {}", with_cause(error))).ok().flatten()
+    }
+
     fn enforcement(&self, claim: ClaimId) -> Option<EnforcementRow> {
         if self.accounted.contains(&claim) {
             return None;
@@ -409,7 +417,7 @@ impl Kernel for System {
             Some(Enforcement::Unenforced(reason)) => ("unenforced", Some(reason)),
             None => ("unenforced", Some("traffic control does not have it".to_owned())),
         };
-        let claims = self.traffic_control.claims_beside(claim);
+        let claims = self.traffic_control.other_claims(claim);
         Some(EnforcementRow { state: state.into(), reason, claims })
     }
 

@@ -157,7 +157,7 @@ impl Watch {
         if let Err(error) = self.mirror.poll(|update| updates.push(update)) {
             warn!("cannot look how flows are spread: {}", with_cause(&error));
         }
-        let tells = self.mirror.tells_ipv6_hops();
+        let tells = self.mirror.reports_ipv6_hops();
         if self.tells_ipv6_hops && !tells {
             warn!(
                 "net.ipv6.fib_multipath_hash_policy = 3: the kernel does not tell by which next hop an IPv6 flow leaves, so \

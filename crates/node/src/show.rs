@@ -75,13 +75,10 @@ impl Node {
                 held_bps: status.map_or(Rate::ZERO, |status| status.held),
                 claims: status.map_or(0, |status| status.claims),
                 adopted: status.map_or(0, |status| status.adopted),
-                admission: self.ledger.admission(interface.id).map_or_else(
-                    AdmissionRow::default,
-                    |control| AdmissionRow {
-                        method: control.name().into(),
-                        measured_bps: control.measured_load(),
-                    },
-                ),
+                admission: self.ledger.admission(interface.id).map(|control| AdmissionRow {
+                    method: control.name().into(),
+                    measured_bps: control.measured_load(),
+                }),
             }
         })
     }

@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::outcome::Received;
 
-/// Simulation of the flows' data. Reservations do not depend on it, since signalling precedes data in the queues;
-/// packets only delay a message by the one being transmitted.
+/// Simulation of the flows' data. Reservations do not depend on it unless admission measures it, since signalling precedes
+/// data in the queues; packets only delay a message by the one being transmitted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Data {

@@ -11,6 +11,7 @@
 //! one seed have the same flows whatever protocol reserves for them.
 #![forbid(unsafe_code)]
 
+mod admission;
 mod build;
 mod capture;
 mod data;
@@ -33,6 +34,7 @@ pub mod topology;
 mod value_syntax;
 mod values;
 
+pub use admission::{Admission, Measured};
 pub use build::network;
 pub use capture::{Tap, play_tapped};
 pub use data::Data;

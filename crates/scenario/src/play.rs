@@ -358,7 +358,8 @@ fn share(part: Duration, whole: Duration) -> f64 {
 /// Returns the settings of every node.
 fn settings(scenario: &Scenario) -> NodeConfig {
     let retry = scenario.retry.policy();
-    let mut settings = NodeConfig { retry, ..scenario.protocols.node_config() };
+    let admission = scenario.admission.method();
+    let mut settings = NodeConfig { retry, admission, ..scenario.protocols.node_config() };
     let has_priorities = scenario.flows.iter().any(|flows| flows.priority.is_some());
     let common = CommonSettings { refresh: scenario.refresh, has_priorities };
     for protocol in scenario.protocols.all() {

@@ -11,6 +11,7 @@
 //! rollback = { after = "5s", again = "uniform 20s 40s" } # release a partial reservation, retry later; default: wait
 //! data = "packets"                         # the default; or "fluid", rates only, or "none"
 //! scheduler = "priority"                   # of every link, the default; or "wfq", "fifo"; of some: see docs/simulator.md
+//! admission = { measured = { target = 0.9, window = "10s", sample = "1s" } } # of controlled load; default: "parameter"
 //!
 //! [[flows]]
 //! name = "reserved"
@@ -42,6 +43,7 @@ use earmark_core::Rate;
 use earmark_core::admission::{Counting, Discipline, RetryPolicy};
 use serde::Deserialize;
 
+use crate::admission::Admission;
 use crate::data::Data;
 use crate::endpoints::Between;
 use crate::faults::{self, Fault, FaultError};
@@ -85,6 +87,9 @@ pub struct Scenario {
     /// Schedulers of the links.
     #[serde(default)]
     pub scheduler: Schedulers,
+    /// Admission control of the links.
+    #[serde(default)]
+    pub admission: Admission,
     /// The flows.
     #[serde(default)]
     pub flows: Vec<Flows>,

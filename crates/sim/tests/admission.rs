@@ -11,7 +11,7 @@ use earmark_core::admission::{AdmissionMethod, MeasuredSum, MeasurementBased};
 use earmark_core::{InterfaceId, Rate, Time};
 use earmark_node::{Command, Listen, NodeConfig};
 use earmark_rsvp::{self as rsvp, Application};
-use earmark_sim::{Keep, Network, NodeId, Shape, Source, StreamId};
+use earmark_sim::{Keep, Network, NodeId, Source, StreamId, TrafficPattern};
 use earmark_wire::intserv::TokenBucket;
 use earmark_wire::rsvp::{FilterSpec, Session, SourceSelector};
 
@@ -60,7 +60,7 @@ impl Net {
             port,
             destination,
             destination_port: port,
-            shape: Shape::OnOff { rate: RATE, on, off },
+            pattern: TrafficPattern::OnOff { rate: RATE, on, off },
             packet_octets: 500,
             from: self.network.now(),
             until: Time::MAX,

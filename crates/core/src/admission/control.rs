@@ -41,9 +41,9 @@ impl LinkLoad {
 /// Admission control of one link: the rule that grants or refuses a demand.
 ///
 /// The ledger holds the claims and their sums ([`LinkLoad`]), the retry queue and adopted flows, and checks packet sizes.
-/// It calls [`available`](AdmissionControl::available) for each demand that is new or grows, grants it if its rate is no
-/// larger, and then calls [`granted`](AdmissionControl::granted). A smaller demand is granted without a call. Adopted flows,
-/// whose service is unknown, count as guaranteed service.
+/// For each demand that is new or grows, the ledger calls [`available`](AdmissionControl::available), grants the demand if its
+/// rate is no larger, and then calls [`granted`](AdmissionControl::granted). A smaller demand is granted without a call.
+/// Adopted flows, whose service is unknown, count as guaranteed service.
 ///
 /// An implementation that measures returns the interval of samples from
 /// [`sample_interval`](AdmissionControl::sample_interval); the driver then reports the traffic of the link's reservations to

@@ -15,9 +15,9 @@ use super::{Failure, Outcome, Output};
 use earmark_control::Client;
 use earmark_control::text::{ip_protocol, with_port};
 use earmark_control::{
-    AggregateRow, ApplicationRow, AssociationRow, EnforcementRow, LinkRow, NeighborRow, Request,
-    ReservationRow, Role, RoutingStateRow, Rows, SenderName, SessionRow, Show, StyleName,
-    TrafficRow,
+    AdmissionRow, AggregateRow, ApplicationRow, AssociationRow, EnforcementRow, LinkRow,
+    NeighborRow, Request, ReservationRow, Role, RoutingStateRow, Rows, SenderName, SessionRow,
+    Show, StyleName, TrafficRow,
 };
 use earmark_core::amounts::{show_duration, show_octets};
 
@@ -268,6 +268,17 @@ fn sender(address: IpAddr, port: u16, flow_label: Option<u32>) -> String {
     }
 }
 
+/// Reserved bandwidth of a link, and below it the measured load where that decides about admission.
+fn reserved(link: &LinkRow) -> String {
+    match &link.admission {
+        Some(AdmissionRow { method, measured_bps }) if method != "parameter" => {
+            let load = measured_bps.map_or("-".to_owned(), |load| load.to_string());
+            format!("{}\n{method} {load}", link.held_bps)
+        }
+        _ => link.held_bps.to_string(),
+    }
+}
+
 impl Row for LinkRow {
     const HEADER: &'static [&'static str] = &[
         "link",
@@ -290,7 +301,7 @@ impl Row for LinkRow {
             Cell::new(addresses.join("\n")),
             number(self.bandwidth_bps),
             number(self.reservable_bps),
-            number(self.held_bps),
+            number(reserved(self)),
             number(self.claims),
             number(self.adopted),
         ]

@@ -12,6 +12,7 @@ use earmark_wire::rsvp::Dscp;
 use serde::Deserialize;
 use toml::Spanned;
 
+use super::admission::AdmissionName;
 use super::core_aggregates::AcrossTable;
 use super::mark::MarkTable;
 use super::protocols::ProtocolName;
@@ -84,6 +85,7 @@ struct InterfaceTable {
     classes: Option<Spanned<u32>>,
     queue_packets: Option<Spanned<u32>>,
     queues: Option<Queueing>,
+    admission: Option<Spanned<AdmissionName>>,
     #[serde(default)]
     service: Vec<ServiceTable>,
     integrity: Option<Secured>,
@@ -292,6 +294,7 @@ impl Source<'_> {
             classes: self.within(table.classes, 1..MAX_CLASSES + 1, defaults.classes)?,
             queue_packets: self.within(table.queue_packets, 1..100_001, defaults.queue_packets)?,
             queues: table.queues.unwrap_or_default(),
+            admission: self.admission(table.admission, table.queues.unwrap_or_default())?,
             integrity: table.integrity,
             intercept: match table.intercept {
                 Some(InterceptName::Protocol) => Intercept::Protocol,

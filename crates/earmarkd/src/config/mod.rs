@@ -3,6 +3,7 @@
 //! [`Config::load`] returns valid settings, or a [`ConfigError`] that names file, line and key and says what to write
 //! instead. It does not check whether an interface exists: the daemon waits for interfaces that do not.
 
+mod admission;
 mod capacity;
 mod core_aggregates;
 mod error;
@@ -17,7 +18,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use earmark_core::Rate;
-use earmark_core::admission::RetryPolicy;
+use earmark_core::admission::{AdmissionMethod, RetryPolicy};
 use earmark_linux::Intercept;
 use earmark_linux::{Gist, MarkRule, Queues, ServicePlan, Yessir};
 use earmark_node::Border;
@@ -194,6 +195,8 @@ pub struct InterfaceConfig {
     pub queue_packets: u32,
     /// Queueing of reserved packets.
     pub queues: Queueing,
+    /// Admission control of the link.
+    pub admission: AdmissionMethod,
     /// Rates for packets with certain DSCPs that are not reserved for, in the order of service.
     pub services: Vec<ServicePlan>,
     /// Directions in which messages are signed and verified; `None` for neither.
@@ -231,6 +234,7 @@ impl InterfaceConfig {
             classes: 256,
             queue_packets: 50,
             queues: Queueing::PerFlow,
+            admission: AdmissionMethod::Parameter,
             services: Vec::new(),
             integrity: None,
             protocols: Protocols::default(),

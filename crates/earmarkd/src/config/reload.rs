@@ -101,6 +101,7 @@ impl InterfaceConfig {
         for (key, differs) in [
             ("classes", self.classes != new.classes),
             ("queues", self.queues != new.queues),
+            ("admission", self.admission != new.admission),
             ("integrity", self.integrity != new.integrity),
             ("protocols (rsvp)", self.protocols.rsvp != new.protocols.rsvp),
             ("measure_rtp", self.measure_rtp != new.measure_rtp),
@@ -113,6 +114,7 @@ impl InterfaceConfig {
         InterfaceConfig {
             classes: self.classes,
             queues: self.queues,
+            admission: self.admission,
             integrity: self.integrity,
             protocols: Protocols { rsvp: self.protocols.rsvp, ..new.protocols },
             measure_rtp: self.measure_rtp,

@@ -526,3 +526,37 @@ fn kernel_setting_is_a_switch_or_a_share() {
         assert_eq!(error.place.key, "boomerang.kernel", "{error}");
     }
 }
+
+#[test]
+fn admission_by_measurement_is_read_and_checked() {
+    use earmark_core::admission::{AdmissionMethod, MeasuredSum};
+    let method = |admission: &str| {
+        let text = format!("[[interface]]\nname = 'eth0'\nbandwidth = '10Mbit'\n{admission}\n");
+        read(&text).map(|config| config.interfaces[0].admission)
+    };
+    let usual = MeasuredSum::default();
+    for (text, expected) in [
+        ("", AdmissionMethod::Parameter),
+        ("admission = 'parameter'", AdmissionMethod::Parameter),
+        ("admission = { measured = {} }", AdmissionMethod::Measured(usual)),
+        (
+            "admission = { measured = { target = 0.8, window = '30s', sample = '500ms' } }",
+            AdmissionMethod::Measured(MeasuredSum {
+                target: 0.8,
+                window: Duration::from_secs(30),
+                sample: Duration::from_millis(500),
+            }),
+        ),
+    ] {
+        assert_eq!(method(text).expect(text), expected);
+    }
+    for (text, message) in [
+        ("admission = { measured = { target = 1.5 } }", "the target is a share"),
+        ("admission = { measured = { window = '500ms' } }", "out of range"),
+        ("admission = { measured = { sample = '1ms' } }", "out of range"),
+        ("queues = 'priority'\nadmission = { measured = {} }", "per-flow"),
+    ] {
+        let error = method(text).expect_err(text).to_string();
+        assert!(error.contains(message), "{text}: {error}");
+    }
+}

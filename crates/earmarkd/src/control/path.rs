@@ -8,7 +8,7 @@ use std::borrow::Cow;
 
 use earmark_core::{Flow, FlowError, InterfaceId, Rate};
 use earmark_linux::{
-    ClassifierChoice, FlowClaim, FlowOnLink, FlowPath, KernelPlace, MatchedRoute, PathQuestion,
+    ClassOrPriority, ClassifierChoice, FlowClaim, FlowOnLink, FlowPath, MatchedRoute, PathQuestion,
     Precedence, Queues, Verdict, table_name,
 };
 use earmark_node::{EnforcementRow, Node, ReservationRow};
@@ -322,16 +322,16 @@ fn packets(view: &LinkView, claims: &[ClaimRow]) -> PacketsRow {
         LinkView::Planned(on_link) => on_link,
     };
     let place = match (on_link.kernel, &on_link.fault) {
-        (Some(entry), _) => Some(entry.place),
+        (Some(entry), _) => Some(entry.class),
         (None, None) => Some(on_link.best_effort),
         // The packets' place is unknown on a link that is out of order.
         (None, Some(_)) => None,
     };
     let (class, priority) = match place {
-        Some(KernelPlace::Class { handle, .. }) => {
+        Some(ClassOrPriority::Class { handle, .. }) => {
             (Some(format!("{:x}:{:x}", handle >> 16, handle & 0xffff)), None)
         }
-        Some(KernelPlace::Priority(priority)) => (None, Some(priority)),
+        Some(ClassOrPriority::Priority(priority)) => (None, Some(priority)),
         None => (None, None),
     };
     let enforcement = (!claims.is_empty()).then(|| {

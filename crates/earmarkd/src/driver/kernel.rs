@@ -102,6 +102,10 @@ pub trait Kernel {
     fn tidy(&mut self) {}
     /// Counters of the queue of a reservation; `None` if it has no queue.
     fn traffic(&mut self, claim: ClaimId) -> Option<TrafficRow>;
+    /// Count of IP octets that the reservations of a link have sent; `None` if it is unknown.
+    fn reserved_octets(&mut self, _interface: InterfaceId) -> Option<u64> {
+        None
+    }
     /// Whether the packets of a reservation get it; `None` if it has no queue.
     fn enforcement(&self, _claim: ClaimId) -> Option<EnforcementRow> {
         None

@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use earmark_core::listing::{AdmissionRow, LinkRow, LinkState};
+use earmark_core::listing::{LinkRow, LinkState};
 use earmark_core::{InterfaceId, Rate, Time};
 use earmark_linux::{InterfaceState, interface};
 use tracing::warn;
@@ -127,7 +127,7 @@ impl Link {
             held_bps: Rate::ZERO,
             claims: 0,
             adopted: 0,
-            admission: AdmissionRow::default(),
+            admission: None,
         })
     }
 }

@@ -180,7 +180,7 @@ pub(crate) fn one_with_foreign_queues_is_tried_again() -> Outcome {
     await_state(&a, "eth0", LinkState::Up)?;
     reserve(&a, &b, "10.0.1.2")?;
     let said = end(&mut a)?;
-    let words = "eth0 is shaped by somebody else's \"pfifo\" qdisc";
+    let words = "eth0 has a \"pfifo\" qdisc of another program";
     check(said.matches(words).count() == 1, &said)
 }
 

@@ -10,9 +10,9 @@ use std::ops::Bound;
 use earmark_core::admission::ClaimId;
 use earmark_core::{Flow, InterfaceId};
 
-use super::claims::{FlowClaims, Holder, Standing};
+use super::claim_resources::Usage;
+use super::claims::{FlowClaims, Holder, RegisteredClaim};
 use super::fault::{Deviation, Fault};
-use super::place::Usage;
 use super::{TcError, TrafficControl};
 
 /// Maximum number of claims that one comparison reports one by one; further ones are reported by their link.
@@ -78,10 +78,10 @@ impl TrafficControl {
         let is_best = |flow: &Flow| {
             let claims = self.flows.get(&(on, *flow));
             let best = |claims: &FlowClaims| {
-                [claims.own(), claims.shared()].map(Option::<&Standing>::copied)
+                [claims.own(), claims.shared()].map(Option::<&RegisteredClaim>::copied)
             };
             let mut best = claims.map(best).into_iter().flatten().flatten();
-            best.any(|standing| standing.holder == holder)
+            best.any(|registered| registered.holder == holder)
         };
         // One flow represents those that were added to it: there may be many.
         let standby = installed.flows().next().is_some_and(|flow| !is_best(flow));
@@ -89,7 +89,7 @@ impl TrafficControl {
     }
 
     /// Returns the number of claims on the flow of an installation, including its own.
-    pub fn claims_beside(&self, claim: ClaimId) -> usize {
+    pub fn other_claims(&self, claim: ClaimId) -> usize {
         let installed = self.claims.get(&claim);
         let flow = installed.and_then(|installed| Some((installed.interface, installed.flow?)));
         flow.and_then(|key| self.flows.get(&key)).map_or(0, FlowClaims::len)
@@ -171,7 +171,7 @@ impl TrafficControl {
     }
 
     /// Returns the reservations that own the faulty classes, buckets and queues of a link.
-    pub(super) fn note_places(
+    pub(super) fn note_resources(
         &self,
         interface: InterfaceId,
         faults: &[(Option<Usage>, Fault)],

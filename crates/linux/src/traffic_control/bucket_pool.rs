@@ -5,9 +5,9 @@ use std::collections::VecDeque;
 use earmark_core::InterfaceId;
 
 use super::bucket::Bucket;
+use super::claim_resources::{MAX_FLOWS, Usage};
 use super::entry::Guarantee;
 use super::flow_table::FlowTable;
-use super::place::{MAX_FLOWS, Usage};
 use super::{Fault, Statistics, TcError};
 
 /// A bucket that is or was in use.

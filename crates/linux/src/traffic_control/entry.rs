@@ -78,7 +78,7 @@ mod tests {
     use earmark_core::Rate;
     use earmark_core::admission::{Demand, Service};
 
-    use crate::traffic_control::place::MAX_FLOWS;
+    use crate::traffic_control::claim_resources::MAX_FLOWS;
 
     use super::*;
 

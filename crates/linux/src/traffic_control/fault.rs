@@ -7,7 +7,7 @@ use earmark_core::{Flow, InterfaceId};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, thiserror::Error)]
 pub enum Fault {
     /// The qdisc of the link, or one below it.
-    #[error("the qdisc was missing or another")]
+    #[error("the qdisc was missing or replaced")]
     Qdisc,
     /// The class of a reservation, or of all of them together, is missing.
     #[error("the class was missing")]
@@ -22,7 +22,7 @@ pub enum Fault {
     #[error("the classifier was detached")]
     Classifier,
     /// The classifier's entry of a flow.
-    #[error("the flow was missing in the classifier or led elsewhere")]
+    #[error("the flow was missing in the classifier or had another class")]
     Flow,
     /// The token bucket of a reservation.
     #[error("the token bucket was missing or altered")]

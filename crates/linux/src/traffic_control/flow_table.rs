@@ -38,7 +38,7 @@ pub(super) trait FlowTable: std::fmt::Debug + Send {
     ) -> Result<bool, TcError>;
 
     /// Sets the kinds of flows to look up. A classifier that always looks up all kinds does nothing.
-    fn look_for(&mut self, interface: InterfaceId, kinds: [u32; 2]) -> Result<(), TcError> {
+    fn set_kinds(&mut self, interface: InterfaceId, kinds: [u32; 2]) -> Result<(), TcError> {
         let _ = (interface, kinds);
         Ok(())
     }
@@ -82,7 +82,7 @@ pub(super) trait FlowTable: std::fmt::Debug + Send {
     /// Returns the kernel's entry of a flow; that of the last comparison, if the kernel cannot be queried for one flow.
     fn entry(&mut self, interface: InterfaceId, flow: &Flow) -> Result<Option<Entry>, TcError>;
 
-    /// Returns the counters of the claim that a flow leads to.
+    /// Returns the counters of the claim on a flow.
     fn counters(&mut self, interface: InterfaceId, flow: &Flow) -> Result<Statistics, TcError> {
         let _ = (interface, flow);
         Ok(Statistics::default())
@@ -117,7 +117,7 @@ pub(super) trait FlowTable: std::fmt::Debug + Send {
     }
 }
 
-/// Kernel interfaces for changes of places.
+/// Kernel interfaces for changes of resources.
 pub(super) struct Tools<'a> {
     pub(super) netlink: &'a mut Connection,
     pub(super) table: &'a mut dyn FlowTable,

@@ -7,12 +7,12 @@
 //!
 //! A flow can be claimed several times, by several protocols, by several requesters, and by ranges that contain it. All
 //! claims stay, and its packets are served by the best of them (the modules `claims` and `bpf/classifier.c`): no claim
-//! takes anything from another, and when one ends the next best takes over.
+//! takes anything from another, and when one ends the next best applies.
 //!
 //! This state is in the kernel and outlives the daemon. The next [`TrafficControl::open`] finds classes and entries
 //! again: every entry is *adopted*, keeps its rate, and waits. An installation of the same flow by the same protocol,
-//! or of at least its rate, takes it over in place; what nobody has taken over when its soft state should have been
-//! refreshed, [`TrafficControl::reap_adopted`] removes.
+//! or of at least its rate, takes it over in place; what no installation has continued when its soft state should have
+//! been refreshed, [`TrafficControl::reap_adopted`] removes.
 //!
 //! Other programs may change traffic control at any time: [`TrafficControl::reconcile`] and [`TrafficControl::audit`]
 //! find such changes, repair them, and report the affected reservations.
@@ -24,6 +24,7 @@ mod bpf_ranges;
 mod bpf_table;
 mod bucket;
 mod bucket_pool;
+mod claim_resources;
 mod claims;
 mod clear;
 mod entry;
@@ -36,9 +37,9 @@ mod kernel;
 mod kinds;
 mod link;
 mod link_repair;
+mod load;
 mod lookup;
 mod monitor;
-mod place;
 mod plan;
 mod reconcile;
 mod statistics;
@@ -54,18 +55,18 @@ use crate::netlink::Connection;
 pub use adoption::Adopted;
 use adoption::AdoptedFlow;
 use audit::Faults;
-use claims::{FlowClaims, Holder, Standing};
+use claim_resources::ClaimResources;
+use claims::{FlowClaims, Holder, RegisteredClaim};
 use entry::Guarantee;
 use flow_table::{FlowTable, Tools};
 use kinds::Kinds;
 use link::Link;
-use place::Place;
 
 pub use audit::Enforcement;
 pub use clear::clear;
 pub use error::TcError;
 pub use fault::{Deviation, Fault};
-pub use lookup::{FlowClaim, FlowOnLink, KernelEntry, KernelPlace, Precedence};
+pub use lookup::{ClassOrPriority, FlowClaim, FlowOnLink, KernelEntry, Precedence};
 pub use monitor::{Changed, Monitor};
 pub use plan::{ClassifierChoice, LinkPlan, MAX_SERVICES, Queues, ServicePlan};
 pub use statistics::Statistics;
@@ -82,7 +83,7 @@ pub struct Reconciliation {
     pub restored: u32,
     /// Interfaces where another program has installed a queueing discipline, with its kind; nothing was changed there.
     pub foreign: Vec<(InterfaceId, String)>,
-    /// Interfaces that are gone; their plans and installations are removed as well.
+    /// Interfaces that were deleted; their plans and installations are removed as well.
     pub gone: Vec<InterfaceId>,
     /// Reservations that were not in place, and the faults.
     pub deviations: Vec<Deviation>,
@@ -105,8 +106,8 @@ pub struct TrafficControl {
     adopted: BTreeMap<(InterfaceId, Flow), AdoptedFlow>,
     /// Kinds of the flows on each link.
     kinds: Kinds,
-    /// Links with places to park.
-    untidy: BTreeSet<InterfaceId>,
+    /// Links with released classes to park.
+    unparked: BTreeSet<InterfaceId>,
     /// Known faults, and the progress of the audit.
     faults: Faults,
 }
@@ -116,7 +117,7 @@ pub struct TrafficControl {
 struct Installed {
     interface: InterfaceId,
     /// Class and bucket that it holds.
-    place: Place,
+    resources: ClaimResources,
     /// Guarantee of its packets.
     guarantee: Guarantee,
     /// Protocol of the claim.
@@ -128,16 +129,16 @@ struct Installed {
     /// Counters of its class at the time of installation.
     baseline: Statistics,
     /// Counts of its flows' entries at the time when it ceased to be the best claim.
-    carried: Statistics,
+    earlier_counts: Statistics,
 }
 
 impl Installed {
     /// Returns the claim in the form that its flows register.
-    fn standing(&self, claim: ClaimId) -> Standing {
-        Standing {
+    fn registered(&self, claim: ClaimId) -> RegisteredClaim {
+        RegisteredClaim {
             holder: Holder::Claim(claim),
             guarantee: self.guarantee,
-            shared: self.place.bucket,
+            shared: self.resources.bucket,
             protocol: self.protocol,
         }
     }
@@ -164,7 +165,7 @@ impl TrafficControl {
         // Before any change, so that a plan that cannot be applied leaves nothing half done.
         for plan in links {
             link::has_our_root(&qdiscs, plan.interface)?;
-            reconcile::nature(&mut netlink, plan.interface)?;
+            reconcile::properties(&mut netlink, plan.interface)?;
         }
         let interfaces: Vec<InterfaceId> = links.iter().map(|plan| plan.interface).collect();
         let mut abandoned: Vec<InterfaceId> =
@@ -173,7 +174,7 @@ impl TrafficControl {
         let table = flow_table::open(classifier, &interfaces, &abandoned)?;
         links.iter().try_for_each(|plan| flow_table::can_keep_apart(table.as_ref(), plan))?;
         let (links_by_id, claims, flows, adopted) = Default::default();
-        let (kinds, untidy, faults) = Default::default();
+        let (kinds, unparked, faults) = Default::default();
         let mut control = TrafficControl {
             netlink,
             table,
@@ -182,7 +183,7 @@ impl TrafficControl {
             flows,
             adopted,
             kinds,
-            untidy,
+            unparked,
             faults,
         };
         for interface in abandoned {
@@ -207,7 +208,7 @@ impl TrafficControl {
         let interface = installed.interface;
         let link = self.links.get(&interface).ok_or(TcError::UnknownLink { interface })?;
         let tools = &mut Tools { netlink: &mut self.netlink, table: self.table.as_mut() };
-        if let Some(now) = link.statistics(tools, installed.place)? {
+        if let Some(now) = link.statistics(tools, installed.resources)? {
             let base = installed.baseline;
             return Ok(Statistics {
                 // A class that was lost and created again counts from zero.
@@ -219,16 +220,16 @@ impl TrafficControl {
         }
         let holder = Holder::Claim(claim);
         let counted = match installed.flow {
-            Some(flow) if self.governs(interface, &flow, holder) => {
+            Some(flow) if self.is_best_claim(interface, &flow, holder) => {
                 self.table.counters(interface, &flow)?
             }
             _ => Statistics::default(),
         };
-        Ok(counted.plus(installed.carried))
+        Ok(counted.plus(installed.earlier_counts))
     }
 
     /// Whether the holder's claim is the best of the claims of a flow alone.
-    fn governs(&self, interface: InterfaceId, flow: &Flow, holder: Holder) -> bool {
+    fn is_best_claim(&self, interface: InterfaceId, flow: &Flow, holder: Holder) -> bool {
         let own = self.flows.get(&(interface, *flow)).and_then(FlowClaims::own);
         own.is_some_and(|own| own.holder == holder)
     }

@@ -7,8 +7,8 @@ pub struct Statistics {
     pub octets: u64,
     /// Packets sent.
     pub packets: u64,
-    /// Packets dropped because the queue was full; with [`super::Queues::Aggregate`], those that exceeded the reservation and
-    /// were sent with best effort.
+    /// Packets dropped because the queue was full; with [`super::Queues::Aggregate`], those that exceeded the
+    /// reservation and were sent with best effort.
     pub drops: u64,
     /// Octets waiting now.
     pub backlog_octets: u32,

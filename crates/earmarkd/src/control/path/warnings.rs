@@ -63,7 +63,7 @@ impl Warnings<'_> {
         let policy = route.and_then(|route| route.hash_policy);
         let is_asked_whole = matches!(path.flow.protocol, TCP | UDP);
         let has_ports = path.flow.destination_port != 0 && path.flow.source_port != 0;
-        let depends_on_ports = path.rules_look_at_ports || matches!(policy, Some(1 | 3));
+        let depends_on_ports = path.rules_match_ports || matches!(policy, Some(1 | 3));
         if !is_asked_whole && depends_on_ports {
             list.push(format!(
                 "the kernel can be asked for TCP and UDP only: rules and hashes that look at IP protocol {} or its ports \

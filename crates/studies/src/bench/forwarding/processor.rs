@@ -57,7 +57,7 @@ impl Processor {
 /// Gives a thread (`None`: the calling one) precedence over other programs on its processor. Packets of a network
 /// card would not wait for those either.
 pub(super) fn prefer(thread: Option<u32>) -> Result<()> {
-    let promptly = packets::run_promptly(thread.unwrap_or(0));
+    let promptly = packets::raise_priority(thread.unwrap_or(0));
     promptly.context("cannot run before other programs; it takes root")
 }
 

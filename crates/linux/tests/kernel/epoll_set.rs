@@ -8,7 +8,7 @@ use rustix::event::epoll;
 use rustix::fs::Timespec;
 
 use crate::signalling::{open, path};
-use crate::support::{Line, PATIENCE, SENDER};
+use crate::support::{Line, SENDER, TIME_LIMIT};
 
 /// The number of the first source in the set.
 const FIRST: u64 = 7;
@@ -25,9 +25,9 @@ impl Daemon {
     fn start(line: &Line) -> Daemon {
         let set = epoll::create(epoll::CreateFlags::CLOEXEC).expect("a set");
         let mut socket = open(&line.router);
-        socket.wait_in(set.try_clone().expect("a descriptor"), FIRST).expect("entered");
+        socket.register_in(set.try_clone().expect("a descriptor"), FIRST).expect("entered");
         // A number of no source, like those of a daemon's other descriptors.
-        socket.note(FOREIGN);
+        socket.mark_ready(FOREIGN);
         assert!(!socket.has_more());
         Daemon { set, socket }
     }
@@ -40,14 +40,14 @@ impl Daemon {
         for event in &events {
             let number = event.data.u64();
             assert!((FIRST..FOREIGN).contains(&number));
-            self.socket.note(number);
+            self.socket.mark_ready(number);
         }
         !events.is_empty()
     }
 
     /// Waits and receives until nothing is left; returns the number of messages of each turn.
     fn turns(&mut self) -> Vec<usize> {
-        let patience = Timespec::try_from(PATIENCE).expect("not so long");
+        let patience = Timespec::try_from(TIME_LIMIT).expect("not so long");
         assert!(self.wait(patience), "woken");
         let mut turns = Vec::new();
         loop {
@@ -66,7 +66,7 @@ impl Daemon {
 
 /// A message that arrives alone takes one turn, and none to find out that there is no other: through a raw socket, from
 /// the ring, and from a socket that was opened after the set was given.
-pub(crate) fn one_turn_for_a_message() {
+pub(crate) fn single_message_takes_one_turn() {
     let line = Line::new();
     let mut sender = open(&line.sender);
     let mut router = Daemon::start(&line);
@@ -97,7 +97,7 @@ pub(crate) fn one_turn_for_a_message() {
 }
 
 /// Many waiting messages are received in batches, without an empty receive call.
-pub(crate) fn batches() {
+pub(crate) fn many_messages_are_received_in_batches() {
     const COUNT: usize = 100;
     let line = Line::new();
     let mut sender = open(&line.sender);

@@ -12,21 +12,25 @@ const BATCH: usize = 32;
 
 /// A socket with a buffer for a batch of datagrams.
 #[derive(Debug)]
-pub struct Inbox {
+pub struct DatagramReceiver {
     socket: Socket,
     batch: Batch<BATCH>,
 }
 
-impl Inbox {
-    /// Wraps a socket. Datagrams of more than `longest` octets are truncated. `waiting`: octets of kernel memory for
-    /// waiting datagrams; the kernel's limit applies unless this process may exceed it.
+impl DatagramReceiver {
+    /// Wraps a socket. Datagrams of more than `max_length` octets are truncated. `buffer_size`: octets of kernel memory
+    /// for waiting datagrams; the kernel's limit applies unless this process may exceed it.
     ///
     /// # Errors
     /// The kernel refuses.
-    pub fn new(socket: Socket, longest: usize, waiting: i32) -> io::Result<Inbox> {
-        let size = |option| set_option(socket.as_fd(), libc::SOL_SOCKET, option, waiting);
+    pub fn new(
+        socket: Socket,
+        max_length: usize,
+        buffer_size: i32,
+    ) -> io::Result<DatagramReceiver> {
+        let size = |option| set_option(socket.as_fd(), libc::SOL_SOCKET, option, buffer_size);
         size(libc::SO_RCVBUFFORCE).or_else(|_| size(libc::SO_RCVBUF))?;
-        Ok(Inbox { socket, batch: Batch::new(longest) })
+        Ok(DatagramReceiver { socket, batch: Batch::new(max_length) })
     }
 
     /// Passes the waiting datagrams, up to a batch, to `each`. Returns their number; never blocks.
@@ -50,14 +54,14 @@ mod tests {
     fn waiting_datagrams_come_in_order_and_long_ones_are_truncated() {
         let here = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         let to = here.local_addr().unwrap();
-        let mut inbox = Inbox::new(here.into(), 3, 1 << 20).unwrap();
+        let mut datagram_receiver = DatagramReceiver::new(here.into(), 3, 1 << 20).unwrap();
         let from = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         let count = BATCH as u8 + 5;
         for number in 0..count {
             from.send_to(&[number; 4], to).unwrap();
         }
         let mut heard = Vec::new();
-        while inbox.receive(|datagram| heard.push(datagram.to_vec())).unwrap() > 0 {}
+        while datagram_receiver.receive(|datagram| heard.push(datagram.to_vec())).unwrap() > 0 {}
         assert_eq!(heard, (0..count).map(|number| vec![number; 3]).collect::<Vec<_>>());
     }
 }

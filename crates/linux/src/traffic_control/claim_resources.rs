@@ -2,14 +2,14 @@
 
 use earmark_core::admission::ClaimId;
 
-use super::plan::{MARK, POOL, POOL_MOST};
+use super::plan::{MAJOR, MAX_POOL, POOL};
 
 /// Maximum number of buckets of one interface, and of flows in all.
 pub(super) const MAX_FLOWS: u32 = 1 << 20;
 
 /// Class and bucket of a claim's packets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Place {
+pub(super) struct ClaimResources {
     /// Minor number of a class of the pool, on links with a class per claim.
     pub(super) class: Option<u16>,
     /// Number of a bucket of the interface, if several flows share the claim.
@@ -19,8 +19,8 @@ pub(super) struct Place {
 /// Returns the class of the pool that a priority means.
 pub(super) fn class_of_priority(priority: u32) -> Option<u16> {
     let minor = priority as u16;
-    let is_of_pool = (POOL..POOL + POOL_MOST as u16).contains(&minor);
-    (priority >> 16 == u32::from(MARK) && is_of_pool).then_some(minor)
+    let is_of_pool = (POOL..POOL + MAX_POOL as u16).contains(&minor);
+    (priority >> 16 == u32::from(MAJOR) && is_of_pool).then_some(minor)
 }
 
 /// Users of a class or a bucket. Without any, it is free.
@@ -48,8 +48,8 @@ mod tests {
         for minor in [0x10, 0x7f0f] {
             assert_eq!(class_of_priority(handle(minor)), Some(minor));
         }
-        for nonsense in [0, 1, 6, 0xea4d_0003, 0xea4d_ffff, u32::MAX] {
-            assert_eq!(class_of_priority(nonsense), None, "{nonsense:#x}");
+        for foreign in [0, 1, 6, 0xea4d_0003, 0xea4d_ffff, u32::MAX] {
+            assert_eq!(class_of_priority(foreign), None, "{foreign:#x}");
         }
     }
 }

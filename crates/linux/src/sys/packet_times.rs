@@ -15,13 +15,13 @@ const CONTROL: usize = 64;
 
 /// One packet at one interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Sighting {
+pub struct PacketTime {
     /// Time since 1970.
     pub at: Duration,
     /// Index of the interface.
     pub interface: u32,
     /// Whether the packet is outgoing.
-    pub leaves: bool,
+    pub is_outgoing: bool,
     /// Octets of the packet, link header included, as far as the buffer had room.
     pub length: usize,
 }
@@ -51,7 +51,7 @@ pub fn missed(socket: impl AsFd) -> io::Result<u64> {
 ///
 /// # Errors
 /// The receive call fails; or the descriptor is no packet socket, or has no time stamps enabled ([`prepare`]).
-pub fn next(socket: impl AsFd, frame: &mut [u8]) -> io::Result<Option<Sighting>> {
+pub fn next(socket: impl AsFd, frame: &mut [u8]) -> io::Result<Option<PacketTime>> {
     let mut part = libc::iovec { iov_base: frame.as_mut_ptr().cast(), iov_len: frame.len() };
     let mut control = Control([0; CONTROL]);
     // SAFETY: all octets zero is a valid `sockaddr_ll`, and a valid `msghdr`: null pointers and zero lengths.
@@ -82,8 +82,8 @@ pub fn next(socket: impl AsFd, frame: &mut [u8]) -> io::Result<Option<Sighting>>
     }
     let at = at.ok_or_else(|| io::Error::other("a packet without its time"))?;
     let interface = u32::try_from(name.sll_ifindex).unwrap_or_default();
-    let leaves = name.sll_pkttype == libc::PACKET_OUTGOING;
-    Ok(Some(Sighting { at, interface, leaves, length: length.min(frame.len()) }))
+    let is_outgoing = name.sll_pkttype == libc::PACKET_OUTGOING;
+    Ok(Some(PacketTime { at, interface, is_outgoing, length: length.min(frame.len()) }))
 }
 
 /// Decodes a `timespec` of two words.
