@@ -53,7 +53,7 @@ pub enum Role {
     Sender,
     /// Destination of the data.
     Receiver,
-    /// Either end: the loop of Boomerang begins and ends here.
+    /// Either end: the request begins and ends here.
     Initiator,
 }
 

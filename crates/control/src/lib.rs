@@ -26,9 +26,7 @@ pub use earmark_core::listing::{
 };
 pub use event::Event;
 pub use path::*;
-pub use protocols::nsis::Ping;
-pub use protocols::rsvp::{StyleName, Trace};
-pub use protocols::yessir::Statistics;
+pub use protocols::{Ping, Statistics, StyleName, Trace};
 pub use request::*;
 pub use reservation::{Identity, ListenRequest, ReservationRequest};
 
@@ -41,7 +39,7 @@ pub const DEFAULT_SOCKET: &str = "/run/earmark/control.sock";
 /// |---|---|
 /// | 1 | unicast, fixed filter only; without a version number and a request for it |
 /// | 2 | `outgoing` of a session's row and `senders` of a reservation's are lists; events name `filters` and `style` |
-/// | 3 | rows and events of Boomerang and YESSIR among those of RSVP; `protocol` of an application's row |
+/// | 3 | rows and events of several protocols; `protocol` of an application's row |
 /// | 4 | `reserve` and `listen` for all protocols, with the protocol's own members in `options`; `send`, `loop`, `attach`, `answer`, `establish` and `expect` are gone; messages in outcomes have their standard's names |
 pub const VERSION: u32 = 4;
 

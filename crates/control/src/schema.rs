@@ -4,15 +4,12 @@ use schemars::SchemaGenerator;
 use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value, json};
 
-use crate::protocols::{boomerang, nsis, rsvp, yessir};
+use crate::protocols;
 use crate::{
     AggregateRow, ApplicationRow, AssociationRow, Keep, LinkRow, NeighborRow, Opened, PathAnswer,
     Released, Request, ReservationRow, Response, RoutingStateRow, SessionRow, Statistics,
     TraceBegun, VERSION, Versions, Watching,
 };
-
-/// Options of a protocol, by request.
-pub type ProtocolOptions = (&'static str, &'static str, Value);
 
 /// Returns the schema of all lines of the protocol: requests, responses, and the objects in them.
 ///
@@ -24,7 +21,7 @@ pub fn document() -> Value {
     let response = generator.subschema_for::<Response>();
     let answers = answers(&mut generator);
     let mut by_protocol = Map::new();
-    for (protocol, name, schema) in options(&mut generator) {
+    for (protocol, name, schema) in protocols::options(&mut generator) {
         by_protocol.entry(protocol).or_insert_with(|| json!({}))[name] = schema;
     }
     json!({
@@ -62,20 +59,4 @@ fn answers(generator: &mut SchemaGenerator) -> Value {
             "applications": generator.subschema_for::<ApplicationRow>(),
         },
     })
-}
-
-/// Returns the schemas of the protocols' own options.
-fn options(generator: &mut SchemaGenerator) -> Vec<ProtocolOptions> {
-    let mut all = Vec::new();
-    let mut add = |protocol, request, schema: schemars::Schema| {
-        all.push((protocol, request, schema.to_value()));
-    };
-    add("rsvp", "reserve", generator.root_schema_for::<rsvp::ReserveOptions>());
-    add("rsvp", "listen", generator.root_schema_for::<rsvp::ListenOptions>());
-    add("boomerang", "reserve", generator.root_schema_for::<boomerang::ReserveOptions>());
-    add("yessir", "reserve", generator.root_schema_for::<yessir::ReserveOptions>());
-    add("yessir", "listen", generator.root_schema_for::<yessir::ListenOptions>());
-    add("nsis", "reserve", generator.root_schema_for::<nsis::ReserveOptions>());
-    add("nsis", "listen", generator.root_schema_for::<nsis::ListenOptions>());
-    all
 }

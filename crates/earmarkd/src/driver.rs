@@ -16,15 +16,16 @@ use std::net::IpAddr;
 use earmark_boomerang as boomerang;
 use earmark_core::admission::{AdmissionMethod, ClaimId};
 use earmark_core::checkpoint::{Checkpoint, mark};
-use earmark_core::{Effect, Effects, FlowResolver, Installation, InterfaceId, Rate, Time};
+use earmark_core::{
+    ApplicationId, Effect, Effects, FlowResolver, Installation, InterfaceId, Rate, Time,
+};
 use earmark_node::{
     Command, Event, HostUpdate, Input, LinkRow, Node, NodeConfig, QueueView, ReservationRow,
 };
-use earmark_rsvp as rsvp;
-use earmark_yessir as yessir;
 use serde::Serialize;
 use tracing::{debug, info, warn};
 
+use crate::protocols::PROTOCOLS;
 use crate::record::Recorder;
 
 pub use kernel::{Arrival, Kernel, LinkView, LookupFailure, SendFailure, TrafficControlFailure};
@@ -61,7 +62,7 @@ pub struct Driver<K> {
     events: Vec<Event>,
     /// Groups of applications with multicast sessions, by application number, which all protocols share. The messages that
     /// announce the data of such a session are addressed to the group.
-    groups: BTreeMap<u64, IpAddr>,
+    groups: BTreeMap<ApplicationId, IpAddr>,
     /// Configured interfaces that take no part, by name.
     unused_links: BTreeMap<String, LinkRow>,
     /// Times of the last samples of links whose admission control measures; `None` if none does by its settings.
@@ -392,23 +393,10 @@ impl<K: Kernel> Driver<K> {
 
     /// Joins the group of a session that an application opens, and leaves it when the application is released.
     fn follow_groups(&mut self, command: &Command) {
-        let (application, destination) = match command {
-            Command::Rsvp(rsvp::Command::Session { application, session }) => {
-                (application.0, Some(session.destination))
-            }
-            Command::Listen(listen) => (listen.application.0, Some(listen.session.destination)),
-            Command::Rsvp(rsvp::Command::Release { application }) => (application.0, None),
-            Command::Yessir(yessir::Command::Listen { application, destination, .. }) => {
-                (application.0, Some(*destination))
-            }
-            Command::Yessir(yessir::Command::Release { application }) => (application.0, None),
-            Command::Rsvp(_)
-            | Command::Yessir(_)
-            | Command::Boomerang(_)
-            | Command::Nsis(_)
-            | Command::Other(_) => {
-                return;
-            }
+        let mut sessions =
+            PROTOCOLS.into_iter().filter_map(|protocol| protocol.session_of(command));
+        let Some((application, destination)) = sessions.next() else {
+            return;
         };
         match destination {
             // An application has one session; the node refuses another one.

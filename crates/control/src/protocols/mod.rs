@@ -5,6 +5,10 @@ pub mod nsis;
 pub mod rsvp;
 pub mod yessir;
 
+pub use nsis::Ping;
+pub use rsvp::{StyleName, Trace};
+pub use yessir::Statistics;
+
 /// IP protocol number of UDP.
 pub(crate) fn udp() -> u8 {
     17
@@ -28,4 +32,23 @@ pub(crate) fn default_min_packet() -> u32 {
 
 pub(crate) fn default_protocol() -> String {
     "rsvp".to_owned()
+}
+
+/// Returns the schemas of the protocols' own options: protocol, request and schema.
+#[cfg(feature = "schema")]
+pub(crate) fn options(
+    generator: &mut schemars::SchemaGenerator,
+) -> Vec<(&'static str, &'static str, serde_json::Value)> {
+    let mut all = Vec::new();
+    let mut add = |protocol, request, schema: schemars::Schema| {
+        all.push((protocol, request, schema.to_value()));
+    };
+    add("rsvp", "reserve", generator.root_schema_for::<rsvp::ReserveOptions>());
+    add("rsvp", "listen", generator.root_schema_for::<rsvp::ListenOptions>());
+    add("boomerang", "reserve", generator.root_schema_for::<boomerang::ReserveOptions>());
+    add("yessir", "reserve", generator.root_schema_for::<yessir::ReserveOptions>());
+    add("yessir", "listen", generator.root_schema_for::<yessir::ListenOptions>());
+    add("nsis", "reserve", generator.root_schema_for::<nsis::ReserveOptions>());
+    add("nsis", "listen", generator.root_schema_for::<nsis::ListenOptions>());
+    all
 }

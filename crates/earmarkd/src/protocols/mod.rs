@@ -42,6 +42,12 @@ pub(crate) trait Protocol: Sync {
     /// Returns reason and advice if an event of this protocol is the rejection of a command.
     fn rejection(&self, event: &Event) -> Option<(String, &'static str)>;
 
+    /// Returns the application of a command that opens a session, with the session's destination, or that releases it,
+    /// without. The host joins the group of a session while it is open.
+    fn session_of(&self, _command: &Command) -> Option<(ApplicationId, Option<IpAddr>)> {
+        None
+    }
+
     /// Returns whether an event of this protocol is the last one of its application.
     fn ends(&self, event: &Event) -> bool;
 }

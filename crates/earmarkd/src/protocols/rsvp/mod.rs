@@ -9,6 +9,8 @@ pub(crate) mod refresh_reduction;
 pub(crate) mod request;
 pub(crate) mod trace;
 
+use std::net::IpAddr;
+
 use earmark_control::protocols::rsvp::filter;
 use earmark_control::{ApplicationId, ListenRequest, Problem, ReservationRequest};
 use earmark_core::InterfaceId;
@@ -64,6 +66,17 @@ impl Protocol for Rsvp {
             Event::Rsvp(rsvp::Event::Rejected { reason, .. }) => {
                 Some((reason.to_string(), describe::hint(*reason)))
             }
+            _ => None,
+        }
+    }
+
+    fn session_of(&self, command: &Command) -> Option<(ApplicationId, Option<IpAddr>)> {
+        match command {
+            Command::Rsvp(rsvp::Command::Session { application, session }) => {
+                Some((*application, Some(session.destination)))
+            }
+            Command::Listen(listen) => Some((listen.application, Some(listen.session.destination))),
+            Command::Rsvp(rsvp::Command::Release { application }) => Some((*application, None)),
             _ => None,
         }
     }

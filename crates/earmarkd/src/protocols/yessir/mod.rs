@@ -4,6 +4,8 @@ pub(crate) mod config;
 pub(crate) mod describe;
 pub(crate) mod request;
 
+use std::net::IpAddr;
+
 use earmark_control::{ApplicationId, ListenRequest, Problem, ReservationRequest};
 use earmark_core::InterfaceId;
 use earmark_node::{Command, Event};
@@ -54,6 +56,16 @@ impl Protocol for Yessir {
             Event::Yessir(yessir::Event::Rejected { reason, .. }) => {
                 Some((reason.to_string(), describe::hint(*reason)))
             }
+            _ => None,
+        }
+    }
+
+    fn session_of(&self, command: &Command) -> Option<(ApplicationId, Option<IpAddr>)> {
+        match command {
+            Command::Yessir(yessir::Command::Listen { application, destination, .. }) => {
+                Some((*application, Some(*destination)))
+            }
+            Command::Yessir(yessir::Command::Release { application }) => Some((*application, None)),
             _ => None,
         }
     }
