@@ -174,7 +174,7 @@ impl Testbed {
         let starting = || format!("cannot start the daemon of {name}");
         let child = daemon::start(&self.namespaces[node], &self.state, name, &self.options)
             .with_context(starting)?;
-        self.state.remember_process(name, child.id()).with_context(starting)?;
+        self.state.record_process(name, child.id()).with_context(starting)?;
         self.daemons[node] = Some(child);
         Ok(())
     }

@@ -13,7 +13,7 @@ use earmark_sim::Figures;
 use serde::Serialize;
 use signal_hook::consts::{SIGINT, SIGTERM};
 
-use crate::traffic::{Arrival, Shape, Sink, Source, heard, now};
+use crate::traffic::{Arrival, Shape, Sink, Source, now, trace_of};
 
 /// Largest number of streams that a sink distinguishes; packets of further ones are not listed.
 const MAX_STREAMS: usize = 64;
@@ -181,7 +181,7 @@ fn rows(arrivals: &[Arrival]) -> Vec<Row> {
         let packet_octets = arrivals.iter().map(|arrival| arrival.packet_octets).max()?;
         let first = arrivals.iter().map(|arrival| arrival.sent).min()?;
         let last = arrivals.iter().map(|arrival| arrival.sent).max()?;
-        let figures = heard(packet_octets, &arrivals).figures(first, last);
+        let figures = trace_of(packet_octets, &arrivals).figures(first, last);
         Some(Row { stream, packet_octets, figures })
     };
     streams.into_iter().filter_map(row).collect()

@@ -27,7 +27,7 @@ use crate::traffic::{self, Shape, Sink, Source};
 /// Duration longer than any demo: traffic ends on request.
 const TRAFFIC: Duration = Duration::from_secs(3_600);
 /// Interval of checks of events and states while waiting for both ends.
-const LOOK: Duration = Duration::from_millis(2);
+const POLL_INTERVAL: Duration = Duration::from_millis(2);
 
 /// Time for packets in flight when the sources end.
 const DRAIN: Duration = Duration::from_millis(500);
@@ -248,7 +248,12 @@ impl Stage for OnNamespaces {
         Ok(())
     }
 
-    fn revive(&mut self, node: &str, pause: Duration, within: Duration) -> Result<DaemonRestart> {
+    fn restart_daemon(
+        &mut self,
+        node: &str,
+        pause: Duration,
+        within: Duration,
+    ) -> Result<DaemonRestart> {
         let victim = self.testbed.topology().node(node).context("there is no such node")?;
         let killed = self.now();
         self.testbed.kill_daemon(victim)?;
@@ -371,5 +376,5 @@ fn refused((client, opened): &mut (Client, Opened)) -> Result<Option<ErrorSpec>>
 }
 
 fn next(client: &mut Client) -> Result<Option<Notice>> {
-    Ok(client.next_event(Some(Instant::now() + LOOK))?)
+    Ok(client.next_event(Some(Instant::now() + POLL_INTERVAL))?)
 }

@@ -337,7 +337,12 @@ impl Stage for OnSimulator {
         Ok(())
     }
 
-    fn revive(&mut self, node: &str, pause: Duration, within: Duration) -> Result<DaemonRestart> {
+    fn restart_daemon(
+        &mut self,
+        node: &str,
+        pause: Duration,
+        within: Duration,
+    ) -> Result<DaemonRestart> {
         let (victim, _) = self.node(node)?;
         let killed = self.network.now();
         self.network.kill(victim);

@@ -27,7 +27,7 @@ const IN_TURN: u32 = 10_000;
 /// IP protocol number of TCP.
 const TCP: u8 = 6;
 /// Capacity of the kernel's map, sessions.
-const MOST: u32 = 250_000;
+const CAPACITY: u32 = 250_000;
 
 /// Goal: largest time of a refresh, nanoseconds.
 pub const GOAL: u32 = 400;
@@ -61,7 +61,7 @@ pub fn measure(sessions: u32) -> Result<FastPathCost> {
     let namespace = Namespace::unnamed().context("no network namespace to be had")?;
     let out = router(&namespace)?;
     // A program runs in the namespace of the process that runs it.
-    namespace.run_in(|| measure_here(out, sessions.min(MOST)))?
+    namespace.run_in(|| measure_here(out, sessions.min(CAPACITY)))?
 }
 
 /// Sets up a router with a route to the far end.
@@ -107,7 +107,7 @@ fn changes(socket: &mut SignallingSocket, link: InterfaceId) -> Result<[u64; 2]>
     path.allow(INITIATOR, IN_TURN)?;
     let mut change = |rate| -> Result<u64> {
         let path = socket.offload().context("no BPF to be had")?;
-        let mean = one_by_one(path, (0..IN_TURN).map(|number| MOST + number), rate)?;
+        let mean = one_by_one(path, (0..IN_TURN).map(|number| CAPACITY + number), rate)?;
         // The offload reports its changes to the daemon; reading the reports makes room for more.
         while socket.receive(|_| {})? > 0 {}
         Ok(mean)

@@ -30,14 +30,14 @@ impl CountedCalls {
     pub(in crate::cli) fn run(&self) -> Result<ExitCode> {
         let CountedCalls { protocol, scenario, messages, seed, passes, only_write } = *self;
         let plan = Plan { protocol, scenario, messages, seed };
-        let mut said = String::new();
+        let mut line = String::new();
         for _ in 0..passes {
-            said = match only_write {
+            line = match only_write {
                 true => calls::only_write(&plan)?.to_string(),
                 false => serde_json::to_string(&calls::play(&plan)?)?,
             };
         }
-        println!("{said}");
+        println!("{line}");
         Ok(ExitCode::SUCCESS)
     }
 }

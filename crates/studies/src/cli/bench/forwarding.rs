@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use crate::bench::forwarding::promise::{self, Promise};
 use crate::bench::forwarding::{
-    End, FRAME, Forwarding, KINDS, MOST_FLOWS, PACKET, Plan, Reservations, USUAL, name, parts,
+    End, FRAME, Forwarding, KINDS, MAX_FLOWS, PACKET, Plan, Reservations, USUAL, name, parts,
 };
 use crate::bench::{Supervision, forwarding, table};
 use crate::cli::BROKEN_PROMISE;
@@ -41,7 +41,7 @@ Exit status: 0 measured (that a goal is missed is no error), 1 it could not run,
 waited for a millisecond more than it must.";
 
 /// Largest number of packets of a turn, which take about a minute.
-const MOST_PACKETS: i64 = 20_000_000;
+const MAX_PACKETS: i64 = 20_000_000;
 
 /// What a router forwards with and without traffic control, and what it promises
 #[derive(Debug, clap::Args)]
@@ -61,7 +61,7 @@ pub(in crate::cli) struct ForwardingBench {
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..=1_000))]
     rounds: Option<u32>,
     /// Packets of a turn; a flood has five times as many, and a flow without one a two hundredth. [default: 200000]
-    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1_000..=MOST_PACKETS))]
+    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1_000..=MAX_PACKETS))]
     packets: Option<u32>,
     /// Fewer flows, rounds and packets, where nothing else is said: does it work?
     #[arg(long)]
@@ -87,11 +87,11 @@ impl FromStr for QueuesArgument {
     fn from_str(text: &str) -> Result<QueuesArgument, String> {
         let (kind, flows) = text.split_once(':').unwrap_or((text, ""));
         let queues = KINDS.into_iter().find(|&queues| name(queues) == kind);
-        let flows = flows.parse().ok().filter(|flows| (1..=MOST_FLOWS).contains(flows));
+        let flows = flows.parse().ok().filter(|flows| (1..=MAX_FLOWS).contains(flows));
         let (Some(queues), Some(flows)) = (queues, flows) else {
             let kinds = KINDS.map(name).join(", ");
             return Err(format!(
-                "a kind of queues ({kinds}), a colon, and 1 to {MOST_FLOWS} flows: aggregate:1000"
+                "a kind of queues ({kinds}), a colon, and 1 to {MAX_FLOWS} flows: aggregate:1000"
             ));
         };
         Ok(QueuesArgument(Reservations { queues, flows }))

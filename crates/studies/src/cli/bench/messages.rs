@@ -142,7 +142,7 @@ impl Messages {
     fn measure_kernel(&self, supervision: &Supervision<'_>, report: &mut Report) -> Result<()> {
         supervision.watcher.begin("Boomerang in the kernel", self.sessions.len() as u64);
         for (done, &sessions) in self.sessions.iter().enumerate() {
-            supervision.go_on()?;
+            supervision.check_interrupted()?;
             match fast_path::measure(sessions) {
                 Ok(cost) => report.fast_path.push(cost),
                 Err(error) => {

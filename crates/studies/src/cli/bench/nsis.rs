@@ -16,7 +16,7 @@ use crate::bench::published::{self, Published};
 use crate::cli::progress::Bar;
 
 /// Largest number of hops of a chain: each is a namespace and a daemon.
-const MOST_HOPS: u64 = 16;
+const MAX_HOPS: u64 = 16;
 
 /// What only NSIS has.
 #[derive(Debug, clap::Args)]
@@ -26,7 +26,7 @@ pub(super) struct NsisScale {
     #[arg(long, value_enum, value_name = "TRANSPORT,...", value_delimiter = ',')]
     transport: Vec<Transport>,
     /// Hops from h1 to h2; one measurement for each number. [default: 2,4 for set-ups, else 4]
-    #[arg(long, value_name = "COUNT,...", value_delimiter = ',', value_parser = clap::value_parser!(u64).range(1..=MOST_HOPS))]
+    #[arg(long, value_name = "COUNT,...", value_delimiter = ',', value_parser = clap::value_parser!(u64).range(1..=MAX_HOPS))]
     hops: Vec<u64>,
     /// How long GIST's routing state holds without a refresh.
     #[arg(long, value_name = "TIME", default_value = "180s", value_parser = super::super::duration)]
