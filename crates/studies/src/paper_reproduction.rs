@@ -179,7 +179,7 @@ pub fn report(plan: &Plan, supervision: &Supervision<'_>) -> Result<Outcome> {
         let is_asked_for = plan.only.is_empty() || plan.only.iter().any(|name| name == part.name);
         let again = is_asked_for && plan.fresh;
         let done = if again { None } else { store.load(part.name)? };
-        let unasked = (!is_asked_for).then(|| unmeasured(part, "it was not asked for"));
+        let unasked = (!is_asked_for).then(|| unmeasured(part, "it was not selected"));
         known.push((part, done.or(unasked)));
     }
     let mut measured = measure(&known, &order, &store, supervision)?.into_iter();
@@ -189,7 +189,7 @@ pub fn report(plan: &Plan, supervision: &Supervision<'_>) -> Result<Outcome> {
             Some(section) => section,
             None => measured.next().context("a part was not measured")?.unwrap_or_else(|error| {
                 let why = format!("{error:#}");
-                let section = unmeasured(part, &format!("it broke off: {why}"));
+                let section = unmeasured(part, &format!("it failed: {why}"));
                 broken.push((part.name, why));
                 section
             }),

@@ -57,8 +57,7 @@ impl OnNamespaces {
     /// # Errors
     /// One of the hosts is missing.
     pub fn new(testbed: Testbed, plan: Plan, interrupted: Arc<AtomicBool>) -> Result<OnNamespaces> {
-        let host =
-            |name| testbed.topology().node(name).with_context(|| format!("there is no {name}"));
+        let host = |name| testbed.topology().node(name).with_context(|| format!("no node {name}"));
         let (sender, receiver) = (host("h1")?, host("h2")?);
         let (traffic, open) = (Vec::new(), Vec::new());
         Ok(OnNamespaces { testbed, plan, interrupted, sender, receiver, traffic, open })
@@ -254,7 +253,7 @@ impl Stage for OnNamespaces {
         pause: Duration,
         within: Duration,
     ) -> Result<DaemonRestart> {
-        let victim = self.testbed.topology().node(node).context("there is no such node")?;
+        let victim = self.testbed.topology().node(node).context("no such node")?;
         let killed = self.now();
         self.testbed.kill_daemon(victim)?;
         self.wait(pause)?;
@@ -274,12 +273,12 @@ impl Stage for OnNamespaces {
     }
 
     fn stop_daemon(&mut self, node: &str) -> Result<()> {
-        let node = self.testbed.topology().node(node).context("there is no such node")?;
+        let node = self.testbed.topology().node(node).context("no such node")?;
         self.testbed.kill_daemon(node)
     }
 
     fn start_daemon(&mut self, node: &str) -> Result<()> {
-        let node = self.testbed.topology().node(node).context("there is no such node")?;
+        let node = self.testbed.topology().node(node).context("no such node")?;
         self.testbed.start_daemon(node)?;
         self.testbed.await_daemon(node)
     }

@@ -86,13 +86,15 @@ pub(super) fn wait_until_ready(child: &mut Child, state: &State, node: &str) -> 
     while UnixStream::connect(&control).is_err() {
         if let Some(status) = child.try_wait()? {
             bail!(
-                "the daemon of {node} ended ({status}); it said:\n{}",
+                "the daemon of {node} ended ({status}); last lines of its log:\n{}",
                 last_error_line(state, node)
             );
         }
         if Instant::now() >= deadline {
             let words = last_error_line(state, node);
-            bail!("the daemon of {node} is not ready after {READY_WITHIN:?}; it said:\n{words}");
+            bail!(
+                "the daemon of {node} is not ready after {READY_WITHIN:?}; last lines of its log:\n{words}"
+            );
         }
         std::thread::sleep(Duration::from_millis(10));
     }

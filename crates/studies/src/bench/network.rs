@@ -213,7 +213,7 @@ impl Host {
                     OutputLine::HostResult(account) => return Ok(account),
                 }
             }
-            bail!("a light host ended early; what it said is above")
+            bail!("a light host ended early; its errors are above")
         });
         Ok(Host { child, latest, reader: Some(reader) })
     }
@@ -236,7 +236,7 @@ impl Host {
 
     fn latest(&self) -> Result<Option<Progress>> {
         if self.reader.as_ref().is_none_or(JoinHandle::is_finished) {
-            bail!("a light host ended early; what it said is above");
+            bail!("a light host ended early; its errors are above");
         }
         Ok(*self.latest.lock().expect("nobody panics with it"))
     }

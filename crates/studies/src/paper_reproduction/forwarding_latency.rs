@@ -100,7 +100,7 @@ impl ForwardingTestbed {
     /// Namespaces are unavailable, the daemon does not start, or steps cannot be timed here.
     pub fn up(protocol: Protocol, settings: &str) -> Result<ForwardingTestbed> {
         let create =
-            || Namespace::unnamed().map(Arc::new).context("no network namespace to be had");
+            || Namespace::unnamed().map(Arc::new).context("network namespaces are unavailable");
         let [near, router, far] = [create()?, create()?, create()?];
         join(&near, &router, "eth0", ["192.0.2.1", "192.0.2.2"])?;
         join(&far, &router, "eth1", ["198.51.100.2", "198.51.100.1"])?;

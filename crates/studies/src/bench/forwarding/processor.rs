@@ -58,7 +58,7 @@ impl Processor {
 /// card would not wait for those either.
 pub(super) fn prefer(thread: Option<u32>) -> Result<()> {
     let promptly = packets::run_promptly(thread.unwrap_or(0));
-    promptly.context("cannot run before other programs; it takes root")
+    promptly.context("cannot raise the scheduling priority; this needs root")
 }
 
 /// Binds a thread (`None`: the calling one) to one processor.

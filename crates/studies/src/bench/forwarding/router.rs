@@ -246,7 +246,8 @@ fn counter(table: &str, name: &str, column: usize) -> Option<u64> {
 }
 
 fn namespaces() -> Result<[Namespace; 3]> {
-    let one = || Namespace::unnamed().context("no network namespace to be had; it takes root");
+    let one =
+        || Namespace::unnamed().context("network namespaces are unavailable; this needs root");
     Ok([one()?, one()?, one()?])
 }
 

@@ -24,7 +24,7 @@ const TIMEOUT: Duration = Duration::from_secs(3_600);
 
 /// Advice if valgrind is not installed.
 pub const WITHOUT_VALGRIND: &str =
-    "instructions were not counted: there is no valgrind (`apt install valgrind` or the like)";
+    "instructions were not counted: valgrind is not installed (`apt install valgrind`)";
 
 /// Counts the instructions of each kind of message of a protocol, in the order of [`Protocol::messages`]. Returns
 /// `None` if valgrind is not installed.

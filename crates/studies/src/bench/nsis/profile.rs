@@ -52,7 +52,7 @@ pub fn measure(sessions: u32, supervision: &Supervision<'_>) -> Result<Option<Pr
     }
     let text = fs::read_to_string(&file).context("valgrind has not counted")?;
     let profile = Profile::of(sessions, &text);
-    ensure!(profile.instructions > 0, "valgrind has seen no turn of the router");
+    ensure!(profile.instructions > 0, "valgrind counted no turn of the router");
     Ok(Some(profile))
 }
 

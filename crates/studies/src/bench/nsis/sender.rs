@@ -287,7 +287,7 @@ fn outcome(event: &Event) -> Option<(u32, Outcome)> {
             (application, Outcome::Failed(format!("lost: {outcome:?}")))
         }
         qos::Event::TimedOut { application } => {
-            (application, Outcome::Failed("nobody answers".to_owned()))
+            (application, Outcome::Failed("no answer".to_owned()))
         }
         qos::Event::Rejected { application, reason } => {
             (application, Outcome::Failed(format!("not asked for: {reason:?}")))

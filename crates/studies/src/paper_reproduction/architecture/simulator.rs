@@ -196,7 +196,7 @@ fn start(job: &Job, directory: &Directory, place: usize) -> std::io::Result<Runn
 /// Returns the last line of the run's standard error.
 fn last_error_line(directory: &Directory, place: usize) -> String {
     let text = fs::read_to_string(directory.0.join(format!("{place}.errors"))).unwrap_or_default();
-    text.lines().last().unwrap_or("it did not say why").to_owned()
+    text.lines().last().unwrap_or("no error message").to_owned()
 }
 
 /// Reads and removes the output files of a run.
@@ -208,7 +208,7 @@ fn collect(directory: &Directory, place: usize) -> Result<Run> {
         fs::remove_file(&file)?;
         anyhow::Ok(text)
     };
-    let played = serde_json::from_str(&read("json")?).context("it did not say what it played")?;
+    let played = serde_json::from_str(&read("json")?).context("malformed result")?;
     let profile = Profile::parse(&read("counts")?).context("callgrind's file")?;
     Ok(Run { played, profile })
 }
