@@ -65,13 +65,13 @@ pub enum DecodeError {
     #[error("the file is empty")]
     Empty,
     /// The file is not a capture file.
-    #[error("this is neither a pcap nor a pcapng file")]
+    #[error("neither a pcap nor a pcapng file")]
     NotACapture,
     /// The file ends in the middle of a block.
-    #[error("the capture file is cut off after frame {0}")]
+    #[error("the capture file is truncated after frame {0}")]
     Truncated(u64),
     /// A block is larger than any frame can be.
-    #[error("the block after frame {0} of the capture file is too long to be real")]
+    #[error("invalid block length after frame {0} of the capture file")]
     BlockTooLong(u64),
     /// A block cannot be parsed.
     #[error("the capture file is damaged after frame {0}")]
@@ -324,7 +324,7 @@ impl<'a> Finding<'a> {
             Finding::Fragment { source, destination, offset } => {
                 shown.insert("source".into(), source.to_string().into());
                 shown.insert("destination".into(), destination.to_string().into());
-                let text = "a fragment of an IP packet; fragments are not put together";
+                let text = "a fragment of an IP packet; fragments are not reassembled";
                 let error = json!({"kind": "fragment", "offset": offset, "text": text});
                 shown.insert("error".into(), error);
             }

@@ -18,7 +18,7 @@ pub(super) fn show(nslpid: u16, data: &[u8], objects: &mut Vec<Value>) {
         show_qos(data, objects);
     } else if nslpid == ping_nslp::iana::NSLPID {
         objects.push(match Ping::parse(data) {
-            Ok(ping) => objects::object("Ping NSLP", &ping),
+            Ok(ping) => objects::object("Ping NSLP", ping),
             Err(error) => malformed("Ping NSLP", error.kind.name(), error.offset, &error),
         });
     } else {

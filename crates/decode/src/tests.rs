@@ -10,8 +10,9 @@ use earmark_wire::rsvp::{
 
 use super::*;
 
+mod boomerang;
 mod gist;
-mod light;
+mod yessir;
 
 const ETHERNET: u32 = 1;
 
@@ -58,22 +59,43 @@ fn packet4() -> Vec<u8> {
     ipv4_packet(RSVP, &path4())
 }
 
-fn packet6() -> Vec<u8> {
-    let [source, destination] = [1, 9].map(|n| Ipv6Addr::new(0x2001, 0xdb8, n, 0, 0, 0, 0, n));
-    let payload = path(source.into(), destination.into());
+/// Builds an IPv6 packet; those of RSVP have a router alert.
+fn ipv6_packet(protocol: u8, [source, destination]: [Ipv6Addr; 2], payload: &[u8]) -> Vec<u8> {
     let repr = ipv6::Repr {
         traffic_class: 0,
         flow_label: 0,
         hop_limit: 63,
         source,
         destination,
-        router_alert: Some(ipv6::ALERT_RSVP),
-        next_header: RSVP,
+        router_alert: (protocol == RSVP).then_some(ipv6::ALERT_RSVP),
+        next_header: protocol,
         payload_len: payload.len(),
     };
     let mut header = vec![0; repr.header_len()];
     repr.emit(&mut header).expect("the buffer fits");
-    [header, payload].concat()
+    [header, payload.to_vec()].concat()
+}
+
+fn packet6() -> Vec<u8> {
+    let ends = [1, 9].map(|n| Ipv6Addr::new(0x2001, 0xdb8, n, 0, 0, 0, 0, n));
+    ipv6_packet(RSVP, ends, &path(ends[0].into(), ends[1].into()))
+}
+
+fn ends(ipv6: bool) -> [IpAddr; 2] {
+    match ipv6 {
+        false => ["10.0.1.1", "10.0.9.9"].map(|text| text.parse().expect("an address")),
+        true => ["2001:db8::1", "2001:db8::9"].map(|text| text.parse().expect("an address")),
+    }
+}
+
+/// Builds an IP packet between [`ends`].
+fn ip_packet(ipv6: bool, protocol: u8, payload: &[u8]) -> Vec<u8> {
+    match ends(ipv6) {
+        [IpAddr::V6(source), IpAddr::V6(destination)] => {
+            ipv6_packet(protocol, [source, destination], payload)
+        }
+        _ => ipv4_packet(protocol, payload),
+    }
 }
 
 fn length(octets: &[u8]) -> [u8; 4] {
@@ -273,9 +295,9 @@ fn text_has_a_line_for_message_and_objects() {
 }
 
 /// A reader that returns one octet at a time, like a slow pipe.
-struct Drip<'a>(&'a [u8]);
+struct SlowPipe<'a>(&'a [u8]);
 
-impl Read for Drip<'_> {
+impl Read for SlowPipe<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let Some((first, rest)) = self.0.split_first() else {
             return Ok(0);
@@ -292,7 +314,7 @@ impl Read for Drip<'_> {
 #[test]
 fn slow_pipe_is_decoded_like_file() {
     for file in [pcap(101, &[packet4()]), pcapng([101, 1], &[(0, packet4())])] {
-        let summary = decode(Drip(&file), &mut Vec::new(), Format::Json).expect("it is whole");
+        let summary = decode(SlowPipe(&file), &mut Vec::new(), Format::Json).expect("it is whole");
         assert_eq!(summary.messages, 1);
     }
 }
@@ -322,14 +344,14 @@ fn other_or_truncated_files_are_refused() {
         }
     }
     // The block claims a frame of two gigabytes in a small file.
-    let mut wild = pcap(101, &[packet4()]);
-    wild[32..36].copy_from_slice(&[0x7f, 0xff, 0xff, 0xff]);
-    assert!(refused(&wild).is_err());
+    let mut oversized = pcap(101, &[packet4()]);
+    oversized[32..36].copy_from_slice(&[0x7f, 0xff, 0xff, 0xff]);
+    assert!(refused(&oversized).is_err());
 }
 
 /// The messages in a Bundle are shown, and an error in one of them is reported there.
 #[test]
-fn the_messages_of_a_bundle_are_shown() {
+fn bundle_is_decoded_message_by_message() {
     let mut second = path4();
     second[4] ^= 1;
     let mut bundle = [&[0; Bundle::HEADER_LEN][..], &path4(), &second].concat();

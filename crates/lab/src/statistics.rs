@@ -120,7 +120,7 @@ impl fmt::Display for Median {
 #[cfg(test)]
 mod tests {
     use earmark_core::random::RandomStreams;
-    use earmark_sim::dice;
+    use earmark_sim::distributions;
 
     use super::*;
 
@@ -179,7 +179,7 @@ mod tests {
         let mut dice = RandomStreams::new(1).stream("medians");
         let mean = std::time::Duration::from_secs(1);
         let holds = |_: &i32| {
-            let drawn = (0..30).map(|_| dice::exponential(&mut dice, mean).as_secs_f64());
+            let drawn = (0..30).map(|_| distributions::exponential(&mut dice, mean).as_secs_f64());
             let Median { low, high, .. } = Median::of(drawn).unwrap();
             (low..=high).contains(&std::f64::consts::LN_2)
         };

@@ -126,7 +126,7 @@ fn up_down_up() -> Outcome {
     for node in nodes {
         assert!(node["pid"].is_u64(), "{node}");
         let control = node["control"].as_str().ok_or("no control socket")?;
-        let mut client = earmark::client::Client::connect(control)?;
+        let mut client = earmark_control::Client::connect(control)?;
         assert!(!client.show_links()?.rows.is_empty());
     }
     let again = lab(&["up", DEMO, "--name", &name]);

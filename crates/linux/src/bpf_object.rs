@@ -20,7 +20,7 @@ const IS_MAP: u8 = 1;
 
 /// Why an object cannot be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("BPF object: {field} at offset {offset} is missing or wrong")]
+#[error("malformed BPF object: {field} at offset {offset}")]
 pub(crate) struct ObjectError {
     field: &'static str,
     offset: usize,

@@ -1,9 +1,9 @@
 //! The signalling socket: sends and receives the messages of all protocols, over both address families.
 //!
-//! What is specific to a protocol stands in a module of that protocol ([`protocols`]). Messages arrive
+//! What is specific to a protocol is in a module of that protocol (`protocols`). Messages arrive
 //!
-//! - through a ring buffer that BPF programs fill ([`interceptor`]), from the interfaces with that setting,
-//! - through raw sockets ([`raw_receivers`]): messages with router alert, and messages for this host,
+//! - through a ring buffer that BPF programs fill (`interceptor`), from the interfaces with that setting,
+//! - through raw sockets (`raw_receivers`): messages with router alert, and messages for this host,
 //! - inside UDP packets, from hosts without raw sockets.
 //!
 //! A message in transit is consumed, unless it is marked as a copy: the reader must forward it (RFC 2205 section
@@ -42,27 +42,21 @@ use crate::interface::InterfaceName;
 use crate::namespace_claim::NamespaceClaim;
 use crate::sys::socket::{Batch, receive_drops};
 pub use error::{InterfaceError, OpenError, SendError};
-use frame::LONGEST_PACKET;
+use frame::MAX_PACKET;
 use interceptor::Interceptor;
-pub use interface_settings::{Access, Incoming, InterfaceSignalling, SocketCounters};
+pub use interface_settings::*;
 use packet_filter::PacketFilter;
-use protocols::PROTOCOLS;
-pub use protocols::boomerang::{
+pub use protocols::{
     Activity, ForwardedMessages, Offload, OffloadKey, OffloadSession, SessionActivity, Share,
     ShareChange,
 };
-pub use protocols::nsis::Gist;
-pub use protocols::rsvp::Intercept;
-use protocols::rsvp::udp::UdpSockets;
-pub use protocols::yessir::Yessir;
+use protocols::{PROTOCOLS, UdpSockets};
 use raw_receivers::RawReceivers;
 use raw_sender::RawSender;
 use ready_set::{MAX_SOURCES, ReadySet, Source};
 use sink::Sink;
-use socket_options::membership;
+use socket_options::{BATCH, membership};
 
-/// Packets received from each socket in one call, and sent in one call.
-const BATCH: usize = 32;
 /// The signalling socket of one network namespace.
 ///
 /// Interfaces are set by threads of that namespace.
@@ -110,7 +104,7 @@ impl SignallingSocket {
             udp: None,
             interceptor: Err(io::ErrorKind::Unsupported),
             receivers: RawReceivers::none(),
-            batch: Batch::new(LONGEST_PACKET),
+            batch: Batch::new(MAX_PACKET),
             counters: SocketCounters::default(),
             sinks: BTreeMap::new(),
             groups: BTreeMap::new(),
@@ -171,7 +165,10 @@ impl SignallingSocket {
     /// protocols and the sending of raw packets need.
     pub fn add_protocol(&mut self, protocol: u8) -> Result<(), OpenError> {
         let reserved = [0, libc::IPPROTO_TCP, libc::IPPROTO_IPV6, libc::IPPROTO_RAW];
-        if reserved.contains(&protocol.into()) || self.raw.is_none() {
+        if self.raw.is_none() {
+            return Err(OpenError::NeedsRaw { protocol });
+        }
+        if reserved.contains(&protocol.into()) {
             return Err(OpenError::ProtocolInUse { protocol });
         }
         let before = self.receivers.sockets().count();
@@ -180,14 +177,14 @@ impl SignallingSocket {
     }
 
     /// Adds the sockets, those that are open and all that will be, to an epoll set of the caller, who has to poll them
-    /// there. From then on [`SignallingSocket::receive`] reads only those that [`SignallingSocket::note`] named, and
-    /// the ring. In the set, which is level-triggered, they have numbers from `first` on, at most
+    /// there. From then on [`SignallingSocket::receive`] reads only those that [`SignallingSocket::mark_ready`] named,
+    /// and the ring. In the set, which is level-triggered, they have numbers from `first` on, at most
     /// [`SignallingSocket::SOURCES`].
     ///
     /// # Errors
     /// The set refuses them.
-    pub fn wait_in(&mut self, set: OwnedFd, first: u64) -> io::Result<()> {
-        let ready = ReadySet::inside(set, first);
+    pub fn register_in(&mut self, set: OwnedFd, first: u64) -> io::Result<()> {
+        let ready = ReadySet::of_caller(set, first);
         for source in (0..MAX_SOURCES).map(Source::from_number) {
             if let Some(descriptor) = self.descriptor(source) {
                 ready.add(source, descriptor).map_err(io::Error::other)?;
@@ -198,11 +195,11 @@ impl SignallingSocket {
     }
 
     /// Records that the source with this number is readable.
-    pub fn note(&mut self, number: u64) {
-        self.ready.note(number);
+    pub fn mark_ready(&mut self, number: u64) {
+        self.ready.mark_ready(number);
     }
 
-    /// Removes an interface that is gone or takes no part any more.
+    /// Removes an interface that was deleted or is not used any more.
     pub fn remove_interface(&mut self, interface: InterfaceId) {
         if let Ok(interceptor) = &mut self.interceptor {
             interceptor.detach(interface);
@@ -442,8 +439,8 @@ impl SignallingSocket {
 }
 
 impl AsFd for SignallingSocket {
-    /// Returns the descriptor that becomes readable when messages wait: the set of [`SignallingSocket::wait_in`], if it
-    /// is used.
+    /// Returns the descriptor that becomes readable when messages wait: the set of [`SignallingSocket::register_in`],
+    /// if it is used.
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.ready.as_fd()
     }

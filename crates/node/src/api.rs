@@ -87,6 +87,14 @@ pub enum HostUpdate {
         /// Bandwidth concerned.
         rate: Rate,
     },
+    /// Sample of the traffic of a link's reservations, due as often as the link's admission control says
+    /// ([`sample_interval`](earmark_core::admission::AdmissionControl::sample_interval)).
+    Measured {
+        /// Interface of the link.
+        interface: InterfaceId,
+        /// Count of IP octets that the reservations have sent.
+        octets: u64,
+    },
     /// Traffic control could not install a claim.
     TrafficControlRefused {
         /// Claim concerned.

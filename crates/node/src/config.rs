@@ -6,7 +6,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 use earmark_boomerang as boomerang;
-use earmark_core::admission::{Protocol, RetryPolicy};
+use earmark_core::admission::{AdmissionMethod, Protocol, RetryPolicy};
 use earmark_core::random::RandomStreams;
 use earmark_nsis as nsis;
 use earmark_rsvp as rsvp;
@@ -51,6 +51,12 @@ pub struct NodeConfig {
     /// Retry policy for refused requests after bandwidth is released.
     #[serde(default)]
     pub retry: RetryPolicy,
+    /// Admission control of the links that `link_admission` does not name.
+    #[serde(default)]
+    pub admission: AdmissionMethod,
+    /// Admission control by interface name.
+    #[serde(default)]
+    pub link_admission: BTreeMap<String, AdmissionMethod>,
 }
 
 /// Kind of engine that a node can be composed of.

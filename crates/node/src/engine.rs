@@ -16,7 +16,7 @@ use earmark_core::{
 };
 
 use crate::api::{Command, Event};
-use crate::show::{AggregateRow, NeighborRow, ReservationRow, SessionRow};
+use earmark_core::listing::{AggregateRow, NeighborRow, ReservationRow, SessionRow};
 
 /// Rows of a listing.
 pub type Rows<'a, T> = Box<dyn Iterator<Item = T> + 'a>;

@@ -24,11 +24,12 @@ mod show;
 
 pub use api::{Command, EnforcementChange, Event, HostUpdate, Input, OtherCommand, OtherEvent};
 pub use config::{AddEngineError, EngineKind, Engines, NodeConfig};
-pub use edge::{Across, AggregateChange, AggregateRow, Border, RSVP_E2E_IGNORE};
+pub use earmark_core::listing::{
+    AggregateRow, AssociationRow, EnforcementRow, LinkRow, LinkState, NeighborRow, ReductionRow,
+    ReservationRow, RoutingStateRow, SenderName, SessionRow, TrafficRow,
+};
+pub use edge::{Across, AggregateChange, Border, RSVP_E2E_IGNORE};
 pub use engine::{Arrival, Counter, HeldClaim, Interception, NodeEngine, NodeView, Rows};
 pub use node::Node;
 pub use protocols::rsvp::receiver::{Ask, Listen, Unanswerable};
-pub use show::{
-    AssociationRow, EnforcementRow, LinkRow, LinkState, NeighborRow, QueueView, ReductionRow,
-    ReservationRow, RoutingStateRow, SenderName, SessionRow, TrafficRow,
-};
+pub use show::QueueView;

@@ -1,11 +1,11 @@
 //! The node: dispatches each input to the engines concerned.
 
 use alloc::boxed::Box;
-use alloc::collections::VecDeque;
+use alloc::collections::{BTreeMap, VecDeque};
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use earmark_core::admission::{Attempt, Ledger, Owner, Protocol};
+use earmark_core::admission::{AdmissionMethod, Attempt, Ledger, Owner, Protocol};
 use earmark_core::hash::KeyedHash;
 use earmark_core::random::RandomStreams;
 use earmark_core::{
@@ -42,6 +42,10 @@ pub struct Node {
     with_streams: Option<usize>,
     /// Indexes of the engines that react to effects.
     with_follow_up: Vec<usize>,
+    /// Admission control of the links that `link_admission` does not name.
+    pub(crate) admission: AdmissionMethod,
+    /// Admission control by interface name.
+    pub(crate) link_admission: BTreeMap<String, AdmissionMethod>,
     pub(crate) edge: Edge,
     /// Time at which the rest is to be settled, if one input had too much.
     settle_again_at: Option<Time>,
@@ -68,6 +72,8 @@ impl Node {
             by_ip_protocol: Vec::new(),
             with_streams: None,
             with_follow_up: Vec::new(),
+            admission: config.admission,
+            link_admission: config.link_admission,
             edge: Edge::new(config.borders),
             settle_again_at: None,
         };

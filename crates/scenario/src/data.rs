@@ -34,7 +34,11 @@ impl Data {
     pub(crate) fn send(self, network: &mut Network, source: Source) -> Option<Stream> {
         match self {
             Data::Packets => Some(Stream::Packets(network.add_source(source))),
-            Data::Fluid => Some(Stream::Fluid(network.add_fluid(&source), source.packet_octets)),
+            Data::Fluid => {
+                // `Schedulers::check` has refused schedulers without a fluid model.
+                let fluid = network.add_fluid(&source).ok()?;
+                Some(Stream::Fluid(fluid, source.packet_octets))
+            }
             Data::None => None,
         }
     }

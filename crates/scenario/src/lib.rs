@@ -23,9 +23,12 @@ mod outcome;
 mod overrides;
 mod pending_reservation;
 mod play;
+mod protocols;
 mod reservation;
 mod routing;
+mod sampling;
 mod scenario;
+mod scheduler;
 pub mod topology;
 mod value_syntax;
 mod values;
@@ -39,7 +42,8 @@ pub use files::{LoadError, load, load_text};
 pub use outcome::{Attempted, FlowOutcome, Group, Outcome, Received};
 pub use overrides::{NoOverride, Override, OverrideError};
 pub use play::{PlayError, play};
-pub use scenario::{
-    Arrivals, Flows, Protocol, Retry, Rollback, Scenario, ScenarioError, Threshold,
-};
+pub use protocols::{CommonSettings, End, Protocols, ScenarioProtocol};
+pub use reservation::ReservationRequest;
+pub use scenario::{Arrivals, Flows, Retry, Rollback, Scenario, ScenarioError, Threshold};
+pub use scheduler::{Discipline, LinkScheduler, Schedulers};
 pub use value_syntax::Lifetime;

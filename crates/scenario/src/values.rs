@@ -128,6 +128,29 @@ mod tests {
         assert_eq!(message, "`flows.test`: there are others of this name");
     }
 
+    #[test]
+    fn scheduler_is_checked_against_topology_and_data() {
+        let topology = Topology::parse(DEMO).expect("a topology");
+        let checked = |values: &[&str]| {
+            set(values).expect("well-formed").check(&topology).map_err(|error| error.to_string())
+        };
+        let of_link = "scheduler=[{ link = [\"h1\", \"r1\"], discipline = \"wfq\" }]";
+        for valid in [&["scheduler=wfq"][..], &["scheduler=fifo", "data=fluid"], &[of_link]] {
+            assert_eq!(checked(valid), Ok(()));
+        }
+        for scheduler in ["scheduler=wfq", of_link] {
+            assert_eq!(
+                checked(&[scheduler, "data=fluid"]).unwrap_err(),
+                "`scheduler`: wfq cannot be simulated with data = \"fluid\"; use \"packets\""
+            );
+        }
+        assert_eq!(
+            checked(&["scheduler=[{ link = [\"h1\", \"h2\"], discipline = \"fifo\" }]"])
+                .unwrap_err(),
+            "scheduler: `h1` and `h2` are not joined"
+        );
+    }
+
     /// Errors in malformed values name what is valid instead, or what is wrong.
     #[test]
     fn malformed_value_is_named() {
@@ -151,6 +174,7 @@ mod tests {
             ("flows.test.priority=high", "invalid type: string \"high\""),
             ("flows.test.rate=fast", "`fast` is no rate"),
             ("data=waves", "unknown variant `waves`"),
+            ("scheduler=fair", "`priority`, `wfq`, `fifo`, or a list of { link, discipline }"),
         ] {
             let error = set(&[value]).expect_err(value).to_string();
             assert!(error.contains(message), "{value}: {error}");

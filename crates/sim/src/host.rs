@@ -9,10 +9,10 @@ use earmark_core::admission::{ClaimId, Protocol};
 use earmark_core::{Hop, InterfaceId, Interfaces, Outgoing, Route, RouteTable, Routes, Time};
 use earmark_node::{Arrival, HostUpdate, Interception, Node, NodeConfig, RSVP_E2E_IGNORE};
 
+use crate::connections::{Streams, TCP};
 use crate::log::Loss;
 use crate::packet::{Body, Packet};
 use crate::port::Ports;
-use crate::streams::{Streams, TCP};
 
 /// A host or router.
 pub(crate) struct Host {
@@ -116,13 +116,13 @@ impl Host {
         match self.intercept(&packet, here) {
             Interception::Taken => Verdict::Signalling(packet),
             Interception::Copied => {
-                Verdict::Copied(packet.clone(), Box::new(self.by_the_rules_of_ip(packet, here)))
+                Verdict::Copied(packet.clone(), Box::new(self.route_packet(packet, here)))
             }
-            Interception::Left => self.by_the_rules_of_ip(packet, here),
+            Interception::Left => self.route_packet(packet, here),
         }
     }
 
-    fn by_the_rules_of_ip(&self, mut packet: Packet, here: bool) -> Verdict {
+    fn route_packet(&self, mut packet: Packet, here: bool) -> Verdict {
         if here {
             return match (&packet.body, packet.echo()) {
                 (Body::Data { .. }, _) => Verdict::Delivered(packet),
@@ -138,7 +138,7 @@ impl Host {
         }
         packet.ttl -= 1;
         // The signalling queue is for packets of the daemon; a protocol with an IP protocol of its own uses it by that.
-        packet.urgent &=
+        packet.from_daemon &=
             packet.protocol == RSVP_E2E_IGNORE || self.has_own_ip_protocol(packet.protocol);
         match self.routes.lookup(packet.destination) {
             Some(Hop { interface, .. }) => Verdict::Forward(interface, packet),
@@ -168,7 +168,7 @@ impl Host {
     }
 
     /// Returns the initial updates for a daemon: interfaces, then routes.
-    pub(crate) fn greeting(&self) -> Vec<HostUpdate> {
+    pub(crate) fn initial_updates(&self) -> Vec<HostUpdate> {
         let interfaces = self.interfaces.iter().cloned().map(HostUpdate::Interface);
         let unicast = self.route_list.iter().copied().map(HostUpdate::Route);
         let multicast = self.routes.multicast_routes().cloned().map(HostUpdate::MulticastRoute);

@@ -10,19 +10,23 @@ use earmark_wire::udp;
 pub(crate) const RSVP: u8 = 46;
 /// IP protocol number of UDP.
 pub(crate) const UDP: u8 = udp::PROTOCOL;
+/// Octets of an Ethernet header, which an IP length does not include.
+pub(crate) const FRAMING: u32 = 14;
+/// Largest IP packet of a link, octets.
+pub(crate) const MTU: u32 = 1_500;
 /// Default TTL of the packets that a host sends.
-pub(crate) const USUAL_TTL: u8 = 64;
+pub(crate) const DEFAULT_TTL: u8 = 64;
 
 /// An IP packet, with the properties that the network uses.
 #[derive(Clone, Debug)]
-pub(crate) struct Packet {
+pub struct Packet {
     pub(crate) source: IpAddr,
     pub(crate) destination: IpAddr,
     pub(crate) protocol: u8,
     pub(crate) ttl: u8,
     pub(crate) router_alert: bool,
     /// Whether a daemon sent it; such messages have a queue of their own.
-    pub(crate) urgent: bool,
+    pub(crate) from_daemon: bool,
     /// Octets of the whole IP packet.
     pub(crate) length: u32,
     /// Whether one of its bits is flipped.
@@ -40,6 +44,11 @@ pub(crate) enum Body {
 }
 
 impl Packet {
+    /// Returns the octets of the whole IP packet.
+    pub fn octets(&self) -> u32 {
+        self.length
+    }
+
     /// Returns a message in its IP packet: header, and the router-alert option if requested.
     pub(crate) fn signalling(out: &earmark_core::Outgoing, payload: &[u8]) -> Packet {
         let header = match (out.source.is_ipv4(), out.router_alert) {
@@ -54,7 +63,7 @@ impl Packet {
             protocol: out.protocol,
             ttl: out.ttl,
             router_alert: out.router_alert,
-            urgent: true,
+            from_daemon: true,
             length: header + u32::try_from(payload.len()).unwrap_or(u32::MAX - header),
             damaged: false,
             body: Body::Signalling(payload.to_vec()),
@@ -76,9 +85,9 @@ impl Packet {
         Some(Packet {
             source: self.destination,
             destination: self.source,
-            ttl: USUAL_TTL,
+            ttl: DEFAULT_TTL,
             router_alert: false,
-            urgent: false,
+            from_daemon: false,
             length: header + u32::try_from(reply.len()).unwrap_or(u32::MAX - header),
             body: Body::Signalling(reply),
             ..*self

@@ -18,7 +18,7 @@ use earmark_node::{
     Across, AggregateChange, AggregateRow, Border, Command, Event, Listen, NodeConfig,
 };
 use earmark_rsvp::{self as rsvp, Application};
-use earmark_sim::{NodeId, What};
+use earmark_sim::{LogEvent, NodeId};
 use earmark_wire::intserv::TokenBucket;
 use earmark_wire::rsvp::{FilterSpec, Session, SourceSelector};
 use proptest::prelude::*;
@@ -201,7 +201,7 @@ impl Net {
     /// Returns the changes of the aggregate, with its rate afterwards, Mbit/s.
     fn changes(&self) -> Vec<(AggregateChange, u64)> {
         let told = self.bench.network.log().iter().filter_map(|entry| match &entry.what {
-            What::Event(Event::Aggregate { change, granted, .. }) => {
+            LogEvent::Event(Event::Aggregate { change, granted, .. }) => {
                 Some((*change, granted.as_bps() / 1_000_000))
             }
             _ => None,
@@ -211,7 +211,7 @@ impl Net {
 
     /// Returns the number of messages that a node's daemon has sent.
     fn sent(&self, node: NodeId) -> usize {
-        let is_sent = |what: &What| matches!(what, What::Sent { .. });
+        let is_sent = |what: &LogEvent| matches!(what, LogEvent::Sent { .. });
         self.bench.network.log().iter().filter(|e| e.node == node && is_sent(&e.what)).count()
     }
 
@@ -220,7 +220,7 @@ impl Net {
         let entries = self.bench.network.log().iter().filter(|entry| entry.node == self.h2);
         let refused: BTreeSet<u64> = entries
             .filter_map(|entry| match &entry.what {
-                What::Event(Event::Rsvp(rsvp::Event::ResvError { application, .. })) => {
+                LogEvent::Event(Event::Rsvp(rsvp::Event::ResvError { application, .. })) => {
                     Some(application.0)
                 }
                 _ => None,
@@ -420,7 +420,9 @@ fn the_core_is_no_break_in_the_path() {
     net.begin(1, FLOW);
     net.seconds(1);
     let offers = net.bench.network.log().iter().filter_map(|entry| match &entry.what {
-        What::Event(Event::Rsvp(rsvp::Event::Path { offer, .. })) if entry.node == net.h2 => *offer,
+        LogEvent::Event(Event::Rsvp(rsvp::Event::Path { offer, .. })) if entry.node == net.h2 => {
+            *offer
+        }
         _ => None,
     });
     let offers: Vec<_> = offers.collect();

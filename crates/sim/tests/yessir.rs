@@ -17,7 +17,7 @@ use common::{Bench, Family, books_are_right};
 use earmark_core::{Hop, Prefix, Rate, Route};
 use earmark_node::{Command as NodeCommand, Event as NodeEvent, Listen, NodeConfig};
 use earmark_rsvp as rsvp;
-use earmark_sim::{Faults, NodeId, What};
+use earmark_sim::{Faults, LogEvent, NodeId};
 use earmark_wire::intserv::TokenBucket;
 use earmark_wire::rsvp::{FilterSpec, Session, SourceSelector};
 use earmark_wire::yessir::{Flowspec, OctetRate, Style};
@@ -98,7 +98,7 @@ impl Net {
                 node == h1 && matches!(event, NodeEvent::Yessir(Event::Answered { .. }))
             })?;
         match found.what {
-            What::Event(NodeEvent::Yessir(Event::Answered { answer, .. })) => {
+            LogEvent::Event(NodeEvent::Yessir(Event::Answered { answer, .. })) => {
                 Some((found.at.since(begun), answer))
             }
             _ => None,
@@ -141,8 +141,8 @@ impl Net {
 
     /// Returns the reported changes of reservations at a node.
     fn changes(&self, at: NodeId) -> Vec<Change> {
-        let of = |entry: &earmark_sim::Entry| match &entry.what {
-            What::Event(NodeEvent::Yessir(Event::Reservation { change, .. })) => {
+        let of = |entry: &earmark_sim::LogEntry| match &entry.what {
+            LogEvent::Event(NodeEvent::Yessir(Event::Reservation { change, .. })) => {
                 (entry.node == at).then_some(*change)
             }
             _ => None,

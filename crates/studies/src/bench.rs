@@ -1,7 +1,7 @@
 //! Measurements of real daemons (cost of many sessions, rate of set-ups) and of one router without I/O (cost of each
 //! message).
 //!
-//! The daemons are those of `earmark daemon`, one process in each namespace, joined by veth pairs. Measured are the
+//! The daemons are those of `earmarkd`, one process in each namespace, joined by veth pairs. Measured are the
 //! processor time and memory of each daemon as the kernel accounts for them ([`process`]), and messages as the
 //! interfaces count them. Both ends of all sessions are light hosts ([`host`]) rather than daemons with many
 //! applications, because an application costs a daemon more than a session does, and all of them share one machine.

@@ -7,9 +7,12 @@ use core::fmt;
 
 use serde::ser::{Serialize, SerializeMap, Serializer};
 
-/// A map with the listed entries, by name.
+/// A map with the listed entries, by name. An entry with `?` is left out if its value is `None`.
 macro_rules! map {
     (@) => { $crate::serialize::End };
+    (@ $name:literal?: $value:expr $(, $($rest:tt)*)?) => {
+        $crate::serialize::Optional($name, $value, map!(@ $($($rest)*)?))
+    };
     (@ $name:literal: $value:expr $(, $($rest:tt)*)?) => {
         $crate::serialize::Entry($name, $value, map!(@ $($($rest)*)?))
     };
@@ -36,11 +39,23 @@ pub(crate) trait Entries {
 /// Name and value of an entry, and the entries after it.
 pub(crate) struct Entry<V, R>(pub(crate) &'static str, pub(crate) V, pub(crate) R);
 
+/// An [`Entry`] that is left out without a value.
+pub(crate) struct Optional<V, R>(pub(crate) &'static str, pub(crate) Option<V>, pub(crate) R);
+
 pub(crate) struct End;
 
 impl<V: Serialize, R: Entries> Entries for Entry<V, R> {
     fn add_to<M: SerializeMap>(&self, map: &mut M) -> Result<(), M::Error> {
         map.serialize_entry(self.0, &self.1)?;
+        self.2.add_to(map)
+    }
+}
+
+impl<V: Serialize, R: Entries> Entries for Optional<V, R> {
+    fn add_to<M: SerializeMap>(&self, map: &mut M) -> Result<(), M::Error> {
+        if let Some(value) = &self.1 {
+            map.serialize_entry(self.0, value)?;
+        }
         self.2.add_to(map)
     }
 }

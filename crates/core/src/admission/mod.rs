@@ -1,9 +1,10 @@
 //! One ledger of link capacity for all protocols.
 //!
 //! Every reservation of a node, of any protocol, is a *claim* on an outgoing link, held in the one [`Ledger`].
-//! Admission is by parameters: a link may be claimed up to its reservable rate, and a claim counts as its [`Demand`]
-//! states. A claim is granted whole or refused with the available rate; a refused increase leaves the old grant, a
-//! decrease always works.
+//! A claim is granted whole or refused with the available rate; a refused increase leaves the old grant, a decrease
+//! always works. Which rate is available, the [`AdmissionControl`] of the link decides. The default is by parameters: a
+//! link may be claimed up to its reservable rate, and a claim counts as its [`Demand`] states. By measurement
+//! ([`MeasurementBased`]), controlled load counts as it uses the link.
 //!
 //! Three things exist beside the claims. *Adopted* flows are those that the driver found in traffic control after a
 //! restart: nobody claims them yet, but their bandwidth is held until the refreshes have brought their owners back.
@@ -17,21 +18,27 @@ use serde::{Deserialize, Serialize};
 use crate::Rate;
 
 mod claims;
+mod control;
 mod demand;
 mod journal;
 mod lanes;
 mod ledger;
 mod link;
 mod links;
+mod measured;
+mod method;
 mod preemption;
 mod queue;
 #[cfg(test)]
 mod tests;
 
+pub use control::{AdmissionControl, LinkLoad, ParameterBased};
 pub use demand::{guaranteed_delay_us, guaranteed_rate};
 pub use journal::Attempt;
 pub use ledger::{Ledger, RemovedLink};
 pub use link::{AdoptError, LinkCapacity, LinkStatus};
+pub use measured::{MeasuredSum, MeasurementBased};
+pub use method::AdmissionMethod;
 pub use preemption::{Displaced, PreemptionPolicy, Priority};
 pub use queue::{Counting, Discipline, EnqueueError, LOOKAHEAD, QueuedRequest, RetryPolicy};
 

@@ -1,13 +1,13 @@
 //! Hidden command `earmark-lab node`: the daemon of one node of a testbed.
 //!
 //! A testbed starts this program with this subcommand in the namespace of each node, so that a build of `earmark-lab`
-//! has everything that the demo needs. The command is the same as `earmark daemon`.
+//! has everything that the demo needs. The command is the same as `earmarkd`.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::Result;
-use earmark::config::Config;
+use earmarkd::config::Config;
 use rustix::process::{Signal, set_parent_process_death_signal};
 
 /// Be the daemon of a node of a testbed
@@ -32,7 +32,7 @@ impl Node {
         }
         tracing_subscriber::fmt().with_writer(std::io::stderr).with_ansi(false).init();
         let config = Config::load(&self.config)?;
-        earmark::daemon::run(&config, || {})?;
+        earmarkd::daemon::run(&config, || {})?;
         Ok(ExitCode::SUCCESS)
     }
 }

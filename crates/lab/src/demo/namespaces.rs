@@ -6,11 +6,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
-use earmark::client::Client;
-use earmark::control::protocol::{
-    Answer as Reply, Attach, Establish, Listen, Loop, Notice, Opened, Request, Send,
-};
 use earmark_boomerang as boomerang;
+use earmark_control::Client;
+use earmark_control::{
+    Answer as Reply, Attach, Establish, Event as ClientEvent, Listen, Loop, Opened, Request, Send,
+};
 use earmark_core::{Rate, Time};
 use earmark_node::Event;
 use earmark_nsis::{self as nsis, qos};
@@ -312,8 +312,9 @@ impl Drop for OnNamespaces {
 /// with an offer.
 fn in_place((client, opened): &mut (Client, Opened)) -> Result<Option<Answer>> {
     let ours = Application(opened.application);
-    while let Some(Notice { at_s, event, .. }) = next(client)? {
-        let setup = Duration::from_secs_f64((at_s - opened.at_s).max(0.0));
+    while let Some(event) = next(client)? {
+        let setup = Duration::from_secs_f64((event.at_s - opened.at_s).max(0.0));
+        let Some(event) = earmarkd::control::engine_event(&event) else { continue };
         let event = match event {
             Event::Rsvp(event) => event,
             Event::Boomerang(boomerang::Event::Established { .. }) => {
@@ -353,7 +354,8 @@ fn in_place((client, opened): &mut (Client, Opened)) -> Result<Option<Answer>> {
 /// Returns the error if the receiver was notified that its reservation was refused.
 fn refused((client, opened): &mut (Client, Opened)) -> Result<Option<ErrorSpec>> {
     let ours = Application(opened.application);
-    while let Some(Notice { event, .. }) = next(client)? {
+    while let Some(event) = next(client)? {
+        let Some(event) = earmarkd::control::engine_event(&event) else { continue };
         let event = match event {
             Event::Rsvp(event) => event,
             Event::NoAnswer { application, reason, .. } if application == ours => {
@@ -374,6 +376,6 @@ fn refused((client, opened): &mut (Client, Opened)) -> Result<Option<ErrorSpec>>
     Ok(None)
 }
 
-fn next(client: &mut Client) -> Result<Option<Notice>> {
+fn next(client: &mut Client) -> Result<Option<ClientEvent>> {
     Ok(client.next_event(Some(Instant::now() + POLL_INTERVAL))?)
 }

@@ -12,14 +12,14 @@ use super::SendError;
 use super::protocols::router_alert6;
 
 /// Length of the longest IP packet, octets.
-pub(super) const LONGEST_PACKET: usize = 65_535;
+pub(super) const MAX_PACKET: usize = 65_535;
 /// Packet sizes for fragments if the link is too narrow for a message, widest first: Ethernet, IPv6's minimum, what
 /// every IPv4 host accepts, and what every IPv4 link carries (RFC 791).
 const FRAGMENT_SIZES: [usize; 4] = [1_500, 1_280, 576, 68];
 /// Smallest of them that an IPv6 link may require.
-const LEAST_IPV6: usize = 1_280;
+const MIN_IPV6: usize = 1_280;
 /// Length of the longest headers: IPv6 with router alert and a fragment header.
-const LONGEST_HEADERS: usize = ipv6::HEADER_LEN + 8 + FRAGMENT_HEADER;
+const MAX_HEADERS: usize = ipv6::HEADER_LEN + 8 + FRAGMENT_HEADER;
 
 /// Type of service of our packets: internetwork control (RFC 791), class selector 6 (RFC 2474).
 const TYPE_OF_SERVICE: u8 = 0xc0;
@@ -49,7 +49,7 @@ pub(super) struct FragmentPosition {
 
 /// Encoded headers.
 pub(super) struct Emitted {
-    octets: [u8; LONGEST_HEADERS],
+    octets: [u8; MAX_HEADERS],
     length: usize,
 }
 
@@ -86,7 +86,7 @@ impl Header {
             }),
             _ => return Err(SendError::MixedFamilies),
         };
-        if header.length() + length > LONGEST_PACKET {
+        if header.length() + length > MAX_PACKET {
             return Err(SendError::TooLong { length });
         }
         Ok(header)
@@ -94,7 +94,7 @@ impl Header {
 
     /// Encodes the header of the whole message.
     pub(super) fn emit(&self) -> Emitted {
-        let mut octets = [0; LONGEST_HEADERS];
+        let mut octets = [0; MAX_HEADERS];
         let emitted = match self {
             Header::V4(header) => header.emit(&mut octets), // the kernel writes the checksum
             Header::V6(header) => header.emit(&mut octets),
@@ -135,10 +135,10 @@ impl Header {
     }
 
     /// Returns the octets of message per fragment for each usable packet size, largest first; multiples of eight.
-    pub(super) fn steps(&self) -> impl Iterator<Item = usize> {
+    pub(super) fn fragment_lengths(&self) -> impl Iterator<Item = usize> {
         let (least, headers) = match self {
             Header::V4(_) => (0, self.length()),
-            Header::V6(_) => (LEAST_IPV6, self.length() + FRAGMENT_HEADER),
+            Header::V6(_) => (MIN_IPV6, self.length() + FRAGMENT_HEADER),
         };
         let sizes = FRAGMENT_SIZES.into_iter().filter(move |&size| size >= least);
         sizes.map(move |size| (size - headers) & !7)
@@ -200,7 +200,7 @@ mod tests {
         // Next header, reserved, 1 480 with the flag, identification; then the message.
         let expected = [46, 0, 0x05, 0xc9, 0, 0, 0x12, 0x34, 0xa5, 0xa5];
         assert_eq!(packet.payload[..10], expected);
-        assert_eq!(header.steps().collect::<Vec<_>>(), [1_440, 1_224]);
+        assert_eq!(header.fragment_lengths().collect::<Vec<_>>(), [1_440, 1_224]);
     }
 
     #[test]

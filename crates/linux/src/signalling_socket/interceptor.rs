@@ -20,8 +20,7 @@ use super::interface_settings::{Incoming, InterfaceSignalling};
 use super::packet::{Parsed, packet};
 use super::packet_filter::UDP;
 use super::protocol::Program;
-use super::protocols::boomerang::{Offload, Share, ShareChange};
-use super::protocols::{Known, PROTOCOLS};
+use super::protocols::{Known, Offload, PROTOCOLS, Share, ShareChange};
 use crate::bpf_object;
 use crate::sys::bpf::{self, Map};
 use crate::sys::ring::Ring;
@@ -29,14 +28,14 @@ use crate::sys::ring::Ring;
 /// Octets of the ring: room for sixteen thousand messages of 512 octets. That many setups may arrive at once without a
 /// loss; only the next refresh repairs a loss.
 const RING: u32 = 8 << 20;
-/// Number of values that the programs report about the ring (`RING_LOST` and `RING_QUIET`), and the key of the first:
-/// messages that it had no room for.
+/// Number of values that the programs report about the ring (`RING_LOST` and `RING_UNANNOUNCED`), and the key of the
+/// first: messages that it had no room for.
 const RING_NUMBERS: u32 = 2;
 const RING_LOST: [u8; 4] = [0; 4];
 /// Octets of `struct message` before the packet.
 const HEAD: usize = 32;
-/// Values of its `fate`; all others mean a copy.
-const TAKEN: u32 = 0;
+/// Values of its `treatment`; all others mean a copy.
+const CONSUMED: u32 = 0;
 const RESERVED: u32 = 2;
 const RELEASED: u32 = 3;
 /// License of the programs: the one that the sources name under which the kernel permits all of its functions.
@@ -54,7 +53,7 @@ pub(super) struct Interceptor {
     /// Links that keep the programs attached, by their numbers in [`programs`].
     links: BTreeMap<(InterfaceId, usize), OwnedFd>,
     /// Buffer for packets whose checksum had to be completed.
-    spare: Vec<u8>,
+    buffer: Vec<u8>,
 }
 
 impl Interceptor {
@@ -86,7 +85,7 @@ impl Interceptor {
             }
         }
         let links = BTreeMap::new();
-        Ok(Interceptor { ring, numbers, offload, loaded, links, spare: Vec::new() })
+        Ok(Interceptor { ring, numbers, offload, loaded, links, buffer: Vec::new() })
     }
 
     /// Attaches the programs that an interface needs, and detaches the others.
@@ -138,16 +137,16 @@ impl Interceptor {
     /// never follows one that reports a release: the kernel may grant the released bandwidth again until the daemon has
     /// taken it back.
     pub(super) fn read(&mut self, most: usize, mut each: impl FnMut(Option<Incoming<'_>>)) -> Read {
-        let Interceptor { ring, spare, offload, .. } = self;
+        let Interceptor { ring, buffer, offload, .. } = self;
         let mut has_release = false;
         let count = ring.read(most, |record| {
             let number = |at: usize| {
                 let octets = record.get(at..).and_then(<[u8]>::first_chunk::<4>);
                 octets.copied().map_or(0, u32::from_ne_bytes)
             };
-            let [interface, length, protocol, fate] = [0, 4, 8, 12].map(number);
+            let [interface, length, protocol, treatment] = [0, 4, 8, 12].map(number);
             let share = |at| Share { interface: InterfaceId(number(at)), rate: number(at + 4) };
-            let share_change = match fate {
+            let share_change = match treatment {
                 RESERVED => Some(ShareChange::Reserved(share(16))),
                 RELEASED => Some(ShareChange::Released([share(16), share(24)])),
                 _ => None,
@@ -155,7 +154,7 @@ impl Interceptor {
             if has_release && share_change.is_none() {
                 return ControlFlow::Break(());
             }
-            has_release |= fate == RELEASED;
+            has_release |= treatment == RELEASED;
             let octets = record.get(HEAD..).and_then(|rest| rest.get(..length as usize));
             let found = packet(octets.unwrap_or_default(), interface)
                 .filter(|found| u32::from(found.protocol) == protocol);
@@ -164,9 +163,9 @@ impl Interceptor {
             }
             each(found.map(|Parsed { protocol, mut datagram }| {
                 if protocol == UDP {
-                    checksum::finish(&mut datagram, spare);
+                    checksum::complete(&mut datagram, buffer);
                 }
-                Incoming { protocol, is_copy: fate != TAKEN, share_change, datagram }
+                Incoming { protocol, is_copy: treatment != CONSUMED, share_change, datagram }
             }));
             ControlFlow::Continue(())
         });

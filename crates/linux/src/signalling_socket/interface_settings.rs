@@ -2,10 +2,10 @@
 
 use earmark_core::Datagram;
 
-use super::protocols::boomerang::ShareChange;
-use super::protocols::nsis::Gist;
-use super::protocols::rsvp::Intercept;
-use super::protocols::yessir::Yessir;
+use super::protocols::ShareChange;
+pub use super::protocols::nsis::Gist;
+pub use super::protocols::rsvp::Intercept;
+pub use super::protocols::yessir::Yessir;
 
 /// Sockets by which a node signals.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -39,8 +39,8 @@ pub struct InterfaceSignalling {
 /// A received message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Incoming<'a> {
-    /// IP protocol number of its payload: for 17 the payload is a UDP header and its data, for 1 or 58 an ICMP or ICMPv6
-    /// message, for others the message itself.
+    /// IP protocol number of its payload: for 17 the payload is a UDP header and its data, for 1 or 58 an ICMP or
+    /// ICMPv6 message, for others the message itself.
     pub protocol: u8,
     /// Whether it is a copy: the kernel forwards or delivers the packet itself. All others were consumed: the reader
     /// forwards or answers them.

@@ -5,10 +5,16 @@
 //! protocol. A protocol without a module here is received through raw sockets alone
 //! ([`PacketFilter::of_ip_protocol`]).
 
-pub(super) mod boomerang;
+mod boomerang;
 pub(super) mod nsis;
 pub(super) mod rsvp;
 pub(super) mod yessir;
+
+pub use boomerang::{
+    Activity, ForwardedMessages, Offload, OffloadKey, OffloadSession, SessionActivity, Share,
+    ShareChange,
+};
+pub(super) use rsvp::udp::UdpSockets;
 
 use super::interface_settings::InterfaceSignalling;
 use super::protocol::{Program, Protocol};

@@ -8,9 +8,9 @@
 //! protocol 255       IPv6, one value of router alert   -
 //! ```
 //!
-//! **In transit** a packet is consumed whether it is a message or not. So every other one with router alert is forwarded
-//! from here, as a router would have; and so are fragments, which arrive one by one in IPv6. Multicast in transit arrives
-//! only while the host is an active multicast router, and not in IPv6.
+//! **In transit** a packet is consumed whether it is a message or not. So every other one with router alert is
+//! forwarded from here, as a router would have; and so are fragments, which arrive one by one in IPv6. Multicast in
+//! transit arrives only while the host is an active multicast router, and not in IPv6.
 //!
 //! **For this host** a packet arrives as a copy, if an application or the kernel receives it too: the kernel answers
 //! pings, for instance. Fragments are reassembled.
@@ -33,7 +33,7 @@ const ROUTER_ALERT_ISOLATE: i32 = 30;
 
 /// Purpose of a socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
+enum SocketKind {
     /// Whole IPv4 packets of this IP protocol, in transit and for this host.
     Ipv4(u8),
     /// Whole IPv6 packets in transit with this value of router alert.
@@ -44,7 +44,7 @@ enum Kind {
 
 /// Treatment of a packet.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Verdict<'a> {
+pub(super) enum Treatment<'a> {
     /// A message.
     Message(Incoming<'a>),
     /// Not a message; the router must forward it.
@@ -58,8 +58,8 @@ pub(super) enum Verdict<'a> {
 /// The sockets, and the protocols that they receive.
 #[derive(Debug)]
 pub(super) struct RawReceivers {
-    sockets: Vec<(Kind, OwnedFd)>,
-    /// Those of [`PROTOCOLS`], in that order, then those that were added.
+    sockets: Vec<(SocketKind, OwnedFd)>,
+    /// Protocols of [`PROTOCOLS`], in that order, then added ones.
     protocols: Vec<(PacketFilter, Interfaces)>,
 }
 
@@ -153,41 +153,41 @@ impl RawReceivers {
 
     /// Returns a socket that receives packets for this host.
     pub(super) fn local(&self, is_ipv4: bool) -> Option<&OwnedFd> {
-        let is_local = |kind: &Kind| match kind {
-            Kind::Ipv4(_) => is_ipv4,
-            Kind::Local6(_) => !is_ipv4,
-            Kind::Transit6(_) => false,
+        let is_local = |kind: &SocketKind| match kind {
+            SocketKind::Ipv4(_) => is_ipv4,
+            SocketKind::Local6(_) => !is_ipv4,
+            SocketKind::Transit6(_) => false,
         };
         self.sockets.iter().find(|(kind, _)| is_local(kind)).map(|(_, socket)| socket)
     }
 
     /// Returns the treatment of a packet that the socket with this number received.
-    pub(super) fn judge<'a>(
+    pub(super) fn classify<'a>(
         &self,
         number: usize,
         octets: &'a [u8],
         about: &Received,
-    ) -> Verdict<'a> {
-        let Some((kind, _)) = self.sockets.get(number) else { return Verdict::Ignore };
+    ) -> Treatment<'a> {
+        let Some((kind, _)) = self.sockets.get(number) else { return Treatment::Ignore };
         let found = match *kind {
-            Kind::Local6(protocol) => {
+            SocketKind::Local6(protocol) => {
                 payload6(octets, about).map(|datagram| Parsed { protocol, datagram })
             }
-            Kind::Ipv4(_) | Kind::Transit6(_) => {
+            SocketKind::Ipv4(_) | SocketKind::Transit6(_) => {
                 about.interface.and_then(|interface| packet(octets, interface))
             }
         };
-        let Some(Parsed { protocol, datagram }) = found else { return Verdict::Malformed };
+        let Some(Parsed { protocol, datagram }) = found else { return Treatment::Malformed };
         let is_group = datagram.destination.is_multicast();
         let is_local = match kind {
-            Kind::Local6(_) => true,
-            Kind::Transit6(_) => false,
+            SocketKind::Local6(_) => true,
+            SocketKind::Transit6(_) => false,
             // The address from which the kernel would answer, and the packet's destination.
-            Kind::Ipv4(_) => about.own == about.destination,
+            SocketKind::Ipv4(_) => about.own == about.destination,
         };
         let is_wanted = |(filter, interfaces): &&(PacketFilter, Interfaces)| {
             filter.ip_protocols[usize::from(!datagram.destination.is_ipv4())] == protocol
-                && !matches!(kind, Kind::Transit6(value) if *value != filter.router_alert6)
+                && !matches!(kind, SocketKind::Transit6(value) if *value != filter.router_alert6)
                 && (!is_group || filter.local == Local::Consumed)
                 && match interfaces {
                     Interfaces::All => true,
@@ -198,18 +198,18 @@ impl RawReceivers {
         match self.protocols.iter().find(is_wanted) {
             Some((filter, _)) => {
                 let is_copy = is_local && filter.local == Local::Copied;
-                Verdict::Message(Incoming { protocol, is_copy, share_change: None, datagram })
+                Treatment::Message(Incoming { protocol, is_copy, share_change: None, datagram })
             }
             // A packet to a group is a copy of one that is forwarded, except on a multicast router without BPF.
-            None if is_local || is_group => Verdict::Ignore,
-            None => Verdict::Forward,
+            None if is_local || is_group => Treatment::Ignore,
+            None => Treatment::Forward,
         }
     }
 
     /// Opens the sockets of a protocol that are not open yet.
     fn open_for(&mut self, filter: &PacketFilter) -> Result<(), OpenError> {
         let [protocol4, protocol6] = filter.ip_protocols;
-        self.open_if_missing(Kind::Ipv4(protocol4), |receivers| {
+        self.open_if_missing(SocketKind::Ipv4(protocol4), |receivers| {
             let socket = raw_socket(socket2::Domain::IPV4, protocol4.into())?;
             receivers.preselect(filter, &socket, true)?;
             let ip = libc::IPPROTO_IP;
@@ -217,7 +217,7 @@ impl RawReceivers {
             set(&socket, "ask for packet information", ip, libc::IP_PKTINFO, 1)?;
             Ok(socket)
         })?;
-        let outcome = self.open_if_missing(Kind::Local6(protocol6), |receivers| {
+        let outcome = self.open_if_missing(SocketKind::Local6(protocol6), |receivers| {
             let socket = raw_socket(socket2::Domain::IPV6, protocol6.into())?;
             receivers.preselect(filter, &socket, false)?;
             let ip = libc::IPPROTO_IPV6;
@@ -232,7 +232,7 @@ impl RawReceivers {
             outcome => outcome?,
         }
         let alert = filter.router_alert6;
-        self.open_if_missing(Kind::Transit6(alert), |_| {
+        self.open_if_missing(SocketKind::Transit6(alert), |_| {
             let socket = raw_socket(socket2::Domain::IPV6, libc::IPPROTO_RAW)?;
             let ip = libc::IPPROTO_IPV6;
             set(&socket, "ask for IPv6 router alerts", ip, libc::IPV6_ROUTER_ALERT, alert.into())?;
@@ -245,7 +245,7 @@ impl RawReceivers {
 
     fn open_if_missing(
         &mut self,
-        kind: Kind,
+        kind: SocketKind,
         open: impl FnOnce(&Self) -> Result<OwnedFd, OpenError>,
     ) -> Result<(), OpenError> {
         if !self.sockets.iter().any(|(known, _)| *known == kind) {

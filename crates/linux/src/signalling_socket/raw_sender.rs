@@ -1,6 +1,6 @@
 //! Raw sockets that send, one for each address family.
 //!
-//! They are for protocol 255: we write the IP header, so that a message can carry another node's source address.
+//! Each is for protocol 255: we write the IP header, so that a message can carry another node's source address.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, SocketAddrV6};
@@ -11,8 +11,8 @@ use earmark_core::Outgoing;
 use super::frame::{FragmentPosition, Header};
 use super::packet::{Parsed, packet};
 use super::packet_filter::UDP;
-use super::socket_options::{raw_socket, set, set_signalling_class};
-use super::{BATCH, OpenError, SendError, checksum};
+use super::socket_options::{BATCH, raw_socket, set, set_signalling_class};
+use super::{OpenError, SendError, checksum};
 use crate::sys::socket::{Packet, Target, send_packet, send_packets};
 
 /// The raw sockets of one namespace.
@@ -75,8 +75,8 @@ impl RawSender {
                 _ => break,
             }
         }
-        let nowhere = target(IpAddr::V4(Ipv4Addr::UNSPECIFIED), None);
-        let mut packets = [Packet { pieces: [&[]; 2], target: nowhere }; BATCH];
+        let unspecified = target(IpAddr::V4(Ipv4Addr::UNSPECIFIED), None);
+        let mut packets = [Packet { pieces: [&[]; 2], target: unspecified }; BATCH];
         let mut count = 0;
         for (((out, payload), header), packet) in
             messages.iter().zip(headers.iter().flatten()).zip(&mut packets)
@@ -99,9 +99,9 @@ impl RawSender {
         let identification = (self.next_identification & 0xffff).max(1);
         self.next_identification = identification + 1;
         let mut outcome = Err(io::Error::from_raw_os_error(libc::EMSGSIZE));
-        for step in header.steps() {
-            outcome = payload.chunks(step).enumerate().try_for_each(|(n, part)| {
-                let offset = n * step;
+        for fragment_length in header.fragment_lengths() {
+            outcome = payload.chunks(fragment_length).enumerate().try_for_each(|(n, part)| {
+                let offset = n * fragment_length;
                 let more = offset + part.len() < payload.len();
                 let position = FragmentPosition { identification, offset, more };
                 let emitted = header.emit_fragment(position, part.len());
@@ -122,9 +122,9 @@ impl RawSender {
         let mut header = octets[..octets.len() - datagram.payload.len()].to_vec();
         // The kernel writes IPv4's checksum.
         header[if datagram.destination.is_ipv4() { 8 } else { 7 }] = ttl;
-        let mut spare = Vec::new();
+        let mut buffer = Vec::new();
         if protocol == UDP {
-            checksum::finish(&mut datagram, &mut spare);
+            checksum::complete(&mut datagram, &mut buffer);
         }
         let target = target(datagram.destination, None);
         self.transmit([&header, datagram.payload], &target).is_ok()

@@ -66,7 +66,7 @@ impl ReadySet {
     }
 
     /// Uses the caller's set, in which sources have numbers from `first` on; the caller reports readable ones.
-    pub(super) fn inside(epoll: OwnedFd, first: u64) -> ReadySet {
+    pub(super) fn of_caller(epoll: OwnedFd, first: u64) -> ReadySet {
         ReadySet { epoll, first, is_callers: true, ready: 0 }
     }
 
@@ -79,7 +79,7 @@ impl ReadySet {
     }
 
     /// Records a readable source; ignores numbers of other descriptors.
-    pub(super) fn note(&mut self, number: u64) {
+    pub(super) fn mark_ready(&mut self, number: u64) {
         if let Some(number) = number.checked_sub(self.first).filter(|&number| number < MAX_SOURCES)
         {
             self.ready |= 1 << number;
@@ -97,10 +97,10 @@ impl ReadySet {
             return Ok(());
         }
         self.ready = 0;
-        let mut room = [const { MaybeUninit::uninit() }; MAX_SOURCES as usize];
+        let mut events_buffer = [const { MaybeUninit::uninit() }; MAX_SOURCES as usize];
         let now = Timespec { tv_sec: 0, tv_nsec: 0 };
-        match epoll::wait(&self.epoll, &mut room[..], Some(&now)) {
-            Ok((events, _)) => events.iter().for_each(|event| self.note(event.data.u64())),
+        match epoll::wait(&self.epoll, &mut events_buffer[..], Some(&now)) {
+            Ok((events, _)) => events.iter().for_each(|event| self.mark_ready(event.data.u64())),
             Err(Errno::INTR) => {}
             Err(error) => return Err(error.into()),
         }

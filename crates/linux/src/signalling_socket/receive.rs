@@ -5,10 +5,11 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use super::interceptor::Read;
 use super::packet_filter::UDP;
-use super::protocols::rsvp;
-use super::raw_receivers::{RawReceivers, Verdict};
+use super::protocols::UdpSockets;
+use super::raw_receivers::{RawReceivers, Treatment};
 use super::ready_set::Source;
-use super::{BATCH, Incoming, SignallingSocket, checksum};
+use super::socket_options::BATCH;
+use super::{Incoming, SignallingSocket, checksum};
 use crate::sys::socket::Received;
 
 /// Outcome of one packet.
@@ -25,7 +26,7 @@ impl SignallingSocket {
     /// ([`SignallingSocket::has_more`]). A release by the kernel ends a batch, because it must be handled before the
     /// messages after it.
     pub fn receive(&mut self, mut each: impl FnMut(Incoming<'_>)) -> io::Result<usize> {
-        // The ring may hold copies that wake nobody; checking costs two loads.
+        // The ring may hold copies for which the daemon was not woken; checking costs two loads.
         let Read { mut count, has_release } = self.receive_intercepted(&mut each);
         if has_release {
             return Ok(count);
@@ -113,23 +114,23 @@ impl SignallingSocket {
                 }
                 None => Outcome::Malformed,
             },
-            Source::Raw(number) => match self.receivers.judge(number, octets, about) {
-                Verdict::Message(mut message) => {
-                    let mut spare = Vec::new();
+            Source::Raw(number) => match self.receivers.classify(number, octets, about) {
+                Treatment::Message(mut message) => {
+                    let mut buffer = Vec::new();
                     if message.protocol == UDP {
-                        checksum::finish(&mut message.datagram, &mut spare);
+                        checksum::complete(&mut message.datagram, &mut buffer);
                     }
                     each(message);
                     Outcome::Delivered
                 }
-                Verdict::Forward => {
+                Treatment::Forward => {
                     match self.raw.as_ref().is_some_and(|raw| raw.forward(octets)) {
                         true => Outcome::Forwarded,
                         false => Outcome::Ignored,
                     }
                 }
-                Verdict::Ignore => Outcome::Ignored,
-                Verdict::Malformed => Outcome::Malformed,
+                Treatment::Ignore => Outcome::Ignored,
+                Treatment::Malformed => Outcome::Malformed,
             },
             Source::Intercepted => Outcome::Ignored,
         }
@@ -138,7 +139,7 @@ impl SignallingSocket {
 
 fn socket_of<'a>(
     source: Source,
-    udp: Option<&'a rsvp::udp::UdpSockets>,
+    udp: Option<&'a UdpSockets>,
     receivers: &'a RawReceivers,
 ) -> Option<&'a OwnedFd> {
     match source {

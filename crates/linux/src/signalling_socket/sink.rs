@@ -13,7 +13,7 @@ use super::packet_filter::instruction;
 use crate::sys::socket::attach_filter;
 
 /// Socket filter that accepts no packet.
-const NOTHING: [libc::sock_filter; 1] = [instruction(0x06, 0, 0, 0)];
+const DROP_ALL: [libc::sock_filter; 1] = [instruction(0x06, 0, 0, 0)];
 
 /// One socket for each address family that the kernel supports.
 #[derive(Debug)]
@@ -45,7 +45,7 @@ fn open(address: SocketAddr) -> Result<OwnedFd, OpenError> {
     if address.is_ipv6() {
         socket.set_only_v6(true).map_err(system)?;
     }
-    attach_filter(socket.as_fd(), &NOTHING).map_err(system)?;
+    attach_filter(socket.as_fd(), &DROP_ALL).map_err(system)?;
     socket.bind(&address.into()).map_err(system)?;
     Ok(socket.into())
 }

@@ -10,6 +10,8 @@ use super::OpenError;
 use crate::sys::socket::set_option;
 use crate::traffic_control::SIGNALLING_CLASS;
 
+/// Packets received from each socket in one call, and sent in one call.
+pub(super) const BATCH: usize = 32;
 /// Receive buffer, octets; only waiting packets use memory: some 80 000 messages of 200 octets, each charged about 800
 /// by the kernel. That many setups may arrive at once without a loss; only the next refresh repairs a loss.
 const RECEIVE_BUFFER: i32 = 64 << 20;

@@ -78,7 +78,7 @@ mod tests {
     use earmark_core::Rate;
     use earmark_core::admission::{Demand, Service};
 
-    use crate::traffic_control::place::MOST_FLOWS;
+    use crate::traffic_control::claim_resources::MAX_FLOWS;
 
     use super::*;
 
@@ -92,7 +92,7 @@ mod tests {
     #[test]
     fn entry_is_decoded_as_encoded() {
         for own in [None, Some(guarantee(1_000_000)), Some(guarantee(u64::MAX))] {
-            for shared in [None, Some(0), Some(77), Some(MOST_FLOWS - 1)] {
+            for shared in [None, Some(0), Some(77), Some(MAX_FLOWS - 1)] {
                 for protocol in [None].into_iter().chain([1, 4, 255].map(Protocol::from_number)) {
                     let entry = Entry { own, shared, protocol };
                     assert_eq!(Entry::parse(&entry.emit()), entry);

@@ -7,7 +7,7 @@ use earmark_linux::netns::Namespace;
 use earmark_linux::{OpenError, SignallingSocket};
 
 use crate::interception::assert_nothing;
-use crate::packets::{FAMILIES, addresses, line, outgoing, program, take_one, udp};
+use crate::packets::{FAMILIES, addresses, line, outgoing, program, receive_one, udp};
 use crate::signalling::open;
 
 const PROTOCOL: u8 = 253;
@@ -30,7 +30,7 @@ pub(crate) fn message_through_a_router_is_received_and_forwarded() {
         let [from, to, own] = addresses(family);
         let out = outgoing(PROTOCOL, from, to);
         sender.send(&out, b"in transit").expect("sent");
-        take_one("the router intercepts it", &mut router, |m| {
+        receive_one("the router intercepts it", &mut router, |m| {
             assert_eq!(
                 (m.protocol, m.is_copy, m.datagram.payload),
                 (PROTOCOL, false, &b"in transit"[..])
@@ -41,17 +41,17 @@ pub(crate) fn message_through_a_router_is_received_and_forwarded() {
         });
         assert_nothing(&mut receiver);
         router.send(&Outgoing { ttl: 63, ..out }, b"in transit").expect("sent on");
-        take_one("the receiver has it", &mut receiver, |m| {
+        receive_one("the receiver has it", &mut receiver, |m| {
             assert_eq!((m.protocol, m.is_copy, m.datagram.ttl), (PROTOCOL, false, 63));
             assert_eq!((m.datagram.source, m.datagram.payload), (from, &b"in transit"[..]));
         });
 
         sender.send(&Outgoing { router_alert: false, ..out }, b"end to end").expect("sent");
-        take_one("it passes the router", &mut receiver, |m| {
+        receive_one("it passes the router", &mut receiver, |m| {
             assert_eq!((m.protocol, m.datagram.payload), (PROTOCOL, &b"end to end"[..]));
         });
         sender.send(&Outgoing { destination: own, ..out }, b"to the router").expect("sent");
-        take_one("the router has it", &mut router, |m| {
+        receive_one("the router has it", &mut router, |m| {
             assert_eq!((m.datagram.destination, m.datagram.payload), (own, &b"to the router"[..]));
         });
 

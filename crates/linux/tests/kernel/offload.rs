@@ -12,10 +12,10 @@ use earmark_linux::{
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 
-use crate::boomerang::{BOOMERANG, router};
+use crate::boomerang::{boomerang_on, router};
 use crate::flood;
 use crate::interception::{assert_nothing, open_on};
-use crate::packets::{ends, icmp_checksum, line, outgoing, take_one};
+use crate::packets::{ends, icmp_checksum, line, outgoing, receive_one};
 use crate::support::{Line, RECEIVER, SENDER, eventually};
 
 /// A message for IPv4 by bit rates, as its initiating node sends it.
@@ -80,9 +80,9 @@ fn refreshes(socket: &SignallingSocket, key: &OffloadKey) -> [u32; 2] {
 
 /// Echo and reply are refreshed without the daemon, which finds the refreshes recorded; the first message, and all
 /// after a change of routes, go to the daemon.
-pub(crate) fn refreshed_by_the_kernel() {
+pub(crate) fn entered_session_is_refreshed_by_the_kernel() {
     let line = line();
-    let mut sender = open_on(&line.sender, &[ends(&line)[0]], BOOMERANG);
+    let mut sender = open_on(&line.sender, &[ends(&line)[0]], boomerang_on());
     let mut router = router(&line);
     let ours = message(6_001);
     let out = outgoing(1, SENDER.into(), RECEIVER.into());
@@ -90,7 +90,7 @@ pub(crate) fn refreshed_by_the_kernel() {
         |sender: &mut SignallingSocket| sender.send(&out, &ours.octets(false)).expect("sent");
     let is_taken = |sender: &mut SignallingSocket, router: &mut SignallingSocket, what: &str| {
         send(sender);
-        take_one(what, router, |m| assert_eq!(m.datagram.payload, ours.octets(false)));
+        receive_one(what, router, |m| assert_eq!(m.datagram.payload, ours.octets(false)));
     };
     is_taken(&mut sender, &mut router, "the first");
     offload(&router).set(&ours.key, &ours.session()).expect("entered");
@@ -99,7 +99,7 @@ pub(crate) fn refreshed_by_the_kernel() {
         for router_alert in [true, false] {
             let out = Outgoing { router_alert, ..out };
             sender.send(&out, &ours.octets(false)).expect("sent");
-            take_one("it is back", &mut sender, |m| {
+            receive_one("it is back", &mut sender, |m| {
                 assert_eq!((m.datagram.source, m.datagram.ttl), (RECEIVER.into(), 63));
                 assert_eq!(m.datagram.payload[8..], ours.octets(true)[8..]);
             });
@@ -115,14 +115,14 @@ pub(crate) fn refreshed_by_the_kernel() {
     assert_eq!(refreshes(&router, &ours.key), [6, 6], "what was seen is still known");
     offload(&router).set(&ours.key, &ours.session()).expect("entered");
     send(&mut sender);
-    take_one("it is back", &mut sender, |_| ());
+    receive_one("it is back", &mut sender, |_| ());
     assert_eq!(refreshes(&router, &ours.key), [1, 1]);
 
     // A direction without a reservation here is forwarded, and is not counted.
     let one_way = Message { rates: [2_000_000, 0], ..ours };
     offload(&router).set(&ours.key, &one_way.session()).expect("entered");
     sender.send(&out, &one_way.octets(false)).expect("sent");
-    take_one("it is back", &mut sender, |_| ());
+    receive_one("it is back", &mut sender, |_| ());
     assert_eq!(refreshes(&router, &ours.key), [1, 0]);
 
     assert!(offload(&router).remove(&ours.key).expect("removed"));
@@ -132,16 +132,16 @@ pub(crate) fn refreshed_by_the_kernel() {
 }
 
 /// Any message with more or other content goes to the daemon.
-pub(crate) fn all_else_is_the_daemons() {
+pub(crate) fn other_message_goes_to_the_daemon() {
     let line = line();
-    let mut sender = open_on(&line.sender, &[ends(&line)[0]], BOOMERANG);
+    let mut sender = open_on(&line.sender, &[ends(&line)[0]], boomerang_on());
     let mut router = router(&line);
     let ours = message(6_001);
     offload(&router).set(&ours.key, &ours.session()).expect("entered");
     let out = outgoing(1, SENDER.into(), RECEIVER.into());
     // Offsets of octets that are changed: the format, a flag, the interval, the version, each key, the mask, the rate.
-    let places = [16, 17, 19, 20, 21, 32, 36, 40, 43, 44, 48, 55, 64, 67];
-    let mut others: Vec<(Outgoing, Vec<u8>)> = places
+    let offsets = [16, 17, 19, 20, 21, 32, 36, 40, 43, 44, 48, 55, 64, 67];
+    let mut others: Vec<(Outgoing, Vec<u8>)> = offsets
         .into_iter()
         .map(|at| {
             let mut octets = ours.octets(false);
@@ -154,24 +154,24 @@ pub(crate) fn all_else_is_the_daemons() {
     reverse.rates[1] += 1;
     let mut bad_sum = ours.octets(false);
     bad_sum[6] ^= 0x80;
-    let somebody = Outgoing { source: Ipv4Addr::new(10, 77, 1, 99).into(), ..out };
+    let other_node = Outgoing { source: Ipv4Addr::new(10, 77, 1, 99).into(), ..out };
     others.extend([
         (out, bad_sum),
         (out, finished([ours.octets(false), vec![0; 4]].concat())),
         (out, finished(ours.octets(false)[..68].to_vec())),
         (out, Message { rates: [0, 0], ..ours }.octets(false)),
-        (somebody, ours.octets(false)),
+        (other_node, ours.octets(false)),
         (Outgoing { ttl: 1, ..out }, ours.octets(false)),
     ]);
     for (out, octets) in others {
         sender.send(&out, &octets).expect("sent");
-        take_one("the daemon's", &mut router, |m| {
+        receive_one("the daemon's", &mut router, |m| {
             assert_eq!((m.datagram.source, m.datagram.payload), (out.source, &octets[..]));
         });
     }
     assert_eq!(refreshes(&router, &ours.key), [0, 0]);
     sender.send(&out, &reverse.octets(false)).expect("sent");
-    take_one("the reply asks for something else", &mut router, |m| {
+    receive_one("the reply asks for something else", &mut router, |m| {
         assert_eq!(m.datagram.source, IpAddr::from(RECEIVER));
     });
     assert_eq!(refreshes(&router, &ours.key), [1, 0]);
@@ -179,7 +179,7 @@ pub(crate) fn all_else_is_the_daemons() {
 }
 
 /// Packets with an invalid header are ignored: they will be dropped.
-pub(crate) fn not_for_what_is_no_packet() {
+pub(crate) fn malformed_packet_is_not_offloaded() {
     let line = line();
     let router = router(&line);
     let ours = message(6_001);
@@ -204,13 +204,13 @@ pub(crate) fn not_for_what_is_no_packet() {
 }
 
 /// The kernel grants from its delegated share as long as that suffices; the daemon learns of it from copies.
-pub(crate) fn set_up_and_release() {
+pub(crate) fn session_is_set_up_and_released_by_the_kernel() {
     let line = line();
-    let mut sender = open_on(&line.sender, &[ends(&line)[0]], BOOMERANG);
+    let mut sender = open_on(&line.sender, &[ends(&line)[0]], boomerang_on());
     let mut router = router(&line);
     let out = outgoing(1, SENDER.into(), RECEIVER.into());
     let (outward, inward) = (line.outward, line.inward);
-    let lend = |router: &mut SignallingSocket, rates: [u64; 2]| {
+    let delegate = |router: &mut SignallingSocket, rates: [u64; 2]| {
         let offload = router.offload_mut().expect("BPF");
         for (interface, rate) in [outward, inward].into_iter().zip(rates) {
             assert_eq!(offload.delegate(interface, rate).ok(), Some(rate));
@@ -222,7 +222,7 @@ pub(crate) fn set_up_and_release() {
     offload(&router).set_longest_interval(Some(30)).expect("set");
     let mut send = |message: &Message, what: &str| {
         sender.send(&out, &message.octets(false)).expect("sent");
-        take_one(what, &mut sender, |m| assert_eq!(m.datagram.source, IpAddr::from(RECEIVER)));
+        receive_one(what, &mut sender, |m| assert_eq!(m.datagram.source, IpAddr::from(RECEIVER)));
     };
     let copies = |router: &mut SignallingSocket| {
         let mut copies = Vec::new();
@@ -239,7 +239,7 @@ pub(crate) fn set_up_and_release() {
     let [forward, reverse] =
         [(outward, 2_000_000), (inward, 64_000)].map(|(interface, rate)| Share { interface, rate });
 
-    lend(&mut router, [5_000_000, 1_000_000]);
+    delegate(&mut router, [5_000_000, 1_000_000]);
     router.offload_mut().expect("BPF").allow(SENDER, 1_000).expect("allowed");
     for port in [1, 2] {
         send(&message(port), "it is back");
@@ -259,11 +259,11 @@ pub(crate) fn set_up_and_release() {
 
     // A reduction of the share takes effect once the taken part is known.
     send(&message(3), "it is back");
-    let less = router.offload_mut().expect("BPF").delegate(outward, 0).expect("lent");
+    let less = router.offload_mut().expect("BPF").delegate(outward, 0).expect("delegated");
     assert_eq!(less, 2_000_000);
     assert_eq!(copies(&mut router).len(), 2);
     assert_eq!(shares(&router), [0, 872_000]);
-    router.offload_mut().expect("BPF").delegate(outward, 3_000_000).expect("lent");
+    router.offload_mut().expect("BPF").delegate(outward, 3_000_000).expect("delegated");
 
     // Rate too high; interval too long; locked; not all five keys, or an invalid port; released, and not removed yet;
     // or no share delegated any more.
@@ -283,21 +283,21 @@ pub(crate) fn set_up_and_release() {
     ];
     let mut is_taken = |octets: &[u8]| {
         sender.send(&out, octets).expect("sent");
-        take_one("the daemon's", &mut router, |m| {
+        receive_one("the daemon's", &mut router, |m| {
             assert_eq!((m.is_copy, m.share_change, m.datagram.payload), (false, None, octets));
         });
     };
     others.iter().for_each(|octets| is_taken(octets));
     offload(&router).set_longest_interval(None).expect("set");
     sender.send(&out, &message(5).octets(false)).expect("sent");
-    take_one("the daemon's", &mut router, |m| assert!(!m.is_copy));
+    receive_one("the daemon's", &mut router, |m| assert!(!m.is_copy));
     assert_eq!(shares(&router), [3_000_000, 872_000]);
 }
 
-/// Copies wake nobody; messages for the daemon do, even after unread copies.
-pub(crate) fn copies_wake_nobody() {
+/// Copies do not wake the daemon; other messages do, even after unread copies.
+pub(crate) fn copy_does_not_wake_the_daemon() {
     let line = line();
-    let mut sender = open_on(&line.sender, &[ends(&line)[0]], BOOMERANG);
+    let mut sender = open_on(&line.sender, &[ends(&line)[0]], boomerang_on());
     let mut router = router(&line);
     let out = outgoing(1, SENDER.into(), RECEIVER.into());
     let path = router.offload_mut().expect("BPF");
@@ -312,8 +312,8 @@ pub(crate) fn copies_wake_nobody() {
     };
     for port in [1, 2] {
         sender.send(&out, &message(port).octets(false)).expect("sent");
-        take_one("it is back", &mut sender, |_| ());
-        assert!(!is_awake(&router, Timespec::default()), "the kernel has settled it");
+        receive_one("it is back", &mut sender, |_| ());
+        assert!(!is_awake(&router, Timespec::default()), "the kernel has handled it");
         // Key 0 means all ports, which the kernel does not handle.
         sender.send(&out, &message(0).octets(false)).expect("sent");
         assert!(is_awake(&router, Timespec { tv_sec: 10, tv_nsec: 0 }), "it is the daemon's");
@@ -325,15 +325,15 @@ pub(crate) fn copies_wake_nobody() {
 
 /// No initiating node gets more than its allowance, and one beyond the limit of nodes replaces the first. A new link
 /// replaces one that is gone, and inherits nothing of what was taken of that.
-pub(crate) fn so_much_for_each() {
+pub(crate) fn initiating_node_is_limited_to_its_allowance() {
     let line = line();
-    let mut sender = open_on(&line.sender, &[ends(&line)[0]], BOOMERANG);
+    let mut sender = open_on(&line.sender, &[ends(&line)[0]], boomerang_on());
     let mut router = router(&line);
     let out = outgoing(1, SENDER.into(), RECEIVER.into());
     let path = router.offload_mut().expect("BPF");
     path.set_longest_interval(Some(30)).expect("set");
-    path.delegate(line.outward, 100_000_000).expect("lent");
-    path.delegate(line.inward, 100_000_000).expect("lent");
+    path.delegate(line.outward, 100_000_000).expect("delegated");
+    path.delegate(line.inward, 100_000_000).expect("delegated");
     let mut next = 1;
     // Number of half sessions that are set up until one goes to the daemon.
     let mut set_up = |router: &mut SignallingSocket| {
@@ -354,11 +354,11 @@ pub(crate) fn so_much_for_each() {
             if taken {
                 return 2 * count + halves;
             }
-            take_one("it is back", &mut sender, |_| ());
+            receive_one("it is back", &mut sender, |_| ());
         }
         0
     };
-    assert_eq!(set_up(&mut router), 0, "nobody was let");
+    assert_eq!(set_up(&mut router), 0, "no allowance");
     for allowance in [5, 4, 0, 1] {
         let path = router.offload_mut().expect("BPF");
         path.allow(SENDER, allowance).expect("allowed");
@@ -389,11 +389,11 @@ pub(crate) fn so_much_for_each() {
 }
 
 /// Messages that the kernel forwards itself pass a flood like our own messages.
-pub(crate) fn through_a_flood() {
+pub(crate) fn shares_after_a_flood_are_accounted_for() {
     const COUNT: u32 = 100;
     let line = Line::new();
     let (_control, _) = line.open(&line.plan(), ClassifierChoice::Bpf);
-    let mut sender = open_on(&line.sender, &[ends(&line)[0]], BOOMERANG);
+    let mut sender = open_on(&line.sender, &[ends(&line)[0]], boomerang_on());
     let router = router(&line);
     let ours = message(6_001);
     offload(&router).set(&ours.key, &ours.session()).expect("entered");

@@ -46,6 +46,7 @@ use core::time::Duration;
 
 use earmark_boomerang as boomerang;
 use earmark_core::admission::{ClaimId, Ledger};
+use earmark_core::listing::AggregateRow;
 use earmark_core::{Effect, Effects, Flow, InterfaceId, Prefix, Rate, Time};
 use earmark_rsvp as rsvp;
 use serde::{Deserialize, Serialize};
@@ -134,29 +135,6 @@ pub enum AggregateChange {
     Failing,
     /// The aggregate was not restored in time; its flows have lost their reservations.
     Lost,
-}
-
-/// An aggregate, as a row of a listing.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct AggregateRow {
-    /// Protocol of the aggregate: `boomerang` or `nsis`.
-    pub protocol: String,
-    /// Name of the interface towards the core; `None` while the aggregate has no reservation.
-    pub interface: Option<String>,
-    /// Far edge, if known.
-    pub to: Option<IpAddr>,
-    /// Destinations behind the far edge.
-    pub range: Prefix,
-    /// Number of reservations in the aggregate.
-    pub members: u32,
-    /// Total demand of the reservations.
-    pub need_bps: Rate,
-    /// Rate that the core has granted.
-    pub granted_bps: Rate,
-    /// Number of requests that wait for the aggregate to grow.
-    pub waiting: u32,
-    /// Whether the core has withdrawn the reservation, or is silent.
-    pub failing: bool,
 }
 
 /// Edge of a node: its borders, and their aggregates.

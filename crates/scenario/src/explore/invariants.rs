@@ -145,15 +145,15 @@ mod tests {
     use earmark_node::NodeConfig;
 
     use super::*;
+    use crate::protocols::{self, Protocols};
     use crate::reservation::ReservationRequest;
-    use crate::scenario::Protocol;
     use crate::topology::{DEMO, Topology};
 
     /// One reservation across the demo's network, by each protocol: differences at its first router, with intact
     /// traffic control, a lost class, and a class too many.
     #[test]
     fn differing_traffic_control_is_detected() {
-        for by in [Protocol::Rsvp, Protocol::Boomerang, Protocol::Yessir, Protocol::Nsis] {
+        for by in Protocols::default().all() {
             let topology = Topology::parse(DEMO).expect("the demo's");
             let (mut network, nodes) = crate::network(&topology, 1, &NodeConfig::default());
             let ends = ["h1", "h2"].map(|name| topology.node(name).expect("it is there"));
@@ -170,7 +170,7 @@ mod tests {
                 packet_octets: 500,
                 priority: None,
             };
-            request.request(&mut network, by);
+            protocols::request(*by, &request, &mut network);
             network.run_until(Time::from_secs(10));
             let router = nodes[topology.node("r1").expect("it is there")];
             let engines = network.node(router).expect("the daemon runs");

@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Result, ensure};
 use earmark_core::Time;
 use earmark_core::random::RandomStreams;
-use earmark_sim::dice;
+use earmark_sim::distributions;
 use serde::{Deserialize, Serialize};
 
 use super::router::{Arrival, Message, Protocol, Router, Step, earmark_counted_input};
@@ -235,7 +235,7 @@ fn refreshes(dice: &mut earmark_core::random::Stream, calls: u32) -> Vec<u32> {
     let number = |call| if call < whole { call % (MAX_REFRESHES + 1) } else { REFRESHES };
     let mut all: Vec<u32> = (0..calls).map(number).collect();
     for last in (1..all.len()).rev() {
-        all.swap(last, dice::below(dice, last as u64 + 1) as usize);
+        all.swap(last, distributions::below(dice, last as u64 + 1) as usize);
     }
     all
 }

@@ -253,8 +253,8 @@ impl ComparedRouter {
         traffic: Traffic,
     ) -> Result<ComparedRouter> {
         let mix = match traffic {
-            Traffic::Reserved => Mix { flows, first: 0, watched: None },
-            Traffic::BestEffort => Mix { flows: OTHERS, first: UNRESERVED, watched: None },
+            Traffic::Reserved => Mix { flows, first: 0, measured: None },
+            Traffic::BestEffort => Mix { flows: OTHERS, first: UNRESERVED, measured: None },
         };
         router.warm_up(Processor::last()?, &mix)?;
         let (nanoseconds, without, sent, passed) = Default::default();

@@ -14,7 +14,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
-use earmark::client::Client;
+use earmark_control::Client;
 use earmark_core::Prefix;
 use earmark_linux::link;
 use earmark_linux::netns::Namespace;

@@ -5,7 +5,7 @@
 //! ```
 //!
 //! Every node but h1 is a daemon of its own; h2 answers as the last node of the path. h1 is this very program
-//! ([`sender`]), which embeds a node ([`earmark::embedded`]) and passes commands to it without a socket; so the only
+//! ([`sender`]), which embeds a node ([`earmarkd::embedded`]) and passes commands to it without a socket; so the only
 //! cost of an application is the protocol's.
 //!
 //! - [`set_up`]: consecutive reservations, as seen by a user who waits for each.

@@ -285,7 +285,7 @@ mod tests {
     fn daemon_configuration_is_valid() {
         for settings in ["", "[boomerang]\nkernel = true\n", "[boomerang]\nkernel = false\n"] {
             let text = configuration(settings);
-            let config = earmark::config::Config::parse(&text, Path::new("router.toml")).unwrap();
+            let config = earmarkd::config::Config::parse(&text, Path::new("router.toml")).unwrap();
             assert_eq!(config.interfaces.len(), 2);
             assert_eq!(config.boomerang.offload, settings.contains("true"));
         }

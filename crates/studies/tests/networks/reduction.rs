@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use earmark::control::protocol::LinkRow;
+use earmark_control::LinkRow;
 use earmark_core::Rate;
 use earmark_lab::testbed::Settings;
 use earmark_studies::bench::host::{End, Offer};

@@ -75,11 +75,27 @@ impl<P: Protocol> Player<P> {
             let Seconds(at) = words.value("time")?;
             words.end()?;
             self.advance_to(Time::ZERO + at)?
+        } else if words.flag_first("wait") {
+            let Seconds(latest) = words.value("time")?;
+            words.end()?;
+            self.wait(Time::ZERO + latest)?
         } else {
             let body: Vec<&str> = body.iter().map(|line| line.trim()).collect();
             lines_of("", &self.node.step(self.now, words, &body)?)
         };
         Ok(if text.is_empty() { "=> nothing\n".into() } else { text })
+    }
+
+    /// Advances the time until a timer has an effect, which must be before `latest`.
+    fn wait(&mut self, latest: Time) -> Result<String, Fault> {
+        while let Some(at) = self.node.next_deadline().filter(|&at| at <= latest) {
+            self.now = self.now.max(at);
+            let effects = self.node.expire(self.now);
+            if !effects.is_empty() {
+                return Ok(lines_of("", &effects));
+            }
+        }
+        Err("the node does nothing until then".into())
     }
 
     /// Advances the time, timer by timer.

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use earmark_core::admission::{ClaimId, Ledger, LinkCapacity, Service};
 use earmark_core::{
-    Context, Effect, Effects, Engine, Flow, HostEvent, Input, Interface, Interfaces, RouteTable,
-    Time,
+    Context, Effect, Effects, Engine, Flow, HostEvent, Input, Interface, Interfaces, Outgoing,
+    Prefix, RouteTable, Routes, Time,
 };
 
 use super::topology::Links;
@@ -22,7 +22,7 @@ pub struct Tables {
     pub routes: RouteTable,
     /// Bandwidth of the links.
     pub ledger: Ledger,
-    /// Numbers of the claims, in the order of their first appearance.
+    /// Numbers of the claims.
     claims: BTreeMap<ClaimId, usize>,
 }
 
@@ -131,15 +131,15 @@ impl Tables {
         Ok(event)
     }
 
-    fn remove_routes(&mut self, prefix: earmark_core::Prefix) {
+    fn remove_routes(&mut self, prefix: Prefix) {
         let old: Vec<_> = self.routes.iter().filter(|old| old.prefix == prefix).copied().collect();
         for old in &old {
             self.routes.remove(old);
         }
     }
 
-    /// Returns the text of an effect on traffic control: claims are numbered in the order in which they appear, and a
-    /// removed one loses its number. `None` for other effects.
+    /// Returns the text of an effect on traffic control: a claim has the lowest number that is free when it appears,
+    /// until it is removed. `None` for other effects.
     pub fn reservation<E>(&mut self, effect: &Effect<E>) -> Option<String> {
         match effect {
             Effect::Install(installation) => {
@@ -171,15 +171,32 @@ impl Tables {
         }
     }
 
+    /// Returns the first line of a sent message: `send eth2 KIND from A to B ttl=62 alert`. The interface is that of the
+    /// routes where the node leaves it to them; the TTL is missing if the node is the source, because its choice of a
+    /// TTL is no rule of a protocol.
+    pub fn sent(&self, how: &Outgoing, kind: &str) -> String {
+        let &Outgoing { interface, source, destination, ttl, .. } = how;
+        let route = || self.routes.lookup(destination).map(|hop| hop.interface);
+        let on = interface.or_else(route);
+        let on = on.map(|id| format!("{} ", self.links.name(id))).unwrap_or_default();
+        let own = self.interfaces.is_local(source);
+        let ttl = if own { String::new() } else { format!(" ttl={ttl}") };
+        let alert = if how.router_alert { " alert" } else { "" };
+        format!("send {on}{kind} from {source} to {destination}{ttl}{alert}")
+    }
+
     fn number(&mut self, claim: ClaimId) -> usize {
-        let count = self.claims.len() + 1;
-        *self.claims.entry(claim).or_insert(count)
+        let free = (1..).find(|number| !self.claims.values().any(|taken| taken == number));
+        *self.claims.entry(claim).or_insert(free.unwrap_or_default())
     }
 }
 
 /// Returns the text of a flow: `10.0.1.9 port 5000 to 10.0.9.9 port 6000`, without what is open.
 pub fn flow_text(flow: &Flow) -> String {
-    let mut text = flow.source.map_or_else(|| "any".into(), |source| source.to_string());
+    let mut text = match (flow.source, flow.sources()) {
+        (Some(_), Some(sources)) if flow.source_open != 0 => sources.to_string(),
+        (source, _) => source.map_or_else(|| "any".into(), |source| source.to_string()),
+    };
     if flow.source_port != 0 {
         text += &format!(" port {}", flow.source_port);
     }

@@ -121,13 +121,6 @@ impl Keys {
         writer.put([self.protocol, self.tos])?;
         writer.put(self.flags.to_be_bytes())
     }
-
-    /// Reads the keys as a mask. Returns `None` if the mask is invalid.
-    pub(super) fn as_mask(&self) -> Option<Shape> {
-        let mut octets = [0; 40];
-        let length = self.emit_to(&mut octets).ok()?;
-        Shape::from_mask(octets.get(..length)?, 0).ok()
-    }
 }
 
 /// A valid mask: which keys of a classifier count.

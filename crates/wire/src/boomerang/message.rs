@@ -9,7 +9,8 @@ use super::iana::{
     AddressFamily, MAGIC, MessageType, OptionType, QosFormat, VERSION, aggregation_flag, flag,
 };
 use super::keys::{Family, Keys, Shape};
-use super::options::{OptionFlags, OptionItem, Options};
+use super::options::{OptionItem, Options};
+use super::participation::OptionFlags;
 use super::view::{QosView, View};
 use crate::serialize::{Sequence, objects};
 use crate::writer::{EmitError, Writer};
@@ -25,7 +26,7 @@ impl Flags {
         self.0 & flag::NACK != 0
     }
 
-    /// Whether nobody answers the message.
+    /// Whether the message is not answered.
     #[inline]
     pub fn is_no_echo(self) -> bool {
         self.0 & flag::NO_ECHO != 0

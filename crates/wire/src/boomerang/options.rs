@@ -11,16 +11,12 @@ use serde::{Serialize, Serializer};
 use super::error::{ErrorKind, ParseError};
 use super::iana::OptionType;
 use super::keys::{Family, Keys, Shape};
-use super::participation::Participation;
+use super::participation::{OptionFlags, Participation};
 use crate::serialize::hex;
 use crate::writer::{EmitError, Writer};
 
 /// Length of an option's header, type and flags, octets.
 const HEADER: usize = 4;
-
-/// Flags of an option.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub struct OptionFlags(pub u16);
 
 /// User identification with a credential.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
@@ -52,25 +48,21 @@ fn text<S: Serializer>(octets: &[u8; 8], serializer: S) -> Result<S::Ok, S::Erro
 }
 
 /// Aggregation option: the aggregator states that this message's flow belongs to an aggregate.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Aggregation {
-    /// Classifier of the aggregate: with the mask, the packets of all its flows.
-    #[serde(flatten)]
-    pub classifier: Keys,
+    /// Flags; see [`super::iana::aggregation_flag`].
+    pub flags: OptionFlags,
     /// Address of the aggregator, of the message's family.
     pub node: IpAddr,
     /// Identifier of the aggregate at the aggregator.
     pub transaction_id: u32,
-    /// Total rate of the flows, bits per second.
-    #[serde(rename = "rate_bps")]
-    pub rate: u32,
-    /// Flags; see [`super::iana::aggregation_flag`].
-    #[serde(flatten, serialize_with = "aggregation_flags")]
-    pub flags: OptionFlags,
+    /// Classifier of the aggregate: with the mask, the packets of all its flows.
+    pub classifier: Keys,
     /// Mask over the classifier as received. It is not validated, because this node does not keep other nodes'
     /// aggregates.
-    #[serde(flatten, serialize_with = "prefix_lengths")]
     pub mask: Keys,
+    /// Total rate of the flows, bits per second.
+    pub rate: u32,
 }
 
 impl Aggregation {
@@ -81,7 +73,11 @@ impl Aggregation {
 
     /// Returns the mask if it is valid.
     pub fn shape(&self) -> Option<Shape> {
-        self.mask.as_mask()
+        let mut octets = [0; 40];
+        let length = self.mask.family().ok()?.keys_len();
+        let octets = octets.get_mut(..length)?;
+        self.mask.emit(&mut Writer::new(octets)).ok()?;
+        Shape::from_mask(octets, 0).ok()
     }
 
     fn parse(body: &[u8], flags: OptionFlags, family: Family) -> Option<Aggregation> {
@@ -104,17 +100,24 @@ impl Aggregation {
     }
 }
 
-fn aggregation_flags<S: Serializer>(flags: &OptionFlags, serializer: S) -> Result<S::Ok, S::Error> {
-    map! { "leaves": flags.leaves(), "raises": flags.raises() }.serialize(serializer)
-}
-
-/// Serializes the prefix lengths of a mask; nothing if the mask is invalid.
-fn prefix_lengths<S: Serializer>(mask: &Keys, serializer: S) -> Result<S::Ok, S::Error> {
-    let lengths = |mask: Shape| {
-        map! { "source_bits": mask.source, "destination_bits": mask.destination }
-    };
-    mask.as_mask().map(lengths).serialize(serializer)
-}
+serialize_as!(Aggregation, |it| {
+    let mask = it.shape();
+    map! {
+        "source": it.classifier.source,
+        "source_port": it.classifier.source_port,
+        "destination": it.classifier.destination,
+        "destination_port": it.classifier.destination_port,
+        "protocol": it.classifier.protocol,
+        "tos": it.classifier.tos,
+        "node": it.node,
+        "transaction_id": it.transaction_id,
+        "rate_bps": it.rate,
+        "leaves": it.flags.leaves(),
+        "raises": it.flags.raises(),
+        "source_bits"?: mask.map(|mask| mask.source),
+        "destination_bits"?: mask.map(|mask| mask.destination),
+    }
+});
 
 /// One option.
 #[derive(Clone, Copy, PartialEq, Eq, Serialize)]

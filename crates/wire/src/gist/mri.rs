@@ -1,13 +1,14 @@
 //! Message-Routing-Information: how a message is routed (RFC 5971 A.3.1).
 
+use core::fmt;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use serde::ser::SerializeMap;
 use serde::{Deserialize, Serialize, Serializer};
 
 use super::error::{ErrorKind, ParseError};
 use super::iana::RoutingMethod;
 use super::reader::Reader;
+use crate::serialize::Text;
 use crate::writer::{EmitError, Writer};
 
 /// N-flag: NATs need not translate this MRI. No existing method sets it.
@@ -101,36 +102,31 @@ pub(super) struct MriObject<'a>(pub(super) &'a Mri);
 
 impl Serialize for MriObject<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let flow = match self.0 {
-            Mri::LooseEnd(LooseEnd { source, destination, direction }) => {
-                let fields = map! {
-                    "method": "loose-end",
-                    "direction": direction,
-                    "source": source,
-                    "destination": destination,
-                };
-                return fields.serialize(serializer);
-            }
-            Mri::PathCoupled(flow) => flow,
+        let prefix = |address: IpAddr, length: u8| {
+            Text(fmt::from_fn(move |f| write!(f, "{address}/{length}")))
         };
-        let mut map = serializer.serialize_map(None)?;
-        map.serialize_entry("method", "path-coupled")?;
-        map.serialize_entry("direction", &flow.direction)?;
-        map.serialize_entry("source", &format_args!("{}/{}", flow.source, flow.source_prefix))?;
-        let destination = format_args!("{}/{}", flow.destination, flow.destination_prefix);
-        map.serialize_entry("destination", &destination)?;
-        let fields = [
-            ("protocol", flow.protocol.map(u32::from)),
-            ("source_port", flow.source_port.map(u32::from)),
-            ("destination_port", flow.destination_port.map(u32::from)),
-            ("dscp", flow.ds_field.map(u32::from)),
-            ("flow_label", flow.flow_label),
-            ("spi", flow.spi),
-        ];
-        for (name, value) in fields.iter().filter(|(_, value)| value.is_some()) {
-            map.serialize_entry(name, value)?;
+        match self.0 {
+            Mri::LooseEnd(flow) => map! {
+                "method": "loose-end",
+                "direction": flow.direction,
+                "source": flow.source,
+                "destination": flow.destination,
+            }
+            .serialize(serializer),
+            Mri::PathCoupled(flow) => map! {
+                "method": "path-coupled",
+                "direction": flow.direction,
+                "source": prefix(flow.source, flow.source_prefix),
+                "destination": prefix(flow.destination, flow.destination_prefix),
+                "protocol"?: flow.protocol,
+                "source_port"?: flow.source_port,
+                "destination_port"?: flow.destination_port,
+                "dscp"?: flow.ds_field,
+                "flow_label"?: flow.flow_label,
+                "spi"?: flow.spi,
+            }
+            .serialize(serializer),
         }
-        map.end()
     }
 }
 

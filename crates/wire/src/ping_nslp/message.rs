@@ -16,7 +16,7 @@ const OBJECT: usize = 4;
 /// Object list that requests addresses and times.
 pub const STANDARD: [[u8; OBJECT]; 2] = [[0, 1, 0, 16], [0, 2, 0, 8]];
 
-/// Object list that also requests the available bandwidth; this object is ours.
+/// Object list that also requests the available bandwidth; this object is an extension of Earmark.
 pub const WITH_BANDWIDTH: [[u8; OBJECT]; 3] = [[0, 1, 0, 16], [0, 2, 0, 8], [0xff, 1, 0, 8]];
 
 /// Bit of an available bandwidth that is set if the node knows the value.
@@ -27,7 +27,7 @@ const KNOWN: u64 = 1 << 63;
 pub enum Version {
     /// Version of the draft, with a length of eight bits.
     V1,
-    /// Our version, with a length of sixteen bits.
+    /// Version of Earmark, with a length of sixteen bits.
     V2,
 }
 

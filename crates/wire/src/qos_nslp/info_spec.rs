@@ -269,6 +269,22 @@ impl<'a> InfoSpec<'a> {
     }
 }
 
+impl ParseError {
+    /// Returns the INFO-SPEC of the RESPONSE: the code of the protocol error and, written into `room`, the type of the
+    /// object at fault (Object Type Info, RFC 5974 section 5.1.3.6).
+    pub fn info_spec<'r>(&self, room: &'r mut [u8; 4]) -> InfoSpec<'r> {
+        let details: &[u8] = match self.object {
+            Some(object) => {
+                let [high, low] = object.code().to_be_bytes();
+                *room = [high, low, 0, 0];
+                room
+            }
+            None => &[],
+        };
+        InfoSpec { outcome: Outcome::ProtocolError(self.kind.code()), source: None, details }
+    }
+}
+
 serialize_as!(InfoSpec<'_>, |it| map! {
     "severity": it.outcome.class().name(),
     "outcome": it.outcome.name(),

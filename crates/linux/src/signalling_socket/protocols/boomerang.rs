@@ -2,8 +2,8 @@
 //!
 //! The kernel answers echo requests for this host, so that raw sockets receive only echo replies.
 
-use super::super::packet_filter::{ICMP, ICMPV6, Local, PacketFilter, Preselection};
-use super::super::protocol::{Program, Protocol};
+use crate::signalling_socket::packet_filter::{ICMP, ICMPV6, Local, PacketFilter, Preselection};
+use crate::signalling_socket::protocol::{Program, Protocol};
 
 mod delegation;
 mod offload;
@@ -19,7 +19,7 @@ const MAGIC: [u8; 4] = [0x47, 0x11, 0x47, 0x11];
 const ECHO: [u8; 2] = [8, 0];
 const ECHO6: [u8; 2] = [128, 129];
 
-pub(in super::super) const PROTOCOL: Protocol = Protocol {
+pub(in crate::signalling_socket) const PROTOCOL: Protocol = Protocol {
     programs: &[Program {
         object: include_bytes!("../../../bpf/boomerang.o"),
         section: offload::SECTION,

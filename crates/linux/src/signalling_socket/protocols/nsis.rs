@@ -1,7 +1,7 @@
 //! GIST (RFC 5971), the transport of NSIS: UDP packets to port 270 that begin with its magic number.
 
-use super::super::packet_filter::{Local, PacketFilter, Preselection, UDP};
-use super::super::protocol::{Program, Protocol};
+use crate::signalling_socket::packet_filter::{Local, PacketFilter, Preselection, UDP};
+use crate::signalling_socket::protocol::{Program, Protocol};
 
 /// UDP port of GIST (RFC 5971 section 9).
 const PORT: u16 = 270;
@@ -10,7 +10,7 @@ const MAGIC: [u8; 4] = [0x4e, 0x04, 0xbd, 0xa5];
 
 const OBJECT: &[u8] = include_bytes!("../../../bpf/nsis.o");
 
-pub(in super::super) const PROTOCOL: Protocol = Protocol {
+pub(in crate::signalling_socket) const PROTOCOL: Protocol = Protocol {
     programs: &[
         Program { object: OBJECT, section: "gist", name: "earmark_gist", is_replaceable: true },
         Program {
@@ -36,7 +36,7 @@ pub(in super::super) const PROTOCOL: Protocol = Protocol {
 };
 
 /// Whether an interface with this setting needs the program in a section.
-pub(in super::super) fn is_needed(section: &str, setting: Gist) -> bool {
+pub(in crate::signalling_socket) fn is_needed(section: &str, setting: Gist) -> bool {
     match setting {
         Gist::Off => false,
         Gist::RouterAlert => section == "gist",

@@ -2,19 +2,19 @@
 
 use earmark_wire::ipv6;
 
-use super::super::packet_filter::{Local, PacketFilter, Preselection};
-use super::super::protocol::{Program, Protocol};
+use crate::signalling_socket::packet_filter::{Local, PacketFilter, Preselection};
+use crate::signalling_socket::protocol::{Program, Protocol};
 
-pub(in super::super) mod udp;
+pub(in crate::signalling_socket) mod udp;
 
 /// IP protocol number of RSVP (RFC 2205 section 3.11.1).
-pub(in super::super) const IP_PROTOCOL: u8 = 46;
+pub(in crate::signalling_socket) const IP_PROTOCOL: u8 = 46;
 
 const OBJECT: &[u8] = include_bytes!("../../../bpf/rsvp.o");
 
 /// Raw sockets receive messages with router alert and messages for this host; to groups only sometimes, hence the
 /// program for these.
-pub(in super::super) const PROTOCOL: Protocol = Protocol {
+pub(in crate::signalling_socket) const PROTOCOL: Protocol = Protocol {
     programs: &[
         Program { object: OBJECT, section: "groups", name: "earmark_groups", is_replaceable: true },
         Program { object: OBJECT, section: "all", name: "earmark_all", is_replaceable: false },
@@ -31,7 +31,7 @@ pub(in super::super) const PROTOCOL: Protocol = Protocol {
 };
 
 /// Whether an interface with this setting needs the program in a section.
-pub(in super::super) fn is_needed(section: &str, setting: Intercept) -> bool {
+pub(in crate::signalling_socket) fn is_needed(section: &str, setting: Intercept) -> bool {
     match setting {
         Intercept::RouterAlert => section == "groups",
         Intercept::Protocol => section == "all",

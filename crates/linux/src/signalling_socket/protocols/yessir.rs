@@ -2,8 +2,8 @@
 //!
 //! A message for this host is copied, so that the application still receives its report.
 
-use super::super::packet_filter::{Local, PacketFilter, Preselection, UDP};
-use super::super::protocol::{Program, Protocol};
+use crate::signalling_socket::packet_filter::{Local, PacketFilter, Preselection, UDP};
+use crate::signalling_socket::protocol::{Program, Protocol};
 
 const NAME: [u8; 4] = *b"YSSR";
 /// Packet types of RTCP (RFC 3550 section 12.1).
@@ -13,7 +13,7 @@ const APPLICATION: u8 = 204;
 
 const OBJECT: &[u8] = include_bytes!("../../../bpf/yessir.o");
 
-pub(in super::super) const PROTOCOL: Protocol = Protocol {
+pub(in crate::signalling_socket) const PROTOCOL: Protocol = Protocol {
     programs: &[
         Program {
             object: OBJECT,
@@ -42,7 +42,11 @@ pub(in super::super) const PROTOCOL: Protocol = Protocol {
 };
 
 /// Whether an interface with these settings needs the program in a section.
-pub(in super::super) fn is_needed(section: &str, setting: Yessir, sender_reports: bool) -> bool {
+pub(in crate::signalling_socket) fn is_needed(
+    section: &str,
+    setting: Yessir,
+    sender_reports: bool,
+) -> bool {
     match section {
         "reports" => sender_reports,
         "alerted" => setting == Yessir::RouterAlert,

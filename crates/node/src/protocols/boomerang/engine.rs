@@ -12,7 +12,7 @@ use earmark_wire::icmp;
 use super::listing;
 use crate::api::{Command, Event};
 use crate::engine::{Arrival, Counter, HeldClaim, Interception, NodeEngine, NodeView, Rows};
-use crate::show::{ReservationRow, SessionRow};
+use earmark_core::listing::{ReservationRow, SessionRow};
 
 impl NodeEngine for Boomerang {
     fn protocol(&self) -> Protocol {

@@ -5,7 +5,7 @@ use earmark_core::admission::ClaimId;
 use earmark_core::{Rate, Time};
 
 use crate::engine::NodeView;
-use crate::show::{ReservationRow, SenderName, SessionRow};
+use earmark_core::listing::{ReservationRow, SenderName, SessionRow};
 
 /// Returns the rows of a session's reservations, one for each direction.
 pub(super) fn reservation_rows(

@@ -11,7 +11,7 @@ use earmark_wire::udp;
 use super::listing;
 use crate::api::{Command, Event};
 use crate::engine::{Arrival, Counter, HeldClaim, Interception, NodeEngine, NodeView, Rows};
-use crate::show::{AggregateRow, ReservationRow, SessionRow};
+use earmark_core::listing::{AggregateRow, ReservationRow, SessionRow};
 
 impl NodeEngine for Nsis {
     fn protocol(&self) -> Protocol {

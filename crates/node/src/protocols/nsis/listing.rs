@@ -10,7 +10,7 @@ use earmark_nsis::qos::SessionView;
 use earmark_wire::gist::Direction;
 
 use crate::engine::NodeView;
-use crate::show::{AggregateRow, ReservationRow, SenderName, SessionRow};
+use earmark_core::listing::{AggregateRow, ReservationRow, SenderName, SessionRow};
 
 /// Iterates over the aggregates that begin at this node.
 pub(super) fn aggregate_rows<'a>(

@@ -2,83 +2,16 @@
 
 use alloc::borrow::Cow;
 use alloc::format;
-use alloc::string::String;
-use core::net::{IpAddr, SocketAddr};
 
-use earmark_core::Transport;
+use earmark_core::listing::{AssociationRow, RoutingStateRow};
 use earmark_nsis::Nsis;
 use earmark_nsis::gist::RoutingStateView;
 use earmark_nsis::gist::machine::State;
 use earmark_nsis::nslp::Validity;
-use earmark_wire::gist::{Direction, Mri, PathCoupled, SessionId};
+use earmark_wire::gist::{Direction, Mri, PathCoupled};
 use earmark_wire::ping_nslp;
-use serde::{Deserialize, Serialize};
 
 use crate::engine::NodeView;
-
-/// Routing state towards one peer for one session: half of a routing state of GIST.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct RoutingStateRow {
-    /// Application by name, or by number without a name.
-    pub application: Cow<'static, str>,
-    /// NSLPID of the application.
-    pub nslpid: u16,
-    /// Session identifier.
-    pub session: SessionId,
-    /// Source address of the flow.
-    pub source: IpAddr,
-    /// Source port; 0 if it does not count.
-    pub source_port: u16,
-    /// Destination address of the flow.
-    pub destination: IpAddr,
-    /// Destination port; 0 if it does not count.
-    pub destination_port: u16,
-    /// IP protocol of the data; 0 if it does not count.
-    pub ip_protocol: u8,
-    /// Direction of the peer along the flow: `downstream` or `upstream`.
-    pub direction: Cow<'static, str>,
-    /// State of the state machine.
-    pub state: State,
-    /// Validity of the state.
-    pub validity: Validity,
-    /// Address of the peer, if known.
-    pub peer: Option<IpAddr>,
-    /// Interface towards the peer.
-    pub interface: Option<String>,
-    /// IP hops to the peer, if known. More than 1 means routers without GIST between.
-    pub ip_distance: Option<u8>,
-    /// Number of messages that wait for the discovery of the peer.
-    pub waiting: usize,
-    /// Seconds until the next Query; `None` at the responder.
-    pub refresh_in_s: Option<f64>,
-    /// Seconds until the state expires without use or refresh.
-    pub expires_in_s: Option<f64>,
-}
-
-/// A messaging association of GIST: a connection to a peer, shared by all sessions.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct AssociationRow {
-    /// Address of the peer, if known: not before its Confirm.
-    pub peer: Option<IpAddr>,
-    /// Peer-Identity, in hexadecimal.
-    pub identity: Option<String>,
-    /// Transport protocols of the association.
-    pub transport: Transport,
-    /// State of the association: `opening`, `half_open`, `open` or `closed`.
-    pub stage: Cow<'static, str>,
-    /// Whether this node opened the association.
-    pub is_ours: bool,
-    /// Local address of the connection.
-    pub local: SocketAddr,
-    /// Remote address of the connection.
-    pub remote: SocketAddr,
-    /// Number of routing states that use it, each direction counted.
-    pub uses: u32,
-    /// Seconds since the last received data.
-    pub heard_s: f64,
-    /// Seconds since the last sent data.
-    pub said_s: f64,
-}
 
 /// Iterates over the messaging associations, in the order of their slab.
 pub(crate) fn association_rows(
@@ -126,8 +59,8 @@ fn routing_state_row(state: &RoutingStateView, view: NodeView<'_>) -> RoutingSta
             Direction::Downstream => "downstream".into(),
             Direction::Upstream => "upstream".into(),
         },
-        state: state.state,
-        validity: state.validity,
+        state: state_name(state.state).into(),
+        validity: validity_name(state.validity).into(),
         peer: state.peer.as_ref().map(|peer| peer.address),
         interface: state.peer.as_ref().map(|peer| view.interface_name(peer.interface)),
         ip_distance: state.ip_distance,
@@ -149,5 +82,26 @@ fn application(nslpid: u16) -> Cow<'static, str> {
         33 => "NATFW NSLP".into(),
         ping_nslp::iana::NSLPID => "Ping NSLP".into(),
         other => format!("{other}").into(),
+    }
+}
+
+/// Returns the name of a state of the state machine.
+fn state_name(state: State) -> &'static str {
+    match state {
+        State::Idle => "idle",
+        State::WaitResponse => "wait_response",
+        State::WaitAssociation => "wait_association",
+        State::EstablishedDownstream => "established_downstream",
+        State::WaitConfirm => "wait_confirm",
+        State::EstablishedUpstream => "established_upstream",
+    }
+}
+
+/// Returns the name of a validity.
+fn validity_name(validity: Validity) -> &'static str {
+    match validity {
+        Validity::Good => "good",
+        Validity::Tentative => "tentative",
+        Validity::Bad => "bad",
     }
 }

@@ -18,7 +18,7 @@ use super::receiver::{Listen, Receivers};
 use crate::api::{Command, Event};
 use crate::config::NodeConfig;
 use crate::engine::{Counter, HeldClaim, NodeEngine, NodeView, Rows};
-use crate::show::{NeighborRow, ReservationRow, SessionRow};
+use earmark_core::listing::{NeighborRow, ReservationRow, SessionRow};
 
 /// RSVP in a node.
 #[derive(Debug)]

@@ -6,7 +6,7 @@ use earmark_rsvp::{Liveness, NeighborView, ReservationView, SenderView};
 use earmark_wire::intserv::FlowSpec;
 
 use crate::engine::NodeView;
-use crate::show::{NeighborRow, ReductionRow, ReservationRow, SenderName, SessionRow};
+use earmark_core::listing::{NeighborRow, ReductionRow, ReservationRow, SenderName, SessionRow};
 
 /// Returns the row of a sender.
 pub(super) fn session_row(sender: &SenderView<'_>, view: NodeView<'_>) -> SessionRow {

@@ -14,7 +14,7 @@ use earmark_wire::rsvp::{ErrorCode, ErrorSpec, SenderTemplate, Session, Style};
 use serde::{Deserialize, Serialize};
 
 use crate::api::Event;
-use crate::show::SenderName;
+use earmark_core::listing::SenderName;
 
 /// Answers every sender of a session with a reservation of its own (FF) or one shared by all senders (WF, SE), until
 /// [`earmark_rsvp::Command::Release`] ends the application.

@@ -13,7 +13,7 @@ use earmark_yessir::{self as yessir, Yessir};
 use super::listing;
 use crate::api::{Command, Event};
 use crate::engine::{Arrival, Counter, HeldClaim, Interception, NodeEngine, NodeView, Rows};
-use crate::show::{ReservationRow, SessionRow};
+use earmark_core::listing::{ReservationRow, SessionRow};
 
 impl NodeEngine for Yessir {
     fn protocol(&self) -> Protocol {

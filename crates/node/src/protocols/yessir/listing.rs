@@ -8,7 +8,7 @@ use earmark_wire::yessir::Style;
 use earmark_yessir::{Counters, DropReason, LegView, SessionView};
 
 use crate::engine::NodeView;
-use crate::show::{ReservationRow, SenderName, SessionRow};
+use earmark_core::listing::{ReservationRow, SenderName, SessionRow};
 
 /// Returns the rows of a stream's reservations. Each sender of a shared reservation has a row.
 pub(super) fn reservation_rows(

@@ -20,8 +20,8 @@ use anyhow::{Context, Result, ensure};
 use earmark_core::Rate;
 use earmark_lab::statistics::percentile;
 use earmark_linux::netns::Namespace;
-use earmark_linux::packets::{self, Mix, Watched};
-use earmark_linux::sightings;
+use earmark_linux::packet_times;
+use earmark_linux::packets::{self, MeasuredFlow, Mix};
 use serde::Serialize;
 use socket2::{Domain, Protocol, SockFilter, Socket, Type};
 
@@ -133,10 +133,10 @@ fn watch(
     let (rate, watched, end) = (Some(RESERVED), Some(FLOW), End::Drop);
     let line = Line { bandwidth: BANDWIDTH, rate, device, watched, end };
     let router = Router::up(treatment, line)?;
-    let watched = |every| Watched { every, flow: FLOW, service };
-    let alone = Mix { flows: OTHERS, first: UNRESERVED, watched: Some(watched(1)) };
-    let beside = Mix { watched: Some(watched(EVERY)), ..alone };
-    router.warm_up(processor, &Mix { watched: None, ..alone })?;
+    let watched = |every| MeasuredFlow { every, flow: FLOW, service };
+    let alone = Mix { flows: OTHERS, first: UNRESERVED, measured: Some(watched(1)) };
+    let beside = Mix { measured: Some(watched(EVERY)), ..alone };
+    router.warm_up(processor, &Mix { measured: None, ..alone })?;
     // The bucket is full and the queues are empty at the start.
     std::thread::sleep(REST);
     let taps = (Tap::open(&router.router)?, Tap::open(&router.sink)?);
@@ -216,7 +216,7 @@ impl Tap {
             let protocol = Protocol::from(i32::from(ALL_PROTOCOLS.to_be()));
             let socket = Socket::new(Domain::PACKET, Type::RAW, Some(protocol))?;
             socket.attach_filter(&filter)?;
-            sightings::prepare(&socket, ROOM)?;
+            packet_times::prepare(&socket, ROOM)?;
             Ok(socket)
         };
         let socket = namespace.run_in(open).and_then(|socket| socket);
@@ -230,14 +230,14 @@ impl Tap {
         place: impl Fn(&mut PacketTransit, bool) -> &mut Option<Duration>,
     ) -> Result<()> {
         let mut frame = [0; 256];
-        while let Some(seen) = sightings::next(&self.0, &mut frame)? {
+        while let Some(seen) = packet_times::next(&self.0, &mut frame)? {
             let number = frame[..seen.length].get(NUMBER..).and_then(<[u8]>::first_chunk);
             if let Some(number) = number {
                 let transit = transits.entry(u32::from_be_bytes(*number)).or_default();
-                *place(transit, seen.leaves) = Some(seen.at);
+                *place(transit, seen.is_outgoing) = Some(seen.at);
             }
         }
-        ensure!(sightings::missed(&self.0)? == 0, "packets passed unseen: too many waited");
+        ensure!(packet_times::missed(&self.0)? == 0, "packets passed unseen: too many waited");
         Ok(())
     }
 }

@@ -6,11 +6,11 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use earmark::client::Client;
-use earmark::config::Config;
-use earmark::control::protocol::Listing;
+use earmark_control::Client;
+use earmark_control::Listing;
 use earmark_linux::frames::Frames;
 use earmark_node::AssociationRow;
+use earmarkd::config::Config;
 use serde::Serialize;
 use serde_json::Value;
 

@@ -7,11 +7,11 @@ use std::os::fd::AsFd;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use earmark::config::Config;
-use earmark::embedded::Embedded;
 use earmark_core::{Flow, Rate, Time};
 use earmark_node::{Command, Event};
 use earmark_nsis::{self as nsis, ping, qos};
+use earmarkd::config::Config;
+use earmarkd::embedded::Embedded;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::super::Supervision;

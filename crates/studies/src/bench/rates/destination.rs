@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use earmark_core::{Effects, InterfaceId, Outgoing};
-use earmark_linux::inbox::Inbox;
+use earmark_linux::datagram_receiver::DatagramReceiver;
 use earmark_wire::rsvp::{Body, Message};
 use socket2::{Domain, Socket, Type};
 
@@ -123,19 +123,19 @@ fn answer_reserves(
 
 /// Counts reports of any kind.
 fn count_reports(here: Ipv4Addr, shared: &SharedState) -> Result<()> {
-    let open = |port| -> io::Result<Inbox> {
+    let open = |port| -> io::Result<DatagramReceiver> {
         let socket = Socket::new(Domain::IPV4, Type::DGRAM, None)?;
         socket.bind(&SocketAddr::from((here, port)).into())?;
-        Inbox::new(socket, LONGEST, RECEIVE_BUFFER)
+        DatagramReceiver::new(socket, LONGEST, RECEIVE_BUFFER)
     };
-    let inboxes: io::Result<Vec<Inbox>> = MessageWriter::ports().map(open).collect();
+    let inboxes: io::Result<Vec<DatagramReceiver>> = MessageWriter::ports().map(open).collect();
     let mut inboxes = inboxes.context("the destination cannot open its sockets")?;
     shared.is_listening.store(true, Ordering::Relaxed);
     while !shared.is_over.load(Ordering::Relaxed) {
         let mut count = 0;
-        for inbox in &mut inboxes {
+        for datagram_receiver in &mut inboxes {
             loop {
-                match inbox.receive(|_| {})? {
+                match datagram_receiver.receive(|_| {})? {
                     0 => break,
                     some => count += some as u64,
                 }

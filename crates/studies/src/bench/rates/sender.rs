@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use earmark_core::{Effect, Effects, InterfaceId};
-use earmark_linux::inbox::Inbox;
+use earmark_linux::datagram_receiver::DatagramReceiver;
 use earmark_linux::{Gist, InterfaceSignalling, SignallingSocket};
 use earmark_wire::boomerang::Reservation;
 use earmark_wire::icmp::{HEADER, Kind, PseudoHeader};
@@ -123,7 +123,7 @@ enum ReplyReceiver {
     /// Resvs; YESSIR has no answers.
     Signalling,
     /// Echoes, which are not signalling for a host without a daemon.
-    Echoes(Box<Inbox>),
+    Echoes(Box<DatagramReceiver>),
     /// Messages of GIST, some of which need an answer themselves.
     Gist(Initiator),
 }
@@ -462,9 +462,9 @@ pub(super) fn signalling(protocol: Protocol, interface: InterfaceId) -> Result<S
 }
 
 /// Opens a socket that receives echoes.
-fn echoes() -> io::Result<Inbox> {
+fn echoes() -> io::Result<DatagramReceiver> {
     let socket = Socket::new(Domain::IPV4, Type::RAW, Some(socket2::Protocol::ICMPV4))?;
-    Inbox::new(socket, LONGEST, RECEIVE_BUFFER)
+    DatagramReceiver::new(socket, LONGEST, RECEIVE_BUFFER)
 }
 
 /// Returns whether an RSVP message is a Resv, by its common header (RFC 2205 section 3.1.1).

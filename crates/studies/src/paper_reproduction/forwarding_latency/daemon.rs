@@ -11,10 +11,10 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow, bail};
-use earmark::config::Config;
-use earmark::embedded::Embedded;
 use earmark_core::checkpoint::Checkpoint;
 use earmark_linux::netns::Namespace;
+use earmarkd::config::Config;
+use earmarkd::embedded::Embedded;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::super::checkpoint_trace::{CheckpointTracing, TracePoint, record};

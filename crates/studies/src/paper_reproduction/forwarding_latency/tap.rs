@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use earmark_linux::netns::Namespace;
-use earmark_linux::sightings;
+use earmark_linux::packet_times;
 use earmark_wire::ipv4;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use socket2::{Domain, Protocol, SockFilter, Socket, Type};
@@ -59,7 +59,7 @@ impl Tap {
             let protocol = Protocol::from(i32::from(ALL_PROTOCOLS.to_be()));
             let socket = Socket::new(Domain::PACKET, Type::RAW, Some(protocol))?;
             socket.attach_filter(&SHORT)?;
-            sightings::prepare(&socket, RECEIVE_BUFFER)?;
+            packet_times::prepare(&socket, RECEIVE_BUFFER)?;
             Ok(socket)
         };
         let opened = namespace.run_in(open).and_then(|opened| opened);
@@ -75,7 +75,7 @@ impl Tap {
 
     /// Returns the number of packets lost by a full buffer.
     pub(in crate::paper_reproduction) fn missed(&self) -> Result<u64> {
-        sightings::missed(&self.socket).context("cannot read the count of missed packets")
+        packet_times::missed(&self.socket).context("cannot read the count of missed packets")
     }
 
     /// Returns the next packet, once it has passed; `None` if none does until `deadline`.
@@ -101,12 +101,12 @@ impl Tap {
 
     /// Returns the next packet that has passed already.
     pub(in crate::paper_reproduction) fn look(&mut self) -> Result<Option<Seen>> {
-        while let Some(sighting) = sightings::next(&self.socket, &mut self.frame)? {
+        while let Some(sighting) = packet_times::next(&self.socket, &mut self.frame)? {
             let packet = self.frame[..sighting.length].get(LINK_HEADER..).unwrap_or_default();
             let Ok(packet) = ipv4::Packet::parse(packet) else { continue };
             return Ok(Some(Seen {
                 at: sighting.at,
-                leaves: sighting.leaves,
+                leaves: sighting.is_outgoing,
                 protocol: packet.protocol(),
                 destination: packet.destination().into(),
                 payload: packet.payload().to_vec(),

@@ -1,17 +1,17 @@
 //! Boomerang in the kernel without the daemon (`bpf/boomerang.c`), for IPv4.
 //!
 //! **Refresh.** Sessions that the daemon has granted and entered here are refreshed without it: a message that would
-//! only be forwarded unchanged, and would only update a time, is forwarded by the kernel, which writes its time into the
-//! entry. So the daemon checks the entry before it lets a session expire.
+//! only be forwarded unchanged, and would only update a time, is forwarded by the kernel, which writes its time into
+//! the entry. So the daemon checks the entry before it lets a session expire.
 //!
 //! **Setup and release.** The daemon may delegate a share of a link to the kernel ([`Offload::delegate`]), which it
 //! keeps out of the ledger, and let the kernel set up a number of sessions of an initiating node ([`Offload::allow`]),
-//! so that limits hold. The kernel then enters a session that names all five keys exactly and fits both limits, and adds
-//! the rate of a released session to the share. The daemon receives a copy of each such message ([`ShareChange`]) but is
-//! not woken for it: a daemon that delegates reads the copies periodically, and always before it answers a request for
-//! the reserved rates. For each copy it does what it would have done for the message, except forwarding it; what it
-//! claims or releases thereby is what the share has lost or gained. Until the copy is read, packets of the new session
-//! are sent with best effort.
+//! so that limits hold. The kernel then enters a session that names all five keys exactly and fits both limits, and
+//! adds the rate of a released session to the share. The daemon receives a copy of each such message ([`ShareChange`])
+//! but is not woken for it: a daemon that delegates reads the copies periodically, and always before it answers a
+//! request for the reserved rates. For each copy it does what it would have done for the message, except forwarding it;
+//! what it claims or releases thereby is what the share has lost or gained. Until the copy is read, packets of the new
+//! session are sent with best effort.
 //!
 //! Everything else in a message goes to the daemon, which then enters the session again, or removes it. A session must
 //! not be entered if this host is an end of it, if it is locked by a key, aggregated, or refreshed with an option, or
@@ -313,7 +313,7 @@ impl Offload {
                 }
             }
             ShareChange::Released(shares) => {
-                shares.iter().for_each(|share| account_for(share, true))
+                shares.iter().for_each(|share| account_for(share, true));
             }
         }
     }

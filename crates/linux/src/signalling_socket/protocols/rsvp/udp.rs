@@ -4,7 +4,7 @@
 //!                 unicast destination D                multicast destination D
 //! a host          sends to D or its router, port 1698  sends to the group G*, port 1698
 //! without raw     receives at ports 1698 and 1699      receives at D port 1699, G* port 1698
-//! everybody else  sends to D, port 1699, beside raw    sends to D, port 1699, beside raw
+//! everybody else  sends to D, port 1699, and raw       sends to D, port 1699, and raw
 //!                 receives at port 1698                receives at G* port 1698
 //! ```
 //!
@@ -103,7 +103,7 @@ impl UdpSockets {
         for port in self.ports.iter().filter(|port| port.port == FROM_UDP_ONLY) {
             let group = if port.is_ipv4 { ENCAPSULATION4.into() } else { ENCAPSULATION6.into() };
             match membership(port.socket.as_fd(), group, interface, serve) {
-                // The interface lacks that family, or is gone.
+                // The interface lacks that family, or was deleted.
                 Err(error) if !serve || !port.is_ipv4 => {
                     tracing::debug!(%error, interface = %InterfaceName(interface), "membership of {group}");
                 }
