@@ -6,7 +6,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use earmark_control::Client;
-use earmark_control::{Listen, Send, Trace};
+use earmark_control::{ListenRequest, ReservationRequest, Trace};
 use earmark_core::Rate;
 use earmark_decode::{Format, decode};
 use earmark_lab::capture::Capture;
@@ -107,9 +107,12 @@ pub(crate) fn a_trace_shows_hops_without_rsvp_and_silent_ones() -> Outcome {
 /// Requests 2 Mbit/s from h1 to h2, and waits until they are reserved.
 fn reserve(testbed: &Testbed) -> Outcome {
     let to: SocketAddr = "10.0.3.2:5001".parse()?;
-    Client::connect(testbed.control(H2))?.listen(Listen::new(to))?;
+    Client::connect(testbed.control(H2))?.listen(ListenRequest::new(to))?;
     let mut h1 = Client::connect(testbed.control(H1))?;
-    h1.sender(Send { follow: true, ..Send::new(to, Rate::from_mbps(2)) })?;
+    h1.sender(ReservationRequest {
+        follow: true,
+        ..ReservationRequest::new(to, Rate::from_mbps(2))
+    })?;
     let deadline = Some(Instant::now() + TIMEOUT);
     while let Some(notice) = h1.next_event(deadline)? {
         if notice.is("rsvp", "resv") {
