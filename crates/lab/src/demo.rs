@@ -21,19 +21,21 @@
 mod namespaces;
 mod report;
 mod simulated;
+mod stage;
 mod story;
 
 use std::time::Duration;
 
 use anyhow::{Result, bail};
 use earmark_core::{Rate, Time};
-use earmark_sim::{Protocol, Trace};
+use earmark_sim::Trace;
 
 pub use namespaces::OnNamespaces;
 pub use report::{
     Denial, KillResult, Mark, NetworkKind, Part, Refusal, Report, Series, Span, Timeline,
 };
 pub use simulated::OnSimulator;
+pub use stage::{Protocol, StageResult};
 use story::Story;
 
 use crate::traffic::Shape;

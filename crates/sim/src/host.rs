@@ -10,8 +10,9 @@ use earmark_core::{Hop, InterfaceId, Interfaces, Outgoing, Route, RouteTable, Ro
 use earmark_node::{HostUpdate, Node, NodeConfig};
 
 use crate::connections::{Streams, TCP};
+use crate::interception::{self, Interception};
 use crate::log::Loss;
-use crate::packet::{Body, MessageKind, Packet};
+use crate::packet::{Body, Packet};
 use crate::port::Ports;
 
 /// A host or router.
@@ -54,17 +55,6 @@ pub(crate) enum Verdict {
     Lost(Packet, Loss),
 }
 
-/// Result of interception.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Interception {
-    /// The engines receive the packet; it is not forwarded.
-    Taken,
-    /// The engines receive a copy; the packet is forwarded.
-    Copied,
-    /// The packet is forwarded.
-    Left,
-}
-
 impl Host {
     /// Returns the protocol of a claim.
     pub(crate) fn protocol_of(&self, claim: ClaimId) -> Option<Protocol> {
@@ -104,32 +94,11 @@ impl Host {
         self.routes.remove(route);
     }
 
-    /// Returns the result of interception, by the rules of `earmark-linux`. `here`: the packet is for this host.
+    /// Returns the result of interception. `here`: the packet is for this host.
     pub(crate) fn intercept(&self, packet: &Packet, here: bool) -> Interception {
-        if self.node.is_none() {
-            return Interception::Left;
-        }
-        match packet.kind() {
-            MessageKind::Rsvp if here || (packet.router_alert && self.forwards) => {
-                Interception::Taken
-            }
-            MessageKind::HiddenRsvp
-                if packet.router_alert
-                    && self.config.borders.values().any(|border| border.hide) =>
-            {
-                Interception::Taken
-            }
-            MessageKind::Boomerang if here || self.forwards => Interception::Taken,
-            MessageKind::Gist if here || (packet.router_alert && self.forwards) => {
-                Interception::Taken
-            }
-            // The destination application must receive its report, too.
-            MessageKind::Yessir if here => Interception::Copied,
-            MessageKind::Yessir if packet.router_alert && self.forwards => Interception::Taken,
-            MessageKind::SenderReport if !self.config.yessir.measured.is_empty() => {
-                Interception::Copied
-            }
-            _ => Interception::Left,
+        match self.node {
+            Some(_) => interception::intercept(&self.config, self.forwards, packet, here),
+            None => Interception::Left,
         }
     }
 
@@ -163,8 +132,8 @@ impl Host {
             return Verdict::Lost(packet, Loss::TimeToLive);
         }
         packet.ttl -= 1;
-        // The signalling queue is for packets of the daemon; RSVP uses it by its IP protocol.
-        packet.from_daemon &= matches!(packet.kind(), MessageKind::Rsvp | MessageKind::HiddenRsvp);
+        // The signalling queue is for packets of the daemon.
+        packet.from_daemon &= interception::keeps_signalling_queue(&packet);
         match self.routes.lookup(packet.destination) {
             Some(Hop { interface, .. }) => Verdict::Forward(interface, packet),
             None => Verdict::Lost(packet, Loss::NoRoute),

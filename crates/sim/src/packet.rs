@@ -3,14 +3,9 @@
 use alloc::vec::Vec;
 use core::net::IpAddr;
 
-use earmark_node::RSVP_E2E_IGNORE;
-use earmark_wire::boomerang::iana::MAGIC;
 use earmark_wire::icmp::{self, Echo, Kind, PseudoHeader};
-use earmark_wire::rtcp::PacketType;
-use earmark_wire::{udp, yessir};
+use earmark_wire::udp;
 
-/// IP protocol number of RSVP.
-pub(crate) const RSVP: u8 = 46;
 /// IP protocol number of UDP.
 pub(crate) const UDP: u8 = udp::PROTOCOL;
 /// Octets of an Ethernet header, which an IP length does not include.
@@ -73,29 +68,6 @@ impl Packet {
         }
     }
 
-    /// Returns the kind of message that interception detects.
-    pub(crate) fn kind(&self) -> MessageKind {
-        let Body::Signalling(octets) = &self.body else { return MessageKind::Foreign };
-        match self.protocol {
-            RSVP => MessageKind::Rsvp,
-            RSVP_E2E_IGNORE => MessageKind::HiddenRsvp,
-            icmp::PROTOCOL_V4 | icmp::PROTOCOL_V6 => {
-                let data = octets.get(icmp::HEADER..).unwrap_or_default();
-                match data.starts_with(&MAGIC.to_be_bytes()) {
-                    true => MessageKind::Boomerang,
-                    false => MessageKind::Foreign,
-                }
-            }
-            UDP => match udp::Packet::parse(octets) {
-                Ok(packet) if packet.destination_port == earmark_nsis::PORT => MessageKind::Gist,
-                Ok(packet) if yessir::has_message(packet.payload) => MessageKind::Yessir,
-                Ok(packet) if begins_with_a_report(packet.payload) => MessageKind::SenderReport,
-                _ => MessageKind::Foreign,
-            },
-            _ => MessageKind::Foreign,
-        }
-    }
-
     /// Returns a host's answer to a ping with any content.
     pub(crate) fn echo(&self) -> Option<Packet> {
         let Body::Signalling(octets) = &self.body else { return None };
@@ -119,32 +91,4 @@ impl Packet {
             ..*self
         })
     }
-}
-
-/// Kinds of messages that interception distinguishes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum MessageKind {
-    /// An RSVP message.
-    Rsvp,
-    /// An RSVP message that only the edges of a core process.
-    HiddenRsvp,
-    /// A ping whose data begin with MAGIC.
-    Boomerang,
-    /// A GIST message in a datagram.
-    Gist,
-    /// An RTCP compound with YSSR in it.
-    Yessir,
-    /// An RTCP compound without YESSIR that begins with a sender report.
-    SenderReport,
-    /// None of these.
-    Foreign,
-}
-
-/// RTP version (RFC 3550 section 6.4.1).
-const RTP_VERSION: u8 = 2;
-
-fn begins_with_a_report(compound: &[u8]) -> bool {
-    let is_report = |code| PacketType::from_code(code) == PacketType::SenderReport;
-    compound.first().is_some_and(|first| first >> 6 == RTP_VERSION)
-        && compound.get(1).is_some_and(|&code| is_report(code))
 }

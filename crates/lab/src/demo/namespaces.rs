@@ -15,12 +15,12 @@ use earmark_core::{Rate, Time};
 use earmark_node::Event;
 use earmark_nsis::{self as nsis, qos};
 use earmark_rsvp::{self as rsvp, Application};
-use earmark_sim::{Protocol, Trace};
+use earmark_sim::Trace;
 use earmark_wire::rsvp::ErrorSpec;
 use earmark_wire::yessir::{Flowspec, OctetRate};
 use earmark_yessir as yessir;
 
-use super::{Answer, NetworkKind, Plan, Refusal, Revival, SENT, Stage, Stream, answered};
+use super::{Answer, NetworkKind, Plan, Protocol, Refusal, Revival, SENT, Stage, Stream, answered};
 use crate::testbed::Testbed;
 use crate::traffic::{self, Shape, Sink, Source};
 

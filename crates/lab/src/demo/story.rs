@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use earmark_core::{Rate, Time};
-use earmark_sim::{Protocol, StageResult, Trace};
+use earmark_sim::Trace;
 
 use super::{
-    Denial, KillResult, NetworkKind, Part, Plan, ROUTER, Refusal, Report, Revival, SHARERS, Stay,
-    Timeline,
+    Denial, KillResult, NetworkKind, Part, Plan, Protocol, ROUTER, Refusal, Report, Revival,
+    SHARERS, StageResult, Stay, Timeline,
 };
 
 /// Raw results of the demo.

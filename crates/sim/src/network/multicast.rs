@@ -15,9 +15,9 @@ use earmark_node::HostUpdate;
 
 use super::Network;
 use crate::NodeId;
-use crate::host::Interception;
+use crate::interception::{Interception, reaches_member_routers};
 use crate::log::Loss;
-use crate::packet::{Body, MessageKind, Packet};
+use crate::packet::{Body, Packet};
 
 /// Last hop to a node: the neighbour, its interface, and the node's own.
 #[derive(Clone, Copy)]
@@ -68,10 +68,7 @@ impl Network {
         let member = self.groups.has(node, group);
         let signalling = matches!(packet.body, Body::Signalling(_));
         let intercepted = match host.intercept(packet, member && !host.forwards) {
-            // A router that intercepts a message forwards it, to its own members too.
-            Interception::Left if member && packet.kind() == MessageKind::Rsvp => {
-                host.node.is_some()
-            }
+            Interception::Left if member && reaches_member_routers(packet) => host.node.is_some(),
             interception => interception != Interception::Left,
         };
         if signalling && intercepted {
