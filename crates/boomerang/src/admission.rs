@@ -1,9 +1,7 @@
 //! Admission: bandwidth that half a session claims and releases in its link's ledger, and the matching traffic
 //! control.
 
-use earmark_core::admission::{
-    ClaimId, Demand, Displaced, Owner, Protocol, Reason, Refusal, Service,
-};
+use earmark_core::admission::{ClaimId, Demand, Displaced, Owner, Reason, Refusal, Service};
 use earmark_core::checkpoint::{Checkpoint, mark};
 use earmark_core::{Flow, Installation, InterfaceId, Rate, Time};
 use earmark_wire::boomerang::{Keys, Shape};
@@ -115,7 +113,7 @@ impl Boomerang {
         let Some(flow) = flow(&selector, shape.tos, Direction::of_slot(slot)) else {
             return Err(unclear);
         };
-        let owner = Owner { protocol: Protocol::Boomerang, block };
+        let owner = Owner { protocol: crate::ID, block };
         let demand = self.demand(wanted);
         let granted = cx.context.ledger.claim(interface, owner, &flow, demand);
         mark(Checkpoint::Admission);
@@ -415,7 +413,7 @@ impl Boomerang {
             half.is_there() && half.claim == claim
         };
         let slot = (0..session.slots()).find(same)?;
-        (owner.protocol == Protocol::Boomerang).then_some((owner.block, slot))
+        (owner.protocol == crate::ID).then_some((owner.block, slot))
     }
 
     /// Notifies watchers of a change of half a session.

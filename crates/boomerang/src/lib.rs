@@ -78,3 +78,6 @@ pub use counters::{Counters, DropReason, RefusalReason};
 pub use instance::Boomerang;
 pub use state::TimerKind;
 pub use view::{HalfView, LoopView, SessionView};
+
+/// Number of this engine in the ledger.
+pub const ID: earmark_core::admission::Protocol = earmark_core::admission::Protocol::new(3);

@@ -139,6 +139,6 @@ pub(crate) fn reach(record: &Participation, rates: Rates, far_end: IpAddr, ttl: 
             _ => forward.nodes.max(reverse.nodes),
         })),
         translation,
-        ..Outcome::reported(kind, Some(far_end), Message::EchoReply)
+        ..Outcome::reported(kind, Some(far_end), Message::new("echo reply"))
     }
 }

@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use common::*;
 use earmark_boomerang::{Change, Config, Direction, Event};
-use earmark_core::admission::Protocol;
 use earmark_core::{HostEvent, Input, Rate};
 use earmark_wire::boomerang::{Rates, Shape};
 
@@ -227,7 +226,7 @@ fn traffic_control_refusal_is_reported_with_next_message() {
         panic!("{outcomes:?}")
     };
     let owner = router.ledger.owner(installation.claim).expect("it is claimed");
-    assert_eq!(owner.protocol, Protocol::Boomerang);
+    assert_eq!(owner.protocol, earmark_boomerang::ID);
     let refusal = HostEvent::TrafficControlRefused { claim: installation.claim, owner, errno: 28 };
     let outcomes = router.handle(Input::Host(refusal));
     assert_eq!(removed(&outcomes), 1);

@@ -155,7 +155,10 @@ fn request(rates: Rates) -> Request {
 }
 
 fn reply() -> Option<OutcomeSource> {
-    Some(OutcomeSource { node: Some(NodeName::Address(ip(FAR))), message: Message::EchoReply })
+    Some(OutcomeSource {
+        node: Some(NodeName::Address(ip(FAR))),
+        message: Message::new("echo reply"),
+    })
 }
 
 #[test]

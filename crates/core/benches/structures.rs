@@ -134,7 +134,7 @@ fn ledger() {
     let claims: Vec<_> = measure("ledger: claim, a million on 16 links in all", MILLION, || {
         (0..MILLION as u32)
             .map(|block| {
-                let owner = Owner { protocol: Protocol::Rsvp, block };
+                let owner = Owner { protocol: Protocol::new(1), block };
                 ledger.claim(InterfaceId(1 + block % 16), owner, &flow, demand).expect("fits")
             })
             .collect()

@@ -12,7 +12,7 @@ use crate::{Connect, ConnectionId, Flow, InterfaceId};
 /// Parameters of an outgoing datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Outgoing {
-    /// IP protocol number, 46 for RSVP.
+    /// IP protocol number.
     pub protocol: u8,
     /// Outgoing interface; `None` to use the routes.
     pub interface: Option<InterfaceId>,

@@ -8,7 +8,7 @@
 //! remains, some nanoseconds of a lookup that has compared one more key, is lost in the jitter of any network.
 //!
 //! A pseudo-random function such as SipHash guarantees more: nothing can be learned from observed hashes. It costs a
-//! hundred instructions more, a fifth of a Boomerang refresh.
+//! hundred instructions more, a fifth of the cheapest refresh of the engines.
 
 use crate::random::Stream;
 

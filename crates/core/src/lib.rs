@@ -19,6 +19,7 @@ pub mod growth;
 pub mod hash;
 mod input;
 mod interface;
+pub mod listing;
 pub mod outcome;
 pub mod random;
 pub mod record;

@@ -4,6 +4,7 @@
 //! Every protocol reports the same kinds, so that users and programs need only one form. An outcome never claims more
 //! than its protocol can know: [`Kind::Unverified`] is a reservation that one node has reported, of unknown extent.
 
+use alloc::borrow::Cow;
 use alloc::string::String;
 use core::fmt;
 use core::net::IpAddr;
@@ -109,62 +110,33 @@ impl fmt::Display for NodeName {
     }
 }
 
-/// Messages that report an outcome.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Message {
-    /// RSVP: a reservation has arrived at the sender.
-    Resv,
-    /// RSVP: a reservation was confirmed.
-    ResvConf,
-    /// RSVP: a reservation was refused.
-    ResvErr,
-    /// RSVP: the path was refused.
-    PathErr,
-    /// RSVP: every node of the path was queried (RFC 2745).
-    Trace,
-    /// Boomerang: the loop is back, with the counts of the nodes on its path.
-    EchoReply,
-    /// YESSIR: report of a receiver.
-    ReceiverReport,
-    /// YESSIR: report of a sender, with the notes of the nodes on its path.
-    SenderReport,
-    /// NSIS: the last node of the path has answered.
-    Response,
-    /// NSIS: a node on the path reports a change.
-    Notify,
-    /// NSIS: a reservation has arrived at the end of its path.
-    Reserve,
-    /// No message: known from this node's own routes, links and ledger.
-    ThisNode,
-}
+/// Message that reports an outcome, by its name in the standard: `ResvConf`, `echo reply`, `RESPONSE`.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Message(Cow<'static, str>);
 
 impl Message {
-    /// Returns the name of the message, as its standard writes it.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Message::Resv => "Resv",
-            Message::ResvConf => "ResvConf",
-            Message::ResvErr => "ResvErr",
-            Message::PathErr => "PathErr",
-            Message::Trace => "a trace",
-            Message::EchoReply => "echo reply",
-            Message::ReceiverReport => "receiver report",
-            Message::SenderReport => "sender report",
-            Message::Response => "RESPONSE",
-            Message::Notify => "NOTIFY",
-            Message::Reserve => "RESERVE",
-            Message::ThisNode => "this node",
-        }
+    /// No message: known from this node's own routes, links and ledger.
+    pub const THIS_NODE: Message = Message::new("this node");
+
+    /// Creates the message of a name.
+    pub const fn new(name: &'static str) -> Message {
+        Message(Cow::Borrowed(name))
+    }
+
+    /// Returns the name.
+    pub fn name(&self) -> &str {
+        &self.0
     }
 }
 
 impl fmt::Display for OutcomeSource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match (&self.node, self.message) {
-            (_, Message::ThisNode) => f.write_str("this node"),
-            (Some(node), message) => write!(f, "{node} ({})", message.name()),
-            (None, message) => f.write_str(message.name()),
+        match &self.node {
+            Some(node) if self.message != Message::THIS_NODE => {
+                write!(f, "{node} ({})", self.message.name())
+            }
+            _ => f.write_str(self.message.name()),
         }
     }
 }
@@ -219,7 +191,7 @@ impl Outcome {
 
     /// Creates an outcome of a kind that this node knows by itself.
     pub fn known_locally(kind: Kind) -> Outcome {
-        Outcome::reported(kind, None, Message::ThisNode)
+        Outcome::reported(kind, None, Message::THIS_NODE)
     }
 
     /// Sets the kind to whole path or part of it.
@@ -261,7 +233,7 @@ impl fmt::Display for Outcome {
             Kind::Unanswered => f.write_str("nobody has answered")?,
             Kind::Ended => f.write_str("ended")?,
         }
-        if let Some(by) = self.by.as_ref().filter(|by| by.message != Message::ThisNode) {
+        if let Some(by) = self.by.as_ref().filter(|by| by.message != Message::THIS_NODE) {
             write!(f, ", says {by}")?;
         } else if self.kind == Kind::Refused && self.by.is_some() {
             f.write_str(" by this node")?;
@@ -310,18 +282,18 @@ mod tests {
             to: Some(THERE),
             hops_without: Some(2),
             nodes: Some(1),
-            ..Outcome::reported(Kind::Part, Some(THERE), Message::Response)
+            ..Outcome::reported(Kind::Part, Some(THERE), Message::new("RESPONSE"))
         };
         let refused = Outcome {
             available_bps: Some(Rate::from_mbps(2)),
-            ..Outcome::reported(Kind::Refused, Some(THERE), Message::ResvErr)
+            ..Outcome::reported(Kind::Refused, Some(THERE), Message::new("ResvErr"))
         };
         let translation = Some(Translation { named: HERE, seen: Some(THERE) });
         let translated = Outcome { translation, ..Outcome::of(Kind::Unanswered) };
         for (outcome, expected) in [
             (Outcome::of(Kind::Pending), "nothing is known yet"),
             (
-                Outcome::reported(Kind::Whole, Some(THERE), Message::ResvConf),
+                Outcome::reported(Kind::Whole, Some(THERE), Message::new("ResvConf")),
                 "reserved on the whole path, says 10.0.2.2 (ResvConf)",
             ),
             (
@@ -334,7 +306,7 @@ mod tests {
                 "reserved on this node only; no router further on takes part",
             ),
             (
-                Outcome::reported(Kind::Unverified, Some(HERE), Message::Resv),
+                Outcome::reported(Kind::Unverified, Some(HERE), Message::new("Resv")),
                 "reserved; not known whether every hop takes part, says 10.0.1.1 (Resv)",
             ),
             (refused, "refused, says 10.0.2.2 (ResvErr); 2 Mbit/s is available"),
@@ -345,7 +317,10 @@ mod tests {
             ),
             (Outcome::of(Kind::Ended), "ended"),
             (
-                Outcome { offer: true, ..Outcome::reported(Kind::Whole, None, Message::Response) },
+                Outcome {
+                    offer: true,
+                    ..Outcome::reported(Kind::Whole, None, Message::new("RESPONSE"))
+                },
                 "offered on the whole path, says RESPONSE",
             ),
         ] {
@@ -353,18 +328,18 @@ mod tests {
         }
     }
 
-    /// Programs rely on the members and on the names of kinds and messages.
+    /// Programs rely on the members and on the names of kinds.
     #[test]
     fn json_always_has_all_members() {
         let outcome = Outcome {
             to: Some(THERE),
             available_bps: Some(Rate::from_bps(7)),
-            ..Outcome::reported(Kind::OnlyHere, Some(HERE), Message::EchoReply)
+            ..Outcome::reported(Kind::OnlyHere, Some(HERE), Message::new("echo reply"))
         };
         let text = serde_json::to_string(&outcome).unwrap();
         assert_eq!(
             text,
-            "{\"kind\":\"only_here\",\"offer\":false,\"by\":{\"node\":\"10.0.1.1\",\"message\":\"echo_reply\"},\
+            "{\"kind\":\"only_here\",\"offer\":false,\"by\":{\"node\":\"10.0.1.1\",\"message\":\"echo reply\"},\
              \"from\":null,\"to\":\"10.0.2.2\",\"hops_without\":null,\"nodes\":null,\"refused_by\":null,\"available_bps\":7,\
              \"translation\":null}"
         );

@@ -77,7 +77,7 @@ fn demand() -> impl Strategy<Value = Demand> {
 }
 
 fn protocol() -> impl Strategy<Value = Protocol> {
-    prop_oneof![Just(Protocol::Rsvp), Just(Protocol::Nsis)]
+    prop_oneof![Just(Protocol::new(1)), Just(Protocol::new(4))]
 }
 
 fn step() -> impl Strategy<Value = Step> {

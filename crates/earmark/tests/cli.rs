@@ -244,7 +244,7 @@ fn missing_daemon_is_reported_with_advice() {
         let output = earmark(&[&["--control", "/nonexistent/earmark.sock"], arguments].concat());
         assert_eq!(status(&output), 1);
         let text = stderr(&output);
-        assert!(text.contains("is the daemon running? start it with `earmark daemon"), "{text}");
+        assert!(text.contains("is the daemon running? start it with `earmarkd"), "{text}");
         assert!(stdout(&output).is_empty());
     }
     let output = earmark(&["--json", "--control", "/nonexistent/earmark.sock", "show", "links"]);
@@ -260,29 +260,11 @@ fn wrong_usage_is_status_2() {
 }
 
 #[test]
-fn a_configuration_is_checked_without_privileges() {
-    let place = Place::new("config");
-    let example = earmark(&["config", "example"]);
-    assert_eq!(status(&example), 0);
-    let good = place.file("good.toml", &stdout(&example));
-    let output = earmark(&["config", "check", &good]);
-    assert_eq!(status(&output), 0, "{}", stderr(&output));
-
-    let bad = place.file("bad.toml", "[[interface]]\nname = 'eth0'\nbandwidth = '10MB'\n");
-    let output = earmark(&["config", "check", &bad]);
-    assert_eq!(status(&output), 1);
-    let text = stderr(&output);
-    assert!(text.contains("bad.toml:3: interface.bandwidth: the unit of a rate"), "{text}");
-    let daemon = earmark(&["daemon", "--config", &bad]);
-    assert_eq!(status(&daemon), 1);
-    assert!(stderr(&daemon).contains("bad.toml:3: interface.bandwidth"));
-}
-
-#[test]
 fn listings_are_tables_for_people_and_arrays_for_programs() {
     let row = json!({
         "interface": "eth0", "index": 2, "up": true, "state": "up", "addresses": ["10.0.1.1"],
-        "bandwidth_bps": 10_000_000, "reservable_bps": 7_500_000, "held_bps": 2_000_000, "claims": 1, "adopted": 0
+        "bandwidth_bps": 10_000_000, "reservable_bps": 7_500_000, "held_bps": 2_000_000, "claims": 1, "adopted": 0,
+        "admission": { "method": "measured", "measured_bps": 600_000 }
     });
     let waiting = json!({
         "interface": "ppp0", "index": 0, "up": false, "state": "no_speed", "addresses": [], "bandwidth_bps": 0,
@@ -293,7 +275,16 @@ fn listings_are_tables_for_people_and_arrays_for_programs() {
     let (output, requests) = daemon.run(&["show", "links"]);
     assert_eq!(status(&output), 0, "{}", stderr(&output));
     let table = stdout(&output);
-    for text in ["eth0", "up", "10 Mbit/s", "7.5 Mbit/s", "2 Mbit/s", "reservable", "no speed"] {
+    for text in [
+        "eth0",
+        "up",
+        "10 Mbit/s",
+        "7.5 Mbit/s",
+        "2 Mbit/s",
+        "measured 600 kbit/s",
+        "reservable",
+        "no speed",
+    ] {
         assert!(table.contains(text), "{table}");
     }
     assert_eq!(requests, [json!({ "show": { "what": "links" } })]);
@@ -376,34 +367,15 @@ fn file_that_is_no_capture_is_refused() {
 fn invalid_files_are_named_with_reason() {
     let place = Place::new("bad-files");
     let file = |name: &str, content: &str| place.file(name, content);
-    let interface = "[[interface]]\nname = 'a'\nbandwidth = '1Mbit'\n";
     let directory = place.0.to_str().unwrap();
     let empty = &file("empty", "");
-    let binary = place.0.join("binary").to_str().unwrap().to_owned();
-    std::fs::write(&binary, [0xff, 0xfe]).unwrap();
     let missing = &format!("{directory}/none/s");
     let long = "x".repeat(200);
-    let twice = &file("twice", &interface.repeat(2));
-    let nothing = &file("nothing", &interface.replace("1Mbit", "0bit"));
-    let share = &file("share", &format!("{interface}reservable = '120%'\n"));
-    let unknown = &file("unknown", &interface.replace("bandwidth", "bandwith"));
     // A pcap header, and the header of a missing frame of 100 octets.
     let cut = place.0.join("cut").to_str().unwrap().to_owned();
     let header = [0xa1b2_c3d4_u32, 0x0004_0002, 0, 0, 65_535, 101, 0, 0, 100, 100];
     std::fs::write(&cut, header.map(u32::to_le_bytes).concat()).unwrap();
     let table: &[(&[&str], &str)] = &[
-        (&["config", "check", missing], "No such file"),
-        (&["config", "check", directory], "Is a directory"),
-        (&["config", "check", &binary], "UTF-8"),
-        (
-            &["config", "check", twice],
-            "twice:5: interface.name: a is configured already, in line 2",
-        ),
-        (&["config", "check", nothing], "a link without bandwidth carries nothing"),
-        (&["config", "check", share], "a share of 120% lies outside of 0 to 100%"),
-        (&["config", "check", unknown], "did you mean `bandwidth`?"),
-        (&["daemon", "--config", missing], "No such file"),
-        (&["daemon", "--config", unknown], "did you mean `bandwidth`?"),
         (&["show", "links", "--control", missing], "No such file"),
         (&["show", "links", "--control", empty], "Connection refused"),
         (&["show", "links", "--control", &long], "at most 107 octets"),
@@ -411,9 +383,6 @@ fn invalid_files_are_named_with_reason() {
         (&["decode", directory], "Is a directory"),
         (&["decode", empty], "the file is empty"),
         (&["decode", &cut], "cut off after frame 0"),
-        (&["replay", missing], "No such file"),
-        (&["replay", directory], "Is a directory"),
-        (&["replay", empty], "it is empty"),
     ];
     for (arguments, reason) in table {
         let output = earmark(arguments);
@@ -428,19 +397,4 @@ fn invalid_files_are_named_with_reason() {
         let error: Value = serde_json::from_str(&stderr(&output)).expect("errors are JSON too");
         assert!(error["error"]["code"].is_string(), "{error}");
     }
-}
-
-#[test]
-fn invalid_recording_is_refused_with_line() {
-    let place = Place::new("replay");
-    let none = place.file("none.jsonl", "{\"hello\":1}\n");
-    let output = earmark(&["replay", &none]);
-    assert_eq!(status(&output), 1);
-    assert!(stderr(&output).contains("no recording"), "{}", stderr(&output));
-    let header = r#"{"earmark_recording":1,"node":{"name":"r1","seed":1,"rsvp":{}}}"#;
-    let cut =
-        place.file("cut.jsonl", &format!("{header}\n{{\"at\":5,\"what\":\"Expire\"}}\n{{\"at\":"));
-    let output = earmark(&["replay", &cut]);
-    assert_eq!(status(&output), 1);
-    assert!(stderr(&output).contains("line 3"), "{}", stderr(&output));
 }

@@ -20,7 +20,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use anyhow::{Context, Result, bail};
 use earmark_core::Time;
 use earmark_linux::netns::Namespace;
-use earmark_sim::Tapped;
+use earmark_sim::CapturedPacket;
 use earmark_wire::boomerang::iana::MAGIC;
 use socket2::{Domain, Protocol, SockFilter, Socket, Type};
 
@@ -184,10 +184,10 @@ fn is_nothing(error: &io::Error) -> bool {
 ///
 /// # Errors
 /// The file cannot be written.
-pub fn write_tapped(file: &Path, tapped: &[Tapped]) -> Result<u64> {
+pub fn write_tapped(file: &Path, tapped: &[CapturedPacket]) -> Result<u64> {
     let write = || -> io::Result<u64> {
         let mut pcap = PcapWriter::new(BufWriter::new(File::create(file)?), LinkType::RawIp)?;
-        for Tapped { at, octets, .. } in tapped {
+        for CapturedPacket { at, octets, .. } in tapped {
             pcap.packet(at.since(Time::ZERO), octets)?;
         }
         pcap.finish()
@@ -218,15 +218,15 @@ mod tests {
             stage.release(Stream::Measured).unwrap();
             stage.wait(within).unwrap();
         }
-        let tapped = stage.take_tapped(ROUTER).unwrap();
+        let tapped = stage.take_captured(ROUTER).unwrap();
         let name = format!("earmark-tapped-{}.pcap", std::process::id());
         let file = std::env::temp_dir().join(name);
         let packets = write_tapped(&file, &tapped).unwrap();
         let octets = std::fs::read(&file).unwrap();
         std::fs::remove_file(&file).unwrap();
         let mut lines = Vec::new();
-        let format = earmark::decode::Format::Json;
-        let summary = earmark::decode::decode(&octets[..], &mut lines, format).unwrap();
+        let format = earmark_decode::Format::Json;
+        let summary = earmark_decode::decode(&octets[..], &mut lines, format).unwrap();
         assert_eq!((summary.messages, summary.malformed), (packets, 0));
         let text = String::from_utf8(lines).unwrap();
         for (kind, count) in [("Path", 2), ("Resv", 2), ("ResvConf", 2), ("PathTear", 2)] {

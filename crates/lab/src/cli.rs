@@ -1,26 +1,24 @@
 //! Command line: arguments and dispatch of all commands.
 //!
 //! Results go to standard output, progress and errors to standard error. Exit status: 0 success, 1 an error, 2 wrong
-//! usage, 3 the demo or a measurement ran but a promise did not hold.
+//! usage, 3 the demo ran but a promise did not hold.
 
-mod bench;
 mod demo;
 mod explore;
 mod network;
 mod node;
-mod progress;
-mod report;
 mod simulate;
-mod study;
 mod topology;
 mod traffic;
+
+pub use node::Node;
 
 use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::{Parser, Subcommand};
 
-/// Exit status if the demo or a measurement ran but a promise did not hold.
+/// Exit status if the demo ran but a promise did not hold.
 const BROKEN_PROMISE: u8 = 3;
 
 const EXAMPLES: &str = "\
@@ -30,14 +28,8 @@ Examples:
   earmark-lab simulate scenarios/retry-high.toml   flows that come and go, in the simulator
   earmark-lab explore --seeds 200           random networks, flows and faults, and what must hold
   earmark-lab topology show topologies/abilene.graphml   a network in numbers, or drawn
-  earmark-lab study retry --quick           the published retry study, done again
   earmark-lab up topologies/demo.toml       a network to play with, a daemon in each node
   earmark-lab status
-  earmark-lab bench scale                   what many sessions cost real daemons
-  earmark-lab bench messages                what each message costs a router: instructions, ns, octets a session
-  earmark-lab bench life --protocol yessir   a million sessions, from set-up to expiry
-  earmark-lab bench forwarding              what a router forwards with and without traffic control
-  earmark-lab report --quick --out report    the published overhead studies, done again, on one page
   earmark-lab down topologies/demo.toml";
 
 /// Networks to try Earmark on: namespaces of this machine, or simulated.
@@ -58,26 +50,13 @@ enum Command {
     Explore(explore::Explore),
     #[command(subcommand)]
     Topology(topology::Topology),
-    #[command(subcommand)]
-    Study(study::Study),
     Up(network::Up),
     Down(network::Down),
     Status(network::Status),
     #[command(subcommand)]
     Traffic(traffic::Traffic),
-    #[command(subcommand)]
-    Bench(bench::Bench),
-    Report(report::Report),
     #[command(hide = true)]
     Node(node::Node),
-    #[command(hide = true)]
-    LightHost(bench::LightHost),
-    #[command(hide = true)]
-    CountedMessages(bench::CountedMessages),
-    #[command(hide = true)]
-    CountedCalls(bench::CountedCalls),
-    #[command(hide = true)]
-    CountedTurns(bench::CountedTurns),
 }
 
 /// Runs the program with the arguments of this process.
@@ -97,18 +76,11 @@ fn run(arguments: Arguments) -> Result<ExitCode> {
         Command::Simulate(simulate) => simulate.run(),
         Command::Explore(explore) => explore.run(),
         Command::Topology(topology) => topology.run(),
-        Command::Study(study) => study.run(),
         Command::Up(up) => up.run(),
         Command::Down(down) => down.run(),
         Command::Status(status) => status.run(),
         Command::Traffic(traffic) => traffic.run(),
-        Command::Bench(bench) => bench.run(),
-        Command::Report(report) => report.run(),
         Command::Node(node) => node.run(),
-        Command::LightHost(host) => host.run(),
-        Command::CountedMessages(messages) => Ok(messages.run()),
-        Command::CountedCalls(calls) => calls.run(),
-        Command::CountedTurns(turns) => Ok(turns.run()),
     }
 }
 
@@ -137,7 +109,7 @@ mod tests {
             let parsed = Arguments::try_parse_from(example.split_whitespace());
             assert!(parsed.is_ok(), "{example}: {parsed:?}");
         }
-        assert!(examples.len() > 40, "{examples:?}");
+        assert!(examples.len() > 20, "{examples:?}");
     }
 
     /// Collects the examples of a command: indented lines of their own, with a description after some blanks,
@@ -165,10 +137,6 @@ mod tests {
                 "a rate starts with a number",
             ),
             ("earmark-lab down a.toml --name b", "cannot be used with"),
-            ("earmark-lab bench forwarding --queues fair:7", "per-flow, aggregate"),
-            ("earmark-lab bench forwarding --rounds 0", "0 is not in 1..=1000"),
-            ("earmark-lab report --quick", "--out <DIRECTORY>"),
-            ("earmark-lab report --only retry,all --out a", "the parts are messages, loads,"),
         ] {
             let error = Arguments::try_parse_from(line.split_whitespace()).unwrap_err();
             assert!(error.to_string().contains(reason), "{line}: {error}");

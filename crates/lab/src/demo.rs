@@ -19,9 +19,9 @@
 //! Between stages the network gets a moment to settle, which belongs to no stage: queues fill or empty.
 
 mod namespaces;
+mod raw_results;
 mod report;
 mod simulated;
-mod story;
 
 use std::time::Duration;
 
@@ -30,11 +30,11 @@ use earmark_core::{Rate, Time};
 use earmark_sim::{Protocol, Trace};
 
 pub use namespaces::OnNamespaces;
+use raw_results::RawResults;
 pub use report::{
     Denial, KillResult, Mark, NetworkKind, Part, Refusal, Report, Series, Span, Timeline,
 };
 pub use simulated::OnSimulator;
-use story::Story;
 
 use crate::traffic::Shape;
 
@@ -160,7 +160,7 @@ pub enum Answer {
 
 /// Times of a daemon's restart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Revival {
+pub struct DaemonRestart {
     /// The first daemon ended.
     pub killed: Time,
     /// The second daemon serves its control socket.
@@ -192,7 +192,7 @@ pub trait Stage {
     /// Releases the reservation of a stream, at both ends.
     fn release(&mut self, stream: Stream) -> Result<()>;
     /// Kills the daemon of a node, starts another after `pause`, and waits until it holds the reservation.
-    fn revive(&mut self, node: &str, pause: Duration, within: Duration) -> Result<Revival>;
+    fn revive(&mut self, node: &str, pause: Duration, within: Duration) -> Result<DaemonRestart>;
     /// Stops the daemon of a node.
     fn stop_daemon(&mut self, node: &str) -> Result<()>;
     /// Starts the daemon of a node again, and waits until it serves requests.
@@ -229,7 +229,7 @@ pub fn play(stage: &mut dyn Stage, plan: &Plan, progress: &mut dyn Progress) -> 
     player.span(plan.stage / 2, "reserved with RSVP")?;
     let refusal = refuse(&mut player, plan)?;
     let refused = player.stage.now();
-    let revival = if plan.kill { Some(revive(&mut player, plan)?) } else { None };
+    let restart = if plan.kill { Some(revive(&mut player, plan)?) } else { None };
     player.span(plan.stage / 2, "reserved with RSVP")?;
     let during = (from, player.stage.now());
 
@@ -241,7 +241,7 @@ pub fn play(stage: &mut dyn Stage, plan: &Plan, progress: &mut dyn Progress) -> 
     let others = other_stages(&mut player, plan)?;
     let (shared, parts) = share(&mut player, plan)?;
     let [stream, flood, sharers @ ..] = player.stage.stop_traffic()?;
-    let story = Story {
+    let raw_results = RawResults {
         start,
         spans: [before, during, after],
         others,
@@ -251,19 +251,19 @@ pub fn play(stage: &mut dyn Stage, plan: &Plan, progress: &mut dyn Progress) -> 
         setup,
         refusal,
         refused,
-        revival,
+        restart,
         longest_refresh: plan.longest_refresh(),
         stream,
         flood,
     };
-    Ok(story.report(network, plan))
+    Ok(raw_results.report(network, plan))
 }
 
 /// Begin and end of a stage, and the set-up time of its reservation.
-type Stay = ((Time, Time), Duration);
+type StageSpan = ((Time, Time), Duration);
 
 /// Runs the stages of Boomerang, of YESSIR and of NSIS.
-fn other_stages(player: &mut Player<'_>, plan: &Plan) -> Result<[Stay; 3]> {
+fn other_stages(player: &mut Player<'_>, plan: &Plan) -> Result<[StageSpan; 3]> {
     player.stage.stop_daemon(FAR_END)?;
     player.progress.note(&format!("{FAR_END} has no daemon now: its kernel answers pings"));
     let boomerang = other_stage(player, plan, Protocol::Boomerang, "reserved with Boomerang")?;
@@ -278,7 +278,7 @@ fn other_stage(
     plan: &Plan,
     by: Protocol,
     what: &'static str,
-) -> Result<Stay> {
+) -> Result<StageSpan> {
     let setup = reserve(player, by, Stream::Measured, plan.stream.rate)?;
     player.pass(plan.settle, "queues settle")?;
     let span = player.span(plan.stage, what)?;
@@ -289,7 +289,7 @@ fn other_stage(
 }
 
 /// Runs the stage with all protocols: returns its span, the set-up time of the measured stream, and each refusal.
-fn share(player: &mut Player<'_>, plan: &Plan) -> Result<(Stay, Vec<Denial>)> {
+fn share(player: &mut Player<'_>, plan: &Plan) -> Result<(StageSpan, Vec<Denial>)> {
     let setup = reserve(player, Protocol::Rsvp, Stream::Measured, plan.stream.rate)?;
     for (by, stream) in SHARERS {
         reserve(player, by, stream, plan.sharer.rate)?;
@@ -359,16 +359,16 @@ fn refuse(player: &mut Player<'_>, plan: &Plan) -> Result<Option<Refusal>> {
     Ok(refusal)
 }
 
-fn revive(player: &mut Player<'_>, plan: &Plan) -> Result<Revival> {
+fn revive(player: &mut Player<'_>, plan: &Plan) -> Result<DaemonRestart> {
     player.progress.note(&format!("kill -9 of the daemon on {ROUTER}"));
     // Twice the promised time distinguishes a late restoration from none.
     let within = plan.longest_refresh() * 2;
-    let revival = player.stage.revive(ROUTER, Duration::from_secs(1), within)?;
+    let restart = player.stage.revive(ROUTER, Duration::from_secs(1), within)?;
     player.progress.note(&format!(
         "a new daemon runs; {:.1} s later, with the first Path, the reservation stood in its state again",
-        revival.reformed.since(revival.ready).as_secs_f64()
+        restart.reformed.since(restart.ready).as_secs_f64()
     ));
-    Ok(revival)
+    Ok(restart)
 }
 
 /// Runs the steps of the script with time and progress.
@@ -413,9 +413,9 @@ mod tests {
     use earmark_scenario::topology::{DEMO, Topology};
 
     /// Ignores all progress.
-    struct Silent;
+    struct Unwatched;
 
-    impl Progress for Silent {
+    impl Progress for Unwatched {
         fn begin(&mut self, _: &str, _: u64) {}
         fn step(&mut self, _: u64) {}
         fn note(&mut self, _: &str) {}
@@ -424,7 +424,7 @@ mod tests {
     fn simulated(plan: &Plan, seed: u64) -> Report {
         let topology = Topology::parse(DEMO).unwrap();
         let mut stage = OnSimulator::new(topology, plan.clone(), seed);
-        play(&mut stage, plan, &mut Silent).unwrap()
+        play(&mut stage, plan, &mut Unwatched).unwrap()
     }
 
     /// The promises of the demo hold in the simulator with several seeds.
@@ -463,7 +463,7 @@ mod tests {
         plan.stream.rate = Rate::from_mbps(9);
         let topology = Topology::parse(DEMO).unwrap();
         let mut stage = OnSimulator::new(topology, plan.clone(), 1);
-        let error = play(&mut stage, &plan, &mut Silent).unwrap_err();
+        let error = play(&mut stage, &plan, &mut Unwatched).unwrap_err();
         assert!(error.to_string().contains("admission control failure"), "{error}");
     }
 }

@@ -4,26 +4,25 @@
 //! - [`traffic`]: sends and receives packets, each of which is measured.
 //! - [`demo`]: a stream beside a flood, without and with a reservation, on either kind of network.
 //! - [`capture`]: the signalling that passes a node, as a pcap file.
-//! - [`bench`](mod@bench): cost of many sessions in real daemons, and rate of their set-up.
+//! - [`plot`]: plots as SVG.
 //! - [`report`]: results of the demo, as table, drawing and page.
 //! - [`runs`]: many runs of the simulator in parallel, on all processors.
-//! - [`outcomes`]: results of such runs, as tables, a timeline of attempts, and a summary.
-//! - [`overhead`]: the published studies of overhead, measured again on this machine, in one report.
+//! - [`run_output`]: results of such runs, as tables, a timeline of attempts, and a summary.
 //! - [`statistics`]: medians, with confidence intervals.
 //! - [`cli`]: the command line.
 //!
 //! The program is one file: the daemons of a testbed run this program with its hidden subcommand `node`.
 #![forbid(unsafe_code)]
 
-pub mod bench;
 pub mod capture;
 pub mod cli;
 pub mod demo;
-pub mod outcomes;
-pub mod overhead;
+pub mod plot;
 pub mod report;
+pub mod run_output;
 pub mod runs;
 pub mod statistics;
-pub mod study;
 pub mod testbed;
+#[cfg(feature = "tls-keys")]
+pub mod tls_keys;
 pub mod traffic;

@@ -3,11 +3,6 @@
 
 use std::process::ExitCode;
 
-/// Allocator that counts the heap for `bench messages` and `bench life`; it costs other commands a few instructions
-/// for each allocation.
-#[global_allocator]
-static HEAP: earmark_linux::heap::Counting = earmark_linux::heap::Counting;
-
 fn main() -> ExitCode {
     earmark_lab::cli::main()
 }

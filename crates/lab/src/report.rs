@@ -2,7 +2,6 @@
 //! drawing.
 
 mod chart;
-pub(crate) mod drawing;
 mod html;
 mod map;
 mod table;
@@ -11,21 +10,6 @@ pub use chart::svg;
 pub use html::page;
 pub use map::map;
 pub use table::stages;
-
-/// Escapes the special characters of HTML and SVG.
-pub(crate) fn escape(text: &str) -> String {
-    let mut escaped = String::with_capacity(text.len());
-    for c in text.chars() {
-        match c {
-            '&' => escaped.push_str("&amp;"),
-            '<' => escaped.push_str("&lt;"),
-            '>' => escaped.push_str("&gt;"),
-            '"' => escaped.push_str("&quot;"),
-            c => escaped.push(c),
-        }
-    }
-    escaped
-}
 
 /// Formats a rate in Mbit/s with two decimals.
 fn mbps(bps: u64) -> String {
@@ -55,10 +39,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_are_formatted_and_text_is_escaped() {
+    fn numbers_are_formatted() {
         assert_eq!([percent(0.0), percent(0.0004), percent(0.5432)], ["0 %", "< 0.1 %", "54.3 %"]);
         assert_eq!([millis(None), millis(Some(1.26)), millis(Some(0.024))], ["-", "1.3", "0.02"]);
         assert_eq!(mbps(1_999_000), "2.00");
-        assert_eq!(escape("<a & \"b\">"), "&lt;a &amp; &quot;b&quot;&gt;");
     }
 }

@@ -1,4 +1,4 @@
-//! Medians of repeated runs, each with a confidence interval.
+//! Medians of repeated runs, each with a confidence interval; percentiles and means of values.
 //!
 //! The interval is the one of order statistics (David and Nagaraja, *Order Statistics*, 7.1): for any distribution,
 //! the number of values below the true median is binomial with one half, so that the k-th least and the k-th greatest
@@ -32,8 +32,7 @@ pub struct Median {
 impl Median {
     /// Computes the median of values, none of which may be NaN; `None` if there are no values.
     pub fn of(values: impl IntoIterator<Item = f64>) -> Option<Median> {
-        let mut values: Vec<f64> = values.into_iter().collect();
-        values.sort_unstable_by(f64::total_cmp);
+        let values = sorted(values);
         let count = values.len();
         let rank = rank(count);
         let (&low, &high) = (values.get(rank - 1)?, values.get(count - rank)?);
@@ -54,6 +53,34 @@ impl Median {
     pub fn is_below(&self, other: &Median) -> bool {
         self.high < other.low
     }
+}
+
+/// Returns the nearest-rank percentile of sorted values: the least value that so many percent do not exceed. `None` if
+/// there are no values.
+pub fn percentile<T: Copy>(sorted: &[T], percent: usize) -> Option<T> {
+    let rank = (sorted.len() * percent).div_ceil(100).max(1);
+    sorted.get(rank - 1).copied()
+}
+
+/// Returns these values in ascending order.
+pub fn sorted(values: impl IntoIterator<Item = f64>) -> Vec<f64> {
+    let mut values: Vec<f64> = values.into_iter().collect();
+    values.sort_unstable_by(f64::total_cmp);
+    values
+}
+
+/// Returns sorted values without the lowest and the highest part: a tenth of them with `part` 10.
+pub fn trimmed(sorted: &[f64], part: usize) -> &[f64] {
+    let cut = sorted.len() / part;
+    &sorted[cut..sorted.len() - cut]
+}
+
+/// Returns the mean of values without the lowest and the highest tenth, which may include interruptions; 0 if there
+/// are no values.
+pub fn trimmed_mean(values: impl IntoIterator<Item = f64>) -> f64 {
+    let values = sorted(values);
+    let kept = trimmed(&values, 10);
+    kept.iter().sum::<f64>() / kept.len().max(1) as f64
 }
 
 /// Returns the rank of the interval's ends among `count` values, counted from 1 from both sides: as large as
@@ -85,7 +112,7 @@ impl fmt::Display for Median {
 #[cfg(test)]
 mod tests {
     use earmark_core::random::RandomStreams;
-    use earmark_sim::dice;
+    use earmark_sim::distributions;
 
     use super::*;
 
@@ -111,6 +138,21 @@ mod tests {
     }
 
     #[test]
+    fn percentiles_have_the_nearest_rank() {
+        let hundred: Vec<u32> = (1..=100).collect();
+        assert_eq!([0, 50, 95, 100].map(|p| percentile(&hundred, p)), [1, 50, 95, 100].map(Some));
+        assert_eq!(percentile(&[5, 7, 9], 50), Some(7));
+        assert_eq!((percentile(&[2], 99), percentile::<u32>(&[], 50)), (Some(2), None));
+    }
+
+    #[test]
+    fn trimmed_mean_leaves_out_a_tenth_on_either_side() {
+        assert_eq!(trimmed_mean([5.0, 1.0, 9.0]), 5.0);
+        let values = [100.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, -100.0];
+        assert_eq!((trimmed_mean(values), trimmed_mean([])), (4.5, 0.0));
+    }
+
+    #[test]
     fn infinite_values_rank_last() {
         let never = f64::INFINITY;
         let half = Median::of([never, 1.0, never, 2.0]).unwrap();
@@ -129,7 +171,7 @@ mod tests {
         let mut dice = RandomStreams::new(1).stream("medians");
         let mean = std::time::Duration::from_secs(1);
         let holds = |_: &i32| {
-            let drawn = (0..30).map(|_| dice::exponential(&mut dice, mean).as_secs_f64());
+            let drawn = (0..30).map(|_| distributions::exponential(&mut dice, mean).as_secs_f64());
             let Median { low, high, .. } = Median::of(drawn).unwrap();
             (low..=high).contains(&std::f64::consts::LN_2)
         };

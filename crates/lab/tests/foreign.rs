@@ -13,7 +13,7 @@ use std::iter;
 use std::process::Command;
 use std::sync::{Arc, OnceLock};
 
-use earmark::decode::{Format, decode};
+use earmark_decode::{Format, decode};
 use earmark_lab::testbed;
 use libtest_mimic::{Arguments, Failed, Trial};
 use serde_json::Value;

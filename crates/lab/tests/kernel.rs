@@ -89,8 +89,8 @@ fn the_demo_keeps_its_promises() -> Outcome {
     assert!(number(&refusal["stream_bps_after"]) > 1.96e6, "{refusal}");
     let capture = std::fs::read(&pcap)?;
     std::fs::remove_file(&pcap)?;
-    let format = earmark::decode::Format::Json;
-    let summary = earmark::decode::decode(&capture[..], &mut std::io::sink(), format)?;
+    let format = earmark_decode::Format::Json;
+    let summary = earmark_decode::decode(&capture[..], &mut std::io::sink(), format)?;
     // Two sessions are set up, refreshed and released; the 40 000 data packets are not captured.
     assert!((20..200).contains(&summary.messages), "{summary:?}");
     assert_eq!((summary.frames, summary.malformed), (summary.messages, 0));
@@ -126,7 +126,7 @@ fn up_down_up() -> Outcome {
     for node in nodes {
         assert!(node["pid"].is_u64(), "{node}");
         let control = node["control"].as_str().ok_or("no control socket")?;
-        let mut client = earmark::client::Client::connect(control)?;
+        let mut client = earmark_control::Client::connect(control)?;
         assert!(!client.show_links()?.rows.is_empty());
     }
     let again = lab(&["up", DEMO, "--name", &name]);

@@ -1,29 +1,29 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0 OR GPL-2.0-only
 //
-// The interceptor of Boomerang (message.h has what all have in common), and what of the protocol the kernel does itself.
+// The interceptor of Boomerang (message.h has what all have in common), and its offload: what the kernel does by itself.
 //
-// A message is an echo request or an echo reply whose data begin with MAGIC, with or without router alert: those who
-// answer pings do not copy the option. All are taken, in transit, to groups, and for this host. Other pings are not
-// touched.
+// A message is an echo request or an echo reply whose data begin with MAGIC, with or without router alert: hosts that
+// answer pings do not copy the option. All are intercepted, in transit, to groups, and for this host. Other pings are
+// forwarded or delivered.
 //
-// Some messages flow on without the daemon, if it has allowed that. They are for IPv4, by bit rates, with a right
+// Some messages are forwarded without the daemon, if it has allowed that. They are for IPv4, by bit rates, with a correct
 // checksum, and have neither flags nor options.
 //
-// Refresh. The daemon enters the sessions that it has granted. A message that it would send on as it came, and would only
-// write a new time for, is counted, and its time is written into the session's entry. It has the entry's classifier and
-// mask, initiating node, interval and rate.
+// Refresh. The daemon enters the sessions that it has granted. A message that it would forward unchanged, and that would
+// only update a time, is counted, and its time is written into the session's entry. Its classifier and mask, initiating
+// node, interval and rate are those of the entry.
 //
-// Set-up, of a session that names all five keys exactly. The daemon lends the kernel a share of a link, and allows it so
-// many set-ups for an initiating node. If both suffice, the kernel takes from them and enters the session. The daemon gets
-// a copy, but is not woken for it.
+// Setup, of a session that names all five keys exactly. The daemon delegates a share of a link to the kernel, and a number
+// of setups for an initiating node. If both suffice, the kernel takes from them and enters the session. The daemon
+// receives a copy, but is not woken for it.
 //
-// Release. What a session has goes into the shares of its links, and the daemon gets a copy. The entry stays, without
-// rates, until the daemon takes it out: the message comes by a second time, on its way back. Until then a set-up is the
-// daemon's: with the entry it would take out the new session's, and strangers could set that up once more.
+// Release. The rates of the session are added to the shares of its links, and the daemon receives a copy. The entry stays,
+// without rates, until the daemon removes it, because the message passes a second time, in the other direction. Until then
+// setups go to the daemon: it would remove the new session with the entry, and other nodes could set that up once more.
 //
-// All else is the daemon's: other rates, refusals, sessions that no share suffices for. So is the next message of every
-// session when routes may have changed: the daemon then gives a new number to the time that has begun, and no entry of
-// the time before counts.
+// All other messages go to the daemon: other rates, refusals, sessions that no share suffices for. So does the next message
+// of every session when routes may have changed: the daemon then increments the epoch, and entries of earlier epochs are
+// ignored.
 //
 // Rebuild with build.sh beside this file; the loader reads the sections and fills in the maps.
 
@@ -34,7 +34,7 @@
 #define BITRATE_IPV4 0x12
 #define VERSION 1
 #define UNLOCKED 1
-// Octets that may wait in the ring before the daemon is woken for copies as well.
+// Octets in the ring from which on the daemon is woken for copies as well.
 #define WAKE_AT (256 * 1024)
 
 struct echo {
@@ -68,7 +68,7 @@ struct reservation {
 };
 
 // In a packet with all the options that IPv4 has room for.
-#define LONGEST_RESERVATION (60 + sizeof(struct reservation))
+#define MAX_RESERVATION (60 + sizeof(struct reservation))
 
 // One direction of a session: bits per second, zero where nothing is reserved here; refreshes; the time of the last, by
 // the monotonic clock; and the link that the rate is reserved on.
@@ -89,10 +89,10 @@ struct session {
 	struct half reverse;
 };
 
-// Made by the loader: struct keys to struct session; what is said once for all of them (__u64); and loans, of links in
-// bits per second and to initiating nodes in set-ups: interface (__u32) and initiating node (__be32) to a place (__u32),
-// where it stands how much was lent in all (__u64), and behind that how much of it was taken in all. This program writes
-// only the second.
+// Created by the loader: struct keys to struct session; values for all of them (__u64); and delegated amounts, of links in
+// bits per second and of initiating nodes in setups: interface (__u32) and initiating node (__be32) to an index (__u32), at
+// which the total of delegated amounts is (__u64), followed by the total of taken amounts. This program writes only the
+// second.
 extern const char sessions;
 extern const char node;
 extern const char links;
@@ -101,9 +101,9 @@ extern const char initiators;
 extern const char allowances;
 
 #define NODE_EPOCH 0
-// The longest interval that is not lowered here; 0 where the kernel sets nothing up.
+// The longest interval that is not lowered here; 0: no setup by the kernel.
 #define NODE_INTERVAL 1
-// Messages that flowed on without a copy: refreshes and others, requests of each, and behind them replies.
+// Messages forwarded without a copy: refreshes and others; requests of each, followed by replies.
 #define NODE_REFRESHES 2
 #define NODE_OTHERS 4
 
@@ -140,8 +140,8 @@ static __always_inline int has_right_checksum(const struct reservation *message)
 	return sum == 0xffff;
 }
 
-// Takes something of what is lent; gives the number that it went into, 0 where what is lent does not suffice.
-static __always_inline __u64 *take(const void *places, const void *numbers, __u32 key, __u32 amount)
+// Takes an amount of what is delegated; returns the total of taken amounts, 0 if what is delegated does not suffice.
+static __always_inline __u64 *take_share(const void *places, const void *numbers, __u32 key, __u32 amount)
 {
 	__u32 *place = bpf_map_lookup_elem((void *)places, &key);
 	__u64 *total = place ? number_at(numbers, *place) : 0;
@@ -149,20 +149,20 @@ static __always_inline __u64 *take(const void *places, const void *numbers, __u3
 
 	if (!total || !sum)
 		return 0;
-	// Totals may begin anew at zero, or be less than that: only their difference means something. For a moment it may look
-	// as if more were taken than is lent; then a message goes to the daemon that need not.
+	// Totals may wrap or be negative: only their difference is meaningful. For a moment more may seem taken than is
+	// delegated; then a message goes to the daemon without need.
 	if ((__s64)(*total - (__sync_fetch_and_add(sum, amount) + amount)) >= 0)
 		return sum;
 	__sync_fetch_and_add(sum, -(__u64)amount);
 	return 0;
 }
 
-static __always_inline void give_back(__u64 *sum, __u32 amount)
+static __always_inline void return_share(__u64 *sum, __u32 amount)
 {
 	__sync_fetch_and_add(sum, -(__u64)amount);
 }
 
-// How much was taken of a link; 0 where it has no share.
+// Returns the total that was taken of a link; 0 if it has no share.
 static __always_inline __u64 *share_of(__u32 interface)
 {
 	__u32 *place = bpf_map_lookup_elem((void *)&links, &interface);
@@ -170,8 +170,8 @@ static __always_inline __u64 *share_of(__u32 interface)
 	return place ? number_at(&shares, *place + 1) : 0;
 }
 
-// Where a packet will leave; 0 where it will not.
-static __always_inline __u32 way_out(struct __sk_buff *packet, const struct packet *found)
+// Returns the interface through which a packet will leave; 0 if it will not.
+static __always_inline __u32 outgoing_interface(struct __sk_buff *packet, const struct packet *found)
 {
 	struct bpf_fib_lookup route = {};
 
@@ -184,24 +184,24 @@ static __always_inline __u32 way_out(struct __sk_buff *packet, const struct pack
 	return route.ifindex;
 }
 
-// Gives the daemon a copy of what has been done; fails where there is no room.
-static __always_inline int report(struct __sk_buff *packet, const struct packet *found, enum fate fate,
+// Passes a copy of a handled message to the daemon; fails if the ring is full.
+static __always_inline int report(struct __sk_buff *packet, const struct packet *found, enum treatment treatment,
 				  const struct change *changes)
 {
-	int is_quiet = bpf_ringbuf_query((void *)&messages, BPF_RB_AVAIL_DATA) < WAKE_AT;
-	__u32 *quiet = ring_number(RING_QUIET);
+	int without_wakeup = bpf_ringbuf_query((void *)&messages, BPF_RB_AVAIL_DATA) < WAKE_AT;
+	__u32 *unannounced = ring_number(RING_UNANNOUNCED);
 	__u32 length = found->length;
 	int failed;
 
-	if (!quiet || length < IPV4_HEADER || length > LONGEST_RESERVATION)
+	if (!unannounced || length < IPV4_HEADER || length > MAX_RESERVATION)
 		return -1;
-	// Said before, for messages that come in right behind the copy, and again after, for whoever has been told of one in between.
-	if (is_quiet)
-		*quiet = 1;
-	// Too many are told of once, not each: until they are read, that would cost each of them more than all the rest.
-	failed = COPY_INTO(packet, found, fate, changes, LONGEST_RESERVATION, is_quiet ? BPF_RB_NO_WAKEUP : telling());
-	if (is_quiet)
-		*quiet = 1;
+	// Set before, for messages that arrive right after the copy, and again after it, because one in between may have reset it.
+	if (without_wakeup)
+		*unannounced = 1;
+	// Too many copies wake the daemon once, not each: until they are read, that would cost more than everything else.
+	failed = COPY_INTO(packet, found, treatment, changes, MAX_RESERVATION, without_wakeup ? BPF_RB_NO_WAKEUP : wakeup_flags());
+	if (without_wakeup)
+		*unannounced = 1;
 	return failed ? -1 : 0;
 }
 
@@ -236,15 +236,15 @@ static __always_inline int set_up(struct __sk_buff *packet, const struct packet 
 		return 0;
 	if (message->key[0] || message->key[1] != bpf_htonl(UNLOCKED) || !is_exact(&message->keys))
 		return 0;
-	interface = way_out(packet, found);
+	interface = outgoing_interface(packet, found);
 	if (!interface || found->to_group)
 		return 0;
-	share = take(&links, &shares, interface, rate);
+	share = take_share(&links, &shares, interface, rate);
 	if (!share)
 		return 0;
-	allowance = take(&initiators, &allowances, initiator, 1);
+	allowance = take_share(&initiators, &allowances, initiator, 1);
 	if (!allowance)
-		goto give_back;
+		goto undo_share;
 	half = is_reply ? &fresh.reverse : &fresh.forward;
 	if (session) {
 		half = is_reply ? &session->reverse : &session->forward;
@@ -265,15 +265,15 @@ static __always_inline int set_up(struct __sk_buff *packet, const struct packet 
 	changes[0].rate = rate;
 	if (!report(packet, found, RESERVED, changes))
 		return 1;
-	// The daemon would never know.
+	// The daemon would never learn of the session.
 	if (session)
 		half->rate = 0;
 	else
 		bpf_map_delete_elem((void *)&sessions, &message->keys);
 disallow:
-	give_back(allowance, 1);
-give_back:
-	give_back(share, rate);
+	return_share(allowance, 1);
+undo_share:
+	return_share(share, rate);
 	return 0;
 }
 
@@ -285,8 +285,8 @@ static __always_inline void count(__u32 key)
 		__sync_fetch_and_add(number, 1);
 }
 
-// A message flows on without a word.
-static __always_inline int pass(int is_reply, int is_refresh)
+// Counts a message that is forwarded without a copy.
+static __always_inline int count_forwarded(int is_reply, int is_refresh)
 {
 	count((is_refresh ? NODE_REFRESHES : NODE_OTHERS) + is_reply);
 	return 1;
@@ -303,9 +303,9 @@ static __always_inline int release(struct __sk_buff *packet, const struct packet
 	struct change changes[2] = {};
 	__u64 *forward = 0, *reverse = 0;
 
-	// On its way back; the daemon has not looked yet.
+	// The message in the other direction; the daemon has not read the copy yet.
 	if (is_released(session))
-		return pass(is_reply, 0);
+		return count_forwarded(is_reply, 0);
 	changes[0].interface = session->forward.interface;
 	changes[1].interface = session->reverse.interface;
 	if (session->forward.rate && !(forward = share_of(changes[0].interface)))
@@ -324,9 +324,9 @@ static __always_inline int release(struct __sk_buff *packet, const struct packet
 		return 0;
 	}
 	if (forward)
-		give_back(forward, changes[0].rate);
+		return_share(forward, changes[0].rate);
 	if (reverse)
-		give_back(reverse, changes[1].rate);
+		return_share(reverse, changes[1].rate);
 	return 1;
 }
 
@@ -334,11 +334,11 @@ static __always_inline int refresh(int is_reply, struct half *half)
 {
 	half->seen = bpf_ktime_get_coarse_ns();
 	__sync_fetch_and_add(&half->refreshes, 1);
-	return pass(is_reply, 1);
+	return count_forwarded(is_reply, 1);
 }
 
-// Does what a message asks for, if the kernel can; then the packet flows on.
-static __always_inline int treat(struct __sk_buff *packet, const struct packet *found, struct reservation *message)
+// Handles a message if the kernel can; then the packet is forwarded.
+static __always_inline int handle(struct __sk_buff *packet, const struct packet *found, struct reservation *message)
 {
 	struct session *session;
 	struct half *half;
@@ -365,7 +365,7 @@ static __always_inline int treat(struct __sk_buff *packet, const struct packet *
 			return 0;
 		half = is_reply ? &session->reverse : &session->forward;
 		if (half->rate == wanted)
-			return wanted ? refresh(is_reply, half) : pass(is_reply, 0);
+			return wanted ? refresh(is_reply, half) : count_forwarded(is_reply, 0);
 		if (half->rate || is_released(session))
 			return 0;
 	}
@@ -383,7 +383,7 @@ int earmark_boomerang(struct __sk_buff *packet)
 	if (found.is_ipv4 && found.length == found.payload + sizeof(message)) {
 		if (load(packet, found.payload, &message, sizeof(message)) || !is_message(&found, &message.echo))
 			return NEXT_PROGRAM;
-		if (treat(packet, &found, &message)) {
+		if (handle(packet, &found, &message)) {
 			packet->mark = SIGNALLING_CLASS;
 			return NEXT_PROGRAM;
 		}
@@ -392,5 +392,5 @@ int earmark_boomerang(struct __sk_buff *packet)
 		   !is_message(&found, &message.echo)) {
 		return NEXT_PROGRAM;
 	}
-	return hand_over(packet, &found, TAKEN);
+	return pass_to_daemon(packet, &found, CONSUMED);
 }

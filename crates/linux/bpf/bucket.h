@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //
-// Token buckets: whether a claim has room for a packet.
+// Token buckets: whether a packet conforms to a claim.
 //
-// A bucket is kept as the time at which it will be full again, were nothing to come (the generic cell rate algorithm). So
-// one number is its whole state, which each packet changes in one atomic step, on whatever processors the packets of a flow
-// leave. Those that look at the same moment may all find room: at most a packet more for each processor.
+// The state of a bucket is the time at which it will be full again without further packets (the generic cell rate
+// algorithm): one number, which each packet changes in one atomic step, on any processor. Packets that are checked at the
+// same time may all conform: at most one packet too many for each processor.
 //
-// A packet conforms as long as the bucket is not empty, and may leave it in debt. Thereby packets larger than what
-// is left, which segmentation offload makes, are served as HTB would serve them, and the rate holds all the same.
+// A packet conforms as long as the bucket is not empty, and may leave it in debt. So packets larger than the remaining
+// tokens, which segmentation offload creates, are served as HTB would serve them, and the rate is kept.
 
 #ifndef EARMARK_BUCKET_H
 #define EARMARK_BUCKET_H
@@ -20,18 +20,18 @@
 struct bucket {
 	// When it will be full, nanoseconds of the monotonic clock; in the past: it is full.
 	__u64 full_at;
-	// How long an octet takes to flow in, nanoseconds times 2^COST_SHIFT; 0: there is no claim.
+	// Time in which tokens for an octet accumulate, nanoseconds times 2^COST_SHIFT; 0: there is no claim.
 	__u64 cost;
-	// How long it takes to fill, nanoseconds.
+	// Time in which an empty bucket fills, nanoseconds.
 	__u64 depth;
-	// What conformed.
+	// Conforming packets.
 	__u64 packets;
 	__u64 octets;
-	// Packets that did not.
+	// Packets that did not conform.
 	__u64 excess;
 	// The priority of packets of this claim.
 	__u32 class;
-	// In the entry of a flow, what it has beside its own claim (struct entry of the classifier); otherwise 0.
+	// In the entry of a flow: see struct entry of the classifier; otherwise 0.
 	__u32 beside;
 };
 
@@ -51,7 +51,7 @@ static __always_inline int conforms(struct __sk_buff *packet, struct bucket *buc
 		}
 		__sync_fetch_and_add(&bucket->full_at, worth);
 	} else if (__sync_val_compare_and_swap(&bucket->full_at, before, now + worth) != before) {
-		// Another processor was first, so that the bucket is not full any more.
+		// Another processor was first: the bucket is no longer full.
 		__sync_fetch_and_add(&bucket->full_at, worth);
 	}
 	__sync_fetch_and_add(&bucket->packets, 1);

@@ -3,26 +3,26 @@
 // The classifier: finds the claims on every packet that leaves, and writes the priority of the best of them into the packet,
 // where HTB looks for its class first, and pfifo_fast for its band.
 //
-// A packet may have several claims: of its flow by several protocols, of flows that name less of it (any source, no ports),
-// of ranges of flows. They are asked from the most specific to the least. The first that has room for the packet takes it;
-// so nobody's claim, whatever it covers and whoever uses it up, takes anything away from another. If none has room,
-// the packet takes the largest of them: it waits in the queue of its class, or goes with best effort on links without such queues.
-// A claim that is alone on a link with queues needs no bucket: its class holds it to its rate.
+// A packet may match several claims: on its flow by several protocols, on less specific flows (any source, no ports), and on
+// ranges of flows. They are tried from the most specific to the least specific. The first one whose bucket the packet
+// conforms to serves it, so that no claim takes anything from another. If it conforms to none, the largest one serves it: it
+// waits in the queue of its class, or is sent with best effort on links without such queues. A claim that is the only one
+// of a packet on a link with queues needs no bucket: its class limits it to its rate.
 //
 // A hash map for each family holds the flows of all interfaces; a link says which kinds of flows it has (flow.h). Ranges are
-// in a map of their own, by address and ports under a mask, and there is a list of the masks that occur (ranges.h). An entry of either
-// holds the best of the claims that this flow has for itself, and names the best of those that it shares with others.
+// in a map of their own, by address and ports under a mask, with a list of the masks in use (ranges.h). An entry of either
+// holds the best claim on this flow alone, and names the best of those that it shares with other flows.
 //
-// What has no ports to look at: protocols other than TCP, UDP, DCCP, SCTP and UDP-Lite; fragments after the first
-// (whose ports are in the first one). They can be reserved for without ports only.
+// Packets without ports: protocols other than TCP, UDP, DCCP, SCTP and UDP-Lite; fragments after the first (whose ports are
+// in the first one). Only claims without ports match them.
 //
-// IPv6 extension headers are passed over, as many as MOST_EXTENSIONS: hop-by-hop, routing, destination options,
-// authentication, and the fragment header of a first fragment. The protocol is the one behind them. A packet with more
+// IPv6 extension headers are skipped, up to MAX_EXTENSIONS: hop-by-hop, routing, destination options,
+// authentication, and the fragment header of a first fragment. The protocol is the one after them. A packet with more
 // of them has the protocol number of the next one, and no ports.
 //
-// Control traffic goes to the signalling class (control.h): with a full queue in front of ARP or OSPF, the next hop
-// would be forgotten, and reservations with it. So does what our own sockets or interceptors have marked.
-// Every other packet gets the priority of its DSCP's service, best effort unless it was set: nobody chooses a class by himself.
+// Control traffic goes to the signalling class (control.h): if ARP or OSPF waited behind a full queue, the next hop would be
+// lost, and reservations with it. So do packets that our own sockets or interceptors have marked. Every other packet gets
+// the priority of its DSCP's service, best effort by default: senders cannot select a class.
 //
 // Rebuild with build.sh beside this file; the loader reads the section "classifier" and fills in the maps.
 
@@ -30,9 +30,9 @@
 #include "link.h"
 #include "ranges.h"
 
-#define MOST_EXTENSIONS 6
+#define MAX_EXTENSIONS 6
 
-// Made by the loader: struct flow_ipv4 and struct flow to struct entry, struct bucket_name to struct bucket.
+// Created by the loader: struct flow_ipv4 and struct flow to struct entry, struct bucket_name to struct bucket.
 extern const char flows_ipv4;
 extern const char flows;
 extern const char buckets;
@@ -42,32 +42,32 @@ struct bucket_name {
 	__u32 number;
 };
 
-// What a flow leads to.
+// The claims on a flow.
 struct entry {
-	// Of the best claim that is this flow's alone; cost 0: there is none. `beside` has the number, and 1, of the bucket of
-	// the best claim that the flow shares with others (0: there is none), times 256, and the protocol of the claim, for the
+	// Bucket of the best claim on this flow alone; cost 0: there is none. `beside` is the number plus 1 of the bucket of the
+	// best claim that the flow shares with others (0: there is none), times 256, plus the protocol of the claim, for the
 	// daemon that adopts it.
 	struct bucket own;
 };
 
 #define SHARED_SHIFT 8
 
-// What is known of a packet so far. It stands in a map, one for each processor, since the verifier follows everything that is
-// on the stack through all branches: far more than it has patience for.
+// State of the classification of a packet. It is in a map, one for each processor, because the verifier follows everything on
+// the stack through all branches, and would exceed its limit.
 struct work {
 	struct reading read;
-	// The largest claim that was found and had no room; cost 0: there is none.
+	// The largest claim so far that the packet exceeds; cost 0: there is none.
 	__u64 cost;
 	__u32 class;
 	// Whether nothing less specific can be found.
 	__u32 is_last;
 	__u32 is_alone;
-	// Where ranges are looked up.
+	// Key of the looked up range.
 	struct range range;
 	__u32 number;
 };
 
-// Made by the loader: 0 to struct work, for each processor.
+// Created by the loader: 0 to struct work, for each processor.
 extern const char work_areas;
 
 static __noinline int offer(struct __sk_buff *packet, struct link *link, struct work *work, struct entry *entry);
@@ -109,7 +109,7 @@ static __always_inline int read_ipv4(struct __sk_buff *packet, struct reading *r
 	return 0;
 }
 
-// Passes over extension headers: where the transport's header begins, or 0 where that is in another fragment.
+// Skips extension headers: finds the offset of the transport header, 0 if it is in another fragment.
 static __always_inline int pass_extensions(struct __sk_buff *packet, struct reading *read)
 {
 	__u8 header[4];
@@ -117,7 +117,7 @@ static __always_inline int pass_extensions(struct __sk_buff *packet, struct read
 
 	read->transport = at;
 #pragma clang loop unroll(full)
-	for (int i = 0; i < MOST_EXTENSIONS; i++) {
+	for (int i = 0; i < MAX_EXTENSIONS; i++) {
 		__u8 kind = read->flow.protocol;
 
 		if (kind != IPPROTO_HOPOPTS && kind != IPPROTO_ROUTING && kind != IPPROTO_DSTOPTS && kind != IPPROTO_AH &&
@@ -163,7 +163,7 @@ static __always_inline int read_ipv6(struct __sk_buff *packet, struct reading *r
 	return 0;
 }
 
-// Offers the packet to the flows of these kinds, which all name its source or all any; whether one has taken it.
+// Offers the packet to the claims on flows of these kinds, all with its source or all with any; returns whether one serves it.
 static __always_inline int offer_kinds(struct __sk_buff *packet, struct link *link, struct work *work, __u32 kinds, int is_last)
 {
 	struct reading *read = &work->read;
@@ -209,7 +209,7 @@ static __always_inline int offer_kinds(struct __sk_buff *packet, struct link *li
 	return 0;
 }
 
-// Writes the addresses of an IPv4 packet as ranges have them.
+// Writes the addresses of an IPv4 packet in the format of ranges.
 static __always_inline void widen(struct reading *read)
 {
 	read->flow.destination[10] = read->flow.destination[11] = 0xff;
@@ -218,14 +218,14 @@ static __always_inline void widen(struct reading *read)
 	__builtin_memcpy(read->flow.destination + 12, &read->ipv4.destination, 4);
 }
 
-// Offers the packet to the ranges that it is in; whether one has taken it.
+// Offers the packet to the claims on ranges that contain it; returns whether one serves it.
 static __always_inline int offer_ranges(struct __sk_buff *packet, struct link *link, struct work *work)
 {
 	const __u32 *words = (const __u32 *)&work->read.flow;
 	__u8 family = work->read.is_ipv4 ? RANGE_OF_IPV4 : RANGE_OF_IPV6;
 
 	work->is_last = 0;
-	for (__u32 i = 0; i < MOST_MASKS; i++) {
+	for (__u32 i = 0; i < MAX_MASKS; i++) {
 		struct mask *mask;
 		struct entry *entry;
 
@@ -246,7 +246,7 @@ static __always_inline int offer_ranges(struct __sk_buff *packet, struct link *l
 	return 0;
 }
 
-// Offers the packet to everything that it matches; whether there was a claim.
+// Offers the packet to all claims that it matches; returns whether there was one.
 static __always_inline int classify(struct __sk_buff *packet, struct link *link, struct work *work)
 {
 	struct reading *read = &work->read;
@@ -279,7 +279,7 @@ static __always_inline int classify(struct __sk_buff *packet, struct link *link,
 	return work->cost != 0;
 }
 
-// The priority of a packet that nobody has reserved for.
+// Returns the priority of a packet without a claim.
 static __always_inline __u32 unreserved(struct __sk_buff *packet, const struct reading *read, struct link *link)
 {
 	__u32 number = link->services[read->dscp & 63];
@@ -321,7 +321,7 @@ int earmark_egress(struct __sk_buff *packet)
 	else
 		failed = 1;
 	if (failed) {
-		// Neighbours' questions for addresses, IS-IS, LLDP; what is broken.
+		// ARP, IS-IS, LLDP; malformed packets.
 		if (failed > 0 && (is_local || conforms(packet, &link->control, link->overhead)))
 			packet->priority = link->signalling;
 		else
@@ -340,7 +340,7 @@ int earmark_egress(struct __sk_buff *packet)
 	return NEXT_PROGRAM;
 }
 
-// A claim has no room: the packet takes it if none that is less specific has, and it is the largest.
+// Records a claim that the packet exceeds, if it is the largest so far: it serves the packet if no other does.
 static __always_inline void fall_back(const struct bucket *bucket, const struct link *link, struct work *work)
 {
 	if (work->cost && work->cost <= bucket->cost)
@@ -356,11 +356,11 @@ static __always_inline int take(const struct bucket *bucket, struct work *work)
 	return 1;
 }
 
-// Offers the packet to the claims of an entry; whether one has taken it.
+// Offers the packet to the claims of an entry; returns whether one serves it.
 SEC("classifier")
 static __noinline int offer(struct __sk_buff *packet, struct link *link, struct work *work, struct entry *entry)
 {
-	// Kept in memory, of which the verifier knows nothing, so that it follows what comes after once.
+	// In memory, whose content the verifier does not track, so that it follows the rest only once.
 	volatile __u32 *is_alone = &work->is_alone;
 	struct bucket_name name;
 	struct bucket *shared;

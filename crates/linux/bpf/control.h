@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //
-// Control traffic: without it neighbours, routes and reservations are lost, so that it must not wait behind a full queue.
+// Control traffic: without it neighbours, routes and reservations are lost, so it must not wait behind a full queue.
 //
-// What this host sends itself is believed. What it forwards, and what only its DSCP says to be control traffic, has a
-// bucket of its own on each link: whoever marks everything CS6 gets no more than that.
+// Control traffic of this host is not limited. Forwarded control traffic, and packets that are control traffic by their DSCP
+// only, have a bucket on each link: a sender that marks everything CS6 gets no more than that.
 
 #ifndef EARMARK_CONTROL_H
 #define EARMARK_CONTROL_H
@@ -27,7 +27,7 @@
 #define PORT_BFD_MULTIHOP 4784
 #define PORT_BFD_LAG 6784
 
-// Neighbour discovery (RFC 4861, types 133 to 137, which no router forwards, since their hop limit must be 255) and multicast
+// Neighbour discovery (RFC 4861, types 133 to 137, which no router forwards, because their hop limit must be 255) and multicast
 // listener discovery (RFC 2710, RFC 3810).
 static __always_inline int is_icmpv6_control(struct __sk_buff *packet, const struct reading *read)
 {
@@ -55,7 +55,7 @@ static __always_inline int is_control_protocol(struct __sk_buff *packet, const s
 	switch (read->flow.protocol) {
 	case IPPROTO_UDP:
 	case IPPROTO_TCP:
-		// BGP and LDP have sessions, whose other port is any.
+		// Sessions of BGP and LDP have any other port.
 		return is_control_port(read->flow.protocol, read->ports[1]) ||
 		       (read->flow.protocol == IPPROTO_TCP && is_control_port(IPPROTO_TCP, read->ports[0]));
 	case IPPROTO_ICMPV6:

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //
-// A flow as the key of the classifier's maps, and the ways to name one.
+// Flows as keys of the classifier's maps, and the kinds of flows.
 //
 // A packet can match several flows: with its source address or with any, with both ports, one or none, with its flow label
-// or without. A link says which of these kinds its flows have, so that only those are looked up.
+// or without. Each link has a set of the kinds in use, so that only those are looked up.
 
 #ifndef EARMARK_FLOW_H
 #define EARMARK_FLOW_H
@@ -21,8 +21,8 @@ struct flow_ipv4 {
 	__u32 interface_and_protocol;
 };
 
-// A flow of IPv6, and one of either family in a range, where IPv4 addresses are written as IPv6's ::ffff:a.b.c.d. Likewise
-// zero is any. Label 0: any label; the most significant octet comes first, as in the packet.
+// A flow of IPv6, and one of either family in a range, where IPv4 addresses are written as IPv6's ::ffff:a.b.c.d. Zero
+// is any. Label 0: any label; the most significant octet comes first, as in the packet.
 struct flow {
 	__u8 destination[16];
 	__u8 source[16];
@@ -47,14 +47,14 @@ struct flow {
 
 // A packet as the classifier has read it.
 struct reading {
-	// Of IPv4 its addresses are set for ranges only.
+	// With IPv4 the addresses are set for ranges only.
 	struct flow flow;
 	// Set for IPv4 only.
 	struct flow_ipv4 ipv4;
 	__be16 ports[2];
 	__u8 label[3];
 	__u8 dscp;
-	// Where the transport's header begins; 0 where it is in another fragment.
+	// Offset of the transport header; 0 if it is in another fragment.
 	__u32 transport;
 	__u8 is_ipv4;
 };

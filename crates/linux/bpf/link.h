@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //
-// What the classifier knows of a link: the kinds of its flows, the priorities of what nobody reserved for.
+// Settings of a link: the kinds of its flows, and the priorities of packets without a claim.
 
 #ifndef EARMARK_LINK_H
 #define EARMARK_LINK_H
@@ -9,9 +9,9 @@
 
 // Services for packets without a reservation, by DSCP; number 0 is best effort.
 #define SERVICES 9
-// Each claim has a queue of its own, where what exceeds its bucket can wait.
+// Each claim has a queue of its own, where packets that exceed its bucket wait.
 #define LINK_SHAPED 1u
-// Each service has a class of its own, likewise.
+// Each service has a class of its own, with a queue.
 #define LINK_SERVICES_SHAPED 2u
 
 // As in the module `bpf_links` of traffic control.
@@ -24,14 +24,14 @@ struct link {
 	__u32 best_effort;
 	// Octets of link header in a packet's length.
 	__u32 overhead;
-	// Control traffic of others, and what only its DSCP says to be control traffic.
+	// Forwarded control traffic, and control traffic by DSCP only.
 	struct bucket control;
 	// Number of the service of each DSCP.
 	__u8 services[64];
 	struct bucket service[SERVICES - 1];
 };
 
-// Made by the loader: interface index to struct link.
+// Created by the loader: interface index to struct link.
 extern const char links;
 
 #endif

@@ -1,23 +1,23 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0 OR GPL-2.0-only
 //
-// What the interceptors share: which packets they look at, and how one goes to the daemon.
+// Common parts of the interceptors: the packets that they examine, and passing one to the daemon.
 //
-// Each protocol has its programs in a file of its own, and an interface has those in its way in that it was set to. All
-// write into one ring. What is taken goes no further; what is copied flows on by itself. While the ring is full, messages
-// are lost as they would be on a full socket; that is counted.
+// Each protocol has its programs in a file of its own, and an interface has those on its ingress that it was set to. All
+// write into one ring. A consumed packet is not forwarded; of a copied one the kernel forwards or delivers the original.
+// While the ring is full, messages are lost as they would be on a full socket, and counted.
 //
-// Left alone: fragments (the kernel puts those together that are for us, and those with router alert in IPv4), messages
-// longer than LONGEST_MESSAGE, IPv6 packets with other extension headers than hop-by-hop options, packets that belong to
+// Not examined: fragments (the kernel reassembles those for this host, and those with router alert in IPv4), messages
+// longer than MAX_MESSAGE, IPv6 packets with other extension headers than hop-by-hop options, packets that belong to
 // a VLAN on top of the interface, and those for another station.
 //
-// The programs are attached by links, which end with the daemon: from then on messages flow on.
+// The programs are attached by links, which end with the daemon: from then on messages are forwarded.
 
 #ifndef EARMARK_MESSAGE_H
 #define EARMARK_MESSAGE_H
 
 #include "packet.h"
 
-#define LONGEST_MESSAGE 16384
+#define MAX_MESSAGE 16384
 #define MORE_FRAGMENTS_OR_OFFSET 0x3f
 #define PACKET_OF_ANOTHER_STATION 3
 #define IPV4_HEADER 20
@@ -25,10 +25,10 @@
 // Of newer headers (Linux 6.3): a route is asked for, and no neighbour.
 #define FIB_SKIP_NEIGHBOR 4
 
-// What becomes of a message besides: nothing, so that the daemon has it alone; it flows on as it is; and so it does,
-// after the kernel has reserved or released what it asks for.
-enum fate {
-	TAKEN,
+// Treatment of a message: the daemon alone receives it; the kernel forwards or delivers it too; the kernel forwards it,
+// and has reserved or released what it requests.
+enum treatment {
+	CONSUMED,
 	COPIED,
 	RESERVED,
 	RELEASED,
@@ -40,27 +40,26 @@ struct change {
 	__u32 rate;
 };
 
-// What goes into the ring: where it came in, what it carries, its fate, and the IP packet. The room behind `length` octets
-// means nothing.
+// A record of the ring: incoming interface, IP protocol, treatment, and the IP packet. Octets after `length` are undefined.
 struct message {
 	__u32 interface;
 	__u32 length;
 	__u32 protocol;
-	__u32 fate;
+	__u32 treatment;
 	struct change changes[2];
 };
 
-// Made by the loader: the ring, and two numbers about it (__u32).
+// Created by the loader: the ring, and two numbers about it (__u32).
 extern const char messages;
 extern const char ring;
 
-// Messages that it had no room for.
+// Messages lost because it was full.
 #define RING_LOST 0
-// Whether something was put into it of which nobody was told. What comes next must be told: the kernel tells by itself only of
-// what comes into a ring that is empty.
-#define RING_QUIET 1
+// Whether it holds a copy for which the daemon was not woken. The next message must wake it: the kernel does so by itself
+// only for a record in an empty ring.
+#define RING_UNANNOUNCED 1
 
-// A packet that could be a message: what its IP header says, and where things are, in octets from there.
+// A packet that may be a message: fields of its IP header, and offsets in octets from there.
 struct packet {
 	__u32 length;
 	// The options of IPv4, or those of IPv6's hop-by-hop header; up to the payload.
@@ -83,7 +82,7 @@ static __always_inline int read_ipv4_packet(struct __sk_buff *packet, struct pac
 		return -1;
 	if ((header[6] & MORE_FRAGMENTS_OR_OFFSET) || header[7])
 		return -1;
-	// Of another version, or with a header shorter than the shortest: the kernel drops it behind us.
+	// Of another version, or with a header that is too short: the kernel drops it.
 	if (header[0] < 0x45 || header[0] > 0x4f)
 		return -1;
 	found->is_ipv4 = 1;
@@ -121,7 +120,7 @@ static __always_inline int read_ipv6_packet(struct __sk_buff *packet, struct pac
 	return 0;
 }
 
-// Reads a packet's headers; fails where it cannot be a message of whatever protocol.
+// Reads a packet's headers; fails if it cannot be a message of any protocol.
 static __always_inline int read_packet(struct __sk_buff *packet, struct packet *found)
 {
 	if (packet->vlan_present || packet->pkt_type == PACKET_OF_ANOTHER_STATION)
@@ -133,7 +132,7 @@ static __always_inline int read_packet(struct __sk_buff *packet, struct packet *
 	return -1;
 }
 
-// Copies a packet into the ring, in a room of a size that the verifier knows; tells whether there was none.
+// Copies a packet into the ring, in a record of a size that the verifier knows; returns whether the ring was full.
 #define COPY_INTO(packet, found, how, changed, room, wake)                                                           \
 	({                                                                                                           \
 		struct message *message = bpf_ringbuf_reserve((void *)&messages, sizeof(struct message) + (room), 0); \
@@ -142,7 +141,7 @@ static __always_inline int read_packet(struct __sk_buff *packet, struct packet *
 			message->interface = (packet)->ifindex;                                                      \
 			message->length = (found)->length;                                                           \
 			message->protocol = (found)->protocol;                                                       \
-			message->fate = (how);                                                                       \
+			message->treatment = (how);                                                                       \
 			__builtin_memcpy(message->changes, changed, sizeof(message->changes));                       \
 			if (bpf_skb_load_bytes_relative(packet, 0, message + 1, length, BPF_HDR_START_NET))           \
 				bpf_ringbuf_discard(message, wake);                                                  \
@@ -165,40 +164,40 @@ static __always_inline void count_lost(void)
 		__sync_fetch_and_add(count, 1);
 }
 
-// How the daemon is told of a message: as the kernel sees fit, unless it may sleep beside what it was not told of.
-static __always_inline __u64 telling(void)
+// Returns how the daemon is woken for a message: as the kernel decides, unless it sleeps while a copy waits.
+static __always_inline __u64 wakeup_flags(void)
 {
-	__u32 *quiet = ring_number(RING_QUIET);
+	__u32 *unannounced = ring_number(RING_UNANNOUNCED);
 
-	if (!quiet || !*quiet)
+	if (!unannounced || !*unannounced)
 		return 0;
-	*quiet = 0;
+	*unannounced = 0;
 	return BPF_RB_FORCE_WAKEUP;
 }
 
-// Gives a message to the daemon; what becomes of the packet is the result. Rooms are for what is usual: a message of
-// Boomerang in either family, one of RSVP, a full packet.
-static __always_inline int hand_over(struct __sk_buff *packet, const struct packet *found, enum fate fate)
+// Passes a message to the daemon; returns the verdict for the packet. Records have the sizes of usual messages: a short one,
+// one of some objects, a full packet.
+static __always_inline int pass_to_daemon(struct __sk_buff *packet, const struct packet *found, enum treatment treatment)
 {
 	struct change nothing[2] = {};
 	__u32 length = found->length;
 	__u64 wake;
 	int full;
 
-	if (length < IPV4_HEADER || length > LONGEST_MESSAGE || bpf_skb_pull_data(packet, packet->len))
+	if (length < IPV4_HEADER || length > MAX_MESSAGE || bpf_skb_pull_data(packet, packet->len))
 		return NEXT_PROGRAM;
-	wake = telling();
+	wake = wakeup_flags();
 	if (length <= 192)
-		full = COPY_INTO(packet, found, fate, nothing, 192, wake);
+		full = COPY_INTO(packet, found, treatment, nothing, 192, wake);
 	else if (length <= 512)
-		full = COPY_INTO(packet, found, fate, nothing, 512, wake);
+		full = COPY_INTO(packet, found, treatment, nothing, 512, wake);
 	else if (length <= 2048)
-		full = COPY_INTO(packet, found, fate, nothing, 2048, wake);
+		full = COPY_INTO(packet, found, treatment, nothing, 2048, wake);
 	else
-		full = COPY_INTO(packet, found, fate, nothing, LONGEST_MESSAGE, wake);
+		full = COPY_INTO(packet, found, treatment, nothing, MAX_MESSAGE, wake);
 	if (full)
 		count_lost();
-	return fate == TAKEN ? DROP : NEXT_PROGRAM;
+	return treatment == CONSUMED ? DROP : NEXT_PROGRAM;
 }
 
 #endif

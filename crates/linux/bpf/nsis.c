@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0 OR GPL-2.0-only
 //
-// The interceptor of GIST (message.h and udp.h have what it shares with others).
+// The interceptor of GIST.
 //
-// A message is a UDP packet to port 270 whose data begin with GIST's magic number. What is for this host is taken, whatever
-// it is. Of what is in transit, earmark_gist takes that with router alert, with whatever value, for each signalling
-// application may have one of its own; earmark_gist_port takes Queries without it, too, for neighbours that never set it.
-// Other messages in transit are between others.
+// A message is a UDP packet to port 270 whose data begin with GIST's magic number. Messages for this host are intercepted.
+// Of those in transit, earmark_gist intercepts the ones with router alert of any value, because each signalling
+// application may have its own; earmark_gist_port also Queries without it, for neighbours that never set it.
+// Other messages in transit are forwarded.
 //
 // Rebuild with build.sh beside this file; the loader reads the sections and fills in the maps.
 
@@ -41,9 +41,9 @@ static __always_inline int take(struct __sk_buff *packet, int by_port)
 	if (gist.udp.destination != bpf_htons(GIST_PORT) || gist.magic != bpf_htonl(GIST_MAGIC))
 		return NEXT_PROGRAM;
 	if (!(by_port && (gist.type & TYPE_BITS) == QUERY) && !is_alerted(packet, &found, 0) &&
-	    find_way(packet, &found) != FOR_THIS_HOST)
+	    find_destination(packet, &found) != FOR_THIS_HOST)
 		return NEXT_PROGRAM;
-	return hand_over(packet, &found, TAKEN);
+	return pass_to_daemon(packet, &found, CONSUMED);
 }
 
 SEC("gist")

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0 OR GPL-2.0-only
 //
-// The interceptor of RSVP (message.h has what all have in common).
+// The interceptor of RSVP.
 //
-// Two programs, of which an interface has one. earmark_groups takes messages to groups only: these reach no raw socket
-// while they are forwarded, or not always. earmark_all takes every message, with or without router alert, and wherever it
-// goes.
+// Two programs, of which an interface has one. earmark_groups intercepts messages to groups only: these do not always reach
+// a raw socket while they are forwarded. earmark_all intercepts every message, with or without router alert, to any
+// destination.
 //
 // Rebuild with build.sh beside this file; the loader reads the sections and fills in the maps.
 
@@ -18,7 +18,7 @@ static __always_inline int take(struct __sk_buff *packet, int groups_only)
 		return NEXT_PROGRAM;
 	if (groups_only && !found.to_group)
 		return NEXT_PROGRAM;
-	return hand_over(packet, &found, TAKEN);
+	return pass_to_daemon(packet, &found, CONSUMED);
 }
 
 SEC("groups")

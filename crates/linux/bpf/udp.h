@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0 OR GPL-2.0-only
 //
-// What the interceptors of protocols inside UDP share: router alert, and where a packet would go.
+// Common parts of the interceptors of protocols inside UDP: router alert, and the destination of a packet.
 
 #ifndef EARMARK_UDP_H
 #define EARMARK_UDP_H
 
 #include "message.h"
 
-// Options that are looked at for router alert.
-#define MOST_OPTIONS 4
+// Options that are examined for router alert.
+#define MAX_OPTIONS 4
 #define IPV4_ALERT 148
 #define IPV6_ALERT 5
 
@@ -19,7 +19,7 @@ struct udp {
 	__be16 checksum;
 };
 
-// Whether a packet asks routers to look at it (RFC 2113, RFC 2711): with value 0, or with any.
+// Whether a packet has router alert (RFC 2113, RFC 2711): with value 0, or with any.
 static __always_inline int is_alerted(struct __sk_buff *packet, const struct packet *found, int zero_only)
 {
 	__u8 wanted = found->is_ipv4 ? IPV4_ALERT : IPV6_ALERT;
@@ -27,7 +27,7 @@ static __always_inline int is_alerted(struct __sk_buff *packet, const struct pac
 	__u32 at = found->options;
 	__u8 option[4];
 
-	for (int i = 0; i < MOST_OPTIONS; i++) {
+	for (int i = 0; i < MAX_OPTIONS; i++) {
 		if (at + sizeof(option) > found->payload || load(packet, at, option, sizeof(option)))
 			return 0;
 		if (option[0] == wanted)
@@ -35,21 +35,21 @@ static __always_inline int is_alerted(struct __sk_buff *packet, const struct pac
 		if (option[0] == padding)
 			at += 1;
 		else
-			// The length counts the whole option in IPv4, and what comes behind it in IPv6.
+			// The length counts the whole option in IPv4, and what follows it in IPv6.
 			at += option[1] + (found->is_ipv4 ? 0 : 2);
 	}
 	return 0;
 }
 
-// Where the kernel would have a packet go.
-enum way {
-	NOWHERE,
+// Destination of a packet by the kernel's routes.
+enum destination {
+	UNREACHABLE,
 	IN_TRANSIT,
 	FOR_THIS_HOST,
 };
 
-// Where this host is no router, what arrives is for it, or for nobody.
-static __always_inline enum way find_way(struct __sk_buff *packet, const struct packet *found)
+// On a host that is no router, arriving packets are for this host, or unreachable.
+static __always_inline enum destination find_destination(struct __sk_buff *packet, const struct packet *found)
 {
 	struct bpf_fib_lookup route = {};
 	long outcome;
@@ -58,9 +58,9 @@ static __always_inline enum way find_way(struct __sk_buff *packet, const struct 
 	route.ifindex = packet->ifindex;
 	if (found->is_ipv4) {
 		if (load(packet, 12, &route.ipv4_src, 4) || load(packet, 16, &route.ipv4_dst, 4))
-			return NOWHERE;
+			return UNREACHABLE;
 	} else if (load(packet, 8, route.ipv6_src, 16) || load(packet, 24, route.ipv6_dst, 16)) {
-		return NOWHERE;
+		return UNREACHABLE;
 	}
 	outcome = bpf_fib_lookup(packet, &route, sizeof(route), FIB_SKIP_NEIGHBOR);
 	if (found->to_group)
@@ -69,7 +69,7 @@ static __always_inline enum way find_way(struct __sk_buff *packet, const struct 
 	    outcome == BPF_FIB_LKUP_RET_FRAG_NEEDED)
 		return IN_TRANSIT;
 	return outcome == BPF_FIB_LKUP_RET_NOT_FWDED || outcome == BPF_FIB_LKUP_RET_FWD_DISABLED ? FOR_THIS_HOST :
-												   NOWHERE;
+												   UNREACHABLE;
 }
 
 #endif

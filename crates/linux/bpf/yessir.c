@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0 OR GPL-2.0-only
 //
-// The interceptor of YESSIR (message.h and udp.h have what it shares with others).
+// The interceptor of YESSIR.
 //
 // A message is a UDP packet that holds an RTCP compound (RFC 3550) with an APP packet named YSSR in it. earmark_alerted
-// looks only at packets with router alert, earmark_any at all of UDP. What is in transit is taken, because routers edit
-// it. What is for this host is copied: the application that it is meant for is to have its report, too.
+// examines only packets with router alert, earmark_any all of UDP. Messages in transit are consumed, because routers edit
+// them. Messages for this host are copied, so that the application still receives its report.
 //
-// earmark_reports copies compounds without YSSR that begin with a sender report and go to an odd port, as those of
-// applications do that know nothing of YESSIR.
+// earmark_reports copies compounds without YSSR that begin with a sender report and go to an odd port, as applications
+// without YESSIR send them.
 //
 // Rebuild with build.sh beside this file; the loader reads the sections and fills in the maps.
 
 #include "udp.h"
 
-// RTCP packets in a compound that are looked at.
-#define MOST_PACKETS 12
+// RTCP packets of a compound that are examined.
+#define MAX_PACKETS 12
 
 #define SENDER_REPORT 200
 #define RECEIVER_REPORT 201
@@ -22,7 +22,7 @@
 // Words of a sender report behind the first, without report blocks; words of a block.
 #define SENDER_REPORT_WORDS 6
 #define REPORT_BLOCK_WORDS 6
-#define LEAST_APPLICATION_WORDS 2
+#define MIN_APPLICATION_WORDS 2
 
 enum compound {
 	FOREIGN,
@@ -30,7 +30,7 @@ enum compound {
 	YESSIR,
 };
 
-// What a UDP packet holds. A compound that lies about its lengths is foreign, unless YSSR came before the lie.
+// Kind of a UDP packet's content. A compound with a wrong length is foreign, unless YSSR comes before it.
 static __always_inline enum compound read_compound(struct __sk_buff *packet, const struct packet *found)
 {
 	enum compound kind = FOREIGN;
@@ -46,7 +46,7 @@ static __always_inline enum compound read_compound(struct __sk_buff *packet, con
 	at += sizeof(udp);
 	if (end > found->length)
 		return FOREIGN;
-	for (int i = 0; i < MOST_PACKETS; i++) {
+	for (int i = 0; i < MAX_PACKETS; i++) {
 		if (at + sizeof(header) > end || load(packet, at, header, sizeof(header)) || header[0] >> 6 != 2)
 			return FOREIGN;
 		words = header[2] << 8 | header[3];
@@ -56,7 +56,7 @@ static __always_inline enum compound read_compound(struct __sk_buff *packet, con
 				kind = bpf_ntohs(udp.destination) & 1 ? REPORT : FOREIGN;
 			else if (header[1] != RECEIVER_REPORT)
 				return FOREIGN;
-		} else if (header[1] == APPLICATION && words >= LEAST_APPLICATION_WORDS) {
+		} else if (header[1] == APPLICATION && words >= MIN_APPLICATION_WORDS) {
 			if (at + 12 > end || load(packet, at + 8, &name, sizeof(name)))
 				return FOREIGN;
 			if (name == bpf_htonl('Y' << 24 | 'S' << 16 | 'S' << 8 | 'R'))
@@ -79,7 +79,7 @@ static __always_inline int take(struct __sk_buff *packet, int alerted_only)
 		return NEXT_PROGRAM;
 	if (read_compound(packet, &found) != YESSIR)
 		return NEXT_PROGRAM;
-	return hand_over(packet, &found, find_way(packet, &found) == IN_TRANSIT ? TAKEN : COPIED);
+	return pass_to_daemon(packet, &found, find_destination(packet, &found) == IN_TRANSIT ? CONSUMED : COPIED);
 }
 
 SEC("alerted")
@@ -103,5 +103,5 @@ int earmark_reports(struct __sk_buff *packet)
 		return NEXT_PROGRAM;
 	if (read_compound(packet, &found) != REPORT)
 		return NEXT_PROGRAM;
-	return hand_over(packet, &found, COPIED);
+	return pass_to_daemon(packet, &found, COPIED);
 }

@@ -5,11 +5,6 @@
 
 /// Classifier object that `bpf/build.sh` compiles from `bpf/classifier.c`.
 pub(crate) const CLASSIFIER: &[u8] = include_bytes!("../bpf/classifier.o");
-/// Interceptor object of RSVP, compiled from the sources beside the classifier.
-pub(crate) const RSVP: &[u8] = include_bytes!("../bpf/rsvp.o");
-pub(crate) const BOOMERANG: &[u8] = include_bytes!("../bpf/boomerang.o");
-pub(crate) const YESSIR: &[u8] = include_bytes!("../bpf/yessir.o");
-pub(crate) const NSIS: &[u8] = include_bytes!("../bpf/nsis.o");
 /// Object with the packet source and the packet sink.
 pub(crate) const PACKETS: &[u8] = include_bytes!("../bpf/packets.o");
 
@@ -25,7 +20,7 @@ const IS_MAP: u8 = 1;
 
 /// Why an object cannot be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("BPF object: {field} at offset {offset} is missing or wrong")]
+#[error("malformed BPF object: {field} at offset {offset}")]
 pub(crate) struct ObjectError {
     field: &'static str,
     offset: usize,
@@ -156,34 +151,6 @@ mod tests {
         assert!(loads(&one, 0x1234) > 0);
         assert_eq!(loads(&one, 0x1234), loads(&other, 5));
         assert_eq!(loads(&other, 0x1234), 0);
-    }
-
-    #[test]
-    fn each_map_is_linked_at_its_symbol() {
-        for (object, section) in [
-            (RSVP, "groups"),
-            (RSVP, "all"),
-            (BOOMERANG, "boomerang"),
-            (YESSIR, "alerted"),
-            (YESSIR, "any"),
-            (YESSIR, "reports"),
-        ] {
-            let maps = [
-                ("messages", 0x1234),
-                ("ring", 0x4321),
-                ("sessions", 7),
-                ("node", 8),
-                ("links", 9),
-                ("shares", 10),
-                ("initiators", 11),
-                ("allowances", 12),
-            ];
-            let code = link(object, section, &maps);
-            let code = code.expect("fine");
-            assert!(loads(&code, 0x1234) > 0 && loads(&code, 0x4321) > 0);
-            assert!(link(object, section, &[("messages", 0x1234)]).is_err());
-        }
-        assert!(link(RSVP, "nothing", &[]).is_err());
     }
 
     /// A cut or altered object gives a result and never a panic.

@@ -5,7 +5,7 @@
 //! for them and closed again; nothing is cached, and the state of the engines does not change.
 //!
 //! The kernel's answer names the table but not the rule. The rule is found by a walk over all rules in the kernel's
-//! order ([`rules`]): the first one that matches the query and leads to that table.
+//! order ([`rules`]): the first one that matches the query and selects that table.
 
 mod group;
 mod rules;
@@ -93,7 +93,7 @@ pub struct MatchedRoute {
     pub hash_policy: Option<u8>,
 }
 
-/// The policy rule that leads to the table.
+/// The policy rule that selects the table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MatchedRule {
     /// Priority.
@@ -119,10 +119,10 @@ pub struct FlowPath {
     pub is_mark_of_settings: bool,
     /// What the kernel does with the packets.
     pub verdict: Verdict,
-    /// The matching rule; `None` if no known rule leads there.
+    /// The matching rule; `None` if no known rule selects the table.
     pub rule: Option<MatchedRule>,
     /// Whether some rule matches on IP protocols or ports, so that packets of others may take another path.
-    pub rules_look_at_ports: bool,
+    pub rules_match_ports: bool,
     /// The routing table; `None` if no table answered.
     pub table: Option<u32>,
     /// The matching route; `None` if the kernel reports none.
@@ -147,7 +147,7 @@ impl FlowPath {
             is_mark_of_settings: asked.mark.is_none() && mark.is_some(),
             verdict: Verdict::NoRoute,
             rule: None,
-            rules_look_at_ports: false,
+            rules_match_ports: false,
             table: None,
             route: None,
         };
@@ -242,11 +242,11 @@ impl FlowPath {
         // Before the first custom rule is added, IPv4 keeps both tables in one, which it calls main.
         if self.table == Some(libc::RT_TABLE_MAIN.into())
             && matches!(self.verdict, Verdict::Local | Verdict::Broadcast(_))
-            && rules.are_plain()
+            && rules.are_default()
         {
             self.table = Some(libc::RT_TABLE_LOCAL.into());
         }
-        self.rules_look_at_ports = rules.look_at_ports();
+        self.rules_match_ports = rules.match_ports();
         let name = |interface: InterfaceId| {
             rustix::net::netdevice::index_to_name(&*netlink, interface.0).ok()
         };

@@ -87,7 +87,7 @@ pub enum FlowRouteError {
     #[error(transparent)]
     Netlink(#[from] NetlinkError),
     /// The kernel's answer is for another destination.
-    #[error("the kernel's answer for a flow to {destination} is about {about}")]
+    #[error("malformed answer of the kernel: route to {about} instead of {destination}")]
     OtherDestination {
         /// Destination of the query.
         destination: IpAddr,
@@ -95,7 +95,7 @@ pub enum FlowRouteError {
         about: Prefix,
     },
     /// The kernel's answer names no interface, or an unknown one.
-    #[error("the kernel's answer for a flow to {destination} names no interface")]
+    #[error("malformed answer of the kernel: no interface in the route to {destination}")]
     NoInterface {
         /// Destination of the query.
         destination: IpAddr,

@@ -12,7 +12,7 @@ use crate::sys::socket::{Batch, receive_drops, set_option};
 /// `ETH_P_ALL`: frames of every protocol, outgoing ones included.
 const ALL_PROTOCOLS: u16 = 3;
 /// Octets of a frame that are kept; longer frames are cut.
-const LONGEST: usize = 2_048;
+const MAX_FRAME: usize = 2_048;
 /// Frames received in one call.
 const BATCH: usize = 64;
 /// Octets of kernel memory for frames that wait.
@@ -40,7 +40,7 @@ impl Frames {
             socket.set_recv_buffer_size(RECEIVE_BUFFER)?;
         }
         set_option(socket.as_fd(), libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, 1)?;
-        Ok(Frames { socket, batch: Batch::new(LONGEST) })
+        Ok(Frames { socket, batch: Batch::new(MAX_FRAME) })
     }
 
     /// Passes the waiting frames, up to a batch, to `each`: the time since the epoch of the system's clock, and the

@@ -13,7 +13,7 @@ use crate::sys::ethtool::{self, Feature};
 
 /// Displays an interface by its current name, for messages to operators.
 ///
-/// A deleted interface has no name any more; its index is displayed, with a note that it is gone.
+/// A deleted interface has no name any more; its index is displayed, with a note that it was removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct InterfaceName(pub InterfaceId);
 
@@ -23,7 +23,7 @@ impl fmt::Display for InterfaceName {
         let name = any_socket().ok().and_then(|fd| netdevice::index_to_name(fd, index).ok());
         match name {
             Some(name) => f.write_str(&name),
-            None => write!(f, "interface {index}, which is gone,"),
+            None => write!(f, "interface {index} (removed)"),
         }
     }
 }

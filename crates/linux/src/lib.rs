@@ -15,10 +15,10 @@
 mod bpf_object;
 pub mod capabilities;
 pub mod clock;
+pub mod datagram_receiver;
 mod flow_path;
 mod flow_routes;
 pub mod frames;
-pub mod inbox;
 pub mod interface;
 pub mod link;
 pub mod mirror;
@@ -38,14 +38,10 @@ pub use flow_routes::{FlowRouteCounters, FlowRouteError, FlowRoutes, MarkRule};
 pub use interface::InterfaceName;
 pub use mirror::{InterfaceState, Mirror, Update};
 pub use namespace_claim::NamespaceClaim;
-pub use signalling_socket::{
-    Access, FastKey, FastPath, FastSession, Gist, Incoming, Intercept, InterfaceError,
-    InterfaceSignalling, OpenError, PassedMessages, Seen, SeenSession, SendError, Settled, Share,
-    SignallingSocket, Yessir,
-};
-pub use sys::{cycles, heap, sightings};
+pub use signalling_socket::*;
+pub use sys::{cycles, heap, packet_times};
 pub use traffic_control::{
-    Adopted, Changed, ClassifierChoice, Deviation, Enforcement, Fault, FlowClaim, FlowOnLink,
-    KernelEntry, KernelPlace, LinkPlan, Monitor, Precedence, Queues, Reconciliation, ServicePlan,
+    Adopted, Changed, ClassOrPriority, ClassifierChoice, Deviation, Enforcement, Fault, FlowClaim,
+    FlowOnLink, KernelEntry, LinkPlan, Monitor, Precedence, Queues, Reconciliation, ServicePlan,
     Statistics, TcError, TrafficControl,
 };

@@ -23,7 +23,7 @@ const REMOVE_ENTRY: i32 = 205;
 /// Flag: an interface is given by its index (`VIFF_USE_IFINDEX`).
 const BY_INDEX: u8 = 8;
 /// Maximum number of interfaces of a router (`MAXVIFS`, `MAXMIFS`).
-const MOST: usize = 32;
+const MAX_INTERFACES: usize = 32;
 
 /// One family's multicast forwarding in one namespace.
 #[derive(Debug)]
@@ -44,7 +44,7 @@ impl MulticastRouter {
         is_ipv4: bool,
         interfaces: &[InterfaceId],
     ) -> io::Result<MulticastRouter> {
-        if interfaces.len() > MOST {
+        if interfaces.len() > MAX_INTERFACES {
             return Err(io::ErrorKind::InvalidInput.into());
         }
         let (domain, protocol) = match is_ipv4 {
@@ -117,7 +117,7 @@ impl MulticastRouter {
                 octets.extend(source.octets());
                 octets.extend(group.octets());
                 octets.extend(incoming.to_ne_bytes());
-                let mut thresholds = [0_u8; MOST];
+                let mut thresholds = [0_u8; MAX_INTERFACES];
                 outgoing.iter().for_each(|&number| thresholds[usize::from(number)] = 1);
                 octets.extend(thresholds);
                 octets.resize(60, 0); // counters

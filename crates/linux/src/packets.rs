@@ -26,20 +26,20 @@ const LINK_HEADER: usize = 14;
 const SOURCE: usize = 76;
 const SINK: usize = 8;
 /// Maximum number of flows that ports distinguish.
-pub const MOST_FLOWS: u32 = 1 << 24;
+pub const MAX_FLOWS: u32 = 1 << 24;
 /// First port; the same as in the programs.
 const FIRST_PORT: u16 = 1_024;
 const FLOW_BITS: u32 = 10;
 /// License of the programs: one of those that the source names.
 const LICENSE: &str = "MIT";
 /// The nice value with the largest share of a processor, and the shortest slice.
-const FIRST: i32 = -20;
+const HIGHEST_PRIORITY: i32 = -20;
 const SLICE: Duration = Duration::from_micros(100);
 /// TTL of a packet.
 const HOPS: u8 = 64;
 const UDP: u8 = 17;
 
-/// Returns source port and destination port of a flow, by its number below [`MOST_FLOWS`].
+/// Returns source port and destination port of a flow, by its number below [`MAX_FLOWS`].
 pub fn ports(flow: u32) -> (u16, u16) {
     let low = flow & ((1 << FLOW_BITS) - 1);
     (FIRST_PORT + low as u16, FIRST_PORT + (flow >> FLOW_BITS) as u16)
@@ -66,12 +66,12 @@ pub struct Mix {
     /// Number of the first flow.
     pub first: u32,
     /// A flow that is measured by itself, with a share of the packets.
-    pub watched: Option<Watched>,
+    pub measured: Option<MeasuredFlow>,
 }
 
 /// A flow whose packets are numbered, in the first four octets of data.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Watched {
+pub struct MeasuredFlow {
     /// One packet in this many belongs to it.
     pub every: u32,
     /// Number of the flow.
@@ -116,12 +116,12 @@ impl Source {
         self.send_from(0, packets, mix)
     }
 
-    /// Sends a mix, with this number in the first packet of the watched flow.
+    /// Sends a mix, with this number in the first packet of the measured flow.
     ///
     /// # Errors
     /// As for [`Source::send`].
     pub fn send_from(&self, number: u32, packets: u32, mix: &Mix) -> io::Result<()> {
-        let Watched { every, flow, service } = mix.watched.unwrap_or_default();
+        let MeasuredFlow { every, flow, service } = mix.measured.unwrap_or_default();
         let mut settings = [0; SOURCE];
         // The random number generator has the same seed each time: runs are comparable.
         for (word, value) in [mix.flows, mix.first, every, flow, 0, 1].into_iter().enumerate() {
@@ -166,17 +166,17 @@ pub struct Sink {
 
 impl Sink {
     /// Drops the IPv4 packets that arrive at an end of a veth pair, each after a delay of the receiving processor (at
-    /// most 80 us), but passes those of a watched flow. Called in the interface's network namespace; needs CAP_BPF and
+    /// most 80 us), but passes those of a measured flow. Called in the interface's network namespace; needs CAP_BPF and
     /// CAP_NET_ADMIN.
     ///
     /// # Errors
     /// The interface does not support XDP, or the kernel refuses.
-    pub fn open(interface: InterfaceId, time: Duration, watched: Option<u32>) -> io::Result<Sink> {
+    pub fn open(interface: InterfaceId, time: Duration, measured: Option<u32>) -> io::Result<Sink> {
         let settings: Map<4, SINK> = Map::create_array("packet_sink", 1)?;
         let mut value = [0; SINK];
         let time = u32::try_from(time.as_nanos()).unwrap_or(u32::MAX);
         value[..4].copy_from_slice(&time.to_ne_bytes());
-        let port = watched.map_or(0, |flow| ports(flow).1);
+        let port = measured.map_or(0, |flow| ports(flow).1);
         value[4..6].copy_from_slice(&port.to_be_bytes());
         settings.set(&[0; 4], &value)?;
         let program = load("sink", &[("sink_settings", settings.descriptor())])?;
@@ -189,8 +189,8 @@ impl Sink {
 ///
 /// # Errors
 /// There is no such thread, or the kernel refuses.
-pub fn run_promptly(thread: u32) -> io::Result<()> {
-    scheduling::set(thread, FIRST, SLICE)
+pub fn raise_priority(thread: u32) -> io::Result<()> {
+    scheduling::set(thread, HIGHEST_PRIORITY, SLICE)
 }
 
 /// Loads one of the object's programs.
@@ -240,7 +240,7 @@ mod tests {
         assert_eq!(ports(0), (1_024, 1_024));
         assert_eq!(ports(1_023), (2_047, 1_024));
         assert_eq!(ports(1_024), (1_024, 1_025));
-        assert_eq!(ports(MOST_FLOWS - 1), (2_047, 17_407));
+        assert_eq!(ports(MAX_FLOWS - 1), (2_047, 17_407));
     }
 
     #[test]

@@ -1,11 +1,10 @@
-//! The signalling socket: messages of all protocols and both address families, on every way in and out.
+//! The signalling socket: sends and receives the messages of all protocols, over both address families.
 //!
-//! RSVP messages arrive through raw sockets (addressed to this host, or intercepted in transit by router alert),
-//! through a ring buffer that BPF programs fill (to groups; and without router alert on interfaces with that setting),
-//! and inside UDP packets (from hosts without raw sockets). Those of Boomerang are pings and those of YESSIR are RTCP
-//! packets: they arrive through the ring buffer, from the interfaces with that setting; if BPF is unavailable, through
-//! raw sockets as far as these receive them. Those of GIST are UDP packets to port 270: they arrive in the same ways,
-//! whether in transit or for this host.
+//! What is specific to a protocol is in a module of that protocol (`protocols`). Messages arrive
+//!
+//! - through a ring buffer that BPF programs fill (`interceptor`), from the interfaces with that setting,
+//! - through raw sockets (`raw_receivers`): messages with router alert, and messages for this host,
+//! - inside UDP packets, from hosts without raw sockets.
 //!
 //! A message in transit is consumed, unless it is marked as a copy: the reader must forward it (RFC 2205 section
 //! 3.11.3). The TTL of a packet in transit has not been decremented yet. Interception fails open: when the process
@@ -16,18 +15,21 @@
 //!
 //! The use of each interface is set after opening ([`SignallingSocket::set_interface`]), also of new ones at any time.
 
-mod alerted;
 mod checksum;
 mod error;
-mod fast_path;
 mod frame;
-mod intercept;
-mod raw;
-mod ready;
+mod interceptor;
+mod interface_settings;
+mod packet;
+mod packet_filter;
+mod protocol;
+mod protocols;
+mod raw_receivers;
+mod raw_sender;
+mod ready_set;
 mod receive;
-mod settings;
 mod sink;
-mod udp;
+mod socket_options;
 
 use std::collections::BTreeMap;
 use std::io;
@@ -38,27 +40,22 @@ use earmark_core::{InterfaceId, Outgoing};
 
 use crate::interface::InterfaceName;
 use crate::namespace_claim::NamespaceClaim;
-use crate::sys::socket::{Batch, receive_drops, set_option};
-use alerted::AlertedSockets;
+use crate::sys::socket::{Batch, receive_drops};
 pub use error::{InterfaceError, OpenError, SendError};
-pub use fast_path::{FastKey, FastPath, FastSession, PassedMessages, Seen, SeenSession};
-use frame::LONGEST_PACKET;
-use intercept::Interceptor;
-use raw::RawSockets;
-use ready::{MOST, ReadySet, Source};
-pub use settings::{
-    Access, Gist, Incoming, Intercept, InterfaceSignalling, Settled, Share, SocketCounters, Yessir,
+use frame::MAX_PACKET;
+use interceptor::Interceptor;
+pub use interface_settings::*;
+use packet_filter::PacketFilter;
+pub use protocols::{
+    Activity, ForwardedMessages, Offload, OffloadKey, OffloadSession, SessionActivity, Share,
+    ShareChange,
 };
+use protocols::{PROTOCOLS, UdpSockets};
+use raw_receivers::RawReceivers;
+use raw_sender::RawSender;
+use ready_set::{MAX_SOURCES, ReadySet, Source};
 use sink::Sink;
-use udp::UdpSockets;
-
-/// IP protocol number of RSVP (RFC 2205 section 3.11.1).
-const RSVP: i32 = 46;
-/// Packets received from each socket in one call, and sent in one call.
-const BATCH: usize = 32;
-/// Receive buffer, octets; only waiting packets use memory: some 80 000 messages of 200 octets, each charged about 800
-/// by the kernel. That many setups may arrive at once without a loss; only the next refresh repairs a loss.
-const RECEIVE_BUFFER: i32 = 64 << 20;
+use socket_options::{BATCH, membership};
 
 /// The signalling socket of one network namespace.
 ///
@@ -67,17 +64,16 @@ const RECEIVE_BUFFER: i32 = 64 << 20;
 pub struct SignallingSocket {
     ready: ReadySet,
     /// `None` if signalling is by UDP only.
-    raw: Option<RawSockets>,
+    raw: Option<RawSender>,
     /// Opened when the first interface needs it.
     udp: Option<UdpSockets>,
     /// The reason if BPF is unavailable.
     interceptor: Result<Interceptor, io::ErrorKind>,
-    /// Raw sockets that replace the interceptor if BPF is unavailable.
-    alerted: AlertedSockets,
+    receivers: RawReceivers,
     batch: Batch<BATCH>,
     counters: SocketCounters,
-    /// Opened when the first interface needs it.
-    sink: Option<Sink>,
+    /// UDP ports that are kept open, from the time when the first interface needs it.
+    sinks: BTreeMap<u16, Sink>,
     /// Groups, with the interfaces on which they are joined and the number of joins.
     groups: BTreeMap<(IpAddr, InterfaceId), u32>,
     /// Claim on the namespace.
@@ -86,7 +82,7 @@ pub struct SignallingSocket {
 
 impl SignallingSocket {
     /// Maximum number of message sources.
-    pub const SOURCES: u64 = MOST;
+    pub const SOURCES: u64 = MAX_SOURCES;
 
     /// Opens the sockets in the network namespace of the calling thread, and claims that namespace for this process.
     ///
@@ -107,22 +103,18 @@ impl SignallingSocket {
             raw: None,
             udp: None,
             interceptor: Err(io::ErrorKind::Unsupported),
-            alerted: AlertedSockets::default(),
-            batch: Batch::new(LONGEST_PACKET),
+            receivers: RawReceivers::none(),
+            batch: Batch::new(MAX_PACKET),
             counters: SocketCounters::default(),
-            sink: None,
+            sinks: BTreeMap::new(),
             groups: BTreeMap::new(),
             _claim: claim,
         };
         match access {
             Access::Raw => {
-                let raw = RawSockets::open()?;
-                socket.ready.add(Source::Raw4, raw.receiver4.as_fd())?;
-                if let Some(six) = &raw.six {
-                    socket.ready.add(Source::Raw6, six.receiver.as_fd())?;
-                    socket.ready.add(Source::Transit6, six.transit.as_fd())?;
-                }
-                socket.raw = Some(raw);
+                socket.raw = Some(RawSender::open()?);
+                socket.receivers = RawReceivers::open()?;
+                socket.wait_for_receivers(0)?;
                 socket.interceptor = Interceptor::open().map_err(|error| {
                     tracing::info!(%error, "no interception by BPF here");
                     error.kind()
@@ -148,10 +140,9 @@ impl SignallingSocket {
     ) -> Result<(), InterfaceError> {
         if self.raw.is_some() {
             self.intercept(interface, &how)?;
-        } else if how.boomerang
-            || how.yessir != Yessir::Off
-            || how.sender_reports
-            || how.gist != Gist::Off
+        } else if PROTOCOLS
+            .iter()
+            .any(|known| !known.protocol.is_always_received && known.needed(&how).next().is_some())
         {
             return Err(InterfaceError::NeedsRaw);
         }
@@ -165,16 +156,36 @@ impl SignallingSocket {
         }
     }
 
+    /// Receives the messages of one more protocol, which this crate need not know: packets of this IP protocol with
+    /// router alert (in IPv6 with value 0), and those for this host, from all interfaces. They arrive with that number
+    /// in [`Incoming::protocol`] and are consumed. [`SignallingSocket::send`] sends them.
+    ///
+    /// # Errors
+    /// [`OpenError::ProtocolInUse`] for a number of which packets are received already, or that the kernel's transport
+    /// protocols and the sending of raw packets need.
+    pub fn add_protocol(&mut self, protocol: u8) -> Result<(), OpenError> {
+        let reserved = [0, libc::IPPROTO_TCP, libc::IPPROTO_IPV6, libc::IPPROTO_RAW];
+        if self.raw.is_none() {
+            return Err(OpenError::NeedsRaw { protocol });
+        }
+        if reserved.contains(&protocol.into()) {
+            return Err(OpenError::ProtocolInUse { protocol });
+        }
+        let before = self.receivers.sockets().count();
+        self.receivers.add(PacketFilter::of_ip_protocol(protocol))?;
+        self.wait_for_receivers(before)
+    }
+
     /// Adds the sockets, those that are open and all that will be, to an epoll set of the caller, who has to poll them
-    /// there. From then on [`SignallingSocket::receive`] reads only those that [`SignallingSocket::note`] named, and
-    /// the ring. In the set, which is level-triggered, they have numbers from `first` on, at most
+    /// there. From then on [`SignallingSocket::receive`] reads only those that [`SignallingSocket::mark_ready`] named,
+    /// and the ring. In the set, which is level-triggered, they have numbers from `first` on, at most
     /// [`SignallingSocket::SOURCES`].
     ///
     /// # Errors
     /// The set refuses them.
-    pub fn wait_in(&mut self, set: OwnedFd, first: u64) -> io::Result<()> {
-        let ready = ReadySet::inside(set, first);
-        for source in (0..MOST).map(Source::from_number) {
+    pub fn register_in(&mut self, set: OwnedFd, first: u64) -> io::Result<()> {
+        let ready = ReadySet::of_caller(set, first);
+        for source in (0..MAX_SOURCES).map(Source::from_number) {
             if let Some(descriptor) = self.descriptor(source) {
                 ready.add(source, descriptor).map_err(io::Error::other)?;
             }
@@ -184,16 +195,16 @@ impl SignallingSocket {
     }
 
     /// Records that the source with this number is readable.
-    pub fn note(&mut self, number: u64) {
-        self.ready.note(number);
+    pub fn mark_ready(&mut self, number: u64) {
+        self.ready.mark_ready(number);
     }
 
-    /// Removes an interface that is gone or takes no part any more.
-    pub fn forget_interface(&mut self, interface: InterfaceId) {
+    /// Removes an interface that was deleted or is not used any more.
+    pub fn remove_interface(&mut self, interface: InterfaceId) {
         if let Ok(interceptor) = &mut self.interceptor {
             interceptor.detach(interface);
         }
-        self.alerted.forget(interface);
+        self.receivers.remove(interface);
         if let Some(Err(error)) = self.udp.as_mut().map(|udp| udp.serve(interface, false)) {
             tracing::debug!(%error, interface = %InterfaceName(interface), "leaving a group");
         }
@@ -209,7 +220,7 @@ impl SignallingSocket {
     pub fn join(&mut self, group: IpAddr, interface: InterfaceId) -> io::Result<()> {
         let count = self.groups.get(&(group, interface)).copied().unwrap_or(0);
         if count == 0 {
-            raw::membership(self.group_socket(group)?, group, interface, true)?;
+            membership(self.group_socket(group)?, group, interface, true)?;
         }
         self.groups.insert((group, interface), count + 1);
         Ok(())
@@ -225,7 +236,7 @@ impl SignallingSocket {
             }
             Some(_) => {
                 self.groups.remove(&(group, interface));
-                raw::membership(self.group_socket(group)?, group, interface, false)
+                membership(self.group_socket(group)?, group, interface, false)
             }
         }
     }
@@ -236,7 +247,7 @@ impl SignallingSocket {
     /// A message that follows the data (one with router alert) leaves raw, and inside UDP as well on interfaces with
     /// that setting. The others leave as [`Outgoing::encapsulated`] specifies.
     pub fn send(&mut self, out: &Outgoing, payload: &[u8]) -> Result<(), SendError> {
-        let outcome = self.send_either_way(out, payload);
+        let outcome = self.send_raw_or_inside_udp(out, payload);
         match outcome {
             Ok(()) => {
                 self.counters.sent += 1;
@@ -245,8 +256,8 @@ impl SignallingSocket {
             Err(SendError::System(e))
                 if matches!(e.raw_os_error(), Some(libc::ENOBUFS | libc::EAGAIN)) =>
             {
-                self.counters.no_room += 1;
-                Err(SendError::NoRoom)
+                self.counters.queue_full += 1;
+                Err(SendError::QueueFull)
             }
             Err(error) => Err(error),
         }
@@ -263,8 +274,8 @@ impl SignallingSocket {
         while let Some(first) = messages.next() {
             let mut batch = [first; BATCH];
             let mut count = 1;
-            for (place, message) in batch[1..].iter_mut().zip(&mut messages) {
-                *place = message;
+            for (slot, message) in batch[1..].iter_mut().zip(&mut messages) {
+                *slot = message;
                 count += 1;
             }
             let mut batch = &batch[..count];
@@ -283,24 +294,23 @@ impl SignallingSocket {
         }
     }
 
-    /// Returns the Boomerang sessions that the kernel refreshes by itself, at the interfaces that are set to receive
-    /// its messages; `None` if BPF is unavailable.
-    pub fn fast_path(&self) -> Option<&FastPath> {
-        let fast_path = self.interceptor.as_ref().ok().map(|interceptor| &interceptor.fast_path);
-        fast_path.filter(|fast_path| fast_path.is_loaded())
+    /// Returns the sessions that the kernel serves by itself, at the interfaces that receive their messages; `None` if
+    /// BPF is unavailable.
+    pub fn offload(&self) -> Option<&Offload> {
+        let offload = self.interceptor.as_ref().ok().map(|interceptor| &interceptor.offload);
+        offload.filter(|offload| offload.is_loaded())
     }
 
-    /// Mutable access to those sessions, to start the kernel's refreshes.
-    pub fn fast_path_mut(&mut self) -> Option<&mut FastPath> {
-        let fast_path =
-            self.interceptor.as_mut().ok().map(|interceptor| &mut interceptor.fast_path);
-        fast_path.filter(|fast_path| fast_path.is_loaded())
+    /// Mutable access to those sessions.
+    pub fn offload_mut(&mut self) -> Option<&mut Offload> {
+        let offload = self.interceptor.as_mut().ok().map(|interceptor| &mut interceptor.offload);
+        offload.filter(|offload| offload.is_loaded())
     }
 
     /// Whether messages to a destination of this address family can be sent.
     pub fn can_signal(&self, destination: IpAddr) -> bool {
         match &self.raw {
-            Some(raw) => destination.is_ipv4() || raw.six.is_some(),
+            Some(raw) => raw.supports(destination),
             None => self.udp.as_ref().is_some_and(|udp| udp.can_signal(destination)),
         }
     }
@@ -308,15 +318,8 @@ impl SignallingSocket {
     /// Returns the counters so far.
     pub fn counters(&self) -> SocketCounters {
         let drops = |socket: &OwnedFd| receive_drops(socket.as_fd()).unwrap_or_default();
-        let mut overflowed = 0;
-        if let Some(raw) = &self.raw {
-            overflowed += drops(&raw.receiver4);
-            overflowed +=
-                raw.six.as_ref().map_or(0, |six| drops(&six.receiver) + drops(&six.transit));
-        }
-        let ports = self.udp.iter().flat_map(|udp| &udp.ports);
-        overflowed += ports.map(|port| drops(&port.socket)).sum::<u64>();
-        overflowed += self.alerted.sockets.iter().map(|(_, socket)| drops(socket)).sum::<u64>();
+        let ports = self.udp.iter().flat_map(|udp| &udp.ports).map(|port| &port.socket);
+        let mut overflowed = ports.chain(self.receivers.sockets()).map(drops).sum::<u64>();
         overflowed += self.interceptor.as_ref().map_or(0, Interceptor::lost);
         SocketCounters { overflowed, ..self.counters }
     }
@@ -327,46 +330,56 @@ impl SignallingSocket {
         interface: InterfaceId,
         how: &InterfaceSignalling,
     ) -> Result<(), InterfaceError> {
-        if how.gist != Gist::Off && self.sink.is_none() {
-            self.open_sink()?;
+        for known in &PROTOCOLS {
+            if let Some(port) = known.protocol.port.filter(|port| !self.sinks.contains_key(port))
+                && known.needed(how).next().is_some()
+            {
+                self.open_sink(port)?;
+            }
         }
         let attached = match &mut self.interceptor {
             Ok(interceptor) => interceptor.attach(interface, how),
             Err(kind) => Err((*kind).into()),
         };
-        let mut by_sockets = InterfaceSignalling::default();
+        let mut by_sockets = Vec::new();
         if let Err(error) = attached {
-            if how.intercept == Intercept::Protocol
-                || how.yessir == Yessir::Always
-                || how.sender_reports
-                || how.gist == Gist::Port
-            {
+            if PROTOCOLS.iter().flat_map(|known| known.needed(how)).any(|p| !p.is_replaceable) {
                 return Err(InterfaceError::Intercept(error));
             }
             // Messages to groups and answers to pings are then received only as far as raw sockets see them.
             tracing::debug!(%error, interface = %InterfaceName(interface), "not intercepted");
-            by_sockets = match &self.interceptor {
-                Ok(interceptor) => interceptor.missing(interface, how),
-                Err(_) => *how,
-            };
+            by_sockets = self.not_attached(interface, how);
         }
-        let before = self.alerted.sockets.len();
-        self.alerted.serve(interface, &by_sockets)?;
-        for ((_, socket), number) in self.alerted.sockets.iter().zip(0..).skip(before) {
-            self.ready.add(Source::Alerted(number), socket.as_fd())?;
+        let before = self.receivers.sockets().count();
+        self.receivers.receive_from(interface, &by_sockets)?;
+        Ok(self.wait_for_receivers(before)?)
+    }
+
+    /// Returns the protocols, by their numbers in [`PROTOCOLS`], of which an interface needs a program that is not
+    /// attached.
+    fn not_attached(&self, interface: InterfaceId, how: &InterfaceSignalling) -> Vec<usize> {
+        let has = |program| self.interceptor.as_ref().is_ok_and(|i| i.has(interface, program));
+        let is_missing = |number: &usize| PROTOCOLS[*number].needed(how).any(|p| !has(p));
+        (0..PROTOCOLS.len()).filter(is_missing).collect()
+    }
+
+    /// Adds the raw receivers from this number on to the set of ready sockets.
+    fn wait_for_receivers(&self, first: usize) -> Result<(), OpenError> {
+        for (number, socket) in self.receivers.sockets().enumerate().skip(first) {
+            self.ready.add(Source::Raw(number), socket.as_fd())?;
         }
         Ok(())
     }
 
-    /// Opens a socket on the GIST port. A process without the privilege continues without it if BPF receives the
-    /// messages.
-    fn open_sink(&mut self) -> Result<(), OpenError> {
-        match Sink::open() {
-            Ok(sink) => self.sink = Some(sink),
+    /// Opens sockets on the port of a protocol. A process without the privilege continues without them if BPF receives
+    /// the messages.
+    fn open_sink(&mut self, port: u16) -> Result<(), OpenError> {
+        match Sink::open(port) {
+            Ok(sink) => _ = self.sinks.insert(port, sink),
             Err(OpenError::System { doing, source })
                 if source.kind() == io::ErrorKind::PermissionDenied && self.interceptor.is_ok() =>
             {
-                tracing::warn!(%source, "cannot {doing}: what is not for it is answered with ICMP");
+                tracing::warn!(%source, "cannot {doing}: other packets to it are answered with ICMP errors");
             }
             Err(error) => return Err(error),
         }
@@ -385,8 +398,7 @@ impl SignallingSocket {
     /// Returns the socket that is a member of groups.
     fn group_socket(&self, group: IpAddr) -> io::Result<BorrowedFd<'_>> {
         let socket = match (&self.raw, group) {
-            (Some(raw), IpAddr::V4(_)) => Some(&raw.receiver4),
-            (Some(raw), IpAddr::V6(_)) => raw.six.as_ref().map(|six| &six.receiver),
+            (Some(_), group) => self.receivers.local(group.is_ipv4()),
             (None, _) => self.udp.as_ref().and_then(|udp| udp.group_socket(group)),
         };
         let socket = socket.ok_or_else(|| io::Error::from_raw_os_error(libc::EAFNOSUPPORT))?;
@@ -398,20 +410,22 @@ impl SignallingSocket {
     fn send_together(&self, messages: &[(&Outgoing, &[u8])]) -> usize {
         let Some(raw) = &self.raw else { return 0 };
         let bare =
-            |(out, _): &&(&Outgoing, &[u8])| !out.encapsulated && !self.leaves_both_ways(out);
+            |(out, _): &&(&Outgoing, &[u8])| !out.encapsulated && !self.leaves_inside_udp_too(out);
         raw.send_together(&messages[..messages.iter().take_while(bare).count()])
     }
 
     /// Whether a message that can leave raw must leave inside UDP as well.
-    fn leaves_both_ways(&self, out: &Outgoing) -> bool {
+    fn leaves_inside_udp_too(&self, out: &Outgoing) -> bool {
         let serves = |udp: &UdpSockets| out.interface.is_some_and(|on| udp.serves(on));
-        is_rsvp(out) && out.router_alert && self.udp.as_ref().is_some_and(serves)
+        UdpSockets::supports(out.protocol)
+            && out.router_alert
+            && self.udp.as_ref().is_some_and(serves)
     }
 
-    fn send_either_way(&mut self, out: &Outgoing, payload: &[u8]) -> Result<(), SendError> {
-        let also = self.leaves_both_ways(out);
+    fn send_raw_or_inside_udp(&mut self, out: &Outgoing, payload: &[u8]) -> Result<(), SendError> {
+        let also = self.leaves_inside_udp_too(out);
         let raw = self.raw.as_mut().filter(|_| !out.encapsulated);
-        if raw.is_none() && !is_rsvp(out) {
+        if raw.is_none() && !UdpSockets::supports(out.protocol) {
             return Err(SendError::NeedsRaw { protocol: out.protocol });
         }
         let inside_udp = raw.is_none() || also;
@@ -425,39 +439,9 @@ impl SignallingSocket {
 }
 
 impl AsFd for SignallingSocket {
-    /// Returns the descriptor that becomes readable when messages wait: the set of [`SignallingSocket::wait_in`], if it
-    /// is used.
+    /// Returns the descriptor that becomes readable when messages wait: the set of [`SignallingSocket::register_in`],
+    /// if it is used.
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.ready.as_fd()
     }
-}
-
-fn is_rsvp(out: &Outgoing) -> bool {
-    i32::from(out.protocol) == RSVP
-}
-
-fn raw_socket(family: socket2::Domain, protocol: i32) -> Result<OwnedFd, OpenError> {
-    let kind = socket2::Type::RAW.nonblocking().cloexec();
-    let socket = socket2::Socket::new(family, kind, Some(protocol.into()));
-    socket
-        .map(OwnedFd::from)
-        .map_err(|source| OpenError::System { doing: "open a raw socket", source })
-}
-
-fn set(
-    socket: &OwnedFd,
-    doing: &'static str,
-    level: i32,
-    option: i32,
-    value: i32,
-) -> Result<(), OpenError> {
-    set_option(socket.as_fd(), level, option, value)
-        .map_err(|source| OpenError::System { doing, source })
-}
-
-/// Sets the size of the receive buffer, above the system's limit if permitted, else at the limit.
-fn size_receive_buffer(socket: &OwnedFd) -> Result<(), OpenError> {
-    let (level, doing) = (libc::SOL_SOCKET, "size the receive buffer");
-    set(socket, doing, level, libc::SO_RCVBUFFORCE, RECEIVE_BUFFER)
-        .or_else(|_| set(socket, doing, level, libc::SO_RCVBUF, RECEIVE_BUFFER))
 }

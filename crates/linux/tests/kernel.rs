@@ -3,6 +3,8 @@
 //! Each test creates the namespaces that it needs and removes them again, also when it fails or hangs: a test that
 //! exceeds its time limit fails, and its namespaces are deleted. Without root all tests are reported as ignored.
 
+#[path = "kernel/added_protocol.rs"]
+mod added_protocol;
 #[path = "kernel/aggregate.rs"]
 mod aggregate;
 #[path = "kernel/boomerang.rs"]
@@ -11,14 +13,16 @@ mod boomerang;
 mod claims;
 #[path = "kernel/classes.rs"]
 mod classes;
+#[path = "kernel/classification.rs"]
+mod classification;
 #[path = "kernel/control_traffic.rs"]
 mod control_traffic;
 #[path = "kernel/encapsulation.rs"]
 mod encapsulation;
 #[path = "kernel/enforcement.rs"]
 mod enforcement;
-#[path = "kernel/fast_path.rs"]
-mod fast_path;
+#[path = "kernel/epoll_set.rs"]
+mod epoll_set;
 #[path = "kernel/flood.rs"]
 mod flood;
 #[path = "kernel/flow_routes.rs"]
@@ -37,8 +41,8 @@ mod mirror;
 mod namespaces;
 #[path = "kernel/object.rs"]
 mod object;
-#[path = "kernel/one_set.rs"]
-mod one_set;
+#[path = "kernel/offload.rs"]
+mod offload;
 #[path = "kernel/packets.rs"]
 mod packets;
 #[path = "kernel/signalling.rs"]
@@ -60,119 +64,125 @@ use earmark_linux::ClassifierChoice;
 use libtest_mimic::{Arguments, Trial};
 use rustix::thread::CapabilitySet;
 
+/// Returns a list of what `make` makes of each test and its name, which is the path of its function.
+macro_rules! list {
+    ($make:expr; $($module:ident::$test:ident,)*) => {
+        vec![$($make(concat!(stringify!($module), "::", stringify!($test)), $module::$test)),*]
+    };
+}
+
 fn main() -> ExitCode {
-    flood::be_the_daemon_if_asked();
+    flood::run_as_daemon_if_requested();
     let mut arguments = Arguments::from_args();
     // The floods measure time: in parallel they would disturb each other.
     arguments.test_threads = arguments.test_threads.or(Some(1));
-    let mut trials = vec![
-        object::trial(),
-        trial("namespaces: a command runs inside", namespaces::a_command_runs_inside),
-        trial("namespaces: a dropped one is gone", namespaces::a_dropped_one_is_gone),
-        trial("namespaces: an unnamed one has no mount", namespaces::an_unnamed_one_has_no_mount),
-        trial("interface: names in messages", interface::names_stand_in_messages),
-        trial("interface: speed", interface::speed_is_what_the_driver_tells),
-        with_tool(
-            "ethtool",
-            trial("interface: segmentation offload", interface::segmentation_offload_is_seen),
-        ),
-        trial(
-            "source: packets reach a socket unless a sink drops them",
-            source::packets_reach_a_socket_unless_a_sink_drops_them,
-        ),
-        trial("source: interface receives by a thread", source::interface_receives_by_a_thread),
-        trial("signalling: caught in transit and relayed", signalling::caught_and_relayed),
-        trial("signalling: without router alert it flows on", signalling::flows_on),
-        trial("signalling: a long message arrives whole", signalling::long_message),
-        trial("signalling: many at once", signalling::many_at_once),
-        trial("one set: a message takes one turn", one_set::one_turn_for_a_message),
-        trial("one set: batches", one_set::batches),
-        trial("signalling: IPv6, caught in transit and relayed", signalling::caught_and_relayed6),
-        trial("signalling: IPv6, link-local", signalling::link_local),
-        trial("interception: groups", interception::groups),
-        trial("interception: no router alert", interception::without_router_alert),
-        trial("interception: a full ring", interception::overflow),
-        trial("boomerang: there and back", boomerang::there_and_back),
-        trial("boomerang: for this host", boomerang::for_this_host),
-        trial("boomerang: other pings are answered", boomerang::other_pings),
-        trial("boomerang: many loops", boomerang::throughput),
-        trial("yessir: taken in transit, copied at the end", yessir::taken_and_copied),
-        trial("yessir: others pass", yessir::others_pass),
-        trial("yessir: sender reports are copied", yessir::sender_reports),
-        trial("gist: taken in transit", gist::in_transit),
-        trial("gist: others pass", gist::others_pass),
-        trial("gist: for this host", gist::for_this_host),
-        trial("gist: without BPF", gist::without_bpf),
-        trial("gist: the port is somebody else's", gist::port_in_use),
-        trial("gist: interfaces that come later", gist::later_interfaces),
-        trial("fast path: refreshed by the kernel", fast_path::refreshed_by_the_kernel),
-        trial("fast path: all else is the daemon's", fast_path::all_else_is_the_daemons),
-        trial("fast path: not for what is no packet", fast_path::not_for_what_is_no_packet),
-        trial("fast path: set up and released by the kernel", fast_path::set_up_and_release),
-        trial("fast path: copies wake nobody", fast_path::copies_wake_nobody),
-        trial("fast path: so much for each initiating node", fast_path::so_much_for_each),
-        trial("fast path: through a flood", fast_path::through_a_flood),
-        trial("without BPF: boomerang", without_bpf::boomerang),
-        trial("without BPF: yessir", without_bpf::yessir),
-        trial("encapsulation: a host and its router", encapsulation::host_and_router),
-        trial("encapsulation: only where it is wanted", encapsulation::only_where_wanted),
-        trial("signalling: a second daemon is refused", signalling::second_daemon),
-        trial("mirror: follows addresses and routes", mirror::follows),
-        trial("mirror: a link that goes down takes its routes along", mirror::link_down),
-        trial("mirror: a burst too long to hear is caught up with", mirror::burst),
-        trial("mirror: multicast forwarding entries", mirror::multicast),
-        trial("mirror: changes that nobody announces", mirror::silent_changes),
-        with_ip("mirror: several next hops, rules and tables", mirror::flows),
-        with_ip("mirror: resilient buckets that move", mirror::resilient_buckets),
-        with_ip("flow routes: multipath", flow_routes::multipath),
-        with_ip("flow routes: rules by source and interface", flow_routes::rules),
-        with_ip("flow routes: rules by mark", flow_routes::marks),
-        with_ip("flow routes: no answer that fits", flow_routes::no_route),
-        with_ip("flow routes: sent to a chosen next hop", flow_routes::chosen_next_hop),
-        trial("aggregate: a reserved stream loses nothing", aggregate::reserved_stream),
-        trial("aggregate: who exceeds his bucket harms nobody", aggregate::excess),
-        trial("aggregate: buckets are adopted", aggregate::adoption),
-        trial("aggregate: seventy thousand reservations", aggregate::many),
-        trial("aggregate: needs BPF", aggregate::needs_bpf),
-        trial("claims: random sequences against a model", claims::random_sequences),
-        trial("claims: a small one after adoption takes nothing", claims::after_adoption),
-        trial("claims: a thousand on one flow", claims::thousand_claims),
-        trial("enforcement: changes by others are told", enforcement::changes_by_others),
-        trial("enforcement: silent changes are found", enforcement::silent_changes),
-        trial("enforcement: a foreign qdisc is named", enforcement::foreign_qdisc),
-        trial(
-            "enforcement: a repair beside a foreign qdisc",
-            enforcement::repair_beside_a_foreign_qdisc,
-        ),
-        trial("lookup: shared claims and many", lookup::shared_and_many),
-        trial("lookup: links without classes", lookup::without_classes),
-        trial("control traffic: forwarded", control_traffic::forwarded),
-        trial("control traffic: RSVP of strangers", control_traffic::rsvp_of_strangers),
-        trial("classes: any rate is what it should be", classes::any_rate),
-        trial("classes: another MTU, another bandwidth", classes::another_link),
-        trial("classes: those that were released are parked together", classes::parking),
-        trial("classes: the next owner starts afresh", classes::next_owner),
-        trial("traffic control: a change of classifiers", traffic_control::other_classifier),
-        trial("traffic control: a foreign qdisc is left alone", traffic_control::foreign),
-        trial("traffic control: the pool grows to its limit", traffic_control::pool),
-        trial("traffic control: teardown leaves nothing", traffic_control::teardown),
-        trial("traffic control: needs no other capabilities", traffic_control::capabilities),
+    let mut trials = list![trial;
+        namespaces::command_runs_inside_the_namespace,
+        namespaces::dropped_namespace_is_deleted,
+        namespaces::unnamed_namespace_has_no_mount,
+        interface::error_message_names_the_interface,
+        interface::speed_is_that_of_the_driver,
+        source::packet_reaches_a_socket_unless_a_sink_drops_it,
+        source::interface_receives_by_a_thread,
+        signalling::message_in_transit_is_intercepted_and_sent_on,
+        signalling::message_without_router_alert_is_forwarded,
+        signalling::message_longer_than_the_mtu_arrives_whole,
+        signalling::many_messages_in_one_call_arrive_in_order,
+        epoll_set::single_message_takes_one_turn,
+        epoll_set::many_messages_are_received_in_batches,
+        signalling::ipv6_message_in_transit_is_intercepted_and_sent_on,
+        signalling::message_to_a_link_local_address_arrives,
+        interception::path_to_a_group_is_intercepted_once,
+        interception::message_without_router_alert_is_intercepted,
+        interception::message_for_a_full_ring_is_counted,
+        boomerang::message_in_transit_is_intercepted_both_ways,
+        boomerang::message_for_this_host_is_intercepted,
+        boomerang::other_ping_is_answered,
+        boomerang::ten_thousand_sessions_lose_no_message,
+        yessir::message_is_intercepted_in_transit_and_copied_at_its_end,
+        yessir::other_packet_is_forwarded,
+        yessir::sender_report_is_copied,
+        added_protocol::message_through_a_router_is_received_and_forwarded,
+        added_protocol::number_in_use_is_refused,
+        gist::message_in_transit_is_intercepted,
+        gist::other_packet_is_forwarded,
+        gist::message_for_this_host_is_intercepted,
+        gist::message_without_bpf_is_received_by_raw_sockets,
+        gist::port_in_use_is_refused,
+        gist::interface_set_without_privilege_is_served,
+        offload::entered_session_is_refreshed_by_the_kernel,
+        offload::other_message_goes_to_the_daemon,
+        offload::malformed_packet_is_not_offloaded,
+        offload::session_is_set_up_and_released_by_the_kernel,
+        offload::copy_does_not_wake_the_daemon,
+        offload::initiating_node_is_limited_to_its_allowance,
+        offload::shares_after_a_flood_are_accounted_for,
+        without_bpf::boomerang_message_is_received_by_raw_sockets,
+        without_bpf::yessir_message_is_received_by_raw_sockets,
+        encapsulation::host_without_raw_sockets_signals_through_its_router,
+        encapsulation::interface_without_udp_ignores_messages_inside_udp,
+        signalling::second_daemon_is_refused,
+        mirror::changed_addresses_and_routes_are_reported,
+        mirror::link_that_goes_down_removes_its_routes,
+        mirror::burst_that_overflows_the_socket_is_resynchronized,
+        mirror::multicast_forwarding_entry_is_reported,
+        mirror::unannounced_change_is_found,
+        aggregate::reserved_stream_in_a_flood_loses_nothing,
+        aggregate::flow_above_its_bucket_harms_no_other,
+        aggregate::buckets_after_a_restart_are_adopted,
+        aggregate::seventy_thousand_reservations_are_installed,
+        aggregate::aggregate_without_bpf_is_refused,
+        claims::random_sequence_equals_the_model,
+        claims::small_claim_after_adoption_takes_nothing,
+        claims::thousand_claims_on_one_flow_are_kept,
+        enforcement::change_by_another_program_is_reported,
+        enforcement::unannounced_change_is_found,
+        enforcement::foreign_qdisc_is_named,
+        enforcement::link_beside_a_foreign_qdisc_is_repaired,
+        lookup::shared_and_many_claims_are_listed_up_to_the_limit,
+        lookup::link_without_classes_reports_priorities,
+        control_traffic::forwarded_control_traffic_is_limited,
+        control_traffic::foreign_rsvp_is_limited,
+        classes::class_of_any_rate_has_that_rate,
+        classes::changed_mtu_or_bandwidth_changes_the_classes,
+        classes::released_classes_are_parked_together,
+        classes::reused_class_counts_from_zero,
+        traffic_control::changed_classifier_replaces_the_other,
+        traffic_control::foreign_qdisc_is_left_alone,
+        traffic_control::pool_grows_to_its_limit,
+        traffic_control::removed_link_leaves_nothing,
+        traffic_control::calls_after_open_need_only_network_capabilities,
     ];
-    trials.extend(with_both("flood: a reserved stream loses nothing", flood::reserved_stream));
-    trials.extend(with_both("flood: a restart disturbs nobody", flood::restart));
-    trials.extend(with_both("flood: signalling gets through", flood::signalling));
-    trials.extend(with_both("claims: strangers take nothing", claims::strangers));
-    trials.extend(with_both("lookup: claims of every width", lookup::claims_of_every_width));
-    trials.extend(with_both("control traffic: hellos pass a flood", control_traffic::hellos));
-    trials.extend(with_both("control traffic: services by DSCP", control_traffic::services));
-    trials.extend(with_both("traffic control: the unclaimed is reaped", traffic_control::reaping));
-    trials.extend(with_both("traffic control: reconciles", traffic_control::reconciling));
-    trials.extend(with_both("traffic control: kinds of flows", traffic_control::kinds_of_flows));
-    trials.extend(with_both("traffic control: ranges", traffic_control::ranges));
-    trials.extend(with_both("traffic control: IPv6", traffic_control::ipv6));
-    trials.extend(with_both("classes: neighbours are asked first", classes::neighbors));
-    trials.extend(with_both("traffic control: flow labels", traffic_control::flow_labels));
-    trials.extend(with_both("traffic control: a shared class", traffic_control::shared_class));
+    trials.push(object::trial());
+    trials.extend(list![with_ethtool; interface::segmentation_offload_is_recognized,]);
+    trials.extend(list![with_ip;
+        mirror::several_next_hops_rules_and_tables_are_reported,
+        mirror::moved_resilient_buckets_are_found,
+        flow_routes::multipath_route_is_that_of_the_packets,
+        flow_routes::rule_by_source_and_interface_selects_the_route,
+        flow_routes::rule_by_mark_selects_the_route,
+        flow_routes::flow_without_route_has_none,
+        flow_routes::message_is_sent_to_the_chosen_next_hop,
+    ]);
+    let with_each_classifier = list![with_both;
+        flood::reserved_stream_in_a_flood_loses_nothing,
+        flood::restart_of_the_daemon_loses_no_packet,
+        flood::signalling_passes_a_flood,
+        claims::claim_of_another_protocol_takes_nothing,
+        lookup::flow_with_claims_of_every_width_has_all_listed,
+        control_traffic::hello_passes_a_flood,
+        control_traffic::unreserved_packet_is_served_by_its_dscp,
+        traffic_control::unclaimed_flow_is_reaped,
+        traffic_control::octets_of_reserved_classes_are_counted,
+        traffic_control::altered_state_is_reconciled,
+        classification::packet_of_every_kind_of_flow_is_classified,
+        classification::packet_in_a_range_is_classified,
+        classification::ipv6_packet_is_classified,
+        classes::neighbour_solicitation_passes_a_full_link,
+        classification::packet_with_a_flow_label_is_classified,
+        traffic_control::flows_that_share_a_class_share_its_rate,
+    ];
+    trials.extend(with_each_classifier.into_iter().flatten());
     libtest_mimic::run(&arguments, trials).exit_code()
 }
 
@@ -182,23 +192,27 @@ fn with_both(name: &str, test: fn(ClassifierChoice)) -> [Trial; 2] {
         .map(|choice| trial(&format!("{name} ({choice:?})"), move || test(choice)))
 }
 
-/// Returns the trial, ignored if a program that it runs is not installed.
-fn with_tool(tool: &str, trial: Trial) -> Trial {
-    let is_there = std::process::Command::new(tool).arg("--version").output().is_ok();
-    if is_there { trial } else { trial.with_kind(format!("needs {tool}")).with_ignored_flag(true) }
+/// Returns a test that needs ethtool.
+fn with_ethtool(name: &str, test: fn()) -> Trial {
+    with_tool("ethtool", "--version", name, test)
 }
 
 /// Returns a test that needs iproute2.
 fn with_ip(name: &str, test: fn()) -> Trial {
-    let there = std::process::Command::new("ip").arg("-V").output().is_ok();
-    let name = if there { name.to_owned() } else { format!("{name} (needs iproute2)") };
-    trial(&name, test).with_ignored_flag(!there || !is_root())
+    with_tool("ip", "-V", name, test)
+}
+
+/// Returns a test that is ignored if a program is not installed. `argument`: one with which the program succeeds.
+fn with_tool(tool: &str, argument: &str, name: &str, test: fn()) -> Trial {
+    let is_there = std::process::Command::new(tool).arg(argument).output().is_ok();
+    let name = if is_there { name.to_owned() } else { format!("{name} (needs {tool})") };
+    trial(&name, test).with_ignored_flag(!is_there || !is_root())
 }
 
 fn trial(name: &str, test: impl FnOnce() + Send + 'static) -> Trial {
     let is_root = is_root();
     let name = if is_root { name.to_owned() } else { format!("{name} (needs root)") };
-    Trial::test(name, move || support::in_time(test)).with_ignored_flag(!is_root)
+    Trial::test(name, move || support::with_time_limit(test)).with_ignored_flag(!is_root)
 }
 
 fn is_root() -> bool {

@@ -1,12 +1,13 @@
 //! Interface of a node: settings, inputs, commands, events.
 
-use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::net::IpAddr;
 
 use earmark_boomerang as boomerang;
-use earmark_core::admission::{ClaimId, Protocol, RetryPolicy};
+use earmark_core::admission::{ClaimId, Protocol};
+use earmark_core::outcome::Outcome;
 use earmark_core::{
     Datagram, Flow, FlowAnswer, Interface, InterfaceId, MulticastRoute, Prefix, Rate, Route,
     StreamEvent,
@@ -16,46 +17,17 @@ use earmark_rsvp as rsvp;
 use earmark_wire::rsvp::SenderTemplate;
 use earmark_yessir as yessir;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
-use crate::edge::{AggregateChange, Border};
-use crate::receiver::{Listen, Unanswerable};
-
-/// Settings of a node.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct NodeConfig {
-    /// Name for display.
-    pub name: String,
-    /// Seed of all random streams.
-    pub seed: u64,
-    /// Settings of RSVP.
-    pub rsvp: rsvp::Config,
-    /// Names of interfaces without RSVP. Packets that pass through them are forwarded like any other.
-    #[serde(default)]
-    pub without_rsvp: BTreeSet<String>,
-    /// Settings of Boomerang.
-    #[serde(default)]
-    pub boomerang: boomerang::Config,
-    /// Settings of YESSIR.
-    #[serde(default)]
-    pub yessir: yessir::Config,
-    /// Settings of NSIS.
-    #[serde(default)]
-    pub nsis: nsis::Config,
-    /// Borders by interface name: interfaces towards a core, which aggregates cross.
-    #[serde(default)]
-    pub borders: BTreeMap<String, Border>,
-    /// Retry policy for refused requests after bandwidth is released.
-    #[serde(default)]
-    pub retry: RetryPolicy,
-}
+use crate::edge::AggregateChange;
+use crate::protocols::rsvp::receiver::{Listen, Unanswerable};
 
 /// An input of a node.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Input<'a> {
-    /// A received message of IP protocol `.0`: 46 for RSVP, 134 for RSVP hidden from a core, 1 and 58 for Boomerang, 17
-    /// for YESSIR.
+    /// A received message of IP protocol `.0`; of UDP with its header.
     Datagram(u8, Datagram<'a>),
-    /// A GIST connection has changed.
+    /// A connection has changed.
     Stream(StreamEvent<'a>),
     /// The deadline of [`crate::Node::next_deadline`] has passed.
     Expire,
@@ -115,6 +87,14 @@ pub enum HostUpdate {
         /// Bandwidth concerned.
         rate: Rate,
     },
+    /// Sample of the traffic of a link's reservations, due as often as the link's admission control says
+    /// ([`sample_interval`](earmark_core::admission::AdmissionControl::sample_interval)).
+    Measured {
+        /// Interface of the link.
+        interface: InterfaceId,
+        /// Count of IP octets that the reservations have sent.
+        octets: u64,
+    },
     /// Traffic control could not install a claim.
     TrafficControlRefused {
         /// Claim concerned.
@@ -157,6 +137,45 @@ pub enum Command {
     Yessir(yessir::Command),
     /// A command of an NSIS application.
     Nsis(nsis::Command),
+    /// A command for an engine that a program adds.
+    Other(OtherCommand),
+}
+
+impl Command {
+    /// Returns the name of the protocol whose engine carries out the command.
+    pub fn protocol(&self) -> &str {
+        match self {
+            Command::Rsvp(_) | Command::Listen(_) => "rsvp",
+            Command::Boomerang(_) => "boomerang",
+            Command::Yessir(_) => "yessir",
+            Command::Nsis(_) => "nsis",
+            Command::Other(other) => &other.name,
+        }
+    }
+}
+
+/// A command for an engine that a program adds to the node; see [`crate::Engines`].
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct OtherCommand {
+    /// Name of the protocol.
+    pub name: String,
+    /// The command in the engine's own form.
+    pub command: Value,
+}
+
+/// An event of an engine that a program adds to the node.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct OtherEvent {
+    /// Name of the protocol.
+    pub name: String,
+    /// Application that the event concerns.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub application: Option<u64>,
+    /// Outcome of the application's request after the event; `None` if the event does not affect it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub outcome: Option<Box<Outcome>>,
+    /// The event in the engine's own form.
+    pub event: Value,
 }
 
 /// Events that a node reports.
@@ -171,6 +190,8 @@ pub enum Event {
     Yessir(yessir::Event),
     /// Event of NSIS.
     Nsis(nsis::Event),
+    /// Event of an engine that a program adds.
+    Other(OtherEvent),
     /// A receiver's policy cannot answer a sender.
     NoAnswer {
         /// Application of the receiver.
@@ -247,5 +268,11 @@ impl From<yessir::Event> for Event {
 impl From<nsis::Event> for Event {
     fn from(event: nsis::Event) -> Event {
         Event::Nsis(event)
+    }
+}
+
+impl From<OtherEvent> for Event {
+    fn from(event: OtherEvent) -> Event {
+        Event::Other(event)
     }
 }

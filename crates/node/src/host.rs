@@ -1,8 +1,9 @@
 //! The host of a node: interfaces, routes and traffic control, and notification of the engines about changes.
 
+use alloc::boxed::Box;
 use alloc::string::ToString;
 
-use earmark_core::admission::LinkCapacity;
+use earmark_core::admission::{AdmissionControl, AdmissionMethod, LinkCapacity};
 use earmark_core::{Effects, HostEvent, Interface, InterfaceId, Prefix, Rate, Time};
 
 use crate::api::{Event, HostUpdate};
@@ -20,7 +21,11 @@ impl Node {
                         reservable: interface.reservable,
                         mtu: interface.mtu,
                     };
+                    let is_new = self.ledger.link(id).is_none();
                     self.ledger.set_link(id, capacity);
+                    if is_new && let Some(control) = self.admission_of(&interface.name).control() {
+                        self.ledger.set_admission(id, control);
+                    }
                 }
                 let takes_part = interface.takes_part();
                 if takes_part {
@@ -94,6 +99,9 @@ impl Node {
                 }
             }
             HostUpdate::Lent { interface, rate } => self.ledger.set_aside(interface, rate),
+            HostUpdate::Measured { interface, octets } => {
+                self.ledger.measured(interface, octets, now);
+            }
             HostUpdate::TrafficControlRefused { claim, errno } => {
                 if let Some(owner) = self.ledger.owner(claim) {
                     let event = HostEvent::TrafficControlRefused { claim, owner, errno };
@@ -127,17 +135,14 @@ impl Node {
         }
     }
 
-    /// Adds or updates an interface.
-    fn set_interface(&mut self, interface: Interface) {
-        let seen_by_rsvp = match self.without_rsvp.contains(&interface.name) {
-            // RSVP treats the interface as one without bandwidth.
-            true => {
-                Interface { bandwidth: Rate::ZERO, reservable: Rate::ZERO, ..interface.clone() }
-            }
-            false => interface.clone(),
-        };
-        self.rsvp_interfaces.set(seen_by_rsvp);
-        self.interfaces.set(interface);
+    /// Returns the method of admission control for the link of an interface.
+    fn admission_of(&self, name: &str) -> AdmissionMethod {
+        self.link_admission.get(name).copied().unwrap_or(self.admission)
+    }
+
+    /// Sets the admission control of a link, until its interface goes. A driver thereby adds a method of its own.
+    pub fn set_admission(&mut self, interface: InterfaceId, control: Box<dyn AdmissionControl>) {
+        self.ledger.set_admission(interface, control);
     }
 }
 

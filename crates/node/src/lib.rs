@@ -4,8 +4,8 @@
 //! [`Effects`](earmark_core::Effects), and calls again at [`Node::next_deadline`]. Routes and interfaces are inputs
 //! too, so that a recording of the inputs replays the node exactly.
 //!
-//! A node supports RSVP, Boomerang, YESSIR and NSIS at the same time. The engines are independent of each other and
-//! share the ledger. When one of them releases bandwidth or preempts another, the node notifies the engines concerned
+//! A node is composed of engines: those of this project (RSVP, Boomerang, YESSIR and NSIS, in `protocols`), and those that
+//! a program adds ([`Engines::with`]). The engines are independent of each other and share the ledger. When one of them releases bandwidth or preempts another, the node notifies the engines concerned
 //! within the same input. At the edge of a core one aggregate of Boomerang carries the flows of RSVP (module `edge`).
 #![no_std]
 #![forbid(unsafe_code)]
@@ -13,18 +13,23 @@
 extern crate alloc;
 
 mod api;
+mod config;
 mod edge;
+mod engine;
 mod host;
 mod node;
 pub mod outcome;
-mod receiver;
+mod protocols;
 mod show;
 
-pub use api::{Command, EnforcementChange, Event, HostUpdate, Input, NodeConfig};
-pub use edge::{Across, AggregateChange, AggregateRow, Border, RSVP_E2E_IGNORE};
-pub use node::Node;
-pub use receiver::{Ask, Listen, Unanswerable};
-pub use show::{
-    AssociationRow, EnforcementRow, LinkRow, LinkState, NeighborRow, QueueView, ReductionRow,
+pub use api::{Command, EnforcementChange, Event, HostUpdate, Input, OtherCommand, OtherEvent};
+pub use config::{AddEngineError, EngineKind, Engines, NodeConfig};
+pub use earmark_core::listing::{
+    AggregateRow, AssociationRow, EnforcementRow, LinkRow, LinkState, NeighborRow, ReductionRow,
     ReservationRow, RoutingStateRow, SenderName, SessionRow, TrafficRow,
 };
+pub use edge::{Across, AggregateChange, Border, RSVP_E2E_IGNORE};
+pub use engine::{Arrival, Counter, HeldClaim, Interception, NodeEngine, NodeView, Rows};
+pub use node::Node;
+pub use protocols::rsvp::receiver::{Ask, Listen, Unanswerable};
+pub use show::QueueView;

@@ -1,32 +1,23 @@
 //! The node: dispatches each input to the engines concerned.
 
 use alloc::boxed::Box;
-use alloc::collections::{BTreeSet, VecDeque};
-use alloc::string::{String, ToString};
+use alloc::collections::{BTreeMap, VecDeque};
+use alloc::string::String;
 use alloc::vec::Vec;
 
-use earmark_boomerang as boomerang;
-use earmark_boomerang::Boomerang;
-use earmark_core::admission::{Attempt, Ledger, Owner, Protocol};
+use earmark_core::admission::{AdmissionMethod, Attempt, Ledger, Owner, Protocol};
 use earmark_core::hash::KeyedHash;
 use earmark_core::random::RandomStreams;
 use earmark_core::{
-    Context, Datagram, Effect, Effects, Engine, FlowAnswer, FlowResolver, HostEvent,
-    Input as EngineInput, InterfaceId, Interfaces, RouteTable, Time,
+    Context, Datagram, Effects, FlowAnswer, FlowResolver, HostEvent, Interface, InterfaceId,
+    Interfaces, RouteTable, Time,
 };
-use earmark_nsis as nsis;
-use earmark_nsis::Nsis;
 use earmark_rsvp as rsvp;
-use earmark_rsvp::{Rejection, Rsvp};
-use earmark_wire::icmp;
-use earmark_wire::rsvp::{SenderTemplate, Session};
-use earmark_wire::udp;
-use earmark_yessir as yessir;
-use earmark_yessir::Yessir;
 
-use crate::api::{Command, Event, Input, NodeConfig};
+use crate::api::{Command, Event, Input};
+use crate::config::NodeConfig;
 use crate::edge::{Edge, RSVP_E2E_IGNORE};
-use crate::receiver::{Listen, Receivers};
+use crate::engine::{Arrival, Interception, NodeEngine};
 
 /// Maximum number of displaced claims and waiting requests that are served after one input; the rest is due
 /// immediately.
@@ -38,28 +29,30 @@ const MAX_REMOVED_INTERFACES: usize = 64;
 /// A router or host.
 #[derive(Debug)]
 pub struct Node {
-    pub(crate) name: String,
+    name: String,
     pub(crate) interfaces: Interfaces,
     /// Names of the interfaces removed last, which older state still refers to.
-    removed_interfaces: VecDeque<(InterfaceId, String)>,
-    /// Interfaces with the view of RSVP.
-    pub(crate) rsvp_interfaces: Interfaces,
-    /// Names of interfaces without RSVP.
-    pub(crate) without_rsvp: BTreeSet<String>,
+    pub(crate) removed_interfaces: VecDeque<(InterfaceId, String)>,
     pub(crate) routes: RouteTable,
     pub(crate) ledger: Ledger,
-    pub(crate) rsvp: Rsvp,
-    pub(crate) boomerang: Boomerang,
-    pub(crate) yessir: Yessir,
-    pub(crate) nsis: Nsis,
-    receivers: Receivers,
+    engines: Vec<Box<dyn NodeEngine>>,
+    /// IP protocols with the indexes of the engines that may accept their packets, in the order in which they are asked.
+    by_ip_protocol: Vec<(u8, usize)>,
+    /// Index of the engine with connections.
+    with_streams: Option<usize>,
+    /// Indexes of the engines that react to effects.
+    with_follow_up: Vec<usize>,
+    /// Admission control of the links that `link_admission` does not name.
+    pub(crate) admission: AdmissionMethod,
+    /// Admission control by interface name.
+    pub(crate) link_admission: BTreeMap<String, AdmissionMethod>,
     pub(crate) edge: Edge,
     /// Time at which the rest is to be settled, if one input had too much.
     settle_again_at: Option<Time>,
 }
 
 impl Node {
-    /// Creates a node without interfaces and routes.
+    /// Creates a node without interfaces and routes, with the engines of its settings.
     pub fn new(config: NodeConfig) -> Node {
         let random = RandomStreams::new(config.seed);
         let mut ledger = Ledger::new();
@@ -67,22 +60,40 @@ impl Node {
         ledger.set_retry_policy(config.retry);
         let mut routes = RouteTable::new();
         routes.set_flow_hash(KeyedHash::draw(&mut random.stream("routes/flows")));
-        Node {
+        let engines: Vec<_> =
+            config.engines.iter().map(|kind| (kind.create)(&config, &random)).collect();
+        let mut node = Node {
             name: config.name,
             interfaces: Interfaces::default(),
             removed_interfaces: VecDeque::new(),
-            rsvp_interfaces: Interfaces::default(),
-            without_rsvp: config.without_rsvp,
             routes,
             ledger,
-            rsvp: Rsvp::new(config.rsvp, &random),
-            boomerang: Boomerang::new(config.boomerang, &random),
-            yessir: Yessir::new(config.yessir, &random),
-            nsis: Nsis::new(config.nsis, &random),
-            receivers: Receivers::default(),
+            engines: Vec::new(),
+            by_ip_protocol: Vec::new(),
+            with_streams: None,
+            with_follow_up: Vec::new(),
+            admission: config.admission,
+            link_admission: config.link_admission,
             edge: Edge::new(config.borders),
             settle_again_at: None,
+        };
+        for engine in engines {
+            node.insert(engine);
         }
+        node
+    }
+
+    fn insert(&mut self, engine: Box<dyn NodeEngine>) {
+        let index = self.engines.len();
+        let ip_protocols = engine.ip_protocols().iter().map(|&number| (number, index));
+        self.by_ip_protocol.splice(..0, ip_protocols);
+        if engine.has_streams() {
+            self.with_streams.get_or_insert(index);
+        }
+        if engine.has_follow_up() {
+            self.with_follow_up.push(index);
+        }
+        self.engines.push(engine);
     }
 
     /// Processes one input with all its consequences; see [`earmark_core::Engine`] for the contract.
@@ -94,49 +105,26 @@ impl Node {
             {
                 self.rsvp_at_edge(now, protocol, datagram, out);
             }
-            Input::Datagram(rsvp::PROTOCOL, datagram) => {
-                self.rsvp(now, EngineInput::Datagram(datagram), out);
+            Input::Datagram(protocol, datagram) => self.receive(now, protocol, datagram, out),
+            Input::Stream(event) => {
+                if let Some(index) = self.with_streams {
+                    self.with_engine(index, |engine, context| {
+                        engine.stream(now, event, context, out);
+                    });
+                }
             }
-            Input::Datagram(icmp::PROTOCOL_V4 | icmp::PROTOCOL_V6, datagram) => {
-                self.boomerang(now, EngineInput::Datagram(datagram), out);
-            }
-            Input::Datagram(udp::PROTOCOL, datagram) if is_gist(&datagram) => {
-                self.nsis(now, EngineInput::Datagram(datagram), out);
-            }
-            Input::Datagram(yessir::PROTOCOL, datagram) => {
-                self.yessir(now, EngineInput::Datagram(datagram), out);
-            }
-            // No engine supports the protocol; drivers deliver only protocols for which they opened a socket.
-            Input::Datagram(..) => {}
-            Input::Stream(event) => self.nsis(now, EngineInput::Stream(event), out),
             Input::Expire => self.expire(now, out),
             Input::Host(update) => self.update_host(now, update, out),
-            Input::Command(Command::Rsvp(command)) => {
-                match &command {
-                    rsvp::Command::Release { application } => self.receivers.remove(*application),
-                    rsvp::Command::Renew(renewal) => {
-                        self.ledger.set_preemption(renewal.policy.preemption);
-                    }
-                    _ => {}
-                }
-                self.rsvp(now, EngineInput::Command(command), out);
-            }
-            Input::Command(Command::Listen(listen)) => self.listen(now, listen, out),
-            Input::Command(Command::Boomerang(command)) => {
-                if let boomerang::Command::Settled(settled) = &command {
-                    self.update_lent_bandwidth(settled);
-                }
-                self.boomerang(now, EngineInput::Command(command), out);
-            }
-            Input::Command(Command::Yessir(command)) => {
-                self.yessir(now, EngineInput::Command(command), out);
-            }
-            Input::Command(Command::Nsis(command)) => {
-                self.nsis(now, EngineInput::Command(command), out);
-            }
+            Input::Command(command) => self.command(now, command, out),
         }
         self.settle(now, out);
-        if !self.receivers.is_empty() && self.answer_senders(now, before, out) {
+        let mut any = false;
+        for position in 0..self.with_follow_up.len() {
+            self.with_engine(self.with_follow_up[position], |engine, context| {
+                any |= engine.follow_up(now, before, context, out);
+            });
+        }
+        if any {
             self.settle(now, out);
         }
         if !self.edge.is_empty() {
@@ -144,23 +132,82 @@ impl Node {
         }
     }
 
-    /// Bundles messages to the same neighbor if the neighbor supports this ([`Rsvp::bundle`]). Optional last step over
+    /// Passes a message to the engine that accepts it. Drivers deliver only protocols for which they opened a socket.
+    pub(crate) fn receive(
+        &mut self,
+        now: Time,
+        ip_protocol: u8,
+        datagram: Datagram<'_>,
+        out: &mut Effects<Event>,
+    ) {
+        let Node { engines, by_ip_protocol, routes, interfaces, ledger, .. } = self;
+        for &(number, index) in &*by_ip_protocol {
+            if number == ip_protocol && engines[index].accepts(&datagram) {
+                let context = &mut Context { routes, interfaces, ledger };
+                return engines[index].receive(now, datagram, context, out);
+            }
+        }
+    }
+
+    /// Carries out a command.
+    pub(crate) fn command(&mut self, now: Time, command: Command, out: &mut Effects<Event>) {
+        let index = self.engines().position(|engine| engine.name() == command.protocol());
+        if let Some(index) = index {
+            self.with_engine(index, |engine, context| engine.command(now, command, context, out));
+        }
+    }
+
+    /// Returns what the host does with a packet for the sake of signalling.
+    pub fn interception(&self, arrival: &Arrival<'_>) -> Interception {
+        if arrival.ip_protocol == RSVP_E2E_IGNORE {
+            return self.edge.interception(arrival);
+        }
+        let engines = self.by_ip_protocol.iter().filter(|(ip, _)| *ip == arrival.ip_protocol);
+        let mut answers = engines.map(|&(_, index)| self.engines[index].interception(arrival));
+        answers.find(|answer| *answer != Interception::Left).unwrap_or(Interception::Left)
+    }
+
+    fn with_engine(
+        &mut self,
+        index: usize,
+        action: impl FnOnce(&mut dyn NodeEngine, &mut Context<'_>),
+    ) {
+        let Node { engines, routes, interfaces, ledger, .. } = self;
+        action(&mut *engines[index], &mut Context { routes, interfaces, ledger });
+    }
+
+    /// Iterates over the engines, in the order in which they were added.
+    pub fn engines(&self) -> impl Iterator<Item = &dyn NodeEngine> {
+        self.engines.iter().map(|engine| &**engine)
+    }
+
+    /// Returns the engine of this type.
+    pub fn engine<E: 'static>(&self) -> Option<&E> {
+        self.engines.iter().find_map(|engine| engine.engine().downcast_ref())
+    }
+
+    /// Returns the engine of this type, for drivers that change it.
+    pub fn engine_mut<E: 'static>(&mut self) -> Option<&mut E> {
+        self.engines.iter_mut().find_map(|engine| engine.engine_mut().downcast_mut())
+    }
+
+    /// Returns the name of a protocol, if the node has an engine for it.
+    pub fn protocol_name(&self, protocol: Protocol) -> Option<&'static str> {
+        self.engines().find(|engine| engine.protocol() == protocol).map(NodeEngine::name)
+    }
+
+    /// Bundles messages to the same neighbor if protocol and neighbor support this. Optional last step over
     /// the effects of one or more inputs before they are executed.
     pub fn bundle(&mut self, out: &mut Effects<Event>) {
-        self.rsvp.bundle(&self.interfaces, out);
+        for engine in &mut self.engines {
+            engine.bundle(&self.interfaces, out);
+        }
     }
 
     /// Time at which [`Input::Expire`] is due next.
     pub fn next_deadline(&self) -> Option<Time> {
-        let deadlines = [
-            self.rsvp.next_deadline().map(|(at, _)| at),
-            self.boomerang.next_deadline().map(|(at, _)| at),
-            self.yessir.next_deadline().map(|(at, _)| at),
-            self.nsis.next_deadline().map(|(at, _)| at),
-            self.settle_again_at,
-            self.edge.next_deadline(),
-        ];
-        deadlines.into_iter().flatten().min()
+        let engines = self.engines.iter().filter_map(|engine| engine.next_deadline());
+        engines.chain(self.settle_again_at).chain(self.edge.next_deadline()).min()
     }
 
     /// Name for display.
@@ -173,31 +220,23 @@ impl Node {
         &self.interfaces
     }
 
-    /// Name of an interface, or of the interface behind which an aggregate's link is; the last name of a removed one,
-    /// or its index if the name is no longer kept.
+    /// Name of an interface, or of the interface of a lane; the last name of a removed one, or its index if the name is
+    /// no longer kept.
     pub fn interface_name(&self, id: InterfaceId) -> String {
-        let id = self.edge.interface_of(id).unwrap_or(id);
-        if let Some(interface) = self.interfaces.by_id(id) {
-            return interface.name.clone();
-        }
-        let gone = self.removed_interfaces.iter().rev().find(|(gone, _)| *gone == id);
-        gone.map_or_else(|| id.0.to_string(), |(_, name)| name.clone())
+        self.view(Time::ZERO).interface_name(id)
     }
 
     /// Removes an interface and keeps its name.
     pub(crate) fn remove_interface(&mut self, id: InterfaceId) {
-        self.rsvp_interfaces.remove(id);
+        for engine in &mut self.engines {
+            engine.remove_interface(id);
+        }
         if let Some(interface) = self.interfaces.remove(id) {
             if self.removed_interfaces.len() == MAX_REMOVED_INTERFACES {
                 self.removed_interfaces.pop_front();
             }
             self.removed_interfaces.push_back((id, interface.name));
         }
-    }
-
-    /// Iterates over the known senders of a session.
-    pub fn senders_of(&self, session: &Session) -> impl Iterator<Item = SenderTemplate> {
-        self.rsvp.senders_of(session)
     }
 
     /// Sets the resolver of this host's routes for flows, used if the destination alone does not determine the route.
@@ -235,107 +274,28 @@ impl Node {
         self.ledger.take_attempts()
     }
 
-    /// RSVP engine, read-only.
-    pub fn rsvp_engine(&self) -> &Rsvp {
-        &self.rsvp
-    }
-
-    /// Boomerang engine, read-only.
-    pub fn boomerang_engine(&self) -> &Boomerang {
-        &self.boomerang
-    }
-
-    /// NSIS engine, read-only.
-    pub fn nsis_engine(&self) -> &Nsis {
-        &self.nsis
-    }
-
-    /// NSIS engine, for drivers that add their own applications ([`Nsis::add`]).
-    pub fn nsis_engine_mut(&mut self) -> &mut Nsis {
-        &mut self.nsis
-    }
-
-    /// YESSIR engine, read-only.
-    pub fn yessir_engine(&self) -> &Yessir {
-        &self.yessir
+    /// Adds or updates an interface.
+    pub(crate) fn set_interface(&mut self, interface: Interface) {
+        for engine in &mut self.engines {
+            engine.set_interface(&interface);
+        }
+        self.interfaces.set(interface);
     }
 
     /// Serves the timers that are due.
     fn expire(&mut self, now: Time, out: &mut Effects<Event>) {
-        let is_due = |deadline: Option<Time>| deadline.is_some_and(|at| at <= now);
-        if is_due(self.rsvp.next_deadline().map(|(at, _)| at)) {
-            self.rsvp(now, EngineInput::Expire, out);
-        }
-        if is_due(self.boomerang.next_deadline().map(|(at, _)| at)) {
-            self.boomerang(now, EngineInput::Expire, out);
-        }
-        if is_due(self.yessir.next_deadline().map(|(at, _)| at)) {
-            self.yessir(now, EngineInput::Expire, out);
-        }
-        if is_due(self.nsis.next_deadline().map(|(at, _)| at)) {
-            self.nsis(now, EngineInput::Expire, out);
-        }
-    }
-
-    pub(crate) fn rsvp(
-        &mut self,
-        now: Time,
-        input: EngineInput<'_, rsvp::Command>,
-        out: &mut Effects<Event>,
-    ) {
-        let Node { rsvp, routes, rsvp_interfaces: interfaces, ledger, .. } = self;
-        rsvp.handle(now, input, &mut Context { routes, interfaces, ledger }, out);
-    }
-
-    pub(crate) fn boomerang(
-        &mut self,
-        now: Time,
-        input: EngineInput<'_, boomerang::Command>,
-        out: &mut Effects<Event>,
-    ) {
-        let Node { boomerang, routes, interfaces, ledger, .. } = self;
-        boomerang.handle(now, input, &mut Context { routes, interfaces, ledger }, out);
-    }
-
-    fn yessir(
-        &mut self,
-        now: Time,
-        input: EngineInput<'_, yessir::Command>,
-        out: &mut Effects<Event>,
-    ) {
-        let Node { yessir, routes, interfaces, ledger, .. } = self;
-        yessir.handle(now, input, &mut Context { routes, interfaces, ledger }, out);
-    }
-
-    fn nsis(&mut self, now: Time, input: EngineInput<'_, nsis::Command>, out: &mut Effects<Event>) {
-        let Node { nsis, routes, interfaces, ledger, .. } = self;
-        nsis.handle(now, input, &mut Context { routes, interfaces, ledger }, out);
-    }
-
-    /// Updates the lent bandwidth: a granted part is no longer lent, and will be claimed; a released part is lent
-    /// again.
-    fn update_lent_bandwidth(&mut self, settled: &boomerang::Settled) {
-        let lent = |ledger: &Ledger, interface| ledger.rate_set_aside(interface);
-        let ledger = &mut self.ledger;
-        match settled.outcome {
-            boomerang::Settlement::Reserved(share) => {
-                let rest = lent(ledger, share.interface).saturating_sub(share.rate);
-                ledger.set_aside(share.interface, rest);
-            }
-            boomerang::Settlement::Released(shares) => {
-                for share in shares.into_iter().flatten() {
-                    ledger.set_aside(share.interface, lent(ledger, share.interface) + share.rate);
-                }
+        for index in 0..self.engines.len() {
+            if self.engines[index].next_deadline().is_some_and(|at| at <= now) {
+                self.with_engine(index, |engine, context| engine.expire(now, context, out));
             }
         }
     }
 
     /// Notifies all engines of a change of the host.
     pub(crate) fn notify_engines(&mut self, now: Time, event: HostEvent, out: &mut Effects<Event>) {
-        self.rsvp(now, EngineInput::Host(event), out);
-        self.boomerang(now, EngineInput::Host(event), out);
-        self.yessir(now, EngineInput::Host(event), out);
-        self.nsis(now, EngineInput::Host(event), out);
+        for index in 0..self.engines.len() {
+            self.with_engine(index, |engine, context| engine.host(now, event, context, out));
+        }
     }
 
     /// Notifies the engine that owns a claim or a waiting request.
@@ -346,11 +306,9 @@ impl Node {
         event: HostEvent,
         out: &mut Effects<Event>,
     ) {
-        match owner.protocol {
-            Protocol::Rsvp => self.rsvp(now, EngineInput::Host(event), out),
-            Protocol::Boomerang => self.boomerang(now, EngineInput::Host(event), out),
-            Protocol::Yessir => self.yessir(now, EngineInput::Host(event), out),
-            Protocol::Nsis => self.nsis(now, EngineInput::Host(event), out),
+        let index = self.engines().position(|engine| engine.protocol() == owner.protocol);
+        if let Some(index) = index {
+            self.with_engine(index, |engine, context| engine.host(now, event, context, out));
         }
     }
 
@@ -369,42 +327,4 @@ impl Node {
         }
         self.settle_again_at = Some(now);
     }
-
-    /// Answers the RSVP senders that the effects from `from` on announce and that have a listener; returns whether
-    /// there were any.
-    fn answer_senders(&mut self, now: Time, from: usize, out: &mut Effects<Event>) -> bool {
-        let answers = self.receivers.answers(out, from);
-        let any = !answers.is_empty();
-        for answer in answers {
-            match answer {
-                Ok(reserve) => self.rsvp(now, EngineInput::Command(reserve), out),
-                Err(event) => out.notify(*event),
-            }
-        }
-        any
-    }
-
-    /// Opens a session and answers its senders from now on. Without the session there are no answers.
-    fn listen(&mut self, now: Time, listen: Listen, out: &mut Effects<Event>) {
-        let (application, session) = (listen.application, listen.session);
-        let before = self.receivers.listen(listen);
-        let effects = out.len();
-        let open = rsvp::Command::Session { application, session };
-        self.rsvp(now, EngineInput::Command(open), out);
-        let rejected = out.iter().skip(effects).any(|effect| {
-            matches!(
-                effect,
-                Effect::Notify(Event::Rsvp(rsvp::Event::Rejected { reason, .. }))
-                    if matches!(reason, Rejection::SessionOpen | Rejection::BadSession)
-            )
-        });
-        if rejected {
-            self.receivers.restore(application, before);
-        }
-    }
-}
-
-/// Whether a UDP packet is for GIST, by its destination port.
-fn is_gist(datagram: &Datagram<'_>) -> bool {
-    datagram.payload.get(2..4) == Some(&nsis::PORT.to_be_bytes())
 }

@@ -32,6 +32,9 @@ pub use session::SessionIds;
 /// UDP port of GIST, which receives Queries and all other messages without a connection (RFC 5971 section 9).
 pub const PORT: u16 = 270;
 
+/// Number of this engine in the ledger.
+pub const ID: earmark_core::admission::Protocol = earmark_core::admission::Protocol::new(4);
+
 /// The page for authors of applications; its code runs as a test.
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/nslp.md")]

@@ -1,7 +1,7 @@
 //! Admission: claims on the ledger of a link, and the corresponding traffic control (RFC 2205 section 3.11.2,
 //! TC_AddFlowspec and TC_ModFlowspec).
 
-use earmark_core::admission::{Demand, Owner, Priority, Protocol, Reason, Refusal};
+use earmark_core::admission::{Demand, Owner, Priority, Reason, Refusal};
 use earmark_core::checkpoint::{Checkpoint, mark};
 use earmark_core::{Context, Flow, Installation, InterfaceId, Rate};
 use earmark_wire::intserv::{FlowSpec, TokenBucket};
@@ -33,7 +33,7 @@ impl Rsvp {
             let demand = self.demand(cx.context, holder, None, outgoing, &flowspec, new);
             self.check_size(cx.context, interface, &demand, Rate::ZERO)?;
             let block = self.store.tcsbs.vacant_key() as Index;
-            let owner = Owner { protocol: Protocol::Rsvp, block };
+            let owner = Owner { protocol: crate::ID, block };
             let ledger = &mut cx.context.ledger;
             let granted = match priority {
                 None => ledger.claim(interface, owner, &flow, demand),

@@ -102,3 +102,6 @@ pub use refresh_reduction::{Bundled, Bundler, Envelope, Liveness};
 pub use reload::Renewal;
 pub use state::TimerKind;
 pub use view::{NeighborView, ReductionView, ReservationView, SenderView};
+
+/// Number of this engine in the ledger.
+pub const ID: earmark_core::admission::Protocol = earmark_core::admission::Protocol::new(1);

@@ -35,8 +35,10 @@ impl Rsvp {
         // Without a neighbour the receiver is an application of this node.
         let Some((_, hop)) = next else { return known_locally() };
         let node = hop.address;
-        let outcome =
-            Outcome { from, ..Outcome::reported(Kind::Unverified, Some(node), Message::Resv) };
+        let outcome = Outcome {
+            from,
+            ..Outcome::reported(Kind::Unverified, Some(node), Message::new("Resv"))
+        };
         if !cx.context.is_adjacent(node) {
             // The receiver itself has no link to reserve.
             let kind = if node == destination { Kind::OnlyHere } else { Kind::Part };
@@ -60,7 +62,7 @@ impl Rsvp {
         let all = self.store.find_session(session);
         let all = all.into_iter().flat_map(|index| self.store.senders_of(index));
         let first = named.chain(all).next();
-        let outcome = Outcome::reported(Kind::Unverified, Some(node), Message::ResvConf);
+        let outcome = Outcome::reported(Kind::Unverified, Some(node), Message::new("ResvConf"));
         let Some(first) = first else { return outcome };
         let psb = self.store.psb(first);
         let sender = psb.template.source;

@@ -8,7 +8,7 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::net::IpAddr;
 
-use earmark_core::admission::{ClaimId, Owner, Protocol};
+use earmark_core::admission::{ClaimId, Owner};
 use earmark_core::checkpoint::{Checkpoint, mark};
 use earmark_core::{Flow, InterfaceId, Time};
 use earmark_wire::intserv::FlowSpec;
@@ -191,7 +191,7 @@ impl Rsvp {
     /// Returns the block of a claim, if it still exists.
     pub(crate) fn block_of(&self, claim: ClaimId, owner: Owner) -> Option<Index> {
         let block = self.store.tcsbs.get(owner.block as usize)?;
-        (owner.protocol == Protocol::Rsvp && block.claim == Some(claim)).then_some(owner.block)
+        (owner.protocol == crate::ID && block.claim == Some(claim)).then_some(owner.block)
     }
 
     /// Removes a reservation with all its requests, and updates the request upstream.

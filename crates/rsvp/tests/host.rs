@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use common::*;
 use earmark_core::Rate;
-use earmark_core::outcome::{Kind, Message as Told, Outcome as Reach};
+use earmark_core::outcome::{Kind, Message as ReportedBy, Outcome as Reach};
 use earmark_rsvp::{Application, Command, Event, Filters, Rejection, ReserveRequest};
 use earmark_wire::intserv::{FlowSpec, TokenBucket};
 use earmark_wire::rsvp::{
@@ -92,7 +92,7 @@ fn sender_is_notified_of_reservation() {
         dscp: Vec::new(),
         reach: Box::new(Reach {
             from: Some(ip(SENDER)),
-            ..Reach::reported(Kind::Unverified, Some(ip(DOWNSTREAM)), Told::Resv)
+            ..Reach::reported(Kind::Unverified, Some(ip(DOWNSTREAM)), ReportedBy::new("Resv"))
         }),
     };
     assert!(events(&outcomes).contains(&expected), "{outcomes:?}");
@@ -199,7 +199,7 @@ fn confirmation_is_forwarded_to_application() {
         reach: Box::new(Reach {
             from: Some(ip(SENDER)),
             to: Some(ip(RECEIVER)),
-            ..Reach::reported(Kind::Unverified, Some(ip("10.0.0.1")), Told::ResvConf)
+            ..Reach::reported(Kind::Unverified, Some(ip("10.0.0.1")), ReportedBy::new("ResvConf"))
         }),
     };
     assert_eq!(events(&outcomes), [expected]);

@@ -7,7 +7,9 @@ use common::{
     Bench, DOWNSTREAM, ETH1, ETH2, RECEIVER, SENDER, UPSTREAM, events, flow, ip, octets, path,
     receiver, resv, sender, session, template, tspec,
 };
-use earmark_core::outcome::{Kind, Message as Told, NodeName, Outcome, OutcomeSource, Translation};
+use earmark_core::outcome::{
+    Kind, Message as ReportedBy, NodeName, Outcome, OutcomeSource, Translation,
+};
 use earmark_core::{Datagram, Input};
 use earmark_rsvp::{Application, Command, Event, ReserveRequest};
 use earmark_wire::intserv::Adspec;
@@ -47,7 +49,10 @@ fn requested_by(host: &mut Bench, next_hop: &str) -> Outcome {
 #[test]
 fn sender_knows_of_its_next_hop_and_no_more() {
     let outcome = requested_by(&mut sender(), DOWNSTREAM);
-    let by = OutcomeSource { node: Some(NodeName::Address(ip(DOWNSTREAM))), message: Told::Resv };
+    let by = OutcomeSource {
+        node: Some(NodeName::Address(ip(DOWNSTREAM))),
+        message: ReportedBy::new("Resv"),
+    };
     assert_eq!(
         (outcome.kind, outcome.by, outcome.from),
         (Kind::Unverified, Some(by), Some(ip(SENDER)))
@@ -105,7 +110,10 @@ fn confirmed_by(node: &str, hops: Option<u32>, broken: bool, ttls: (u8, u8)) -> 
 #[test]
 fn confirmation_of_the_sender_over_counted_hops_is_the_whole_path() {
     let outcome = confirmed_by(SENDER, Some(3), false, (63, 63));
-    let by = OutcomeSource { node: Some(NodeName::Address(ip(SENDER))), message: Told::ResvConf };
+    let by = OutcomeSource {
+        node: Some(NodeName::Address(ip(SENDER))),
+        message: ReportedBy::new("ResvConf"),
+    };
     assert_eq!((outcome.kind, outcome.by, outcome.nodes), (Kind::Whole, Some(by), Some(3)));
     assert_eq!((outcome.from, outcome.to), (Some(ip(SENDER)), Some(ip(RECEIVER))));
 }

@@ -1,16 +1,19 @@
 //! Conversion of a topology into a network of the simulator.
 
+use earmark_core::InterfaceId;
 use earmark_node::NodeConfig;
 use earmark_sim::{LinkEnd, LinkSpec, Network, NodeId};
 
 use crate::routing::Routing;
-use crate::topology::{Role, Topology};
+use crate::topology::{Link, Role, Topology};
 
 /// A network ready to run.
 pub(crate) struct Built {
     pub(crate) network: Network,
     /// Nodes, in the order of the topology.
     pub(crate) nodes: Vec<NodeId>,
+    /// An end of each link, in the order of the topology.
+    pub(crate) links: Vec<(NodeId, InterfaceId)>,
     pub(crate) routing: Routing,
 }
 
@@ -43,6 +46,8 @@ pub(crate) fn build(topology: &Topology, seed: u64, settings: &NodeConfig) -> Bu
             queue_packets: link.queue_packets,
         }));
     }
+    let first = |(link, ids): (&Link, &[InterfaceId; 2])| (nodes[link.ends[0].node], ids[0]);
+    let links = topology.links.iter().zip(&interfaces).map(first).collect();
     let routing = Routing::install(topology, &interfaces, &mut network, &nodes);
-    Built { network, nodes, routing }
+    Built { network, nodes, links, routing }
 }

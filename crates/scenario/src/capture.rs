@@ -2,7 +2,7 @@
 
 use std::str::FromStr;
 
-use earmark_sim::Tapped;
+use earmark_sim::CapturedPacket;
 
 use crate::outcome::Outcome;
 use crate::play::{PlayError, play_prepared};
@@ -40,16 +40,16 @@ pub fn play_tapped(
     topology: &Topology,
     seed: u64,
     tap: &Tap,
-) -> Result<(Outcome, Vec<Tapped>), PlayError> {
+) -> Result<(Outcome, Vec<CapturedPacket>), PlayError> {
     let place = place(topology, &tap.node)?;
     let peer =
         tap.peer.as_ref().map(|peer| place_of_peer(topology, place, tap, peer)).transpose()?;
     let (outcome, mut network, (node, peer)) =
         play_prepared(scenario, topology, seed, |network, nodes| {
-            network.tap(nodes[place]);
+            network.capture(nodes[place]);
             (nodes[place], peer.map(|peer| nodes[peer]))
         })?;
-    let mut tapped = network.take_tapped(node);
+    let mut tapped = network.take_captured(node);
     if peer.is_some() {
         tapped.retain(|tapped| network.peer(node, tapped.interface) == peer);
     }

@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::outcome::Received;
 
-/// Simulation of the flows' data. Reservations do not depend on it, since signalling precedes data in the queues;
-/// packets only delay a message by the one being transmitted.
+/// Simulation of the flows' data. Reservations do not depend on it unless admission measures it, since signalling precedes
+/// data in the queues; packets only delay a message by the one being transmitted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Data {
@@ -34,7 +34,11 @@ impl Data {
     pub(crate) fn send(self, network: &mut Network, source: Source) -> Option<Stream> {
         match self {
             Data::Packets => Some(Stream::Packets(network.add_source(source))),
-            Data::Fluid => Some(Stream::Fluid(network.add_fluid(&source), source.packet_octets)),
+            Data::Fluid => {
+                // `Schedulers::check` has refused schedulers without a fluid model.
+                let fluid = network.add_fluid(&source).ok()?;
+                Some(Stream::Fluid(fluid, source.packet_octets))
+            }
             Data::None => None,
         }
     }

@@ -1,7 +1,7 @@
 //! Endpoints of flows: named pairs in turn, or random hosts.
 
 use earmark_core::random::Stream;
-use earmark_sim::dice;
+use earmark_sim::distributions;
 use serde::de::value::SeqAccessDeserializer;
 use serde::{Deserialize, Deserializer, de};
 
@@ -64,8 +64,8 @@ impl Ends {
             Ends::Pairs(pairs) => pairs.get(number.checked_rem(pairs.len())?).copied(),
             Ends::Random(hosts) => {
                 let others = hosts.len().checked_sub(1).filter(|others| *others > 0)?;
-                let from = dice::below(dice, hosts.len() as u64) as usize;
-                let to = dice::below(dice, others as u64) as usize;
+                let from = distributions::below(dice, hosts.len() as u64) as usize;
+                let to = distributions::below(dice, others as u64) as usize;
                 // Numbers from `from` on stand for the next node, so that it is never chosen.
                 let to = if to >= from { to + 1 } else { to };
                 Some([hosts[from], hosts[to]])

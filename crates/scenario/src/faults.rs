@@ -249,7 +249,7 @@ fn listed<'a>(names: impl Iterator<Item = &'a str>) -> String {
 }
 
 /// Returns the indices of the links between two nodes.
-fn links_between(
+pub(crate) fn links_between(
     topology: &Topology,
     one: usize,
     other: usize,

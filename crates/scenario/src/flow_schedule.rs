@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use earmark_core::Time;
 use earmark_core::random::{RandomStreams, Stream};
-use earmark_sim::dice::exponential;
+use earmark_sim::distributions::exponential;
 
 use crate::endpoints::Ends;
 use crate::scenario::{Arrivals, Flows, Scenario};

@@ -11,6 +11,7 @@
 //! one seed have the same flows whatever protocol reserves for them.
 #![forbid(unsafe_code)]
 
+mod admission;
 mod build;
 mod capture;
 mod data;
@@ -23,13 +24,17 @@ mod outcome;
 mod overrides;
 mod pending_reservation;
 mod play;
+mod protocols;
 mod reservation;
 mod routing;
+mod sampling;
 mod scenario;
+mod scheduler;
 pub mod topology;
 mod value_syntax;
 mod values;
 
+pub use admission::{Admission, Measured};
 pub use build::network;
 pub use capture::{Tap, play_tapped};
 pub use data::Data;
@@ -39,7 +44,8 @@ pub use files::{LoadError, load, load_text};
 pub use outcome::{Attempted, FlowOutcome, Group, Outcome, Received};
 pub use overrides::{NoOverride, Override, OverrideError};
 pub use play::{PlayError, play};
-pub use scenario::{
-    Arrivals, Flows, Protocol, Retry, Rollback, Scenario, ScenarioError, Threshold,
-};
+pub use protocols::{CommonSettings, End, Protocols, ScenarioProtocol};
+pub use reservation::ReservationRequest;
+pub use scenario::{Arrivals, Flows, Retry, Rollback, Scenario, ScenarioError, Threshold};
+pub use scheduler::{Discipline, LinkScheduler, Schedulers};
 pub use value_syntax::Lifetime;

@@ -160,7 +160,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::scenario::{Protocol, Threshold};
+    use crate::scenario::Threshold;
 
     const TEXT: &str = r#"
         name = "two"
@@ -207,7 +207,7 @@ mod tests {
         ])
         .unwrap();
         assert_eq!(scenario.refresh, Duration::from_secs(5));
-        assert_eq!(scenario.protocol, Protocol::Rsvp);
+        assert_eq!(scenario.protocol, "rsvp");
         assert_eq!(scenario.retry.threshold, Threshold::Times(3));
         assert_eq!(scenario.flows[0].count, 8, "the last one holds");
         assert_eq!(scenario.flows[1].bursts.unwrap().off, Duration::from_secs(3));

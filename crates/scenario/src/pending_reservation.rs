@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use earmark_core::admission::{Attempt, ClaimId, Owner};
 use earmark_core::{Flow, InterfaceId, Time};
-use earmark_sim::{Entry, NodeId, What};
+use earmark_sim::{LogEntry, LogEvent, NodeId};
 
 /// Requested reservation of one flow.
 #[derive(Debug, Default)]
@@ -138,13 +138,13 @@ impl ReservationTracker {
     }
 
     /// Processes entries of the log.
-    pub(crate) fn process(&mut self, log: &[Entry]) {
-        for Entry { at, node, what } in log {
+    pub(crate) fn process(&mut self, log: &[LogEntry]) {
+        for LogEntry { at, node, what } in log {
             match what {
-                What::Attempt(attempt) => {
+                LogEvent::Attempt(attempt) => {
                     self.process_attempt(*at, *node, attempt);
                 }
-                What::Installed(installed) => {
+                LogEvent::Installed(installed) => {
                     let Some(&number) = self.numbers.get(&installed.flow) else { continue };
                     let interface = installed.interface;
                     self.claims.insert((*node, installed.claim), (number, interface));
@@ -155,7 +155,7 @@ impl ReservationTracker {
                         flow.completed.get_or_insert(*at);
                     }
                 }
-                What::Removed(claim) => {
+                LogEvent::Removed(claim) => {
                     let Some((number, interface)) = self.claims.remove(&(*node, *claim)) else {
                         continue;
                     };

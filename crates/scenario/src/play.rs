@@ -5,12 +5,9 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use earmark_core::Time;
-use earmark_core::admission::PreemptionPolicy;
 use earmark_core::random::{RandomStreams, Stream as Dice};
 use earmark_node::NodeConfig;
-use earmark_rsvp as rsvp;
-use earmark_sim::{Keep, Network, NodeId, Shape, Source};
-use earmark_yessir as yessir;
+use earmark_sim::{Keep, Network, NodeId, Source, TrafficPattern};
 
 use crate::build::{Built, build};
 use crate::data::Stream;
@@ -18,6 +15,7 @@ use crate::faults::FaultSchedule;
 use crate::flow_schedule::{self, ScheduledFlow};
 use crate::outcome::{Attempted, FlowOutcome, Group, Outcome, Received};
 use crate::pending_reservation::{PendingReservation, ReservationTracker};
+use crate::protocols::{self, CommonSettings, ScenarioProtocol};
 use crate::reservation::ReservationRequest;
 use crate::routing::Routing;
 use crate::scenario::{Scenario, ScenarioError};
@@ -72,7 +70,8 @@ pub(crate) fn play_prepared<P>(
     prepare: impl FnOnce(&mut Network, &[NodeId]) -> P,
 ) -> Result<(Outcome, Network, P), PlayError> {
     scenario.check(topology)?;
-    let mut run = ScenarioRun::new(scenario, topology, seed);
+    let protocol = scenario.reserving_protocol()?;
+    let mut run = ScenarioRun::new(scenario, protocol, topology, seed);
     let prepared = prepare(&mut run.network, &run.nodes);
     let mut steps: BTreeSet<(Time, Step, usize)> = BTreeSet::new();
     for (number, flow) in run.schedule.iter().enumerate() {
@@ -108,6 +107,7 @@ const LOG_INTERVAL: Duration = Duration::from_millis(500);
 
 struct ScenarioRun<'a> {
     scenario: &'a Scenario,
+    protocol: &'static dyn ScenarioProtocol,
     topology: &'a Topology,
     paths: Paths<'a>,
     /// Address of each node.
@@ -130,9 +130,16 @@ struct ScenarioRun<'a> {
 }
 
 impl<'a> ScenarioRun<'a> {
-    fn new(scenario: &'a Scenario, topology: &'a Topology, seed: u64) -> ScenarioRun<'a> {
+    fn new(
+        scenario: &'a Scenario,
+        protocol: &'static dyn ScenarioProtocol,
+        topology: &'a Topology,
+        seed: u64,
+    ) -> ScenarioRun<'a> {
         let paths = topology.paths();
-        let Built { mut network, nodes, routing } = build(topology, seed, &settings(scenario));
+        let Built { mut network, nodes, links, routing } =
+            build(topology, seed, &settings(scenario));
+        scenario.scheduler.apply(topology, &links, &mut network);
         network.watch_attempts();
         let is_router = |(place, _): &(usize, &NodeId)| topology.nodes[*place].role == Role::Router;
         let routers: BTreeSet<NodeId> =
@@ -148,6 +155,7 @@ impl<'a> ScenarioRun<'a> {
             faults: FaultSchedule::new(&scenario.faults, topology),
             routing,
             scenario,
+            protocol,
             addresses: paths.addresses(),
             topology,
             paths,
@@ -178,16 +186,18 @@ impl<'a> ScenarioRun<'a> {
     fn start(&mut self, number: usize) -> Option<(Time, Step, usize)> {
         let flow = self.schedule[number];
         let flows = &self.scenario.flows[flow.flows];
-        let shape = match flows.bursts {
-            None => Shape::Constant(flows.rate),
-            Some(bursts) => Shape::OnOff { rate: flows.rate, on: bursts.on, off: bursts.off },
+        let pattern = match flows.bursts {
+            None => TrafficPattern::Constant(flows.rate),
+            Some(bursts) => {
+                TrafficPattern::OnOff { rate: flows.rate, on: bursts.on, off: bursts.off }
+            }
         };
         let source = Source {
             node: self.nodes[flow.from],
             port: flow.port,
             destination: self.addresses[flow.to],
             destination_port: flow.port,
-            shape,
+            pattern,
             packet_octets: flows.packet_octets,
             from: flow.starts,
             until: flow.ends,
@@ -206,7 +216,7 @@ impl<'a> ScenarioRun<'a> {
         if !self.rollbacks.contains_key(&number) {
             self.tracker.begin(request.number, request.flow(), now, links);
         }
-        request.request(&mut self.network, self.scenario.protocol);
+        protocols::request(self.protocol, &request, &mut self.network);
         self.tracker.process(&self.network.take_log());
         let rollback = self.scenario.rollback.as_ref()?;
         let begin = || RollbackState {
@@ -226,7 +236,7 @@ impl<'a> ScenarioRun<'a> {
             // A complete reservation may still be lost.
             return Some((now + rollback.after.max(MIN_CHECK_INTERVAL), Step::Check, number));
         }
-        request.release(&mut self.network, self.scenario.protocol);
+        protocols::release(self.protocol, &request, &mut self.network);
         self.tracker.process(&self.network.take_log());
         let rollbacks = self.rollbacks.get_mut(&number)?;
         rollbacks.count += 1;
@@ -239,7 +249,7 @@ impl<'a> ScenarioRun<'a> {
         let reservation = flow.reserves.and_then(|_| {
             let request = self.request(number);
             let reservation = self.tracker.end(request.number, &request.flow(), self.network.now());
-            request.release(&mut self.network, self.scenario.protocol);
+            protocols::release(self.protocol, &request, &mut self.network);
             reservation
         });
         if let Some(reservation) = &reservation
@@ -311,7 +321,7 @@ impl<'a> ScenarioRun<'a> {
 
     fn finish(mut self) -> (Outcome, Network) {
         let counts = self.tracker.counts;
-        self.outcome.events = self.network.happened();
+        self.outcome.events = self.network.event_count();
         self.outcome.attempts = counts.attempts;
         self.outcome.retries = counts.retries;
         self.outcome.refused_retries = counts.refused_retries;
@@ -347,18 +357,13 @@ fn share(part: Duration, whole: Duration) -> f64 {
 
 /// Returns the settings of every node.
 fn settings(scenario: &Scenario) -> NodeConfig {
-    let timing = rsvp::Timing { refresh: scenario.refresh, ..rsvp::Timing::default() };
-    let important = scenario.flows.iter().any(|flows| flows.priority.is_some());
-    let preemption = important.then(PreemptionPolicy::default);
-    let policy = rsvp::policy::Settings { preemption, ..rsvp::policy::Settings::default() };
-    let mut settings = NodeConfig {
-        rsvp: rsvp::Config { timing, policy, ..rsvp::Config::default() },
-        retry: scenario.retry.policy(),
-        ..NodeConfig::default()
-    };
-    let seconds = u16::try_from(scenario.refresh.as_secs()).unwrap_or(u16::MAX).max(1);
-    settings.yessir = yessir::Config { interval: seconds, ..yessir::Config::default() };
-    settings.boomerang.refresh_interval = u8::try_from(seconds).unwrap_or(u8::MAX);
-    settings.nsis.qos.refresh = scenario.refresh;
+    let retry = scenario.retry.policy();
+    let admission = scenario.admission.method();
+    let mut settings = NodeConfig { retry, admission, ..scenario.protocols.node_config() };
+    let has_priorities = scenario.flows.iter().any(|flows| flows.priority.is_some());
+    let common = CommonSettings { refresh: scenario.refresh, has_priorities };
+    for protocol in scenario.protocols.all() {
+        protocol.configure(&common, &mut settings);
+    }
     settings
 }

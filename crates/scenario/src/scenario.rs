@@ -10,6 +10,8 @@
 //! retry = { threshold = 10 }               # a number, or "infinite"; 0: by refreshes alone, the default
 //! rollback = { after = "5s", again = "uniform 20s 40s" } # release a partial reservation, retry later; default: wait
 //! data = "packets"                         # the default; or "fluid", rates only, or "none"
+//! scheduler = "priority"                   # of every link, the default; or "wfq", "fifo"; of some: see docs/simulator.md
+//! admission = { measured = { target = 0.9, window = "10s", sample = "1s" } } # of controlled load; default: "parameter"
 //!
 //! [[flows]]
 //! name = "reserved"
@@ -39,12 +41,15 @@ use std::time::Duration;
 
 use earmark_core::Rate;
 use earmark_core::admission::{Counting, Discipline, RetryPolicy};
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 
+use crate::admission::Admission;
 use crate::data::Data;
 use crate::endpoints::Between;
 use crate::faults::{self, Fault, FaultError};
 use crate::overrides::{self, Override, OverrideError};
+use crate::protocols::{Protocols, ScenarioProtocol};
+use crate::scheduler::Schedulers;
 use crate::topology::{Choice, Topology, TopologyError};
 use crate::value_syntax::{self, Lifetime};
 use crate::values;
@@ -57,8 +62,11 @@ pub struct Scenario {
     pub name: String,
     /// Topology; file names are relative to the scenario's file.
     pub topology: Choice,
-    /// Protocol of the reservations.
-    pub protocol: Protocol,
+    /// Name of the protocol of the reservations.
+    pub protocol: String,
+    /// Protocols that the scenario may name; by default those of this project.
+    #[serde(skip)]
+    pub protocols: Protocols,
     /// Duration of the run.
     #[serde(deserialize_with = "value_syntax::time")]
     pub duration: Duration,
@@ -76,26 +84,18 @@ pub struct Scenario {
     /// Simulation of the flows' data.
     #[serde(default)]
     pub data: Data,
+    /// Schedulers of the links.
+    #[serde(default)]
+    pub scheduler: Schedulers,
+    /// Admission control of the links.
+    #[serde(default)]
+    pub admission: Admission,
     /// The flows.
     #[serde(default)]
     pub flows: Vec<Flows>,
     /// Faults.
     #[serde(default)]
     pub faults: Vec<Fault>,
-}
-
-/// Protocol of the reservations.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Protocol {
-    /// RSVP.
-    Rsvp,
-    /// Boomerang.
-    Boomerang,
-    /// YESSIR: one-pass, with partial reservations.
-    Yessir,
-    /// QoS NSLP over GIST.
-    Nsis,
 }
 
 /// Retry policy of refused requests.
@@ -285,12 +285,23 @@ pub enum ScenarioError {
         /// The reason.
         why: &'static str,
     },
+    /// No protocol has the name.
+    #[error("there is no protocol `{name}`; there are {known}")]
+    Protocol {
+        /// The name.
+        name: String,
+        /// Names of the protocols.
+        known: String,
+    },
     /// The protocol has no priorities.
     #[error("flows `{0}` have a priority, but only rsvp tells routers of it")]
     Priority(String),
     /// Flows without endpoints.
     #[error("flows `{0}` go from no node to another: say between = [[\"a\", \"b\"]]")]
     Nowhere(String),
+    /// A scheduler is set for a link that does not exist.
+    #[error("scheduler: `{}` and `{}` are not joined", .0[0], .0[1])]
+    NoSuchLink([String; 2]),
     /// A fault is invalid.
     #[error(transparent)]
     Fault(#[from] FaultError),
@@ -313,14 +324,26 @@ impl Scenario {
         overrides::parse(text, overrides)
     }
 
+    /// Returns the protocol that reserves.
+    ///
+    /// # Errors
+    /// No protocol has the name.
+    pub fn reserving_protocol(&self) -> Result<&'static dyn ScenarioProtocol, ScenarioError> {
+        self.protocols.by_name(&self.protocol).ok_or_else(|| ScenarioError::Protocol {
+            name: self.protocol.clone(),
+            known: self.protocols.names().collect::<Vec<_>>().join(", "),
+        })
+    }
+
     /// Checks the values, and that flows are between nodes of a topology.
     ///
     /// # Errors
     /// The first error found.
     pub fn check(&self, topology: &Topology) -> Result<(), ScenarioError> {
         values::check(self)?;
+        let protocol = self.reserving_protocol()?;
         for flows in &self.flows {
-            if flows.priority.is_some() && self.protocol != Protocol::Rsvp {
+            if flows.priority.is_some() && !protocol.has_priorities() {
                 return Err(ScenarioError::Priority(flows.name.clone()));
             }
             if !flows.between.has_pairs(topology) {
@@ -333,6 +356,7 @@ impl Scenario {
                 }
             }
         }
+        self.scheduler.check(topology, self.data)?;
         faults::check(&self.faults, topology)?;
         Ok(())
     }

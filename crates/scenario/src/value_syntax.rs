@@ -6,7 +6,7 @@ use std::time::Duration;
 use earmark_core::Rate;
 use earmark_core::amounts::parse_duration;
 use earmark_core::random::Stream;
-use earmark_sim::dice;
+use earmark_sim::distributions;
 use serde::{Deserialize, Deserializer, Serialize, de};
 
 /// Lifetime of flows.
@@ -39,7 +39,7 @@ impl Lifetime {
         match *self {
             Lifetime::Forever => None,
             Lifetime::Constant(time) => Some(time),
-            Lifetime::Exponential(mean) => Some(dice::exponential(dice, mean)),
+            Lifetime::Exponential(mean) => Some(distributions::exponential(dice, mean)),
             Lifetime::Uniform(low, high) => Some(dice.uniform(low, high)),
         }
     }

@@ -3,6 +3,8 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use crate::admission::{Admission, Measured};
+use crate::data::Data;
 use crate::scenario::{Arrivals, Flows, Scenario, ScenarioError};
 
 /// Maximum number of flows in one run.
@@ -13,6 +15,8 @@ const MIN_PACKET_OCTETS: u32 = 28;
 const MAX_PACKET_OCTETS: u32 = 65_535;
 /// Minimum refresh interval: protocols count refreshes in whole seconds.
 const MIN_REFRESH: Duration = Duration::from_secs(1);
+/// Minimum sampling period of measured links.
+const MIN_SAMPLE: Duration = Duration::from_millis(1);
 
 /// Finds the first invalid value.
 pub(crate) fn check(scenario: &Scenario) -> Result<(), ScenarioError> {
@@ -25,6 +29,14 @@ pub(crate) fn check(scenario: &Scenario) -> Result<(), ScenarioError> {
     }
     if scenario.refresh < MIN_REFRESH {
         return wrong("refresh", "it is less than a second");
+    }
+    if let Admission::Measured(measured) = scenario.admission {
+        if let Some((key, why)) = unmeasurable(&measured) {
+            return wrong(&format!("admission.measured.{key}"), why);
+        }
+        if scenario.data != Data::Packets {
+            return wrong("admission", "only packets are measured; choose data = \"packets\"");
+        }
     }
     let mut names = BTreeSet::new();
     for flows in &scenario.flows {
@@ -40,6 +52,17 @@ pub(crate) fn check(scenario: &Scenario) -> Result<(), ScenarioError> {
         return wrong("flows", "more than ten million would come and go; let fewer live longer");
     }
     Ok(())
+}
+
+fn unmeasurable(measured: &Measured) -> Option<(&'static str, &'static str)> {
+    // Written so that NaN fails, too.
+    if !(measured.target > 0.0 && measured.target <= 1.0) {
+        return Some(("target", "a share of the reservable bandwidth is above 0 and at most 1"));
+    }
+    if measured.sample < MIN_SAMPLE {
+        return Some(("sample", "it is less than a millisecond"));
+    }
+    (measured.window < measured.sample).then_some(("window", "it is shorter than a sample"))
 }
 
 fn senseless(flows: &Flows) -> Option<(&'static str, &'static str)> {
@@ -105,6 +128,10 @@ mod tests {
             ("duration=0s", "duration"),
             ("discard=60s", "discard"),
             ("refresh=999ms", "refresh"),
+            ("admission={ measured = { target = 0.0 } }", "admission.measured.target"),
+            ("admission={ measured = { target = 1.1 } }", "admission.measured.target"),
+            ("admission={ measured = { sample = \"0s\" } }", "admission.measured.sample"),
+            ("admission={ measured = { window = \"999ms\" } }", "admission.measured.window"),
             ("flows.test.rate=0bit", "flows.test.rate"),
             ("flows.test.packet_octets=27", "flows.test.packet_octets"),
             ("flows.test.packet_octets=65536", "flows.test.packet_octets"),
@@ -122,10 +149,35 @@ mod tests {
         }
         let many = set(&["flows.test.count=1000", "flows.test.lifetime=constant 1ms"]);
         assert!(many.unwrap().check(&topology).is_err(), "60 million come and go");
+        let unseen = set(&["admission={ measured = {} }", "data=fluid"]);
+        assert!(unseen.unwrap().check(&topology).is_err(), "fluid is not measured");
         let mut twice = set(&[]).unwrap();
         twice.flows.push(twice.flows[0].clone());
         let message = twice.check(&topology).unwrap_err().to_string();
         assert_eq!(message, "`flows.test`: there are others of this name");
+    }
+
+    #[test]
+    fn scheduler_is_checked_against_topology_and_data() {
+        let topology = Topology::parse(DEMO).expect("a topology");
+        let checked = |values: &[&str]| {
+            set(values).expect("well-formed").check(&topology).map_err(|error| error.to_string())
+        };
+        let of_link = "scheduler=[{ link = [\"h1\", \"r1\"], discipline = \"wfq\" }]";
+        for valid in [&["scheduler=wfq"][..], &["scheduler=fifo", "data=fluid"], &[of_link]] {
+            assert_eq!(checked(valid), Ok(()));
+        }
+        for scheduler in ["scheduler=wfq", of_link] {
+            assert_eq!(
+                checked(&[scheduler, "data=fluid"]).unwrap_err(),
+                "`scheduler`: wfq cannot be simulated with data = \"fluid\"; use \"packets\""
+            );
+        }
+        assert_eq!(
+            checked(&["scheduler=[{ link = [\"h1\", \"h2\"], discipline = \"fifo\" }]"])
+                .unwrap_err(),
+            "scheduler: `h1` and `h2` are not joined"
+        );
     }
 
     /// Errors in malformed values name what is valid instead, or what is wrong.
@@ -151,6 +203,10 @@ mod tests {
             ("flows.test.priority=high", "invalid type: string \"high\""),
             ("flows.test.rate=fast", "`fast` is no rate"),
             ("data=waves", "unknown variant `waves`"),
+            ("scheduler=fair", "`priority`, `wfq`, `fifo`, or a list of { link, discipline }"),
+            ("admission=guess", "unknown variant `guess`, expected `parameter` or `measured`"),
+            ("admission={ measured = { load = 1 } }", "unknown field `load`"),
+            ("admission={ measured = { window = 10 } }", "invalid type: integer `10`"),
         ] {
             let error = set(&[value]).expect_err(value).to_string();
             assert!(error.contains(message), "{value}: {error}");

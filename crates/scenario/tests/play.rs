@@ -82,6 +82,29 @@ fn same_seed_gives_same_outcome() {
     }
 }
 
+/// The link has 400 kbit/s; 700 kbit/s want it, of which one flow of 100 kbit/s is reserved.
+#[test]
+fn reservation_counts_by_the_scheduler_of_the_link() {
+    let flood = scenario("yessir").replace("count = 2", "count = 6");
+    let flood = flood
+        .replace("reserves = \"0s\"", "")
+        .replace("\"10s\"\n        watch", "\"0s\"\n        watch");
+    let of_link = |name| format!("[{{ link = [\"r1\", \"r2\"], discipline = \"{name}\" }}]");
+    let arrived = |scheduler: &str| {
+        let text = flood.replace("duration", &format!("scheduler = {scheduler}\nduration"));
+        let received = &played(&text.replace("400s", "60s"), 1).watched[0].received;
+        received.arrived as f64 / received.sent as f64
+    };
+    for name in ["priority", "wfq", "fifo"] {
+        let share = arrived(&format!("\"{name}\""));
+        match name {
+            "fifo" => assert!((0.3..0.7).contains(&share), "{name}: {share}"),
+            _ => assert!(share > 0.98, "{name}: {share}"),
+        }
+        assert_eq!(arrived(&of_link(name)), share, "only one link is congested");
+    }
+}
+
 /// Returns the flows of the other test, but all at once and for ever, with additional settings.
 fn crowd(protocol: &str, more: &str) -> String {
     let text = scenario(protocol).replace("lifetime = \"constant 100s\"", "starts = \"1s\"");

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use earmark_core::{Hop, InterfaceId, Prefix, Rate, Route, Time};
 use earmark_node::{Command, NodeConfig};
-use earmark_sim::{Keep, LinkEnd, LinkSpec, Network, NodeId, Shape, Source};
+use earmark_sim::{Keep, LinkEnd, LinkSpec, Network, NodeId, Source, TrafficPattern};
 use earmark_wire::yessir::{Flowspec, OctetRate, Style};
 use earmark_yessir as yessir;
 
@@ -96,7 +96,7 @@ impl Net {
             port,
             destination,
             destination_port: port,
-            shape: Shape::Constant(Rate::from_bps(kbps * 1_000)),
+            pattern: TrafficPattern::Constant(Rate::from_bps(kbps * 1_000)),
             packet_octets: 125,
             from: Time::ZERO,
             until: Time::MAX,
@@ -144,7 +144,7 @@ fn main() {
         let begun = Instant::now();
         net.network.run_until(Time::from_secs(SECONDS));
         let took = begun.elapsed().as_secs_f64();
-        let events = net.network.happened();
+        let events = net.network.event_count();
         rates.push(events as f64 / took);
         println!(
             "{events} events in {took:.2} s: {:.2} million a second, {:.0} virtual seconds a second",

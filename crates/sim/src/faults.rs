@@ -6,11 +6,9 @@
 use alloc::vec::Vec;
 use core::time::Duration;
 
-use earmark_core::InterfaceId;
 use earmark_core::random::Stream;
 
-use crate::dice::happens;
-use crate::network::{Network, NodeId};
+use crate::distributions::happens;
 use crate::packet::{Body, Packet};
 
 /// Faults of the signalling messages on a link. The default is a link without faults.
@@ -27,30 +25,15 @@ pub struct Faults {
     pub jitter: Duration,
 }
 
-impl Network {
-    /// Sets the faults of both directions of the link behind an interface from now on. Messages in flight are not
-    /// affected.
-    pub fn set_faults(&mut self, node: NodeId, interface: InterfaceId, faults: Faults) {
-        let Some(peer) = self.hosts[node.0].ports.get(interface).map(|port| port.peer) else {
-            return;
-        };
-        for (node, interface) in [(node, interface), peer] {
-            if let Some(port) = self.hosts[node.0].ports.get_mut(interface) {
-                port.faults = faults;
-            }
-        }
-    }
-}
-
 impl Faults {
     /// Whether the faults can affect a packet.
-    pub(crate) fn concern(&self, packet: &Packet) -> bool {
+    pub(crate) fn affects(&self, packet: &Packet) -> bool {
         matches!(packet.body, Body::Signalling(_)) && *self != Faults::default()
     }
 
     /// Returns the copies of a packet that arrive, each with its additional delay.
-    pub(crate) fn afflict(&self, dice: &mut Stream, packet: &Packet) -> Vec<(Duration, Packet)> {
-        let copies = match (happens(dice, self.loss), happens(dice, self.duplication)) {
+    pub(crate) fn apply(&self, random: &mut Stream, packet: &Packet) -> Vec<(Duration, Packet)> {
+        let copies = match (happens(random, self.loss), happens(random, self.duplication)) {
             (true, _) => 0,
             (false, false) => 1,
             (false, true) => 2,
@@ -58,20 +41,20 @@ impl Faults {
         (0..copies)
             .map(|_| {
                 let mut copy = packet.clone();
-                if happens(dice, self.corruption) && !copy.damaged {
-                    turn_a_bit(dice, &mut copy);
+                if happens(random, self.corruption) && !copy.damaged {
+                    flip_bit(random, &mut copy);
                 }
-                (dice.uniform(Duration::ZERO, self.jitter), copy)
+                (random.uniform(Duration::ZERO, self.jitter), copy)
             })
             .collect()
     }
 }
 
-fn turn_a_bit(dice: &mut Stream, packet: &mut Packet) {
+fn flip_bit(random: &mut Stream, packet: &mut Packet) {
     let Body::Signalling(octets) = &mut packet.body else {
         return;
     };
-    let drawn = dice.next_u64();
+    let drawn = random.next_u64();
     let place = usize::try_from(drawn >> 3).unwrap_or(usize::MAX).checked_rem(octets.len());
     if let Some(octet) = place.and_then(|place| octets.get_mut(place)) {
         *octet ^= 1 << (drawn & 7);
@@ -96,7 +79,7 @@ mod tests {
             protocol: RSVP,
             ttl: 1,
             router_alert: false,
-            urgent: true,
+            from_daemon: true,
             length: 120,
             damaged: false,
             body: Body::Signalling(Vec::from([0; 100])),
@@ -112,8 +95,8 @@ mod tests {
             corruption: 0.2,
             jitter: Duration::from_millis(5),
         };
-        let mut dice = RandomStreams::new(1).stream("faults");
-        let arrived: Vec<_> = (0..10_000).map(|_| faults.afflict(&mut dice, &message())).collect();
+        let mut random = RandomStreams::new(1).stream("faults");
+        let arrived: Vec<_> = (0..10_000).map(|_| faults.apply(&mut random, &message())).collect();
         let lost = arrived.iter().filter(|copies| copies.is_empty()).count();
         let twice = arrived.iter().filter(|copies| copies.len() == 2).count();
         assert!((2_300..2_700).contains(&lost), "{lost}");
@@ -125,7 +108,7 @@ mod tests {
         };
         let damaged = copies.iter().filter(|(_, packet)| bits(packet) == 1).count();
         assert_eq!(copies.iter().filter(|(_, packet)| packet.damaged).count(), damaged);
-        let again = copies.iter().flat_map(|(_, packet)| faults.afflict(&mut dice, packet));
+        let again = copies.iter().flat_map(|(_, packet)| faults.apply(&mut random, packet));
         assert!(again.into_iter().all(|(_, packet)| bits(&packet) <= 1), "once at most");
         assert!(copies.iter().all(|(_, packet)| bits(packet) <= 1), "one bit at most");
         let share = damaged as f64 / copies.len() as f64;
@@ -137,11 +120,11 @@ mod tests {
     #[test]
     fn data_and_links_without_faults_are_unaffected() {
         let all = Faults { loss: 1.0, ..Faults::default() };
-        let mut dice = RandomStreams::new(1).stream("faults");
-        assert!(all.concern(&message()));
-        assert!(all.afflict(&mut dice, &message()).is_empty());
+        let mut random = RandomStreams::new(1).stream("faults");
+        assert!(all.affects(&message()));
+        assert!(all.apply(&mut random, &message()).is_empty());
         let body = Body::Data { source_port: 1, destination_port: 1, stream: 0, sequence: 0 };
-        assert!(!all.concern(&Packet { body, ..message() }));
-        assert!(!Faults::default().concern(&message()));
+        assert!(!all.affects(&Packet { body, ..message() }));
+        assert!(!Faults::default().affects(&message()));
     }
 }

@@ -7,12 +7,12 @@ use core::net::IpAddr;
 
 use earmark_core::admission::{ClaimId, Protocol};
 use earmark_core::{Hop, InterfaceId, Interfaces, Outgoing, Route, RouteTable, Routes, Time};
-use earmark_node::{HostUpdate, Node, NodeConfig};
+use earmark_node::{Arrival, HostUpdate, Interception, Node, NodeConfig, RSVP_E2E_IGNORE};
 
+use crate::connections::{Streams, TCP};
 use crate::log::Loss;
-use crate::packet::{Body, MessageKind, Packet};
+use crate::packet::{Body, Packet};
 use crate::port::Ports;
-use crate::streams::{Streams, TCP};
 
 /// A host or router.
 pub(crate) struct Host {
@@ -52,17 +52,6 @@ pub(crate) enum Verdict {
     Forward(InterfaceId, Packet),
     /// The packet is lost.
     Lost(Packet, Loss),
-}
-
-/// Result of interception.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Interception {
-    /// The engines receive the packet; it is not forwarded.
-    Taken,
-    /// The engines receive a copy; the packet is forwarded.
-    Copied,
-    /// The packet is forwarded.
-    Left,
 }
 
 impl Host {
@@ -106,31 +95,16 @@ impl Host {
 
     /// Returns the result of interception, by the rules of `earmark-linux`. `here`: the packet is for this host.
     pub(crate) fn intercept(&self, packet: &Packet, here: bool) -> Interception {
-        if self.node.is_none() {
+        let (Some(node), Body::Signalling(payload)) = (&self.node, &packet.body) else {
             return Interception::Left;
-        }
-        match packet.kind() {
-            MessageKind::Rsvp if here || (packet.router_alert && self.forwards) => {
-                Interception::Taken
-            }
-            MessageKind::HiddenRsvp
-                if packet.router_alert
-                    && self.config.borders.values().any(|border| border.hide) =>
-            {
-                Interception::Taken
-            }
-            MessageKind::Boomerang if here || self.forwards => Interception::Taken,
-            MessageKind::Gist if here || (packet.router_alert && self.forwards) => {
-                Interception::Taken
-            }
-            // The destination application must receive its report, too.
-            MessageKind::Yessir if here => Interception::Copied,
-            MessageKind::Yessir if packet.router_alert && self.forwards => Interception::Taken,
-            MessageKind::SenderReport if !self.config.yessir.measured.is_empty() => {
-                Interception::Copied
-            }
-            _ => Interception::Left,
-        }
+        };
+        node.interception(&Arrival {
+            ip_protocol: packet.protocol,
+            payload,
+            router_alert: packet.router_alert,
+            here,
+            forwards: self.forwards,
+        })
     }
 
     /// Returns the treatment of a unicast packet that has arrived at this node.
@@ -142,13 +116,13 @@ impl Host {
         match self.intercept(&packet, here) {
             Interception::Taken => Verdict::Signalling(packet),
             Interception::Copied => {
-                Verdict::Copied(packet.clone(), Box::new(self.by_the_rules_of_ip(packet, here)))
+                Verdict::Copied(packet.clone(), Box::new(self.route_packet(packet, here)))
             }
-            Interception::Left => self.by_the_rules_of_ip(packet, here),
+            Interception::Left => self.route_packet(packet, here),
         }
     }
 
-    fn by_the_rules_of_ip(&self, mut packet: Packet, here: bool) -> Verdict {
+    fn route_packet(&self, mut packet: Packet, here: bool) -> Verdict {
         if here {
             return match (&packet.body, packet.echo()) {
                 (Body::Data { .. }, _) => Verdict::Delivered(packet),
@@ -163,12 +137,18 @@ impl Host {
             return Verdict::Lost(packet, Loss::TimeToLive);
         }
         packet.ttl -= 1;
-        // The signalling queue is for packets of the daemon; RSVP uses it by its IP protocol.
-        packet.urgent &= matches!(packet.kind(), MessageKind::Rsvp | MessageKind::HiddenRsvp);
+        // The signalling queue is for packets of the daemon; a protocol with an IP protocol of its own uses it by that.
+        packet.from_daemon &=
+            packet.protocol == RSVP_E2E_IGNORE || self.has_own_ip_protocol(packet.protocol);
         match self.routes.lookup(packet.destination) {
             Some(Hop { interface, .. }) => Verdict::Forward(interface, packet),
             None => Verdict::Lost(packet, Loss::NoRoute),
         }
+    }
+
+    /// Returns whether an IP protocol belongs to one of the node's engines alone.
+    pub(crate) fn has_own_ip_protocol(&self, ip_protocol: u8) -> bool {
+        self.config.engines.iter().any(|kind| kind.ip_protocol == Some(ip_protocol))
     }
 
     /// Returns the outgoing interface of a message of this node.
@@ -188,7 +168,7 @@ impl Host {
     }
 
     /// Returns the initial updates for a daemon: interfaces, then routes.
-    pub(crate) fn greeting(&self) -> Vec<HostUpdate> {
+    pub(crate) fn initial_updates(&self) -> Vec<HostUpdate> {
         let interfaces = self.interfaces.iter().cloned().map(HostUpdate::Interface);
         let unicast = self.route_list.iter().copied().map(HostUpdate::Route);
         let multicast = self.routes.multicast_routes().cloned().map(HostUpdate::MulticastRoute);

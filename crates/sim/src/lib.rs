@@ -8,21 +8,21 @@
 //! same [log](Network::log), entry by entry, and an added source does not change the random numbers of others.
 //!
 //! - **Links** have a bandwidth and a delay. Each direction has an egress that models Earmark's traffic control in
-//!   Linux:   reserved classes first, each limited by its token bucket; then signalling; then best effort from one
-//!   queue of limited   length. A packet takes its IP length plus 14 octets of framing on the link.
+//!   Linux: reserved classes first, each limited by its token bucket; then signalling; then best effort from one
+//!   queue of limited length. A packet takes its IP length plus 14 octets of framing on the link.
 //! - **Forwarding** is by longest prefix, with TTL. A router intercepts RSVP messages with router alert and passes them
-//!   to   its node, as a Linux router does with its raw socket; while its daemon is dead it forwards them.
+//!   to its node, as a Linux router does with its raw socket; while its daemon is dead it forwards them.
 //! - **Multicast** packets follow a tree of shortest paths from their source to the members of the group, or a tree
-//!   that   all sources share; the trees follow changes of membership and failures of links ([`Network::join`]).
+//!   that all sources share; the trees follow changes of membership and failures of links ([`Network::join`]).
 //! - **Faults** are rules for the signalling on a link: loss, duplication, corruption, and delays by which messages
-//!   overtake   one another ([`Network::set_faults`]); besides, links go down and daemons die.
+//!   overtake one another ([`Network::set_faults`]); besides, links go down and daemons die.
 //! - **Traffic** is UDP at a constant rate with jitter, in bursts of a token bucket, alternating on and off, or at
-//!   given   times ([`Shape`]); a [`Trace`] records when each packet was sent and received.
+//!   given times ([`TrafficPattern`]); a [`Trace`] records when each packet was sent and received.
 //! - **Fluid**: without packets, streams have rates instead, and links share them ([`Network::add_fluid`]).
 //! - **Connections** between daemons run over packets of these links, in TCP's octets, without congestion control; TLS
-//!   takes   the round trips of its handshake, without encryption. Nodes can refuse them, or stop reading
-//!   ([`Network::welcome`],   [`Network::set_reading`]).
-//! - **Taps** ([`Network::tap`]) record the signalling of a node as whole IP packets, for other tools to read.
+//!   takes the round trips of its handshake, without encryption. Nodes can refuse them, or stop reading
+//!   ([`Network::set_accept_policy`], [`Network::set_reading`]).
+//! - **Captures** ([`Network::capture`]) record the signalling of a node as whole IP packets, for other tools to read.
 //!
 //! # Scope and limits
 //! Links connect exactly two nodes. There is no fragmentation, no ARP and no bit error in data; host processing takes
@@ -42,34 +42,38 @@ extern crate alloc;
 #[cfg(test)]
 extern crate std;
 
-mod agenda;
-mod class;
-mod classifier;
-mod daemons;
-pub mod dice;
+mod capture;
+mod connections;
+pub mod distributions;
 mod egress;
+mod event_queue;
 mod faults;
 mod fluid;
-mod groups;
 mod host;
+mod ids;
 mod log;
 mod measurement;
+mod multicast;
 mod network;
 mod packet;
+mod pattern;
 mod port;
-mod shape;
-mod streams;
-mod tap;
+mod scheduler;
 mod traffic;
-mod transmission;
 
+pub use capture::CapturedPacket;
+pub use connections::AcceptPolicy;
 pub use egress::Reserved;
 pub use faults::Faults;
-pub use fluid::FluidId;
-pub use log::{Entry, Loss, What};
+pub use fluid::NoFluidModel;
+pub use ids::{FluidId, NodeId, StreamId};
+pub use log::{LogEntry, LogEvent, Loss};
 pub use measurement::{Figures, Protocol, StageResult, Trace};
-pub use network::{LinkEnd, LinkSpec, Network, NodeId};
-pub use shape::Shape;
-pub use streams::Welcome;
-pub use tap::Tapped;
-pub use traffic::{Keep, Source, StreamId};
+pub use network::Network;
+pub use network::links::{LinkEnd, LinkSpec};
+pub use packet::Packet;
+pub use pattern::TrafficPattern;
+pub use scheduler::{
+    Fifo, FluidSharing, Next, PacketClass, Scheduler, StrictPriority, WeightedFairQueueing,
+};
+pub use traffic::{Keep, Source};

@@ -7,23 +7,23 @@ use earmark_core::{CloseReason, ConnectionId, Flow, Installation, InterfaceId, T
 use earmark_node::{Command, Event};
 use serde::Serialize;
 
-use crate::NodeId;
+use crate::ids::NodeId;
 
 /// One event at one node. The fate of data packets is in [`crate::Trace`] instead.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Entry {
+pub struct LogEntry {
     /// Time of the event.
     pub at: Time,
     /// Node of the event.
     pub node: NodeId,
     /// The event.
-    pub what: What,
+    pub what: LogEvent,
 }
 
 /// Kinds of events.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum What {
+pub enum LogEvent {
     /// A user gave a command.
     Command(Command),
     /// The node sent a message.

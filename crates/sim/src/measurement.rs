@@ -126,7 +126,7 @@ impl Trace {
     }
 
     /// Returns the trace of the same stream without arrivals.
-    pub(crate) fn unheard(&self) -> Trace {
+    pub(crate) fn without_arrivals(&self) -> Trace {
         Trace { arrived: vec![None; self.sent.len()], ..self.clone() }
     }
 

@@ -1,72 +1,40 @@
 //! The network: its parts, and the event list that drives it.
 
+mod capture;
+mod connections;
+mod daemons;
+mod fluid;
+mod fluid_paths;
+pub(crate) mod links;
+mod multicast;
+mod traffic;
+mod transmission;
+
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
-use alloc::string::{String, ToString};
-use alloc::vec;
+use alloc::string::ToString;
 use alloc::vec::Vec;
-use core::net::IpAddr;
-use core::time::Duration;
 
 use earmark_core::random::RandomStreams;
 use earmark_core::{
-    CloseReason, ConnectionId, Datagram, Effects, Hop, Interface, InterfaceId, Outgoing, Prefix,
-    Rate, Route, StreamEvent, Time,
+    CloseReason, ConnectionId, Datagram, Effects, InterfaceId, Outgoing, Route, StreamEvent, Time,
 };
 use earmark_node::{Command, Event, HostUpdate, Input, Node, NodeConfig};
-use serde::Serialize;
 
-use crate::agenda::Agenda;
-use crate::egress::{Egress, Reserved};
-use crate::faults::Faults;
-use crate::fluid::{FluidId, Fluids};
-use crate::groups::Groups;
+use crate::capture::CapturedPacket;
+use crate::connections::{ConnectionEvent, Pair};
+use crate::egress::Reserved;
+use crate::event_queue::EventQueue;
+use crate::fluid::Fluids;
 use crate::host::{Host, Verdict};
-use crate::log::{Entry, Loss, What};
+use crate::ids::{FluidId, NodeId, StreamId};
+use crate::log::{LogEntry, LogEvent, Loss};
+use crate::multicast::Groups;
 use crate::packet::{Body, Packet};
-use crate::port::Port;
-use crate::streams::{Pair, Told};
-use crate::tap::Tapped;
-use crate::traffic::{Running, StreamId};
-
-/// Largest IP packet of a link, octets.
-pub(crate) const MTU: u32 = 1_500;
-
-/// A node of the network that returned this ID.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
-#[serde(transparent)]
-pub struct NodeId(pub(crate) usize);
-
-/// One end of a new link.
-#[derive(Clone, Debug)]
-pub struct LinkEnd {
-    /// Node at this end.
-    pub node: NodeId,
-    /// Name of the interface, for example `eth0`.
-    pub interface: String,
-    /// Address of the interface.
-    pub address: IpAddr,
-}
-
-/// A new link; both directions have the same properties.
-#[derive(Clone, Debug)]
-pub struct LinkSpec {
-    /// Both ends.
-    pub ends: [LinkEnd; 2],
-    /// Address range of the link.
-    pub prefix: Prefix,
-    /// Bandwidth.
-    pub bandwidth: Rate,
-    /// Reservable bandwidth.
-    pub reservable: Rate,
-    /// Propagation delay.
-    pub delay: Duration,
-    /// Limit of the best-effort queue, packets.
-    pub queue_packets: u32,
-}
+use crate::traffic::StreamState;
 
 /// A future event.
-pub(crate) enum Happening {
+pub(crate) enum Scheduled {
     /// A user's command. Boxed: rare, and larger than all others.
     Command(NodeId, Box<Command>),
     Arrive(NodeId, InterfaceId, Packet),
@@ -77,13 +45,15 @@ pub(crate) enum Happening {
     /// A fluid source turns on or off, or ends.
     Turn(FluidId),
     /// Fluid streams are routed again after a change of routes.
-    FindFluids,
+    RerouteFluids,
     /// The grace period for a dead daemon's state ends, if the daemon of this generation still runs.
     Reap(NodeId, u32),
+    /// The traffic of a link's reservations is measured, if the daemon of this generation still runs.
+    Measure(NodeId, InterfaceId, u32),
     /// A timer of a connection may have expired.
-    Repeat(NodeId, Pair),
+    Retransmit(NodeId, Pair),
     /// An event of a connection is reported to the daemon.
-    Told(NodeId, Box<(Pair, ConnectionId, Told)>),
+    Connection(NodeId, Box<(Pair, ConnectionId, ConnectionEvent)>),
     /// A connection that could not be attempted is reported to the daemon.
     Closed(NodeId, ConnectionId, CloseReason),
 }
@@ -91,18 +61,20 @@ pub(crate) enum Happening {
 /// Nodes, links and streams, and their future events. The crate's documentation describes the model.
 pub struct Network {
     pub(crate) now: Time,
-    agenda: Agenda<Happening>,
-    happened: u64,
+    queue: EventQueue<Scheduled>,
+    event_count: u64,
     pub(crate) random: RandomStreams,
     pub(crate) hosts: Vec<Host>,
-    pub(crate) streams: Vec<Running>,
+    pub(crate) streams: Vec<StreamState>,
     pub(crate) fluids: Fluids,
+    /// An interface whose scheduler has no fluid model, if there was ever one.
+    pub(crate) without_fluid: Option<(NodeId, InterfaceId)>,
     pub(crate) groups: Groups,
-    log: Vec<Entry>,
+    log: Vec<LogEntry>,
     /// Whether attempts to reserve are logged.
     pub(crate) attempts: bool,
-    /// Packets of the nodes that have a tap.
-    pub(crate) tapped: BTreeMap<NodeId, Vec<Tapped>>,
+    /// Captured packets of the nodes whose signalling is captured.
+    pub(crate) captured: BTreeMap<NodeId, Vec<CapturedPacket>>,
     pub(crate) effects: Effects<Event>,
 }
 
@@ -111,16 +83,17 @@ impl Network {
     pub fn new(seed: u64) -> Network {
         Network {
             now: Time::ZERO,
-            agenda: Agenda::default(),
-            happened: 0,
+            queue: EventQueue::default(),
+            event_count: 0,
             random: RandomStreams::new(seed),
             hosts: Vec::new(),
             streams: Vec::new(),
             fluids: Fluids::default(),
+            without_fluid: None,
             groups: Groups::default(),
             log: Vec::new(),
             attempts: false,
-            tapped: BTreeMap::new(),
+            captured: BTreeMap::new(),
             effects: Effects::new(),
         }
     }
@@ -148,108 +121,24 @@ impl Network {
 
     /// Sends a datagram now, from an application without Earmark on a node: `payload` follows the IP header.
     pub fn send_datagram(&mut self, node: NodeId, how: &Outgoing, payload: &[u8]) {
-        let packet = Packet { urgent: false, ..Packet::signalling(how, payload) };
+        let packet = Packet { from_daemon: false, ..Packet::signalling(how, payload) };
         if let Some(interface) = self.hosts[node.0].outgoing(how) {
             self.send(node, interface, packet);
         }
-    }
-
-    /// Connects two nodes; returns the interfaces at both ends. The nodes learn the interfaces and the routes to each
-    /// other.
-    pub fn add_link(&mut self, link: LinkSpec) -> [InterfaceId; 2] {
-        let ids = [0, 1].map(|side: usize| {
-            // Both ends may be at one node, which then needs two different indexes.
-            let before = side == 1 && link.ends[0].node == link.ends[1].node;
-            self.hosts[link.ends[side].node.0].ports.next(before.into())
-        });
-        let LinkSpec { ends, prefix, bandwidth, reservable, delay, queue_packets } = link;
-        let nodes = [ends[0].node, ends[1].node];
-        for (side, end) in ends.into_iter().enumerate() {
-            let host = &mut self.hosts[end.node.0];
-            let peer = (nodes[1 - side], ids[1 - side]);
-            let egress = Egress::new(bandwidth, queue_packets);
-            let dice = alloc::format!("faults {} {}", host.name(), ids[side].0);
-            let port = Port {
-                peer,
-                delay,
-                egress,
-                busy_until: Time::ZERO,
-                planned: None,
-                up: true,
-                faults: Faults::default(),
-                dice: self.random.stream(&dice),
-                fluid: None,
-            };
-            host.ports.push(port);
-            let interface = Interface {
-                id: ids[side],
-                name: end.interface,
-                addresses: vec![end.address],
-                mtu: MTU,
-                up: true,
-                bandwidth,
-                reservable,
-                latency_us: u32::try_from(delay.as_micros()).unwrap_or(u32::MAX),
-            };
-            host.interfaces.set(interface.clone());
-            self.inform(end.node, HostUpdate::Interface(interface));
-            let hop = Hop { interface: ids[side], gateway: None, source: Some(end.address) };
-            self.add_route(end.node, Route { prefix, metric: 0, hop });
-        }
-        ids
     }
 
     /// Adds a route at a node and reports it to its daemon.
     pub fn add_route(&mut self, node: NodeId, route: Route) {
         self.hosts[node.0].add_route(route);
         self.inform(node, HostUpdate::Route(route));
-        self.fluids_are_astray();
+        self.mark_fluid_routes_stale();
     }
 
     /// Removes a route and reports it to the node's daemon.
     pub fn remove_route(&mut self, node: NodeId, route: Route) {
         self.hosts[node.0].remove_route(&route);
         self.inform(node, HostUpdate::RouteGone(route));
-        self.fluids_are_astray();
-    }
-
-    /// Sets the link behind an interface up or down, at both ends. Packets on the link are lost.
-    pub fn set_link_up(&mut self, node: NodeId, interface: InterfaceId, up: bool) {
-        let Some(port) = self.hosts[node.0].ports.get(interface) else {
-            return;
-        };
-        let peer = port.peer;
-        for (node, interface) in [(node, interface), peer] {
-            let host = &mut self.hosts[node.0];
-            if let Some(port) = host.ports.get_mut(interface) {
-                port.up = up;
-            }
-            host.routes.set_interface_up(interface, up);
-            let Some(mut changed) = host.interfaces.by_id(interface).cloned() else {
-                continue;
-            };
-            changed.up = up;
-            host.interfaces.set(changed.clone());
-            self.inform(node, HostUpdate::Interface(changed));
-            self.serve(node, interface);
-        }
-        self.grow_trees();
-        self.fluids_are_astray();
-    }
-
-    /// Changes the bandwidth of one direction of a link, all of which may be reserved; the node is informed.
-    pub fn set_bandwidth(&mut self, node: NodeId, interface: InterfaceId, bandwidth: Rate) {
-        let host = &mut self.hosts[node.0];
-        let Some(mut changed) = host.interfaces.by_id(interface).cloned() else {
-            return;
-        };
-        (changed.bandwidth, changed.reservable) = (bandwidth, bandwidth);
-        if let Some(port) = host.ports.get_mut(interface) {
-            port.egress.set_bandwidth(bandwidth);
-        }
-        host.interfaces.set(changed.clone());
-        self.inform(node, HostUpdate::Interface(changed));
-        self.widen_fluids(node, interface);
+        self.mark_fluid_routes_stale();
     }
 
     /// Makes traffic control of a node refuse every installation with this error number from now on; `None`: no longer.
@@ -273,7 +162,7 @@ impl Network {
 
     /// Executes a command of a user at a node at a future time.
     pub fn command_at(&mut self, at: Time, node: NodeId, command: Command) {
-        self.enter(at, Happening::Command(node, Box::new(command)));
+        self.enter(at, Scheduled::Command(node, Box::new(command)));
     }
 
     /// Returns the current time.
@@ -282,8 +171,8 @@ impl Network {
     }
 
     /// Returns the number of events so far: arrivals, ended transmissions, timers, commands.
-    pub fn happened(&self) -> u64 {
-        self.happened
+    pub fn event_count(&self) -> u64 {
+        self.event_count
     }
 
     /// Processes all events up to and including `until`; afterwards the time is `until`.
@@ -298,12 +187,12 @@ impl Network {
         &mut self,
         deadline: Time,
         mut wanted: impl FnMut(NodeId, &Event) -> bool,
-    ) -> Option<Entry> {
+    ) -> Option<LogEntry> {
         let mut seen = self.log.len();
         loop {
             while let Some(entry) = self.log.get(seen) {
                 seen += 1;
-                if let What::Event(event) = &entry.what
+                if let LogEvent::Event(event) = &entry.what
                     && wanted(entry.node, event)
                 {
                     return Some(entry.clone());
@@ -317,12 +206,12 @@ impl Network {
     }
 
     /// Returns the log, oldest entry first. Entries are only appended; [`take_log`](Network::take_log) empties it.
-    pub fn log(&self) -> &[Entry] {
+    pub fn log(&self) -> &[LogEntry] {
         &self.log
     }
 
     /// Returns the log and empties it.
-    pub fn take_log(&mut self) -> Vec<Entry> {
+    pub fn take_log(&mut self) -> Vec<LogEntry> {
         core::mem::take(&mut self.log)
     }
 
@@ -334,7 +223,9 @@ impl Network {
     /// Returns the reservations in traffic control of a node, by interface, including classes of a dead daemon.
     pub fn traffic_control(&self, node: NodeId) -> impl Iterator<Item = (InterfaceId, Reserved)> {
         let ports = self.hosts[node.0].ports.iter();
-        ports.flat_map(|(id, port)| port.egress.reserved().map(move |reserved| (id, reserved)))
+        ports.flat_map(|(id, port)| {
+            port.egress.reservations().reserved().map(move |reserved| (id, reserved))
+        })
     }
 
     /// Returns all nodes, in the order of their addition.
@@ -347,45 +238,48 @@ impl Network {
         self.hosts[node.0].name()
     }
 
-    pub(crate) fn enter(&mut self, at: Time, happening: Happening) {
-        self.agenda.enter(at.max(self.now), happening);
+    pub(crate) fn enter(&mut self, at: Time, scheduled: Scheduled) {
+        self.queue.enter(at.max(self.now), scheduled);
     }
 
-    pub(crate) fn note(&mut self, node: NodeId, what: What) {
-        self.log.push(Entry { at: self.now, node, what });
+    pub(crate) fn note(&mut self, node: NodeId, what: LogEvent) {
+        self.log.push(LogEntry { at: self.now, node, what });
     }
 
     /// Processes the next event, if it is due by `until`.
     fn step(&mut self, until: Time) -> bool {
-        let Some((at, happening)) = self.agenda.next(until) else {
+        let Some((at, scheduled)) = self.queue.next(until) else {
             return false;
         };
         self.now = at;
-        self.happened += 1;
-        match happening {
-            Happening::Command(node, command) => {
-                self.note(node, What::Command((*command).clone()));
+        self.event_count += 1;
+        match scheduled {
+            Scheduled::Command(node, command) => {
+                self.note(node, LogEvent::Command((*command).clone()));
                 self.drive(node, Input::Command(*command));
             }
-            Happening::Arrive(node, interface, packet) => self.arrive(node, interface, packet),
-            Happening::Port(node, interface) => {
+            Scheduled::Arrive(node, interface, packet) => self.arrive(node, interface, packet),
+            Scheduled::Port(node, interface) => {
                 if let Some(port) = self.hosts[node.0].ports.get_mut(interface) {
                     port.planned = port.planned.filter(|&planned| planned != at);
                 }
                 self.serve(node, interface);
             }
-            Happening::Expire(node) => self.expire(node),
-            Happening::Leave(stream) => self.leave_source(stream),
-            Happening::Turn(fluid) => self.turn_fluid(fluid),
-            Happening::FindFluids => self.find_fluids(),
-            Happening::Reap(node, generation) => self.reap(node, generation),
-            Happening::Repeat(node, pair) => self.repeat(node, pair),
-            Happening::Told(node, told) => {
-                let (pair, connection, told) = *told;
-                self.tell(node, pair, connection, &told);
+            Scheduled::Expire(node) => self.expire(node),
+            Scheduled::Leave(stream) => self.leave_source(stream),
+            Scheduled::Turn(fluid) => self.turn_fluid(fluid),
+            Scheduled::RerouteFluids => self.reroute_fluids(),
+            Scheduled::Reap(node, generation) => self.reap(node, generation),
+            Scheduled::Measure(node, interface, generation) => {
+                self.measure(node, interface, generation);
             }
-            Happening::Closed(node, connection, reason) => {
-                self.note(node, What::Connection(connection, Err(reason)));
+            Scheduled::Retransmit(node, pair) => self.retransmit(node, pair),
+            Scheduled::Connection(node, report) => {
+                let (pair, connection, event) = *report;
+                self.report_connection_event(node, pair, connection, &event);
+            }
+            Scheduled::Closed(node, connection, reason) => {
+                self.note(node, LogEvent::Connection(connection, Err(reason)));
                 self.drive(node, Input::Stream(StreamEvent::Closed { connection, reason }));
             }
         }
@@ -394,8 +288,8 @@ impl Network {
 
     fn arrive(&mut self, node: NodeId, interface: InterfaceId, packet: Packet) {
         // Packets from a node to itself use no link.
-        if self.is_tapped() && !self.hosts[node.0].interfaces.is_local(packet.source) {
-            self.passes(node, interface, &packet);
+        if self.is_capturing() && !self.hosts[node.0].interfaces.is_local(packet.source) {
+            self.capture_packet(node, interface, &packet);
         }
         if packet.destination.is_multicast() {
             return self.arrive_for_group(node, interface, &packet);
@@ -409,10 +303,10 @@ impl Network {
             Verdict::Delivered(packet) => self.deliver(node, &packet),
             Verdict::Forward(interface, packet) => self.send(node, interface, packet),
             Verdict::Lost(packet, loss) => self.lose(node, &packet, loss),
-            Verdict::Segment(packet) => self.hear(node, &packet),
-            Verdict::Signalling(packet) => self.take_up(node, interface, &packet),
+            Verdict::Segment(packet) => self.receive_segment(node, &packet),
+            Verdict::Signalling(packet) => self.deliver_to_engines(node, interface, &packet),
             Verdict::Copied(packet, then) => {
-                self.take_up(node, interface, &packet);
+                self.deliver_to_engines(node, interface, &packet);
                 // The engines accept what the host would drop.
                 if !matches!(*then, Verdict::Lost(_, Loss::NobodyListens)) {
                     self.follow(node, interface, *then);
@@ -426,7 +320,12 @@ impl Network {
     }
 
     /// Passes a message to the engines of a node.
-    pub(crate) fn take_up(&mut self, node: NodeId, interface: InterfaceId, packet: &Packet) {
+    pub(crate) fn deliver_to_engines(
+        &mut self,
+        node: NodeId,
+        interface: InterfaceId,
+        packet: &Packet,
+    ) {
         let Body::Signalling(payload) = &packet.body else {
             return;
         };
@@ -446,7 +345,7 @@ impl Network {
     /// reason.
     pub(crate) fn lose(&mut self, node: NodeId, packet: &Packet, loss: Loss) {
         if matches!(packet.body, Body::Signalling(_)) {
-            self.note(node, What::Lost(loss));
+            self.note(node, LogEvent::Lost(loss));
         }
     }
 }

@@ -3,29 +3,30 @@
 use alloc::vec::Vec;
 use core::net::IpAddr;
 
-use earmark_node::RSVP_E2E_IGNORE;
-use earmark_wire::boomerang::iana::MAGIC;
 use earmark_wire::icmp::{self, Echo, Kind, PseudoHeader};
-use earmark_wire::rtcp::PacketType;
-use earmark_wire::{udp, yessir};
+use earmark_wire::udp;
 
 /// IP protocol number of RSVP.
 pub(crate) const RSVP: u8 = 46;
 /// IP protocol number of UDP.
 pub(crate) const UDP: u8 = udp::PROTOCOL;
+/// Octets of an Ethernet header, which an IP length does not include.
+pub(crate) const FRAMING: u32 = 14;
+/// Largest IP packet of a link, octets.
+pub(crate) const MTU: u32 = 1_500;
 /// Default TTL of the packets that a host sends.
-pub(crate) const USUAL_TTL: u8 = 64;
+pub(crate) const DEFAULT_TTL: u8 = 64;
 
 /// An IP packet, with the properties that the network uses.
 #[derive(Clone, Debug)]
-pub(crate) struct Packet {
+pub struct Packet {
     pub(crate) source: IpAddr,
     pub(crate) destination: IpAddr,
     pub(crate) protocol: u8,
     pub(crate) ttl: u8,
     pub(crate) router_alert: bool,
     /// Whether a daemon sent it; such messages have a queue of their own.
-    pub(crate) urgent: bool,
+    pub(crate) from_daemon: bool,
     /// Octets of the whole IP packet.
     pub(crate) length: u32,
     /// Whether one of its bits is flipped.
@@ -43,6 +44,11 @@ pub(crate) enum Body {
 }
 
 impl Packet {
+    /// Returns the octets of the whole IP packet.
+    pub fn octets(&self) -> u32 {
+        self.length
+    }
+
     /// Returns a message in its IP packet: header, and the router-alert option if requested.
     pub(crate) fn signalling(out: &earmark_core::Outgoing, payload: &[u8]) -> Packet {
         let header = match (out.source.is_ipv4(), out.router_alert) {
@@ -57,33 +63,10 @@ impl Packet {
             protocol: out.protocol,
             ttl: out.ttl,
             router_alert: out.router_alert,
-            urgent: true,
+            from_daemon: true,
             length: header + u32::try_from(payload.len()).unwrap_or(u32::MAX - header),
             damaged: false,
             body: Body::Signalling(payload.to_vec()),
-        }
-    }
-
-    /// Returns the kind of message that interception detects.
-    pub(crate) fn kind(&self) -> MessageKind {
-        let Body::Signalling(octets) = &self.body else { return MessageKind::Foreign };
-        match self.protocol {
-            RSVP => MessageKind::Rsvp,
-            RSVP_E2E_IGNORE => MessageKind::HiddenRsvp,
-            icmp::PROTOCOL_V4 | icmp::PROTOCOL_V6 => {
-                let data = octets.get(icmp::HEADER..).unwrap_or_default();
-                match data.starts_with(&MAGIC.to_be_bytes()) {
-                    true => MessageKind::Boomerang,
-                    false => MessageKind::Foreign,
-                }
-            }
-            UDP => match udp::Packet::parse(octets) {
-                Ok(packet) if packet.destination_port == earmark_nsis::PORT => MessageKind::Gist,
-                Ok(packet) if yessir::has_message(packet.payload) => MessageKind::Yessir,
-                Ok(packet) if begins_with_a_report(packet.payload) => MessageKind::SenderReport,
-                _ => MessageKind::Foreign,
-            },
-            _ => MessageKind::Foreign,
         }
     }
 
@@ -102,40 +85,12 @@ impl Packet {
         Some(Packet {
             source: self.destination,
             destination: self.source,
-            ttl: USUAL_TTL,
+            ttl: DEFAULT_TTL,
             router_alert: false,
-            urgent: false,
+            from_daemon: false,
             length: header + u32::try_from(reply.len()).unwrap_or(u32::MAX - header),
             body: Body::Signalling(reply),
             ..*self
         })
     }
-}
-
-/// Kinds of messages that interception distinguishes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum MessageKind {
-    /// An RSVP message.
-    Rsvp,
-    /// An RSVP message that only the edges of a core process.
-    HiddenRsvp,
-    /// A ping whose data begin with MAGIC.
-    Boomerang,
-    /// A GIST message in a datagram.
-    Gist,
-    /// An RTCP compound with YSSR in it.
-    Yessir,
-    /// An RTCP compound without YESSIR that begins with a sender report.
-    SenderReport,
-    /// None of these.
-    Foreign,
-}
-
-/// RTP version (RFC 3550 section 6.4.1).
-const RTP_VERSION: u8 = 2;
-
-fn begins_with_a_report(compound: &[u8]) -> bool {
-    let is_report = |code| PacketType::from_code(code) == PacketType::SenderReport;
-    compound.first().is_some_and(|first| first >> 6 == RTP_VERSION)
-        && compound.get(1).is_some_and(|&code| is_report(code))
 }

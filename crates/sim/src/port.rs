@@ -6,9 +6,9 @@ use core::time::Duration;
 use earmark_core::random::Stream;
 use earmark_core::{InterfaceId, Time};
 
-use crate::NodeId;
 use crate::egress::Egress;
 use crate::faults::Faults;
+use crate::ids::NodeId;
 
 /// One end of a link.
 pub(crate) struct Port {
@@ -23,7 +23,7 @@ pub(crate) struct Port {
     pub(crate) up: bool,
     pub(crate) faults: Faults,
     /// Random numbers of the faults.
-    pub(crate) dice: Stream,
+    pub(crate) random: Stream,
     /// Link number in the fluid plane, if any fluid passes it.
     pub(crate) fluid: Option<u32>,
 }

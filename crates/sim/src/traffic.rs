@@ -1,20 +1,14 @@
 //! Data traffic: streams of packets, and their fate.
 
 use alloc::collections::BTreeMap;
-use alloc::string::String;
 use core::net::IpAddr;
 
 use earmark_core::Time;
 use earmark_core::random::Stream;
 
+use crate::ids::NodeId;
 use crate::measurement::Trace;
-use crate::network::{Happening, Network, NodeId};
-use crate::packet::{Body, Packet, UDP, USUAL_TTL};
-use crate::shape::{Departures, Shape};
-
-/// A stream of the network that returned this ID.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct StreamId(pub(crate) usize);
+use crate::pattern::{Departures, TrafficPattern};
 
 /// A stream of UDP packets of equal length.
 #[derive(Clone, Debug, PartialEq)]
@@ -28,7 +22,7 @@ pub struct Source {
     /// Destination port.
     pub destination_port: u16,
     /// Distribution of the packets over time. Rates count IP packet octets.
-    pub shape: Shape,
+    pub pattern: TrafficPattern,
     /// Octets of each IP packet.
     pub packet_octets: u32,
     /// Start time.
@@ -50,120 +44,14 @@ pub enum Keep {
 }
 
 /// A running source.
-pub(crate) struct Running {
-    source: Source,
-    address: Option<IpAddr>,
-    dice: Stream,
-    departures: Departures,
-    sent: u64,
-    received: u64,
-    trace: Trace,
+pub(crate) struct StreamState {
+    pub(crate) source: Source,
+    pub(crate) address: Option<IpAddr>,
+    pub(crate) random: Stream,
+    pub(crate) departures: Departures,
+    pub(crate) sent: u64,
+    pub(crate) received: u64,
+    pub(crate) trace: Trace,
     /// Traces of a stream to a group at each member that it has reached.
-    at_members: BTreeMap<NodeId, Trace>,
-}
-
-impl Network {
-    /// Adds a stream.
-    pub fn add_source(&mut self, source: Source) -> StreamId {
-        let id = StreamId(self.streams.len());
-        let mut dice = self.random.stream(&self.next_stream_name());
-        let address = self.hosts[source.node.0].source_for(source.destination);
-        let trace = Trace::new(source.packet_octets);
-        let starts = source.from.max(self.now);
-        let shape = source.shape.clone();
-        let mut departures = Departures::new(shape, source.packet_octets, starts, &mut dice);
-        let first = departures.next(&mut dice);
-        let (at_members, sent, received) = (BTreeMap::new(), 0, 0);
-        let running =
-            Running { source, address, dice, departures, sent, received, trace, at_members };
-        self.streams.push(running);
-        if let Some(first) = first {
-            self.enter(first, Happening::Leave(id));
-        }
-        id
-    }
-
-    /// Returns the random stream name of the next stream, of packets or of fluid.
-    pub(crate) fn next_stream_name(&self) -> String {
-        alloc::format!("stream {}", self.streams.len() + self.fluids.count())
-    }
-
-    /// Ends a stream now.
-    pub fn stop_source(&mut self, stream: StreamId) {
-        self.streams[stream.0].source.until = self.now;
-    }
-
-    /// Returns the numbers of packets of a stream sent and received so far. A packet to a group is received when the
-    /// first member has it, and may be counted once for each.
-    pub fn counts(&self, stream: StreamId) -> (u64, u64) {
-        let Running { sent, received, .. } = self.streams[stream.0];
-        (sent, received)
-    }
-
-    /// Returns the trace of a stream so far; empty if only counts are recorded. A packet to a group is received when
-    /// the first member has it; see [`trace_at`](Network::trace_at).
-    pub fn trace(&self, stream: StreamId) -> &Trace {
-        &self.streams[stream.0].trace
-    }
-
-    /// Returns the trace of a stream to a group at one member; `None` if nothing has arrived there so far.
-    pub fn trace_at(&self, stream: StreamId, node: NodeId) -> Option<&Trace> {
-        self.streams[stream.0].at_members.get(&node)
-    }
-
-    /// Records a packet that has reached its destination.
-    pub(crate) fn deliver(&mut self, node: NodeId, packet: &Packet) {
-        let Body::Data { stream, sequence, .. } = packet.body else {
-            return;
-        };
-        let Running { source, received, trace, at_members, .. } = &mut self.streams[stream];
-        *received += 1;
-        if source.keep == Keep::Counts {
-            return;
-        }
-        if packet.destination.is_multicast() {
-            let at_member = at_members.entry(node).or_insert_with(|| trace.unheard());
-            at_member.arrive(sequence, self.now);
-        }
-        trace.arrive(sequence, self.now);
-    }
-
-    /// Creates the next packet of a stream, and schedules the one after it.
-    pub(crate) fn leave_source(&mut self, stream: StreamId) {
-        let now = self.now;
-        let running = &mut self.streams[stream.0];
-        let source = &running.source;
-        let Some(address) = running.address.filter(|_| now < source.until) else {
-            return;
-        };
-        let sequence = running.sent;
-        running.sent += 1;
-        if source.keep == Keep::Packets {
-            running.trace.leave(now);
-            running.at_members.values_mut().for_each(|trace| trace.leave(now));
-        }
-        let packet = Packet {
-            source: address,
-            destination: source.destination,
-            protocol: UDP,
-            ttl: USUAL_TTL,
-            router_alert: false,
-            urgent: false,
-            length: source.packet_octets,
-            damaged: false,
-            body: Body::Data {
-                source_port: source.port,
-                destination_port: source.destination_port,
-                stream: stream.0,
-                sequence,
-            },
-        };
-        let node = source.node;
-        if let Some(next) = running.departures.next(&mut running.dice) {
-            self.enter(next, Happening::Leave(stream));
-        }
-        if let Some(interface) = self.hosts[node.0].routes_to(packet.destination) {
-            self.send(node, interface, packet);
-        }
-    }
+    pub(crate) at_members: BTreeMap<NodeId, Trace>,
 }

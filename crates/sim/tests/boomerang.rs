@@ -19,7 +19,7 @@ use earmark_boomerang::{
 };
 use earmark_core::{Flow, Hop, Prefix, Rate, Route, Time};
 use earmark_node::{Command as NodeCommand, Event as NodeEvent, NodeConfig};
-use earmark_sim::{Faults, NodeId, What};
+use earmark_sim::{Faults, LogEvent, NodeId};
 use earmark_wire::boomerang::Rates;
 
 const CALL: Application = Application(1);
@@ -100,7 +100,7 @@ impl Net {
             |_, event| matches!(event, NodeEvent::Boomerang(event) if wanted(event)),
         )?;
         match found.what {
-            What::Event(NodeEvent::Boomerang(event)) => Some((found.at.since(begun), event)),
+            LogEvent::Event(NodeEvent::Boomerang(event)) => Some((found.at.since(begun), event)),
             _ => None,
         }
     }
@@ -124,7 +124,14 @@ impl Net {
         books_are_right(&self.bench.network);
         for node in [self.h1, self.r1, self.r2, self.r3] {
             if let Some(node) = self.bench.network.node(node) {
-                assert_eq!(node.boomerang_engine().population(), (0, 0), "{}", node.name());
+                assert_eq!(
+                    node.engine::<earmark_boomerang::Boomerang>()
+                        .expect("a node with Boomerang")
+                        .population(),
+                    (0, 0),
+                    "{}",
+                    node.name()
+                );
             }
             assert_eq!(self.bench.network.traffic_control(node).count(), 0);
         }
@@ -290,7 +297,10 @@ fn nothing_outlives_its_initiating_node() {
     let expired = net.bench.network.log().iter().filter(|entry| {
         matches!(
             entry.what,
-            What::Event(NodeEvent::Boomerang(Event::Reservation { change: Change::Expired, .. }))
+            LogEvent::Event(NodeEvent::Boomerang(Event::Reservation {
+                change: Change::Expired,
+                ..
+            }))
         )
     });
     assert_eq!(expired.count(), 4, "r1 and r2, both ways");

@@ -18,7 +18,7 @@ use earmark_node::{
     Across, AggregateChange, AggregateRow, Border, Command, Event, Listen, NodeConfig,
 };
 use earmark_rsvp::{self as rsvp, Application};
-use earmark_sim::{NodeId, What};
+use earmark_sim::{LogEvent, NodeId};
 use earmark_wire::intserv::TokenBucket;
 use earmark_wire::rsvp::{FilterSpec, Session, SourceSelector};
 use proptest::prelude::*;
@@ -164,7 +164,13 @@ impl Net {
             let node = network.node(node).expect("it lives");
             assert_eq!(rsvp_state(node), 0, "{}", node.name());
             let sessions = usize::from(row.granted_bps > Rate::ZERO);
-            assert!(node.boomerang_engine().population().0 <= 1.max(sessions));
+            assert!(
+                node.engine::<earmark_boomerang::Boomerang>()
+                    .expect("a node with Boomerang")
+                    .population()
+                    .0
+                    <= 1.max(sessions)
+            );
         }
     }
 
@@ -180,7 +186,14 @@ impl Net {
                 );
             }
             assert_eq!(rsvp_state(node), 0, "{}", node.name());
-            assert_eq!(node.boomerang_engine().population(), (0, 0), "{}", node.name());
+            assert_eq!(
+                node.engine::<earmark_boomerang::Boomerang>()
+                    .expect("a node with Boomerang")
+                    .population(),
+                (0, 0),
+                "{}",
+                node.name()
+            );
             assert_eq!(self.bench.network.traffic_control(id).count(), 0, "{}", node.name());
         }
     }
@@ -188,7 +201,7 @@ impl Net {
     /// Returns the changes of the aggregate, with its rate afterwards, Mbit/s.
     fn changes(&self) -> Vec<(AggregateChange, u64)> {
         let told = self.bench.network.log().iter().filter_map(|entry| match &entry.what {
-            What::Event(Event::Aggregate { change, granted, .. }) => {
+            LogEvent::Event(Event::Aggregate { change, granted, .. }) => {
                 Some((*change, granted.as_bps() / 1_000_000))
             }
             _ => None,
@@ -198,7 +211,7 @@ impl Net {
 
     /// Returns the number of messages that a node's daemon has sent.
     fn sent(&self, node: NodeId) -> usize {
-        let is_sent = |what: &What| matches!(what, What::Sent { .. });
+        let is_sent = |what: &LogEvent| matches!(what, LogEvent::Sent { .. });
         self.bench.network.log().iter().filter(|e| e.node == node && is_sent(&e.what)).count()
     }
 
@@ -207,7 +220,7 @@ impl Net {
         let entries = self.bench.network.log().iter().filter(|entry| entry.node == self.h2);
         let refused: BTreeSet<u64> = entries
             .filter_map(|entry| match &entry.what {
-                What::Event(Event::Rsvp(rsvp::Event::ResvError { application, .. })) => {
+                LogEvent::Event(Event::Rsvp(rsvp::Event::ResvError { application, .. })) => {
                     Some(application.0)
                 }
                 _ => None,
@@ -219,7 +232,8 @@ impl Net {
 
 /// Returns the number of senders and reservations.
 fn rsvp_state(node: &earmark_node::Node) -> usize {
-    let (_, senders, requests) = node.rsvp_engine().population();
+    let (_, senders, requests) =
+        node.engine::<earmark_rsvp::Rsvp>().expect("a node with RSVP").population();
     senders + requests
 }
 
@@ -242,7 +256,12 @@ fn a_thousand_flows_are_one_reservation_in_the_core() {
         assert_eq!(net.refusals(), 0);
         for node in [net.c1, net.c2] {
             let node = net.bench.network.node(node).expect("it lives");
-            assert_eq!(node.boomerang_engine().population(), (1, 0));
+            assert_eq!(
+                node.engine::<earmark_boomerang::Boomerang>()
+                    .expect("a node with Boomerang")
+                    .population(),
+                (1, 0)
+            );
         }
         let messages = net.sent(net.c1);
         assert!(messages <= 60, "{messages} messages of the core in all");
@@ -401,7 +420,9 @@ fn the_core_is_no_break_in_the_path() {
     net.begin(1, FLOW);
     net.seconds(1);
     let offers = net.bench.network.log().iter().filter_map(|entry| match &entry.what {
-        What::Event(Event::Rsvp(rsvp::Event::Path { offer, .. })) if entry.node == net.h2 => *offer,
+        LogEvent::Event(Event::Rsvp(rsvp::Event::Path { offer, .. })) if entry.node == net.h2 => {
+            *offer
+        }
         _ => None,
     });
     let offers: Vec<_> = offers.collect();

@@ -10,7 +10,7 @@ use std::time::Duration;
 use earmark_core::{Rate, Time};
 use earmark_node::{Command, Listen, NodeConfig};
 use earmark_rsvp as rsvp;
-use earmark_sim::{Keep, NodeId, Shape, Source};
+use earmark_sim::{Keep, NodeId, Source, TrafficPattern};
 use earmark_wire::intserv::TokenBucket;
 use earmark_wire::rsvp::{FilterSpec, Session, SourceSelector};
 
@@ -50,13 +50,19 @@ fn net() -> Net {
 struct Stream {
     ends: [usize; 2],
     port: u16,
-    shape: Shape,
+    pattern: TrafficPattern,
     octets: u32,
     watched: bool,
 }
 
 fn constant(ends: [usize; 2], port: u16, bps: u64, octets: u32) -> Stream {
-    Stream { ends, port, shape: Shape::Constant(Rate::from_bps(bps)), octets, watched: true }
+    Stream {
+        ends,
+        port,
+        pattern: TrafficPattern::Constant(Rate::from_bps(bps)),
+        octets,
+        watched: true,
+    }
 }
 
 /// Octets sent and received, and the rate received in each second, of the watched streams.
@@ -71,7 +77,7 @@ impl Net {
             port: stream.port,
             destination,
             destination_port: stream.port,
-            shape: stream.shape.clone(),
+            pattern: stream.pattern.clone(),
             packet_octets: stream.octets,
             from: Time::ZERO,
             until: Time::MAX,
@@ -127,7 +133,8 @@ fn both(streams: &[Stream], script: impl Fn(&mut Net)) -> [Result; 2] {
     });
     let packets = packets.collect();
     let mut net = self::net();
-    let ids: Vec<_> = streams.iter().map(|s| net.bench.network.add_fluid(&net.source(s))).collect();
+    let add = |s| net.bench.network.add_fluid(&net.source(s)).expect("links share fluid");
+    let ids: Vec<_> = streams.iter().map(add).collect();
     script(&mut net);
     net.bench.network.run_until(end);
     let network = &net.bench.network;
@@ -204,14 +211,14 @@ fn reserved_stream_loses_nothing_until_released() {
 fn bursts_hit_others_in_the_same_seconds() {
     let mut streams: Vec<Stream> =
         (0..10).map(|number| constant([0, 3], 5_000 + number, 60_000, 125)).collect();
-    let shape = Shape::OnOff {
+    let pattern = TrafficPattern::OnOff {
         rate: Rate::from_bps(100_000),
         on: Duration::from_secs(1),
         off: Duration::from_millis(500),
     };
     streams.extend((0..24).map(|number| {
-        let (ends, shape) = ([1 + usize::from(number % 2), 4], shape.clone());
-        Stream { ends, port: 6_000 + number, shape, octets: 125, watched: number == 0 }
+        let (ends, pattern) = ([1 + usize::from(number % 2), 4], pattern.clone());
+        Stream { ends, port: 6_000 + number, pattern, octets: 125, watched: number == 0 }
     }));
     let [packets, fluid] = both(&streams, |_| {});
     let (mut least, mut most) = (u64::MAX, 0);

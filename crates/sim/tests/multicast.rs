@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use common::{Bench, Family};
 use earmark_core::{MulticastRoute, Rate, Time};
-use earmark_sim::{Faults, Keep, NodeId, Shape, Source, StreamId};
+use earmark_sim::{Faults, Keep, NodeId, Source, StreamId, TrafficPattern};
 
 /// A ring of four routers with a host at each: r0 - r1 - r2 - r3 - r0, links 0 to 3; h0 to h3, links 4 to 7.
 struct Ring {
@@ -44,7 +44,7 @@ impl Ring {
             port: 1,
             destination: self.group,
             destination_port: 2,
-            shape: Shape::Constant(Rate::from_bps(800_000)),
+            pattern: TrafficPattern::Constant(Rate::from_bps(800_000)),
             packet_octets: 1_000,
             from: self.bench.network.now(),
             until: Time::MAX,

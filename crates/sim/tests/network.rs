@@ -7,7 +7,9 @@ use earmark_core::{Hop, InterfaceId, Prefix, Rate, Route, Time};
 use earmark_node::{Command, Event, Listen, NodeConfig};
 use earmark_rsvp::integrity::{Algorithm, HandshakeMode, Key, Purpose, Secret, Secured, Settings};
 use earmark_rsvp::{self as rsvp, Application};
-use earmark_sim::{Entry, Keep, LinkEnd, LinkSpec, Network, NodeId, Shape, Source, StreamId, What};
+use earmark_sim::{
+    Keep, LinkEnd, LinkSpec, LogEntry, LogEvent, Network, NodeId, Source, StreamId, TrafficPattern,
+};
 use earmark_wire::intserv::TokenBucket;
 use earmark_wire::ipv4;
 use earmark_wire::rsvp::{FilterSpec, Message, MessageType, Session, SourceSelector};
@@ -80,7 +82,7 @@ impl Net {
             port,
             destination: address("10.0.1.2"),
             destination_port: port,
-            shape: Shape::Constant(Rate::from_mbps(mbps)),
+            pattern: TrafficPattern::Constant(Rate::from_mbps(mbps)),
             packet_octets,
             from: Time::ZERO,
             until: Time::MAX,
@@ -124,7 +126,7 @@ impl Net {
         trace.figures(Time::from_secs(from), Time::from_secs(until)).loss
     }
 
-    fn entries(&self, node: NodeId, wanted: impl Fn(&What) -> bool) -> Vec<&Entry> {
+    fn entries(&self, node: NodeId, wanted: impl Fn(&LogEvent) -> bool) -> Vec<&LogEntry> {
         self.network.log().iter().filter(|e| e.node == node && wanted(&e.what)).collect()
     }
 }
@@ -230,13 +232,14 @@ fn reservation_over_capacity_is_refused() {
         node == h2 && matches!(event, Event::Rsvp(rsvp::Event::ResvError { .. }))
     };
     let entry = net.network.run_until_event(Time::from_secs(1), refused).expect("a ResvErr");
-    let What::Event(Event::Rsvp(rsvp::Event::ResvError { error, .. })) = entry.what else {
+    let LogEvent::Event(Event::Rsvp(rsvp::Event::ResvError { error, .. })) = entry.what else {
         unreachable!("asked for");
     };
     assert_eq!((error.node, error.code.code()), (address("10.0.1.1"), 1));
-    assert_eq!(net.entries(net.r1, |what| matches!(what, What::Installed(_))).len(), 0);
-    let attempts = net.entries(net.r1, |what| matches!(what, What::Attempt(_)));
-    let [What::Attempt(attempt)] = attempts.iter().map(|entry| &entry.what).collect::<Vec<_>>()[..]
+    assert_eq!(net.entries(net.r1, |what| matches!(what, LogEvent::Installed(_))).len(), 0);
+    let attempts = net.entries(net.r1, |what| matches!(what, LogEvent::Attempt(_)));
+    let [LogEvent::Attempt(attempt)] =
+        attempts.iter().map(|entry| &entry.what).collect::<Vec<_>>()[..]
     else {
         panic!("{attempts:?}");
     };
@@ -327,7 +330,7 @@ fn refusing_traffic_control_is_reported() {
         node == h2 && matches!(event, Event::Rsvp(rsvp::Event::ResvError { .. }))
     };
     assert!(net.network.run_until_event(Time::from_secs(2), told).is_some());
-    let refused = net.entries(net.r1, |what| matches!(what, What::Refused(_, 12)));
+    let refused = net.entries(net.r1, |what| matches!(what, LogEvent::Refused(_, 12)));
     assert!(!refused.is_empty());
 }
 
@@ -342,7 +345,7 @@ fn refused_flows_leave_nothing_of_a_dead_daemon() {
     net.network.restart(net.r1, Duration::from_secs(300));
     assert_eq!(net.network.traffic_control(net.r1).count(), 1);
     net.run(100);
-    let refused = net.entries(net.r1, |what| matches!(what, What::Refused(..)));
+    let refused = net.entries(net.r1, |what| matches!(what, LogEvent::Refused(..)));
     assert!(!refused.is_empty());
     assert_eq!(net.network.traffic_control(net.r1).count(), 0);
     let ledger = net.network.node(net.r1).expect("it lives").ledger();
@@ -376,11 +379,11 @@ fn the_log_depends_on_the_seed_alone() {
 #[test]
 fn tap_records_packets_of_a_node() {
     let mut net = net(1);
-    net.network.tap(net.r1);
+    net.network.capture(net.r1);
     net.source(5_001, 2, 1_000);
     net.reserve(2);
     net.run(1);
-    let tapped = net.network.take_tapped(net.r1);
+    let tapped = net.network.take_captured(net.r1);
     let messages: Vec<_> = tapped
         .iter()
         .map(|tapped| {
@@ -393,5 +396,5 @@ fn tap_records_packets_of_a_node() {
     assert_eq!(messages[..6], [Path, Path, Resv, Resv, ResvConf, ResvConf]);
     assert!(messages[6..].iter().all(|&kind| kind == Ack));
     assert!(tapped.is_sorted_by_key(|tapped| tapped.at));
-    assert!(net.network.take_tapped(net.h1).is_empty(), "no tap there");
+    assert!(net.network.take_captured(net.h1).is_empty(), "no tap there");
 }

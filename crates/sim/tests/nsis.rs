@@ -15,7 +15,7 @@ use earmark_node::{Command as NodeCommand, Event as NodeEvent, NodeConfig};
 use earmark_nsis::nslp::Attributes;
 use earmark_nsis::ping::{Application, Command, Event, Request};
 use earmark_nsis::{Command as NsisCommand, Config, Event as NsisEvent};
-use earmark_sim::{Faults, NodeId, Welcome, What};
+use earmark_sim::{AcceptPolicy, Faults, LogEvent, NodeId};
 
 const RELIABLE: Attributes = Attributes { reliable: true, secure: false };
 const SECURE: Attributes = Attributes { reliable: true, secure: true };
@@ -64,7 +64,7 @@ impl Net {
         let log = self.bench.network.take_log();
         log.into_iter()
             .filter_map(|entry| match entry.what {
-                What::Event(NodeEvent::Nsis(NsisEvent::Ping(event))) => Some(event),
+                LogEvent::Event(NodeEvent::Nsis(NsisEvent::Ping(event))) => Some(event),
                 _ => None,
             })
             .collect()
@@ -118,7 +118,7 @@ fn sessions_share_connections() {
         assert_eq!(connections.collect::<Vec<_>>(), [2, 2, 1, 1], "r1, r2, h1, h2");
         let wanted = if attributes.secure { Transport::Tls } else { Transport::Tcp };
         let opened = network.log().iter().filter_map(|entry| match entry.what {
-            What::Connection(_, Ok(transport)) => Some(transport),
+            LogEvent::Connection(_, Ok(transport)) => Some(transport),
             _ => None,
         });
         assert_eq!(opened.collect::<Vec<_>>(), [wanted; 6], "each at both ends");
@@ -151,9 +151,11 @@ fn bad_links_delay_what_is_sent_reliably() {
 /// Without a listener, or without possible authentication, a message is lost, and its sender gets an error.
 #[test]
 fn message_without_possible_connection_is_lost() {
-    for (welcome, attributes) in [(Welcome::Nobody, RELIABLE), (Welcome::NotOverTls, SECURE)] {
+    for (accept_policy, attributes) in
+        [(AcceptPolicy::NoOne, RELIABLE), (AcceptPolicy::NotOverTls, SECURE)]
+    {
         let mut net = net(Family::V4, attributes.secure);
-        net.bench.network.welcome(net.r1, welcome);
+        net.bench.network.set_accept_policy(net.r1, accept_policy);
         net.ping(1, attributes, 1);
         net.run(60);
         let told = net.told();
@@ -171,7 +173,8 @@ fn nodes_are_found_again_after_a_restart() {
     net.bench.network.kill(net.r2);
     net.run(1);
     let broken = net.bench.network.log().iter().any(|entry| {
-        entry.node == net.r1 && matches!(entry.what, What::Connection(_, Err(CloseReason::Broken)))
+        entry.node == net.r1
+            && matches!(entry.what, LogEvent::Connection(_, Err(CloseReason::Broken)))
     });
     assert!(broken, "its neighbour knows");
     net.bench.network.restart(net.r2, Duration::from_secs(30));

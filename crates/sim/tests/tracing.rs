@@ -11,7 +11,7 @@ use earmark_node::{Ask, Command, Event, Listen};
 use earmark_rsvp::diagnostics::{self, Trace, TraceEnd, TraceHop};
 use earmark_rsvp::integrity::{self, Algorithm, Key, Purpose, Secret, Secured};
 use earmark_rsvp::{Application, Config, Timing};
-use earmark_sim::{Faults, NodeId, What};
+use earmark_sim::{Faults, LogEvent, NodeId};
 use earmark_wire::intserv::TokenBucket;
 use earmark_wire::rsvp::{SenderTemplate, Session, SourceSelector, Style};
 
@@ -112,7 +112,7 @@ fn trace_from(
     bench.network.run_until(asked + Duration::from_secs(120));
     let log = bench.network.take_log();
     let ended = log.into_iter().find_map(|entry| match entry.what {
-        What::Event(Event::Rsvp(earmark_rsvp::Event::Traced { hops, end, .. })) => {
+        LogEvent::Event(Event::Rsvp(earmark_rsvp::Event::Traced { hops, end, .. })) => {
             Some((hops, end, entry.at - asked))
         }
         _ => None,
@@ -251,14 +251,14 @@ fn long_path_is_reported_in_parts() {
     for (family, length) in [(Family::V4, 40), (Family::V6, 30)] {
         let mut chain = chain(family, length);
         chain.reserve();
-        chain.bench.network.tap(chain.h1);
+        chain.bench.network.capture(chain.h1);
         for node in [chain.h1, chain.h2] {
             let question = chain.question();
             let (hops, end, took) = chain.trace(node, question);
             assert_eq!((hops.len(), end), (length + 2, TraceEnd::Sender), "{family:?}");
             assert!(took < Duration::from_secs(1), "{took:?}");
         }
-        let tapped = chain.bench.network.take_tapped(chain.h1);
+        let tapped = chain.bench.network.take_captured(chain.h1);
         assert!(tapped.iter().all(|packet| packet.octets.len() <= 1_500), "no packet is too long");
     }
 }

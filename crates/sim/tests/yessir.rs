@@ -17,7 +17,7 @@ use common::{Bench, Family, books_are_right};
 use earmark_core::{Hop, Prefix, Rate, Route};
 use earmark_node::{Command as NodeCommand, Event as NodeEvent, Listen, NodeConfig};
 use earmark_rsvp as rsvp;
-use earmark_sim::{Faults, NodeId, What};
+use earmark_sim::{Faults, LogEvent, NodeId};
 use earmark_wire::intserv::TokenBucket;
 use earmark_wire::rsvp::{FilterSpec, Session, SourceSelector};
 use earmark_wire::yessir::{Flowspec, OctetRate, Style};
@@ -98,7 +98,7 @@ impl Net {
                 node == h1 && matches!(event, NodeEvent::Yessir(Event::Answered { .. }))
             })?;
         match found.what {
-            What::Event(NodeEvent::Yessir(Event::Answered { answer, .. })) => {
+            LogEvent::Event(NodeEvent::Yessir(Event::Answered { answer, .. })) => {
                 Some((found.at.since(begun), answer))
             }
             _ => None,
@@ -126,7 +126,14 @@ impl Net {
         books_are_right(&self.bench.network);
         for id in self.bench.network.nodes() {
             if let Some(node) = self.bench.network.node(id) {
-                assert_eq!(node.yessir_engine().session_count(), 0, "{}", node.name());
+                assert_eq!(
+                    node.engine::<earmark_yessir::Yessir>()
+                        .expect("a node with YESSIR")
+                        .session_count(),
+                    0,
+                    "{}",
+                    node.name()
+                );
             }
             assert_eq!(self.bench.network.traffic_control(id).count(), 0);
         }
@@ -134,8 +141,8 @@ impl Net {
 
     /// Returns the reported changes of reservations at a node.
     fn changes(&self, at: NodeId) -> Vec<Change> {
-        let of = |entry: &earmark_sim::Entry| match &entry.what {
-            What::Event(NodeEvent::Yessir(Event::Reservation { change, .. })) => {
+        let of = |entry: &earmark_sim::LogEntry| match &entry.what {
+            LogEvent::Event(NodeEvent::Yessir(Event::Reservation { change, .. })) => {
                 (entry.node == at).then_some(*change)
             }
             _ => None,

@@ -96,16 +96,16 @@ impl PseudoHeader {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, thiserror::Error)]
 pub enum EchoError {
     /// The message has fewer than eight octets.
-    #[error("ICMP header cut off at octet {0}")]
+    #[error("ICMP header truncated at octet {0}")]
     Truncated(usize),
     /// The type is neither echo request nor echo reply.
-    #[error("ICMP type at octet 0 is {0}, which is no echo")]
+    #[error("ICMP type at octet 0 is {0}, not an echo")]
     Type(u8),
     /// The code is not zero.
     #[error("ICMP code at octet 1 is {0}, not 0")]
     Code(u8),
     /// The checksum is wrong.
-    #[error("ICMP checksum at octet 2 is wrong")]
+    #[error("wrong ICMP checksum at octet 2")]
     Checksum,
 }
 

@@ -21,22 +21,22 @@ const NO_OPERATION: u8 = 1;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, thiserror::Error)]
 pub enum HeaderError {
     /// The packet has fewer than 20 octets.
-    #[error("IPv4 header cut off at octet {0}")]
+    #[error("IPv4 header truncated at octet {0}")]
     Truncated(usize),
     /// The version is not 4.
     #[error("IP version at octet 0 is {0}, not 4")]
     Version(u8),
     /// IHL is below 5 words or leads past the end.
-    #[error("IHL at octet 0 says {0} octets, which cannot be")]
+    #[error("invalid length {0} in IHL at octet 0 of IPv4 header")]
     HeaderLength(usize),
     /// Total Length is below the header length or leads past the end.
-    #[error("Total Length at octet 2 says {0} octets, which cannot be")]
+    #[error("invalid length {0} in Total Length at octet 2 of IPv4 header")]
     TotalLength(usize),
     /// The header checksum is wrong.
     #[error("wrong header checksum at octet 10")]
     Checksum,
     /// The length of an option is below 2 or leads past the header.
-    #[error("option at octet {0} has a length that cannot be")]
+    #[error("invalid option length at octet {0}")]
     OptionLength(usize),
 }
 
@@ -369,10 +369,10 @@ mod tests {
     /// Each header has one invalid field, and its error.
     #[test]
     fn invalid_headers_are_refused_with_their_error() {
-        let with_octet = |at: usize, octet: u8, mend: bool| {
+        let with_octet = |at: usize, octet: u8, fix_checksum: bool| {
             let mut packet = ALERTED;
             packet[at] = octet;
-            if mend {
+            if fix_checksum {
                 packet[10..12].fill(0);
                 let check = checksum::checksum(&packet[..24]);
                 packet[10..12].copy_from_slice(&check.to_be_bytes());

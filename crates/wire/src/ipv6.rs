@@ -22,16 +22,16 @@ const OPTION_ROUTER_ALERT: u8 = 5;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, thiserror::Error)]
 pub enum HeaderError {
     /// The packet has fewer than 40 octets.
-    #[error("IPv6 header cut off at octet {0}")]
+    #[error("IPv6 header truncated at octet {0}")]
     Truncated(usize),
     /// The version is not 6.
     #[error("IP version at octet 0 is {0}, not 6")]
     Version(u8),
     /// Payload Length leads past the end.
-    #[error("Payload Length at octet 4 says {0} octets, which cannot be")]
+    #[error("invalid length {0} in Payload Length at octet 4 of IPv6 header")]
     PayloadLength(usize),
     /// A hop-by-hop header, or an option in it, leads past its end.
-    #[error("hop-by-hop header at octet 40 has a length that cannot be")]
+    #[error("invalid length of hop-by-hop header at octet 40")]
     HopByHop,
 }
 

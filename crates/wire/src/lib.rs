@@ -29,6 +29,10 @@ extern crate std;
 
 #[macro_use]
 mod code_points;
+#[macro_use]
+mod error_kinds;
+#[macro_use]
+mod serialize;
 
 pub mod boomerang;
 pub mod checksum;

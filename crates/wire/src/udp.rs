@@ -14,10 +14,10 @@ pub const PROTOCOL: u8 = 17;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ParseError {
     /// The packet is too short for the header.
-    #[error("the UDP header ends at octet {0} of 8")]
+    #[error("UDP header truncated at octet {0}")]
     Truncated(usize),
     /// The length, at octet 4, is below that of the header, or leads past the end.
-    #[error("UDP Length at octet 4 is {0}, which is not that of the packet")]
+    #[error("invalid length {0} in UDP header at octet 4")]
     Length(u16),
 }
 

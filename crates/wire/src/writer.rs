@@ -7,7 +7,7 @@ pub enum EmitError {
     #[error("the buffer is too short for the message")]
     BufferTooShort,
     /// The length exceeds its length field.
-    #[error("the message is longer than its length field can say")]
+    #[error("the message exceeds its length field")]
     TooLong,
     /// Parts of the value contradict each other, so that receivers would refuse it.
     #[error("parts of the message contradict each other")]

@@ -38,7 +38,7 @@ proptest! {
     /// NULL objects may be anywhere behind INTEGRITY without effect (RFC 2205 section 3.1.2), and so may objects of
     /// classes 10bbbbbb (section 3.10).
     #[test]
-    fn ignored_objects_change_nothing(parts in parts(), junk in object(&[0, 128, 191]), at: usize) {
+    fn ignored_objects_change_nothing(parts in parts(), ignored in object(&[0, 128, 191]), at: usize) {
         let message = parts.message();
         let mut wire = octets(&message);
         let first = usize::from(message.integrity.is_some());
@@ -46,7 +46,7 @@ proptest! {
             objects(&wire).map(|o| o.expect("decodes").raw.offset).skip(first).collect();
         places.push(wire.len());
         let place = places[at % places.len()];
-        wire.splice(place..place, junk);
+        wire.splice(place..place, ignored);
         seal(&mut wire);
         let parsed = Message::parse(&wire);
         prop_assert_eq!(parsed, Ok(message));

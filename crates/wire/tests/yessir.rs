@@ -37,14 +37,14 @@ fn carrying(head: [u8; 2], ssrc: u32, name: &[u8; 4], data: &[u8]) -> Vec<u8> {
     [&report()[..], &head, &ssrc.to_be_bytes(), name, data].concat()
 }
 
-fn ours(data: &[u8]) -> Vec<u8> {
+fn yessir_compound(data: &[u8]) -> Vec<u8> {
     carrying([0x81, 204], SSRC, b"YSSR", data)
 }
 
 #[test]
 fn fields_have_the_offsets_of_the_table() {
     let data = [&GENERIC[..], &LINK_INFO, &FAILURE, &AUTH].concat();
-    let compound = ours(&data);
+    let compound = yessir_compound(&data);
     let (message, _) = read(&compound);
     let generic = Generic {
         command: Command::Active,
@@ -95,7 +95,7 @@ fn other_app_packets_are_no_message() {
 /// BYE counts if it is that of the reporting source.
 #[test]
 fn bye_of_the_reporting_source_is_recognized() {
-    let compound = ours(&GENERIC);
+    let compound = yessir_compound(&GENERIC);
     for (source, leaves) in [(SSRC, true), (9, false)] {
         let bye = [&[0x82, 203, 0, 2, 0, 0, 0, 1][..], &source.to_be_bytes()].concat();
         let compound = [&compound[..], &bye].concat();
@@ -109,7 +109,7 @@ fn bye_of_the_reporting_source_is_recognized() {
 const DATA: usize = 28 + 12;
 
 fn with(fragment: &[u8]) -> Vec<u8> {
-    ours(&[&GENERIC[..], fragment].concat())
+    yessir_compound(&[&GENERIC[..], fragment].concat())
 }
 
 fn changed(fragment: &[u8], at: usize, octet: u8) -> Vec<u8> {
@@ -130,15 +130,15 @@ fn malformed_messages_are_reported_with_fragment_and_offset() {
     let behind = DATA + GENERIC.len();
     let cases = [
         (
-            "two of ours",
-            [ours(&GENERIC), ours(&GENERIC)[28..].to_vec()].concat(),
+            "two YESSIR packets",
+            [yessir_compound(&GENERIC), yessir_compound(&GENERIC)[28..].to_vec()].concat(),
             ErrorKind::SecondMessage,
             28 + 24 + 8,
         ),
         ("version 2", carrying([0x82, 204], SSRC, b"YSSR", &GENERIC), ErrorKind::Version, 28),
         ("of another source", carrying([0x81, 204], 9, b"YSSR", &GENERIC), ErrorKind::Source, 32),
-        ("no fragments", ours(&[]), ErrorKind::MissingGeneric, DATA),
-        ("no GENERIC", ours(&LINK_INFO), ErrorKind::MissingGeneric, DATA + 16),
+        ("no fragments", yessir_compound(&[]), ErrorKind::MissingGeneric, DATA),
+        ("no GENERIC", yessir_compound(&LINK_INFO), ErrorKind::MissingGeneric, DATA + 16),
         ("two of GENERIC", with(&GENERIC), ErrorKind::DuplicateFragment, behind),
         (
             "two flowspecs",
@@ -162,12 +162,12 @@ fn malformed_messages_are_reported_with_fragment_and_offset() {
         ("length past the end", with(&[9, 0, 0, 8]), ErrorKind::FragmentLength, behind + 2),
         (
             "GENERIC too short",
-            ours(&[1, 0, 0, 8, 1, 1, 0, 30]),
+            yessir_compound(&[1, 0, 0, 8, 1, 1, 0, 30]),
             ErrorKind::FragmentLength,
             DATA + 2,
         ),
-        ("command 0", ours(&changed(&GENERIC, 4, 0)), ErrorKind::Command, DATA + 4),
-        ("style 3", ours(&changed(&GENERIC, 5, 3)), ErrorKind::Style, DATA + 5),
+        ("command 0", yessir_compound(&changed(&GENERIC, 4, 0)), ErrorKind::Command, DATA + 4),
+        ("style 3", yessir_compound(&changed(&GENERIC, 5, 3)), ErrorKind::Style, DATA + 5),
         ("service 6", with(&intserv(6)), ErrorKind::Service, behind + 24),
         (
             "a codec too long",
@@ -184,7 +184,7 @@ fn malformed_messages_are_reported_with_fragment_and_offset() {
         ("AUTH too short", with(&changed(&AUTH[..8], 3, 8)), ErrorKind::FragmentLength, behind + 2),
         (
             "RTCP that lies",
-            ours(&GENERIC)[..44].to_vec(),
+            yessir_compound(&GENERIC)[..44].to_vec(),
             ErrorKind::Rtcp(rtcp::ErrorKind::Length),
             30,
         ),
@@ -193,15 +193,15 @@ fn malformed_messages_are_reported_with_fragment_and_offset() {
         let error = Report::parse(&compound).expect_err(what);
         assert_eq!((error.kind, error.offset), (kind, offset), "{what}: {error}");
         assert!(error.to_string().starts_with(&format!("YESSIR, octet {offset}")), "{error}");
-        assert!(has_message(&compound), "{what}: it is ours nevertheless");
+        assert!(has_message(&compound), "{what}: it is a YESSIR packet nevertheless");
     }
 }
 
 /// Senders may use fragments unknown here: they are kept at their place.
 #[test]
 fn unknown_fragments_are_kept() {
-    let strange = [200, 7, 0, 8, 1, 2, 3, 4];
-    let compound = ours(&[&strange[..], &GENERIC, &strange, &LINK_INFO].concat());
+    let unknown = [200, 7, 0, 8, 1, 2, 3, 4];
+    let compound = yessir_compound(&[&unknown[..], &GENERIC, &unknown, &LINK_INFO].concat());
     let packet = [&[0; udp::HEADER][..], &compound].concat();
     let (message, places) = read(&compound);
     let mut again = vec![0; message.buffer_len()];

@@ -40,28 +40,28 @@ proptest! {
         let described = |owned: &Owned| {
             [report(), vec![0x81, 202, 0, 2, 0x12, 0x34, 0x56, 0x78, 1, 1, b'a', 0], owned.app(), behind.clone()].concat()
         };
-        let usual_form = |owned: &Owned| {
+        let is_common_form = |owned: &Owned| {
             owned.flowspec.is_some() && owned.notes.is_empty() && owned.auth.is_none() && owned.others.is_empty()
         };
         let compound = described(&owned);
-        let usual = CommonForm::read(&compound);
+        let common_form = CommonForm::read(&compound);
         let goodbye = behind == BYE;
-        prop_assert_eq!(usual.is_some(), usual_form(&owned) && (behind.is_empty() || goodbye));
-        let Some(usual) = usual else { return Ok(()) };
+        prop_assert_eq!(common_form.is_some(), is_common_form(&owned) && (behind.is_empty() || goodbye));
+        let Some(common_form) = common_form else { return Ok(()) };
         let report = Report::parse(&compound).expect("it was emitted");
         let (message, places) = report.message.expect("there is one");
-        prop_assert_eq!(usual.report(), Some(report));
-        prop_assert_eq!((usual.goodbye(), report.goodbye), (goodbye, goodbye));
-        prop_assert_eq!((usual.ssrc, usual.edit_offsets()), (SSRC, &places));
-        prop_assert_eq!(usual.link_info(), message.link_info);
-        prop_assert_eq!(usual.multiplexed(), message.generic.multiplexed);
+        prop_assert_eq!(common_form.report(), Some(report));
+        prop_assert_eq!((common_form.goodbye(), report.goodbye), (goodbye, goodbye));
+        prop_assert_eq!((common_form.ssrc, common_form.edit_offsets()), (SSRC, &places));
+        prop_assert_eq!(common_form.link_info(), message.link_info);
+        prop_assert_eq!(common_form.multiplexed(), message.generic.multiplexed);
         let same = Owned { link_info: other.link_info, ..owned.clone() };
-        let number = CommonForm::read(&described(&same)).map(|usual| usual.fingerprint());
-        prop_assert_eq!(number, Some(usual.fingerprint()), "whatever the way offers");
+        let number = CommonForm::read(&described(&same)).map(|common_form| common_form.fingerprint());
+        prop_assert_eq!(number, Some(common_form.fingerprint()), "whatever LINK_INFO contains");
         let different = Owned { generic: other.generic, flowspec: other.flowspec.or(owned.flowspec), ..same };
         if (different.generic, different.flowspec) != (owned.generic, owned.flowspec) {
-            let number = CommonForm::read(&described(&different)).map(|usual| usual.fingerprint());
-            prop_assert_ne!(number, Some(usual.fingerprint()));
+            let number = CommonForm::read(&described(&different)).map(|common_form| common_form.fingerprint());
+            prop_assert_ne!(number, Some(common_form.fingerprint()));
         }
     }
 
@@ -75,8 +75,8 @@ proptest! {
         for (at, octet) in damage {
             compound[usize::from(at) % length] = octet;
         }
-        if let Some(usual) = CommonForm::read(&compound) {
-            prop_assert_eq!(usual.report(), Report::parse(&compound).ok());
+        if let Some(common_form) = CommonForm::read(&compound) {
+            prop_assert_eq!(common_form.report(), Report::parse(&compound).ok());
         }
     }
 

@@ -4,7 +4,7 @@
 //! leg enters the queue its counter c grows by one, and past the threshold T it may not enter any more. Refreshes are
 //! not counted.
 
-use earmark_core::admission::{ClaimId, Demand, Owner, Protocol, QueuedRequest, Reason, Refusal};
+use earmark_core::admission::{ClaimId, Demand, Owner, QueuedRequest, Reason, Refusal};
 use earmark_core::checkpoint::{Checkpoint, mark};
 use earmark_core::{Flow, Installation, InterfaceId, Rate};
 use earmark_wire::yessir::{FailureReason, Style};
@@ -41,7 +41,7 @@ impl Yessir {
         }
         let stream = self.stream_of(leg.holder);
         let flow = flow(&stream, leg.holder);
-        let owner = Owner { protocol: Protocol::Yessir, block: index };
+        let owner = Owner { protocol: crate::ID, block: index };
         let ledger = &mut cx.context.ledger;
         let granted = match (self.config.limits.largest, leg.claim) {
             (Some(largest), _) if want.rate > largest => {
@@ -91,7 +91,7 @@ impl Yessir {
         };
         let mut leg = *self.store.leg(index);
         leg.full = false;
-        let owner = Owner { protocol: Protocol::Yessir, block: index };
+        let owner = Owner { protocol: crate::ID, block: index };
         if refusal.reason == Reason::Bandwidth && self.fits_empty_link(cx, leg.interface, want) {
             // Only the increase has to wait.
             let held = leg.claim.and_then(|claim| cx.context.ledger.demand(claim));
@@ -123,7 +123,7 @@ impl Yessir {
     fn leave_queue<E>(&mut self, cx: &mut HandlerContext<'_, '_, E>, index: Index) {
         let leg = self.store.leg_mut(index);
         if core::mem::take(&mut leg.waiting) {
-            let owner = Owner { protocol: Protocol::Yessir, block: index };
+            let owner = Owner { protocol: crate::ID, block: index };
             cx.context.ledger.withdraw(leg.interface, owner);
         }
     }
@@ -147,7 +147,7 @@ impl Yessir {
         interface: InterfaceId,
         owner: Owner,
     ) {
-        if owner.protocol != Protocol::Yessir {
+        if owner.protocol != crate::ID {
             return;
         }
         let Some(leg) = self.store.legs.get_mut(owner.block as usize) else { return };
@@ -207,7 +207,7 @@ impl Yessir {
     /// Returns the leg that holds a claim, if it is ours and still exists.
     pub(crate) fn leg_of_claim(&self, claim: ClaimId, owner: Owner) -> Option<Index> {
         let leg = self.store.legs.get(owner.block as usize)?;
-        (owner.protocol == Protocol::Yessir && leg.claim == Some(claim)).then_some(owner.block)
+        (owner.protocol == crate::ID && leg.claim == Some(claim)).then_some(owner.block)
     }
 
     /// Releases the claim of a leg. The leg stays.

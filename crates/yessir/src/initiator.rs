@@ -318,7 +318,8 @@ impl Yessir {
                 sender.answers.insert(receiver, answer.clone());
             }
             let application = sender.application;
-            let reach = answer.reach(&sender.stream, receiver, outcome::Message::ReceiverReport);
+            let reach =
+                answer.reach(&sender.stream, receiver, outcome::Message::new("receiver report"));
             let reach = Box::new(Outcome { offer: sender.attachment.passive, ..reach });
             cx.out.notify(Event::Answered { application, receiver, answer, reach });
         }

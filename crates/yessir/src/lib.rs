@@ -111,3 +111,6 @@ pub use counters::{Counters, DropReason};
 pub use instance::{PROTOCOL, Yessir};
 pub use state::TimerKind;
 pub use view::{ApplicationView, LegView, SessionView};
+
+/// Number of this engine in the ledger.
+pub const ID: earmark_core::admission::Protocol = earmark_core::admission::Protocol::new(2);

@@ -136,7 +136,7 @@ impl Yessir {
             self.answer(cx, received, message, index, path);
         }
         if changed {
-            let source_message = outcome::Message::SenderReport;
+            let source_message = outcome::Message::new("sender report");
             let reach = answer.reach(&stream, stream.source, source_message);
             let offer = message.generic.command == Command::Passive;
             let reach = Box::new(Outcome { offer, ..reach });

@@ -70,6 +70,11 @@ pub enum ApplicationView {
 }
 
 impl Yessir {
+    /// Returns whether streams of senders without YESSIR are measured on any interface.
+    pub fn measures(&self) -> bool {
+        !self.config.measured.is_empty()
+    }
+
     /// Returns the number of streams.
     pub fn session_count(&self) -> usize {
         self.store.sessions.len()

@@ -100,12 +100,14 @@ fn routers_that_all_speak_yessir_are_the_whole_path() {
     let mut path = Path::new(&[0, 0, 0]);
     let [Some(sender), Some(receiver)] = path.reach(false) else { panic!("both are told") };
     assert_eq!((sender.kind, sender.nodes, sender.hops_without), (Kind::Whole, Some(2), Some(0)));
-    let by =
-        OutcomeSource { node: Some(NodeName::Address(far())), message: Message::ReceiverReport };
+    let by = OutcomeSource {
+        node: Some(NodeName::Address(far())),
+        message: Message::new("receiver report"),
+    };
     assert_eq!((sender.by, sender.offer), (Some(by), false));
     let by = OutcomeSource {
         node: Some(NodeName::Address(address("10.0.7.1"))),
-        message: Message::SenderReport,
+        message: Message::new("sender report"),
     };
     assert_eq!((receiver.kind, receiver.by), (Kind::Whole, Some(by)));
     assert_eq!(Path::new(&[0]).kinds(), [Some(Kind::Whole); 2], "one link and no router");

@@ -344,7 +344,7 @@ fn preempted_reservation_returns_when_there_is_room() {
         burst: 1_500,
         max_packet: 0,
     };
-    let owner = Owner { protocol: Protocol::Rsvp, block: 0 };
+    let owner = Owner { protocol: Protocol::new(1), block: 0 };
     let flow = Flow { source: None, ..ask.stream().flow() };
     let priority = Priority::new(5, 5);
     let claim = node.ledger.claim_with_priority(DOWN, owner, &flow, demand, priority);

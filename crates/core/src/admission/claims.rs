@@ -154,7 +154,7 @@ mod tests {
     fn freed_slots_are_reused_first() {
         let claim = |block| Claim {
             link: InterfaceId(block % 2),
-            owner: Owner { protocol: Protocol::Yessir, block },
+            owner: Owner { protocol: Protocol::new(2), block },
             demand: Demand {
                 service: Service::Guaranteed,
                 rate: Rate::from_bps(1),

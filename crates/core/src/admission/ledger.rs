@@ -6,22 +6,23 @@ use alloc::vec::Vec;
 use core::mem;
 
 use super::claims::{Claim, Claims};
+use super::control::{AdmissionControl, ParameterBased};
 use super::journal::Attempt;
 use super::lanes::Lanes;
 use super::link::{AdoptError, AdoptedRate, Link, LinkCapacity, LinkStatus};
 use super::links::Links;
 use super::preemption::Preemption;
 use super::queue::{Counting, EnqueueError, QueuedRequest, RetryPolicy};
-use super::{ClaimId, Demand, Owner, Protocol, Reason, Refusal};
-use crate::{Flow, InterfaceId, Rate};
+use super::{ClaimId, Demand, Owner, Protocol, Reason, Refusal, Service};
+use crate::{Flow, InterfaceId, Rate, Time};
 
 /// Bandwidth of all links of a node and its owners, for all protocols.
 ///
 /// # Invariants
-/// - The held bandwidth of a link is the sum of its claims and its adopted flows. Together with the bandwidth set
-///   aside it never exceeds the reservable rate, unless the link shrank below what was held before.
+/// - The held bandwidth of a link is the sum of its claims and its adopted flows. By parameters, together with the
+///   bandwidth set aside it never exceeds the reservable rate, unless the link shrank below what was held before.
 /// - Each claim has an owner and a link. Releasing all claims and dropping all adopted flows leaves nothing held.
-#[derive(Clone, Debug, Default)]
+#[derive(Debug, Default)]
 pub struct Ledger {
     /// Links by outgoing interface; there are few.
     links: Links,
@@ -59,8 +60,8 @@ impl Ledger {
     /// granted until enough is released. Queued requests that can never be granted now are dropped.
     pub fn set_link(&mut self, link: InterfaceId, capacity: LinkCapacity) {
         let entry = self.links.get_or_insert(link, || Link::new(capacity));
-        entry.capacity = capacity;
-        entry.queue.retain(|waiting| entry.capacity.could_ever_grant(&waiting.demand));
+        entry.set_capacity(capacity);
+        drop_hopeless(entry);
         mark_queue(&mut self.freed, link, entry);
     }
 
@@ -91,24 +92,60 @@ impl Ledger {
     /// link.
     pub fn set_aside(&mut self, link: InterfaceId, rate: Rate) {
         let Some(entry) = self.links.get_mut(link) else { return };
-        entry.set_aside = rate;
+        entry.load.set_aside = rate;
         mark_queue(&mut self.freed, link, entry);
     }
 
     /// Returns the rate of a link set aside by [`set_aside`](Ledger::set_aside).
     pub fn rate_set_aside(&self, link: InterfaceId) -> Rate {
-        self.links.get(link).map_or(Rate::ZERO, |link| link.set_aside)
+        self.links.get(link).map_or(Rate::ZERO, |link| link.load.set_aside)
     }
 
-    /// Returns the bandwidth of a link that is neither held nor set aside; zero for an unknown link.
+    /// Returns the largest rate that a new claim for controlled load would be granted; zero for an unknown link.
     #[inline]
     pub fn available(&self, link: InterfaceId) -> Rate {
-        self.links.get(link).map_or(Rate::ZERO, Link::free)
+        const NEW: Demand =
+            Demand { service: Service::ControlledLoad, rate: Rate::ZERO, burst: 0, max_packet: 0 };
+        self.links.get(link).map_or(Rate::ZERO, |link| link.available(&link.load, None, &NEW))
     }
 
     /// Returns the status of all links, by index.
     pub fn links(&self) -> impl Iterator<Item = (InterfaceId, LinkStatus)> {
         self.links.iter().map(|(id, link)| (id, link.status()))
+    }
+
+    /// Returns a link.
+    pub(super) fn entry(&self, link: InterfaceId) -> Option<&Link> {
+        self.links.get(link)
+    }
+}
+
+/// Admission control.
+impl Ledger {
+    /// Sets the admission control of a link; a new link has [`ParameterBased`]. Claims stay as they are. Queued
+    /// requests that can never be granted now are dropped. No effect on an unknown link.
+    pub fn set_admission(&mut self, link: InterfaceId, control: Box<dyn AdmissionControl>) {
+        let Some(entry) = self.links.get_mut(link) else { return };
+        entry.control = Some(control);
+        drop_hopeless(entry);
+        mark_queue(&mut self.freed, link, entry);
+    }
+
+    /// Returns the admission control of a link; `None` for an unknown link.
+    pub fn admission(&self, link: InterfaceId) -> Option<&dyn AdmissionControl> {
+        let link = self.links.get(link)?;
+        Some(link.control.as_deref().unwrap_or(&ParameterBased))
+    }
+
+    /// Reports a sample of the traffic of a link's reservations, as often as
+    /// [`sample_interval`](AdmissionControl::sample_interval) says: `octets` is the count of IP octets sent until
+    /// `now`. No effect on an unknown link.
+    pub fn measured(&mut self, link: InterfaceId, octets: u64, now: Time) {
+        let Some(entry) = self.links.get_mut(link) else { return };
+        if let Some(control) = &mut entry.control {
+            control.measured(octets, now);
+            mark_queue(&mut self.freed, link, entry); // the load may have fallen
+        }
     }
 }
 
@@ -131,8 +168,7 @@ impl Ledger {
         }
         let entry = self.links.get_mut(link).ok_or(UNKNOWN)?;
         let adopted = entry.replaced(flow, owner.protocol, &demand);
-        let old = adopted.unwrap_or(Rate::ZERO);
-        let admitted = entry.admit(old, &demand);
+        let admitted = entry.admit(adopted.as_ref(), &demand);
         if let Some(journal) = &mut self.journal {
             let (flow, rate, granted) = (Some(*flow), demand.rate, admitted.is_ok());
             journal.push(Attempt { link, owner, flow, rate, granted });
@@ -141,7 +177,7 @@ impl Ledger {
         if adopted.is_some() {
             entry.adopted.remove(flow);
         }
-        entry.replace(old, demand.rate);
+        entry.grant(adopted.as_ref(), &demand);
         entry.claims += 1;
         mark_queue(&mut self.freed, link, entry); // the flow may want less than before
         let claim = self.claims.insert(Claim { link, owner, demand });
@@ -158,7 +194,7 @@ impl Ledger {
         flow: &Flow,
         demand: Demand,
     ) -> Result<ClaimId, Refusal> {
-        let yields = self.replaced_rate(link, flow, owner, &demand).is_some();
+        let yields = self.replaced_demand(link, flow, owner, &demand).is_some();
         let claim =
             self.claim(lane, owner, flow, demand).map_err(|refusal| match refusal.reason {
                 Reason::NoSuchLink => Refusal { reason: Reason::Bandwidth, ..refusal },
@@ -175,10 +211,12 @@ impl Ledger {
     pub fn change(&mut self, claim: ClaimId, demand: Demand) -> Result<(), Refusal> {
         let Claim { link, demand: old, .. } = self.claims.get(claim).ok_or(UNKNOWN)?;
         let entry = self.links.get_mut(link).ok_or(UNKNOWN)?;
-        if demand.rate > old.rate || demand.max_packet > old.max_packet {
-            entry.admit(old.rate, &demand)?;
+        if entry.needs_admission(&old, &demand) {
+            entry.admit(Some(&old), &demand)?;
+            entry.grant(Some(&old), &demand);
+        } else {
+            entry.load.replace(Some(&old), Some(&demand));
         }
-        entry.replace(old.rate, demand.rate);
         self.claims.set_demand(claim, demand);
         if demand.rate < old.rate {
             note_release(&mut self.freed, link, entry);
@@ -190,7 +228,7 @@ impl Ledger {
     pub fn release(&mut self, claim: ClaimId) -> Option<Demand> {
         let Claim { link, demand: held, .. } = self.claims.remove(claim)?;
         if let Some(entry) = self.links.get_mut(link) {
-            entry.replace(held.rate, Rate::ZERO);
+            entry.load.replace(Some(&held), None);
             entry.claims -= 1;
             note_release(&mut self.freed, link, entry);
         }
@@ -237,41 +275,41 @@ impl Ledger {
         protocol: Option<Protocol>,
     ) -> Result<(), AdoptError> {
         let entry = self.links.get_mut(link).ok_or(AdoptError::NoSuchLink)?;
-        if entry.capacity.reservable == Rate::ZERO {
+        if entry.load.reservable == Rate::ZERO {
             return Err(AdoptError::NoSuchLink);
         }
-        let known = entry.adopted.get(&flow).map(|adopted| adopted.rate);
+        let known = entry.adopted.get(&flow).map(AdoptedRate::demand);
         if known.is_none() && entry.adopted.len() >= Self::MAX_ADOPTED {
             return Err(AdoptError::TooMany);
         }
-        let old = known.unwrap_or(Rate::ZERO);
-        if rate > entry.free() + old {
+        if rate > entry.adoptable(known.map_or(Rate::ZERO, |known| known.rate)) {
             return Err(AdoptError::Bandwidth);
         }
-        entry.replace(old, rate);
-        entry.adopted.insert(flow, AdoptedRate { rate, protocol });
+        let adopted = AdoptedRate { rate, protocol };
+        entry.load.replace(known.as_ref(), Some(&adopted.demand()));
+        entry.adopted.insert(flow, adopted);
         mark_queue(&mut self.freed, link, entry);
         Ok(())
     }
 
-    /// Returns the rate of an adopted flow that a claim replaces.
-    pub(super) fn replaced_rate(
+    /// Returns the demand of an adopted flow that a claim replaces.
+    pub(super) fn replaced_demand(
         &self,
         link: InterfaceId,
         flow: &Flow,
         owner: Owner,
         demand: &Demand,
-    ) -> Option<Rate> {
+    ) -> Option<Demand> {
         self.links.get(link)?.replaced(flow, owner.protocol, demand)
     }
 
     /// Drops an adopted flow and returns its rate. `None` if it was not adopted, or has an owner by now.
     pub fn drop_adopted(&mut self, link: InterfaceId, flow: &Flow) -> Option<Rate> {
         let entry = self.links.get_mut(link)?;
-        let rate = entry.adopted.remove(flow)?.rate;
-        entry.replace(rate, Rate::ZERO);
+        let adopted = entry.adopted.remove(flow)?;
+        entry.load.replace(Some(&adopted.demand()), None);
         note_release(&mut self.freed, link, entry);
-        Some(rate)
+        Some(adopted.rate)
     }
 
     /// Drops all adopted flows. Returns them by link and flow, for the driver to remove them from traffic control.
@@ -279,7 +317,7 @@ impl Ledger {
         let mut dropped = Vec::new();
         for (id, link) in self.links.iter_mut() {
             while let Some((flow, adopted)) = link.adopted.pop_first() {
-                link.replace(adopted.rate, Rate::ZERO);
+                link.load.replace(Some(&adopted.demand()), None);
                 dropped.push((id, flow));
             }
             mark_queue(&mut self.freed, id, link);
@@ -315,7 +353,7 @@ impl Ledger {
         waiting: QueuedRequest,
     ) -> Result<(), EnqueueError> {
         let entry = self.links.get_mut(link).ok_or(EnqueueError::NoSuchLink)?;
-        let result = if !entry.capacity.could_ever_grant(&waiting.demand) {
+        let result = if !entry.could_ever_grant(&waiting.demand) {
             Err(EnqueueError::NeverFits)
         } else if self.policy.excludes(waiting.refusals) {
             Err(EnqueueError::Threshold)
@@ -343,7 +381,7 @@ impl Ledger {
     /// the link can grant it now; the owner should claim at once. Call until it returns `None`.
     pub fn grantable(&mut self, link: InterfaceId) -> Option<Owner> {
         let entry = self.links.get_mut(link)?;
-        let fits = |waiting: &QueuedRequest| entry.admit(Rate::ZERO, &waiting.demand).is_ok();
+        let fits = |waiting: &QueuedRequest| entry.admit(None, &waiting.demand).is_ok();
         match entry.queue.next(self.policy.discipline, fits) {
             Some(next) => {
                 entry.queue.withdraw(next.owner);
@@ -377,6 +415,13 @@ impl Ledger {
 
 /// Refusal on an unknown link.
 const UNKNOWN: Refusal = Refusal { reason: Reason::NoSuchLink, available: Rate::ZERO };
+
+/// Drops the queued requests that can never be granted.
+fn drop_hopeless(link: &mut Link) {
+    let mut queue = mem::take(&mut link.queue);
+    queue.retain(|waiting| link.could_ever_grant(&waiting.demand));
+    link.queue = queue;
+}
 
 /// Marks the queue of a link for a check. Does nothing for an empty queue, so that retries cost nothing if unused.
 fn mark_queue(freed: &mut BTreeSet<InterfaceId>, id: InterfaceId, link: &Link) {

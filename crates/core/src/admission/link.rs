@@ -1,11 +1,13 @@
 //! One link of the ledger: its capacity, and how much of it is held.
 
+use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use super::control::{AdmissionControl, LinkLoad, ParameterBased};
 use super::queue::RetryQueue;
-use super::{Demand, Protocol, Reason, Refusal};
+use super::{Demand, Protocol, Reason, Refusal, Service};
 use crate::{Flow, Rate};
 
 /// Capacity of a link.
@@ -17,13 +19,6 @@ pub struct LinkCapacity {
     pub reservable: Rate,
     /// MTU: largest IP packet, octets.
     pub mtu: u32,
-}
-
-impl LinkCapacity {
-    /// Returns whether `demand` would be granted on an empty link.
-    pub(super) fn could_ever_grant(&self, demand: &Demand) -> bool {
-        demand.rate <= self.reservable && demand.max_packet <= self.mtu
-    }
 }
 
 /// Status of a link for listings.
@@ -67,13 +62,22 @@ pub(super) struct AdoptedRate {
     pub(super) protocol: Option<Protocol>,
 }
 
-#[derive(Clone, Debug)]
+impl AdoptedRate {
+    /// Returns the demand that the flow counts as.
+    pub(super) fn demand(&self) -> Demand {
+        Demand { service: Service::Guaranteed, rate: self.rate, burst: 0, max_packet: 0 }
+    }
+}
+
+#[derive(Debug)]
 pub(super) struct Link {
-    pub(super) capacity: LinkCapacity,
-    /// Bandwidth held by claims and for adopted flows.
-    pub(super) held: Rate,
-    /// Bandwidth that an offload grants without the ledger; see [`Ledger::set_aside`](super::Ledger::set_aside).
-    pub(super) set_aside: Rate,
+    pub(super) bandwidth: Rate,
+    /// MTU, octets.
+    mtu: u32,
+    /// Reservable bandwidth, and what is held of it by claims and for adopted flows.
+    pub(super) load: LinkLoad,
+    /// Admission control other than [`ParameterBased`], which is so common that it is called directly.
+    pub(super) control: Option<Box<dyn AdmissionControl>>,
     pub(super) claims: u32,
     /// Adopted flows. There are few, for the minutes after a restart.
     pub(super) adopted: BTreeMap<Flow, AdoptedRate>,
@@ -84,10 +88,12 @@ pub(super) struct Link {
 
 impl Link {
     pub(super) fn new(capacity: LinkCapacity) -> Link {
+        let LinkCapacity { bandwidth, reservable, mtu } = capacity;
         Link {
-            capacity,
-            held: Rate::ZERO,
-            set_aside: Rate::ZERO,
+            bandwidth,
+            mtu,
+            load: LinkLoad { reservable, ..LinkLoad::default() },
+            control: None,
             claims: 0,
             adopted: BTreeMap::new(),
             queue: RetryQueue::default(),
@@ -95,7 +101,12 @@ impl Link {
         }
     }
 
-    /// Returns the rate of an adopted flow that a claim on it replaces: all of it, if the claim is of the protocol
+    pub(super) fn set_capacity(&mut self, capacity: LinkCapacity) {
+        (self.bandwidth, self.mtu) = (capacity.bandwidth, capacity.mtu);
+        self.load.reservable = capacity.reservable;
+    }
+
+    /// Returns the demand of an adopted flow that a claim on it replaces: all of it, if the claim is of the protocol
     /// that reserved it. If that is unknown, a claim that is no smaller replaces it, and a smaller one only if there
     /// is no room beside it. A claim of another protocol must not take it.
     pub(super) fn replaced(
@@ -103,7 +114,7 @@ impl Link {
         flow: &Flow,
         protocol: Protocol,
         demand: &Demand,
-    ) -> Option<Rate> {
+    ) -> Option<Demand> {
         // There are none except for some minutes after a restart.
         if self.adopted.is_empty() {
             return None;
@@ -111,26 +122,60 @@ impl Link {
         let adopted = self.adopted.get(flow)?;
         let yields = match adopted.protocol {
             Some(known) => known == protocol,
-            None => demand.rate >= adopted.rate || demand.rate > self.free(),
+            None => {
+                demand.rate >= adopted.rate
+                    || demand.rate > self.available(&self.load, None, demand)
+            }
         };
-        yields.then_some(adopted.rate)
+        yields.then_some(adopted.demand())
     }
 
-    /// Returns the bandwidth neither held nor set aside.
-    pub(super) fn free(&self) -> Rate {
-        self.capacity.reservable.saturating_sub(self.held).saturating_sub(self.set_aside)
+    /// Returns the largest rate that `demand` would be granted in place of `old` under a load of the link.
+    #[inline]
+    pub(super) fn available(&self, load: &LinkLoad, old: Option<&Demand>, demand: &Demand) -> Rate {
+        match &self.control {
+            None => ParameterBased.available(load, old, demand),
+            Some(control) => judged_by(control.as_ref(), *load, old.copied(), *demand),
+        }
     }
 
-    /// Checks whether `demand` can replace `old`, which is held now (zero for a new claim).
-    ///
-    /// Bandwidth that is held already is granted again even if the link has shrunk below it.
-    pub(super) fn admit(&self, old: Rate, demand: &Demand) -> Result<(), Refusal> {
-        let available = self.free() + old;
+    /// Returns the largest rate that would be granted for `service` on the empty link.
+    fn limit(&self, service: Service) -> Rate {
+        let reservable = self.load.reservable;
+        self.control.as_ref().map_or(reservable, |control| control.limit(reservable, service))
+    }
+
+    /// Returns whether `demand` would be granted on the empty link.
+    pub(super) fn could_ever_grant(&self, demand: &Demand) -> bool {
+        demand.rate <= self.limit(demand.service) && demand.max_packet <= self.mtu
+    }
+
+    /// Returns the largest rate that an adopted flow may have in place of `old`. Where claims may exceed the link
+    /// together, their flows may do so after a restart.
+    pub(super) fn adoptable(&self, old: Rate) -> Rate {
+        match self.control {
+            None => self.load.free() + old,
+            Some(_) => self.limit(Service::ControlledLoad).min(Rate::MAX - self.load.held + old),
+        }
+    }
+
+    /// Returns whether a change of demand needs admission.
+    #[inline]
+    pub(super) fn needs_admission(&self, old: &Demand, new: &Demand) -> bool {
+        new.rate > old.rate
+            || new.max_packet > old.max_packet
+            || (new.service != old.service && self.control.is_some())
+    }
+
+    /// Checks whether `demand` can replace `old`, which is held now (`None` for a new claim).
+    #[inline]
+    pub(super) fn admit(&self, old: Option<&Demand>, demand: &Demand) -> Result<(), Refusal> {
+        let available = self.available(&self.load, old, demand);
         let refuse = |reason| Err(Refusal { reason, available });
-        if self.capacity.reservable == Rate::ZERO && old == Rate::ZERO {
+        if self.load.reservable == Rate::ZERO && old.is_none_or(|old| old.rate == Rate::ZERO) {
             return refuse(Reason::NoSuchLink);
         }
-        if demand.max_packet > self.capacity.mtu {
+        if demand.max_packet > self.mtu {
             return refuse(Reason::MaxPacket);
         }
         if demand.rate > available {
@@ -139,21 +184,43 @@ impl Link {
         Ok(())
     }
 
-    /// Holds `new` instead of `old`; only for admitted demands.
-    pub(super) fn replace(&mut self, old: Rate, new: Rate) {
-        // Never below zero, since `old` is part of `held`; never too large, since `new` was admitted.
-        self.held = self.held - old + new;
+    /// Holds `new` in place of `old`; only for admitted demands.
+    #[inline]
+    pub(super) fn grant(&mut self, old: Option<&Demand>, new: &Demand) {
+        self.load.replace(old, Some(new));
+        if let Some(control) = &mut self.control {
+            note_grant(control.as_mut(), old.copied(), *new);
+        }
     }
 
     pub(super) fn status(&self) -> LinkStatus {
         LinkStatus {
-            bandwidth: self.capacity.bandwidth,
-            reservable: self.capacity.reservable,
-            mtu: self.capacity.mtu,
-            held: self.held,
+            bandwidth: self.bandwidth,
+            reservable: self.load.reservable,
+            mtu: self.mtu,
+            held: self.load.held,
             claims: self.claims,
             adopted: self.adopted.len() as u32,
             queued: self.queue.len() as u32,
         }
     }
+}
+
+/// Returns the rate that an admission control gives. Like [`note_grant`] by value and apart, so that admission by
+/// parameters does not pay for the call.
+#[cold]
+fn judged_by(
+    control: &dyn AdmissionControl,
+    load: LinkLoad,
+    old: Option<Demand>,
+    demand: Demand,
+) -> Rate {
+    // The sum of the claims may exceed the link, but not the range of a rate.
+    let rest = load.held - old.map_or(Rate::ZERO, |old| old.rate);
+    control.available(&load, old.as_ref(), &demand).min(Rate::MAX - rest)
+}
+
+#[cold]
+fn note_grant(control: &mut dyn AdmissionControl, old: Option<Demand>, new: Demand) {
+    control.granted(old.as_ref(), &new);
 }

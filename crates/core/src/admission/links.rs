@@ -8,7 +8,7 @@ use alloc::vec::Vec;
 use super::link::Link;
 use crate::InterfaceId;
 
-#[derive(Clone, Debug, Default)]
+#[derive(Debug, Default)]
 pub(super) struct Links {
     list: Vec<(InterfaceId, Link)>,
 }
@@ -77,7 +77,7 @@ mod tests {
         let mut enter = |id: u32| {
             let bandwidth = Rate::from_mbps(id.into());
             let capacity = LinkCapacity { bandwidth, reservable: bandwidth, mtu: 1_500 };
-            links.get_or_insert(InterfaceId(id), || Link::new(capacity)).capacity.bandwidth
+            links.get_or_insert(InterfaceId(id), || Link::new(capacity)).bandwidth
         };
         for id in [7, 1, 2, 40, 3, 0, 7] {
             assert_eq!(enter(id), Rate::from_mbps(id.into()));
@@ -86,7 +86,7 @@ mod tests {
         assert_eq!(ids, [0, 1, 2, 3, 7, 40]);
         for id in 0..50 {
             let expected = ids.contains(&id).then_some(Rate::from_mbps(id.into()));
-            assert_eq!(links.get(InterfaceId(id)).map(|link| link.capacity.bandwidth), expected);
+            assert_eq!(links.get(InterfaceId(id)).map(|link| link.bandwidth), expected);
             assert_eq!(links.get_mut(InterfaceId(id)).is_some(), expected.is_some());
         }
         assert!(links.remove(InterfaceId(2)).is_some() && links.remove(InterfaceId(2)).is_none());

@@ -1,35 +1,44 @@
 //! One ledger of link capacity for all protocols.
 //!
 //! Every reservation of a node, of any protocol, is a *claim* on an outgoing link, held in the one [`Ledger`].
-//! Admission is by parameters: a link may be claimed up to its reservable rate, and a claim counts as its [`Demand`]
-//! states. A claim is granted whole or refused with the available rate; a refused increase leaves the old grant, a
-//! decrease always works.
+//! A claim is granted whole or refused with the available rate; a refused increase leaves the old grant, a decrease
+//! always works. Which rate is available, the [`AdmissionControl`] of the link decides. The default is by parameters: a
+//! link may be claimed up to its reservable rate, and a claim counts as its [`Demand`] states. By measurement
+//! ([`MeasurementBased`]), controlled load counts as it uses the link.
 //!
 //! Three things exist beside the claims. *Adopted* flows are those that the driver found in traffic control after a
 //! restart: nobody claims them yet, but their bandwidth is held until the refreshes have brought their owners back.
 //! The *retry queue* of a link keeps refused requests until enough is released. And if *preemption* is on, important
 //! claims displace less important ones (RFC 3181).
 
+use core::num::NonZeroU8;
+
 use serde::{Deserialize, Serialize};
 
 use crate::Rate;
 
 mod claims;
+mod control;
 mod demand;
 mod journal;
 mod lanes;
 mod ledger;
 mod link;
 mod links;
+mod measured;
+mod method;
 mod preemption;
 mod queue;
 #[cfg(test)]
 mod tests;
 
+pub use control::{AdmissionControl, LinkLoad, ParameterBased};
 pub use demand::{guaranteed_delay_us, guaranteed_rate};
 pub use journal::Attempt;
 pub use ledger::{Ledger, RemovedLink};
 pub use link::{AdoptError, LinkCapacity, LinkStatus};
+pub use measured::{MeasuredSum, MeasurementBased};
+pub use method::AdmissionMethod;
 pub use preemption::{Displaced, PreemptionPolicy, Priority};
 pub use queue::{Counting, Discipline, EnqueueError, LOOKAHEAD, QueuedRequest, RetryPolicy};
 
@@ -51,17 +60,38 @@ pub struct Owner {
     pub block: u32,
 }
 
-/// Protocols that can hold claims.
+/// Number of a protocol that holds claims, in the ledger, in traffic control and in recordings.
+///
+/// Each engine has a number of its own and never changes it: a later daemon adopts the reservations of an earlier one by
+/// it. The protocols of this project have numbers below 128; the others are for protocols that a program adds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub enum Protocol {
-    /// RSVP (RFC 2205).
-    Rsvp,
-    /// YESSIR (Pan and Schulzrinne, *Lightweight Resource Reservation Signaling*).
-    Yessir,
-    /// Boomerang.
-    Boomerang,
-    /// QoS NSLP (RFC 5974).
-    Nsis,
+#[serde(transparent)]
+pub struct Protocol(NonZeroU8);
+
+impl Protocol {
+    /// Creates the number of an engine.
+    ///
+    /// # Panics
+    /// If `number` is 0: at compile time in a constant.
+    pub const fn new(number: u8) -> Protocol {
+        match NonZeroU8::new(number) {
+            Some(number) => Protocol(number),
+            None => panic!("the number of a protocol is not 0"),
+        }
+    }
+
+    /// Returns the protocol of a number; `None` for 0.
+    pub const fn from_number(number: u8) -> Option<Protocol> {
+        match NonZeroU8::new(number) {
+            Some(number) => Some(Protocol(number)),
+            None => None,
+        }
+    }
+
+    /// Returns the number, from 1.
+    pub const fn number(self) -> u8 {
+        self.0.get()
+    }
 }
 
 /// Requested service, which selects the rule of admission.

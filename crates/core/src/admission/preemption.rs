@@ -18,6 +18,7 @@ use core::cmp::Reverse;
 
 use serde::{Deserialize, Serialize};
 
+use super::control::LinkLoad;
 use super::ledger::Ledger;
 use super::{ClaimId, Demand, Owner, Reason, Refusal};
 use crate::{Flow, InterfaceId, Rate};
@@ -142,7 +143,7 @@ impl Ledger {
         let link = self.claim_link(link, owner, flow);
         let claim = match self.claim(link, owner, flow, demand) {
             Err(refusal) => {
-                let adopted = self.replaced_rate(link, flow, owner, &demand).unwrap_or(Rate::ZERO);
+                let adopted = self.replaced_demand(link, flow, owner, &demand);
                 self.make_room(link, None, adopted, demand, priority, refusal)?;
                 self.claim(link, owner, flow, demand)?
             }
@@ -167,7 +168,7 @@ impl Ledger {
         let before = self.link_of(claim).zip(self.demand(claim));
         if let Err(refusal) = self.change(claim, demand) {
             let Some((link, old)) = before else { return Err(refusal) };
-            self.make_room(link, Some(claim), old.rate, demand, priority, refusal)?;
+            self.make_room(link, Some(claim), Some(old), demand, priority, refusal)?;
             self.change(claim, demand)?;
         }
         self.set_priority(claim, priority);
@@ -200,7 +201,7 @@ impl Ledger {
         &mut self,
         link: InterfaceId,
         keeper: Option<ClaimId>,
-        old: Rate,
+        old: Option<Demand>,
         demand: Demand,
         priority: Priority,
         refusal: Refusal,
@@ -208,45 +209,43 @@ impl Ledger {
         if refusal.reason != Reason::Bandwidth {
             return Err(refusal);
         }
-        let (Some(preemption), Some(status)) = (&self.preemption, self.link(link)) else {
+        let (Some(preemption), Some(entry)) = (&self.preemption, self.entry(link)) else {
             return Err(refusal);
         };
         let partial = preemption.policy.partial;
-        // The link lacks more if it has shrunk below what is held.
-        let missing = u128::from(status.held.saturating_sub(old).as_bps())
-            + u128::from(demand.rate.as_bps())
-            - u128::from(status.reservable.as_bps());
+        // Admission control judges the link as it would be without the chosen claims.
+        let mut load = entry.load;
+        let available = |load: &LinkLoad| entry.available(load, old.as_ref(), &demand);
         let mut chosen = Vec::new();
-        let mut sum = 0_u128;
         let below = (link, 0, Reverse(u64::MAX))..(link, priority.preemption, Reverse(u64::MAX));
         for &claim in
             preemption.order.range(below).map(|(_, claim)| claim).take(Self::MAX_DISPLACED)
         {
-            let rate = self.demand(claim).map_or(Rate::ZERO, |demand| demand.rate);
-            if Some(claim) != keeper && rate > Rate::ZERO {
-                chosen.push((claim, rate));
-                sum += u128::from(rate.as_bps());
+            let weaker = self.demand(claim).filter(|weaker| weaker.rate > Rate::ZERO);
+            if let Some(weaker) = weaker.filter(|_| Some(claim) != keeper) {
+                load.replace(Some(&weaker), None);
+                chosen.push((claim, weaker));
             }
-            if sum >= missing {
+            if demand.rate <= available(&load) {
                 break;
             }
         }
-        if sum < missing {
-            let more = Rate::from_bps(u64::try_from(sum).unwrap_or(u64::MAX));
-            return Err(Refusal { available: refusal.available + more, ..refusal });
+        if demand.rate > available(&load) {
+            return Err(Refusal { available: available(&load), ..refusal });
         }
         // Spare the most defended as far as the others suffice.
         for place in (0..chosen.len()).rev() {
-            let rate = u128::from(chosen[place].1.as_bps());
-            if sum - rate >= missing {
+            let mut with = load;
+            with.replace(None, Some(&chosen[place].1));
+            if demand.rate <= available(&with) {
+                load = with;
                 chosen.remove(place);
-                sum -= rate;
             }
         }
-        let spare = Rate::from_bps(u64::try_from(sum - missing).unwrap_or(u64::MAX));
-        let last = chosen.len() - 1;
+        let spare = available(&load).saturating_sub(demand.rate);
+        let count = chosen.len();
         for (place, (claim, _)) in chosen.into_iter().enumerate() {
-            let kept = if partial && place == last { spare } else { Rate::ZERO };
+            let kept = if partial && place + 1 == count { spare } else { Rate::ZERO };
             self.displace(claim, kept, priority);
         }
         Ok(())

@@ -26,8 +26,11 @@ fn ledger() -> Ledger {
     ledger
 }
 
+const FIRST: Protocol = Protocol::new(1);
+const SECOND: Protocol = Protocol::new(2);
+
 fn owner(block: u32) -> Owner {
-    Owner { protocol: Protocol::Rsvp, block }
+    Owner { protocol: FIRST, block }
 }
 
 fn flow(destination_port: u16) -> Flow {
@@ -202,16 +205,16 @@ fn adopted_flows_keep_their_bandwidth_until_their_owners_return() {
 #[test]
 fn adopted_flow_yields_to_its_own_protocol_only() {
     let mut ledger = ledger();
-    assert_eq!(ledger.adopt(LINK, flow(1), mbps(4), Some(Protocol::Rsvp)), Ok(()));
+    assert_eq!(ledger.adopt(LINK, flow(1), mbps(4), Some(FIRST)), Ok(()));
     let of = |protocol, block| Owner { protocol, block };
-    let stranger = of(Protocol::Boomerang, 1);
+    let stranger = of(SECOND, 1);
     for rate in [4, 5] {
         let refused = ledger.claim(LINK, stranger, &flow(1), demand(rate)).expect_err("full");
         assert_eq!(refused.available, mbps(1), "what is held for RSVP is not his");
     }
     let claim = ledger.claim(LINK, stranger, &flow(1), demand(1)).expect("fits beside");
     assert_eq!(held(&ledger), mbps(5));
-    ledger.claim(LINK, of(Protocol::Rsvp, 2), &flow(1), demand(4)).expect("held for it");
+    ledger.claim(LINK, of(FIRST, 2), &flow(1), demand(4)).expect("held for it");
     assert_eq!(held(&ledger), mbps(5));
     ledger.release(claim);
     assert_eq!(held(&ledger), mbps(4));
@@ -450,8 +453,8 @@ fn flows_in_lane_claim_on_lane() {
     const NARROW: InterfaceId = InterfaceId(u32::MAX - 1);
     let mut ledger = ledger();
     let prefix = |text: &str| text.parse().expect("a prefix");
-    ledger.open_lane(LINK, prefix("10.0.0.0/16"), LANE, mbps(100));
-    ledger.open_lane(LINK, prefix("10.0.9.0/24"), NARROW, mbps(100));
+    ledger.open_lane(LINK, prefix("10.0.0.0/16"), FIRST, LANE, mbps(100));
+    ledger.open_lane(LINK, prefix("10.0.9.0/24"), FIRST, NARROW, mbps(100));
     let inside = flow(1);
     let outside = Flow { destination: IpAddr::V4(Ipv4Addr::new(10, 1, 0, 1)), ..inside };
     let narrow = Flow { destination: IpAddr::V4(Ipv4Addr::new(10, 0, 9, 1)), ..inside };
@@ -469,7 +472,7 @@ fn flows_in_lane_claim_on_lane() {
     let plain = ledger.claim(LINK, owner(3), &outside, demand(2)).expect("fits");
     assert_eq!((ledger.link_of(plain), held(&ledger)), (Some(LINK), mbps(2)));
     // The aggregate itself, and flows of other protocols, claim on the link.
-    let boomerang = Owner { protocol: Protocol::Boomerang, block: 1 };
+    let boomerang = Owner { protocol: SECOND, block: 1 };
     let aggregate = Flow::to_range(prefix("10.0.0.0/16"));
     let own = ledger.claim(LINK, boomerang, &aggregate, demand(3)).expect("fits");
     assert_eq!((ledger.link_of(own), held(&ledger)), (Some(LINK), mbps(5)));

@@ -6,7 +6,7 @@ use earmark_core::Flow;
 use earmark_core::admission::{Owner, Protocol};
 
 pub(crate) fn owner(block: u32) -> Owner {
-    Owner { protocol: Protocol::Rsvp, block }
+    Owner { protocol: Protocol::new(1), block }
 }
 
 pub(crate) fn flow(port: u16) -> Flow {

@@ -1,47 +1,40 @@
 //! Command-line arguments and their help texts.
 
-mod clear;
-mod light;
-mod nsis;
 mod path;
-mod values;
+pub(crate) mod values;
 
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
+use earmark_control::{DEFAULT_SOCKET, Identity, Listing, SenderName};
 use earmark_core::Rate;
-use earmark_rsvp::policy::Identity;
-
-use crate::config::DEFAULT_SOCKET;
-use crate::control::protocol::{Listing, SenderName, Signalling};
 use earmark_core::amounts::{parse_duration, parse_octets};
 
-pub(super) use clear::ClearOptions;
-pub(super) use light::{LoopOptions, StreamOptions};
-pub(super) use nsis::{NsisOptions, PingOptions};
-pub(super) use path::PathOptions;
-pub(super) use values::Sharing;
+use crate::protocols::nsis::ping::PingOptions;
+use crate::protocols::{ProtocolName, boomerang, nsis, yessir};
+pub(crate) use path::PathOptions;
+pub(crate) use values::Sharing;
 use values::{endpoint, flow_label, ip_protocol, sender};
 
 /// Reserve bandwidth along a network path.
 #[derive(Debug, Parser)]
 #[command(name = "earmark", version, propagate_version = true, after_help = MAIN_HELP)]
-pub(super) struct Arguments {
-    /// The daemon's control socket [default: /run/earmark/control.sock; for `daemon`, as configured].
+pub(crate) struct Arguments {
+    /// The daemon's control socket [default: /run/earmark/control.sock].
     #[arg(long, global = true, value_name = "PATH", help_heading = EVERYWHERE)]
-    pub(super) control: Option<PathBuf>,
+    pub(crate) control: Option<PathBuf>,
     /// Print JSON, errors included.
     #[arg(long, global = true, help_heading = EVERYWHERE)]
-    pub(super) json: bool,
+    pub(crate) json: bool,
     #[command(subcommand)]
-    pub(super) command: Command,
+    pub(crate) command: Command,
 }
 
 impl Arguments {
     /// Path of the control socket: the argument, or [`DEFAULT_SOCKET`].
-    pub(super) fn socket(&self) -> PathBuf {
+    pub(crate) fn socket(&self) -> PathBuf {
         self.control.clone().unwrap_or_else(|| DEFAULT_SOCKET.into())
     }
 }
@@ -50,8 +43,8 @@ const EVERYWHERE: &str = "Options of every command";
 
 const MAIN_HELP: &str = "\
 Every router and host on the path runs a daemon:
-  earmark config example > /etc/earmark.toml        # then adapt its interfaces
-  earmark daemon --config /etc/earmark.toml
+  earmarkd config example > /etc/earmark.toml       # then adapt its interfaces
+  earmarkd --config /etc/earmark.toml
 
 Then, on the receiver (10.0.2.2 here) and on the sender, in this order:
   earmark listen --on 10.0.2.2:5001                 # reserve for whoever announces data for this address
@@ -64,25 +57,10 @@ And anywhere on the path:
 
 Exit status: 0 success, 1 error, 2 wrong usage, 3 reservation refused, 4 nobody answered in time,
 5 reserved on part of the path only, 6 on this node only (5 and 6: released again; success with --partial).
-Only `earmark daemon` needs privileges.";
+Only the daemon needs privileges.";
 
 #[derive(Debug, Subcommand)]
-pub(super) enum Command {
-    /// Run the daemon in the foreground (needs CAP_NET_ADMIN and CAP_NET_RAW; start it as root).
-    #[command(after_help = "\
-Example:
-  earmark config example > /etc/earmark.toml      # then adapt its interfaces
-  earmark daemon --config /etc/earmark.toml
-
-It logs to standard error and ends in good order on SIGTERM. Reserved flows keep their queues in the kernel when it
-ends or dies; the next daemon adopts them. --cleanup takes them out at the end instead, `earmark clear` later.
-
-On SIGHUP it reads configuration and keys again. What is reserved stays; new work meets the new settings. The log names
-what waits for a restart, and a file with a mistake changes nothing.")]
-    Daemon(DaemonOptions),
-    /// Write an example configuration, or check one.
-    #[command(subcommand)]
-    Config(ConfigCommand),
+pub(crate) enum Command {
     /// List what the daemon knows: sessions, reservations, links, neighbors, aggregates,
     /// routing state, associations, applications or counters; or where one flow goes, and what it gets.
     #[command(after_help = "\
@@ -205,8 +183,6 @@ sends it back. Round-trip times need no clocks that agree: they are what is left
 taken off. The host itself answers if its daemon speaks NSIS; otherwise the last router that does.
 Exit status: 0 a message came back, 4 none did in time.")]
     Ping(PingOptions),
-    /// Take what a daemon has left in the kernel out of it: queues, classes, classifiers.
-    Clear(ClearOptions),
     /// Print events as they happen, until Ctrl-C.
     #[command(after_help = "\
 Examples:
@@ -225,48 +201,11 @@ Examples:
         /// The capture; `-` reads standard input.
         file: PathBuf,
     },
-    /// Replay a recording of a daemon's inputs and print the effects, one JSON object a line.
-    #[command(after_help = "\
-Example:
-  earmark replay /var/log/earmark/inputs.jsonl     # recorded with `record = ...` in [daemon]")]
-    Replay {
-        /// The recording; `-` reads standard input.
-        file: PathBuf,
-        /// The key file of the daemon that was recorded, if it signed messages; recordings hold no secrets.
-        #[arg(long, value_name = "FILE")]
-        keys: Option<PathBuf>,
-    },
-}
-
-#[derive(Args, Debug)]
-pub(super) struct DaemonOptions {
-    /// The configuration; `earmark config example` writes one to start from.
-    #[arg(long, value_name = "FILE")]
-    pub(super) config: PathBuf,
-    /// Take reservations out of the kernel at the end, whatever the configuration says.
-    #[arg(long)]
-    pub(super) cleanup: bool,
-    /// What to log: error, warn, info, debug or trace.
-    #[arg(long, value_name = "LEVEL", default_value = "info")]
-    pub(super) log: tracing::Level,
-}
-
-#[derive(Debug, Subcommand)]
-pub(super) enum ConfigCommand {
-    /// Say whether a configuration makes sense.
-    #[command(after_help = "Example:\n  earmark config check /etc/earmark.toml")]
-    Check {
-        /// The configuration.
-        file: PathBuf,
-    },
-    /// Print a configuration to start from, with every setting explained.
-    #[command(after_help = "Example:\n  earmark config example > /etc/earmark.toml")]
-    Example,
 }
 
 /// What can be shown.
 #[derive(Clone, Debug, Subcommand)]
-pub(super) enum Show {
+pub(crate) enum Show {
     #[command(flatten)]
     Listing(What),
     /// Where a flow goes from this node, and what its packets get.
@@ -275,7 +214,7 @@ pub(super) enum Show {
 
 /// What can be listed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Subcommand)]
-pub(super) enum What {
+pub(crate) enum What {
     /// Senders that were announced (path state).
     Sessions,
     /// What is reserved, and what has gone through it.
@@ -314,180 +253,180 @@ impl From<What> for Listing {
 
 /// What the data looks like.
 #[derive(Args, Debug)]
-pub(super) struct Traffic {
+pub(crate) struct Traffic {
     /// Where the data goes; the port may be left out for protocols without.
     #[arg(long, value_name = "HOST:PORT", value_parser = endpoint)]
-    pub(super) to: SocketAddr,
+    pub(crate) to: SocketAddr,
     /// Where it comes from [default: this host's own address, any port].
     #[arg(long, value_name = "ADDR:PORT", value_parser = endpoint)]
-    pub(super) from: Option<SocketAddr>,
+    pub(crate) from: Option<SocketAddr>,
     /// IPv6 flow label of the data, which then tells it from other data instead of its source port.
     #[arg(long, value_name = "LABEL", value_parser = flow_label)]
-    pub(super) flow_label: Option<u32>,
+    pub(crate) flow_label: Option<u32>,
     /// Bucket depth, how much may come at once: 1500, 20kB, 1MB.
     #[arg(long, value_name = "OCTETS", default_value = "10kB", value_parser = parse_octets)]
-    pub(super) burst: u32,
+    pub(crate) burst: u32,
     /// Peak rate, where it is known.
     #[arg(long, value_name = "RATE")]
-    pub(super) peak: Option<Rate>,
+    pub(crate) peak: Option<Rate>,
     /// Packets smaller than this count as this large.
     #[arg(long, value_name = "OCTETS", default_value = "64", value_parser = parse_octets)]
-    pub(super) min_packet: u32,
+    pub(crate) min_packet: u32,
     /// Largest packet.
     #[arg(long, value_name = "OCTETS", default_value = "1500", value_parser = parse_octets)]
-    pub(super) max_packet: u32,
+    pub(crate) max_packet: u32,
     /// IP protocol of the data: udp, tcp or a number.
     #[arg(long, value_name = "NAME", default_value = "udp", value_parser = ip_protocol)]
-    pub(super) ip_protocol: u8,
+    pub(crate) ip_protocol: u8,
     /// TTL of the data, and so the reach of the announcement.
     #[arg(long, default_value_t = 64)]
-    pub(super) ttl: u8,
+    pub(crate) ttl: u8,
     #[command(flatten)]
-    pub(super) who: Who,
+    pub(crate) who: Who,
     /// Keep running, print what happens, and end it all with this command.
     #[arg(long)]
-    pub(super) hold: bool,
+    pub(crate) hold: bool,
 }
 
 /// In whose name a reservation is asked for, for routers with rules about that.
 #[derive(Args, Clone, Debug)]
-pub(super) struct Who {
+pub(crate) struct Who {
     /// Name the user: alice@example.org, or "CN=Alice, O=Example".
     #[arg(long, value_name = "NAME")]
-    pub(super) user: Option<String>,
+    pub(crate) user: Option<String>,
     /// Name the application: "APP=voice, VER=1".
     #[arg(long, value_name = "NAME")]
-    pub(super) application: Option<String>,
+    pub(crate) application: Option<String>,
     /// How important it is, from 0 to 65535: routers may let it displace what is less.
     #[arg(long, value_name = "N")]
-    pub(super) priority: Option<u16>,
+    pub(crate) priority: Option<u16>,
 }
 
 impl Who {
     /// The identity in the form of the control protocol.
-    pub(super) fn identity(&self) -> Identity {
+    pub(crate) fn identity(&self) -> Identity {
         let Who { user, application, priority } = self.clone();
         Identity { user, application, priority }
     }
 }
 
 #[derive(Args, Debug)]
-pub(super) struct SendOptions {
+pub(crate) struct SendOptions {
     /// Token rate, how fast the data comes for long: 64kbit, 2Mbit, 1.5Gbit.
     #[arg(long)]
-    pub(super) rate: Rate,
+    pub(crate) rate: Rate,
     #[command(flatten)]
-    pub(super) traffic: Traffic,
+    pub(crate) traffic: Traffic,
 }
 
 #[derive(Args, Debug)]
-pub(super) struct ListenOptions {
+pub(crate) struct ListenOptions {
     /// By which protocol senders announce themselves.
     #[arg(long, value_name = "NAME", default_value = "rsvp")]
-    pub(super) protocol: Signalling,
+    pub(crate) protocol: ProtocolName,
     /// Where the data arrives: an address of this host, or a multicast group.
     #[arg(long, value_name = "ADDR:PORT", value_parser = endpoint)]
-    pub(super) on: SocketAddr,
+    pub(crate) on: SocketAddr,
     /// Reserve this much for each sender (controlled load) [default: what it announces].
     #[arg(long, conflicts_with = "delay")]
-    pub(super) rate: Option<Rate>,
+    pub(crate) rate: Option<Rate>,
     /// Reserve so much that queueing delays stay below this, such as 20ms (guaranteed service).
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
-    pub(super) delay: Option<Duration>,
+    pub(crate) delay: Option<Duration>,
     /// How senders share what is reserved.
     #[arg(long, value_name = "STYLE", default_value = "ff")]
-    pub(super) style: Sharing,
+    pub(crate) style: Sharing,
     /// Reserve for this sender only; may be given several times. An address alone means all that it sends, #LABEL an
     /// IPv6 flow label.
     #[arg(long = "sender", value_name = "ADDR[:PORT|#LABEL]", value_parser = sender)]
-    pub(super) senders: Vec<SenderName>,
+    pub(crate) senders: Vec<SenderName>,
     /// Wait so long until the first reservation is confirmed or refused: 500ms, 10s, 2min.
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
-    pub(super) wait: Option<Duration>,
+    pub(crate) wait: Option<Duration>,
     /// With --wait: be content with a part of the path, where some hops take no part.
     #[arg(long, requires = "wait")]
-    pub(super) partial: bool,
+    pub(crate) partial: bool,
     /// IP protocol of the data: udp, tcp or a number.
     #[arg(long, value_name = "NAME", default_value = "udp", value_parser = ip_protocol)]
-    pub(super) ip_protocol: u8,
+    pub(crate) ip_protocol: u8,
     /// With NSIS: reserve this for the way back, too, for each sender.
     #[arg(long, value_name = "RATE")]
-    pub(super) back: Option<Rate>,
+    pub(crate) back: Option<Rate>,
     #[command(flatten)]
-    pub(super) who: Who,
+    pub(crate) who: Who,
     /// Keep running, print what happens, and end it all with this command.
     #[arg(long)]
-    pub(super) hold: bool,
+    pub(crate) hold: bool,
 }
 
 #[derive(Args, Debug)]
-pub(super) struct ReserveOptions {
+pub(crate) struct ReserveOptions {
     /// By which protocol to reserve.
     #[arg(long, value_name = "NAME", default_value = "rsvp")]
-    pub(super) protocol: Signalling,
+    pub(crate) protocol: ProtocolName,
     /// Token rate, how fast the data comes for long: 64kbit, 2Mbit, 1.5Gbit. For all but Boomerang.
     #[arg(long)]
-    pub(super) rate: Option<Rate>,
+    pub(crate) rate: Option<Rate>,
     #[command(flatten)]
-    pub(super) traffic: Traffic,
+    pub(crate) traffic: Traffic,
     #[command(flatten)]
-    pub(super) loop_options: LoopOptions,
+    pub(crate) boomerang: boomerang::Options,
     #[command(flatten)]
-    pub(super) stream_options: StreamOptions,
+    pub(crate) yessir: yessir::Options,
     #[command(flatten)]
-    pub(super) nsis_options: NsisOptions,
+    pub(crate) nsis: nsis::Options,
     /// Only ask what could be had, and reserve nothing. Not for RSVP.
     #[arg(long)]
-    pub(super) query: bool,
+    pub(crate) query: bool,
     /// Be content with a part of the path, where some hops refuse or take no part. With YESSIR those that refuse try again.
     #[arg(long)]
-    pub(super) partial: bool,
+    pub(crate) partial: bool,
     /// How long to wait for the outcome: 500ms, 10s, 2min.
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = parse_duration)]
-    pub(super) timeout: Duration,
+    pub(crate) timeout: Duration,
 }
 
 #[derive(Args, Debug)]
 #[group(required = true, multiple = false)]
-pub(super) struct ReleaseOptions {
+pub(crate) struct ReleaseOptions {
     /// Which one; `earmark show applications` lists them.
     #[arg(value_name = "ID")]
-    pub(super) application: Option<u64>,
+    pub(crate) application: Option<u64>,
     /// All of them, whoever opened them.
     #[arg(long)]
-    pub(super) all: bool,
+    pub(crate) all: bool,
 }
 
 #[derive(Args, Debug)]
-pub(super) struct TraceOptions {
+pub(crate) struct TraceOptions {
     /// Where the flow goes.
     #[arg(value_name = "HOST:PORT", value_parser = endpoint)]
-    pub(super) to: SocketAddr,
+    pub(crate) to: SocketAddr,
     /// Who sends it: ADDR, ADDR:PORT or ADDR#LABEL [default: the only sender known here].
     #[arg(long, value_name = "SENDER", value_parser = sender)]
-    pub(super) from: Option<SenderName>,
+    pub(crate) from: Option<SenderName>,
     /// IP protocol of the flow: udp, tcp or a number.
     #[arg(long, value_name = "NAME", default_value = "udp", value_parser = ip_protocol)]
-    pub(super) ip_protocol: u8,
+    pub(crate) ip_protocol: u8,
     /// The node to start at [default: the receiver; for a group, this node].
     #[arg(long, value_name = "ADDR")]
-    pub(super) last_hop: Option<IpAddr>,
+    pub(crate) last_hop: Option<IpAddr>,
     /// Ask at most so many nodes; 0 is no limit.
     #[arg(long, value_name = "N", default_value_t = 0)]
-    pub(super) max_hops: u8,
+    pub(crate) max_hops: u8,
     /// How long to wait in all: 500ms, 10s, 2min.
     #[arg(long, value_name = "TIME", default_value = "20s", value_parser = parse_duration)]
-    pub(super) timeout: Duration,
+    pub(crate) timeout: Duration,
 }
 
 #[derive(Args, Debug)]
-pub(super) struct WatchOptions {
+pub(crate) struct WatchOptions {
     /// End after so many events.
     #[arg(long, value_name = "N")]
-    pub(super) count: Option<u64>,
+    pub(crate) count: Option<u64>,
     /// End after so long: 500ms, 10s, 2min.
     #[arg(long = "for", value_name = "TIME", value_parser = parse_duration)]
-    pub(super) span: Option<Duration>,
+    pub(crate) span: Option<Duration>,
 }
 
 #[cfg(test)]

@@ -6,25 +6,23 @@ use std::time::Duration;
 
 use comfy_table::{Cell, CellAlignment, Table, presets};
 use earmark_core::{Rate, Transport};
-use earmark_nsis::gist::machine::State;
-use earmark_nsis::nslp::Validity;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::arguments::What;
 use super::{Failure, Outcome, Output};
-use crate::client::Client;
-use crate::control::protocol::{
-    AggregateRow, ApplicationRow, AssociationRow, EnforcementRow, LinkRow, NeighborRow, Request,
-    ReservationRow, Role, RoutingStateRow, Rows, SenderName, SessionRow, Show, StyleName,
-    TrafficRow,
+use earmark_control::Client;
+use earmark_control::text::{ip_protocol, with_port};
+use earmark_control::{
+    AdmissionRow, AggregateRow, ApplicationRow, AssociationRow, EnforcementRow, LinkRow,
+    NeighborRow, Request, ReservationRow, Role, RoutingStateRow, Rows, SenderName, SessionRow,
+    Show, StyleName, TrafficRow,
 };
-use crate::describe::{ip_protocol, with_port};
 use earmark_core::amounts::{show_duration, show_octets};
 
 /// Requests a listing and prints it.
-pub(super) fn show(
+pub(crate) fn show(
     client: &mut Client,
     what: What,
     limit: Option<usize>,
@@ -118,7 +116,7 @@ fn table<T: Row>(rows: &[T]) -> String {
     table.to_string()
 }
 
-pub(super) fn new_table(header: &[&str]) -> Table {
+pub(crate) fn new_table(header: &[&str]) -> Table {
     let mut table = Table::new();
     table.load_style(presets::UTF8_FULL_CONDENSED).set_header(header);
     table
@@ -231,7 +229,7 @@ impl Row for ReservationRow {
 }
 
 /// Whether the packets get the reservation, and how many claims there are on their flow.
-pub(super) fn enforced(enforcement: Option<&EnforcementRow>) -> String {
+pub(crate) fn enforced(enforcement: Option<&EnforcementRow>) -> String {
     let Some(EnforcementRow { state, reason, claims }) = enforcement else {
         return "-".to_owned();
     };
@@ -254,7 +252,7 @@ fn ways(outgoing: &[String], here: bool) -> String {
 }
 
 /// Senders that share a reservation, one a line.
-pub(super) fn senders(senders: &[SenderName]) -> String {
+pub(crate) fn senders(senders: &[SenderName]) -> String {
     if senders.is_empty() {
         return "all".to_owned();
     }
@@ -267,6 +265,17 @@ fn sender(address: IpAddr, port: u16, flow_label: Option<u32>) -> String {
     match flow_label {
         Some(label) => format!("{address} label {label:#x}"),
         None => with_port(address, port),
+    }
+}
+
+/// Reserved bandwidth of a link, and below it the measured load where that decides about admission.
+fn reserved(link: &LinkRow) -> String {
+    match &link.admission {
+        Some(AdmissionRow { method, measured_bps }) if method != "parameter" => {
+            let load = measured_bps.map_or("-".to_owned(), |load| load.to_string());
+            format!("{}\n{method} {load}", link.held_bps)
+        }
+        _ => link.held_bps.to_string(),
     }
 }
 
@@ -292,7 +301,7 @@ impl Row for LinkRow {
             Cell::new(addresses.join("\n")),
             number(self.bandwidth_bps),
             number(self.reservable_bps),
-            number(self.held_bps),
+            number(reserved(self)),
             number(self.claims),
             number(self.adopted),
         ]
@@ -362,9 +371,9 @@ impl Row for RoutingStateRow {
             (Some(peer), None) => peer.to_string(),
             (None, _) => "-".to_owned(),
         };
-        let state = match self.validity {
-            Validity::Good | Validity::Bad => state(self.state).to_owned(),
-            Validity::Tentative => format!("{}, doubtful", state(self.state)),
+        let state = match &*self.validity {
+            "tentative" => format!("{}, doubtful", state(&self.state)),
+            _ => state(&self.state).to_owned(),
         };
         vec![
             Cell::new(&*self.application),
@@ -404,14 +413,15 @@ impl Row for AssociationRow {
     }
 }
 
-fn state(state: State) -> &'static str {
+fn state(state: &str) -> &str {
     match state {
-        State::Idle => "nothing",
-        State::WaitResponse => "asking",
-        State::WaitAssociation => "connecting",
-        State::EstablishedDownstream => "asked, stands",
-        State::WaitConfirm => "answered",
-        State::EstablishedUpstream => "was asked, stands",
+        "idle" => "nothing",
+        "wait_response" => "asking",
+        "wait_association" => "connecting",
+        "established_downstream" => "asked, stands",
+        "wait_confirm" => "answered",
+        "established_upstream" => "was asked, stands",
+        other => other,
     }
 }
 
@@ -441,7 +451,7 @@ impl Row for ApplicationRow {
             }),
             Cell::new(with_port(self.destination, self.destination_port)),
             Cell::new(ip_protocol(self.ip_protocol)),
-            Cell::new(self.style.map_or("-", style)),
+            Cell::new(self.style.map_or("-", StyleName::name)),
             Cell::new(match self.role {
                 Role::Sender if self.senders.is_empty() => "this host".to_owned(),
                 _ => senders(&self.senders),
@@ -453,11 +463,7 @@ impl Row for ApplicationRow {
     }
 }
 
-fn style(name: StyleName) -> &'static str {
-    earmark_wire::rsvp::Style::from(name).name()
-}
-
-pub(super) fn number(value: impl Display) -> Cell {
+pub(crate) fn number(value: impl Display) -> Cell {
     Cell::new(value).set_alignment(CellAlignment::Right)
 }
 

@@ -7,14 +7,13 @@ use comfy_table::Cell;
 use earmark_core::{Prefix, Rate};
 
 use super::arguments::PathOptions;
-use super::light::wrong_usage;
 use super::listings::{enforced, new_table, number, senders};
-use super::{Failure, Outcome, Output};
-use crate::client::Client;
-use crate::control::protocol::{
+use super::{Failure, Outcome, Output, wrong_usage};
+use earmark_control::Client;
+use earmark_control::text::{ip_protocol, with_port};
+use earmark_control::{
     ClaimRow, MatchRow, NextHopRow, PacketsRow, PathAnswer, PathFlow, PathOutcome, RouteRow,
 };
-use crate::describe::{ip_protocol, with_port};
 
 /// Requests the path of a flow and prints it.
 pub(super) fn show(

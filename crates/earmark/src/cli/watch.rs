@@ -4,9 +4,8 @@ use std::time::Instant;
 
 use super::arguments::WatchOptions;
 use super::{Failure, Outcome, Output};
-use crate::client::Client;
-use crate::control::protocol::Notice;
-use crate::describe;
+use earmark_control::Client;
+use earmark_control::Event;
 
 pub(super) fn watch(
     client: &mut Client,
@@ -20,18 +19,17 @@ pub(super) fn watch(
     }
     let mut left = options.count.unwrap_or(u64::MAX);
     while left > 0 {
-        let Some(notice) = client.next_event(deadline)? else {
+        let Some(event) = client.next_event(deadline)? else {
             break;
         };
-        print(&notice, out)?;
+        print(&event, out)?;
         left -= 1;
     }
     Ok(Outcome::Done)
 }
 
 /// Prints one event on one line.
-pub(super) fn print(notice: &Notice, out: &mut Output) -> Result<(), Failure> {
-    let on = notice.interface_name.as_deref().unwrap_or("an interface without a name");
-    let text = format!("{:>12.3} s  {}", notice.at_s, describe::event(&notice.event, on));
-    out.line(&text, notice)
+pub(super) fn print(event: &Event, out: &mut Output) -> Result<(), Failure> {
+    let text = format!("{:>12.3} s  {}", event.at_s, event.text);
+    out.line(&text, event)
 }

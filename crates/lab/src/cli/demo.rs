@@ -122,7 +122,7 @@ impl Demo {
         stage.tap(ROUTER)?;
         let report = play(&mut stage, plan, bar)?;
         if let Some(file) = &self.pcap {
-            let packets = capture::write_tapped(file, &stage.take_tapped(ROUTER)?)?;
+            let packets = capture::write_tapped(file, &stage.take_captured(ROUTER)?)?;
             bar.note(&format!("wrote {}: {packets} packets", file.display()));
         }
         Ok(report)

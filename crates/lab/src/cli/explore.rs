@@ -48,11 +48,11 @@ struct Summary {
     /// Events that the simulator processed.
     events: u64,
     /// Stories in which an invariant did not hold, each with the command that replays it.
-    broken: Vec<Broken>,
+    broken: Vec<BrokenRun>,
 }
 
 #[derive(Debug, Serialize)]
-struct Broken {
+struct BrokenRun {
     replay: String,
     #[serde(flatten)]
     exploration: Exploration,
@@ -67,10 +67,10 @@ impl Explore {
         let events = outcomes.iter().map(|outcome| outcome.events).sum();
         let reserved_packets = outcomes.iter().map(|outcome| outcome.reserved_packets).sum();
         let flows = outcomes.iter().map(|outcome| outcome.flows).sum();
-        let broken: Vec<Broken> = outcomes
+        let broken: Vec<BrokenRun> = outcomes
             .into_iter()
             .filter(|outcome| !outcome.breaches.is_empty())
-            .map(|exploration| Broken {
+            .map(|exploration| BrokenRun {
                 replay: format!("earmark-lab explore --seed {}", exploration.seed),
                 exploration,
             })
@@ -88,7 +88,7 @@ impl Explore {
 
 fn describe(summary: &Summary, seconds: f64) -> String {
     let mut text = String::new();
-    for Broken { replay, exploration } in &summary.broken {
+    for BrokenRun { replay, exploration } in &summary.broken {
         let Exploration { seed, nodes, flows, faults, breaches, .. } = exploration;
         text.push_str(&format!("seed {seed}: {nodes} nodes, {flows} flows, {faults} faults\n"));
         for breach in breaches {

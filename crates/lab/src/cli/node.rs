@@ -1,18 +1,18 @@
 //! Hidden command `earmark-lab node`: the daemon of one node of a testbed.
 //!
 //! A testbed starts this program with this subcommand in the namespace of each node, so that a build of `earmark-lab`
-//! has everything that the demo needs. The command is the same as `earmark daemon`.
+//! has everything that the demo needs. The command is the same as `earmarkd`.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::Result;
-use earmark::config::Config;
+use earmarkd::config::Config;
 use rustix::process::{Signal, set_parent_process_death_signal};
 
 /// Be the daemon of a node of a testbed
 #[derive(Debug, clap::Args)]
-pub(super) struct Node {
+pub struct Node {
     /// Configuration of the node.
     #[arg(long)]
     config: PathBuf,
@@ -22,13 +22,17 @@ pub(super) struct Node {
 }
 
 impl Node {
-    pub(super) fn run(&self) -> Result<ExitCode> {
+    /// Runs the daemon until it ends.
+    ///
+    /// # Errors
+    /// The configuration cannot be read; the daemon cannot start, or fails.
+    pub fn run(&self) -> Result<ExitCode> {
         if self.bound {
             set_parent_process_death_signal(Some(Signal::TERM))?;
         }
         tracing_subscriber::fmt().with_writer(std::io::stderr).with_ansi(false).init();
         let config = Config::load(&self.config)?;
-        earmark::daemon::run(&config, || {})?;
+        earmarkd::daemon::run(&config, || {})?;
         Ok(ExitCode::SUCCESS)
     }
 }

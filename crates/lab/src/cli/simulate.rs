@@ -8,7 +8,7 @@ use earmark_scenario::topology::Topology;
 use earmark_scenario::{Outcome, Override, Scenario, Tap, load, play, play_tapped};
 
 use crate::capture::write_tapped;
-use crate::outcomes::{Summary, timeline, timeline_svg, write_tables};
+use crate::run_output::{Summary, timeline, timeline_svg, write_tables};
 use crate::runs;
 
 const EXAMPLES: &str = "\

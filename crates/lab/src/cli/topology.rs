@@ -68,7 +68,7 @@ impl Topology {
         let topology = show.build()?;
         let summary = Summary::of(&topology);
         if show.json {
-            println!("{}", serde_json::to_string(&Whole::of(&topology, &summary))?);
+            println!("{}", serde_json::to_string(&TopologyReport::of(&topology, &summary))?);
             return Ok(ExitCode::SUCCESS);
         }
         println!("{}", describe(&summary));
@@ -111,7 +111,7 @@ impl Show {
 
 /// Complete description, for `--json`.
 #[derive(Serialize)]
-struct Whole<'a> {
+struct TopologyReport<'a> {
     #[serde(flatten)]
     summary: &'a Summary,
     nodes: Vec<Node<'a>>,
@@ -134,8 +134,8 @@ struct Link<'a> {
     delay_ms: f64,
 }
 
-impl<'a> Whole<'a> {
-    fn of(topology: &'a Network, summary: &'a Summary) -> Whole<'a> {
+impl<'a> TopologyReport<'a> {
+    fn of(topology: &'a Network, summary: &'a Summary) -> TopologyReport<'a> {
         let addresses = topology.paths().addresses();
         let node =
             |(node, address): (&'a earmark_scenario::topology::Node, std::net::IpAddr)| Node {
@@ -150,7 +150,7 @@ impl<'a> Whole<'a> {
             reservable_bps: link.reservable.as_bps(),
             delay_ms: link.delay.as_secs_f64() * 1e3,
         };
-        Whole {
+        TopologyReport {
             summary,
             nodes: topology.nodes.iter().zip(addresses).map(node).collect(),
             joined: topology.links.iter().map(link).collect(),

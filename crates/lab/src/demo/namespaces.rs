@@ -6,11 +6,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
-use earmark::client::Client;
-use earmark::control::protocol::{
-    Answer as Reply, Attach, Establish, Listen, Loop, Notice, Opened, Request, Send,
-};
 use earmark_boomerang as boomerang;
+use earmark_control::Client;
+use earmark_control::{
+    Answer as Reply, Attach, Establish, Event as ClientEvent, Listen, Loop, Opened, Request, Send,
+};
 use earmark_core::{Rate, Time};
 use earmark_node::Event;
 use earmark_nsis::{self as nsis, qos};
@@ -20,7 +20,7 @@ use earmark_wire::rsvp::ErrorSpec;
 use earmark_wire::yessir::{Flowspec, OctetRate};
 use earmark_yessir as yessir;
 
-use super::{Answer, NetworkKind, Plan, Refusal, Revival, SENT, Stage, Stream, answered};
+use super::{Answer, DaemonRestart, NetworkKind, Plan, Refusal, SENT, Stage, Stream, answered};
 use crate::testbed::Testbed;
 use crate::traffic::{self, Shape, Sink, Source};
 
@@ -248,7 +248,7 @@ impl Stage for OnNamespaces {
         Ok(())
     }
 
-    fn revive(&mut self, node: &str, pause: Duration, within: Duration) -> Result<Revival> {
+    fn revive(&mut self, node: &str, pause: Duration, within: Duration) -> Result<DaemonRestart> {
         let victim = self.testbed.topology().node(node).context("there is no such node")?;
         let killed = self.now();
         self.testbed.kill_daemon(victim)?;
@@ -261,7 +261,7 @@ impl Stage for OnNamespaces {
         while self.now().since(ready) < within {
             let rows = client.show_reservations()?.rows;
             if rows.iter().any(|row| row.destination_port == port && row.interface.is_some()) {
-                return Ok(Revival { killed, ready, reformed: self.now() });
+                return Ok(DaemonRestart { killed, ready, reformed: self.now() });
             }
             self.wait(Duration::from_millis(10))?;
         }
@@ -308,8 +308,9 @@ impl Drop for OnNamespaces {
 /// with an offer.
 fn in_place((client, opened): &mut (Client, Opened)) -> Result<Option<Answer>> {
     let ours = Application(opened.application);
-    while let Some(Notice { at_s, event, .. }) = next(client)? {
-        let setup = Duration::from_secs_f64((at_s - opened.at_s).max(0.0));
+    while let Some(event) = next(client)? {
+        let setup = Duration::from_secs_f64((event.at_s - opened.at_s).max(0.0));
+        let Some(event) = earmarkd::control::engine_event(&event) else { continue };
         let event = match event {
             Event::Rsvp(event) => event,
             Event::Boomerang(boomerang::Event::Established { .. }) => {
@@ -349,7 +350,8 @@ fn in_place((client, opened): &mut (Client, Opened)) -> Result<Option<Answer>> {
 /// Returns the error if the receiver was notified that its reservation was refused.
 fn refused((client, opened): &mut (Client, Opened)) -> Result<Option<ErrorSpec>> {
     let ours = Application(opened.application);
-    while let Some(Notice { event, .. }) = next(client)? {
+    while let Some(event) = next(client)? {
+        let Some(event) = earmarkd::control::engine_event(&event) else { continue };
         let event = match event {
             Event::Rsvp(event) => event,
             Event::NoAnswer { application, reason, .. } if application == ours => {
@@ -370,6 +372,6 @@ fn refused((client, opened): &mut (Client, Opened)) -> Result<Option<ErrorSpec>>
     Ok(None)
 }
 
-fn next(client: &mut Client) -> Result<Option<Notice>> {
+fn next(client: &mut Client) -> Result<Option<ClientEvent>> {
     Ok(client.next_event(Some(Instant::now() + LOOK))?)
 }

@@ -7,7 +7,7 @@ use earmark_core::Time;
 use earmark_sim::{Protocol, StageResult, Trace};
 use serde::Serialize;
 
-use super::{BIN, Revival, SHARERS};
+use super::{BIN, DaemonRestart, SHARERS};
 
 /// Loss above which a stage without a reservation shows the need for one.
 const UNRESERVED_LOSS: f64 = 0.3;
@@ -130,11 +130,11 @@ pub struct KillResult {
 impl KillResult {
     pub(super) fn new(
         node: &str,
-        revival: Revival,
+        restart: DaemonRestart,
         longest_refresh: Duration,
         stream: &Trace,
     ) -> KillResult {
-        let Revival { killed, ready, reformed } = revival;
+        let DaemonRestart { killed, ready, reformed } = restart;
         let figures = stream.figures(killed, reformed);
         let millis = |duration: Duration| duration.as_secs_f64() * 1e3;
         KillResult {
@@ -363,8 +363,8 @@ mod tests {
     fn each_broken_promise_is_named() {
         assert_eq!(good().broken_promises(), [""; 0]);
         assert_eq!(Report { kill: Some(unnoticed()), ..good() }.broken_promises(), [""; 0]);
-        type Spoil = fn(&mut Report);
-        let cases: [(Spoil, &str); 11] = [
+        type BreakPromise = fn(&mut Report);
+        let cases: [(BreakPromise, &str); 11] = [
             (
                 |r| {
                     let protocol = Protocol::Yessir;

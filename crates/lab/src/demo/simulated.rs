@@ -9,13 +9,13 @@ use earmark_core::{Flow, Rate, Time};
 use earmark_node::{Command, Event, Listen, NodeConfig};
 use earmark_nsis::{self as nsis, qos};
 use earmark_rsvp::{self as rsvp, Application};
-use earmark_sim::{Network, NodeId, Protocol, Source, StreamId, Tapped, Trace, What};
+use earmark_sim::{CapturedPacket, LogEvent, Network, NodeId, Protocol, Source, StreamId, Trace};
 use earmark_wire::intserv::TokenBucket;
 use earmark_wire::rsvp::{ErrorSpec, FilterSpec, Session, SourceSelector};
 use earmark_wire::yessir::{Flowspec, OctetRate, Style};
 use earmark_yessir as yessir;
 
-use super::{Answer, NetworkKind, Plan, Refusal, Revival, SENT, Stage, Stream, answered};
+use super::{Answer, DaemonRestart, NetworkKind, Plan, Refusal, SENT, Stage, Stream, answered};
 use crate::traffic::Shape;
 use earmark_scenario::topology::Topology;
 
@@ -50,13 +50,13 @@ impl OnSimulator {
         &self.network
     }
 
-    /// Records all packets that pass a node from now on, for [`take_tapped`](OnSimulator::take_tapped).
+    /// Records all packets that pass a node from now on, for [`take_captured`](OnSimulator::take_captured).
     ///
     /// # Errors
     /// There is no such node.
     pub fn tap(&mut self, node: &str) -> Result<()> {
         let (node, _) = self.node(node)?;
-        self.network.tap(node);
+        self.network.capture(node);
         Ok(())
     }
 
@@ -64,9 +64,9 @@ impl OnSimulator {
     ///
     /// # Errors
     /// There is no such node.
-    pub fn take_tapped(&mut self, node: &str) -> Result<Vec<Tapped>> {
+    pub fn take_captured(&mut self, node: &str) -> Result<Vec<CapturedPacket>> {
         let (node, _) = self.node(node)?;
-        Ok(self.network.take_tapped(node))
+        Ok(self.network.take_captured(node))
     }
 
     fn node(&self, name: &str) -> Result<(NodeId, IpAddr)> {
@@ -118,7 +118,7 @@ impl OnSimulator {
         });
         let outcome = outcome.with_context(|| format!("no answer within {within:?}"))?;
         match outcome.what {
-            What::Event(Event::Boomerang(boomerang::Event::Refused { offer, .. })) => {
+            LogEvent::Event(Event::Boomerang(boomerang::Event::Refused { offer, .. })) => {
                 Ok(Answer::Offered(Rate::from_bps(offer.forward.into())))
             }
             _ => {
@@ -157,11 +157,11 @@ impl OnSimulator {
         });
         let outcome = outcome.with_context(|| format!("no answer within {within:?}"))?;
         match outcome.what {
-            What::Event(Event::Nsis(nsis::Event::Qos(qos::Event::Reserved { .. }))) => {
+            LogEvent::Event(Event::Nsis(nsis::Event::Qos(qos::Event::Reserved { .. }))) => {
                 self.open.push((Protocol::Nsis, stream, number, number));
                 Ok(Answer::InPlace(outcome.at.since(asked)))
             }
-            What::Event(Event::Nsis(nsis::Event::Qos(qos::Event::Refused {
+            LogEvent::Event(Event::Nsis(nsis::Event::Qos(qos::Event::Refused {
                 available: Some(available),
                 ..
             }))) => Ok(Answer::Offered(available)),
@@ -208,7 +208,7 @@ impl OnSimulator {
         });
         let outcome = outcome.with_context(|| format!("no answer within {within:?}"))?;
         match outcome.what {
-            What::Event(Event::Yessir(yessir::Event::Answered { answer, .. })) => {
+            LogEvent::Event(Event::Yessir(yessir::Event::Answered { answer, .. })) => {
                 Ok(answered(&answer, outcome.at.since(asked)))
             }
             other => bail!("the reservation failed: {other:?}"),
@@ -242,7 +242,7 @@ impl Stage for OnSimulator {
                 port,
                 destination,
                 destination_port,
-                shape: earmark_sim::Shape::Constant(rate),
+                pattern: earmark_sim::TrafficPattern::Constant(rate),
                 packet_octets,
                 from,
                 until,
@@ -298,10 +298,10 @@ impl Stage for OnSimulator {
         });
         let outcome = outcome.with_context(|| format!("no answer within {within:?}"))?;
         match &outcome.what {
-            earmark_sim::What::Event(Event::Rsvp(rsvp::Event::Resv { .. })) => {
+            earmark_sim::LogEvent::Event(Event::Rsvp(rsvp::Event::Resv { .. })) => {
                 Ok(Answer::InPlace(outcome.at.since(asked)))
             }
-            earmark_sim::What::Event(Event::Rsvp(rsvp::Event::ResvError { error, .. })) => {
+            earmark_sim::LogEvent::Event(Event::Rsvp(rsvp::Event::ResvError { error, .. })) => {
                 Ok(Answer::Refused(self.refusal(rate, error)))
             }
             other => bail!("the reservation failed: {other:?}"),
@@ -337,7 +337,7 @@ impl Stage for OnSimulator {
         Ok(())
     }
 
-    fn revive(&mut self, node: &str, pause: Duration, within: Duration) -> Result<Revival> {
+    fn revive(&mut self, node: &str, pause: Duration, within: Duration) -> Result<DaemonRestart> {
         let (victim, _) = self.node(node)?;
         let killed = self.network.now();
         self.network.kill(victim);
@@ -354,7 +354,7 @@ impl Stage for OnSimulator {
         };
         let reformed = self.network.run_until_event(ready + within, stands);
         let reformed = reformed.context("the reservation did not come back")?.at;
-        Ok(Revival { killed, ready, reformed })
+        Ok(DaemonRestart { killed, ready, reformed })
     }
 
     fn stop_daemon(&mut self, node: &str) -> Result<()> {

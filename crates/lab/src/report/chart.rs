@@ -1,18 +1,14 @@
 //! Chart of the rate over time as SVG: stages shaded, the reserved rate dashed, one line per stream.
 
-use std::fmt::Write;
 use std::time::Duration;
 
-use super::drawing::{self, Style, level, tick};
-use super::escape;
 use crate::demo::{Mark, Series, Span, Timeline};
+use crate::plot::axis::{Area, Scale};
+use crate::plot::drawing::{Align, Drawing, Style};
 
-/// Height of the drawing; the constants after it bound the plot.
+/// Height of the drawing.
 const HEIGHT: f64 = 420.0;
-const LEFT: f64 = 64.0;
-const RIGHT: f64 = 940.0;
-const TOP: f64 = 56.0;
-const BOTTOM: f64 = 360.0;
+const AREA: Area = Area { left: 64.0, right: 940.0, top: 56.0, bottom: 360.0 };
 
 const STYLE: Style = Style {
     light: "--shade:#1f6feb14;--reserved:#1a7f3722;--stream:#1a7f37;--flood:#c4432b",
@@ -24,142 +20,114 @@ const STYLE: Style = Style {
             .stream{stroke:var(--stream)}.flood{stroke:var(--flood)}",
 };
 
-/// Mapping from rates and times to coordinates.
-struct Scale {
-    seconds: f64,
-    bps: f64,
-}
-
-impl Scale {
-    fn x(&self, seconds: f64) -> f64 {
-        LEFT + (RIGHT - LEFT) * seconds / self.seconds
-    }
-
-    fn y(&self, bps: f64) -> f64 {
-        BOTTOM - (BOTTOM - TOP) * (bps / self.bps).min(1.0)
-    }
-
-    /// Returns begin and end of a span, up to the last whole bin.
-    fn ends(&self, span: &Span) -> (f64, f64) {
-        let x = |at: Duration| self.x(at.as_secs_f64().min(self.seconds));
-        (x(span.from), x(span.until))
-    }
-}
-
 /// Draws the chart, complete with its style.
 pub fn svg(timeline: &Timeline, title: &str) -> String {
-    let bins = timeline.series.iter().map(|series| series.rates_bps.len()).max().unwrap_or(0);
-    let peak = timeline.series.iter().flat_map(|series| &series.rates_bps).max().copied();
-    let scale = Scale {
-        seconds: (bins as f64 * timeline.bin.as_secs_f64()).max(1.0),
-        bps: (peak.unwrap_or(0).max(1_000_000) as f64 / 2e6).ceil() * 2e6,
-    };
-    let mut out = drawing::begin_titled(HEIGHT, title, &STYLE);
-    spans(&mut out, timeline, &scale);
-    axes(&mut out, &scale);
+    let mut chart = Chart::of(timeline, title);
+    for span in &timeline.spans {
+        chart.span(span);
+    }
+    chart.axes();
     for series in &timeline.series {
-        line(&mut out, series, timeline.bin.as_secs_f64(), &scale);
+        chart.line(series, timeline.bin);
     }
     // The limit is drawn over the lines, because a stream at exactly its rate would hide it.
-    limits(&mut out, &timeline.spans, &scale);
-    marks(&mut out, &timeline.marks, &scale);
-    legend(&mut out, &timeline.series);
-    out.push_str("</svg>");
-    out
+    for span in timeline.spans.iter().filter(|span| span.reserved_bps > 0) {
+        chart.limit(span);
+    }
+    chart.marks(&timeline.marks);
+    chart.legend(&timeline.series);
+    chart.drawing.finish(HEIGHT, title, &STYLE)
 }
 
-/// Draws the stages: shaded, with their names above. Writing to a string does not fail, so these helpers ignore the
-/// result.
-fn spans(out: &mut String, timeline: &Timeline, scale: &Scale) {
-    for span in &timeline.spans {
-        let (from, until) = scale.ends(span);
+/// A chart under construction.
+struct Chart {
+    drawing: Drawing,
+    /// Length of the horizontal axis, up to the last whole bin.
+    seconds: f64,
+    /// Length of the vertical axis.
+    bps: f64,
+    across: Scale,
+    up: Scale,
+}
+
+impl Chart {
+    fn of(timeline: &Timeline, title: &str) -> Chart {
+        let bins = timeline.series.iter().map(|series| series.rates_bps.len()).max().unwrap_or(0);
+        let peak = timeline.series.iter().flat_map(|series| &series.rates_bps).max().copied();
+        let seconds = (bins as f64 * timeline.bin.as_secs_f64()).max(1.0);
+        let bps = (peak.unwrap_or(0).max(1_000_000) as f64 / 2e6).ceil() * 2e6;
+        let across = Scale::linear(0.0, seconds, AREA.across());
+        let up = Scale::linear(0.0, bps, AREA.up());
+        Chart { drawing: Drawing::titled(title), seconds, bps, across, up }
+    }
+
+    /// Returns the coordinates of begin and end of a span.
+    fn ends(&self, span: &Span) -> (f64, f64) {
+        let x = |at: Duration| self.across.place(at.as_secs_f64());
+        (x(span.from), x(span.until))
+    }
+
+    /// Draws a stage: shaded, with its name above.
+    fn span(&mut self, span: &Span) {
+        let (from, until) = self.ends(span);
         let class = if span.reserved_bps > 0 { "held" } else { "span" };
-        let (width, height, middle) = (until - from, BOTTOM - TOP, (from + until) / 2.0);
-        let _ = write!(
-            out,
-            "<rect class=\"{class}\" x=\"{from:.1}\" y=\"{TOP}\" width=\"{width:.1}\" height=\"{height}\"/>\
-             <text x=\"{middle:.1}\" y=\"{:.0}\" text-anchor=\"middle\">{}</text>",
-            TOP - 8.0,
-            escape(span.name)
-        );
+        let size = (until - from, AREA.bottom - AREA.top);
+        self.drawing.rectangle(class, (from, AREA.top), size);
+        let above = ((from + until) / 2.0, AREA.top - 8.0);
+        self.drawing.text("", above, Align::Middle, span.name);
     }
-}
 
-/// Draws the reserved rate, dashed, if there is one.
-fn limits(out: &mut String, spans: &[Span], scale: &Scale) {
-    for span in spans.iter().filter(|span| span.reserved_bps > 0) {
-        let ((from, until), y) = (scale.ends(span), scale.y(span.reserved_bps as f64));
-        let _ = write!(
-            out,
-            "<line class=\"limit\" x1=\"{from:.1}\" x2=\"{until:.1}\" y1=\"{y:.1}\" y2=\"{y:.1}\"/>"
-        );
+    /// Draws the reserved rate, dashed.
+    fn limit(&mut self, span: &Span) {
+        let ((from, until), y) = (self.ends(span), self.up.place(span.reserved_bps as f64));
+        self.drawing.line("limit", (from, y), (until, y));
     }
-}
 
-/// Draws the marks: a line through the plot, with its name beside it, halfway between the reserved rate and the
-/// flood.
-fn marks(out: &mut String, marks: &[Mark], scale: &Scale) {
-    for mark in marks {
-        let x = scale.x(mark.at.as_secs_f64());
-        let _ = write!(
-            out,
-            "<line class=\"mark\" x1=\"{x:.1}\" x2=\"{x:.1}\" y1=\"{TOP}\" y2=\"{BOTTOM}\"/>"
-        );
+    /// Draws the marks: a line through the plot, with its name beside it, halfway between the reserved rate and the
+    /// flood.
+    fn marks(&mut self, marks: &[Mark]) {
+        let x = |mark: &Mark| self.across.place(mark.at.as_secs_f64());
+        for mark in marks {
+            AREA.upright(&mut self.drawing, "mark", x(mark));
+        }
+        for (index, mark) in marks.iter().enumerate() {
+            // Names that are close together go one below the other.
+            let y = (AREA.top + AREA.bottom) / 2.0 - 10.0 + 20.0 * (index % 4) as f64;
+            self.drawing.text("note", (x(mark) + 6.0, y), Align::Start, mark.name);
+        }
     }
-    for (index, mark) in marks.iter().enumerate() {
-        let x = scale.x(mark.at.as_secs_f64()) + 6.0;
-        // Names that are close together go one below the other.
-        let y = (TOP + BOTTOM) / 2.0 - 10.0 + 20.0 * (index % 4) as f64;
-        let name = escape(mark.name);
-        let _ = write!(out, "<text class=\"note\" x=\"{x:.1}\" y=\"{y:.0}\">{name}</text>");
-    }
-}
 
-fn axes(out: &mut String, scale: &Scale) {
-    let step = if scale.bps > 12e6 { 5.0 } else { 2.0 };
-    let mut mbps = 0.0;
-    while mbps * 1e6 <= scale.bps {
-        level(out, (LEFT, RIGHT), scale.y(mbps * 1e6), &mbps.to_string());
-        mbps += step;
+    fn axes(&mut self) {
+        let step = if self.bps > 12e6 { 5e6 } else { 2e6 };
+        for bps in self.up.every(step) {
+            AREA.level(&mut self.drawing, self.up.place(bps), &(bps / 1e6).to_string());
+        }
+        let step = if self.seconds > 40.0 { 10.0 } else { 5.0 };
+        for seconds in self.across.every(step) {
+            AREA.tick(&mut self.drawing, self.across.place(seconds), &format!("{seconds} s"));
+        }
+        let unit = "received, Mbit/s of IP packets";
+        self.drawing.text("axis", (AREA.right, 26.0), Align::End, unit);
     }
-    let step = if scale.seconds > 40.0 { 10.0 } else { 5.0 };
-    let mut seconds = 0.0;
-    while seconds <= scale.seconds {
-        tick(out, scale.x(seconds), BOTTOM, &format!("{seconds} s"));
-        seconds += step;
-    }
-    let _ = write!(
-        out,
-        "<text class=\"axis\" x=\"{RIGHT}\" y=\"26\" text-anchor=\"end\">received, Mbit/s of IP packets</text>"
-    );
-}
 
-fn line(out: &mut String, series: &Series, bin: f64, scale: &Scale) {
-    let _ = write!(out, "<polyline class=\"line {}\" points=\"", escape(series.name));
-    for (index, &bps) in series.rates_bps.iter().enumerate() {
-        // The rate is drawn in the middle of its bin.
-        let x = scale.x((index as f64 + 0.5) * bin);
-        let _ = write!(out, "{x:.1},{:.1} ", scale.y(bps as f64));
+    fn line(&mut self, series: &Series, bin: Duration) {
+        let points = series.rates_bps.iter().enumerate().map(|(index, &bps)| {
+            // The rate is drawn in the middle of its bin.
+            let seconds = (index as f64 + 0.5) * bin.as_secs_f64();
+            (self.across.place(seconds), self.up.place(bps as f64))
+        });
+        self.drawing.polyline(&format!("line {}", series.name), points);
     }
-    out.push_str("\"/>");
-}
 
-fn legend(out: &mut String, series: &[Series]) {
-    let y = HEIGHT - 20.0;
-    let mut x = LEFT;
-    let names = series.iter().map(|series| (format!("line {}", series.name), series.name));
-    let reserved = std::iter::once(("limit".to_owned(), "reserved rate"));
-    for (class, name) in names.chain(reserved) {
-        let _ = write!(
-            out,
-            "<line class=\"{}\" x1=\"{x}\" x2=\"{:.0}\" y1=\"{y}\" y2=\"{y}\"/><text x=\"{:.0}\" y=\"{:.0}\">{}</text>",
-            escape(&class),
-            x + 28.0,
-            x + 36.0,
-            y + 4.0,
-            escape(name)
-        );
-        x += 150.0;
+    fn legend(&mut self, series: &[Series]) {
+        let (mut x, y) = (AREA.left, HEIGHT - 20.0);
+        let names = series.iter().map(|series| (format!("line {}", series.name), series.name));
+        let reserved = std::iter::once(("limit".to_owned(), "reserved rate"));
+        for (class, name) in names.chain(reserved) {
+            self.drawing.line(&class, (x, y), (x + 28.0, y));
+            self.drawing.text("", (x + 36.0, y + 4.0), Align::Start, name);
+            x += 150.0;
+        }
     }
 }
 
@@ -185,15 +153,15 @@ mod tests {
     #[test]
     fn rates_are_drawn_to_scale() {
         let drawing = svg(&timeline(), "t");
-        assert!(drawing.contains("points=\"107.8,360.0 195.4,208.0 283.0,56.0 \""), "{drawing}");
-        assert!(drawing.contains("y1=\"208.0\" y2=\"208.0\""), "the reserved rate");
+        assert!(drawing.contains("points=\"107.8,360 195.4,208 283,56\""), "{drawing}");
+        assert!(drawing.contains("y1=\"208\" y2=\"208\""), "the reserved rate");
         assert!(drawing.contains("reserved &lt;&amp;&gt;"));
     }
 
     #[test]
     fn an_empty_timeline_is_drawn_empty() {
         let drawing = svg(&Timeline::default(), "nothing");
-        assert!(drawing.starts_with("<svg") && drawing.ends_with("</svg>"));
+        assert!(drawing.starts_with("<svg") && drawing.ends_with("</svg>\n"));
         assert!(!drawing.contains("NaN") && !drawing.contains("inf"));
     }
 }

@@ -3,10 +3,11 @@
 use std::fmt::Write;
 use std::fs;
 
-use super::{chart, escape, table};
+use super::{chart, table};
 use earmark_core::Rate;
 
 use crate::demo::Report;
+use crate::plot::escape;
 
 const STYLE: &str = "\
 :root{color-scheme:light dark}body{font:16px/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem;\

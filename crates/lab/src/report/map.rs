@@ -1,12 +1,10 @@
 //! Map of a network as SVG: routers at their positions, or on a circle, with their hosts around them.
 
 use std::f64::consts::TAU;
-use std::fmt::Write;
 
 use earmark_scenario::topology::{Role, Topology};
 
-use super::drawing::{self, Style, WIDTH};
-use super::escape;
+use crate::plot::drawing::{Align, Drawing, Position, Style, WIDTH};
 
 /// Height of the drawing.
 const HEIGHT: f64 = 640.0;
@@ -27,9 +25,6 @@ const STYLE: Style = Style {
             .router{fill:var(--router)}.host{fill:var(--host)}",
 };
 
-/// A point of the drawing.
-type Point = (f64, f64);
-
 /// Draws the map, complete with its style.
 pub fn map(topology: &Topology) -> String {
     let routers: Vec<usize> = by_role(topology, Role::Router);
@@ -38,8 +33,7 @@ pub fn map(topology: &Topology) -> String {
     let shown =
         |node: usize| topology.nodes[node].role == Role::Router || hosts.len() <= MOST_HOSTS;
     let title = format!("{}: {} routers, {} hosts", topology.name, routers.len(), hosts.len());
-    let mut out = drawing::begin_titled(HEIGHT, &title, &STYLE);
-    // Writing to a string does not fail.
+    let mut drawing = Drawing::titled(&title);
     for link in &topology.links {
         let ends = [link.ends[0].node, link.ends[1].node];
         if !ends.into_iter().all(shown) {
@@ -47,11 +41,8 @@ pub fn map(topology: &Topology) -> String {
         }
         let is_trunk = ends.iter().all(|end| topology.nodes[*end].role == Role::Router);
         let class = if is_trunk { "link" } else { "arm" };
-        let [(x1, y1), (x2, y2)] = ends.map(|end| points[end]);
-        let _ = write!(
-            out,
-            "<line class=\"{class}\" x1=\"{x1:.1}\" y1=\"{y1:.1}\" x2=\"{x2:.1}\" y2=\"{y2:.1}\"/>"
-        );
+        let [from, to] = ends.map(|end| points[end]);
+        drawing.line(class, from, to);
     }
     for &node in routers.iter().chain(&hosts).filter(|node| shown(**node)) {
         let (class, radius) = match topology.nodes[node].role {
@@ -59,18 +50,13 @@ pub fn map(topology: &Topology) -> String {
             Role::Router => ("router", 5.0),
             Role::Host => ("host", 2.0),
         };
-        let ((x, y), name) = (points[node], escape(&topology.nodes[node].name));
-        let _ = write!(
-            out,
-            "<circle class=\"{class}\" cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"{radius}\"><title>{name}</title></circle>"
-        );
+        drawing.circle(class, points[node], radius, Some(&topology.nodes[node].name));
     }
     for &node in routers.iter().filter(|_| routers.len() <= MOST_NAMES) {
-        let ((x, y), name) = (points[node], escape(&topology.nodes[node].name));
-        let _ = write!(out, "<text x=\"{:.1}\" y=\"{:.1}\">{name}</text>", x + 8.0, y - 6.0);
+        let (x, y) = points[node];
+        drawing.text("", (x + 8.0, y - 6.0), Align::Start, &topology.nodes[node].name);
     }
-    out.push_str("</svg>\n");
-    out
+    drawing.finish(HEIGHT, &title, &STYLE)
 }
 
 fn by_role(topology: &Topology, role: Role) -> Vec<usize> {
@@ -79,11 +65,11 @@ fn by_role(topology: &Topology, role: Role) -> Vec<usize> {
 }
 
 /// Returns the position of each node.
-fn points(topology: &Topology, routers: &[usize], hosts: &[usize]) -> Vec<Point> {
+fn points(topology: &Topology, routers: &[usize], hosts: &[usize]) -> Vec<Position> {
     let mut points = vec![(WIDTH / 2.0, HEIGHT / 2.0); topology.nodes.len()];
     // In a network without routers, the hosts are its core.
     let core = if routers.is_empty() { hosts } else { routers };
-    let places: Option<Vec<Point>> = core
+    let places: Option<Vec<Position>> = core
         .iter()
         .map(|node| topology.nodes[*node].place)
         .map(|place| place.map(|place| (place.east.into(), -f64::from(place.north))))
@@ -113,14 +99,14 @@ fn points(topology: &Topology, routers: &[usize], hosts: &[usize]) -> Vec<Point>
     points
 }
 
-fn circle(count: usize) -> Vec<Point> {
+fn circle(count: usize) -> Vec<Position> {
     let angle = |number: usize| TAU * number as f64 / count as f64;
     (0..count).map(|number| (-angle(number).cos(), -angle(number).sin())).collect()
 }
 
 /// Scales positions to the size of the drawing.
-fn fitted(places: &[Point]) -> Vec<Point> {
-    let range = |of: fn(&Point) -> f64| {
+fn fitted(places: &[Position]) -> Vec<Position> {
+    let range = |of: fn(&Position) -> f64| {
         let numbers = || places.iter().map(of);
         (numbers().fold(f64::MAX, f64::min), numbers().fold(f64::MIN, f64::max))
     };

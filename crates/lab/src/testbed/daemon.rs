@@ -104,7 +104,7 @@ fn last_words(state: &State, node: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use earmark::config::Queueing;
+    use earmarkd::config::Queueing;
 
     use super::super::Settings;
     use super::*;
@@ -125,7 +125,7 @@ mod tests {
         };
         let options = Options::new("earmark-lab".into(), Duration::from_secs(2));
         let text = configuration(&topology, 1, control, &Options { settings, ..options });
-        let config = earmark::config::Config::parse(&text, Path::new("r1.toml")).unwrap();
+        let config = earmarkd::config::Config::parse(&text, Path::new("r1.toml")).unwrap();
         assert_eq!((config.name.as_str(), config.control.socket.as_path()), ("r1", control));
         assert_eq!(config.timing.refresh, Duration::from_secs(2));
         assert_eq!(config.timing.lifetime_factor, 5);

@@ -7,8 +7,8 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
-use earmark::client::Client;
-use earmark::control::protocol::{Listen, Opened, Send, StyleName};
+use earmark_control::Client;
+use earmark_control::{Listen, Opened, Send, StyleName};
 use earmark_core::Rate;
 use earmark_lab::capture::Capture;
 use earmark_lab::testbed::{Options, Settings, Testbed};
@@ -247,7 +247,8 @@ impl Network {
     fn hear(&mut self, what: &str, wanted: impl Fn(&rsvp::Event) -> bool) -> Result<()> {
         let deadline = Instant::now() + PATIENCE;
         while let Some(notice) = self.h2.next_event(Some(deadline))? {
-            if matches!(&notice.event, Event::Rsvp(event) if wanted(event)) {
+            let event = earmarkd::control::engine_event(&notice);
+            if matches!(&event, Some(Event::Rsvp(event)) if wanted(event)) {
                 return Ok(());
             }
         }

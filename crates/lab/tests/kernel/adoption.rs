@@ -4,8 +4,8 @@ use std::net::{SocketAddr, UdpSocket};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use earmark::client::Client;
-use earmark::control::protocol::{LinkRow, Listen, Send};
+use earmark_control::Client;
+use earmark_control::{LinkRow, Listen, Send};
 use earmark_core::Rate;
 use earmark_lab::testbed::{Options, Testbed};
 use earmark_lab::traffic::{Shape, Source};

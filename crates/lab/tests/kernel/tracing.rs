@@ -5,10 +5,10 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use earmark::client::Client;
-use earmark::control::protocol::{Listen, Send, Trace};
-use earmark::decode::{Format, decode};
+use earmark_control::Client;
+use earmark_control::{Listen, Send, Trace};
 use earmark_core::Rate;
+use earmark_decode::{Format, decode};
 use earmark_lab::capture::Capture;
 use earmark_lab::testbed::{Options, Testbed};
 use earmark_node::Event;
@@ -112,7 +112,7 @@ fn reserve(testbed: &Testbed) -> Outcome {
     h1.sender(Send { follow: true, ..Send::new(to, Rate::from_mbps(2)) })?;
     let deadline = Some(Instant::now() + PATIENCE);
     while let Some(notice) = h1.next_event(deadline)? {
-        if matches!(notice.event, Event::Rsvp(rsvp::Event::Resv { .. })) {
+        if notice.is("rsvp", "resv") {
             return Ok(());
         }
     }
@@ -124,7 +124,9 @@ fn trace(testbed: &Testbed, node: usize) -> Result<(Vec<TraceHop>, TraceEnd), Fa
     client.trace(Trace::new("10.0.3.2:5001".parse()?))?;
     let deadline = Some(Instant::now() + 2 * PATIENCE);
     while let Some(notice) = client.next_event(deadline)? {
-        if let Event::Rsvp(rsvp::Event::Traced { hops, end, .. }) = notice.event {
+        if let Some(Event::Rsvp(rsvp::Event::Traced { hops, end, .. })) =
+            earmarkd::control::engine_event(&notice)
+        {
             return Ok((hops, end));
         }
     }

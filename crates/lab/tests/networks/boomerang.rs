@@ -4,9 +4,9 @@
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
-use earmark::client::Client;
-use earmark::control::protocol::{Loop, Opened, Request, ReservationRow};
 use earmark_boomerang::{Event, OnRefusal};
+use earmark_control::Client;
+use earmark_control::{Loop, Opened, Request, ReservationRow};
 use earmark_core::{Prefix, Rate};
 use earmark_linux::link;
 use earmark_scenario::topology::DEMO;
@@ -235,10 +235,14 @@ impl Asked {
         let deadline = Instant::now() + SLACK * 2;
         let mut others = Vec::new();
         while let Some(notice) = self.client.next_event(Some(deadline))? {
-            let earmark_node::Event::Boomerang(event) = &notice.event else { continue };
-            match find(event) {
+            let Some(earmark_node::Event::Boomerang(event)) =
+                earmarkd::control::engine_event(&notice)
+            else {
+                continue;
+            };
+            match find(&event) {
                 Some(found) => return Ok(found),
-                None => others.push(event.clone()),
+                None => others.push(event),
             }
         }
         Err(format!("it did not come; there were {others:?}").into())

@@ -7,9 +7,9 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use earmark::control::protocol::Loop;
-use earmark::decode::{Format, decode};
+use earmark_control::Loop;
 use earmark_core::Rate;
+use earmark_decode::{Format, decode};
 use earmark_lab::capture::Capture;
 use earmark_scenario::topology::DEMO;
 use libtest_mimic::Failed;

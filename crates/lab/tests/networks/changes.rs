@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 use std::time::Duration;
 
-use earmark::control::protocol::Listen;
+use earmark_control::Listen;
 use earmark_core::Prefix;
 use earmark_linux::link;
 use earmark_scenario::topology::DEMO;

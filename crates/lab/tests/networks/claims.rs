@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use earmark::control::protocol::{Listen, Loop};
+use earmark_control::{Listen, Loop};
 use earmark_core::Rate;
 use earmark_scenario::topology::DEMO;
 use earmark_wire::boomerang::Rates;
@@ -76,7 +76,7 @@ fn expect(net: &Net, expected: &[(&str, &str)]) -> Outcome {
     let mut last = Vec::new();
     let reached = wait_for("", SLACK * 2, || {
         let rows = net.client("r1")?.show_reservations()?.rows;
-        let state = |row: &earmark::control::protocol::ReservationRow| {
+        let state = |row: &earmark_control::ReservationRow| {
             row.enforcement.as_ref().map_or("none".to_owned(), |e| e.state.to_string())
         };
         let on_the_way = rows.iter().filter(|row| row.interface.as_deref() == Some("eth1"));

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use earmark::control::protocol::ReservationRow;
+use earmark_control::ReservationRow;
 use earmark_core::Rate;
 use earmark_scenario::topology::DEMO;
 use libtest_mimic::Failed;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use earmark::control::protocol::{AggregateRow, Listen, Send};
+use earmark_control::{AggregateRow, Listen, Send};
 use earmark_core::Rate;
 
 use crate::Outcome;

@@ -3,10 +3,10 @@
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
-use earmark::control::protocol::{Listen, Send, StyleName};
+use earmark_control::Ask;
+use earmark_control::{Listen, Send, StyleName};
 use earmark_core::{MulticastRoute, Rate};
 use earmark_linux::link;
-use earmark_node::Ask;
 
 use crate::Outcome;
 use crate::net::{Net, REFRESH, SLACK, wait_for};

@@ -4,7 +4,7 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use earmark::client::Client;
+use earmark_control::Client;
 use earmark_core::{InterfaceId, MulticastRoute, Rate};
 use earmark_lab::testbed::{Options, Testbed};
 use earmark_linux::link;

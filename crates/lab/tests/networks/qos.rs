@@ -3,8 +3,8 @@
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
-use earmark::client::Client;
-use earmark::control::protocol::{Establish, Opened, Request};
+use earmark_control::Client;
+use earmark_control::{Establish, Opened, Request};
 use earmark_core::{Prefix, Rate};
 use earmark_linux::link;
 use earmark_node::Event;
@@ -99,7 +99,10 @@ impl Asked {
         let deadline = Instant::now() + SLACK * 2;
         let mut others = Vec::new();
         while let Some(notice) = self.client.next_event(Some(deadline))? {
-            let Event::Nsis(NsisEvent::Qos(event)) = notice.event else { continue };
+            let Some(Event::Nsis(NsisEvent::Qos(event))) = earmarkd::control::engine_event(&notice)
+            else {
+                continue;
+            };
             if matches!(event, qos::Event::Reserved { .. }) {
                 return Ok(());
             }

@@ -10,11 +10,11 @@ use std::path::Path;
 use std::process::Stdio;
 use std::time::Duration;
 
-use earmark::config::Config;
 use earmark_core::{Rate, Time};
-use earmark_lab::bench::nsis::keys::Keys;
+use earmark_lab::tls_keys::Keys;
 use earmark_lab::traffic::{self, Shape};
 use earmark_scenario::topology::DEMO;
+use earmarkd::config::Config;
 use libtest_mimic::Failed;
 
 use crate::Outcome;

@@ -4,7 +4,7 @@ use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::time::Duration;
 
-use earmark::control::protocol::Send;
+use earmark_control::Send;
 use earmark_core::{Rate, Time};
 use earmark_lab::traffic::{self, Shape, Sink, Source};
 use earmark_sim::Trace;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use earmark::control::protocol::{Listen, Send};
+use earmark_control::{Listen, Send};
 use earmark_core::Rate;
 use earmark_scenario::topology::DEMO;
 
@@ -39,7 +39,7 @@ pub(crate) fn a_stream_over_ipv6_keeps_its_rate() -> Outcome {
     net.client("h1")?.sender(labelled)?;
     wait_for("r1 has reserved for the flow label", SLACK, || {
         let rows = net.client("r1")?.show_reservations()?.rows;
-        let label = |row: &earmark::control::protocol::ReservationRow| row.senders[0].flow_label;
+        let label = |row: &earmark_control::ReservationRow| row.senders[0].flow_label;
         Ok(rows.iter().any(|row| label(row) == Some(0x12345)).then_some(()))
     })?;
     net.client("h1")?.release(sender.application)?;

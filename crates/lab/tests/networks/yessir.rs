@@ -3,8 +3,8 @@
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
-use earmark::client::Client;
-use earmark::control::protocol::{Answer, Attach, Opened, Request};
+use earmark_control::Client;
+use earmark_control::{Answer, Attach, Opened, Request};
 use earmark_core::Rate;
 use earmark_scenario::topology::DEMO;
 use earmark_wire::yessir::{FailureNote, FailureReason, Flowspec, OctetRate};
@@ -193,10 +193,13 @@ fn next<T>(client: &mut Client, mut find: impl FnMut(&Event) -> Option<T>) -> Re
     let deadline = Instant::now() + SLACK * 2;
     let mut others = Vec::new();
     while let Some(notice) = client.next_event(Some(deadline))? {
-        let earmark_node::Event::Yessir(event) = &notice.event else { continue };
-        match find(event) {
+        let Some(earmark_node::Event::Yessir(event)) = earmarkd::control::engine_event(&notice)
+        else {
+            continue;
+        };
+        match find(&event) {
             Some(found) => return Ok(found),
-            None => others.push(event.clone()),
+            None => others.push(event),
         }
     }
     Err(format!("it did not come; there were {others:?}").into())

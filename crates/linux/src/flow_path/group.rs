@@ -11,7 +11,7 @@ pub struct NextHopGroup {
 }
 
 impl NextHopGroup {
-    /// Returns the group with this ID; `None` if the object is a single next hop, or is gone.
+    /// Returns the group with this ID; `None` if the object is a single next hop, or was deleted.
     pub(super) fn find(
         netlink: &mut Connection,
         id: u32,

@@ -1,4 +1,4 @@
-//! Policy rules in the kernel's order (Linux: `fib_rules.h`, `net/core/fib_rules.c`): the rule that led to a table.
+//! Policy rules in the kernel's order (Linux: `fib_rules.h`, `net/core/fib_rules.c`): the rule that selected a table.
 
 use std::fmt::Write as _;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -152,12 +152,12 @@ impl RuleList {
     }
 
     /// Whether all rules match all packets.
-    pub(super) fn are_plain(&self) -> bool {
+    pub(super) fn are_default(&self) -> bool {
         self.0.iter().all(|rule| rule.selectors.is_empty())
     }
 
     /// Whether a rule matches on IP protocols or ports.
-    pub(super) fn look_at_ports(&self) -> bool {
+    pub(super) fn match_ports(&self) -> bool {
         let is_of_ports = |selector: &Selector| {
             matches!(
                 selector,

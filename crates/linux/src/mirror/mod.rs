@@ -9,7 +9,7 @@
 //! Mirrored are all interfaces, their addresses, the unicast and local routes of the tables *main* and *local*, and the
 //! multicast forwarding entries of the default table, IPv4 and IPv6. Of a unicast route with several next hops, the
 //! mirror has the first usable one, and the fact that there are several: only the kernel knows which one a flow takes
-//! ([`crate::FlowRoutes`]). The same holds if policy rules lead to other tables. The content of rules is not mirrored;
+//! ([`crate::FlowRoutes`]). The same holds if policy rules select other tables. The content of rules is not mirrored;
 //! a change of it is reported, with the affected destinations. Left out: routes of the types *unreachable*, *blackhole*
 //! and *prohibit*, and multicast entries for every group.
 //!
@@ -29,7 +29,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use earmark_core::{InterfaceId, MulticastRoute, Prefix, Route};
 
 use crate::link::interface_header;
-use crate::netlink::{Answers, Connection, Heard, Message, NetlinkError, Subscription};
+use crate::netlink::{Announcements, Answers, Connection, Message, NetlinkError, Subscription};
 use decode::{Address, Link, RTNL_FAMILY_IP6MR, RTNL_FAMILY_IPMR};
 pub(crate) use decode::{NEXT_HOP_UNUSABLE, gateway_in, ip_address, next_hop, route_answer, via};
 use hash_policy::HashPolicy;
@@ -41,9 +41,9 @@ use rules::Rules;
 use tables::{MulticastKey, Stale, Tables, enter_address, with_addresses};
 
 /// Receive buffer for announcements, octets: some ten thousand routes.
-const ROOM: u32 = 16 << 20;
+const RECEIVE_BUFFER: u32 = 16 << 20;
 /// Maximum number of datagrams per call, so that continuous route changes do not block the rest.
-const MOST_AT_ONCE: usize = 10_000;
+const MAX_BATCHES: usize = 10_000;
 /// Multicast groups of the subscription (`RTNLGRP_...`).
 const GROUPS: [u32; 10] = [
     libc::RTNLGRP_LINK,
@@ -78,15 +78,15 @@ pub struct InterfaceState {
 pub enum Update {
     /// An interface is new, or has changed to this.
     Interface(InterfaceState),
-    /// An interface is gone.
+    /// An interface was deleted.
     InterfaceGone(InterfaceId),
-    /// A route is new. A changed route is first gone, then new.
+    /// A route was added. A changed route is first removed, then added.
     Route(Route),
-    /// A route is gone; the value equals the one reported before.
+    /// A route was removed; the value equals the one reported before.
     RouteGone(Route),
     /// A multicast forwarding entry is new, or has changed to this.
     MulticastRoute(MulticastRoute),
-    /// A multicast forwarding entry is gone.
+    /// A multicast forwarding entry was removed.
     MulticastRouteGone {
         /// Source; `None` for every source.
         source: Option<IpAddr>,
@@ -101,11 +101,11 @@ pub enum Update {
         /// Whether there are several next hops.
         several: bool,
     },
-    /// Policy rules now lead to other tables than main and local, or no longer; or their content has changed.
+    /// Policy rules now select other tables than main and local, or no longer; or their content has changed.
     Rules {
         /// Whether the rules are for IPv6 instead of IPv4.
         ipv6: bool,
-        /// Whether the rules lead to other tables.
+        /// Whether the rules select other tables.
         apply: bool,
     },
     /// Flows to these destinations may take other next hops than before.
@@ -130,15 +130,15 @@ pub struct Mirror {
 impl Mirror {
     /// Subscribes in the network namespace of the calling thread. The mirror is empty before [`Mirror::initial`].
     pub fn open() -> Result<Mirror, NetlinkError> {
-        Mirror::open_with_room(ROOM)
+        Mirror::open_with_buffer(RECEIVE_BUFFER)
     }
 
-    /// Subscribes with a buffer of `room` octets of unread announcements, as the kernel counts them: about a thousand
-    /// per route. The smaller the buffer, the more often a dump is needed because announcements were lost.
-    pub fn open_with_room(room: u32) -> Result<Mirror, NetlinkError> {
-        let room = i32::try_from(room).unwrap_or(i32::MAX);
+    /// Subscribes with a buffer of `buffer_size` octets of unread announcements, as the kernel counts them: about a
+    /// thousand per route. The smaller the buffer, the more often a dump is needed because announcements were lost.
+    pub fn open_with_buffer(buffer_size: u32) -> Result<Mirror, NetlinkError> {
+        let buffer_size = i32::try_from(buffer_size).unwrap_or(i32::MAX);
         Ok(Mirror {
-            subscription: Subscription::open(&GROUPS, room)?,
+            subscription: Subscription::open(&GROUPS, buffer_size)?,
             connection: Connection::open()?,
             tables: Tables::default(),
             hash_policy: HashPolicy::open(),
@@ -161,16 +161,16 @@ impl Mirror {
         let mut changes = Vec::new();
         let mut stale = Stale::default();
         let mut outcome = Ok(());
-        for _ in 0..MOST_AT_ONCE {
+        for _ in 0..MAX_BATCHES {
             match self.subscription.receive() {
-                Ok(Heard::Nothing) => break,
-                Ok(Heard::Lost) => stale.everything = true,
+                Ok(Announcements::None) => break,
+                Ok(Announcements::Lost) => stale.everything = true,
                 Err(error) => {
                     // Earlier announcements are entered already, so their changes must be reported.
                     outcome = Err(error);
                     break;
                 }
-                Ok(Heard::Messages(messages)) => {
+                Ok(Announcements::Messages(messages)) => {
                     for message in messages {
                         let tables = &mut self.tables;
                         let entered = message.and_then(|m| tables.apply(&m, &mut changes));
@@ -202,7 +202,7 @@ impl Mirror {
     /// Whether the kernel reports the next hop of an IPv6 flow correctly: not if the hash uses chosen fields
     /// (`fib_multipath_hash_policy` 3), because its answers then use another hash than its forwarding. Settings are as
     /// of the last [`Mirror::poll`].
-    pub fn tells_ipv6_hops(&self) -> bool {
+    pub fn reports_ipv6_hops(&self) -> bool {
         !self.hash_policy.is_ipv6_by_fields()
     }
 

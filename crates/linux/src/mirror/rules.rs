@@ -34,7 +34,7 @@ impl Rules {
         for message in answers {
             let message = message?;
             message.payload.hash(&mut detail);
-            tables.push(plain_table(&message)?);
+            tables.push(default_table(&message)?);
         }
         let (local, main, default) = (
             Some(u32::from(libc::RT_TABLE_LOCAL)),
@@ -49,7 +49,7 @@ impl Rules {
 }
 
 /// Returns the table of a rule that matches all packets; `None` for any other rule.
-pub(super) fn plain_table(message: &Received<'_>) -> Result<Option<u32>, NetlinkError> {
+pub(super) fn default_table(message: &Received<'_>) -> Result<Option<u32>, NetlinkError> {
     let fixed = message.fixed(RULE_HEADER, "rule")?;
     let flags = u32::from_ne_bytes([fixed[8], fixed[9], fixed[10], fixed[11]]);
     let mut plain = fixed[1..4] == [0; 3] && fixed[7] == TO_TABLE && flags == 0;
@@ -78,7 +78,7 @@ mod tests {
         let message = Message::new(libc::RTM_NEWRULE, 0).fixed(&fixed).u32(FRA_PRIORITY, 7);
         let octets = change(message.u32(FRA_SUPPRESS_PREFIXLEN, NONE)).finish(0);
         let message = Messages::new(&octets).next().expect("one").expect("well-formed");
-        plain_table(&message).expect("well-formed")
+        default_table(&message).expect("well-formed")
     }
 
     #[test]
@@ -97,7 +97,7 @@ mod tests {
             Message::new(libc::RTM_NEWRULE, 0).fixed(&[2; 12]).u8(FRA_TABLE, 1).finish(0),
         ] {
             let message = Messages::new(&octets).next().expect("one").expect("a message");
-            let error = plain_table(&message).expect_err("cut short");
+            let error = default_table(&message).expect_err("cut short");
             assert!(matches!(error, NetlinkError::Malformed { .. }), "{error}");
         }
     }

@@ -13,7 +13,7 @@ use super::{InterfaceState, Update};
 use crate::netlink::{NetlinkError, Received};
 
 /// Up to this many prefixes are reported one by one when a nexthop object changes.
-const MOST_PREFIXES: usize = 64;
+const MAX_PREFIXES: usize = 64;
 
 /// The reported state.
 #[derive(Debug, Default)]
@@ -110,7 +110,7 @@ impl Tables {
     pub(super) fn prefixes_of(&self, object: u32) -> BTreeSet<Prefix> {
         let keys = self.by_object.get(&object);
         let all: BTreeSet<Prefix> = keys.into_iter().flatten().map(|key| key.prefix).collect();
-        if all.len() <= MOST_PREFIXES {
+        if all.len() <= MAX_PREFIXES {
             return all;
         }
         all.iter().map(|prefix| Prefix::everything(prefix.address().is_ipv6())).collect()
@@ -256,15 +256,15 @@ impl Tables {
         let groups = self.objects.values().filter(|group| group.has_member(object.id));
         let names: Vec<u32> = groups.map(|group| group.id).chain([object.id]).collect();
         let keys = names.iter().filter_map(|id| self.by_object.get(id)).flatten();
-        let keys: BTreeSet<RouteKey> = keys.take(MOST_PREFIXES + 1).copied().collect();
-        if keys.len() > MOST_PREFIXES {
+        let keys: BTreeSet<RouteKey> = keys.take(MAX_PREFIXES + 1).copied().collect();
+        if keys.len() > MAX_PREFIXES {
             let families = keys.iter().map(|key| key.prefix.address().is_ipv6());
             let families: BTreeSet<bool> = families.collect();
             changes.extend(
                 families.into_iter().map(|six| Update::FlowRoutes(Prefix::everything(six))),
             );
         }
-        let keys = if keys.len() > MOST_PREFIXES { BTreeSet::new() } else { keys };
+        let keys = if keys.len() > MAX_PREFIXES { BTreeSet::new() } else { keys };
         self.change(&keys, changes, |tables| {
             if gone {
                 tables.objects.remove(&object.id);

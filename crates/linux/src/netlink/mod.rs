@@ -1,14 +1,14 @@
-//! Netlink without a library: building requests, parsing answers, and queries to the kernel.
+//! Netlink: building requests, parsing answers, and queries to the kernel.
 //!
-//! No crate writes traffic-control classes, and a daemon that depends on netlink needs every length checked and every
-//! refusal explained; the format is small enough to implement. [`Message`] builds, [`Messages`] and [`Attributes`]
-//! parse, [`Connection`] sends a request and waits for the acknowledgement, [`Subscription`] receives announcements.
+//! No crate writes all of the messages that a daemon needs, with every length checked and every refusal explained (see
+//! `docs/decisions/0023-netlink-encoders.md`). [`Message`] builds, [`Messages`] and [`Attributes`] parse,
+//! [`Connection`] sends a request and waits for the acknowledgement, [`Subscription`] receives announcements.
 
 mod message;
 mod socket;
 
 pub use message::{Attribute, Attributes, HEADER, Message, Messages, Received};
-pub use socket::{Answers, Connection, Heard, Subscription};
+pub use socket::{Announcements, Answers, Connection, Subscription};
 
 /// Why a netlink request failed.
 #[derive(Debug, thiserror::Error)]
@@ -32,7 +32,7 @@ pub enum NetlinkError {
         source: std::io::Error,
     },
     /// The kernel's answer is malformed.
-    #[error("netlink: {field} at offset {offset} is cut short or has a wrong length")]
+    #[error("malformed netlink message: {field} at offset {offset}")]
     Malformed {
         /// The malformed field.
         field: &'static str,

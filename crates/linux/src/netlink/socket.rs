@@ -14,9 +14,9 @@ use crate::sys::socket::{attach_filter, set_option};
 /// Receive buffer: larger than any datagram of the kernel (32 KiB, if the reader offers as much).
 const BUFFER: usize = 64 * 1024;
 /// Receive timeout. The kernel answers while it handles the request; this only bounds the wait for a missing answer.
-const PATIENCE: Duration = Duration::from_secs(10);
+const RECEIVE_TIMEOUT: Duration = Duration::from_secs(10);
 /// Requests in one batch. The socket has room for as many answers, and some more.
-const ECHOES: usize = 32;
+const ECHO_BATCH: usize = 32;
 /// Attempts at a dump that is inconsistent because the table changed meanwhile.
 const DUMP_ATTEMPTS: u32 = 10;
 
@@ -41,8 +41,8 @@ impl Connection {
     /// Connects to the routing subsystem, in the network namespace of the calling thread.
     pub fn open() -> Result<Connection, NetlinkError> {
         let socket = routing_socket(SocketFlags::CLOEXEC)?;
-        let patience = Some(PATIENCE);
-        sockopt::set_socket_timeout(&socket, sockopt::Timeout::Recv, patience)
+        let timeout = Some(RECEIVE_TIMEOUT);
+        sockopt::set_socket_timeout(&socket, sockopt::Timeout::Recv, timeout)
             .map_err(|e| failed("set a receive timeout", e))?;
         // Errors carry only the request's header and a text; dumps refuse selectors that they would ignore.
         for option in [libc::NETLINK_CAP_ACK, libc::NETLINK_EXT_ACK, libc::NETLINK_GET_STRICT_CHK] {
@@ -103,7 +103,7 @@ impl Connection {
         let mut messages = messages.into_iter();
         let mut outcomes = Vec::new();
         loop {
-            let sent = self.send_some(messages.by_ref().take(ECHOES), libc::NLM_F_ECHO)?;
+            let sent = self.send_some(messages.by_ref().take(ECHO_BATCH), libc::NLM_F_ECHO)?;
             if sent.is_empty() {
                 return Ok(outcomes);
             }
@@ -274,23 +274,24 @@ pub struct Subscription {
 
 /// Outcome of one receive call.
 #[derive(Debug)]
-pub enum Heard<'a> {
+pub enum Announcements<'a> {
     /// Some announcements.
     Messages(Messages<'a>),
     /// Announcements were lost because the socket's buffer was full.
     Lost,
     /// Nothing is waiting.
-    Nothing,
+    None,
 }
 
 impl Subscription {
     /// Subscribes to announcement groups (`RTNLGRP_LINK`, ...) of the routing subsystem, with a receive buffer of
-    /// `room` octets.
-    pub fn open(groups: &[u32], room: i32) -> Result<Subscription, NetlinkError> {
+    /// `buffer_size` octets.
+    pub fn open(groups: &[u32], buffer_size: i32) -> Result<Subscription, NetlinkError> {
         let socket = routing_socket(SocketFlags::CLOEXEC | SocketFlags::NONBLOCK)?;
         // Above the system's limit if permitted, else at the limit.
-        if set_option(socket.as_fd(), libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, room).is_err() {
-            set_option(socket.as_fd(), libc::SOL_SOCKET, libc::SO_RCVBUF, room)
+        if set_option(socket.as_fd(), libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, buffer_size).is_err()
+        {
+            set_option(socket.as_fd(), libc::SOL_SOCKET, libc::SO_RCVBUF, buffer_size)
                 .map_err(|source| NetlinkError::Socket { doing: "size the buffer", source })?;
         }
         for &group in groups {
@@ -324,11 +325,11 @@ impl Subscription {
     }
 
     /// Receives the next datagram of announcements. Never blocks.
-    pub fn receive(&mut self) -> Result<Heard<'_>, NetlinkError> {
+    pub fn receive(&mut self) -> Result<Announcements<'_>, NetlinkError> {
         match receive(&self.socket, &mut self.buffer) {
-            Ok(length) => Ok(Heard::Messages(Messages::new(&self.buffer[..length]))),
-            Err(rustix::io::Errno::NOBUFS) => Ok(Heard::Lost),
-            Err(rustix::io::Errno::AGAIN) => Ok(Heard::Nothing),
+            Ok(length) => Ok(Announcements::Messages(Messages::new(&self.buffer[..length]))),
+            Err(rustix::io::Errno::NOBUFS) => Ok(Announcements::Lost),
+            Err(rustix::io::Errno::AGAIN) => Ok(Announcements::None),
             Err(e) => Err(failed("receive announcements", e)),
         }
     }

@@ -10,13 +10,13 @@ use std::net::IpAddr;
 use earmark_core::Datagram;
 use earmark_wire::checksum::sum;
 
-use super::raw::UDP;
+use super::packet_filter::UDP;
 
 /// Octets of the checksum in a UDP header.
 const FIELD: std::ops::Range<usize> = 6..8;
 
-/// Completes the checksum of a UDP packet if the sender left that to hardware: the payload is then in `spare`.
-pub(super) fn finish<'a>(datagram: &mut Datagram<'a>, spare: &'a mut Vec<u8>) {
+/// Completes the checksum of a UDP packet if the sender left that to hardware: the payload is then in `buffer`.
+pub(super) fn complete<'a>(datagram: &mut Datagram<'a>, buffer: &'a mut Vec<u8>) {
     let packet = datagram.payload;
     let Some(pseudo) = pseudo_sum(datagram) else { return };
     let Some(present) = packet.get(FIELD).and_then(<[u8]>::first_chunk::<2>) else { return };
@@ -29,10 +29,10 @@ pub(super) fn finish<'a>(datagram: &mut Datagram<'a>, spare: &'a mut Vec<u8>) {
         0 => 0xffff,
         checksum => checksum,
     };
-    spare.clear();
-    spare.extend_from_slice(packet);
-    spare[FIELD].copy_from_slice(&checksum.to_be_bytes());
-    datagram.payload = spare;
+    buffer.clear();
+    buffer.extend_from_slice(packet);
+    buffer[FIELD].copy_from_slice(&checksum.to_be_bytes());
+    datagram.payload = buffer;
 }
 
 /// Returns the one's complement sum of the pseudo-header (RFC 768, RFC 8200 section 8.1); `None` if this is no complete
@@ -82,17 +82,17 @@ mod tests {
             let mut whole = vec![0; udp::HEADER + data.len()];
             whole[udp::HEADER..].copy_from_slice(&data);
             udp::Repr { source, destination, source_port: 5_000, destination_port: 5_001 }.emit(&mut whole).expect("fits");
-            let mut spare = Vec::new();
+            let mut buffer = Vec::new();
             let mut same = datagram(source, destination, &whole);
-            finish(&mut same, &mut spare);
+            complete(&mut same, &mut buffer);
             prop_assert_eq!(same.payload, &whole[..]);
 
             let mut left = whole.clone();
             let pseudo = pseudo_sum(&datagram(source, destination, &left)).expect("whole");
             left[FIELD].copy_from_slice(&pseudo.to_be_bytes());
-            let mut spare = Vec::new();
+            let mut buffer = Vec::new();
             let mut finished = datagram(source, destination, &left);
-            finish(&mut finished, &mut spare);
+            complete(&mut finished, &mut buffer);
             prop_assert_eq!(finished.payload, &whole[..]);
         }
     }

@@ -8,6 +8,18 @@ pub enum OpenError {
     /// Another daemon serves this network namespace already.
     #[error("another daemon is running in this network namespace")]
     AlreadyRunning,
+    /// The node signals inside UDP only, which this IP protocol does not support.
+    #[error("IP protocol {protocol} needs raw sockets")]
+    NeedsRaw {
+        /// IP protocol number.
+        protocol: u8,
+    },
+    /// The messages of this IP protocol are received already, or it is a transport protocol of the kernel.
+    #[error("IP protocol {protocol} is in use")]
+    ProtocolInUse {
+        /// IP protocol number.
+        protocol: u8,
+    },
     /// The kernel refused.
     #[error("cannot {doing}: {source}")]
     System {
@@ -30,26 +42,26 @@ impl OpenError {
 #[derive(Debug, thiserror::Error)]
 pub enum SendError {
     /// Source and destination are not of the same family.
-    #[error("the addresses of a message must both be IPv4 or both IPv6")]
+    #[error("source and destination are of different address families")]
     MixedFamilies,
     /// The message is longer than an IP packet can be.
-    #[error("a message of {length} octets does not fit an IP packet")]
+    #[error("message length {length} exceeds that of an IP packet")]
     TooLong {
         /// Octets of the message.
         length: usize,
     },
     /// The message must leave inside UDP, but no interface uses UDP.
-    #[error("UDP encapsulation is not switched on")]
+    #[error("UDP encapsulation is off")]
     NoEncapsulation,
-    /// The node signals inside UDP only, which supports only RSVP.
+    /// The node signals inside UDP only, which this IP protocol does not support.
     #[error("messages of protocol {protocol} need raw sockets")]
     NeedsRaw {
         /// IP protocol number.
         protocol: u8,
     },
     /// The kernel's queues are full (`ENOBUFS` or `EAGAIN`): the message is lost, as on a congested link.
-    #[error("the kernel has no room to send now")]
-    NoRoom,
+    #[error("the kernel's send queue is full")]
+    QueueFull,
     /// The kernel refused: no route, interface down, ...
     #[error("cannot send: {0}")]
     System(#[source] io::Error),
@@ -59,13 +71,13 @@ pub enum SendError {
 #[derive(Debug, thiserror::Error)]
 pub enum InterfaceError {
     /// Messages without router alert cannot be intercepted.
-    #[error("cannot intercept messages that carry no router alert")]
+    #[error("cannot intercept messages without router alert")]
     Intercept(#[source] io::Error),
     /// The required sockets cannot be opened.
     #[error(transparent)]
     Open(#[from] OpenError),
     /// The node signals inside UDP only, which supports only RSVP.
-    #[error("only RSVP can be signalled inside UDP")]
+    #[error("only RSVP is supported inside UDP")]
     NeedsRaw,
     /// The groups of UDP encapsulation cannot be joined.
     #[error("cannot join the group of UDP encapsulation{}", help_with_memberships(.0))]

@@ -8,17 +8,18 @@ use std::net::IpAddr;
 use earmark_core::Outgoing;
 use earmark_wire::{ipv4, ipv6};
 
-use super::{RSVP, SendError};
+use super::SendError;
+use super::protocols::router_alert6;
 
 /// Length of the longest IP packet, octets.
-pub(super) const LONGEST_PACKET: usize = 65_535;
+pub(super) const MAX_PACKET: usize = 65_535;
 /// Packet sizes for fragments if the link is too narrow for a message, widest first: Ethernet, IPv6's minimum, what
 /// every IPv4 host accepts, and what every IPv4 link carries (RFC 791).
 const FRAGMENT_SIZES: [usize; 4] = [1_500, 1_280, 576, 68];
 /// Smallest of them that an IPv6 link may require.
-const LEAST_IPV6: usize = 1_280;
+const MIN_IPV6: usize = 1_280;
 /// Length of the longest headers: IPv6 with router alert and a fragment header.
-const LONGEST_HEADERS: usize = ipv6::HEADER_LEN + 8 + FRAGMENT_HEADER;
+const MAX_HEADERS: usize = ipv6::HEADER_LEN + 8 + FRAGMENT_HEADER;
 
 /// Type of service of our packets: internetwork control (RFC 791), class selector 6 (RFC 2474).
 const TYPE_OF_SERVICE: u8 = 0xc0;
@@ -37,7 +38,7 @@ pub(super) enum Header {
 
 /// Position of a fragment in its message.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Place {
+pub(super) struct FragmentPosition {
     /// Identification, equal for all fragments of a message, never 0: for 0 the kernel would number each differently.
     pub(super) identification: u32,
     /// Octets of the message before the fragment, a multiple of eight.
@@ -48,7 +49,7 @@ pub(super) struct Place {
 
 /// Encoded headers.
 pub(super) struct Emitted {
-    octets: [u8; LONGEST_HEADERS],
+    octets: [u8; MAX_HEADERS],
     length: usize,
 }
 
@@ -79,13 +80,13 @@ impl Header {
                 hop_limit: out.ttl,
                 source,
                 destination,
-                router_alert: out.router_alert.then_some(alert6(out.protocol)),
+                router_alert: out.router_alert.then_some(router_alert6(out.protocol)),
                 next_header: out.protocol,
                 payload_len: length,
             }),
             _ => return Err(SendError::MixedFamilies),
         };
-        if header.length() + length > LONGEST_PACKET {
+        if header.length() + length > MAX_PACKET {
             return Err(SendError::TooLong { length });
         }
         Ok(header)
@@ -93,7 +94,7 @@ impl Header {
 
     /// Encodes the header of the whole message.
     pub(super) fn emit(&self) -> Emitted {
-        let mut octets = [0; LONGEST_HEADERS];
+        let mut octets = [0; MAX_HEADERS];
         let emitted = match self {
             Header::V4(header) => header.emit(&mut octets), // the kernel writes the checksum
             Header::V6(header) => header.emit(&mut octets),
@@ -103,8 +104,8 @@ impl Header {
     }
 
     /// Encodes the header of a fragment of `length` octets.
-    pub(super) fn emit_fragment(&self, place: Place, length: usize) -> Emitted {
-        let Place { identification, offset, more } = place;
+    pub(super) fn emit_fragment(&self, position: FragmentPosition, length: usize) -> Emitted {
+        let FragmentPosition { identification, offset, more } = position;
         match *self {
             Header::V4(header) => {
                 let identification = identification as u16; // IPv4 has 16 bits
@@ -134,10 +135,10 @@ impl Header {
     }
 
     /// Returns the octets of message per fragment for each usable packet size, largest first; multiples of eight.
-    pub(super) fn steps(&self) -> impl Iterator<Item = usize> {
+    pub(super) fn fragment_lengths(&self) -> impl Iterator<Item = usize> {
         let (least, headers) = match self {
             Header::V4(_) => (0, self.length()),
-            Header::V6(_) => (LEAST_IPV6, self.length() + FRAGMENT_HEADER),
+            Header::V6(_) => (MIN_IPV6, self.length() + FRAGMENT_HEADER),
         };
         let sizes = FRAGMENT_SIZES.into_iter().filter(move |&size| size >= least);
         sizes.map(move |size| (size - headers) & !7)
@@ -149,11 +150,6 @@ impl Header {
             Header::V6(header) => header.header_len(),
         }
     }
-}
-
-/// Returns the value of IPv6's router alert: RSVP has its own (RFC 2711), the other protocols use 0.
-fn alert6(protocol: u8) -> u16 {
-    if i32::from(protocol) == RSVP { ipv6::ALERT_RSVP } else { 0 }
 }
 
 #[cfg(test)]
@@ -177,12 +173,13 @@ mod tests {
         Header::new(&out, 3_000).expect("fits")
     }
 
-    const PLACE: Place = Place { identification: 0x1234, offset: 1_480, more: true };
+    const POSITION: FragmentPosition =
+        FragmentPosition { identification: 0x1234, offset: 1_480, more: true };
 
     /// Layout of a fragment, octet by octet (RFC 791); the kernel writes the checksum.
     #[test]
     fn fragment_has_the_layout_of_rfc_791() {
-        let mut emitted = header("10.0.0.1", "10.0.9.9").emit_fragment(PLACE, 8);
+        let mut emitted = header("10.0.0.1", "10.0.9.9").emit_fragment(POSITION, 8);
         emitted.octets[10..12].fill(0);
         let expected = [
             0x46, 0xc0, 0x00, 0x20, 0x12, 0x34, 0x20, 0xb9, 63, 46, 0, 0, // no checksum
@@ -194,7 +191,7 @@ mod tests {
     #[test]
     fn fragment_has_the_layout_of_rfc_8200() {
         let header = header("2001:db8::1", "2001:db8::9");
-        let emitted = header.emit_fragment(PLACE, 8);
+        let emitted = header.emit_fragment(POSITION, 8);
         let packet = [emitted.octets(), &[0xa5; 8]].concat();
         let packet = ipv6::Packet::parse(&packet).expect("well-formed");
         assert_eq!((packet.hop_limit, packet.router_alert), (63, Some(1)));
@@ -203,7 +200,7 @@ mod tests {
         // Next header, reserved, 1 480 with the flag, identification; then the message.
         let expected = [46, 0, 0x05, 0xc9, 0, 0, 0x12, 0x34, 0xa5, 0xa5];
         assert_eq!(packet.payload[..10], expected);
-        assert_eq!(header.steps().collect::<Vec<_>>(), [1_440, 1_224]);
+        assert_eq!(header.fragment_lengths().collect::<Vec<_>>(), [1_440, 1_224]);
     }
 
     #[test]

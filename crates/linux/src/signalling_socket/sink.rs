@@ -1,21 +1,19 @@
-//! Sockets bound to the GIST port that discard everything.
+//! Sockets bound to a UDP port that discard everything.
 //!
-//! Messages for this host are intercepted before they reach a port. If the port were free, the kernel would answer
-//! everything that is not intercepted - fragments, packets that are no GIST messages, and everything while raw sockets
-//! replace BPF, since they only receive copies - with ICMP "port unreachable", and a neighbour could conclude that this
-//! node does not run GIST any more.
+//! Messages for this host are intercepted before they reach a port. If the port of their protocol were free, the kernel
+//! would answer everything that is not intercepted - fragments, packets that are no messages, and everything while raw
+//! sockets replace BPF, since they only receive copies - with ICMP "port unreachable", and a neighbour could conclude
+//! that this node does not run the protocol any more.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::{AsFd, OwnedFd};
 
 use super::OpenError;
-use super::alerted::step;
+use super::packet_filter::instruction;
 use crate::sys::socket::attach_filter;
 
-/// UDP port of GIST (RFC 5971 section 9).
-pub(super) const PORT: u16 = 270;
 /// Socket filter that accepts no packet.
-const NOTHING: [libc::sock_filter; 1] = [step(0x06, 0, 0, 0)];
+const DROP_ALL: [libc::sock_filter; 1] = [instruction(0x06, 0, 0, 0)];
 
 /// One socket for each address family that the kernel supports.
 #[derive(Debug)]
@@ -24,12 +22,12 @@ pub(super) struct Sink {
 }
 
 impl Sink {
-    /// Binds the port, which needs CAP_NET_BIND_SERVICE.
-    pub(super) fn open() -> Result<Sink, OpenError> {
+    /// Binds a port; one below 1 024 needs CAP_NET_BIND_SERVICE.
+    pub(super) fn open(port: u16) -> Result<Sink, OpenError> {
         let any = [IpAddr::V4(Ipv4Addr::UNSPECIFIED), Ipv6Addr::UNSPECIFIED.into()];
         let mut sockets = Vec::new();
         for address in any {
-            match open(SocketAddr::new(address, PORT)) {
+            match open(SocketAddr::new(address, port)) {
                 Err(error) if error.is_missing_family() => {}
                 opened => sockets.push(opened?),
             }
@@ -39,14 +37,15 @@ impl Sink {
 }
 
 fn open(address: SocketAddr) -> Result<OwnedFd, OpenError> {
-    let system = |source| OpenError::System { doing: "take the UDP port of GIST", source };
+    let system =
+        |source| OpenError::System { doing: "bind the UDP port of a signalling protocol", source };
     let kind = socket2::Type::DGRAM.nonblocking().cloexec();
     let domain = socket2::Domain::for_address(address);
     let socket = socket2::Socket::new(domain, kind, None).map_err(system)?;
     if address.is_ipv6() {
         socket.set_only_v6(true).map_err(system)?;
     }
-    attach_filter(socket.as_fd(), &NOTHING).map_err(system)?;
+    attach_filter(socket.as_fd(), &DROP_ALL).map_err(system)?;
     socket.bind(&address.into()).map_err(system)?;
     Ok(socket.into())
 }

@@ -33,18 +33,18 @@ const TRAFFIC_CLASSIFIER: u32 = 3;
 const XDP_PROGRAM: u32 = 6;
 /// `BPF_XDP`, and `XDP_FLAGS_DRV_MODE`: in the driver, not in the generic path after it.
 const XDP: u32 = 37;
-const BY_DRIVER: u32 = 1 << 2;
+const DRIVER_MODE: u32 = 1 << 2;
 /// `BPF_TCX_INGRESS`.
-const WAY_IN: u32 = 46;
+const TCX_INGRESS: u32 = 46;
 /// `BPF_TCX_EGRESS`.
-const WAY_OUT: u32 = 47;
+const TCX_EGRESS: u32 = 47;
 /// `BPF_F_REPLACE` and `BPF_F_BEFORE`.
 const REPLACE: u32 = 1 << 2;
 const BEFORE: u32 = 1 << 3;
 /// `BPF_F_NO_PREALLOC`: memory only for existing entries.
 const ON_DEMAND: u32 = 1;
 /// Maximum number of programs that are examined on one interface.
-const MOST_PROGRAMS: usize = 64;
+const MAX_PROGRAMS: usize = 64;
 
 /// Sizes of a hash map.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -86,7 +86,7 @@ pub(super) unsafe fn call_for_descriptor<T>(
     command: i64,
     attributes: &mut T,
 ) -> io::Result<OwnedFd> {
-    // SAFETY: the caller's promise; the descriptor is new and nobody else's, close-on-exec as all of BPF's are.
+    // SAFETY: the caller's promise; the descriptor is new and not shared, close-on-exec as all of BPF's are.
     unsafe { Ok(OwnedFd::from_raw_fd(call(command, attributes)? as i32)) }
 }
 
@@ -218,7 +218,7 @@ pub(crate) fn attach(
     let mut attributes = Attachment {
         interface,
         program: program.as_raw_fd() as u32,
-        kind: WAY_OUT,
+        kind: TCX_EGRESS,
         flags: if replaced.is_some() { REPLACE } else { BEFORE },
         replaced: replaced.map_or(0, |r| r.as_raw_fd() as u32),
         ..Attachment::default()
@@ -228,13 +228,13 @@ pub(crate) fn attach(
 }
 
 /// Attaches a program to an interface's ingress, after all others, while the link is held.
-pub(crate) fn link_way_in(program: BorrowedFd<'_>, interface: u32) -> io::Result<OwnedFd> {
-    link(program, interface, WAY_IN, 0)
+pub(crate) fn link_ingress(program: BorrowedFd<'_>, interface: u32) -> io::Result<OwnedFd> {
+    link(program, interface, TCX_INGRESS, 0)
 }
 
 /// Attaches an XDP program to an interface, in its driver, while the link is held.
 pub(crate) fn link_xdp(program: BorrowedFd<'_>, interface: u32) -> io::Result<OwnedFd> {
-    link(program, interface, XDP, BY_DRIVER)
+    link(program, interface, XDP, DRIVER_MODE)
 }
 
 fn link(program: BorrowedFd<'_>, interface: u32, kind: u32, flags: u32) -> io::Result<OwnedFd> {
@@ -259,7 +259,8 @@ fn link(program: BorrowedFd<'_>, interface: u32, kind: u32, flags: u32) -> io::R
 /// Detaches a program from an interface's egress.
 pub(crate) fn detach(program: BorrowedFd<'_>, interface: u32) -> io::Result<()> {
     let program = program.as_raw_fd() as u32;
-    let mut attributes = Attachment { interface, program, kind: WAY_OUT, ..Attachment::default() };
+    let mut attributes =
+        Attachment { interface, program, kind: TCX_EGRESS, ..Attachment::default() };
     // SAFETY: no pointers.
     unsafe { call(PROGRAM_DETACH, &mut attributes) }.map(drop)
 }
@@ -277,10 +278,10 @@ pub(crate) fn attached(interface: u32) -> io::Result<Vec<u32>> {
         padding: u32,
         more: [u64; 4],
     }
-    let mut programs = vec![0_u32; MOST_PROGRAMS];
+    let mut programs = vec![0_u32; MAX_PROGRAMS];
     let mut attributes = Attributes {
         interface,
-        kind: WAY_OUT,
+        kind: TCX_EGRESS,
         query_flags: 0,
         attach_flags: 0,
         programs: programs.as_mut_ptr() as u64,
@@ -350,8 +351,8 @@ pub(crate) fn program_info(program: BorrowedFd<'_>) -> io::Result<ProgramInfo> {
     Ok(ProgramInfo { number: info.number, name, maps: maps[..count].to_vec() })
 }
 
-/// Returns the sizes of a map; `None` if it is no plain hash map. (Another kind may have values of this size and still
-/// return more octets in a lookup: the per-CPU kinds return one value for each CPU.)
+/// Returns the sizes of a map; `None` if it is not a hash map (`BPF_MAP_TYPE_HASH`). (Another kind may have values of
+/// this size and still return more octets in a lookup: the per-CPU kinds return one value for each CPU.)
 fn hash_map_shape(map: BorrowedFd<'_>) -> io::Result<Option<MapShape>> {
     let mut info = [0_u32; 6]; // kind, id, key, value, entries, flags
     let (object, length) = (map.as_raw_fd() as u32, size_of_val(&info) as u32);
@@ -391,7 +392,7 @@ impl<const K: usize, const V: usize> Map<K, V> {
         Ok(Map { descriptor: create(name, ARRAY_MAP, shape, 0)? })
     }
 
-    /// Wraps a map that was found; returns the descriptor if it is no plain hash map, or has other sizes.
+    /// Wraps a map that was found; returns the descriptor if it is not a hash map, or has other sizes.
     pub(crate) fn new(descriptor: OwnedFd) -> io::Result<Result<Map<K, V>, OwnedFd>> {
         use std::os::fd::AsFd;
         let shape = hash_map_shape(descriptor.as_fd())?;

@@ -32,8 +32,8 @@ fn ask<const LENGTH: usize>(
         *to = octet as libc::c_char;
     }
     request.ifr_ifru.ifru_data = structure.0.as_mut_ptr().cast();
-    // SAFETY: `request` outlives the call and points to `structure`, which is borrowed mutably until it returns and which
-    // the callers in this module make as large as what their commands write.
+    // SAFETY: `request` outlives the call and points to `structure`, which is borrowed mutably until it returns and
+    // which the callers in this module make as large as what their commands write.
     let outcome = unsafe { libc::ioctl(socket.as_raw_fd(), SIOCETHTOOL, &raw mut request) };
     if outcome == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }

@@ -10,7 +10,7 @@ pub mod cycles;
 pub(crate) mod ethtool;
 pub mod heap;
 pub(crate) mod namespace;
+pub mod packet_times;
 pub(crate) mod ring;
 pub(crate) mod scheduling;
-pub mod sightings;
 pub(crate) mod socket;

@@ -18,8 +18,8 @@ pub(crate) fn enter_new_network() -> io::Result<()> {
 
 /// Gives the calling thread a mount namespace of its own, in which `/sys` shows the network namespace of the thread.
 pub(crate) fn mount_own_sysfs() -> io::Result<()> {
-    // SAFETY: NEWNS gives this thread its own root and working directory too, which others do not rely on sharing with a
-    // thread that ends here; neither memory nor descriptors are taken apart.
+    // SAFETY: NEWNS gives this thread its own root and working directory too, which others do not rely on sharing with
+    // a thread that ends here; neither memory nor descriptors are taken apart.
     unsafe { unshare_unsafe(UnshareFlags::NEWNS) }?;
     mount_change("/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC)?;
     mount("sysfs", "/sys", "sysfs", MountFlags::empty(), None)?;

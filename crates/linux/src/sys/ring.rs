@@ -102,8 +102,8 @@ impl Ring {
         let mut at = consumer.load(Ordering::Relaxed); // only we write it
         while count < most && at < producer.load(Ordering::Acquire) {
             let offset = self.page + (at as usize & (self.size - 1));
-            // SAFETY: positions are multiples of eight, so that the header lies inside the ring and is aligned; only the
-            // kernel writes it, and atomically.
+            // SAFETY: positions are multiples of eight, so that the header lies inside the ring and is aligned; only
+            // the kernel writes it, and atomically.
             let length = unsafe { self.producer.start.add(offset).cast::<AtomicU32>().as_ref() };
             let length = length.load(Ordering::Acquire);
             if length & BUSY != 0 {

@@ -58,8 +58,8 @@ pub(crate) fn attach_filter(
         // The kernel only reads it; the type has no way to say so.
         filter: program.as_ptr().cast_mut(),
     };
-    // SAFETY: the pointer and length describe `value`, which points to `len` instructions; both outlive the call, and the
-    // kernel only reads them.
+    // SAFETY: the pointer and length describe `value`, which points to `len` instructions; both outlive the call, and
+    // the kernel only reads them.
     let outcome = unsafe {
         libc::setsockopt(
             socket.as_raw_fd(),
@@ -162,8 +162,8 @@ impl<const N: usize> Batch<N> {
             header.msg_hdr.msg_namelen = size_of_val(name) as libc::socklen_t;
             header.msg_hdr.msg_name = std::ptr::from_mut(name).cast();
         }
-        // SAFETY: every header points to one part, one name and one control buffer, which are borrowed mutably until the
-        // call returns; lengths are theirs. No timeout is given.
+        // SAFETY: every header points to one part, one name and one control buffer, which are borrowed mutably until
+        // the call returns; lengths are theirs. No timeout is given.
         let count = unsafe {
             libc::recvmmsg(
                 socket.as_raw_fd(),
@@ -183,7 +183,9 @@ impl<const N: usize> Batch<N> {
             let length = (header.msg_len as usize).min(self.room);
             let source = sender(name, header.msg_hdr.msg_namelen);
             let mut received = Received { length, source, ..Received::default() };
-            each_control(&header.msg_hdr, |level, kind, data| received.learn(level, kind, data));
+            each_control(&header.msg_hdr, |level, kind, data| {
+                received.read_control_message(level, kind, data);
+            });
             self.received.push(received);
         }
         Ok(self.received.len())
@@ -198,7 +200,7 @@ impl<const N: usize> Batch<N> {
 
 impl Received {
     /// Evaluates one control message.
-    fn learn(&mut self, level: i32, kind: i32, data: &[u8]) {
+    fn read_control_message(&mut self, level: i32, kind: i32, data: &[u8]) {
         let word = |at: usize| data.get(at..).and_then(<[u8]>::first_chunk::<4>).copied();
         match (level, kind) {
             // `struct in_pktinfo`: index, our address, the address in the packet.
@@ -326,7 +328,8 @@ pub(crate) fn send_packets<const N: usize>(
         }
     }
     let count = packets.len().min(N);
-    // SAFETY: the first `count` headers point to locals and to `packets`, alive until the call returns; it only reads them.
+    // SAFETY: the first `count` headers point to locals and to `packets`, alive until the call returns; it only reads
+    // them.
     let sent = unsafe {
         libc::sendmmsg(socket.as_raw_fd(), headers.as_mut_ptr(), count as u32, libc::MSG_DONTWAIT)
     };

@@ -1,4 +1,4 @@
-//! State of an earlier daemon: flows that lead into existing places and belong to no claim until one takes them over.
+//! State of an earlier daemon: flows with existing resources that belong to no claim until a claim continues them.
 
 use std::collections::BTreeMap;
 
@@ -6,18 +6,31 @@ use earmark_core::admission::Protocol;
 use earmark_core::{Flow, InterfaceId, Rate};
 
 use super::bucket::BucketParameters;
-use super::claims::{Holder, Standing};
+use super::claim_resources::{ClaimResources, class_of_priority};
+use super::claims::{Holder, RegisteredClaim};
 use super::entry::{Entry, Guarantee};
 use super::kernel::{self, Class, Qdisc};
-use super::link::{LeftBehind, has_our_root};
-use super::place::{Place, class_of_priority};
+use super::link::{PreviousState, has_our_root};
 use super::plan::{ClassParameters, LinkPlan, Queues, handle};
-use super::{Adopted, ClassifierChoice, TcError, TrafficControl};
+use super::{ClassifierChoice, TcError, TrafficControl};
+
+/// A flow that an earlier daemon left reserved in the kernel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Adopted {
+    /// Outgoing interface.
+    pub interface: InterfaceId,
+    /// Flow of the packets.
+    pub flow: Flow,
+    /// Reserved rate. Flows that share one class share its rate: the first of them has all of it, the others have zero.
+    pub rate: Rate,
+    /// The protocol that reserved it, if the kernel has stored that.
+    pub protocol: Option<Protocol>,
+}
 
 /// A flow of an earlier daemon.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct AdoptedFlow {
-    pub(super) place: Place,
+    pub(super) resources: ClaimResources,
     guarantee: Guarantee,
     protocol: Option<Protocol>,
     /// Rate, for display.
@@ -29,16 +42,16 @@ impl AdoptedFlow {
         self.rate
     }
 
-    pub(super) fn standing(&self) -> Standing {
-        Standing {
+    pub(super) fn registered(&self) -> RegisteredClaim {
+        RegisteredClaim {
             holder: Holder::Adopted,
             guarantee: self.guarantee,
-            shared: self.place.bucket,
+            shared: self.resources.bucket,
             protocol: self.protocol,
         }
     }
 
-    /// Whether a claim takes over the flow, as the ledger counts it: a claim of the same protocol is the continuation
+    /// Whether a claim continues the flow, as the ledger counts it: a claim of the same protocol is the continuation
     /// of the old one. If the protocol is unknown, a claim of at least the same size is. Any other is an additional
     /// claim.
     pub(super) fn yields_to(&self, protocol: Option<Protocol>, wanted: &Guarantee) -> bool {
@@ -49,22 +62,23 @@ impl AdoptedFlow {
     }
 }
 
-/// The places of a link that its entries may lead to.
-struct Places<'a> {
+/// Resources of a link that its entries may name.
+struct LinkResources<'a> {
     plan: &'a LinkPlan,
     classes: BTreeMap<u32, Class>,
 }
 
-impl Places<'_> {
-    /// Returns the place that a priority means on this link, and its class; `None` if no claim can have that priority.
-    fn of(&self, priority: u32) -> Option<(Place, Option<ClassParameters>)> {
+impl LinkResources<'_> {
+    /// Returns the resources that a priority means on this link, and the class; `None` if no claim can have that
+    /// priority.
+    fn of(&self, priority: u32) -> Option<(ClaimResources, Option<ClassParameters>)> {
         if self.plan.queues != Queues::PerFlow {
             let is_reserved = priority == self.plan.reserved_priority(None);
-            return is_reserved.then_some((Place::default(), None));
+            return is_reserved.then_some((ClaimResources::default(), None));
         }
         let minor = class_of_priority(priority)?;
         let class = self.classes.get(&handle(minor)).filter(|class| class.level == 0)?;
-        Some((Place { class: Some(minor), bucket: None }, Some(class.parameters)))
+        Some((ClaimResources { class: Some(minor), bucket: None }, Some(class.parameters)))
     }
 
     fn adopt(
@@ -73,8 +87,8 @@ impl Places<'_> {
         bucket: Option<u32>,
         protocol: Option<Protocol>,
     ) -> Option<(AdoptedFlow, Option<ClassParameters>)> {
-        let (place, class) = self.of(guarantee.class)?;
-        let place = Place { bucket, ..place };
+        let (resources, class) = self.of(guarantee.class)?;
+        let resources = ClaimResources { bucket, ..resources };
         let rate = class.map_or(guarantee.bucket.as_rate(), |class| class.as_rate());
         // u32 filters store no bucket: the rate of the class is used instead.
         let guarantee = match (guarantee.bucket.is_none(), class) {
@@ -84,43 +98,43 @@ impl Places<'_> {
             }
             _ => guarantee,
         };
-        Some((AdoptedFlow { place, guarantee, protocol, rate }, class))
+        Some((AdoptedFlow { resources, guarantee, protocol, rate }, class))
     }
 }
 
 impl TrafficControl {
-    /// Returns the flows of an interface that lead into an existing place of the planned kind, and these places.
+    /// Returns the flows of an interface with existing resources of the planned kind, and these resources.
     /// Entries that lead nowhere are removed.
-    pub(super) fn left_behind(
+    pub(super) fn previous_state(
         &mut self,
         plan: &LinkPlan,
         qdiscs: &[Qdisc],
-    ) -> Result<(Vec<(Flow, AdoptedFlow)>, LeftBehind), TcError> {
+    ) -> Result<(Vec<(Flow, AdoptedFlow)>, PreviousState), TcError> {
         let interface = plan.interface;
-        let (mut flows, mut left) = (Vec::new(), LeftBehind::default());
+        let (mut flows, mut left) = (Vec::new(), PreviousState::default());
         let mut classes = BTreeMap::new();
         if has_our_root(qdiscs, interface)? {
             classes = kernel::classes(&mut self.netlink, interface)?;
         }
-        let places = Places { plan, classes };
+        let all = LinkResources { plan, classes };
         for (on, flow, entry) in self.table.entries(&[interface])? {
             if on != interface {
                 continue;
             }
             let Entry { own, shared, protocol } = entry;
-            let mut found = own.and_then(|own| places.adopt(own, None, protocol));
+            let mut found = own.and_then(|own| all.adopt(own, None, protocol));
             if let (None, Some(number)) = (&found, shared) {
                 let bucket = self.table.bucket(interface, number)?;
-                found = bucket.and_then(|b| places.adopt(b.guarantee, Some(number), protocol));
+                found = bucket.and_then(|b| all.adopt(b.guarantee, Some(number), protocol));
             }
             let Some((adopted, class)) = found else {
                 self.table.remove(interface, &flow)?;
                 continue;
             };
-            if let (Some(minor), Some(parameters)) = (adopted.place.class, class) {
+            if let (Some(minor), Some(parameters)) = (adopted.resources.class, class) {
                 left.classes.entry(minor).or_insert((parameters, 0)).1 += 1;
             }
-            if let Some(number) = adopted.place.bucket {
+            if let Some(number) = adopted.resources.bucket {
                 left.buckets.entry(number).or_insert((adopted.guarantee, 0)).1 += 1;
             }
             flows.push((flow, adopted));
@@ -139,7 +153,7 @@ impl TrafficControl {
         for (flow, found) in flows {
             let key = (interface, flow);
             let claims = self.flows.entry(key).or_default();
-            claims.insert(found.standing());
+            claims.insert(found.registered());
             self.kinds.enter(interface, &flow);
             // Filters do not store the guarantee.
             if let (ClassifierChoice::U32, Some(entry)) = (self.table.choice(), claims.entry()) {
@@ -147,15 +161,16 @@ impl TrafficControl {
             }
             self.adopted.insert(key, found);
             // Flows without a class and a bucket share nothing.
-            let is_first = found.place == Place::default() || counted.insert(found.place);
+            let is_first =
+                found.resources == ClaimResources::default() || counted.insert(found.resources);
             let rate = if is_first { found.rate } else { Rate::ZERO };
             adopted.push(Adopted { interface, flow, rate, protocol: found.protocol });
         }
         Ok(adopted)
     }
 
-    /// Drops one adopted flow that nobody will claim; with a protocol, only a flow of this protocol or of an unknown
-    /// one. No error if there is none.
+    /// Drops one adopted flow that no claim will continue; with a protocol, only a flow of this protocol or of an
+    /// unknown one. No error if there is none.
     ///
     /// # Errors
     /// The kernel refused; the flow is dropped nevertheless.
@@ -171,8 +186,8 @@ impl TrafficControl {
         };
         let Some(adopted) = adopted.filter(is_meant) else { return Ok(()) };
         self.adopted.remove(&(interface, flow));
-        let removed = self.regroup((interface, flow), Some(adopted.standing()), None);
-        removed.and(self.leave_adopted(interface, adopted.place))
+        let removed = self.regroup((interface, flow), Some(adopted.registered()), None);
+        removed.and(self.leave_adopted(interface, adopted.resources))
     }
 
     /// Drops every adopted flow that no installation has claimed; returns their number.
@@ -191,16 +206,16 @@ impl TrafficControl {
         outcome.map(|()| count)
     }
 
-    /// Decrements the number of adopted flows that lead into a place.
+    /// Decrements the number of adopted flows with these resources.
     pub(super) fn leave_adopted(
         &mut self,
         interface: InterfaceId,
-        place: Place,
+        resources: ClaimResources,
     ) -> Result<(), TcError> {
         let Some(link) = self.links.get_mut(&interface) else {
             return Ok(());
         };
-        link.use_place(place, |usage| usage.adopted = usage.adopted.saturating_sub(1));
-        self.park(interface, place, false)
+        link.use_resources(resources, |usage| usage.adopted = usage.adopted.saturating_sub(1));
+        self.park(interface, resources, false)
     }
 }

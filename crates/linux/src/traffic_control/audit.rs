@@ -10,49 +10,13 @@ use std::ops::Bound;
 use earmark_core::admission::ClaimId;
 use earmark_core::{Flow, InterfaceId};
 
-use super::claims::{FlowClaims, Holder, Standing};
-use super::place::Usage;
+use super::claim_resources::Usage;
+use super::claims::{FlowClaims, Holder, RegisteredClaim};
+use super::fault::{Deviation, Fault};
 use super::{TcError, TrafficControl};
 
 /// Maximum number of claims that one comparison reports one by one; further ones are reported by their link.
 const MAX_DEVIATIONS: usize = 256;
-
-/// Kind of a deviation from the plan.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, thiserror::Error)]
-pub enum Fault {
-    /// The qdisc of the link, or one below it.
-    #[error("the qdisc was missing or another")]
-    Qdisc,
-    /// The class of a reservation, or of all of them together, is missing.
-    #[error("the class was missing")]
-    ClassMissing,
-    /// The class of a reservation, or of all of them together, has other parameters.
-    #[error("the class was altered")]
-    ClassAltered,
-    /// The queue of a class.
-    #[error("the queue of the class was missing or altered")]
-    Queue,
-    /// The BPF program, or its settings for the link.
-    #[error("the classifier was detached")]
-    Classifier,
-    /// The classifier's entry of a flow.
-    #[error("the flow was missing in the classifier or led elsewhere")]
-    Flow,
-    /// The token bucket of a reservation.
-    #[error("the token bucket was missing or altered")]
-    Bucket,
-}
-
-/// A reservation, or a whole link, that was not in place and has been repaired.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Deviation {
-    /// Interface of the link.
-    pub interface: InterfaceId,
-    /// The reservation; `None` for the whole link.
-    pub reservation: Option<(ClaimId, Flow)>,
-    /// The deviation.
-    pub fault: Fault,
-}
 
 /// Whether a reservation is enforced.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -114,10 +78,10 @@ impl TrafficControl {
         let is_best = |flow: &Flow| {
             let claims = self.flows.get(&(on, *flow));
             let best = |claims: &FlowClaims| {
-                [claims.own(), claims.shared()].map(Option::<&Standing>::copied)
+                [claims.own(), claims.shared()].map(Option::<&RegisteredClaim>::copied)
             };
             let mut best = claims.map(best).into_iter().flatten().flatten();
-            best.any(|standing| standing.holder == holder)
+            best.any(|registered| registered.holder == holder)
         };
         // One flow represents those that were added to it: there may be many.
         let standby = installed.flows().next().is_some_and(|flow| !is_best(flow));
@@ -125,7 +89,7 @@ impl TrafficControl {
     }
 
     /// Returns the number of claims on the flow of an installation, including its own.
-    pub fn claims_beside(&self, claim: ClaimId) -> usize {
+    pub fn other_claims(&self, claim: ClaimId) -> usize {
         let installed = self.claims.get(&claim);
         let flow = installed.and_then(|installed| Some((installed.interface, installed.flow?)));
         flow.and_then(|key| self.flows.get(&key)).map_or(0, FlowClaims::len)
@@ -207,7 +171,7 @@ impl TrafficControl {
     }
 
     /// Returns the reservations that own the faulty classes, buckets and queues of a link.
-    pub(super) fn note_places(
+    pub(super) fn note_resources(
         &self,
         interface: InterfaceId,
         faults: &[(Option<Usage>, Fault)],

@@ -62,9 +62,9 @@ mod tests {
     use earmark_core::{InterfaceId, Rate};
 
     use super::*;
-    use crate::traffic_control::plan::{LinkNature, LinkPlan, Queues, ServicePlan};
+    use crate::traffic_control::plan::{LinkPlan, LinkProperties, Queues, ServicePlan};
 
-    const ETHERNET: LinkNature = LinkNature { mtu: 1_500, overhead: 14, queues: 1 };
+    const ETHERNET: LinkProperties = LinkProperties { mtu: 1_500, overhead: 14, queues: 1 };
 
     fn plan(queues: Queues) -> LinkPlan {
         let services = vec![

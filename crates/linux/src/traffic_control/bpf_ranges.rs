@@ -9,15 +9,15 @@ use std::os::fd::OwnedFd;
 
 use earmark_core::{Flow, InterfaceId, Prefix};
 
+use super::claim_resources::MAX_FLOWS;
 use super::entry::{ENTRY, Entry};
-use super::flow_maps::{FLOW, key, unkey};
-use super::place::MOST_FLOWS;
+use super::flow_maps::{FLOW, decode_key, key};
 use crate::sys::bpf::Map;
 
 /// Maximum number of different masks; the classifier examines no more.
-const MOST_MASKS: usize = 32;
+const MAX_MASKS: usize = 32;
 /// Maximum number of ranges of all interfaces together.
-const MOST_RANGES: u32 = 65_536;
+const MAX_RANGES: u32 = 65_536;
 /// Names of our maps in the kernel.
 const RANGES: &str = "earmark_ranges";
 const MASKS: &str = "earmark_masks";
@@ -53,14 +53,14 @@ pub(super) struct Mask {
 
 impl Ranges {
     pub(super) fn create() -> io::Result<Ranges> {
-        let ranges = Map::create(RANGES, MOST_RANGES.min(MOST_FLOWS))?;
-        let masks = Map::create(MASKS, MOST_MASKS as u32)?;
+        let ranges = Map::create(RANGES, MAX_RANGES.min(MAX_FLOWS))?;
+        let masks = Map::create(MASKS, MAX_MASKS as u32)?;
         Ok(Ranges { ranges, masks, in_use: BTreeMap::new(), listed: 0 })
     }
 
     /// Opens the maps of an earlier daemon.
     pub(super) fn open(ranges: Map<RANGE, ENTRY>, masks: Map<NUMBER, RANGE>) -> io::Result<Ranges> {
-        let listed = masks.keys(MOST_MASKS)?.len();
+        let listed = masks.keys(MAX_MASKS)?.len();
         let mut found = Ranges { ranges, masks, in_use: BTreeMap::new(), listed };
         for (_, flow, _) in found.entries()? {
             *found.in_use.entry(Mask::of(&flow)).or_default() += 1;
@@ -95,7 +95,7 @@ impl Ranges {
         if self.ranges.get(&range)?.is_some() {
             return self.ranges.set(&range, value);
         }
-        if !self.in_use.contains_key(&mask) && self.in_use.len() >= MOST_MASKS {
+        if !self.in_use.contains_key(&mask) && self.in_use.len() >= MAX_MASKS {
             return Err(io::Error::from_raw_os_error(libc::ENOSPC));
         }
         self.ranges.set(&range, value)?;
@@ -129,11 +129,11 @@ impl Ranges {
 
     pub(super) fn entries(&self) -> io::Result<Vec<(InterfaceId, Flow, Entry)>> {
         let mut entries = Vec::new();
-        for range in self.ranges.keys(MOST_RANGES as usize)? {
+        for range in self.ranges.keys(MAX_RANGES as usize)? {
             let Some(value) = self.ranges.get(&range)? else { continue };
             let (values, name) = range.split_at(FLOW);
             if let (Some(values), Some(name)) = (values.first_chunk(), name.first_chunk()) {
-                let (interface, flow) = unname(*name, unkey(values));
+                let (interface, flow) = decode_name(*name, decode_key(values));
                 entries.push((interface, flow, Entry::parse(&value)));
             }
         }
@@ -149,9 +149,9 @@ impl Ranges {
         if masks.len() > self.listed {
             order.reverse();
         }
-        for place in order {
-            if self.masks.get(&number(place))? != Some(masks[place]) {
-                self.masks.set(&number(place), &masks[place])?;
+        for index in order {
+            if self.masks.get(&number(index))? != Some(masks[index]) {
+                self.masks.set(&number(index), &masks[index])?;
             }
         }
         for surplus in (masks.len()..self.listed).rev() {
@@ -239,7 +239,7 @@ impl Mask {
 }
 
 /// Adds the fields of the encoded mask to those of a key.
-fn unname(
+fn decode_name(
     [family, destination_open, source_open, _]: [u8; NAME],
     (interface, flow): (InterfaceId, Flow),
 ) -> (InterfaceId, Flow) {
@@ -280,7 +280,7 @@ mod tests {
             let mask = Mask::of(&flow);
             let range = mask.range(InterfaceId(3), &flow);
             let (values, name) = (range.first_chunk().expect("there"), mask.name());
-            assert_eq!(unname(name, unkey(values)), (InterfaceId(3), flow));
+            assert_eq!(decode_name(name, decode_key(values)), (InterfaceId(3), flow));
             let masked = range.iter().zip(mask.entry()).take(FLOW).all(|(v, m)| v & m == *v);
             assert!(masked, "{flow:?}");
             let inside = Flow {

@@ -14,10 +14,10 @@ use earmark_core::{Flow, InterfaceId};
 use super::bpf_links;
 use super::bpf_ranges::Ranges;
 use super::bucket::{BUCKET, Bucket};
+use super::claim_resources::MAX_FLOWS;
 use super::entry::{ENTRY, Entry};
 use super::flow_maps::{self, FlowMaps};
 use super::flow_table::FlowTable;
-use super::place::MOST_FLOWS;
 use super::plan::LinkSettings;
 use super::{ClassifierChoice, Statistics, TcError};
 use crate::bpf_object::{self, CLASSIFIER};
@@ -45,7 +45,7 @@ const LICENSE: &str = "MIT";
 /// Octets of `struct work` in the classifier, with a reserve.
 const WORK_AREA: u32 = 256;
 /// Maximum number of links.
-const MOST_LINKS: u32 = 4_096;
+const MAX_LINKS: u32 = 4_096;
 /// Octets of `struct bucket_name`.
 const NAME: usize = 8;
 
@@ -72,7 +72,7 @@ impl BpfTable {
     pub(super) fn open(interfaces: &[InterfaceId]) -> Result<BpfTable, TcError> {
         let mut found = None;
         for &interface in interfaces {
-            for (_, maps) in left_behind(interface)? {
+            for (_, maps) in previous_state(interface)? {
                 found = found.or(maps);
             }
         }
@@ -104,7 +104,7 @@ impl BpfTable {
         // A kernel before 6.6 loads the program but cannot attach it. Interfaces may appear later, loopback always
         // exists.
         let interface = interfaces.first().map_or(LOOPBACK, |interface| interface.0);
-        bpf::attached(interface).map_err(failed("look for classifiers"))?;
+        bpf::attached(interface).map_err(failed("list the classifiers"))?;
         Ok(table)
     }
 
@@ -159,12 +159,12 @@ impl FlowTable for BpfTable {
             };
             self.maps.links.set(&name, &value).map_err(failed("enter a link's settings"))?;
         }
-        let there = bpf::attached(interface.0).map_err(failed("look for classifiers"))?;
+        let there = bpf::attached(interface.0).map_err(failed("list the classifiers"))?;
         let is_new = !there.contains(&self.number);
         if !is_new && there.len() == 1 {
             return Ok(false);
         }
-        let mut old = left_behind(interface)?;
+        let mut old = previous_state(interface)?;
         old.retain(|(program, _)| self.is_another(program.as_fd()));
         let mut old = old.iter().map(|(program, _)| program.as_fd());
         if is_new {
@@ -178,7 +178,7 @@ impl FlowTable for BpfTable {
         Ok(is_new)
     }
 
-    fn look_for(&mut self, interface: InterfaceId, kinds: [u32; 2]) -> Result<(), TcError> {
+    fn set_kinds(&mut self, interface: InterfaceId, kinds: [u32; 2]) -> Result<(), TcError> {
         let name = interface.0.to_ne_bytes();
         let link = self.maps.links.get(&name).map_err(failed("read a link's settings"))?;
         if let Some(mut link) = link {
@@ -189,7 +189,7 @@ impl FlowTable for BpfTable {
     }
 
     fn is_attached(&mut self, interface: InterfaceId) -> Result<bool, TcError> {
-        let there = bpf::attached(interface.0).map_err(failed("look for classifiers"))?;
+        let there = bpf::attached(interface.0).map_err(failed("list the classifiers"))?;
         Ok(there.contains(&self.number))
     }
 
@@ -204,12 +204,12 @@ impl FlowTable for BpfTable {
         }
         let name = interface.0.to_ne_bytes();
         self.maps.links.remove(&name).map_err(failed("take a link's settings out"))?;
-        let there = bpf::attached(interface.0).map_err(failed("look for classifiers"))?;
+        let there = bpf::attached(interface.0).map_err(failed("list the classifiers"))?;
         if there.contains(&self.number) {
             bpf::detach(self.program.as_fd(), interface.0)
                 .map_err(failed("detach the classifier"))?;
         }
-        detach_left_behind(interface).map(drop)
+        detach_previous(interface).map(drop)
     }
 
     fn set(&mut self, interface: InterfaceId, flow: &Flow, entry: &Entry) -> Result<(), TcError> {
@@ -280,7 +280,7 @@ impl FlowTable for BpfTable {
     }
 
     fn bucket_numbers(&mut self, interface: InterfaceId) -> Result<Vec<u32>, TcError> {
-        let names = self.maps.buckets.keys(MOST_FLOWS as usize);
+        let names = self.maps.buckets.keys(MAX_FLOWS as usize);
         let names = names.map_err(failed("list the buckets"))?;
         let ours = names.iter().filter(|name| name[..4] == interface.0.to_ne_bytes());
         let mut numbers: Vec<u32> =
@@ -294,14 +294,14 @@ impl FlowTable for BpfTable {
 /// Detaches the classifier of an earlier daemon from an interface, for a daemon without BPF. The reason why BPF is
 /// unavailable may apply to this too; then there is no classifier to detach.
 pub(super) fn retire(interface: InterfaceId) {
-    if let Err(error) = detach_left_behind(interface) {
+    if let Err(error) = detach_previous(interface) {
         tracing::debug!(%error, interface = %InterfaceName(interface), "no BPF classifier to retire");
     }
 }
 
 /// Detaches the classifiers of earlier daemons from an interface; returns their number.
-pub(super) fn detach_left_behind(interface: InterfaceId) -> Result<usize, TcError> {
-    let programs = left_behind(interface)?;
+pub(super) fn detach_previous(interface: InterfaceId) -> Result<usize, TcError> {
+    let programs = previous_state(interface)?;
     for (program, _) in &programs {
         bpf::detach(program.as_fd(), interface.0).map_err(failed("detach the classifier"))?;
     }
@@ -310,7 +310,7 @@ pub(super) fn detach_left_behind(interface: InterfaceId) -> Result<usize, TcErro
 
 /// Returns the programs on an interface's egress.
 fn programs(interface: InterfaceId) -> Result<Vec<OwnedFd>, TcError> {
-    let numbers = bpf::attached(interface.0).map_err(failed("look for classifiers"))?;
+    let numbers = bpf::attached(interface.0).map_err(failed("list the classifiers"))?;
     let mut programs = Vec::new();
     for number in numbers {
         match bpf::program_by_id(number) {
@@ -334,7 +334,7 @@ fn programs(interface: InterfaceId) -> Result<Vec<OwnedFd>, TcError> {
 }
 
 /// Returns our classifiers on an interface, normally one, each with its maps if they have the current shapes.
-fn left_behind(interface: InterfaceId) -> Result<Vec<(OwnedFd, Option<Maps>)>, TcError> {
+fn previous_state(interface: InterfaceId) -> Result<Vec<(OwnedFd, Option<Maps>)>, TcError> {
     let mut found = Vec::new();
     for program in programs(interface)? {
         let info = bpf::program_info(program.as_fd()).map_err(failed("read a classifier"))?;
@@ -348,9 +348,9 @@ fn left_behind(interface: InterfaceId) -> Result<Vec<(OwnedFd, Option<Maps>)>, T
 impl Maps {
     fn create() -> Result<Maps, TcError> {
         let flows = FlowMaps::create().map_err(failed("make the maps of flows"))?;
-        let buckets = Map::create(BUCKETS, MOST_FLOWS).map_err(failed("make the bucket map"))?;
+        let buckets = Map::create(BUCKETS, MAX_FLOWS).map_err(failed("make the bucket map"))?;
         let ranges = Ranges::create().map_err(failed("make the maps of ranges"))?;
-        let links = Map::create(LINKS, MOST_LINKS).map_err(failed("make the map of links"))?;
+        let links = Map::create(LINKS, MAX_LINKS).map_err(failed("make the map of links"))?;
         Ok(Maps { flows, buckets, ranges, links })
     }
 

@@ -7,7 +7,7 @@ use earmark_core::admission::Demand;
 
 use super::Statistics;
 use super::entry::Guarantee;
-use super::plan::{LEAST_RATE, octets_per_second};
+use super::plan::{MIN_RATE, octets_per_second};
 
 /// Octets of `struct bucket`; the last of them belong to the entry that contains the bucket, if any.
 pub(super) const BUCKET: usize = 56;
@@ -48,7 +48,7 @@ impl BucketParameters {
 
     /// Returns parameters for this rate in octets per second, with a depth of `depth` at that rate.
     pub(super) fn of_rate(octets: u64, depth: Duration) -> BucketParameters {
-        let cost = ((SECOND << COST_SHIFT) / octets.max(LEAST_RATE)).max(1);
+        let cost = ((SECOND << COST_SHIFT) / octets.max(MIN_RATE)).max(1);
         let depth = u64::try_from(depth.as_nanos()).unwrap_or(u64::MAX / 4);
         BucketParameters { cost, depth }
     }
@@ -56,7 +56,7 @@ impl BucketParameters {
     /// Returns the parameters for a reservation's rate and burst. One packet more than the burst may pass, see
     /// `bpf/bucket.h`; so the largest packet is subtracted from the burst.
     pub(super) fn reserved(demand: &Demand) -> BucketParameters {
-        let rate = octets_per_second(demand.rate).max(LEAST_RATE);
+        let rate = octets_per_second(demand.rate).max(MIN_RATE);
         // Rounded down, so that no reservation gets less than promised; beyond 10^15 octets a second it would be zero.
         let cost = ((SECOND << COST_SHIFT) / rate).max(1);
         let burst = u128::from(demand.burst.saturating_sub(demand.max_packet));
@@ -117,8 +117,8 @@ impl Bucket {
 
     /// Decodes a bucket that the classifier has written.
     pub(super) fn parse(octets: &[u8; BUCKET]) -> Bucket {
-        let word = |place: usize| u64::from_ne_bytes(octets.as_chunks::<8>().0[place]);
-        let half = |place: usize| u32::from_ne_bytes(octets.as_chunks::<4>().0[place]);
+        let word = |at: usize| u64::from_ne_bytes(octets.as_chunks::<8>().0[at]);
+        let half = |at: usize| u32::from_ne_bytes(octets.as_chunks::<4>().0[at]);
         let bucket = BucketParameters { cost: word(1), depth: word(2) };
         Bucket {
             full_at: word(0),
@@ -158,8 +158,8 @@ mod tests {
         let guarantee = Guarantee { bucket, class: 0xea4d_0004 };
         let bucket = Bucket { full_at: 1, guarantee, packets: 4, octets: 5, excess: 6 };
         let octets = bucket.emit();
-        for (place, word) in (1_u64..=6).enumerate() {
-            assert_eq!(octets[8 * place..8 * place + 8], word.to_ne_bytes());
+        for (at, word) in (1_u64..=6).enumerate() {
+            assert_eq!(octets[8 * at..8 * at + 8], word.to_ne_bytes());
         }
         assert_eq!(octets[48..52], 0xea4d_0004_u32.to_ne_bytes());
         assert_eq!(octets[52..], [0; 4]);

@@ -5,9 +5,9 @@ use std::collections::VecDeque;
 use earmark_core::InterfaceId;
 
 use super::bucket::Bucket;
+use super::claim_resources::{MAX_FLOWS, Usage};
 use super::entry::Guarantee;
 use super::flow_table::FlowTable;
-use super::place::{MOST_FLOWS, Usage};
 use super::{Fault, Statistics, TcError};
 
 /// A bucket that is or was in use.
@@ -61,9 +61,9 @@ impl BucketPool {
         if let Some(number) = self.free.pop_front() {
             return Ok(number);
         }
-        let number = self.buckets.len() as u32; // at most MOST_FLOWS
-        if number >= MOST_FLOWS {
-            return Err(TcError::PoolFull { interface: self.interface, limit: MOST_FLOWS });
+        let number = self.buckets.len() as u32; // at most MAX_FLOWS
+        if number >= MAX_FLOWS {
+            return Err(TcError::PoolFull { interface: self.interface, limit: MAX_FLOWS });
         }
         self.buckets.push(PoolBucket::default());
         Ok(number)

@@ -2,7 +2,7 @@
 //!
 //! Claims of this flow alone and claims that it shares with other flows are distinguished: another flow may use up a
 //! shared one, so a smaller claim of its own must not be superseded by a larger shared one. The largest claim of each
-//! sort applies. The others stand by: their bandwidth is held, and when the largest ends the next one takes over.
+//! sort applies. The others are on standby: their bandwidth is held, and when the largest ends the next one applies.
 
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
@@ -22,7 +22,7 @@ pub(super) enum Holder {
 
 /// A claim as registered with one of its flows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Standing {
+pub(super) struct RegisteredClaim {
     pub(super) holder: Holder,
     pub(super) guarantee: Guarantee,
     /// Number of its bucket if it has several flows.
@@ -30,21 +30,21 @@ pub(super) struct Standing {
     pub(super) protocol: Option<Protocol>,
 }
 
-impl Standing {
+impl RegisteredClaim {
     /// Returns the sort key. The best claim has the smallest: higher rate, then deeper bucket, then older claim.
     fn rank(&self) -> (u64, Reverse<u64>, Holder) {
         (self.guarantee.bucket.cost(), Reverse(self.guarantee.bucket.depth()), self.holder)
     }
 }
 
-impl PartialOrd for Standing {
-    fn partial_cmp(&self, other: &Standing) -> Option<std::cmp::Ordering> {
+impl PartialOrd for RegisteredClaim {
+    fn partial_cmp(&self, other: &RegisteredClaim) -> Option<std::cmp::Ordering> {
         Some(self.cmp(other))
     }
 }
 
-impl Ord for Standing {
-    fn cmp(&self, other: &Standing) -> std::cmp::Ordering {
+impl Ord for RegisteredClaim {
+    fn cmp(&self, other: &RegisteredClaim) -> std::cmp::Ordering {
         self.rank().cmp(&other.rank())
     }
 }
@@ -56,52 +56,52 @@ pub(super) enum FlowClaims {
     #[default]
     None,
     /// One claim.
-    One(Standing),
+    One(RegisteredClaim),
     /// Several claims.
-    Many(Box<Many>),
+    SeveralClaims(Box<SeveralClaims>),
 }
 
 /// Claims of each sort, the best first.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Many {
-    own: BTreeSet<Standing>,
-    shared: BTreeSet<Standing>,
+pub(super) struct SeveralClaims {
+    own: BTreeSet<RegisteredClaim>,
+    shared: BTreeSet<RegisteredClaim>,
 }
 
-impl Many {
-    fn sort(&mut self, standing: &Standing) -> &mut BTreeSet<Standing> {
-        if standing.shared.is_some() { &mut self.shared } else { &mut self.own }
+impl SeveralClaims {
+    fn sort(&mut self, registered: &RegisteredClaim) -> &mut BTreeSet<RegisteredClaim> {
+        if registered.shared.is_some() { &mut self.shared } else { &mut self.own }
     }
 }
 
 impl FlowClaims {
     /// Adds a claim.
-    pub(super) fn insert(&mut self, standing: Standing) {
+    pub(super) fn insert(&mut self, registered: RegisteredClaim) {
         match self {
-            FlowClaims::None => *self = FlowClaims::One(standing),
-            FlowClaims::One(first) if first.holder == standing.holder => *first = standing,
+            FlowClaims::None => *self = FlowClaims::One(registered),
+            FlowClaims::One(first) if first.holder == registered.holder => *first = registered,
             FlowClaims::One(first) => {
-                let mut many = Many::default();
-                for standing in [*first, standing] {
-                    many.sort(&standing).insert(standing);
+                let mut several = SeveralClaims::default();
+                for registered in [*first, registered] {
+                    several.sort(&registered).insert(registered);
                 }
-                *self = FlowClaims::Many(Box::new(many));
+                *self = FlowClaims::SeveralClaims(Box::new(several));
             }
-            FlowClaims::Many(many) => _ = many.sort(&standing).insert(standing),
+            FlowClaims::SeveralClaims(several) => _ = several.sort(&registered).insert(registered),
         }
     }
 
     /// Removes a claim that was inserted with the same content; `false` if it is not present.
-    pub(super) fn remove(&mut self, standing: &Standing) -> bool {
+    pub(super) fn remove(&mut self, registered: &RegisteredClaim) -> bool {
         match self {
-            FlowClaims::One(only) if only == standing => {
+            FlowClaims::One(only) if only == registered => {
                 *self = FlowClaims::None;
                 true
             }
             FlowClaims::None | FlowClaims::One(_) => false,
-            FlowClaims::Many(many) => {
-                let removed = many.sort(standing).remove(standing);
-                let mut rest = many.own.iter().chain(&many.shared);
+            FlowClaims::SeveralClaims(several) => {
+                let removed = several.sort(registered).remove(registered);
+                let mut rest = several.own.iter().chain(&several.shared);
                 if let (Some(&only), None) = (rest.next(), rest.next()) {
                     *self = FlowClaims::One(only);
                 }
@@ -115,19 +115,19 @@ impl FlowClaims {
     }
 
     /// Returns the best claim of the flow alone.
-    pub(super) fn own(&self) -> Option<&Standing> {
+    pub(super) fn own(&self) -> Option<&RegisteredClaim> {
         match self {
             FlowClaims::One(only) => Some(only).filter(|only| only.shared.is_none()),
-            FlowClaims::Many(many) => many.own.first(),
+            FlowClaims::SeveralClaims(several) => several.own.first(),
             FlowClaims::None => None,
         }
     }
 
     /// Returns the best claim that it shares with other flows.
-    pub(super) fn shared(&self) -> Option<&Standing> {
+    pub(super) fn shared(&self) -> Option<&RegisteredClaim> {
         match self {
             FlowClaims::One(only) => Some(only).filter(|only| only.shared.is_some()),
-            FlowClaims::Many(many) => many.shared.first(),
+            FlowClaims::SeveralClaims(several) => several.shared.first(),
             FlowClaims::None => None,
         }
     }
@@ -137,18 +137,20 @@ impl FlowClaims {
         match self {
             FlowClaims::None => 0,
             FlowClaims::One(_) => 1,
-            FlowClaims::Many(many) => many.own.len() + many.shared.len(),
+            FlowClaims::SeveralClaims(several) => several.own.len() + several.shared.len(),
         }
     }
 
     /// Returns all claims, those of the flow alone first; the best of each sort first.
-    pub(super) fn iter(&self) -> impl Iterator<Item = &Standing> {
-        let (one, many) = match self {
+    pub(super) fn iter(&self) -> impl Iterator<Item = &RegisteredClaim> {
+        let (one, several) = match self {
             FlowClaims::None => (None, None),
             FlowClaims::One(only) => (Some(only), None),
-            FlowClaims::Many(many) => (None, Some(many.own.iter().chain(&many.shared))),
+            FlowClaims::SeveralClaims(several) => {
+                (None, Some(several.own.iter().chain(&several.shared)))
+            }
         };
-        one.into_iter().chain(many.into_iter().flatten())
+        one.into_iter().chain(several.into_iter().flatten())
     }
 
     /// Returns the classifier's entry for the flow; `None` without a claim.
@@ -156,8 +158,8 @@ impl FlowClaims {
         let (own, shared) = (self.own(), self.shared());
         let first = own.or(shared)?;
         Some(Entry {
-            own: own.map(|standing| standing.guarantee),
-            shared: shared.and_then(|standing| standing.shared),
+            own: own.map(|registered| registered.guarantee),
+            shared: shared.and_then(|registered| registered.shared),
             protocol: first.protocol,
         })
     }
@@ -172,11 +174,11 @@ mod tests {
     use super::*;
     use crate::traffic_control::bucket::BucketParameters;
 
-    fn standing(slot: u32, kbps: u64, shared: bool) -> Standing {
+    fn registered(slot: u32, kbps: u64, shared: bool) -> RegisteredClaim {
         let rate = Rate::from_bps(kbps * 1_000);
         let demand =
             Demand { service: Service::ControlledLoad, rate, burst: 3_000, max_packet: 1_500 };
-        Standing {
+        RegisteredClaim {
             holder: Holder::Claim(ClaimId { slot, generation: 0 }),
             guarantee: Guarantee { bucket: BucketParameters::reserved(&demand), class: slot },
             shared: shared.then_some(slot),
@@ -186,10 +188,10 @@ mod tests {
 
     #[test]
     fn smaller_claim_takes_nothing_and_larger_one_is_replaced_by_the_next() {
-        let (large, small) = (standing(1, 2_000, false), standing(2, 8, false));
+        let (large, small) = (registered(1, 2_000, false), registered(2, 8, false));
         for order in [[large, small], [small, large]] {
             let mut claims = FlowClaims::default();
-            order.into_iter().for_each(|standing| claims.insert(standing));
+            order.into_iter().for_each(|registered| claims.insert(registered));
             assert_eq!(claims.own(), Some(&large));
             assert!(claims.remove(&large) && !claims.remove(&large));
             assert_eq!(claims.own(), Some(&small));
@@ -200,7 +202,7 @@ mod tests {
 
     #[test]
     fn larger_shared_claim_stands_beside_own_one() {
-        let (own, shared) = (standing(1, 1_000, false), standing(2, 2_000, true));
+        let (own, shared) = (registered(1, 1_000, false), registered(2, 2_000, true));
         let mut claims = FlowClaims::default();
         claims.insert(own);
         claims.insert(shared);
@@ -215,18 +217,18 @@ mod tests {
             steps in prop::collection::vec((0_u32..12, 1_u64..5, any::<bool>()), 0..60),
         ) {
             let mut claims = FlowClaims::default();
-            let mut model: Vec<Standing> = Vec::new();
+            let mut model: Vec<RegisteredClaim> = Vec::new();
             for (slot, kbps, shared) in steps {
                 let holder = Holder::Claim(ClaimId { slot, generation: 0 });
-                match model.iter().position(|standing| standing.holder == holder) {
+                match model.iter().position(|registered| registered.holder == holder) {
                     Some(at) => prop_assert!(claims.remove(&model.remove(at))),
                     None => {
-                        model.push(standing(slot, kbps, shared));
-                        claims.insert(standing(slot, kbps, shared));
+                        model.push(registered(slot, kbps, shared));
+                        claims.insert(registered(slot, kbps, shared));
                     }
                 }
                 let best = |shared: bool| {
-                    model.iter().filter(|standing| standing.shared.is_some() == shared).min()
+                    model.iter().filter(|registered| registered.shared.is_some() == shared).min()
                 };
                 prop_assert_eq!(claims.own(), best(false));
                 prop_assert_eq!(claims.shared(), best(true));

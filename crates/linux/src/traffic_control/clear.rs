@@ -23,7 +23,7 @@ pub fn clear() -> Result<Vec<InterfaceId>, TcError> {
         qdiscs.iter().filter(|qdisc| qdisc.is_ours()).map(|qdisc| qdisc.interface).collect();
     let (mut cleared, mut outcome) = (Vec::new(), Ok(()));
     for interface in interfaces(&mut netlink)? {
-        let detached = match bpf_table::detach_left_behind(interface) {
+        let detached = match bpf_table::detach_previous(interface) {
             // A kernel before 6.6 supports no classifier. Or the interface was deleted after it was listed.
             Err(TcError::Bpf { source, .. })
                 if matches!(source.raw_os_error(), Some(libc::EINVAL | libc::ENODEV)) =>

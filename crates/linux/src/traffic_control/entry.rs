@@ -51,7 +51,7 @@ impl Entry {
         let mut octets = bucket.emit();
         // There are at most 2^20 buckets.
         let shared = self.shared.map_or(0, |number| number + 1) << SHARED_SHIFT;
-        let protocol = self.protocol.map_or(0, protocol_number);
+        let protocol = self.protocol.map_or(0, Protocol::number);
         octets[BESIDE..].copy_from_slice(&(shared | u32::from(protocol)).to_ne_bytes());
         octets
     }
@@ -63,7 +63,7 @@ impl Entry {
         Entry {
             own: (!own.bucket.is_none()).then_some(own),
             shared: (beside >> SHARED_SHIFT).checked_sub(1),
-            protocol: PROTOCOLS.into_iter().find(|&p| protocol_number(p) == beside as u8),
+            protocol: Protocol::from_number(beside as u8),
         }
     }
 
@@ -73,25 +73,12 @@ impl Entry {
     }
 }
 
-const PROTOCOLS: [Protocol; 4] =
-    [Protocol::Rsvp, Protocol::Yessir, Protocol::Boomerang, Protocol::Nsis];
-
-/// Returns the number of a protocol in entries. Must not change between versions: a later daemon adopts the entries.
-fn protocol_number(protocol: Protocol) -> u8 {
-    match protocol {
-        Protocol::Rsvp => 1,
-        Protocol::Yessir => 2,
-        Protocol::Boomerang => 3,
-        Protocol::Nsis => 4,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use earmark_core::Rate;
     use earmark_core::admission::{Demand, Service};
 
-    use crate::traffic_control::place::MOST_FLOWS;
+    use crate::traffic_control::claim_resources::MAX_FLOWS;
 
     use super::*;
 
@@ -105,8 +92,8 @@ mod tests {
     #[test]
     fn entry_is_decoded_as_encoded() {
         for own in [None, Some(guarantee(1_000_000)), Some(guarantee(u64::MAX))] {
-            for shared in [None, Some(0), Some(77), Some(MOST_FLOWS - 1)] {
-                for protocol in [None].into_iter().chain(PROTOCOLS.map(Some)) {
+            for shared in [None, Some(0), Some(77), Some(MAX_FLOWS - 1)] {
+                for protocol in [None].into_iter().chain([1, 4, 255].map(Protocol::from_number)) {
                     let entry = Entry { own, shared, protocol };
                     assert_eq!(Entry::parse(&entry.emit()), entry);
                 }

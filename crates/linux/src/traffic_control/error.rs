@@ -12,13 +12,13 @@ use crate::netlink::NetlinkError;
 #[derive(Debug, thiserror::Error)]
 pub enum TcError {
     /// There is no such interface in this network namespace.
-    #[error("there is no interface with index {}", interface.0)]
+    #[error("no interface with index {}", interface.0)]
     NoSuchInterface {
         /// Index of the interface.
         interface: InterfaceId,
     },
     /// The interface has no plan, so nothing can be reserved on it.
-    #[error("{} takes no reservations", InterfaceName(*interface))]
+    #[error("{} is not configured for reservations", InterfaceName(*interface))]
     UnknownLink {
         /// The interface.
         interface: InterfaceId,
@@ -31,7 +31,7 @@ pub enum TcError {
     },
     /// Another program has installed a qdisc there, which is never replaced.
     #[error(
-        "{} is shaped by somebody else's {kind:?} qdisc; remove it first",
+        "{} has a {kind:?} qdisc of another program; remove it first",
         InterfaceName(*interface)
     )]
     ForeignQdisc {
@@ -50,7 +50,7 @@ pub enum TcError {
     },
     /// Reservations should share a class, but the classifier has no buckets to separate them.
     #[error(
-        "reservations on {} cannot share a class: that takes the BPF classifier",
+        "reservations on {} cannot share a class without the BPF classifier",
         InterfaceName(*interface)
     )]
     NoBuckets {
@@ -115,8 +115,8 @@ impl TcError {
 }
 
 /// Logs a refusal during a secondary step; the next reconciliation finds and repairs it.
-pub(super) fn left_for_later(outcome: Result<(), TcError>) {
+pub(super) fn defer_to_reconciliation(outcome: Result<(), TcError>) {
     if let Err(error) = outcome {
-        tracing::debug!(%error, "left for the next reconciliation");
+        tracing::debug!(%error, "deferred to the next reconciliation");
     }
 }

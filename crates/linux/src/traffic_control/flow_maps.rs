@@ -9,8 +9,8 @@ use std::os::fd::OwnedFd;
 
 use earmark_core::{Flow, InterfaceId};
 
+use super::claim_resources::MAX_FLOWS;
 use super::entry::{ENTRY, Entry};
-use super::place::MOST_FLOWS;
 use crate::sys::bpf::Map;
 
 /// Names of our maps in the kernel.
@@ -21,7 +21,7 @@ const FLOW_IPV4: usize = 16;
 /// Octets of `struct flow` in the classifier.
 pub(super) const FLOW: usize = 44;
 /// Largest interface index: keys of IPv4 have 24 bits for it.
-const MOST_INTERFACE: u32 = (1 << 24) - 1;
+const MAX_INTERFACE: u32 = (1 << 24) - 1;
 
 /// The maps of the flows.
 #[derive(Debug)]
@@ -32,8 +32,8 @@ pub(super) struct FlowMaps {
 
 impl FlowMaps {
     pub(super) fn create() -> io::Result<FlowMaps> {
-        let ipv4 = Map::create(FLOWS_IPV4, MOST_FLOWS)?;
-        Ok(FlowMaps { ipv4, ipv6: Map::create(FLOWS, MOST_FLOWS)? })
+        let ipv4 = Map::create(FLOWS_IPV4, MAX_FLOWS)?;
+        Ok(FlowMaps { ipv4, ipv6: Map::create(FLOWS, MAX_FLOWS)? })
     }
 
     /// Opens the maps of an earlier daemon.
@@ -81,12 +81,12 @@ impl FlowMaps {
 
     pub(super) fn entries(&self) -> io::Result<Vec<(InterfaceId, Flow, Entry)>> {
         let mut entries = Vec::new();
-        for key in self.ipv4.keys(MOST_FLOWS as usize)? {
-            let (on, flow) = unkey_ipv4(&key);
+        for key in self.ipv4.keys(MAX_FLOWS as usize)? {
+            let (on, flow) = decode_key_ipv4(&key);
             entries.extend(self.ipv4.get(&key)?.map(|value| (on, flow, Entry::parse(&value))));
         }
-        for key in self.ipv6.keys(MOST_FLOWS as usize)? {
-            let (on, flow) = unkey(&key);
+        for key in self.ipv6.keys(MAX_FLOWS as usize)? {
+            let (on, flow) = decode_key(&key);
             entries.extend(self.ipv6.get(&key)?.map(|value| (on, flow, Entry::parse(&value))));
         }
         Ok(entries)
@@ -96,10 +96,10 @@ impl FlowMaps {
 /// Checks that keys have room for the interface index.
 pub(super) fn check(interface: InterfaceId) -> io::Result<()> {
     match interface.0 {
-        0..=MOST_INTERFACE => Ok(()),
+        0..=MAX_INTERFACE => Ok(()),
         index => Err(io::Error::new(
             io::ErrorKind::InvalidInput,
-            format!("interface index {index} is above {MOST_INTERFACE}; create the interface anew"),
+            format!("interface index {index} is above {MAX_INTERFACE}; create the interface anew"),
         )),
     }
 }
@@ -120,7 +120,7 @@ fn key_ipv4(interface: InterfaceId, flow: &Flow) -> Option<[u8; FLOW_IPV4]> {
 }
 
 /// Decodes an IPv4 key.
-fn unkey_ipv4(key: &[u8; FLOW_IPV4]) -> (InterfaceId, Flow) {
+fn decode_key_ipv4(key: &[u8; FLOW_IPV4]) -> (InterfaceId, Flow) {
     let address = |at: usize| Ipv4Addr::new(key[at], key[at + 1], key[at + 2], key[at + 3]);
     let source = address(4);
     let interface_and_protocol = u32::from_ne_bytes(address(12).octets());
@@ -153,7 +153,7 @@ pub(super) fn key(interface: InterfaceId, flow: &Flow) -> [u8; FLOW] {
 }
 
 /// Decodes a key.
-pub(super) fn unkey(key: &[u8; FLOW]) -> (InterfaceId, Flow) {
+pub(super) fn decode_key(key: &[u8; FLOW]) -> (InterfaceId, Flow) {
     let address = |at: usize| {
         let mut octets = [0; 16];
         octets.copy_from_slice(&key[at..at + 16]);
@@ -202,17 +202,17 @@ mod tests {
         assert_eq!(key[12..], (7_u32 << 8 | 17).to_ne_bytes());
         for source in [flow.source, None] {
             let flow = Flow { source, ..flow };
-            for interface in [InterfaceId(0), InterfaceId(7), InterfaceId(MOST_INTERFACE)] {
+            for interface in [InterfaceId(0), InterfaceId(7), InterfaceId(MAX_INTERFACE)] {
                 let key = key_ipv4(interface, &flow).expect("a flow of IPv4");
-                assert_eq!(unkey_ipv4(&key), (interface, flow));
+                assert_eq!(decode_key_ipv4(&key), (interface, flow));
             }
         }
     }
 
     #[test]
     fn interface_index_without_room_in_keys_is_refused() {
-        assert!(check(InterfaceId(MOST_INTERFACE)).is_ok());
-        let error = check(InterfaceId(MOST_INTERFACE + 1)).expect_err("no room");
+        assert!(check(InterfaceId(MAX_INTERFACE)).is_ok());
+        let error = check(InterfaceId(MAX_INTERFACE + 1)).expect_err("no room");
         assert!(error.to_string().contains("16777216"), "{error}");
     }
 
@@ -253,7 +253,7 @@ mod tests {
                 destination_open: 0,
                 source_open: 0,
             };
-            assert_eq!(unkey(&key(InterfaceId(3), &flow)), (InterfaceId(3), flow));
+            assert_eq!(decode_key(&key(InterfaceId(3), &flow)), (InterfaceId(3), flow));
         }
     }
 }

@@ -8,6 +8,7 @@ use super::entry::Entry;
 use super::plan::{LinkPlan, LinkSettings, Queues};
 use super::u32_table::U32Table;
 use super::{ClassifierChoice, Statistics, TcError};
+use crate::netlink::Connection;
 
 /// A table in the kernel, from flows to their entries. The table remains when this process ends.
 ///
@@ -37,7 +38,7 @@ pub(super) trait FlowTable: std::fmt::Debug + Send {
     ) -> Result<bool, TcError>;
 
     /// Sets the kinds of flows to look up. A classifier that always looks up all kinds does nothing.
-    fn look_for(&mut self, interface: InterfaceId, kinds: [u32; 2]) -> Result<(), TcError> {
+    fn set_kinds(&mut self, interface: InterfaceId, kinds: [u32; 2]) -> Result<(), TcError> {
         let _ = (interface, kinds);
         Ok(())
     }
@@ -81,7 +82,7 @@ pub(super) trait FlowTable: std::fmt::Debug + Send {
     /// Returns the kernel's entry of a flow; that of the last comparison, if the kernel cannot be queried for one flow.
     fn entry(&mut self, interface: InterfaceId, flow: &Flow) -> Result<Option<Entry>, TcError>;
 
-    /// Returns the counters of the claim that a flow leads to.
+    /// Returns the counters of the claim on a flow.
     fn counters(&mut self, interface: InterfaceId, flow: &Flow) -> Result<Statistics, TcError> {
         let _ = (interface, flow);
         Ok(Statistics::default())
@@ -114,6 +115,12 @@ pub(super) trait FlowTable: std::fmt::Debug + Send {
     fn bucket_numbers(&mut self, interface: InterfaceId) -> Result<Vec<u32>, TcError> {
         Err(TcError::NoBuckets { interface })
     }
+}
+
+/// Kernel interfaces for changes of resources.
+pub(super) struct Tools<'a> {
+    pub(super) netlink: &'a mut Connection,
+    pub(super) table: &'a mut dyn FlowTable,
 }
 
 /// Checks that a table supports the separation of reservations that a plan needs.

@@ -1,6 +1,6 @@
 //! Installing, changing and removing reservations.
 //!
-//! A claim holds a place (a class, a bucket, both or nothing) while it is installed, also while another claim on all
+//! A claim holds resources (a class, a bucket, both or nothing) while it is installed, also while another claim on all
 //! its flows is larger: it can take over at any time with a change of a single entry in the kernel.
 
 use std::collections::BTreeSet;
@@ -8,9 +8,10 @@ use std::collections::BTreeSet;
 use earmark_core::admission::{ClaimId, Protocol};
 use earmark_core::{Flow, Installation, InterfaceId};
 
-use super::claims::{Holder, Standing};
-use super::error::left_for_later;
-use super::place::{Place, Tools};
+use super::claim_resources::ClaimResources;
+use super::claims::{Holder, RegisteredClaim};
+use super::error::defer_to_reconciliation;
+use super::flow_table::Tools;
 use super::{ClassifierChoice, Installed, Statistics, TcError, TrafficControl, flow_table};
 
 /// A flow on an interface.
@@ -64,8 +65,8 @@ impl TrafficControl {
             self.share(claim)?;
         }
         let installed = self.claims.get(&claim).ok_or(TcError::UnknownClaim { claim })?;
-        let (key, standing) = ((installed.interface, flow), installed.standing(claim));
-        self.enter(key, standing)?;
+        let (key, registered) = ((installed.interface, flow), installed.registered(claim));
+        self.enter(key, registered)?;
         if let Some(installed) = self.claims.get_mut(&claim) {
             installed.added.insert(flow);
         }
@@ -80,11 +81,11 @@ impl TrafficControl {
         let installed = self.claims.get_mut(&claim).ok_or(TcError::UnknownClaim { claim })?;
         let was_in =
             installed.added.remove(&flow) | installed.flow.take_if(|f| *f == flow).is_some();
-        let (key, standing) = ((installed.interface, flow), installed.standing(claim));
+        let (key, registered) = ((installed.interface, flow), installed.registered(claim));
         if !was_in {
             return Ok(());
         }
-        self.regroup(key, Some(standing), None).and(self.unshare(claim))
+        self.regroup(key, Some(registered), None).and(self.unshare(claim))
     }
 
     /// Removes a reservation and all its flows. No error if the claim is not installed.
@@ -100,18 +101,18 @@ impl TrafficControl {
         }
     }
 
-    /// Does deferred work: places without flows are unused at once, but their classes are parked here, some at a time,
-    /// after the request that released them was answered. Costs nothing if there are none.
+    /// Does deferred work: resources without flows are unused at once, but their classes are parked here, some at a
+    /// time, after the request that released them was answered. Costs nothing if there are none.
     ///
     /// # Errors
     /// The first refusal of the kernel; [`TrafficControl::reconcile`] repairs it.
-    pub fn tidy(&mut self) -> Result<(), TcError> {
+    pub fn park_released(&mut self) -> Result<(), TcError> {
         let mut outcome = Ok(());
-        for interface in std::mem::take(&mut self.untidy) {
+        for interface in std::mem::take(&mut self.unparked) {
             if let Some(link) = self.links.get_mut(&interface) {
-                outcome = outcome.and(link.tidy(&mut self.netlink));
-                if !link.is_tidy() {
-                    self.untidy.insert(interface);
+                outcome = outcome.and(link.park_released(&mut self.netlink));
+                if !link.has_parked_all() {
+                    self.unparked.insert(interface);
                 }
             }
         }
@@ -128,78 +129,78 @@ impl TrafficControl {
         match before {
             Some(before) if before.interface == interface => self.change(&before, installation),
             before => {
-                let placed = self.place(protocol, installation)?;
+                let placed = self.allocate(protocol, installation)?;
                 self.claims.insert(claim, placed);
                 // Moved from another interface: release what it had there.
                 if let Some(before) = before {
-                    left_for_later(self.release(claim, &before));
+                    defer_to_reconciliation(self.release(claim, &before));
                 }
                 Ok(())
             }
         }
     }
 
-    /// Assigns a place to a new reservation: the one of its adopted flow, else an unused one.
-    fn place(
+    /// Assigns resources to a new reservation: those of its adopted flow, else unused ones.
+    fn allocate(
         &mut self,
         protocol: Option<Protocol>,
         installation: &Installation,
     ) -> Result<Installed, TcError> {
         let Installation { claim, interface, flow, ref demand } = *installation;
         let link = self.links.get_mut(&interface).ok_or(TcError::UnknownLink { interface })?;
-        let wanted = link.guarantee(Place::default(), demand);
+        let wanted = link.guarantee(ClaimResources::default(), demand);
         let adopted = self.adopted.get(&(interface, flow)).copied();
         let adopted = adopted.filter(|a| a.yields_to(protocol, &wanted));
-        let adopted = adopted.filter(|adopted| !link.is_claimed(adopted.place));
+        let adopted = adopted.filter(|adopted| !link.is_claimed(adopted.resources));
         let tools = &mut Tools { netlink: &mut self.netlink, table: self.table.as_mut() };
-        let place = match adopted {
-            Some(adopted) => adopted.place,
+        let resources = match adopted {
+            Some(adopted) => adopted.resources,
             None => link.take(tools)?,
         };
-        let before = link.state(place);
-        link.use_place(place, |usage| usage.claim = Some(claim));
-        let placed = self.occupy(protocol, installation, place);
+        let before = link.state(resources);
+        link.use_resources(resources, |usage| usage.claim = Some(claim));
+        let placed = self.occupy(protocol, installation, resources);
         if placed.is_err()
             && let Some(link) = self.links.get_mut(&interface)
         {
-            // Restore the previous state: an adopted place gets its rate, an unused one returns to the pool.
+            // Restore the previous state: adopted resources get their rate, unused ones return to the pool.
             let tools = &mut Tools { netlink: &mut self.netlink, table: self.table.as_mut() };
-            link.use_place(place, |usage| usage.claim = None);
+            link.use_resources(resources, |usage| usage.claim = None);
             match adopted {
-                Some(_) => link.restore(tools, place, before),
-                None => left_for_later(self.park(interface, place, false)),
+                Some(_) => link.restore(tools, resources, before),
+                None => defer_to_reconciliation(self.park(interface, resources, false)),
             }
         }
         placed
     }
 
-    /// Configures a place with its rate and then enters its flow.
+    /// Configures resources with their rate and then enters its flow.
     fn occupy(
         &mut self,
         protocol: Option<Protocol>,
         installation: &Installation,
-        place: Place,
+        resources: ClaimResources,
     ) -> Result<Installed, TcError> {
         let Installation { claim, interface, flow, ref demand } = *installation;
         let tools = &mut Tools { netlink: &mut self.netlink, table: self.table.as_mut() };
         let link = self.links.get_mut(&interface).ok_or(TcError::UnknownLink { interface })?;
-        let (guarantee, counters) = link.change(tools, place, demand)?;
+        let (guarantee, counters) = link.change(tools, resources, demand)?;
         let baseline = match counters {
             Some(counters) => counters,
-            None => link.statistics(tools, place)?.unwrap_or_default(),
+            None => link.statistics(tools, resources)?.unwrap_or_default(),
         };
-        let (added, carried) = (BTreeSet::new(), Statistics::default());
+        let (added, earlier_counts) = (BTreeSet::new(), Statistics::default());
         let installed = Installed {
             interface,
-            place,
+            resources,
             guarantee,
             protocol,
             flow: Some(flow),
             added,
             baseline,
-            carried,
+            earlier_counts,
         };
-        self.enter((interface, flow), installed.standing(claim))?;
+        self.enter((interface, flow), installed.registered(claim))?;
         Ok(installed)
     }
 
@@ -208,20 +209,22 @@ impl TrafficControl {
         let Installation { claim, interface, flow, ref demand } = *installation;
         let tools = &mut Tools { netlink: &mut self.netlink, table: self.table.as_mut() };
         let link = self.links.get_mut(&interface).ok_or(TcError::UnknownLink { interface })?;
-        let state = link.state(before.place);
-        let (guarantee, _) = link.change(tools, before.place, demand)?;
+        let state = link.state(before.resources);
+        let (guarantee, _) = link.change(tools, before.resources, demand)?;
         let after = Installed { guarantee, ..before.clone() };
-        let changed = self.restand(claim, before, &after).and_then(|()| {
+        let changed = self.register_again(claim, before, &after).and_then(|()| {
             if after.flows().any(|known| *known == flow) {
                 return Ok(());
             }
-            let entered = self.enter((interface, flow), after.standing(claim));
-            entered.inspect_err(|_| left_for_later(self.restand(claim, &after, before)))
+            let entered = self.enter((interface, flow), after.registered(claim));
+            entered.inspect_err(|_| {
+                defer_to_reconciliation(self.register_again(claim, &after, before));
+            })
         });
         if let Err(error) = changed {
             let tools = &mut Tools { netlink: &mut self.netlink, table: self.table.as_mut() };
             if let Some(link) = self.links.get_mut(&interface) {
-                link.restore(tools, before.place, state);
+                link.restore(tools, before.resources, state);
             }
             return Err(error);
         }
@@ -229,19 +232,23 @@ impl TrafficControl {
         installed.guarantee = guarantee;
         installed.added.remove(&flow);
         if let Some(old) = installed.flow.replace(flow).filter(|old| *old != flow) {
-            left_for_later(self.regroup((interface, old), Some(after.standing(claim)), None));
+            defer_to_reconciliation(self.regroup(
+                (interface, old),
+                Some(after.registered(claim)),
+                None,
+            ));
         }
         Ok(())
     }
 
     /// Registers a changed claim with all its flows again.
-    fn restand(
+    fn register_again(
         &mut self,
         claim: ClaimId,
         before: &Installed,
         after: &Installed,
     ) -> Result<(), TcError> {
-        let (old, new) = (before.standing(claim), after.standing(claim));
+        let (old, new) = (before.registered(claim), after.registered(claim));
         if old == new {
             return Ok(());
         }
@@ -250,7 +257,7 @@ impl TrafficControl {
             let key = (before.interface, flow);
             if let Err(error) = self.regroup(key, Some(old), Some(new)) {
                 for key in done {
-                    left_for_later(self.regroup(key, Some(new), Some(old)));
+                    defer_to_reconciliation(self.regroup(key, Some(new), Some(old)));
                 }
                 return Err(error);
             }
@@ -262,25 +269,26 @@ impl TrafficControl {
     /// Assigns a bucket that several flows can share to a claim, unless it has one.
     fn share(&mut self, claim: ClaimId) -> Result<(), TcError> {
         let before = self.claims.get(&claim).cloned().ok_or(TcError::UnknownClaim { claim })?;
-        if before.place.bucket.is_some() {
+        if before.resources.bucket.is_some() {
             return Ok(());
         }
         let interface = before.interface;
         let tools = &mut Tools { netlink: &mut self.netlink, table: self.table.as_mut() };
         let link = self.links.get_mut(&interface).ok_or(TcError::UnknownLink { interface })?;
         let number = link.share(tools, before.guarantee)?;
-        let bucket = Place { class: None, bucket: Some(number) };
-        link.use_place(bucket, |usage| usage.claim = Some(claim));
-        let place = Place { bucket: Some(number), ..before.place };
-        let after = Installed { place, ..before.clone() };
-        if let Err(error) = self.restand(claim, &before, &after) {
+        let bucket = ClaimResources { class: None, bucket: Some(number) };
+        link.use_resources(bucket, |usage| usage.claim = Some(claim));
+        let resources = ClaimResources { bucket: Some(number), ..before.resources };
+        let after = Installed { resources, ..before.clone() };
+        if let Err(error) = self.register_again(claim, &before, &after) {
             let link = self.links.get_mut(&interface);
-            link.into_iter().for_each(|link| link.use_place(bucket, |usage| usage.claim = None));
-            left_for_later(self.park(interface, bucket, false));
+            link.into_iter()
+                .for_each(|link| link.use_resources(bucket, |usage| usage.claim = None));
+            defer_to_reconciliation(self.park(interface, bucket, false));
             return Err(error);
         }
         if let Some(installed) = self.claims.get_mut(&claim) {
-            installed.place = place;
+            installed.resources = resources;
         }
         Ok(())
     }
@@ -289,35 +297,35 @@ impl TrafficControl {
     fn unshare(&mut self, claim: ClaimId) -> Result<(), TcError> {
         let Some(before) = self.claims.get(&claim) else { return Ok(()) };
         let is_alone = before.flows().count() == 1;
-        let Some(number) = before.place.bucket.filter(|_| is_alone) else { return Ok(()) };
+        let Some(number) = before.resources.bucket.filter(|_| is_alone) else { return Ok(()) };
         let (before, interface) = (before.clone(), before.interface);
-        let counted = match before.place.class {
+        let counted = match before.resources.class {
             Some(_) => Statistics::default(),
             None => {
                 self.table.bucket(interface, number)?.map(|b| b.statistics()).unwrap_or_default()
             }
         };
-        let place = Place { bucket: None, ..before.place };
-        let carried = counted.plus(before.carried);
-        let after = Installed { place, carried, ..before.clone() };
-        self.restand(claim, &before, &after)?;
+        let resources = ClaimResources { bucket: None, ..before.resources };
+        let earlier_counts = counted.plus(before.earlier_counts);
+        let after = Installed { resources, earlier_counts, ..before.clone() };
+        self.register_again(claim, &before, &after)?;
         self.claims.insert(claim, after);
-        let bucket = Place { class: None, bucket: Some(number) };
+        let bucket = ClaimResources { class: None, bucket: Some(number) };
         if let Some(link) = self.links.get_mut(&interface) {
-            link.use_place(bucket, |usage| usage.claim = None);
+            link.use_resources(bucket, |usage| usage.claim = None);
         }
         self.park(interface, bucket, false)
     }
 
-    /// Enters a flow with the place of a claim. An earlier daemon's entry is taken over, if it yields.
-    fn enter(&mut self, key: Key, standing: Standing) -> Result<(), TcError> {
+    /// Enters a flow with the resources of a claim. An earlier daemon's entry is taken over, if it yields.
+    fn enter(&mut self, key: Key, registered: RegisteredClaim) -> Result<(), TcError> {
         let adopted = self.adopted.get(&key).copied();
-        let adopted = adopted.filter(|a| a.yields_to(standing.protocol, &standing.guarantee));
-        self.regroup(key, adopted.map(|adopted| adopted.standing()), Some(standing))?;
+        let adopted = adopted.filter(|a| a.yields_to(registered.protocol, &registered.guarantee));
+        self.regroup(key, adopted.map(|adopted| adopted.registered()), Some(registered))?;
         match adopted {
             Some(adopted) => {
                 self.adopted.remove(&key);
-                self.leave_adopted(key.0, adopted.place)
+                self.leave_adopted(key.0, adopted.resources)
             }
             None => Ok(()),
         }
@@ -330,8 +338,8 @@ impl TrafficControl {
     pub(super) fn regroup(
         &mut self,
         key: Key,
-        out: Option<Standing>,
-        into: Option<Standing>,
+        out: Option<RegisteredClaim>,
+        into: Option<RegisteredClaim>,
     ) -> Result<(), TcError> {
         let claims = self.flows.entry(key).or_default();
         let (before, best_before) = (claims.entry(), claims.own().copied());
@@ -350,7 +358,8 @@ impl TrafficControl {
         if before == Some(after) {
             return Ok(());
         }
-        let holder = |standing: Option<Standing>| standing.map(|standing| standing.holder);
+        let holder =
+            |registered: Option<RegisteredClaim>| registered.map(|registered| registered.holder);
         let is_replaced = out.is_some()
             && holder(out) == holder(best_before)
             && holder(into) == holder(best_after);
@@ -358,13 +367,13 @@ impl TrafficControl {
         let written = if best_before.is_some() && continues {
             self.table.change(*interface, flow, &after)
         } else {
-            self.carry(key, best_before);
+            self.keep_counts(key, best_before);
             self.table.set(*interface, flow, &after)
         };
         let written = written.and_then(|()| {
             if before.is_none() && self.kinds.enter(*interface, flow) {
                 let kinds = self.kinds.of(*interface);
-                return self.table.look_for(*interface, kinds);
+                return self.table.set_kinds(*interface, kinds);
             }
             Ok(())
         });
@@ -379,45 +388,45 @@ impl TrafficControl {
     }
 
     /// Saves the counters of a flow's entry for a claim that is not its best any more.
-    fn carry(&mut self, (interface, flow): Key, best: Option<Standing>) {
+    fn keep_counts(&mut self, (interface, flow): Key, best: Option<RegisteredClaim>) {
         let shaped = self.links.get(&interface).is_none_or(|l| l.plan.queues.are_shaped());
-        let Some(Standing { holder: Holder::Claim(claim), .. }) = best else { return };
+        let Some(RegisteredClaim { holder: Holder::Claim(claim), .. }) = best else { return };
         if let (false, Some(installed)) = (shaped, self.claims.get_mut(&claim)) {
             let counted = self.table.counters(interface, &flow).unwrap_or_default();
-            installed.carried = counted.plus(installed.carried);
+            installed.earlier_counts = counted.plus(installed.earlier_counts);
         }
     }
 
-    /// Makes the parts of a place that are not in use any more unused.
+    /// Makes the resources that are not in use any more available.
     pub(super) fn park(
         &mut self,
         interface: InterfaceId,
-        place: Place,
+        resources: ClaimResources,
         drains: bool,
     ) -> Result<(), TcError> {
         let Some(link) = self.links.get_mut(&interface) else {
             return Ok(());
         };
-        if place.class.is_some() {
-            self.untidy.insert(interface);
+        if resources.class.is_some() {
+            self.unparked.insert(interface);
         }
         let tools = &mut Tools { netlink: &mut self.netlink, table: self.table.as_mut() };
-        link.park(tools, place, drains)
+        link.park(tools, resources, drains)
     }
 
-    /// Releases what an installation held: its flows first, so that no packet reaches a parked place. Packets waiting
+    /// Releases what an installation held: its flows first, so that no packet reaches parked resources. Packets waiting
     /// in its class may leave, if its flow continues with another claim.
     fn release(&mut self, claim: ClaimId, installed: &Installed) -> Result<(), TcError> {
-        let (interface, standing) = (installed.interface, installed.standing(claim));
+        let (interface, registered) = (installed.interface, installed.registered(claim));
         let (mut outcome, mut drains) = (Ok(()), false);
         for &flow in installed.flows() {
-            let withdrawn = self.regroup((interface, flow), Some(standing), None);
+            let withdrawn = self.regroup((interface, flow), Some(registered), None);
             outcome = outcome.and(withdrawn);
             drains |= self.flows.contains_key(&(interface, flow));
         }
         if let Some(link) = self.links.get_mut(&interface) {
-            link.use_place(installed.place, |usage| usage.claim = None);
+            link.use_resources(installed.resources, |usage| usage.claim = None);
         }
-        outcome.and(self.park(interface, installed.place, drains))
+        outcome.and(self.park(interface, installed.resources, drains))
     }
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use earmark_core::InterfaceId;
 
 use super::plan::{
-    BEST_EFFORT, ClassParameters, LinkNature, MARK, POOL, POOL_MOST, Queues, handle,
+    BEST_EFFORT, ClassParameters, LinkProperties, MAJOR, MAX_POOL, POOL, Queues, handle,
 };
 use crate::link::interface_header;
 use crate::netlink::{Answers, Attribute, Connection, Message, NetlinkError, Received};
@@ -50,8 +50,8 @@ pub(super) const PFIFO_FAST: &str = "pfifo_fast";
 pub(super) const MQ: &str = "mq";
 
 /// Returns the kind of root qdisc that a plan needs.
-pub(super) fn root_kind(queues: Queues, nature: LinkNature) -> &'static str {
-    match (queues.is_htb(), nature.queues) {
+pub(super) fn root_kind(queues: Queues, properties: LinkProperties) -> &'static str {
+    match (queues.is_htb(), properties.queues) {
         (true, _) => HTB,
         (false, 0 | 1) => PFIFO_FAST,
         (false, _) => MQ,
@@ -59,21 +59,21 @@ pub(super) fn root_kind(queues: Queues, nature: LinkNature) -> &'static str {
 }
 
 /// Returns the request that creates our root qdisc, in place of the kernel's default.
-pub(super) fn new_root(interface: InterfaceId, kind: &str, nature: LinkNature) -> Message {
+pub(super) fn new_root(interface: InterfaceId, kind: &str, properties: LinkProperties) -> Message {
     if kind != HTB {
         let flags = (libc::NLM_F_CREATE | libc::NLM_F_EXCL) as u16;
         return Message::new(libc::RTM_NEWQDISC, flags)
-            .fixed(&header(interface, u32::from(MARK) << 16, ROOT, 0))
+            .fixed(&header(interface, u32::from(MAJOR) << 16, ROOT, 0))
             .text(KIND, kind);
     }
     let flags = (libc::NLM_F_CREATE | libc::NLM_F_EXCL) as u16;
     let mut message = Message::new(libc::RTM_NEWQDISC, flags)
-        .fixed(&header(interface, u32::from(MARK) << 16, ROOT, 0))
+        .fixed(&header(interface, u32::from(MAJOR) << 16, ROOT, 0))
         .text(KIND, HTB);
-    if nature.overhead != 0 {
+    if properties.overhead != 0 {
         // An empty table with a negative overhead (`struct tc_sizespec`): only the overhead is applied.
         let mut base = [0; 24];
-        base[4..8].copy_from_slice(&(-i32::from(nature.overhead)).to_ne_bytes());
+        base[4..8].copy_from_slice(&(-i32::from(properties.overhead)).to_ne_bytes());
         base[8..12].copy_from_slice(&u32::from(LINK_LAYER_ETHERNET).to_ne_bytes());
         message = message.nested(SIZE_TABLE, |m| m.attribute(SIZE_TABLE_BASE, &base));
     }
@@ -87,7 +87,7 @@ pub(super) fn new_root(interface: InterfaceId, kind: &str, nature: LinkNature) -
 
 /// Returns the request that deletes our root qdisc, and everything below it.
 pub(super) fn delete_root(interface: InterfaceId) -> Message {
-    let header = header(interface, u32::from(MARK) << 16, ROOT, 0);
+    let header = header(interface, u32::from(MAJOR) << 16, ROOT, 0);
     Message::new(libc::RTM_DELQDISC, 0).fixed(&header)
 }
 
@@ -179,7 +179,7 @@ pub(super) fn set_queue(interface: InterfaceId, minor: u16, limit: u32) -> Messa
 pub(super) fn set_transmit_queue(interface: InterfaceId, number: u16) -> Message {
     let flags = (libc::NLM_F_CREATE | libc::NLM_F_REPLACE) as u16;
     // Below the numbers that the kernel assigns; with too many queues the kernel assigns one.
-    let name = u32::from(POOL) + POOL_MOST + u32::from(number);
+    let name = u32::from(POOL) + MAX_POOL + u32::from(number);
     let name = if name < 0x8000 { name << 16 } else { 0 };
     Message::new(libc::RTM_NEWQDISC, flags)
         .fixed(&header(interface, name, handle(number), 0))
@@ -201,7 +201,7 @@ impl Qdisc {
     /// Whether it is our root qdisc.
     pub(super) fn is_ours(&self) -> bool {
         let is_kind = [HTB, PFIFO_FAST, MQ].contains(&self.kind.as_str());
-        self.parent == ROOT && self.handle == u32::from(MARK) << 16 && is_kind
+        self.parent == ROOT && self.handle == u32::from(MAJOR) << 16 && is_kind
     }
 
     /// Whether it is the kernel's default: only the kernel creates qdiscs with number 0.
@@ -369,10 +369,10 @@ pub(super) fn class(
 }
 
 /// Returns the properties of an interface; an error with `ENODEV` if there is none.
-pub(super) fn link_nature(
+pub(super) fn link_properties(
     netlink: &mut Connection,
     interface: InterfaceId,
-) -> Result<LinkNature, NetlinkError> {
+) -> Result<LinkProperties, NetlinkError> {
     let message = Message::new(libc::RTM_GETLINK, 0).fixed(&interface_header(interface.0, 0, 0));
     let answers = netlink.ask("read an interface", message)?;
     let malformed = NetlinkError::Malformed { field: "link", offset: 0 };
@@ -389,7 +389,7 @@ pub(super) fn link_nature(
         }
     }
     let overhead = if ETHERNET_LIKE.contains(&hardware) { 14 } else { 0 };
-    Ok(LinkNature { mtu, overhead, queues })
+    Ok(LinkProperties { mtu, overhead, queues })
 }
 
 /// Reads the number at an offset that the caller has checked.

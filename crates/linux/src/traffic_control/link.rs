@@ -2,8 +2,8 @@
 //!
 //! The time to create an HTB class is proportional to the number of classes; the time to change one is constant. So
 //! classes are created in advance, with their queues; a reservation changes one of them, by one message to the kernel
-//! and one answer; released ones are parked, some at a time, after the release was answered ([`Link::tidy`]). The class
-//! that was parked first is used first: by then its queue has drained and its bucket is full again.
+//! and one answer; released ones are parked, some at a time, after the release was answered ([`Link::park_released`]).
+//! The class that was parked first is used first: by then its queue has drained and its bucket is full again.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::{Duration, Instant};
@@ -14,11 +14,14 @@ use earmark_core::admission::Demand;
 
 use super::bucket::BucketParameters;
 use super::bucket_pool::BucketPool;
+use super::claim_resources::{ClaimResources, Usage};
 use super::entry::Guarantee;
-use super::error::left_for_later;
+use super::error::defer_to_reconciliation;
+use super::flow_table::Tools;
 use super::kernel::{self, Qdisc, ROOT};
-use super::place::{Place, Tools, Usage};
-use super::plan::{ClassParameters, LINK, LinkNature, LinkPlan, POOL, POOL_MOST, Queues, handle};
+use super::plan::{
+    ClassParameters, LINK, LinkPlan, LinkProperties, MAX_POOL, POOL, Queues, handle,
+};
 use super::{ClassifierChoice, Fault, Statistics, TcError};
 use crate::netlink::{Connection, Message};
 
@@ -27,7 +30,7 @@ const GROWTH: u32 = 64;
 /// Time for packets to leave a class at its rate after their flow has moved to another claim.
 const DRAIN: Duration = Duration::from_secs(2);
 /// Interval of checks whether they have left.
-const DRAIN_LOOK: Duration = Duration::from_millis(20);
+const DRAIN_CHECK: Duration = Duration::from_millis(20);
 
 /// A class of the pool.
 #[derive(Clone, Copy, Debug)]
@@ -46,9 +49,9 @@ pub(super) struct Repair {
     pub(super) faults: Vec<(Option<Usage>, Fault)>,
 }
 
-/// State of a place, to restore it if a step fails.
+/// State of resources, to restore it if a step fails.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct PlaceState {
+pub(super) struct ResourcesState {
     class: Option<ClassParameters>,
     bucket: Option<Guarantee>,
 }
@@ -57,7 +60,7 @@ pub(super) struct PlaceState {
 #[derive(Debug)]
 pub(super) struct Link {
     pub(super) plan: LinkPlan,
-    pub(super) nature: LinkNature,
+    pub(super) properties: LinkProperties,
     /// By minor number, from [`POOL`] on.
     pub(super) pool: Vec<PoolClass>,
     /// Minor numbers of unused classes, the longest unused first.
@@ -69,36 +72,39 @@ pub(super) struct Link {
     next_drain_look: Option<Instant>,
     /// Buckets of claims with several flows.
     buckets: BucketPool,
+    /// Octets of all reservations as last counted.
+    pub(super) reserved_octets: u64,
 }
 
 /// State of an earlier daemon on a link: classes and buckets, each with the number of flows that lead there.
 #[derive(Clone, Debug, Default)]
-pub(super) struct LeftBehind {
+pub(super) struct PreviousState {
     pub(super) classes: BTreeMap<u16, (ClassParameters, u32)>,
     pub(super) buckets: BTreeMap<u32, (Guarantee, u32)>,
 }
 
 impl Link {
-    /// Creates a link as planned, with the places of an earlier daemon in use.
-    pub(super) fn new(plan: &LinkPlan, nature: LinkNature, left: &LeftBehind) -> Link {
+    /// Creates a link as planned, with the resources of an earlier daemon in use.
+    pub(super) fn new(plan: &LinkPlan, properties: LinkProperties, left: &PreviousState) -> Link {
         let buckets = left.buckets.iter();
         let buckets = buckets.map(|(&number, &(guarantee, flows))| (number, guarantee, flows));
         let buckets = BucketPool::new(plan.interface, buckets);
         let highest = left.classes.keys().last().map_or(0, |minor| u32::from(minor - POOL) + 1);
         let size = match plan.queues {
-            Queues::PerFlow => plan.pool.min(plan.pool_limit).min(POOL_MOST).max(highest),
+            Queues::PerFlow => plan.pool.min(plan.pool_limit).min(MAX_POOL).max(highest),
             Queues::Aggregate | Queues::Priority => 0,
         };
         let (pool, free, leaving, draining) = Default::default();
         let mut link = Link {
             plan: plan.clone(),
-            nature,
+            properties,
             pool,
             free,
             leaving,
             draining,
             next_drain_look: None,
             buckets,
+            reserved_octets: 0,
         };
         for n in 0..size {
             let minor = POOL + n as u16; // at most POOL_MOST
@@ -117,7 +123,7 @@ impl Link {
     }
 
     fn unused_class(&self) -> PoolClass {
-        PoolClass { parameters: ClassParameters::parked(self.nature), usage: Usage::default() }
+        PoolClass { parameters: ClassParameters::parked(self.properties), usage: Usage::default() }
     }
 
     /// Returns a class of the pool; the minor number is one that this link assigned.
@@ -125,92 +131,101 @@ impl Link {
         &mut self.pool[usize::from(minor - POOL)]
     }
 
-    /// Changes the usage of a place that this link assigned.
-    pub(super) fn use_place(&mut self, place: Place, mut change: impl FnMut(&mut Usage)) {
-        if let Some(minor) = place.class {
+    /// Changes the usage of resources that this link assigned.
+    pub(super) fn use_resources(
+        &mut self,
+        resources: ClaimResources,
+        mut change: impl FnMut(&mut Usage),
+    ) {
+        if let Some(minor) = resources.class {
             change(&mut self.class(minor).usage);
         }
-        if let Some(number) = place.bucket {
+        if let Some(number) = resources.bucket {
             change(self.buckets.usage(number));
         }
     }
 
-    /// Whether a claim holds a place.
-    pub(super) fn is_claimed(&mut self, place: Place) -> bool {
+    /// Whether a claim holds resources.
+    pub(super) fn is_claimed(&mut self, resources: ClaimResources) -> bool {
         let mut claimed = false;
-        self.use_place(place, |usage| claimed |= usage.claim.is_some());
+        self.use_resources(resources, |usage| claimed |= usage.claim.is_some());
         claimed
     }
 
-    /// Returns the state of a place that this link assigned.
-    pub(super) fn state(&mut self, place: Place) -> PlaceState {
-        PlaceState {
-            class: place.class.map(|minor| self.class(minor).parameters),
-            bucket: place.bucket.and_then(|number| self.buckets.guarantee(number)),
+    /// Returns the state of resources that this link assigned.
+    pub(super) fn state(&mut self, resources: ClaimResources) -> ResourcesState {
+        ResourcesState {
+            class: resources.class.map(|minor| self.class(minor).parameters),
+            bucket: resources.bucket.and_then(|number| self.buckets.guarantee(number)),
         }
     }
 
-    /// Returns the guarantee for the packets of a demand in a place.
-    pub(super) fn guarantee(&self, place: Place, demand: &Demand) -> Guarantee {
+    /// Returns the guarantee for the packets of a demand with these resources.
+    pub(super) fn guarantee(&self, resources: ClaimResources, demand: &Demand) -> Guarantee {
         let bucket = BucketParameters::reserved(demand);
-        Guarantee { bucket, class: self.plan.reserved_priority(place.class) }
+        Guarantee { bucket, class: self.plan.reserved_priority(resources.class) }
     }
 
-    /// Takes an unused place; creates more classes if there is none.
-    pub(super) fn take(&mut self, tools: &mut Tools<'_>) -> Result<Place, TcError> {
+    /// Takes unused resources; creates more classes if there are none.
+    pub(super) fn take(&mut self, tools: &mut Tools<'_>) -> Result<ClaimResources, TcError> {
         if self.plan.queues != Queues::PerFlow {
-            return Ok(Place::default());
+            return Ok(ClaimResources::default());
         }
         if self.free.is_empty() {
-            left_for_later(self.tidy(tools.netlink));
+            defer_to_reconciliation(self.park_released(tools.netlink));
         }
         if self.free.is_empty() {
             self.grow(tools.netlink)?;
         }
         let (interface, limit) = (self.plan.interface, self.pool_limit());
         let minor = self.free.pop_front().ok_or(TcError::PoolFull { interface, limit })?;
-        Ok(Place { class: Some(minor), bucket: None })
+        Ok(ClaimResources { class: Some(minor), bucket: None })
     }
 
-    /// Configures a place for a demand. Returns the guarantee of its packets, and the counters of its class if the
+    /// Configures resources for a demand. Returns the guarantee of its packets, and the counters of its class if the
     /// kernel's answer has them.
     ///
     /// # Errors
-    /// A refusal of the kernel; the place is unchanged.
+    /// A refusal of the kernel; the resources are unchanged.
     pub(super) fn change(
         &mut self,
         tools: &mut Tools<'_>,
-        place: Place,
+        resources: ClaimResources,
         demand: &Demand,
     ) -> Result<(Guarantee, Option<Statistics>), TcError> {
-        let before = self.state(place);
-        let guarantee = self.guarantee(place, demand);
-        let counters = match place.class {
+        let before = self.state(resources);
+        let guarantee = self.guarantee(resources, demand);
+        let counters = match resources.class {
             Some(minor) => {
-                let parameters = ClassParameters::reserved(demand, self.nature);
+                let parameters = ClassParameters::reserved(demand, self.properties);
                 self.change_class(tools.netlink, minor, parameters)?
             }
             None => None,
         };
-        if let Some(number) = place.bucket {
+        if let Some(number) = resources.bucket {
             let nothing = Statistics::default();
             let changed = self.buckets.change(tools.table, number, guarantee, &nothing);
             if let Err(error) = changed {
-                self.restore(tools, place, before);
+                self.restore(tools, resources, before);
                 return Err(error);
             }
         }
         Ok((guarantee, counters))
     }
 
-    /// Restores the previous state of a place.
-    pub(super) fn restore(&mut self, tools: &mut Tools<'_>, place: Place, before: PlaceState) {
-        if let (Some(minor), Some(parameters)) = (place.class, before.class) {
-            left_for_later(self.change_class(tools.netlink, minor, parameters).map(drop));
+    /// Restores the previous state of resources.
+    pub(super) fn restore(
+        &mut self,
+        tools: &mut Tools<'_>,
+        resources: ClaimResources,
+        before: ResourcesState,
+    ) {
+        if let (Some(minor), Some(parameters)) = (resources.class, before.class) {
+            defer_to_reconciliation(self.change_class(tools.netlink, minor, parameters).map(drop));
         }
-        if let (Some(number), Some(guarantee)) = (place.bucket, before.bucket) {
+        if let (Some(number), Some(guarantee)) = (resources.bucket, before.bucket) {
             let nothing = Statistics::default();
-            left_for_later(self.buckets.change(tools.table, number, guarantee, &nothing));
+            defer_to_reconciliation(self.buckets.change(tools.table, number, guarantee, &nothing));
         }
     }
 
@@ -223,19 +238,19 @@ impl Link {
         let number = self.buckets.take()?;
         let entered = self.buckets.change(tools.table, number, guarantee, &Statistics::default());
         entered.map(|()| number).inspect_err(|_| {
-            left_for_later(self.buckets.park(tools.table, number));
+            defer_to_reconciliation(self.buckets.park(tools.table, number));
         })
     }
 
-    /// Makes the unused parts of a place available: a bucket at once, a class for [`tidy`](Link::tidy), and if it
-    /// `drains`, when its packets have left. Takes effect even if the kernel refuses.
+    /// Makes the unused resources available: a bucket at once, a class for [`park_released`](Link::park_released), and
+    /// if it `drains`, when its packets have left. Takes effect even if the kernel refuses.
     pub(super) fn park(
         &mut self,
         tools: &mut Tools<'_>,
-        place: Place,
+        resources: ClaimResources,
         drains: bool,
     ) -> Result<(), TcError> {
-        if let Some(minor) = place.class
+        if let Some(minor) = resources.class
             && self.class(minor).usage.is_free()
         {
             if drains {
@@ -244,7 +259,7 @@ impl Link {
                 self.leave(minor);
             }
         }
-        match place.bucket {
+        match resources.bucket {
             Some(number) if self.buckets.usage(number).is_free() => {
                 self.buckets.park(tools.table, number)
             }
@@ -254,30 +269,30 @@ impl Link {
 
     fn leave(&mut self, minor: u16) {
         let unused = self.unused_class();
-        let a_second = u64::from(self.nature.mtu);
+        let a_second = u64::from(self.properties.mtu);
         let class = std::mem::replace(self.class(minor), unused);
         self.leaving.push((minor, class.parameters.rate < a_second));
     }
 
     /// Whether there is no class to park.
-    pub(super) fn is_tidy(&self) -> bool {
+    pub(super) fn has_parked_all(&self) -> bool {
         self.leaving.is_empty() && self.draining.is_empty()
     }
 
-    /// Returns the counters of a place's class, or of its bucket if it has no class; `None` if it has neither.
+    /// Returns the counters of the class, or of the bucket if there is no class; `None` if there is neither.
     pub(super) fn statistics(
         &self,
         tools: &mut Tools<'_>,
-        place: Place,
+        resources: ClaimResources,
     ) -> Result<Option<Statistics>, TcError> {
         let interface = self.plan.interface;
-        Ok(match place {
-            Place { class: Some(minor), .. } => {
+        Ok(match resources {
+            ClaimResources { class: Some(minor), .. } => {
                 let class = kernel::class(tools.netlink, interface, minor)?;
                 // Zero if the kernel has lost the class.
                 Some(class.map(|class| class.counters).unwrap_or_default())
             }
-            Place { bucket: Some(number), .. } => {
+            ClaimResources { bucket: Some(number), .. } => {
                 let bucket = tools.table.bucket(interface, number)?;
                 Some(bucket.map(|bucket| bucket.statistics()).unwrap_or_default())
             }
@@ -327,8 +342,8 @@ impl Link {
     ///
     /// # Errors
     /// The first refusal of the kernel.
-    pub(super) fn tidy(&mut self, netlink: &mut Connection) -> Result<(), TcError> {
-        self.look_at_draining(netlink)?;
+    pub(super) fn park_released(&mut self, netlink: &mut Connection) -> Result<(), TcError> {
+        self.check_draining(netlink)?;
         if self.leaving.is_empty() {
             return Ok(());
         }
@@ -336,7 +351,7 @@ impl Link {
         let minors = || leaving.iter().map(|&(minor, _)| minor);
         self.free.extend(minors());
         let name = (self.plan.interface, handle(LINK));
-        let parked = ClassParameters::parked(self.nature);
+        let parked = ClassParameters::parked(self.properties);
         let classes = kernel::change_classes(netlink, "park a class", name, minors(), &parked)?;
         let mut outcome = Ok(());
         for (&(minor, is_slow), class) in leaving.iter().zip(classes) {
@@ -352,12 +367,12 @@ impl Link {
     }
 
     /// Parks the draining classes whose queues are empty, or whose time is over.
-    fn look_at_draining(&mut self, netlink: &mut Connection) -> Result<(), TcError> {
+    fn check_draining(&mut self, netlink: &mut Connection) -> Result<(), TcError> {
         let now = Instant::now();
         if self.draining.is_empty() || self.next_drain_look.is_some_and(|at| now < at) {
             return Ok(());
         }
-        self.next_drain_look = Some(now + DRAIN_LOOK);
+        self.next_drain_look = Some(now + DRAIN_CHECK);
         for (minor, until) in std::mem::take(&mut self.draining) {
             let class = kernel::class(netlink, self.plan.interface, minor)?;
             match class {
@@ -391,7 +406,7 @@ impl Link {
     }
 
     fn pool_limit(&self) -> u32 {
-        self.plan.pool_limit.min(POOL_MOST)
+        self.plan.pool_limit.min(MAX_POOL)
     }
 
     fn grow(&mut self, netlink: &mut Connection) -> Result<(), TcError> {

@@ -2,11 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::claim_resources::Usage;
 use super::kernel::{self, Class, Qdisc, ROOT};
 use super::link::{Link, Repair, has_our_root};
-use super::place::Usage;
 use super::plan::{
-    BEST_EFFORT, CONTROL, ClassParameters, FIRST_SERVICE, LINK, MARK, POOL, Queues, RESERVED,
+    BEST_EFFORT, CONTROL, ClassParameters, FIRST_SERVICE, LINK, MAJOR, POOL, Queues, RESERVED,
     SHARED_QUEUE, SIGNALLING, SIGNALLING_QUEUE, handle,
 };
 use super::{Fault, TcError};
@@ -27,7 +27,7 @@ impl Link {
         let interface = self.plan.interface;
         let mut repair = Repair::default();
         let mut qdiscs: Vec<&Qdisc> = qdiscs.iter().filter(|q| q.interface == interface).collect();
-        let kind = kernel::root_kind(self.plan.queues, self.nature);
+        let kind = kernel::root_kind(self.plan.queues, self.properties);
         let mut is_there = has_our_root(qdiscs.iter().copied(), interface)?;
         if is_there && qdiscs.iter().any(|q| q.parent == ROOT && q.kind != kind) {
             let message = kernel::delete_root(interface);
@@ -35,7 +35,7 @@ impl Link {
             is_there = false;
         }
         if !is_there {
-            let message = kernel::new_root(interface, kind, self.nature);
+            let message = kernel::new_root(interface, kind, self.properties);
             netlink.request("make the root qdisc", message)?;
             repair.restored += 1;
             repair.faults.push((None, Fault::Qdisc));
@@ -54,7 +54,7 @@ impl Link {
             match netlink.request("delete a class", kernel::delete_class(interface, class)) {
                 Ok(()) => repair.removed += 1,
                 Err(error) if error.is(libc::ENOENT) => {}
-                // A filter of another program leads there.
+                // A filter of another program selects it.
                 Err(error) if error.is(libc::EBUSY) => {
                     tracing::warn!(interface = %InterfaceName(interface), class, "cannot delete a class in use");
                 }
@@ -76,7 +76,7 @@ impl Link {
         }
         let interface = self.plan.interface;
         let qdiscs = kernel::qdiscs(netlink)?;
-        let queues = 1..=u16::try_from(self.nature.queues).unwrap_or(u16::MAX);
+        let queues = 1..=u16::try_from(self.properties.queues).unwrap_or(u16::MAX);
         let is_right = |number: u16| {
             qdiscs.iter().any(|q| {
                 q.interface == interface
@@ -101,26 +101,26 @@ impl Link {
 
     /// Returns the classes of services by DSCP, with their minor numbers.
     fn services(&self) -> impl Iterator<Item = (u16, ClassParameters)> {
-        let (plan, nature) = (&self.plan, self.nature);
+        let (plan, properties) = (&self.plan, self.properties);
         let services = plan.services.iter().take(super::MAX_SERVICES).zip(0..);
         services.map(move |(service, n)| {
-            let parameters = ClassParameters::service(plan, service, n, nature);
+            let parameters = ClassParameters::service(plan, service, n, properties);
             (FIRST_SERVICE + n as u16, parameters) // at most MAX_SERVICES
         })
     }
 
     /// Returns all desired classes: minor number, parent, parameters. Parents come first.
     fn desired(&self) -> impl Iterator<Item = (u16, u32, ClassParameters)> {
-        let (plan, nature) = (&self.plan, self.nature);
+        let (plan, properties) = (&self.plan, self.properties);
         let pool = self.pool.iter().zip(POOL..).map(|(c, minor)| (minor, c.parameters));
         let fixed = [
-            (BEST_EFFORT, ClassParameters::best_effort(plan, nature)),
-            (SIGNALLING, ClassParameters::signalling(plan, nature)),
-            (CONTROL, ClassParameters::control(plan, nature)),
+            (BEST_EFFORT, ClassParameters::best_effort(plan, properties)),
+            (SIGNALLING, ClassParameters::signalling(plan, properties)),
+            (CONTROL, ClassParameters::control(plan, properties)),
         ];
         let shared = (plan.queues == Queues::Aggregate)
-            .then(|| (RESERVED, ClassParameters::all_reserved(plan, nature)));
-        let root = (LINK, u32::from(MARK) << 16, ClassParameters::link(plan, nature));
+            .then(|| (RESERVED, ClassParameters::all_reserved(plan, properties)));
+        let root = (LINK, u32::from(MAJOR) << 16, ClassParameters::link(plan, properties));
         let below = fixed.into_iter().chain(shared).chain(self.services()).chain(pool);
         let below = below.map(|(minor, p)| (minor, handle(LINK), p));
         std::iter::once(root).chain(below)
@@ -188,7 +188,7 @@ impl Link {
         let desired: BTreeSet<u32> = self.desired().map(|(minor, ..)| handle(minor)).collect();
         let mut extra: Vec<&Class> = there
             .values()
-            .filter(|c| c.handle >> 16 == u32::from(MARK) && !desired.contains(&c.handle))
+            .filter(|c| c.handle >> 16 == u32::from(MAJOR) && !desired.contains(&c.handle))
             .collect();
         extra.sort_by_key(|class| (class.level, class.handle));
         extra.into_iter().map(|class| class.handle).collect()

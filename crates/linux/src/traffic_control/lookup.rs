@@ -7,9 +7,9 @@ use earmark_core::admission::{ClaimId, Protocol};
 use earmark_core::{Flow, InterfaceId, Rate};
 
 use super::adoption::AdoptedFlow;
-use super::claims::{FlowClaims, Holder, Standing};
+use super::claim_resources::class_of_priority;
+use super::claims::{FlowClaims, Holder, RegisteredClaim};
 use super::entry::{Entry, Guarantee};
-use super::place::class_of_priority;
 use super::plan::{BEST_EFFORT, handle};
 use super::{ClassifierChoice, Queues, TcError, TrafficControl, kernel};
 
@@ -43,7 +43,7 @@ pub struct FlowClaim {
 
 /// A class or priority in the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum KernelPlace {
+pub enum ClassOrPriority {
     /// An HTB class.
     Class {
         /// Handle: major number in the upper half.
@@ -61,7 +61,7 @@ pub struct KernelEntry {
     /// The flow, or range, of the entry.
     pub flow: Flow,
     /// Class or priority of the packets.
-    pub place: KernelPlace,
+    pub class: ClassOrPriority,
     /// Rate of the token bucket that admits them; `None` if there is none.
     pub bucket: Option<Rate>,
 }
@@ -80,7 +80,7 @@ pub struct FlowOnLink {
     /// The kernel's entry for the packets; `None`: there is none, so they are sent with best effort.
     pub kernel: Option<KernelEntry>,
     /// Class or priority of best effort.
-    pub best_effort: KernelPlace,
+    pub best_effort: ClassOrPriority,
     /// Reason why the packets are not served as reserved.
     pub fault: Option<String>,
 }
@@ -101,7 +101,7 @@ impl TrafficControl {
     ) -> Result<FlowOnLink, TcError> {
         let link = self.links.get(&interface).ok_or(TcError::UnknownLink { interface })?;
         let (queues, is_htb) = (link.plan.queues, link.plan.queues.is_htb());
-        let best_effort = link.plan.settings(link.nature).best_effort;
+        let best_effort = link.plan.settings(link.properties).best_effort;
         let best_effort = if is_htb { handle(BEST_EFFORT) } else { best_effort };
         let around = self.kinds.around(interface, packets);
         let claims = self.claims_on(interface, &around, limit);
@@ -114,16 +114,16 @@ impl TrafficControl {
             claims,
             count,
             kernel: None,
-            best_effort: self.place_of(interface, is_htb, best_effort)?,
+            best_effort: self.class_or_priority(interface, is_htb, best_effort)?,
             fault,
         };
         if let Some((flow, guarantee)) = kernel {
-            let place = self.place_of(interface, is_htb, guarantee.class)?;
-            if let KernelPlace::Class { is_there: false, .. } = place {
+            let class = self.class_or_priority(interface, is_htb, guarantee.class)?;
+            if let ClassOrPriority::Class { is_there: false, .. } = class {
                 on_link.fault = on_link.fault.or(Some("the class is missing".to_owned()));
             }
             let bucket = (!guarantee.bucket.is_none()).then(|| guarantee.bucket.as_rate());
-            on_link.kernel = Some(KernelEntry { flow, place, bucket });
+            on_link.kernel = Some(KernelEntry { flow, class, bucket });
         }
         let of_link = self.faults.of_link(interface).map(str::to_owned);
         on_link.fault = of_link.or(on_link.fault);
@@ -152,23 +152,24 @@ impl TrafficControl {
         let on =
             around.iter().filter_map(|flow| Some((*flow, self.flows.get(&(interface, *flow))?)));
         let on: Vec<(Flow, &FlowClaims)> = on.collect();
-        let of = |flow, standing: &Standing, precedence| {
-            self.flow_claim(interface, flow, standing, precedence)
+        let of = |flow, registered: &RegisteredClaim, precedence| {
+            self.flow_claim(interface, flow, registered, precedence)
         };
         let mut found: Vec<FlowClaim> = match self.table.choice() {
             ClassifierChoice::U32 => {
-                // A filter leads to the largest of the claims on its flow and on those that contain it.
+                // A filter selects the class of the largest of the claims on its flow and on those that contain it.
                 let first = on.first().map(|(flow, _)| *flow);
                 let counts = |flow: &Flow| first.is_some_and(|first| flow.covers(&first));
                 let best = on.iter().filter(|(flow, _)| counts(flow));
                 let best = best.filter_map(|(flow, claims)| Some((*flow, *claims.own()?)));
-                let best = best.min_by_key(|(_, standing)| *standing);
-                let governs = best.iter().map(|(flow, best)| of(*flow, best, Precedence::Governs));
+                let best = best.min_by_key(|(_, registered)| *registered);
+                let is_best_claim =
+                    best.iter().map(|(flow, best)| of(*flow, best, Precedence::Governs));
                 let others = on.iter().flat_map(|(flow, claims)| {
                     let others = claims.iter().filter(|claim| best != Some((*flow, **claim)));
                     others.map(|claim| of(*flow, claim, Precedence::Standby))
                 });
-                governs.chain(others).take(limit).collect()
+                is_best_claim.chain(others).take(limit).collect()
             }
             _ => {
                 let offered = on.iter().flat_map(|(flow, claims)| {
@@ -193,19 +194,19 @@ impl TrafficControl {
         &self,
         interface: InterfaceId,
         flow: Flow,
-        standing: &Standing,
+        registered: &RegisteredClaim,
         precedence: Precedence,
     ) -> FlowClaim {
-        let (claim, rate) = match standing.holder {
+        let (claim, rate) = match registered.holder {
             Holder::Claim(claim) => (Some(claim), None),
             Holder::Adopted => (None, self.adopted.get(&(interface, flow)).map(AdoptedFlow::rate)),
         };
         FlowClaim {
             claim,
-            protocol: standing.protocol,
+            protocol: registered.protocol,
             flow,
-            rate: rate.unwrap_or_else(|| standing.guarantee.bucket.as_rate()),
-            is_shared: standing.shared.is_some(),
+            rate: rate.unwrap_or_else(|| registered.guarantee.bucket.as_rate()),
+            is_shared: registered.shared.is_some(),
             precedence,
         }
     }
@@ -254,14 +255,14 @@ impl TrafficControl {
         }
     }
 
-    fn place_of(
+    fn class_or_priority(
         &mut self,
         interface: InterfaceId,
         is_htb: bool,
         priority: u32,
-    ) -> Result<KernelPlace, TcError> {
+    ) -> Result<ClassOrPriority, TcError> {
         if !is_htb {
-            return Ok(KernelPlace::Priority(priority));
+            return Ok(ClassOrPriority::Priority(priority));
         }
         // Comparisons of the queues check the classes that all reservations share.
         let is_there = match class_of_priority(priority) {
@@ -273,6 +274,6 @@ impl TrafficControl {
             },
             None => true,
         };
-        Ok(KernelPlace::Class { handle: priority, is_there })
+        Ok(ClassOrPriority::Class { handle: priority, is_there })
     }
 }

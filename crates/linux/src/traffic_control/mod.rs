@@ -7,12 +7,12 @@
 //!
 //! A flow can be claimed several times, by several protocols, by several requesters, and by ranges that contain it. All
 //! claims stay, and its packets are served by the best of them (the modules `claims` and `bpf/classifier.c`): no claim
-//! takes anything from another, and when one ends the next best takes over.
+//! takes anything from another, and when one ends the next best applies.
 //!
 //! This state is in the kernel and outlives the daemon. The next [`TrafficControl::open`] finds classes and entries
 //! again: every entry is *adopted*, keeps its rate, and waits. An installation of the same flow by the same protocol,
-//! or of at least its rate, takes it over in place; what nobody has taken over when its soft state should have been
-//! refreshed, [`TrafficControl::reap_adopted`] removes.
+//! or of at least its rate, takes it over in place; what no installation has continued when its soft state should have
+//! been refreshed, [`TrafficControl::reap_adopted`] removes.
 //!
 //! Other programs may change traffic control at any time: [`TrafficControl::reconcile`] and [`TrafficControl::audit`]
 //! find such changes, repair them, and report the affected reservations.
@@ -24,10 +24,12 @@ mod bpf_ranges;
 mod bpf_table;
 mod bucket;
 mod bucket_pool;
+mod claim_resources;
 mod claims;
 mod clear;
 mod entry;
 mod error;
+mod fault;
 mod flow_maps;
 mod flow_table;
 mod install;
@@ -35,63 +37,42 @@ mod kernel;
 mod kinds;
 mod link;
 mod link_repair;
+mod load;
 mod lookup;
 mod monitor;
-mod place;
 mod plan;
 mod reconcile;
+mod statistics;
 mod u32_selector;
 mod u32_table;
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use earmark_core::admission::{ClaimId, Protocol};
-use earmark_core::{Flow, InterfaceId, Rate};
+use earmark_core::{Flow, InterfaceId};
 
 use crate::netlink::Connection;
+pub use adoption::Adopted;
 use adoption::AdoptedFlow;
 use audit::Faults;
-use claims::{FlowClaims, Holder, Standing};
+use claim_resources::ClaimResources;
+use claims::{FlowClaims, Holder, RegisteredClaim};
 use entry::Guarantee;
-use flow_table::FlowTable;
+use flow_table::{FlowTable, Tools};
 use kinds::Kinds;
 use link::Link;
-use place::{Place, Tools};
 
-pub use audit::{Deviation, Enforcement, Fault};
+pub use audit::Enforcement;
 pub use clear::clear;
 pub use error::TcError;
-pub use lookup::{FlowClaim, FlowOnLink, KernelEntry, KernelPlace, Precedence};
+pub use fault::{Deviation, Fault};
+pub use lookup::{ClassOrPriority, FlowClaim, FlowOnLink, KernelEntry, Precedence};
 pub use monitor::{Changed, Monitor};
-pub use plan::{LinkPlan, MAX_SERVICES, Queues, ServicePlan};
+pub use plan::{ClassifierChoice, LinkPlan, MAX_SERVICES, Queues, ServicePlan};
+pub use statistics::Statistics;
 
 /// The class of our own signalling on every planned link, as a packet's priority.
 pub const SIGNALLING_CLASS: u32 = plan::handle(plan::SIGNALLING);
-
-/// Kinds of classifiers.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum ClassifierChoice {
-    /// BPF if the kernel supports it (TCX, Linux 6.6 and later), else u32.
-    #[default]
-    Auto,
-    /// A BPF program with hash maps; an error if it is unavailable. At most 1 048 576 flows in all.
-    Bpf,
-    /// u32 filters: slower with many flows, at most 4 095 flows of one kind on an interface.
-    U32,
-}
-
-/// A flow that an earlier daemon left reserved in the kernel.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Adopted {
-    /// Outgoing interface.
-    pub interface: InterfaceId,
-    /// Flow of the packets.
-    pub flow: Flow,
-    /// Reserved rate. Flows that share one class share its rate: the first of them has all of it, the others have zero.
-    pub rate: Rate,
-    /// The protocol that reserved it, if the kernel has stored that.
-    pub protocol: Option<Protocol>,
-}
 
 /// Findings and repairs of [`TrafficControl::reconcile`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -102,26 +83,10 @@ pub struct Reconciliation {
     pub restored: u32,
     /// Interfaces where another program has installed a queueing discipline, with its kind; nothing was changed there.
     pub foreign: Vec<(InterfaceId, String)>,
-    /// Interfaces that are gone; their plans and installations are removed as well.
+    /// Interfaces that were deleted; their plans and installations are removed as well.
     pub gone: Vec<InterfaceId>,
     /// Reservations that were not in place, and the faults.
     pub deviations: Vec<Deviation>,
-}
-
-/// Counters of a reservation's class since its installation.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Statistics {
-    /// Octets sent, from the IP header on.
-    pub octets: u64,
-    /// Packets sent.
-    pub packets: u64,
-    /// Packets dropped because the queue was full; with [`Queues::Aggregate`], those that exceeded the reservation and
-    /// were sent with best effort.
-    pub drops: u64,
-    /// Octets waiting now.
-    pub backlog_octets: u32,
-    /// Packets waiting now.
-    pub backlog_packets: u32,
 }
 
 /// Traffic control on the planned links of one network namespace.
@@ -141,8 +106,8 @@ pub struct TrafficControl {
     adopted: BTreeMap<(InterfaceId, Flow), AdoptedFlow>,
     /// Kinds of the flows on each link.
     kinds: Kinds,
-    /// Links with places to park.
-    untidy: BTreeSet<InterfaceId>,
+    /// Links with released classes to park.
+    unparked: BTreeSet<InterfaceId>,
     /// Known faults, and the progress of the audit.
     faults: Faults,
 }
@@ -152,7 +117,7 @@ pub struct TrafficControl {
 struct Installed {
     interface: InterfaceId,
     /// Class and bucket that it holds.
-    place: Place,
+    resources: ClaimResources,
     /// Guarantee of its packets.
     guarantee: Guarantee,
     /// Protocol of the claim.
@@ -164,34 +129,22 @@ struct Installed {
     /// Counters of its class at the time of installation.
     baseline: Statistics,
     /// Counts of its flows' entries at the time when it ceased to be the best claim.
-    carried: Statistics,
+    earlier_counts: Statistics,
 }
 
 impl Installed {
     /// Returns the claim in the form that its flows register.
-    fn standing(&self, claim: ClaimId) -> Standing {
-        Standing {
+    fn registered(&self, claim: ClaimId) -> RegisteredClaim {
+        RegisteredClaim {
             holder: Holder::Claim(claim),
             guarantee: self.guarantee,
-            shared: self.place.bucket,
+            shared: self.resources.bucket,
             protocol: self.protocol,
         }
     }
 
     fn flows(&self) -> impl Iterator<Item = &Flow> {
         self.flow.iter().chain(&self.added)
-    }
-}
-
-impl Statistics {
-    /// Returns the sum of these counters and earlier ones.
-    fn plus(self, before: Statistics) -> Statistics {
-        Statistics {
-            octets: self.octets + before.octets,
-            packets: self.packets + before.packets,
-            drops: self.drops + before.drops,
-            ..self
-        }
     }
 }
 
@@ -212,7 +165,7 @@ impl TrafficControl {
         // Before any change, so that a plan that cannot be applied leaves nothing half done.
         for plan in links {
             link::has_our_root(&qdiscs, plan.interface)?;
-            reconcile::nature(&mut netlink, plan.interface)?;
+            reconcile::properties(&mut netlink, plan.interface)?;
         }
         let interfaces: Vec<InterfaceId> = links.iter().map(|plan| plan.interface).collect();
         let mut abandoned: Vec<InterfaceId> =
@@ -221,7 +174,7 @@ impl TrafficControl {
         let table = flow_table::open(classifier, &interfaces, &abandoned)?;
         links.iter().try_for_each(|plan| flow_table::can_keep_apart(table.as_ref(), plan))?;
         let (links_by_id, claims, flows, adopted) = Default::default();
-        let (kinds, untidy, faults) = Default::default();
+        let (kinds, unparked, faults) = Default::default();
         let mut control = TrafficControl {
             netlink,
             table,
@@ -230,7 +183,7 @@ impl TrafficControl {
             flows,
             adopted,
             kinds,
-            untidy,
+            unparked,
             faults,
         };
         for interface in abandoned {
@@ -255,7 +208,7 @@ impl TrafficControl {
         let interface = installed.interface;
         let link = self.links.get(&interface).ok_or(TcError::UnknownLink { interface })?;
         let tools = &mut Tools { netlink: &mut self.netlink, table: self.table.as_mut() };
-        if let Some(now) = link.statistics(tools, installed.place)? {
+        if let Some(now) = link.statistics(tools, installed.resources)? {
             let base = installed.baseline;
             return Ok(Statistics {
                 // A class that was lost and created again counts from zero.
@@ -267,16 +220,16 @@ impl TrafficControl {
         }
         let holder = Holder::Claim(claim);
         let counted = match installed.flow {
-            Some(flow) if self.governs(interface, &flow, holder) => {
+            Some(flow) if self.is_best_claim(interface, &flow, holder) => {
                 self.table.counters(interface, &flow)?
             }
             _ => Statistics::default(),
         };
-        Ok(counted.plus(installed.carried))
+        Ok(counted.plus(installed.earlier_counts))
     }
 
     /// Whether the holder's claim is the best of the claims of a flow alone.
-    fn governs(&self, interface: InterfaceId, flow: &Flow, holder: Holder) -> bool {
+    fn is_best_claim(&self, interface: InterfaceId, flow: &Flow, holder: Holder) -> bool {
         let own = self.flows.get(&(interface, *flow)).and_then(FlowClaims::own);
         own.is_some_and(|own| own.holder == holder)
     }

@@ -7,15 +7,15 @@ use earmark_core::InterfaceId;
 
 use super::kernel::HEADER;
 use super::{TcError, TrafficControl};
-use crate::netlink::{Heard, NetlinkError, Subscription};
+use crate::netlink::{Announcements, NetlinkError, Subscription};
 
 /// Receive buffer for announcements, octets.
-const ROOM: i32 = 1 << 20;
+const RECEIVE_BUFFER: i32 = 1 << 20;
 /// Datagrams read in one call.
 const BATCH: usize = 64;
 
 /// Receives changes of qdiscs, classes and filters. The changes of [`TrafficControl`] itself are filtered out, so that
-/// they wake nobody.
+/// they do not wake the daemon.
 #[derive(Debug)]
 pub struct Monitor {
     subscription: Subscription,
@@ -38,7 +38,7 @@ impl TrafficControl {
     pub fn monitor(&mut self) -> Result<Monitor, TcError> {
         let mut ports = vec![self.netlink.port()?];
         ports.extend(self.table.port()?);
-        let subscription = Subscription::open(&[libc::RTNLGRP_TC], ROOM)?;
+        let subscription = Subscription::open(&[libc::RTNLGRP_TC], RECEIVE_BUFFER)?;
         subscription.ignore(&ports)?;
         Ok(Monitor { subscription })
     }
@@ -53,9 +53,9 @@ impl Monitor {
         let mut interfaces = BTreeSet::new();
         for _ in 0..BATCH {
             match self.subscription.receive()? {
-                Heard::Nothing => break,
-                Heard::Lost => return Ok(Changed::Anything),
-                Heard::Messages(messages) => {
+                Announcements::None => break,
+                Announcements::Lost => return Ok(Changed::Anything),
+                Announcements::Messages(messages) => {
                     for message in messages {
                         let fixed = message?;
                         let fixed = fixed.fixed(HEADER, "traffic control")?;

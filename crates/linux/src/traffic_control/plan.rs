@@ -37,7 +37,7 @@ use super::bucket::BucketParameters;
 use super::entry::Guarantee;
 
 /// The major number of our root qdisc, which identifies our objects.
-pub(crate) const MARK: u16 = 0xea4d;
+pub(crate) const MAJOR: u16 = 0xea4d;
 /// The class of the link as a whole.
 pub(super) const LINK: u16 = 1;
 /// The default class.
@@ -50,13 +50,25 @@ pub(super) const RESERVED: u16 = 4;
 pub(super) const CONTROL: u16 = 5;
 /// The class of the first service by DSCP.
 pub(super) const FIRST_SERVICE: u16 = 6;
+/// Kinds of classifiers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ClassifierChoice {
+    /// BPF if the kernel supports it (TCX, Linux 6.6 and later), else u32.
+    #[default]
+    Auto,
+    /// A BPF program with hash maps; an error if it is unavailable. At most 1 048 576 flows in all.
+    Bpf,
+    /// u32 filters: slower with many flows, at most 4 095 flows of one kind on an interface.
+    U32,
+}
+
 /// Maximum number of services by DSCP.
 pub const MAX_SERVICES: usize = 8;
 /// The first class of the pool.
 pub(super) const POOL: u16 = 0x10;
 /// Maximum number of classes in a pool: their queues have the same numbers, which are below those that the kernel
 /// assigns.
-pub(super) const POOL_MOST: u32 = 0x7f00;
+pub(super) const MAX_POOL: u32 = 0x7f00;
 
 /// Limit of packets in the class that reservations share: bursts that coincide. The class is never full for long, since
 /// the buckets admit no more than it sends.
@@ -79,7 +91,7 @@ pub(super) const SIGNALLING_QUEUE: u32 = 100;
 
 /// Returns the full handle of one of our classes.
 pub(crate) const fn handle(minor: u16) -> u32 {
-    (MARK as u32) << 16 | minor as u32
+    (MAJOR as u32) << 16 | minor as u32
 }
 
 /// Separation of reservations.
@@ -165,7 +177,7 @@ impl LinkPlan {
     }
 
     /// Returns the classifier's settings for the link.
-    pub(super) fn settings(&self, nature: LinkNature) -> LinkSettings {
+    pub(super) fn settings(&self, properties: LinkProperties) -> LinkSettings {
         let bandwidth = octets_per_second(self.bandwidth);
         let is_htb = self.queues.is_htb();
         let priority = |minor, band| if is_htb { handle(minor) } else { band };
@@ -183,7 +195,7 @@ impl LinkPlan {
             signalling: priority(SIGNALLING, CONTROL_PRIORITY),
             // HTB has a default class for packets without one.
             best_effort: if is_htb { 0 } else { BEST_EFFORT_PRIORITY },
-            overhead: nature.overhead.into(),
+            overhead: properties.overhead.into(),
             control: Guarantee {
                 bucket: bucket(signalling_rate(bandwidth), CONTROL_BURST),
                 class: priority(CONTROL, CONTROL_PRIORITY),
@@ -214,7 +226,7 @@ pub(super) struct LinkSettings {
 
 /// Properties of an interface that its class parameters depend on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct LinkNature {
+pub(super) struct LinkProperties {
     /// Largest IP packet, octets.
     pub(super) mtu: u32,
     /// Octets of link-layer header that the kernel counts in a packet's length.
@@ -245,44 +257,44 @@ pub(super) struct ClassParameters {
 /// Minimum rate of a class, octets per second. HTB forgets a debt of more than a minute, so a class with less would get
 /// this much nevertheless, at 1 500 octets a packet. The value must not be higher: classes get their rate whatever the
 /// others do, so many tiny reservations could take bandwidth that the ledger does not count from the large ones.
-pub(super) const LEAST_RATE: u64 = 25;
-/// Rate of a class without owner, octets per second. No entry leads there; if a packet is left in it all the same, it
+pub(super) const MIN_RATE: u64 = 25;
+/// Rate of a class without owner, octets per second. No entry names it; if a packet is left in it nevertheless, it
 /// must not cause a long debt, which the next owner would inherit.
 const PARKED_RATE: u64 = 125_000;
 
 impl ClassParameters {
     /// Returns the parameters of the link as a whole.
-    pub(super) fn link(plan: &LinkPlan, nature: LinkNature) -> ClassParameters {
+    pub(super) fn link(plan: &LinkPlan, properties: LinkProperties) -> ClassParameters {
         let rate = octets_per_second(plan.bandwidth);
-        Self::new(rate, rate, 0, nature).counting_overhead(nature)
+        Self::new(rate, rate, 0, properties).counting_overhead(properties)
     }
 
     /// Returns the parameters of best effort: all unreserved traffic.
-    pub(super) fn best_effort(plan: &LinkPlan, nature: LinkNature) -> ClassParameters {
+    pub(super) fn best_effort(plan: &LinkPlan, properties: LinkProperties) -> ClassParameters {
         let bandwidth = octets_per_second(plan.bandwidth);
         let services = plan.services.iter().map(|service| octets_per_second(service.rate));
         let promised = services
             .fold(octets_per_second(plan.reservable), u64::saturating_add)
             .saturating_add(2 * signalling_rate(bandwidth));
-        let rate = bandwidth.saturating_sub(promised).max(bandwidth / 100).max(LEAST_RATE);
-        let parameters = Self::new(rate, bandwidth, 0, nature).counting_overhead(nature);
+        let rate = bandwidth.saturating_sub(promised).max(bandwidth / 100).max(MIN_RATE);
+        let parameters = Self::new(rate, bandwidth, 0, properties).counting_overhead(properties);
         ClassParameters { priority: 7, ..parameters }
     }
 
     /// Returns the parameters of our own signalling: enough to pass in any flood, and little enough that forged
     /// messages do no harm.
-    pub(super) fn signalling(plan: &LinkPlan, nature: LinkNature) -> ClassParameters {
+    pub(super) fn signalling(plan: &LinkPlan, properties: LinkProperties) -> ClassParameters {
         let bandwidth = octets_per_second(plan.bandwidth);
         let rate = signalling_rate(bandwidth);
         let ceiling = (bandwidth / 10).max(rate);
-        ClassParameters { priority: 0, ..Self::new(rate, ceiling, 0, nature) }
+        ClassParameters { priority: 0, ..Self::new(rate, ceiling, 0, properties) }
     }
 
     /// Returns the parameters of others' control traffic: a bucket in the classifier limits it to this, if there is
     /// one.
-    pub(super) fn control(plan: &LinkPlan, nature: LinkNature) -> ClassParameters {
+    pub(super) fn control(plan: &LinkPlan, properties: LinkProperties) -> ClassParameters {
         let rate = signalling_rate(octets_per_second(plan.bandwidth));
-        ClassParameters { priority: 0, ..Self::new(rate, rate, 0, nature) }
+        ClassParameters { priority: 0, ..Self::new(rate, rate, 0, properties) }
     }
 
     /// Returns the parameters of a service by DSCP; the first one has index 0.
@@ -290,49 +302,50 @@ impl ClassParameters {
         plan: &LinkPlan,
         service: &ServicePlan,
         index: u32,
-        nature: LinkNature,
+        properties: LinkProperties,
     ) -> ClassParameters {
         let bandwidth = octets_per_second(plan.bandwidth);
-        let rate = octets_per_second(service.rate).max(LEAST_RATE);
-        let parameters = Self::new(rate, bandwidth.max(rate), 0, nature).counting_overhead(nature);
+        let rate = octets_per_second(service.rate).max(MIN_RATE);
+        let parameters =
+            Self::new(rate, bandwidth.max(rate), 0, properties).counting_overhead(properties);
         ClassParameters { priority: (2 + index).min(6), ..parameters }
     }
 
     /// Returns the parameters of all reservations together, if they share a class. Its bucket holds 10 ms at its rate,
     /// so that packets of many flows may arrive at the same moment.
-    pub(super) fn all_reserved(plan: &LinkPlan, nature: LinkNature) -> ClassParameters {
-        let rate = octets_per_second(plan.reservable).max(LEAST_RATE);
+    pub(super) fn all_reserved(plan: &LinkPlan, properties: LinkProperties) -> ClassParameters {
+        let rate = octets_per_second(plan.reservable).max(MIN_RATE);
         let burst = u32::try_from(rate / 100).unwrap_or(u32::MAX);
-        Self::new(rate, rate, burst, nature)
+        Self::new(rate, rate, burst, properties)
     }
 
     /// Returns the parameters of a class without owner.
-    pub(super) fn parked(nature: LinkNature) -> ClassParameters {
-        Self::new(PARKED_RATE, PARKED_RATE, 0, nature)
+    pub(super) fn parked(properties: LinkProperties) -> ClassParameters {
+        Self::new(PARKED_RATE, PARKED_RATE, 0, properties)
     }
 
     /// Returns the parameters of a reservation: its rate and its bucket, without borrowing. Excess waits in the queue
     /// of the class and is then dropped; borrowed bandwidth would displace best effort, since HTB has one priority for
     /// both.
-    pub(super) fn reserved(demand: &Demand, nature: LinkNature) -> ClassParameters {
-        let rate = octets_per_second(demand.rate).max(LEAST_RATE);
-        Self::new(rate, rate, demand.burst.max(demand.max_packet), nature)
+    pub(super) fn reserved(demand: &Demand, properties: LinkProperties) -> ClassParameters {
+        let rate = octets_per_second(demand.rate).max(MIN_RATE);
+        Self::new(rate, rate, demand.burst.max(demand.max_packet), properties)
     }
 
-    fn new(rate: u64, ceiling: u64, burst: u32, nature: LinkNature) -> ClassParameters {
+    fn new(rate: u64, ceiling: u64, burst: u32, properties: LinkProperties) -> ClassParameters {
         ClassParameters {
             rate,
             ceiling,
-            buffer: buffer(rate, burst, nature),
-            ceiling_buffer: buffer(ceiling, burst, nature),
-            quantum: nature.mtu.clamp(1_500, 100_000),
+            buffer: buffer(rate, burst, properties),
+            ceiling_buffer: buffer(ceiling, burst, properties),
+            quantum: properties.mtu.clamp(1_500, 100_000),
             priority: 1,
             overhead: 0,
         }
     }
 
-    fn counting_overhead(self, nature: LinkNature) -> ClassParameters {
-        ClassParameters { overhead: nature.overhead, ..self }
+    fn counting_overhead(self, properties: LinkProperties) -> ClassParameters {
+        ClassParameters { overhead: properties.overhead, ..self }
     }
 
     /// Returns the rate, for display.
@@ -342,7 +355,7 @@ impl ClassParameters {
 }
 
 fn signalling_rate(bandwidth: u64) -> u64 {
-    (bandwidth / 100).max(8_000).min(bandwidth.max(LEAST_RATE))
+    (bandwidth / 100).max(8_000).min(bandwidth.max(MIN_RATE))
 }
 
 /// Converts a rate, rounded up, so that no reservation gets less than promised.
@@ -353,8 +366,8 @@ pub(super) fn octets_per_second(rate: Rate) -> u64 {
 /// Returns the size of a bucket of `burst` octets, or of one packet if that is more, plus the octets of the 1 ms by
 /// which the kernel's timer may be late; as the time to fill it at `rate`, in ticks of 64 ns. The kernel's number ends
 /// at 274 s: a larger bucket is limited to that, and excess waits in the queue.
-fn buffer(rate: u64, burst: u32, nature: LinkNature) -> u32 {
-    let octets = u64::from(burst.max(nature.mtu)) + rate / 1_000;
+fn buffer(rate: u64, burst: u32, properties: LinkProperties) -> u32 {
+    let octets = u64::from(burst.max(properties.mtu)) + rate / 1_000;
     let nanoseconds = u128::from(octets) * 1_000_000_000 / u128::from(rate.max(1));
     u32::try_from(nanoseconds / 64).unwrap_or(u32::MAX)
 }
@@ -365,7 +378,7 @@ mod tests {
 
     use super::*;
 
-    const ETHERNET: LinkNature = LinkNature { mtu: 1_500, overhead: 14, queues: 1 };
+    const ETHERNET: LinkProperties = LinkProperties { mtu: 1_500, overhead: 14, queues: 1 };
 
     #[test]
     fn a_reservation_gets_its_rate_and_bucket() {

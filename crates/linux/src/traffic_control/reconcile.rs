@@ -5,11 +5,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use earmark_core::{Flow, InterfaceId};
 
 use super::entry::Entry;
-use super::error::left_for_later;
+use super::error::defer_to_reconciliation;
+use super::flow_table::Tools;
 use super::kernel::Qdisc;
 use super::link::{Link, Repair};
-use super::place::Tools;
-use super::plan::{LinkNature, LinkPlan};
+use super::plan::{LinkPlan, LinkProperties};
 use super::{Adopted, Fault, Reconciliation, TcError, TrafficControl, flow_table, kernel};
 use crate::interface::InterfaceName;
 use crate::netlink::Connection;
@@ -22,17 +22,17 @@ impl TrafficControl {
     pub fn add_link(&mut self, plan: &LinkPlan) -> Result<Vec<Adopted>, TcError> {
         let interface = plan.interface;
         flow_table::can_keep_apart(self.table.as_ref(), plan)?;
-        let nature = nature(&mut self.netlink, interface)?;
+        let properties = properties(&mut self.netlink, interface)?;
         if let Some(link) = self.links.get_mut(&interface) {
-            (link.plan, link.nature) = (plan.clone(), nature);
+            (link.plan, link.properties) = (plan.clone(), properties);
             let qdiscs = kernel::qdiscs(&mut self.netlink)?;
             link.repair(&mut self.netlink, &qdiscs)?;
             self.attach(interface)?;
             return Ok(Vec::new());
         }
         let qdiscs = kernel::qdiscs(&mut self.netlink)?;
-        let (flows, left) = self.left_behind(plan, &qdiscs)?;
-        let mut link = Link::new(plan, nature, &left);
+        let (flows, left) = self.previous_state(plan, &qdiscs)?;
+        let mut link = Link::new(plan, properties, &left);
         link.repair(&mut self.netlink, &qdiscs)?;
         let tools = &mut Tools { netlink: &mut self.netlink, table: self.table.as_mut() };
         link.repair_buckets(tools, &mut Repair::default())?;
@@ -45,11 +45,11 @@ impl TrafficControl {
     /// Attaches the classifier to a link; returns whether it was missing.
     pub(super) fn attach(&mut self, interface: InterfaceId) -> Result<bool, TcError> {
         let link = self.links.get(&interface).ok_or(TcError::UnknownLink { interface })?;
-        let settings = link.plan.settings(link.nature);
+        let settings = link.plan.settings(link.properties);
         self.table.attach(interface, &settings, self.kinds.of(interface))
     }
 
-    /// Removes a link that is gone from the kernel, with its installations.
+    /// Removes a link whose interface was deleted, with its installations.
     pub fn forget_link(&mut self, interface: InterfaceId) {
         self.links.remove(&interface);
         self.claims.retain(|_, installed| installed.interface != interface);
@@ -57,7 +57,7 @@ impl TrafficControl {
         self.adopted.retain(|(on, _), _| *on != interface);
         self.kinds.forget(interface);
         self.faults.forget_link(interface);
-        // If the interface is gone there is nothing to detach from, which the kernel may report as an error.
+        // If the interface was deleted there is nothing to detach from, which the kernel may report as an error.
         if let Err(error) = self.table.detach(interface) {
             tracing::debug!(%error, interface = %InterfaceName(interface), "forgetting a link");
         }
@@ -79,7 +79,7 @@ impl TrafficControl {
     /// classifier, its entries.
     ///
     /// # Errors
-    /// The first refusal of the kernel; the other links, and all flows, are repaired nevertheless. A link that is gone,
+    /// The first refusal of the kernel; the other links, and all flows, are repaired nevertheless. A deleted interface,
     /// or has a qdisc of another program, is no error, but part of the result.
     pub fn reconcile(&mut self) -> Result<Reconciliation, TcError> {
         let links = self.links.keys().copied().collect();
@@ -105,7 +105,7 @@ impl TrafficControl {
     }
 
     fn reconcile_links(&mut self, links: Vec<InterfaceId>) -> Result<Reconciliation, TcError> {
-        left_for_later(self.tidy());
+        defer_to_reconciliation(self.park_released());
         let mut result = Reconciliation::default();
         let outcome = self.restore_links(links, &mut result);
         let on: Vec<InterfaceId> = self.links.keys().copied().collect();
@@ -157,7 +157,7 @@ impl TrafficControl {
                 Ok(repair) => {
                     result.removed += repair.removed;
                     result.restored += repair.restored;
-                    self.note_places(interface, &repair.faults, &mut result.deviations);
+                    self.note_resources(interface, &repair.faults, &mut result.deviations);
                 }
                 Err(TcError::NoSuchInterface { .. }) => {
                     self.forget_link(interface);
@@ -182,9 +182,9 @@ impl TrafficControl {
         interface: InterfaceId,
         qdiscs: &[Qdisc],
     ) -> Result<Repair, TcError> {
-        let nature = nature(&mut self.netlink, interface)?;
+        let properties = properties(&mut self.netlink, interface)?;
         let link = self.links.get_mut(&interface).ok_or(TcError::UnknownLink { interface })?;
-        link.nature = nature;
+        link.properties = properties;
         let mut repair = link.repair(&mut self.netlink, qdiscs)?;
         let tools = &mut Tools { netlink: &mut self.netlink, table: self.table.as_mut() };
         link.repair_buckets(tools, &mut repair)?;
@@ -208,7 +208,7 @@ impl TrafficControl {
         outcome
     }
 
-    /// Removes our objects from one interface. A qdisc or an interface that is gone already is no error.
+    /// Removes our objects from one interface. A qdisc or an interface that was deleted already is no error.
     pub(super) fn clear(&mut self, interface: InterfaceId) -> Result<(), TcError> {
         let detached = self.table.detach(interface);
         let request = kernel::delete_root(interface);
@@ -230,11 +230,11 @@ impl TrafficControl {
 }
 
 /// Returns the properties of an interface.
-pub(super) fn nature(
+pub(super) fn properties(
     netlink: &mut Connection,
     interface: InterfaceId,
-) -> Result<LinkNature, TcError> {
-    kernel::link_nature(netlink, interface).map_err(|error| match error.is(libc::ENODEV) {
+) -> Result<LinkProperties, TcError> {
+    kernel::link_properties(netlink, interface).map_err(|error| match error.is(libc::ENODEV) {
         true => TcError::NoSuchInterface { interface },
         false => error.into(),
     })

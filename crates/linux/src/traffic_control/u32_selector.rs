@@ -242,7 +242,7 @@ pub(super) fn fixed_filters(settings: &LinkSettings) -> Vec<(u16, Selector, u32)
 mod tests {
     use super::super::u32_table::{FIRST_RANGE_OF_IPV6, priority};
     use super::*;
-    use crate::traffic_control::plan::{LinkNature, LinkPlan, ServicePlan};
+    use crate::traffic_control::plan::{LinkPlan, LinkProperties, ServicePlan};
     use earmark_core::{InterfaceId, Rate};
 
     #[test]
@@ -301,8 +301,8 @@ mod tests {
     fn control_traffic_and_services_are_selected_by_protocol_port_and_dscp() {
         let services = vec![ServicePlan { dscps: vec![46], rate: Rate::from_mbps(1) }];
         let plan = LinkPlan::new(InterfaceId(1), Rate::from_mbps(10), Rate::from_mbps(5));
-        let nature = LinkNature { mtu: 1_500, overhead: 14, queues: 1 };
-        let settings = LinkPlan { services, ..plan }.settings(nature);
+        let properties = LinkProperties { mtu: 1_500, overhead: 14, queues: 1 };
+        let settings = LinkPlan { services, ..plan }.settings(properties);
         let filters = fixed_filters(&settings);
         assert!(filters.is_sorted_by_key(|(priority, ..)| *priority));
         // The first words of packets: version, DSCP and length; fragments; TTL and protocol; addresses; ports.

@@ -4,9 +4,9 @@
 //! one list per kind of flow keeps the most specific first. So the time per packet is proportional to the number of
 //! flows, and a list is limited to 4 095 filters. Filters exist as long as the root qdisc.
 //!
-//! A filter leads to the largest of the claims on its flow and on the flows that contain it. Limitations: filters
-//! cannot check whether a claim has room, so a larger claim applies also while others use it up; and of two flows that
-//! overlap without one containing the other, the first one applies to packets in both.
+//! A filter selects the class of the largest of the claims on its flow and on the flows that contain it. Limitations:
+//! filters cannot check whether a claim has room, so a larger claim applies also while others use it up; and of two
+//! flows that overlap without one containing the other, the first one applies to packets in both.
 //!
 //! A filter with ports does not match packets with IPv4 options or IPv6 extension headers before the ports, nor
 //! fragments after the first. Without ports, an IPv6 packet with extension headers has the protocol of the first of
@@ -20,7 +20,7 @@ use super::bucket::BucketParameters;
 use super::entry::{Entry, Guarantee};
 use super::flow_table::FlowTable;
 use super::kernel::{HEADER, KIND, OPTIONS, header, u32_at};
-use super::plan::{LinkSettings, MARK};
+use super::plan::{LinkSettings, MAJOR};
 use super::u32_selector::{FIRST_UNRESERVED, Selector, fixed_filters};
 use super::{ClassifierChoice, TcError};
 use crate::netlink::{Attribute, Connection, Message, NetlinkError, Received};
@@ -89,7 +89,7 @@ impl U32Table {
     }
 
     /// Leads a flow, and those inside it, to the best class for each.
-    fn lead(&mut self, interface: InterfaceId, flow: &Flow) -> Result<(), TcError> {
+    fn set_filter(&mut self, interface: InterfaceId, flow: &Flow) -> Result<(), TcError> {
         let narrower = match is_wide(flow) {
             true => self.within(interface, flow),
             false => Vec::new(),
@@ -98,13 +98,18 @@ impl U32Table {
             if let (Some(best), true) =
                 (self.best(interface, flow), self.wanted.contains_key(&(interface, *flow)))
             {
-                self.lead_to(interface, flow, best.class)?;
+                self.replace_filter(interface, flow, best.class)?;
             }
         }
         Ok(())
     }
 
-    fn lead_to(&mut self, interface: InterfaceId, flow: &Flow, class: u32) -> Result<(), TcError> {
+    fn replace_filter(
+        &mut self,
+        interface: InterfaceId,
+        flow: &Flow,
+        class: u32,
+    ) -> Result<(), TcError> {
         let old = self.filters.get(&(interface, *flow)).copied();
         if old.is_some_and(|filter| filter.class == class) {
             return Ok(());
@@ -155,7 +160,7 @@ impl U32Table {
             Message::new(libc::RTM_DELTFILTER, 0).fixed(&filter_header(interface, 0, priority, 0));
         match self.netlink.request("delete a list of u32 filters", message) {
             Err(error) if error.is(libc::ENOENT) || error.is(libc::EINVAL) => {
-                tracing::debug!(priority, class, "a list of filters has gone already");
+                tracing::debug!(priority, class, "the filters were deleted already");
                 Ok(())
             }
             outcome => Ok(outcome?),
@@ -275,7 +280,7 @@ impl FlowTable for U32Table {
         if is_wide(flow) {
             self.wide.insert((interface, *flow));
         }
-        self.lead(interface, flow).inspect_err(|_| {
+        self.set_filter(interface, flow).inspect_err(|_| {
             match before {
                 Some(before) => _ = self.wanted.insert((interface, *flow), before),
                 None => self.forget(interface, flow),
@@ -295,7 +300,7 @@ impl FlowTable for U32Table {
     fn remove(&mut self, interface: InterfaceId, flow: &Flow) -> Result<(), TcError> {
         self.forget(interface, flow);
         // The flows inside it keep a class that still exists.
-        let led = self.lead(interface, flow);
+        let led = self.set_filter(interface, flow);
         let Some(&filter) = self.filters.get(&(interface, *flow)) else {
             return led;
         };
@@ -419,5 +424,5 @@ fn filter_header(
     ether_type: u16,
 ) -> [u8; HEADER] {
     let information = u32::from(priority) << 16 | u32::from(ether_type.to_be());
-    header(interface, handle, u32::from(MARK) << 16, information)
+    header(interface, handle, u32::from(MAJOR) << 16, information)
 }

@@ -30,8 +30,8 @@ fn install(line: &Line, control: &mut TrafficControl, installation: &Installatio
     line.router.run_in(|| control.install(installation)).expect("inside").expect("installed");
 }
 
-/// A stream of exactly its rate loses nothing beside a flood, is counted, and loses again when it is released.
-pub(crate) fn reserved_stream() {
+/// A stream of exactly its rate loses nothing in a flood, is counted, and loses again when it is released.
+pub(crate) fn reserved_stream_in_a_flood_loses_nothing() {
     let line = Line::new();
     let (mut control, _) = line.open(&plan(&line), ClassifierChoice::Bpf);
     let stream = stream(&line);
@@ -43,7 +43,7 @@ pub(crate) fn reserved_stream() {
 
 /// A stream of ten times its reservation gets the reservation, and its excess is sent with best effort; the other
 /// stream and its delay are not affected.
-pub(crate) fn excess() {
+pub(crate) fn flow_above_its_bucket_harms_no_other() {
     let line = Line::new();
     let (mut control, _) = line.open(&plan(&line), ClassifierChoice::Bpf);
     let stream = stream(&line);
@@ -70,7 +70,7 @@ pub(crate) fn excess() {
 
 /// The next daemon adopts flows and buckets, and finds nothing to repair; a daemon with other settings drops and
 /// removes them.
-pub(crate) fn adoption() {
+pub(crate) fn buckets_after_a_restart_are_adopted() {
     let line = Line::new();
     let (mut first, _) = line.open(&plan(&line), ClassifierChoice::Bpf);
     let stream = stream(&line);
@@ -107,7 +107,7 @@ pub(crate) fn adoption() {
 }
 
 /// Many more reservations than HTB could have classes, in a time that does not grow with their number.
-pub(crate) fn many() {
+pub(crate) fn seventy_thousand_reservations_are_installed() {
     const COUNT: u32 = 70_000;
     let line = Line::new();
     let all = Rate::from_mbps(400_000);
@@ -130,7 +130,7 @@ pub(crate) fn many() {
 }
 
 /// u32 filters have no buckets; the error says so.
-pub(crate) fn needs_bpf() {
+pub(crate) fn aggregate_without_bpf_is_refused() {
     let line = Line::new();
     let plan = plan(&line);
     let plans = std::slice::from_ref(&plan);

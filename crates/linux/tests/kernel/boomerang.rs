@@ -9,21 +9,17 @@ use earmark_linux::{Incoming, InterfaceSignalling, SignallingSocket};
 
 use crate::interception::{assert_nothing, open_on};
 use crate::packets::{
-    FAMILIES, MAGIC, Pinger, addresses, echo, ends, icmp, icmp_checksum, line, outgoing, take_one,
+    FAMILIES, MAGIC, Pinger, addresses, echo, ends, icmp, icmp_checksum, line, outgoing,
+    receive_one,
 };
 use crate::support::Line;
 
-pub(crate) const BOOMERANG: InterfaceSignalling = InterfaceSignalling {
-    intercept: earmark_linux::Intercept::RouterAlert,
-    udp: false,
-    boomerang: true,
-    yessir: earmark_linux::Yessir::Off,
-    sender_reports: false,
-    gist: earmark_linux::Gist::Off,
-};
+pub(crate) fn boomerang_on() -> InterfaceSignalling {
+    InterfaceSignalling { boomerang: true, ..InterfaceSignalling::default() }
+}
 
 pub(crate) fn router(line: &Line) -> SignallingSocket {
-    open_on(&line.router, &[line.inward, line.outward], BOOMERANG)
+    open_on(&line.router, &[line.inward, line.outward], boomerang_on())
 }
 
 /// MAGIC and 56 octets.
@@ -33,9 +29,9 @@ fn data() -> Vec<u8> {
 
 /// A message is sent out, changed on the way, answered by a host without Earmark, and changed again on the way back.
 /// The answer has no router alert even if the request has; and without a daemon all messages are forwarded unchanged.
-pub(crate) fn there_and_back() {
+pub(crate) fn message_in_transit_is_intercepted_both_ways() {
     let line = line();
-    let mut sender = open_on(&line.sender, &[ends(&line)[0]], BOOMERANG);
+    let mut sender = open_on(&line.sender, &[ends(&line)[0]], boomerang_on());
     for family in FAMILIES {
         let [from, to, _] = addresses(family);
         let mut router = router(&line);
@@ -43,7 +39,7 @@ pub(crate) fn there_and_back() {
         let message = echo(&data(), from, to);
         sender.send(&outgoing(protocol, from, to), &message).expect("sent");
         let mut caught = Vec::new();
-        take_one("the router takes it", &mut router, |m| {
+        receive_one("the router takes it", &mut router, |m| {
             assert_eq!((m.protocol, m.is_copy), (protocol, false));
             let d = m.datagram;
             assert_eq!((d.source, d.destination), (from, to));
@@ -64,7 +60,7 @@ pub(crate) fn there_and_back() {
         relay(&mut caught, 0xa1, out);
         let expected = [&data()[..59], &[0xa1]].concat();
         let mut back = Vec::new();
-        take_one("the answer passes", &mut router, |m| {
+        receive_one("the answer passes", &mut router, |m| {
             assert_eq!((m.protocol, m.is_copy), (protocol, false));
             let d = m.datagram;
             assert_eq!((d.source, d.destination, d.interface), (to, from, line.outward));
@@ -77,28 +73,28 @@ pub(crate) fn there_and_back() {
         let sum = icmp_checksum(&back, to, from);
         back[2..4].copy_from_slice(&sum);
         router.send(&out, &back).expect("sent on");
-        take_one("it is back", &mut sender, |m| {
+        receive_one("it is back", &mut sender, |m| {
             assert_eq!((m.protocol, m.datagram.source), (protocol, to));
             assert_eq!(m.datagram.payload, back);
         });
 
         drop(router);
         sender.send(&outgoing(protocol, from, to), &message).expect("sent");
-        take_one("it flows by itself", &mut sender, |m| {
+        receive_one("it flows by itself", &mut sender, |m| {
             assert_eq!((m.datagram.source, &m.datagram.payload[8..]), (to, &data()[..]));
         });
     }
 }
 
 /// The daemon receives a message for this host, and the kernel does not answer it.
-pub(crate) fn for_this_host() {
+pub(crate) fn message_for_this_host_is_intercepted() {
     let line = line();
     let mut router = router(&line);
     for family in FAMILIES {
         let [from, _, own] = addresses(family);
         let mut pinger = Pinger::open(&line.sender, from.is_ipv4());
         assert!(!pinger.ping(from, own, &data()));
-        take_one("it is for the router", &mut router, |m| {
+        receive_one("it is for the router", &mut router, |m| {
             assert_eq!((m.protocol, m.datagram.destination), (icmp(from), own));
             assert!(!m.is_copy && !m.datagram.router_alert);
         });
@@ -108,19 +104,19 @@ pub(crate) fn for_this_host() {
         answer[2..4].copy_from_slice(&sum);
         let out = Outgoing { router_alert: false, ..outgoing(icmp(from), own, from) };
         router.send(&out, &answer).expect("answered");
-        assert!(pinger.hears_answer(&data()));
+        assert!(pinger.receives_answer(&data()));
     }
 }
 
 /// Pings without MAGIC, or with it elsewhere, are answered as usual, also during a flood of pings with MAGIC that
 /// nobody reads.
-pub(crate) fn other_pings() {
+pub(crate) fn other_ping_is_answered() {
     let line = line();
     let [own, far] = ends(&line);
     let mut sockets = [
-        open_on(&line.sender, &[own], BOOMERANG),
+        open_on(&line.sender, &[own], boomerang_on()),
         router(&line),
-        open_on(&line.receiver, &[far], BOOMERANG),
+        open_on(&line.receiver, &[far], boomerang_on()),
     ];
     let others: [&[u8]; 5] =
         [b"", &MAGIC[..3], &[0, 0x47, 0x11, 0x47, 0x11], &[0x47, 0x11, 0x47, 0x12], &[0x5a; 1_000]];
@@ -164,11 +160,11 @@ pub(crate) fn other_pings() {
 }
 
 /// Number of loops per second through a router that only forwards; without a loss, in bursts that its ring holds.
-pub(crate) fn throughput() {
+pub(crate) fn ten_thousand_sessions_lose_no_message() {
     const BURSTS: u64 = 20;
     const BURST: u64 = 1_000;
     let line = line();
-    let mut sender = open_on(&line.sender, &[ends(&line)[0]], BOOMERANG);
+    let mut sender = open_on(&line.sender, &[ends(&line)[0]], boomerang_on());
     let mut router = router(&line);
     let [from, to, _] = addresses(FAMILIES[0]);
     let message = echo(&data(), from, to);

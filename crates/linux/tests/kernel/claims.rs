@@ -11,7 +11,7 @@ use earmark_core::{Flow, Installation, Rate};
 use earmark_linux::{ClassifierChoice, Enforcement, LinkPlan, Queues, TrafficControl};
 
 use crate::flood::{PAYLOAD, RATE, STREAM, drain, run, send};
-use crate::support::{Line, PATIENCE, RECEIVER, flow, installation};
+use crate::support::{Line, RECEIVER, TIME_LIMIT, flow, installation};
 
 /// Kinds of separation of reservations, with the classifier of each.
 const WAYS: [(Queues, ClassifierChoice); 4] = [
@@ -79,7 +79,7 @@ fn best(claims: &[Claim], port: u16, choice: ClassifierChoice) -> Option<ClaimId
 
 /// Random claims are installed, changed and removed, and get and lose flows; daemons restart. After each step a packet
 /// to each port takes the class of the model, according to the kernel's counters.
-pub(crate) fn random_sequences() {
+pub(crate) fn random_sequence_equals_the_model() {
     for (number, (queues, choice)) in (0..).zip(WAYS) {
         let line = Line::new();
         let plan = LinkPlan { queues, pool: 32, ..line.plan() };
@@ -88,7 +88,7 @@ pub(crate) fn random_sequences() {
         let (mut control, _) = line.open(&plan, choice);
         let mut claims: Vec<Claim> = Vec::new();
         let sinks: Vec<_> = PORTS.map(|port| line.sink(port)).collect();
-        sinks.iter().for_each(|sink| sink.set_read_timeout(Some(PATIENCE)).expect("a timeout"));
+        sinks.iter().for_each(|sink| sink.set_read_timeout(Some(TIME_LIMIT)).expect("a timeout"));
         let source = line.source(6_000);
         let mut slot = 0;
         for step in 0..STEPS {
@@ -146,7 +146,7 @@ pub(crate) fn random_sequences() {
                     control.remove(gone.installation.claim).expect("removed");
                 }
             }
-            control.tidy().expect("tidied");
+            control.park_released().expect("tidied");
             for (port, sink) in PORTS.zip(&sinks) {
                 let before = counts(&mut control, &claims);
                 source.send_to(&[0; 100], SocketAddr::from((RECEIVER, port))).expect("sent");
@@ -181,7 +181,7 @@ fn stream(line: &Line) -> Installation {
 /// During a flood, other claims on the stream's flow are installed, for more and for less, before and after its own,
 /// and removed; another claim on a larger range that contains the stream is installed and used up by other packets; the
 /// stream's own claim ends while a range covers it. The stream loses nothing.
-pub(crate) fn strangers(choice: ClassifierChoice) {
+pub(crate) fn claim_of_another_protocol_takes_nothing(choice: ClassifierChoice) {
     let ways = WAYS.iter().filter(|(queues, c)| *c == choice && *queues != Queues::Priority);
     for &(queues, _) in ways {
         let line = Line::new();
@@ -190,7 +190,7 @@ pub(crate) fn strangers(choice: ClassifierChoice) {
         let stream = stream(&line);
         let claim = |slot, flow, rate| installation(&line, slot, flow, Rate::from_bps(rate));
         let range = Flow::to_range("10.77.2.0/24".parse().expect("a prefix"));
-        control.install(&claim(9, stream.flow, 8_000)).expect("a stranger comes first");
+        control.install(&claim(9, stream.flow, 8_000)).expect("another claim is first");
         control.install(&stream).expect("installed");
         let (source, sink) = (line.source(6_009), line.sink(5_009));
         let stop = AtomicBool::new(false);
@@ -204,7 +204,7 @@ pub(crate) fn strangers(choice: ClassifierChoice) {
                 }
                 for slot in [12, 9, 11] {
                     control.remove(claim(slot, stream.flow, 0).claim).expect("removed");
-                    control.tidy().expect("tidied");
+                    control.park_released().expect("tidied");
                     pause();
                 }
                 // Another flow's packets use up the larger range, and the flood is in it. Filters cannot distinguish
@@ -230,21 +230,21 @@ pub(crate) fn strangers(choice: ClassifierChoice) {
 }
 
 /// After a restart a small claim by another protocol comes before the owner's: the flow keeps its guarantee.
-pub(crate) fn after_adoption() {
+pub(crate) fn small_claim_after_adoption_takes_nothing() {
     for queues in [Queues::PerFlow, Queues::Aggregate, Queues::Priority] {
         let line = Line::new();
         let plan = LinkPlan { queues, ..line.plan() };
         let (mut first, _) = line.open(&plan, ClassifierChoice::Bpf);
         let stream = stream(&line);
-        first.install_for(Some(Protocol::Rsvp), &stream).expect("installed");
+        first.install_for(Some(Protocol::new(1)), &stream).expect("installed");
         drop(first);
         let plans = std::slice::from_ref(&plan);
         let opened = line.router.run_in(|| TrafficControl::open(plans, ClassifierChoice::Bpf));
         let (mut second, adopted) = opened.expect("inside").expect("traffic control");
         let adopted: Vec<_> = adopted.iter().map(|a| (a.rate, a.protocol)).collect();
-        assert_eq!(adopted, [(Rate::from_bps(RATE), Some(Protocol::Rsvp))], "{queues:?}");
+        assert_eq!(adopted, [(Rate::from_bps(RATE), Some(Protocol::new(1)))], "{queues:?}");
         let ping = installation(&line, 5, stream.flow, Rate::from_bps(8_000));
-        second.install_for(Some(Protocol::Boomerang), &ping).expect("installed");
+        second.install_for(Some(Protocol::new(3)), &ping).expect("installed");
         assert_eq!(second.enforcement(ping.claim), Some(Enforcement::Standby), "{queues:?}");
         if queues != Queues::Priority {
             let outcome = run(&line, Duration::from_secs(1), || ());
@@ -252,7 +252,7 @@ pub(crate) fn after_adoption() {
         }
         assert_eq!(second.statistics(ping.claim).expect("counted").packets, 0);
         let again = Installation { claim: ClaimId { slot: 6, generation: 0 }, ..stream };
-        second.install_for(Some(Protocol::Rsvp), &again).expect("taken over");
+        second.install_for(Some(Protocol::new(1)), &again).expect("taken over");
         assert_eq!(second.enforcement(again.claim), Some(Enforcement::Enforced), "{queues:?}");
         assert_eq!(second.reap_adopted().expect("reaped"), 0, "{queues:?}");
         second.remove(again.claim).expect("removed");
@@ -263,7 +263,7 @@ pub(crate) fn after_adoption() {
 }
 
 /// Each of a thousand claims on one flow takes no longer than the first, and can be removed again.
-pub(crate) fn thousand_claims() {
+pub(crate) fn thousand_claims_on_one_flow_are_kept() {
     let line = Line::new();
     for queues in [Queues::Aggregate, Queues::PerFlow] {
         let plan = LinkPlan { queues, pool: 1_024, ..line.plan() };
@@ -276,12 +276,12 @@ pub(crate) fn thousand_claims() {
         (0..500).for_each(|slot| control.install(&claim(slot)).expect("installed"));
         control.install(&best).expect("installed");
         (500..1_000).for_each(|slot| control.install(&claim(slot)).expect("installed"));
-        assert_eq!(control.claims_beside(best.claim), 1_001);
+        assert_eq!(control.other_claims(best.claim), 1_001);
         assert_eq!(control.enforcement(best.claim), Some(Enforcement::Enforced));
         (0..1_000).for_each(|slot| control.remove(claim(slot).claim).expect("removed"));
         assert_eq!(control.enforcement(best.claim), Some(Enforcement::Enforced));
         control.remove(best.claim).expect("removed");
-        control.tidy().expect("tidied");
+        control.park_released().expect("tidied");
         let found = line.router.run_in(|| control.reconcile()).expect("inside").expect("compared");
         assert_eq!((found.removed, found.restored), (0, 0), "{found:?}");
         line.router.run_in(|| control.teardown()).expect("inside").expect("removed");

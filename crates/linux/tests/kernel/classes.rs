@@ -8,7 +8,7 @@ use earmark_core::{Installation, Rate};
 use earmark_linux::netlink::{Attribute, Attributes, Connection, Message};
 use earmark_linux::{ClassifierChoice, LinkPlan, TrafficControl, link};
 
-use crate::support::{Line, PATIENCE, RECEIVER, demand, flow, installation, tc_header};
+use crate::support::{Line, RECEIVER, TIME_LIMIT, demand, flow, installation, tc_header};
 
 /// Returns how many objects were restored since the last call.
 fn restored(line: &Line, control: &mut TrafficControl) -> u32 {
@@ -49,14 +49,14 @@ fn packets_of(line: &Line, minor: u32) -> u32 {
 }
 
 /// Address resolution does not wait behind best effort: without an answer nothing could be sent any more.
-pub(crate) fn neighbors(choice: ClassifierChoice) {
+pub(crate) fn neighbour_solicitation_passes_a_full_link(choice: ClassifierChoice) {
     const SIGNALLING: u32 = 3;
     let line = Line::new();
     line.add_ipv6();
     let _control = line.open(&line.plan(), choice);
     let before = packets_of(&line, SIGNALLING);
     let (source, sink) = (line.source(6_000), line.sink(5_000));
-    sink.set_read_timeout(Some(PATIENCE)).expect("a timeout");
+    sink.set_read_timeout(Some(TIME_LIMIT)).expect("a timeout");
     source.send_to(&[0; 100], SocketAddr::from((RECEIVER, 5_000))).expect("sent");
     sink.recv(&mut [0; 200]).expect("received");
     let by_arp = packets_of(&line, SIGNALLING);
@@ -67,7 +67,7 @@ pub(crate) fn neighbors(choice: ClassifierChoice) {
 
 /// The kernel reports every rate as it was set, from one bit per second to more than any link has, also past 32 bits,
 /// so that nothing is repaired again and again.
-pub(crate) fn any_rate() {
+pub(crate) fn class_of_any_rate_has_that_rate() {
     let line = Line::new();
     let all = Rate::from_mbps(400_000);
     let plan = LinkPlan { pool: 8, ..LinkPlan::new(line.outward, all, all) };
@@ -86,7 +86,7 @@ pub(crate) fn any_rate() {
 }
 
 /// After changes of the MTU and of the plan, the classes are adapted once, and installations stay.
-pub(crate) fn another_link() {
+pub(crate) fn changed_mtu_or_bandwidth_changes_the_classes() {
     let line = Line::new();
     let (mut control, _) = line.open(&line.plan(), ClassifierChoice::Bpf);
     let mine = installation(&line, 1, flow(6_000, 5_000), Rate::from_mbps(1));
@@ -111,7 +111,7 @@ pub(crate) fn another_link() {
 
 /// Released reservations keep their classes until these are parked, all at once: more than fit in one request. The next
 /// daemon repairs what an earlier one did not park.
-pub(crate) fn parking() {
+pub(crate) fn released_classes_are_parked_together() {
     const COUNT: u32 = 100;
     let line = Line::new();
     let plan = LinkPlan { pool: COUNT, pool_limit: COUNT, ..line.plan() };
@@ -129,7 +129,7 @@ pub(crate) fn parking() {
     for reservation in &all {
         control.remove(reservation.claim).expect("removed");
     }
-    control.tidy().expect("parked");
+    control.park_released().expect("parked");
     assert_eq!(rates(), BTreeSet::from([unused]));
     assert_eq!(restored(&line, &mut control), 0);
     control.install(&all[0]).expect("there are classes again");
@@ -142,7 +142,7 @@ pub(crate) fn parking() {
 
 /// A reservation is removed whose rate is so small that its class has a debt of a minute, with waiting packets. The
 /// class is the only one, and the next owner gets its rate at once.
-pub(crate) fn next_owner() {
+pub(crate) fn reused_class_counts_from_zero() {
     let line = Line::new();
     let plan = LinkPlan { pool: 1, pool_limit: 1, ..line.plan() };
     let (mut control, _) = line.open(&plan, ClassifierChoice::Bpf);

@@ -35,7 +35,7 @@ fn marked(socket: UdpSocket, dscp: u32) -> UdpSocket {
 
 /// The router's own hellos (OSPF's protocol, CS6) pass the flood, while a second flood is marked CS6 to precede it; the
 /// marked flood gets no more than its small share beyond best effort.
-pub(crate) fn hellos(choice: ClassifierChoice) {
+pub(crate) fn hello_passes_a_flood(choice: ClassifierChoice) {
     let line = Line::new();
     let (_control, _) = line.open(&line.plan(), choice);
     let (router, receiver) = (raw(&line.router, 89), raw(&line.receiver, 89));
@@ -67,7 +67,7 @@ pub(crate) fn hellos(choice: ClassifierChoice) {
 }
 
 /// Forwarded BGP and BFD pass a flood, up to their share.
-pub(crate) fn forwarded() {
+pub(crate) fn forwarded_control_traffic_is_limited() {
     let line = Line::new();
     let (_control, _) = line.open(&line.plan(), ClassifierChoice::Bpf);
     let (source, sink) = (line.source(49_200), line.sink(3_784));
@@ -86,8 +86,8 @@ pub(crate) fn forwarded() {
     assert_eq!(received, sent);
 }
 
-/// A stream whose DSCP has a service keeps its rate beside the flood, without a reservation; an unmarked one does not.
-pub(crate) fn services(choice: ClassifierChoice) {
+/// A stream whose DSCP has a service keeps its rate in a flood, without a reservation; an unmarked one does not.
+pub(crate) fn unreserved_packet_is_served_by_its_dscp(choice: ClassifierChoice) {
     let line = Line::new();
     let services = vec![ServicePlan { dscps: vec![46], rate: Rate::from_bps(RATE * 11 / 10) }];
     let plan = LinkPlan { services, reservable: Rate::from_mbps(5), ..line.plan() };
@@ -108,11 +108,11 @@ pub(crate) fn services(choice: ClassifierChoice) {
 
 /// The router's own RSVP messages are sent in the signalling class whatever their ports and marks; those of protocol 46
 /// by others have the share of forwarded control traffic.
-pub(crate) fn rsvp_of_strangers() {
+pub(crate) fn foreign_rsvp_is_limited() {
     let line = Line::new();
     let (_control, _) = line.open(&line.plan(), ClassifierChoice::Bpf);
     let mut own = line.router.run_in(SignallingSocket::open).expect("inside").expect("sockets");
-    let stranger = raw(&line.sender, 46);
+    let other = raw(&line.sender, 46);
     let receiver = raw(&line.receiver, 46);
     receiver.set_recv_buffer_size(8 << 20).expect("a buffer");
     let message = earmark_core::Outgoing {
@@ -132,7 +132,7 @@ pub(crate) fn rsvp_of_strangers() {
     run(&line, Duration::from_secs(1), || {
         for _ in 0..40 {
             for _ in 0..50 {
-                let _ = stranger.send_to(&flood, &to.into());
+                let _ = other.send_to(&flood, &to.into());
             }
             own.send(&message, &[1; 64]).expect("sent");
             sent += 1;
@@ -140,11 +140,11 @@ pub(crate) fn rsvp_of_strangers() {
         }
     });
     receiver.set_nonblocking(true).expect("set");
-    let (mut ours, mut strangers) = (0, 0);
+    let (mut ours, mut foreign) = (0, 0);
     let mut room = [std::mem::MaybeUninit::uninit(); 2_048];
     while let Ok(length) = receiver.recv(&mut room) {
-        if length < 200 { ours += 1 } else { strangers += 1 }
+        if length < 200 { ours += 1 } else { foreign += 1 }
     }
     assert_eq!(ours, sent);
-    assert!(strangers < 1_500, "most of 2 000 went with best effort and were lost: {strangers}");
+    assert!(foreign < 1_500, "most of 2 000 went with best effort and were lost: {foreign}");
 }

@@ -1,4 +1,4 @@
-//! RSVP inside UDP (RFC 2205 appendix C), between a host without raw sockets and a router.
+//! RSVP inside udp_on() (RFC 2205 appendix C), between a host without raw sockets and a router.
 
 use std::net::IpAddr;
 
@@ -6,20 +6,15 @@ use earmark_core::{Datagram, InterfaceId, Outgoing};
 use earmark_linux::{Access, InterfaceSignalling, SendError, SignallingSocket, link};
 use rustix::thread::{CapabilitySet, CapabilitySets, set_capabilities};
 
-use crate::interception::{assert_nothing, open_on, take};
+use crate::interception::{assert_nothing, open_on, receive_rsvp};
 use crate::support::Line;
 
 /// A common header with Send_TTL 17, and some octets after it.
 const MESSAGE: [u8; 12] = [0x10, 1, 0, 0, 17, 0, 0, 12, 1, 2, 3, 4];
 
-const UDP: InterfaceSignalling = InterfaceSignalling {
-    intercept: earmark_linux::Intercept::RouterAlert,
-    udp: true,
-    boomerang: false,
-    yessir: earmark_linux::Yessir::Off,
-    sender_reports: false,
-    gist: earmark_linux::Gist::Off,
-};
+fn udp_on() -> InterfaceSignalling {
+    InterfaceSignalling { udp: true, ..InterfaceSignalling::default() }
+}
 
 /// Opens a socket on the sender's host as a program without any privilege can.
 fn host(line: &Line, interface: InterfaceId) -> SignallingSocket {
@@ -40,13 +35,13 @@ fn address(text: &str) -> IpAddr {
 }
 
 /// Host and router behave as in appendix C's tables for a host without raw sockets (on its link) and for a router.
-pub(crate) fn host_and_router() {
+pub(crate) fn host_without_raw_sockets_signals_through_its_router() {
     let line = Line::new();
     line.add_ipv6();
     line.meet_in_ipv6();
     let outward = link::index(&line.sender, "right").expect("an answer").expect("there");
     let mut host = host(&line, outward);
-    let mut router = open_on(&line.router, &[line.inward], UDP);
+    let mut router = open_on(&line.router, &[line.inward], udp_on());
     for (own, next, far, group, reached) in [
         ("10.77.1.1", "10.77.1.2", "10.77.2.1", "239.1.2.3", "224.0.0.14"),
         ("2001:db8:1::1", "2001:db8:1::2", "2001:db8:2::1", "ff3e::1:2", "ff02::e"),
@@ -76,21 +71,22 @@ pub(crate) fn host_and_router() {
         };
         // The host to its router: for a remote receiver, for a group, and to the router itself.
         host.send(&path(far, outward), &MESSAGE).expect("sent");
-        take("a Path for a receiver", &mut router, comes(next, line.inward));
+        receive_rsvp("a Path for a receiver", &mut router, comes(next, line.inward));
         host.send(&path(group, outward), &MESSAGE).expect("sent");
-        take("a Path for a group", &mut router, comes(reached, line.inward));
+        receive_rsvp("a Path for a group", &mut router, comes(reached, line.inward));
         host.send(&to_neighbor(next, outward, false), &MESSAGE).expect("sent");
-        take("a Resv for the router", &mut router, comes(next, line.inward));
+        receive_rsvp("a Resv for the router", &mut router, comes(next, line.inward));
         assert_nothing(&mut host);
 
-        // The router to the host: messages that follow the data are sent raw and inside UDP, so the host receives one.
+        // The router to the host: messages that follow the data are sent raw and inside udp_on(), so the host receives
+        // one.
         router.send(&path(own, line.inward), &MESSAGE).expect("sent");
-        take("a Path for the host", &mut host, comes(own, outward));
+        receive_rsvp("a Path for the host", &mut host, comes(own, outward));
         host.join(group, outward).expect("joined");
         router.send(&path(group, line.inward), &MESSAGE).expect("sent");
-        take("a Path for the host's group", &mut host, comes(group, outward));
+        receive_rsvp("a Path for the host's group", &mut host, comes(group, outward));
         router.send(&to_neighbor(own, line.inward, true), &MESSAGE).expect("sent");
-        take("a Resv for the host", &mut host, comes(own, outward));
+        receive_rsvp("a Resv for the host", &mut host, comes(own, outward));
         router.send(&to_neighbor(own, line.inward, false), &MESSAGE).expect("sent");
         assert_nothing(&mut host);
         host.leave(group, outward).expect("left");
@@ -99,14 +95,14 @@ pub(crate) fn host_and_router() {
     }
 }
 
-/// An interface without the setting neither receives nor sends inside UDP; and nodes with raw sockets receive only one
-/// copy.
-pub(crate) fn only_where_wanted() {
+/// An interface without the setting neither receives nor sends inside udp_on(); and nodes with raw sockets receive only
+/// one copy.
+pub(crate) fn interface_without_udp_ignores_messages_inside_udp() {
     let line = Line::new();
     let outward = link::index(&line.sender, "right").expect("an answer").expect("there");
     let mut host = host(&line, outward);
     // On, but on another interface.
-    let mut router = open_on(&line.router, &[line.outward], UDP);
+    let mut router = open_on(&line.router, &[line.outward], udp_on());
     let mut receiver = crate::signalling::open(&line.receiver);
     let path = Outgoing {
         protocol: 46,
@@ -124,7 +120,7 @@ pub(crate) fn only_where_wanted() {
     assert_eq!(router.counters().malformed, 1, "seen and left alone");
     let onward = Outgoing { interface: Some(line.outward), ..path };
     router.send(&onward, &MESSAGE).expect("sent");
-    take("the raw one", &mut receiver, |d| {
+    receive_rsvp("the raw one", &mut receiver, |d| {
         assert!(!d.encapsulated && d.router_alert && d.source == path.source);
     });
     let inside = Outgoing { encapsulated: true, router_alert: false, ..onward };

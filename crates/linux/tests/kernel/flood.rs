@@ -103,7 +103,7 @@ impl Drop for AtEnd<'_> {
 }
 
 /// The stream loses packets without a reservation, and none with one; the flood gets the rest.
-pub(crate) fn reserved_stream(choice: ClassifierChoice) {
+pub(crate) fn reserved_stream_in_a_flood_loses_nothing(choice: ClassifierChoice) {
     let line = Line::new();
     let (mut control, _) = line.open(&line.plan(), choice);
     let without = run(&line, Duration::from_secs(1), || ());
@@ -143,7 +143,7 @@ pub(crate) fn assert_best_effort_once_removed(
 
 /// A daemon is killed in the middle of the stream that it reserved for, and another one starts. There is one class
 /// only, so the second daemon must use that of the first.
-pub(crate) fn restart(choice: ClassifierChoice) {
+pub(crate) fn restart_of_the_daemon_loses_no_packet(choice: ClassifierChoice) {
     let line = Line::new();
     let plan = LinkPlan { pool: 1, pool_limit: 1, ..line.plan() };
     let stream = installation(&line, 1, flow(STREAM.0, STREAM.1), Rate::from_bps(RATE));
@@ -187,7 +187,7 @@ fn first_daemon(line: &Line, choice: ClassifierChoice) -> Child {
 }
 
 /// In a process started by [`first_daemon`]: reserves, reports it, and waits to be killed. Returns in all others.
-pub(crate) fn be_the_daemon_if_asked() {
+pub(crate) fn run_as_daemon_if_requested() {
     let Ok(orders) = std::env::var(DAEMON) else { return };
     let (interface, choice) = orders.split_once(' ').expect("an interface and a classifier");
     let interface = InterfaceId(interface.parse().expect("a number"));
@@ -206,7 +206,7 @@ pub(crate) fn be_the_daemon_if_asked() {
 }
 
 /// RSVP messages that the router forwards pass the flood without a reservation.
-pub(crate) fn signalling(choice: ClassifierChoice) {
+pub(crate) fn signalling_passes_a_flood(choice: ClassifierChoice) {
     let line = Line::new();
     let (_control, _) = line.open(&line.plan(), choice);
     let [mut sender, mut receiver] = [&line.sender, &line.receiver].map(|namespace| {

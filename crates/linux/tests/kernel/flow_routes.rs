@@ -27,7 +27,7 @@ struct Fork {
 }
 
 /// Identity of a test packet: addresses and ports.
-type Seen = (IpAddr, IpAddr, u16, u16);
+type Arrival = (IpAddr, IpAddr, u16, u16);
 
 impl Fork {
     fn new() -> Fork {
@@ -148,7 +148,7 @@ impl Fork {
     }
 
     /// Returns the link on which each packet arrived, once all have arrived.
-    fn arrivals(&mut self, count: usize) -> BTreeMap<Seen, usize> {
+    fn arrivals(&mut self, count: usize) -> BTreeMap<Arrival, usize> {
         let mut taken = BTreeMap::new();
         let start = Instant::now();
         while taken.len() < count && start.elapsed() < Duration::from_secs(10) {
@@ -174,7 +174,7 @@ fn any(address: &str) -> &'static str {
 }
 
 /// Parses a UDP packet behind the fork, in a frame.
-fn ours(frame: &[u8]) -> Option<Seen> {
+fn ours(frame: &[u8]) -> Option<Arrival> {
     let (packet, kind) = (frame.get(14..)?, frame.get(12..14)?);
     let (source, destination, payload): (IpAddr, IpAddr, &[u8]) = match kind {
         [0x08, 0x00] => {
@@ -239,7 +239,7 @@ fn asker(fork: &Fork, marks: Vec<MarkRule>) -> FlowRoutes {
 }
 
 /// Each policy, for routes with two next hops, groups and resilient groups; and again after one next hop is gone.
-pub(crate) fn multipath() {
+pub(crate) fn multipath_route_is_that_of_the_packets() {
     let mut fork = Fork::new();
     let mut asker = asker(&fork, Vec::new());
     for command in [
@@ -292,7 +292,7 @@ pub(crate) fn multipath() {
 }
 
 /// Rules by source, by port and by incoming interface that lead to tables of their own.
-pub(crate) fn rules() {
+pub(crate) fn rule_by_source_and_interface_selects_the_route() {
     let mut fork = Fork::new();
     let mut asker = asker(&fork, Vec::new());
     for (table, at) in [("100", 1), ("200", 2)] {
@@ -322,7 +322,7 @@ pub(crate) fn rules() {
 }
 
 /// A rule by mark: packets of this host with a mark, and a flow that is marked according to the settings.
-pub(crate) fn marks() {
+pub(crate) fn rule_by_mark_selects_the_route() {
     let mut fork = Fork::new();
     fork.ip("route add 10.99.0.0/16 via 10.9.1.1");
     fork.ip("route add 10.99.0.0/16 via 10.9.2.1 table 200");
@@ -350,7 +350,7 @@ pub(crate) fn marks() {
 }
 
 /// Flows that the kernel would not forward have no route; queries that it does not support are counted.
-pub(crate) fn no_route() {
+pub(crate) fn flow_without_route_has_none() {
     use earmark_core::{FlowResolver, Resolution};
     let fork = Fork::new();
     let mut asker = asker(&fork, Vec::new());
@@ -384,7 +384,7 @@ pub(crate) fn no_route() {
 
 /// A message leaves by the given next hop, whatever the routes to its destination are: on two links, and with two
 /// routers on one link.
-pub(crate) fn chosen_next_hop() {
+pub(crate) fn message_is_sent_to_the_chosen_next_hop() {
     let mut fork = Fork::new();
     fork.ip("route add 10.99.0.0/16 via 10.9.1.1");
     fork.ip("-6 route add fd99::/16 via fd09:1::1");

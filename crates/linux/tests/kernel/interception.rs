@@ -10,8 +10,9 @@ use earmark_linux::{
     Incoming, Intercept, InterfaceSignalling, SignallingSocket, capabilities, link,
 };
 
+use crate::packets::outgoing;
 use crate::signalling::open;
-use crate::support::{Line, PATIENCE, RECEIVER, SENDER, eventually};
+use crate::support::{Line, RECEIVER, SENDER, TIME_LIMIT, eventually};
 
 /// Opens a socket that uses these interfaces.
 pub(crate) fn open_on(
@@ -35,21 +36,15 @@ fn index(namespace: &Namespace, name: &str) -> InterfaceId {
 
 /// Returns a Path through an interface.
 fn path(source: IpAddr, destination: IpAddr, interface: InterfaceId) -> Outgoing {
-    Outgoing {
-        protocol: 46,
-        interface: Some(interface),
-        source,
-        destination,
-        ttl: 64,
-        router_alert: true,
-        encapsulated: false,
-        neighbor: None,
-        next_hop: None,
-    }
+    Outgoing { interface: Some(interface), ..outgoing(46, source, destination) }
 }
 
 /// Asserts that exactly one message arrives, and checks it.
-pub(crate) fn take(what: &str, socket: &mut SignallingSocket, mut check: impl FnMut(Datagram<'_>)) {
+pub(crate) fn receive_rsvp(
+    what: &str,
+    socket: &mut SignallingSocket,
+    mut check: impl FnMut(Datagram<'_>),
+) {
     let mut count = 0;
     eventually(what, || {
         let each = |message: Incoming<'_>| {
@@ -71,7 +66,7 @@ pub(crate) fn assert_nothing(socket: &mut SignallingSocket) {
 
 /// Whether or not the kernel is the group's multicast router, a Path to a group reaches the router's daemon once, is
 /// not forwarded by the kernel, and does not return when it is forwarded by the daemon. Data are forwarded.
-pub(crate) fn groups() {
+pub(crate) fn path_to_a_group_is_intercepted_once() {
     let line = Line::new();
     line.add_ipv6();
     line.meet_in_ipv6();
@@ -98,7 +93,7 @@ pub(crate) fn groups() {
                 router
             });
             sender.send(&path(source, group, outward), b"a path").expect("sent");
-            take("the router sees it", &mut router, |d| {
+            receive_rsvp("the router sees it", &mut router, |d| {
                 assert_eq!((d.source, d.destination), (source, group));
                 assert_eq!((d.interface, d.ttl, d.router_alert), (line.inward, 64, true));
                 assert_eq!(d.payload, b"a path");
@@ -107,7 +102,7 @@ pub(crate) fn groups() {
             assert_nothing(&mut receiver);
             let onward = Outgoing { ttl: 63, ..path(source, group, line.outward) };
             router.send(&onward, b"a path").expect("sent on");
-            take("the receiver sees it", &mut receiver, |d| {
+            receive_rsvp("the receiver sees it", &mut receiver, |d| {
                 assert_eq!((d.source, d.destination), (source, group));
                 assert_eq!((d.interface, d.ttl, d.router_alert), (inward, 63, true));
             });
@@ -131,7 +126,7 @@ fn data_flows(line: &Line, group: IpAddr) {
         namespace.run_in(bind).expect("inside").expect("a socket")
     };
     let (source, sink) = (bound(&line.sender, 0), bound(&line.receiver, 5_000));
-    sink.set_read_timeout(Some(PATIENCE)).expect("a timeout");
+    sink.set_read_timeout(Some(TIME_LIMIT)).expect("a timeout");
     let (outward, inward) = (index(&line.sender, "right"), index(&line.receiver, "left"));
     let source = socket2::Socket::from(source);
     match group {
@@ -153,7 +148,7 @@ fn data_flows(line: &Line, group: IpAddr) {
 }
 
 /// Without the option a message is intercepted only with that setting; and after the daemon has ended, it is forwarded.
-pub(crate) fn without_router_alert() {
+pub(crate) fn message_without_router_alert_is_intercepted() {
     let line = Line::new();
     line.add_ipv6();
     line.meet_in_ipv6();
@@ -170,7 +165,7 @@ pub(crate) fn without_router_alert() {
         let plain = Outgoing { router_alert: false, ..path(source, destination, outward) };
         let mut router = open_on(&line.router, &[line.inward], InterfaceSignalling::default());
         sender.send(&plain, b"unseen").expect("sent");
-        take("the receiver gets it", &mut receiver, |d| assert_eq!(d.ttl, 63));
+        receive_rsvp("the receiver gets it", &mut receiver, |d| assert_eq!(d.ttl, 63));
         assert_nothing(&mut router);
 
         // Later changes need only the capabilities that the daemon keeps.
@@ -183,7 +178,7 @@ pub(crate) fn without_router_alert() {
         for (length, alert) in [(20, false), (20, true), (512, false), (1_400, true)] {
             let message = vec![length as u8; length];
             sender.send(&Outgoing { router_alert: alert, ..plain }, &message).expect("sent");
-            take("the router takes it", &mut router, |d| {
+            receive_rsvp("the router takes it", &mut router, |d| {
                 assert_eq!((d.source, d.destination), (source, destination));
                 assert_eq!((d.interface, d.ttl, d.router_alert), (line.inward, 64, alert));
                 assert_eq!(d.payload, message);
@@ -197,17 +192,17 @@ pub(crate) fn without_router_alert() {
         for length in [100, 9_001] {
             let message = vec![7; length];
             sender.send(&Outgoing { destination: own, ..plain }, &message).expect("sent");
-            take("the router gets it", &mut router, |d| assert_eq!(d.payload, message));
+            receive_rsvp("the router gets it", &mut router, |d| assert_eq!(d.payload, message));
         }
         assert_nothing(&mut receiver);
         drop(router);
         sender.send(&plain, b"unseen").expect("sent");
-        take("the receiver gets it", &mut receiver, |d| assert_eq!(d.payload, b"unseen"));
+        receive_rsvp("the receiver gets it", &mut receiver, |d| assert_eq!(d.payload, b"unseen"));
     }
 }
 
 /// Messages beyond the capacity of the ring are lost and counted; the others are received whole, also around its end.
-pub(crate) fn overflow() {
+pub(crate) fn message_for_a_full_ring_is_counted() {
     let line = Line::new();
     let outward = index(&line.sender, "right");
     let all = InterfaceSignalling { intercept: Intercept::Protocol, ..Default::default() };

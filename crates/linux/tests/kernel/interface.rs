@@ -28,7 +28,7 @@ fn pair() -> (Namespace, InterfaceId) {
 }
 
 /// Errors show the current name of an interface when they are read; for a deleted one only its index.
-pub(crate) fn names_stand_in_messages() {
+pub(crate) fn error_message_names_the_interface() {
     let (namespace, near) = pair();
     let say = |error: &TcError| namespace.run_in(|| error.to_string()).expect("a thread inside");
     let error = TcError::PoolFull { interface: near, limit: 9 };
@@ -49,10 +49,10 @@ pub(crate) fn names_stand_in_messages() {
     assert_eq!(say(&error), "all 9 classes of wan are in use");
     link::delete(&namespace, "wan").expect("deleted");
     let name = namespace.run_in(|| InterfaceName(near).to_string()).expect("a thread inside");
-    assert!(name.contains(&near.0.to_string()) && name.contains("gone"), "{name}");
+    assert!(name.contains(&near.0.to_string()) && name.contains("removed"), "{name}");
 }
 
-pub(crate) fn speed_is_what_the_driver_tells() {
+pub(crate) fn speed_is_that_of_the_driver() {
     let (namespace, near) = pair();
     let speed = |name: &str| -> io::Result<Option<Rate>> {
         namespace.run_in(|| interface::speed(name)).expect("a thread inside")
@@ -79,7 +79,7 @@ pub(crate) fn speed_is_what_the_driver_tells() {
     });
 }
 
-pub(crate) fn segmentation_offload_is_seen() {
+pub(crate) fn segmentation_offload_is_recognized() {
     let (namespace, _) = pair();
     let has = || {
         let asked = namespace.run_in(|| interface::has_segmentation_offload("near"));

@@ -3,10 +3,12 @@
 use earmark_core::{Flow, Rate};
 use earmark_linux::netlink::Message;
 use earmark_linux::{
-    ClassifierChoice, FlowOnLink, KernelPlace, Precedence, TcError, TrafficControl,
+    ClassOrPriority, ClassifierChoice, FlowOnLink, Precedence, TcError, TrafficControl,
 };
 
-use crate::support::{Line, RECEIVER, eventually, flow, installation, meddle, tc_header};
+use crate::support::{
+    Line, RECEIVER, eventually, flow, installation, request_as_other_program, tc_header,
+};
 
 fn of(control: &mut TrafficControl, line: &Line, packets: &Flow, limit: usize) -> FlowOnLink {
     let ask = || control.flow_on_link(line.outward, packets, limit);
@@ -21,7 +23,7 @@ fn precedences(on_link: &FlowOnLink) -> Vec<(u32, Precedence)> {
 }
 
 /// Packets take the class of the lookup, among claims of every width; removed objects are reported as missing.
-pub(crate) fn claims_of_every_width(choice: ClassifierChoice) {
+pub(crate) fn flow_with_claims_of_every_width_has_all_listed(choice: ClassifierChoice) {
     let line = Line::new();
     let (mut control, _) = line.open(&line.plan(), choice);
     let exact = flow(6_000, 5_000);
@@ -53,11 +55,11 @@ pub(crate) fn claims_of_every_width(choice: ClassifierChoice) {
     eventually("the packet is counted", || {
         control.statistics(claim).expect("counted").packets == before + 1
     });
-    let KernelPlace::Class { handle, is_there: true } = found.kernel.expect("an entry").place
+    let ClassOrPriority::Class { handle, is_there: true } = found.kernel.expect("an entry").class
     else {
         panic!("{found:?}")
     };
-    assert_ne!(found.best_effort, KernelPlace::Class { handle, is_there: true });
+    assert_ne!(found.best_effort, ClassOrPriority::Class { handle, is_there: true });
 
     let limited = of(&mut control, &line, &exact, 1);
     assert_eq!((limited.claims.len(), limited.count), (1, 4));
@@ -81,11 +83,14 @@ pub(crate) fn claims_of_every_width(choice: ClassifierChoice) {
 
     // RTM_DELTCLASS; classes with u32 filters cannot be deleted.
     if is_bpf {
-        meddle(&line.router, Message::new(41, 0).fixed(&tc_header(line.outward, handle, 0)));
+        request_as_other_program(
+            &line.router,
+            Message::new(41, 0).fixed(&tc_header(line.outward, handle, 0)),
+        );
         let found = of(&mut control, &line, &exact, 10);
         assert_eq!(found.fault.as_deref(), Some("the class is missing"));
-        let (stranger, _) = line.open(&line.plan(), choice);
-        line.router.run_in(|| stranger.teardown()).expect("inside").expect("taken out");
+        let (other, _) = line.open(&line.plan(), choice);
+        line.router.run_in(|| other.teardown()).expect("inside").expect("taken out");
         let found = of(&mut control, &line, &exact, 10);
         assert_eq!(found.fault.as_deref(), Some("the classifier is not attached"));
         assert_eq!((found.kernel, found.count), (None, 4));
@@ -93,7 +98,7 @@ pub(crate) fn claims_of_every_width(choice: ClassifierChoice) {
 }
 
 /// One claim for several flows, many claims on one flow, and the end of the best.
-pub(crate) fn shared_and_many() {
+pub(crate) fn shared_and_many_claims_are_listed_up_to_the_limit() {
     let line = Line::new();
     let (mut control, _) = line.open(&line.plan(), ClassifierChoice::Bpf);
     let shared = installation(&line, 1, flow(6_001, 5_000), Rate::from_mbps(1));
@@ -121,7 +126,7 @@ pub(crate) fn shared_and_many() {
 }
 
 /// Links without classes per claim: buckets before one class for all, or before a band of the device.
-pub(crate) fn without_classes() {
+pub(crate) fn link_without_classes_reports_priorities() {
     use earmark_linux::{LinkPlan, Queues};
     for queues in [Queues::Aggregate, Queues::Priority] {
         let line = Line::new();
@@ -132,9 +137,9 @@ pub(crate) fn without_classes() {
         let found = of(&mut control, &line, &exact, 10);
         assert_eq!((found.queues, found.fault.as_deref()), (queues, None));
         let entry = found.kernel.expect("an entry");
-        let is_priority = matches!(entry.place, KernelPlace::Priority(_));
+        let is_priority = matches!(entry.class, ClassOrPriority::Priority(_));
         assert_eq!(is_priority, queues == Queues::Priority, "{found:?}");
-        assert_ne!(entry.place, found.best_effort);
+        assert_ne!(entry.class, found.best_effort);
         let rate = entry.bucket.expect("a bucket").as_bps();
         assert!((990_000..1_010_000).contains(&rate), "{rate}");
     }

@@ -9,7 +9,7 @@ use earmark_linux::multicast_router::MulticastRouter;
 use earmark_linux::netlink::{Connection, Message};
 use earmark_linux::{FlowRoutes, InterfaceState, Mirror, Update, link};
 
-use crate::support::{Line, PATIENCE, eventually, flow, ip, words};
+use crate::support::{Line, TIME_LIMIT, eventually, flow, ip, words};
 
 /// State of a reader that applies the updates.
 #[derive(Debug, Default)]
@@ -77,11 +77,11 @@ impl Known {
 }
 
 fn open(line: &Line) -> (Mirror, Known) {
-    open_with_room(line, 1 << 20)
+    open_with_buffer(line, 1 << 20)
 }
 
-fn open_with_room(line: &Line, room: u32) -> (Mirror, Known) {
-    let open = || Mirror::open_with_room(room);
+fn open_with_buffer(line: &Line, buffer_size: u32) -> (Mirror, Known) {
+    let open = || Mirror::open_with_buffer(buffer_size);
     let mut mirror = line.router.run_in(open).expect("inside").expect("a mirror");
     let mut known = Known::default();
     mirror.initial().expect("a dump").into_iter().for_each(|update| known.take(update));
@@ -97,7 +97,7 @@ fn take(mirror: &mut Mirror, known: &mut Known) {
 fn assert_complete(line: &Line, mirror: &mut Mirror, known: &mut Known) {
     let mut found = Known::default();
     let start = Instant::now();
-    while start.elapsed() < PATIENCE {
+    while start.elapsed() < TIME_LIMIT {
         take(mirror, known);
         (_, found) = open(line);
         if known.agrees_with(&found) {
@@ -108,7 +108,7 @@ fn assert_complete(line: &Line, mirror: &mut Mirror, known: &mut Known) {
     panic!("known: {known:#?}, there: {found:#?}");
 }
 
-pub(crate) fn follows() {
+pub(crate) fn changed_addresses_and_routes_are_reported() {
     let line = Line::new();
     let (mut mirror, mut known) = open(&line);
     let state = &known.interfaces[&line.outward];
@@ -150,7 +150,7 @@ pub(crate) fn follows() {
 }
 
 /// The kernel flushes the routes of the link without an announcement.
-pub(crate) fn link_down() {
+pub(crate) fn link_that_goes_down_removes_its_routes() {
     let line = Line::new();
     for n in 0..50 {
         let prefix = Prefix::new([10, 99, n, 0].into(), 24);
@@ -167,14 +167,14 @@ pub(crate) fn link_down() {
                 .iter()
                 .any(|r| r.hop.interface == line.outward && r.prefix.length() == 24)
     });
-    assert!(known.resyncs > 1, "by a dump, since nothing else tells");
+    assert!(known.resyncs > 1, "by a dump: nothing was announced");
     assert_complete(&line, &mut mirror, &mut known);
 }
 
 /// More announcements than the socket holds: some are lost, and the mirror is correct nevertheless.
-pub(crate) fn burst() {
+pub(crate) fn burst_that_overflows_the_socket_is_resynchronized() {
     let line = Line::new();
-    let (mut mirror, mut known) = open_with_room(&line, 64 << 10);
+    let (mut mirror, mut known) = open_with_buffer(&line, 64 << 10);
     let add = |n: u32| {
         let destination = (0x0b00_0000 + n).to_be_bytes();
         let header = [2, 32, 0, 0, 254, 3, 0, 1, 0, 0, 0, 0];
@@ -197,7 +197,7 @@ pub(crate) fn burst() {
 
 /// Multicast forwarding entries of both families are added, changed and removed; those of a router that ends are
 /// removed.
-pub(crate) fn multicast() {
+pub(crate) fn multicast_forwarding_entry_is_reported() {
     let line = Line::new();
     line.add_ipv6();
     for (source, group) in [("10.77.1.1", "239.1.2.3"), ("2001:db8:1::1", "ff3e::1:2")] {
@@ -244,7 +244,7 @@ pub(crate) fn multicast() {
 
 /// A route that prefers an address is removed with it, and one of two next hops fails with its link and recovers:
 /// neither is announced as a change of routes.
-pub(crate) fn silent_changes() {
+pub(crate) fn unannounced_change_is_found() {
     let line = Line::new();
     let second = [10, 77, 2, 99].into();
     link::add_address(&line.router, "right", second, 24).expect("an address");
@@ -255,7 +255,7 @@ pub(crate) fn silent_changes() {
         .attribute(1, &prefix)
         .attribute(5, &[10, 77, 2, 1])
         .attribute(7, &preferred);
-    crate::support::meddle(&line.router, message);
+    crate::support::request_as_other_program(&line.router, message);
     let mut paths = Vec::new();
     for (interface, gateway) in [(line.outward, [10, 77, 2, 1]), (line.inward, [10, 77, 1, 1])] {
         paths.extend([16, 0, 0, 0]);
@@ -267,7 +267,7 @@ pub(crate) fn silent_changes() {
         .fixed(&[2, 16, 0, 0, 254, 3, 0, 1, 0, 0, 0, 0])
         .attribute(1, &[10, 89, 0, 0])
         .attribute(9, &paths); // RTA_MULTIPATH
-    crate::support::meddle(&line.router, message);
+    crate::support::request_as_other_program(&line.router, message);
     let (mut mirror, mut known) = open(&line);
     let way = |known: &Known| known.route("10.89.0.0/16").map(|route| route.hop.interface);
     assert!(known.route("10.88.0.0/16").is_some());
@@ -276,7 +276,7 @@ pub(crate) fn silent_changes() {
     // RTM_DELADDR: IFA_LOCAL.
     let [a, b, c, d] = line.outward.0.to_ne_bytes();
     let message = Message::new(21, 0).fixed(&[2, 24, 0, 0, a, b, c, d]).attribute(2, &preferred);
-    crate::support::meddle(&line.router, message);
+    crate::support::request_as_other_program(&line.router, message);
     eventually("the address takes its route along", || {
         take(&mut mirror, &mut known);
         known.route("10.88.0.0/16").is_none()
@@ -297,7 +297,7 @@ pub(crate) fn silent_changes() {
 
 /// Several next hops, as a multipath route and as nexthop objects: each change is reported, also those that the kernel
 /// announces for no route; and so are changes of rules, other tables, and settings.
-pub(crate) fn flows() {
+pub(crate) fn several_next_hops_rules_and_tables_are_reported() {
     let line = Line::new();
     let (mut mirror, mut known) = open(&line);
     assert!(!mirror.flows_differ() && known.several.is_empty() && known.rules == [false; 2]);
@@ -346,7 +346,7 @@ pub(crate) fn flows() {
     });
     known.moved.clear();
     ip(&line.router, &words("route add 10.90.0.0/16 via 10.77.2.1 table 100"));
-    eventually("a route of another table is told", || {
+    eventually("a route of another table is reported", || {
         take(&mut mirror, &mut known);
         known.moved == ["10.90.0.0/16".parse().expect("a prefix")]
     });
@@ -369,7 +369,7 @@ pub(crate) fn flows() {
 }
 
 /// A resilient group moves its buckets without an announcement.
-pub(crate) fn resilient_buckets() {
+pub(crate) fn moved_resilient_buckets_are_found() {
     let line = Line::new();
     let (mut mirror, mut known) = open(&line);
     for command in [
@@ -398,7 +398,7 @@ pub(crate) fn resilient_buckets() {
     mirror.poll(|update| known.take(update)).expect("polled");
     known.moved.clear();
     // The others move when their timer ends.
-    eventually("the buckets that moved are told", || {
+    eventually("the moved buckets are reported", || {
         mirror.poll(|update| known.take(update)).expect("polled");
         known.moved.contains(&prefix)
     });

@@ -9,7 +9,7 @@ use earmark_linux::netns::Namespace;
 use crate::support::namespace;
 
 /// The child is in the namespace, its parent is not.
-pub(crate) fn a_command_runs_inside() {
+pub(crate) fn command_runs_inside_the_namespace() {
     let namespace = namespace();
     let output = namespace
         .command("readlink")
@@ -25,7 +25,7 @@ pub(crate) fn a_command_runs_inside() {
     assert_ne!(inside, outside);
 }
 
-pub(crate) fn a_dropped_one_is_gone() {
+pub(crate) fn dropped_namespace_is_deleted() {
     let name = format!("earmark-test-{}", std::process::id());
     let first = Namespace::create(&name).expect("a namespace");
     assert_eq!(first.name(), Some(&*name));
@@ -42,7 +42,7 @@ pub(crate) fn a_dropped_one_is_gone() {
 }
 
 /// Only its holders keep an unnamed namespace: a process that is killed leaves none behind.
-pub(crate) fn an_unnamed_one_has_no_mount() {
+pub(crate) fn unnamed_namespace_has_no_mount() {
     let one = namespace();
     assert_eq!(one.name(), None);
     let inode = |file: std::fs::File| file.metadata().expect("an inode").ino();

@@ -6,7 +6,7 @@ use std::process::Command;
 use libtest_mimic::{Failed, Trial};
 
 pub(crate) fn trial() -> Trial {
-    let name = "BPF: the objects are what their sources compile to";
+    let name = "object::committed_bpf_object_equals_the_compiled_source";
     let compiler = Command::new("clang-14").arg("--version").output();
     let there = compiler.is_ok_and(|output| output.status.success())
         && Path::new("/usr/include/bpf/bpf_helpers.h").exists();

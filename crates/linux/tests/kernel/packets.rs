@@ -169,11 +169,11 @@ impl Pinger {
         let message = echo(data, source, destination);
         let to = SocketAddr::new(destination, 0);
         self.socket.send_to(&message, &to.into()).expect("sent");
-        self.hears_answer(data)
+        self.receives_answer(data)
     }
 
     /// Whether an answer with this data arrives.
-    pub(crate) fn hears_answer(&mut self, data: &[u8]) -> bool {
+    pub(crate) fn receives_answer(&mut self, data: &[u8]) -> bool {
         let mut room = [0; 2_048];
         let header = if self.is_ipv4 { 20 } else { 0 };
         let kind = if self.is_ipv4 { 0 } else { 129 };
@@ -187,8 +187,24 @@ impl Pinger {
     }
 }
 
+/// Asserts that a packet of the sender reaches a program through the router, with router alert and without.
+pub(crate) fn assert_forwarded(
+    sender: &mut SignallingSocket,
+    [source, destination]: [SocketAddr; 2],
+    program: &UdpSocket,
+    data: &[u8],
+) {
+    for router_alert in [true, false] {
+        let out = Outgoing { router_alert, ..outgoing(17, source.ip(), destination.ip()) };
+        sender.send(&out, &udp(source, destination, data)).expect("sent");
+        let mut room = [0; 2_048];
+        let length = program.recv(&mut room).expect("forwarded");
+        assert_eq!(&room[..length], data);
+    }
+}
+
 /// Asserts that exactly one message arrives.
-pub(crate) fn take_one(
+pub(crate) fn receive_one(
     what: &str,
     socket: &mut SignallingSocket,
     mut check: impl FnMut(Incoming<'_>),

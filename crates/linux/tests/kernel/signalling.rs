@@ -29,7 +29,7 @@ pub(crate) fn path(router_alert: bool) -> Outgoing {
 
 /// The router receives a Path that is not addressed to it; the receiver does not receive it until the router forwards
 /// it, and then still with the sender's address.
-pub(crate) fn caught_and_relayed() {
+pub(crate) fn message_in_transit_is_intercepted_and_sent_on() {
     let line = Line::new();
     let mut sockets = [&line.sender, &line.router, &line.receiver].map(open);
     let [sender, router, receiver] = &mut sockets;
@@ -59,7 +59,7 @@ pub(crate) fn caught_and_relayed() {
 }
 
 /// Resv messages are addressed to the next hop and carry no alert; a router forwards those in transit.
-pub(crate) fn flows_on() {
+pub(crate) fn message_without_router_alert_is_forwarded() {
     let line = Line::new();
     let mut sockets = [&line.sender, &line.router, &line.receiver].map(open);
     let [sender, router, receiver] = &mut sockets;
@@ -71,7 +71,7 @@ pub(crate) fn flows_on() {
 }
 
 /// A message longer than the MTU is fragmented by the sender, reassembled by the router, and again so to the receiver.
-pub(crate) fn long_message() {
+pub(crate) fn message_longer_than_the_mtu_arrives_whole() {
     let line = Line::new();
     let mut sockets = [&line.sender, &line.router, &line.receiver].map(open);
     let [sender, router, receiver] = &mut sockets;
@@ -94,7 +94,7 @@ pub(crate) fn long_message() {
 }
 
 /// Many messages at once, with special ones among them: all arrive in order, except those that cannot be sent.
-pub(crate) fn many_at_once() {
+pub(crate) fn many_messages_in_one_call_arrive_in_order() {
     let line = Line::new();
     let mut sockets = [&line.sender, &line.router].map(open);
     let [sender, router] = &mut sockets;
@@ -152,7 +152,7 @@ fn line6() -> Line {
 }
 
 /// As in IPv4: the router intercepts messages with the option, and no others; the sender's address stays.
-pub(crate) fn caught_and_relayed6() {
+pub(crate) fn ipv6_message_in_transit_is_intercepted_and_sent_on() {
     let line = line6();
     let mut sockets = [&line.sender, &line.router, &line.receiver].map(open);
     let [sender, router, receiver] = &mut sockets;
@@ -189,13 +189,13 @@ pub(crate) fn caught_and_relayed6() {
     sender.send(&path6(true), &long).expect("sent");
     eventually("the router sends the fragments on", || {
         router.receive(|d| panic!("seen: {d:?}")).expect("received");
-        router.counters().passed_on >= 7
+        router.counters().forwarded >= 7
     });
     arrives(receiver, 63, true, &long);
 }
 
 /// Messages between link-local addresses, which need their interface.
-pub(crate) fn link_local() {
+pub(crate) fn message_to_a_link_local_address_arrives() {
     let line = line6();
     let mut sockets = [&line.sender, &line.router].map(open);
     let [sender, router] = &mut sockets;
@@ -232,7 +232,7 @@ pub(crate) fn link_local() {
 }
 
 /// One daemon per namespace; another one can start after the first has ended, however it ended.
-pub(crate) fn second_daemon() {
+pub(crate) fn second_daemon_is_refused() {
     let line = Line::new();
     let first = open(&line.router);
     let second = line.router.run_in(SignallingSocket::open).expect("inside");

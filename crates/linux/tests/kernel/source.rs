@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use earmark_linux::link::{self, Feature};
-use earmark_linux::packets::{Mix, Route, Sink, Source, Watched, ports};
+use earmark_linux::packets::{MeasuredFlow, Mix, Route, Sink, Source, ports};
 
 use crate::support::{Line, RECEIVER, SENDER};
 
@@ -22,14 +22,14 @@ fn source(line: &Line) -> Source {
 
 /// Packets are forwarded and reach a socket, with the ports of their flow and their numbers; a sink passes the watched
 /// flow and drops the others.
-pub(crate) fn packets_reach_a_socket_unless_a_sink_drops_them() {
+pub(crate) fn packet_reaches_a_socket_unless_a_sink_drops_it() {
     let line = Line::new();
     let source = source(&line);
     let socket = line.sink(ports(FLOW).1);
     socket.set_read_timeout(Some(Duration::from_millis(300))).expect("a timeout");
-    let send = |watched: u32| {
-        let watched = Watched { every: 2, flow: watched, service: 0x10 };
-        let mix = Mix { flows: 1, first: OTHER, watched: Some(watched) };
+    let send = |measured: u32| {
+        let measured = MeasuredFlow { every: 2, flow: measured, service: 0x10 };
+        let mix = Mix { flows: 1, first: OTHER, measured: Some(measured) };
         line.sender.run_in(|| source.send(COUNT, &mix)).expect("inside").expect("sent");
         let (mut numbers, mut octets) = (Vec::new(), [0; 100]);
         while let Ok((length, from)) = socket.recv_from(&mut octets) {
@@ -44,8 +44,8 @@ pub(crate) fn packets_reach_a_socket_unless_a_sink_drops_them() {
     assert_eq!(send(FLOW), all);
     assert_eq!(send(FLOW + (1 << 10)), [], "another destination port");
     let far = link::index(&line.receiver, "left").expect("an answer").expect("there");
-    let sink = |watched| {
-        let open = || Sink::open(far, Duration::from_micros(1), watched);
+    let sink = |measured| {
+        let open = || Sink::open(far, Duration::from_micros(1), measured);
         line.receiver.run_in(open).expect("inside").expect("a sink")
     };
     let attached = sink(Some(FLOW));

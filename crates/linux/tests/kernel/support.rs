@@ -16,10 +16,10 @@ use libtest_mimic::Failed;
 /// Time limit of a test, sufficient even on a busy machine.
 const LIMIT: Duration = Duration::from_secs(120);
 /// Time limit of a wait for an expected event.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
+pub(crate) const TIME_LIMIT: Duration = Duration::from_secs(20);
 
 /// Runs a test on a thread of its own; a test that panics or exceeds its time limit fails.
-pub(crate) fn in_time(test: impl FnOnce() + Send + 'static) -> Result<(), Failed> {
+pub(crate) fn with_time_limit(test: impl FnOnce() + Send + 'static) -> Result<(), Failed> {
     let (done, outcome) = mpsc::channel();
     std::thread::spawn(move || done.send(catch_unwind(AssertUnwindSafe(test))));
     match outcome.recv_timeout(LIMIT) {
@@ -201,14 +201,14 @@ pub(crate) fn installation(line: &Line, slot: u32, flow: Flow, rate: Rate) -> In
 pub(crate) fn eventually(what: &str, mut is_so: impl FnMut() -> bool) {
     let start = Instant::now();
     while !is_so() {
-        assert!(start.elapsed() < PATIENCE, "not within {PATIENCE:?}: {what}");
+        assert!(start.elapsed() < TIME_LIMIT, "not within {TIME_LIMIT:?}: {what}");
         std::thread::sleep(Duration::from_millis(5));
     }
 }
 
 /// Sends a netlink request in a namespace, as another program would.
-pub(crate) fn meddle(namespace: &Namespace, message: Message) {
-    let request = || Connection::open()?.request("meddle", message);
+pub(crate) fn request_as_other_program(namespace: &Namespace, message: Message) {
+    let request = || Connection::open()?.request("change traffic control", message);
     namespace.run_in(request).expect("inside").expect("the kernel agrees");
 }
 

@@ -9,17 +9,13 @@ use earmark_linux::{InterfaceError, InterfaceSignalling, SignallingSocket, Yessi
 use crate::interception::assert_nothing;
 use crate::packets::{
     FAMILIES, MAGIC, Pinger, addresses, compound, echo, ends, icmp, line, outgoing, program,
-    take_one, udp,
+    receive_one, udp,
 };
 
-const BOTH: InterfaceSignalling = InterfaceSignalling {
-    intercept: earmark_linux::Intercept::RouterAlert,
-    udp: false,
-    boomerang: true,
-    yessir: Yessir::RouterAlert,
-    sender_reports: false,
-    gist: earmark_linux::Gist::Off,
-};
+fn both_on() -> InterfaceSignalling {
+    let yessir = Yessir::RouterAlert;
+    InterfaceSignalling { boomerang: true, yessir, ..InterfaceSignalling::default() }
+}
 
 /// Opens a socket without the capability to load programs.
 fn open(namespace: &Namespace, interfaces: &[InterfaceId]) -> SignallingSocket {
@@ -27,14 +23,14 @@ fn open(namespace: &Namespace, interfaces: &[InterfaceId]) -> SignallingSocket {
         capabilities::drop_to_network_capabilities().expect("dropped");
         let mut socket = SignallingSocket::open().expect("the sockets");
         for how in [
-            InterfaceSignalling { yessir: Yessir::Always, ..BOTH },
-            InterfaceSignalling { sender_reports: true, ..BOTH },
+            InterfaceSignalling { yessir: Yessir::Always, ..both_on() },
+            InterfaceSignalling { sender_reports: true, ..both_on() },
         ] {
             let outcome = socket.set_interface(interfaces[0], how);
             assert!(matches!(outcome, Err(InterfaceError::Intercept(_))), "that needs BPF");
         }
         for &interface in interfaces {
-            socket.set_interface(interface, BOTH).expect("set");
+            socket.set_interface(interface, both_on()).expect("set");
         }
         socket
     };
@@ -43,7 +39,7 @@ fn open(namespace: &Namespace, interfaces: &[InterfaceId]) -> SignallingSocket {
 
 /// Requests with router alert are intercepted, others are forwarded; a message for this host arrives as a copy, and the
 /// kernel answers it.
-pub(crate) fn boomerang() {
+pub(crate) fn boomerang_message_is_received_by_raw_sockets() {
     let line = line();
     let mut sender = open(&line.sender, &[ends(&line)[0]]);
     let mut router = open(&line.router, &[line.inward]);
@@ -52,7 +48,7 @@ pub(crate) fn boomerang() {
         let out = outgoing(icmp(from), from, to);
         let data = [&MAGIC[..], &[1; 60]].concat();
         sender.send(&out, &echo(&data, from, to)).expect("sent");
-        take_one("the router takes it", &mut router, |m| {
+        receive_one("the router takes it", &mut router, |m| {
             assert_eq!((m.protocol, m.is_copy), (icmp(from), false));
             assert_eq!((m.datagram.source, m.datagram.destination), (from, to));
             assert_eq!((m.datagram.interface, m.datagram.ttl), (line.inward, 64));
@@ -60,7 +56,7 @@ pub(crate) fn boomerang() {
         });
         assert_nothing(&mut sender);
         router.send(&Outgoing { ttl: 63, ..out }, &echo(&data, from, to)).expect("sent on");
-        take_one("the answer is back, the router has not seen it", &mut sender, |m| {
+        receive_one("the answer is back, the router has not seen it", &mut sender, |m| {
             assert_eq!((m.protocol, m.is_copy, m.datagram.source), (icmp(from), true, to));
             assert_eq!(&m.datagram.payload[8..], data);
         });
@@ -68,23 +64,23 @@ pub(crate) fn boomerang() {
 
         // Another host's ping with router alert, and a Boomerang ping without it.
         let mut pinger = Pinger::open(&line.sender, from.is_ipv4());
-        let before = router.counters().passed_on;
+        let before = router.counters().forwarded;
         sender.send(&out, &echo(b"foreign", from, to)).expect("sent");
         assert_nothing(&mut router);
-        assert!(pinger.hears_answer(b"foreign"));
-        assert_eq!(router.counters().passed_on, before + 1);
+        assert!(pinger.receives_answer(b"foreign"));
+        assert_eq!(router.counters().forwarded, before + 1);
         assert!(pinger.ping(from, to, &data));
-        take_one("a copy of the answer", &mut sender, |m| assert!(m.is_copy));
+        receive_one("a copy of the answer", &mut sender, |m| assert!(m.is_copy));
         assert_nothing(&mut router);
 
         assert!(pinger.ping(from, own, &data), "the kernel answers");
         assert_nothing(&mut router);
-        take_one("a copy of the answer", &mut sender, |m| assert!(m.is_copy));
+        receive_one("a copy of the answer", &mut sender, |m| assert!(m.is_copy));
     }
 }
 
 /// Reports with router alert are intercepted in the same way; others pass, with correct checksums.
-pub(crate) fn yessir() {
+pub(crate) fn yessir_message_is_received_by_raw_sockets() {
     let line = line();
     let [near, far] = ends(&line);
     let mut sender = open(&line.sender, &[near]);
@@ -100,7 +96,7 @@ pub(crate) fn yessir() {
 
         let data = compound(*b"YSSR");
         sender.send(&out, &udp(source, sink, &data)).expect("sent");
-        take_one("the router takes it", &mut router, |m| {
+        receive_one("the router takes it", &mut router, |m| {
             assert_eq!((m.protocol, m.is_copy), (17, false));
             assert_eq!((m.datagram.interface, m.datagram.ttl), (line.inward, 64));
             assert_eq!(m.datagram.payload, udp(source, sink, &data));
@@ -108,17 +104,17 @@ pub(crate) fn yessir() {
         assert_nothing(&mut receiver);
         router.send(&Outgoing { ttl: 63, ..out }, &udp(source, sink, &data)).expect("sent on");
         assert_eq!(sink_program.recv(&mut room).expect("the application has it"), data.len());
-        take_one("the receiver's daemon has it, too", &mut receiver, |m| {
+        receive_one("the receiver's daemon has it, too", &mut receiver, |m| {
             assert_eq!((m.protocol, m.is_copy, m.datagram.ttl), (17, true, 63));
         });
 
-        let before = router.counters().passed_on;
+        let before = router.counters().forwarded;
         let foreign = compound(*b"OTHR");
         sender.send(&out, &udp(source, sink, &foreign)).expect("sent");
         let each = |m: earmark_linux::Incoming<'_>| panic!("not expected: {m:?}");
         crate::support::eventually("it was passed on", || {
             router.receive(each).expect("received");
-            router.counters().passed_on == before + 1
+            router.counters().forwarded == before + 1
         });
         let length = sink_program.recv(&mut room).expect("it passes");
         assert_eq!(room[..length], foreign);

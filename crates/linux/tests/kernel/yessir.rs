@@ -7,23 +7,23 @@ use earmark_linux::{InterfaceSignalling, Yessir};
 
 use crate::interception::{assert_nothing, open_on};
 use crate::packets::{
-    FAMILIES, addresses, compound, ends, has_right_checksum, line, outgoing, program, report, rtcp,
-    take_one, udp,
+    FAMILIES, addresses, assert_forwarded, compound, ends, has_right_checksum, line, outgoing,
+    program, receive_one, report, rtcp, udp,
 };
 
 const NAME: [u8; 4] = *b"YSSR";
 
-fn how(yessir: Yessir, sender_reports: bool) -> InterfaceSignalling {
+fn settings(yessir: Yessir, sender_reports: bool) -> InterfaceSignalling {
     InterfaceSignalling { yessir, sender_reports, ..InterfaceSignalling::default() }
 }
 
 /// With router alert, or without it with that setting: intercepted, also from a program that leaves its checksum to
 /// hardware, and forwarded with a greater length. At the last host it is a copy, and the application receives it, too.
-pub(crate) fn taken_and_copied() {
+pub(crate) fn message_is_intercepted_in_transit_and_copied_at_its_end() {
     let line = line();
     let [near, far] = ends(&line);
-    let mut sender = open_on(&line.sender, &[near], how(Yessir::Off, false));
-    let mut receiver = open_on(&line.receiver, &[far], how(Yessir::Always, true));
+    let mut sender = open_on(&line.sender, &[near], settings(Yessir::Off, false));
+    let mut receiver = open_on(&line.receiver, &[far], settings(Yessir::Always, true));
     for family in FAMILIES {
         let [from, to, _] = addresses(family);
         let (source, sink) = (SocketAddr::new(from, 6_001), SocketAddr::new(to, 5_001));
@@ -39,14 +39,14 @@ pub(crate) fn taken_and_copied() {
             (Yessir::Always, false),
         ] {
             let interfaces = [line.inward, line.outward];
-            let mut router = open_on(&line.router, &interfaces, how(setting, true));
+            let mut router = open_on(&line.router, &interfaces, settings(setting, true));
             match alert {
                 true => sender.send(&out, &udp(source, sink, &data)).expect("sent"),
                 false => assert_eq!(source_program.send_to(&data, sink).expect("sent"), data.len()),
             }
             if alert || setting == Yessir::Always {
                 let mut caught = Vec::new();
-                take_one("the router takes it", &mut router, |m| {
+                receive_one("the router takes it", &mut router, |m| {
                     assert_eq!((m.protocol, m.is_copy), (17, false));
                     let d = m.datagram;
                     assert_eq!((d.source, d.destination), (from, to));
@@ -62,11 +62,11 @@ pub(crate) fn taken_and_copied() {
                 let length = sink_program.recv(&mut room).expect("the application has it");
                 assert_eq!(room[..length], longer);
             } else {
-                let length = sink_program.recv(&mut room).expect("it flows on");
+                let length = sink_program.recv(&mut room).expect("forwarded");
                 assert_eq!(room[..length], data);
                 assert_nothing(&mut router);
             }
-            take_one("the receiver's daemon has it, too", &mut receiver, |m| {
+            receive_one("the receiver's daemon has it, too", &mut receiver, |m| {
                 assert_eq!((m.protocol, m.is_copy), (17, true));
                 assert_eq!((m.datagram.destination, m.datagram.ttl), (to, 63));
                 assert_eq!(m.datagram.router_alert, alert);
@@ -76,11 +76,11 @@ pub(crate) fn taken_and_copied() {
 }
 
 /// Packets with another name, or with wrong lengths, pass, with router alert and without; no router receives them.
-pub(crate) fn others_pass() {
+pub(crate) fn other_packet_is_forwarded() {
     let line = line();
-    let mut sender = open_on(&line.sender, &[ends(&line)[0]], how(Yessir::Off, false));
+    let mut sender = open_on(&line.sender, &[ends(&line)[0]], settings(Yessir::Off, false));
     let interfaces = [line.inward, line.outward];
-    let mut router = open_on(&line.router, &interfaces, how(Yessir::Always, false));
+    let mut router = open_on(&line.router, &interfaces, settings(Yessir::Always, false));
     let ours = compound(NAME);
     let mut lies = ours.clone();
     lies[2] = 1; // length of the first packet beyond the compound
@@ -105,23 +105,17 @@ pub(crate) fn others_pass() {
         let (source, sink) = (SocketAddr::new(from, 6_001), SocketAddr::new(to, 5_001));
         let sink_program = program(&line.receiver, sink);
         for data in foreign {
-            for router_alert in [true, false] {
-                let out = Outgoing { router_alert, ..outgoing(17, from, to) };
-                sender.send(&out, &udp(source, sink, data)).expect("sent");
-                let mut room = [0; 2_048];
-                let length = sink_program.recv(&mut room).expect("it flows on");
-                assert_eq!(&room[..length], data);
-            }
+            assert_forwarded(&mut sender, [source, sink], &sink_program, data);
         }
         assert_nothing(&mut router);
     }
 }
 
 /// Sender reports of programs without YESSIR: copied with that setting, and never delayed.
-pub(crate) fn sender_reports() {
+pub(crate) fn sender_report_is_copied() {
     let line = line();
     let interfaces = [line.inward, line.outward];
-    let mut router = open_on(&line.router, &interfaces, how(Yessir::RouterAlert, true));
+    let mut router = open_on(&line.router, &interfaces, settings(Yessir::RouterAlert, true));
     let with_block = rtcp(200, 1, &[9; 48]);
     let with_goodbye = [report(), rtcp(203, 1, &[0, 0, 0, 7])].concat();
     let too_short = rtcp(200, 0, &[7; 20]);
@@ -144,10 +138,10 @@ pub(crate) fn sender_reports() {
             let sink_program = program(&line.receiver, sink);
             source_program.send_to(data, sink).expect("sent");
             let mut room = [0; 2_048];
-            let length = sink_program.recv(&mut room).expect("it flows on");
+            let length = sink_program.recv(&mut room).expect("forwarded");
             assert_eq!(room[..length], data[..]);
             if is_copied {
-                take_one("a copy", &mut router, |m| {
+                receive_one("a copy", &mut router, |m| {
                     assert_eq!((m.protocol, m.is_copy), (17, true));
                     assert_eq!((m.datagram.interface, m.datagram.ttl), (line.inward, 64));
                     assert_eq!(m.datagram.payload[8..], data[..]);
@@ -160,7 +154,7 @@ pub(crate) fn sender_reports() {
         let sink = SocketAddr::new(to, 5_001);
         let sink_program = program(&line.receiver, sink);
         source_program.send_to(&compound(NAME), sink).expect("sent");
-        sink_program.recv(&mut [0; 2_048]).expect("it flows on");
+        sink_program.recv(&mut [0; 2_048]).expect("forwarded");
         assert_nothing(&mut router);
     }
 }

@@ -1,7 +1,8 @@
 //! Admission of RSVP requests to an aggregate, before RSVP processes them: requests that do not fit wait.
 
 use earmark_core::admission::Demand;
-use earmark_core::{Datagram, Effects, Input as EngineInput, InterfaceId, Prefix, Rate, Time};
+use earmark_core::{Datagram, Effects, InterfaceId, Prefix, Rate, Time};
+use earmark_rsvp::{self as rsvp, Rsvp};
 use earmark_wire::intserv::FlowSpec;
 use earmark_wire::rsvp::{Body, FlowDescriptors, Message, Resv, SenderTemplate, Session};
 
@@ -19,7 +20,7 @@ impl Node {
     ) {
         let Some(datagram) = self.restore_rsvp(protocol, datagram) else { return };
         if !self.hold_back(now, &datagram) {
-            self.rsvp(now, EngineInput::Datagram(datagram), out);
+            self.receive(now, rsvp::PROTOCOL, datagram, out);
         }
     }
 
@@ -80,7 +81,8 @@ impl Node {
         let more = |flowspec: Option<FlowSpec>, sender: Option<&SenderTemplate>| {
             let wanted =
                 flowspec.map_or(Rate::ZERO, |flowspec| Demand::from_flowspec(&flowspec).rate);
-            let claim = self.rsvp.claim_for(session, sender, interface);
+            let rsvp = self.engine::<Rsvp>();
+            let claim = rsvp.and_then(|rsvp| rsvp.claim_for(session, sender, interface));
             let held = claim.and_then(|claim| self.ledger.demand(claim));
             wanted.saturating_sub(held.map_or(Rate::ZERO, |held| held.rate))
         };

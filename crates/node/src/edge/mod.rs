@@ -46,10 +46,13 @@ use core::time::Duration;
 
 use earmark_boomerang as boomerang;
 use earmark_core::admission::{ClaimId, Ledger};
-use earmark_core::{Effect, Effects, Flow, Input as EngineInput, InterfaceId, Prefix, Rate, Time};
+use earmark_core::listing::AggregateRow;
+use earmark_core::{Effect, Effects, Flow, InterfaceId, Prefix, Rate, Time};
+use earmark_rsvp as rsvp;
 use serde::{Deserialize, Serialize};
 
-use crate::api::Event;
+use crate::api::{Command, Event};
+use crate::engine::{Arrival, Interception};
 use crate::node::Node;
 use aggregate::{Action, Aggregate};
 pub use e2e_ignore::PROTOCOL as RSVP_E2E_IGNORE;
@@ -134,29 +137,6 @@ pub enum AggregateChange {
     Lost,
 }
 
-/// An aggregate, as a row of a listing.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct AggregateRow {
-    /// Protocol of the aggregate: `boomerang` or `nsis`.
-    pub protocol: String,
-    /// Name of the interface towards the core; `None` while the aggregate has no reservation.
-    pub interface: Option<String>,
-    /// Far edge, if known.
-    pub to: Option<IpAddr>,
-    /// Destinations behind the far edge.
-    pub range: Prefix,
-    /// Number of reservations in the aggregate.
-    pub members: u32,
-    /// Total demand of the reservations.
-    pub need_bps: Rate,
-    /// Rate that the core has granted.
-    pub granted_bps: Rate,
-    /// Number of requests that wait for the aggregate to grow.
-    pub waiting: u32,
-    /// Whether the core has withdrawn the reservation, or is silent.
-    pub failing: bool,
-}
-
 /// Edge of a node: its borders, and their aggregates.
 #[derive(Debug, Default)]
 pub(crate) struct Edge {
@@ -191,6 +171,7 @@ impl Edge {
                 ledger.open_lane(
                     id,
                     aggregate.across.range,
+                    rsvp::ID,
                     aggregate.link,
                     aggregate.across.highest,
                 );
@@ -202,7 +183,7 @@ impl Edge {
         }
         for across in &border.across {
             let aggregate = Aggregate::new(self.aggregates.len() as u32, name, id, across.clone());
-            ledger.open_lane(id, across.range, aggregate.link, across.highest);
+            ledger.open_lane(id, across.range, rsvp::ID, aggregate.link, across.highest);
             self.aggregates.push(aggregate);
         }
     }
@@ -221,10 +202,30 @@ impl Edge {
             .collect()
     }
 
-    /// Returns the interface of an aggregate's link; `None` for any other link.
-    pub(crate) fn interface_of(&self, link: InterfaceId) -> Option<InterfaceId> {
-        let number = usize::try_from(u32::MAX - link.0).ok()?;
-        self.aggregates.get(number).map(|aggregate| aggregate.interface)
+    /// Returns what the host does with a message of RSVP-E2E-IGNORE.
+    pub(crate) fn interception(&self, arrival: &Arrival<'_>) -> Interception {
+        match arrival.router_alert && self.borders.values().any(|border| border.hide) {
+            true => Interception::Taken,
+            false => Interception::Left,
+        }
+    }
+
+    /// Iterates over the aggregates.
+    pub(crate) fn aggregate_rows(&self, ledger: &Ledger) -> impl Iterator<Item = AggregateRow> {
+        self.aggregates.iter().map(move |aggregate| {
+            let status = ledger.link(aggregate.link);
+            AggregateRow {
+                protocol: "boomerang".into(),
+                interface: Some(aggregate.border.clone()),
+                to: Some(aggregate.across.to),
+                range: aggregate.across.range,
+                members: status.map_or(0, |status| status.claims),
+                need_bps: status.map_or(Rate::ZERO, |status| status.held),
+                granted_bps: aggregate.granted,
+                waiting: aggregate.waiting() as u32,
+                failing: aggregate.is_failing(),
+            }
+        })
     }
 
     /// Returns the earliest deadline of an aggregate.
@@ -251,25 +252,6 @@ impl Edge {
 const MAX_ROUNDS: usize = 8;
 
 impl Node {
-    /// Iterates over the aggregates across cores.
-    pub fn aggregate_rows(&self) -> impl Iterator<Item = AggregateRow> {
-        let of_rsvp = self.edge.aggregates.iter().map(|aggregate| {
-            let status = self.ledger.link(aggregate.link);
-            AggregateRow {
-                protocol: "boomerang".into(),
-                interface: Some(aggregate.border.clone()),
-                to: Some(aggregate.across.to),
-                range: aggregate.across.range,
-                members: status.map_or(0, |status| status.claims),
-                need_bps: status.map_or(Rate::ZERO, |status| status.held),
-                granted_bps: aggregate.granted,
-                waiting: aggregate.waiting() as u32,
-                failing: aggregate.is_failing(),
-            }
-        });
-        of_rsvp.chain(self.nsis_aggregates())
-    }
-
     /// Evaluates the effects of an input, from effect `from` on, and performs the actions of the aggregates.
     pub(crate) fn update_aggregates(
         &mut self,
@@ -305,10 +287,10 @@ impl Node {
 
     fn perform(&mut self, now: Time, action: Action, out: &mut Effects<Event>) {
         match action {
-            Action::Command(command) => self.boomerang(now, EngineInput::Command(command), out),
+            Action::Command(command) => self.command(now, Command::Boomerang(command), out),
             Action::SetRate(aggregate, rate) => self.ledger.set_lane_rate(aggregate, rate),
             Action::Deliver(message) => {
-                self.rsvp(now, EngineInput::Datagram(message.datagram()), out);
+                self.receive(now, rsvp::PROTOCOL, message.datagram(), out);
             }
             Action::Notify(number, change) => self.notify_aggregate_change(number, change, out),
             Action::LoseReservations(number) => {
@@ -318,7 +300,7 @@ impl Node {
                 let (link, interface) = (aggregate.link, aggregate.interface);
                 let (range, most) = (aggregate.across.range, aggregate.across.highest);
                 self.lose_link(now, link, ENETDOWN, out);
-                self.ledger.open_lane(interface, range, link, most);
+                self.ledger.open_lane(interface, range, rsvp::ID, link, most);
                 self.notify_aggregate_change(number, AggregateChange::Lost, out);
             }
         }

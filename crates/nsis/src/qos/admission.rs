@@ -2,9 +2,7 @@
 
 use alloc::vec::Vec;
 
-use earmark_core::admission::{
-    ClaimId, Demand, Displaced, Owner, Protocol, Reason, Refusal, Service,
-};
+use earmark_core::admission::{ClaimId, Demand, Displaced, Owner, Reason, Refusal, Service};
 use earmark_core::checkpoint::{Checkpoint, mark};
 use earmark_core::{Flow, Installation, InterfaceId, Prefix, Rate};
 use earmark_wire::gist::PathCoupled;
@@ -116,7 +114,7 @@ impl QosNslp {
         let place = asked.aggregate.and_then(|number| self.aggregates.lane(number));
         let place = place.unwrap_or(interface);
         let ledger = &mut cx.context.ledger;
-        let owner = Owner { protocol: Protocol::Nsis, block: asked.block };
+        let owner = Owner { protocol: crate::ID, block: asked.block };
         let mut attempt = |demand: Demand| {
             if demand.rate > most {
                 return Err(Refusal { reason: Reason::Bandwidth, available: most });
@@ -254,7 +252,7 @@ impl QosNslp {
     /// Returns the session of a claim, if it is one of NSIS and still exists.
     pub(super) fn session_of_claim(&self, claim: ClaimId, owner: Owner) -> Option<Index> {
         let session = self.store.sessions.get(owner.block as usize)?;
-        (owner.protocol == Protocol::Nsis && session.claim == Some(claim)).then_some(owner.block)
+        (owner.protocol == crate::ID && session.claim == Some(claim)).then_some(owner.block)
     }
 
     /// Returns the rate of the granted QSPEC, which was held until preemption.

@@ -38,14 +38,15 @@ pub(super) fn by_response(mri: &PathCoupled, breaks: bool, source: Option<Source
         Source::Address(address) => NodeName::Address(address),
         Source::Name(name) => NodeName::Name(name),
     });
-    let by = Some(OutcomeSource { node, message: Message::Response });
+    let by = Some(OutcomeSource { node, message: Message::new("RESPONSE") });
     let outcome = Outcome { by, ..Outcome::of(Kind::Whole) }.with_extent(!breaks);
     with_ends(outcome, mri, last)
 }
 
 /// Returns the extent by a RESERVE that this node, the last one, has received.
 pub(super) fn by_reserve(mri: &PathCoupled, breaks: bool) -> Outcome {
-    let outcome = Outcome::reported(Kind::Whole, None, Message::Reserve).with_extent(!breaks);
+    let outcome =
+        Outcome::reported(Kind::Whole, None, Message::new("RESERVE")).with_extent(!breaks);
     Outcome { from: Some(mri.source), to: Some(mri.destination), ..outcome }
 }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use earmark_core::admission::{ClaimId, Protocol};
 use earmark_core::{InterfaceId, Rate};
-use earmark_node::Node;
+use earmark_node::{HeldClaim, Node};
 use earmark_sim::Reserved;
 use serde::Serialize;
 
@@ -58,23 +58,14 @@ struct ListedClaim {
 
 /// Returns the claims that the engines of a node list as theirs; a claim shared by several blocks is listed once.
 fn listed_claims(node: &Node) -> BTreeMap<ClaimId, ListedClaim> {
-    let shown =
-        |claim, protocol, interface| (claim, ListedClaim { protocol, interface, locked: false });
-    let rsvp = node.rsvp_engine().reservations();
-    let rsvp = rsvp.filter_map(|view| Some(shown(view.claim?, Protocol::Rsvp, view.outgoing?)));
-    let boomerang = node.boomerang_engine().sessions().flat_map(|session| {
-        let halves = [session.forward, session.reverse].into_iter().flatten();
-        halves.map(move |half| {
-            let (claim, own) = shown(half.claim, Protocol::Boomerang, half.interface);
-            (claim, ListedClaim { locked: session.locked, ..own })
+    let engines = node.engines();
+    let claims = engines.flat_map(|engine| {
+        engine.claims().map(|held| {
+            let HeldClaim { claim, interface, locked } = held;
+            (claim, ListedClaim { protocol: engine.protocol(), interface, locked })
         })
     });
-    let yessir = node.yessir_engine().sessions(0).flat_map(|(_, session)| session.legs);
-    let yessir = yessir.filter_map(|leg| Some(shown(leg.claim?, Protocol::Yessir, leg.interface)));
-    let nsis = node.nsis_engine().qos().sessions(0);
-    let nsis =
-        nsis.filter_map(|(_, view)| Some(shown(view.claim?, Protocol::Nsis, view.interface?)));
-    rsvp.chain(boomerang).chain(yessir).chain(nsis).collect()
+    claims.collect()
 }
 
 /// Returns the differences between the ledger of a node, its engines and its traffic control.
@@ -88,8 +79,9 @@ pub(super) fn disagreements(
     for (&claim, &ListedClaim { protocol, interface, .. }) in &shown {
         let (owner, link) = (ledger.owner(claim), ledger.link_of(claim));
         if owner.map(|owner| owner.protocol) != Some(protocol) || link != Some(interface) {
+            let name = node.protocol_name(protocol).unwrap_or("nobody");
             wrong.push(format!(
-                "{protocol:?} shows {claim:?} on interface {}, the ledger has it for {owner:?} on {link:?}",
+                "{name} shows {claim:?} on interface {}, the ledger has it for {owner:?} on {link:?}",
                 interface.0
             ));
         }
@@ -136,35 +128,14 @@ fn amount((rate, count): (Rate, u32)) -> String {
 
 /// Returns the state left on a node after all flows have ended.
 pub(super) fn remaining_state(node: &Node, traffic_control: usize) -> Vec<String> {
-    let (sessions, senders, reservations) = node.rsvp_engine().population();
-    let (passing, own) = node.boomerang_engine().population();
-    let nsis = node.nsis_engine();
     let links = node.ledger().links();
     let held: u64 = links.map(|(_, status)| status.held.as_bps() + u64::from(status.queued)).sum();
-    let with_state =
-        |neighbor: &earmark_rsvp::NeighborView| neighbor.senders > 0 || neighbor.reservations > 0;
-    let counts = [
-        ("sessions of RSVP", sessions),
-        ("senders of RSVP", senders),
-        ("reservations of RSVP", reservations),
-        (
-            "neighbours of RSVP with state",
-            node.rsvp_engine().neighbors().filter(with_state).count(),
-        ),
-        ("messages of RSVP not acknowledged", node.rsvp_engine().reduction().1),
-        ("sessions of Boomerang", passing),
-        ("loops of Boomerang", own),
-        ("streams of YESSIR", node.yessir_engine().session_count()),
-        ("applications of YESSIR", node.yessir_engine().applications().count()),
-        ("sessions of QoS NSLP", nsis.qos().session_count()),
-        ("routing states of GIST", nsis.gist().routing_state_count()),
-        ("associations of GIST", nsis.gist().associations().count()),
-        ("peers of GIST", nsis.gist().peers().len()),
+    let counts = node.engines().flat_map(|engine| engine.state_counts()).chain([
         ("bit/s held, and requests that wait", held as usize),
         ("classes of traffic control", traffic_control),
         ("timers", node.next_deadline().iter().count()),
-    ];
-    let some = counts.iter().filter(|(_, count)| *count > 0);
+    ]);
+    let some = counts.filter(|(_, count)| *count > 0);
     some.map(|(what, count)| format!("{count} {what}")).collect()
 }
 
@@ -174,15 +145,15 @@ mod tests {
     use earmark_node::NodeConfig;
 
     use super::*;
+    use crate::protocols::{self, Protocols};
     use crate::reservation::ReservationRequest;
-    use crate::scenario::Protocol;
     use crate::topology::{DEMO, Topology};
 
     /// One reservation across the demo's network, by each protocol: differences at its first router, with intact
     /// traffic control, a lost class, and a class too many.
     #[test]
     fn differing_traffic_control_is_detected() {
-        for by in [Protocol::Rsvp, Protocol::Boomerang, Protocol::Yessir, Protocol::Nsis] {
+        for by in Protocols::default().all() {
             let topology = Topology::parse(DEMO).expect("the demo's");
             let (mut network, nodes) = crate::network(&topology, 1, &NodeConfig::default());
             let ends = ["h1", "h2"].map(|name| topology.node(name).expect("it is there"));
@@ -199,7 +170,7 @@ mod tests {
                 packet_octets: 500,
                 priority: None,
             };
-            request.request(&mut network, by);
+            protocols::request(*by, &request, &mut network);
             network.run_until(Time::from_secs(10));
             let router = nodes[topology.node("r1").expect("it is there")];
             let engines = network.node(router).expect("the daemon runs");

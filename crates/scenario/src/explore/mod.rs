@@ -24,7 +24,6 @@ mod random_flows;
 mod random_network;
 mod reserved_paths;
 mod run;
-mod sampling;
 
 pub use invariants::{Breach, Invariant};
-pub use run::{Exploration, explore};
+pub use run::{Exploration, explore, explore_with};

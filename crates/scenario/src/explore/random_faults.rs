@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use earmark_core::random::Stream;
-use earmark_sim::dice::{fraction, happens};
+use earmark_sim::distributions::{fraction, happens};
 
-use super::sampling::{below, milliseconds};
 use crate::faults::Fault;
+use crate::sampling::{below, milliseconds};
 use crate::topology::Topology;
 
 /// Time at which the last fault ends, milliseconds: while there are still flows.

@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use earmark_core::random::Stream;
 use earmark_core::{Rate, Time};
-use earmark_sim::dice::{exponential, happens};
-use earmark_sim::{NodeId, Shape};
+use earmark_sim::distributions::{exponential, happens};
+use earmark_sim::{NodeId, TrafficPattern};
 
-use super::sampling::{below, between, milliseconds, one_of};
+use crate::protocols::{Protocols, ScenarioProtocol};
 use crate::reservation::ReservationRequest;
-use crate::scenario::Protocol;
+use crate::sampling::{below, between, milliseconds, one_of};
 use crate::topology::{Role, Topology};
 
 /// Time at which the last one ends.
@@ -31,19 +31,24 @@ pub(super) struct Flow {
     /// Requested reservation, and its packets.
     pub(super) request: ReservationRequest,
     /// Protocol of the request; `None` for a flow that only fills queues.
-    pub(super) by: Option<Protocol>,
+    pub(super) by: Option<&'static dyn ScenarioProtocol>,
     /// Start time.
     pub(super) starts_at: Time,
     /// Time of the request.
     pub(super) requests_at: Time,
     /// End time.
     pub(super) ends_at: Time,
-    /// Shape of the data; `None` for no data. With a request, the data conforms to it.
-    pub(super) shape: Option<Shape>,
+    /// TrafficPattern of the data; `None` for no data. With a request, the data conforms to it.
+    pub(super) pattern: Option<TrafficPattern>,
 }
 
 /// Draws the flows of a network.
-pub(super) fn draw(topology: &Topology, nodes: &[NodeId], dice: &mut Stream) -> Vec<Flow> {
+pub(super) fn draw(
+    topology: &Topology,
+    nodes: &[NodeId],
+    protocols: &Protocols,
+    dice: &mut Stream,
+) -> Vec<Flow> {
     let is_host = |place: &usize| topology.nodes[*place].role == Role::Host;
     let hosts: Vec<usize> = (0..topology.nodes.len()).filter(is_host).collect();
     let reserving = between(dice, 4, FLOWS.min(8 * hosts.len()));
@@ -66,25 +71,28 @@ pub(super) fn draw(topology: &Topology, nodes: &[NodeId], dice: &mut Stream) -> 
                 priority: None,
             };
             match number < reserving {
-                true => one_that_reserves(ends, request, dice),
+                true => one_that_reserves(ends, request, protocols, dice),
                 false => one_that_floods(ends, request, dice),
             }
         })
         .collect()
 }
 
-fn one_that_reserves(ends: [usize; 2], request: ReservationRequest, dice: &mut Stream) -> Flow {
-    const PROTOCOLS: [Protocol; 4] =
-        [Protocol::Rsvp, Protocol::Boomerang, Protocol::Yessir, Protocol::Nsis];
-    let by = Some(one_of(dice, &PROTOCOLS));
+fn one_that_reserves(
+    ends: [usize; 2],
+    request: ReservationRequest,
+    protocols: &Protocols,
+    dice: &mut Stream,
+) -> Flow {
+    let by = Some(one_of(dice, protocols.all()));
     let starts = Time::ZERO + milliseconds(dice, 0, 45_000);
     let requests_at = starts + milliseconds(dice, 0, 2_000);
     let ends_at = (requests_at + exponential(dice, STAY)).min(Time::ZERO + END);
-    let shape = happens(dice, 0.5).then(|| match happens(dice, 0.5) {
-        true => Shape::Constant(request.rate),
-        false => Shape::Bucket { rate: request.rate, depth: request.bucket_octets },
+    let pattern = happens(dice, 0.5).then(|| match happens(dice, 0.5) {
+        true => TrafficPattern::Constant(request.rate),
+        false => TrafficPattern::Bucket { rate: request.rate, depth: request.bucket_octets },
     });
-    Flow { ends, request, by, starts_at: starts, requests_at, ends_at, shape }
+    Flow { ends, request, by, starts_at: starts, requests_at, ends_at, pattern }
 }
 
 fn one_that_floods(ends: [usize; 2], request: ReservationRequest, dice: &mut Stream) -> Flow {
@@ -92,6 +100,6 @@ fn one_that_floods(ends: [usize; 2], request: ReservationRequest, dice: &mut Str
     let request = ReservationRequest { rate, packet_octets: 1_500, ..request };
     let starts = Time::ZERO + milliseconds(dice, 0, 50_000);
     let ends_at = starts + milliseconds(dice, 1_000, 8_000);
-    let shape = Some(Shape::Constant(rate));
-    Flow { ends, request, by: None, starts_at: starts, requests_at: starts, ends_at, shape }
+    let pattern = Some(TrafficPattern::Constant(rate));
+    Flow { ends, request, by: None, starts_at: starts, requests_at: starts, ends_at, pattern }
 }

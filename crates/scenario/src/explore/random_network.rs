@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use earmark_core::random::Stream;
 use earmark_core::{Prefix, Rate};
-use earmark_sim::dice::{fraction, happens};
+use earmark_sim::distributions::{fraction, happens};
 
-use super::sampling::{below, milliseconds, one_of};
+use crate::sampling::{below, milliseconds, one_of};
 use crate::topology::{End, Link, Metric, Node, Role, Topology};
 
 /// Minimum and maximum number of routers.

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use earmark_core::admission::ClaimId;
 use earmark_core::{Flow, InterfaceId, Rate, Time};
 use earmark_node::Event;
-use earmark_sim::{Entry, NodeId, What};
+use earmark_sim::{LogEntry, LogEvent, NodeId};
 
 /// One end of a link.
 type Place = (NodeId, InterfaceId);
@@ -92,10 +92,10 @@ impl ReservedPaths {
     }
 
     /// Processes entries of the log.
-    pub(super) fn process(&mut self, log: &[Entry]) {
-        for Entry { at, node, what } in log {
+    pub(super) fn process(&mut self, log: &[LogEntry]) {
+        for LogEntry { at, node, what } in log {
             match what {
-                What::Installed(new) => {
+                LogEvent::Installed(new) => {
                     let place = (*node, new.interface);
                     self.claims.insert((*node, new.claim), (new.interface, new.flow));
                     let held = Held { rate: new.demand.rate, claim: Some(new.claim) };
@@ -107,16 +107,16 @@ impl ReservedPaths {
                     }
                     self.update(&new.flow, *at);
                 }
-                What::Removed(claim) => {
+                LogEvent::Removed(claim) => {
                     if let Some((interface, flow)) = self.claims.remove(&(*node, *claim)) {
                         self.remove((*node, interface), &flow, Some(*claim), *at);
                     }
                 }
-                What::Reaped(interface, flow)
-                | What::Event(Event::NotAdopted { interface, flow, .. }) => {
+                LogEvent::Reaped(interface, flow)
+                | LogEvent::Event(Event::NotAdopted { interface, flow, .. }) => {
                     self.remove((*node, *interface), flow, None, *at);
                 }
-                What::Restarted => {
+                LogEvent::Restarted => {
                     self.claims.retain(|(at, _), _| at != node);
                     let here = self.held.iter_mut().filter(|((at, _), _)| at == node);
                     here.flat_map(|(_, flows)| flows.values_mut())

@@ -3,11 +3,9 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use earmark_boomerang as boomerang;
 use earmark_core::random::{RandomStreams, Stream};
 use earmark_core::{InterfaceId, Time};
 use earmark_node::NodeConfig;
-use earmark_sim::dice::happens;
 use earmark_sim::{Keep, Network, NodeId, Reserved, Source, StreamId};
 use serde::Serialize;
 
@@ -16,10 +14,11 @@ use super::random_faults;
 use super::random_flows::{self, Flow};
 use super::random_network;
 use super::reserved_paths::ReservedPaths;
-use super::sampling::one_of;
 use crate::build::{Built, build};
 use crate::faults::FaultSchedule;
+use crate::protocols::{self, Protocols};
 use crate::routing::Routing;
+use crate::sampling::one_of;
 use crate::topology::Topology;
 
 /// Interval of the checks of all nodes.
@@ -55,24 +54,23 @@ pub struct Exploration {
     pub breaches: Vec<Breach>,
 }
 
-/// Runs the exploration of a seed.
+/// Runs the exploration of a seed with the protocols of this project.
 pub fn explore(seed: u64) -> Exploration {
-    ExplorationRun::new(seed).play()
+    explore_with(seed, &Protocols::default())
+}
+
+/// Runs the exploration of a seed with these protocols.
+pub fn explore_with(seed: u64, protocols: &Protocols) -> Exploration {
+    ExplorationRun::new(seed, protocols).play()
 }
 
 /// Draws the settings of all nodes: short times, so that much happens, and random options.
-fn settings(dice: &mut Stream) -> NodeConfig {
-    let mut settings = NodeConfig::default();
-    let refresh = one_of(dice, &[1, 2, 4]);
-    settings.rsvp.timing.refresh = Duration::from_secs(refresh);
-    settings.rsvp.reduction.enabled = happens(dice, 0.5);
-    settings.boomerang =
-        boomerang::Config { refresh_interval: refresh as u8, ..boomerang::Config::default() };
-    settings.boomerang.lock = happens(dice, 0.25);
-    settings.yessir.interval = refresh as u16;
-    settings.nsis.qos.refresh = Duration::from_secs(refresh);
-    settings.nsis.qos.acknowledge = happens(dice, 0.25);
-    settings.nsis.qos.summary = one_of(dice, &[0, 0, 8]);
+fn settings(protocols: &Protocols, dice: &mut Stream) -> NodeConfig {
+    let mut settings = protocols.node_config();
+    let refresh_s = one_of(dice, &[1, 2, 4]);
+    for protocol in protocols.all() {
+        protocol.draw_settings(refresh_s, dice, &mut settings);
+    }
     settings.retry.threshold = one_of(dice, &[0, 3, u32::MAX]);
     settings
 }
@@ -118,13 +116,13 @@ struct ExplorationRun {
 
 impl ExplorationRun {
     /// Creates the run of a seed.
-    fn new(seed: u64) -> ExplorationRun {
+    fn new(seed: u64, protocols: &Protocols) -> ExplorationRun {
         let random = RandomStreams::new(seed).part("explore");
         let topology = random_network::draw(&mut random.stream("network"));
         let faults = random_faults::draw(&topology, &mut random.stream("faults"));
-        let settings = settings(&mut random.stream("settings"));
-        let Built { network, nodes, routing } = build(&topology, seed, &settings);
-        let flows = random_flows::draw(&topology, &nodes, &mut random.stream("flows"));
+        let settings = settings(protocols, &mut random.stream("settings"));
+        let Built { network, nodes, routing, .. } = build(&topology, seed, &settings);
+        let flows = random_flows::draw(&topology, &nodes, protocols, &mut random.stream("flows"));
         let outcome = Exploration {
             seed,
             nodes: topology.nodes.len(),
@@ -170,7 +168,7 @@ impl ExplorationRun {
                 Step::Start(number) => self.start(number),
                 Step::Request(number) => {
                     let Flow { request, by: Some(by), .. } = &self.flows[number] else { continue };
-                    request.request(&mut self.network, *by);
+                    protocols::request(*by, request, &mut self.network);
                 }
                 Step::End(number) => self.end(number),
                 Step::Check => self.check_nodes(),
@@ -179,7 +177,7 @@ impl ExplorationRun {
         }
         self.run_until(end);
         self.check_empty();
-        self.outcome.events = self.network.happened();
+        self.outcome.events = self.network.event_count();
         self.outcome
     }
 
@@ -210,13 +208,15 @@ impl ExplorationRun {
     }
 
     fn start(&mut self, number: usize) {
-        let Flow { request, shape: Some(shape), ends_at, .. } = &self.flows[number] else { return };
+        let Flow { request, pattern: Some(pattern), ends_at, .. } = &self.flows[number] else {
+            return;
+        };
         let source = Source {
             node: request.nodes[0],
             port: request.port,
             destination: request.addresses[1],
             destination_port: request.port,
-            shape: shape.clone(),
+            pattern: pattern.clone(),
             packet_octets: request.packet_octets,
             from: self.network.now(),
             until: *ends_at,
@@ -244,7 +244,7 @@ impl ExplorationRun {
         if let Some(stream) = self.streams[number].take() {
             self.outcome.stood += usize::from(self.check_arrivals(number, stream, now) > 0);
         }
-        request.release(&mut self.network, by);
+        protocols::release(by, &request, &mut self.network);
     }
 
     /// Checks whether the packets of an ending flow have arrived while it was reserved. Returns how many had to.
@@ -262,10 +262,11 @@ impl ExplorationRun {
                 let Flow { request, by, .. } = &self.flows[number];
                 let lost = (figures.loss * figures.packets as f64).round();
                 let what = format!(
-                    "{lost} of {} packets lost that left from {:.3} s on, with {} bit/s by {by:?} on the whole way to {}",
+                    "{lost} of {} packets lost that left from {:.3} s on, with {} bit/s by {} on the whole way to {}",
                     figures.packets,
                     since.as_secs_f64(),
                     request.rate.as_bps(),
+                    by.map_or("nobody", |by| by.name()),
                     self.network.name(request.nodes[1])
                 );
                 let node = request.nodes[0];
@@ -326,7 +327,7 @@ impl ExplorationRun {
 
 #[cfg(test)]
 mod tests {
-    use earmark_sim::Shape;
+    use earmark_sim::TrafficPattern;
 
     use super::*;
 
@@ -340,7 +341,7 @@ mod tests {
     /// With half of the reservable rate assumed, the network exceeds it.
     #[test]
     fn exceeded_reservable_rate_is_detected() {
-        let mut run = ExplorationRun::new(SEED);
+        let mut run = ExplorationRun::new(SEED, &Protocols::default());
         run.reserved_paths.halve_reservable();
         assert!(breaks(&run.play(), Invariant::NothingPromisedTwice));
     }
@@ -348,10 +349,10 @@ mod tests {
     /// Flows that send more than they have reserved lose packets.
     #[test]
     fn lost_reserved_packets_are_detected() {
-        let mut run = ExplorationRun::new(SEED);
+        let mut run = ExplorationRun::new(SEED, &Protocols::default());
         for flow in run.flows.iter_mut().filter(|flow| flow.by.is_some()) {
             let rate = earmark_core::Rate::from_bps(4 * flow.request.rate.as_bps());
-            flow.shape = Some(Shape::Constant(rate));
+            flow.pattern = Some(TrafficPattern::Constant(rate));
         }
         assert!(breaks(&run.play(), Invariant::ReservedPacketsArrive));
     }
@@ -359,10 +360,10 @@ mod tests {
     /// Flows that never end leave state behind.
     #[test]
     fn remaining_state_is_detected() {
-        let mut run = ExplorationRun::new(SEED);
+        let mut run = ExplorationRun::new(SEED, &Protocols::default());
         let late = Time::ZERO + random_flows::END + 2 * DRAIN_TIME;
         for flow in &mut run.flows {
-            (flow.shape, flow.ends_at) = (None, late);
+            (flow.pattern, flow.ends_at) = (None, late);
         }
         assert!(breaks(&run.play(), Invariant::EmptyInTheEnd));
     }

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use earmark_core::Rate;
 use earmark_core::random::RandomStreams;
-use earmark_sim::dice;
+use earmark_sim::distributions;
 
 use super::areas::Areas;
 use super::choice::{Attach, ChoiceError, Settings};
@@ -76,7 +76,9 @@ impl Backbone {
         for number in 0..hosts {
             let router = match settings.attach {
                 Attach::Turns => number % self.routers.len(),
-                Attach::Random => dice::below(&mut places, self.routers.len() as u64) as usize,
+                Attach::Random => {
+                    distributions::below(&mut places, self.routers.len() as u64) as usize
+                }
             };
             attached[router] += 1;
             let name = format!("{}-h{}", self.routers[router].name, attached[router]);

@@ -7,7 +7,7 @@
 use std::time::Duration;
 
 use earmark_core::random::RandomStreams;
-use earmark_sim::dice;
+use earmark_sim::distributions;
 use serde::Deserialize;
 
 use super::Place;
@@ -71,13 +71,16 @@ impl Waxman {
         let random = RandomStreams::new(self.seed);
         let mut dice = random.stream("waxman places");
         let places: Vec<Point> =
-            (0..self.routers).map(|_| [0; 2].map(|_| dice::fraction(&mut dice))).collect();
+            (0..self.routers).map(|_| [0; 2].map(|_| distributions::fraction(&mut dice))).collect();
         let alpha = self.alpha.unwrap_or_else(|| self.alpha_for_degree(&places));
         let mut dice = random.stream("waxman links");
         let mut links = Vec::new();
         let mut parts = Parts::new(places.len());
         for (first, second) in pairs(places.len()) {
-            if dice::happens(&mut dice, alpha * self.nearness(places[first], places[second])) {
+            if distributions::happens(
+                &mut dice,
+                alpha * self.nearness(places[first], places[second]),
+            ) {
                 links.push([first, second]);
                 parts.join(first, second);
                 if links.len() > MAX_TRUNKS {

@@ -24,11 +24,10 @@
 //! Sources draw the same random numbers as with packets, so that both can be run with one seed and compared second by
 //! second, which `tests/fluid.rs` does, here and in the scenarios.
 
-mod meter;
-mod plane;
-mod rate;
-mod source;
-mod ways;
+pub(crate) mod meter;
+pub(crate) mod plane;
+pub(crate) mod rate;
+pub(crate) mod source;
 
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet};
@@ -39,134 +38,53 @@ use earmark_core::{Flow, InterfaceId, Time};
 
 use self::meter::Meter;
 use self::plane::{ChannelNumber, LinkNumber, Next, Plane};
-use self::rate::Flux;
-use self::source::Turns;
-use crate::network::{Happening, Network, NodeId};
-use crate::packet::UDP;
-use crate::traffic::{Keep, Source};
+use self::rate::FluidRate;
+use self::source::OnOffSource;
+use crate::ids::NodeId;
 
-/// A fluid stream of the network that returned this ID.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct FluidId(u32);
+/// The scheduler of an interface has no fluid model ([`Scheduler::fluid_sharing`](crate::Scheduler::fluid_sharing)).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the scheduler of interface {interface:?} of node {node:?} has no fluid model")]
+pub struct NoFluidModel {
+    /// Node of the interface.
+    pub node: NodeId,
+    /// Interface with the scheduler.
+    pub interface: InterfaceId,
+}
 
 /// All fluid streams of a network.
 #[derive(Debug, Default)]
 pub(crate) struct Fluids {
-    plane: Plane,
+    pub(crate) plane: Plane,
     /// Streams by number; ended ones without an observer are removed.
-    streams: Vec<Option<Box<Stream>>>,
+    pub(crate) streams: Vec<Option<Box<Stream>>>,
     /// Numbers of the running ones, by destination and its port.
-    running: BTreeSet<(IpAddr, u16, u32)>,
+    pub(crate) running: BTreeSet<(IpAddr, u16, u32)>,
     /// Channels that streams share, by link, destination and octets of packets.
-    shared: BTreeMap<(LinkNumber, IpAddr, u32), ChannelNumber>,
+    pub(crate) shared: BTreeMap<(LinkNumber, IpAddr, u32), ChannelNumber>,
     /// Port of each link of the plane.
-    ports: Vec<(NodeId, InterfaceId)>,
+    pub(crate) ports: Vec<(NodeId, InterfaceId)>,
     /// Whether routes have changed.
-    astray: bool,
+    pub(crate) routes_stale: bool,
 }
 
 /// A fluid stream.
 #[derive(Debug)]
-struct Stream {
-    node: NodeId,
-    flow: Flow,
-    octets: u32,
-    until: Time,
-    turns: Turns,
+pub(crate) struct Stream {
+    pub(crate) node: NodeId,
+    pub(crate) flow: Flow,
+    pub(crate) octets: u32,
+    pub(crate) until: Time,
+    pub(crate) turns: OnOffSource,
     /// Current rate.
-    flux: Flux,
+    pub(crate) rate: FluidRate,
     /// Whether it has started and its path was determined.
-    led: bool,
+    pub(crate) routed: bool,
     /// First channel of the path.
-    first: Option<ChannelNumber>,
+    pub(crate) first: Option<ChannelNumber>,
     /// Whether its channels are not shared.
-    alone: bool,
-    meter: Option<Meter>,
-}
-
-impl Network {
-    /// Adds a fluid stream. Its source address is determined now, its path when it starts.
-    pub fn add_fluid(&mut self, source: &Source) -> FluidId {
-        let number = self.fluids.streams.len() as u32; // memory limits streams to fewer than 2^32
-        let dice = self.random.stream(&self.next_stream_name());
-        let starts = source.from.max(self.now);
-        let turns = Turns::new(source, starts, dice);
-        let first = turns.first();
-        let watched = source.keep == Keep::Packets;
-        let stream = Stream {
-            node: source.node,
-            flow: Flow {
-                destination: source.destination,
-                source: self.hosts[source.node.0].source_for(source.destination),
-                protocol: UDP,
-                destination_port: source.destination_port,
-                source_port: source.port,
-                flow_label: 0,
-                destination_open: 0,
-                source_open: 0,
-            },
-            octets: source.packet_octets,
-            until: source.until,
-            turns,
-            flux: Flux::ZERO,
-            led: false,
-            first: None,
-            alone: watched,
-            meter: watched.then(Meter::default),
-        };
-        self.fluids.running.insert((source.destination, source.destination_port, number));
-        self.fluids.streams.push(Some(Box::new(stream)));
-        self.enter(first.min(source.until), Happening::Turn(FluidId(number)));
-        FluidId(number)
-    }
-
-    /// Returns the octets of a stream sent and received so far; zeros if only counts are recorded.
-    pub fn fluid_octets(&self, stream: FluidId) -> (u64, u64) {
-        self.metered(stream).map_or((0, 0), |meter| meter.octets())
-    }
-
-    /// Returns the rate received of a stream in each second until a time, bits per second; zeros if only counts are
-    /// recorded, and for the future.
-    pub fn fluid_rates(&self, stream: FluidId, until: Time) -> Vec<u64> {
-        self.metered(stream).unwrap_or_default().rates(until)
-    }
-
-    fn metered(&self, stream: FluidId) -> Option<Meter> {
-        let mut meter = self.fluids.stream(stream.0)?.meter.clone()?;
-        meter.advance(self.now);
-        Some(meter)
-    }
-
-    /// Turns a stream on or off, or ends it.
-    pub(crate) fn turn_fluid(&mut self, id: FluidId) {
-        self.find_fluids();
-        let now = self.now;
-        let Some(stream) = self.fluids.stream_mut(id.0) else { return };
-        if now >= stream.until {
-            return self.end_fluid(id.0);
-        }
-        let (flux, next) = stream.turns.turn(now);
-        let (next, is_new) = (next.min(stream.until), !core::mem::replace(&mut stream.led, true));
-        self.enter(next, Happening::Turn(id));
-        if is_new {
-            self.lead_fluid(id.0);
-        }
-        self.fluids.set_flux(id.0, flux, now);
-        self.fluids.settle(now);
-    }
-
-    fn end_fluid(&mut self, number: u32) {
-        let now = self.now;
-        self.fluids.set_flux(number, Flux::ZERO, now);
-        self.fluids.leave(number);
-        self.fluids.settle(now);
-        let Some(stream) = self.fluids.stream(number) else { return };
-        let (Flow { destination, destination_port, .. }, ends) = (stream.flow, &stream.meter);
-        if ends.is_none() {
-            self.fluids.streams[number as usize] = None;
-        }
-        self.fluids.running.remove(&(destination, destination_port, number));
-    }
+    pub(crate) alone: bool,
+    pub(crate) meter: Option<Meter>,
 }
 
 impl Fluids {
@@ -175,28 +93,28 @@ impl Fluids {
         self.streams.len()
     }
 
-    fn stream(&self, number: u32) -> Option<&Stream> {
+    pub(crate) fn stream(&self, number: u32) -> Option<&Stream> {
         self.streams.get(number as usize)?.as_deref()
     }
 
-    fn stream_mut(&mut self, number: u32) -> Option<&mut Stream> {
+    pub(crate) fn stream_mut(&mut self, number: u32) -> Option<&mut Stream> {
         self.streams.get_mut(number as usize)?.as_deref_mut()
     }
 
     /// Returns the channels of a stream, from its source on.
-    fn channels(&self, stream: &Stream) -> impl Iterator<Item = ChannelNumber> {
+    pub(crate) fn channels(&self, stream: &Stream) -> impl Iterator<Item = ChannelNumber> {
         core::iter::successors(stream.first, |&channel| match self.plane.next(channel) {
             Next::Channel(next) => Some(next),
             Next::Watched(_) | Next::Gone => None,
         })
     }
 
-    fn is_at(&self, channel: ChannelNumber, link: LinkNumber) -> bool {
+    pub(crate) fn is_at(&self, channel: ChannelNumber, link: LinkNumber) -> bool {
         self.plane.link_of(channel) == link
     }
 
     /// Whether a stream takes this path already.
-    fn goes(&self, number: u32, hops: &[(NodeId, InterfaceId)], arrives: bool) -> bool {
+    pub(crate) fn goes(&self, number: u32, hops: &[(NodeId, InterfaceId)], arrives: bool) -> bool {
         let Some(stream) = self.stream(number) else { return false };
         let ports = self.channels(stream).map(|c| self.ports[self.plane.link_of(c) as usize]);
         let last = self.channels(stream).last().map(|channel| self.plane.next(channel));
@@ -205,10 +123,10 @@ impl Fluids {
     }
 
     /// Creates the channels of a stream through these links, each with its class there, if any.
-    fn enter(
+    pub(crate) fn enter(
         &mut self,
         number: u32,
-        hops: &[(LinkNumber, Option<(u32, Flux)>)],
+        hops: &[(LinkNumber, Option<(u32, FluidRate)>)],
         arrives: bool,
         alone: bool,
     ) {
@@ -241,7 +159,7 @@ impl Fluids {
     }
 
     /// Removes the channels of a stream, which must be without flow.
-    fn leave(&mut self, number: u32) {
+    pub(crate) fn leave(&mut self, number: u32) {
         let Some(stream) = self.streams.get_mut(number as usize).and_then(Option::as_deref_mut)
         else {
             return;
@@ -261,27 +179,27 @@ impl Fluids {
         }
     }
 
-    fn set_flux(&mut self, number: u32, flux: Flux, now: Time) {
+    pub(crate) fn set_rate(&mut self, number: u32, rate: FluidRate, now: Time) {
         let Some(stream) = self.streams.get_mut(number as usize).and_then(Option::as_deref_mut)
         else {
             return;
         };
-        let before = core::mem::replace(&mut stream.flux, flux);
+        let before = core::mem::replace(&mut stream.rate, rate);
         if let Some(meter) = &mut stream.meter {
-            meter.set_leaving(now, flux);
+            meter.set_leaving(now, rate);
         }
         if let Some(first) = stream.first {
-            self.plane.flow_in(first, before, flux);
+            self.plane.flow_in(first, before, rate);
         }
     }
 
     /// Propagates all changes, and records the new arrival rates.
-    fn settle(&mut self, now: Time) {
+    pub(crate) fn settle(&mut self, now: Time) {
         self.plane.settle();
         let mut arrivals = core::mem::take(&mut self.plane.arrivals);
-        for (number, flux) in arrivals.drain(..) {
+        for (number, rate) in arrivals.drain(..) {
             if let Some(meter) = self.stream_mut(number).and_then(|stream| stream.meter.as_mut()) {
-                meter.set_arriving(now, flux);
+                meter.set_arriving(now, rate);
             }
         }
         self.plane.arrivals = arrivals;

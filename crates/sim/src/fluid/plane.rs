@@ -12,12 +12,12 @@ use alloc::vec::Vec;
 
 use slab::Slab;
 
-use super::rate::{Flux, Share};
+use super::rate::{FluidRate, Share};
 
 /// Number of a link of the plane.
-pub(super) type LinkNumber = u32;
+pub(crate) type LinkNumber = u32;
 /// Number of a channel.
-pub(super) type ChannelNumber = u32;
+pub(crate) type ChannelNumber = u32;
 
 /// Maximum number of updates of one link for one change. If best effort flows in a circle, the shares converge with
 /// each update; the remainder is left to the next change.
@@ -26,15 +26,15 @@ const ROUNDS: usize = 64;
 /// One direction of a link.
 #[derive(Debug)]
 struct Link {
-    bandwidth: Flux,
+    bandwidth: FluidRate,
     /// Best-effort channels of the link.
     best_effort: Vec<ChannelNumber>,
     /// Demand of best effort.
-    wanted: Flux,
+    wanted: FluidRate,
     /// Classes by their numbers in the egress.
     classes: BTreeMap<u32, Class>,
     /// Demand of the classes.
-    reserved: Flux,
+    reserved: FluidRate,
     /// Share of it that they get: all, unless the reserved rates exceed the bandwidth.
     class_share: Share,
     /// Share of its demand that best effort gets.
@@ -51,26 +51,26 @@ struct Link {
 #[derive(Debug)]
 struct Class {
     /// Rate in IP octets only, as its token bucket counts.
-    rate: Flux,
+    rate: FluidRate,
     channels: Vec<ChannelNumber>,
     /// Inflow in IP octets.
-    inflow: Flux,
+    inflow: FluidRate,
     /// Demand on the link, with framing.
-    wanted: Flux,
+    wanted: FluidRate,
     /// Part of that which its bucket passed at the last update of the link.
-    passes: Flux,
+    passes: FluidRate,
     /// Share of that part in the demand.
     share: Share,
 }
 
 impl Class {
-    fn new(rate: Flux) -> Class {
+    fn new(rate: FluidRate) -> Class {
         Class {
             rate,
             channels: Vec::new(),
-            inflow: Flux::ZERO,
-            wanted: Flux::ZERO,
-            passes: Flux::ZERO,
+            inflow: FluidRate::ZERO,
+            wanted: FluidRate::ZERO,
+            passes: FluidRate::ZERO,
             share: Share::ALL,
         }
     }
@@ -85,8 +85,8 @@ struct Channel {
     place: u32,
     /// Octets of its packets.
     octets: u32,
-    inflow: Flux,
-    outflow: Flux,
+    inflow: FluidRate,
+    outflow: FluidRate,
     next: Next,
     /// The stream that has it alone, if any.
     owner: Option<u32>,
@@ -97,7 +97,7 @@ struct Channel {
 
 /// Destination of a channel's output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Next {
+pub(crate) enum Next {
     /// Another channel.
     Channel(ChannelNumber),
     /// The end of the path, watched by this number.
@@ -108,23 +108,23 @@ pub(super) enum Next {
 
 /// All links and channels of a network.
 #[derive(Debug, Default)]
-pub(super) struct Plane {
+pub(crate) struct Plane {
     links: Vec<Link>,
     channels: Slab<Channel>,
     waiting: VecDeque<LinkNumber>,
     /// Numbers of watched ends whose rate has changed, and the new rate.
-    pub(super) arrivals: Vec<(u32, Flux)>,
+    pub(crate) arrivals: Vec<(u32, FluidRate)>,
 }
 
 impl Plane {
     /// Adds a link.
-    pub(super) fn add_link(&mut self, bandwidth: Flux) -> LinkNumber {
+    pub(crate) fn add_link(&mut self, bandwidth: FluidRate) -> LinkNumber {
         self.links.push(Link {
             bandwidth,
             best_effort: Vec::new(),
-            wanted: Flux::ZERO,
+            wanted: FluidRate::ZERO,
             classes: BTreeMap::new(),
-            reserved: Flux::ZERO,
+            reserved: FluidRate::ZERO,
             class_share: Share::ALL,
             share: Share::ALL,
             changed: Vec::new(),
@@ -135,23 +135,23 @@ impl Plane {
     }
 
     /// Changes the bandwidth of a link.
-    pub(super) fn set_bandwidth(&mut self, link: LinkNumber, bandwidth: Flux) {
+    pub(crate) fn set_bandwidth(&mut self, link: LinkNumber, bandwidth: FluidRate) {
         self.links[link as usize].bandwidth = bandwidth;
-        self.look_at(link);
+        self.queue_update(link);
     }
 
     /// Changes the rate of a class of a link, if it has channels.
-    pub(super) fn set_class_rate(&mut self, link: LinkNumber, number: u32, rate: Flux) {
+    pub(crate) fn set_class_rate(&mut self, link: LinkNumber, number: u32, rate: FluidRate) {
         let known = &mut self.links[link as usize];
         if let Some(class) = known.classes.get_mut(&number).filter(|class| class.rate != rate) {
             class.rate = rate;
             known.changed_classes.push(number);
-            self.look_at(link);
+            self.queue_update(link);
         }
     }
 
     /// Returns the channels in a class, each with the stream that has it.
-    pub(super) fn channels_of(&self, link: LinkNumber, class: u32) -> Vec<(ChannelNumber, u32)> {
+    pub(crate) fn channels_of(&self, link: LinkNumber, class: u32) -> Vec<(ChannelNumber, u32)> {
         let class = self.links[link as usize].classes.get(&class);
         let channels = class.into_iter().flat_map(|class| &class.channels);
         let owned =
@@ -160,12 +160,12 @@ impl Plane {
     }
 
     /// Returns the numbers of the classes of a link that have channels.
-    pub(super) fn classes_of(&self, link: LinkNumber) -> Vec<u32> {
+    pub(crate) fn classes_of(&self, link: LinkNumber) -> Vec<u32> {
         self.links[link as usize].classes.keys().copied().collect()
     }
 
     /// Adds a best-effort channel without inflow and without users.
-    pub(super) fn add_channel(
+    pub(crate) fn add_channel(
         &mut self,
         link: LinkNumber,
         octets: u32,
@@ -177,8 +177,8 @@ impl Plane {
             class: None,
             place: 0,
             octets,
-            inflow: Flux::ZERO,
-            outflow: Flux::ZERO,
+            inflow: FluidRate::ZERO,
+            outflow: FluidRate::ZERO,
             next,
             owner,
             users: 0,
@@ -189,13 +189,13 @@ impl Plane {
     }
 
     /// Adds a user to a channel.
-    pub(super) fn use_channel(&mut self, channel: ChannelNumber) {
+    pub(crate) fn use_channel(&mut self, channel: ChannelNumber) {
         self.channels[channel as usize].users += 1;
     }
 
     /// Removes a user from a channel; `true` if it was the last one, and the channel is removed. The user must have no
     /// flow in it.
-    pub(super) fn leave_channel(&mut self, number: ChannelNumber) -> bool {
+    pub(crate) fn leave_channel(&mut self, number: ChannelNumber) -> bool {
         let channel = &mut self.channels[number as usize];
         channel.users -= 1;
         if channel.users > 0 {
@@ -203,8 +203,8 @@ impl Plane {
         }
         // Zero, unless shares in a circle have not converged yet.
         let (link, inflow) = (channel.link, channel.inflow);
-        self.flow_in(number, inflow, Flux::ZERO);
-        self.pass(number, Flux::ZERO);
+        self.flow_in(number, inflow, FluidRate::ZERO);
+        self.pass(number, FluidRate::ZERO);
         self.part(number);
         self.links[link as usize].changed.retain(|changed| *changed != number);
         self.channels.remove(number as usize);
@@ -212,17 +212,17 @@ impl Plane {
     }
 
     /// Returns the destination of a channel's output.
-    pub(super) fn next(&self, channel: ChannelNumber) -> Next {
+    pub(crate) fn next(&self, channel: ChannelNumber) -> Next {
         self.channels[channel as usize].next
     }
 
     /// Returns the link of a channel.
-    pub(super) fn link_of(&self, channel: ChannelNumber) -> LinkNumber {
+    pub(crate) fn link_of(&self, channel: ChannelNumber) -> LinkNumber {
         self.channels[channel as usize].link
     }
 
     /// Moves a channel into a class with this rate, or back to best effort. The rate is that of the class from now on.
-    pub(super) fn classify(&mut self, number: ChannelNumber, class: Option<(u32, Flux)>) {
+    pub(crate) fn classify(&mut self, number: ChannelNumber, class: Option<(u32, FluidRate)>) {
         let channel = &self.channels[number as usize];
         let link = channel.link;
         if channel.class == class.map(|(number, _)| number) {
@@ -232,14 +232,14 @@ impl Plane {
             return;
         }
         let inflow = channel.inflow;
-        self.flow_in(number, inflow, Flux::ZERO);
+        self.flow_in(number, inflow, FluidRate::ZERO);
         self.part(number);
         self.join(number, class);
-        self.flow_in(number, Flux::ZERO, inflow);
+        self.flow_in(number, FluidRate::ZERO, inflow);
     }
 
     /// Changes the inflow of a channel by the change of one of its inputs.
-    pub(super) fn flow_in(&mut self, number: ChannelNumber, before: Flux, now: Flux) {
+    pub(crate) fn flow_in(&mut self, number: ChannelNumber, before: FluidRate, now: FluidRate) {
         if before == now {
             return;
         }
@@ -263,11 +263,11 @@ impl Plane {
                 }
             }
         }
-        self.look_at(link);
+        self.queue_update(link);
     }
 
     /// Propagates all changes.
-    pub(super) fn settle(&mut self) {
+    pub(crate) fn settle(&mut self) {
         let most = ROUNDS * self.links.len();
         for _ in 0..most {
             let Some(link) = self.waiting.pop_front() else {
@@ -277,7 +277,7 @@ impl Plane {
         }
     }
 
-    fn look_at(&mut self, link: LinkNumber) {
+    fn queue_update(&mut self, link: LinkNumber) {
         let known = &mut self.links[link as usize];
         if !known.waits {
             known.waits = true;
@@ -321,7 +321,7 @@ impl Plane {
     }
 
     /// Returns the current output of a channel.
-    fn outflow(&self, number: ChannelNumber) -> Flux {
+    fn outflow(&self, number: ChannelNumber) -> FluidRate {
         let channel = &self.channels[number as usize];
         let link = &self.links[channel.link as usize];
         match channel.class.and_then(|class| link.classes.get(&class)) {
@@ -330,7 +330,7 @@ impl Plane {
         }
     }
 
-    fn pass(&mut self, number: ChannelNumber, outflow: Flux) {
+    fn pass(&mut self, number: ChannelNumber, outflow: FluidRate) {
         let channel = &mut self.channels[number as usize];
         let before = core::mem::replace(&mut channel.outflow, outflow);
         if before == outflow {
@@ -344,7 +344,7 @@ impl Plane {
     }
 
     /// Adds a channel without inflow to a class, or to best effort.
-    fn join(&mut self, number: ChannelNumber, class: Option<(u32, Flux)>) {
+    fn join(&mut self, number: ChannelNumber, class: Option<(u32, FluidRate)>) {
         let channel = &mut self.channels[number as usize];
         let link = &mut self.links[channel.link as usize];
         channel.class = class.map(|(number, _)| number);

@@ -5,88 +5,88 @@ use core::time::Duration;
 
 use earmark_core::Rate;
 
-use crate::egress::FRAMING;
+use crate::packet::FRAMING;
 
 /// Thousandths of a bit per second.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Flux(u64);
+pub(crate) struct FluidRate(u64);
 
-impl Flux {
-    pub(super) const ZERO: Flux = Flux(0);
+impl FluidRate {
+    pub(crate) const ZERO: FluidRate = FluidRate(0);
 
-    pub(super) fn of(rate: Rate) -> Flux {
-        Flux(rate.as_bps().saturating_mul(1_000))
+    pub(crate) fn of(rate: Rate) -> FluidRate {
+        FluidRate(rate.as_bps().saturating_mul(1_000))
     }
 
     /// Returns the mean rate of packets of this length at these times.
-    pub(super) fn mean(octets: u32, times: &[Duration]) -> Flux {
+    pub(crate) fn mean(octets: u32, times: &[Duration]) -> FluidRate {
         let milli_bits = times.len() as u128 * u128::from(octets) * 8_000;
         let span = times.last().map_or(0, Duration::as_nanos);
-        let flux = (milli_bits * 1_000_000_000).checked_div(span).unwrap_or(0);
-        Flux(u64::try_from(flux).unwrap_or(u64::MAX))
+        let rate = (milli_bits * 1_000_000_000).checked_div(span).unwrap_or(0);
+        FluidRate(u64::try_from(rate).unwrap_or(u64::MAX))
     }
 
     /// Returns the bandwidth that packets of this length need at this rate, including framing.
-    pub(super) fn framed(self, octets: u32) -> Flux {
+    pub(crate) fn framed(self, octets: u32) -> FluidRate {
         let octets = u64::from(octets.max(1));
         self.times(Share(octets + u64::from(FRAMING), octets))
     }
 
-    pub(super) fn minus(self, other: Flux) -> Flux {
-        Flux(self.0.saturating_sub(other.0))
+    pub(crate) fn minus(self, other: FluidRate) -> FluidRate {
+        FluidRate(self.0.saturating_sub(other.0))
     }
 
     /// Returns a share of this rate, rounded down so that rates never increase.
-    pub(super) fn times(self, Share(part, whole): Share) -> Flux {
+    pub(crate) fn times(self, Share(part, whole): Share) -> FluidRate {
         match part == whole {
             true => self,
-            false => Flux((u128::from(self.0) * u128::from(part) / u128::from(whole)) as u64),
+            false => FluidRate((u128::from(self.0) * u128::from(part) / u128::from(whole)) as u64),
         }
     }
 
     /// Returns the volume that flows in a time.
-    pub(super) fn during(self, time: Duration) -> Volume {
+    pub(crate) fn during(self, time: Duration) -> Volume {
         Volume(u128::from(self.0) * time.as_nanos())
     }
 }
 
-impl Add for Flux {
-    type Output = Flux;
+impl Add for FluidRate {
+    type Output = FluidRate;
 
-    fn add(self, other: Flux) -> Flux {
-        Flux(self.0 + other.0)
+    fn add(self, other: FluidRate) -> FluidRate {
+        FluidRate(self.0 + other.0)
     }
 }
 
-impl AddAssign for Flux {
-    fn add_assign(&mut self, other: Flux) {
+impl AddAssign for FluidRate {
+    fn add_assign(&mut self, other: FluidRate) {
         self.0 += other.0;
     }
 }
 
-impl Sub for Flux {
-    type Output = Flux;
+impl Sub for FluidRate {
+    type Output = FluidRate;
 
-    fn sub(self, other: Flux) -> Flux {
-        Flux(self.0 - other.0)
+    fn sub(self, other: FluidRate) -> FluidRate {
+        FluidRate(self.0 - other.0)
     }
 }
 
-impl SubAssign for Flux {
-    fn sub_assign(&mut self, other: Flux) {
+impl SubAssign for FluidRate {
+    fn sub_assign(&mut self, other: FluidRate) {
         self.0 -= other.0;
     }
 }
 
 /// A fraction: part and whole; the whole is not 0.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Share(u64, u64);
+pub(crate) struct Share(u64, u64);
 
 impl Share {
-    pub(super) const ALL: Share = Share(1, 1);
+    pub(crate) const ALL: Share = Share(1, 1);
 
     /// Returns the share of `wanted` that `room` allows.
-    pub(super) fn of(room: Flux, wanted: Flux) -> Share {
+    pub(crate) fn of(room: FluidRate, wanted: FluidRate) -> Share {
         match room < wanted {
             true => Share(room.0, wanted.0),
             false => Share::ALL,
@@ -102,11 +102,11 @@ impl PartialEq for Share {
 
 /// A volume: 10^-12 bit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Volume(u128);
+pub(crate) struct Volume(u128);
 
 impl Volume {
     /// Returns whole octets, rounded.
-    pub(super) fn octets(self) -> u64 {
+    pub(crate) fn octets(self) -> u64 {
         const OCTET: u128 = 8_000_000_000_000;
         u64::try_from((self.0 + OCTET / 2) / OCTET).unwrap_or(u64::MAX)
     }

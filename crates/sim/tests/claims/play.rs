@@ -10,7 +10,7 @@ use earmark_core::{Flow, InterfaceId, Rate};
 use earmark_node::{Command, Listen, NodeConfig};
 use earmark_nsis::{Command as NsisCommand, Config as NsisConfig, qos};
 use earmark_rsvp as rsvp;
-use earmark_sim::{Keep, Network, NodeId, Reserved, Shape, Source, StreamId};
+use earmark_sim::{Keep, Network, NodeId, Reserved, Source, StreamId, TrafficPattern};
 use earmark_wire::intserv::TokenBucket;
 use earmark_wire::rsvp::{FilterSpec, Session, SourceSelector, Style};
 use earmark_wire::yessir::{Flowspec, OctetRate, Style as Sharing};
@@ -342,7 +342,7 @@ impl Play {
             port: flow.source_port,
             destination: flow.destination,
             destination_port: flow.destination_port,
-            shape: Shape::Constant(rate),
+            pattern: TrafficPattern::Constant(rate),
             packet_octets,
             from: now,
             until: now + length,

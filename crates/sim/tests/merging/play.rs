@@ -7,7 +7,7 @@ use std::time::Duration;
 use earmark_core::{InterfaceId, Rate, Routes, Time};
 use earmark_node::{Command, Event};
 use earmark_rsvp::{self as rsvp, Application, Rejection, ReserveRequest};
-use earmark_sim::{Faults, NodeId, What};
+use earmark_sim::{Faults, LogEvent, NodeId};
 use earmark_wire::intserv::{FlowSpec, Rspec, TokenBucket};
 use earmark_wire::rsvp::{ErrorCode, FilterSpec, Session, SourceSelector, Style};
 
@@ -362,7 +362,7 @@ impl Play {
                 return;
             }
             for entry in log {
-                let What::Event(Event::Rsvp(event)) = entry.what else { continue };
+                let LogEvent::Event(Event::Rsvp(event)) = entry.what else { continue };
                 let node = self.nodes.iter().position(|&node| node == entry.node);
                 let host = node.expect("ours").checked_sub(self.routers);
                 let Some(host) = host else { continue };

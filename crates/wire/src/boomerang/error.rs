@@ -86,21 +86,21 @@ impl ErrorKind {
 impl fmt::Display for ErrorKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            ErrorKind::Truncated => "ends too early",
+            ErrorKind::Truncated => "is truncated",
             ErrorKind::Magic => "is not 0x47114711",
             ErrorKind::Type => "is not that of a reservation",
-            ErrorKind::Family => "names neither IPv4 nor IPv6",
-            ErrorKind::Qos => "names neither bitrates nor downgrades",
+            ErrorKind::Family => "is neither IPv4 nor IPv6",
+            ErrorKind::Qos => "is neither bitrates nor downgrades",
             ErrorKind::Version => "is not 1",
             ErrorKind::EmptyVector => "is zero",
-            ErrorKind::SourceMask | ErrorKind::DestinationMask => "is no prefix",
+            ErrorKind::SourceMask | ErrorKind::DestinationMask => "is not a prefix",
             ErrorKind::SourcePortMask
             | ErrorKind::DestinationPortMask
             | ErrorKind::ProtocolMask
             | ErrorKind::TosMask => "is neither all ones nor all zeros",
             ErrorKind::FlagsMask => "is not zero",
-            ErrorKind::PortsWithoutProtocol => "is zero although ports matter",
-            ErrorKind::OptionLength => "leads past the end of the message",
+            ErrorKind::PortsWithoutProtocol => "is zero although ports are significant",
+            ErrorKind::OptionLength => "exceeds the message",
         })
     }
 }

@@ -45,11 +45,11 @@ code_points! {
 pub mod flag {
     /// A node refused the request. From there on the message requests nothing and only finds out what is available.
     pub const NACK: u16 = 1 << 0;
-    /// Nobody may answer the message. The drafts name the flag for groups; the bit is ours.
+    /// The message must not be answered. The drafts name the flag for groups; the bit is Earmark's.
     pub const NO_ECHO: u16 = 1 << 1;
 }
 
-/// Flag bits of the aggregation option, all ours.
+/// Flag bits of the aggregation option, all of them extensions of Earmark.
 pub mod aggregation_flag {
     /// The flow leaves the aggregate and needs a reservation of its own again.
     pub const LEAVES: u16 = 1 << 0;
@@ -57,7 +57,7 @@ pub mod aggregation_flag {
     pub const RAISES: u16 = 1 << 1;
 }
 
-/// Flag bits of the participation record; the option is ours.
+/// Flag bits of the participation record; the option is an extension of Earmark.
 pub mod participation_flag {
     /// The last node that has reserved on the outward pass is the far end, or has the far end on a link of its own.
     pub const FORWARD_ENDS: u16 = 1 << 0;

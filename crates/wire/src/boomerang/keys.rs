@@ -2,13 +2,13 @@
 
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 use super::error::{ErrorKind, ParseError};
 use crate::writer::{EmitError, Writer};
 
 /// Address family of classifier and mask.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Family {
     /// IPv4.
     V4,
@@ -39,14 +39,14 @@ impl Family {
 }
 
 /// Flow classifier. The mask says which of its bits count.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 pub struct Keys {
     /// Source address of the forward direction.
     pub source: IpAddr,
-    /// Destination address, of the same family.
-    pub destination: IpAddr,
     /// Source port.
     pub source_port: u16,
+    /// Destination address, of the same family.
+    pub destination: IpAddr,
     /// Destination port.
     pub destination_port: u16,
     /// IP protocol number.
@@ -54,6 +54,7 @@ pub struct Keys {
     /// Type of service, or traffic class.
     pub tos: u8,
     /// Flags, without meaning; kept as received.
+    #[serde(skip)]
     pub flags: u16,
 }
 
@@ -127,14 +128,16 @@ impl Keys {
 /// Addresses count up to a prefix, the other keys wholly or not at all, ports only together with the protocol, and the
 /// flags, which have no meaning, never. Other masks are refused: no packet classifier could implement them, and each
 /// distinct mask makes every look-up of a node more expensive.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 pub struct Shape {
     /// Prefix length of the source address.
+    #[serde(rename = "source_bits")]
     pub source: u8,
-    /// Prefix length of the destination address.
-    pub destination: u8,
     /// Whether the source port counts.
     pub source_port: bool,
+    /// Prefix length of the destination address.
+    #[serde(rename = "destination_bits")]
+    pub destination: u8,
     /// Whether the destination port counts.
     pub destination_port: bool,
     /// Whether the protocol counts.

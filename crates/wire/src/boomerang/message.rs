@@ -9,13 +9,14 @@ use super::iana::{
     AddressFamily, MAGIC, MessageType, OptionType, QosFormat, VERSION, aggregation_flag, flag,
 };
 use super::keys::{Family, Keys, Shape};
-use super::options::{OptionFlags, OptionItem, Options};
+use super::options::{OptionItem, Options};
+use super::participation::OptionFlags;
 use super::view::{QosView, View};
+use crate::serialize::{Sequence, objects};
 use crate::writer::{EmitError, Writer};
 
 /// Flags of the container header.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(transparent)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Flags(pub u16);
 
 impl Flags {
@@ -25,7 +26,7 @@ impl Flags {
         self.0 & flag::NACK != 0
     }
 
-    /// Whether nobody answers the message.
+    /// Whether the message is not answered.
     #[inline]
     pub fn is_no_echo(self) -> bool {
         self.0 & flag::NO_ECHO != 0
@@ -224,6 +225,26 @@ impl<'a> Reservation<'a> {
         family.code() | qos.code()
     }
 }
+
+serialize_as!(Reservation<'_>, |it| {
+    let rates = |rates: Rates| map! { "forward_bps": rates.forward, "reverse_bps": rates.reverse };
+    let (bitrate, downgrade) = match it.qos {
+        Qos::Bitrate(bitrate) => (Some(rates(bitrate)), None),
+        Qos::Downgrade { vector, .. } => (None, Some(Sequence(vector.iter().map(rates)))),
+    };
+    map! {
+        "transaction_id": it.transaction_id,
+        "nack": it.flags.is_nack(),
+        "no_echo": it.flags.is_no_echo(),
+        "refresh_interval_s": it.refresh_interval,
+        "key": it.key,
+        "CLASSIFIER": it.classifier,
+        "MASK": it.mask,
+        "BITRATE": bitrate,
+        "DOWNGRADE": downgrade,
+        "options": objects(it.options.iter()),
+    }
+});
 
 impl OptionItem<'_> {
     /// Returns the type of the option.

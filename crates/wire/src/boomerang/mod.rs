@@ -39,8 +39,8 @@ pub use edit::{Editor, append};
 pub use error::{ErrorKind, ParseError};
 pub use keys::{Family, Keys, Shape};
 pub use message::{Flags, Qos, Rates, Reservation, Vector};
-pub use options::{Aggregation, OptionFlags, OptionItem, Options, OptionsIter, UserId};
-pub use participation::{Participation, PassCount};
+pub use options::{Aggregation, OptionItem, Options, OptionsIter, UserId};
+pub use participation::{OptionFlags, Participation, PassCount};
 pub use view::{QosView, View};
 
 /// Offsets of fields, octets from MAGIC.

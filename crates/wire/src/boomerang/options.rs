@@ -3,38 +3,48 @@
 //! Options have no length field. The end of an unknown option is therefore unknown, and the option takes the rest of
 //! the message.
 
-use core::fmt;
+use core::fmt::{self, Write as _};
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use serde::{Deserialize, Serialize};
+use serde::{Serialize, Serializer};
 
 use super::error::{ErrorKind, ParseError};
 use super::iana::OptionType;
 use super::keys::{Family, Keys, Shape};
-use super::participation::Participation;
+use super::participation::{OptionFlags, Participation};
+use crate::serialize::hex;
 use crate::writer::{EmitError, Writer};
 
 /// Length of an option's header, type and flags, octets.
 const HEADER: usize = 4;
 
-/// Flags of an option.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(transparent)]
-pub struct OptionFlags(pub u16);
-
 /// User identification with a credential.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 pub struct UserId {
     /// Flags, without meaning; kept as received.
+    #[serde(skip)]
     pub flags: OptionFlags,
     /// User identifier.
+    #[serde(serialize_with = "text")]
     pub user: [u8; 8],
     /// Credential: the first octets of a keyed digest over the fields that no node may edit.
+    #[serde(serialize_with = "hex")]
     pub credential: [u8; 8],
 }
 
 impl UserId {
     const LEN: usize = HEADER + 16;
+}
+
+/// Serializes the text before the first NUL. Octets that are not UTF-8 become replacement characters.
+fn text<S: Serializer>(octets: &[u8; 8], serializer: S) -> Result<S::Ok, S::Error> {
+    let text = octets.split(|&octet| octet == 0).next().unwrap_or_default();
+    serializer.collect_str(&fmt::from_fn(|f| {
+        text.utf8_chunks().try_for_each(|chunk| {
+            f.write_str(chunk.valid())?;
+            if chunk.invalid().is_empty() { Ok(()) } else { f.write_char('\u{fffd}') }
+        })
+    }))
 }
 
 /// Aggregation option: the aggregator states that this message's flow belongs to an aggregate.
@@ -90,8 +100,28 @@ impl Aggregation {
     }
 }
 
+serialize_as!(Aggregation, |it| {
+    let mask = it.shape();
+    map! {
+        "source": it.classifier.source,
+        "source_port": it.classifier.source_port,
+        "destination": it.classifier.destination,
+        "destination_port": it.classifier.destination_port,
+        "protocol": it.classifier.protocol,
+        "tos": it.classifier.tos,
+        "node": it.node,
+        "transaction_id": it.transaction_id,
+        "rate_bps": it.rate,
+        "leaves": it.flags.leaves(),
+        "raises": it.flags.raises(),
+        "source_bits"?: mask.map(|mask| mask.source),
+        "destination_bits"?: mask.map(|mask| mask.destination),
+    }
+});
+
 /// One option.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(tag = "class", rename_all = "SCREAMING_SNAKE_CASE")]
 pub enum OptionItem<'a> {
     /// Type 1.
     UserId(UserId),
@@ -102,10 +132,16 @@ pub enum OptionItem<'a> {
     /// An option of unknown type, with the rest of the message.
     Unknown {
         /// Option type.
+        #[serde(rename = "option")]
         code: u16,
         /// Flags, body and everything behind it.
+        #[serde(rename = "octets", serialize_with = "length")]
         rest: &'a [u8],
     },
+}
+
+fn length<S: Serializer>(octets: &[u8], serializer: S) -> Result<S::Ok, S::Error> {
+    octets.len().serialize(serializer)
 }
 
 impl OptionItem<'_> {

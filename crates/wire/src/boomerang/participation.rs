@@ -1,4 +1,4 @@
-//! The participation record: an option of ours in which the nodes of a loop count themselves.
+//! The participation record: an option of Earmark in which the nodes of a loop count themselves.
 //!
 //! Ordinary hosts echo the option like all data, and nodes that do not know it forward it. The initiator thus learns
 //! which nodes take part and how many routers between them do not: each router decrements the TTL, and each
@@ -16,9 +16,13 @@
 
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
+use super::iana::participation_flag;
 use super::keys::Family;
-use super::options::OptionFlags;
 use crate::writer::{EmitError, Writer};
+
+/// Flags of an option.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct OptionFlags(pub u16);
 
 /// Participants of a loop, as the message collects them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -131,3 +135,17 @@ impl Participation {
         writer.put([forward.nodes, forward.gaps, reverse.nodes, reverse.gaps, *ttl, 0, 0, 0])
     }
 }
+
+serialize_as!(Participation, |it| map! {
+    "initiator": it.initiator,
+    "seen": it.seen,
+    "last_forward": it.last_forward,
+    "first_reverse": it.first_reverse,
+    "forward_nodes": it.forward.nodes,
+    "forward_gaps": it.forward.gaps,
+    "reverse_nodes": it.reverse.nodes,
+    "reverse_gaps": it.reverse.gaps,
+    "ttl": it.ttl,
+    "forward_ends": it.has(participation_flag::FORWARD_ENDS),
+    "far_end": it.has(participation_flag::FAR_END),
+});

@@ -1,15 +1,9 @@
-//! Parse errors of GIST messages: kind, position, and the Error message that answers them.
+//! Parse errors of GIST messages: kind and position.
 
 use core::fmt;
 
-use super::error_data::{ErrorData, Info, Infos};
-use super::grammar::Mode;
-use super::header::{HEADER, Header};
-use super::iana::{ErrorCode, MessageType, ObjectType, subcode};
-use super::mri::Mri;
-use super::nli::NetworkLayerInformation;
-use super::reader::Reader;
-use crate::nsis::{Object, SessionId, WORD, objects};
+use super::iana::{ErrorCode, ObjectType, subcode};
+use crate::nsis::{Object, WORD};
 
 /// Faults of a GIST message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -115,27 +109,27 @@ impl ErrorKind {
 impl fmt::Display for ErrorKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            ErrorKind::Truncated => "ends before the common header does",
-            ErrorKind::Version => "another version than 1",
-            ErrorKind::Type => "an unknown message type",
-            ErrorKind::ReplyFlag => "the R-flag does not go with the message",
+            ErrorKind::Truncated => "truncated within the common header",
+            ErrorKind::Version => "version is not 1",
+            ErrorKind::Type => "unknown message type",
+            ErrorKind::ReplyFlag => "invalid R-flag for the message",
             ErrorKind::MessageLength { calculated } => {
                 return write!(f, "the message length is not {calculated}, that of the objects");
             }
             ErrorKind::ExplicitFlag => "the E-flag is set outside of Data",
-            ErrorKind::ContextFlag => "the C-flag does not go with the message",
-            ErrorKind::Encapsulation => "a message that is not sent this way",
-            ErrorKind::Duplicate => "a second time",
-            ErrorKind::Unrecognised => "unknown, and not to be ignored",
+            ErrorKind::ContextFlag => "invalid C-flag for the message",
+            ErrorKind::Encapsulation => "wrong encapsulation for the message",
+            ErrorKind::Duplicate => "duplicate",
+            ErrorKind::Unrecognised => "unknown and mandatory",
             ErrorKind::Missing => "missing",
-            ErrorKind::InvalidObject => "does not belong into this message",
-            ErrorKind::Order => "behind what it belongs in front of",
-            ErrorKind::ExtensibilityFlags => "has both extensibility flags",
-            ErrorKind::Length => "has another length than what is in it",
-            ErrorKind::NotSupported => "has a value that is not supported",
-            ErrorKind::Combination => "has flags and fields that do not go together",
-            ErrorKind::EmptyList => "has a profile without protocols",
-            ErrorKind::StackMismatch => "does not go with the Stack-Proposal",
+            ErrorKind::InvalidObject => "not allowed in this message",
+            ErrorKind::Order => "out of order",
+            ErrorKind::ExtensibilityFlags => "both extensibility flags are set",
+            ErrorKind::Length => "length does not match the contents",
+            ErrorKind::NotSupported => "unsupported value",
+            ErrorKind::Combination => "flags and fields contradict each other",
+            ErrorKind::EmptyList => "profile without protocols",
+            ErrorKind::StackMismatch => "contradicts the Stack-Proposal",
         })
     }
 }
@@ -174,43 +168,6 @@ impl ParseError {
     pub(super) const fn in_object(kind: ErrorKind, offset: usize, origin: Origin) -> ParseError {
         ParseError { kind, offset, object: Some(origin) }
     }
-
-    /// Returns the contents of the Error message that answers `octets`, in which this error was found (RFC 5971 A.4):
-    /// class, code and subcode, the additional information that the error catalogue demands, and session and MRI if
-    /// they can be read and may be returned.
-    ///
-    /// `None` for messages that must not be answered: Error messages, and octets without a common header.
-    pub fn error_data<'a>(&self, octets: &'a [u8], mode: Mode) -> Option<ErrorData<'a>> {
-        let (code, subcode) = self.kind.code()?;
-        let answer = ErrorData::error_data_about(octets, mode, code, subcode)?;
-        Some(ErrorData { infos: Infos::Few(self.infos(octets)), ..answer })
-    }
-
-    /// Returns the additional information that the error catalogue demands.
-    fn infos<'a>(&self, octets: &'a [u8]) -> [Option<Info<'a>>; 2] {
-        if let ErrorKind::MessageLength { calculated } = self.kind {
-            return [Some(Info::MessageLength(calculated)), None];
-        }
-        let Some(origin) = self.object else { return [None, None] };
-        match self.kind.code() {
-            Some((ErrorCode::ObjectType, _)) => [Some(Info::ObjectType(origin.object_type)), None],
-            Some((ErrorCode::ObjectValue, _)) if self.kind == ErrorKind::StackMismatch => {
-                let proposal = find(octets, ObjectType::StackProposal);
-                let configuration = find(octets, ObjectType::StackConfigurationData);
-                let offset = self.offset.saturating_sub(origin.offset);
-                [
-                    proposal.map(|object| Info::object_value(object.octets(), 0)),
-                    configuration.map(|object| Info::object_value(object.octets(), offset)),
-                ]
-            }
-            Some((ErrorCode::ObjectValue, _)) => {
-                let object = walk(octets).find(|object| object.offset() == origin.offset);
-                let offset = self.offset.saturating_sub(origin.offset);
-                [object.map(|object| Info::object_value(object.octets(), offset)), None]
-            }
-            _ => [None, None],
-        }
-    }
 }
 
 impl fmt::Display for ParseError {
@@ -227,73 +184,6 @@ impl fmt::Display for ParseError {
 }
 
 impl core::error::Error for ParseError {}
-
-impl<'a> ErrorData<'a> {
-    /// Returns the contents of the Error message about `octets`, a message received in `mode`: the class that the error
-    /// catalogue gives `code`, the common header, and session and MRI if they can be read and may be returned. The
-    /// caller adds the additional information that the catalogue demands (RFC 5971 A.4.4).
-    ///
-    /// `None` for messages that must not be answered: Error messages (RFC 5971 section 5.6), and octets without a
-    /// common header.
-    pub fn error_data_about(
-        octets: &'a [u8],
-        mode: Mode,
-        code: ErrorCode,
-        subcode: u8,
-    ) -> Option<ErrorData<'a>> {
-        let original = *octets.first_chunk::<HEADER>()?;
-        let header = Header::parse(octets).ok();
-        if header.is_some_and(|header| header.message_type == MessageType::Error) {
-            return None;
-        }
-        let (session, mri) = match code {
-            ErrorCode::CommonHeaderParse => (None, None), // A.4.4.1 forbids them
-            _ => identify(octets),
-        };
-        Some(ErrorData {
-            class: code.class(),
-            code,
-            subcode,
-            d_mode: mode == Mode::D,
-            q_mode: mode == Mode::D && header.is_some_and(|header| header.flags.context_free),
-            original,
-            session,
-            mri,
-            infos: Infos::NONE,
-            comment: None,
-        })
-    }
-}
-
-/// Iterates over the objects of a message up to the first that is framed wrongly.
-fn walk(octets: &[u8]) -> impl Iterator<Item = Object<'_>> {
-    objects(octets.get(HEADER..).unwrap_or_default(), HEADER).map_while(Result::ok)
-}
-
-fn find(octets: &[u8], object_type: ObjectType) -> Option<Object<'_>> {
-    walk(octets).find(|object| object.object_type() == object_type.code())
-}
-
-/// Returns the first object of a type. The message need not be well formed: the object may be shown in an error.
-pub fn find_object(octets: &[u8], object_type: ObjectType) -> Option<Object<'_>> {
-    find(octets, object_type)
-}
-
-/// Returns the sender of a message, to which an Error is sent (RFC 5971 section 5.6). The message need not be well
-/// formed. `None` if it has no readable Network-Layer-Information.
-pub fn find_sender(octets: &[u8]) -> Option<NetworkLayerInformation<'_>> {
-    let object = find(octets, ObjectType::NetworkLayerInformation)?;
-    NetworkLayerInformation::parse(Reader::of(&object)).ok()
-}
-
-/// Returns session and MRI of a message, each if it can be decoded.
-fn identify(octets: &[u8]) -> (Option<SessionId>, Option<Mri>) {
-    let session =
-        find(octets, ObjectType::SessionId).and_then(|object| Reader::of(&object).session().ok());
-    let mri = find(octets, ObjectType::MessageRoutingInformation)
-        .and_then(|object| Mri::parse(Reader::of(&object)).ok());
-    (session, mri)
-}
 
 /// Converts octets to words, limited to sixteen bits.
 pub(super) fn words(octets: usize) -> u16 {

@@ -8,6 +8,7 @@ use super::iana::{ErrorClass, ErrorCode, InfoType};
 use super::mri::Mri;
 use super::reader::Reader;
 use crate::nsis::{SessionId, WORD, object::pad};
+use crate::serialize::{Hex, Sequence, Text};
 use crate::writer::{EmitError, Writer};
 
 /// Flags in the second word.
@@ -153,6 +154,18 @@ impl<'a> Info<'a> {
                 writer.put_slice(object)
             }
             Info::Unknown { value, .. } => writer.put_slice(value),
+        }
+    }
+}
+
+impl fmt::Display for Info<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Info::MessageLength(words) => write!(f, "the objects have {words} words"),
+            Info::Mtu(octets) => write!(f, "the MTU is {octets} octets"),
+            Info::ObjectType(number) => write!(f, "object {number}"),
+            Info::ObjectValue { offset, object } => write!(f, "octet {offset} of {}", Hex(object)),
+            Info::Unknown { info_type, value } => write!(f, "{info_type}: {}", Hex(value)),
         }
     }
 }
@@ -314,3 +327,13 @@ fn comment<'a>(reader: &mut Reader<'a>) -> Result<&'a str, ParseError> {
     reader.take_padded(len, 1)?;
     core::str::from_utf8(octets).map_err(|_| reader.error_at(ErrorKind::NotSupported, at))
 }
+
+// The session identifier and the MRI are objects of their own in a serialized message.
+serialize_as!(ErrorData<'_>, |it| map! {
+    "severity": it.class.name(),
+    "error": it.code.name(),
+    "code": it.code.code(),
+    "subcode": it.subcode,
+    "infos": Sequence(it.infos.iter().map(Text)),
+    "comment": it.comment,
+});

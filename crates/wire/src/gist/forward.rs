@@ -15,7 +15,7 @@ pub enum ForwardError {
     #[error(transparent)]
     Parse(#[from] super::ParseError),
     /// The hop count permits no further node: Hop Limit Exceeded (RFC 5971 A.4.4.2).
-    #[error("GIST, octet 1: the hop count is used up")]
+    #[error("GIST, octet 1: hop count exhausted")]
     HopLimit,
     /// The buffer is too short.
     #[error(transparent)]

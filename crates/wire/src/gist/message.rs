@@ -2,20 +2,23 @@
 
 use core::fmt;
 
+use serde::Serialize;
+
 use super::continuation::Continuation;
 use super::error::{ErrorKind, ParseError};
 use super::error_data::ErrorData;
 use super::grammar::{KnownObjects, Mode};
 use super::header::{HEADER, Header, at};
 use super::iana::{MessageType, ObjectType};
-use super::mri::Mri;
+use super::mri::{Mri, MriObject};
 use super::nat::NatTraversal;
 use super::nli::NetworkLayerInformation;
 use super::stack::{Profiles, Stack, StackConfiguration};
 use crate::nsis::{Object, SessionId, Treatment, objects};
+use crate::serialize::{self, Hex};
 
 /// A GIST message.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Message<'a> {
     /// GIST hop count: how many more nodes may process the message, destination included.
     pub hops: u8,
@@ -24,13 +27,16 @@ pub struct Message<'a> {
     /// S-flag: the IP source address is that of the signalling peer.
     pub source_is_peer: bool,
     /// Body, by message type.
+    #[serde(flatten)]
     pub body: Body<'a>,
     /// Unknown objects to be forwarded.
+    #[serde(flatten)]
     pub extensions: Extensions<'a>,
 }
 
 /// Body of a message. Flags that the message type implies are left out.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(untagged)]
 pub enum Body<'a> {
     /// Discovers the next peer on the path.
     Query(Query<'a>),
@@ -266,3 +272,59 @@ impl<'a> Message<'a> {
         }
     }
 }
+
+serialize_as!(Query<'_>, |it| map! {
+    "Message-Routing-Information": MriObject(&it.mri),
+    "Session-Identifier": map! { "session": it.session },
+    "Network-Layer-Information": it.nli,
+    "Query-Cookie": map! { "octets": Hex(it.query_cookie) },
+    "Stack-Proposal": it.stack.map(|stack| stack.proposal),
+    "Stack-Configuration-Data": it.stack.map(|stack| stack.configuration),
+});
+
+serialize_as!(Response<'_>, |it| {
+    let stack = it.responder.and_then(|part| part.stack);
+    map! {
+        "confirm_requested": it.confirm_requested,
+        "Message-Routing-Information": MriObject(&it.mri),
+        "Session-Identifier": map! { "session": it.session },
+        "Network-Layer-Information": it.nli,
+        "Query-Cookie": map! { "octets": Hex(it.query_cookie) },
+        "Responder-Cookie": it.responder.map(|part| map! { "octets": Hex(part.cookie) }),
+        "Stack-Proposal": stack.map(|stack| stack.proposal),
+        "Stack-Configuration-Data": stack.map(|stack| stack.configuration),
+    }
+});
+
+serialize_as!(Confirm<'_>, |it| map! {
+    "Message-Routing-Information": MriObject(&it.mri),
+    "Session-Identifier": map! { "session": it.session },
+    "Network-Layer-Information": it.nli,
+    "Responder-Cookie": it.returned.map(|part| map! { "octets": Hex(part.cookie) }),
+});
+
+serialize_as!(Data<'_>, |it| map! {
+    "context_free": it.context_free,
+    "explicitly_routed": it.explicitly_routed,
+    "Message-Routing-Information": MriObject(&it.mri),
+    "Session-Identifier": map! { "session": it.session },
+    "Network-Layer-Information": it.nli,
+});
+
+serialize_as!(Error<'_>, |it| map! {
+    "Network-Layer-Information": it.nli,
+    "Error": it.error,
+    "Session-Identifier": it.error.session.map(|session| map! { "session": session }),
+    "Message-Routing-Information": it.error.mri.as_ref().map(MriObject),
+});
+
+serialize_as!(Hello, |it| map! {
+    "reply_requested": it.reply_requested,
+    "Hello-ID": map! { "id": it.id },
+});
+
+serialize_as!(Extensions<'_>, |it| map! {
+    "UNKNOWN": serialize::objects(it.iter().map(|object| {
+        map! { "type": object.object_type, "octets": Hex(object.value) }
+    })),
+});

@@ -38,6 +38,7 @@ mod bodies;
 mod continuation;
 mod emit;
 mod error;
+mod error_answer;
 mod error_data;
 mod forward;
 mod frame;
@@ -53,7 +54,8 @@ mod stack;
 
 pub use crate::nsis::SessionId;
 pub use continuation::Continuation;
-pub use error::{ErrorKind, Origin, ParseError, find_object, find_sender};
+pub use error::{ErrorKind, Origin, ParseError};
+pub use error_answer::{find_object, find_sender};
 pub use error_data::{ErrorData, Info, Infos, MAX_OBJECT_SHOWN, WireInfos};
 pub use forward::{ForwardError, forward, forward_with_data};
 pub use frame::{MAGIC_LEN, datagram, emit_magic, message_len};

@@ -1,12 +1,14 @@
 //! Message-Routing-Information: how a message is routed (RFC 5971 A.3.1).
 
+use core::fmt;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, Serializer};
 
 use super::error::{ErrorKind, ParseError};
 use super::iana::RoutingMethod;
 use super::reader::Reader;
+use crate::serialize::Text;
 use crate::writer::{EmitError, Writer};
 
 /// N-flag: NATs need not translate this MRI. No existing method sets it.
@@ -93,6 +95,39 @@ pub struct LooseEnd {
     pub destination: IpAddr,
     /// Direction of the message.
     pub direction: Direction,
+}
+
+/// An [`Mri`] as an object of a message, with the prefixes as text and without absent fields.
+pub(super) struct MriObject<'a>(pub(super) &'a Mri);
+
+impl Serialize for MriObject<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let prefix = |address: IpAddr, length: u8| {
+            Text(fmt::from_fn(move |f| write!(f, "{address}/{length}")))
+        };
+        match self.0 {
+            Mri::LooseEnd(flow) => map! {
+                "method": "loose-end",
+                "direction": flow.direction,
+                "source": flow.source,
+                "destination": flow.destination,
+            }
+            .serialize(serializer),
+            Mri::PathCoupled(flow) => map! {
+                "method": "path-coupled",
+                "direction": flow.direction,
+                "source": prefix(flow.source, flow.source_prefix),
+                "destination": prefix(flow.destination, flow.destination_prefix),
+                "protocol"?: flow.protocol,
+                "source_port"?: flow.source_port,
+                "destination_port"?: flow.destination_port,
+                "dscp"?: flow.ds_field,
+                "flow_label"?: flow.flow_label,
+                "spi"?: flow.spi,
+            }
+            .serialize(serializer),
+        }
+    }
 }
 
 impl Mri {

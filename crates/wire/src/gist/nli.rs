@@ -2,22 +2,27 @@
 
 use core::net::IpAddr;
 
+use serde::Serialize;
+
 use super::error::{ErrorKind, ParseError};
 use super::mri::{address, put_address};
 use super::reader::Reader;
 use crate::nsis::{WORD, object::pad};
+use crate::serialize::hex;
 use crate::writer::{EmitError, Writer};
 
 /// Identity and address of a message's sender.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 pub struct NetworkLayerInformation<'a> {
     /// Peer-Identity: identifies the node regardless of its addresses; at most 255 octets.
+    #[serde(serialize_with = "hex")]
     pub peer_identity: &'a [u8],
-    /// IP-TTL with which the packet is sent, or IP hops to the peer; 0 if unknown (RFC 5971 section 5.2.2).
-    pub ip_ttl: u8,
     /// Interface address, to which answers are sent.
     pub interface_address: IpAddr,
+    /// IP-TTL with which the packet is sent, or IP hops to the peer; 0 if unknown (RFC 5971 section 5.2.2).
+    pub ip_ttl: u8,
     /// Routing state validity time: lifetime without a refresh, milliseconds; never 0.
+    #[serde(rename = "routing_state_validity_ms")]
     pub routing_state_validity: u32,
 }
 

@@ -10,6 +10,7 @@ use super::error::{ErrorKind, ParseError};
 use super::iana::ProtocolId;
 use super::reader::Reader;
 use crate::nsis::{WORD, object::pad};
+use crate::serialize::Sequence;
 use crate::writer::{EmitError, Writer};
 
 /// A stack of 1 to 255 protocol numbers, the uppermost first.
@@ -366,3 +367,19 @@ impl OctetSet {
         (if octet < 128 { low } else { high }) >> (octet % 128) & 1 != 0
     }
 }
+
+serialize_as!(Profile<'_>, |it| Sequence(it.protocols().map(ProtocolId::name)));
+
+serialize_as!(Profiles<'_>, |it| map! { "profiles": Sequence(it.iter()) });
+
+serialize_as!(StackConfiguration<'_>, |it| {
+    let fields = |options: ProtocolOptions<'_>| {
+        map! {
+            "protocol": options.protocol.name(),
+            "profile": options.profile,
+            "port": options.tcp_port(),
+            "unusable": options.unusable,
+        }
+    };
+    map! { "hold_time_ms": it.hold_time, "options": Sequence(it.options.iter().map(fields)) }
+});

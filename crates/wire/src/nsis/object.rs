@@ -187,31 +187,13 @@ impl<'a> Iterator for Objects<'a> {
 
 impl core::iter::FusedIterator for Objects<'_> {}
 
-/// Faults of a list of objects.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum ErrorKind {
-    /// The octets end within a header.
-    Truncated,
-    /// The length of an object leads past the end of the list.
-    Length,
-}
-
-impl ErrorKind {
-    /// Returns a short fixed name for counters.
-    pub const fn name(self) -> &'static str {
-        match self {
-            ErrorKind::Truncated => "object_truncated",
-            ErrorKind::Length => "object_length",
-        }
-    }
-}
-
-impl fmt::Display for ErrorKind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            ErrorKind::Truncated => "fewer than four octets are left for an object header",
-            ErrorKind::Length => "the length of the object leads past the end",
-        })
+error_kinds! {
+    /// Faults of a list of objects.
+    pub enum ErrorKind {
+        /// The octets end within a header.
+        Truncated = "object_truncated" "fewer than four octets are left for an object header",
+        /// The length of an object leads past the end of the list.
+        Length = "object_length" "the length of the object exceeds the list",
     }
 }
 

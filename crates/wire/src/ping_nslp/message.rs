@@ -1,11 +1,13 @@
 //! A message: the list of requested objects, and the records that nodes have appended.
 
+use core::fmt;
 use core::net::{IpAddr, Ipv6Addr};
 
 use serde::{Deserialize, Serialize};
 
 use super::error::{ErrorKind, ParseError};
 use super::iana::ObjectType;
+use crate::serialize::{Sequence, Text};
 use crate::writer::{EmitError, Writer};
 
 /// Length of an object's entry in the list, octets.
@@ -14,7 +16,7 @@ const OBJECT: usize = 4;
 /// Object list that requests addresses and times.
 pub const STANDARD: [[u8; OBJECT]; 2] = [[0, 1, 0, 16], [0, 2, 0, 8]];
 
-/// Object list that also requests the available bandwidth; this object is ours.
+/// Object list that also requests the available bandwidth; this object is an extension of Earmark.
 pub const WITH_BANDWIDTH: [[u8; OBJECT]; 3] = [[0, 1, 0, 16], [0, 2, 0, 8], [0xff, 1, 0, 8]];
 
 /// Bit of an available bandwidth that is set if the node knows the value.
@@ -25,11 +27,18 @@ const KNOWN: u64 = 1 << 63;
 pub enum Version {
     /// Version of the draft, with a length of eight bits.
     V1,
-    /// Our version, with a length of sixteen bits.
+    /// Version of Earmark, with a length of sixteen bits.
     V2,
 }
 
 impl Version {
+    const fn number(self) -> u8 {
+        match self {
+            Version::V1 => 1,
+            Version::V2 => 2,
+        }
+    }
+
     /// Length of the header, octets.
     pub(super) const fn header(self) -> usize {
         match self {
@@ -265,3 +274,18 @@ impl<'a> Record<'a> {
 fn split([t0, t1, l0, l1]: [u8; OBJECT]) -> (ObjectType, u16) {
     (ObjectType::from_code(u16::from_be_bytes([t0, t1])), u16::from_be_bytes([l0, l1]))
 }
+
+serialize_as!(Ping<'_>, |it| map! {
+    "version": it.version.number(),
+    "hops": it.hops,
+    "sequence": it.sequence,
+    "records": Sequence(it.records()),
+});
+
+serialize_as!(Record<'_>, |it| map! {
+    "address": it.address(),
+    "time": it.time().map(|Timestamp { seconds, microseconds }| {
+        Text(fmt::from_fn(move |f| write!(f, "{seconds}.{microseconds:06}")))
+    }),
+    "available_bps": it.available(),
+});

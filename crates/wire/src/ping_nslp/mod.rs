@@ -15,15 +15,16 @@
 //! ```
 //!
 //! Length counts the octets of the whole message. In version 1 it has eight bits, which are too few for the records of
-//! more than five nodes; a node that would exceed it appends nothing and still counts as a hop. Version 2 is ours and
-//! has a length of sixteen bits; its header is padded to whole words, like all data of GIST.
+//! more than five nodes; a node that would exceed it appends nothing and still counts as a hop. Version 2 is that of
+//! Earmark and has a length of sixteen bits; its header is padded to whole words, like all data of GIST.
 //!
-//! One object is ours: 0xff01 requests the bandwidth that a node could still reserve for packets in the direction of
-//! the message. Its value has 64 bits. The first one is set, because nodes that do not know an object append zeros; the
-//! others are bits per second.
+//! One object is an extension of Earmark: 0xff01 requests the bandwidth that a node could still reserve for packets in
+//! the direction of the message. Its value has 64 bits. The first one is set, because nodes that do not know an object
+//! append zeros; the others are bits per second.
 //!
-//! [`Ping::parse`] and [`Ping::emit`] are inverse to each other; [`count_hop`] and [`append`] are the in-place edits of
-//! a node. The format is that of the draft of July 2005, which has no NSLPID; ours is from the private range.
+//! [`Ping::parse`] and [`Ping::emit`] are inverse to each other; [`count_hop`] and [`append`] are the in-place edits
+//! of a node. The format is that of the draft of July 2005, which has no NSLPID; that of Earmark is from the private
+//! range.
 
 mod edit;
 mod error;

@@ -3,59 +3,40 @@
 use core::fmt;
 
 use super::iana::{ObjectType, ProtocolError};
-use super::info_spec::{InfoSpec, Outcome};
 
-/// Faults of a QoS NSLP message.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum ErrorKind {
-    /// The message ends within its common header.
-    Truncated,
-    /// The message type is unknown.
-    MessageType,
-    /// An acknowledgement and a response are both requested (RFC 5974 section 5.1.1).
-    Acknowledgement,
-    /// The octets at the end are too few for an object header.
-    ObjectTruncated,
-    /// An object leads past the end of the message.
-    ObjectLength,
-    /// The value of an object has a wrong length.
-    ValueLength,
-    /// An unknown object must be understood.
-    UnknownObject,
-    /// An object is not allowed in messages of this type, or beside other objects of this message.
-    IllegalObject,
-    /// An object occurs twice that may occur once.
-    DuplicateObject,
-    /// A required object is missing.
-    MissingObject,
-    /// The error source identifier does not fit its type.
-    Source,
-    /// The numbers of sequence numbers and sessions differ.
-    ListMismatch,
-    /// The QSPEC is empty.
-    EmptyQspec,
+error_kinds! {
+    /// Faults of a QoS NSLP message.
+    pub enum ErrorKind {
+        /// The message ends within its common header.
+        Truncated = "qos_truncated" "the message is shorter than its common header",
+        /// The message type is unknown.
+        MessageType = "qos_message_type" "the message type is unknown",
+        /// An acknowledgement and a response are both requested (RFC 5974 section 5.1.1).
+        Acknowledgement = "qos_acknowledgement" "acknowledgement and response are both requested",
+        /// The octets at the end are too few for an object header.
+        ObjectTruncated = "qos_object_truncated" "fewer than four octets are left for an object header",
+        /// An object leads past the end of the message.
+        ObjectLength = "qos_object_length" "exceeds the message",
+        /// The value of an object has a wrong length.
+        ValueLength = "qos_value_length" "has an invalid length",
+        /// An unknown object must be understood.
+        UnknownObject = "qos_unknown_object" "is unknown and mandatory",
+        /// An object is not allowed in messages of this type, or beside other objects of this message.
+        IllegalObject = "qos_illegal_object" "is not allowed in this message",
+        /// An object occurs twice that may occur once.
+        DuplicateObject = "qos_duplicate_object" "is duplicate",
+        /// A required object is missing.
+        MissingObject = "qos_missing_object" "is missing",
+        /// The error source identifier does not fit its type.
+        Source = "qos_error_source" "has a malformed error source",
+        /// The numbers of sequence numbers and sessions differ.
+        ListMismatch = "qos_list_mismatch" "differs from the sessions in the number of entries",
+        /// The QSPEC is empty.
+        EmptyQspec = "qos_empty_qspec" "is empty",
+    }
 }
 
 impl ErrorKind {
-    /// Returns a short fixed name for counters.
-    pub const fn name(self) -> &'static str {
-        match self {
-            ErrorKind::Truncated => "qos_truncated",
-            ErrorKind::MessageType => "qos_message_type",
-            ErrorKind::Acknowledgement => "qos_acknowledgement",
-            ErrorKind::ObjectTruncated => "qos_object_truncated",
-            ErrorKind::ObjectLength => "qos_object_length",
-            ErrorKind::ValueLength => "qos_value_length",
-            ErrorKind::UnknownObject => "qos_unknown_object",
-            ErrorKind::IllegalObject => "qos_illegal_object",
-            ErrorKind::DuplicateObject => "qos_duplicate_object",
-            ErrorKind::MissingObject => "qos_missing_object",
-            ErrorKind::Source => "qos_error_source",
-            ErrorKind::ListMismatch => "qos_list_mismatch",
-            ErrorKind::EmptyQspec => "qos_empty_qspec",
-        }
-    }
-
     /// Returns the code of the protocol-error class for the RESPONSE.
     pub const fn code(self) -> ProtocolError {
         match self {
@@ -70,26 +51,6 @@ impl ErrorKind {
             ErrorKind::Source | ErrorKind::ListMismatch => ProtocolError::ErroneousValue,
             ErrorKind::EmptyQspec => ProtocolError::MalformedQspec,
         }
-    }
-}
-
-impl fmt::Display for ErrorKind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            ErrorKind::Truncated => "the message is shorter than its common header",
-            ErrorKind::MessageType => "the message type is unknown",
-            ErrorKind::Acknowledgement => "an acknowledgement is requested beside a response",
-            ErrorKind::ObjectTruncated => "fewer than four octets are left for an object header",
-            ErrorKind::ObjectLength => "leads past the end of the message",
-            ErrorKind::ValueLength => "is of a length that it cannot have",
-            ErrorKind::UnknownObject => "is unknown and must not be",
-            ErrorKind::IllegalObject => "must not be here",
-            ErrorKind::DuplicateObject => "is here twice",
-            ErrorKind::MissingObject => "is missing",
-            ErrorKind::Source => "names its source in a form that it does not have",
-            ErrorKind::ListMismatch => "has not as many entries as there are sessions",
-            ErrorKind::EmptyQspec => "is empty",
-        })
     }
 }
 
@@ -111,20 +72,6 @@ impl ParseError {
 
     pub(super) const fn of(kind: ErrorKind, object: ObjectType, offset: usize) -> ParseError {
         ParseError { kind, object: Some(object), offset }
-    }
-
-    /// Returns the INFO-SPEC of the RESPONSE: the code of the protocol error and, written into `room`, the type of the
-    /// object at fault (Object Type Info, RFC 5974 section 5.1.3.6).
-    pub fn info_spec<'r>(&self, room: &'r mut [u8; 4]) -> InfoSpec<'r> {
-        let details: &[u8] = match self.object {
-            Some(object) => {
-                let [high, low] = object.code().to_be_bytes();
-                *room = [high, low, 0, 0];
-                room
-            }
-            None => &[],
-        };
-        InfoSpec { outcome: Outcome::ProtocolError(self.kind.code()), source: None, details }
     }
 }
 

@@ -49,6 +49,14 @@ impl GenericFlags {
         }
         bits
     }
+
+    /// Returns the names of the flags that are set.
+    pub(super) fn names(self) -> impl Iterator<Item = &'static str> + Clone {
+        let GenericFlags { scoping, proxy, ack_req, breaks } = self;
+        [("scoping", scoping), ("proxy", proxy), ("ack_req", ack_req), ("break", breaks)]
+            .into_iter()
+            .filter_map(|(name, set)| set.then_some(name))
+    }
 }
 
 /// The common header as received.

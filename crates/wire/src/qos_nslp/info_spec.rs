@@ -1,5 +1,6 @@
 //! INFO-SPEC: the outcome of a request, its source, and the objects concerned (RFC 5974 section 5.1.3.6).
 
+use core::fmt;
 use core::net::{Ipv4Addr, Ipv6Addr};
 
 use serde::{Deserialize, Serialize};
@@ -10,6 +11,7 @@ use super::iana::{
     TransientFailure,
 };
 use crate::nsis::object::{Object, WORD, pad};
+use crate::serialize::Text;
 use crate::writer::{EmitError, Writer};
 
 /// Error class and error code.
@@ -266,6 +268,29 @@ impl<'a> InfoSpec<'a> {
         writer.put_slice(self.details)
     }
 }
+
+impl ParseError {
+    /// Returns the INFO-SPEC of the RESPONSE: the code of the protocol error and, written into `room`, the type of the
+    /// object at fault (Object Type Info, RFC 5974 section 5.1.3.6).
+    pub fn info_spec<'r>(&self, room: &'r mut [u8; 4]) -> InfoSpec<'r> {
+        let details: &[u8] = match self.object {
+            Some(object) => {
+                let [high, low] = object.code().to_be_bytes();
+                *room = [high, low, 0, 0];
+                room
+            }
+            None => &[],
+        };
+        InfoSpec { outcome: Outcome::ProtocolError(self.kind.code()), source: None, details }
+    }
+}
+
+serialize_as!(InfoSpec<'_>, |it| map! {
+    "severity": it.outcome.class().name(),
+    "outcome": it.outcome.name(),
+    "code": it.outcome.code(),
+    "source": it.source.map(|source| Text(fmt::from_fn(move |f| write!(f, "{source:?}")))),
+});
 
 /// An object, or its end, copied from the message with the fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,12 +1,15 @@
 //! The four messages with their required and optional objects (RFC 5974 section 5.1.2).
 
+use serde::Serialize;
+
 use super::collect::{Allowed, Collected};
 use super::error::{ErrorKind, ParseError};
 use super::extra::Extra;
 use super::header::{GenericFlags, Header};
 use super::iana::{MessageType, ObjectType, flag};
 use super::info_spec::InfoSpec;
-use super::objects::{BoundSessions, MessageBinding, PacketClassifier, Rsn, Summary};
+use super::objects::{BoundSessions, MessageBinding, MessageId, PacketClassifier, Rsn, Summary};
+use crate::serialize::{Hex, Sequence, objects};
 
 /// A QoS NSLP message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -277,4 +280,64 @@ impl<'a> Notify<'a> {
             extra: found.extra,
         })
     }
+}
+
+serialize_as!(Reserve<'_>, |it| {
+    let (own, bound) = match &it.binding {
+        Some(MessageBinding::Id(id)) => (Some(id), None),
+        Some(MessageBinding::Bound(id)) => (None, Some(id)),
+        None => (None, None),
+    };
+    map! {
+        "flags": Sequence(it.flags.names()),
+        "tear": it.tear,
+        "replace": it.replace,
+        "RSN": it.rsn,
+        "RII": it.rii.map(|rii| map! { "number": rii }),
+        "REFRESH-PERIOD": it.refresh_period.map(|ms| map! { "ms": ms }),
+        "BOUND-SESSION-ID": bound_sessions(it.bound),
+        "SESSION-ID-LIST": it.summary,
+        "MSG-ID": own.map(message_id),
+        "BOUND-MSG-ID": bound.map(message_id),
+        "INFO-SPEC": it.info,
+        "PACKET-CLASSIFIER": it.classifier.map(|fields| map! { "fields": fields }),
+    }
+});
+
+serialize_as!(Query<'_>, |it| map! {
+    "flags": Sequence(it.flags.names()),
+    "reserve_init": it.reserve_init,
+    "RII": it.rii.map(|rii| map! { "number": rii }),
+    "BOUND-SESSION-ID": bound_sessions(it.bound),
+    "INFO-SPEC": it.info,
+});
+
+serialize_as!(Response<'_>, |it| {
+    let (rii, rsn) = match it.answers {
+        Some(Answers::Rii(rii)) => (Some(map! { "number": rii }), None),
+        Some(Answers::Rsn(rsn)) => (None, Some(rsn)),
+        None => (None, None),
+    };
+    map! {
+        "flags": Sequence(it.flags.names()),
+        "RII": rii,
+        "RSN": rsn,
+        "INFO-SPEC": it.info,
+        "SESSION-ID-LIST": it.summary,
+    }
+});
+
+serialize_as!(Notify<'_>, |it| map! {
+    "flags": Sequence(it.flags.names()),
+    "INFO-SPEC": it.info,
+});
+
+fn bound_sessions(bound: BoundSessions<'_>) -> Option<impl Serialize> {
+    objects(bound.iter().map(|bound| {
+        map! { "session": bound.session, "binding": bound.binding.name() }
+    }))
+}
+
+fn message_id(id: &MessageId) -> impl Serialize {
+    map! { "id": Hex(&id.id), "bidirectional": id.bidirectional }
 }

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::iana::{BindingCode, ObjectType};
 use crate::nsis::SessionId;
 use crate::nsis::object::objects;
+use crate::serialize::Sequence;
 
 /// RSN, the reservation sequence number: version of the state that a RESERVE refers to (RFC 5974 section 5.1.3.2).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -41,31 +42,31 @@ pub struct BoundSessionId {
 }
 
 /// Length of the values of BOUND-SESSION-ID, MSG-ID and BOUND-MSG-ID, a word and an identifier; octets.
-const WORD_AND_NAME: usize = 20;
+const WORD_AND_ID: usize = 20;
 
 impl BoundSessionId {
     pub(super) fn parse(value: &[u8]) -> Option<BoundSessionId> {
-        let (binding, session) = word_and_name(value)?;
+        let (binding, session) = word_and_id(value)?;
         Some(BoundSessionId {
             binding: BindingCode::from_code(binding),
             session: SessionId(session),
         })
     }
 
-    pub(super) fn to_octets(self) -> [u8; WORD_AND_NAME] {
-        from_word_and_name(self.binding.code(), self.session.0)
+    pub(super) fn to_octets(self) -> [u8; WORD_AND_ID] {
+        from_word_and_id(self.binding.code(), self.session.0)
     }
 }
 
 /// Splits a value into the last octet of the word and the identifier behind it.
-fn word_and_name(value: &[u8]) -> Option<(u8, [u8; 16])> {
-    let value = <&[u8; WORD_AND_NAME]>::try_from(value).ok()?;
+fn word_and_id(value: &[u8]) -> Option<(u8, [u8; 16])> {
+    let value = <&[u8; WORD_AND_ID]>::try_from(value).ok()?;
     let (&[_, _, _, code], name) = value.split_first_chunk()?;
     Some((code, *name.first_chunk()?))
 }
 
-fn from_word_and_name(code: u8, name: [u8; 16]) -> [u8; WORD_AND_NAME] {
-    let mut octets = [0; WORD_AND_NAME];
+fn from_word_and_id(code: u8, name: [u8; 16]) -> [u8; WORD_AND_ID] {
+    let mut octets = [0; WORD_AND_ID];
     octets[3] = code;
     octets[4..].copy_from_slice(&name);
     octets
@@ -168,12 +169,12 @@ pub struct MessageId {
 
 impl MessageId {
     pub(super) fn parse(value: &[u8]) -> Option<MessageId> {
-        let (code, id) = word_and_name(value)?;
+        let (code, id) = word_and_id(value)?;
         Some(MessageId { bidirectional: code & 1 != 0, id })
     }
 
-    pub(super) fn to_octets(self) -> [u8; WORD_AND_NAME] {
-        from_word_and_name(u8::from(self.bidirectional), self.id)
+    pub(super) fn to_octets(self) -> [u8; WORD_AND_ID] {
+        from_word_and_id(u8::from(self.bidirectional), self.id)
     }
 }
 
@@ -223,3 +224,9 @@ impl<'a> Summary<'a> {
         self.sessions.iter().map(|octets| SessionId(*octets))
     }
 }
+
+serialize_as!(Summary<'_>, |it| map! {
+    "sessions": Sequence(it.ids()),
+    "rsns": it.rsns.as_ref().map(|list| Sequence(list.numbers())),
+    "epoch": it.rsns.map(|list| list.epoch),
+});

@@ -67,7 +67,7 @@ pub enum ValueError {
     #[error("the treatment of excess traffic is unknown")]
     ExcessTreatment,
     /// The value is none of the four forms of a per-hop behaviour (RFC 5975 section 5.2.12).
-    #[error("the PHB field has bits that none of its forms have")]
+    #[error("the PHB field has reserved bits set")]
     PhbClass,
     /// The class type is above 7.
     #[error("the DSTE class type is above 7")]
@@ -106,25 +106,25 @@ impl ErrorKind {
 impl fmt::Display for ErrorKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            ErrorKind::Truncated => "it is shorter than its header",
+            ErrorKind::Truncated => "truncated within the header",
             ErrorKind::Version => "the version is not 0",
-            ErrorKind::Length => "the length is not that of the octets",
+            ErrorKind::Length => "the length differs from that of the octets",
             ErrorKind::Empty => "there are no objects",
-            ErrorKind::Nested => "a local QSPEC stands inside another",
+            ErrorKind::Nested => "a local QSPEC within another QSPEC",
             ErrorKind::ObjectTruncated => "fewer than four octets are left for an object header",
-            ErrorKind::ObjectLength => "the object leads past the end",
+            ErrorKind::ObjectLength => "the object exceeds the QSPEC",
             ErrorKind::EmptyObject => "the object has no parameters",
             ErrorKind::UnknownObject => "the object type is unknown",
-            ErrorKind::DuplicateObject => "the object is here twice",
+            ErrorKind::DuplicateObject => "duplicate object",
             ErrorKind::ParameterTruncated => {
                 "fewer than four octets are left for a parameter header"
             }
-            ErrorKind::ParameterLength => "the parameter leads past the end of its object",
-            ErrorKind::ValueLength => "the value is of a length that it cannot have",
-            ErrorKind::DuplicateParameter => "the parameter is twice in its object",
-            ErrorKind::Procedure => "the procedure is unknown or not for such a message",
-            ErrorKind::MissingObject => "the procedure needs an object that is not here",
-            ErrorKind::UnexpectedObject => "the procedure does not have the object",
+            ErrorKind::ParameterLength => "the parameter exceeds its object",
+            ErrorKind::ValueLength => "invalid length of the value",
+            ErrorKind::DuplicateParameter => "duplicate parameter",
+            ErrorKind::Procedure => "the procedure is unknown or invalid for the message",
+            ErrorKind::MissingObject => "an object of the procedure is missing",
+            ErrorKind::UnexpectedObject => "the object is not part of the procedure",
             ErrorKind::Value(error) => return error.fmt(f),
         })
     }

@@ -2,6 +2,8 @@
 
 use core::fmt;
 
+use serde::ser::{Serialize, SerializeMap, Serializer};
+
 use super::error::{ErrorKind, ParseError};
 use super::iana::{ObjectType, ParameterId, flag};
 use super::value::Value;
@@ -73,6 +75,18 @@ impl<'a> Parameter<'a> {
         }
         let octet = writer.written().get(at).copied().unwrap_or_default();
         writer.patch(at, [octet | flag::NOT_SUPPORTED])
+    }
+}
+
+/// Serialized as the value, in a list with its flags if any are set.
+impl Serialize for Parameter<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match (self.is_failed, self.is_not_supported) {
+            (false, false) => self.value.serialize(serializer),
+            (true, false) => (&self.value, "failed").serialize(serializer),
+            (false, true) => (&self.value, "not supported").serialize(serializer),
+            (true, true) => (&self.value, "failed", "not supported").serialize(serializer),
+        }
     }
 }
 
@@ -243,5 +257,24 @@ impl<'a> QosObject<'a> {
             Some(Ok(frame)) if Parameters::parse(&frame, object).is_ok() => Ok(()),
             _ => Err(EmitError::Contradiction),
         }
+    }
+}
+
+/// Serialized as a map of the parameters by name.
+impl Serialize for QosObject<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(None)?;
+        if self.is_failed {
+            map.serialize_entry("failed", &true)?;
+        }
+        for parameter in self.parameters.iter() {
+            match parameter.value.id() {
+                ParameterId::Unknown(id) => {
+                    map.serialize_entry(&format_args!("parameter {id}"), &parameter)?;
+                }
+                id => map.serialize_entry(id.name(), &parameter)?,
+            }
+        }
+        map.end()
     }
 }

@@ -180,6 +180,18 @@ impl<'a> Qspec<'a> {
     }
 }
 
+// The Initiator QSPEC is a QSPEC of its own.
+serialize_as!(Qspec<'_>, |it| map! {
+    "model": it.qspec_type.name(),
+    "local": it.is_local,
+    "procedure": it.procedure.sequence.name(),
+    "combination": it.procedure.combination,
+    "QoS Desired": it.desired,
+    "QoS Available": it.available,
+    "QoS Reserved": it.reserved,
+    "Minimum QoS": it.minimum,
+});
+
 /// Returns the Initiator QSPEC behind a local QSPEC, or `None` if nothing follows.
 ///
 /// # Errors

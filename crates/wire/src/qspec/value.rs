@@ -1,15 +1,17 @@
 //! Values of parameters (RFC 5975 section 5.2).
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, Serializer};
 
 use super::error::ValueError;
 use super::iana::{Excess, ObjectType, ParameterId, Y2171Priority};
 use crate::intserv::TokenBucket;
 use crate::nsis::object::WORD;
+use crate::serialize::Hex;
 use crate::writer::{EmitError, Writer};
 
 /// The value of a parameter.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(untagged)]
 pub enum Value<'a> {
     /// TMOD-1: r and p in octets per second; b, m and the maximum packet size in octets.
     Tmod1(TokenBucket),
@@ -20,18 +22,22 @@ pub enum Value<'a> {
     /// Path jitter: variation of the latency.
     PathJitter(PathJitter),
     /// Path packet loss ratio: lost packets of those sent.
+    #[serde(serialize_with = "ratio")]
     PathPlr(Ratio),
     /// Path packet error ratio: damaged packets of those received.
+    #[serde(serialize_with = "ratio")]
     PathPer(Ratio),
     /// Slack term: permitted increase of the delay, microseconds.
     SlackTerm(u32),
     /// Preemption and defending priority.
     PreemptionPriority(PreemptionPriority),
     /// Admission priority of the flow.
+    #[serde(serialize_with = "admission_priority")]
     AdmissionPriority(AdmissionPriority),
     /// The resource priority of RFC 4412.
     RphPriority(RphPriority),
     /// Treatment of traffic that exceeds the TMOD.
+    #[serde(serialize_with = "excess_treatment")]
     ExcessTreatment(ExcessTreatment),
     /// Per-hop behaviour.
     PhbClass(PhbField),
@@ -40,12 +46,29 @@ pub enum Value<'a> {
     /// The QoS class of Y.1541, 0 to 7.
     Y1541QosClass(u8),
     /// An unknown parameter.
+    #[serde(serialize_with = "unknown")]
     Unknown {
         /// Identifier of the parameter, twelve bits.
         id: u16,
         /// Value of the parameter, whole words.
         octets: &'a [u8],
     },
+}
+
+fn ratio<S: Serializer>(ratio: &Ratio, to: S) -> Result<S::Ok, S::Error> {
+    ratio.get().serialize(to)
+}
+
+fn admission_priority<S: Serializer>(it: &AdmissionPriority, to: S) -> Result<S::Ok, S::Error> {
+    map! { "y2171": it.y2171.name(), "local": it.local }.serialize(to)
+}
+
+fn excess_treatment<S: Serializer>(it: &ExcessTreatment, to: S) -> Result<S::Ok, S::Error> {
+    map! { "excess": it.excess.name(), "remark": it.remark }.serialize(to)
+}
+
+fn unknown<S: Serializer>(_id: &u16, octets: &&[u8], to: S) -> Result<S::Ok, S::Error> {
+    Hex(octets).serialize(to)
 }
 
 /// Statistics of the delay variation, microseconds; all ones if unknown (RFC 5975 section 5.2.4). The fourth is

@@ -4,7 +4,7 @@
 //! each message separately; here only their lengths are checked, so that every octet belongs to one of them.
 
 use super::error::{ErrorKind, ParseError};
-use super::frame::{COMMON_HEADER, CommonHeader, VERSION_1};
+use super::frame::{COMMON_HEADER, CommonHeader, VERSION_1, set_checksum};
 use super::iana::MessageType;
 use crate::writer::EmitError;
 
@@ -74,7 +74,7 @@ impl<'a> Bundle<'a> {
         let header = buffer.first_chunk_mut::<COMMON_HEADER>().ok_or(EmitError::BufferTooShort)?;
         let message_type = MessageType::Bundle.code();
         *header = [VERSION_1 | (flags & 0x0f), message_type, 0, 0, send_ttl, 0, l0, l1];
-        super::emit::set_checksum(buffer)
+        set_checksum(buffer)
     }
 
     /// Length of a Bundle's header, octets.

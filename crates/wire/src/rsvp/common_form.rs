@@ -7,9 +7,12 @@
 
 use core::net::{IpAddr, Ipv4Addr};
 
+use super::decode;
+use super::frame::{Carried, next_object};
+use super::iana::ObjectClass;
+use super::list::{Item, List, sealed::Sealed};
 use super::message::{
-    Body, Carried, FixedFilterFlow, FlowDescriptors, List, Path, PathTear, Resv, ResvTear,
-    SenderDescriptor,
+    Body, FixedFilterFlow, FlowDescriptors, Path, PathTear, Resv, ResvTear, SenderDescriptor,
 };
 use super::objects::{FilterSpec, RsvpHop, Session, SourceSelector};
 use super::refresh_reduction::MessageId;
@@ -208,4 +211,32 @@ fn adspec(rest: &[u8]) -> Option<Option<&[u8]>> {
     let header = u32::from_be_bytes(*header);
     let fits = header & 0xffff == ADSPEC && (header >> 16) as usize == rest.len();
     (fits && Adspec::check(body).is_ok()).then_some(Some(body))
+}
+
+impl Sealed for FixedFilterFlow {}
+
+/// Wire format: all octets behind the STYLE object. A FLOWSPEC is valid until the next one (RFC 2205 section 3.1.4).
+impl<'a> Item<'a> for FixedFilterFlow {
+    type State = Option<FlowSpec>;
+
+    #[inline]
+    fn next(rest: &mut &'a [u8], flowspec: &mut Option<FlowSpec>) -> Option<FixedFilterFlow> {
+        if let Some((flow, behind)) = flow(rest) {
+            (*rest, *flowspec) = (behind, flow.flowspec);
+            return Some(flow);
+        }
+        const FLOWSPEC: u8 = ObjectClass::FlowSpec.code();
+        const FILTER_SPEC: u8 = ObjectClass::FilterSpec.code();
+        loop {
+            let object = next_object(rest)?;
+            match object.class_num() {
+                FLOWSPEC => *flowspec = Some(decode::flowspec(&object).ok()?),
+                FILTER_SPEC => {
+                    let filter = decode::filter_spec(&object).ok()?;
+                    return Some(FixedFilterFlow { flowspec: *flowspec, filter });
+                }
+                _ => {}
+            }
+        }
+    }
 }

@@ -3,10 +3,11 @@
 
 use super::bundle::Bundle;
 use super::error::{ErrorKind, ParseError};
-use super::frame::{COMMON_HEADER, CommonHeader, Frames, UnknownClass};
+use super::frame::{COMMON_HEADER, CommonHeader, Frames, RawObject, UnknownClass};
 use super::iana::{MessageType, ObjectClass};
 use super::leading_objects::{self, LeadingObjects};
-use super::message::{Body, List, Message, RawObject};
+use super::list::List;
+use super::message::{Body, Message};
 use super::refresh_reduction::{RefreshIds, Srefresh};
 use super::{diagnostics, hello, integrity, refresh_reduction};
 
@@ -18,63 +19,65 @@ pub(super) fn message<'a>(
     message_type: MessageType,
     objects: &'a [u8],
 ) -> Result<Message<'a>, ParseError> {
-    let (front, body) = match message_type {
+    let (leading, body) = match message_type {
         // A Bundle has no objects of its own, hence no leading objects either (RFC 2961 section 3.2).
         MessageType::Bundle => (LeadingObjects::NONE, Body::Bundle(Bundle::new(objects)?)),
         MessageType::Ack => ack(objects)?,
         MessageType::Srefresh => srefresh(objects)?,
         MessageType::Hello => {
-            let (front, hello) = single(objects, ObjectClass::Hello, hello::hello)?;
-            (front, Body::Hello(hello))
+            let (leading, hello) = single(objects, ObjectClass::Hello, hello::hello)?;
+            (leading, Body::Hello(hello))
         }
         // The sender has no sequence number to sign the message with, or no key (RFC 2747 section 4.3).
         MessageType::IntegrityChallenge => {
-            let (front, challenge) = single(objects, ObjectClass::Challenge, integrity::challenge)?;
-            if front.integrity.is_some() {
+            let (leading, challenge) =
+                single(objects, ObjectClass::Challenge, integrity::challenge)?;
+            if leading.integrity.is_some() {
                 return Err(illegal(ObjectClass::Integrity, objects));
             }
-            (front, Body::IntegrityChallenge(challenge))
+            (leading, Body::IntegrityChallenge(challenge))
         }
         MessageType::IntegrityResponse => {
-            let (front, challenge) = single(objects, ObjectClass::Challenge, integrity::challenge)?;
-            if front.integrity.is_none() {
+            let (leading, challenge) =
+                single(objects, ObjectClass::Challenge, integrity::challenge)?;
+            if leading.integrity.is_none() {
                 return Err(missing(ObjectClass::Integrity, objects));
             }
-            (front, Body::IntegrityResponse(challenge))
+            (leading, Body::IntegrityResponse(challenge))
         }
         MessageType::Dreq => {
-            let (front, diagnosis) = diagnostics::diagnosis(objects)?;
-            (front, Body::Dreq(diagnosis))
+            let (leading, diagnosis) = diagnostics::diagnosis(objects)?;
+            (leading, Body::Dreq(diagnosis))
         }
         MessageType::Drep => {
-            let (front, diagnosis) = diagnostics::diagnosis(objects)?;
-            (front, Body::Drep(diagnosis))
+            let (leading, diagnosis) = diagnostics::diagnosis(objects)?;
+            (leading, Body::Drep(diagnosis))
         }
         _ => return Err(ParseError::header(ErrorKind::MessageType, 1)),
     };
-    Ok(front.with_body(header, body))
+    Ok(Message::assemble(header, leading, body))
 }
 
 /// Parses an Ack: acknowledgements, which are leading objects, and nothing else (RFC 2961 section 4.4).
 fn ack(objects: &[u8]) -> Result<(LeadingObjects<'_>, Body<'_>), ParseError> {
     let mut frames = Frames::new(objects, COMMON_HEADER);
-    let front = LeadingObjects::take(&mut frames, objects)?;
+    let leading = LeadingObjects::take(&mut frames, objects)?;
     for object in frames {
         accept(&object?, None)?;
     }
-    if front.message_id.is_some() {
+    if leading.message_id.is_some() {
         return Err(illegal(ObjectClass::MessageId, objects));
     }
-    if front.acknowledgements.is_empty() {
+    if leading.acknowledgements.is_empty() {
         return Err(missing(ObjectClass::MessageIdAck, objects));
     }
-    Ok((front, Body::Ack))
+    Ok((leading, Body::Ack))
 }
 
 /// Parses an Srefresh: at least one list of message identifiers (RFC 2961 section 5.2).
 fn srefresh(objects: &[u8]) -> Result<(LeadingObjects<'_>, Body<'_>), ParseError> {
     let mut frames = Frames::new(objects, COMMON_HEADER);
-    let front = LeadingObjects::take(&mut frames, objects)?;
+    let leading = LeadingObjects::take(&mut frames, objects)?;
     let mut sources_only = None;
     for object in frames {
         let object = object?;
@@ -89,7 +92,7 @@ fn srefresh(objects: &[u8]) -> Result<(LeadingObjects<'_>, Body<'_>), ParseError
     if sources_only.is_none() {
         return Err(missing(ObjectClass::MessageIdList, objects));
     }
-    Ok((front, Body::Srefresh(Srefresh { lists: List::Wire(objects) })))
+    Ok((leading, Body::Srefresh(Srefresh { lists: List::Wire(objects) })))
 }
 
 /// Parses a message that has one object behind its leading objects.
@@ -99,7 +102,7 @@ fn single<'a, T>(
     decode: impl Fn(&RawObject<'a>) -> Result<T, ParseError>,
 ) -> Result<(LeadingObjects<'a>, T), ParseError> {
     let mut frames = Frames::new(objects, COMMON_HEADER);
-    let front = LeadingObjects::take(&mut frames, objects)?;
+    let leading = LeadingObjects::take(&mut frames, objects)?;
     let mut body = None;
     for object in frames {
         let object = object?;
@@ -111,7 +114,7 @@ fn single<'a, T>(
         }
     }
     let body = body.ok_or_else(|| missing(class, objects))?;
-    Ok((front, body))
+    Ok((leading, body))
 }
 
 /// Returns whether an object is of the message's own class; any other object must be one to ignore. Nothing is carried

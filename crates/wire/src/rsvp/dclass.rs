@@ -4,11 +4,11 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::emit::put_header;
 use super::error::{ErrorKind, ParseError};
+use super::frame::{Carried, RawObject};
 use super::iana::{ObjectClass, c_type};
-use super::list::Item;
-use super::message::{Carried, List, RawObject};
+use super::list::{Item, List, sealed::Sealed};
+use super::object_writer::put_header;
 use crate::writer::{EmitError, Writer};
 
 /// Differentiated-services code point, 6 bits; higher bits are not written.
@@ -40,6 +40,8 @@ pub(super) fn put_dclass(w: &mut Writer<'_>, code_points: List<'_, Dscp>) -> Res
     put_header(w, ObjectClass::DClass, c_type::DCLASS, code_points.len() * 4)?;
     code_points.iter().try_for_each(|Dscp(code_point)| w.put([0, 0, 0, code_point << 2]))
 }
+
+impl Sealed for Dscp {}
 
 /// Wire format: words, each with the code point in the six high bits of its last octet.
 impl<'a> Item<'a> for Dscp {

@@ -5,8 +5,9 @@
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use super::error::{ErrorKind, ParseError};
-use super::iana::{ErrorCode, c_type};
-use super::message::RawObject;
+use super::frame::{OBJECT_HEADER, RawObject, next_object};
+use super::iana::{ErrorCode, ObjectClass, c_type};
+use super::list::{Item, sealed::Sealed};
 use super::objects::{ErrorSpec, FilterSpec, RsvpHop, Session, SourceSelector, Style};
 use crate::intserv::{Adspec, FlowSpec, FormatError, SenderTspec};
 
@@ -144,7 +145,7 @@ fn intserv<'a, T>(
         return Err(object.error(ErrorKind::UnknownCType));
     }
     parse(object.body()).map_err(|error| {
-        let offset = object.offset + super::frame::OBJECT_HEADER + error.offset;
+        let offset = object.offset + OBJECT_HEADER + error.offset;
         ParseError { offset, ..object.error(ErrorKind::Intserv(error.problem)) }
     })
 }
@@ -168,4 +169,43 @@ pub(super) fn adspec<'a>(object: &RawObject<'a>) -> Result<Adspec<'a>, ParseErro
 #[inline]
 pub(super) fn check_adspec(object: &RawObject<'_>) -> Result<(), ParseError> {
     intserv(object, Adspec::check)
+}
+
+impl Sealed for FilterSpec {}
+
+/// Wire format: all octets behind the STYLE object.
+impl<'a> Item<'a> for FilterSpec {
+    type State = ();
+
+    #[inline]
+    fn next(rest: &mut &'a [u8], (): &mut ()) -> Option<FilterSpec> {
+        loop {
+            let object = next_object(rest)?;
+            if object.class_num() == ObjectClass::FilterSpec.code() {
+                return filter_spec(&object).ok();
+            }
+        }
+    }
+}
+
+impl Sealed for IpAddr {}
+
+/// Wire format: a SCOPE or ROUTE object with its header. The state is its C-Type.
+impl<'a> Item<'a> for IpAddr {
+    type State = u8;
+
+    #[inline]
+    fn next(rest: &mut &'a [u8], state: &mut u8) -> Option<IpAddr> {
+        const ROUTE: u8 = ObjectClass::Route.code();
+        if *state == 0 {
+            let ([_, _, class, c_type], body) = rest.split_first_chunk::<OBJECT_HEADER>()?;
+            *state = *c_type;
+            *rest = if *class == ROUTE { body.get(4..)? } else { body };
+        }
+        match *state {
+            c_type::IPV4 => take_address(rest, true),
+            c_type::IPV6 => take_address(rest, false),
+            _ => None,
+        }
+    }
 }

@@ -8,13 +8,14 @@ use core::net::{IpAddr, Ipv4Addr};
 use serde::{Deserialize, Serialize};
 
 use super::decode;
-use super::emit::{put_address, put_filter, put_header};
 use super::error::{ErrorKind, ParseError};
-use super::frame::{COMMON_HEADER, Frames, OBJECT_HEADER, UnknownClass};
+use super::frame::{
+    COMMON_HEADER, Carried, Frames, OBJECT_HEADER, RawObject, UnknownClass, next_object,
+};
 use super::iana::{ObjectClass, c_type};
 use super::leading_objects::{self, LeadingObjects};
-use super::list::{Item, next_object};
-use super::message::{Carried, List, RawObject};
+use super::list::{Item, List, sealed::Sealed};
+use super::object_writer::{put_address, put_filter, put_header};
 use super::objects::{FilterSpec, RsvpHop, SenderTemplate, Session};
 use crate::writer::{EmitError, Writer};
 
@@ -128,8 +129,9 @@ fn place(class: ObjectClass) -> Option<u8> {
 /// Parses the objects of a DREQ or DREP.
 pub(super) fn diagnosis(objects: &[u8]) -> Result<(LeadingObjects<'_>, Diagnosis<'_>), ParseError> {
     let mut frames = Frames::new(objects, COMMON_HEADER);
-    let front = LeadingObjects::take(&mut frames, objects)?;
-    let (mut session, mut hop, mut asked, mut select, mut route) = (None, None, None, None, None);
+    let leading = LeadingObjects::take(&mut frames, objects)?;
+    let (mut session, mut hop, mut diagnostic_object, mut select, mut route) =
+        (None, None, None, None, None);
     let (mut last, mut responses) = (0, false);
     for object in frames {
         let object = object?;
@@ -148,7 +150,7 @@ pub(super) fn diagnosis(objects: &[u8]) -> Result<(LeadingObjects<'_>, Diagnosis
         match class {
             ObjectClass::Session => session = Some(decode::session(&object)?),
             ObjectClass::RsvpHop => hop = Some(decode::rsvp_hop(&object)?),
-            ObjectClass::Diagnostic => asked = Some(diagnostic(&object)?),
+            ObjectClass::Diagnostic => diagnostic_object = Some(diagnostic(&object)?),
             ObjectClass::DiagSelect => select = Some(diag_select(&object)?),
             ObjectClass::Route => route = Some(self::route(&object)?),
             _ => {
@@ -169,13 +171,13 @@ pub(super) fn diagnosis(objects: &[u8]) -> Result<(LeadingObjects<'_>, Diagnosis
     let diagnosis = Diagnosis {
         session: session.ok_or(missing(ObjectClass::Session))?,
         hop: hop.ok_or(missing(ObjectClass::RsvpHop))?,
-        diagnostic: asked.ok_or(missing(ObjectClass::Diagnostic))?,
+        diagnostic: diagnostic_object.ok_or(missing(ObjectClass::Diagnostic))?,
         select,
         route,
         responses: if responses { List::Wire(objects) } else { List::EMPTY },
         carried: Carried::Wire(objects),
     };
-    Ok((front, diagnosis))
+    Ok((leading, diagnosis))
 }
 
 /// Checks that an object without a position in these messages may be ignored or forwarded.
@@ -273,6 +275,8 @@ fn is_ipv4(object: &RawObject<'_>) -> Result<bool, ParseError> {
     }
 }
 
+impl Sealed for Selected {}
+
 /// Wire format: pairs of octets; a pair of zeros completes the last word.
 impl<'a> Item<'a> for Selected {
     type State = ();
@@ -284,6 +288,8 @@ impl<'a> Item<'a> for Selected {
         (!fill).then_some(Selected { class_num: *class_num, c_type: *c_type })
     }
 }
+
+impl Sealed for DiagResponse<'_> {}
 
 /// Wire format: all objects of the message.
 impl<'a> Item<'a> for DiagResponse<'a> {

@@ -5,90 +5,62 @@ use core::fmt;
 use super::iana::{ErrorCode, ObjectClass, PolicyControlError, TrafficControlError};
 use crate::intserv::FormatProblem;
 
-/// Faults of a message (list at the end of RFC 2205 appendix B, with additions).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum ErrorKind {
-    /// The message is too short for the common header.
-    Truncated,
-    /// The version is not 1.
-    Version,
-    /// RSVP Length is not the length of the message.
-    Length,
-    /// The checksum is wrong.
-    Checksum,
-    /// The message type is unknown.
-    MessageType,
-    /// A Bundle contains a Bundle.
-    NestedBundle,
-    /// The length of an object is not a multiple of 4, below 4, or leads past the end of the message.
-    ObjectLength,
-    /// The length of an object does not fit its class and C-Type.
-    ObjectSize,
-    /// The class is unknown, and of the kind that must be rejected (RFC 2205 section 3.10).
-    UnknownClass,
-    /// The C-Type of a known class is unknown.
-    UnknownCType,
-    /// The reservation style is neither WF, FF nor SE.
-    UnknownStyle,
-    /// A required object is missing.
-    MissingObject,
-    /// An object is not allowed in this message.
-    IllegalObject,
-    /// An object occurs twice whose class may occur once.
-    DuplicateObject,
-    /// INTEGRITY, acknowledgements and MESSAGE_ID are not first, or STYLE and flow descriptors are not last.
-    ObjectOrder,
-    /// Number or order of FLOWSPEC and FILTER_SPEC objects does not fit style and message.
-    FlowDescriptors,
-    /// The address family of the object differs from that of SESSION.
-    AddressFamily,
-    /// SESSION has protocol 0.
-    ZeroProtocol,
-    /// A destination or source address is zero.
-    ZeroAddress,
-    /// RSVP_HOP has an address that is invalid for a hop.
-    HopAddress,
-    /// A source port is nonzero although SESSION has no destination port (RFC 2205 section 3.2, rule 2).
-    BadSourcePort,
-    /// An option of POLICY_DATA, or Data Offset, is invalid (RFC 2750 section 3.2).
-    PolicyOption,
-    /// A policy element of POLICY_DATA is invalid (RFC 2750 section 3.3).
-    PolicyElement,
-    /// Integrated-services data are malformed.
-    Intserv(FormatProblem),
+error_kinds! {
+    /// Faults of a message (list at the end of RFC 2205 appendix B, with additions).
+    pub enum ErrorKind {
+        /// The message is too short for the common header.
+        Truncated = "truncated" "shorter than the common header",
+        /// The version is not 1.
+        Version = "version" "version is not 1",
+        /// RSVP Length is not the length of the message.
+        Length = "length" "does not match the length of the message",
+        /// The checksum is wrong.
+        Checksum = "checksum" "wrong checksum",
+        /// The message type is unknown.
+        MessageType = "message_type" "unknown message type",
+        /// A Bundle contains a Bundle.
+        NestedBundle = "nested_bundle" "a Bundle within a Bundle",
+        /// The length of an object is not a multiple of 4, below 4, or leads past the end of the message.
+        ObjectLength = "object_length" "length is not a multiple of 4, below 4, or beyond the end",
+        /// The length of an object does not fit its class and C-Type.
+        ObjectSize = "object_size" "invalid length for the C-Type",
+        /// The class is unknown, and of the kind that must be rejected (RFC 2205 section 3.10).
+        UnknownClass = "unknown_class" "unknown class",
+        /// The C-Type of a known class is unknown.
+        UnknownCType = "unknown_c_type" "unknown C-Type",
+        /// The reservation style is neither WF, FF nor SE.
+        UnknownStyle = "unknown_style" "unknown reservation style",
+        /// A required object is missing.
+        MissingObject = "missing_object" "required, but missing",
+        /// An object is not allowed in this message.
+        IllegalObject = "illegal_object" "not allowed in this message",
+        /// An object occurs twice whose class may occur once.
+        DuplicateObject = "duplicate_object" "duplicate object",
+        /// INTEGRITY, acknowledgements and MESSAGE_ID are not first, or STYLE and flow descriptors are not last.
+        ObjectOrder = "object_order" "out of order",
+        /// Number or order of FLOWSPEC and FILTER_SPEC objects does not fit style and message.
+        FlowDescriptors = "flow_descriptors" "flow descriptor list does not fit style and message",
+        /// The address family of the object differs from that of SESSION.
+        AddressFamily = "address_family" "address family differs from that of SESSION",
+        /// SESSION has protocol 0.
+        ZeroProtocol = "zero_protocol" "protocol id is zero",
+        /// A destination or source address is zero.
+        ZeroAddress = "zero_address" "address is zero",
+        /// RSVP_HOP has an address that is invalid for a hop.
+        HopAddress = "hop_address" "invalid hop address",
+        /// A source port is nonzero although SESSION has no destination port (RFC 2205 section 3.2, rule 2).
+        BadSourcePort = "bad_source_port" "source port without destination port",
+        /// An option of POLICY_DATA, or Data Offset, is invalid (RFC 2750 section 3.2).
+        PolicyOption = "policy_option" "malformed policy option",
+        /// A policy element of POLICY_DATA is invalid (RFC 2750 section 3.3).
+        PolicyElement = "policy_element" "malformed policy element",
+        ;
+        /// Integrated-services data are malformed.
+        Intserv(FormatProblem),
+    }
 }
 
 impl ErrorKind {
-    /// Returns a short fixed name for counters.
-    pub const fn name(self) -> &'static str {
-        match self {
-            ErrorKind::Truncated => "truncated",
-            ErrorKind::Version => "version",
-            ErrorKind::Length => "length",
-            ErrorKind::Checksum => "checksum",
-            ErrorKind::MessageType => "message_type",
-            ErrorKind::NestedBundle => "nested_bundle",
-            ErrorKind::ObjectLength => "object_length",
-            ErrorKind::ObjectSize => "object_size",
-            ErrorKind::UnknownClass => "unknown_class",
-            ErrorKind::UnknownCType => "unknown_c_type",
-            ErrorKind::UnknownStyle => "unknown_style",
-            ErrorKind::MissingObject => "missing_object",
-            ErrorKind::IllegalObject => "illegal_object",
-            ErrorKind::DuplicateObject => "duplicate_object",
-            ErrorKind::ObjectOrder => "object_order",
-            ErrorKind::FlowDescriptors => "flow_descriptors",
-            ErrorKind::AddressFamily => "address_family",
-            ErrorKind::ZeroProtocol => "zero_protocol",
-            ErrorKind::ZeroAddress => "zero_address",
-            ErrorKind::HopAddress => "hop_address",
-            ErrorKind::BadSourcePort => "bad_source_port",
-            ErrorKind::PolicyOption => "policy_option",
-            ErrorKind::PolicyElement => "policy_element",
-            ErrorKind::Intserv(problem) => problem.name(),
-        }
-    }
-
     /// Returns the name of the common-header field at fault, if it is one.
     const fn header_field(self) -> Option<&'static str> {
         match self {
@@ -99,38 +71,6 @@ impl ErrorKind {
             ErrorKind::MessageType | ErrorKind::NestedBundle => Some("Msg Type"),
             _ => None,
         }
-    }
-}
-
-impl fmt::Display for ErrorKind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let text = match self {
-            ErrorKind::Truncated => "not even eight octets long",
-            ErrorKind::Version => "version is not 1",
-            ErrorKind::Length => "does not match the length of the message",
-            ErrorKind::Checksum => "wrong checksum",
-            ErrorKind::MessageType => "unknown message type",
-            ErrorKind::NestedBundle => "a Bundle within a Bundle",
-            ErrorKind::ObjectLength => "length is no multiple of 4, below 4, or past the end",
-            ErrorKind::ObjectSize => "length is not that of the C-Type",
-            ErrorKind::UnknownClass => "unknown class",
-            ErrorKind::UnknownCType => "unknown C-Type",
-            ErrorKind::UnknownStyle => "unknown reservation style",
-            ErrorKind::MissingObject => "required, but missing",
-            ErrorKind::IllegalObject => "not allowed in this message",
-            ErrorKind::DuplicateObject => "allowed once, but here again",
-            ErrorKind::ObjectOrder => "not allowed at this place",
-            ErrorKind::FlowDescriptors => "flow descriptor list does not fit style and message",
-            ErrorKind::AddressFamily => "address family differs from that of SESSION",
-            ErrorKind::ZeroProtocol => "protocol id is zero",
-            ErrorKind::ZeroAddress => "address is zero",
-            ErrorKind::HopAddress => "address is none that a hop can have",
-            ErrorKind::BadSourcePort => "source port without destination port",
-            ErrorKind::PolicyOption => "an option of policy data is wrong",
-            ErrorKind::PolicyElement => "a policy element is wrong",
-            ErrorKind::Intserv(problem) => return problem.fmt(f),
-        };
-        f.write_str(text)
     }
 }
 

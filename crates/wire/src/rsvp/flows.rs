@@ -2,7 +2,8 @@
 //! 3.1.4, 3.1.6, 3.1.8 and 3.1.9).
 
 use super::iana::MessageType;
-use super::message::{FlowDescriptors, List};
+use super::list::List;
+use super::message::FlowDescriptors;
 use super::objects::Style;
 use crate::intserv::FlowSpec;
 

@@ -2,7 +2,8 @@
 
 use super::error::{ErrorKind, ParseError};
 use super::iana::ObjectClass;
-use super::message::{Carried, RawObject};
+use crate::checksum;
+use crate::writer::EmitError;
 
 /// Length of the common header, octets.
 pub(super) const COMMON_HEADER: usize = 8;
@@ -10,6 +11,9 @@ pub(super) const COMMON_HEADER: usize = 8;
 pub(super) const OBJECT_HEADER: usize = 4;
 /// The only defined version, in the high nibble.
 pub(super) const VERSION_1: u8 = 0x10;
+
+/// Offset of the checksum in the common header.
+pub(super) const CHECKSUM: usize = 2;
 
 /// Fields of the common header, unchecked.
 #[derive(Clone, Copy)]
@@ -38,6 +42,15 @@ impl CommonHeader {
         };
         Some((header, rest))
     }
+}
+
+/// A whole object, header and body; a multiple of four octets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RawObject<'a> {
+    /// Offset of the object's header from the start of the RSVP message, octets.
+    pub offset: usize,
+    /// Octets of the object, header included.
+    pub bytes: &'a [u8],
 }
 
 impl<'a> RawObject<'a> {
@@ -115,6 +128,15 @@ impl<'a> Iterator for Frames<'a> {
     }
 }
 
+/// Takes the next object of `rest`.
+#[inline]
+pub(super) fn next_object<'a>(rest: &mut &'a [u8]) -> Option<RawObject<'a>> {
+    let mut frames = Frames::new(rest, 0);
+    let object = frames.next()?.ok()?;
+    *rest = frames.rest();
+    Some(object)
+}
+
 /// Treatment of an unknown class (RFC 2205 section 3.10).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum UnknownClass {
@@ -142,6 +164,16 @@ impl UnknownClass {
 fn is_forwarded_unexamined(class_num: u8) -> bool {
     class_num == ObjectClass::PolicyData.code()
         || UnknownClass::of(class_num) == UnknownClass::Forward
+}
+
+/// Objects that nodes forward unexamined: POLICY_DATA and classes 11bbbbbb (RFC 2205 section 3.10). Equality compares
+/// the octets of the objects in order.
+#[derive(Clone, Copy, Debug)]
+pub enum Carried<'a> {
+    /// All objects of a received message; iteration selects the carried ones.
+    Wire(&'a [u8]),
+    /// Carried objects only, one after another.
+    Objects(&'a [u8]),
 }
 
 impl<'a> Carried<'a> {
@@ -186,5 +218,26 @@ impl Eq for Carried<'_> {}
 impl Default for Carried<'_> {
     fn default() -> Self {
         Carried::NONE
+    }
+}
+
+/// Computes the checksum of a whole message.
+pub(super) fn set_checksum(message: &mut [u8]) -> Result<(), EmitError> {
+    message.get_mut(CHECKSUM..CHECKSUM + 2).ok_or(EmitError::BufferTooShort)?.fill(0);
+    let check = checksum_of(message).to_be_bytes();
+    message
+        .get_mut(CHECKSUM..CHECKSUM + 2)
+        .ok_or(EmitError::BufferTooShort)?
+        .copy_from_slice(&check);
+    Ok(())
+}
+
+/// Returns the checksum of a message whose checksum field is zero.
+#[inline]
+pub(super) fn checksum_of(message: &[u8]) -> u16 {
+    // Zero would mean that no checksum was sent; all ones is the same number.
+    match checksum::checksum(message) {
+        0 => 0xffff,
+        check => check,
     }
 }

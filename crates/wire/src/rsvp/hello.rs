@@ -4,9 +4,8 @@
 use serde::{Deserialize, Serialize};
 
 use super::error::{ErrorKind, ParseError};
-use super::frame::OBJECT_HEADER;
+use super::frame::{OBJECT_HEADER, RawObject};
 use super::iana::c_type;
-use super::message::RawObject;
 
 /// HELLO (class 22): request or acknowledgement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]

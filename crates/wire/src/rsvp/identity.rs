@@ -2,8 +2,7 @@
 //! policy locators (RFC 2872).
 
 use super::iana::AttributeType;
-use super::list::Item;
-use super::message::List;
+use super::list::{Item, List, sealed::Sealed};
 use crate::writer::{EmitError, Writer};
 
 /// An authentication attribute (RFC 3182 section 3.3).
@@ -57,6 +56,8 @@ impl<'a> Attribute<'a> {
         w.put_slice(&[0; 3][..self.padded_len() - length])
     }
 }
+
+impl Sealed for Attribute<'_> {}
 
 /// Wire format: attributes, each padded to a multiple of four octets.
 impl<'a> Item<'a> for Attribute<'a> {

@@ -13,13 +13,13 @@
 use serde::{Deserialize, Serialize};
 
 use super::error::{ErrorKind, ParseError};
-use super::frame::{COMMON_HEADER, OBJECT_HEADER};
+use super::frame::{COMMON_HEADER, OBJECT_HEADER, RawObject, set_checksum};
 use super::iana::{ObjectClass, c_type};
-use super::message::RawObject;
+use crate::serialize::hex;
 use crate::writer::{EmitError, Writer};
 
 /// INTEGRITY (class 4, C-Type 1; RFC 2747 section 2.1).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Integrity<'a> {
     /// Flag bits; [`Integrity::HANDSHAKE`] is the only one defined.
     pub flags: u8,
@@ -28,6 +28,7 @@ pub struct Integrity<'a> {
     /// Sequence Number: larger than in every earlier message signed with the same key.
     pub sequence: u64,
     /// Keyed Message Digest; a multiple of four octets, at least four.
+    #[serde(serialize_with = "hex")]
     pub digest: &'a [u8],
 }
 
@@ -119,7 +120,7 @@ impl<'a> Integrity<'a> {
         let fits = digest_len(message) == Some(digest.len());
         let place = message.get_mut(DIGEST..DIGEST + digest.len()).filter(|_| fits);
         place.ok_or(EmitError::Contradiction)?.copy_from_slice(digest);
-        super::emit::set_checksum(message)
+        set_checksum(message)
     }
 
     /// Returns all octets behind the object's header except the digest.

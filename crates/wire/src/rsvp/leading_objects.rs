@@ -2,10 +2,10 @@
 //! between neighbors, not the subject of the message.
 
 use super::error::{ErrorKind, ParseError};
-use super::frame::{COMMON_HEADER, CommonHeader, Frames, UnknownClass};
+use super::frame::{COMMON_HEADER, Frames, RawObject, UnknownClass};
 use super::iana::ObjectClass;
 use super::integrity::Integrity;
-use super::message::{Body, List, Message, RawObject};
+use super::list::List;
 use super::refresh_reduction::{self, Acknowledgement, MessageId};
 
 /// The leading objects of a message.
@@ -39,31 +39,31 @@ impl<'a> LeadingObjects<'a> {
         frames: &mut Frames<'a>,
         objects: &'a [u8],
     ) -> Result<LeadingObjects<'a>, ParseError> {
-        let mut front = LeadingObjects::NONE;
+        let mut leading = LeadingObjects::NONE;
         let mut acknowledgements = None;
         let mut ahead = *frames;
         while let Some(Ok(object)) = ahead.next() {
             match ObjectClass::from_code(object.class_num()) {
                 ObjectClass::Integrity => {
-                    if front.integrity.is_some() {
+                    if leading.integrity.is_some() {
                         return Err(object.error(ErrorKind::DuplicateObject));
                     }
                     if object.offset != COMMON_HEADER {
                         return Err(object.error(ErrorKind::ObjectOrder));
                     }
-                    front.integrity = Some(Integrity::parse(&object)?);
+                    leading.integrity = Some(Integrity::parse(&object)?);
                 }
-                ObjectClass::MessageIdAck if front.message_id.is_none() => {
+                ObjectClass::MessageIdAck if leading.message_id.is_none() => {
                     refresh_reduction::acknowledgement(&object)?;
                     let first = acknowledgements.get_or_insert(object.offset);
                     let end = object.offset + object.bytes.len();
-                    front.acknowledgements = List::Wire(between(objects, *first, end));
+                    leading.acknowledgements = List::Wire(between(objects, *first, end));
                 }
                 ObjectClass::MessageId => {
-                    if front.message_id.is_some() {
+                    if leading.message_id.is_some() {
                         return Err(object.error(ErrorKind::DuplicateObject));
                     }
-                    front.message_id = Some(refresh_reduction::message_id(&object)?);
+                    leading.message_id = Some(refresh_reduction::message_id(&object)?);
                 }
                 ObjectClass::Null => {}
                 ObjectClass::Unknown(class) if UnknownClass::of(class) == UnknownClass::Ignore => {}
@@ -71,15 +71,7 @@ impl<'a> LeadingObjects<'a> {
             }
             *frames = ahead;
         }
-        Ok(front)
-    }
-
-    /// Returns the message of these leading objects and the body.
-    #[inline]
-    pub(super) fn with_body(self, header: CommonHeader, body: Body<'a>) -> Message<'a> {
-        let CommonHeader { flags, send_ttl, .. } = header;
-        let LeadingObjects { integrity, acknowledgements, message_id } = self;
-        Message { flags, send_ttl, integrity, acknowledgements, message_id, body }
+        Ok(leading)
     }
 }
 

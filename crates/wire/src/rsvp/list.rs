@@ -4,20 +4,17 @@
 //! ends at the first one that cannot be decoded.
 
 use core::fmt;
-use core::net::IpAddr;
 
-use super::common_form;
-use super::dclass::Dscp;
-use super::decode;
-use super::diagnostics::{DiagResponse, Selected};
-use super::frame::{Frames, OBJECT_HEADER};
-use super::iana::{ObjectClass, c_type};
-use super::identity::Attribute;
-use super::message::{FixedFilterFlow, List, RawObject};
-use super::objects::FilterSpec;
-use super::policy::{PolicyElement, PolicyOption, ResourcePriority};
-use super::refresh_reduction::{Acknowledgement, MulticastRefresh, RefreshList, SourceRefresh};
-use crate::intserv::FlowSpec;
+/// A list in a message: octets of a parsed message, already checked, or a slice to be emitted.
+///
+/// Equality compares the values in order.
+#[derive(Clone, Copy)]
+pub enum List<'a, T> {
+    /// Objects as received, headers included.
+    Wire(&'a [u8]),
+    /// Values to be emitted.
+    Items(&'a [T]),
+}
 
 /// Items of a [`List`].
 pub trait Item<'a>: Copy + sealed::Sealed {
@@ -27,33 +24,19 @@ pub trait Item<'a>: Copy + sealed::Sealed {
 
     /// Takes the next item of `rest`.
     #[doc(hidden)]
-    fn next(rest: &mut &'a [u8], memory: &mut Self::State) -> Option<Self>;
+    fn next(rest: &mut &'a [u8], state: &mut Self::State) -> Option<Self>;
 }
 
-mod sealed {
+/// Trait without which no other crate can implement [`Item`].
+pub(super) mod sealed {
     pub trait Sealed {}
-    impl Sealed for core::net::IpAddr {}
-    impl Sealed for super::FilterSpec {}
-    impl Sealed for super::FixedFilterFlow {}
-    impl Sealed for super::Acknowledgement {}
-    impl Sealed for super::RefreshList<'_> {}
-    impl Sealed for u32 {}
-    impl Sealed for super::SourceRefresh {}
-    impl Sealed for super::MulticastRefresh {}
-    impl Sealed for super::PolicyOption<'_> {}
-    impl Sealed for super::PolicyElement<'_> {}
-    impl Sealed for super::ResourcePriority {}
-    impl Sealed for super::Attribute<'_> {}
-    impl Sealed for super::Dscp {}
-    impl Sealed for super::Selected {}
-    impl Sealed for super::DiagResponse<'_> {}
 }
 
 /// Iterator over the items of a [`List`], by value.
 #[derive(Clone, Copy, Debug)]
 pub struct ListIter<'a, T: Item<'a>> {
     list: List<'a, T>,
-    memory: T::State,
+    state: T::State,
 }
 
 impl<'a, T: Item<'a>> List<'a, T> {
@@ -63,7 +46,7 @@ impl<'a, T: Item<'a>> List<'a, T> {
     /// Iterates over the items in the order of the message.
     #[inline]
     pub fn iter(&self) -> ListIter<'a, T> {
-        ListIter { list: *self, memory: T::State::default() }
+        ListIter { list: *self, state: T::State::default() }
     }
 
     /// Calls `each` for each item until it fails. Avoids copies of items to be emitted.
@@ -109,7 +92,7 @@ impl<'a, T: Item<'a>> Iterator for ListIter<'a, T> {
     #[inline]
     fn next(&mut self) -> Option<T> {
         match &mut self.list {
-            List::Wire(rest) => T::next(rest, &mut self.memory),
+            List::Wire(rest) => T::next(rest, &mut self.state),
             List::Items(items) => {
                 let (first, rest) = items.split_first()?;
                 *items = rest;
@@ -148,75 +131,5 @@ impl<'a, T: Item<'a> + PartialEq> PartialEq for List<'a, T> {
 impl<'a, T: Item<'a> + fmt::Debug> fmt::Debug for List<'a, T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_list().entries(self.iter()).finish()
-    }
-}
-
-/// Takes the next object of `rest`.
-#[inline]
-pub(super) fn next_object<'a>(rest: &mut &'a [u8]) -> Option<RawObject<'a>> {
-    let mut frames = Frames::new(rest, 0);
-    let object = frames.next()?.ok()?;
-    *rest = frames.rest();
-    Some(object)
-}
-
-/// Wire format: all octets behind the STYLE object.
-impl<'a> Item<'a> for FilterSpec {
-    type State = ();
-
-    #[inline]
-    fn next(rest: &mut &'a [u8], (): &mut ()) -> Option<FilterSpec> {
-        loop {
-            let object = next_object(rest)?;
-            if object.class_num() == ObjectClass::FilterSpec.code() {
-                return decode::filter_spec(&object).ok();
-            }
-        }
-    }
-}
-
-/// Wire format: all octets behind the STYLE object. A FLOWSPEC is valid until the next one (RFC 2205 section 3.1.4).
-impl<'a> Item<'a> for FixedFilterFlow {
-    type State = Option<FlowSpec>;
-
-    #[inline]
-    fn next(rest: &mut &'a [u8], flowspec: &mut Option<FlowSpec>) -> Option<FixedFilterFlow> {
-        if let Some((flow, behind)) = common_form::flow(rest) {
-            (*rest, *flowspec) = (behind, flow.flowspec);
-            return Some(flow);
-        }
-        const FLOWSPEC: u8 = ObjectClass::FlowSpec.code();
-        const FILTER_SPEC: u8 = ObjectClass::FilterSpec.code();
-        loop {
-            let object = next_object(rest)?;
-            match object.class_num() {
-                FLOWSPEC => *flowspec = Some(decode::flowspec(&object).ok()?),
-                FILTER_SPEC => {
-                    let filter = decode::filter_spec(&object).ok()?;
-                    return Some(FixedFilterFlow { flowspec: *flowspec, filter });
-                }
-                _ => {}
-            }
-        }
-    }
-}
-
-/// Wire format: a SCOPE or ROUTE object with its header. The state is its C-Type.
-impl<'a> Item<'a> for IpAddr {
-    type State = u8;
-
-    #[inline]
-    fn next(rest: &mut &'a [u8], memory: &mut u8) -> Option<IpAddr> {
-        const ROUTE: u8 = ObjectClass::Route.code();
-        if *memory == 0 {
-            let ([_, _, class, c_type], body) = rest.split_first_chunk::<OBJECT_HEADER>()?;
-            *memory = *c_type;
-            *rest = if *class == ROUTE { body.get(4..)? } else { body };
-        }
-        match *memory {
-            c_type::IPV4 => decode::take_address(rest, true),
-            c_type::IPV6 => decode::take_address(rest, false),
-            _ => None,
-        }
     }
 }

@@ -4,9 +4,12 @@ use core::net::IpAddr;
 
 use super::bundle::Bundle;
 use super::diagnostics::Diagnosis;
+use super::frame::{Carried, CommonHeader};
 use super::hello::Hello;
 use super::iana::MessageType;
 use super::integrity::{Challenge, Integrity};
+use super::leading_objects::LeadingObjects;
+use super::list::List;
 use super::objects::*;
 use super::refresh_reduction::{Acknowledgement, MessageId, Srefresh};
 use crate::intserv::{FlowSpec, SenderTspec};
@@ -53,25 +56,6 @@ pub enum Body<'a> {
     Dreq(Diagnosis<'a>),
     /// Answer to a DREQ, or a part of it.
     Drep(Diagnosis<'a>),
-}
-
-/// A whole object, header and body; a multiple of four octets.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct RawObject<'a> {
-    /// Offset of the object's header from the start of the RSVP message, octets.
-    pub offset: usize,
-    /// Octets of the object, header included.
-    pub bytes: &'a [u8],
-}
-
-/// Objects that nodes forward unexamined: POLICY_DATA and classes 11bbbbbb (RFC 2205 section 3.10). Equality compares
-/// the octets of the objects in order.
-#[derive(Clone, Copy, Debug)]
-pub enum Carried<'a> {
-    /// All objects of a received message; iteration selects the carried ones.
-    Wire(&'a [u8]),
-    /// Carried objects only, one after another.
-    Objects(&'a [u8]),
 }
 
 /// Sender descriptor of a Path.
@@ -196,18 +180,19 @@ pub struct FixedFilterFlow {
     pub filter: FilterSpec,
 }
 
-/// A list in a message: octets of a parsed message, already checked, or a slice to be emitted.
-///
-/// Equality compares the values in order.
-#[derive(Clone, Copy)]
-pub enum List<'a, T> {
-    /// Objects as received, headers included.
-    Wire(&'a [u8]),
-    /// Values to be emitted.
-    Items(&'a [T]),
-}
-
 impl<'a> Message<'a> {
+    /// Creates a message of its leading objects and its body.
+    #[inline]
+    pub(super) fn assemble(
+        header: CommonHeader,
+        leading: LeadingObjects<'a>,
+        body: Body<'a>,
+    ) -> Message<'a> {
+        let CommonHeader { flags, send_ttl, .. } = header;
+        let LeadingObjects { integrity, acknowledgements, message_id } = leading;
+        Message { flags, send_ttl, integrity, acknowledgements, message_id, body }
+    }
+
     /// Flag Refresh-Reduction-Capable: the sender supports all of RFC 2961 (section 2).
     pub const REFRESH_REDUCTION: u8 = 0x01;
 

@@ -12,9 +12,12 @@ use super::control;
 use super::decode;
 use super::error::{ErrorKind, ParseError};
 use super::flows::Grammar;
-use super::frame::{COMMON_HEADER, CommonHeader, Frames, UnknownClass, VERSION_1};
+use super::frame::{
+    COMMON_HEADER, Carried, CommonHeader, Frames, RawObject, UnknownClass, VERSION_1,
+};
 use super::iana::{MessageType, ObjectClass, c_type};
 use super::leading_objects::{self, LeadingObjects};
+use super::list::List;
 use super::message::*;
 use super::objects::{ErrorSpec, FilterSpec, RsvpHop, SenderTemplate, Session, SourceSelector};
 use super::rules::{FLOWS, REPEATABLE, Rules, bit};
@@ -62,7 +65,7 @@ fn any_message<'a>(
     };
     let mut found = Found::default();
     let mut frames = Frames::new(objects, COMMON_HEADER);
-    let front = LeadingObjects::take(&mut frames, objects)?;
+    let leading = LeadingObjects::take(&mut frames, objects)?;
     while let Some(object) = frames.next() {
         found.add(&object?, &rules, message_type, frames.rest())?;
     }
@@ -76,7 +79,7 @@ fn any_message<'a>(
         None => None,
     };
     match found.body(message_type, objects, flows) {
-        Some(body) => Ok(front.with_body(header, body)),
+        Some(body) => Ok(Message::assemble(header, leading, body)),
         None => Err(missing(rules.required, bytes)),
     }
 }
@@ -486,8 +489,8 @@ mod tests {
                 _ => common_form::resv_tear(behind),
             };
             if damage.is_none() {
-                let usual = port != 0 || source_port == 0;
-                prop_assert_eq!(short, usual.then_some(body));
+                let is_common_form = port != 0 || source_port == 0;
+                prop_assert_eq!(short, is_common_form.then_some(body));
                 prop_assert_eq!(name, message_id);
             }
             if let Some(short) = short {

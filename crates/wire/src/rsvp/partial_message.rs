@@ -5,12 +5,14 @@
 //! readable object of each kind.
 
 use super::decode;
-use super::emit::{
-    finish, put_error, put_filter, put_flowspec, put_hop, put_option_vector, put_session, start,
-};
-use super::frame::{COMMON_HEADER, CommonHeader, Frames};
+use super::emit::{finish, start};
+use super::frame::{COMMON_HEADER, CommonHeader, Frames, RawObject};
 use super::iana::{MessageType, ObjectClass};
-use super::message::{FlowDescriptors, List, RawObject};
+use super::list::List;
+use super::message::FlowDescriptors;
+use super::object_writer::{
+    put_error, put_filter, put_flowspec, put_hop, put_option_vector, put_session,
+};
 use super::objects::{ErrorSpec, FilterSpec, RsvpHop, SenderTemplate, Session, Style};
 use crate::intserv::{FlowSpec, SenderTspec};
 use crate::writer::{EmitError, Writer};

@@ -9,17 +9,16 @@ use core::net::{IpAddr, Ipv4Addr};
 use serde::{Deserialize, Serialize};
 
 use super::decode;
-use super::emit::{
-    filter_len, put_filter, put_header, put_hop, put_integrity, put_scope, put_time_values,
-    scope_len, with_address_len,
-};
 use super::error::{ErrorKind, ParseError};
-use super::frame::{Frames, OBJECT_HEADER};
+use super::frame::{Frames, OBJECT_HEADER, RawObject, next_object};
 use super::iana::{ObjectClass, PolicyElementType, c_type};
 use super::identity::{Attribute, attributes};
 use super::integrity::Integrity;
-use super::list::{Item, next_object};
-use super::message::{List, RawObject};
+use super::list::{Item, List, sealed::Sealed};
+use super::object_writer::{
+    filter_len, put_filter, put_header, put_hop, put_integrity, put_scope, put_time_values,
+    scope_len, with_address_len,
+};
 use super::objects::{FilterSpec, RsvpHop};
 use crate::writer::{EmitError, Writer};
 
@@ -310,6 +309,8 @@ impl<'a> PolicyElement<'a> {
     }
 }
 
+impl Sealed for PolicyOption<'_> {}
+
 /// Wire format: the options, each with its header.
 impl<'a> Item<'a> for PolicyOption<'a> {
     type State = ();
@@ -318,6 +319,8 @@ impl<'a> Item<'a> for PolicyOption<'a> {
         PolicyOption::decode(&next_object(rest)?).ok()?
     }
 }
+
+impl Sealed for PolicyElement<'_> {}
 
 /// Wire format: the elements, each with its header.
 impl<'a> Item<'a> for PolicyElement<'a> {
@@ -334,6 +337,8 @@ impl<'a> Item<'a> for PolicyElement<'a> {
         Some(element)
     }
 }
+
+impl Sealed for ResourcePriority {}
 
 /// Wire format: four octets for each item.
 impl<'a> Item<'a> for ResourcePriority {

@@ -11,10 +11,9 @@ use serde::{Deserialize, Serialize};
 
 use super::decode::take_address;
 use super::error::{ErrorKind, ParseError};
-use super::frame::OBJECT_HEADER;
+use super::frame::{OBJECT_HEADER, RawObject, next_object};
 use super::iana::{ObjectClass, c_type};
-use super::list::{Item, next_object};
-use super::message::{List, RawObject};
+use super::list::{Item, List, sealed::Sealed};
 
 /// MESSAGE_ID (class 23, C-Type 1; RFC 2961 section 4.2): identifier of the message that contains it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -170,6 +169,8 @@ pub(super) fn refresh_list<'a>(object: &RawObject<'a>) -> Result<RefreshList<'a>
     Ok(RefreshList { epoch: u32::from_be_bytes([0, *e0, *e1, *e2]), ids })
 }
 
+impl Sealed for Acknowledgement {}
+
 /// Wire format: objects of class 24, with ignored objects between them.
 impl<'a> Item<'a> for Acknowledgement {
     type State = ();
@@ -184,6 +185,8 @@ impl<'a> Item<'a> for Acknowledgement {
         }
     }
 }
+
+impl Sealed for RefreshList<'_> {}
 
 /// Wire format: all objects of an Srefresh.
 impl<'a> Item<'a> for RefreshList<'a> {
@@ -200,6 +203,8 @@ impl<'a> Item<'a> for RefreshList<'a> {
     }
 }
 
+impl Sealed for u32 {}
+
 /// Wire format: the numbers only.
 impl<'a> Item<'a> for u32 {
     type State = ();
@@ -210,25 +215,29 @@ impl<'a> Item<'a> for u32 {
     }
 }
 
+impl Sealed for SourceRefresh {}
+
 /// Wire format: the object with its header. The state is its C-Type.
 impl<'a> Item<'a> for SourceRefresh {
     type State = u8;
 
     #[inline]
-    fn next(rest: &mut &'a [u8], memory: &mut u8) -> Option<SourceRefresh> {
-        let ipv4 = family(rest, memory, c_type::SRC_LIST_IPV4, c_type::SRC_LIST_IPV6)?;
+    fn next(rest: &mut &'a [u8], state: &mut u8) -> Option<SourceRefresh> {
+        let ipv4 = family(rest, state, c_type::SRC_LIST_IPV4, c_type::SRC_LIST_IPV6)?;
         let id = u32::from_be_bytes(take(rest)?);
         Some(SourceRefresh { id, source: take_address(rest, ipv4)? })
     }
 }
+
+impl Sealed for MulticastRefresh {}
 
 /// Wire format: the object with its header. The state is its C-Type.
 impl<'a> Item<'a> for MulticastRefresh {
     type State = u8;
 
     #[inline]
-    fn next(rest: &mut &'a [u8], memory: &mut u8) -> Option<MulticastRefresh> {
-        let ipv4 = family(rest, memory, c_type::MCAST_LIST_IPV4, c_type::MCAST_LIST_IPV6)?;
+    fn next(rest: &mut &'a [u8], state: &mut u8) -> Option<MulticastRefresh> {
+        let ipv4 = family(rest, state, c_type::MCAST_LIST_IPV4, c_type::MCAST_LIST_IPV6)?;
         let id = u32::from_be_bytes(take(rest)?);
         let (source, destination) = (take_address(rest, ipv4)?, take_address(rest, ipv4)?);
         Some(MulticastRefresh { id, source, destination })
@@ -237,12 +246,12 @@ impl<'a> Item<'a> for MulticastRefresh {
 
 /// Returns whether the addresses of a list are IPv4. The header, which has the C-Type, is removed at the first call.
 #[inline]
-fn family(rest: &mut &[u8], memory: &mut u8, ipv4: u8, ipv6: u8) -> Option<bool> {
-    if *memory == 0 {
+fn family(rest: &mut &[u8], state: &mut u8, ipv4: u8, ipv6: u8) -> Option<bool> {
+    if *state == 0 {
         let [_, _, _, c_type, _, _, _, _] = take(rest)?;
-        *memory = c_type;
+        *state = c_type;
     }
-    (*memory == ipv4 || *memory == ipv6).then_some(*memory == ipv4)
+    (*state == ipv4 || *state == ipv6).then_some(*state == ipv4)
 }
 
 #[inline]

@@ -127,8 +127,8 @@ impl Editor<'_> {
             ]);
         }
         let (before, behind) = packet.split_at_checked(at).ok_or(EmitError::Contradiction)?;
-        let (front, rest) = self.target.split_at_mut(at);
-        front.copy_from_slice(before);
+        let (head, rest) = self.target.split_at_mut(at);
+        head.copy_from_slice(before);
         let (middle, back) = rest.split_at_mut(inserted.len());
         middle.copy_from_slice(inserted);
         back.copy_from_slice(behind);

@@ -5,68 +5,32 @@ use core::fmt;
 use super::iana::FragmentType;
 use crate::rtcp;
 
-/// Faults of a compound or its YESSIR message.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum ErrorKind {
-    /// The RTCP compound is malformed.
-    Rtcp(rtcp::ErrorKind),
-    /// The compound has two YESSIR packets.
-    SecondMessage,
-    /// The version is unknown.
-    Version,
-    /// The SSRC differs from that of the report.
-    Source,
-    /// The length of a fragment is not a multiple of 4, below 4, leads past the end, or does not fit its type.
-    FragmentLength,
-    /// A fragment occurs twice whose type may occur once, or there are two flowspecs.
-    DuplicateFragment,
-    /// The GENERIC fragment is missing.
-    MissingGeneric,
-    /// The command is unknown.
-    Command,
-    /// The style is unknown.
-    Style,
-    /// The service is neither controlled load nor guaranteed.
-    Service,
-    /// The notes of a FAILURE do not match its count, or have an unknown address family.
-    Notes,
-}
-
-impl ErrorKind {
-    /// Returns a short fixed name for counters.
-    pub const fn name(self) -> &'static str {
-        match self {
-            ErrorKind::Rtcp(kind) => kind.name(),
-            ErrorKind::SecondMessage => "second_message",
-            ErrorKind::Version => "version",
-            ErrorKind::Source => "source",
-            ErrorKind::FragmentLength => "fragment_length",
-            ErrorKind::DuplicateFragment => "duplicate_fragment",
-            ErrorKind::MissingGeneric => "missing_generic",
-            ErrorKind::Command => "command",
-            ErrorKind::Style => "style",
-            ErrorKind::Service => "service",
-            ErrorKind::Notes => "notes",
-        }
-    }
-}
-
-impl fmt::Display for ErrorKind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let text = match self {
-            ErrorKind::Rtcp(kind) => return kind.fmt(f),
-            ErrorKind::SecondMessage => "a second YESSIR packet in one compound",
-            ErrorKind::Version => "unknown version",
-            ErrorKind::Source => "another source than that of the report",
-            ErrorKind::FragmentLength => "the length is not that of the fragment",
-            ErrorKind::DuplicateFragment => "may occur once only",
-            ErrorKind::MissingGeneric => "required, but missing",
-            ErrorKind::Command => "unknown command",
-            ErrorKind::Style => "unknown style",
-            ErrorKind::Service => "unknown service",
-            ErrorKind::Notes => "the notes do not fit their count or have no known address family",
-        };
-        f.write_str(text)
+error_kinds! {
+    /// Faults of a compound or its YESSIR message.
+    pub enum ErrorKind {
+        /// The compound has two YESSIR packets.
+        SecondMessage = "second_message" "a second YESSIR packet in one compound",
+        /// The version is unknown.
+        Version = "version" "unknown version",
+        /// The SSRC differs from that of the report.
+        Source = "source" "another source than that of the report",
+        /// The length of a fragment is not a multiple of 4, below 4, leads past the end, or does not fit its type.
+        FragmentLength = "fragment_length" "invalid fragment length",
+        /// A fragment occurs twice whose type may occur once, or there are two flowspecs.
+        DuplicateFragment = "duplicate_fragment" "duplicate fragment",
+        /// The GENERIC fragment is missing.
+        MissingGeneric = "missing_generic" "required, but missing",
+        /// The command is unknown.
+        Command = "command" "unknown command",
+        /// The style is unknown.
+        Style = "style" "unknown style",
+        /// The service is neither controlled load nor guaranteed.
+        Service = "service" "unknown service",
+        /// The notes of a FAILURE do not match its count, or have an unknown address family.
+        Notes = "notes" "the notes do not fit their count or have no known address family",
+        ;
+        /// The RTCP compound is malformed.
+        Rtcp(rtcp::ErrorKind),
     }
 }
 

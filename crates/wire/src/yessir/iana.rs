@@ -19,8 +19,8 @@ code_points! {
     /// Commands of a sender to the routers on the path.
     pub enum Command: u8 {
         Active = 1 "active: reserve",
-        Passive = 2 "passive: tell what there is",
-        Release = 3 "release: give back",
+        Passive = 2 "passive: report only",
+        Release = 3 "release: remove the reservation",
     }
 }
 
@@ -36,12 +36,12 @@ code_points! {
     /// Reasons why a hop has not reserved.
     pub enum FailureReason: u8 {
         Bandwidth = 1 "not enough bandwidth is left",
-        PacketSize = 2 "packets are larger than the link takes",
+        PacketSize = 2 "packets exceed the MTU of the link",
         NotReservable = 3 "the link takes no reservations",
         Limit = 4 "a limit of the node is reached",
         TrafficControl = 5 "traffic control failed",
-        Flowspec = 6 "the flowspec says nothing that can be reserved",
-        Preempted = 7 "a more important reservation took its place",
+        Flowspec = 6 "the flowspec has no rate to reserve",
+        Preempted = 7 "preempted by a reservation of higher priority",
     }
 }
 

@@ -4,6 +4,7 @@ use super::error::{ErrorKind, ParseError};
 use super::fragment::{self, Auth, FailureNote, Flowspec, Generic, HEADER, LinkInfo, OctetRate};
 use super::iana::{Command, FragmentType, Style};
 use crate::rtcp::{self, Application, Frame, Goodbye, PacketType, SenderInfo, SenderReport};
+use crate::serialize::objects;
 use crate::writer::{EmitError, Writer};
 
 /// Name of the APP packet.
@@ -29,6 +30,31 @@ pub struct Message<'a> {
     /// Unknown fragments, as whole fragments; known ones among them are skipped.
     pub others: &'a [u8],
 }
+
+serialize_as!(Message<'_>, |it| {
+    let (mut intserv, mut codec, mut class, mut measured) = (None, None, None, None);
+    match it.flowspec {
+        Some(Flowspec::Intserv(flowspec)) => intserv = Some(flowspec),
+        Some(Flowspec::Codec { payload_type, frames }) => {
+            codec = Some(map! { "payload_type": payload_type, "frames": frames });
+        }
+        Some(Flowspec::Class { dscp, rate }) => class = Some(map! { "dscp": dscp, "rate": rate }),
+        Some(Flowspec::Measured { window, headroom }) => {
+            measured = Some(map! { "window": window, "headroom": headroom });
+        }
+        None => {}
+    }
+    map! {
+        "GENERIC": it.generic,
+        "FLOWSPEC_INTSERV": intserv,
+        "FLOWSPEC_CODEC": codec,
+        "FLOWSPEC_CLASS": class,
+        "FLOWSPEC_MEASURED": measured,
+        "LINK_INFO": it.link_info,
+        "FAILURE": objects(it.failures.iter()),
+        "AUTH": it.auth.map(|auth| map! { "key": auth.key, "sequence": auth.sequence }),
+    }
+});
 
 impl PartialEq for Message<'_> {
     fn eq(&self, other: &Self) -> bool {
@@ -72,7 +98,7 @@ impl<'a> Failures<'a> {
     }
 
     /// Iterates over the entries, the first failure first.
-    pub fn iter(&self) -> impl Iterator<Item = FailureNote> + use<'a> {
+    pub fn iter(&self) -> impl Iterator<Item = FailureNote> + Clone + use<'a> {
         let mut rest = self.octets;
         core::iter::from_fn(move || {
             let (note, behind) = FailureNote::split(rest)?;

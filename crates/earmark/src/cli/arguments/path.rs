@@ -3,10 +3,9 @@
 use std::net::{IpAddr, SocketAddr};
 
 use clap::Args;
+use earmark_control::PathRequest;
 
 use super::values::{endpoint, flow_label, host, ip_protocol};
-use crate::control::protocol::PathRequest;
-
 /// What `earmark show path` is told.
 #[derive(Args, Clone, Debug)]
 #[command(after_help = "\
@@ -25,7 +24,7 @@ are kept for reservations are not disturbed.
 Without --from it is a flow of this host itself; the address is the one that the kernel gives its packets. Packets of another
 host are taken to come in where the routes to their source lead, unless --interface-in says otherwise. Without --mark the mark is that of the
 settings ([[mark]]). Port 0, or none, is that of a packet without ports: reservations for ports are not looked for.")]
-pub(in crate::cli) struct PathOptions {
+pub(crate) struct PathOptions {
     /// Where the flow goes: an address or a name, with its port or without.
     #[arg(value_name = "DESTINATION", value_parser = destination)]
     to: SocketAddr,
@@ -54,7 +53,7 @@ pub(in crate::cli) struct PathOptions {
 
 impl PathOptions {
     /// The request to the daemon; an error if the options contradict each other.
-    pub(in crate::cli) fn request(&self, limit: Option<usize>) -> Result<PathRequest, String> {
+    pub(crate) fn request(&self, limit: Option<usize>) -> Result<PathRequest, String> {
         let to = with_port(self.to, self.dport, "--dport")?;
         let from = match (self.from, self.sport) {
             (Some(from), port) => Some(with_port(from, port, "--sport")?),

@@ -3,12 +3,10 @@
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 
 use clap::ValueEnum;
-use clap::builder::PossibleValue;
-
-use crate::control::protocol::{SenderName, Signalling, StyleName};
+use earmark_control::{SenderName, StyleName};
 
 /// Reads `10.0.2.2:5001`, `[2001:db8::2]:5001`, an address alone (port 0), or a name with a port.
-pub(super) fn endpoint(text: &str) -> Result<SocketAddr, String> {
+pub(crate) fn endpoint(text: &str) -> Result<SocketAddr, String> {
     if let Ok(endpoint) = text.parse() {
         return Ok(endpoint);
     }
@@ -25,7 +23,7 @@ pub(super) fn endpoint(text: &str) -> Result<SocketAddr, String> {
 }
 
 /// Reads an address, or resolves a name.
-pub(super) fn host(text: &str) -> Result<IpAddr, String> {
+pub(crate) fn host(text: &str) -> Result<IpAddr, String> {
     match text.parse() {
         Ok(address) => Ok(address),
         Err(_) if text.contains(':') => Err("a host is written 10.0.2.2, or as a name".to_owned()),
@@ -34,7 +32,7 @@ pub(super) fn host(text: &str) -> Result<IpAddr, String> {
 }
 
 /// Reads the address of a sender, alone or with a port or flow label.
-pub(super) fn sender(text: &str) -> Result<SenderName, String> {
+pub(crate) fn sender(text: &str) -> Result<SenderName, String> {
     if let Some((address, label)) = text.split_once('#') {
         let flow_label = Some(flow_label(label)?);
         let SocketAddr::V6(from) = endpoint(address)? else {
@@ -50,7 +48,7 @@ pub(super) fn sender(text: &str) -> Result<SenderName, String> {
 }
 
 /// Reads a flow label such as `0x12345`, hexadecimal or decimal.
-pub(super) fn flow_label(text: &str) -> Result<u32, String> {
+pub(crate) fn flow_label(text: &str) -> Result<u32, String> {
     let parsed = match text.strip_prefix("0x") {
         Some(digits) => u32::from_str_radix(digits, 16),
         None => text.parse(),
@@ -62,7 +60,7 @@ pub(super) fn flow_label(text: &str) -> Result<u32, String> {
 }
 
 /// Reads an IP protocol: `udp`, `tcp` or a number.
-pub(super) fn ip_protocol(text: &str) -> Result<u8, String> {
+pub(crate) fn ip_protocol(text: &str) -> Result<u8, String> {
     match text {
         "udp" => Ok(17),
         "tcp" => Ok(6),
@@ -75,29 +73,9 @@ pub(super) fn ip_protocol(text: &str) -> Result<u8, String> {
     }
 }
 
-impl ValueEnum for Signalling {
-    fn value_variants<'a>() -> &'a [Signalling] {
-        &[Signalling::Rsvp, Signalling::Boomerang, Signalling::Yessir, Signalling::Nsis]
-    }
-
-    fn to_possible_value(&self) -> Option<PossibleValue> {
-        let help = match self {
-            Signalling::Rsvp => "the receiver reserves, for a sender that announces itself",
-            Signalling::Boomerang => "one loop reserves both ways; the far end only answers a ping",
-            Signalling::Yessir => "reservations ride in the RTCP reports of an RTP stream",
-            Signalling::Nsis => {
-                "QoS NSLP over GIST: the sender reserves, or has the receiver do it"
-            }
-            // Ping NSLP reserves nothing and has a command of its own.
-            Signalling::Ping => return None,
-        };
-        Some(PossibleValue::new(self.name()).help(help))
-    }
-}
-
 /// Reservation styles (RFC 2205 section 1.3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(in crate::cli) enum Sharing {
+pub(crate) enum Sharing {
     /// Fixed filter: a reservation of its own for each sender.
     Ff,
     /// Shared explicit: one reservation for the senders that are named, or heard.

@@ -1,7 +1,7 @@
-use earmark_node::EnforcementRow;
+use earmark_control::EnforcementRow;
 
 use super::*;
-use crate::control::protocol::{HashPolicyRow, RuleRow, TableRow};
+use earmark_control::{HashPolicyRow, RuleRow, TableRow};
 
 fn hop(interface: &str, next_hop: [u8; 4], chosen: bool) -> NextHopRow {
     let next_hop = Some(next_hop.into());

@@ -130,7 +130,7 @@ fn protocol_absent_from_the_query_matches_no_rule() {
     let flow = Flow { protocol: 132, ..flow() };
     let rule = table_200(|m| m.u8(IP_PROTOCOL, 132));
     assert_eq!(rule.fits(&packet(&flow)), Fit::No);
-    assert!(list([rule]).look_at_ports() && !list([]).look_at_ports());
+    assert!(list([rule]).match_ports() && !list([]).match_ports());
 }
 
 #[test]

@@ -33,7 +33,7 @@ fn sender_initiated() {
         reach: Box::new(Outcome {
             from: Some(of_node(0)),
             to: Some(of_node(3)),
-            ..Outcome::reported(Kind::Whole, None, outcome::Message::Reserve)
+            ..Outcome::reported(Kind::Whole, None, outcome::Message::new("RESERVE"))
         }),
     };
     assert_eq!(net.events(3), [incoming]);

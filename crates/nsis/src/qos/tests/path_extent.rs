@@ -25,7 +25,7 @@ fn right_of(node: usize) -> IpAddr {
 }
 
 fn response(of: IpAddr) -> Option<OutcomeSource> {
-    Some(OutcomeSource { node: Some(NodeName::Address(of)), message: Message::Response })
+    Some(OutcomeSource { node: Some(NodeName::Address(of)), message: Message::new("RESPONSE") })
 }
 
 #[test]
@@ -80,7 +80,7 @@ fn node_without_response_is_the_only_one() {
     net.reserve(0, request(0, of_node(3), mbps(2)));
     let outcome = extent(&mut net, 0);
     assert_eq!((outcome.kind, outcome.nodes), (Kind::OnlyHere, Some(0)));
-    assert_eq!(outcome.by, Some(OutcomeSource { node: None, message: Message::ThisNode }));
+    assert_eq!(outcome.by, Some(OutcomeSource { node: None, message: Message::THIS_NODE }));
 
     // The link of a node is the whole path to a neighbor.
     let mut net = Net::of(2);
@@ -141,7 +141,7 @@ fn receiver_initiated_reservation_has_extent_from_the_sender() {
     assert_eq!((outcome.kind, outcome.by), (Kind::Whole, response(right_of(0))));
     assert_eq!((outcome.from, outcome.to), (Some(right_of(0)), Some(of_node(3))));
     let at_sender = extent(&mut net, 0);
-    assert_eq!(at_sender.by, Some(OutcomeSource { node: None, message: Message::Reserve }));
+    assert_eq!(at_sender.by, Some(OutcomeSource { node: None, message: Message::new("RESERVE") }));
 }
 
 /// GIST creates no routing state behind a translator, and reports why to the requesting or the listening application.

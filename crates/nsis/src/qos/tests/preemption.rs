@@ -68,7 +68,7 @@ fn traffic_control_failure_loses_the_reservation() {
     net.reserve(0, request(0, of_node(2), mbps(2)));
     net.events(0);
     let claim = net.nodes[1].qos.session(SESSION).and_then(|s| s.claim).expect("a claim");
-    let owner = Owner { protocol: Protocol::Nsis, block: 0 };
+    let owner = Owner { protocol: Protocol::new(4), block: 0 };
     net.host(1, HostEvent::TrafficControlRefused { claim, owner, errno: 12 });
     net.run();
     let events = net.events(0);
@@ -76,7 +76,7 @@ fn traffic_control_failure_loses_the_reservation() {
     assert!(is_lost(&events, system), "{events:?}");
     net.assert_nothing_left();
     // Claims of other protocols, and those that are gone, are ignored.
-    let owner = Owner { protocol: Protocol::Rsvp, block: 0 };
+    let owner = Owner { protocol: Protocol::new(1), block: 0 };
     net.host(1, HostEvent::TrafficControlRefused { claim, owner, errno: 12 });
     assert!(net.lines().iter().all(|line| !line.starts_with("1>0 NOTIFY reservation")));
 }

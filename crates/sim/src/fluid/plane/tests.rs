@@ -7,8 +7,8 @@ use super::*;
 /// Packet length for which a rate of whole kilobits has whole framing, too.
 const OCTETS: u32 = 14_000;
 
-fn mbps(rate: u64) -> Flux {
-    Flux::of(Rate::from_mbps(rate))
+fn mbps(rate: u64) -> FluidRate {
+    FluidRate::of(Rate::from_mbps(rate))
 }
 
 /// Creates links of 10 Mbit/s, and paths through some of them; the end of each is watched by the number of the first
@@ -36,8 +36,8 @@ fn plane(links: u32, ways: &[&[LinkNumber]]) -> (Plane, Vec<Vec<ChannelNumber>>)
 /// Returns the rate that arrives now at the end of each path, Mbit/s.
 fn arrives(plane: &mut Plane, at: &mut [f64]) {
     plane.settle();
-    for (name, flux) in plane.arrivals.drain(..) {
-        at[name as usize] = flux.during(core::time::Duration::from_secs(1)).octets() as f64 / 125e3;
+    for (name, rate) in plane.arrivals.drain(..) {
+        at[name as usize] = rate.during(core::time::Duration::from_secs(1)).octets() as f64 / 125e3;
     }
 }
 
@@ -55,7 +55,7 @@ fn links_are_shared() {
     let (mut plane, ways) = plane(2, &[&[0, 1], &[0], &[1]]);
     let mut at = [0.0; 3];
     for (way, rate) in ways.iter().zip([4, 12, 10]) {
-        plane.flow_in(way[0], Flux::ZERO, mbps(rate));
+        plane.flow_in(way[0], FluidRate::ZERO, mbps(rate));
     }
     arrives(&mut plane, &mut at);
     let first = 10.0 * FRAMED * 4.0 / 16.0;
@@ -81,13 +81,13 @@ fn cyclic_paths_converge_and_leave_no_flow() {
     let (mut plane, ways) = plane(3, &[&[0, 1], &[1, 2], &[2, 0]]);
     let mut at = [0.0; 3];
     for way in &ways {
-        plane.flow_in(way[0], Flux::ZERO, mbps(10));
+        plane.flow_in(way[0], FluidRate::ZERO, mbps(10));
     }
     arrives(&mut plane, &mut at);
     let share = ((1.0 + 4.0 * FRAMED).sqrt() - 1.0) / 2.0;
     near(&at, &[10.0 * share * share; 3]);
     for way in &ways {
-        plane.flow_in(way[0], mbps(10), Flux::ZERO);
+        plane.flow_in(way[0], mbps(10), FluidRate::ZERO);
     }
     arrives(&mut plane, &mut at);
     near(&at, &[0.0; 3]);
@@ -97,7 +97,7 @@ fn cyclic_paths_converge_and_leave_no_flow() {
     plane.settle();
     assert!(plane.channels.is_empty());
     for link in &plane.links {
-        assert_eq!((link.wanted, link.reserved), (Flux::ZERO, Flux::ZERO));
+        assert_eq!((link.wanted, link.reserved), (FluidRate::ZERO, FluidRate::ZERO));
     }
 }
 
@@ -106,12 +106,12 @@ fn cyclic_paths_converge_and_leave_no_flow() {
 fn channel_is_removed_with_its_last_user() {
     let (mut plane, ways) = plane(1, &[&[0]]);
     plane.use_channel(ways[0][0]);
-    plane.flow_in(ways[0][0], Flux::ZERO, mbps(1));
-    plane.flow_in(ways[0][0], Flux::ZERO, mbps(2));
+    plane.flow_in(ways[0][0], FluidRate::ZERO, mbps(1));
+    plane.flow_in(ways[0][0], FluidRate::ZERO, mbps(2));
     let mut at = [0.0];
     arrives(&mut plane, &mut at);
     near(&at, &[3.0]);
-    plane.flow_in(ways[0][0], mbps(2), Flux::ZERO);
+    plane.flow_in(ways[0][0], mbps(2), FluidRate::ZERO);
     assert!(!plane.leave_channel(ways[0][0]));
     arrives(&mut plane, &mut at);
     near(&at, &[1.0]);

@@ -2,13 +2,13 @@
 
 use core::net::IpAddr;
 
-use super::{put_address, put_header};
 use crate::rsvp::frame::OBJECT_HEADER;
 use crate::rsvp::hello::{Hello, HelloKind};
 use crate::rsvp::iana::{ObjectClass, c_type};
-use crate::rsvp::integrity::{Challenge, Integrity};
-use crate::rsvp::list::Item;
-use crate::rsvp::message::{Body, List, Message};
+use crate::rsvp::integrity::Challenge;
+use crate::rsvp::list::{Item, List};
+use crate::rsvp::message::{Body, Message};
+use crate::rsvp::object_writer::{put_address, put_header, put_integrity};
 use crate::rsvp::refresh_reduction::*;
 use crate::writer::{EmitError, Writer};
 
@@ -44,19 +44,6 @@ impl Message<'_> {
             _ => true,
         }
     }
-}
-
-pub(in crate::rsvp) fn put_integrity(
-    w: &mut Writer<'_>,
-    integrity: &Integrity<'_>,
-) -> Result<(), EmitError> {
-    let digest = integrity.digest;
-    if digest.is_empty() || !digest.len().is_multiple_of(4) {
-        return Err(EmitError::Contradiction);
-    }
-    put_header(w, ObjectClass::Integrity, c_type::INTEGRITY, 16 + digest.len())?;
-    w.put(integrity.fixed_octets())?;
-    w.put_slice(digest)
 }
 
 #[inline]

@@ -5,10 +5,13 @@ use core::net::{IpAddr, Ipv4Addr};
 use super::control::{
     put_acknowledgement, put_challenge, put_hello, put_message_id, put_refresh_list,
 };
-use super::*;
 use crate::rsvp::dclass::put_dclass;
 use crate::rsvp::diagnostics::put_select;
+use crate::rsvp::frame::OBJECT_HEADER;
+use crate::rsvp::iana::{ObjectClass, c_type};
+use crate::rsvp::object_writer::*;
 use crate::rsvp::view::Object;
+use crate::writer::{EmitError, Writer};
 
 impl Object<'_> {
     /// Writes the object with its header to the start of `buffer`; returns its length in octets. A SCOPE or ROUTE

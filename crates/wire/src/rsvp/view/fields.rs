@@ -1,170 +1,137 @@
 //! Serialization of objects as flat maps (see [`super::DecodedObject`]).
 
 use serde::Serialize;
-use serde::ser::{SerializeMap, Serializer};
+use serde::ser::Serializer;
 
 use super::{DecodedObject, Object, objects_in};
-use crate::intserv::{Adspec, FlowSpec, GuaranteedTerms, Overrides, TokenBucket, exact};
+use crate::intserv::{Adspec, FlowSpec, GuaranteedTerms, Overrides, exact};
 use crate::rsvp::*;
+use crate::serialize::{Hex, Text};
 
-impl Serialize for DecodedObject<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let class = self.raw.class_num();
-        let mut map = serializer.serialize_map(None)?;
-        map.serialize_entry("class_num", &class)?;
-        map.serialize_entry("c_type", &self.raw.c_type())?;
-        map.serialize_entry("length", &self.raw.bytes.len())?;
-        map.serialize_entry("offset", &self.raw.offset)?;
-        map.serialize_entry("class", ObjectClass::from_code(class).name())?;
-        self.object.fields(&mut map)?;
-        map.end()
+serialize_as!(DecodedObject<'_>, |it| {
+    #[derive(Serialize)]
+    struct Flat<'a> {
+        class_num: u8,
+        c_type: u8,
+        length: usize,
+        offset: usize,
+        class: &'static str,
+        #[serde(flatten)]
+        object: &'a Object<'a>,
     }
-}
+    Flat {
+        class_num: it.raw.class_num(),
+        c_type: it.raw.c_type(),
+        length: it.raw.bytes.len(),
+        offset: it.raw.offset,
+        class: ObjectClass::from_code(it.raw.class_num()).name(),
+        object: &it.object,
+    }
+});
 
-impl Object<'_> {
-    fn fields<M: SerializeMap>(&self, map: &mut M) -> Result<(), M::Error> {
+impl Serialize for Object<'_> {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
         match self {
-            Object::Null => Ok(()),
-            Object::Session(session) => {
-                map.serialize_entry("destination", &session.destination)?;
-                map.serialize_entry("protocol", &session.protocol)?;
-                map.serialize_entry("flags", &session.flags)?;
-                map.serialize_entry("port", &session.port)
+            Object::Null => to.serialize_none(),
+            Object::Session(session) => session.serialize(to),
+            Object::RsvpHop(hop) => hop.serialize(to),
+            Object::TimeValues(refresh_ms) => map! { "refresh_ms": refresh_ms }.serialize(to),
+            Object::ErrorSpec(error) => map! {
+                "node": error.node,
+                "flags": error.flags,
+                "code": error.code.code(),
+                "value": error.value,
+                "text": error.code.name(),
             }
-            Object::RsvpHop(hop) => {
-                map.serialize_entry("address", &hop.address)?;
-                map.serialize_entry("lih", &hop.lih)
-            }
-            Object::TimeValues(refresh_ms) => map.serialize_entry("refresh_ms", refresh_ms),
-            Object::ErrorSpec(error) => {
-                map.serialize_entry("node", &error.node)?;
-                map.serialize_entry("flags", &error.flags)?;
-                map.serialize_entry("code", &error.code.code())?;
-                map.serialize_entry("value", &error.value)?;
-                map.serialize_entry("text", error.code.name())
-            }
-            Object::Scope(senders) => map.serialize_entry("senders", &Each(*senders)),
-            Object::Style(style) => map.serialize_entry("style", style.name()),
-            Object::FlowSpec(flowspec) => flowspec_fields(flowspec, map),
+            .serialize(to),
+            Object::Scope(senders) => map! { "senders": senders }.serialize(to),
+            Object::Style(style) => map! { "style": style.name() }.serialize(to),
+            Object::FlowSpec(flowspec) => flowspec_fields(flowspec).serialize(to),
             Object::FilterSpec(filter) | Object::SenderTemplate(filter) => {
-                map.serialize_entry("source", &filter.source)?;
-                match filter.selector {
-                    SourceSelector::Port(port) => map.serialize_entry("port", &port),
-                    SourceSelector::FlowLabel(label) => map.serialize_entry("flow_label", &label),
-                }
+                filter_fields(filter).serialize(to)
             }
-            Object::SenderTspec(tspec) => bucket_fields(tspec, map),
-            Object::Adspec(adspec) => adspec_fields(adspec, map),
-            Object::ResvConfirm(receiver) => map.serialize_entry("receiver", receiver),
-            Object::Integrity(integrity) => integrity_fields(integrity, map),
-            Object::Challenge(challenge) => {
-                map.serialize_entry("key_id", &challenge.key_id)?;
-                map.serialize_entry("cookie", &challenge.cookie)
-            }
-            Object::Hello(hello) => {
-                let kind = match hello.kind {
+            Object::SenderTspec(tspec) => tspec.serialize(to),
+            Object::Adspec(adspec) => adspec_fields(adspec).serialize(to),
+            Object::ResvConfirm(receiver) => map! { "receiver": receiver }.serialize(to),
+            Object::Integrity(integrity) => integrity.serialize(to),
+            Object::Challenge(challenge) => challenge.serialize(to),
+            Object::Hello(hello) => map! {
+                "kind": match hello.kind {
                     HelloKind::Request => "request",
                     HelloKind::Ack => "ack",
-                };
-                map.serialize_entry("kind", kind)?;
-                map.serialize_entry("source_instance", &hello.source_instance)?;
-                map.serialize_entry("destination_instance", &hello.destination_instance)
+                },
+                "source_instance": hello.source_instance,
+                "destination_instance": hello.destination_instance,
             }
-            Object::MessageId(MessageId { flags, epoch, id }) => {
-                map.serialize_entry("flags", flags)?;
-                map.serialize_entry("epoch", epoch)?;
-                map.serialize_entry("id", id)
-            }
-            Object::MessageIdAck(Acknowledgement { kind, epoch, id }) => {
-                let kind = match kind {
+            .serialize(to),
+            Object::MessageId(id) => id.serialize(to),
+            Object::MessageIdAck(Acknowledgement { kind, epoch, id }) => map! {
+                "kind": match kind {
                     AcknowledgementKind::Ack => "ack",
                     AcknowledgementKind::Nack => "nack",
-                };
-                map.serialize_entry("kind", kind)?;
-                map.serialize_entry("epoch", epoch)?;
-                map.serialize_entry("id", id)
+                },
+                "epoch": epoch,
+                "id": id,
             }
-            Object::MessageIdList(list) => refresh_list_fields(list, map),
-            Object::Diagnostic(diagnostic) => diagnostic_fields(diagnostic, map),
-            Object::Route(route) => {
-                map.serialize_entry("pointer", &route.pointer)?;
-                map.serialize_entry("nodes", &Each(route.nodes))
+            .serialize(to),
+            Object::MessageIdList(RefreshList { epoch, ids }) => match ids {
+                RefreshIds::Messages(ids) => map! { "epoch": epoch, "ids": ids }.serialize(to),
+                RefreshIds::Sources(list) => map! { "epoch": epoch, "sources": list }.serialize(to),
+                RefreshIds::Multicast(list) => {
+                    map! { "epoch": epoch, "multicast": list }.serialize(to)
+                }
+            },
+            Object::Diagnostic(diagnostic) => diagnostic_fields(diagnostic).serialize(to),
+            Object::Route(Route { pointer, nodes }) => {
+                map! { "pointer": pointer, "nodes": nodes }.serialize(to)
             }
-            Object::DiagResponse(response) => response_fields(response, map),
-            Object::DiagSelect(selected) => map.serialize_entry("selected", &Each(*selected)),
-            Object::DClass(code_points) => map.serialize_entry("code_points", &Each(*code_points)),
+            Object::DiagResponse(response) => response_fields(response).serialize(to),
+            Object::DiagSelect(selected) => map! { "selected": selected }.serialize(to),
+            Object::DClass(code_points) => map! { "code_points": code_points }.serialize(to),
             Object::PolicyData(policy) => {
-                map.serialize_entry("options", &Each(policy.options))?;
-                map.serialize_entry("elements", &Each(policy.elements))
+                map! { "options": policy.options, "elements": policy.elements }.serialize(to)
             }
             Object::UnknownPolicyData(body) | Object::Unknown(body) => {
-                map.serialize_entry("body", &Hex(body))
+                map! { "body": Hex(body) }.serialize(to)
             }
         }
     }
 }
 
-fn integrity_fields<M: SerializeMap>(
-    integrity: &Integrity<'_>,
-    map: &mut M,
-) -> Result<(), M::Error> {
-    map.serialize_entry("flags", &integrity.flags)?;
-    map.serialize_entry("key_id", &integrity.key_id)?;
-    map.serialize_entry("sequence", &integrity.sequence)?;
-    map.serialize_entry("digest", &Hex(integrity.digest))
+fn filter_fields(filter: &FilterSpec) -> impl Serialize {
+    let (port, label) = match filter.selector {
+        SourceSelector::Port(port) => (Some(port), None),
+        SourceSelector::FlowLabel(label) => (None, Some(label)),
+    };
+    map! { "source": filter.source, "port"?: port, "flow_label"?: label }
 }
 
-fn refresh_list_fields<M: SerializeMap>(
-    list: &RefreshList<'_>,
-    map: &mut M,
-) -> Result<(), M::Error> {
-    map.serialize_entry("epoch", &list.epoch)?;
-    match list.ids {
-        RefreshIds::Messages(ids) => map.serialize_entry("ids", &Each(ids)),
-        RefreshIds::Sources(items) => map.serialize_entry("sources", &Each(items)),
-        RefreshIds::Multicast(items) => map.serialize_entry("multicast", &Each(items)),
+fn diagnostic_fields(diagnostic: &Diagnostic) -> impl Serialize {
+    map! {
+        "max_hops": diagnostic.max_hops,
+        "hop_count": diagnostic.hop_count,
+        "more_fragments": diagnostic.more_fragments,
+        "request_id": diagnostic.request_id,
+        "path_mtu": diagnostic.path_mtu,
+        "fragment_offset": diagnostic.fragment_offset,
+        "last_hop": diagnostic.last_hop,
+        "sender": filter_fields(&diagnostic.sender),
+        "requester": filter_fields(&diagnostic.requester),
     }
 }
 
-fn diagnostic_fields<M: SerializeMap>(
-    diagnostic: &Diagnostic,
-    map: &mut M,
-) -> Result<(), M::Error> {
-    map.serialize_entry("max_hops", &diagnostic.max_hops)?;
-    map.serialize_entry("hop_count", &diagnostic.hop_count)?;
-    map.serialize_entry("more_fragments", &diagnostic.more_fragments)?;
-    map.serialize_entry("request_id", &diagnostic.request_id)?;
-    map.serialize_entry("path_mtu", &diagnostic.path_mtu)?;
-    map.serialize_entry("fragment_offset", &diagnostic.fragment_offset)?;
-    map.serialize_entry("last_hop", &diagnostic.last_hop)?;
-    map.serialize_entry("sender", &Filter(diagnostic.sender))?;
-    map.serialize_entry("requester", &Filter(diagnostic.requester))
-}
-
-fn response_fields<M: SerializeMap>(
-    response: &DiagResponse<'_>,
-    map: &mut M,
-) -> Result<(), M::Error> {
-    map.serialize_entry("arrival", &response.arrival)?;
-    map.serialize_entry("incoming", &response.incoming)?;
-    map.serialize_entry("outgoing", &response.outgoing)?;
-    map.serialize_entry("previous_hop", &response.previous_hop)?;
-    map.serialize_entry("ip_hops", &response.ip_hops)?;
-    map.serialize_entry("merged", &response.merged)?;
-    map.serialize_entry("error", &response.error)?;
-    map.serialize_entry("refresh_multiple", &response.refresh_multiple)?;
-    map.serialize_entry("refresh_s", &response.refresh_s)?;
-    map.serialize_entry("objects", &NestedObjects(response.objects))
-}
-
-/// A FILTER_SPEC or SENDER_TEMPLATE within another object.
-struct Filter(FilterSpec);
-
-impl Serialize for Filter {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut map = serializer.serialize_map(None)?;
-        Object::FilterSpec(self.0).fields(&mut map)?;
-        map.end()
+fn response_fields(response: &DiagResponse<'_>) -> impl Serialize {
+    map! {
+        "arrival": response.arrival,
+        "incoming": response.incoming,
+        "outgoing": response.outgoing,
+        "previous_hop": response.previous_hop,
+        "ip_hops": response.ip_hops,
+        "merged": response.merged,
+        "error": response.error,
+        "refresh_multiple": response.refresh_multiple,
+        "refresh_s": response.refresh_s,
+        "objects": NestedObjects(response.objects),
     }
 }
 
@@ -172,167 +139,138 @@ impl Serialize for Filter {
 struct NestedObjects<'a>(&'a [u8]);
 
 impl Serialize for NestedObjects<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
         #[derive(Serialize)]
         #[serde(untagged)]
         enum Entry<'a> {
             Object(DecodedObject<'a>),
             Error(Text<ParseError>),
         }
-        serializer.collect_seq(objects_in(self.0).map(|object| match object {
+        to.collect_seq(objects_in(self.0).map(|object| match object {
             Ok(object) => Entry::Object(object),
             Err(error) => Entry::Error(Text(error)),
         }))
     }
 }
 
-struct Text<T>(T);
-
-impl<T: core::fmt::Display> Serialize for Text<T> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(&self.0)
+serialize_as!(PolicyOption<'_>, |it| {
+    #[derive(Serialize)]
+    struct Flat<'a> {
+        class: &'static str,
+        #[serde(flatten)]
+        object: Object<'a>,
     }
-}
-
-impl Serialize for PolicyOption<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let (class, object) = match *self {
-            PolicyOption::Filter(filter) => (ObjectClass::FilterSpec, Object::FilterSpec(filter)),
-            PolicyOption::Scope(senders) => (ObjectClass::Scope, Object::Scope(senders)),
-            PolicyOption::Hop(hop) => (ObjectClass::RsvpHop, Object::RsvpHop(hop)),
-            PolicyOption::Integrity(integrity) => {
-                (ObjectClass::Integrity, Object::Integrity(integrity))
-            }
-            PolicyOption::RefreshMs(ms) => (ObjectClass::TimeValues, Object::TimeValues(ms)),
-        };
-        let mut map = serializer.serialize_map(None)?;
-        map.serialize_entry("class", class.name())?;
-        object.fields(&mut map)?;
-        map.end()
-    }
-}
-
-impl Serialize for PolicyElement<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let p_type = self.element_type();
-        let mut map = serializer.serialize_map(None)?;
-        map.serialize_entry("p_type", &p_type.code())?;
-        map.serialize_entry("policy", p_type.name())?;
-        match self {
-            PolicyElement::Empty(_) => {}
-            PolicyElement::Preemption(priority) => {
-                map.serialize_entry("merge_strategy", &priority.merge_strategy)?;
-                map.serialize_entry("error", &priority.error)?;
-                map.serialize_entry("preemption", &priority.preemption)?;
-                map.serialize_entry("defending", &priority.defending)?;
-            }
-            PolicyElement::Admission(priority) => {
-                map.serialize_entry("merge_strategy", &priority.merge_strategy)?;
-                map.serialize_entry("error", &priority.error)?;
-                map.serialize_entry("priority", &priority.priority)?;
-            }
-            PolicyElement::User(attributes) | PolicyElement::Application(attributes) => {
-                map.serialize_entry("attributes", &Each(*attributes))?;
-            }
-            PolicyElement::Resource(list) => map.serialize_entry("priorities", &Each(*list))?,
-            PolicyElement::Unknown(_, body) => map.serialize_entry("body", &Hex(body))?,
+    let (class, object) = match *it {
+        PolicyOption::Filter(filter) => (ObjectClass::FilterSpec, Object::FilterSpec(filter)),
+        PolicyOption::Scope(senders) => (ObjectClass::Scope, Object::Scope(senders)),
+        PolicyOption::Hop(hop) => (ObjectClass::RsvpHop, Object::RsvpHop(hop)),
+        PolicyOption::Integrity(integrity) => {
+            (ObjectClass::Integrity, Object::Integrity(integrity))
         }
-        map.end()
-    }
-}
-
-/// Serialized with the value as text if readable, otherwise as octets.
-impl Serialize for Attribute<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut map = serializer.serialize_map(None)?;
-        map.serialize_entry("a_type", &self.a_type.code())?;
-        map.serialize_entry("attribute", self.a_type.name())?;
-        map.serialize_entry("sub_type", &self.sub_type)?;
-        if let Some((error, text)) = self.policy_error() {
-            map.serialize_entry("error", &error)?;
-            map.serialize_entry("reason", iana::IdentityError::from_code(error).name())?;
-            map.serialize_entry("detail", &Hex(text))?;
-        } else if let Some(text) = self.ascii().filter(|text| !text.contains(char::is_control)) {
-            map.serialize_entry("text", text)?;
-        } else {
-            map.serialize_entry("octets", &Hex(self.value))?;
-        }
-        map.end()
-    }
-}
-
-fn bucket_fields<M: SerializeMap>(bucket: &TokenBucket, map: &mut M) -> Result<(), M::Error> {
-    map.serialize_entry("rate", &Exact(bucket.rate))?;
-    map.serialize_entry("depth", &Exact(bucket.depth))?;
-    map.serialize_entry("peak", &Exact(bucket.peak))?;
-    map.serialize_entry("min_policed_unit", &bucket.min_policed_unit)?;
-    map.serialize_entry("max_packet_size", &bucket.max_packet_size)
-}
-
-fn flowspec_fields<M: SerializeMap>(flowspec: &FlowSpec, map: &mut M) -> Result<(), M::Error> {
-    let service = match flowspec {
-        FlowSpec::ControlledLoad(_) => "controlled-load",
-        FlowSpec::Guaranteed(..) => "guaranteed",
+        PolicyOption::RefreshMs(ms) => (ObjectClass::TimeValues, Object::TimeValues(ms)),
     };
-    map.serialize_entry("service", service)?;
-    bucket_fields(flowspec.token_bucket(), map)?;
-    if let FlowSpec::Guaranteed(_, rspec) = flowspec {
-        map.serialize_entry("reserved_rate", &Exact(rspec.rate))?;
-        map.serialize_entry("slack_us", &rspec.slack_us)?;
+    Flat { class: class.name(), object }
+});
+
+serialize_as!(PolicyElement<'_>, |it| {
+    #[derive(Serialize)]
+    struct Flat<V> {
+        p_type: u16,
+        policy: &'static str,
+        #[serde(flatten)]
+        value: V,
     }
-    Ok(())
+    #[derive(Serialize)]
+    #[serde(untagged)]
+    enum Fields<'a> {
+        Empty {},
+        Preemption(PreemptionPriority),
+        Admission(AdmissionPriority),
+        Attributes { attributes: List<'a, Attribute<'a>> },
+        Priorities { priorities: List<'a, ResourcePriority> },
+        Unknown { body: Hex<'a> },
+    }
+    let p_type = it.element_type();
+    let value = match *it {
+        PolicyElement::Empty(_) => Fields::Empty {},
+        PolicyElement::Preemption(priority) => Fields::Preemption(priority),
+        PolicyElement::Admission(priority) => Fields::Admission(priority),
+        PolicyElement::User(attributes) | PolicyElement::Application(attributes) => {
+            Fields::Attributes { attributes }
+        }
+        PolicyElement::Resource(priorities) => Fields::Priorities { priorities },
+        PolicyElement::Unknown(_, body) => Fields::Unknown { body: Hex(body) },
+    };
+    Flat { p_type: p_type.code(), policy: p_type.name(), value }
+});
+
+// The value is text if it is readable, otherwise octets.
+serialize_as!(Attribute<'_>, |it| {
+    let error = it.policy_error();
+    let text = it.ascii().filter(|text| error.is_none() && !text.contains(char::is_control));
+    let is_other = error.is_none() && text.is_none();
+    map! {
+        "a_type": it.a_type.code(),
+        "attribute": it.a_type.name(),
+        "sub_type": it.sub_type,
+        "error"?: error.map(|(error, _)| error),
+        "reason"?: error.map(|(error, _)| iana::IdentityError::from_code(error).name()),
+        "detail"?: error.map(|(_, text)| Hex(text)),
+        "text"?: text,
+        "octets"?: is_other.then_some(Hex(it.value)),
+    }
+});
+
+fn flowspec_fields(flowspec: &FlowSpec) -> impl Serialize {
+    let (service, rspec) = match flowspec {
+        FlowSpec::ControlledLoad(_) => ("controlled-load", None),
+        FlowSpec::Guaranteed(_, rspec) => ("guaranteed", Some(rspec)),
+    };
+    let bucket = flowspec.token_bucket();
+    map! {
+        "service": service,
+        "rate": Exact(bucket.rate),
+        "depth": Exact(bucket.depth),
+        "peak": Exact(bucket.peak),
+        "min_policed_unit": bucket.min_policed_unit,
+        "max_packet_size": bucket.max_packet_size,
+        "reserved_rate"?: rspec.map(|rspec| Exact(rspec.rate)),
+        "slack_us"?: rspec.map(|rspec| rspec.slack_us),
+    }
 }
 
-fn adspec_fields<M: SerializeMap>(adspec: &Adspec<'_>, map: &mut M) -> Result<(), M::Error> {
+fn adspec_fields(adspec: &Adspec<'_>) -> impl Serialize {
     let general = &adspec.general;
-    map.serialize_entry("break_bit", &general.break_bit)?;
-    map.serialize_entry("hops", &general.hops)?;
-    map.serialize_entry("bandwidth", &Exact(general.bandwidth))?;
-    map.serialize_entry("latency_us", &general.latency_us)?;
-    map.serialize_entry("mtu", &general.mtu)?;
-    if let Some(fragment) = adspec.guaranteed {
-        let service = Service {
-            break_bit: fragment.break_bit,
-            terms: fragment.terms,
-            overrides: fragment.overrides,
-        };
-        map.serialize_entry("guaranteed", &service)?;
+    let guaranteed = adspec.guaranteed.map(|it| service(it.break_bit, it.terms, &it.overrides));
+    let controlled_load =
+        adspec.controlled_load.map(|it| service(it.break_bit, None, &it.overrides));
+    map! {
+        "break_bit": general.break_bit,
+        "hops": general.hops,
+        "bandwidth": Exact(general.bandwidth),
+        "latency_us": general.latency_us,
+        "mtu": general.mtu,
+        "guaranteed"?: guaranteed,
+        "controlled_load"?: controlled_load,
     }
-    if let Some(fragment) = adspec.controlled_load {
-        let service =
-            Service { break_bit: fragment.break_bit, terms: None, overrides: fragment.overrides };
-        map.serialize_entry("controlled_load", &service)?;
-    }
-    Ok(())
 }
 
 /// Fragment of one service in an ADSPEC; absent values are left out.
-struct Service<'a> {
+fn service(
     break_bit: bool,
     terms: Option<GuaranteedTerms>,
-    overrides: Overrides<'a>,
-}
-
-impl Serialize for Service<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut map = serializer.serialize_map(None)?;
-        map.serialize_entry("break_bit", &self.break_bit)?;
-        if let Some(terms) = self.terms {
-            map.serialize_entry("c_total", &terms.c_total)?;
-            map.serialize_entry("d_total", &terms.d_total)?;
-            map.serialize_entry("c_sum", &terms.c_sum)?;
-            map.serialize_entry("d_sum", &terms.d_sum)?;
-        }
-        let Overrides { hops, bandwidth, latency_us, mtu, .. } = self.overrides;
-        for (name, value) in [("hops", hops), ("latency_us", latency_us), ("mtu", mtu)] {
-            if let Some(value) = value {
-                map.serialize_entry(name, &value)?;
-            }
-        }
-        if let Some(bandwidth) = bandwidth {
-            map.serialize_entry("bandwidth", &Exact(bandwidth))?;
-        }
-        map.end()
+    overrides: &Overrides<'_>,
+) -> impl Serialize + use<> {
+    map! {
+        "break_bit": break_bit,
+        "c_total"?: terms.map(|terms| terms.c_total),
+        "d_total"?: terms.map(|terms| terms.d_total),
+        "c_sum"?: terms.map(|terms| terms.c_sum),
+        "d_sum"?: terms.map(|terms| terms.d_sum),
+        "hops"?: overrides.hops,
+        "latency_us"?: overrides.latency_us,
+        "mtu"?: overrides.mtu,
+        "bandwidth"?: overrides.bandwidth.map(Exact),
     }
 }
 
@@ -341,25 +279,8 @@ impl Serialize for Service<'_> {
 #[serde(transparent)]
 struct Exact(#[serde(with = "exact")] f32);
 
-struct Each<'a, T>(List<'a, T>);
-
-impl<'a, T: Item<'a> + Serialize> Serialize for Each<'a, T> {
+impl<'a, T: Item<'a> + Serialize> Serialize for List<'a, T> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_seq(self.0)
-    }
-}
-
-/// Octets as hexadecimal digits.
-struct Hex<'a>(&'a [u8]);
-
-impl Serialize for Hex<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
-    }
-}
-
-impl core::fmt::Display for Hex<'_> {
-    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        self.0.iter().try_for_each(|octet| write!(f, "{octet:02x}"))
+        serializer.collect_seq(*self)
     }
 }

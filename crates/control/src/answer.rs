@@ -1,0 +1,201 @@
+//! Answers and errors of the daemon.
+
+use std::net::IpAddr;
+
+use earmark_core::outcome::Outcome;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::{Event, SenderName, StyleName};
+
+/// One line from the daemon: an object with one key.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Response {
+    /// The request succeeded; each kind of request has its own object.
+    Ok(Value),
+    /// The request failed. The connection stays open, unless the code says otherwise.
+    Error(Problem),
+    /// An event, sent between answers on connections that watch or follow.
+    Event(Event),
+}
+
+/// The answer to [`crate::Request::Show`].
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Rows<T> {
+    /// The rows, in the order of their keys.
+    pub rows: Vec<T>,
+    /// Whether rows were left out because of the limit.
+    pub more: bool,
+}
+
+/// The answer to [`crate::Request::Send`], [`crate::Request::Listen`] and [`crate::Request::Reserve`].
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Opened {
+    /// Number of the application, for `release`.
+    pub application: u64,
+    /// End of the flow that this host is.
+    pub role: Role,
+    /// The daemon's time of the request, seconds since its start; comparable with [`Event::at_s`].
+    pub at_s: f64,
+}
+
+/// End of a flow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Role {
+    /// Source of the data.
+    Sender,
+    /// Destination of the data.
+    Receiver,
+    /// Either end: the loop of Boomerang begins and ends here.
+    Initiator,
+}
+
+/// Protocol of a reservation.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Signalling {
+    /// RSVP.
+    #[default]
+    Rsvp,
+    /// Boomerang.
+    Boomerang,
+    /// YESSIR.
+    Yessir,
+    /// QoS NSLP of NSIS.
+    Nsis,
+    /// Ping NSLP of NSIS, which reserves nothing.
+    Ping,
+}
+
+impl Signalling {
+    /// Name of the protocol, as in the JSON.
+    pub fn name(self) -> &'static str {
+        match self {
+            Signalling::Rsvp => "rsvp",
+            Signalling::Boomerang => "boomerang",
+            Signalling::Yessir => "yessir",
+            Signalling::Nsis => "nsis",
+            Signalling::Ping => "ping",
+        }
+    }
+}
+
+/// The answer to [`crate::Request::Release`].
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Released {
+    /// Numbers of the released applications.
+    pub applications: Vec<u64>,
+}
+
+/// The answer to [`crate::Request::Trace`]. Events contain its number as `application`; `traced` is the last event.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct TraceBegun {
+    /// Number of the trace.
+    pub trace: u64,
+    /// The sender whose path is traced.
+    pub sender: SenderName,
+    /// The daemon's time of the request, seconds since its start.
+    pub at_s: f64,
+}
+
+/// The answer to [`crate::Request::Watch`].
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Watching {
+    /// The node's name.
+    pub node: String,
+}
+
+/// The answer to [`crate::Request::Version`].
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Versions {
+    /// [`crate::VERSION`] of the daemon.
+    pub protocol: u32,
+    /// Version of the daemon itself.
+    pub earmark: String,
+}
+
+/// A row of `show applications`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ApplicationRow {
+    /// Number of the application, for `release`.
+    pub application: u64,
+    /// Protocol of the application.
+    #[serde(default)]
+    pub protocol: Signalling,
+    /// End of the flow that this host is.
+    pub role: Role,
+    /// Destination of the data.
+    pub destination: IpAddr,
+    /// Destination port.
+    pub destination_port: u16,
+    /// IP protocol of the data.
+    pub ip_protocol: u8,
+    /// Reservation style; `None` for a sender.
+    pub style: Option<StyleName>,
+    /// For a sender, the sender itself unless the host chooses its address; for a receiver, the senders that it named, or none
+    /// for all.
+    pub senders: Vec<SenderName>,
+    /// Whether the application ends with the connection that opened it.
+    pub held: bool,
+    /// Outcome so far.
+    #[serde(default)]
+    pub outcome: Outcome,
+    /// The latest event, for people.
+    pub last: Option<String>,
+}
+
+/// An error: code, message and hint.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
+#[error("{message}")]
+pub struct Problem {
+    /// Kind of the error.
+    pub code: ProblemCode,
+    /// The error in words.
+    pub message: String,
+    /// Advice what to do.
+    pub hint: String,
+}
+
+impl Problem {
+    /// Creates an error.
+    pub fn new(code: ProblemCode, message: impl Into<String>, hint: impl Into<String>) -> Problem {
+        Problem { code, message: message.into(), hint: hint.into() }
+    }
+}
+
+/// Kinds of [`Problem`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ProblemCode {
+    /// The line is not a valid request.
+    BadRequest,
+    /// The line is too long and was skipped.
+    LineTooLong,
+    /// The node rejected the request.
+    Rejected,
+    /// No application has that number.
+    NoSuchApplication,
+    /// A limit was reached.
+    Limit,
+    /// The watcher reads too slowly; the connection ends.
+    TooSlow,
+    /// The daemon stops; the connection ends.
+    Stopping,
+}
+
+impl ProblemCode {
+    /// Name of the code, as in the JSON.
+    pub fn name(self) -> &'static str {
+        match self {
+            ProblemCode::BadRequest => "bad_request",
+            ProblemCode::LineTooLong => "line_too_long",
+            ProblemCode::Rejected => "rejected",
+            ProblemCode::NoSuchApplication => "no_such_application",
+            ProblemCode::Limit => "limit",
+            ProblemCode::TooSlow => "too_slow",
+            ProblemCode::Stopping => "stopping",
+        }
+    }
+}

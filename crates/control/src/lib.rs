@@ -1,0 +1,47 @@
+//! The control protocol of the Earmark daemon: its objects, and a blocking client.
+//!
+//! The protocol consists of JSON objects over a Unix socket, one a line; `docs/control-protocol.md` describes it for other
+//! languages. A client sends a [`Request`] and receives a [`Response`]; the rows of listings are those of
+//! [`earmark_core::listing`]. [`Client`] does so for Rust. The crate links no protocol engine and no driver.
+#![forbid(unsafe_code)]
+
+mod answer;
+mod client;
+pub mod command;
+mod event;
+mod path;
+pub mod protocols;
+mod request;
+pub mod text;
+
+pub use answer::*;
+pub use client::{Client, ClientError};
+pub use earmark_core::listing::{
+    AdmissionRow, AggregateRow, AssociationRow, EnforcementRow, LinkRow, LinkState, NeighborRow,
+    ReductionRow, ReservationRow, RoutingStateRow, SenderName, SessionRow, TrafficRow,
+};
+pub use event::Event;
+pub use path::*;
+pub use protocols::boomerang::{Account, Loop, OnRefusal, RatePair, Secret};
+pub use protocols::nsis::{Establish, Expect, Ping};
+pub use protocols::rsvp::{Ask, Identity, Listen, Send, StyleName, Trace};
+pub use protocols::yessir::{Answer, Attach, Statistics};
+pub use request::*;
+
+/// Control socket of a daemon without another setting.
+pub const DEFAULT_SOCKET: &str = "/run/earmark/control.sock";
+
+/// Version of this protocol. The version rises only on incompatible changes.
+///
+/// | version | since |
+/// |---|---|
+/// | 1 | unicast, fixed filter only; without a version number and a request for it |
+/// | 2 | `outgoing` of a session's row and `senders` of a reservation's are lists; events name `filters` and `style` |
+/// | 3 | rows and events of Boomerang and YESSIR among those of RSVP; `protocol` of an application's row |
+pub const VERSION: u32 = 3;
+
+/// Longest line that the daemon reads, octets, without its terminator.
+pub const LONGEST_LINE: usize = 64 * 1024;
+
+/// Most rows of a listing, by default.
+pub const DEFAULT_ROWS: usize = 10_000;

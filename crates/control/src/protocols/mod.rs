@@ -1,0 +1,23 @@
+//! What belongs to one protocol: its requests, and its errors as text.
+
+pub mod boomerang;
+pub mod nsis;
+pub mod rsvp;
+pub mod yessir;
+
+/// IP protocol number of UDP.
+pub(crate) fn udp() -> u8 {
+    17
+}
+
+pub(crate) fn default_burst() -> u32 {
+    10_000
+}
+
+pub(crate) fn default_max_packet() -> u32 {
+    1_500
+}
+
+pub(crate) fn default_ttl() -> u8 {
+    64
+}

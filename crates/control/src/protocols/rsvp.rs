@@ -1,0 +1,376 @@
+//! Requests of RSVP, and its errors as text.
+
+use std::net::{IpAddr, SocketAddr};
+use std::time::Duration;
+
+use earmark_core::Rate;
+use earmark_wire::intserv::FlowSpec;
+use earmark_wire::rsvp::iana::{AdmissionControlError, TrafficControlError, error_value};
+use earmark_wire::rsvp::{ErrorCode, ErrorSpec, FilterSpec, SourceSelector};
+use serde::{Deserialize, Serialize};
+
+use super::{default_burst, default_max_packet, default_ttl, udp};
+use crate::SenderName;
+use crate::text::with_port;
+
+/// Parameters of [`Request::Send`](crate::Request::Send) and [`Request::Reserve`](crate::Request::Reserve).
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Send {
+    /// Destination of the data.
+    pub to: SocketAddr,
+    /// Source of the data. An unspecified or absent address means this host's own address towards the destination.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub from: Option<SocketAddr>,
+    /// Flow label of the data, which identifies it instead of the source port: IPv6 only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub flow_label: Option<u32>,
+    /// IP protocol of the data.
+    #[serde(default = "udp")]
+    pub ip_protocol: u8,
+    /// Token rate.
+    pub rate_bps: Rate,
+    /// Bucket depth, octets.
+    #[serde(default = "default_burst")]
+    pub burst_octets: u32,
+    /// Peak rate; absent if unknown.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub peak_bps: Option<Rate>,
+    /// Minimum policed unit: smaller packets count as this many octets.
+    #[serde(default = "default_min_packet")]
+    pub min_packet: u32,
+    /// Maximum packet size, octets.
+    #[serde(default = "default_max_packet")]
+    pub max_packet: u32,
+    /// TTL of the data, and so of the Path messages.
+    #[serde(default = "default_ttl")]
+    pub ttl: u8,
+    /// Identity for policy.
+    #[serde(default, skip_serializing_if = "Identity::is_empty")]
+    pub identity: Identity,
+    /// Whether the reservation is released when this connection ends.
+    #[serde(default)]
+    pub hold: bool,
+    /// Whether its events are sent over this connection.
+    #[serde(default)]
+    pub follow: bool,
+}
+
+impl Send {
+    /// A request for UDP to `to` at `rate`, with defaults otherwise.
+    pub fn new(to: SocketAddr, rate: Rate) -> Send {
+        Send {
+            to,
+            from: None,
+            flow_label: None,
+            ip_protocol: udp(),
+            rate_bps: rate,
+            burst_octets: default_burst(),
+            peak_bps: None,
+            min_packet: default_min_packet(),
+            max_packet: default_max_packet(),
+            ttl: default_ttl(),
+            identity: Identity::default(),
+            hold: false,
+            follow: false,
+        }
+    }
+}
+
+/// Parameters of [`Request::Listen`](crate::Request::Listen).
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Listen {
+    /// Destination of the data: an address of this host, or a group.
+    pub on: SocketAddr,
+    /// IP protocol of the data.
+    #[serde(default = "udp")]
+    pub ip_protocol: u8,
+    /// What to reserve when a sender appears: `"controlled_load"`, `{"rate":bps}` or
+    /// `{"delay":{"secs":S,"nanos":N}}`.
+    #[serde(default = "default_ask")]
+    pub ask: Ask,
+    /// Reservation style.
+    #[serde(default = "default_style")]
+    pub style: StyleName,
+    /// Senders to reserve for; all if empty. A sender without port and flow label stands for everything sent from its address.
+    /// Not allowed with WF, which cannot tell senders apart.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub senders: Vec<SenderName>,
+    /// Whether to request confirmation: a `confirmed` event reports that the reservation stands.
+    #[serde(default)]
+    pub confirm: bool,
+    /// Identity for policy.
+    #[serde(default, skip_serializing_if = "Identity::is_empty")]
+    pub identity: Identity,
+    /// Whether the reservation is released when this connection ends.
+    #[serde(default)]
+    pub hold: bool,
+    /// Whether its events are sent over this connection.
+    #[serde(default)]
+    pub follow: bool,
+}
+
+impl Listen {
+    /// A request for UDP to `on`, at the rate that senders announce.
+    pub fn new(on: SocketAddr) -> Listen {
+        Listen {
+            on,
+            ip_protocol: udp(),
+            ask: default_ask(),
+            style: default_style(),
+            senders: Vec::new(),
+            confirm: false,
+            identity: Identity::default(),
+            hold: false,
+            follow: false,
+        }
+    }
+}
+
+/// A reservation style, by its name in RFC 2205 section 1.3 and in listings.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "UPPERCASE")]
+pub enum StyleName {
+    /// Fixed filter: each sender has a reservation of its own.
+    Ff,
+    /// Shared explicit: the named senders share one reservation.
+    Se,
+    /// Wildcard filter: all senders share one reservation.
+    Wf,
+}
+
+impl StyleName {
+    /// Returns the name of the style, as in the JSON.
+    pub fn name(self) -> &'static str {
+        match self {
+            StyleName::Ff => "FF",
+            StyleName::Se => "SE",
+            StyleName::Wf => "WF",
+        }
+    }
+}
+
+/// What a receiver requests when a sender appears.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Ask {
+    /// Controlled load for the announced traffic.
+    ControlledLoad,
+    /// Controlled load at this token rate, for any announced traffic.
+    Rate(Rate),
+    /// Guaranteed service with a queueing delay below this bound (RFC 2212).
+    Delay(Duration),
+}
+
+/// User, application and priority of a request. All members are optional.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Identity {
+    /// User, as a distinguished name (`CN=Alice, O=Example`) or as a plain one (`alice@example.org`).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub user: Option<String>,
+    /// Application, in the syntax of RFC 2872: `GUID=http://example.org, APP=voice, VER=1.2`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub application: Option<String>,
+    /// Preemption and defending priority (RFC 3181).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub priority: Option<u16>,
+}
+
+impl Identity {
+    /// Returns whether all members are missing.
+    pub fn is_empty(&self) -> bool {
+        *self == Identity::default()
+    }
+}
+
+/// Parameters of [`Request::Trace`](crate::Request::Trace).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Trace {
+    /// Destination of the data.
+    pub to: SocketAddr,
+    /// Sender of the data; may be absent if the daemon knows only one. Without port and flow label, the one that the daemon
+    /// knows at that address.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub from: Option<SenderName>,
+    /// IP protocol of the data.
+    #[serde(default = "udp")]
+    pub ip_protocol: u8,
+    /// Node to begin at, downstream; by default the receiver, for a group this node.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_hop: Option<IpAddr>,
+    /// Most nodes to query; 0 for all.
+    #[serde(default)]
+    pub max_hops: u8,
+    /// Timeout, milliseconds.
+    #[serde(default = "default_trace_timeout")]
+    pub timeout_ms: u32,
+}
+
+impl Trace {
+    /// A trace of the only sender of UDP to `to`, beginning at the receiver.
+    pub fn new(to: SocketAddr) -> Trace {
+        Trace {
+            to,
+            from: None,
+            ip_protocol: udp(),
+            last_hop: None,
+            max_hops: 0,
+            timeout_ms: default_trace_timeout(),
+        }
+    }
+}
+
+fn default_min_packet() -> u32 {
+    64
+}
+
+fn default_trace_timeout() -> u32 {
+    20_000
+}
+
+fn default_ask() -> Ask {
+    Ask::ControlledLoad
+}
+
+fn default_style() -> StyleName {
+    StyleName::Ff
+}
+/// Describes an error: error code, sub-code, and the node that reports it.
+pub fn error_text(error: &ErrorSpec) -> String {
+    let what = match error.code {
+        ErrorCode::Unknown(code) => format!("error {code}"),
+        known => known.name().to_lowercase(),
+    };
+    let detail = match detail(error) {
+        Some(detail) => format!(" ({})", detail.to_lowercase()),
+        None if error.value != 0 => format!(" (value {})", error.value),
+        None => String::new(),
+    };
+    format!("{what}{detail}, found by {}", error.node)
+}
+
+/// Advice about a refused reservation for its requester; `None` if none is known. `available` is the rate that could have been
+/// granted, which a node reports on its own host only.
+pub fn advice(error: &ErrorSpec, available: Option<Rate>) -> Option<String> {
+    let remedy = remedy(error, available)?;
+    let stands = error.flags & ErrorSpec::IN_PLACE != 0;
+    Some(if stands { format!("{remedy}; what was reserved before still stands") } else { remedy })
+}
+
+fn remedy(error: &ErrorSpec, available: Option<Rate>) -> Option<String> {
+    let node = error.node;
+    Some(match error.code {
+        ErrorCode::AdmissionControlFailure => match (sub_code(error), available) {
+            (Some(BANDWIDTH), Some(Rate::ZERO)) => {
+                format!("nothing is left there; release other reservations on {node}")
+            }
+            (Some(BANDWIDTH), Some(rate)) => format!("ask for less: at most {rate}"),
+            (Some(BANDWIDTH), None) => format!(
+                "ask for less, or release other reservations (`earmark show links` on {node} tells what is left)"
+            ),
+            (Some(DELAY), _) => "allow for a longer delay".to_owned(),
+            (Some(MTU), _) => "have the sender announce smaller packets (--max-packet)".to_owned(),
+            _ => return None,
+        },
+        ErrorCode::ServicePreempted => {
+            "something more important took its place; ask again later".to_owned()
+        }
+        ErrorCode::NoPathInformation | ErrorCode::NoSenderInformation => {
+            "the sender has stopped, or the path has changed; try again when it announces itself"
+                .to_owned()
+        }
+        ErrorCode::ConflictingStyle => {
+            "use the reservation style of the session's other receivers".to_owned()
+        }
+        ErrorCode::PolicyControlFailure => format!("ask whoever runs {node} for permission"),
+        ErrorCode::TrafficControlError
+        | ErrorCode::TrafficControlSystemError
+        | ErrorCode::RsvpSystemError => format!("the daemon's log on {node} says more"),
+        _ => return None,
+    })
+}
+
+const DELAY: u16 = AdmissionControlError::DelayBoundCannotBeMet.code();
+const BANDWIDTH: u16 = AdmissionControlError::BandwidthUnavailable.code();
+const MTU: u16 = AdmissionControlError::MtuTooLarge.code();
+
+/// The sub-code of an error value, if it is globally defined (RFC 2205 appendix B).
+fn sub_code(error: &ErrorSpec) -> Option<u16> {
+    (error.value & error_value::DEFINED_BY == 0).then_some(error.value & error_value::SUB_CODE)
+}
+
+/// The name of a globally defined sub-code (RFC 2205 appendix B).
+fn detail(error: &ErrorSpec) -> Option<&'static str> {
+    let code = sub_code(error)?;
+    let name = match error.code {
+        ErrorCode::AdmissionControlFailure => AdmissionControlError::from_code(code).name(),
+        ErrorCode::TrafficControlError => TrafficControlError::from_code(code).name(),
+        _ => return None,
+    };
+    (name != "unknown").then_some(name)
+}
+
+/// The rate that is admitted on a link: r for controlled load, R for guaranteed service.
+pub fn rate(flowspec: &FlowSpec) -> Rate {
+    match flowspec {
+        FlowSpec::ControlledLoad(bucket) => Rate::from_octets_per_second(bucket.rate),
+        FlowSpec::Guaranteed(_, rspec) => Rate::from_octets_per_second(rspec.rate),
+    }
+}
+
+/// Formats a sender: `10.0.0.1:4000`.
+pub fn filter(filter: &FilterSpec) -> String {
+    match filter.selector {
+        SourceSelector::Port(port) => with_port(filter.source, port),
+        SourceSelector::FlowLabel(label) => format!("{} label {label:#x}", filter.source),
+    }
+}
+
+/// Describes the progress of a trace.
+pub fn tracing(last_hop: IpAddr, known: usize, attempt: u8, reach: u8) -> String {
+    let again = if attempt > 1 { ", again" } else { "" };
+    match reach {
+        0 => format!("asking the nodes from {last_hop} towards the sender{again}"),
+        reach => format!("looking for a silent node: {known} answer, asking {reach}{again}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn error(flags: u8, code: ErrorCode, value: u16) -> ErrorSpec {
+        ErrorSpec { node: [10, 0, 12, 1].into(), flags, code, value }
+    }
+
+    /// The text of a refusal contains the error, the node and advice; values of RFC 2205 appendix B.
+    #[test]
+    fn refusal_has_error_node_and_advice() {
+        let full = error(0, ErrorCode::AdmissionControlFailure, BANDWIDTH);
+        assert_eq!(
+            error_text(&full),
+            "admission control failure (requested bandwidth unavailable), found by 10.0.12.1"
+        );
+        let rate = Some(Rate::from_bps(1_500_000));
+        assert_eq!(advice(&full, rate).unwrap(), "ask for less: at most 1.5 Mbit/s");
+        assert!(advice(&full, None).unwrap().contains("`earmark show links` on 10.0.12.1"));
+        assert!(advice(&full, Some(Rate::ZERO)).unwrap().starts_with("nothing is left"));
+
+        let stands = error(ErrorSpec::IN_PLACE, ErrorCode::AdmissionControlFailure, MTU);
+        let text = advice(&stands, None).unwrap();
+        assert!(text.contains("--max-packet") && text.ends_with("still stands"), "{text}");
+    }
+
+    /// Organization-defined sub-codes may have any number and must not be read as globally defined ones.
+    #[test]
+    fn organization_sub_codes_are_not_read_as_global() {
+        let value = error_value::BY_ORGANIZATION | BANDWIDTH;
+        let foreign = error(0, ErrorCode::AdmissionControlFailure, value);
+        assert!(error_text(&foreign).contains("(value 32770)"), "{}", error_text(&foreign));
+        assert_eq!(advice(&foreign, None), None);
+        assert_eq!(advice(&error(0, ErrorCode::Unknown(99), 0), None), None);
+    }
+}

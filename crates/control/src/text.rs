@@ -1,0 +1,21 @@
+//! Endpoints and IP protocols as text.
+
+use std::net::{IpAddr, SocketAddr};
+
+/// Formats an endpoint: `10.0.2.2:5001`, or the address alone if the protocol has no ports.
+pub fn with_port(address: IpAddr, port: u16) -> String {
+    match port {
+        0 => address.to_string(),
+        port => SocketAddr::new(address, port).to_string(),
+    }
+}
+
+/// Returns the name of an IP protocol, or its number.
+pub fn ip_protocol(number: u8) -> String {
+    match number {
+        1 => "icmp".to_owned(),
+        6 => "tcp".to_owned(),
+        17 => "udp".to_owned(),
+        number => number.to_string(),
+    }
+}

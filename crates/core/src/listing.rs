@@ -1,0 +1,359 @@
+//! Rows of the listings of a node. A node fills them, a daemon serializes them, a client deserializes them.
+
+use alloc::borrow::Cow;
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::net::{IpAddr, SocketAddr};
+
+use earmark_wire::gist::SessionId;
+use earmark_wire::rsvp::{FilterSpec, SenderTemplate, SourceSelector};
+use serde::{Deserialize, Serialize};
+
+use crate::{Prefix, Rate, Transport};
+
+/// A sender of a session.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct SessionRow {
+    /// Protocol: `rsvp`, `boomerang`, `yessir` or `nsis`.
+    pub protocol: Cow<'static, str>,
+    /// Destination address.
+    pub destination: IpAddr,
+    /// Destination port.
+    pub destination_port: u16,
+    /// IP protocol of the data.
+    pub ip_protocol: u8,
+    /// Source address.
+    pub source: IpAddr,
+    /// Source port; 0 if the sender is identified by its flow label.
+    pub source_port: u16,
+    /// IPv6 flow label, if the sender is identified by it instead of a port.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub flow_label: Option<u32>,
+    /// Previous hop; `None` for a sender on this host, and for protocols without this information.
+    pub previous_hop: Option<IpAddr>,
+    /// Incoming interface.
+    pub incoming: Option<String>,
+    /// Outgoing interfaces: several for a multicast group, none if the data end at this host only.
+    pub outgoing: Vec<String>,
+    /// Whether the data end at this host, here only or elsewhere too.
+    pub here: bool,
+    /// Token rate that the sender announces, bits per second.
+    pub rate_bps: u64,
+    /// Bucket depth, octets.
+    pub burst_octets: u32,
+    /// RSVP hops so far, if the path advertises them.
+    pub hops: Option<u32>,
+    /// Seconds until the state expires without a refresh; `None` for a sender on this host.
+    pub expires_in_s: Option<f64>,
+    /// Whether a reservation is in place or has arrived for the sender.
+    pub reserved: bool,
+    /// Boomerang: rate that its loop has reserved in the reverse direction, bits per second, if the loop returned
+    /// through this node.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reverse_bps: Option<u64>,
+    /// Boomerang: prefix lengths of source and destination address, if shorter than the addresses.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub prefix_lengths: Option<[u8; 2]>,
+    /// YESSIR: whether the sender waits for released bandwidth.
+    #[serde(default, skip_serializing_if = "core::ops::Not::not")]
+    pub waiting: bool,
+}
+
+/// A reservation.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ReservationRow {
+    /// Protocol: `rsvp`, `boomerang`, `yessir` or `nsis`.
+    pub protocol: Cow<'static, str>,
+    /// Destination address.
+    pub destination: IpAddr,
+    /// Destination port.
+    pub destination_port: u16,
+    /// IP protocol of the data.
+    pub ip_protocol: u8,
+    /// Senders whose packets get the reservation: one for FF, several that share for SE, none for WF, which applies to
+    /// all; one for Boomerang; for YESSIR one, or none if all senders of a session share.
+    pub senders: Vec<SenderName>,
+    /// Style: `FF`, `SE` or `WF`; for Boomerang the direction, `forward` or `reverse` as seen by the initiator; for
+    /// YESSIR `individual` or `shared`; for NSIS the requester, `sender-initiated` or `receiver-initiated`.
+    pub style: Cow<'static, str>,
+    /// Service: `controlled-load` or `guaranteed`.
+    pub service: Cow<'static, str>,
+    /// Outgoing interface; `None` for a receiver on this host.
+    pub interface: Option<String>,
+    /// Next hop; `None` for a receiver on this host.
+    pub next_hop: Option<IpAddr>,
+    /// Reserved rate, bits per second.
+    pub rate_bps: u64,
+    /// Bucket depth, octets.
+    pub burst_octets: u32,
+    /// Seconds until the state expires without a refresh; `None` for a receiver on this host.
+    pub expires_in_s: Option<f64>,
+    /// Counters of its queue; `None` without a queue: for a receiver on this host, and on links whose queues are not
+    /// managed. Next hops that are merged into one reservation share a queue, and all show it.
+    pub traffic: Option<TrafficRow>,
+    /// State of its enforcement as last read from the kernel; `None` without a queue.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub enforcement: Option<EnforcementRow>,
+}
+
+/// Enforcement of a reservation.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EnforcementRow {
+    /// State: `enforced`; `standby` if another claim on the same flow gives its packets more; `unenforced`.
+    pub state: Cow<'static, str>,
+    /// Reason why the reservation is unenforced.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// Number of claims on the flow, of all protocols and including this one. Each claim reserves its own rate on the
+    /// link; the packets get the best of them.
+    pub claims: usize,
+}
+
+/// Name of a sender in a filter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SenderName {
+    /// Source address.
+    pub address: IpAddr,
+    /// Source port; 0 for protocols without ports, and with a flow label.
+    #[serde(default)]
+    pub port: u16,
+    /// IPv6 flow label, if the filter has one instead of a port.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub flow_label: Option<u32>,
+}
+
+impl SenderName {
+    /// Returns whether this name matches a sender. A name without port and flow label matches all senders at its address.
+    pub fn matches(&self, template: &SenderTemplate) -> bool {
+        let selector = match (self.flow_label, self.port) {
+            (Some(label), _) => Some(SourceSelector::FlowLabel(label)),
+            (None, 0) => None,
+            (None, port) => Some(SourceSelector::Port(port)),
+        };
+        self.address == template.source && selector.is_none_or(|named| named == template.selector)
+    }
+}
+
+impl From<&FilterSpec> for SenderName {
+    fn from(filter: &FilterSpec) -> SenderName {
+        let (port, flow_label) = match filter.selector {
+            SourceSelector::Port(port) => (port, None),
+            SourceSelector::FlowLabel(label) => (0, Some(label)),
+        };
+        SenderName { address: filter.source, port, flow_label }
+    }
+}
+
+/// Counters of a reservation's queue since it was installed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TrafficRow {
+    /// Packets sent.
+    pub packets: u64,
+    /// Octets sent, from the IP header on.
+    pub octets: u64,
+    /// Packets dropped because the queue was full.
+    pub drops: u64,
+    /// Packets in the backlog.
+    pub backlog_packets: u32,
+    /// Octets in the backlog.
+    pub backlog_octets: u32,
+}
+
+/// A link.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct LinkRow {
+    /// Interface name.
+    pub interface: String,
+    /// Interface index.
+    pub index: u32,
+    /// Whether the interface is up.
+    pub up: bool,
+    /// State of the link.
+    #[serde(default)]
+    pub state: LinkState,
+    /// Addresses of the interface.
+    pub addresses: Vec<IpAddr>,
+    /// Bandwidth of the link.
+    pub bandwidth_bps: Rate,
+    /// Reservable bandwidth.
+    pub reservable_bps: Rate,
+    /// Reserved bandwidth, adopted flows included.
+    pub held_bps: Rate,
+    /// Number of reservations.
+    pub claims: u32,
+    /// Number of adopted flows: reserved by a terminated daemon and not claimed yet.
+    pub adopted: u32,
+    /// Admission control of the link; `None` for one that takes no part.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub admission: Option<AdmissionRow>,
+}
+
+/// Admission control of a link.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AdmissionRow {
+    /// Method: `parameter` or `measured`.
+    pub method: Cow<'static, str>,
+    /// Measured load of the link's reservations; `None` if nothing is measured, or not yet.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub measured_bps: Option<Rate>,
+}
+
+/// State of a link. Only links in the first two states take part.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum LinkState {
+    /// The interface takes part, and can send packets.
+    Up,
+    /// The interface takes part, and is down or without carrier.
+    #[default]
+    Down,
+    /// The configuration names an interface that does not exist.
+    Absent,
+    /// The configuration relies on the driver's speed, and the driver reports none.
+    NoSpeed,
+    /// The interface has returned too often, and takes part again after a pause.
+    Flapping,
+    /// The system refused the required setup.
+    Failed,
+}
+
+impl LinkState {
+    /// Returns the state as text.
+    pub fn name(self) -> &'static str {
+        match self {
+            LinkState::Up => "up",
+            LinkState::Down => "down",
+            LinkState::Absent => "absent",
+            LinkState::NoSpeed => "no speed",
+            LinkState::Flapping => "flapping",
+            LinkState::Failed => "failed",
+        }
+    }
+}
+
+/// A neighbor.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct NeighborRow {
+    /// Protocol: `rsvp`.
+    pub protocol: Cow<'static, str>,
+    /// Address of the neighbor.
+    pub address: IpAddr,
+    /// Interface to the neighbor.
+    pub interface: String,
+    /// Number of senders whose previous hop it is.
+    pub senders: usize,
+    /// Number of reservations whose next hop it is.
+    pub reservations: usize,
+    /// Seconds since its last message.
+    pub heard_s: f64,
+    /// Refresh reduction; `None` if the neighbor does not support it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reduction: Option<ReductionRow>,
+    /// Liveness by Hello: `alive` or `lost`; `None` if the neighbor has sent no Hello.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hello: Option<Cow<'static, str>>,
+}
+
+/// Refresh reduction with a neighbor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ReductionRow {
+    /// Epoch of its message identifiers, if it has sent any.
+    pub epoch: Option<u32>,
+    /// Number of states that it has acknowledged and that summary refreshes cover.
+    pub summarized: usize,
+    /// Number of states that it acknowledged and lost, and that are still to be resent.
+    pub to_repeat: usize,
+    /// Summary refreshes sent to it.
+    pub summaries_sent: u64,
+    /// Summary refreshes received from it.
+    pub summaries_received: u64,
+}
+
+/// An aggregate, as a row of a listing.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct AggregateRow {
+    /// Protocol of the aggregate: `boomerang` or `nsis`.
+    pub protocol: String,
+    /// Name of the interface towards the core; `None` while the aggregate has no reservation.
+    pub interface: Option<String>,
+    /// Far edge, if known.
+    pub to: Option<IpAddr>,
+    /// Destinations behind the far edge.
+    pub range: Prefix,
+    /// Number of reservations in the aggregate.
+    pub members: u32,
+    /// Total demand of the reservations.
+    pub need_bps: Rate,
+    /// Rate that the core has granted.
+    pub granted_bps: Rate,
+    /// Number of requests that wait for the aggregate to grow.
+    pub waiting: u32,
+    /// Whether the core has withdrawn the reservation, or is silent.
+    pub failing: bool,
+}
+
+/// Routing state towards one peer for one session: half of a routing state of GIST.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RoutingStateRow {
+    /// Application by name, or by number without a name.
+    pub application: Cow<'static, str>,
+    /// NSLPID of the application.
+    pub nslpid: u16,
+    /// Session identifier.
+    pub session: SessionId,
+    /// Source address of the flow.
+    pub source: IpAddr,
+    /// Source port; 0 if it does not count.
+    pub source_port: u16,
+    /// Destination address of the flow.
+    pub destination: IpAddr,
+    /// Destination port; 0 if it does not count.
+    pub destination_port: u16,
+    /// IP protocol of the data; 0 if it does not count.
+    pub ip_protocol: u8,
+    /// Direction of the peer along the flow: `downstream` or `upstream`.
+    pub direction: Cow<'static, str>,
+    /// State of the state machine: `idle`, `wait_response`, `wait_association`, `established_downstream`,
+    /// `wait_confirm` or `established_upstream`.
+    pub state: Cow<'static, str>,
+    /// Validity of the state (RFC 5971 section 7.1.3): `good`, `tentative` or `bad`.
+    pub validity: Cow<'static, str>,
+    /// Address of the peer, if known.
+    pub peer: Option<IpAddr>,
+    /// Interface towards the peer.
+    pub interface: Option<String>,
+    /// IP hops to the peer, if known. More than 1 means routers without GIST between.
+    pub ip_distance: Option<u8>,
+    /// Number of messages that wait for the discovery of the peer.
+    pub waiting: usize,
+    /// Seconds until the next Query; `None` at the responder.
+    pub refresh_in_s: Option<f64>,
+    /// Seconds until the state expires without use or refresh.
+    pub expires_in_s: Option<f64>,
+}
+
+/// A messaging association of GIST: a connection to a peer, shared by all sessions.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct AssociationRow {
+    /// Address of the peer, if known: not before its Confirm.
+    pub peer: Option<IpAddr>,
+    /// Peer-Identity, in hexadecimal.
+    pub identity: Option<String>,
+    /// Transport protocols of the association.
+    pub transport: Transport,
+    /// State of the association: `opening`, `half_open`, `open` or `closed`.
+    pub stage: Cow<'static, str>,
+    /// Whether this node opened the association.
+    pub is_ours: bool,
+    /// Local address of the connection.
+    pub local: SocketAddr,
+    /// Remote address of the connection.
+    pub remote: SocketAddr,
+    /// Number of routing states that use it, each direction counted.
+    pub uses: u32,
+    /// Seconds since the last received data.
+    pub heard_s: f64,
+    /// Seconds since the last sent data.
+    pub said_s: f64,
+}

@@ -1,0 +1,222 @@
+//! `earmark reserve` with Boomerang.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use clap::Args;
+use earmark_control::protocols::boomerang::rates;
+use earmark_control::{Account, Client, Event, Loop, OnRefusal, Opened, RatePair, Request, Secret};
+use earmark_core::Rate;
+use earmark_core::outcome::{Kind, Outcome as Reach};
+use earmark_wire::boomerang::Rates;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::yessir;
+use crate::cli::arguments::{ReserveOptions, Traffic};
+use crate::cli::wait::{Awaited, Granted, Refusal, Verdict, Wait, reach_of};
+use crate::cli::{Failure, Outcome, Output, wrong_usage};
+
+pub(super) const HELP: &str = "one loop reserves both ways; the far end only answers a ping";
+
+/// What only loops have.
+#[derive(Args, Clone, Debug)]
+#[command(next_help_heading = "Boomerang")]
+#[group(id = "boomerang_options")]
+pub(crate) struct Options {
+    /// Rate from here to the far end.
+    #[arg(long, value_name = "RATE")]
+    pub(crate) forward: Option<Rate>,
+    /// Rate from the far end back to here.
+    #[arg(long, value_name = "RATE")]
+    pub(crate) reverse: Option<Rate>,
+    /// Rates to be content with where the ones before are not to be had; may be given several times, ever smaller.
+    #[arg(long = "or", value_name = "FORWARD/REVERSE", value_parser = rate_pair)]
+    pub(crate) or: Vec<RatePair>,
+    /// Take what is offered, if not all is granted.
+    #[arg(long)]
+    pub(crate) accept_less: bool,
+    /// Read the secret of --user, at most eight octets long, from this file.
+    #[arg(long, value_name = "FILE", requires = "user")]
+    pub(crate) secret: Option<PathBuf>,
+}
+
+/// Reads a pair of rates such as `2Mbit/500kbit`.
+fn rate_pair(text: &str) -> Result<RatePair, String> {
+    let (forward, reverse) =
+        text.split_once('/').ok_or("two rates are written 2Mbit/500kbit, there and back")?;
+    let rate = |text: &str| match text {
+        "0" => Ok(Rate::ZERO),
+        text => text.parse::<Rate>().map_err(|error| error.to_string()),
+    };
+    Ok(RatePair { forward: rate(forward)?, reverse: rate(reverse)? })
+}
+
+/// Ends the program: Boomerang has no receivers that listen.
+pub(super) fn nobody_listens() -> ! {
+    wrong_usage("Boomerang needs nobody who listens: whoever answers pings will do")
+}
+
+/// Ends the program if options contradict the protocol.
+pub(super) fn check(options: &ReserveOptions) {
+    if yessir::has_options(options) || options.rate.is_some() {
+        wrong_usage("with --protocol boomerang, --forward and --reverse say how much");
+    }
+    if wanted(&options.boomerang) == (Rate::ZERO, Rate::ZERO) {
+        wrong_usage("give --forward RATE, --reverse RATE, or both");
+    }
+}
+
+/// Whether any option of Boomerang is given.
+pub(super) fn has_options(options: &ReserveOptions) -> bool {
+    let of = &options.boomerang;
+    of.forward.is_some()
+        || of.reverse.is_some()
+        || !of.or.is_empty()
+        || of.accept_less
+        || of.secret.is_some()
+}
+
+/// Requested rates, forward and reverse.
+fn wanted(of: &Options) -> (Rate, Rate) {
+    (of.forward.unwrap_or_default(), of.reverse.unwrap_or_default())
+}
+
+/// Sends a Boomerang message and waits for it to return.
+pub(super) fn reserve(
+    client: &mut Client,
+    options: &ReserveOptions,
+    out: &mut Output,
+) -> Result<Outcome, Failure> {
+    let of = &options.boomerang;
+    let (forward, reverse) = wanted(of);
+    let Traffic { to, from, ip_protocol, .. } = options.traffic;
+    let request = Loop {
+        from,
+        ip_protocol,
+        wishes: [RatePair { forward, reverse }].into_iter().chain(of.or.iter().copied()).collect(),
+        on_refusal: if of.accept_less { OnRefusal::TakeOffer } else { OnRefusal::Release },
+        query: options.query,
+        user: account(options)?,
+        hold: true,
+        follow: true,
+        ..Loop::new(to, forward, reverse)
+    };
+    let opened: Opened = client.call(&Request::Loop(request))?;
+    Wait::new(client, opened, options, out).run(AwaitedLoop { to, granted: None })
+}
+
+/// A loop whose outcome is awaited.
+struct AwaitedLoop {
+    to: SocketAddr,
+    /// Rates of the message that returned, kept until it is known which nodes take part.
+    granted: Option<Rates>,
+}
+
+#[derive(Deserialize)]
+struct Established {
+    rates: Rates,
+}
+
+#[derive(Deserialize)]
+struct Offer {
+    offer: Rates,
+}
+
+#[derive(Deserialize)]
+struct Refused {
+    offer: Rates,
+    reaction: OnRefusal,
+}
+
+impl Awaited for AwaitedLoop {
+    fn verdict(&mut self, event: &Event) -> Verdict {
+        self.read(event).unwrap_or(Verdict::Open)
+    }
+
+    fn silence(&self) -> (&'static str, &'static str) {
+        match self.granted {
+            None => (
+                "the loop has not come back",
+                "does the far end answer pings (`ping` it), and does no router on the way drop them?",
+            ),
+            Some(_) => ("the loop that counts who takes part has not come back", RUN_DAEMONS),
+        }
+    }
+}
+
+impl AwaitedLoop {
+    /// Returns the meaning of an event; `None` if it has none for the outcome.
+    fn read(&mut self, event: &Event) -> Option<Verdict> {
+        if event.protocol != "boomerang" {
+            return None;
+        }
+        let reach = reach_of(event);
+        Some(match event.event.as_str() {
+            "established" | "changed" => {
+                let Established { rates } = event.details()?;
+                self.granted = Some(rates);
+                // No node answers for a group, so the nodes are not counted either.
+                if !self.to.ip().is_multicast() {
+                    return None;
+                }
+                Verdict::Reserved(self.granted(&rates, reach))
+            }
+            "reached" if reach.kind == Kind::Unanswered => {
+                Verdict::TimedOut("no node on the way back has reserved", RUN_DAEMONS)
+            }
+            "reached" => Verdict::Reserved(self.granted(&self.granted.unwrap_or_default(), reach)),
+            "offered" => {
+                let Offer { offer } = event.details()?;
+                let what = format!("{} could be had to {}", rates(&offer), self.to);
+                let more = json!({ "offer": rates_json(&offer) });
+                Verdict::Offered(Granted { what, reach, more })
+            }
+            "refused" => {
+                let Refused { offer, reaction: OnRefusal::Release } = event.details()? else {
+                    return None;
+                };
+                let hint = match offer {
+                    Rates::ZERO => "release other reservations; `earmark show links` on each router tells what is left"
+                        .to_owned(),
+                    _ => format!("{} could be had: ask for that, or say --accept-less", rates(&offer)),
+                };
+                Verdict::Refused(Refusal {
+                    why: "a node on the way has not that much left".to_owned(),
+                    hint,
+                    reach,
+                    more: json!({ "offer": rates_json(&offer) }),
+                })
+            }
+            "released" => Verdict::Refused(Refusal {
+                why: "nothing was offered".to_owned(),
+                hint: "ask for less".to_owned(),
+                reach: Reach::default(),
+                more: json!({}),
+            }),
+            _ => return None,
+        })
+    }
+
+    fn granted(&self, granted: &Rates, reach: Reach) -> Granted {
+        let what = format!("{} for {}", rates(granted), self.to);
+        Granted { what, reach, more: rates_json(granted) }
+    }
+}
+
+const RUN_DAEMONS: &str = "does a daemon with `boomerang` run on every router?";
+
+fn account(options: &ReserveOptions) -> Result<Option<Account>, Failure> {
+    let (Some(name), Some(file)) = (&options.traffic.who.user, &options.boomerang.secret) else {
+        return Ok(None);
+    };
+    let text = std::fs::read_to_string(file).map_err(|error| {
+        Failure::new("input_output", format!("cannot read {}: {error}", file.display()), "")
+    })?;
+    let secret = Secret(text.trim_end_matches('\n').to_owned());
+    Ok(Some(Account { name: name.clone(), secret }))
+}
+
+fn rates_json(rates: &Rates) -> Value {
+    json!({ "forward_bps": rates.forward, "reverse_bps": rates.reverse })
+}

@@ -1,0 +1,240 @@
+//! `earmark reserve` and `listen` with QoS NSLP.
+
+pub(crate) mod ping;
+
+use std::net::{IpAddr, SocketAddr};
+
+use clap::Args;
+use earmark_control::protocols::nsis::outcome;
+use earmark_control::{Client, Establish, Event, Expect, Opened, Request};
+use earmark_core::Rate;
+use earmark_wire::qos_nslp::Outcome as Answer;
+use serde::Deserialize;
+use serde_json::json;
+
+use super::{boomerang, yessir};
+use crate::cli::arguments::{ListenOptions, ReserveOptions, Traffic};
+use crate::cli::reservations::begun;
+use crate::cli::wait::{Awaited, Granted, Refusal, Verdict, Wait, reach_of};
+use crate::cli::{Failure, Outcome, Output, wrong_usage};
+
+pub(super) const HELP: &str = "QoS NSLP over GIST: the sender reserves, or has the receiver do it";
+
+/// What only sessions of QoS NSLP have.
+#[derive(Args, Clone, Debug)]
+#[command(next_help_heading = "NSIS")]
+#[group(id = "nsis_options")]
+pub(crate) struct Options {
+    /// Be content with less, down to this rate.
+    #[arg(long, value_name = "RATE", requires = "rate")]
+    pub(crate) at_least: Option<Rate>,
+    /// Have the receiver reserve.
+    #[arg(long)]
+    pub(crate) by_receiver: bool,
+    /// Signal over connections, from hop to hop.
+    #[arg(long)]
+    pub(crate) reliable: bool,
+    /// Signal over connections by TLS.
+    #[arg(long)]
+    pub(crate) secure: bool,
+}
+
+/// Ends the program if options contradict the protocol.
+pub(super) fn check(options: &ReserveOptions) {
+    if boomerang::has_options(options) || yessir::has_options(options) || options.rate.is_none() {
+        wrong_usage("with --protocol nsis, --rate says how much, and --at-least what will do")
+    }
+}
+
+/// Ends the program if any option of NSIS is given.
+pub(super) fn refuse_options(options: &ReserveOptions) {
+    let of = &options.nsis;
+    if of.at_least.is_some() || of.by_receiver || of.reliable || of.secure {
+        wrong_usage("--at-least, --by-receiver, --reliable and --secure need --protocol nsis");
+    }
+}
+
+/// The request to the daemon.
+fn establish(options: &ReserveOptions) -> Establish {
+    let rate = options.rate.expect("it was checked that there is one");
+    let (traffic, of) = (&options.traffic, &options.nsis);
+    Establish {
+        from: traffic.from,
+        flow_label: traffic.flow_label,
+        ip_protocol: traffic.ip_protocol,
+        minimum_bps: of.at_least,
+        burst_octets: traffic.burst,
+        peak_bps: traffic.peak,
+        max_packet: traffic.max_packet,
+        priority: traffic.who.priority,
+        by_receiver: of.by_receiver,
+        query: options.query,
+        reliable: of.reliable,
+        secure: of.secure,
+        hold: true,
+        follow: true,
+        ..Establish::new(traffic.to, rate)
+    }
+}
+
+/// Reserves along the path and waits for the answer of the last node.
+pub(super) fn reserve(
+    client: &mut Client,
+    options: &ReserveOptions,
+    out: &mut Output,
+) -> Result<Outcome, Failure> {
+    let Traffic { to, .. } = options.traffic;
+    let opened: Opened = client.call(&Request::Establish(establish(options)))?;
+    let application = opened.application;
+    Wait::new(client, opened, options, out).run(AwaitedSession { to, application })
+}
+
+/// A session whose outcome is awaited.
+struct AwaitedSession {
+    to: SocketAddr,
+    application: u64,
+}
+
+#[derive(Deserialize)]
+struct Reserved {
+    rate: Rate,
+    breaks: bool,
+}
+
+#[derive(Deserialize)]
+struct Incoming {
+    rate: Rate,
+}
+
+#[derive(Deserialize)]
+struct Offered {
+    rate: Rate,
+    latency_us: Option<u32>,
+    breaks: bool,
+}
+
+#[derive(Deserialize)]
+struct Refused {
+    answer: Answer,
+    source: Option<Source>,
+    available: Option<Rate>,
+}
+
+/// Origin of a report.
+#[derive(Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Source {
+    Address(IpAddr),
+    Name(String),
+}
+
+impl Source {
+    fn text(&self) -> String {
+        match self {
+            Source::Address(address) => address.to_string(),
+            Source::Name(name) => name.clone(),
+        }
+    }
+}
+
+impl Awaited for AwaitedSession {
+    fn verdict(&mut self, event: &Event) -> Verdict {
+        self.read(event).unwrap_or(Verdict::Open)
+    }
+
+    fn silence(&self) -> (&'static str, &'static str) {
+        (
+            "no node has answered for the path",
+            "does the next router speak NSIS (`earmark ping` shows who does), and does the receiver?",
+        )
+    }
+}
+
+impl AwaitedSession {
+    /// Returns the meaning of an event; `None` if it has none for the outcome.
+    fn read(&self, event: &Event) -> Option<Verdict> {
+        if event.protocol != "nsis" || event.application != Some(self.application) {
+            return None;
+        }
+        let (to, reach) = (self.to, reach_of(event));
+        Some(match event.event.as_str() {
+            "reserved" => {
+                let Reserved { rate, breaks } = event.details()?;
+                let more = json!({ "rate_bps": rate, "breaks": breaks });
+                Verdict::Reserved(Granted { what: format!("{rate} for {to}"), reach, more })
+            }
+            // The receiver has reserved, as requested (`--by-receiver`).
+            "incoming" => {
+                let Incoming { rate } = event.details()?;
+                let what = format!("{rate} for {to} by the receiver");
+                Verdict::Reserved(Granted { what, reach, more: json!({ "rate_bps": rate }) })
+            }
+            "offered" => {
+                let Offered { rate, latency_us, breaks } = event.details()?;
+                let more = json!({ "rate_bps": rate, "latency_us": latency_us, "breaks": breaks });
+                Verdict::Offered(Granted {
+                    what: format!("{rate} could be had to {to}"),
+                    reach,
+                    more,
+                })
+            }
+            "refused" => {
+                let Refused { answer, source, available } = event.details()?;
+                let source = source.as_ref().map(Source::text);
+                let by = source.as_ref().map_or(String::new(), |source| format!(", says {source}"));
+                Verdict::Refused(Refusal {
+                    why: format!("{}{by}", outcome(answer)),
+                    hint: hint(answer, available),
+                    reach,
+                    more: json!({
+                        "class": answer.class().code(),
+                        "code": answer.code(),
+                        "source": source,
+                        "available_bps": available,
+                    }),
+                })
+            }
+            "timed_out" => {
+                let (why, hint) = self.silence();
+                Verdict::TimedOut(why, hint)
+            }
+            _ => return None,
+        })
+    }
+}
+
+fn hint(outcome: Answer, available: Option<Rate>) -> String {
+    match (outcome, available) {
+        (_, Some(rate)) if rate > Rate::ZERO => {
+            format!("{rate} could be had: ask for that, or say --at-least")
+        }
+        (Answer::PermanentFailure(_), _) => {
+            "the nodes on the way have rules about who may reserve; ask who runs them".to_owned()
+        }
+        _ => "ask for less, or release other reservations; `earmark ping --qos` shows what each node has left"
+            .to_owned(),
+    }
+}
+
+/// Waits for flows that are reserved by their senders, and reserves for senders that request it.
+pub(super) fn listen(
+    client: &mut Client,
+    options: &ListenOptions,
+    out: &mut Output,
+) -> Result<Outcome, Failure> {
+    if options.delay.is_some() || !options.senders.is_empty() || options.wait.is_some() {
+        wrong_usage("with NSIS, --delay, --sender and --wait have no place here");
+    }
+    let (on, hold) = (options.on, options.hold);
+    let request = Expect {
+        ip_protocol: options.ip_protocol,
+        most_bps: options.rate,
+        reverse_bps: options.back,
+        hold,
+        follow: hold,
+        ..Expect::new(on)
+    };
+    let opened: Opened = client.call(&Request::Expect(request))?;
+    let text = format!("waiting for flows to {on} as application {}", opened.application);
+    begun(&text, &opened, hold, client, out)
+}

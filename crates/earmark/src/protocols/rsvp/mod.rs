@@ -1,0 +1,274 @@
+//! `earmark send`, `reserve` and `listen` with RSVP.
+
+pub(crate) mod trace;
+
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
+
+use earmark_control::protocols::rsvp::{advice, error_text, rate};
+use earmark_control::{Ask, Client, ClientError, Event, Listen, Role, Send, SenderName, Trace};
+use earmark_core::Rate;
+use earmark_core::outcome::{Kind, Outcome as Reach};
+use earmark_wire::intserv::FlowSpec;
+use earmark_wire::rsvp::{ErrorSpec, FilterSpec};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::{boomerang, yessir};
+use crate::cli::arguments::{ListenOptions, ReserveOptions, SendOptions, Traffic};
+use crate::cli::reservations::begun;
+use crate::cli::wait::{Awaited, Granted, Refusal, Verdict, Wait, reach_of};
+use crate::cli::{Failure, Outcome, Output, wrong_usage};
+
+pub(super) const HELP: &str = "the receiver reserves, for a sender that announces itself";
+
+/// Ends the program if options contradict the protocol.
+pub(super) fn check(options: &ReserveOptions) {
+    if boomerang::has_options(options) || options.query {
+        wrong_usage(
+            "--forward, --reverse, --or, --accept-less, --secret and --query need --protocol boomerang",
+        );
+    }
+    if yessir::has_options(options) {
+        wrong_usage(
+            "--codec, --class, --measured, --shared, --mux, --unconfirmed and --key need --protocol yessir",
+        );
+    }
+    if options.rate.is_none() {
+        wrong_usage("--rate says how much");
+    }
+}
+
+pub(crate) fn send(
+    client: &mut Client,
+    options: &SendOptions,
+    out: &mut Output,
+) -> Result<Outcome, Failure> {
+    let traffic = &options.traffic;
+    let opened = client.sender(request(traffic, options.rate, traffic.hold))?;
+    let text = format!(
+        "announcing {} to {} as application {}",
+        options.rate, traffic.to, opened.application
+    );
+    begun(&text, &opened, traffic.hold, client, out)
+}
+
+pub(super) fn listen(
+    client: &mut Client,
+    options: &ListenOptions,
+    out: &mut Output,
+) -> Result<Outcome, Failure> {
+    let ask = match (options.rate, options.delay) {
+        (Some(rate), _) => Ask::Rate(rate),
+        (None, Some(delay)) => Ask::Delay(delay),
+        (None, None) => Ask::ControlledLoad,
+    };
+    // Until the outcome is good, the application is tied to our connection, so that nothing is left behind.
+    let waits = options.wait.is_some();
+    let opened = client.listen(Listen {
+        ip_protocol: options.ip_protocol,
+        ask,
+        style: options.style.into(),
+        senders: options.senders.clone(),
+        confirm: waits,
+        identity: options.who.identity(),
+        hold: options.hold || waits,
+        follow: options.hold || waits,
+        ..Listen::new(options.on)
+    })?;
+    if let Some(timeout) = options.wait {
+        let ListenOptions { on, hold, rate, ip_protocol, partial, .. } = *options;
+        let role = opened.role;
+        let wait = Wait { client, opened, timeout, hold, partial, out };
+        return wait.run(AwaitedReservation::new(on, ip_protocol, rate, role));
+    }
+    let text = format!("listening on {} as application {}", options.on, opened.application);
+    begun(&text, &opened, options.hold, client, out)
+}
+
+/// Opens the sender or receiver that this host can be, and waits for the outcome. Until the outcome is good, the
+/// application is tied to our connection, so that nothing is left behind however this command ends.
+pub(super) fn reserve(
+    client: &mut Client,
+    options: &ReserveOptions,
+    out: &mut Output,
+) -> Result<Outcome, Failure> {
+    let rate = options.rate.expect("it was checked that there is one");
+    let Traffic { to, ip_protocol, .. } = options.traffic;
+    let opened = client.reserve(Send { hold: true, ..request(&options.traffic, rate, true) })?;
+    let awaited = AwaitedReservation::new(to, ip_protocol, Some(rate), opened.role);
+    Wait::new(client, opened, options, out).run(awaited)
+}
+
+/// Timeout of the trace that finds out which nodes of the path take part.
+const TRACE_WITHIN: Duration = Duration::from_secs(2);
+
+/// A reservation whose outcome is awaited.
+struct AwaitedReservation {
+    /// Destination of the data.
+    to: SocketAddr,
+    ip_protocol: u8,
+    /// The requested rate, if known.
+    rate: Option<Rate>,
+    role: Role,
+    /// Whether a sender is known, so that a reservation is possible.
+    heard_sender: bool,
+    /// Sender of the reservation.
+    sender: Option<SenderName>,
+}
+
+#[derive(Deserialize)]
+struct Resv {
+    flowspec: FlowSpec,
+    filter: FilterSpec,
+}
+
+#[derive(Deserialize)]
+struct Confirmed {
+    filters: Vec<FilterSpec>,
+}
+
+#[derive(Deserialize)]
+struct Failed {
+    error: ErrorSpec,
+    /// Available rate, which this host's own node reports.
+    available_bps: Option<Rate>,
+}
+
+impl AwaitedReservation {
+    fn new(to: SocketAddr, ip_protocol: u8, rate: Option<Rate>, role: Role) -> AwaitedReservation {
+        AwaitedReservation { to, ip_protocol, rate, role, heard_sender: false, sender: None }
+    }
+
+    /// Returns the meaning of an event; `None` if it has none for the outcome.
+    fn read(&mut self, event: &Event) -> Option<Verdict> {
+        if event.protocol == "no_answer" {
+            return Some(Verdict::Impossible(event.text.clone()));
+        }
+        if event.protocol != "rsvp" {
+            return None;
+        }
+        let reach = reach_of(event);
+        Some(match event.event.as_str() {
+            "resv" => {
+                let Resv { flowspec, filter } = event.details()?;
+                Verdict::Reserved(self.granted(Some(&filter), Some(rate(&flowspec)), reach))
+            }
+            "confirmed" => {
+                let Confirmed { filters } = event.details()?;
+                Verdict::Reserved(self.granted(filters.first(), None, reach))
+            }
+            "path_error" | "resv_error" | "refused" => {
+                let Failed { error, available_bps } = event.details()?;
+                Verdict::Refused(Refusal {
+                    why: error_text(&error),
+                    hint: advice(&error, available_bps).unwrap_or_default(),
+                    reach,
+                    more: json!({ "error": error_json(&error), "available_bps": available_bps }),
+                })
+            }
+            "rejected" => Verdict::Impossible(event.text.clone()),
+            "path" => {
+                self.heard_sender = true;
+                return None;
+            }
+            _ => return None,
+        })
+    }
+
+    fn granted(
+        &mut self,
+        sender: Option<&FilterSpec>,
+        rate: Option<Rate>,
+        reach: Reach,
+    ) -> Granted {
+        self.sender = sender.map(SenderName::from);
+        // A receiver that reserves what senders announce learns that the reservation stands, but not its rate.
+        let rate = rate.or(self.rate);
+        let much = rate.map_or(String::new(), |rate| format!("{rate} "));
+        let what = format!("{much}to {}", self.to);
+        Granted { what, reach, more: json!({ "rate_bps": rate }) }
+    }
+}
+
+impl Awaited for AwaitedReservation {
+    fn verdict(&mut self, event: &Event) -> Verdict {
+        self.read(event).unwrap_or(Verdict::Open)
+    }
+
+    /// Queries each node of the path (RFC 2745) if the received messages leave open how far the reservation reaches. If
+    /// a node does not answer in time, the known reach stays.
+    fn verify(&self, client: &mut Client, reach: Reach) -> Result<Reach, Failure> {
+        let is_open = matches!(reach.kind, Kind::Unverified | Kind::Part | Kind::OnlyHere);
+        let Some(sender) = self.sender.filter(|_| is_open && !self.to.ip().is_multicast()) else {
+            return Ok(reach);
+        };
+        let begun = client.trace(Trace {
+            from: Some(sender),
+            ip_protocol: self.ip_protocol,
+            timeout_ms: TRACE_WITHIN.as_millis() as u32, // two thousand
+            ..Trace::new(self.to)
+        });
+        let trace = match begun {
+            Ok(begun) => begun.trace,
+            // Too many traces are in progress, or diagnostics are disabled.
+            Err(ClientError::Refused(_)) => return Ok(reach),
+            Err(error) => return Err(error.into()),
+        };
+        let deadline = Instant::now() + TRACE_WITHIN;
+        while let Some(event) = client.next_event(Some(deadline))? {
+            if event.is("rsvp", "traced") && event.application == Some(trace) {
+                let traced = event.outcome.filter(|traced| traced.kind.is_reserved());
+                let Some(traced) = traced else { break };
+                let translation = reach.translation;
+                return Ok(Reach { translation, ..*traced });
+            }
+        }
+        Ok(reach)
+    }
+
+    fn silence(&self) -> (&'static str, &'static str) {
+        silence(self.role, self.heard_sender)
+    }
+}
+
+/// Returns what is missing, and possible reasons.
+fn silence(role: Role, heard_sender: bool) -> (&'static str, &'static str) {
+    match (role, heard_sender) {
+        (Role::Sender | Role::Initiator, _) => (
+            "no reservation has come up the path",
+            "either nobody asked for one: is `earmark listen` running on the receiver, and a daemon on every router? \
+             Or a router refused it, or addresses are translated on the way, which RSVP tells the receiver alone: \
+             `earmark show applications` there shows it",
+        ),
+        (Role::Receiver, false) => (
+            "no sender has announced itself",
+            "is `earmark send` running on the sender, and a daemon on every router?",
+        ),
+        (Role::Receiver, true) => (
+            "the reservation was asked for, and neither confirmed nor refused",
+            "is a daemon running on every router?",
+        ),
+    }
+}
+
+fn error_json(error: &ErrorSpec) -> Value {
+    json!({ "code": error.code.code(), "value": error.value, "name": error.code.name(), "node": error.node })
+}
+
+fn request(traffic: &Traffic, rate: Rate, follow: bool) -> Send {
+    Send {
+        from: traffic.from,
+        flow_label: traffic.flow_label,
+        ip_protocol: traffic.ip_protocol,
+        burst_octets: traffic.burst,
+        peak_bps: traffic.peak,
+        min_packet: traffic.min_packet.min(traffic.max_packet),
+        max_packet: traffic.max_packet,
+        ttl: traffic.ttl,
+        identity: traffic.who.identity(),
+        hold: traffic.hold,
+        follow,
+        ..Send::new(traffic.to, rate)
+    }
+}

@@ -1,0 +1,263 @@
+//! `earmark reserve` and `listen` with YESSIR.
+
+use std::net::{IpAddr, SocketAddr};
+
+use clap::Args;
+use earmark_control::protocols::yessir::{failure, way};
+use earmark_control::{Answer, Attach, Client, Event, Opened, Request};
+use earmark_core::Rate;
+use earmark_core::outcome::{Kind, Message, NodeName, Outcome as Reach, OutcomeSource};
+use earmark_wire::intserv::{FlowSpec, TokenBucket};
+use earmark_wire::yessir::{FailureNote, Flowspec, LinkInfo, OctetRate};
+use serde::Deserialize;
+use serde_json::json;
+
+use super::boomerang;
+use crate::cli::arguments::{ListenOptions, ReserveOptions, Traffic};
+use crate::cli::reservations::begun;
+use crate::cli::wait::{Awaited, Granted, Refusal, Verdict, Wait, reach_of};
+use crate::cli::{Failure, Outcome, Output, wrong_usage};
+
+pub(super) const HELP: &str = "reservations ride in the RTCP reports of an RTP stream";
+
+/// Window over which the largest rate of a measured stream counts, seconds, and headroom added to it, percent.
+const WINDOW: u16 = 60;
+const HEADROOM: u16 = 20;
+
+/// What only RTP streams have.
+#[derive(Args, Clone, Debug)]
+#[command(next_help_heading = "YESSIR")]
+#[group(id = "yessir_options")]
+pub(crate) struct Options {
+    /// Rate of this RTP payload type (RFC 3551 section 6), such as 0 for PCMU.
+    #[arg(long, value_name = "TYPE", conflicts_with_all = ["rate", "measured"])]
+    pub(crate) codec: Option<u8>,
+    /// With --rate: ask for a class of service, named as its packets are marked: ef, cs5, af41, or a code point up to 63.
+    #[arg(long, value_name = "DSCP", requires = "rate", value_parser = code_point)]
+    pub(crate) class: Option<u8>,
+    /// With --codec: frames in one packet.
+    #[arg(long, value_name = "N", default_value_t = 1, requires = "codec")]
+    pub(crate) frames: u8,
+    /// Whatever the reports show: the application tells the daemon how much it has sent.
+    #[arg(long, conflicts_with = "rate")]
+    pub(crate) measured: bool,
+    /// Share one reservation with the other senders to this destination.
+    #[arg(long)]
+    pub(crate) shared: bool,
+    /// Reports use the ports of the data (RFC 5761); otherwise the next ones.
+    #[arg(long)]
+    pub(crate) mux: bool,
+    /// Do not wait for a receiver to answer: many RTP applications do not.
+    #[arg(long)]
+    pub(crate) unconfirmed: bool,
+    /// Sign with this key of the daemon's.
+    #[arg(long, value_name = "ID")]
+    pub(crate) key: Option<u32>,
+}
+
+/// Ends the program if options contradict the protocol.
+pub(super) fn check(options: &ReserveOptions) {
+    if boomerang::has_options(options) {
+        wrong_usage(
+            "--forward, --reverse, --or, --accept-less and --secret are Boomerang's; with YESSIR say --rate, --codec or --measured",
+        );
+    }
+    flowspec(options);
+}
+
+/// Whether any option of YESSIR is given.
+pub(super) fn has_options(options: &ReserveOptions) -> bool {
+    let of = &options.yessir;
+    of.codec.is_some()
+        || of.class.is_some()
+        || of.measured
+        || of.shared
+        || of.mux
+        || of.unconfirmed
+        || of.key.is_some()
+}
+
+/// Announces a stream and waits for the answer of a receiver.
+pub(super) fn reserve(
+    client: &mut Client,
+    options: &ReserveOptions,
+    out: &mut Output,
+) -> Result<Outcome, Failure> {
+    let of = &options.yessir;
+    let Traffic { to, from, hold, ttl, .. } = options.traffic;
+    let any: IpAddr = match to {
+        SocketAddr::V4(_) => std::net::Ipv4Addr::UNSPECIFIED.into(),
+        SocketAddr::V6(_) => std::net::Ipv6Addr::UNSPECIFIED.into(),
+    };
+    let from = from.unwrap_or(SocketAddr::new(any, to.port()));
+    let request = Attach {
+        shared: of.shared,
+        multiplexed: of.mux,
+        query: options.query,
+        ttl,
+        key: of.key,
+        hold: true,
+        follow: true,
+        ..Attach::new(from, to, flowspec(options))
+    };
+    let opened: Opened = client.call(&Request::Attach(request))?;
+    if of.unconfirmed {
+        if !hold {
+            client.keep(opened.application)?;
+        }
+        let text = format!(
+            "announcing {} to {to} as application {}",
+            stream_text(options),
+            opened.application
+        );
+        return begun(&text, &opened, hold, client, out);
+    }
+    Wait::new(client, opened, options, out).run(AwaitedStream { options })
+}
+
+/// A stream whose outcome is awaited.
+struct AwaitedStream<'a> {
+    options: &'a ReserveOptions,
+}
+
+#[derive(Deserialize)]
+struct Answered {
+    answer: PathAnswer,
+}
+
+/// Answer of a receiver.
+#[derive(Deserialize)]
+struct PathAnswer {
+    path: Option<LinkInfo>,
+    failures: Vec<FailureNote>,
+}
+
+impl Awaited for AwaitedStream<'_> {
+    fn verdict(&mut self, event: &Event) -> Verdict {
+        let answered = event.is("yessir", "answered").then(|| event.details()).flatten();
+        match answered {
+            Some(Answered { answer }) => self.answered(&answer, reach_of(event)),
+            None => Verdict::Open,
+        }
+    }
+
+    fn silence(&self) -> (&'static str, &'static str) {
+        (
+            "no receiver has answered",
+            "is `earmark listen --protocol yessir` running on the receiver? Where it cannot, say --unconfirmed",
+        )
+    }
+}
+
+impl AwaitedStream<'_> {
+    fn answered(&self, answer: &PathAnswer, reach: Reach) -> Verdict {
+        let to = self.options.traffic.to;
+        if self.options.query {
+            let what = format!("{} to {to}", way(answer.path.as_ref()));
+            let more = json!({ "offer": answer.path });
+            return Verdict::Offered(Granted { what, reach, more });
+        }
+        let more = json!({ "path": answer.path, "failures": answer.failures });
+        if reach.kind == Kind::Refused || !answer.failures.is_empty() && !self.options.partial {
+            let why = answer.failures.first().map(failure).unwrap_or_default();
+            let hint = "ask for less, release other reservations there, or say --partial to keep what could be reserved"
+                .to_owned();
+            let node = answer.failures.first().map(|note| NodeName::Address(note.node));
+            let by = Some(OutcomeSource { node, message: Message::new("receiver report") });
+            return Verdict::Refused(Refusal { why, hint, reach: Reach { by, ..reach }, more });
+        }
+        let mut what = format!("{} for {to}", stream_text(self.options));
+        if !answer.failures.is_empty() {
+            let notes: Vec<String> = answer.failures.iter().map(failure).collect();
+            what.push_str(&format!(", but not everywhere ({}),", notes.join("; ")));
+        }
+        Verdict::Reserved(Granted { what, reach, more })
+    }
+}
+
+fn flowspec(options: &ReserveOptions) -> Flowspec {
+    let (of, traffic) = (&options.yessir, &options.traffic);
+    if let Some((dscp, rate)) = of.class.zip(options.rate) {
+        return Flowspec::Class { dscp, rate: OctetRate(rate.as_octets_per_second()) };
+    }
+    match (options.rate, of.codec, of.measured) {
+        (Some(rate), _, _) => Flowspec::Intserv(FlowSpec::ControlledLoad(TokenBucket {
+            rate: rate.as_octets_per_second(),
+            depth: traffic.burst as f32,
+            peak: traffic.peak.map_or(f32::INFINITY, Rate::as_octets_per_second),
+            min_policed_unit: traffic.min_packet.min(traffic.max_packet),
+            max_packet_size: traffic.max_packet,
+        })),
+        (None, Some(payload_type), _) => Flowspec::Codec { payload_type, frames: of.frames },
+        (None, None, true) => Flowspec::Measured { window: WINDOW, headroom: HEADROOM },
+        (None, None, false) => wrong_usage("--rate, --codec or --measured says how much"),
+    }
+}
+
+fn stream_text(options: &ReserveOptions) -> String {
+    match (options.rate, options.yessir.codec) {
+        (Some(rate), _) => rate.to_string(),
+        (None, Some(codec)) => format!("RTP payload type {codec}"),
+        (None, None) => "what is measured".to_owned(),
+    }
+}
+
+/// Answers streams that are announced with YESSIR.
+pub(super) fn listen(
+    client: &mut Client,
+    options: &ListenOptions,
+    out: &mut Output,
+) -> Result<Outcome, Failure> {
+    let says_how_much = options.rate.is_some() || options.delay.is_some();
+    if says_how_much || !options.senders.is_empty() || options.wait.is_some() {
+        wrong_usage(
+            "with YESSIR the sender says how much: --rate, --delay, --sender and --wait have no place here",
+        );
+    }
+    let (on, hold) = (options.on, options.hold);
+    let request = Answer { hold, follow: hold, ..Answer::new(on) };
+    let opened: Opened = client.call(&Request::Answer(request))?;
+    let text = format!("answering streams to {on} as application {}", opened.application);
+    begun(&text, &opened, hold, client, out)
+}
+
+/// Reads a code point by its name (RFC 2474, 2597 or 3246) or number.
+fn code_point(text: &str) -> Result<u8, String> {
+    let digits = |text: &str| text.parse::<u8>().ok();
+    let named = match text.to_ascii_lowercase().split_at_checked(2) {
+        Some(("ef", "")) => Some(46),
+        Some(("cs", class)) => digits(class).filter(|&class| class <= 7).map(|class| class << 3),
+        Some(("af", both)) => digits(both)
+            .map(|both| (both / 10, both % 10))
+            .filter(|&(class, drop)| (1..=4).contains(&class) && (1..=3).contains(&drop))
+            .map(|(class, drop)| class << 3 | drop << 1),
+        _ => None,
+    };
+    let number = || digits(text).filter(|&number| number <= 63);
+    named.or_else(number).ok_or_else(|| {
+        "a class is ef, cs0 to cs7, af11 to af43, or a code point from 0 to 63".to_owned()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn code_points_are_named_as_in_rfcs() {
+        for (text, expected) in [
+            ("ef", 46),
+            ("EF", 46),
+            ("cs0", 0),
+            ("cs5", 40),
+            ("af11", 10),
+            ("af43", 38),
+            ("46", 46),
+        ] {
+            assert_eq!(code_point(text), Ok(expected), "{text}");
+        }
+        for text in ["", "e", "ef1", "cs8", "cs", "af14", "af51", "af1", "64", "-1", "é1"] {
+            assert!(code_point(text).is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,109 @@
+//! Command-line arguments of the daemon and their help texts.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, Parser, Subcommand};
+use earmark_core::amounts::parse_duration;
+
+/// The daemon that reserves bandwidth along a network path.
+///
+/// Runs in the foreground (needs CAP_NET_ADMIN and CAP_NET_RAW; start it as root).
+#[derive(Debug, Parser)]
+#[command(
+    name = "earmarkd",
+    version,
+    propagate_version = true,
+    args_conflicts_with_subcommands = true,
+    subcommand_negates_reqs = true,
+    after_help = "\
+Example:
+  earmarkd config example > /etc/earmark.toml     # then adapt its interfaces
+  earmarkd --config /etc/earmark.toml
+
+It logs to standard error and ends in good order on SIGTERM. Reserved flows keep their queues in the kernel when it
+ends or dies; the next daemon adopts them. --cleanup takes them out at the end instead, `earmarkd clear` later.
+
+On SIGHUP it reads configuration and keys again. What is reserved stays; new work meets the new settings. The log names
+what waits for a restart, and a file with a mistake changes nothing.
+
+`earmark` is its command line."
+)]
+pub(super) struct Arguments {
+    /// Print JSON, errors included.
+    #[arg(long, global = true)]
+    pub(super) json: bool,
+    #[command(flatten)]
+    pub(super) daemon: Option<DaemonOptions>,
+    #[command(subcommand)]
+    pub(super) command: Option<Command>,
+}
+
+#[derive(Args, Debug)]
+pub(super) struct DaemonOptions {
+    /// The configuration; `earmarkd config example` writes one to start from.
+    #[arg(long, value_name = "FILE")]
+    pub(super) config: PathBuf,
+    /// The control socket, instead of the configured one.
+    #[arg(long, value_name = "PATH")]
+    pub(super) control: Option<PathBuf>,
+    /// Take reservations out of the kernel at the end, whatever the configuration says.
+    #[arg(long)]
+    pub(super) cleanup: bool,
+    /// What to log: error, warn, info, debug or trace.
+    #[arg(long, value_name = "LEVEL", default_value = "info")]
+    pub(super) log: tracing::Level,
+}
+
+/// Commands beside running the daemon.
+#[derive(Debug, Subcommand)]
+pub(super) enum Command {
+    /// Write an example configuration, or check one.
+    #[command(subcommand)]
+    Config(ConfigCommand),
+    /// Take what a daemon has left in the kernel out of it: queues, classes, classifiers.
+    Clear(ClearOptions),
+    /// Replay a recording of a daemon's inputs and print the effects, one JSON object a line.
+    #[command(after_help = "\
+Example:
+  earmarkd replay /var/log/earmark/inputs.jsonl     # recorded with `record = ...` in [daemon]")]
+    Replay {
+        /// The recording; `-` reads standard input.
+        file: PathBuf,
+        /// The key file of the daemon that was recorded, if it signed messages; recordings hold no secrets.
+        #[arg(long, value_name = "FILE")]
+        keys: Option<PathBuf>,
+    },
+}
+
+#[derive(Debug, Subcommand)]
+pub(super) enum ConfigCommand {
+    /// Say whether a configuration makes sense.
+    #[command(after_help = "Example:\n  earmarkd config check /etc/earmark.toml")]
+    Check {
+        /// The configuration.
+        file: PathBuf,
+    },
+    /// Print a configuration to start from, with every setting explained.
+    #[command(after_help = "Example:\n  earmarkd config example > /etc/earmark.toml")]
+    Example,
+}
+
+/// What `earmarkd clear` is told.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  earmarkd clear                                  # now; an error while a daemon is running
+  earmarkd clear --after 3min                     # unless a daemon starts before that
+  earmarkd clear --schedule /etc/earmark.toml     # have systemd do so, after daemon.adoption_time of this file
+
+It needs root, and clears the network namespace in which it runs. packaging/earmark.service schedules it whenever the daemon has
+ended, and docs/operation.md tells what stays in the kernel for how long.")]
+pub(super) struct ClearOptions {
+    /// Wait this long first. If a daemon is running, or starts meanwhile, what is there is its own, and stays.
+    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    pub(super) after: Option<Duration>,
+    /// Have systemd run `earmarkd clear --after 0s` after daemon.adoption_time of this configuration, counted from now.
+    #[arg(long, value_name = "FILE", conflicts_with = "after")]
+    pub(super) schedule: Option<PathBuf>,
+}

@@ -1,0 +1,133 @@
+//! `earmarkd clear`: removes the traffic control that a stopped daemon left in the kernel, now or after the adoption time.
+//!
+//! The daemon has ended and cannot wait itself. In a shell this command waits; under systemd a timer does, because systemd
+//! ends all processes of a service with the service.
+
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use earmark_control::command::{Failure, Output, with_cause};
+use earmark_linux::traffic_control;
+use earmark_linux::{InterfaceName, NamespaceClaim, OpenError, TcError, capabilities};
+use serde_json::json;
+
+use super::arguments::ClearOptions;
+use crate::config::Config;
+
+/// Interval between checks whether a daemon has started.
+const LOOK: Duration = Duration::from_secs(1);
+
+pub(super) fn clear(options: &ClearOptions, out: &mut Output) -> Result<(), Failure> {
+    if let Some(file) = &options.schedule {
+        return schedule(file, out);
+    }
+    let missing = capabilities::missing_to_clear()?;
+    if !missing.is_empty() {
+        let message = format!("this takes privileges that are lacking: {}", missing.join(", "));
+        return Err(Failure::new("privileges", message, "run it as root"));
+    }
+    if let Some(wait) = options.after
+        && starts_within(wait)?
+    {
+        let text = "a daemon is running: what is in the kernel is its own, and stays";
+        out.line(text, &json!({ "running": true, "cleared": [] }))?;
+        return Ok(());
+    }
+    let claim = match NamespaceClaim::take() {
+        Ok(claim) => claim,
+        Err(OpenError::AlreadyRunning) => {
+            return Err(Failure::new(
+                "running",
+                "a daemon is running in this network namespace",
+                "stop it first; started with --cleanup it clears at its end",
+            ));
+        }
+        Err(error) => return Err(Failure::new("input_output", with_cause(&error), "")),
+    };
+    let cleared = traffic_control::clear().map_err(|error: TcError| {
+        Failure::new("traffic_control", format!("cannot clear: {}", with_cause(&error)), "")
+    })?;
+    drop(claim);
+    let names: Vec<String> = cleared.iter().map(|&id| InterfaceName(id).to_string()).collect();
+    let text = match names.is_empty() {
+        true => "nothing of a daemon's is in the kernel".to_owned(),
+        false => format!("cleared: {}", names.join(", ")),
+    };
+    out.line(&text, &json!({ "running": false, "cleared": names }))?;
+    Ok(())
+}
+
+/// Waits up to `wait` for a daemon to start. Returns whether one runs.
+fn starts_within(wait: Duration) -> io::Result<bool> {
+    let start = Instant::now();
+    loop {
+        if NamespaceClaim::is_taken()? {
+            return Ok(true);
+        }
+        match wait.checked_sub(start.elapsed()).filter(|left| !left.is_zero()) {
+            Some(left) => std::thread::sleep(left.min(LOOK)),
+            None => return Ok(false),
+        }
+    }
+}
+
+/// Has systemd clear this network namespace after the adoption time, counted from now. An earlier timer for it is stopped.
+fn schedule(file: &Path, out: &mut Output) -> Result<(), Failure> {
+    // A mistake in the file keeps the daemon from starting, but its queues must still be removed.
+    let time = Config::load(file).map(|config| config.adoption_time).unwrap_or_else(|error| {
+        eprintln!("earmarkd: {error}");
+        Config::new("", "").adoption_time
+    });
+    let program = std::env::current_exe()?;
+    let namespace = own_namespace()?;
+    let unit = format!("earmark-clear-{}", namespace.number);
+    // Units that do not exist are no error.
+    let stop = ["stop", &format!("{unit}.timer"), &format!("{unit}.service")];
+    let _ = Command::new("systemctl").args(stop).stderr(Stdio::null()).status();
+    let seconds = time.as_secs_f64();
+    let mut command = Command::new("systemd-run");
+    command.args(["--quiet", "--collect", "--timer-property=AccuracySec=1s"]);
+    command.args([format!("--unit={unit}"), format!("--on-active={seconds}s")]);
+    command.arg("--description=Earmark: clear what no daemon has adopted");
+    if let Some(path) = &namespace.path {
+        command.arg(format!("--property=NetworkNamespacePath={}", path.display()));
+    }
+    let output = command.arg(&program).args(["clear", "--after", "0s"]).output();
+    let why = match output {
+        Ok(output) if output.status.success() => {
+            let text =
+                format!("what no daemon adopts within {seconds} s is cleared ({unit}.timer)");
+            out.line(&text, &json!({ "unit": format!("{unit}.timer"), "after_s": seconds }))?;
+            return Ok(());
+        }
+        Ok(output) => String::from_utf8_lossy(&output.stderr).trim().to_owned(),
+        Err(error) => error.to_string(),
+    };
+    Err(Failure::new(
+        "schedule",
+        format!("systemd-run failed: {why}"),
+        "without systemd, `earmarkd clear --after TIME` waits by itself",
+    ))
+}
+
+/// A network namespace, in the forms by which another process can name it.
+struct OwnNamespace {
+    /// Inode of the namespace, unique while the namespace exists.
+    number: u64,
+    /// Mount point of the namespace, if `ip netns` knows it.
+    path: Option<PathBuf>,
+}
+
+fn own_namespace() -> io::Result<OwnNamespace> {
+    let own = std::fs::metadata("/proc/self/ns/net")?;
+    let is_own = |path: &PathBuf| {
+        let other = std::fs::metadata(path);
+        other.is_ok_and(|other| (other.dev(), other.ino()) == (own.dev(), own.ino()))
+    };
+    let named = std::fs::read_dir("/run/netns").into_iter().flatten().flatten();
+    let path = named.map(|entry| entry.path()).find(is_own);
+    Ok(OwnNamespace { number: own.ino(), path })
+}

@@ -1,0 +1,125 @@
+//! The `earmarkd` command: runs the daemon, and the commands around it (`config`, `clear`, `replay`).
+
+mod arguments;
+mod clear;
+
+use std::fs::File;
+use std::io::{self, BufReader, IsTerminal, Read};
+use std::path::Path;
+use std::process::ExitCode;
+
+use clap::Parser;
+use jiff::Timestamp;
+use sd_notify::NotifyState;
+use serde_json::json;
+use tracing::{info, warn};
+
+use earmark_control::command::{Failure, Output};
+
+use crate::config::{Config, EXAMPLE, KeyFile};
+use crate::daemon;
+use crate::record::{self, ReplayError};
+use arguments::{Arguments, Command, ConfigCommand, DaemonOptions};
+
+/// Parses the command line, runs the daemon or a command, and returns the exit status.
+pub fn main() -> ExitCode {
+    let Arguments { json, daemon: options, command } = Arguments::parse();
+    let mut out = Output::new(json);
+    let outcome = match (&command, &options) {
+        (Some(Command::Config(what)), _) => config(what, &mut out),
+        (Some(Command::Clear(options)), _) => clear::clear(options, &mut out),
+        (Some(Command::Replay { file, keys }), _) => replay(file, keys.as_deref(), &mut out),
+        (None, Some(options)) => daemon(options),
+        (None, None) => unreachable!("the configuration is required without a command"),
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        // The reader of our output has closed it (`earmarkd replay FILE | head`).
+        Err(Failure { code: "broken_pipe", .. }) => ExitCode::SUCCESS,
+        Err(failure) => {
+            // Standard error may be closed; the exit status still reports the failure.
+            let _ = failure.print("earmarkd", json);
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn daemon(options: &DaemonOptions) -> Result<(), Failure> {
+    let mut config = Config::load(&options.config)
+        .map_err(|error| Failure::new("configuration", error.to_string(), ""))?;
+    if options.cleanup {
+        config.keep_reservations_on_exit = false;
+    }
+    if let Some(socket) = &options.control {
+        config.control.socket.clone_from(socket);
+    }
+    tracing_subscriber::fmt()
+        .with_writer(io::stderr)
+        .with_ansi(io::stderr().is_terminal())
+        .with_max_level(options.log)
+        .with_target(false)
+        .init();
+    daemon::run(&config, ready).map_err(|error| Failure::new("daemon", error.to_string(), ""))?;
+    Ok(())
+}
+
+/// Reports readiness to the log, and to a service manager that waits for it (systemd's Type=notify).
+fn ready() {
+    info!("ready");
+    if let Err(error) = sd_notify::notify(&[NotifyState::Ready]) {
+        warn!("cannot tell the service manager: {error}");
+    }
+}
+
+fn config(what: &ConfigCommand, out: &mut Output) -> Result<(), Failure> {
+    match what {
+        ConfigCommand::Example => out.line(EXAMPLE.trim_end(), &json!({ "example": EXAMPLE }))?,
+        ConfigCommand::Check { file } => {
+            let config = Config::load(file).map_err(|error| {
+                let place = format!("{}: {}", error.place, error.message);
+                Failure::new("configuration", place, error.hint)
+            })?;
+            let keys = config.load_keys().map_err(|error| {
+                let place = format!("{}: {}", error.place, error.message);
+                Failure::new("configuration", place, error.hint)
+            })?;
+            let keys = keys.map_or(0, |keys| keys.len());
+            let count = config.interfaces.len();
+            let text =
+                format!("{} is valid: node {}, {count} interfaces", file.display(), config.name);
+            let text = if keys > 0 { format!("{text}, {keys} keys") } else { text };
+            let json =
+                json!({ "valid": true, "node": config.name, "interfaces": count, "keys": keys });
+            out.line(&text, &json)?;
+        }
+    }
+    Ok(())
+}
+
+fn replay(file: &Path, keys: Option<&Path>, out: &mut Output) -> Result<(), Failure> {
+    let input = BufReader::new(open(file)?);
+    // Only the secrets are needed: the recording contains the lifetimes of the keys.
+    let keys = keys.map(KeyFile::load).transpose().map_err(|error| {
+        Failure::new("configuration", format!("{}: {}", error.place, error.message), error.hint)
+    })?;
+    let keys = keys.map(|keys| keys.keys(Timestamp::UNIX_EPOCH)).unwrap_or_default();
+    let count = record::replay(input, &keys, &mut out.to).map_err(|error| match error {
+        ReplayError::Write(error) => Failure::from(error),
+        other => Failure::new("recording", format!("{}: {other}", file.display()), ""),
+    })?;
+    if !out.json {
+        eprintln!("{count} inputs replayed");
+    }
+    Ok(())
+}
+
+/// Opens the file, or standard input if the name is `-`.
+fn open(file: &Path) -> Result<Box<dyn Read + Send>, Failure> {
+    if file == Path::new("-") {
+        return Ok(Box::new(io::stdin()));
+    }
+    let opened = File::open(file).map_err(|error| {
+        Failure::new("input_output", format!("cannot read {}: {error}", file.display()), "")
+    })?;
+    Ok(Box::new(opened))
+}

@@ -1,0 +1,136 @@
+//! Text of a settings file and its path. All values are read through it, so that every error is reported with its place.
+
+use std::fmt::Display;
+use std::ops::{Range, RangeInclusive};
+use std::path::Path;
+use std::str::FromStr;
+use std::time::Duration;
+
+use toml::Spanned;
+
+use super::{ConfigError, Place};
+use earmark_core::amounts::parse_duration;
+
+pub(crate) struct Source<'a> {
+    pub(crate) text: &'a str,
+    path: &'a Path,
+    /// Offset of each line, so that the place of a value is found without scanning the text before it.
+    lines: Vec<usize>,
+    /// Headers of tables with their lines, counted from 0.
+    tables: Vec<(usize, &'a str)>,
+}
+
+impl<'a> Source<'a> {
+    pub(crate) fn new(text: &'a str, path: &'a Path) -> Source<'a> {
+        let ends = text.match_indices('\n').map(|(at, _)| at + 1);
+        let lines = std::iter::once(0).chain(ends).collect();
+        let tables = text.lines().enumerate();
+        let tables = tables.filter_map(|(line, text)| Some((line, table_of(text)?))).collect();
+        Source { text, path, lines, tables }
+    }
+
+    /// Reads a duration within `range`; `default` if it is absent.
+    pub(crate) fn duration(
+        &self,
+        text: Option<&Spanned<String>>,
+        range: RangeInclusive<Duration>,
+        default: Duration,
+        hint: &str,
+    ) -> Result<Duration, ConfigError> {
+        let Some(text) = text else { return Ok(default) };
+        let duration = parse_duration(text.get_ref())
+            .map_err(|error| self.error(text.span(), error.to_string(), hint))?;
+        if !range.contains(&duration) {
+            return Err(self.error(text.span(), "the duration is out of range", hint));
+        }
+        Ok(duration)
+    }
+
+    /// Reads an integer within `range`; `default` if it is absent.
+    pub(crate) fn within(
+        &self,
+        value: Option<Spanned<u32>>,
+        range: Range<u32>,
+        default: u32,
+    ) -> Result<u32, ConfigError> {
+        match value {
+            None => Ok(default),
+            Some(value) if range.contains(value.get_ref()) => Ok(value.into_inner()),
+            Some(value) => Err(self.error(
+                value.span(),
+                format!("{} is out of range", value.get_ref()),
+                format!("{} to {}; the default is {default}", range.start, range.end - 1),
+            )),
+        }
+    }
+
+    /// Reads a number between two bounds; `default` if it is absent.
+    pub(crate) fn between(
+        &self,
+        value: Option<Spanned<f64>>,
+        low: f64,
+        high: f64,
+        default: f64,
+    ) -> Result<f64, ConfigError> {
+        match value {
+            None => Ok(default),
+            Some(value) if (low..=high).contains(value.get_ref()) => Ok(value.into_inner()),
+            Some(value) => Err(self.error(
+                value.span(),
+                format!("{} is out of range", value.get_ref()),
+                format!("{low} to {high}; the default is {default}"),
+            )),
+        }
+    }
+
+    /// Parses a text value.
+    pub(crate) fn read<T: FromStr<Err: Display>>(
+        &self,
+        text: &Spanned<String>,
+        hint: &str,
+    ) -> Result<T, ConfigError> {
+        text.get_ref()
+            .parse()
+            .map_err(|error: T::Err| self.error(text.span(), error.to_string(), hint))
+    }
+
+    /// The place of `span`. The key is read from the line itself, so that errors of the TOML parser have one too.
+    pub(crate) fn place(&self, span: Range<usize>) -> Place {
+        let line = self.lines.partition_point(|&begin| begin <= span.start).max(1);
+        let key = key_of(self.line(line)).unwrap_or_default();
+        let before = self.tables.partition_point(|&(at, _)| at < line);
+        let table = before.checked_sub(1).map_or("", |last| self.tables[last].1);
+        let key = match (table, key) {
+            (table, "") => table.to_owned(),
+            ("", key) => key.to_owned(),
+            (table, key) => format!("{table}.{key}"),
+        };
+        Place { file: self.path.to_owned(), line, key }
+    }
+
+    /// An error about the value at `span`, with what to write instead.
+    pub(crate) fn error(
+        &self,
+        span: Range<usize>,
+        message: impl Into<String>,
+        hint: impl Into<String>,
+    ) -> ConfigError {
+        ConfigError::at(self.place(span), message, hint)
+    }
+
+    /// Returns a line, counted from 1.
+    pub(crate) fn line(&self, number: usize) -> &str {
+        let begin = number.checked_sub(1).and_then(|line| self.lines.get(line).copied());
+        begin.and_then(|begin| self.text[begin..].lines().next()).unwrap_or_default()
+    }
+}
+
+fn key_of(line: &str) -> Option<&str> {
+    Some(line.split_once('=')?.0.trim().trim_matches('"'))
+}
+
+fn table_of(line: &str) -> Option<&str> {
+    let line = line.trim_start();
+    let inner = line.strip_prefix("[[").or_else(|| line.strip_prefix('['))?;
+    Some(inner.split(']').next()?.trim())
+}

@@ -1,0 +1,562 @@
+//! Valid settings are read as documented; invalid ones are refused with their line and key.
+
+use super::super::NsisConfig;
+use super::*;
+use crate::streams::Identity;
+
+fn read(text: &str) -> Result<Config, ConfigError> {
+    Config::parse(text, Path::new("r1.toml"))
+}
+
+/// The example is valid, and contains the defaults except for the interface.
+#[test]
+fn the_example_is_valid_and_shows_the_defaults() {
+    let config = read(super::super::EXAMPLE).unwrap();
+    assert_eq!(config.control.socket, Path::new(DEFAULT_SOCKET));
+    assert_eq!(config.timing, Timing::default());
+    assert_eq!(config.limits, Limits::default());
+    assert_eq!(config.boomerang, earmark_boomerang::Config::default());
+    assert_eq!(config.yessir, earmark_yessir::Config::default());
+    assert_eq!(config.nsis, NsisConfig::default());
+    assert_eq!(config.retry, earmark_core::admission::RetryPolicy::default());
+    assert_eq!(config.proxies, earmark_rsvp::proxy::Settings::default());
+    assert_eq!(config.policy, earmark_rsvp::policy::Settings::default());
+    assert!(config.keep_reservations_on_exit);
+    assert_eq!(config.adoption_time, Config::new("", "").adoption_time);
+    let shown = &config.interfaces[0];
+    let place = shown.place.clone();
+    assert_eq!(
+        *shown,
+        InterfaceConfig { place, ..InterfaceConfig::new("eth0", Rate::from_mbps(100)) }
+    );
+}
+
+/// The expected keys of each table are those that the parser lists when it finds an unknown one.
+#[test]
+fn the_example_shows_every_key_and_what_it_shows_is_valid() {
+    let example = super::super::EXAMPLE;
+    // A commented-out key is one word before an equals sign.
+    let uncommented: Vec<&str> = example
+        .lines()
+        .map(|line| match line.strip_prefix("# ") {
+            Some(rest) if rest.starts_with('[') => rest,
+            Some(rest) if rest.split_once(" = ").is_some_and(|(k, _)| !k.contains(' ')) => rest,
+            _ => line,
+        })
+        .collect();
+    let full = uncommented.join("\n");
+    let config = read(&full).unwrap();
+    assert_eq!(config.user.as_deref(), Some("earmark"));
+    let mut keys = 0;
+    let tables = [
+        "[node]",
+        "[control]",
+        "[[interface]]",
+        "[[interface.across]]",
+        "[boomerang]",
+        "[[boomerang.user]]",
+        "[[boomerang.aggregate]]",
+        "[yessir]",
+        "[[yessir.key]]",
+        "[nsis]",
+        "[nsis.tls]",
+        "[[nsis.aggregate]]",
+        "[[nsis.rule]]",
+        "[rsvp]",
+        "[rsvp.reduction]",
+        "[rsvp.hello]",
+        "[integrity]",
+        "[policy]",
+        "[[policy.rule]]",
+        "[[sender_proxy]]",
+        "[[receiver_proxy]]",
+        "[daemon]",
+    ];
+    for table in tables {
+        let error = read(&format!("{table}\nno_such_key = 1\n")).unwrap_err();
+        let after = full.split_once(&format!("\n{table}\n")).expect(table).1;
+        let section = after.split("\n[").next().unwrap_or_default();
+        // A key that is a table itself is shown as a table header.
+        let keys_of_table = error.message.split('`').skip(3).step_by(2);
+        for key in keys_of_table.filter(|key| *key != "rule") {
+            let line = format!("{key} = ");
+            let inner = format!("[{}.{key}]", table.trim_matches(['[', ']']));
+            assert!(
+                section.lines().any(|l| l.starts_with(&line)) || full.contains(&inner),
+                "{table} {key}\n{section}"
+            );
+            keys += 1;
+        }
+    }
+    assert!(keys >= 16, "only {keys} keys: has the parser's message changed?");
+}
+
+#[test]
+fn misspelled_key_is_refused_with_suggestion() {
+    for (text, hint) in [
+        ("[[interface]]\nname = 'a'\nbandwith = '1Mbit'", "did you mean `bandwidth`?"),
+        ("[[interface]]\nnmae = 'a'", "did you mean `name`?"),
+        ("[[interfaces]]\nname = 'a'", "did you mean `interface`?"),
+        ("[rsvp]\nrefesh = '30s'", "did you mean `refresh`?"),
+        ("[interface]\nname = 'a'", "[[interface]]"),
+        ("[daemon]\nzzz = 1", "`earmarkd config example` shows every key"),
+    ] {
+        let error = read(text).expect_err(text);
+        assert!(error.hint.contains(hint), "{text}\n{error}");
+    }
+}
+
+#[test]
+fn reservable_is_a_share_or_a_rate() {
+    for (text, rate) in
+        [("\"75%\"", 7_500_000), ("0.5", 5_000_000), ("\"2Mbit\"", 2_000_000), ("1", 10_000_000)]
+    {
+        let text = format!("[[interface]]\nname='a'\nbandwidth='10Mbit'\nreservable={text}");
+        let capacity = read(&text).unwrap().interfaces[0].capacity(None).unwrap();
+        assert_eq!(capacity.reservable, Rate::from_bps(rate), "{text}");
+    }
+}
+
+#[test]
+fn absent_bandwidth_is_left_to_driver() {
+    let interface = |text: &str| {
+        read(&format!("[[interface]]\nname='a'\n{text}")).unwrap().interfaces.remove(0)
+    };
+    let of = |text: &str, mbps: u64| {
+        let capacity = interface(text).capacity(Some(Rate::from_mbps(mbps))).unwrap();
+        (capacity.bandwidth, capacity.reservable)
+    };
+    assert_eq!(interface("").bandwidth, None);
+    assert_eq!(of("", 1_000), (Rate::from_mbps(1_000), Rate::from_mbps(750)));
+    assert_eq!(of("reservable='50%'", 100), (Rate::from_mbps(100), Rate::from_mbps(50)));
+    assert_eq!(of("reservable='200Mbit'", 100), (Rate::from_mbps(100), Rate::from_mbps(100)));
+    assert_eq!(interface("").capacity(None), None);
+}
+
+/// Valid names include the longest one of Linux, and names with unusual characters.
+#[test]
+fn valid_interface_names_are_accepted() {
+    for name in ["a", "fifteen-octets-", "enp0s31f6", "eth0.5", "br-12ab@", "wg%d", "\u{e9}th0"] {
+        let text = format!("[[interface]]\nname = \"{name}\"\n");
+        assert_eq!(read(&text).unwrap().interfaces[0].name, name);
+    }
+}
+
+/// Finding the place of each interface and error by scanning the text before it would take minutes, also for a line at the
+/// end that names an interface twice.
+#[test]
+fn twenty_thousand_interfaces_are_parsed_quickly() {
+    let mut text = String::new();
+    for number in 0..20_000 {
+        text.push_str(&format!("[[interface]]\nname = \"eth{number}\"\nbandwidth = \"10Mbit\"\n"));
+    }
+    let start = std::time::Instant::now();
+    let mut config = read(&text).unwrap();
+    assert_eq!(config.interfaces.len(), 20_000);
+    let last = config.interfaces[19_999].place.clone().unwrap();
+    assert_eq!((last.line, last.key.as_str()), (59_999, "interface.name"));
+    let renewed = config.clone();
+    assert_eq!(config.reload(renewed).waiting, Vec::<String>::new());
+    text.push_str("[[interface]]\nname = \"eth0\"\n");
+    let error = read(&text).unwrap_err();
+    assert_eq!((error.place.line, error.place.key.as_str()), (60_002, "interface.name"));
+    assert!(error.message.contains("already, in line 2"), "{error}");
+    assert!(start.elapsed() < Duration::from_secs(20), "{:?}", start.elapsed());
+}
+
+#[test]
+fn queues_setting_has_four_values() {
+    for (text, queues) in [
+        ("", Queueing::PerFlow),
+        ("queues = 'per-flow'", Queueing::PerFlow),
+        ("queues = 'aggregate'", Queueing::Aggregate),
+        ("queues = 'priority'", Queueing::Priority),
+        ("queues = 'none'", Queueing::None),
+    ] {
+        let text = format!("[[interface]]\nname='a'\nbandwidth='10Mbit'\n{text}");
+        assert_eq!(read(&text).unwrap().interfaces[0].queues, queues, "{text}");
+    }
+}
+
+/// Certificates and keys are both accepted; each missing setting is reported.
+#[test]
+fn connections_are_secured_by_certificates_or_keys() {
+    let tls = |text: &str| {
+        let text = format!("[nsis]\ntcp = 0\n[nsis.tls]\nkey = 'k'\n{text}");
+        read(&text).map(|config| config.nsis.streams)
+    };
+    let streams = tls("certificate = 'c'\nauthorities = 'a'\npeers = ['r2']").unwrap();
+    assert_eq!(streams.tcp, None);
+    let settings = streams.tls.unwrap();
+    assert_eq!((settings.port, settings.key.as_path()), (30_271, Path::new("k")));
+    assert_eq!(
+        settings.identity,
+        Identity::Certificates {
+            chain: "c".into(),
+            authorities: "a".into(),
+            peers: vec!["r2".into()]
+        }
+    );
+    let streams = tls("by = 'keys'\npublic_keys = 'p'\nport = 1").unwrap();
+    let settings = streams.tls.unwrap();
+    assert_eq!((settings.port, settings.identity), (1, Identity::PublicKeys("p".into())));
+    for (text, hint) in [
+        ("", "let in"),
+        ("certificate = 'c'\nauthorities = 'a'", "let in"),
+        ("certificate = 'c'\npeers = ['r2']", "let in"),
+        ("by = 'keys'", "public_keys"),
+    ] {
+        let error = tls(text).expect_err(text);
+        assert!(error.hint.contains(hint), "{error}");
+        assert_eq!(error.place.key, "nsis.tls", "{error}");
+    }
+    let error = tls("certificate = 'c'\nauthorities = 'a'\npeers = ['r2']\nport = 0").unwrap_err();
+    assert_eq!(error.place.key, "nsis.tls.port");
+}
+
+#[test]
+fn an_empty_file_gives_a_daemon_without_interfaces_and_with_the_hosts_name() {
+    let config = read("").unwrap();
+    assert!(config.interfaces.is_empty());
+    assert!(!config.name.is_empty());
+}
+
+/// L = (K + 0.5) * 1.5 * R of RFC 2205 section 3.7, for the default R = 30 s and K = 3.
+#[test]
+fn adopted_reservations_are_kept_for_one_lifetime() {
+    assert_eq!(read("").unwrap().lifetime(), Duration::from_millis(157_500));
+}
+
+/// Text, line, key, and a word that the message must contain.
+const WRONG: &[(&str, usize, &str, &str)] = &[
+    ("[node]\nname = \"\"", 2, "node.name", "empty"),
+    ("[node]\nseed = -1", 2, "node.seed", "expected u64"),
+    ("[node]\ncolour = 3", 2, "node.colour", "unknown field"),
+    ("[nodes]\nname = 'a'", 1, "nodes", "unknown field"),
+    ("x = 1", 1, "x", "unknown field"),
+    ("[control]\nsocket = \"\"", 2, "control.socket", "1 to 90 octets"),
+    ("[control]\n\nsocket = 7", 3, "control.socket", "invalid type"),
+    ("[[interface]]\nbandwidth = '1Mbit'", 1, "interface", "missing field `name`"),
+    ("[[interface]]\nname = 'a'\nbandwidth = '10MB'", 3, "interface.bandwidth", "unit"),
+    ("[[interface]]\nname = 'a'\nbandwidth = 'fast'", 3, "interface.bandwidth", "number"),
+    ("[[interface]]\nname = 'a'\nbandwidth = 10", 3, "interface.bandwidth", "invalid type"),
+    ("[[interface]]\nname = 'a'\nbandwidth = '0bit'", 3, "interface.bandwidth", "carries nothing"),
+    (
+        "[[interface]]\nname = 'a'\nbandwidth = '1Mbit'\nqueues = 'shared'",
+        4,
+        "interface.queues",
+        "expected one of `per-flow`, `aggregate`, `priority`, `none`",
+    ),
+    ("[[interface]]\nname = 'a/b'\nbandwidth = '1Mbit'", 2, "interface.name", "cannot be"),
+    ("[[interface]]\nname = 'a b'", 2, "interface.name", "a space"),
+    ("[[interface]]\nname = \"a\\tb\"", 2, "interface.name", "a space"),
+    ("[[interface]]\nname = ''", 2, "interface.name", "names nothing"),
+    ("[[interface]]\nname = '..'", 2, "interface.name", "names nothing"),
+    ("[[interface]]\nname = 'sixteen-octets-x'", 2, "interface.name", "more than 15 octets"),
+    ("[[interface]]\nname = 'eth0:1'", 2, "interface.name", "contains ':'"),
+    ("[[interface]]\nname = 'lo'", 2, "interface.name", "loopback"),
+    (
+        "[[interface]]\nname = 'a'\nbandwidth = '1Mbit'\nreservable = 1.5",
+        4,
+        "interface.reservable",
+        "0 to 100%",
+    ),
+    (
+        "[[interface]]\nname = 'a'\nbandwidth = '1Mbit'\nreservable = '120%'",
+        4,
+        "interface.reservable",
+        "a share of 120% lies outside",
+    ),
+    (
+        "[[interface]]\nname = 'a'\nbandwidth = '1Mbit'\nreservable = '-3%'",
+        4,
+        "interface.reservable",
+        "0 to 100%",
+    ),
+    (
+        "[[interface]]\nname = 'a'\nbandwidth = '1Mbit'\nreservable = 'x%'",
+        4,
+        "interface.reservable",
+        "no share",
+    ),
+    (
+        "[[interface]]\nname = 'a'\nbandwidth = '1Mbit'\nreservable = '2Mbit'",
+        4,
+        "interface.reservable",
+        "of a link",
+    ),
+    (
+        "[[interface]]\nname = 'a'\nbandwidth = '1Mbit'\nreservable = nan",
+        4,
+        "interface.reservable",
+        "0 to 100%",
+    ),
+    (
+        "[[interface]]\nname = 'a'\nbandwidth = '1Mbit'\nreservable = true",
+        4,
+        "interface.reservable",
+        "a share such as",
+    ),
+    (
+        "[[interface]]\nname = 'a'\nbandwidth = '1Mbit'\nclasses = 0",
+        4,
+        "interface.classes",
+        "out of range",
+    ),
+    (
+        "[[interface]]\nname = 'a'\nbandwidth = '1Mbit'\nclasses = 99999",
+        4,
+        "interface.classes",
+        "out of range",
+    ),
+    (
+        "[[interface]]\nname = 'a'\nbandwidth = '1Mbit'\nqueue_packets = 0",
+        4,
+        "interface.queue_packets",
+        "out of range",
+    ),
+    (
+        "[[interface]]\nname = 'a'\nbandwidth = '1Mbit'\n[[interface]]\nname = 'a'\nbandwidth = '1Mbit'",
+        5,
+        "interface.name",
+        "already, in line 2",
+    ),
+    (
+        "[[interface]]\nname = 'a'\nbandwidth = '1Mbit'\nneighbors = ['10.0.0.0/33']",
+        4,
+        "interface.neighbors",
+        "range",
+    ),
+    (
+        "[[interface]]\nname = 'a'\nbandwidth = '1Mbit'\nlargest_reservation = 'all'",
+        4,
+        "interface.largest_reservation",
+        "number",
+    ),
+    (
+        "[[interface]]\nname = 'a'\nbandwidth = '1Mbit'\noverhead = 2000",
+        4,
+        "interface.overhead",
+        "out of range",
+    ),
+    (
+        "[[interface]]\nname = 'a'\nbandwidth = '1Mbit'\ndscp = [46, 64]",
+        4,
+        "interface.dscp",
+        "six bits",
+    ),
+    ("[rsvp]\nmax_sessions = 0", 2, "rsvp.max_sessions", "out of range"),
+    ("[rsvp]\nmax_per_neighbor = 0", 2, "rsvp.max_per_neighbor", "out of range"),
+    ("[rsvp]\nchanges_per_second = '5'", 2, "rsvp.changes_per_second", "invalid type"),
+    ("[rsvp]\nrefresh = '30'", 2, "rsvp.refresh", "unit"),
+    ("[rsvp]\nrefresh = '1us'", 2, "rsvp.refresh", "out of range"),
+    ("[rsvp]\nlifetime_factor = 0", 2, "rsvp.lifetime_factor", "out of range"),
+    (
+        "[rsvp.reduction]\nretransmit_after = '1ms'",
+        2,
+        "rsvp.reduction.retransmit_after",
+        "out of range",
+    ),
+    ("[rsvp.reduction]\ntransmissions = 0", 2, "rsvp.reduction.transmissions", "out of range"),
+    ("[rsvp.reduction]\nincrement = -1.0", 2, "rsvp.reduction.increment", "out of range"),
+    ("[rsvp.reduction]\nburst = 0", 2, "rsvp.reduction.burst", "out of range"),
+    ("[rsvp.reduction]\nacknowledge_within = 'soon'", 2, "rsvp.reduction.acknowledge_within", ""),
+    ("[rsvp.hello]\ninterval = '1ms'", 2, "rsvp.hello.interval", "out of range"),
+    ("[rsvp.hello]\nlost_after = 0.5", 2, "rsvp.hello.lost_after", "out of range"),
+    ("[integrity]\nkeys = 3", 2, "integrity.keys", "invalid type"),
+    ("[integrity]\nwindow = 0", 2, "integrity.window", "out of range"),
+    ("[integrity]\nwindow = 2000", 2, "integrity.window", "out of range"),
+    ("[integrity]\nhandshake = 'sometimes'", 2, "integrity.handshake", "unknown variant"),
+    ("[integrity]\nsecret = 'a secret'", 2, "integrity.secret", "unknown field"),
+    (
+        "[[interface]]\nname = 'a'\nbandwidth = '1Mbit'\nintegrity = 'yes'",
+        4,
+        "interface.integrity",
+        "unknown variant",
+    ),
+    (
+        "[[interface]]\nname = 'a'\nbandwidth = '1Mbit'\nintegrity = 'both'",
+        2,
+        "interface.name",
+        "there are no keys",
+    ),
+    ("[policy]\npreemption = 'yes'", 2, "policy.preemption", "unknown variant"),
+    ("[policy]\ndefault = 'deny'", 2, "policy.default", "unknown variant"),
+    ("[policy]\nrules = []", 2, "policy.rules", "unknown field"),
+    ("[[policy.rule]]\nabout = 'Path'", 2, "policy.rule.about", "unknown variant"),
+    ("[[policy.rule]]\nuser = 'a'", 2, "policy.rule.user", "unknown field"),
+    ("[[policy.rule]]\nusers = 'a'", 2, "policy.rule.users", "invalid type"),
+    ("[[policy.rule]]\nusers = ['a', '']", 2, "policy.rule.users", "names nobody"),
+    ("[[policy.rule]]\napplications = [',']", 2, "policy.rule.applications", "names nobody"),
+    ("[[policy.rule]]\nsources = ['10/8']", 2, "policy.rule.sources", "range"),
+    ("[[policy.rule]]\ndestinations = ['::/129']", 2, "policy.rule.destinations", "range"),
+    ("[[policy.rule]]\ninterfaces = ['a']", 2, "policy.rule.interfaces", "no [[interface]] a"),
+    ("[[policy.rule]]\nflow = '2MB'", 2, "policy.rule.flow", "unit"),
+    ("[[policy.rule]]\ntotal = -3", 2, "policy.rule.total", "invalid type"),
+    ("[[policy.rule]]\ninterface_total = 'much'", 2, "policy.rule.interface_total", "number"),
+    ("[[policy.rule]]\npriority = 65536", 2, "policy.rule.priority", "u16"),
+    ("[[policy.rule]]\ndefending = 3", 2, "policy.rule.defending", "displaced by his equals"),
+    (
+        "[[policy.rule]]\npriority = 5\ndefending = 4",
+        3,
+        "policy.rule.defending",
+        "displaced by his equals",
+    ),
+    ("[[sender_proxy]]\nfrom = '10.0.0.1:1'", 1, "sender_proxy", "missing field `to`"),
+    (
+        "[[sender_proxy]]\nfrom = 'a'\nto = '10.0.0.1:1'\nrate = '1Mbit'",
+        2,
+        "sender_proxy.from",
+        "socket address",
+    ),
+    (
+        "[[sender_proxy]]\nfrom = '0.0.0.0:1'\nto = '10.0.0.1:1'\nrate = '1Mbit'",
+        2,
+        "sender_proxy.from",
+        "need an address",
+    ),
+    (
+        "[[sender_proxy]]\nfrom = '[::1]:1'\nto = '10.0.0.1:1'\nrate = '1Mbit'",
+        2,
+        "sender_proxy.from",
+        "same IP version",
+    ),
+    (
+        "[[sender_proxy]]\nfrom = '10.0.0.2:1'\nto = '10.0.0.1:1'\nrate = '0bit'",
+        4,
+        "sender_proxy.rate",
+        "reserves nothing",
+    ),
+    (
+        "[[sender_proxy]]\nfrom = '10.0.0.2:1'\nto = '10.0.0.1:1'\nrate = '1Mbit'\nmax_packet = 90000",
+        5,
+        "sender_proxy.max_packet",
+        "does not hold",
+    ),
+    (
+        "[[receiver_proxy]]\ninterfaces = ['x']",
+        2,
+        "receiver_proxy.interfaces",
+        "no [[interface]] x",
+    ),
+    ("[[receiver_proxy]]\ndestinations = ['x']", 2, "receiver_proxy.destinations", "range"),
+    ("[[receiver_proxy]]\nport = 70000", 2, "receiver_proxy.port", "u16"),
+    ("[[receiver_proxy]]\nrate = 'x'", 2, "receiver_proxy.rate", "number"),
+    ("[[nsis.aggregate]]\nto = '10.1.0.0/16'", 2, "nsis.aggregate.to", "no domain"),
+    (
+        "[nsis]\ninner = ['a']\n[[nsis.aggregate]]\nto = '10.1.0.1/32'",
+        4,
+        "nsis.aggregate.to",
+        "a range of addresses",
+    ),
+    (
+        "[nsis]\ninner = ['a']\n[[nsis.aggregate]]\nto = '10.1.0.0/16'\nleast = '1Mbit'",
+        5,
+        "nsis.aggregate.least",
+        "unknown field",
+    ),
+    ("[daemon]\nuser = 3", 2, "daemon.user", "invalid type"),
+    ("[daemon]\nrecord = 3", 2, "daemon.record", "invalid type"),
+    (
+        "[daemon]\nkeep_reservations_on_exit = 'no'",
+        2,
+        "daemon.keep_reservations_on_exit",
+        "expected a boolean",
+    ),
+    ("[daemon]\nadoption_time = 'long'", 2, "daemon.adoption_time", "number"),
+    ("[daemon]\nadoption_time = '10ms'", 2, "daemon.adoption_time", "out of range"),
+    ("[daemon]\nadoption_time = '2000min'", 2, "daemon.adoption_time", "out of range"),
+    ("[daemon]\nreconcile = 'often'", 2, "daemon.reconcile", "number"),
+    ("[daemon]\nreconcile = '1ms'", 2, "daemon.reconcile", "out of range"),
+    ("[node\n", 1, "node", ""),
+    ("[node]\nname = 'a'\nname = 'b'", 3, "node.name", "duplicate"),
+];
+
+#[test]
+fn invalid_settings_are_refused_with_line_and_key() {
+    for &(text, line, key, word) in WRONG {
+        let error = read(text).expect_err(text);
+        assert_eq!((error.place.line, error.place.key.as_str()), (line, key), "{text}\n{error}");
+        assert!(error.message.contains(word), "{text}\n{error}");
+        assert!(!error.hint.is_empty(), "{text}");
+        assert!(error.to_string().starts_with(&format!("r1.toml:{line}: {key}: ")), "{error}");
+    }
+}
+
+#[test]
+fn missing_file_is_named() {
+    let error = Config::load(Path::new("/nonexistent/r1.toml")).unwrap_err();
+    assert!(
+        error.to_string().starts_with("/nonexistent/r1.toml: cannot read the file: No such file")
+    );
+}
+
+#[test]
+fn policy_rule_is_parsed() {
+    let text = "[[interface]]\nname = 'a'\nbandwidth = '10Mbit'\n[policy]\npreemption = 'partial'\n\
+        [[policy.rule]]\nusers = ['CN=Alice']\nsources = ['10.0.0.1', '2001:db8::/32']\n\
+        interfaces = ['a']\nflow = '2Mbit'\npriority = 5\n[[policy.rule]]\naction = 'refuse'\n";
+    let policy = read(text).unwrap().policy;
+    assert_eq!(
+        policy.preemption,
+        Some(earmark_core::admission::PreemptionPolicy { partial: true })
+    );
+    let [first, second] = &policy.rules[..] else { panic!("{policy:?}") };
+    assert_eq!(first.sources[0].to_string(), "10.0.0.1/32");
+    assert_eq!(first.flow, Some(Rate::from_mbps(2)));
+    assert_eq!(first.priority.map(|priority| priority.defending), Some(5));
+    assert!(first.users[0].fits("CN=Alice, O=Example"));
+    assert_eq!(second.action, earmark_rsvp::policy::Action::Refuse);
+}
+
+#[test]
+fn kernel_setting_is_a_switch_or_a_share() {
+    for (setting, offload, share) in [
+        ("false", false, 0.0),
+        ("true", true, 0.25),
+        ("{ share = \"10%\" }", true, 0.1),
+        ("{ share = 1.0 }", true, 1.0),
+        ("{ share = \"0%\" }", true, 0.0),
+    ] {
+        let config = read(&format!("[boomerang]\nkernel = {setting}\n")).unwrap();
+        assert_eq!((config.boomerang.offload, config.boomerang_share), (offload, share));
+    }
+    for wrong in ["\"much\"", "{ share = \"101%\" }", "{ share = \"5Mbit\" }", "{ part = 0.1 }"] {
+        let error = read(&format!("[boomerang]\nkernel = {wrong}\n")).unwrap_err();
+        assert_eq!(error.place.key, "boomerang.kernel", "{error}");
+    }
+}
+
+#[test]
+fn admission_by_measurement_is_read_and_checked() {
+    use earmark_core::admission::{AdmissionMethod, MeasuredSum};
+    let method = |admission: &str| {
+        let text = format!("[[interface]]\nname = 'eth0'\nbandwidth = '10Mbit'\n{admission}\n");
+        read(&text).map(|config| config.interfaces[0].admission)
+    };
+    let usual = MeasuredSum::default();
+    for (text, expected) in [
+        ("", AdmissionMethod::Parameter),
+        ("admission = 'parameter'", AdmissionMethod::Parameter),
+        ("admission = { measured = {} }", AdmissionMethod::Measured(usual)),
+        (
+            "admission = { measured = { target = 0.8, window = '30s', sample = '500ms' } }",
+            AdmissionMethod::Measured(MeasuredSum {
+                target: 0.8,
+                window: Duration::from_secs(30),
+                sample: Duration::from_millis(500),
+            }),
+        ),
+    ] {
+        assert_eq!(method(text).expect(text), expected);
+    }
+    for (text, message) in [
+        ("admission = { measured = { target = 1.5 } }", "the target is a share"),
+        ("admission = { measured = { window = '500ms' } }", "out of range"),
+        ("admission = { measured = { sample = '1ms' } }", "out of range"),
+        ("queues = 'priority'\nadmission = { measured = {} }", "per-flow"),
+    ] {
+        let error = method(text).expect_err(text).to_string();
+        assert!(error.contains(message), "{text}: {error}");
+    }
+}

@@ -1,0 +1,172 @@
+//! A client's connection to the control socket, with bounded input and output.
+
+use std::io::{self, Read, Write};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::net::UnixStream;
+
+use earmark_core::Time;
+
+use earmark_control::LONGEST_LINE;
+
+/// Octets that may be queued for a client before the daemon stops reading its requests.
+pub(super) const BACKLOG: usize = 256 * 1024;
+
+/// Octets read at a time.
+const CHUNK: usize = 16 * 1024;
+
+/// A connection with its input that is not parsed yet and its output that is not sent yet.
+#[derive(Debug)]
+pub(super) struct Connection {
+    stream: UnixStream,
+    inbound: Vec<u8>,
+    /// Whether the line being read is too long, so that the rest of it is skipped.
+    skipping: bool,
+    outbound: Vec<u8>,
+    /// Octets of `outbound` that were sent.
+    sent: usize,
+    /// Whether the client has closed its side.
+    ended: bool,
+    /// Time at which the connection is closed even if output is left.
+    pub(super) closing: Option<Time>,
+    /// Whether the client receives every event.
+    pub(super) watching: bool,
+}
+
+/// Content of a line.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Line {
+    /// Octets without the line terminator.
+    Text(Vec<u8>),
+    /// A line longer than [`LONGEST_LINE`], which is skipped.
+    TooLong,
+}
+
+impl Connection {
+    pub(super) fn new(stream: UnixStream) -> io::Result<Connection> {
+        stream.set_nonblocking(true)?;
+        Ok(Connection {
+            stream,
+            inbound: Vec::new(),
+            skipping: false,
+            outbound: Vec::new(),
+            sent: 0,
+            ended: false,
+            closing: None,
+            watching: false,
+        })
+    }
+
+    /// Reads one chunk from the socket.
+    pub(super) fn fill(&mut self) -> io::Result<()> {
+        let mut chunk = [0; CHUNK];
+        match self.stream.read(&mut chunk) {
+            Ok(0) => self.ended = true,
+            Ok(length) => self.inbound.extend_from_slice(&chunk[..length]),
+            Err(error) if is_passing(&error) => {}
+            Err(error) => return Err(error),
+        }
+        Ok(())
+    }
+
+    /// Returns the next complete line; `None` if there is none, or while too much output is queued.
+    pub(super) fn next_line(&mut self) -> Option<Line> {
+        if self.is_backlogged() || self.closing.is_some() {
+            return None;
+        }
+        loop {
+            let Some(end) = self.inbound.iter().position(|&octet| octet == b'\n') else {
+                if self.skipping {
+                    self.inbound.clear();
+                } else if self.inbound.len() > LONGEST_LINE {
+                    self.inbound.clear();
+                    self.skipping = true;
+                    return Some(Line::TooLong);
+                } else if self.ended && !self.inbound.is_empty() {
+                    // The last line may lack its terminator.
+                    return Some(Line::Text(std::mem::take(&mut self.inbound)));
+                }
+                return None;
+            };
+            let mut line: Vec<u8> = self.inbound.drain(..=end).collect();
+            line.pop();
+            if std::mem::take(&mut self.skipping) {
+                continue;
+            }
+            if line.len() > LONGEST_LINE {
+                return Some(Line::TooLong);
+            }
+            return Some(Line::Text(line));
+        }
+    }
+
+    /// Queues one line.
+    pub(super) fn say(&mut self, line: &str) {
+        self.outbound.extend_from_slice(line.as_bytes());
+        self.outbound.push(b'\n');
+    }
+
+    /// Sends as much as the socket accepts.
+    pub(super) fn flush(&mut self) -> io::Result<()> {
+        while self.sent < self.outbound.len() {
+            match self.stream.write(&self.outbound[self.sent..]) {
+                Ok(length) => self.sent += length,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    // Sent octets are removed only when enough have accumulated to be worth moving the rest.
+                    if self.sent > BACKLOG {
+                        self.outbound.drain(..self.sent);
+                        self.sent = 0;
+                    }
+                    return Ok(());
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        self.outbound.clear();
+        self.sent = 0;
+        Ok(())
+    }
+
+    /// Octets queued for sending.
+    pub(super) fn waiting(&self) -> usize {
+        self.outbound.len() - self.sent
+    }
+
+    /// Discards the queued output, except for the rest of a line that is partly sent.
+    pub(super) fn forget_waiting(&mut self) {
+        let rest = &self.outbound[self.sent..];
+        let begun = self.sent > 0 && self.outbound[self.sent - 1] != b'\n';
+        let keep = if begun {
+            rest.iter().position(|&octet| octet == b'\n').map_or(rest.len(), |end| end + 1)
+        } else {
+            0
+        };
+        self.outbound.truncate(self.sent + keep);
+    }
+
+    /// Whether the connection is finished and can be removed.
+    pub(super) fn is_done(&self, now: Time) -> bool {
+        let idle = self.waiting() == 0;
+        (self.ended && idle && self.inbound.is_empty())
+            || self.closing.is_some_and(|deadline| idle || deadline <= now)
+    }
+
+    /// Whether requests are to be read now.
+    pub(super) fn wants_to_read(&self) -> bool {
+        !self.ended && !self.is_backlogged() && self.closing.is_none()
+    }
+
+    fn is_backlogged(&self) -> bool {
+        self.waiting() > BACKLOG
+    }
+}
+
+impl AsFd for Connection {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.stream.as_fd()
+    }
+}
+
+fn is_passing(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted)
+}

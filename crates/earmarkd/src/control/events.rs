@@ -1,0 +1,45 @@
+//! Conversion of a node's events to those of the control protocol.
+
+use earmark_control::Event as ClientEvent;
+use earmark_core::Time;
+use earmark_core::outcome::Outcome;
+use earmark_node::outcome::application_of;
+use earmark_node::{Event, Node};
+use serde_json::{Map, Value};
+
+use crate::describe;
+
+/// Converts an event of a node for its clients.
+pub(super) fn to_client(
+    now: Time,
+    event: &Event,
+    outcome: Option<Outcome>,
+    node: &Node,
+) -> ClientEvent {
+    let interface = describe::interface_of(event).map(|id| node.interface_name(id));
+    let mut details = match serde_json::to_value(event) {
+        Ok(Value::Object(members)) => members,
+        _ => Map::new(), // our own events always serialize, to objects
+    };
+    let mut name = |member: &str| match details.shift_remove(member) {
+        Some(Value::String(name)) => name,
+        _ => String::new(),
+    };
+    let (protocol, event_name) = (name("protocol"), name("event"));
+    details.shift_remove("application");
+    ClientEvent {
+        at_s: now.as_secs_f64(),
+        text: describe::event(event, interface.as_deref().unwrap_or("an interface without a name")),
+        interface_name: interface,
+        outcome: outcome.map(Box::new),
+        protocol,
+        event: event_name,
+        application: application_of(event),
+        details,
+    }
+}
+
+/// Returns the event of a node that a client's event was converted from; `None` if it is of another version.
+pub fn engine_event(event: &ClientEvent) -> Option<Event> {
+    serde_json::from_value(serde_json::to_value(event).ok()?).ok()
+}

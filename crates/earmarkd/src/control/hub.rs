@@ -1,0 +1,425 @@
+//! All clients of the control socket, and the applications that the daemon runs for them.
+//!
+//! The hub owns the clients' file descriptors only and never blocks; the event loop tells it which clients are readable or
+//! writable. All state of a client is bounded: clients, octets of a line, octets queued for sending, applications. A watcher
+//! that reads too slowly gets an error and is disconnected, so that it does not slow the daemon down.
+
+use std::collections::BTreeMap;
+use std::os::fd::BorrowedFd;
+use std::os::unix::net::UnixStream;
+use std::time::Duration;
+
+use earmark_boomerang as boomerang;
+use earmark_core::Time;
+use earmark_core::outcome::Outcome;
+use earmark_node::outcome::application_of;
+use earmark_node::{Command, Event, Input, Node, outcome};
+use earmark_nsis::{self as nsis, ping, qos};
+use earmark_rsvp as rsvp;
+use earmark_wire::rsvp::{SenderTemplate, Session};
+use earmark_yessir as yessir;
+use serde::Serialize;
+use serde_json::{Value, json};
+use tracing::{debug, info};
+
+use super::connection::{Connection, Line};
+use super::events::to_client;
+use super::requests::RequestHandler;
+use crate::describe;
+use crate::driver::{Driver, Kernel};
+use earmark_control::{ApplicationRow, Problem, ProblemCode, Request, Response, Signalling};
+
+/// Most clients at a time.
+pub const MAX_CLIENTS: usize = 64;
+/// Most applications at a time.
+pub(crate) const MAX_APPLICATIONS: usize = 65_536;
+/// Octets of events that may be queued for a watcher.
+const MAX_UNREAD: usize = 1024 * 1024;
+/// Time that a client has to read the remaining output before its connection is closed.
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Number of a client while it is connected; never reused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ClientId(pub u64);
+
+/// All clients of the control socket, with their applications and traces.
+#[derive(Debug, Default)]
+pub struct Hub {
+    pub(crate) node: String,
+    clients: BTreeMap<ClientId, Connection>,
+    pub(crate) applications: BTreeMap<u64, Application>,
+    last_client: u64,
+    /// Owners of the traces in progress.
+    pub(crate) traces: BTreeMap<u64, ClientId>,
+    pub(crate) last_application: u64,
+    pub(crate) counters: ControlCounters,
+}
+
+/// An application, opened by `send`, `listen` or `reserve`.
+#[derive(Debug)]
+pub(crate) struct Application {
+    pub(crate) row: ApplicationRow,
+    /// The template of a sender; its address may be chosen by the node.
+    pub(crate) template: Option<SenderTemplate>,
+    /// Client with whose connection the application ends.
+    pub(crate) owner: Option<ClientId>,
+    /// Client that receives the application's events.
+    pub(crate) follower: Option<ClientId>,
+}
+
+/// Counters of the hub.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub(crate) struct ControlCounters {
+    /// Clients that connected.
+    pub clients: u64,
+    /// Requests that succeeded.
+    pub requests: u64,
+    /// Lines that were answered with an error.
+    pub errors: u64,
+    /// Watchers that were disconnected because they read too slowly.
+    pub dropped_watchers: u64,
+}
+
+impl Hub {
+    /// Creates a hub without clients for the node `node`.
+    pub fn new(node: impl Into<String>) -> Hub {
+        Hub { node: node.into(), ..Hub::default() }
+    }
+
+    /// Adds a client. Returns `None` if that failed, or if there are too many (the client gets an error).
+    pub fn connect(&mut self, stream: UnixStream) -> Option<ClientId> {
+        let mut connection = Connection::new(stream).ok()?;
+        if self.clients.len() >= MAX_CLIENTS {
+            say(
+                &mut connection,
+                &Response::Error(Problem::new(
+                    ProblemCode::Limit,
+                    format!("{MAX_CLIENTS} clients are connected, which is the most there can be"),
+                    "end a `watch` or two and try again",
+                )),
+            );
+            // The client is disconnected whether it gets the error or not.
+            let _ = connection.flush();
+            return None;
+        }
+        self.counters.clients += 1;
+        self.last_client += 1;
+        let id = ClientId(self.last_client);
+        self.clients.insert(id, connection);
+        Some(id)
+    }
+
+    /// Reads the requests of a client and carries them out.
+    pub fn readable<K: Kernel>(&mut self, id: ClientId, now: Time, driver: &mut Driver<K>) {
+        let Some(client) = self.clients.get_mut(&id) else {
+            return;
+        };
+        match client.fill() {
+            Ok(()) => self.attend(id, now, driver),
+            Err(error) => {
+                debug!(?id, %error, "client lost");
+                self.disconnect(id, now, driver);
+            }
+        }
+    }
+
+    /// Sends queued output to a client, and carries out requests that had to wait for that.
+    pub fn writable<K: Kernel>(&mut self, id: ClientId, now: Time, driver: &mut Driver<K>) {
+        self.attend(id, now, driver);
+    }
+
+    /// Distributes the driver's events to watchers and followers. Must be called after every input.
+    pub fn publish<K: Kernel>(&mut self, now: Time, driver: &mut Driver<K>) {
+        for event in driver.take_events() {
+            self.publish_one(now, &event, driver.node());
+        }
+    }
+
+    /// Removes finished connections and those whose deadline has passed. Must be called by [`Hub::next_deadline`].
+    pub fn sweep<K: Kernel>(&mut self, now: Time, driver: &mut Driver<K>) {
+        let done: Vec<ClientId> =
+            self.clients.iter().filter(|(_, c)| c.is_done(now)).map(|(&id, _)| id).collect();
+        for id in done {
+            self.disconnect(id, now, driver);
+        }
+    }
+
+    /// Tells every client that the daemon stops.
+    pub fn stop(&mut self) {
+        let problem = Problem::new(
+            ProblemCode::Stopping,
+            "the daemon stops",
+            "start it again with `earmarkd --config FILE`",
+        );
+        for client in self.clients.values_mut() {
+            say(client, &Response::Error(problem.clone()));
+            // A client that does not read now sees the end of the connection.
+            let _ = client.flush();
+        }
+    }
+
+    /// Every client with its descriptor, and whether the hub wants to read from it and write to it.
+    pub fn interests(&self) -> impl Iterator<Item = (ClientId, BorrowedFd<'_>, bool, bool)> {
+        use std::os::fd::AsFd;
+        self.clients.iter().map(|(&id, c)| (id, c.as_fd(), c.wants_to_read(), c.waiting() > 0))
+    }
+
+    /// Time by which [`Hub::sweep`] must be called.
+    pub fn next_deadline(&self) -> Option<Time> {
+        self.clients.values().filter_map(|client| client.closing).min()
+    }
+
+    pub(crate) fn watch(&mut self, id: ClientId) {
+        if let Some(client) = self.clients.get_mut(&id) {
+            client.watching = true;
+        }
+    }
+
+    /// Carries out the requests of a client as long as it reads the answers.
+    fn attend<K: Kernel>(&mut self, id: ClientId, now: Time, driver: &mut Driver<K>) {
+        loop {
+            let Some(client) = self.clients.get_mut(&id) else {
+                return;
+            };
+            if let Err(error) = client.flush() {
+                debug!(?id, %error, "client lost");
+                return self.disconnect(id, now, driver);
+            }
+            let Some(line) = client.next_line() else {
+                break;
+            };
+            let response = match self.answer(id, line, now, driver) {
+                Ok(value) => {
+                    self.counters.requests += 1;
+                    Response::Ok(value)
+                }
+                Err(problem) => {
+                    self.counters.errors += 1;
+                    Response::Error(problem)
+                }
+            };
+            if let Some(client) = self.clients.get_mut(&id) {
+                say(client, &response);
+            }
+            self.publish(now, driver);
+        }
+        if self.clients.get(&id).is_some_and(|client| client.is_done(now)) {
+            self.disconnect(id, now, driver);
+        }
+    }
+
+    fn answer<K: Kernel>(
+        &mut self,
+        id: ClientId,
+        line: Line,
+        now: Time,
+        driver: &mut Driver<K>,
+    ) -> Result<Value, Problem> {
+        let Line::Text(text) = line else {
+            return Err(Problem::new(
+                ProblemCode::LineTooLong,
+                "the line is longer than 65536 octets and was skipped",
+                "one request is one line of JSON",
+            ));
+        };
+        let request: Request = serde_json::from_slice(&text).map_err(|error| {
+            Problem::new(
+                ProblemCode::BadRequest,
+                format!("this is no request: {error}"),
+                r#"one JSON object a line, such as {"show":{"what":"links"}}; see docs/control-protocol.md"#,
+            )
+        })?;
+        RequestHandler { hub: self, driver, client: id, now }.carry_out(request)
+    }
+
+    fn disconnect<K: Kernel>(&mut self, id: ClientId, now: Time, driver: &mut Driver<K>) {
+        self.clients.remove(&id);
+        self.traces.retain(|_, owner| *owner != id);
+        let held: Vec<u64> = self
+            .applications
+            .iter_mut()
+            .filter_map(|(&number, application)| {
+                if application.follower == Some(id) {
+                    application.follower = None;
+                }
+                (application.owner == Some(id)).then_some(number)
+            })
+            .collect();
+        for number in held {
+            info!(application = number, "its client has gone");
+            self.release(number, now, driver);
+        }
+    }
+
+    /// Ends an application.
+    pub(crate) fn release<K: Kernel>(&mut self, number: u64, now: Time, driver: &mut Driver<K>) {
+        let known = self.applications.remove(&number);
+        let command = match known.map_or(Signalling::Rsvp, |known| known.row.protocol) {
+            Signalling::Rsvp => {
+                let application = rsvp::Application(number);
+                Command::Rsvp(rsvp::Command::Release { application })
+            }
+            Signalling::Boomerang => {
+                let application = boomerang::Application(number);
+                Command::Boomerang(boomerang::Command::Release { application })
+            }
+            Signalling::Yessir => {
+                let application = yessir::Application(number);
+                Command::Yessir(yessir::Command::Release { application })
+            }
+            Signalling::Nsis => {
+                let application = qos::Application(number);
+                Command::Nsis(nsis::Command::Qos(qos::Command::Release { application }))
+            }
+            Signalling::Ping => {
+                let application = ping::Application(number);
+                Command::Nsis(nsis::Command::Ping(ping::Command::Release { application }))
+            }
+        };
+        driver.handle(now, Input::Command(command));
+    }
+
+    pub(crate) fn publish_one(&mut self, now: Time, event: &Event, node: &Node) {
+        let on = || describe::interface_of(event).map(|id| node.interface_name(id));
+        let words = || describe::event(event, &on().unwrap_or_default());
+        let application = application_of(event);
+        let mut followers = Vec::new();
+        let mut stands = None;
+        if let Some(known) = application.and_then(|number| self.applications.get_mut(&number)) {
+            known.row.last = Some(words());
+            followers.extend(known.follower);
+            stands = outcome::after(&known.row.outcome, event);
+            if let Some(stands) = &stands {
+                known.row.outcome.clone_from(stands);
+            }
+        }
+        if let Some(owner) = application.and_then(|number| self.traces.get(&number)) {
+            followers.push(*owner);
+        }
+        if let Event::Rsvp(rsvp::Event::Traced {
+            application, session, sender, hops, end, ..
+        }) = event
+        {
+            self.traces.remove(&application.0);
+            stands = outcome::traced(hops, end);
+            if let Some(stands) = &stands {
+                self.note_trace(session, sender, stands);
+            }
+        }
+        // Applications of Boomerang that were given up, or only queried, have no state that `release` could end.
+        if let Event::Boomerang(
+            boomerang::Event::Released { application }
+            | boomerang::Event::Offered { application, .. },
+        ) = event
+        {
+            self.applications.remove(&application.0);
+        }
+        // Neither have applications of NSIS after their last event.
+        if let Event::Nsis(event) = event
+            && is_over(event)
+            && let Some(number) = application
+        {
+            self.applications.remove(&number);
+        }
+        if let Event::Rsvp(rsvp::Event::Refused { session, filters, .. }) = event {
+            followers.extend(self.refused_senders(session, filters, event, &words));
+        }
+        let listeners = self.clients.iter_mut().filter(|(id, client)| {
+            client.closing.is_none() && (client.watching || followers.contains(id))
+        });
+        let mut text = None;
+        for (id, client) in listeners {
+            let text = text.get_or_insert_with(|| {
+                let outcome = stands.take().or_else(|| outcome::outcome_of(event));
+                to_line(&Response::Event(to_client(now, event, outcome, node)))
+            });
+            client.say(text);
+            if client.waiting() > MAX_UNREAD {
+                info!(?id, "a watcher does not keep up");
+                self.counters.dropped_watchers += 1;
+                client.forget_waiting();
+                client.closing = Some(now + CLOSE_TIMEOUT);
+                say(
+                    client,
+                    &Response::Error(Problem::new(
+                        ProblemCode::TooSlow,
+                        "events came faster than this connection read them; some are lost",
+                        "watch again, and read without waiting in between",
+                    )),
+                );
+            }
+        }
+    }
+
+    /// Applies the outcome of a trace to its applications: a trace covers all hops, a sender and a receiver know fewer.
+    fn note_trace(&mut self, session: &Session, sender: &SenderTemplate, stands: &Outcome) {
+        let concerned = self.applications.values_mut().filter(|application| {
+            let row = &application.row;
+            let is_sender = application.template.is_none_or(|template| {
+                template.selector == sender.selector
+                    && (template.source.is_unspecified() || template.source == sender.source)
+            });
+            row.protocol == Signalling::Rsvp
+                && is_sender
+                && row.destination == session.destination
+                && row.destination_port == session.port
+                && row.ip_protocol == session.protocol
+                && row.outcome.kind.is_reserved()
+        });
+        for application in concerned {
+            let translation = application.row.outcome.translation;
+            application.row.outcome = Outcome { translation, ..stands.clone() };
+        }
+    }
+
+    /// Followers of local senders whose reservation this node itself refused. RSVP reports that to the receiver only
+    /// (RFC 2205 section 3.1.8), but a local sender that waits should not run into a timeout.
+    fn refused_senders(
+        &mut self,
+        session: &Session,
+        filters: &rsvp::Filters,
+        event: &Event,
+        words: &dyn Fn() -> String,
+    ) -> Vec<ClientId> {
+        // A sender whose address the host chose is identified by its port.
+        let is_filter = |template: SenderTemplate| {
+            filters.match_sender(&template)
+                || (template.source.is_unspecified()
+                    && filters.as_slice().iter().any(|f| f.selector == template.selector))
+        };
+        let ours = self.applications.values_mut().filter(|application| {
+            let row = &application.row;
+            application.template.is_some_and(is_filter)
+                && row.destination == session.destination
+                && row.destination_port == session.port
+                && row.ip_protocol == session.protocol
+        });
+        ours.filter_map(|application| {
+            application.row.last = Some(words());
+            if let Some(stands) = outcome::after(&application.row.outcome, event) {
+                application.row.outcome = stands;
+            }
+            application.follower
+        })
+        .collect()
+    }
+}
+
+fn say(client: &mut Connection, response: &Response) {
+    client.say(&to_line(response));
+}
+
+/// Formats `response` as a line. Our own responses always serialize; otherwise the client would get the error.
+fn to_line(response: &Response) -> String {
+    serde_json::to_string(response)
+        .unwrap_or_else(|error| json!({ "error": { "message": error.to_string() } }).to_string())
+}
+
+/// Whether the event is the last one of its application.
+fn is_over(event: &nsis::Event) -> bool {
+    matches!(
+        event,
+        nsis::Event::Qos(qos::Event::Released { .. } | qos::Event::Offered { .. })
+            | nsis::Event::Ping(ping::Event::Finished { .. })
+    )
+}

@@ -1,0 +1,17 @@
+//! The control socket: requests of the command line and other programs, and the daemon's answers.
+//!
+//! The protocol consists of JSON objects over a Unix socket, one a line; `docs/control-protocol.md` describes it for other
+//! languages; the crate `earmark-control` defines the objects. `connection` the buffers of a client, `hub` all clients with their
+//! applications, `requests`, `light`, `nsis`, `path` and `trace` the handling of each request, `checks` its validation, and
+//! `listener` the socket's file.
+
+mod connection;
+mod events;
+mod hub;
+mod listener;
+mod path;
+pub(crate) mod requests;
+
+pub use events::engine_event;
+pub use hub::{ClientId, Hub, MAX_CLIENTS};
+pub use listener::{Listener, ListenerError};

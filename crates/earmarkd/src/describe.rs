@@ -1,0 +1,67 @@
+//! Events as text, one line each, for the daemon's listings and the command line.
+
+mod interface;
+
+use earmark_core::Flow;
+use earmark_node::{AggregateChange, EnforcementChange, Event, OtherEvent};
+
+use crate::protocols::{boomerang, nsis, rsvp, yessir};
+
+pub use earmark_control::protocols::rsvp::filter;
+pub use earmark_control::text::{ip_protocol, with_port};
+pub use interface::interface_of;
+
+/// Describes an event in one line; `on` is the name of the interface that the event contains as an index ([`interface_of`]).
+pub fn event(event: &Event, on: &str) -> String {
+    match event {
+        Event::Rsvp(event) => rsvp::describe::event(event, on),
+        Event::Boomerang(event) => boomerang::describe::event(event, on),
+        Event::Yessir(event) => yessir::describe::event(event, on),
+        Event::Nsis(event) => nsis::describe::event(event, on),
+        Event::Other(OtherEvent { name, event, .. }) => format!("{name}: {event}"),
+        Event::NoAnswer { template, reason, .. } => {
+            format!("nothing was reserved for sender {}: {reason}", filter(template))
+        }
+        Event::NotAdopted { flow, reason, .. } => {
+            let of = with_port(flow.destination, flow.destination_port);
+            format!("reservation for {of} on {on} could not be adopted: {reason}")
+        }
+        Event::Enforcement { change, interface, flow, reason } => {
+            let whose = match flow {
+                Some(flow) => format!("the reservation for {}", flow_text(flow)),
+                None => "what is reserved".to_owned(),
+            };
+            let what = match change {
+                EnforcementChange::Unenforced => "is not enforced",
+                EnforcementChange::EnforcedAgain => "is enforced again",
+            };
+            format!("{whose} on {interface} {what}: {reason}")
+        }
+        Event::Aggregate { change, to, range, granted, need } => {
+            let what = match change {
+                AggregateChange::Grown => "has grown",
+                AggregateChange::Shrunk => "has shrunk",
+                AggregateChange::Released => "is not needed any more",
+                AggregateChange::Refused => "cannot grow",
+                AggregateChange::Failing => "is refused or not answered any more",
+                AggregateChange::Lost => "is lost, and its flows' reservations with it",
+            };
+            format!("aggregate to {range} by {to} {what}: {need} of {granted} in use")
+        }
+    }
+}
+
+/// Formats a flow with its addresses and ports.
+fn flow_text(flow: &Flow) -> String {
+    let source = match (flow.sources(), flow.source_port) {
+        (None, _) => "all senders".to_owned(),
+        (Some(source), 0) if flow.source_open == 0 => source.address().to_string(),
+        (Some(source), 0) => source.to_string(),
+        (Some(source), port) => with_port(source.address(), port),
+    };
+    let destination = match flow.destination_open {
+        0 => with_port(flow.destination, flow.destination_port),
+        _ => flow.destinations().to_string(),
+    };
+    format!("{source} to {destination}")
+}

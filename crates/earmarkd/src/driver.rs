@@ -1,0 +1,575 @@
+//! The driver: passes inputs to a [`Node`] and carries out the resulting effects.
+//!
+//! One input at a time is passed by [`Driver::handle`], or a batch of datagrams by [`Driver::receive`]. The effects are
+//! carried out before either returns, in their order except for messages: these are sent last and together, datagrams before
+//! the data of connections. The kernel is behind the trait [`Kernel`], so that everything above it runs in tests without
+//! privileges. A reservation that the kernel refuses becomes an input of the node ([`HostUpdate::TrafficControlRefused`]), so
+//! that the protocol sends an error message. Events of the node accumulate until [`Driver::take_events`] is called.
+
+mod kernel;
+
+use std::collections::BTreeMap;
+use std::io;
+use std::mem;
+use std::net::IpAddr;
+
+use earmark_boomerang as boomerang;
+use earmark_core::admission::{AdmissionMethod, ClaimId};
+use earmark_core::checkpoint::{Checkpoint, mark};
+use earmark_core::{Effect, Effects, FlowResolver, Installation, InterfaceId, Rate, Time};
+use earmark_node::{
+    Command, Event, HostUpdate, Input, LinkRow, Node, NodeConfig, QueueView, ReservationRow,
+};
+use earmark_rsvp as rsvp;
+use earmark_yessir as yessir;
+use serde::Serialize;
+use tracing::{debug, info, warn};
+
+use crate::record::Recorder;
+
+pub use kernel::{Arrival, Kernel, LinkView, LookupFailure, SendFailure, TrafficControlFailure};
+
+/// Counters of the driver.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct DriverCounters {
+    /// Messages received.
+    pub received: u64,
+    /// Messages passed to the kernel.
+    pub sent: u64,
+    /// Messages that the kernel failed to send.
+    pub send_failed: u64,
+    /// Reservations installed or changed in traffic control.
+    pub installed: u64,
+    /// Reservations removed from traffic control.
+    pub removed: u64,
+    /// Flows added to or removed from installed reservations.
+    pub flow_changes: u64,
+    /// Operations that traffic control refused.
+    pub refused: u64,
+    /// Times that due timers were served.
+    pub expirations: u64,
+    /// Changes of interfaces and routes.
+    pub host_changes: u64,
+    /// Events reported to watchers and applications.
+    pub events: u64,
+}
+
+/// A node, the kernel below it, and the state between them.
+pub struct Driver<K> {
+    inside: Inside,
+    kernel: K,
+    events: Vec<Event>,
+    /// Groups of applications with multicast sessions, by application number, which all protocols share. The messages that
+    /// announce the data of such a session are addressed to the group.
+    groups: BTreeMap<u64, IpAddr>,
+    /// Configured interfaces that take no part, by name.
+    unused_links: BTreeMap<String, LinkRow>,
+    /// Times of the last samples of links whose admission control measures; `None` if none does by its settings.
+    sampled: Option<BTreeMap<InterfaceId, Time>>,
+}
+
+/// The node with its effects and recorder, separate from the kernel so that the kernel can pass datagrams to it.
+struct Inside {
+    node: Node,
+    effects: Effects<Event>,
+    recorder: Option<Recorder>,
+    counters: DriverCounters,
+}
+
+impl Inside {
+    fn take(&mut self, now: Time, input: Input<'_>) {
+        match &input {
+            Input::Datagram(..) | Input::Stream(_) => self.counters.received += 1,
+            Input::Expire => self.counters.expirations += 1,
+            Input::Host(HostUpdate::Lent { .. } | HostUpdate::Measured { .. }) => {}
+            Input::Host(_) => self.counters.host_changes += 1,
+            Input::Command(_) => {}
+        }
+        if let Some(recorder) = &mut self.recorder
+            && let Err(error) = recorder.record(now, &input)
+        {
+            // A full disk must not stop the daemon. A shortened recording is useful, one with gaps is not.
+            warn!(%error, "recording stops here");
+            self.recorder = None;
+        }
+        let is_message = matches!(input, Input::Datagram(..));
+        if is_message {
+            mark(Checkpoint::Begin);
+        }
+        self.node.handle(now, input, &mut self.effects);
+        if is_message {
+            mark(Checkpoint::End);
+        }
+        self.record_answers(now);
+    }
+
+    /// Records the kernel's answers about flows during an input, after that input, which may have been the last.
+    fn record_answers(&mut self, now: Time) {
+        let Some(recorder) = &mut self.recorder else { return };
+        let answers = self.node.take_flow_answers();
+        for some in answers.chunks(ANSWERS_PER_LINE) {
+            let input = Input::Host(HostUpdate::FlowAnswers(some.to_vec()));
+            if let Err(error) = recorder.record(now, &input) {
+                warn!(%error, "recording stops here");
+                self.recorder = None;
+                return;
+            }
+        }
+    }
+}
+
+impl Inside {
+    /// Reports the bandwidth of a link that is delegated to the kernel to the node, if it has changed.
+    fn note_loan(&mut self, now: Time, interface: InterfaceId, rate: Rate) {
+        if self.node.ledger().rate_set_aside(interface) != rate {
+            self.take(now, Input::Host(HostUpdate::Lent { interface, rate }));
+        }
+    }
+}
+
+/// Most answers of the kernel in one line of a recording.
+const ANSWERS_PER_LINE: usize = 256;
+
+/// Most batches read by one call of [`Driver::look`], enough for everything in the ring.
+const BATCHES_PER_LOOK: usize = 1_024;
+
+impl<K: Kernel> Driver<K> {
+    /// Creates a driver with a new node.
+    pub fn new(config: NodeConfig, kernel: K, recorder: Option<Recorder>) -> Driver<K> {
+        let is_measured = config.link_admission.values().any(|m| *m != AdmissionMethod::Parameter);
+        Driver {
+            inside: Inside {
+                node: Node::new(config),
+                effects: Effects::new(),
+                recorder,
+                counters: DriverCounters::default(),
+            },
+            kernel,
+            events: Vec::new(),
+            groups: BTreeMap::new(),
+            unused_links: BTreeMap::new(),
+            sampled: is_measured.then(BTreeMap::new),
+        }
+    }
+
+    /// Sets the resolver that looks up the routes of flows on this host, for routes that do not depend on the destination alone.
+    pub fn ask_for_flows(&mut self, host: Box<dyn FlowResolver>) {
+        let record = self.inside.recorder.is_some();
+        self.inside.node.ask_for_flows(host, record);
+    }
+
+    /// Handles one input and its effects.
+    pub fn handle(&mut self, now: Time, input: Input<'_>) {
+        // Notifications of the kernel are older than the input.
+        if self.kernel.has_copies()
+            && let Err(error) = self.look(now)
+        {
+            warn!(%error, "what the kernel has done");
+        }
+        if let Input::Command(command) = &input {
+            self.follow_groups(command);
+        }
+        if let Input::Host(update) = &input
+            && may_move_packets(update)
+        {
+            self.kernel.suspend_refreshes();
+        }
+        self.take_loans_back(now);
+        self.inside.take(now, input);
+        self.carry_out(now);
+        self.lend(now);
+    }
+
+    /// Receives one batch of messages and handles them and their effects. Returns the number of messages.
+    ///
+    /// # Errors
+    /// The socket failed.
+    pub fn receive(&mut self, now: Time) -> io::Result<usize> {
+        self.take_loans_back(now);
+        let Driver { inside, kernel, .. } = self;
+        let received = kernel.receive(&mut |arrival| {
+            inside.take(
+                now,
+                match arrival {
+                    Arrival::Message(protocol, datagram) => Input::Datagram(protocol, datagram),
+                    Arrival::Settled(command) => Input::Command(Command::Boomerang(command)),
+                },
+            );
+        });
+        self.carry_out(now);
+        self.lend(now);
+        received
+    }
+
+    /// Handles the events of connections and their effects.
+    ///
+    /// # Errors
+    /// Waiting for events of connections failed.
+    pub fn follow_streams(&mut self, now: Time) -> io::Result<()> {
+        self.take_loans_back(now);
+        let Driver { inside, kernel, .. } = self;
+        let followed =
+            kernel.follow_streams(now, &mut |event| inside.take(now, Input::Stream(event)));
+        self.carry_out(now);
+        self.lend(now);
+        followed
+    }
+
+    /// Time by which [`Driver::follow_streams`] must be called even without events.
+    pub fn next_stream_deadline(&self) -> Option<Time> {
+        self.kernel.next_stream_deadline()
+    }
+
+    /// Handles the kernel's notifications about what it has done by itself.
+    ///
+    /// # Errors
+    /// The socket failed.
+    pub fn look(&mut self, now: Time) -> io::Result<()> {
+        for _ in 0..BATCHES_PER_LOOK {
+            if !self.kernel.has_copies() || self.receive(now)? == 0 {
+                break;
+            }
+        }
+        if self.kernel.next_look().is_some_and(|at| at <= now) {
+            self.lend(now);
+        }
+        Ok(())
+    }
+
+    /// Time by which [`Driver::look`] must be called.
+    pub fn next_look(&self) -> Option<Time> {
+        self.kernel.next_look()
+    }
+
+    /// Takes the samples of the links whose admission control measures, as far as they are due.
+    pub fn sample_links(&mut self, now: Time) {
+        for (interface, at) in self.samples() {
+            if at > now {
+                continue;
+            }
+            self.sampled.get_or_insert_default().insert(interface, now);
+            if let Some(octets) = self.kernel.reserved_octets(interface) {
+                self.handle(now, Input::Host(HostUpdate::Measured { interface, octets }));
+            }
+        }
+    }
+
+    /// Time by which [`Driver::sample_links`] must be called; `None` if no link is measured.
+    pub fn next_sample(&self) -> Option<Time> {
+        self.samples().into_iter().map(|(_, at)| at).min()
+    }
+
+    /// Links whose admission control measures, and when the next sample of each is due.
+    fn samples(&self) -> Vec<(InterfaceId, Time)> {
+        let Some(sampled) = &self.sampled else { return Vec::new() };
+        let ledger = self.inside.node.ledger();
+        let due = |interface| {
+            let interval = ledger.admission(interface)?.sample_interval()?;
+            let last = sampled.get(&interface);
+            Some((interface, last.map_or(Time::ZERO, |last| *last + interval)))
+        };
+        ledger.links().filter_map(|(interface, _)| due(interface)).collect()
+    }
+
+    /// Brings counters, and the lifetimes of the first `sessions` sessions, up to date for a listing.
+    pub fn catch_up(&mut self, now: Time, sessions: usize) {
+        if let Err(error) = self.look(now) {
+            warn!(%error, "what the kernel has done");
+        }
+        let engine = self
+            .inside
+            .node
+            .engine::<earmark_boomerang::Boomerang>()
+            .expect("a node with Boomerang");
+        let all = engine.sessions().take(sessions).filter(|session| session.offloaded);
+        let seen: Vec<_> =
+            all.filter_map(|session| self.kernel.seen(now, &session.selector)).collect();
+        let commands = seen.into_iter().map(boomerang::Command::Seen).chain(self.kernel.passed());
+        self.take_loans_back(now);
+        for command in commands.collect::<Vec<_>>() {
+            self.inside.take(now, Input::Command(Command::Boomerang(command)));
+        }
+        self.carry_out(now);
+        self.lend(now);
+    }
+
+    /// Serves the timers that are due, if any.
+    pub fn expire(&mut self, now: Time) {
+        if self.inside.node.next_deadline().is_some_and(|deadline| deadline <= now) {
+            self.handle(now, Input::Expire);
+        }
+    }
+
+    /// Time by which [`Driver::expire`] must be called.
+    pub fn next_deadline(&self) -> Option<Time> {
+        self.inside.node.next_deadline()
+    }
+
+    /// Returns the events since the last call, oldest first.
+    pub fn take_events(&mut self) -> Vec<Event> {
+        mem::take(&mut self.events)
+    }
+
+    /// Reports an event that does not come from the node.
+    pub fn report(&mut self, event: Event) {
+        self.inside.counters.events += 1;
+        self.events.push(event);
+    }
+
+    /// Whether `address` is one of this host's.
+    pub fn is_local(&self, address: IpAddr) -> bool {
+        self.inside.node.interfaces().is_local(address)
+    }
+
+    /// Returns the node.
+    pub fn node(&self) -> &Node {
+        &self.inside.node
+    }
+
+    /// Rows of all configured links, including those that take no part.
+    pub fn link_rows(&self) -> impl Iterator<Item = LinkRow> {
+        self.inside.node.link_rows().chain(self.unused_links.values().cloned())
+    }
+
+    /// Sets or removes the row of a configured interface that takes no part.
+    pub fn set_unused_link(&mut self, name: &str, row: Option<LinkRow>) {
+        match row {
+            Some(row) => self.unused_links.insert(name.to_owned(), row),
+            None => self.unused_links.remove(name),
+        };
+    }
+
+    /// Rows of reservations with the counters of their queues. The kernel is queried only for the rows that are taken.
+    pub fn reservation_rows(&mut self, now: Time) -> impl Iterator<Item = ReservationRow> {
+        let Driver { inside, kernel, .. } = self;
+        inside.node.reservation_rows(now, |claim| QueueView {
+            traffic: kernel.traffic(claim),
+            enforcement: kernel.enforcement(claim),
+        })
+    }
+
+    /// Returns the kernel.
+    pub fn kernel_ref(&self) -> &K {
+        &self.kernel
+    }
+
+    /// Returns the kernel for changes.
+    pub fn kernel(&mut self) -> &mut K {
+        &mut self.kernel
+    }
+
+    /// Ends the driver and returns the kernel.
+    pub fn into_kernel(self) -> K {
+        self.kernel
+    }
+
+    /// Returns the counters.
+    pub fn counters(&self) -> DriverCounters {
+        self.inside.counters
+    }
+
+    /// Withdraws the bandwidth delegated to the kernel, except for what it has granted already. Called before every input.
+    fn take_loans_back(&mut self, now: Time) {
+        for (interface, rate) in self.kernel.take_back() {
+            self.inside.note_loan(now, interface, rate);
+        }
+    }
+
+    /// Delegates free bandwidth to the kernel as far as it needs it. Called after every input.
+    fn lend(&mut self, now: Time) {
+        let Driver { inside, kernel, .. } = self;
+        // The kernel forwards messages by their own destinations, and the flows may take other paths.
+        if inside.node.routes().flows_differ() {
+            return;
+        }
+        for (interface, rate) in kernel.lend(now, &|link| inside.node.ledger().link(link)) {
+            inside.note_loan(now, interface, rate);
+        }
+        if !self.inside.effects.is_empty() {
+            self.carry_out(now);
+        }
+    }
+
+    /// Joins the group of a session that an application opens, and leaves it when the application is released.
+    fn follow_groups(&mut self, command: &Command) {
+        let (application, destination) = match command {
+            Command::Rsvp(rsvp::Command::Session { application, session }) => {
+                (application.0, Some(session.destination))
+            }
+            Command::Listen(listen) => (listen.application.0, Some(listen.session.destination)),
+            Command::Rsvp(rsvp::Command::Release { application }) => (application.0, None),
+            Command::Yessir(yessir::Command::Listen { application, destination, .. }) => {
+                (application.0, Some(*destination))
+            }
+            Command::Yessir(yessir::Command::Release { application }) => (application.0, None),
+            Command::Rsvp(_)
+            | Command::Yessir(_)
+            | Command::Boomerang(_)
+            | Command::Nsis(_)
+            | Command::Other(_) => {
+                return;
+            }
+        };
+        match destination {
+            // An application has one session; the node refuses another one.
+            Some(_) if self.groups.contains_key(&application) => {}
+            Some(group) if group.is_multicast() => {
+                self.kernel.join(group);
+                self.groups.insert(application, group);
+            }
+            Some(_) => {}
+            None => {
+                if let Some(group) = self.groups.remove(&application) {
+                    self.kernel.leave(group);
+                }
+            }
+        }
+    }
+
+    /// Carries out the effects. A refusal is an input with effects of its own. Each refusal removes its reservation, so that the
+    /// loop ends.
+    fn carry_out(&mut self, now: Time) {
+        while !self.inside.effects.is_empty() {
+            let mut effects = mem::take(&mut self.inside.effects);
+            self.inside.node.bundle(&mut effects);
+            let (mut refused, mut seen) = (Vec::new(), Vec::new());
+            for effect in effects.iter() {
+                if let Effect::Notify(Event::Boomerang(event)) = effect
+                    && is_about_the_kernel(event)
+                {
+                    seen.extend(self.kernel.offload(now, event));
+                    continue;
+                }
+                if let Effect::Write(connection, range) = effect {
+                    self.kernel.write(*connection, effects.octets(range));
+                    continue;
+                }
+                if let Some((claim, failure)) = self.perform(now, effect) {
+                    warn!(?claim, errno = failure.errno, "traffic control refused: {failure}");
+                    self.inside.counters.refused += 1;
+                    refused.push(HostUpdate::TrafficControlRefused { claim, errno: failure.errno });
+                }
+            }
+            mark(Checkpoint::TrafficControl);
+            self.send_all(&effects);
+            mark(Checkpoint::HandOut);
+            self.kernel.flush();
+            self.inside.effects = effects;
+            self.inside.effects.clear();
+            for update in refused {
+                self.inside.take(now, Input::Host(update));
+            }
+            for seen in seen {
+                let command = Command::Boomerang(boomerang::Command::Seen(seen));
+                self.inside.take(now, Input::Command(command));
+            }
+        }
+        self.kernel.tidy();
+    }
+
+    /// Sends all messages of the effects.
+    fn send_all(&mut self, effects: &Effects<Event>) {
+        let (mut all, mut failed) = (0, 0);
+        let mut messages = effects.iter().filter_map(|effect| match effect {
+            Effect::Send(how, range) => {
+                all += 1;
+                Some((how, effects.octets(range)))
+            }
+            _ => None,
+        });
+        self.kernel.send(&mut messages, &mut |how, failure| {
+            failed += 1;
+            debug!(destination = %how.destination, "not sent: {failure}");
+        });
+        self.inside.counters.sent += all - failed;
+        self.inside.counters.send_failed += failed;
+    }
+
+    /// Carries out one effect other than sending or writing. Returns the claim that could not be installed, with the cause.
+    fn perform(
+        &mut self,
+        now: Time,
+        effect: &Effect<Event>,
+    ) -> Option<(ClaimId, TrafficControlFailure)> {
+        let counters = &mut self.inside.counters;
+        match effect {
+            Effect::Send(..) | Effect::Write(..) => None,
+            Effect::Connect(connect) => {
+                self.kernel.connect(now, connect);
+                None
+            }
+            Effect::Close(connection) => {
+                self.kernel.close(now, *connection);
+                None
+            }
+            Effect::Install(installation) => {
+                let owner = self.inside.node.ledger().owner(installation.claim);
+                let protocol = owner.map(|owner| owner.protocol);
+                let done = self.kernel.install(protocol, installation);
+                counters.installed += u64::from(done.is_ok());
+                // A reservation adopted for the flow has no requester any more, and its bandwidth is free.
+                if let (Err(_), Installation { interface, flow, .. }) = (&done, *installation)
+                    && let Err(failure) = self.kernel.drop_adopted(interface, flow, protocol)
+                {
+                    warn!("traffic control kept it: {failure}");
+                }
+                done.err().map(|failure| (installation.claim, failure))
+            }
+            Effect::AddFlow(claim, flow) => {
+                counters.flow_changes += 1;
+                self.kernel.add_flow(*claim, *flow).err().map(|failure| (*claim, failure))
+            }
+            // What cannot be removed has no owner in the next reconciliation, which removes it.
+            Effect::RemoveFlow(claim, flow) => {
+                counters.flow_changes += 1;
+                if let Err(failure) = self.kernel.remove_flow(*claim, *flow) {
+                    warn!(?claim, "traffic control kept a flow: {failure}");
+                }
+                None
+            }
+            Effect::Remove(claim) => {
+                counters.removed += 1;
+                if let Err(failure) = self.kernel.remove(*claim) {
+                    warn!(?claim, "traffic control kept a reservation: {failure}");
+                }
+                None
+            }
+            Effect::Notify(event) => {
+                counters.events += 1;
+                if let Event::NotAdopted { interface, flow, reason } = event {
+                    let name = self.inside.node.interfaces().by_id(*interface).map(|i| &*i.name);
+                    info!(interface = name, ?flow, "not adopted: {reason}");
+                    if let Err(failure) = self.kernel.drop_adopted(*interface, *flow, None) {
+                        warn!("traffic control kept it: {failure}");
+                    }
+                }
+                self.events.push(event.clone());
+                None
+            }
+        }
+    }
+}
+
+/// Whether packets may leave by another interface after this update, or not at all.
+fn may_move_packets(update: &HostUpdate) -> bool {
+    matches!(
+        update,
+        HostUpdate::Interface(_)
+            | HostUpdate::InterfaceGone(_)
+            | HostUpdate::QueuesTaken(_)
+            | HostUpdate::Route(_)
+            | HostUpdate::RouteGone(_)
+            | HostUpdate::NextHops { .. }
+            | HostUpdate::PolicyRules { .. }
+            | HostUpdate::FlowRoutes(_)
+    )
+}
+
+/// Whether an event is an instruction to the kernel, which is not published.
+fn is_about_the_kernel(event: &boomerang::Event) -> bool {
+    use boomerang::Event::{Allowance, Expiring, Offload, Recall, Withhold};
+    matches!(
+        event,
+        Offload(_) | Allowance { .. } | Withhold { .. } | Recall { .. } | Expiring { .. }
+    )
+}

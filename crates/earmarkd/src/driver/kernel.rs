@@ -1,0 +1,189 @@
+//! The system that the driver needs, as a trait, so that everything above it runs in tests without privileges.
+
+use std::io;
+use std::net::IpAddr;
+
+use earmark_boomerang as boomerang;
+use earmark_core::admission::{ClaimId, LinkStatus, Protocol};
+use earmark_core::{
+    Connect, ConnectionId, Datagram, Flow, Installation, InterfaceId, Outgoing, Rate, StreamEvent,
+    Time,
+};
+use earmark_linux::{FlowClaim, FlowOnLink, FlowPath, PathQuestion};
+use earmark_node::{EnforcementRow, TrafficRow};
+
+/// Operations of the system that effects need.
+pub trait Kernel {
+    /// Receives one batch of messages and passes each to `each`. Returns their number.
+    fn receive(&mut self, each: &mut dyn FnMut(Arrival<'_>)) -> io::Result<usize>;
+    /// Carries out an instruction of the engine of Boomerang about offload. Returns the answer to a query. Never called if
+    /// [`earmark_boomerang::Config::offload`] is off.
+    fn offload(&mut self, _now: Time, _event: &boomerang::Event) -> Option<boomerang::Seen> {
+        None
+    }
+    /// Stops refreshes and set-ups by the kernel until the engine allows them again.
+    fn suspend_refreshes(&mut self) {}
+    /// Withdraws the bandwidth delegated to the kernel for setting up sessions. Returns, for each link, the rate that the kernel
+    /// may have granted already.
+    fn take_back(&mut self) -> Vec<(InterfaceId, Rate)> {
+        Vec::new()
+    }
+    /// Delegates free bandwidth of links to the kernel. Returns the delegated rate of each link.
+    fn lend(
+        &mut self,
+        _now: Time,
+        _link: &dyn Fn(InterfaceId) -> Option<LinkStatus>,
+    ) -> Vec<(InterfaceId, Rate)> {
+        Vec::new()
+    }
+    /// Time by which the kernel's notifications must be read; `None` if no bandwidth is delegated.
+    fn next_look(&self) -> Option<Time> {
+        None
+    }
+    /// Whether the kernel has notifications about what it has done.
+    fn has_copies(&self) -> bool {
+        false
+    }
+    /// Counts of the messages that the kernel forwarded without notification since the last call.
+    fn passed(&mut self) -> Option<boomerang::Command> {
+        None
+    }
+    /// Refreshes of a session of Boomerang that the kernel has seen.
+    fn seen(&self, _now: Time, _selector: &boomerang::Selector) -> Option<boomerang::Seen> {
+        None
+    }
+    /// Sends messages in their order; `failed` is called for each one that the kernel fails to send.
+    fn send<'a>(
+        &mut self,
+        messages: &mut dyn Iterator<Item = (&'a Outgoing, &'a [u8])>,
+        failed: &mut dyn FnMut(&Outgoing, SendFailure),
+    );
+    /// Starts a connection. [`Kernel::follow_streams`] reports the outcome.
+    fn connect(&mut self, _now: Time, _connect: &Connect) {}
+    /// Queues octets for a connection until [`Kernel::flush`] is called.
+    fn write(&mut self, _connection: ConnectionId, _octets: &[u8]) {}
+    /// Closes a connection after sending its queued octets.
+    fn close(&mut self, _now: Time, _connection: ConnectionId) {}
+    /// Sends the octets queued for connections.
+    fn flush(&mut self) {}
+    /// Passes events of connections to `each`, a bounded number of them.
+    fn follow_streams(
+        &mut self,
+        _now: Time,
+        _each: &mut dyn FnMut(StreamEvent<'_>),
+    ) -> io::Result<()> {
+        Ok(())
+    }
+    /// Time by which [`Kernel::follow_streams`] must be called even without events.
+    fn next_stream_deadline(&self) -> Option<Time> {
+        None
+    }
+    /// Installs a reservation of a protocol in traffic control, or changes it.
+    fn install(
+        &mut self,
+        protocol: Option<Protocol>,
+        installation: &Installation,
+    ) -> Result<(), TrafficControlFailure>;
+    /// Adds a flow to a reservation.
+    fn add_flow(&mut self, claim: ClaimId, flow: Flow) -> Result<(), TrafficControlFailure>;
+    /// Removes a flow from a reservation.
+    fn remove_flow(&mut self, claim: ClaimId, flow: Flow) -> Result<(), TrafficControlFailure>;
+    /// Removes an adopted reservation that the node cannot keep; with a protocol, only one of this protocol or of an unknown
+    /// one.
+    fn drop_adopted(
+        &mut self,
+        interface: InterfaceId,
+        flow: Flow,
+        protocol: Option<Protocol>,
+    ) -> Result<(), TrafficControlFailure>;
+    /// Removes a reservation.
+    fn remove(&mut self, claim: ClaimId) -> Result<(), TrafficControlFailure>;
+    /// Completes the work that [`Kernel::remove`] has deferred until the resulting messages are sent.
+    fn tidy(&mut self) {}
+    /// Counters of the queue of a reservation; `None` if it has no queue.
+    fn traffic(&mut self, claim: ClaimId) -> Option<TrafficRow>;
+    /// Count of IP octets that the reservations of a link have sent; `None` if it is unknown.
+    fn reserved_octets(&mut self, _interface: InterfaceId) -> Option<u64> {
+        None
+    }
+    /// Whether the packets of a reservation get it; `None` if it has no queue.
+    fn enforcement(&self, _claim: ClaimId) -> Option<EnforcementRow> {
+        None
+    }
+    /// Looks up the path of a flow without changing any state.
+    ///
+    /// # Errors
+    /// The system cannot answer.
+    fn flow_path(&mut self, _asked: &PathQuestion) -> Result<FlowPath, LookupFailure> {
+        Err(LookupFailure("this system cannot be asked for the route of a flow".to_owned()))
+    }
+    /// Looks up the service of a flow on a link, with at most `limit` of the claims that its packets match.
+    ///
+    /// # Errors
+    /// The system cannot answer.
+    fn flow_on_link(
+        &mut self,
+        _interface: InterfaceId,
+        _packets: &Flow,
+        _limit: usize,
+    ) -> Result<LinkView, LookupFailure> {
+        Ok(LinkView::TakesNoPart)
+    }
+    /// Claims on other links that packets of a flow would match there, each with its link, at most as many as requested.
+    fn claims_elsewhere(
+        &self,
+        _interface: Option<InterfaceId>,
+        _packets: &Flow,
+        _limit: usize,
+    ) -> Vec<(InterfaceId, FlowClaim)> {
+        Vec::new()
+    }
+    /// Joins a group on all interfaces that take part, until [`Kernel::leave`] has been called as often.
+    fn join(&mut self, group: IpAddr);
+    /// Undoes one [`Kernel::join`].
+    fn leave(&mut self, group: IpAddr);
+    /// Whether messages can be sent for sessions with this destination.
+    fn can_signal(&self, destination: IpAddr) -> bool;
+    /// Counters of the system: part, name, count.
+    fn counters(&self) -> Vec<(&'static str, &'static str, u64)>;
+}
+
+/// A message or notification from the kernel.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Arrival<'a> {
+    /// A message, with its IP protocol.
+    Message(u8, Datagram<'a>),
+    /// A notification about a message that the kernel has handled.
+    Settled(boomerang::Command),
+}
+
+/// Why a message was not sent. The failure is only counted, because soft state recovers by the next refresh.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct SendFailure(pub String);
+
+/// Why an operation of traffic control failed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{text}")]
+pub struct TrafficControlFailure {
+    /// The system's error number.
+    pub errno: u16,
+    /// The error in words.
+    pub text: String,
+}
+
+/// Why the system could not look up a flow.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct LookupFailure(pub String);
+
+/// Service of a flow on a link.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum LinkView {
+    /// The daemon manages the link's queues.
+    Planned(FlowOnLink),
+    /// The link takes part, but its queues are left alone: reservations are only accounted for.
+    LeftAlone,
+    /// The link takes no part, so that nothing is reserved there.
+    TakesNoPart,
+}

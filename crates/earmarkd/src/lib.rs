@@ -1,0 +1,23 @@
+//! The Earmark daemon as a library.
+//!
+//! [`daemon::run`] is the daemon: one thread with one epoll loop between the kernel, the clients of the control socket and a
+//! [`Node`](earmark_node::Node), which contains all protocol logic. [`cli::main`] is the `earmarkd` command;
+//! [`embedded::Embedded`] runs a node inside another program. Clients use the crate `earmark-control`.
+#![forbid(unsafe_code)]
+
+pub mod cli;
+pub mod config;
+pub mod control;
+pub mod daemon;
+pub mod describe;
+pub mod driver;
+pub mod embedded;
+mod enforcement;
+mod event_loop;
+pub mod protocols;
+pub mod record;
+mod reload;
+pub mod streams;
+mod system;
+mod user;
+mod watch;

@@ -1,0 +1,175 @@
+//! `[boomerang]`.
+
+use std::time::Duration;
+
+use earmark_boomerang::{Account, AggregateRule, Selector};
+use earmark_core::{Prefix, Rate};
+use serde::Deserialize;
+use toml::Spanned;
+
+use crate::config::ConfigError;
+use crate::config::file::Share;
+use crate::config::source::Source;
+
+/// The `[boomerang]` table; see [`earmark_boomerang::Config`].
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct BoomerangTable {
+    refresh: Option<Spanned<String>>,
+    longest_refresh: Option<Spanned<String>>,
+    lifetime_factor: Option<Spanned<u32>>,
+    burst: Option<Spanned<String>>,
+    lock: Option<bool>,
+    kernel: Option<Spanned<KernelSetting>>,
+    max_sessions: Option<Spanned<u32>>,
+    max_per_source: Option<Spanned<u32>>,
+    changes_per_second: Option<Spanned<u32>>,
+    aggregate_only: Option<bool>,
+    #[serde(default)]
+    aggregate: Vec<AggregateTable>,
+    #[serde(default)]
+    user: Vec<Spanned<Account>>,
+}
+
+/// The `kernel` setting: what the kernel handles without the daemon.
+#[derive(Deserialize)]
+#[serde(untagged, expecting = "true, false, or a share such as { share = \"25%\" }")]
+enum KernelSetting {
+    /// The default share, or no offload.
+    Switch(bool),
+    Lent(LentTable),
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct LentTable {
+    share: Share,
+}
+
+/// Default part of each link that the kernel may grant by itself.
+const KERNEL_SHARE: f64 = 0.25;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct AggregateTable {
+    name: String,
+    source: Spanned<String>,
+    destination: Spanned<String>,
+    step: Option<Spanned<String>>,
+}
+
+impl Source<'_> {
+    pub(crate) fn boomerang(
+        &self,
+        table: BoomerangTable,
+    ) -> Result<(earmark_boomerang::Config, f64), ConfigError> {
+        let lent = match &table.kernel {
+            None => None,
+            Some(kernel) => self.lent(kernel)?,
+        };
+        let defaults = earmark_boomerang::Config::default();
+        let limits = defaults.limits;
+        for user in &table.user {
+            let Account { name, .. } = user.get_ref();
+            if name.is_empty() || user.get_ref().id().is_none() {
+                return Err(self.error(
+                    user.span(),
+                    format!("{name:?} cannot be a user of Boomerang"),
+                    "names have one to eight octets",
+                ));
+            }
+        }
+        let config = earmark_boomerang::Config {
+            refresh_interval: self.seconds(table.refresh.as_ref(), defaults.refresh_interval)?,
+            max_refresh_interval: self
+                .seconds(table.longest_refresh.as_ref(), defaults.max_refresh_interval)?,
+            lifetime_multiplier: self.octet(table.lifetime_factor, defaults.lifetime_multiplier)?,
+            burst: self.burst(table.burst.as_ref(), defaults.burst)?,
+            lock: table.lock.unwrap_or(defaults.lock),
+            offload: lent.is_some(),
+            users: table.user.into_iter().map(Spanned::into_inner).collect(),
+            aggregates: self.aggregates(&table.aggregate)?,
+            aggregate_only: table.aggregate_only.unwrap_or(defaults.aggregate_only),
+            limits: earmark_boomerang::Limits {
+                sessions: self.within(table.max_sessions, 1..u32::MAX, limits.sessions)?,
+                sessions_per_source: self.within(
+                    table.max_per_source,
+                    1..u32::MAX,
+                    limits.sessions_per_source,
+                )?,
+                changes_per_second: self.within(
+                    table.changes_per_second,
+                    1..u32::MAX,
+                    limits.changes_per_second,
+                )?,
+                ..limits
+            },
+            ..defaults
+        };
+        Ok((config, lent.unwrap_or(0.0)))
+    }
+
+    /// The part of the reservable rate that the kernel may grant by itself; `None` if offload is disabled.
+    fn lent(&self, kernel: &Spanned<KernelSetting>) -> Result<Option<f64>, ConfigError> {
+        let share = match kernel.get_ref() {
+            KernelSetting::Switch(false) => return Ok(None),
+            KernelSetting::Switch(true) => return Ok(Some(KERNEL_SHARE)),
+            KernelSetting::Lent(LentTable { share }) => share,
+        };
+        let part = match share {
+            Share::Number(part) => Some(*part),
+            Share::Text(text) => {
+                let percent = text.trim().strip_suffix('%');
+                percent.and_then(|percent| percent.trim().parse().ok()).map(|p: f64| p / 100.0)
+            }
+        };
+        let part = part.filter(|part| (0.0..=1.0).contains(part)).ok_or_else(|| {
+            let hint = "a share of what can be reserved, such as { share = \"25%\" }; with \"0%\" the \
+                        kernel refreshes and sets nothing up";
+            self.error(kernel.span(), "the kernel cannot be lent such a share", hint)
+        })?;
+        Ok(Some(part))
+    }
+
+    fn aggregates(&self, tables: &[AggregateTable]) -> Result<Vec<AggregateRule>, ConfigError> {
+        let rule = |table: &AggregateTable| {
+            let hint = "an address range such as \"10.1.0.0/16\"";
+            let source: Prefix = self.read(&table.source, hint)?;
+            let destination: Prefix = self.read(&table.destination, hint)?;
+            if source.address().is_ipv4() != destination.address().is_ipv4() {
+                return Err(self.error(
+                    table.destination.span(),
+                    "source and destination are of different IP versions",
+                    "both IPv4 or both IPv6",
+                ));
+            }
+            let step = table.step.as_ref().map(|step| self.read(step, "a rate such as \"1Mbit\""));
+            Ok(AggregateRule {
+                name: table.name.clone(),
+                selector: Selector {
+                    source,
+                    destination,
+                    protocol: None,
+                    source_port: None,
+                    destination_port: None,
+                },
+                step: step.transpose()?.unwrap_or(Rate::ZERO),
+            })
+        };
+        tables.iter().map(rule).collect()
+    }
+
+    /// A time for which messages have one octet of seconds.
+    fn seconds(&self, text: Option<&Spanned<String>>, default: u8) -> Result<u8, ConfigError> {
+        let default = Duration::from_secs(default.into());
+        let range = Duration::from_secs(1)..=Duration::from_secs(255);
+        let hint = "\"30s\" is usual; from 1s to 255s are possible";
+        let found = self.duration(text, range, default, hint)?;
+        Ok(u8::try_from(found.as_secs()).unwrap_or(u8::MAX))
+    }
+
+    fn octet(&self, value: Option<Spanned<u32>>, default: u8) -> Result<u8, ConfigError> {
+        let found = self.within(value, 1..101, default.into())?;
+        Ok(u8::try_from(found).unwrap_or(default))
+    }
+}

@@ -1,0 +1,224 @@
+//! Offload of Boomerang to the kernel: instructions of the engine become entries in the kernel's maps, and the kernel's
+//! notifications become commands to the engine.
+//!
+//! An entry that cannot be added does no harm: the engine still gets the session's messages. An entry that cannot be removed
+//! would do harm, so that all entries are suspended then.
+
+mod lending;
+
+use std::io;
+use std::net::IpAddr;
+
+use earmark_boomerang::{
+    Command, Event, LinkRate, Offloaded, Passed, Seen, Selector, Settled, Settlement,
+};
+use earmark_core::admission::LinkStatus;
+use earmark_core::{Datagram, InterfaceId, Rate, Time};
+use earmark_linux::{ForwardedMessages, InterfaceName, Offload, OffloadKey, OffloadSession, Share};
+use earmark_wire::boomerang::Family;
+use tracing::{debug, warn};
+
+use self::lending::Lending;
+
+/// State of the entries.
+#[derive(Debug, Default)]
+pub struct OffloadTable {
+    /// Whether an entry was added since all were suspended.
+    is_used: bool,
+    /// Counts of messages that were reported to the engine.
+    told: ForwardedMessages,
+    lending: Lending,
+}
+
+impl OffloadTable {
+    /// Sets the part of the reservable rate of each link that is delegated to the kernel at most, for sessions with an interval
+    /// of at most `longest` seconds. With a part of zero nothing is delegated.
+    ///
+    /// # Errors
+    /// The kernel's error.
+    pub fn set_part(&mut self, path: &Offload, part: f64, longest: u8) -> io::Result<()> {
+        self.lending.part = part;
+        path.set_longest_interval((part > 0.0).then_some(longest))
+    }
+
+    /// Carries out an instruction. Returns the answer to a query, if the event is one.
+    pub fn carry_out(&mut self, path: &mut Offload, now: Time, event: &Event) -> Option<Seen> {
+        let outcome = match event {
+            Event::Allowance { initiator: IpAddr::V4(initiator), changes } => {
+                if let Err(error) = path.allow(*initiator, *changes) {
+                    debug!(%error, %initiator, "the kernel sets nothing up for it");
+                }
+                return None;
+            }
+            Event::Offload(offloaded) => {
+                self.is_used = true;
+                for half in [offloaded.forward, offloaded.reverse].into_iter().flatten() {
+                    self.lending.grow(half.interface, half.rate);
+                }
+                if let Err(error) = enter(path, offloaded) {
+                    debug!(%error, selector = %offloaded.selector, "not refreshed by the kernel");
+                }
+                return None;
+            }
+            Event::Withhold { selector } => self.withhold(path, selector),
+            Event::Recall { selector } => remove(path, selector),
+            Event::Expiring { selector } => match seen(path, now, selector) {
+                Ok(seen) => return seen,
+                Err(error) => Err(error),
+            },
+            _ => return None,
+        };
+        if let Err(error) = outcome {
+            warn!(%error, "the kernel's sessions of Boomerang are put out of force");
+            self.suspend(path);
+        }
+        None
+    }
+
+    /// Has the engine get all messages of a session. If that cannot be entered, set-up by the kernel is disabled.
+    fn withhold(&mut self, path: &mut Offload, selector: &Selector) -> io::Result<()> {
+        let Some(key) = key(selector) else { return Ok(()) };
+        // The kernel sets up only sessions whose mask leaves nothing open.
+        let shape = selector.keys().1;
+        if (shape.source, shape.destination) != (32, 32)
+            || !(shape.source_port && shape.destination_port && shape.protocol)
+        {
+            return path.remove(&key).map(drop);
+        }
+        let noted = path.exclude(&key);
+        if noted.is_err() && self.lending.part > 0.0 {
+            warn!("there are too many sessions of Boomerang for the kernel to set up more");
+            return self.set_part(path, 0.0, 0);
+        }
+        noted
+    }
+
+    /// Has the engine get the next message of each session, because routes or interfaces may have changed.
+    pub fn suspend(&mut self, path: &Offload) {
+        self.lending.pause();
+        if self.is_used
+            && let Err(error) = path.suspend_all()
+        {
+            warn!(%error, "the kernel refreshes sessions of Boomerang that may have moved");
+        }
+        self.is_used = false;
+    }
+
+    /// Withdraws the delegated bandwidth of links. Returns, for each link, the rate that the kernel may have granted already.
+    pub fn take_back(&mut self, path: &mut Offload) -> Vec<(InterfaceId, Rate)> {
+        self.lending.take_back(path)
+    }
+
+    /// Delegates bandwidth of links to the kernel. Returns the delegated rate of each link.
+    pub fn lend(
+        &mut self,
+        path: &mut Offload,
+        now: Time,
+        link: &dyn Fn(InterfaceId) -> Option<LinkStatus>,
+    ) -> Vec<(InterfaceId, Rate)> {
+        self.lending.lend(path, now, link)
+    }
+
+    /// Time by which the kernel's notifications must be read; `None` if no bandwidth is delegated.
+    pub fn next_look(&self) -> Option<Time> {
+        self.lending.next_look()
+    }
+
+    /// Forgets an interface that has gone.
+    pub fn forget(&mut self, path: &mut Offload, interface: InterfaceId) {
+        if let Err(error) = self.lending.forget(path, interface) {
+            debug!(%error, interface = %InterfaceName(interface), "what was lent of it");
+        }
+    }
+
+    /// Converts a notification that the kernel has handled a message to a command for the engine.
+    pub fn settled(
+        &mut self,
+        datagram: &Datagram<'_>,
+        done: earmark_linux::ShareChange,
+    ) -> Command {
+        let outcome = match done {
+            earmark_linux::ShareChange::Reserved(share) => {
+                let half = link_rate(share);
+                self.lending.take_note(half.interface, half.rate);
+                Settlement::Reserved(half)
+            }
+            // A link without delegated bandwidth gets none back.
+            earmark_linux::ShareChange::Released(shares) => {
+                Settlement::Released(shares.map(|share| {
+                    let half = link_rate(share);
+                    (half.rate > Rate::ZERO && self.lending.has(half.interface)).then_some(half)
+                }))
+            }
+        };
+        Command::Settled(Settled {
+            source: datagram.source,
+            destination: datagram.destination,
+            message: datagram.payload.to_vec(),
+            outcome,
+        })
+    }
+
+    /// Counts of the messages that the kernel forwarded without notification since the last call.
+    pub fn passed(&mut self, path: &Offload) -> Option<Command> {
+        let all = path.forwarded().ok().filter(|all| *all != self.told)?;
+        let told = std::mem::replace(&mut self.told, all);
+        Some(Command::Passed(Passed {
+            requests: all.requests - told.requests,
+            replies: all.replies - told.replies,
+            refreshed: all.refreshes - told.refreshes,
+        }))
+    }
+}
+
+/// Looks up the refreshes of a session that the kernel has seen; `None` if it does not know the session.
+///
+/// # Errors
+/// The kernel's error.
+pub fn seen(path: &Offload, now: Time, selector: &Selector) -> io::Result<Option<Seen>> {
+    let Some(key) = key(selector) else { return Ok(None) };
+    let Some(found) = path.activity(&key)? else { return Ok(None) };
+    let at = |ago| Time::ZERO + now.since(Time::ZERO).saturating_sub(ago);
+    Ok(Some(Seen {
+        selector: *selector,
+        interval: found.interval,
+        forward: found.forward.ago.map(at),
+        reverse: found.reverse.ago.map(at),
+    }))
+}
+
+fn link_rate(share: Share) -> LinkRate {
+    LinkRate { interface: share.interface, rate: Rate::from_bps(share.rate.into()) }
+}
+
+fn enter(path: &Offload, offloaded: &Offloaded) -> io::Result<()> {
+    let (Some(key), std::net::IpAddr::V4(initiator)) =
+        (key(&offloaded.selector), offloaded.initiator)
+    else {
+        return Err(io::ErrorKind::Unsupported.into());
+    };
+    let share = |half: LinkRate| {
+        let rate = u32::try_from(half.rate.as_bps()).ok()?;
+        Some(Share { interface: half.interface, rate })
+    };
+    let session = OffloadSession {
+        initiator,
+        interval: offloaded.interval,
+        forward: offloaded.forward.and_then(share),
+        reverse: offloaded.reverse.and_then(share),
+    };
+    path.set(&key, &session)
+}
+
+fn remove(path: &Offload, selector: &Selector) -> io::Result<()> {
+    key(selector).map_or(Ok(()), |key| path.remove(&key).map(drop))
+}
+
+/// Classifier and mask as in messages; `None` for IPv6.
+fn key(selector: &Selector) -> Option<OffloadKey> {
+    let (classifier, shape) = selector.keys();
+    let mut key = OffloadKey { classifier: [0; 16], mask: [0; 16] };
+    classifier.emit_to(&mut key.classifier).ok()?;
+    shape.keys(Family::V4).ok()?.emit_to(&mut key.mask).ok()?;
+    Some(key)
+}

@@ -1,0 +1,5 @@
+//! NSIS: its settings, its requests, and its events as text.
+
+pub(crate) mod config;
+pub(crate) mod describe;
+pub(crate) mod request;

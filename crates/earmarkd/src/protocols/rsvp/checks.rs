@@ -1,0 +1,142 @@
+//! Checks of RSVP requests before the node sees them, and their conversion to RSVP's objects.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+
+use earmark_core::Rate;
+use earmark_wire::intserv::TokenBucket;
+use earmark_wire::rsvp::{SenderTemplate, Session, SourceSelector};
+
+use crate::control::requests::rejected;
+use earmark_control::{Listen, Problem, Send, StyleName};
+
+/// Returns the session, if its data can exist.
+pub(crate) fn session(destination: SocketAddr, ip_protocol: u8) -> Result<Session, Problem> {
+    if destination.ip().is_unspecified() {
+        return Err(rejected(
+            format!("{} is no address that data could go to", destination.ip()),
+            "name the address itself, not \"any\"",
+        ));
+    }
+    if ip_protocol == 0 {
+        return Err(rejected(
+            "a session needs the IP protocol of its data; 0 is none (RFC 2205 section A.1)"
+                .to_owned(),
+            "17 for UDP, 6 for TCP",
+        ));
+    }
+    Ok(Session {
+        destination: destination.ip(),
+        protocol: ip_protocol,
+        flags: 0,
+        port: destination.port(),
+    })
+}
+
+/// Returns the sender template.
+pub(crate) fn template(request: &Send) -> Result<SenderTemplate, Problem> {
+    let any: IpAddr = match request.to {
+        SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
+        SocketAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
+    };
+    let from = request.from.unwrap_or(SocketAddr::new(any, 0));
+    if from.is_ipv4() != request.to.is_ipv4() {
+        return Err(rejected(
+            format!("{} and {} are of different IP versions", from.ip(), request.to.ip()),
+            "both IPv4 or both IPv6",
+        ));
+    }
+    let selector = match request.flow_label {
+        None => SourceSelector::Port(from.port()),
+        Some(label) => {
+            check_label(label, from.ip())?;
+            if from.port() != 0 {
+                return Err(rejected(
+                    "a sender has a port or a flow label, not both".to_owned(),
+                    "leave the port out of --from",
+                ));
+            }
+            SourceSelector::FlowLabel(label)
+        }
+    };
+    Ok(SenderTemplate { source: from.ip(), selector })
+}
+
+/// Checks a flow label: a number of 20 bits other than zero (RFC 6437), for IPv6 only.
+pub(crate) fn check_label(label: u32, address: IpAddr) -> Result<(), Problem> {
+    if !address.is_ipv6() {
+        return Err(rejected(
+            format!("{address} is of IPv4, which has no flow labels"),
+            "name a port instead, or use IPv6",
+        ));
+    }
+    if !(1..=0xf_ffff).contains(&label) {
+        return Err(rejected(
+            format!("{label:#x} is no flow label"),
+            "a flow label is a number from 1 to 0xfffff",
+        ));
+    }
+    Ok(())
+}
+
+/// Checks that the senders that a receiver names are possible.
+pub(crate) fn check_senders(request: &Listen) -> Result<(), Problem> {
+    if request.style == StyleName::Wf && !request.senders.is_empty() {
+        return Err(rejected(
+            "the wildcard style is for all senders, so none can be named".to_owned(),
+            "use the style SE to share among some",
+        ));
+    }
+    for sender in &request.senders {
+        if sender.address.is_ipv4() != request.on.is_ipv4() || sender.address.is_unspecified() {
+            return Err(rejected(
+                format!("{} does not send to {}", sender.address, request.on.ip()),
+                "name the address of a sender, of the destination's IP version",
+            ));
+        }
+        if let Some(label) = sender.flow_label {
+            check_label(label, sender.address)?;
+        }
+    }
+    Ok(())
+}
+
+/// Returns the token bucket of the data.
+pub(crate) fn tspec(request: &Send) -> Result<TokenBucket, Problem> {
+    if request.rate_bps == Rate::ZERO {
+        return Err(rejected(
+            "a rate of 0 reserves nothing".to_owned(),
+            "give a rate such as 2Mbit",
+        ));
+    }
+    if request.min_packet > request.max_packet {
+        return Err(rejected(
+            format!(
+                "the smallest packet ({} octets) is larger than the largest ({})",
+                request.min_packet, request.max_packet
+            ),
+            "RFC 2210 section 3.1 wants m <= M",
+        ));
+    }
+    if request.burst_octets < request.max_packet {
+        return Err(rejected(
+            format!(
+                "a burst of {} octets does not hold one packet of {}",
+                request.burst_octets, request.max_packet
+            ),
+            "make the burst a few packets large",
+        ));
+    }
+    if request.peak_bps.is_some_and(|peak| peak < request.rate_bps) {
+        return Err(rejected(
+            "the peak rate is below the token rate".to_owned(),
+            "leave it out where it is not known",
+        ));
+    }
+    Ok(TokenBucket {
+        rate: request.rate_bps.as_octets_per_second(),
+        depth: request.burst_octets as f32,
+        peak: request.peak_bps.map_or(f32::INFINITY, Rate::as_octets_per_second),
+        min_policed_unit: request.min_packet,
+        max_packet_size: request.max_packet,
+    })
+}

@@ -1,0 +1,147 @@
+//! Events of RSVP as text, and advice about its refusals.
+
+use earmark_control::protocols::rsvp::{advice, error_text, filter, rate, tracing};
+use earmark_control::text::with_port;
+use earmark_core::Rate;
+use earmark_rsvp::diagnostics::TraceEnd;
+use earmark_rsvp::{self as rsvp, Change};
+use earmark_wire::rsvp::Session;
+
+/// Describes an event of RSVP in one line.
+pub(crate) fn event(event: &rsvp::Event, on: &str) -> String {
+    use rsvp::Event::*;
+    match event {
+        Path { session, template, tspec, offer, .. } => {
+            let rate = Rate::from_octets_per_second(tspec.rate);
+            let hops =
+                offer.map_or(String::new(), |offer| format!(", {} RSVP hops away", offer.hops));
+            format!("sender {} announces {rate} to {}{hops}", filter(template), to(session))
+        }
+        PathGone { session, template, .. } => {
+            format!("sender {} to {} is gone", filter(template), to(session))
+        }
+        Resv { session, filter: of, flowspec, reach, .. } => {
+            let (rate, of, to) = (rate(flowspec), filter(of), to(session));
+            format!("reservation of {rate} from {of} to {to}: {reach}")
+        }
+        ResvGone { session, filter: of, .. } => {
+            format!("reservation from {} to {} is gone", filter(of), to(session))
+        }
+        PathError { session, error, .. } => {
+            format!("the path to {} failed: {}", to(session), error_text(error))
+        }
+        ResvError { session, error, .. } => {
+            let advice = advice(error, None).map_or(String::new(), |advice| format!("; {advice}"));
+            format!("the reservation for {} failed: {}{advice}", to(session), error_text(error))
+        }
+        Confirmed { session, node, filters: of, reach, .. } => {
+            let (of, to) = (filters(of), to(session));
+            format!("{node} confirms the reservation from {of} to {to}: {reach}")
+        }
+        Tracing { last_hop, known, attempt, reach, .. } => {
+            tracing(*last_hop, *known, *attempt, *reach)
+        }
+        Traced { session, sender, hops, end, .. } => {
+            let (from, to) = (filter(sender), to(session));
+            format!(
+                "the way from {from} to {to} was asked for: {} nodes, {}",
+                hops.len(),
+                trace_end(end)
+            )
+        }
+        Rejected { reason, .. } => format!("not carried out: {reason}"),
+        PathState { change, session, template } => {
+            format!("path from {} to {} {}", filter(template), to(session), changed(*change))
+        }
+        Reservation { change, session, filters: of, flowspec, .. } => format!(
+            "reservation of {} from {} to {} on {on} {}",
+            rate(flowspec),
+            filters(of),
+            to(session),
+            changed(*change)
+        ),
+        Refused { session, filters: of, error, available_bps, .. } => format!(
+            "reservation from {} to {} refused on {on}: {}; {} could be had",
+            filters(of),
+            to(session),
+            error_text(error),
+            Rate::from_bps(*available_bps)
+        ),
+        Translated { template, translation, .. } => {
+            format!("sender {}: {translation}", filter(template))
+        }
+        LastKeyExpired { key } => format!(
+            "key {key} is used although its time is over, for there is no other; add a key that is valid"
+        ),
+        NeighborLost { address, .. } => {
+            format!("neighbor {address} on {on} is silent or has restarted")
+        }
+        Dropped { reason, source, .. } => {
+            format!("message from {source} dropped: {}", reason.name())
+        }
+    }
+}
+
+/// Describes why a trace ended.
+pub(crate) fn trace_end(end: &TraceEnd) -> String {
+    match end {
+        TraceEnd::Sender => "up to the sender".to_owned(),
+        TraceEnd::NoPathState => "the last of which knows nothing of it".to_owned(),
+        TraceEnd::HopLimit => "and no more were wanted".to_owned(),
+        TraceEnd::GaveUp => "the last of which passed the question on to nobody".to_owned(),
+        TraceEnd::Silent { node } => format!("and {node} does not answer"),
+        TraceEnd::Incomplete => "and parts of the answer are missing".to_owned(),
+    }
+}
+
+fn to(session: &Session) -> String {
+    with_port(session.destination, session.port)
+}
+
+/// Formats the senders that a reservation is for.
+fn filters(filters: &rsvp::Filters) -> String {
+    match filters.as_slice() {
+        [] => "all senders".to_owned(),
+        several => several.iter().map(filter).collect::<Vec<_>>().join(", "),
+    }
+}
+
+fn changed(change: Change) -> &'static str {
+    match change {
+        Change::Created => "made",
+        Change::Changed => "changed",
+        Change::Torn => "torn down",
+        Change::Expired => "expired",
+        Change::Preempted => "gave way to a more important one",
+        Change::Orphaned => "gone with what it hung on",
+    }
+}
+
+/// Advice about a command that RSVP rejected.
+pub(crate) fn hint(reason: rsvp::Rejection) -> &'static str {
+    use rsvp::Rejection::*;
+    match reason {
+        NoRoute => {
+            "is the outgoing interface up, and in the daemon's configuration? `earmark show links` lists those that are"
+        }
+        NotOurAddress => "leave --from out, or give an address of this host",
+        Ports => "all senders of one destination name their port (--from ADDR:PORT), or none does",
+        Specification(_) => {
+            "rates and sizes must be positive, and a reserved rate at least the token rate"
+        }
+        SenderTaken => {
+            "give this one another --from port, or release the other (`earmark show applications`)"
+        }
+        Conflict => {
+            "release the other one first (`earmark show applications`), or ask for the same service"
+        }
+        Style => {
+            "release the reservations in the other style first, or ask in theirs (`earmark show reservations`)"
+        }
+        Limit => "release what is not needed, or raise the limits",
+        Identity => "for example --user alice@example.org or --application \"APP=voice, VER=1\"",
+        BadSession => "give a destination address and a protocol such as udp",
+        SeveralSenders => "name one of them as `from`",
+        SessionOpen | NoSession | NoSuchSender => "this is a defect of earmark's; please report it",
+    }
+}

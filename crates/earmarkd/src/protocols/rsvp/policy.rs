@@ -1,0 +1,147 @@
+//! `[policy]` and `[[policy.rule]]`: who may reserve how much and where, and which reservations may be preempted.
+
+use std::str::FromStr;
+
+use earmark_core::admission::{PreemptionPolicy, Priority};
+use earmark_core::{Prefix, Rate};
+use earmark_rsvp::policy::{About, Action, Pattern, Rule, Settings};
+use serde::Deserialize;
+use toml::Spanned;
+
+use crate::config::source::Source;
+use crate::config::{ConfigError, InterfaceConfig};
+
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct PolicyTable {
+    #[serde(default)]
+    preemption: PreemptionName,
+    #[serde(default)]
+    default: Action,
+    #[serde(default)]
+    rule: Vec<RuleTable>,
+}
+
+/// Names of [`PreemptionPolicy`] in the file.
+#[derive(Clone, Copy, Default, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum PreemptionName {
+    #[default]
+    Off,
+    Whole,
+    Partial,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RuleTable {
+    #[serde(default)]
+    about: About,
+    #[serde(default)]
+    users: Vec<Spanned<String>>,
+    #[serde(default)]
+    applications: Vec<Spanned<String>>,
+    #[serde(default)]
+    sources: Vec<Spanned<String>>,
+    #[serde(default)]
+    destinations: Vec<Spanned<String>>,
+    #[serde(default)]
+    interfaces: Vec<Spanned<String>>,
+    #[serde(default)]
+    action: Action,
+    flow: Option<Spanned<String>>,
+    total: Option<Spanned<String>>,
+    interface_total: Option<Spanned<String>>,
+    priority: Option<u16>,
+    defending: Option<Spanned<u16>>,
+    highest_priority: Option<u16>,
+}
+
+const RANGE: &str = "a range of addresses such as \"10.0.0.0/8\", or one such as \"10.0.0.1\"";
+const NAME: &str =
+    "a name such as \"alice@example.org\" or \"OU=Sales\", where * stands for any text";
+const RATE: &str = "a rate such as \"2Mbit\"";
+
+impl Source<'_> {
+    pub(crate) fn policy(
+        &self,
+        table: PolicyTable,
+        interfaces: &[InterfaceConfig],
+    ) -> Result<Settings, ConfigError> {
+        let preemption = match table.preemption {
+            PreemptionName::Off => None,
+            PreemptionName::Whole => Some(PreemptionPolicy { partial: false }),
+            PreemptionName::Partial => Some(PreemptionPolicy { partial: true }),
+        };
+        let rules = table.rule.into_iter().map(|rule| self.rule(rule, interfaces));
+        Ok(Settings {
+            preemption,
+            rules: rules.collect::<Result<_, _>>()?,
+            otherwise: table.default,
+        })
+    }
+
+    fn rule(&self, table: RuleTable, known: &[InterfaceConfig]) -> Result<Rule, ConfigError> {
+        if let Some(defending) = &table.defending
+            && table.priority.is_none_or(|priority| *defending.get_ref() < priority)
+        {
+            return Err(self.error(
+                defending.span(),
+                "who defends less than he attacks would be displaced by his equals",
+                "at least as high as priority, which must be there (RFC 3181 section 4)",
+            ));
+        }
+        let defending = table.defending.map(Spanned::into_inner);
+        Ok(Rule {
+            about: table.about,
+            users: self.all::<Pattern>(&table.users, NAME)?,
+            applications: self.all::<Pattern>(&table.applications, NAME)?,
+            sources: self.ranges(&table.sources)?,
+            destinations: self.ranges(&table.destinations)?,
+            interfaces: self.interface_names(&table.interfaces, known)?,
+            action: table.action,
+            flow: self.rate(table.flow.as_ref())?,
+            total: self.rate(table.total.as_ref())?,
+            interface_total: self.rate(table.interface_total.as_ref())?,
+            priority: table.priority.map(|level| Priority::new(level, defending.unwrap_or(level))),
+            highest_priority: table.highest_priority,
+        })
+    }
+
+    fn rate(&self, text: Option<&Spanned<String>>) -> Result<Option<Rate>, ConfigError> {
+        text.map(|text| self.read(text, RATE)).transpose()
+    }
+
+    fn all<T: FromStr<Err: std::fmt::Display>>(
+        &self,
+        texts: &[Spanned<String>],
+        hint: &str,
+    ) -> Result<Vec<T>, ConfigError> {
+        texts.iter().map(|text| self.read(text, hint)).collect()
+    }
+
+    /// Reads names of interfaces that take part.
+    pub(crate) fn interface_names(
+        &self,
+        names: &[Spanned<String>],
+        known: &[InterfaceConfig],
+    ) -> Result<Vec<String>, ConfigError> {
+        let name = |name: &Spanned<String>| {
+            if known.iter().any(|interface| interface.name == *name.get_ref()) {
+                return Ok(name.get_ref().clone());
+            }
+            let message = format!("there is no [[interface]] {}", name.get_ref());
+            Err(self.error(name.span(), message, "name interfaces that take part"))
+        };
+        names.iter().map(name).collect()
+    }
+
+    /// Reads address ranges; a single address is the smallest one.
+    pub(crate) fn ranges(&self, texts: &[Spanned<String>]) -> Result<Vec<Prefix>, ConfigError> {
+        let range = |text: &Spanned<String>| match text.get_ref().parse() {
+            Ok(address) => Ok(Prefix::host(address)),
+            Err(_) => self.read(text, RANGE),
+        };
+        texts.iter().map(range).collect()
+    }
+}

@@ -1,0 +1,121 @@
+//! `[[sender_proxy]]` and `[[receiver_proxy]]`: hosts without RSVP for which this node signals.
+
+use std::net::SocketAddr;
+
+use earmark_core::Rate;
+use earmark_rsvp::proxy::{ReceiverProxy, SenderProxy, Settings};
+use earmark_wire::intserv::TokenBucket;
+use earmark_wire::rsvp::{FilterSpec, Session, SourceSelector};
+use serde::Deserialize;
+use toml::Spanned;
+
+use crate::config::source::Source;
+use crate::config::{ConfigError, InterfaceConfig};
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct SenderTable {
+    from: Spanned<String>,
+    to: Spanned<String>,
+    ip_protocol: Option<u8>,
+    rate: Spanned<String>,
+    burst_octets: Option<u32>,
+    min_packet: Option<u32>,
+    max_packet: Option<Spanned<u32>>,
+    ttl: Option<u8>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ReceiverTable {
+    #[serde(default)]
+    interfaces: Vec<Spanned<String>>,
+    #[serde(default)]
+    destinations: Vec<Spanned<String>>,
+    #[serde(default)]
+    sources: Vec<Spanned<String>>,
+    ip_protocol: Option<u8>,
+    port: Option<u16>,
+    rate: Option<Spanned<String>>,
+    largest: Option<Spanned<String>>,
+}
+
+const UDP: u8 = 17;
+const RATE: &str = "a rate such as \"2Mbit\"";
+const ENDPOINT: &str = "an address and a port such as \"10.0.0.5:4000\" or \"[2001:db8::5]:4000\"";
+
+impl Source<'_> {
+    pub(crate) fn proxies(
+        &self,
+        senders: &[SenderTable],
+        receivers: &[ReceiverTable],
+        interfaces: &[InterfaceConfig],
+    ) -> Result<Settings, ConfigError> {
+        let senders = senders.iter().map(|table| self.sender_proxy(table));
+        let receivers = receivers.iter().map(|table| self.receiver_proxy(table, interfaces));
+        Ok(Settings {
+            senders: senders.collect::<Result<_, _>>()?,
+            receivers: receivers.collect::<Result<_, _>>()?,
+        })
+    }
+
+    fn sender_proxy(&self, table: &SenderTable) -> Result<SenderProxy, ConfigError> {
+        let from: SocketAddr = self.read(&table.from, ENDPOINT)?;
+        let to: SocketAddr = self.read(&table.to, ENDPOINT)?;
+        for (endpoint, text) in [(from, &table.from), (to, &table.to)] {
+            if endpoint.ip().is_unspecified() || endpoint.is_ipv4() != to.is_ipv4() {
+                let message = "both ends need an address, of the same IP version";
+                return Err(self.error(text.span(), message, ENDPOINT));
+            }
+        }
+        let rate: Rate = self.read(&table.rate, RATE)?;
+        if rate == Rate::ZERO {
+            return Err(self.error(table.rate.span(), "a rate of 0 reserves nothing", RATE));
+        }
+        let largest = table.max_packet.as_ref().map_or(1_500, |size| *size.get_ref());
+        let burst = table.burst_octets.unwrap_or(10_000);
+        if let Some(max_packet) = &table.max_packet
+            && largest > burst
+        {
+            let message =
+                format!("a burst of {burst} octets does not hold one packet of {largest}");
+            return Err(self.error(max_packet.span(), message, "make burst_octets larger"));
+        }
+        Ok(SenderProxy {
+            session: Session {
+                destination: to.ip(),
+                protocol: table.ip_protocol.unwrap_or(UDP),
+                flags: 0,
+                port: to.port(),
+            },
+            template: FilterSpec { source: from.ip(), selector: SourceSelector::Port(from.port()) },
+            tspec: TokenBucket {
+                rate: rate.as_octets_per_second(),
+                depth: burst as f32,
+                peak: f32::INFINITY,
+                min_policed_unit: table.min_packet.unwrap_or(64).min(largest),
+                max_packet_size: largest,
+            },
+            ttl: table.ttl.unwrap_or(64),
+        })
+    }
+
+    fn receiver_proxy(
+        &self,
+        table: &ReceiverTable,
+        known: &[InterfaceConfig],
+    ) -> Result<ReceiverProxy, ConfigError> {
+        let rate = |text: &Option<Spanned<String>>| {
+            text.as_ref().map(|text| self.read(text, RATE)).transpose()
+        };
+        Ok(ReceiverProxy {
+            interfaces: self.interface_names(&table.interfaces, known)?,
+            destinations: self.ranges(&table.destinations)?,
+            sources: self.ranges(&table.sources)?,
+            protocol: table.ip_protocol,
+            port: table.port,
+            rate: rate(&table.rate)?,
+            largest: rate(&table.largest)?,
+        })
+    }
+}

@@ -1,0 +1,153 @@
+//! `[yessir]`.
+
+use std::time::Duration;
+
+use earmark_core::admission::{Discipline, RetryPolicy};
+use earmark_yessir::{Measuring, auth};
+use serde::Deserialize;
+use toml::Spanned;
+
+use crate::config::source::Source;
+use crate::config::{ConfigError, InterfaceConfig};
+
+/// The `[yessir]` table; see [`earmark_yessir::Config`].
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct YessirTable {
+    refresh: Option<Spanned<String>>,
+    longest_refresh: Option<Spanned<String>>,
+    lifetime_factor: Option<Spanned<u32>>,
+    burst: Option<Spanned<String>>,
+    window: Option<Spanned<String>>,
+    headroom: Option<Spanned<u32>>,
+    grab_attempts: Option<Spanned<u32>>,
+    most_waiting: Option<Spanned<u32>>,
+    waiting: Option<Discipline>,
+    max_sessions: Option<Spanned<u32>>,
+    max_per_source: Option<Spanned<u32>>,
+    changes_per_second: Option<Spanned<u32>>,
+    #[serde(default)]
+    key: Vec<KeyTable>,
+    #[serde(default)]
+    signed_on: Vec<Spanned<String>>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct KeyTable {
+    id: u32,
+    secret: Spanned<String>,
+}
+
+/// Names of [`earmark_linux::Yessir`] in the file.
+#[derive(Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum YessirInterceptName {
+    RouterAlert,
+    Always,
+}
+
+/// Shortest secret, octets. HMAC accepts shorter ones, but they can be guessed.
+const SHORTEST_SECRET: usize = 8;
+
+impl Source<'_> {
+    pub(crate) fn yessir(
+        &self,
+        table: YessirTable,
+        interfaces: &[InterfaceConfig],
+    ) -> Result<(earmark_yessir::Config, RetryPolicy), ConfigError> {
+        let defaults = earmark_yessir::Config::default();
+        let (limits, retry) = (defaults.limits, RetryPolicy::default());
+        let window = Duration::from_secs(defaults.measuring.window.into());
+        let range = Duration::from_secs(1)..=Duration::from_secs(3_600);
+        let hint = "\"60s\" is usual; from 1s to 60min are possible";
+        let window = self.duration(table.window.as_ref(), range, window, hint)?;
+        let headroom = u32::from(defaults.measuring.headroom);
+        let measuring = Measuring {
+            window: u16::try_from(window.as_secs()).unwrap_or(u16::MAX),
+            headroom: u16::try_from(self.within(table.headroom, 0..1_001, headroom)?)
+                .unwrap_or(u16::MAX),
+            ..defaults.measuring
+        };
+        let measured = interfaces.iter().filter(|interface| interface.measure_rtp);
+        let missed = self.within(table.lifetime_factor, 1..101, defaults.missed)?;
+        let config = earmark_yessir::Config {
+            interval: self.long_seconds(table.refresh.as_ref(), defaults.interval)?,
+            max_interval: self
+                .long_seconds(table.longest_refresh.as_ref(), defaults.max_interval)?,
+            missed,
+            burst: self.burst(table.burst.as_ref(), defaults.burst)?,
+            measuring,
+            measured: measured.map(|interface| (interface.name.clone(), measuring)).collect(),
+            limits: earmark_yessir::Limits {
+                sessions: self.within(table.max_sessions, 1..u32::MAX, limits.sessions)?,
+                sessions_per_source: self.within(
+                    table.max_per_source,
+                    1..u32::MAX,
+                    limits.sessions_per_source,
+                )?,
+                changes_per_second: self.within(
+                    table.changes_per_second,
+                    1..u32::MAX,
+                    limits.changes_per_second,
+                )?,
+                ..limits
+            },
+            auth: self.signing(&table.key, &table.signed_on, interfaces)?,
+            ..defaults
+        };
+        let capacity = u32::try_from(retry.capacity).unwrap_or(u32::MAX);
+        let retry = RetryPolicy {
+            threshold: self.within(table.grab_attempts, 0..1_001, retry.threshold)?,
+            capacity: self.within(table.most_waiting, 0..1_000_001, capacity)? as usize,
+            discipline: table.waiting.unwrap_or_default(),
+            ..retry
+        };
+        Ok((config, retry))
+    }
+
+    fn signing(
+        &self,
+        keys: &[KeyTable],
+        signed_on: &[Spanned<String>],
+        interfaces: &[InterfaceConfig],
+    ) -> Result<auth::Settings, ConfigError> {
+        let key = |key: &KeyTable| match key.secret.get_ref() {
+            secret if secret.len() < SHORTEST_SECRET => Err(self.error(
+                key.secret.span(),
+                format!("key {} needs a secret of at least {SHORTEST_SECRET} octets", key.id),
+                "`openssl rand -hex 32` makes one",
+            )),
+            secret => {
+                Ok(auth::Key { id: key.id, secret: auth::Secret::new(secret.clone().into_bytes()) })
+            }
+        };
+        for name in signed_on {
+            if !interfaces.iter().any(|interface| interface.name == *name.get_ref()) {
+                return Err(self.error(
+                    name.span(),
+                    format!("{} is no interface of this file", name.get_ref()),
+                    "name one of the [[interface]] tables",
+                ));
+            }
+        }
+        Ok(auth::Settings {
+            keys: keys.iter().map(key).collect::<Result<_, _>>()?,
+            required_on: signed_on.iter().map(|name| name.get_ref().clone()).collect(),
+            started: 0, // the daemon sets it at start
+        })
+    }
+
+    /// A time for which messages have two octets of seconds.
+    fn long_seconds(
+        &self,
+        text: Option<&Spanned<String>>,
+        default: u16,
+    ) -> Result<u16, ConfigError> {
+        let default = Duration::from_secs(default.into());
+        let range = Duration::from_secs(1)..=Duration::from_secs(65_535);
+        let hint = "\"30s\" is usual; from 1s to 65535s are possible";
+        let found = self.duration(text, range, default, hint)?;
+        Ok(u16::try_from(found.as_secs()).unwrap_or(u16::MAX))
+    }
+}

@@ -1,0 +1,253 @@
+//! Recordings of all inputs of a node with their times, one JSON object a line, and their replay.
+//!
+//! A node is a function of its settings and its inputs, so that a replay reproduces it exactly: `earmarkd replay FILE` prints
+//! the effects that the daemon carried out. The first line contains the settings, with the seed of the random streams.
+
+use std::fs::File;
+use std::io::{self, BufRead, BufWriter, Write};
+use std::path::Path;
+
+use earmark_boomerang::{self as boomerang, Secret};
+use earmark_core::record::{Octets, RecordedDatagram, RecordedStreamEvent, Timed};
+use earmark_core::{Datagram, Effects, Time};
+use earmark_node::{Command, Event, HostUpdate, Input, Node, NodeConfig};
+use earmark_rsvp::integrity::Key;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+/// Version of the format of recordings.
+const FORM: u32 = 1;
+
+/// Longest line of a recording, octets: an RSVP message has at most 64 KiB, which hexadecimal digits double.
+const LONGEST_LINE: u64 = 256 * 1024;
+
+/// Longest time span in a recording, seconds: a hundred years. Settings allow hours only, and engines add and multiply time
+/// spans without checks for overflow.
+const LONGEST_SPAN: u64 = 100 * 366 * 24 * 60 * 60;
+
+#[derive(Serialize, Deserialize)]
+struct Header {
+    earmark_recording: u32,
+    node: NodeConfig,
+}
+
+/// An input of a node in owned form, [`earmark_core::record::RecordedInput`] for all protocols of the node.
+#[derive(Serialize, Deserialize)]
+enum Recorded {
+    Datagram(u8, RecordedDatagram),
+    Stream(RecordedStreamEvent),
+    Expire,
+    Host(HostUpdate),
+    Command(Command),
+}
+
+impl From<&Input<'_>> for Recorded {
+    fn from(input: &Input<'_>) -> Recorded {
+        match input {
+            Input::Datagram(protocol, datagram) => Recorded::Datagram(
+                *protocol,
+                RecordedDatagram {
+                    interface: datagram.interface,
+                    source: datagram.source,
+                    destination: datagram.destination,
+                    ttl: datagram.ttl,
+                    router_alert: datagram.router_alert,
+                    encapsulated: datagram.encapsulated,
+                    payload: Octets(datagram.payload.to_vec()),
+                },
+            ),
+            Input::Stream(event) => Recorded::Stream((*event).into()),
+            Input::Expire => Recorded::Expire,
+            Input::Host(update) => Recorded::Host(update.clone()),
+            Input::Command(command) => Recorded::Command(without_secret(command)),
+        }
+    }
+}
+
+/// A command without the secret that it may contain.
+fn without_secret(command: &Command) -> Command {
+    let mut command = command.clone();
+    if let Command::Boomerang(
+        boomerang::Command::Reserve { request, .. } | boomerang::Command::Query { request, .. },
+    ) = &mut command
+        && let Some(user) = &mut request.user
+    {
+        user.secret = Secret::from(String::new());
+    }
+    command
+}
+
+impl Recorded {
+    /// The input for a replay.
+    fn replay(&self) -> Input<'_> {
+        match self {
+            Recorded::Datagram(protocol, datagram) => Input::Datagram(
+                *protocol,
+                Datagram {
+                    interface: datagram.interface,
+                    source: datagram.source,
+                    destination: datagram.destination,
+                    ttl: datagram.ttl,
+                    router_alert: datagram.router_alert,
+                    encapsulated: datagram.encapsulated,
+                    payload: &datagram.payload.0,
+                },
+            ),
+            Recorded::Stream(event) => Input::Stream(event.replay()),
+            Recorded::Expire => Input::Expire,
+            Recorded::Host(update) => Input::Host(update.clone()),
+            Recorded::Command(command) => Input::Command(command.clone()),
+        }
+    }
+}
+
+/// Writer of a recording.
+pub struct Recorder {
+    file: BufWriter<File>,
+}
+
+impl Recorder {
+    /// Starts a recording of a node with these settings. An existing file is overwritten.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub fn create(path: &Path, config: &NodeConfig) -> io::Result<Recorder> {
+        let mut file = BufWriter::new(File::create(path)?);
+        let mut header = Header { earmark_recording: FORM, node: config.clone() };
+        for user in &mut header.node.boomerang.users {
+            user.secret = Secret::from(String::new());
+        }
+        serde_json::to_writer(&mut file, &header)?;
+        file.write_all(b"\n")?;
+        file.flush()?;
+        Ok(Recorder { file })
+    }
+
+    /// Appends one input.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub fn record(&mut self, now: Time, input: &Input<'_>) -> io::Result<()> {
+        serde_json::to_writer(&mut self.file, &Timed { at: now, what: Recorded::from(input) })?;
+        self.file.write_all(b"\n")?;
+        // Recordings are needed most when a daemon has died, so nothing may stay in a buffer.
+        self.file.flush()
+    }
+}
+
+/// Why a recording cannot be replayed.
+#[derive(Debug, thiserror::Error)]
+pub enum ReplayError {
+    /// The recording cannot be read.
+    #[error("it cannot be read: {0}")]
+    Read(io::Error),
+    /// The effects cannot be written.
+    #[error("the effects cannot be written: {0}")]
+    Write(#[from] io::Error),
+    /// The file is not a recording of a known format.
+    #[error("this is no recording of earmark's (form {FORM}): {0}")]
+    NoRecording(String),
+    /// A line is malformed.
+    #[error("line {line}: {text}")]
+    Line {
+        /// Number of the line, from 1.
+        line: usize,
+        /// The error, with its column.
+        text: String,
+    },
+}
+
+/// Replays a recording and writes the effects of each input, one JSON object a line. Returns the number of inputs.
+///
+/// Recordings contain no secrets. If messages were signed, `keys` must contain the keys of the recorded daemon; otherwise
+/// their verification fails.
+///
+/// # Errors
+/// A line of the recording is too long, truncated or malformed. The effects up to that line are written.
+pub fn replay(
+    mut from: impl BufRead,
+    keys: &[Key],
+    out: &mut dyn Write,
+) -> Result<usize, ReplayError> {
+    let mut text = String::new();
+    if !read_line(&mut from, &mut text, 1)? {
+        return Err(ReplayError::NoRecording("it is empty".to_owned()));
+    }
+    let mut header: Header = read(&text).map_err(ReplayError::NoRecording)?;
+    if header.earmark_recording != FORM {
+        return Err(ReplayError::NoRecording(format!("it has form {}", header.earmark_recording)));
+    }
+    Key::restore_secrets(&mut header.node.rsvp.integrity.keys, keys);
+    let mut node = Node::new(header.node);
+    let mut effects = Effects::<Event>::new();
+    let mut inputs = 0;
+    let mut line = 1;
+    let mut next_entry = || -> Result<Option<Timed<Recorded>>, ReplayError> {
+        line += 1;
+        if !read_line(&mut from, &mut text, line)? {
+            return Ok(None);
+        }
+        read(&text).map(Some).map_err(|text| ReplayError::Line { line, text })
+    };
+    let mut next = next_entry();
+    while let Some(mut entry) = next? {
+        next = next_entry();
+        // The kernel's answers are recorded after the input that required them.
+        while let Ok(Some(Timed { what: Recorded::Host(HostUpdate::FlowAnswers(answers)), at })) =
+            &next
+        {
+            let answers = Input::Host(HostUpdate::FlowAnswers(answers.clone()));
+            node.handle(*at, answers, &mut effects);
+            next = next_entry();
+        }
+        if let Recorded::Command(Command::Rsvp(earmark_rsvp::Command::Keys { keys: new })) =
+            &mut entry.what
+        {
+            Key::restore_secrets(new, keys);
+        }
+        effects.clear();
+        node.handle(entry.at, entry.what.replay(), &mut effects);
+        for what in effects.records() {
+            serde_json::to_writer(&mut *out, &Timed { at: entry.at, what })
+                .map_err(io::Error::from)?;
+            out.write_all(b"\n")?;
+        }
+        inputs += 1;
+    }
+    Ok(inputs)
+}
+
+/// Parses a line; an error contains the column of a syntax error.
+fn read<T: DeserializeOwned>(line: &str) -> Result<T, String> {
+    let wrong = |error: serde_json::Error| error.to_string();
+    let read = serde_json::from_str(line).map_err(wrong)?;
+    match longest_span(&serde_json::from_str(line).map_err(wrong)?) {
+        seconds if seconds > LONGEST_SPAN => Err(format!("a time of {seconds} s is too long")),
+        _ => Ok(read),
+    }
+}
+
+/// The longest time span in a value, seconds. The parser has limited the nesting depth.
+fn longest_span(value: &Value) -> u64 {
+    let of_item = |(name, value): (&String, &Value)| match name.as_str() {
+        "secs" => value.as_u64().unwrap_or_default(),
+        _ => longest_span(value),
+    };
+    match value {
+        Value::Object(items) => items.iter().map(of_item).max().unwrap_or_default(),
+        Value::Array(items) => items.iter().map(longest_span).max().unwrap_or_default(),
+        _ => 0,
+    }
+}
+
+fn read_line(from: &mut impl BufRead, text: &mut String, line: usize) -> Result<bool, ReplayError> {
+    text.clear();
+    // `by_ref().take()` limits the memory for a file without line terminators.
+    let length =
+        io::Read::take(from.by_ref(), LONGEST_LINE).read_line(text).map_err(ReplayError::Read)?;
+    if length as u64 == LONGEST_LINE {
+        return Err(ReplayError::Line { line, text: "the line is too long".to_owned() });
+    }
+    Ok(length > 0)
+}

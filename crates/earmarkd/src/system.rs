@@ -1,0 +1,496 @@
+//! The Linux kernel as the driver's [`Kernel`]: the signalling socket, connections and traffic control.
+
+mod counters;
+mod error;
+mod plan;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use earmark_boomerang as boomerang;
+use earmark_core::admission::{ClaimId, LinkStatus, Protocol};
+use earmark_core::{
+    Connect, ConnectionId, Flow, Installation, InterfaceId, Outgoing, Rate, StreamEvent, Time,
+};
+use earmark_linux::{
+    Adopted, Deviation, Enforcement, FlowClaim, FlowPath, FlowRouteCounters, Gist, InterfaceError,
+    InterfaceName, InterfaceSignalling, MarkRule, Monitor, PathQuestion, Reconciliation,
+    SignallingSocket, TcError, TrafficControl, Yessir,
+};
+use earmark_node::{EnforcementRow, TrafficRow};
+use tracing::{debug, warn};
+
+use crate::config::{Capacity, InterfaceConfig};
+use crate::driver::{Arrival, Kernel, LinkView, LookupFailure, SendFailure, TrafficControlFailure};
+use crate::protocols::boomerang::offload::{self, OffloadTable};
+use crate::streams::Streams;
+use counters::TrafficControlCounters;
+use earmark_control::command::with_cause;
+use error::failure;
+pub(crate) use plan::plan;
+
+/// Most flows checked by one audit.
+const FLOWS_PER_AUDIT: usize = 2_000;
+
+/// The Linux kernel that carries out the driver's effects.
+pub(crate) struct System {
+    pub(crate) socket: SignallingSocket,
+    traffic_control: TrafficControl,
+    offload: OffloadTable,
+    pub(crate) streams: Streams,
+    /// Interfaces whose queues the daemon manages.
+    planned: BTreeSet<InterfaceId>,
+    /// Interfaces that take part, but whose queues must be left alone (`queues = "none"`).
+    hands_off: BTreeSet<InterfaceId>,
+    /// Claims on the interfaces in `hands_off`, which are not passed to traffic control.
+    accounted: BTreeSet<ClaimId>,
+    /// Interfaces that signal.
+    signalling: BTreeSet<InterfaceId>,
+    /// Groups of applications, each with its number of applications.
+    groups: BTreeMap<IpAddr, u32>,
+    /// Counters of lookups of the routes of flows.
+    flow_routes: Arc<FlowRouteCounters>,
+    /// Configured marks of packets.
+    marks: Vec<MarkRule>,
+    counters: TrafficControlCounters,
+}
+
+impl System {
+    pub(crate) fn new(
+        socket: SignallingSocket,
+        traffic_control: TrafficControl,
+        streams: Streams,
+        planned: BTreeSet<InterfaceId>,
+        hands_off: BTreeSet<InterfaceId>,
+        adopted: u64,
+    ) -> System {
+        let counters = TrafficControlCounters { adopted, ..TrafficControlCounters::default() };
+        System {
+            socket,
+            traffic_control,
+            offload: OffloadTable::default(),
+            streams,
+            planned,
+            hands_off,
+            signalling: BTreeSet::new(),
+            groups: BTreeMap::new(),
+            accounted: BTreeSet::new(),
+            flow_routes: Arc::default(),
+            marks: Vec::new(),
+            counters,
+        }
+    }
+
+    /// Sets the counters of route lookups for listings, and the marks for lookups by users.
+    pub(crate) fn show_flow_routes(
+        &mut self,
+        counters: Arc<FlowRouteCounters>,
+        marks: Vec<MarkRule>,
+    ) {
+        (self.flow_routes, self.marks) = (counters, marks);
+    }
+
+    /// Sets the part of the reservable rate of each link that may be delegated to the kernel, for sessions of Boomerang with an
+    /// interval of at most `longest` seconds.
+    pub(crate) fn lend_part(&mut self, part: f64, longest: u8) -> io::Result<()> {
+        let path = self.socket.offload();
+        path.map_or(Ok(()), |path| self.offload.set_part(path, part, longest))
+    }
+
+    /// Starts signalling on an interface with its settings.
+    pub(crate) fn signal_through(
+        &mut self,
+        interface: InterfaceId,
+        config: &InterfaceConfig,
+    ) -> Result<(), InterfaceError> {
+        let how = InterfaceSignalling {
+            intercept: config.intercept,
+            udp: config.udp_encapsulation,
+            boomerang: config.protocols.boomerang,
+            yessir: if config.protocols.yessir { config.yessir } else { Yessir::Off },
+            sender_reports: config.measure_rtp,
+            gist: if config.protocols.nsis { config.gist } else { Gist::Off },
+        };
+        self.socket.set_interface(interface, how)?;
+        for &group in self.groups.keys() {
+            membership(group, interface, self.socket.join(group, interface));
+        }
+        self.signalling.insert(interface);
+        Ok(())
+    }
+
+    /// Starts signalling on an interface and takes over its queues, for the first time or with changed settings.
+    ///
+    /// # Errors
+    /// The kernel's first error as text. The queues of an interface that was not used before are left alone if it cannot signal.
+    pub(crate) fn use_interface(
+        &mut self,
+        interface: InterfaceId,
+        config: &InterfaceConfig,
+        capacity: Capacity,
+    ) -> Result<Vec<Adopted>, String> {
+        let signals = self.signal_through(interface, config).map_err(|error| with_cause(&error));
+        if signals.is_err() && !self.knows(interface) {
+            return signals.map(|()| Vec::new());
+        }
+        let adopted = self.take_over(interface, config, capacity);
+        signals.and(adopted.map_err(|error| with_cause(&error)))
+    }
+
+    /// Returns whether the queues of an interface were taken over, or are left alone as configured.
+    pub(crate) fn knows(&self, interface: InterfaceId) -> bool {
+        self.planned.contains(&interface) || self.hands_off.contains(&interface)
+    }
+
+    /// Takes over the queues of an interface, unless they are to be left alone.
+    pub(crate) fn take_over(
+        &mut self,
+        interface: InterfaceId,
+        config: &InterfaceConfig,
+        capacity: Capacity,
+    ) -> Result<Vec<Adopted>, TcError> {
+        let Some(plan) = plan(interface, config, capacity) else {
+            self.hands_off.insert(interface);
+            return Ok(Vec::new());
+        };
+        let adopted = self.traffic_control.add_link(&plan)?;
+        self.planned.insert(interface);
+        self.counters.adopted += adopted.len() as u64;
+        Ok(adopted)
+    }
+
+    /// Compares traffic control with the plan and corrects it; see [`TrafficControl::reconcile`].
+    pub(crate) fn reconcile(&mut self) -> Result<Reconciliation, TcError> {
+        let found = self.traffic_control.reconcile()?;
+        self.counters.reconciliations += 1;
+        self.count(&found);
+        Ok(found)
+    }
+
+    fn count(&mut self, found: &Reconciliation) {
+        self.counters.removed += u64::from(found.removed);
+        self.counters.restored += u64::from(found.restored);
+    }
+
+    /// Compares the queues of some links with the plan and corrects them; see [`TrafficControl::reconcile_queues`].
+    pub(crate) fn reconcile_queues(
+        &mut self,
+        links: &BTreeSet<InterfaceId>,
+    ) -> Result<Reconciliation, TcError> {
+        let found = self.traffic_control.reconcile_queues(links)?;
+        self.count(&found);
+        Ok(found)
+    }
+
+    /// Checks the classifier and a part of the flows; see [`TrafficControl::audit`].
+    pub(crate) fn audit(&mut self) -> Result<Vec<Deviation>, TcError> {
+        let found = self.traffic_control.audit(FLOWS_PER_AUDIT)?;
+        self.counters.restored += found.len() as u64;
+        Ok(found)
+    }
+
+    /// Counts what was found not to be enforced, and what is enforced again.
+    pub(crate) fn count_deviations(&mut self, unenforced: u64, enforced_again: u64) {
+        self.counters.unenforced += unenforced;
+        self.counters.enforced_again += enforced_again;
+    }
+
+    /// Opens a monitor of changes of traffic control by other programs.
+    pub(crate) fn monitor(&mut self) -> Result<Monitor, TcError> {
+        self.traffic_control.monitor()
+    }
+
+    /// Removes adopted reservations that were not claimed. Returns the number of their flows.
+    pub(crate) fn reap_adopted(&mut self) -> Result<u32, TcError> {
+        let count = self.traffic_control.reap_adopted()?;
+        self.tidy();
+        self.counters.reaped += u64::from(count);
+        Ok(count)
+    }
+
+    /// Removes all of the daemon's traffic control from the kernel.
+    pub(crate) fn teardown(self) -> Result<(), TcError> {
+        self.traffic_control.teardown()
+    }
+
+    /// Forgets an interface that has gone.
+    pub(crate) fn forget(&mut self, interface: InterfaceId) {
+        if self.planned.remove(&interface) {
+            self.traffic_control.forget_link(interface);
+        }
+        self.stop_signalling(interface);
+    }
+
+    /// Stops using an existing interface: the kernel manages its queues again.
+    pub(crate) fn release(&mut self, interface: InterfaceId) -> Result<(), TcError> {
+        self.stop_signalling(interface);
+        match self.planned.remove(&interface) {
+            true => self.traffic_control.remove_link(interface),
+            false => Ok(()),
+        }
+    }
+
+    fn stop_signalling(&mut self, interface: InterfaceId) {
+        self.hands_off.remove(&interface);
+        if let Some(path) = self.socket.offload_mut() {
+            self.offload.forget(path, interface);
+        }
+        self.signalling.remove(&interface);
+        self.socket.remove_interface(interface);
+    }
+}
+
+impl Kernel for System {
+    fn receive(&mut self, each: &mut dyn FnMut(Arrival<'_>)) -> io::Result<usize> {
+        let offload = &mut self.offload;
+        // The engines recognize copies themselves and forward only the messages that were intercepted.
+        self.socket.receive(|message| {
+            each(match message.share_change {
+                Some(done) => Arrival::Settled(offload.settled(&message.datagram, done)),
+                None => Arrival::Message(message.protocol, message.datagram),
+            });
+        })
+    }
+
+    fn offload(&mut self, now: Time, event: &boomerang::Event) -> Option<boomerang::Seen> {
+        self.offload.carry_out(self.socket.offload_mut()?, now, event)
+    }
+
+    fn take_back(&mut self) -> Vec<(InterfaceId, Rate)> {
+        let path = self.socket.offload_mut();
+        path.map_or_else(Vec::new, |path| self.offload.take_back(path))
+    }
+
+    fn lend(
+        &mut self,
+        now: Time,
+        link: &dyn Fn(InterfaceId) -> Option<LinkStatus>,
+    ) -> Vec<(InterfaceId, Rate)> {
+        let path = self.socket.offload_mut();
+        path.map_or_else(Vec::new, |path| self.offload.lend(path, now, link))
+    }
+
+    fn next_look(&self) -> Option<Time> {
+        self.offload.next_look()
+    }
+
+    fn has_copies(&self) -> bool {
+        self.socket.has_copies()
+    }
+
+    fn passed(&mut self) -> Option<boomerang::Command> {
+        self.offload.passed(self.socket.offload()?)
+    }
+
+    fn seen(&self, now: Time, selector: &boomerang::Selector) -> Option<boomerang::Seen> {
+        offload::seen(self.socket.offload()?, now, selector).ok().flatten()
+    }
+
+    fn suspend_refreshes(&mut self) {
+        if let Some(path) = self.socket.offload() {
+            self.offload.suspend(path);
+        }
+    }
+
+    fn send<'a>(
+        &mut self,
+        messages: &mut dyn Iterator<Item = (&'a Outgoing, &'a [u8])>,
+        failed: &mut dyn FnMut(&Outgoing, SendFailure),
+    ) {
+        self.socket.send_all(messages, |out, error| failed(out, SendFailure(with_cause(&error))));
+    }
+
+    fn connect(&mut self, now: Time, connect: &Connect) {
+        self.streams.connect(now, connect);
+    }
+
+    fn write(&mut self, connection: ConnectionId, octets: &[u8]) {
+        self.streams.write(connection, octets);
+    }
+
+    fn close(&mut self, now: Time, connection: ConnectionId) {
+        self.streams.close(now, connection);
+    }
+
+    fn flush(&mut self) {
+        self.streams.flush();
+    }
+
+    fn follow_streams(
+        &mut self,
+        now: Time,
+        each: &mut dyn FnMut(StreamEvent<'_>),
+    ) -> io::Result<()> {
+        self.streams.serve(now, each)
+    }
+
+    fn next_stream_deadline(&self) -> Option<Time> {
+        self.streams.next_deadline()
+    }
+
+    fn install(
+        &mut self,
+        protocol: Option<Protocol>,
+        installation: &Installation,
+    ) -> Result<(), TrafficControlFailure> {
+        if self.hands_off.contains(&installation.interface) {
+            self.accounted.insert(installation.claim);
+            return Ok(());
+        }
+        let installed = self.traffic_control.install_for(protocol, installation);
+        installed.map_err(|error| failure(error.on(installation.interface)))
+    }
+
+    fn add_flow(&mut self, claim: ClaimId, flow: Flow) -> Result<(), TrafficControlFailure> {
+        if self.accounted.contains(&claim) {
+            return Ok(());
+        }
+        self.traffic_control.add_flow(claim, flow).map_err(failure)
+    }
+
+    fn remove_flow(&mut self, claim: ClaimId, flow: Flow) -> Result<(), TrafficControlFailure> {
+        if self.accounted.contains(&claim) {
+            return Ok(());
+        }
+        self.traffic_control.remove_flow(claim, flow).map_err(failure)
+    }
+
+    fn drop_adopted(
+        &mut self,
+        interface: InterfaceId,
+        flow: Flow,
+        protocol: Option<Protocol>,
+    ) -> Result<(), TrafficControlFailure> {
+        self.traffic_control.drop_adopted(interface, flow, protocol).map_err(failure)
+    }
+
+    fn remove(&mut self, claim: ClaimId) -> Result<(), TrafficControlFailure> {
+        if self.accounted.remove(&claim) {
+            return Ok(());
+        }
+        self.traffic_control.remove(claim).map_err(failure)
+    }
+
+    fn tidy(&mut self) {
+        if let Err(error) = self.traffic_control.park_released() {
+            debug!("left for the next reconciliation: {}", with_cause(&error));
+        }
+    }
+
+    fn traffic(&mut self, claim: ClaimId) -> Option<TrafficRow> {
+        if self.accounted.contains(&claim) {
+            return None;
+        }
+        match self.traffic_control.statistics(claim) {
+            Ok(statistics) => Some(TrafficRow {
+                packets: statistics.packets,
+                octets: statistics.octets,
+                drops: statistics.drops,
+                backlog_packets: statistics.backlog_packets,
+                backlog_octets: statistics.backlog_octets,
+            }),
+            // The listing shows that nothing is known; the next reconciliation finds errors, if any.
+            Err(error) => {
+                debug!(?claim, "no statistics: {}", with_cause(&error));
+                None
+            }
+        }
+    }
+
+    fn reserved_octets(&mut self, interface: InterfaceId) -> Option<u64> {
+        if self.hands_off.contains(&interface) {
+            return None;
+        }
+        let counted = self.traffic_control.reserved_octets(interface);
+        counted.inspect_err(|error| debug!("no sample: {}", with_cause(error))).ok().flatten()
+    }
+
+    fn enforcement(&self, claim: ClaimId) -> Option<EnforcementRow> {
+        if self.accounted.contains(&claim) {
+            return None;
+        }
+        let (state, reason) = match self.traffic_control.enforcement(claim) {
+            Some(Enforcement::Enforced) => ("enforced", None),
+            Some(Enforcement::Standby) => ("standby", None),
+            Some(Enforcement::Unenforced(reason)) => ("unenforced", Some(reason)),
+            None => ("unenforced", Some("traffic control does not have it".to_owned())),
+        };
+        let claims = self.traffic_control.other_claims(claim);
+        Some(EnforcementRow { state: state.into(), reason, claims })
+    }
+
+    fn flow_path(&mut self, asked: &PathQuestion) -> Result<FlowPath, LookupFailure> {
+        FlowPath::find(asked, &self.marks).map_err(|error| LookupFailure(with_cause(&error)))
+    }
+
+    fn flow_on_link(
+        &mut self,
+        interface: InterfaceId,
+        packets: &Flow,
+        limit: usize,
+    ) -> Result<LinkView, LookupFailure> {
+        if self.hands_off.contains(&interface) {
+            return Ok(LinkView::LeftAlone);
+        }
+        match self.traffic_control.flow_on_link(interface, packets, limit) {
+            Ok(on_link) => Ok(LinkView::Planned(on_link)),
+            Err(TcError::UnknownLink { .. }) => Ok(LinkView::TakesNoPart),
+            Err(error) => Err(LookupFailure(with_cause(&error))),
+        }
+    }
+
+    fn claims_elsewhere(
+        &self,
+        interface: Option<InterfaceId>,
+        packets: &Flow,
+        limit: usize,
+    ) -> Vec<(InterfaceId, FlowClaim)> {
+        self.traffic_control.claims_elsewhere(interface, packets, limit)
+    }
+
+    fn join(&mut self, group: IpAddr) {
+        *self.groups.entry(group).or_insert(0) += 1;
+        if self.groups[&group] == 1 {
+            for &interface in &self.signalling {
+                membership(group, interface, self.socket.join(group, interface));
+            }
+        }
+    }
+
+    fn leave(&mut self, group: IpAddr) {
+        match self.groups.get_mut(&group) {
+            Some(count) if *count > 1 => *count -= 1,
+            Some(_) => {
+                self.groups.remove(&group);
+                for &interface in &self.signalling {
+                    membership(group, interface, self.socket.leave(group, interface));
+                }
+            }
+            None => {}
+        }
+    }
+
+    fn can_signal(&self, destination: IpAddr) -> bool {
+        self.socket.can_signal(destination)
+    }
+
+    fn counters(&self) -> Vec<(&'static str, &'static str, u64)> {
+        self.list_counters()
+    }
+}
+
+/// Logs a failed membership. A failure, for instance on an interface without this address family, affects no other one.
+fn membership(group: IpAddr, interface: InterfaceId, outcome: io::Result<()>) {
+    let Err(error) = outcome else { return };
+    let interface = InterfaceName(interface);
+    // The only error that a user can act on.
+    match rustix::io::Errno::from_io_error(&error) {
+        Some(rustix::io::Errno::NOBUFS) => warn!(
+            %group, %interface,
+            "cannot join the group on so many interfaces; raise the sysctl net.ipv4.igmp_max_memberships"
+        ),
+        _ => debug!(%error, %group, %interface, "group membership"),
+    }
+}

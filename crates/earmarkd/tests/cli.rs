@@ -1,0 +1,126 @@
+//! The `earmarkd` command as seen by users and scripts: output, its stream, and exit status.
+
+use std::path::PathBuf;
+use std::process::{Command, Output};
+
+use serde_json::Value;
+
+/// A temporary directory of a test, removed with it.
+struct Place(PathBuf);
+
+impl Place {
+    fn new(name: &str) -> Place {
+        let path = std::env::temp_dir().join(format!("earmarkd-cli-{}-{name}", std::process::id()));
+        std::fs::create_dir_all(&path).unwrap();
+        Place(path)
+    }
+
+    fn file(&self, name: &str, content: &str) -> String {
+        let path = self.0.join(name);
+        std::fs::write(&path, content).unwrap();
+        path.to_str().unwrap().to_owned()
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+fn earmarkd(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_earmarkd")).args(arguments).output().unwrap()
+}
+
+fn status(output: &Output) -> i32 {
+    output.status.code().expect("it ended by itself")
+}
+
+fn stdout(output: &Output) -> String {
+    String::from_utf8(output.stdout.clone()).unwrap()
+}
+
+fn stderr(output: &Output) -> String {
+    String::from_utf8(output.stderr.clone()).unwrap()
+}
+
+#[test]
+fn a_configuration_is_checked_without_privileges() {
+    let place = Place::new("config");
+    let example = earmarkd(&["config", "example"]);
+    assert_eq!(status(&example), 0);
+    let good = place.file("good.toml", &stdout(&example));
+    let output = earmarkd(&["config", "check", &good]);
+    assert_eq!(status(&output), 0, "{}", stderr(&output));
+
+    let bad = place.file("bad.toml", "[[interface]]\nname = 'eth0'\nbandwidth = '10MB'\n");
+    let output = earmarkd(&["config", "check", &bad]);
+    assert_eq!(status(&output), 1);
+    let text = stderr(&output);
+    assert!(text.contains("bad.toml:3: interface.bandwidth: the unit of a rate"), "{text}");
+    let daemon = earmarkd(&["--config", &bad]);
+    assert_eq!(status(&daemon), 1);
+    assert!(stderr(&daemon).contains("bad.toml:3: interface.bandwidth"));
+}
+
+/// Invalid files lead to status 1 and one error that names the file and the reason.
+#[test]
+fn invalid_files_are_named_with_reason() {
+    let place = Place::new("bad-files");
+    let file = |name: &str, content: &str| place.file(name, content);
+    let interface = "[[interface]]\nname = 'a'\nbandwidth = '1Mbit'\n";
+    let directory = place.0.to_str().unwrap();
+    let empty = &file("empty", "");
+    let binary = place.0.join("binary").to_str().unwrap().to_owned();
+    std::fs::write(&binary, [0xff, 0xfe]).unwrap();
+    let missing = &format!("{directory}/none/s");
+    let twice = &file("twice", &interface.repeat(2));
+    let nothing = &file("nothing", &interface.replace("1Mbit", "0bit"));
+    let share = &file("share", &format!("{interface}reservable = '120%'\n"));
+    let unknown = &file("unknown", &interface.replace("bandwidth", "bandwith"));
+    let table: &[(&[&str], &str)] = &[
+        (&["config", "check", missing], "No such file"),
+        (&["config", "check", directory], "Is a directory"),
+        (&["config", "check", &binary], "UTF-8"),
+        (
+            &["config", "check", twice],
+            "twice:5: interface.name: a is configured already, in line 2",
+        ),
+        (&["config", "check", nothing], "a link without bandwidth carries nothing"),
+        (&["config", "check", share], "a share of 120% lies outside of 0 to 100%"),
+        (&["config", "check", unknown], "did you mean `bandwidth`?"),
+        (&["--config", missing], "No such file"),
+        (&["--config", unknown], "did you mean `bandwidth`?"),
+        (&["replay", missing], "No such file"),
+        (&["replay", directory], "Is a directory"),
+        (&["replay", empty], "it is empty"),
+    ];
+    for (arguments, reason) in table {
+        let output = earmarkd(arguments);
+        let text = stderr(&output);
+        assert_eq!(status(&output), 1, "{arguments:?}: {text}");
+        assert!(text.starts_with("earmarkd: ") && text.contains(reason), "{arguments:?}: {text}");
+        assert!(stdout(&output).is_empty(), "{arguments:?}");
+        let named = arguments.iter().any(|argument| text.contains(argument));
+        assert!(named, "{arguments:?}: the file is not named: {text}");
+
+        let output = earmarkd(&[arguments, &["--json"][..]].concat());
+        let error: Value = serde_json::from_str(&stderr(&output)).expect("errors are JSON too");
+        assert!(error["error"]["code"].is_string(), "{error}");
+    }
+}
+
+#[test]
+fn invalid_recording_is_refused_with_line() {
+    let place = Place::new("replay");
+    let none = place.file("none.jsonl", "{\"hello\":1}\n");
+    let output = earmarkd(&["replay", &none]);
+    assert_eq!(status(&output), 1);
+    assert!(stderr(&output).contains("no recording"), "{}", stderr(&output));
+    let header = r#"{"earmark_recording":1,"node":{"name":"r1","seed":1,"rsvp":{}}}"#;
+    let cut =
+        place.file("cut.jsonl", &format!("{header}\n{{\"at\":5,\"what\":\"Expire\"}}\n{{\"at\":"));
+    let output = earmarkd(&["replay", &cut]);
+    assert_eq!(status(&output), 1);
+    assert!(stderr(&output).contains("line 3"), "{}", stderr(&output));
+}

@@ -1,0 +1,85 @@
+//! Styles, named senders and flow labels, from the request to messages and listings.
+
+use super::*;
+
+/// A sender with a flow label is announced and listed with it.
+#[test]
+fn a_sender_may_have_a_flow_label() {
+    let mut host = Host::of_both_families();
+    let mut peer = host.connect();
+    let line = r#"{"send":{"to":"[2001:db8::9]:5001","rate_bps":2000000,"flow_label":74565}}"#;
+    assert_eq!(host.ask(&mut peer, line)["ok"]["role"], "sender");
+    let (_, message) = host.driver.kernel().sent.pop_front().expect("a Path");
+    // Class 11, C-Type 3: the address, an octet, and a label of three (RFC 2205 appendix A.9).
+    let template = message.windows(4).position(|header| header == [0, 24, 11, 3]);
+    let at = template.expect("an IPv6 flow-label SENDER_TEMPLATE") + 20;
+    assert_eq!(message[at..at + 4], [0, 0x01, 0x23, 0x45]);
+    let sessions = host.ask(&mut peer, r#"{"show":{"what":"sessions"}}"#);
+    assert_eq!(sessions["ok"]["rows"][0]["flow_label"], 0x12345, "{sessions}");
+    assert_eq!(sessions["ok"]["rows"][0]["source_port"], 0, "{sessions}");
+}
+
+/// Style and senders of a receiver are listed.
+#[test]
+fn a_receiver_may_share_and_name_senders() {
+    let mut host = Host::new();
+    let mut peer = host.connect();
+    for line in [
+        r#"{"listen":{"on":"239.1.2.3:5001"}}"#,
+        r#"{"listen":{"on":"239.1.2.3:5002","style":"WF","confirm":true}}"#,
+        r#"{"listen":{"on":"239.1.2.3:5003","style":"SE","senders":[{"address":"10.0.7.1"}]}}"#,
+    ] {
+        assert_eq!(host.ask(&mut peer, line)["ok"]["role"], "receiver", "{line}");
+    }
+    let listed = host.ask(&mut peer, r#"{"show":{"what":"applications"}}"#);
+    let rows = listed["ok"]["rows"].as_array().unwrap();
+    let styles: Vec<&Value> = rows.iter().map(|row| &row["style"]).collect();
+    assert_eq!(styles, ["FF", "WF", "SE"]);
+    assert_eq!(rows[1]["senders"], json!([]));
+    assert_eq!(rows[2]["senders"], json!([{ "address": "10.0.7.1", "port": 0 }]));
+}
+
+#[test]
+fn impossible_senders_are_refused() {
+    let mut host = Host::of_both_families();
+    let mut peer = host.connect();
+    let wildcard = r#""style":"WF","senders":[{"address":"10.0.7.1"}]"#;
+    for (line, code) in [
+        (format!(r#"{{"listen":{{"on":"239.1.2.3:1",{wildcard}}}}}"#), "rejected"),
+        (r#"{"listen":{"on":"239.1.2.3:1","style":"ZZ"}}"#.to_owned(), "bad_request"),
+        (
+            r#"{"listen":{"on":"239.1.2.3:1","senders":[{"address":"2001:db8::1"}]}}"#.to_owned(),
+            "rejected",
+        ),
+        (
+            r#"{"listen":{"on":"239.1.2.3:1","senders":[{"address":"10.0.7.1","flow_label":7}]}}"#
+                .to_owned(),
+            "rejected",
+        ),
+        (r#"{"send":{"to":"10.0.9.9:1","rate_bps":9,"flow_label":7}}"#.to_owned(), "rejected"),
+        (
+            r#"{"send":{"to":"[2001:db8::9]:1","rate_bps":9,"flow_label":1048576}}"#.to_owned(),
+            "rejected",
+        ),
+        (
+            r#"{"send":{"to":"[2001:db8::9]:1","rate_bps":9,"from":"[::]:5","flow_label":7}}"#
+                .to_owned(),
+            "rejected",
+        ),
+    ] {
+        let answer = host.ask(&mut peer, &line);
+        assert_eq!(answer["error"]["code"], code, "{line}: {answer}");
+        assert!(!answer["error"]["hint"].as_str().unwrap().is_empty(), "{line}");
+    }
+    let applications = host.ask(&mut peer, r#"{"show":{"what":"applications"}}"#);
+    assert_eq!(applications["ok"]["rows"], json!([]), "nothing was left behind");
+}
+
+#[test]
+fn version_is_reported() {
+    let mut host = Host::new();
+    let mut peer = host.connect();
+    let answer = host.ask(&mut peer, r#"{"version":{}}"#);
+    assert_eq!(answer["ok"]["protocol"], earmark_control::VERSION);
+    assert_eq!(answer["ok"]["earmark"], env!("CARGO_PKG_VERSION"));
+}

@@ -1,0 +1,174 @@
+//! Valid samples: every request with all values, and a message of each protocol.
+
+use std::net::SocketAddr;
+
+use earmark_control::Identity;
+use earmark_control::{
+    Answer, Attach, Establish, Expect, Keep, Listen, Listing, Loop, Ping, Release, Request, Send,
+    Show, Statistics, Trace,
+};
+use earmark_core::record::{Octets, RecordedStreamEvent};
+use earmark_core::{CloseReason, ConnectionId, Rate, Transport};
+use earmark_node::SenderName;
+use earmark_testkit::messages::intserv::BUCKET;
+use earmark_testkit::messages::valid;
+pub(crate) use earmark_testkit::messages::valid::{DESTINATION as HERE, SOURCE as NEIGHBOR};
+use earmark_wire::boomerang::Family;
+use earmark_wire::intserv::{FlowSpec, Rspec};
+use earmark_wire::yessir::Flowspec;
+use earmark_wire::{gist, icmp, udp};
+use serde_json::{Value, json};
+
+const RSVP: u8 = 46;
+
+fn far() -> SocketAddr {
+    "10.0.9.9:5001".parse().expect("an address")
+}
+
+fn near() -> SocketAddr {
+    SocketAddr::new(HERE.into(), 4_000)
+}
+
+/// Every request that has values, with most of them set.
+pub(crate) fn requests() -> Vec<Value> {
+    let rate = Rate::from_mbps(1);
+    let identity = Identity {
+        user: Some("CN=Alice".into()),
+        application: Some("APP=voice".into()),
+        priority: Some(3),
+    };
+    let sender = SenderName { address: NEIGHBOR.into(), port: 9, flow_label: None };
+    let send = Send {
+        from: Some(near()),
+        peak_bps: Some(rate),
+        identity: identity.clone(),
+        hold: true,
+        follow: true,
+        ..Send::new(far(), rate)
+    };
+    let listen = Listen { senders: vec![sender], identity, ..Listen::new(near()) };
+    let flowspec = Flowspec::Codec { payload_type: 0, frames: 2 };
+    let attach = Attach {
+        interval_s: Some(30),
+        ssrc: Some(7),
+        cname: Some("somebody@here".into()),
+        key: Some(1),
+        ..Attach::new(near(), far(), flowspec)
+    };
+    let rspec = Rspec { rate: 300_000.0, slack_us: 20 };
+    let guaranteed = Flowspec::Intserv(FlowSpec::Guaranteed(BUCKET, rspec));
+    let establish = Establish {
+        from: Some(near()),
+        minimum_bps: Some(rate),
+        peak_bps: Some(rate),
+        priority: Some(3),
+        by_receiver: false,
+        ..Establish::new(far(), rate)
+    };
+    let reverse_bps = Some(rate);
+    let statistics = Statistics { application: 1, packets: 2, octets: 3, rtp_timestamp: 4 };
+    let typed = [
+        Request::Show(Show { what: Listing::Sessions, limit: Some(5) }),
+        Request::Send(send.clone()),
+        Request::Reserve(send),
+        Request::Listen(listen),
+        Request::Loop(Loop {
+            from: Some(near()),
+            interval_s: Some(30),
+            ..Loop::new(far(), rate, rate)
+        }),
+        Request::Attach(attach),
+        Request::Attach(Attach::new(SocketAddr::new(HERE.into(), 4_002), far(), guaranteed)),
+        Request::Answer(Answer { cname: Some("me@here".into()), ..Answer::new(near()) }),
+        Request::Ping(Ping { timeout_ms: Some(500), qos: true, ..Ping::new(far().ip()) }),
+        Request::Establish(Establish { by_receiver: true, ..establish.clone() }),
+        Request::Establish(establish),
+        Request::Expect(Expect { most_bps: Some(rate), reverse_bps, ..Expect::new(near()) }),
+        Request::Statistics(statistics),
+        Request::Keep(Keep { application: 1 }),
+        Request::Trace(Trace {
+            from: Some(sender),
+            last_hop: Some(NEIGHBOR.into()),
+            ..Trace::new(near())
+        }),
+        Request::Release(Release::Application(1)),
+    ];
+    let mut requests: Vec<Value> =
+        typed.iter().map(|it| serde_json::to_value(it).expect("it can be said")).collect();
+    // An application may ask for a delay bound, which has two numbers.
+    let ask = json!({ "delay": { "secs": 0, "nanos": 20_000_000 } });
+    requests.push(json!({ "listen": { "on": "10.0.1.1:5003", "ask": ask } }));
+    requests
+}
+
+/// Messages to this host, each with its IP protocol number.
+pub(crate) fn messages() -> Vec<(u8, Vec<u8>)> {
+    let magic = gist_magic(&valid::gist_query());
+    vec![
+        (RSVP, valid::path()),
+        (icmp::PROTOCOL_V4, valid::echo(&valid::boomerang(Family::V4))),
+        (udp::PROTOCOL, valid::udp(5_003, &valid::yessir(false))),
+        (udp::PROTOCOL, valid::udp(gist::iana::PORT, &magic)),
+    ]
+}
+
+/// Returns a message of GIST behind the magic number of datagrams.
+fn gist_magic(message: &[u8]) -> Vec<u8> {
+    let mut octets = vec![0; gist::MAGIC_LEN + message.len()];
+    gist::emit_magic(&mut octets).expect("there is room").copy_from_slice(message);
+    octets
+}
+
+/// Events of a connection of GIST: a neighbor opens it, sends data, and closes it.
+pub(crate) fn stream_events() -> Vec<RecordedStreamEvent> {
+    let connection = ConnectionId(1);
+    let (local, peer) = (SocketAddr::new(HERE.into(), 270), SocketAddr::new(NEIGHBOR.into(), 9));
+    let transport = Transport::Tcp;
+    let octets = Octets(valid::gist_query());
+    vec![
+        RecordedStreamEvent::Open { connection, local, peer, transport },
+        RecordedStreamEvent::Data { connection, octets },
+        RecordedStreamEvent::Closed { connection, reason: CloseReason::Ended },
+    ]
+}
+
+/// The messages in IPv4 packets.
+fn packets() -> Vec<Vec<u8>> {
+    messages().iter().map(|(protocol, payload)| valid::ipv4(*protocol, payload)).collect()
+}
+
+fn length(octets: &[u8]) -> u32 {
+    u32::try_from(octets.len()).expect("short")
+}
+
+/// A pcap file, big-endian, of raw IP.
+pub(crate) fn pcap() -> Vec<u8> {
+    let mut file = vec![0xa1, 0xb2, 0xc3, 0xd4, 0, 2, 0, 4, 0, 0, 0, 0, 0, 0, 0, 0];
+    file.extend([0, 0, 0xff, 0xff, 0, 0, 0, 101]);
+    for packet in packets() {
+        file.extend([0; 8]);
+        file.extend([length(&packet).to_be_bytes(), length(&packet).to_be_bytes()].concat());
+        file.extend(packet);
+    }
+    file
+}
+
+/// A pcapng file, little-endian, of raw IP; the last packet is in a simple packet block.
+pub(crate) fn pcapng() -> Vec<u8> {
+    let block = |kind: u32, body: &[u8]| {
+        let padding = vec![0; body.len().next_multiple_of(4) - body.len()];
+        let total = (12 + length(body) + length(&padding)).to_le_bytes();
+        [&kind.to_le_bytes()[..], &total, body, &padding, &total].concat()
+    };
+    let section = [&0x1a2b_3c4d_u32.to_le_bytes()[..], &[1, 0, 0, 0], &[0xff; 8]].concat();
+    let mut file = block(0x0a0d_0d0a, &section);
+    file.extend(block(1, &[101, 0, 0, 0, 0xff, 0xff, 0, 0]));
+    let packets = packets();
+    for packet in &packets {
+        let size = length(packet).to_le_bytes();
+        file.extend(block(6, &[&[0; 12][..], &size, &size, packet].concat()));
+    }
+    let last = packets.last().expect("there are some");
+    file.extend(block(3, &[&length(last).to_le_bytes()[..], last].concat()));
+    file
+}

@@ -1,4 +1,0 @@
-//! Studies: published simulations, run again with the engines of the daemon, and further cases.
-
-mod plot;
-pub mod retry;

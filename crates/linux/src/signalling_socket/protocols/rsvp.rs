@@ -1,0 +1,49 @@
+//! RSVP (RFC 2205): IP protocol 46, or inside UDP ([`udp`]).
+
+use earmark_wire::ipv6;
+
+use crate::signalling_socket::packet_filter::{Local, PacketFilter, Preselection};
+use crate::signalling_socket::protocol::{Program, Protocol};
+
+pub(in crate::signalling_socket) mod udp;
+
+/// IP protocol number of RSVP (RFC 2205 section 3.11.1).
+pub(in crate::signalling_socket) const IP_PROTOCOL: u8 = 46;
+
+const OBJECT: &[u8] = include_bytes!("../../../bpf/rsvp.o");
+
+/// Raw sockets receive messages with router alert and messages for this host; to groups only sometimes, hence the
+/// program for these.
+pub(in crate::signalling_socket) const PROTOCOL: Protocol = Protocol {
+    programs: &[
+        Program { object: OBJECT, section: "groups", name: "earmark_groups", is_replaceable: true },
+        Program { object: OBJECT, section: "all", name: "earmark_all", is_replaceable: false },
+    ],
+    filter: PacketFilter {
+        ip_protocols: [IP_PROTOCOL, IP_PROTOCOL],
+        router_alert6: ipv6::ALERT_RSVP,
+        preselection: Preselection::All,
+        is_message: |_, _| true,
+        local: Local::Consumed,
+    },
+    is_always_received: true,
+    port: None,
+};
+
+/// Whether an interface with this setting needs the program in a section.
+pub(in crate::signalling_socket) fn is_needed(section: &str, setting: Intercept) -> bool {
+    match setting {
+        Intercept::RouterAlert => section == "groups",
+        Intercept::Protocol => section == "all",
+    }
+}
+
+/// RSVP messages that are intercepted among the packets that arrive through an interface.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Intercept {
+    /// Messages with router alert, messages for this host, and messages to groups.
+    #[default]
+    RouterAlert,
+    /// All of protocol 46, for neighbours that never set router alert.
+    Protocol,
+}

@@ -1,0 +1,254 @@
+//! Contract of a protocol engine as a part of a node.
+//!
+//! A node is composed of engines. It asks each of them which IP packets are its own, when its next deadline is, and what
+//! it lists, and knows no protocol beyond that.
+
+use alloc::boxed::Box;
+use alloc::collections::VecDeque;
+use alloc::string::{String, ToString};
+use core::any::Any;
+use core::fmt;
+use core::net::IpAddr;
+
+use earmark_core::admission::{ClaimId, Demand, Ledger, Owner, Protocol};
+use earmark_core::{
+    Context, Datagram, Effects, HostEvent, Interface, InterfaceId, Interfaces, StreamEvent, Time,
+};
+
+use crate::api::{Command, Event};
+use earmark_core::listing::{AggregateRow, NeighborRow, ReservationRow, SessionRow};
+
+/// Rows of a listing.
+pub type Rows<'a, T> = Box<dyn Iterator<Item = T> + 'a>;
+
+/// A counter: part of the node, group, name, count.
+pub type Counter = (&'static str, &'static str, &'static str, u64);
+
+/// A protocol engine in a node.
+///
+/// The contract of [`earmark_core::Engine`] applies: an engine does no I/O and no unbounded work, all effects of an
+/// input are in `out` when a method returns, and `now` never goes back.
+pub trait NodeEngine: fmt::Debug {
+    /// Returns the number of the engine's claims in the ledger.
+    fn protocol(&self) -> Protocol;
+
+    /// Returns the name of the protocol in listings, settings and commands: lower case, one word.
+    fn name(&self) -> &'static str;
+
+    /// Returns the numbers of the IP protocols whose packets may be messages of this engine.
+    fn ip_protocols(&self) -> &'static [u8];
+
+    /// Returns whether a packet of one of these IP protocols is a message of this engine.
+    fn accepts(&self, _datagram: &Datagram<'_>) -> bool {
+        true
+    }
+
+    /// Returns what the host does with a packet of one of these IP protocols. By default messages for the host are taken,
+    /// and on a router those in transit with router alert.
+    fn interception(&self, arrival: &Arrival<'_>) -> Interception {
+        match arrival.here || arrival.is_alert_in_transit() {
+            true => Interception::Taken,
+            false => Interception::Left,
+        }
+    }
+
+    /// Returns whether this engine has connections. The first engine that has them gets the events of all.
+    fn has_streams(&self) -> bool {
+        false
+    }
+
+    /// Processes a message.
+    fn receive(
+        &mut self,
+        now: Time,
+        datagram: Datagram<'_>,
+        context: &mut Context<'_>,
+        out: &mut Effects<Event>,
+    );
+
+    /// Processes an event of a connection.
+    fn stream(
+        &mut self,
+        _now: Time,
+        _event: StreamEvent<'_>,
+        _context: &mut Context<'_>,
+        _out: &mut Effects<Event>,
+    ) {
+    }
+
+    /// Serves the timers that are due.
+    fn expire(&mut self, now: Time, context: &mut Context<'_>, out: &mut Effects<Event>);
+
+    /// Processes a change of the host.
+    fn host(
+        &mut self,
+        now: Time,
+        event: HostEvent,
+        context: &mut Context<'_>,
+        out: &mut Effects<Event>,
+    );
+
+    /// Carries out a command whose [`Command::protocol`] is the name of this engine.
+    fn command(
+        &mut self,
+        now: Time,
+        command: Command,
+        context: &mut Context<'_>,
+        out: &mut Effects<Event>,
+    );
+
+    /// Returns when [`NodeEngine::expire`] is due next. O(1). `None` if no deadline is set.
+    fn next_deadline(&self) -> Option<Time>;
+
+    /// Returns whether the node calls [`NodeEngine::follow_up`].
+    fn has_follow_up(&self) -> bool {
+        false
+    }
+
+    /// Reacts to the effects of an input of the node, of all engines and from effect `from` on; returns whether
+    /// anything was done.
+    fn follow_up(
+        &mut self,
+        _now: Time,
+        _from: usize,
+        _context: &mut Context<'_>,
+        _out: &mut Effects<Event>,
+    ) -> bool {
+        false
+    }
+
+    /// Combines messages to one neighbour, as a last step before the driver carries out the effects.
+    fn bundle(&mut self, _interfaces: &Interfaces, _out: &mut Effects<Event>) {}
+
+    /// Notes an added or changed interface, before [`NodeEngine::host`] reports it.
+    fn set_interface(&mut self, _interface: &Interface) {}
+
+    /// Notes a removed interface.
+    fn remove_interface(&mut self, _interface: InterfaceId) {}
+
+    /// Lists the senders of all sessions.
+    fn sessions<'a>(&'a self, view: NodeView<'a>) -> Rows<'a, SessionRow>;
+
+    /// Lists the reservations, each with its claim; those of receivers on this host have none.
+    fn reservations<'a>(
+        &'a self,
+        view: NodeView<'a>,
+    ) -> Rows<'a, (Option<ClaimId>, ReservationRow)>;
+
+    /// Returns the reservation of a claim of this engine, without a walk over all. Of several reservations that share
+    /// the claim, the first. `None` if the claim has ended.
+    fn reservation_of(
+        &self,
+        claim: ClaimId,
+        owner: Owner,
+        view: NodeView<'_>,
+    ) -> Option<ReservationRow>;
+
+    /// Lists the neighbours.
+    fn neighbors<'a>(&'a self, _view: NodeView<'a>) -> Rows<'a, NeighborRow> {
+        Box::new(core::iter::empty())
+    }
+
+    /// Lists the aggregates that begin at this node.
+    fn aggregates<'a>(&'a self, _view: NodeView<'a>) -> Rows<'a, AggregateRow> {
+        Box::new(core::iter::empty())
+    }
+
+    /// Lists all counters, zeros included.
+    fn counters(&self) -> Rows<'_, Counter>;
+
+    /// Lists the claims that the engine holds, for checks against the ledger. A shared claim may be listed several
+    /// times.
+    fn claims(&self) -> Rows<'_, HeldClaim>;
+
+    /// Lists the kinds of soft state and their numbers, which are all zero once every session has ended.
+    fn state_counts(&self) -> Rows<'_, (&'static str, usize)>;
+
+    /// Returns the engine itself, for callers that know its type.
+    fn engine(&self) -> &dyn Any;
+
+    /// Returns the engine itself, for callers that know its type and change it.
+    fn engine_mut(&mut self) -> &mut dyn Any;
+}
+
+/// A packet that arrives at the host of a node.
+#[derive(Clone, Copy, Debug)]
+pub struct Arrival<'a> {
+    /// IP protocol.
+    pub ip_protocol: u8,
+    /// Payload of the IP packet.
+    pub payload: &'a [u8],
+    /// Whether the packet has the router-alert option.
+    pub router_alert: bool,
+    /// Whether the packet is for this host.
+    pub here: bool,
+    /// Whether the host forwards packets.
+    pub forwards: bool,
+}
+
+impl Arrival<'_> {
+    /// Returns whether a router has to look at the packet in transit.
+    pub fn is_alert_in_transit(&self) -> bool {
+        self.router_alert && self.forwards
+    }
+}
+
+/// What a host does with an arriving packet for the sake of signalling.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Interception {
+    /// The node gets the packet, and the host does nothing with it.
+    Taken,
+    /// The node gets a copy; the host forwards or delivers the packet.
+    Copied,
+    /// The host forwards or delivers the packet.
+    Left,
+}
+
+/// A claim that an engine holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HeldClaim {
+    /// The claim.
+    pub claim: ClaimId,
+    /// Outgoing interface.
+    pub interface: InterfaceId,
+    /// Whether the packets do not get the bandwidth yet, because the initiator has not confirmed.
+    pub locked: bool,
+}
+
+/// The node as its engines see it for listings.
+#[derive(Clone, Copy, Debug)]
+pub struct NodeView<'a> {
+    /// Time of the listing.
+    pub now: Time,
+    pub(crate) interfaces: &'a Interfaces,
+    pub(crate) removed: &'a VecDeque<(InterfaceId, String)>,
+    pub(crate) ledger: &'a Ledger,
+}
+
+impl NodeView<'_> {
+    /// Returns the name of an interface, or of the interface of a lane; the last name of a removed one, or its index if
+    /// the name is no longer kept.
+    pub fn interface_name(&self, id: InterfaceId) -> String {
+        let id = self.ledger.link_of_lane(id).unwrap_or(id);
+        if let Some(interface) = self.interfaces.by_id(id) {
+            return interface.name.clone();
+        }
+        let removed = self.removed.iter().rev().find(|(removed, _)| *removed == id);
+        removed.map_or_else(|| id.0.to_string(), |(_, name)| name.clone())
+    }
+
+    /// Returns whether an address is one of this node's.
+    pub fn is_local(&self, address: IpAddr) -> bool {
+        self.interfaces.is_local(address)
+    }
+
+    /// Returns the demand of a claim.
+    pub fn demand(&self, claim: ClaimId) -> Option<Demand> {
+        self.ledger.demand(claim)
+    }
+
+    /// Returns the seconds from now to `at`; `None` if that is never.
+    pub fn seconds_until(&self, at: Time) -> Option<f64> {
+        (at < Time::MAX).then(|| (at - self.now).as_secs_f64())
+    }
+}

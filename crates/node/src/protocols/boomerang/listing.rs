@@ -1,0 +1,96 @@
+//! Rows of Boomerang: one for each session, and a reservation for each direction with bandwidth.
+
+use earmark_boomerang::{Direction, HalfView, Selector, SessionView};
+use earmark_core::admission::ClaimId;
+use earmark_core::{Rate, Time};
+
+use crate::engine::NodeView;
+use earmark_core::listing::{ReservationRow, SenderName, SessionRow};
+
+/// Returns the rows of a session's reservations, one for each direction.
+pub(super) fn reservation_rows(
+    session: &SessionView,
+    view: NodeView<'_>,
+) -> impl Iterator<Item = (Option<ClaimId>, ReservationRow)> + use<> {
+    let row = |direction, half: Option<HalfView>| {
+        half.map(|half| {
+            (Some(half.claim), reservation_row(&session.selector, direction, half, view))
+        })
+    };
+    let forward = row(Direction::Forward, session.forward);
+    forward.into_iter().chain(row(Direction::Reverse, session.reverse))
+}
+
+/// Returns the row of a session.
+pub(super) fn session_row(session: &SessionView, view: NodeView<'_>) -> SessionRow {
+    let Selector { source, destination, protocol, source_port, destination_port } =
+        session.selector;
+    let rate = |half: HalfView| half.rate.as_bps();
+    let ends = [session.forward, session.reverse].into_iter().flatten();
+    let expires_at = ends.map(|half| half.expires_at).max().unwrap_or(Time::MAX);
+    let whole = if source.address().is_ipv4() { 32 } else { 128 };
+    let lengths = [source.length(), destination.length()];
+    SessionRow {
+        protocol: "boomerang".into(),
+        destination: destination.address(),
+        destination_port: destination_port.unwrap_or(0),
+        ip_protocol: protocol.unwrap_or(0),
+        source: source.address(),
+        source_port: source_port.unwrap_or(0),
+        flow_label: None,
+        previous_hop: None,
+        incoming: None,
+        outgoing: session.forward.iter().map(|half| view.interface_name(half.interface)).collect(),
+        here: view.is_local(destination.address()),
+        rate_bps: session.forward.map_or(0, rate),
+        burst_octets: 0,
+        hops: None,
+        expires_in_s: view.seconds_until(expires_at),
+        reserved: !session.locked,
+        reverse_bps: session.reverse.map(rate),
+        prefix_lengths: (lengths != [whole; 2]).then_some(lengths),
+        waiting: false,
+    }
+}
+
+/// Returns the row of one direction. Packets of the reverse direction have source and destination exchanged.
+pub(super) fn reservation_row(
+    selector: &Selector,
+    direction: Direction,
+    half: HalfView,
+    view: NodeView<'_>,
+) -> ReservationRow {
+    let ends = [
+        (selector.source, selector.source_port),
+        (selector.destination, selector.destination_port),
+    ];
+    let [source, destination] = match direction {
+        Direction::Forward => ends,
+        Direction::Reverse => [ends[1], ends[0]],
+    };
+    let burst = view.demand(half.claim).map_or(0, |demand| demand.burst);
+    ReservationRow {
+        protocol: "boomerang".into(),
+        destination: destination.0.address(),
+        destination_port: destination.1.unwrap_or(0),
+        ip_protocol: selector.protocol.unwrap_or(0),
+        senders: [SenderName {
+            address: source.0.address(),
+            port: source.1.unwrap_or(0),
+            flow_label: None,
+        }]
+        .into(),
+        style: match direction {
+            Direction::Forward => "forward".into(),
+            Direction::Reverse => "reverse".into(),
+        },
+        service: "controlled-load".into(),
+        interface: Some(view.interface_name(half.interface)),
+        next_hop: None,
+        rate_bps: Rate::as_bps(half.rate),
+        burst_octets: burst,
+        expires_in_s: view.seconds_until(half.expires_at),
+        traffic: None,
+        enforcement: None,
+    }
+}

@@ -1,0 +1,5 @@
+//! Boomerang in a node.
+
+pub(crate) mod engine;
+mod listing;
+pub(crate) mod outcome;

@@ -1,0 +1,6 @@
+//! NSIS in a node: GIST, QoS NSLP and Ping NSLP.
+
+pub(crate) mod engine;
+mod listing;
+pub(crate) mod outcome;
+pub(crate) mod routing_state;

@@ -1,0 +1,111 @@
+//! Outcomes of NSIS events.
+
+use earmark_core::outcome::{Kind, Message, NodeName, Outcome, OutcomeSource, Translation};
+use earmark_nsis::{Event, ping, qos};
+use earmark_wire::qos_nslp::Outcome as Answer;
+use earmark_wire::qos_nslp::iana::TransientFailure;
+
+/// Returns the application that an event concerns.
+pub(crate) fn application(event: &Event) -> Option<u64> {
+    match event {
+        Event::Qos(event) => application_of_qos(event),
+        Event::Ping(event) => Some(application_of_ping(event)),
+        Event::Gist(_) => None,
+    }
+}
+
+fn application_of_qos(event: &qos::Event) -> Option<u64> {
+    use qos::Event::*;
+    match event {
+        Reserved { application, .. }
+        | Refused { application, .. }
+        | Offered { application, .. }
+        | TimedOut { application }
+        | Lost { application, .. }
+        | Released { application }
+        | Incoming { application, .. }
+        | Gone { application, .. }
+        | Rejected { application, .. } => Some(application.0),
+        Translated { application, .. } => application.map(|application| application.0),
+        Reservation { .. } | Denied { .. } | Dropped { .. } => None,
+    }
+}
+
+fn application_of_ping(event: &ping::Event) -> u64 {
+    use ping::Event::*;
+    match event {
+        Pong { application, .. }
+        | Lost { application, .. }
+        | Finished { application }
+        | Rejected { application, .. } => application.0,
+    }
+}
+
+/// Returns the outcome of a request after an event; `None` if the event does not affect it.
+pub(crate) fn outcome(event: &Event) -> Option<Outcome> {
+    match event {
+        Event::Qos(event) => of_qos(event),
+        Event::Gist(_) | Event::Ping(_) => None,
+    }
+}
+
+/// Returns the address translation that an event reports.
+pub(crate) fn translation(event: &Event) -> Option<Translation> {
+    match event {
+        Event::Qos(qos::Event::Translated { translation, .. }) => Some(*translation),
+        _ => None,
+    }
+}
+
+fn of_qos(event: &qos::Event) -> Option<Outcome> {
+    use qos::Event::*;
+    let by = |source: &Option<qos::Source>, message| {
+        let node = source.as_ref().map(|source| match source {
+            qos::Source::Address(address) => NodeName::Address(*address),
+            qos::Source::Name(name) => NodeName::Name(name.clone()),
+        })?;
+        Some(OutcomeSource { node: Some(node), message })
+    };
+    const TRUNCATED: Answer = Answer::TransientFailure(TransientFailure::PathTruncated);
+    Some(match event {
+        Reserved { reach, .. } | Offered { reach, .. } | Incoming { reach, .. } => {
+            (**reach).clone()
+        }
+        Refused { source, available, .. } => Outcome {
+            by: by(source, Message::new("RESPONSE")),
+            available_bps: *available,
+            ..Outcome::of(Kind::Refused)
+        },
+        Lost { source, outcome, .. } => {
+            let kind = if *outcome == TRUNCATED { Kind::Part } else { Kind::Refused };
+            let to = match source {
+                Some(qos::Source::Address(address)) => Some(*address),
+                _ => None,
+            };
+            Outcome { by: by(source, Message::new("NOTIFY")), to, ..Outcome::of(kind) }
+        }
+        TimedOut { .. } => Outcome::of(Kind::Unanswered),
+        Released { .. } | Gone { .. } => Outcome::of(Kind::Ended),
+        _ => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn truncated_path_is_partial_and_any_other_loss_a_refusal() {
+        let lost = |failure| {
+            Event::Qos(qos::Event::Lost {
+                application: qos::Application(1),
+                outcome: Answer::TransientFailure(failure),
+                source: Some(qos::Source::Address("10.0.1.2".parse().unwrap())),
+            })
+        };
+        let reported = outcome(&lost(TransientFailure::PathTruncated)).unwrap();
+        assert_eq!((reported.kind, reported.to), (Kind::Part, Some("10.0.1.2".parse().unwrap())));
+        let reported = outcome(&lost(TransientFailure::ReservationFailure)).unwrap();
+        assert_eq!(reported.kind, Kind::Refused);
+    }
+}

@@ -1,0 +1,246 @@
+//! RSVP as an engine of a node: with its own view of the interfaces, and receivers that answer by a policy.
+
+use alloc::boxed::Box;
+use alloc::collections::BTreeSet;
+use alloc::string::String;
+use core::any::Any;
+
+use earmark_core::admission::{ClaimId, Owner, Protocol};
+use earmark_core::random::RandomStreams;
+use earmark_core::{
+    Context, Datagram, Effect, Effects, Engine, HostEvent, Input, Interface, InterfaceId,
+    Interfaces, Rate, Time,
+};
+use earmark_rsvp::{self as rsvp, Rejection, Rsvp};
+
+use super::listing;
+use super::receiver::{Listen, Receivers};
+use crate::api::{Command, Event};
+use crate::config::NodeConfig;
+use crate::engine::{Counter, HeldClaim, NodeEngine, NodeView, Rows};
+use earmark_core::listing::{NeighborRow, ReservationRow, SessionRow};
+
+/// RSVP in a node.
+#[derive(Debug)]
+pub(crate) struct RsvpEngine {
+    rsvp: Rsvp,
+    /// Interfaces as RSVP sees them: those without RSVP have no bandwidth.
+    interfaces: Interfaces,
+    /// Names of interfaces without RSVP.
+    without_rsvp: BTreeSet<String>,
+    receivers: Receivers,
+}
+
+impl RsvpEngine {
+    pub(crate) fn new(config: &NodeConfig, random: &RandomStreams) -> RsvpEngine {
+        RsvpEngine {
+            rsvp: Rsvp::new(config.rsvp.clone(), random),
+            interfaces: Interfaces::default(),
+            without_rsvp: config.without_rsvp.clone(),
+            receivers: Receivers::default(),
+        }
+    }
+
+    fn handle(
+        &mut self,
+        now: Time,
+        input: Input<'_, rsvp::Command>,
+        context: &mut Context<'_>,
+        out: &mut Effects<Event>,
+    ) {
+        let Context { routes, ledger, .. } = context;
+        let mut context = Context { routes: *routes, interfaces: &self.interfaces, ledger };
+        self.rsvp.handle(now, input, &mut context, out);
+    }
+
+    /// Opens a session and answers its senders from now on. Without the session there are no answers.
+    fn listen(
+        &mut self,
+        now: Time,
+        listen: Listen,
+        context: &mut Context<'_>,
+        out: &mut Effects<Event>,
+    ) {
+        let (application, session) = (listen.application, listen.session);
+        let before = self.receivers.listen(listen);
+        let effects = out.len();
+        let open = rsvp::Command::Session { application, session };
+        self.handle(now, Input::Command(open), context, out);
+        let rejected = out.iter().skip(effects).any(|effect| {
+            matches!(
+                effect,
+                Effect::Notify(Event::Rsvp(rsvp::Event::Rejected { reason, .. }))
+                    if matches!(reason, Rejection::SessionOpen | Rejection::BadSession)
+            )
+        });
+        if rejected {
+            self.receivers.restore(application, before);
+        }
+    }
+}
+
+impl NodeEngine for RsvpEngine {
+    fn protocol(&self) -> Protocol {
+        rsvp::ID
+    }
+
+    fn name(&self) -> &'static str {
+        "rsvp"
+    }
+
+    fn ip_protocols(&self) -> &'static [u8] {
+        &[rsvp::PROTOCOL]
+    }
+
+    fn receive(
+        &mut self,
+        now: Time,
+        datagram: Datagram<'_>,
+        context: &mut Context<'_>,
+        out: &mut Effects<Event>,
+    ) {
+        self.handle(now, Input::Datagram(datagram), context, out);
+    }
+
+    fn expire(&mut self, now: Time, context: &mut Context<'_>, out: &mut Effects<Event>) {
+        self.handle(now, Input::Expire, context, out);
+    }
+
+    fn host(
+        &mut self,
+        now: Time,
+        event: HostEvent,
+        context: &mut Context<'_>,
+        out: &mut Effects<Event>,
+    ) {
+        self.handle(now, Input::Host(event), context, out);
+    }
+
+    fn command(
+        &mut self,
+        now: Time,
+        command: Command,
+        context: &mut Context<'_>,
+        out: &mut Effects<Event>,
+    ) {
+        match command {
+            Command::Rsvp(command) => {
+                match &command {
+                    rsvp::Command::Release { application } => self.receivers.remove(*application),
+                    rsvp::Command::Renew(renewal) => {
+                        context.ledger.set_preemption(renewal.policy.preemption);
+                    }
+                    _ => {}
+                }
+                self.handle(now, Input::Command(command), context, out);
+            }
+            Command::Listen(listen) => self.listen(now, listen, context, out),
+            _ => {}
+        }
+    }
+
+    fn next_deadline(&self) -> Option<Time> {
+        self.rsvp.next_deadline().map(|(at, _)| at)
+    }
+
+    fn has_follow_up(&self) -> bool {
+        true
+    }
+
+    /// Answers the senders that the effects announce and that have a listener.
+    fn follow_up(
+        &mut self,
+        now: Time,
+        from: usize,
+        context: &mut Context<'_>,
+        out: &mut Effects<Event>,
+    ) -> bool {
+        if self.receivers.is_empty() {
+            return false;
+        }
+        let answers = self.receivers.answers(out, from);
+        let any = !answers.is_empty();
+        for answer in answers {
+            match answer {
+                Ok(reserve) => self.handle(now, Input::Command(reserve), context, out),
+                Err(event) => out.notify(*event),
+            }
+        }
+        any
+    }
+
+    fn bundle(&mut self, interfaces: &Interfaces, out: &mut Effects<Event>) {
+        self.rsvp.bundle(interfaces, out);
+    }
+
+    fn set_interface(&mut self, interface: &Interface) {
+        let mut interface = interface.clone();
+        if self.without_rsvp.contains(&interface.name) {
+            (interface.bandwidth, interface.reservable) = (Rate::ZERO, Rate::ZERO);
+        }
+        self.interfaces.set(interface);
+    }
+
+    fn remove_interface(&mut self, interface: InterfaceId) {
+        self.interfaces.remove(interface);
+    }
+
+    fn sessions<'a>(&'a self, view: NodeView<'a>) -> Rows<'a, SessionRow> {
+        Box::new(self.rsvp.senders().map(move |sender| listing::session_row(&sender, view)))
+    }
+
+    fn reservations<'a>(
+        &'a self,
+        view: NodeView<'a>,
+    ) -> Rows<'a, (Option<ClaimId>, ReservationRow)> {
+        let row = move |reservation| listing::reservation_row(&reservation, view);
+        Box::new(self.rsvp.reservations().map(move |view| (view.claim, row(view))))
+    }
+
+    fn reservation_of(
+        &self,
+        claim: ClaimId,
+        owner: Owner,
+        view: NodeView<'_>,
+    ) -> Option<ReservationRow> {
+        let reservation = self.rsvp.reservation_of(claim, owner)?;
+        Some(listing::reservation_row(&reservation, view))
+    }
+
+    fn neighbors<'a>(&'a self, view: NodeView<'a>) -> Rows<'a, NeighborRow> {
+        Box::new(self.rsvp.neighbors().map(move |neighbor| listing::neighbor_row(&neighbor, view)))
+    }
+
+    fn counters(&self) -> Rows<'_, Counter> {
+        let counters = self.rsvp.counters().iter();
+        Box::new(counters.map(|(group, name, count)| ("rsvp", group, name, count)))
+    }
+
+    fn claims(&self) -> Rows<'_, HeldClaim> {
+        Box::new(self.rsvp.reservations().filter_map(|view| {
+            Some(HeldClaim { claim: view.claim?, interface: view.outgoing?, locked: false })
+        }))
+    }
+
+    fn state_counts(&self) -> Rows<'_, (&'static str, usize)> {
+        let (sessions, senders, reservations) = self.rsvp.population();
+        let neighbors = self.rsvp.neighbors();
+        let neighbors = neighbors.filter(|known| known.senders > 0 || known.reservations > 0);
+        let counts = [
+            ("sessions of RSVP", sessions),
+            ("senders of RSVP", senders),
+            ("reservations of RSVP", reservations),
+            ("neighbours of RSVP with state", neighbors.count()),
+            ("messages of RSVP not acknowledged", self.rsvp.reduction().1),
+        ];
+        Box::new(counts.into_iter())
+    }
+
+    fn engine(&self) -> &dyn Any {
+        &self.rsvp
+    }
+
+    fn engine_mut(&mut self) -> &mut dyn Any {
+        &mut self.rsvp
+    }
+}

@@ -1,0 +1,83 @@
+//! Rows of RSVP: senders, reservations and neighbours.
+
+use earmark_core::Rate;
+use earmark_core::admission::Demand;
+use earmark_rsvp::{Liveness, NeighborView, ReservationView, SenderView};
+use earmark_wire::intserv::FlowSpec;
+
+use crate::engine::NodeView;
+use earmark_core::listing::{NeighborRow, ReductionRow, ReservationRow, SenderName, SessionRow};
+
+/// Returns the row of a sender.
+pub(super) fn session_row(sender: &SenderView<'_>, view: NodeView<'_>) -> SessionRow {
+    let name = SenderName::from(&sender.template);
+    SessionRow {
+        protocol: "rsvp".into(),
+        destination: sender.session.destination,
+        destination_port: sender.session.port,
+        ip_protocol: sender.session.protocol,
+        source: name.address,
+        source_port: name.port,
+        flow_label: name.flow_label,
+        previous_hop: sender.previous_hop,
+        incoming: sender.incoming.map(|id| view.interface_name(id)),
+        outgoing: sender.outgoing.iter().map(|&id| view.interface_name(id)).collect(),
+        here: sender.here,
+        rate_bps: Rate::from_octets_per_second(sender.tspec.rate).as_bps(),
+        burst_octets: sender.tspec.depth as u32,
+        hops: sender.hops,
+        expires_in_s: view.seconds_until(sender.expires_at),
+        reserved: sender.reserved,
+        reverse_bps: None,
+        prefix_lengths: None,
+        waiting: false,
+    }
+}
+
+/// Returns the row of a reservation.
+pub(super) fn reservation_row(reservation: &ReservationView, view: NodeView<'_>) -> ReservationRow {
+    let demand = Demand::from_flowspec(&reservation.flowspec);
+    ReservationRow {
+        protocol: "rsvp".into(),
+        destination: reservation.session.destination,
+        destination_port: reservation.session.port,
+        ip_protocol: reservation.session.protocol,
+        senders: reservation.filters.as_slice().iter().map(SenderName::from).collect(),
+        style: reservation.style.name().into(),
+        service: match reservation.flowspec {
+            FlowSpec::ControlledLoad(_) => "controlled-load".into(),
+            FlowSpec::Guaranteed(..) => "guaranteed".into(),
+        },
+        interface: reservation.outgoing.map(|id| view.interface_name(id)),
+        next_hop: reservation.next_hop,
+        rate_bps: demand.rate.as_bps(),
+        burst_octets: demand.burst,
+        expires_in_s: view.seconds_until(reservation.expires_at),
+        traffic: None,
+        enforcement: None,
+    }
+}
+
+/// Returns the row of a neighbor.
+pub(super) fn neighbor_row(neighbor: &NeighborView, view: NodeView<'_>) -> NeighborRow {
+    NeighborRow {
+        protocol: "rsvp".into(),
+        address: neighbor.address,
+        interface: view.interface_name(neighbor.interface),
+        senders: neighbor.senders as usize,
+        reservations: neighbor.reservations as usize,
+        heard_s: (view.now - neighbor.heard).as_secs_f64(),
+        reduction: neighbor.reduction.map(|reduction| ReductionRow {
+            epoch: reduction.epoch,
+            summarized: reduction.summarized,
+            to_repeat: reduction.to_repeat,
+            summaries_sent: reduction.summaries_sent,
+            summaries_received: reduction.summaries_received,
+        }),
+        hello: match neighbor.hello {
+            Liveness::Unknown => None,
+            Liveness::Alive => Some("alive".into()),
+            Liveness::Lost => Some("lost".into()),
+        },
+    }
+}

@@ -1,0 +1,143 @@
+//! YESSIR as an engine of a node.
+
+use alloc::boxed::Box;
+use core::any::Any;
+
+use earmark_core::admission::{ClaimId, Owner, Protocol};
+use earmark_core::{Context, Datagram, Effects, Engine, HostEvent, Input, Time};
+use earmark_wire::rtcp::PacketType;
+use earmark_wire::udp;
+use earmark_wire::yessir::has_message;
+use earmark_yessir::{self as yessir, Yessir};
+
+use super::listing;
+use crate::api::{Command, Event};
+use crate::engine::{Arrival, Counter, HeldClaim, Interception, NodeEngine, NodeView, Rows};
+use earmark_core::listing::{ReservationRow, SessionRow};
+
+impl NodeEngine for Yessir {
+    fn protocol(&self) -> Protocol {
+        yessir::ID
+    }
+
+    fn name(&self) -> &'static str {
+        "yessir"
+    }
+
+    fn ip_protocols(&self) -> &'static [u8] {
+        &[yessir::PROTOCOL]
+    }
+
+    /// Reports with a message are copied at their destination, whose application must receive them too. Sender reports
+    /// without one are copied if their streams are measured.
+    fn interception(&self, arrival: &Arrival<'_>) -> Interception {
+        let Ok(packet) = udp::Packet::parse(arrival.payload) else { return Interception::Left };
+        match has_message(packet.payload) {
+            true if arrival.here => Interception::Copied,
+            true if arrival.is_alert_in_transit() => Interception::Taken,
+            false if self.measures() && begins_with_sender_report(packet.payload) => {
+                Interception::Copied
+            }
+            _ => Interception::Left,
+        }
+    }
+
+    fn receive(
+        &mut self,
+        now: Time,
+        datagram: Datagram<'_>,
+        context: &mut Context<'_>,
+        out: &mut Effects<Event>,
+    ) {
+        self.handle(now, Input::Datagram(datagram), context, out);
+    }
+
+    fn expire(&mut self, now: Time, context: &mut Context<'_>, out: &mut Effects<Event>) {
+        self.handle(now, Input::Expire, context, out);
+    }
+
+    fn host(
+        &mut self,
+        now: Time,
+        event: HostEvent,
+        context: &mut Context<'_>,
+        out: &mut Effects<Event>,
+    ) {
+        self.handle(now, Input::Host(event), context, out);
+    }
+
+    fn command(
+        &mut self,
+        now: Time,
+        command: Command,
+        context: &mut Context<'_>,
+        out: &mut Effects<Event>,
+    ) {
+        let Command::Yessir(command) = command else { return };
+        self.handle(now, Input::Command(command), context, out);
+    }
+
+    fn next_deadline(&self) -> Option<Time> {
+        Engine::next_deadline(self).map(|(at, _)| at)
+    }
+
+    fn sessions<'a>(&'a self, view: NodeView<'a>) -> Rows<'a, SessionRow> {
+        Box::new(self.sessions(0).map(move |(_, session)| listing::session_row(&session, view)))
+    }
+
+    fn reservations<'a>(
+        &'a self,
+        view: NodeView<'a>,
+    ) -> Rows<'a, (Option<ClaimId>, ReservationRow)> {
+        let sessions = self.sessions(0);
+        Box::new(sessions.flat_map(move |(_, session)| listing::reservation_rows(&session, view)))
+    }
+
+    fn reservation_of(
+        &self,
+        claim: ClaimId,
+        owner: Owner,
+        view: NodeView<'_>,
+    ) -> Option<ReservationRow> {
+        let (session, leg) = self.reservation_of(claim, owner)?;
+        Some(listing::reservation_row(&session, session.legs.get(leg)?, claim, view))
+    }
+
+    fn counters(&self) -> Rows<'_, Counter> {
+        let counters = listing::counters(self.counters());
+        Box::new(counters.map(|(group, name, count)| ("yessir", group, name, count)))
+    }
+
+    fn claims(&self) -> Rows<'_, HeldClaim> {
+        let legs = self.sessions(0).flat_map(|(_, session)| session.legs);
+        Box::new(legs.filter_map(|leg| {
+            Some(HeldClaim { claim: leg.claim?, interface: leg.interface, locked: false })
+        }))
+    }
+
+    fn state_counts(&self) -> Rows<'_, (&'static str, usize)> {
+        let counts = [
+            ("streams of YESSIR", self.session_count()),
+            ("applications of YESSIR", self.applications().count()),
+        ];
+        Box::new(counts.into_iter())
+    }
+
+    fn engine(&self) -> &dyn Any {
+        self
+    }
+
+    fn engine_mut(&mut self) -> &mut dyn Any {
+        self
+    }
+}
+
+/// RTP version (RFC 3550 section 6.4.1).
+const RTP_VERSION: u8 = 2;
+
+/// Returns whether an RTCP compound begins with a sender report.
+fn begins_with_sender_report(compound: &[u8]) -> bool {
+    let is_report = |code| PacketType::from_code(code) == PacketType::SenderReport;
+    compound.first().is_some_and(|first| first >> 6 == RTP_VERSION)
+        && compound.get(1).is_some_and(|&code| is_report(code))
+}

@@ -1,0 +1,5 @@
+//! YESSIR in a node.
+
+pub(crate) mod engine;
+mod listing;
+pub(crate) mod outcome;

@@ -1,0 +1,45 @@
+//! Boomerang in scenarios: the source reserves in one loop, forward only. The destination answers pings.
+
+use earmark_boomerang::{self as boomerang, Application, Selector};
+use earmark_core::Rate;
+use earmark_core::random::Stream;
+use earmark_node::{Command, NodeConfig};
+use earmark_sim::distributions::happens;
+
+use super::{CommonSettings, End, ScenarioProtocol};
+use crate::reservation::ReservationRequest;
+
+/// Boomerang.
+#[derive(Debug)]
+pub(super) struct Boomerang;
+
+impl ScenarioProtocol for Boomerang {
+    fn name(&self) -> &'static str {
+        "boomerang"
+    }
+
+    fn configure(&self, settings: &CommonSettings, config: &mut NodeConfig) {
+        let seconds = u8::try_from(settings.refresh.as_secs()).unwrap_or(u8::MAX);
+        config.boomerang.refresh_interval = seconds.max(1);
+    }
+
+    fn draw_settings(&self, refresh_s: u8, random: &mut Stream, config: &mut NodeConfig) {
+        config.boomerang.refresh_interval = refresh_s;
+        config.boomerang.lock = happens(random, 0.25);
+    }
+
+    fn request(&self, request: &ReservationRequest) -> Vec<(End, Command)> {
+        let rates = boomerang::ReservationRequest { forward: request.rate, reverse: Rate::ZERO };
+        let selector = Selector::of_flow(&request.flow());
+        let application = Application(request.application());
+        let request = boomerang::Request::new(request.addresses[1], selector, rates);
+        let reserve = boomerang::Command::Reserve { application, request };
+        vec![(End::Source, Command::Boomerang(reserve))]
+    }
+
+    fn release(&self, request: &ReservationRequest) -> Vec<(End, Command)> {
+        let application = Application(request.application());
+        let release = boomerang::Command::Release { application };
+        vec![(End::Source, Command::Boomerang(release))]
+    }
+}

@@ -1,0 +1,144 @@
+//! Protocols of scenarios and explorations: those of this project, one module for each, and those that a program adds.
+
+mod boomerang;
+mod nsis;
+mod rsvp;
+mod yessir;
+
+use std::fmt;
+use std::time::Duration;
+
+use earmark_core::random::Stream;
+use earmark_node::{AddEngineError, Command, EngineKind, Engines, NodeConfig};
+use earmark_sim::Network;
+
+use crate::reservation::ReservationRequest;
+
+/// End of a flow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// Node of the source.
+    Source,
+    /// Node of the destination.
+    Destination,
+}
+
+/// What a scenario says about every node, whatever the protocol.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CommonSettings {
+    /// Mean time between refreshes.
+    pub refresh: Duration,
+    /// Whether flows have priorities.
+    pub has_priorities: bool,
+}
+
+/// A protocol in scenarios and explorations: its settings, and the commands that reserve for a flow.
+pub trait ScenarioProtocol: fmt::Debug + Sync {
+    /// Returns the name of the protocol in scenario files; that of its engine.
+    fn name(&self) -> &'static str;
+
+    /// Returns the kind of the protocol's engine, if it is not one of this project.
+    fn engine(&self) -> Option<EngineKind> {
+        None
+    }
+
+    /// Returns whether requests have priorities.
+    fn has_priorities(&self) -> bool {
+        false
+    }
+
+    /// Sets what a scenario says about every node.
+    fn configure(&self, settings: &CommonSettings, config: &mut NodeConfig);
+
+    /// Draws settings for every node of an exploration: state is refreshed every `refresh_s` seconds (1, 2 or 4).
+    fn draw_settings(&self, refresh_s: u8, random: &mut Stream, config: &mut NodeConfig);
+
+    /// Returns the commands that request the reservation of a flow, each with the node that gets it, in order.
+    fn request(&self, request: &ReservationRequest) -> Vec<(End, Command)>;
+
+    /// Returns the commands that release it.
+    fn release(&self, request: &ReservationRequest) -> Vec<(End, Command)>;
+}
+
+/// Protocols that scenarios may name, and that explorations draw from.
+#[derive(Clone, Debug)]
+pub struct Protocols(Vec<&'static dyn ScenarioProtocol>);
+
+impl Default for Protocols {
+    fn default() -> Protocols {
+        Protocols(vec![&rsvp::Rsvp, &boomerang::Boomerang, &yessir::Yessir, &nsis::Nsis])
+    }
+}
+
+/// Protocols are equal if they have the same names.
+impl PartialEq for Protocols {
+    fn eq(&self, other: &Protocols) -> bool {
+        self.names().eq(other.names())
+    }
+}
+
+impl Protocols {
+    /// Adds a protocol.
+    ///
+    /// # Errors
+    /// Its engine has the name or the number of another one.
+    pub fn with(mut self, protocol: &'static dyn ScenarioProtocol) -> Result<Self, AddEngineError> {
+        self.0.push(protocol);
+        self.engines().map(|_| self)
+    }
+
+    /// Returns the protocol of a name.
+    pub fn by_name(&self, name: &str) -> Option<&'static dyn ScenarioProtocol> {
+        self.0.iter().copied().find(|protocol| protocol.name() == name)
+    }
+
+    /// Iterates over the names.
+    pub fn names(&self) -> impl Iterator<Item = &'static str> {
+        self.0.iter().map(|protocol| protocol.name())
+    }
+
+    /// Returns all protocols, in the order in which they were added.
+    pub fn all(&self) -> &[&'static dyn ScenarioProtocol] {
+        &self.0
+    }
+
+    /// Returns the settings of a node with the engines of all protocols, and defaults otherwise.
+    pub(crate) fn node_config(&self) -> NodeConfig {
+        let engines = self.engines().unwrap_or_default();
+        NodeConfig { engines, ..NodeConfig::default() }
+    }
+
+    fn engines(&self) -> Result<Engines, AddEngineError> {
+        let added = self.0.iter().filter_map(|protocol| protocol.engine());
+        added.into_iter().try_fold(Engines::default(), Engines::with)
+    }
+}
+
+/// Requests the reservation of a flow now.
+pub(crate) fn request(
+    protocol: &dyn ScenarioProtocol,
+    request: &ReservationRequest,
+    network: &mut Network,
+) {
+    carry_out(protocol.request(request), request, network);
+}
+
+/// Releases the reservation of a flow now.
+pub(crate) fn release(
+    protocol: &dyn ScenarioProtocol,
+    request: &ReservationRequest,
+    network: &mut Network,
+) {
+    carry_out(protocol.release(request), request, network);
+}
+
+fn carry_out(commands: Vec<(End, Command)>, request: &ReservationRequest, network: &mut Network) {
+    for (end, command) in commands {
+        let [source, destination] = request.nodes;
+        let node = match end {
+            End::Source => source,
+            End::Destination => destination,
+        };
+        network.command(node, command);
+    }
+}

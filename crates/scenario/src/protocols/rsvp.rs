@@ -1,0 +1,73 @@
+//! RSVP in scenarios: the destination answers the sender's Path with a reservation of its announced rate.
+
+use std::time::Duration;
+
+use earmark_core::admission::PreemptionPolicy;
+use earmark_core::random::Stream;
+use earmark_node::{Command, Listen, NodeConfig};
+use earmark_rsvp::policy::Identity;
+use earmark_rsvp::{self as rsvp, Application};
+use earmark_sim::distributions::happens;
+use earmark_wire::intserv::TokenBucket;
+use earmark_wire::rsvp::{FilterSpec, Session, SourceSelector};
+use earmark_wire::udp;
+
+use super::{CommonSettings, End, ScenarioProtocol};
+use crate::reservation::ReservationRequest;
+
+/// RSVP.
+#[derive(Debug)]
+pub(super) struct Rsvp;
+
+impl ScenarioProtocol for Rsvp {
+    fn name(&self) -> &'static str {
+        "rsvp"
+    }
+
+    fn has_priorities(&self) -> bool {
+        true
+    }
+
+    fn configure(&self, settings: &CommonSettings, config: &mut NodeConfig) {
+        config.rsvp.timing.refresh = settings.refresh;
+        config.rsvp.policy.preemption = settings.has_priorities.then(PreemptionPolicy::default);
+    }
+
+    fn draw_settings(&self, refresh_s: u8, random: &mut Stream, config: &mut NodeConfig) {
+        config.rsvp.timing.refresh = Duration::from_secs(refresh_s.into());
+        config.rsvp.reduction.enabled = happens(random, 0.5);
+    }
+
+    fn request(&self, request: &ReservationRequest) -> Vec<(End, Command)> {
+        let [source, destination] = request.addresses;
+        let application = Application(request.application());
+        let session =
+            Session { destination, protocol: udp::PROTOCOL, flags: 0, port: request.port };
+        let mut commands =
+            vec![(End::Destination, Command::Listen(Listen::new(application, session)))];
+        if request.priority.is_some() {
+            let identity = Identity { priority: request.priority, ..Identity::default() };
+            let identity = rsvp::Command::Identity { application, identity };
+            commands.push((End::Destination, Command::Rsvp(identity)));
+        }
+        let open = rsvp::Command::Session { application, session };
+        commands.push((End::Source, Command::Rsvp(open)));
+        let template = FilterSpec { source, selector: SourceSelector::Port(request.port) };
+        let tspec = TokenBucket {
+            rate: request.rate.as_octets_per_second(),
+            depth: request.bucket_octets as f32,
+            peak: f32::INFINITY,
+            min_policed_unit: request.packet_octets,
+            max_packet_size: request.packet_octets,
+        };
+        let send = rsvp::Command::Sender { application, template, tspec, ttl: 64 };
+        commands.push((End::Source, Command::Rsvp(send)));
+        commands
+    }
+
+    fn release(&self, request: &ReservationRequest) -> Vec<(End, Command)> {
+        let application = Application(request.application());
+        let release = || Command::Rsvp(rsvp::Command::Release { application });
+        vec![(End::Source, release()), (End::Destination, release())]
+    }
+}

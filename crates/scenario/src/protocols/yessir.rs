@@ -1,0 +1,59 @@
+//! YESSIR in scenarios: the source announces its stream in sender reports, the destination answers them.
+
+use earmark_core::random::Stream as Random;
+use earmark_node::{Command, NodeConfig};
+use earmark_wire::yessir::{Flowspec, OctetRate, Style};
+use earmark_yessir::{self as yessir, Application, Attachment, Stream};
+
+use super::{CommonSettings, End, ScenarioProtocol};
+use crate::reservation::ReservationRequest;
+
+/// YESSIR.
+#[derive(Debug)]
+pub(super) struct Yessir;
+
+impl ScenarioProtocol for Yessir {
+    fn name(&self) -> &'static str {
+        "yessir"
+    }
+
+    fn configure(&self, settings: &CommonSettings, config: &mut NodeConfig) {
+        let seconds = u16::try_from(settings.refresh.as_secs()).unwrap_or(u16::MAX);
+        config.yessir.interval = seconds.max(1);
+    }
+
+    fn draw_settings(&self, refresh_s: u8, _: &mut Random, config: &mut NodeConfig) {
+        config.yessir.interval = refresh_s.into();
+    }
+
+    fn request(&self, request: &ReservationRequest) -> Vec<(End, Command)> {
+        let [source, destination] = request.addresses;
+        let (number, port) = (request.number, request.port);
+        let application = Application(request.application());
+        let cname = format!("{number}@receiver");
+        let listen = yessir::Command::Listen { application, destination, port, cname };
+        let attachment = Attachment {
+            stream: Stream { source, destination, source_port: port, destination_port: port },
+            ssrc: None,
+            cname: format!("{number}@sender"),
+            multiplexed: true,
+            flowspec: Flowspec::Class {
+                dscp: 0,
+                rate: OctetRate(request.rate.as_octets_per_second()),
+            },
+            style: Style::Individual,
+            passive: false,
+            interval: 0,
+            ttl: 64,
+            key: None,
+        };
+        let attach = yessir::Command::Attach { application, attachment };
+        vec![(End::Destination, Command::Yessir(listen)), (End::Source, Command::Yessir(attach))]
+    }
+
+    fn release(&self, request: &ReservationRequest) -> Vec<(End, Command)> {
+        let application = Application(request.application());
+        let release = || Command::Yessir(yessir::Command::Release { application });
+        vec![(End::Source, release()), (End::Destination, release())]
+    }
+}

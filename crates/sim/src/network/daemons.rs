@@ -1,0 +1,259 @@
+//! The daemons of the network: start and death, their inputs, and the execution of their effects.
+
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+use core::time::Duration;
+
+use earmark_core::admission::AdmissionControl;
+use earmark_core::{Effect, Effects, Installation, InterfaceId};
+use earmark_node::{Event, HostUpdate, Input, Node};
+
+use super::{Network, Scheduled};
+use crate::NodeId;
+use crate::egress::Reservations;
+use crate::host::Host;
+use crate::log::{LogEvent, Loss};
+use crate::packet::Packet;
+
+/// `ENODEV`: error number of an installation on a missing interface.
+const NO_SUCH_DEVICE: u16 = 19;
+
+impl Network {
+    /// Kills the daemon of a node at once, as by SIGKILL: its state is lost, traffic control stays unchanged.
+    pub fn kill(&mut self, node: NodeId) {
+        let host = &mut self.hosts[node.0];
+        host.node = None;
+        host.expire_at = None;
+        self.reset_connections(node);
+        self.note(node, LogEvent::Killed);
+    }
+
+    /// Starts a new daemon on a node. It adopts the state of traffic control; what no one has claimed of that after
+    /// `grace` is removed.
+    pub fn restart(&mut self, node: NodeId, grace: Duration) {
+        let generation = self.hosts[node.0].generation + 1;
+        let seed = self.node_seed(&self.hosts[node.0].name().clone(), generation);
+        let host = &mut self.hosts[node.0];
+        host.generation = generation;
+        host.config.seed = seed;
+        host.expire_at = None;
+        let mut daemon = Node::new(host.config.clone());
+        daemon.keep_journal(self.attempts);
+        host.node = Some(daemon);
+        let mut updates = host.initial_updates();
+        for (interface, port) in host.ports.iter_mut() {
+            let adopt =
+                |(flow, rate, protocol)| HostUpdate::Adopted { interface, flow, rate, protocol };
+            let orphans = port.egress.change(self.now, Reservations::orphan);
+            updates.extend(orphans.into_iter().map(adopt));
+        }
+        self.note(node, LogEvent::Restarted);
+        for update in updates {
+            self.inform(node, update);
+        }
+        for interface in self.hosts[node.0].ports.iter().map(|(id, _)| id).collect::<Vec<_>>() {
+            self.plan_measurement(node, interface);
+        }
+        self.enter(self.now + grace, Scheduled::Reap(node, generation));
+    }
+
+    pub(crate) fn node_seed(&self, name: &str, generation: u32) -> u64 {
+        self.random.part(name).stream(&alloc::format!("daemon {generation}")).next_u64()
+    }
+
+    pub(crate) fn expire(&mut self, node: NodeId) {
+        let host = &mut self.hosts[node.0];
+        if host.expire_at != Some(self.now) {
+            return; // an earlier one was entered, or the daemon died
+        }
+        host.expire_at = None;
+        self.drive(node, Input::Expire);
+    }
+
+    pub(crate) fn reap(&mut self, node: NodeId, generation: u32) {
+        if self.hosts[node.0].generation != generation || self.hosts[node.0].node.is_none() {
+            return;
+        }
+        let ports = &mut self.hosts[node.0].ports;
+        let mut gone = Vec::new();
+        for (interface, port) in ports.iter_mut() {
+            let reaped = port.egress.change(self.now, Reservations::reap);
+            gone.extend(reaped.into_iter().map(|flow| (interface, flow)));
+        }
+        let interfaces: Vec<InterfaceId> = ports.iter().map(|(interface, _)| interface).collect();
+        for interface in interfaces {
+            self.declassify_all_fluids(node, interface);
+        }
+        for (interface, flow) in gone {
+            self.note(node, LogEvent::Reaped(interface, flow));
+            self.inform(node, HostUpdate::AdoptedGone { interface, flow });
+        }
+    }
+
+    /// Sets the admission control of one direction of a link, for the running daemon: any implementation, beside those
+    /// that the settings of a node name.
+    pub fn set_admission(
+        &mut self,
+        node: NodeId,
+        interface: InterfaceId,
+        control: Box<dyn AdmissionControl>,
+    ) {
+        if let Some(daemon) = &mut self.hosts[node.0].node {
+            daemon.set_admission(interface, control);
+            self.plan_measurement(node, interface);
+        }
+    }
+
+    /// Schedules the next sample of the traffic of a link's reservations, if its admission control measures.
+    pub(crate) fn plan_measurement(&mut self, node: NodeId, interface: InterfaceId) {
+        let Host { node: daemon, generation, .. } = &self.hosts[node.0];
+        let control = daemon.as_ref().and_then(|daemon| daemon.ledger().admission(interface));
+        if let Some(interval) = control.and_then(AdmissionControl::sample_interval) {
+            let sample = Scheduled::Measure(node, interface, *generation);
+            self.enter(self.now + interval, sample);
+        }
+    }
+
+    pub(crate) fn measure(&mut self, node: NodeId, interface: InterfaceId, generation: u32) {
+        let host = &self.hosts[node.0];
+        if host.generation != generation || host.node.is_none() {
+            return;
+        }
+        if let Some(port) = host.ports.get(interface) {
+            let octets = port.egress.reserved_octets();
+            self.inform(node, HostUpdate::Measured { interface, octets });
+            self.plan_measurement(node, interface);
+        }
+    }
+
+    pub(crate) fn inform(&mut self, node: NodeId, update: HostUpdate) {
+        self.drive(node, Input::Host(update));
+    }
+
+    /// Passes one input to a node; executes all effects.
+    pub(crate) fn drive(&mut self, node: NodeId, input: Input<'_>) {
+        let Some(engine) = &mut self.hosts[node.0].node else {
+            return;
+        };
+        let mut effects = core::mem::take(&mut self.effects);
+        engine.handle(self.now, input, &mut effects);
+        engine.bundle(&mut effects);
+        let attempts = engine.take_attempts();
+        for attempt in attempts {
+            self.note(node, LogEvent::Attempt(attempt));
+        }
+        let mut refused = Vec::new();
+        for effect in effects.iter() {
+            self.execute(node, &effects, effect, &mut refused);
+        }
+        effects.clear();
+        self.effects = effects;
+        for (installation, errno) in refused {
+            self.note(node, LogEvent::Refused(installation, errno));
+            let claim = installation.claim;
+            self.inform(node, HostUpdate::TrafficControlRefused { claim, errno });
+        }
+        self.plan_expiry(node);
+    }
+
+    fn plan_expiry(&mut self, node: NodeId) {
+        let host = &mut self.hosts[node.0];
+        let Some(deadline) = host.node.as_ref().and_then(Node::next_deadline) else {
+            return;
+        };
+        let due = deadline.max(self.now);
+        if host.expire_at.is_none_or(|planned| due < planned) {
+            host.expire_at = Some(due);
+            self.enter(due, Scheduled::Expire(node));
+        }
+    }
+
+    fn execute(
+        &mut self,
+        node: NodeId,
+        effects: &Effects<Event>,
+        effect: &Effect<Event>,
+        refused: &mut Vec<(Installation, u16)>,
+    ) {
+        let (now, host) = (self.now, &mut self.hosts[node.0]);
+        match effect {
+            Effect::Send(out, range) => {
+                let packet = Packet::signalling(out, effects.octets(range));
+                if let Some(local) = host.interfaces.owner_of(out.destination) {
+                    return self.enter(self.now, Scheduled::Arrive(node, local, packet));
+                }
+                let Some(interface) = host.outgoing(out) else {
+                    return self.note(node, LogEvent::Lost(Loss::NoRoute));
+                };
+                let Packet { source, destination, length: octets, .. } = packet;
+                self.note(node, LogEvent::Sent { interface, source, destination, octets });
+                self.send(node, interface, packet);
+            }
+            Effect::Connect(connect) => self.connect_stream(node, connect),
+            Effect::Write(connection, range) => {
+                self.write_stream(node, *connection, effects.octets(range));
+            }
+            Effect::Close(connection) => self.close_stream(node, *connection),
+            Effect::Install(installation) => {
+                let protocol = host.protocol_of(installation.claim);
+                let port = host.ports.get_mut(installation.interface);
+                match (host.refuse, port) {
+                    (Some(errno), port) => {
+                        refused.push((*installation, errno));
+                        // No one claims a dead daemon's reservation for the flow again: its bandwidth is free now.
+                        if port.is_some_and(|port| {
+                            port.egress.change(now, |r| r.reject(&installation.flow, protocol))
+                        }) {
+                            self.note(
+                                node,
+                                LogEvent::Reaped(installation.interface, installation.flow),
+                            );
+                        }
+                    }
+                    (None, None) => refused.push((*installation, NO_SUCH_DEVICE)),
+                    (None, Some(port)) => {
+                        port.egress.change(now, |r| r.install(protocol, installation));
+                        self.note(node, LogEvent::Installed(*installation));
+                        self.serve(node, installation.interface);
+                        self.classify_fluids(node, installation.interface, &installation.flow);
+                    }
+                }
+            }
+            Effect::AddFlow(claim, flow) => {
+                let protocol = host.protocol_of(*claim);
+                for (_, port) in host.ports.iter_mut() {
+                    port.egress.change(now, |r| r.add_flow(*claim, protocol, *flow));
+                }
+                self.classify_fluids_everywhere(node, flow);
+            }
+            Effect::RemoveFlow(claim, flow) => {
+                for (_, port) in host.ports.iter_mut() {
+                    port.egress.change(now, |r| r.remove_flow(*claim, flow));
+                }
+                self.classify_fluids_everywhere(node, flow);
+            }
+            Effect::Remove(claim) => {
+                let ports = host.ports.iter_mut();
+                let freed: Vec<(InterfaceId, u32)> = ports
+                    .filter_map(|(interface, port)| {
+                        Some((interface, port.egress.change(now, |r| r.remove(*claim))?))
+                    })
+                    .collect();
+                self.note(node, LogEvent::Removed(*claim));
+                for (interface, class) in freed {
+                    self.serve(node, interface);
+                    self.declassify_fluids(node, interface, class);
+                }
+            }
+            Effect::Notify(event) => {
+                if let Event::NotAdopted { interface, flow, .. } = event
+                    && let Some(port) = host.ports.get_mut(*interface)
+                {
+                    port.egress.change(now, |r| r.reject(flow, None));
+                    self.classify_fluids(node, *interface, flow);
+                }
+                self.note(node, LogEvent::Event(event.clone()));
+            }
+        }
+    }
+}

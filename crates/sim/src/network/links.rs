@@ -1,0 +1,160 @@
+//! Links: their addition, state, bandwidth, schedulers and faults.
+
+use alloc::string::String;
+use alloc::vec;
+use core::net::IpAddr;
+use core::time::Duration;
+
+use earmark_core::{Hop, Interface, InterfaceId, Prefix, Rate, Route, Time};
+use earmark_node::HostUpdate;
+
+use super::Network;
+use crate::NodeId;
+use crate::egress::Egress;
+use crate::faults::Faults;
+use crate::packet::MTU;
+use crate::port::Port;
+use crate::scheduler::Scheduler;
+
+/// One end of a new link.
+#[derive(Clone, Debug)]
+pub struct LinkEnd {
+    /// Node at this end.
+    pub node: NodeId,
+    /// Name of the interface, for example `eth0`.
+    pub interface: String,
+    /// Address of the interface.
+    pub address: IpAddr,
+}
+
+/// A new link; both directions have the same properties.
+#[derive(Clone, Debug)]
+pub struct LinkSpec {
+    /// Both ends.
+    pub ends: [LinkEnd; 2],
+    /// Address range of the link.
+    pub prefix: Prefix,
+    /// Bandwidth.
+    pub bandwidth: Rate,
+    /// Reservable bandwidth.
+    pub reservable: Rate,
+    /// Propagation delay.
+    pub delay: Duration,
+    /// Limit of the best-effort queue, packets.
+    pub queue_packets: u32,
+}
+
+impl Network {
+    /// Connects two nodes; returns the interfaces at both ends. The nodes learn the interfaces and the routes to each
+    /// other.
+    pub fn add_link(&mut self, link: LinkSpec) -> [InterfaceId; 2] {
+        let ids = [0, 1].map(|side: usize| {
+            // Both ends may be at one node, which then needs two different indexes.
+            let before = side == 1 && link.ends[0].node == link.ends[1].node;
+            self.hosts[link.ends[side].node.0].ports.next(before.into())
+        });
+        let LinkSpec { ends, prefix, bandwidth, reservable, delay, queue_packets } = link;
+        let nodes = [ends[0].node, ends[1].node];
+        for (side, end) in ends.into_iter().enumerate() {
+            let host = &mut self.hosts[end.node.0];
+            let peer = (nodes[1 - side], ids[1 - side]);
+            let egress = Egress::new(bandwidth, queue_packets);
+            let random = alloc::format!("faults {} {}", host.name(), ids[side].0);
+            let port = Port {
+                peer,
+                delay,
+                egress,
+                busy_until: Time::ZERO,
+                planned: None,
+                up: true,
+                faults: Faults::default(),
+                random: self.random.stream(&random),
+                fluid: None,
+            };
+            host.ports.push(port);
+            let interface = Interface {
+                id: ids[side],
+                name: end.interface,
+                addresses: vec![end.address],
+                mtu: MTU,
+                up: true,
+                bandwidth,
+                reservable,
+                latency_us: u32::try_from(delay.as_micros()).unwrap_or(u32::MAX),
+            };
+            host.interfaces.set(interface.clone());
+            self.inform(end.node, HostUpdate::Interface(interface));
+            self.plan_measurement(end.node, ids[side]);
+            let hop = Hop { interface: ids[side], gateway: None, source: Some(end.address) };
+            self.add_route(end.node, Route { prefix, metric: 0, hop });
+        }
+        ids
+    }
+
+    /// Sets the link behind an interface up or down, at both ends. Packets on the link are lost.
+    pub fn set_link_up(&mut self, node: NodeId, interface: InterfaceId, up: bool) {
+        let Some(port) = self.hosts[node.0].ports.get(interface) else {
+            return;
+        };
+        let peer = port.peer;
+        for (node, interface) in [(node, interface), peer] {
+            let host = &mut self.hosts[node.0];
+            if let Some(port) = host.ports.get_mut(interface) {
+                port.up = up;
+            }
+            host.routes.set_interface_up(interface, up);
+            let Some(mut changed) = host.interfaces.by_id(interface).cloned() else {
+                continue;
+            };
+            changed.up = up;
+            host.interfaces.set(changed.clone());
+            self.inform(node, HostUpdate::Interface(changed));
+            self.serve(node, interface);
+        }
+        self.update_trees();
+        self.mark_fluid_routes_stale();
+    }
+
+    /// Changes the bandwidth of one direction of a link, all of which may be reserved; the node is informed.
+    pub fn set_bandwidth(&mut self, node: NodeId, interface: InterfaceId, bandwidth: Rate) {
+        let host = &mut self.hosts[node.0];
+        let Some(mut changed) = host.interfaces.by_id(interface).cloned() else {
+            return;
+        };
+        (changed.bandwidth, changed.reservable) = (bandwidth, bandwidth);
+        if let Some(port) = host.ports.get_mut(interface) {
+            port.egress.set_bandwidth(self.now, bandwidth);
+        }
+        host.interfaces.set(changed.clone());
+        self.inform(node, HostUpdate::Interface(changed));
+        self.set_fluid_bandwidth(node, interface);
+    }
+
+    /// Replaces the scheduler of both directions of the link behind an interface. Packets that wait there are lost.
+    pub fn set_scheduler<S: Scheduler + 'static>(&mut self, node: NodeId, interface: InterfaceId) {
+        let Some(peer) = self.hosts[node.0].ports.get(interface).map(|port| port.peer) else {
+            return;
+        };
+        for (node, interface) in [(node, interface), peer] {
+            if let Some(port) = self.hosts[node.0].ports.get_mut(interface) {
+                port.egress.set_scheduler::<S>(self.now);
+                if !port.egress.shares_fluid() {
+                    self.without_fluid = Some((node, interface));
+                }
+            }
+        }
+    }
+
+    /// Sets the faults of both directions of the link behind an interface from now on. Messages in flight are not
+    /// affected.
+    pub fn set_faults(&mut self, node: NodeId, interface: InterfaceId, faults: Faults) {
+        let Some(peer) = self.hosts[node.0].ports.get(interface).map(|port| port.peer) else {
+            return;
+        };
+        for (node, interface) in [(node, interface), peer] {
+            if let Some(port) = self.hosts[node.0].ports.get_mut(interface) {
+                port.faults = faults;
+            }
+        }
+    }
+}

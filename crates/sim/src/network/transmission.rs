@@ -1,0 +1,86 @@
+//! Sending: packets wait in the queues of an interface, and are transmitted one by one while the link is free.
+
+use earmark_core::{InterfaceId, Time};
+
+use super::{Network, Scheduled};
+use crate::NodeId;
+use crate::log::{LogEvent, Loss};
+use crate::packet::{Body, Packet};
+use crate::scheduler::Next;
+
+impl Network {
+    /// Appends a packet to the queue of an interface.
+    pub(crate) fn send(&mut self, node: NodeId, interface: InterfaceId, packet: Packet) {
+        let (now, signalling) = (self.now, matches!(packet.body, Body::Signalling(_)));
+        let loss = match self.hosts[node.0].ports.get_mut(interface) {
+            Some(port) if port.up => {
+                if port.egress.enqueue(now, packet) {
+                    return self.serve(node, interface);
+                }
+                Loss::QueueFull
+            }
+            _ => Loss::NoRoute,
+        };
+        if signalling {
+            self.note(node, LogEvent::Lost(loss));
+        }
+    }
+
+    /// Starts the next transmission of an interface, if the link is free and a packet may be sent; else schedules the
+    /// next attempt.
+    pub(crate) fn serve(&mut self, node: NodeId, interface: InterfaceId) {
+        let now = self.now;
+        let Some(port) = self.hosts[node.0].ports.get_mut(interface) else {
+            return;
+        };
+        if !port.up {
+            return;
+        }
+        if now < port.busy_until {
+            let free = port.busy_until;
+            return self.plan(node, interface, free);
+        }
+        match port.egress.next(now) {
+            Next::Transmit(packet) => {
+                port.busy_until = now + port.egress.transmission_time(&packet);
+                let free = port.busy_until;
+                if port.egress.has_packets() {
+                    self.plan(node, interface, free);
+                }
+                self.transmit(node, interface, packet);
+            }
+            Next::Wait(until) => self.plan(node, interface, until),
+            Next::Idle => {}
+        }
+    }
+
+    /// Schedules service of an interface by a time.
+    fn plan(&mut self, node: NodeId, interface: InterfaceId, at: Time) {
+        let Some(port) = self.hosts[node.0].ports.get_mut(interface) else {
+            return;
+        };
+        if port.planned.is_none_or(|planned| at < planned) {
+            port.planned = Some(at);
+            self.enter(at, Scheduled::Port(node, interface));
+        }
+    }
+
+    /// Puts a packet on the link, until the link is free again.
+    fn transmit(&mut self, node: NodeId, interface: InterfaceId, packet: Packet) {
+        self.capture_packet(node, interface, &packet);
+        let Some(port) = self.hosts[node.0].ports.get_mut(interface) else {
+            return;
+        };
+        let (arrives, peer) = (port.busy_until + port.delay, port.peer);
+        if !port.faults.affects(&packet) {
+            return self.enter(arrives, Scheduled::Arrive(peer.0, peer.1, packet));
+        }
+        let copies = port.faults.apply(&mut port.random, &packet);
+        if copies.is_empty() {
+            self.note(node, LogEvent::Lost(Loss::Fault));
+        }
+        for (delay, copy) in copies {
+            self.enter(arrives + delay, Scheduled::Arrive(peer.0, peer.1, copy));
+        }
+    }
+}

@@ -1,0 +1,325 @@
+//! Messages of the sender in each protocol: set-up, refresh and release of a session.
+
+use std::net::Ipv4Addr;
+
+use earmark_core::Outgoing;
+use earmark_wire::boomerang::{Family, Flags, Keys, Options, Qos, Rates, Reservation, Shape};
+use earmark_wire::icmp::{self, HEADER, Kind, PseudoHeader, seal};
+use earmark_wire::intserv::{FlowSpec, TokenBucket};
+use earmark_wire::rtcp::{
+    self, Application, CNAME_LEN, Chunks, Goodbye, Packet, SenderInfo, SenderReport,
+};
+use earmark_wire::udp;
+use earmark_wire::yessir::{
+    Command, Failures, Flowspec, Generic, Message as Yessir, NAME, Style, VERSION,
+};
+use serde::Serialize;
+
+use super::super::session::{Sessions, TTL};
+use super::nsis;
+
+/// Number of different sessions; released ones are used again.
+pub(super) const SESSIONS: u32 = 262_144;
+/// Sessions to one destination port, which differ in the source port: a port of RTP and one of RTCP each.
+const OF_ONE_PORT: u32 = 25_000;
+/// First source port.
+const FIRST_SOURCE_PORT: u16 = 10_000;
+/// First destination port.
+const FIRST_PORT: u16 = 5_000;
+/// Octets of an APP packet before its data.
+const APP_HEADER: usize = 12;
+/// Rate of a session, bit/s; in each direction with Boomerang.
+pub(super) const RATE: u32 = 8_000;
+
+/// A protocol of the rate measurement.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Protocol {
+    /// Path, answered by Resv; PathTear.
+    Rsvp,
+    /// A loop of one message to set up, and another to release.
+    Boomerang,
+    /// A sender report, and a BYE; neither has an answer.
+    Yessir,
+    /// Handshakes of GIST in datagrams, a RESERVE, answered by RESPONSE; a RESERVE that tears down.
+    Nsis,
+}
+
+/// Purpose of a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Step {
+    SetUp,
+    Refresh,
+    Release,
+}
+
+impl Step {
+    /// Number of steps.
+    pub(super) const COUNT: usize = 3;
+}
+
+impl Protocol {
+    /// All protocols.
+    pub const ALL: [Protocol; 4] =
+        [Protocol::Rsvp, Protocol::Boomerang, Protocol::Yessir, Protocol::Nsis];
+
+    /// Returns the name for tables.
+    pub fn name(self) -> &'static str {
+        match self {
+            Protocol::Rsvp => "RSVP",
+            Protocol::Boomerang => "Boomerang",
+            Protocol::Yessir => "YESSIR",
+            Protocol::Nsis => "NSIS",
+        }
+    }
+
+    /// Returns the number of reservations of a session on the links of a router.
+    pub fn claims_of_a_session(self) -> u32 {
+        match self {
+            Protocol::Rsvp | Protocol::Yessir | Protocol::Nsis => 1,
+            // One in each direction.
+            Protocol::Boomerang => 2,
+        }
+    }
+
+    /// Returns the number of messages that a router forwards, or receives and answers, for a set-up and its release.
+    pub fn messages_of_a_pair(self) -> u32 {
+        match self {
+            // Path, Resv, PathTear.
+            Protocol::Rsvp => 3,
+            // Two loops, out and back.
+            Protocol::Boomerang => 4,
+            // A report, a BYE.
+            Protocol::Yessir => 2,
+            // Query, Confirm with RESERVE, Response, RESPONSE, RESERVE.
+            Protocol::Nsis => 5,
+        }
+    }
+
+    pub(super) fn name_in_settings(self) -> &'static str {
+        match self {
+            Protocol::Rsvp => "rsvp",
+            Protocol::Boomerang => "boomerang",
+            Protocol::Yessir => "yessir",
+            Protocol::Nsis => "nsis",
+        }
+    }
+
+    /// Returns the message that refreshes a session: that of the set-up, unless the protocol has a shorter one.
+    pub(super) fn refresh(self) -> Step {
+        match self {
+            Protocol::Rsvp | Protocol::Boomerang | Protocol::Yessir => Step::SetUp,
+            Protocol::Nsis => Step::Refresh,
+        }
+    }
+}
+
+/// Sender of the messages, with its addresses.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct MessageWriter {
+    pub(super) protocol: Protocol,
+    pub(super) sessions: Sessions,
+    /// Destination's own address.
+    pub(super) to: Ipv4Addr,
+    /// Address of the router on the link to the sender.
+    pub(super) router: Ipv4Addr,
+}
+
+impl MessageWriter {
+    /// Writes a message about a session into `octets`; returns its envelope.
+    pub(super) fn write(&self, number: u32, step: Step, octets: &mut Vec<u8>) -> Outgoing {
+        match self.protocol {
+            Protocol::Rsvp => self.rsvp(number, step, octets),
+            Protocol::Boomerang => self.boomerang(number, step, octets),
+            Protocol::Yessir => self.yessir(number, step, octets),
+            Protocol::Nsis => nsis::write(self, number, step, octets),
+        }
+    }
+
+    /// Returns the destination ports of YESSIR sessions: those of RTCP.
+    pub(super) fn ports() -> impl Iterator<Item = u16> {
+        (0..SESSIONS.div_ceil(OF_ONE_PORT)).map(|place| port(FIRST_PORT, place) + 1)
+    }
+
+    /// Returns source and destination port of a session, which shares its destination with others.
+    pub(super) fn ports_of(number: u32) -> [u16; 2] {
+        [port(FIRST_SOURCE_PORT, number % OF_ONE_PORT), port(FIRST_PORT, number / OF_ONE_PORT)]
+    }
+
+    fn out(&self, protocol: u8, destination: Ipv4Addr, router_alert: bool) -> Outgoing {
+        Outgoing {
+            protocol,
+            interface: None,
+            source: self.sessions.sender.into(),
+            destination: destination.into(),
+            ttl: TTL,
+            router_alert,
+            encapsulated: false,
+            neighbor: None,
+            next_hop: None,
+        }
+    }
+
+    /// Refresh period in whole seconds, for protocol fields: at most the largest that a daemon accepts.
+    fn seconds(&self) -> u8 {
+        const MOST: u64 = 30;
+        self.sessions.refresh.as_secs().clamp(1, MOST) as u8
+    }
+
+    fn rsvp(&self, number: u32, step: Step, octets: &mut Vec<u8>) -> Outgoing {
+        match step {
+            Step::SetUp | Step::Refresh => self.sessions.path(number, octets),
+            Step::Release => self.sessions.path_tear(number, octets),
+        }
+        let (session, _) = self.sessions.names(number);
+        let out = self.out(earmark_rsvp::PROTOCOL, self.to, true);
+        Outgoing { destination: session.destination, ..out }
+    }
+
+    fn boomerang(&self, number: u32, step: Step, octets: &mut Vec<u8>) -> Outgoing {
+        let rates = match step {
+            Step::SetUp | Step::Refresh => Rates { forward: RATE, reverse: RATE },
+            Step::Release => Rates::ZERO,
+        };
+        let [source_port, destination_port] = MessageWriter::ports_of(number);
+        let reservation = Reservation {
+            transaction_id: number,
+            flags: Flags(0),
+            refresh_interval: self.seconds(),
+            key: 1,
+            classifier: Keys {
+                source: self.sessions.sender.into(),
+                destination: self.to.into(),
+                source_port,
+                destination_port,
+                protocol: udp::PROTOCOL,
+                tos: 0,
+                flags: 0,
+            },
+            mask: Shape::exact(Family::V4),
+            qos: Qos::Bitrate(rates),
+            options: Options::NONE,
+        };
+        octets.clear();
+        octets.resize(HEADER + reservation.buffer_len(), 0);
+        reservation.emit(&mut octets[HEADER..]).expect("the buffer is long enough");
+        // A ping's identifier and sequence number have 16 bits.
+        let [identifier, sequence] = [number as u16, (number >> 16) as u16];
+        seal(octets, PseudoHeader::V4, Kind::Request, identifier, sequence)
+            .expect("it is long enough");
+        self.out(icmp::PROTOCOL_V4, self.to, false)
+    }
+
+    fn yessir(&self, number: u32, step: Step, octets: &mut Vec<u8>) -> Outgoing {
+        let ssrc = 0x5000_0000 + number;
+        let app = request(number, ssrc, self.seconds());
+        let sender = SenderInfo { ntp: 1 << 32, rtp_timestamp: 0, packets: 0, octets: 0 };
+        let mut room = [0; CNAME_LEN];
+        let sources = [ssrc.to_be_bytes()];
+        let name = Chunks::cname(ssrc, b"user@host", &mut room).expect("it is short");
+        let packets = [
+            Packet::SenderReport(SenderReport { ssrc, sender, blocks: &[], extension: &[] }),
+            Packet::SourceDescription(name),
+            Packet::Application(Application {
+                subtype: VERSION,
+                ssrc,
+                name: NAME,
+                data: &app[APP_HEADER..],
+            }),
+            Packet::Goodbye(Goodbye { sources: &sources, reason: None }),
+        ];
+        let packets = if step == Step::Release { &packets[..] } else { &packets[..3] };
+        octets.clear();
+        octets.resize(udp::HEADER + rtcp::buffer_len(packets), 0);
+        rtcp::emit(packets, &mut octets[udp::HEADER..]).expect("the buffer is long enough");
+        // RTCP uses the next ports.
+        let [source_port, destination_port] = MessageWriter::ports_of(number).map(|port| port + 1);
+        let (source, destination) = (self.sessions.sender.into(), self.to.into());
+        let ports = udp::Repr { source, destination, source_port, destination_port };
+        ports.emit(octets).expect("the buffer is long enough");
+        self.out(udp::PROTOCOL, self.to, true)
+    }
+}
+
+/// Returns an even port, followed by that of RTCP.
+fn port(first: u16, place: u32) -> u16 {
+    u16::try_from(u32::from(first) + 2 * place).expect("there are so many")
+}
+
+/// Returns the reservation request of a stream, as an APP packet.
+fn request(number: u32, ssrc: u32, interval: u8) -> Vec<u8> {
+    let bucket = TokenBucket {
+        rate: (RATE / 8) as f32,
+        depth: 1_500.0,
+        peak: f32::INFINITY,
+        min_policed_unit: 100,
+        max_packet_size: 1_500,
+    };
+    let message = Yessir {
+        ssrc,
+        generic: Generic {
+            command: Command::Active,
+            style: Style::Individual,
+            interval: interval.into(),
+            reservation: number,
+            multiplexed: false,
+        },
+        flowspec: Some(Flowspec::Intserv(FlowSpec::ControlledLoad(bucket))),
+        link_info: None,
+        failures: Failures::default(),
+        auth: None,
+        others: &[],
+    };
+    let mut app = vec![0; message.buffer_len()];
+    message.emit(&mut app).expect("the buffer is long enough");
+    app
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use std::time::Duration;
+
+    use earmark_wire::rsvp::{Body, Message};
+
+    use super::*;
+
+    pub(in super::super) fn writer(protocol: Protocol) -> MessageWriter {
+        let sessions = Sessions {
+            count: SESSIONS,
+            sender: [10, 0, 0, 1].into(),
+            refresh: Duration::from_secs(30),
+            reduction: false,
+        };
+        let (to, router) = ([10, 0, 1, 2].into(), [10, 0, 0, 2].into());
+        MessageWriter { protocol, sessions, to, router }
+    }
+
+    #[test]
+    fn every_message_parses() {
+        let mut octets = Vec::new();
+        for number in [0, 24_999, 25_000, SESSIONS - 1] {
+            let rsvp = writer(Protocol::Rsvp);
+            assert!(rsvp.write(number, Step::SetUp, &mut octets).router_alert);
+            let path = Message::parse(&octets).unwrap();
+            assert_eq!(path.body.session().and_then(|it| rsvp.sessions.number(it)), Some(number));
+            rsvp.write(number, Step::Release, &mut octets);
+            assert!(matches!(Message::parse(&octets).unwrap().body, Body::PathTear(_)));
+            let boomerang = writer(Protocol::Boomerang);
+            for (step, rates) in [(Step::SetUp, RATE), (Step::Release, 0)] {
+                boomerang.write(number, step, &mut octets);
+                let reservation = Reservation::parse(&octets[HEADER..]).unwrap();
+                assert_eq!(reservation.transaction_id, number);
+                assert_eq!(reservation.qos, Qos::Bitrate(Rates { forward: rates, reverse: rates }));
+            }
+            let yessir = writer(Protocol::Yessir);
+            let count = |step, octets: &mut Vec<u8>| {
+                yessir.write(number, step, octets);
+                let compound = rtcp::Compound::parse(&octets[udp::HEADER..]).unwrap();
+                compound.packets().count()
+            };
+            assert_eq!(count(Step::SetUp, &mut octets), 3);
+            assert_eq!(count(Step::Release, &mut octets), 4);
+        }
+        assert_eq!(MessageWriter::ports().count(), 11);
+    }
+}

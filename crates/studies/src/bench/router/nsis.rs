@@ -1,0 +1,193 @@
+//! Messages of NSIS: GIST in datagrams, and QoS NSLP in it, TMOD-1 with 64 kbit/s, confirmed by the receiver.
+//!
+//! ```text
+//! near                         router                          far
+//!   Query ---------------------->
+//!   <--------------------- Response
+//!   Confirm, RESERVE ----------->   Query ---------------------->
+//!                                   <------------------- Response
+//!                                   Confirm, RESERVE ----------->
+//!   <--------------------- RESPONSE <------------------- RESPONSE
+//! ```
+
+use std::net::{IpAddr, Ipv4Addr};
+use std::time::Duration;
+
+use earmark_wire::gist::{
+    Body, Confirm, Direction, Mri, NetworkLayerInformation, Query, ResponderPart, Response,
+    Returned, SessionId,
+};
+use earmark_wire::udp;
+
+use super::super::nsis::messages::{self, Purpose};
+use super::{Arrival, FAR, Message, NEAR, Router, Step};
+
+/// Kinds of messages, with the goals of the engine: a Query, and a RESERVE that refreshes.
+pub(super) const MESSAGES: [Message; 7] = [
+    Message { name: "Query, new", step: Step::SetUp, goal: Some(4_000), write: query },
+    Message { name: "Confirm with RESERVE, new", step: Step::SetUp, goal: None, write: confirm },
+    Message { name: "Response, new", step: Step::SetUp, goal: None, write: response },
+    Message { name: "RESPONSE", step: Step::SetUp, goal: None, write: confirmation },
+    Message { name: "Query, refresh", step: Step::Refresh, goal: Some(4_000), write: known_query },
+    Message { name: "RESERVE, refresh", step: Step::Refresh, goal: Some(4_000), write: refresh },
+    Message { name: "RESERVE, tear", step: Step::Release, goal: None, write: tear },
+];
+
+/// Lifts the limits on GIST messages a second and on state.
+pub(in crate::bench) fn lift_limits(gist: &mut earmark_nsis::gist::Config) {
+    let limits = &mut gist.limits;
+    for limit in [
+        &mut limits.states,
+        &mut limits.states_per_peer,
+        &mut limits.queries_per_second,
+        &mut limits.queries_per_second_of_a_peer,
+        &mut limits.datagrams_per_second,
+    ] {
+        *limit = u32::MAX;
+    }
+}
+
+/// Validity of routing state: longer than any pause between messages here.
+pub(super) const VALIDITY: Duration = Duration::from_secs(180);
+
+/// A neighbor of the router: its address, the router's address on this link, and the router's interface.
+struct Neighbor {
+    address: IpAddr,
+    router: IpAddr,
+    interface: earmark_core::InterfaceId,
+    identity: [u8; 4],
+}
+
+const PREVIOUS: Neighbor = Neighbor {
+    address: IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1)),
+    router: IpAddr::V4(Ipv4Addr::new(192, 0, 2, 2)),
+    interface: NEAR,
+    identity: [192, 0, 2, 1],
+};
+const NEXT: Neighbor = Neighbor {
+    address: IpAddr::V4(Ipv4Addr::new(198, 51, 100, 2)),
+    router: IpAddr::V4(Ipv4Addr::new(198, 51, 100, 1)),
+    interface: FAR,
+    identity: [198, 51, 100, 2],
+};
+
+impl Neighbor {
+    fn nli(&self) -> NetworkLayerInformation<'_> {
+        NetworkLayerInformation {
+            peer_identity: &self.identity,
+            ip_ttl: 64,
+            interface_address: self.address,
+            routing_state_validity: VALIDITY.as_millis() as u32,
+        }
+    }
+
+    /// Returns a message to the router.
+    fn write_datagram(&self, number: u32, body: Body<'_>) -> Arrival {
+        self.sends(number, (self.address, self.router), body)
+    }
+
+    /// Returns a message between these addresses.
+    fn sends(
+        &self,
+        session: u32,
+        (source, destination): (IpAddr, IpAddr),
+        body: Body<'_>,
+    ) -> Arrival {
+        let source_is_peer = source == self.address;
+        let mut octets = Vec::new();
+        messages::write((source, destination), 64, source_is_peer, body, &mut octets);
+        let (protocol, interface) = (udp::PROTOCOL, self.interface);
+        Arrival { session, protocol, interface, source, destination, octets }
+    }
+}
+
+fn session(number: u32, round: u32) -> SessionId {
+    messages::session(u64::from(round) << 32 | u64::from(number))
+}
+
+fn ends(number: u32) -> (IpAddr, IpAddr) {
+    let source = Ipv4Addr::from_bits(0xac10_0000 + number % 65_536);
+    (source.into(), Ipv4Addr::from_bits(0x0a00_0000 + number).into())
+}
+
+fn mri(number: u32, direction: Direction) -> Mri {
+    messages::flow(ends(number), [4_000, 5_004], direction)
+}
+
+fn query(_: &Router, number: u32, round: u32) -> Arrival {
+    ask(number, session(number, round))
+}
+
+fn known_query(_: &Router, number: u32, _: u32) -> Arrival {
+    ask(number, session(number, 0))
+}
+
+fn ask(number: u32, session: SessionId) -> Arrival {
+    let body = Body::Query(Query {
+        nat_traversal: None,
+        mri: mri(number, Direction::Downstream),
+        session,
+        nli: PREVIOUS.nli(),
+        query_cookie: &[0x51; 16],
+        stack: None,
+        nslp_data: None,
+    });
+    // A Query looks like a packet of the flow.
+    PREVIOUS.sends(number, ends(number), body)
+}
+
+fn confirm(router: &Router, number: u32, round: u32) -> Arrival {
+    let Body::Response(response) = heard(router, number) else { panic!("no Response") };
+    let cookie = response.responder.expect("it wants to be confirmed").cookie;
+    let reserve = messages::reserve(Purpose::SetUp(8_000.0, number), None);
+    let body = Body::Confirm(Confirm {
+        mri: mri(number, Direction::Downstream),
+        session: session(number, round),
+        nli: PREVIOUS.nli(),
+        returned: Some(Returned { cookie, proposal: None, configuration: None }),
+        nslp_data: Some(&reserve),
+    });
+    PREVIOUS.write_datagram(number, body)
+}
+
+fn response(router: &Router, number: u32, round: u32) -> Arrival {
+    let Body::Query(query) = heard(router, number) else { panic!("no Query") };
+    let body = Body::Response(Response {
+        nat_traversal: None,
+        mri: mri(number, Direction::Upstream),
+        session: session(number, round),
+        nli: NEXT.nli(),
+        query_cookie: query.query_cookie,
+        responder: Some(ResponderPart { cookie: &[0x52; 16], stack: None }),
+        confirm_requested: true,
+        nslp_data: None,
+    });
+    NEXT.write_datagram(number, body)
+}
+
+/// Returns the message that the router has sent about the previous message of the session.
+fn heard(router: &Router, number: u32) -> Body<'_> {
+    let octets = router.answer(number).expect("the router has answered");
+    messages::body(octets).expect("a message of GIST")
+}
+
+fn confirmation(_: &Router, number: u32, round: u32) -> Arrival {
+    let (mri, session) = (mri(number, Direction::Upstream), session(number, round));
+    let octets = messages::response(number);
+    NEXT.write_datagram(number, messages::data(mri, session, NEXT.nli(), &octets))
+}
+
+fn refresh(_: &Router, number: u32, _: u32) -> Arrival {
+    goes_on(Purpose::Refresh, number, session(number, 0))
+}
+
+fn tear(_: &Router, number: u32, round: u32) -> Arrival {
+    goes_on(Purpose::Tear, number, session(number, round))
+}
+
+/// Returns a RESERVE of the initiator about an existing session.
+fn goes_on(purpose: Purpose, number: u32, session: SessionId) -> Arrival {
+    let octets = messages::reserve(purpose, None);
+    let mri = mri(number, Direction::Downstream);
+    PREVIOUS.write_datagram(number, messages::data(mri, session, PREVIOUS.nli(), &octets))
+}

@@ -1,0 +1,135 @@
+//! Command line: arguments and dispatch of all commands.
+//!
+//! Results go to standard output, progress and errors to standard error. Exit status: 0 success, 1 an error, 2 wrong
+//! usage, 3 a measurement ran but a promise did not hold.
+
+mod bench;
+mod progress;
+mod report;
+mod study;
+
+use std::process::ExitCode;
+
+use anyhow::Result;
+use clap::{Parser, Subcommand};
+
+/// Exit status if a measurement ran but a promise did not hold.
+const BROKEN_PROMISE: u8 = 3;
+
+const EXAMPLES: &str = "\
+Examples:
+  earmark-studies study retry --quick            the published retry study, done again
+  earmark-studies bench scale                    what many sessions cost real daemons
+  earmark-studies bench messages                 what each message costs a router: instructions, ns, octets a session
+  earmark-studies bench life --protocol yessir   a million sessions, from set-up to expiry
+  earmark-studies bench forwarding               what a router forwards with and without traffic control
+  earmark-studies report --quick --out report    the published overhead studies, done again, on one page";
+
+/// Measurements of Earmark, and published studies done again.
+///
+/// Daemons are measured in network namespaces, which takes root; the engines alone, and simulations, as any user.
+#[derive(Debug, Parser)]
+#[command(name = "earmark-studies", version, after_help = EXAMPLES)]
+pub struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    #[command(subcommand)]
+    Study(study::Study),
+    #[command(subcommand)]
+    Bench(bench::Bench),
+    Report(report::Report),
+    #[command(hide = true)]
+    Node(earmark_lab::cli::Node),
+    #[command(hide = true)]
+    LightHost(bench::LightHost),
+    #[command(hide = true)]
+    CountedMessages(bench::CountedMessages),
+    #[command(hide = true)]
+    CountedCalls(bench::CountedCalls),
+    #[command(hide = true)]
+    CountedTurns(bench::CountedTurns),
+}
+
+/// Runs the program with the arguments of this process.
+pub fn main() -> ExitCode {
+    match run(Arguments::parse()) {
+        Ok(code) => code,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(arguments: Arguments) -> Result<ExitCode> {
+    match arguments.command {
+        Command::Study(study) => study.run(),
+        Command::Bench(bench) => bench.run(),
+        Command::Report(report) => report.run(),
+        Command::Node(node) => node.run(),
+        Command::LightHost(host) => host.run(),
+        Command::CountedMessages(messages) => Ok(messages.run()),
+        Command::CountedCalls(calls) => calls.run(),
+        Command::CountedTurns(turns) => Ok(turns.run()),
+    }
+}
+
+/// Parses a time span, for clap.
+fn duration(text: &str) -> Result<std::time::Duration, earmark_core::amounts::UnitError> {
+    earmark_core::amounts::parse_duration(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Arguments::command().debug_assert();
+    }
+
+    /// Every example in the help of any command parses as a command line.
+    #[test]
+    fn examples_parse() {
+        let mut examples = Vec::new();
+        collect(&Arguments::command(), &mut examples);
+        for example in &examples {
+            let parsed = Arguments::try_parse_from(example.split_whitespace());
+            assert!(parsed.is_ok(), "{example}: {parsed:?}");
+        }
+        assert!(examples.len() > 20, "{examples:?}");
+    }
+
+    /// Collects the examples of a command: indented lines of their own, with a description after some blanks,
+    /// possibly with a pipe.
+    fn collect(command: &clap::Command, examples: &mut Vec<String>) {
+        let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+        let lines = help.lines().filter_map(|line| line.strip_prefix("  "));
+        let lines = lines.filter(|line| line.starts_with("earmark-studies "));
+        examples.extend(lines.map(|line| {
+            let line = line.split(" | ").next().unwrap_or_default();
+            line.split("   ").next().unwrap_or_default().to_owned()
+        }));
+        command.get_subcommands().for_each(|command| collect(command, examples));
+    }
+
+    #[test]
+    fn wrong_usage_is_refused_with_the_reason() {
+        for (line, reason) in [
+            ("earmark-studies", "Usage"),
+            ("earmark-studies bench forwarding --queues fair:7", "per-flow, aggregate"),
+            ("earmark-studies bench forwarding --rounds 0", "0 is not in 1..=1000"),
+            ("earmark-studies report --quick", "--out <DIRECTORY>"),
+            ("earmark-studies report --only retry,all --out a", "the parts are messages, loads,"),
+        ] {
+            let error = Arguments::try_parse_from(line.split_whitespace()).unwrap_err();
+            assert!(error.to_string().contains(reason), "{line}: {error}");
+        }
+    }
+}

@@ -1,0 +1,335 @@
+//! Command `earmark-studies bench`, and the light hosts that it starts.
+
+mod bytes;
+mod calls;
+mod forwarding;
+mod life;
+mod messages;
+mod nsis;
+
+use std::process::ExitCode;
+use std::str::FromStr;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use clap::ValueEnum;
+use rustix::process::{Signal, set_parent_process_death_signal};
+use serde::Serialize;
+
+use super::progress::{Bar, interruption};
+use crate::bench::host::{self, Offer};
+use crate::bench::network::Set;
+use crate::bench::published::{self, Published};
+use crate::bench::resident::{self, Residents};
+use crate::bench::set_up::{self, SetUps};
+use crate::bench::{Supervision, table};
+use earmark_lab::testbed::{self, Settings};
+
+const EXAMPLES: &str = "\
+Measurements with real daemons in network namespaces (needs root). With RSVP:
+
+  resident   s - r1 - r2 - d: so many sessions stand, and r1 and r2 refresh them every R. What do the messages, the
+             processor and the memory of each daemon come to? Once with every session refreshed by itself, once with
+             refresh reduction where the daemon has it.
+  set-up     s - r1 - r2 - r3 - d: sessions are offered at some pace; how long until all are confirmed to the receiver,
+             how long did each take, what was lost and recovered, and what did it cost r2?
+
+The hosts s and d are no daemons but one light process each, so that their cost does not count; but they run on the same
+machine. Messages are counted by the kernel's interfaces. Processor time contains the kernel's work for the daemon.
+
+With NSIS (--protocol nsis), over h1 - r1 - .. - h2, of which h1 is this program and all others are daemons:
+
+  set-up     reservations by QoS NSLP one after the other: how long does each take, and what does it cost r1? In datagrams, and
+             over TCP and TLS with new associations in every hop, and with those that are there.
+  resident   so many reservations stand, refreshed by QoS NSLP every R and by GIST before their validity ends. What do
+             packets, processor and memory of each daemon come to, and how long does a ping take meanwhile?
+  ping       how many messages of Ping NSLP a second go there and back without a loss?
+
+Examples:
+  earmark-studies bench scale
+  earmark-studies bench scale --json | jq '.set_up[].rate'
+  earmark-studies bench scale --part set-up --set-ups 10000 --offers 4000,20000,all
+  earmark-studies bench scale --sessions 1000 --set-ups 1000 --refresh 2s --window 2s    some seconds: a smoke test
+  earmark-studies bench scale --protocol nsis                                            20 minutes
+  earmark-studies bench scale --protocol nsis --part set-up --hops 2 --transport datagram
+  earmark-studies bench scale --protocol nsis --part resident --sessions 60000 --transport datagram,tcp
+
+Exit status: 0 every session was installed, and none lost; 1 it could not run, 3 a session was not installed, or was lost.";
+
+pub(super) use calls::CountedCalls;
+pub(super) use messages::{CountedMessages, CountedTurns};
+
+/// Measure real daemons, or one router without I/O
+#[derive(Debug, clap::Subcommand)]
+pub(super) enum Bench {
+    Scale(Box<Scale>),
+    Messages(messages::Messages),
+    Life(life::Life),
+    Bytes(bytes::Bytes),
+    Forwarding(forwarding::ForwardingBench),
+}
+
+/// Many sessions: what they cost while they stand, and how fast they are set up
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(super) struct Scale {
+    /// The protocol.
+    #[arg(long, value_enum, default_value = "rsvp")]
+    protocol: Protocol,
+    /// What to measure; everything where nothing is said.
+    #[arg(long, value_enum)]
+    part: Option<Part>,
+    /// Resident sessions; one measurement for each number. [default: 100000; with NSIS 45000,60000]
+    #[arg(long, value_name = "COUNT,...", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=10_000_000))]
+    sessions: Vec<u32>,
+    /// Sessions to set up; one measurement for each number, and for each offer or transport. [default: 10000,60000; with
+    /// NSIS, one after the other, 2000]
+    #[arg(long, value_name = "COUNT,...", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=10_000_000))]
+    set_ups: Vec<u32>,
+    /// Refresh period R of the daemons; with NSIS that of QoS NSLP.
+    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = super::duration)]
+    refresh: Duration,
+    /// What the daemons do with the kernel's queues: nothing, so that signalling alone is measured, or one class and a token
+    /// bucket for each session.
+    #[arg(long, value_enum, default_value = "none")]
+    queues: Queues,
+    /// How long resident sessions are watched, after a warm-up; at least R makes sense.
+    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = super::duration)]
+    window: Duration,
+    /// How long resident sessions are left alone before. [default: 1.5 R; with NSIS the validity]
+    #[arg(long, value_name = "TIME", value_parser = super::duration)]
+    warm_up: Option<Duration>,
+    #[command(flatten)]
+    rsvp: RsvpScale,
+    #[command(flatten)]
+    nsis: nsis::NsisScale,
+    /// Print one JSON object instead of tables.
+    #[arg(long)]
+    json: bool,
+}
+
+/// What only RSVP has.
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "RSVP only")]
+struct RsvpScale {
+    /// How sessions to set up are offered: so many a second; `all` at once; or as fast as they are answered, with at most so
+    /// many unanswered (`unanswered:1000`).
+    #[arg(
+        long,
+        value_name = "OFFER,...",
+        value_delimiter = ',',
+        default_value = "4000,20000,unanswered:1000,all"
+    )]
+    offers: Vec<OfferArgument>,
+    /// Whether sessions are set up with refresh reduction (RFC 2961); resident ones are measured without it and with it.
+    #[arg(long, value_enum, default_value = "on")]
+    reduction: Reduction,
+    /// When to give up a set-up.
+    #[arg(long, value_name = "TIME", default_value = "5min", value_parser = super::duration)]
+    patience: Duration,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Protocol {
+    Rsvp,
+    Nsis,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Queues {
+    None,
+    Aggregate,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Reduction {
+    On,
+    Off,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Part {
+    Resident,
+    SetUp,
+    /// NSIS only.
+    Ping,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct OfferArgument(Offer);
+
+impl FromStr for OfferArgument {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<OfferArgument, &'static str> {
+        const HINT: &str =
+            "an offer is a number of sessions a second, `all`, or `unanswered:COUNT`";
+        let number = |text: &str| text.parse().ok().filter(|&number| number > 0).ok_or(HINT);
+        Ok(OfferArgument(match (text, text.strip_prefix("unanswered:")) {
+            ("all", _) => Offer::Flood,
+            (_, Some(most)) => Offer::Unanswered(number(most)?),
+            _ => Offer::Rate(number(text)?),
+        }))
+    }
+}
+
+/// Be one end of many sessions
+#[derive(Debug, clap::Args)]
+pub(super) struct LightHost {
+    /// What to do, as JSON.
+    #[arg(long)]
+    order: String,
+}
+
+impl LightHost {
+    pub(super) fn run(&self) -> Result<ExitCode> {
+        set_parent_process_death_signal(Some(Signal::KILL))?;
+        host::run(serde_json::from_str(&self.order).context("no order")?)?;
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+/// All results, for `--json`.
+#[derive(Debug, Default, Serialize)]
+struct Report {
+    protocol: &'static str,
+    resident: Vec<Residents>,
+    set_up: Vec<SetUps>,
+    published: Vec<Published>,
+}
+
+impl Bench {
+    pub(super) fn run(&self) -> Result<ExitCode> {
+        match self {
+            Bench::Scale(scale) => scale.run(),
+            Bench::Messages(messages) => messages.run(),
+            Bench::Life(life) => life.run(),
+            Bench::Bytes(bytes) => bytes.run(),
+            Bench::Forwarding(forwarding) => forwarding.run(),
+        }
+    }
+}
+
+impl Scale {
+    fn run(&self) -> Result<ExitCode> {
+        if let Some(obstacle) = testbed::obstacle() {
+            bail!("{obstacle}; measuring real daemons needs root");
+        }
+        let interrupted = interruption()?;
+        let bar = Bar::new();
+        let supervision = Supervision { watcher: &bar, interrupted: &interrupted };
+        match self.protocol {
+            Protocol::Rsvp => self.run_rsvp(&bar, &supervision),
+            Protocol::Nsis => self.run_nsis(&bar, &supervision),
+        }
+    }
+
+    fn run_rsvp(&self, bar: &Bar, supervision: &Supervision<'_>) -> Result<ExitCode> {
+        if self.part == Some(Part::Ping) {
+            bail!("RSVP has no pings\n  help: --protocol nsis");
+        }
+        let mut report = Report { protocol: "rsvp", ..Report::default() };
+        if self.part != Some(Part::SetUp) {
+            for plan in self.residents() {
+                report.resident.push(resident::measure(&plan, supervision)?);
+            }
+            report.published.extend(published::RESIDENT);
+            self.show(bar, || table::residents(&report.resident), &published::RESIDENT);
+        }
+        if self.part != Some(Part::Resident) {
+            for plan in self.plans() {
+                report.set_up.push(set_up::measure(&plan, supervision)?);
+            }
+            report.published.extend(published::SET_UP);
+            self.show(bar, || table::set_ups(&report.set_up), &published::SET_UP);
+        }
+        bar.finish();
+        if self.json {
+            println!("{}", serde_json::to_string(&report)?);
+        }
+        let missing: u32 = report.set_up.iter().map(|s| s.sessions - s.installed).sum();
+        if missing == 0 {
+            return Ok(ExitCode::SUCCESS);
+        }
+        eprintln!("{missing} sessions were not installed");
+        Ok(ExitCode::from(super::BROKEN_PROMISE))
+    }
+
+    /// Shows each table as soon as it is complete.
+    fn show(&self, bar: &Bar, own: impl FnOnce() -> String, others: &[Published]) {
+        if self.json {
+            return;
+        }
+        bar.suspend(|| {
+            println!("{}\n", own());
+            if !others.is_empty() {
+                println!("{}\n", table::published(others));
+            }
+        });
+    }
+
+    fn residents(&self) -> Vec<resident::Plan> {
+        let plan = |sessions, (name, reduction)| resident::Plan {
+            sessions,
+            name,
+            set: Set { reduction, ..self.set(resident::ROUTERS) },
+            host_refresh: self.refresh,
+            warm_up: self.warm_up.unwrap_or(self.refresh * 3 / 2),
+            window: self.window,
+            parts: 1,
+            patience: self.rsvp.patience,
+        };
+        let kinds = [("each refreshed", false), ("in summaries", true)];
+        let counts = or(&self.sessions, &[100_000]).iter();
+        counts.flat_map(|&sessions| kinds.map(|kind| plan(sessions, kind))).collect()
+    }
+
+    fn plans(&self) -> Vec<set_up::Plan> {
+        let mut plans = Vec::new();
+        for &sessions in or(&self.set_ups, &[10_000, 60_000]) {
+            plans.extend(self.rsvp.offers.iter().map(|&OfferArgument(offer)| set_up::Plan {
+                sessions,
+                offer,
+                set: self.set(set_up::ROUTERS),
+                patience: self.rsvp.patience,
+            }));
+        }
+        plans
+    }
+
+    fn set(&self, routers: usize) -> Set {
+        let settings = Settings { interface: self.interface(), ..Settings::default() };
+        let reduction = self.rsvp.reduction == Reduction::On;
+        Set { routers, refresh: self.refresh, reduction, settings }
+    }
+
+    /// Returns the settings of every `[[interface]]` table.
+    fn interface(&self) -> String {
+        let queues = match self.queues {
+            Queues::None => "none",
+            Queues::Aggregate => "aggregate",
+        };
+        format!("queues = \"{queues}\"\n")
+    }
+}
+
+/// Returns the requested values, or the defaults if there are none.
+fn or<'l, T>(asked: &'l [T], usual: &'l [T]) -> &'l [T] {
+    if asked.is_empty() { usual } else { asked }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn offers_are_read() {
+        let read = |text: &str| text.parse::<OfferArgument>().map(|offer| offer.0);
+        assert_eq!(read("4000"), Ok(Offer::Rate(4_000)));
+        assert_eq!(read("all"), Ok(Offer::Flood));
+        assert_eq!(read("unanswered:100"), Ok(Offer::Unanswered(100)));
+        for wrong in ["0", "fast", "unanswered:", "-1"] {
+            assert!(read(wrong).is_err(), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,193 @@
+//! Command `earmark-studies bench forwarding`.
+
+use std::process::ExitCode;
+use std::str::FromStr;
+
+use anyhow::{Result, bail};
+use clap::ValueEnum;
+use serde::Serialize;
+
+use crate::bench::forwarding::promise::{self, Promise};
+use crate::bench::forwarding::{
+    End, FRAME, Forwarding, KINDS, MOST_FLOWS, PACKET, Plan, Reservations, USUAL, name, parts,
+};
+use crate::bench::{Supervision, forwarding, table};
+use crate::cli::BROKEN_PROMISE;
+use crate::cli::progress::{Bar, interruption};
+use earmark_lab::testbed;
+
+const EXAMPLES: &str = "\
+A router between a sender and a sink, in network namespaces (needs root; Linux 5.18 and BPF). Packets are of 78 octets of IP, 92
+with the Ethernet header. One processor has all the work, from the sender's interface to the sink's, and its time for a packet is
+what counts; so other programs on the machine do little harm.
+
+  forwarding   how many packets a second does a router forward without a daemon, and how many of them does it keep with so many
+               reserved flows? Packets are of the reserved flows, drawn at random, or best effort. All routers stand through
+               the run and take turns, the one without a daemon between all others. The median over the rounds, and its interval.
+  parts        where does the time go? Routers with one thing less. `source` is in all figures: what it takes to write a packet and
+               receive it by the router's interface, as a network card's driver would take.
+  promise      a flow within its rate beside a flood that fills the link: what does it lose, and how long does it wait in the
+               router's queue, and beyond that in the ring of the device, which no queue can shorten? `strict` is a router without a
+               daemon that always lets the flow go first: what it waits there cannot be avoided.
+
+Examples:
+  earmark-studies bench forwarding
+  earmark-studies bench forwarding --part forwarding --queues aggregate:1000,aggregate:1000000 --rounds 15
+  earmark-studies bench forwarding --part forwarding --sink host     beside a slower router: between hosts of one machine
+  earmark-studies bench forwarding --json | jq '.forwarding[] | {queues, flows, traffic, kept}'
+  earmark-studies bench forwarding --quick          some seconds: a smoke test
+
+Exit status: 0 measured (that a goal is missed is no error), 1 it could not run, 3 a flow within its rate lost packets, or
+waited for a millisecond more than it must.";
+
+/// Largest number of packets of a turn, which take about a minute.
+const MOST_PACKETS: i64 = 20_000_000;
+
+/// What a router forwards with and without traffic control, and what it promises
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(in crate::cli) struct ForwardingBench {
+    /// What to measure; everything where nothing is said.
+    #[arg(long, value_enum)]
+    part: Option<Part>,
+    /// Kinds of queues and reserved flows. [default: per-flow and aggregate, with 1, 1000 and 10000 each, and
+    /// priority with 10000 and 1000000]
+    #[arg(long, value_name = "KIND:FLOWS,...", value_delimiter = ',')]
+    queues: Vec<QueuesArgument>,
+    /// Who takes the packets behind the router; the promise is watched with a slow device in any case.
+    #[arg(long, value_enum, default_value = "drop")]
+    sink: End,
+    /// How often each router has its turn. [default: 9]
+    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..=1_000))]
+    rounds: Option<u32>,
+    /// Packets of a turn; a flood has five times as many, and a flow without one a two hundredth. [default: 200000]
+    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1_000..=MOST_PACKETS))]
+    packets: Option<u32>,
+    /// Fewer flows, rounds and packets, where nothing else is said: does it work?
+    #[arg(long)]
+    quick: bool,
+    /// Print one JSON object instead of tables.
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Part {
+    Forwarding,
+    Parts,
+    Promise,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct QueuesArgument(Reservations);
+
+impl FromStr for QueuesArgument {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<QueuesArgument, String> {
+        let (kind, flows) = text.split_once(':').unwrap_or((text, ""));
+        let queues = KINDS.into_iter().find(|&queues| name(queues) == kind);
+        let flows = flows.parse().ok().filter(|flows| (1..=MOST_FLOWS).contains(flows));
+        let (Some(queues), Some(flows)) = (queues, flows) else {
+            let kinds = KINDS.map(name).join(", ");
+            return Err(format!(
+                "a kind of queues ({kinds}), a colon, and 1 to {MOST_FLOWS} flows: aggregate:1000"
+            ));
+        };
+        Ok(QueuesArgument(Reservations { queues, flows }))
+    }
+}
+
+/// All results, for `--json`.
+#[derive(Debug, Serialize)]
+struct Report {
+    packet_octets: u16,
+    frame_octets: u16,
+    sink: End,
+    rounds: u32,
+    packets_of_a_turn: u32,
+    forwarding: Vec<Forwarding>,
+    parts: Vec<Forwarding>,
+    promise: Vec<Promise>,
+}
+
+impl ForwardingBench {
+    pub(in crate::cli) fn run(&self) -> Result<ExitCode> {
+        if let Some(obstacle) = testbed::obstacle() {
+            bail!("{obstacle}; measuring a router needs root");
+        }
+        let interrupted = interruption()?;
+        let bar = Bar::new();
+        let supervision = Supervision { watcher: &bar, interrupted: &interrupted };
+        let plan = self.plan();
+        let mut report = Report {
+            packet_octets: PACKET,
+            frame_octets: FRAME,
+            sink: self.sink,
+            rounds: plan.rounds,
+            packets_of_a_turn: plan.packets,
+            forwarding: Vec::new(),
+            parts: Vec::new(),
+            promise: Vec::new(),
+        };
+        let has = |part| self.part.is_none_or(|only| only == part);
+        if has(Part::Forwarding) {
+            report.forwarding = forwarding::measure(&plan, &supervision)?;
+            self.show(&bar, || table::forwarding(&report.forwarding));
+        }
+        if has(Part::Parts) {
+            report.parts = parts::measure(&plan, &supervision)?;
+            self.show(&bar, || table::forwarding(&report.parts));
+        }
+        if has(Part::Promise) {
+            let (flood, alone) = (plan.packets.saturating_mul(5), plan.packets / 200);
+            report.promise = promise::measure(flood, alone, &supervision)?;
+            self.show(&bar, || table::promises(&report.promise));
+        }
+        bar.finish();
+        if self.json {
+            println!("{}", serde_json::to_string(&report)?);
+        }
+        if report.promise.iter().all(|promise| promise.kept != Some(false)) {
+            return Ok(ExitCode::SUCCESS);
+        }
+        eprintln!("a flow within its rate lost packets, or waited too long");
+        Ok(ExitCode::from(BROKEN_PROMISE))
+    }
+
+    /// Shows each table as soon as it is complete.
+    fn show(&self, bar: &Bar, table: impl FnOnce() -> String) {
+        if !self.json {
+            bar.suspend(|| println!("{}\n", table()));
+        }
+    }
+
+    fn plan(&self) -> Plan {
+        let usual = USUAL.into_iter().filter(|of| !self.quick || of.flows == 1_000);
+        let reservations = match self.queues.is_empty() {
+            true => usual.collect(),
+            false => self.queues.iter().map(|&QueuesArgument(reservations)| reservations).collect(),
+        };
+        let (rounds, packets) = if self.quick { (3, 10_000) } else { (9, 200_000) };
+        let rounds = self.rounds.unwrap_or(rounds);
+        Plan { end: self.sink, reservations, rounds, packets: self.packets.unwrap_or(packets) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use earmark_linux::Queues;
+
+    #[test]
+    fn queues_are_read_with_their_flows() {
+        let read = |text: &str| text.parse::<QueuesArgument>().map(|asked| asked.0);
+        let reservations = Reservations { queues: Queues::Aggregate, flows: 1_000_000 };
+        assert_eq!(read("aggregate:1000000"), Ok(reservations));
+        for wrong in ["aggregate", "aggregate:0", "fair:7", "per-flow:2000000", ":3", "per-flow:-1"]
+        {
+            let error = read(wrong).unwrap_err();
+            assert!(error.contains("per-flow, aggregate"), "{wrong}: {error}");
+        }
+    }
+}

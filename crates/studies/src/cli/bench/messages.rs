@@ -1,0 +1,213 @@
+//! Command `earmark-studies bench messages`, and its part that runs under valgrind.
+
+use std::process::ExitCode;
+
+use anyhow::Result;
+use clap::ValueEnum;
+use serde::Serialize;
+
+use crate::bench::messages::fast_path::{self, FastPathCost};
+use crate::bench::messages::instructions::{self, WITHOUT_VALGRIND};
+use crate::bench::messages::{self, MessageCost, Plan, SessionCost};
+use crate::bench::nsis::profile;
+use crate::bench::router::Protocol;
+use crate::bench::{Supervision, table};
+use crate::cli::progress::{Bar, interruption};
+
+const EXAMPLES: &str = "\
+One router without I/O (all four engines, ledger, routes) gets messages as its neighbours would send them:
+
+  instructions   of one message, counted by valgrind: this program runs itself under its tool callgrind. Median of five.
+                 Parsing, look-ups, ledger and the messages that the router sends on are in it; system calls are not.
+  ns             of one message, wall time, by batches of up to 20 000 about sessions far from each other. Median, least
+                 and most of the repetitions; what else runs on the machine shows in them.
+  octets         of a session on the heap, slack of growing tables included; the ledger's claims are shown apart.
+  in the kernel  refreshes, set-ups and releases of Boomerang that never reach the daemon, by the kernel's own test runner;
+                 needs root and BPF.
+
+A session has one sender and one receiver and 64 kbit/s; with Boomerang both ways, and each message passes twice, out and
+back. NSIS sends datagrams, and what the neighbours repeat of its cookies is copied meanwhile, which counts in ns. Goals stand beside the figures.
+
+Examples:
+  earmark-studies bench messages                                     all of it: some minutes, and 700 MB at most
+  earmark-studies bench messages --protocol boomerang --sessions 1000     seconds
+  earmark-studies bench messages --json | jq '.messages[] | {message, sessions, instructions}'
+
+Exit status: 0 measured, 1 it could not run. That a goal is missed is no error.";
+
+/// What each kind of message costs a router: instructions, nanoseconds, octets a session
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(in crate::cli) struct Messages {
+    /// Whose messages.
+    #[arg(long, value_enum, default_value = "all")]
+    protocol: ProtocolArgument,
+    /// How many sessions the router holds meanwhile; one measurement each.
+    #[arg(long, value_name = "COUNT,...", value_delimiter = ',', default_value = "1000,100000,1000000", value_parser = clap::value_parser!(u32).range(1..=10_000_000))]
+    sessions: Vec<u32>,
+    /// How often nanoseconds are taken.
+    #[arg(long, value_name = "COUNT", default_value_t = 9, value_parser = clap::value_parser!(u32).range(1..=1_000))]
+    repetitions: u32,
+    /// Up to how many sessions instructions are counted; valgrind sets them up some fifty times slower. 0: not at all.
+    #[arg(long, value_name = "COUNT", default_value_t = 100_000)]
+    count_up_to: u32,
+    /// Print one JSON object instead of tables.
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum ProtocolArgument {
+    Rsvp,
+    Boomerang,
+    Yessir,
+    Nsis,
+    All,
+}
+
+impl ProtocolArgument {
+    fn protocols(self) -> Vec<Protocol> {
+        match self {
+            ProtocolArgument::Rsvp => vec![Protocol::Rsvp],
+            ProtocolArgument::Boomerang => vec![Protocol::Boomerang],
+            ProtocolArgument::Yessir => vec![Protocol::Yessir],
+            ProtocolArgument::Nsis => vec![Protocol::Nsis],
+            ProtocolArgument::All => Protocol::ALL.to_vec(),
+        }
+    }
+}
+
+/// All results, for `--json`.
+#[derive(Debug, Default, Serialize)]
+struct Report {
+    messages: Vec<MessageCost>,
+    sessions: Vec<SessionCost>,
+    fast_path: Vec<FastPathCost>,
+    /// Measurements that are missing, with the reason.
+    notes: Vec<String>,
+}
+
+impl Messages {
+    pub(in crate::cli) fn run(&self) -> Result<ExitCode> {
+        let interrupted = interruption()?;
+        let bar = Bar::new();
+        let supervision = Supervision { watcher: &bar, interrupted: &interrupted };
+        let mut report = Report::default();
+        for protocol in self.protocol.protocols() {
+            for &sessions in &self.sessions {
+                self.measure(protocol, sessions, &supervision, &mut report)?;
+            }
+        }
+        if self.protocol.protocols().contains(&Protocol::Boomerang) {
+            self.measure_kernel(&supervision, &mut report)?;
+        }
+        bar.finish();
+        if self.json {
+            println!("{}", serde_json::to_string(&report)?);
+        } else {
+            report.show();
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+
+    fn measure(
+        &self,
+        protocol: Protocol,
+        sessions: u32,
+        supervision: &Supervision<'_>,
+        report: &mut Report,
+    ) -> Result<()> {
+        let plan = Plan { protocol, sessions, repetitions: self.repetitions };
+        let mut costs = messages::measure(&plan, supervision)?;
+        if sessions <= self.count_up_to {
+            match instructions::count(protocol, sessions, supervision)? {
+                Some(counts) => {
+                    for (cost, count) in costs.messages.iter_mut().zip(counts) {
+                        cost.instructions = Some(count);
+                    }
+                }
+                None => report.note(WITHOUT_VALGRIND),
+            }
+        } else {
+            let most = self.count_up_to;
+            report
+                .note(&format!("instructions were counted up to {most} sessions (--count-up-to)"));
+        }
+        report.messages.extend(costs.messages);
+        report.sessions.extend(costs.session);
+        Ok(())
+    }
+
+    /// Measures the kernel's part of Boomerang; if it is unavailable, a note gives the reason.
+    fn measure_kernel(&self, supervision: &Supervision<'_>, report: &mut Report) -> Result<()> {
+        supervision.watcher.begin("Boomerang in the kernel", self.sessions.len() as u64);
+        for (done, &sessions) in self.sessions.iter().enumerate() {
+            supervision.go_on()?;
+            match fast_path::measure(sessions) {
+                Ok(cost) => report.fast_path.push(cost),
+                Err(error) => {
+                    report.note(&format!(
+                        "the kernel's part of Boomerang was not measured, it needs root and BPF: {error:#}"
+                    ));
+                    break;
+                }
+            }
+            supervision.watcher.reached(done as u64 + 1);
+        }
+        // Numbers of sessions above the kernel's capacity are measured once.
+        report.fast_path.dedup_by_key(|cost| cost.sessions);
+        Ok(())
+    }
+}
+
+impl Report {
+    /// Adds a note once.
+    fn note(&mut self, note: &str) {
+        if !self.notes.iter().any(|known| known == note) {
+            self.notes.push(note.to_owned());
+        }
+    }
+
+    fn show(&self) {
+        println!("{}", table::messages(&self.messages));
+        if !self.sessions.is_empty() {
+            println!("\n{}", table::sessions(&self.sessions));
+        }
+        if !self.fast_path.is_empty() {
+            println!("\n{}", table::fast_path(&self.fast_path));
+        }
+        for note in &self.notes {
+            println!("\nnote: {note}");
+        }
+    }
+}
+
+/// Be counted by valgrind
+#[derive(Debug, clap::Args)]
+pub(in crate::cli) struct CountedMessages {
+    #[arg(long, value_enum)]
+    protocol: Protocol,
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=10_000_000))]
+    sessions: u32,
+}
+
+impl CountedMessages {
+    pub(in crate::cli) fn run(&self) -> ExitCode {
+        instructions::deliver_counted(self.protocol, self.sessions);
+        ExitCode::SUCCESS
+    }
+}
+
+/// Have the turns of a router of GIST counted by valgrind
+#[derive(Debug, clap::Args)]
+pub(in crate::cli) struct CountedTurns {
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    sessions: u32,
+}
+
+impl CountedTurns {
+    pub(in crate::cli) fn run(&self) -> ExitCode {
+        profile::take_counted_turns(self.sessions);
+        ExitCode::SUCCESS
+    }
+}

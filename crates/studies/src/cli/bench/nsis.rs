@@ -1,0 +1,146 @@
+//! Command `earmark-studies bench scale --protocol nsis`.
+
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::Result;
+use serde::Serialize;
+
+use super::{Part, Scale, or};
+use crate::bench::Supervision;
+use crate::bench::nsis::ping::{self, Pings};
+use crate::bench::nsis::resident::{self, Residents};
+use crate::bench::nsis::set_up::{self, SetUps};
+use crate::bench::nsis::{Chain, Set, Transport, table};
+use crate::bench::published::{self, Published};
+use crate::cli::progress::Bar;
+
+/// Largest number of hops of a chain: each is a namespace and a daemon.
+const MOST_HOPS: u64 = 16;
+
+/// What only NSIS has.
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "NSIS only")]
+pub(super) struct NsisScale {
+    /// By what messages travel; one measurement for each. [default: all for set-ups, else datagram]
+    #[arg(long, value_enum, value_name = "TRANSPORT,...", value_delimiter = ',')]
+    transport: Vec<Transport>,
+    /// Hops from h1 to h2; one measurement for each number. [default: 2,4 for set-ups, else 4]
+    #[arg(long, value_name = "COUNT,...", value_delimiter = ',', value_parser = clap::value_parser!(u64).range(1..=MOST_HOPS))]
+    hops: Vec<u64>,
+    /// How long GIST's routing state holds without a refresh.
+    #[arg(long, value_name = "TIME", default_value = "180s", value_parser = super::super::duration)]
+    validity: Duration,
+    /// How many sessions one refresh of QoS NSLP speaks of, besides its own; resident sessions are measured with each number.
+    #[arg(long, value_name = "COUNT,...", value_delimiter = ',', default_value = "0", value_parser = clap::value_parser!(u32).range(0..=1_000))]
+    summary: Vec<u32>,
+    /// Set-ups with new associations in every hop; there are some seconds between one and the next, for associations to end.
+    #[arg(long, value_name = "COUNT", default_value_t = 5)]
+    new_associations: u32,
+    /// How long each rate of pings is tried.
+    #[arg(long, value_name = "TIME", default_value = "4s", value_parser = super::super::duration)]
+    ping_window: Duration,
+}
+
+/// All results, for `--json`.
+#[derive(Debug, Default, Serialize)]
+struct Report {
+    protocol: &'static str,
+    set_up: Vec<SetUps>,
+    resident: Vec<Residents>,
+    ping: Vec<Pings>,
+    published: Vec<Published>,
+}
+
+impl Scale {
+    pub(super) fn run_nsis(&self, bar: &Bar, supervision: &Supervision<'_>) -> Result<ExitCode> {
+        let mut report = Report { protocol: "nsis", ..Report::default() };
+        if self.asks_for(Part::SetUp) {
+            for plan in self.nsis_set_ups() {
+                report.set_up.push(set_up::measure(&plan, supervision)?);
+            }
+            report.published.extend(published::GIST_SET_UP);
+            self.show(bar, || table::set_ups(&report.set_up), &published::GIST_SET_UP);
+        }
+        if self.asks_for(Part::Resident) {
+            for plan in self.nsis_residents() {
+                report.resident.push(resident::measure(&plan, supervision)?);
+            }
+            report.published.extend(published::GIST_RESIDENT);
+            self.show(bar, || table::residents(&report.resident), &published::GIST_RESIDENT);
+        }
+        if self.asks_for(Part::Ping) {
+            for (hops, transport) in self.chains() {
+                supervision.watcher.begin("the network starts", 1);
+                let chain = Chain::up(&self.nsis_set(hops, transport))?;
+                let window = self.nsis.ping_window;
+                let pings = ping::measure_on(&chain, hops, window, supervision)?;
+                self.show(bar, || table::pings(&pings), &[]);
+                report.ping.push(pings);
+            }
+        }
+        bar.finish();
+        if self.json {
+            println!("{}", serde_json::to_string(&report)?);
+        }
+        let lost: u32 = report.resident.iter().map(|resident| resident.sessions_lost).sum();
+        if lost == 0 {
+            return Ok(ExitCode::SUCCESS);
+        }
+        eprintln!("{lost} sessions were lost");
+        Ok(ExitCode::from(super::super::BROKEN_PROMISE))
+    }
+
+    fn asks_for(&self, part: Part) -> bool {
+        self.part.is_none_or(|asked| asked == part)
+    }
+
+    fn nsis_set_ups(&self) -> Vec<set_up::Plan> {
+        let transports = or(&self.nsis.transport, &Transport::ALL);
+        let mut plans = Vec::new();
+        for &hops in or(&self.nsis.hops, &[2, 4]) {
+            let mut new = self.nsis.new_associations;
+            for &count in or(&self.set_ups, &[2_000]) {
+                plans.extend(set_up::plans(hops as usize, transports, count, new));
+                // The number of set-ups without connections does not depend on that of the others.
+                new = 0;
+            }
+        }
+        plans
+    }
+
+    fn nsis_residents(&self) -> Vec<resident::Plan> {
+        let mut plans = Vec::new();
+        for (hops, transport) in self.chains() {
+            for &sessions in or(&self.sessions, &[45_000, 60_000]) {
+                plans.extend(self.nsis.summary.iter().map(|&summary| resident::Plan {
+                    sessions,
+                    name: if summary == 0 { "each refreshed" } else { "in summaries" },
+                    set: Set { summary, ..self.nsis_set(hops, transport) },
+                    warm_up: self.warm_up.unwrap_or(self.nsis.validity),
+                    window: self.window,
+                }));
+            }
+        }
+        plans
+    }
+
+    /// Returns hops and transports of the chains for everything but set-ups.
+    fn chains(&self) -> Vec<(usize, Transport)> {
+        let mut chains = Vec::new();
+        for &hops in or(&self.nsis.hops, &[4]) {
+            let transports = or(&self.nsis.transport, &[Transport::Datagram]);
+            chains.extend(transports.iter().map(|&transport| (hops as usize, transport)));
+        }
+        chains
+    }
+
+    fn nsis_set(&self, hops: usize, transport: Transport) -> Set {
+        Set {
+            refresh: self.refresh,
+            validity: self.nsis.validity,
+            interface: self.interface(),
+            ..Set::new(hops, transport)
+        }
+    }
+}

@@ -1,0 +1,81 @@
+//! Command `earmark-studies report`: the published overhead studies, measured again.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::{Result, bail};
+
+use super::progress::{Bar, interruption};
+use crate::bench::Supervision;
+use crate::paper_reproduction::{self, PARTS, Plan};
+
+const EXAMPLES: &str = "\
+Examples:
+  earmark-studies report --quick --out report             at most five minutes
+  earmark-studies report --out report                     all of it; go on with the same command if it is interrupted
+  earmark-studies report --only yessir,retry --out report   some parts; the others as they are there already
+  earmark-studies report --out second --against report/results.json
+
+report/index.html is the page, report/results.json has every value under the key of the published one, and each table is in a
+CSV file of its own. Parts that need network namespaces need root, and are left out with a line without.
+
+Exit status: 0 everything was measured, or left out with its reason; 1 it could not run; 3 a part broke off.";
+
+/// Measure what the published overhead studies measured, and lay both side by side
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(super) struct Report {
+    /// Fewer repetitions and fewer points.
+    #[arg(long)]
+    quick: bool,
+    /// Only these parts; see --list.
+    #[arg(long, value_name = "PART,...", value_delimiter = ',', value_parser = part)]
+    only: Vec<String>,
+    /// Measure again what was measured before and put aside.
+    #[arg(long)]
+    fresh: bool,
+    /// Say how many values lie within the intervals of an earlier report.
+    #[arg(long, value_name = "RESULTS.JSON")]
+    against: Option<PathBuf>,
+    /// List the parts, and do nothing.
+    #[arg(long)]
+    list: bool,
+    /// Where the report goes.
+    #[arg(long, value_name = "DIRECTORY", required_unless_present = "list")]
+    out: Option<PathBuf>,
+}
+
+/// Parses the name of a part.
+fn part(name: &str) -> Result<String, String> {
+    if PARTS.iter().any(|part| part.name == name) {
+        return Ok(name.to_owned());
+    }
+    let names: Vec<&str> = PARTS.iter().map(|part| part.name).collect();
+    Err(format!("the parts are {}", names.join(", ")))
+}
+
+impl Report {
+    pub(super) fn run(self) -> Result<ExitCode> {
+        if self.list {
+            PARTS.iter().for_each(|part| println!("{:<14}{}", part.name, part.title));
+            return Ok(ExitCode::SUCCESS);
+        }
+        let Report { quick, only, fresh, against, out: Some(out), .. } = self else {
+            bail!("where does it go?\n  help: --out DIRECTORY");
+        };
+        let interrupted = interruption()?;
+        let bar = Bar::new();
+        let supervision = Supervision { watcher: &bar, interrupted: &interrupted };
+        let outcome =
+            paper_reproduction::report(&Plan { quick, only, fresh, against, out }, &supervision)?;
+        bar.finish();
+        for (part, why) in &outcome.broken {
+            eprintln!("{part} broke off: {why}");
+        }
+        println!("{}", outcome.page.display());
+        match outcome.broken.is_empty() {
+            true => Ok(ExitCode::SUCCESS),
+            false => Ok(ExitCode::from(super::BROKEN_PROMISE)),
+        }
+    }
+}

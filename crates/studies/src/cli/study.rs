@@ -1,0 +1,89 @@
+//! Command `earmark-studies study`: published simulations, run again.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::Instant;
+
+use anyhow::{Context, Result};
+
+use crate::study::retry::{self, Plan, Results};
+
+const RETRY_EXAMPLES: &str = "\
+Examples:
+  earmark-studies study retry --quick           30 seeds a row, the other sweeps in outline; below two minutes on two processors
+  earmark-studies study retry --out retry       all of it, below twenty minutes; tables, drawings and results.json in retry/
+  earmark-studies study retry --seeds 100 --json
+
+The rows are the papers' cases under regular and high load. Each number is a median with its 95 % interval; what was
+published, from one run each, stands beside it. docs/studies/retry.md tells what it means.";
+
+/// Published simulations, done again with the engines of the daemon.
+#[derive(Debug, clap::Subcommand)]
+pub(super) enum Study {
+    /// How refused reservations are retried (Pan and Schulzrinne), and what comes of it.
+    Retry(RetryStudy),
+}
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = RETRY_EXAMPLES)]
+pub(super) struct RetryStudy {
+    /// Fewer seeds, fewer points beyond the papers, and data as fluid.
+    #[arg(long)]
+    quick: bool,
+    /// Seeds of each row of the papers' tables; 100, or 30 where it is to be quick.
+    #[arg(long, value_parser = clap::value_parser!(u64).range(1..=100_000))]
+    seeds: Option<u64>,
+    /// Leave out what goes beyond the papers.
+    #[arg(long)]
+    rows_only: bool,
+    /// Where tables, drawings and results.json go.
+    #[arg(long, value_name = "DIRECTORY")]
+    out: Option<PathBuf>,
+    /// Print the rows, and what goes beyond them, as JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+impl Study {
+    pub(super) fn run(&self) -> Result<ExitCode> {
+        match self {
+            Study::Retry(retry) => retry.run(),
+        }
+    }
+}
+
+impl RetryStudy {
+    fn run(&self) -> Result<ExitCode> {
+        let begun = Instant::now();
+        let sweep_seeds = match (self.rows_only, self.quick) {
+            (true, _) => 0,
+            (false, true) => 6,
+            (false, false) => 30,
+        };
+        let seeds = self.seeds.unwrap_or(if self.quick { 30 } else { 100 });
+        let results = retry::study(&Plan { seeds, sweep_seeds, quick: self.quick })?;
+        if let Some(directory) = &self.out {
+            write(directory, &results)?;
+        }
+        match self.json {
+            true => println!("{}", serde_json::to_string(&results)?),
+            false => print!("{}", retry::tables(&results, false)),
+        }
+        eprintln!("{:.0} s", begun.elapsed().as_secs_f64());
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+fn write(directory: &Path, results: &Results) -> Result<()> {
+    let cannot = |file: &Path| format!("cannot write {}", file.display());
+    fs::create_dir_all(directory).with_context(|| cannot(directory))?;
+    let mut files = retry::drawings(results);
+    files.push(("tables.md".to_owned(), retry::tables(results, true)));
+    files.push(("results.json".to_owned(), serde_json::to_string_pretty(results)?));
+    for (name, text) in files {
+        let file = directory.join(name);
+        fs::write(&file, text).with_context(|| cannot(&file))?;
+    }
+    Ok(())
+}

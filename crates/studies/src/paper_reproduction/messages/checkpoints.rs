@@ -1,0 +1,342 @@
+//! Checkpoints 1 and 2 (Tables 1 and 2): times of messages through a router with a daemon, one at a time.
+//!
+//! A round sends the messages of a few sessions, each as soon as the one before has left. Each way is visited several
+//! times, each time with a new router and daemon; the daemon handles Boomerang in one way, and the kernel's offload
+//! in another.
+
+use anyhow::{Context, Result, ensure};
+use earmark_lab::statistics::{percentile, sorted};
+
+use crate::bench::Supervision;
+use crate::bench::messages::fast_path;
+use crate::bench::router::{Message, Protocol, Step};
+use crate::paper_reproduction::PartOptions;
+use crate::paper_reproduction::environment::Environment;
+use crate::paper_reproduction::forwarding_latency::{
+    ForwardingLatency, ForwardingTestbed, NOWHERE, RouterVariant,
+};
+use crate::paper_reproduction::published;
+use crate::paper_reproduction::section::{Cell, Entry, Estimate, Section, Table};
+
+/// Number of visits of each way, in turns, so that each way is measured at different times.
+const VISITS: u32 = 4;
+/// Rounds of a visit.
+const ROUNDS: u32 = 2;
+/// Number of sessions in a round: 304 messages of each kind in all.
+const BATCH: u32 = 38;
+/// Number of uncounted sessions: neighbor resolution and first use of memory.
+const WARM_UP: u32 = 10;
+/// Largest number of lost messages.
+const MOST_LOST: u32 = 30;
+/// Largest number of sessions that the daemon handles in place of the offload.
+const MOST_OTHERS: u32 = 1_000;
+/// Number of runs of the kernel's test runner while all ways are visited once.
+const TEST_RUNS: u32 = 2;
+/// Number of sessions in the kernel during a test run.
+const KNOWN: u32 = 1_000;
+
+/// Name of packets without a message.
+const PLAIN: &str = "no message, UDP";
+
+const VARIANTS: [RouterVariant; 5] = [
+    RouterVariant { protocol: Protocol::Rsvp, name: "RSVP", settings: "", daemon: true },
+    RouterVariant {
+        protocol: Protocol::Boomerang,
+        name: "Boomerang, by the daemon",
+        settings: "[boomerang]\nkernel = false\n",
+        daemon: true,
+    },
+    RouterVariant {
+        protocol: Protocol::Boomerang,
+        name: "Boomerang, by the kernel",
+        settings: "[boomerang]\nkernel = true\n",
+        daemon: false,
+    },
+    RouterVariant { protocol: Protocol::Yessir, name: "YESSIR", settings: "", daemon: true },
+    RouterVariant { protocol: Protocol::Nsis, name: "NSIS", settings: "", daemon: true },
+];
+
+/// Times of a kind of message, one value a round, microseconds.
+#[derive(Clone, Debug, Default)]
+struct MessageTimes {
+    message: &'static str,
+    interfaces: Vec<f64>,
+    inside: Vec<f64>,
+    traffic_control: Vec<f64>,
+}
+
+/// A published row, and the protocol and message of its counterpart.
+const PUBLISHED: [(&str, Protocol, &str); 6] = [
+    ("table1_isi_rsvp.path", Protocol::Rsvp, "Path, new"),
+    ("table1_isi_rsvp.path_tear", Protocol::Rsvp, "PathTear"),
+    ("table1_isi_rsvp.resv", Protocol::Rsvp, "Resv, new"),
+    ("table1_isi_rsvp.resv_tear", Protocol::Rsvp, "ResvTear"),
+    ("table2_boomerang.reservation", Protocol::Boomerang, "set-up, out"),
+    ("table2_boomerang.reservation_tear", Protocol::Boomerang, "release, out"),
+];
+
+fn published_key(protocol: Protocol, message: &str) -> Option<String> {
+    let results = PUBLISHED.iter().find(|(_, of, name)| *of == protocol && *name == message);
+    results.map(|(key, _, _)| format!("budapest.{key}"))
+}
+
+/// Measures and describes the checkpoints; says what is missing if namespaces are unavailable.
+pub(super) fn measure(order: &PartOptions, supervision: &Supervision<'_>) -> Result<Section> {
+    let mut section = Section::default();
+    section.heading("Checkpoints 1 and 2: from interface to interface");
+    if let Some(obstacle) = &order.obstacle {
+        section.text(format!("It takes network namespaces, and was left out: {obstacle}."));
+        for key in ["budapest.table1_isi_rsvp", "budapest.table2_boomerang"] {
+            section.leave_out(key, "it takes network namespaces, and so root");
+        }
+        return Ok(section);
+    }
+    let visits = if order.quick { VISITS } else { 3 * VISITS };
+    let mut results = VARIANTS.map(VariantResults::nothing_yet);
+    let all = visits as usize * results.len();
+    supervision.watcher.begin("messages: through a router with a daemon", all as u64);
+    let mut kernel = [const { Vec::new() }; 2];
+    for done in 0..all {
+        results[done % VARIANTS.len()].visit(supervision)?;
+        if done % VARIANTS.len() == 0 {
+            by_test_runner(&mut kernel, supervision)?;
+        }
+        supervision.watcher.reached(done as u64 + 1);
+    }
+    let [set_up, release] = kernel.map(|us| Estimate::of(&us));
+    let kernel = set_up.zip(release).context("the kernel's test runner has not run")?;
+    explain(&mut section, visits * ROUNDS);
+    report(&mut section, &results, kernel)?;
+    Ok(section)
+}
+
+/// Results of a way.
+struct VariantResults {
+    variant: RouterVariant,
+    kinds: Vec<Message>,
+    times: Vec<MessageTimes>,
+    /// Times of packets without a message between the interfaces, one value a round, microseconds.
+    plain: Vec<f64>,
+}
+
+impl VariantResults {
+    /// Returns empty results for all kinds of messages of a protocol but refreshes, in the order of a session.
+    fn nothing_yet(variant: RouterVariant) -> VariantResults {
+        let kinds = variant
+            .protocol
+            .messages_of_both_ends()
+            .into_iter()
+            .filter(|kind| kind.step != Step::Refresh);
+        let kinds: Vec<Message> = kinds.collect();
+        let of_kind =
+            |kind: &Message| MessageTimes { message: kind.name, ..MessageTimes::default() };
+        let times = kinds.iter().map(of_kind).collect();
+        VariantResults { variant, kinds, times, plain: Vec::new() }
+    }
+
+    /// Runs some rounds with a new router and daemon.
+    fn visit(&mut self, supervision: &Supervision<'_>) -> Result<()> {
+        let mut testbed = ForwardingTestbed::up(self.variant.protocol, self.variant.settings)?;
+        testbed.expect_daemon(self.variant.daemon);
+        let mut session = 0;
+        let nowhere = testbed.datagrams(NOWHERE)?;
+        self.batch(&mut testbed, &mut session, WARM_UP, supervision)?;
+        for _ in 0..ROUNDS {
+            let plain: Result<Vec<_>> = (0..BATCH).map(|_| testbed.pass_plain(&nowhere)).collect();
+            self.plain.extend(median(plain?.into_iter().flatten()));
+            let batch = self.batch(&mut testbed, &mut session, BATCH, supervision)?;
+            self.times.iter_mut().zip(&batch).for_each(|(times, batch)| times.note(batch));
+        }
+        Ok(())
+    }
+
+    /// Sends the messages of a number of sessions, one after the other, by kind.
+    fn batch(
+        &self,
+        testbed: &mut ForwardingTestbed,
+        session: &mut u32,
+        sessions: u32,
+        supervision: &Supervision<'_>,
+    ) -> Result<Vec<Vec<ForwardingLatency>>> {
+        let VariantResults { variant, kinds, .. } = self;
+        let mut batch = vec![Vec::new(); kinds.len()];
+        let (mut lost, mut others) = (0, 0);
+        while batch[0].len() < sessions as usize {
+            supervision.go_on()?;
+            *session += 1;
+            let mut passed = Vec::new();
+            for kind in kinds {
+                let message = testbed.write(kind, *session, 1);
+                let Some(one) = testbed.pass(&message)? else {
+                    lost += 1;
+                    let name = variant.name;
+                    ensure!(lost <= MOST_LOST, "{lost} messages did not leave the router ({name})");
+                    break;
+                };
+                passed.push(one);
+            }
+            // The kernel leaves the first message of a new initiator to the daemon.
+            let is_of_way = |passed: &ForwardingLatency| passed.inside.is_some() == variant.daemon;
+            if passed.len() < kinds.len() || !passed.iter().all(is_of_way) {
+                others += 1;
+                let name = variant.name;
+                ensure!(others <= MOST_OTHERS, "{others} sessions were treated otherwise ({name})");
+                continue;
+            }
+            batch.iter_mut().zip(passed).for_each(|(batch, passed)| batch.push(passed));
+        }
+        Ok(batch)
+    }
+}
+
+impl MessageTimes {
+    /// Records the medians of a batch.
+    fn note(&mut self, batch: &[ForwardingLatency]) {
+        self.interfaces.extend(median(batch.iter().map(|passed| passed.interfaces_us)));
+        let inside = || batch.iter().filter_map(|passed| passed.inside);
+        self.inside.extend(median(inside().map(|inside| inside.all_us)));
+        self.traffic_control.extend(median(inside().map(|inside| inside.traffic_control_us)));
+    }
+}
+
+fn median(values: impl Iterator<Item = f64>) -> Option<f64> {
+    percentile(&sorted(values), 50)
+}
+
+/// Summarizes medians of rounds.
+fn of_rounds(medians: &[f64]) -> Option<Estimate> {
+    Estimate::of_batches(medians, medians.len() as u64 * u64::from(BATCH))
+}
+
+/// Measures a set-up and a release in the kernel several times, microseconds.
+fn by_test_runner(into: &mut [Vec<f64>; 2], supervision: &Supervision<'_>) -> Result<()> {
+    for _ in 0..TEST_RUNS {
+        supervision.go_on()?;
+        let cost = fast_path::measure(KNOWN)?;
+        for (into, nanoseconds) in into.iter_mut().zip([cost.set_up, cost.release]) {
+            into.push(nanoseconds as f64 / 1e3);
+        }
+    }
+    Ok(())
+}
+
+fn explain(section: &mut Section, rounds: u32) {
+    section.text(format!(
+        "A host, a router and another host, in namespaces that are joined by veth pairs; the router's daemon runs on a thread of \
+         this process, with traffic control by classes of HTB. Each message is sent after the one before has left: {} of each \
+         kind, {BATCH} in each of {rounds} rounds, each of which gives a median, and every {ROUNDS} of which have a daemon of \
+         their own. Checkpoint 1 is the time between the kernel's stamps of the packet that comes and of the one that leaves. \
+         Checkpoint 2 is the time from the socket's handing a message to the daemon until the daemon hands out what came of it, \
+         reservations in traffic control included: it is narrower than the packet filter of the paper, since the way into and out \
+         of the socket is not in it.",
+        rounds * BATCH
+    ));
+    section.text(
+        "Between the two lies what the system takes: waking the daemon up, and the socket's calls. Each interrupt and each wake-up of \
+         a virtual machine goes through its host, and the share of checkpoint 1 that is the system's has grown from a tenth \
+         to half of it or more. Boomerang's kernel module in the paper compares to what the kernel does here on the daemon's behalf; \
+         checkpoint 2 of that is timed by the kernel's test runner for BPF, with what starting and stopping its clock takes. Of \
+         NSIS the message that leaves is the answer or what goes on of it: a Query is answered to where it came from. What a packet \
+         takes that is no message, and is forwarded by the kernel through the same router, is in a row of its own: nothing that leaves it \
+         by the way of a packet can take less.",
+    );
+}
+
+fn report(
+    section: &mut Section,
+    results: &[VariantResults],
+    (set_up, release): (Estimate, Estimate),
+) -> Result<()> {
+    let mhz = Environment::of_this_machine().mhz;
+    let theirs = published::number("budapest.cpu_mhz").context("the clock of the paper")?;
+    let mut table = Table::new(
+        "message-checkpoints",
+        "Tables 1 and 2, and the other protocols: microseconds and cycles of a message",
+        &[
+            "protocol",
+            "message",
+            "checkpoint 1 us",
+            "published us",
+            "checkpoint 2 us",
+            "published us",
+            "of it traffic control us",
+            "checkpoint 2 cycles",
+            "published cycles",
+        ],
+    );
+    for VariantResults { variant, times: all, plain, .. } in results {
+        let mut row = vec![Cell::from(variant.name), PLAIN.into(), Estimate::of(plain).into()];
+        row.resize(table.columns.len(), Cell::Nothing);
+        table.row(row);
+        for times in all {
+            let by_kernel = match times.message {
+                "set-up, out" => Some(set_up),
+                "release, out" => Some(release),
+                _ => None,
+            };
+            let [outer, inner] = [&times.interfaces, &times.inside].map(|us| of_rounds(us));
+            let inner = if variant.daemon { inner } else { by_kernel };
+            let key = published_key(variant.protocol, times.message);
+            let then = |part: &str| published::number(&format!("{}.{part}", key.as_deref()?));
+            let (then_1, then_2) = (then("cp1_median"), then("cp2_median"));
+            table.row([
+                variant.name.into(),
+                times.message.into(),
+                outer.into(),
+                then_1.into(),
+                inner.into(),
+                then_2.into(),
+                Cell::from(of_rounds(&times.traffic_control)),
+                mhz.and_then(|mhz| Some(inner?.times(mhz))).into(),
+                then_2.map(|us| us * theirs).into(),
+            ]);
+            // In the published measurement Boomerang was part of the kernel.
+            let counts = variant.protocol != Protocol::Boomerang || !variant.daemon;
+            if let (Some(key), Some(outer), Some(inner), true) = (key, outer, inner, counts) {
+                let mut entry = |part: &str, value, note: &str| {
+                    let (key, unit) = (format!("{key}.{part}"), "us".to_owned());
+                    let note = Some(note.to_owned());
+                    section.entries.push(Entry { key, unit, values: vec![value], note });
+                };
+                entry("cp1_median", outer, "in namespaces, over veth pairs");
+                let note = if variant.daemon {
+                    "from being handed to the daemon to being handed out by it"
+                } else {
+                    "by the kernel's test runner, with what starting and stopping its clock takes"
+                };
+                entry("cp2_median", inner, note);
+            }
+        }
+    }
+    section.table(table);
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_that_was_published_has_a_counterpart() {
+        for (key, _) in published::measurements() {
+            let Some(row) = key.strip_prefix("budapest.") else { continue };
+            if !row.starts_with("table1_") && !row.starts_with("table2_") {
+                continue;
+            }
+            let (above, _) = row.rsplit_once('.').unwrap();
+            let (_, protocol, message) = PUBLISHED.iter().find(|(key, ..)| *key == above).unwrap();
+            assert!(
+                protocol.messages_of_both_ends().iter().any(|kind| kind.name == *message),
+                "{message}"
+            );
+        }
+    }
+
+    #[test]
+    fn rounds_give_medians() {
+        let mut times = MessageTimes::default();
+        let passed = |us| ForwardingLatency { interfaces_us: us, inside: None };
+        times.note(&[passed(3.0), passed(900.0), passed(1.0)]);
+        assert_eq!((times.interfaces, times.inside), (vec![3.0], Vec::new()));
+    }
+}

@@ -1,0 +1,171 @@
+//! File `results.json`: the measured values, under the keys of the published figures.
+
+use serde_json::{Map, Value, json};
+
+use super::environment::Environment;
+use super::published;
+use super::section::{Entry, Estimate, Section};
+
+/// Reason for a figure without a counterpart if no other is given.
+const UNKNOWN: &str = "it was not measured in this run";
+
+/// Returns the contents: under each key the value with its interval, beside the published one; under `environment`
+/// the machine, and under `left_out` the reasons for missing values.
+pub fn results<'a>(
+    sections: impl IntoIterator<Item = &'a Section>,
+    environment: &Environment,
+) -> Value {
+    let mut all = Map::new();
+    let mut reasons: Vec<&(String, String)> = Vec::new();
+    for section in sections {
+        reasons.extend(&section.left_out);
+        for entry in &section.entries {
+            insert(&mut all, &entry.key, leaf(entry));
+            // A published median has a published interval beside it.
+            if let Some(interval) = interval_of(&entry.key) {
+                let ends = entry.values.first().map(|value| json!([value.low, value.high]));
+                let ends = json!({"values": ends, "unit": entry.unit, "published": published::figure(&interval)});
+                insert(&mut all, &interval, ends);
+            }
+        }
+    }
+    let measured = |key: &str| pointer(&all, key).is_some();
+    let left_out: Map<String, Value> = published::measurements()
+        .filter(|(key, _)| !measured(key))
+        .map(|(key, _)| {
+            let reason = reasons.iter().find(|(above, _)| published::is_under(key, above));
+            (key.clone(), reason.map_or(UNKNOWN, |(_, reason)| reason).into())
+        })
+        .collect();
+    all.insert("left_out".to_owned(), left_out.into());
+    all.insert("environment".to_owned(), json!(environment));
+    all.into()
+}
+
+/// Returns the values of an earlier `results.json`, by key.
+pub fn values(results: &Value) -> Vec<(String, Estimate)> {
+    let mut found = Vec::new();
+    collect("", results, &mut found);
+    found
+}
+
+fn collect(path: &str, value: &Value, found: &mut Vec<(String, Estimate)>) {
+    let Value::Object(table) = value else { return };
+    let join = |key: &str| if path.is_empty() { key.to_owned() } else { format!("{path}.{key}") };
+    if let Some(estimate) = estimate(value) {
+        found.push((path.to_owned(), estimate));
+    } else if let Some(Value::Array(values)) = table.get("values") {
+        let numbered = values.iter().enumerate();
+        found.extend(
+            numbered
+                .filter_map(|(place, value)| Some((join(&place.to_string()), estimate(value)?))),
+        );
+    } else {
+        table.iter().for_each(|(key, value)| collect(&join(key), value, found));
+    }
+}
+
+fn estimate(value: &Value) -> Option<Estimate> {
+    let number = |value: &Value| value.as_f64();
+    let interval = value.get("interval")?;
+    Some(Estimate {
+        median: number(value.get("value")?)?,
+        low: number(interval.get(0)?)?,
+        high: number(interval.get(1)?)?,
+        repetitions: value.get("repetitions")?.as_u64()?,
+    })
+}
+
+fn leaf(entry: &Entry) -> Value {
+    let mut leaf = match entry.values.as_slice() {
+        [value] => one(value),
+        values => Map::from_iter([("values".to_owned(), values.iter().map(one).collect())]),
+    };
+    leaf.insert("unit".to_owned(), entry.unit.clone().into());
+    if let Some(figure) = published::figure(&entry.key) {
+        leaf.insert("published".to_owned(), figure.clone());
+    }
+    leaf.extend(entry.note.clone().map(|note| ("note".to_owned(), note.into())));
+    leaf.into()
+}
+
+fn one(value: &Estimate) -> Map<String, Value> {
+    let Estimate { median, low, high, repetitions } = *value;
+    let all = [
+        ("value", json!(median)),
+        ("interval", json!([low, high])),
+        ("repetitions", json!(repetitions)),
+    ];
+    all.into_iter().map(|(key, value)| (key.to_owned(), value)).collect()
+}
+
+/// Returns the key of the interval: `cp1_median` has its interval in `cp1_ci`.
+fn interval_of(key: &str) -> Option<String> {
+    let interval = format!("{}_ci", key.strip_suffix("_median")?);
+    published::figure(&interval).map(|_| interval)
+}
+
+/// Inserts a value at a dotted key.
+fn insert(all: &mut Map<String, Value>, key: &str, value: Value) {
+    let Some((first, rest)) = key.split_once('.') else {
+        all.insert(key.to_owned(), value);
+        return;
+    };
+    let below = all.entry(first).or_insert_with(|| Map::new().into());
+    if let Value::Object(below) = below {
+        insert(below, rest, value);
+    }
+}
+
+fn pointer<'a>(all: &'a Map<String, Value>, key: &str) -> Option<&'a Value> {
+    let mut parts = key.split('.');
+    let first = all.get(parts.next()?)?;
+    parts.try_fold(first, |value, part| value.get(part))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn section() -> Section {
+        let value = Estimate { median: 2.0, low: 1.5, high: 2.5, repetitions: 300 };
+        let mut section = Section::default();
+        section.entry("budapest.table1_isi_rsvp.path.cp1_median", "us", value);
+        section.entries("gist.table2_refresh_cpu.cpu_pct", "%", vec![value; 7]);
+        section.leave_out("delft", "there is no valgrind");
+        section
+    }
+
+    #[test]
+    fn values_have_the_keys_of_the_published_ones() {
+        let all = results([&section()], &Environment::default());
+        let path = &all["budapest"]["table1_isi_rsvp"]["path"];
+        assert_eq!(path["cp1_median"]["value"], 2.0);
+        assert_eq!(path["cp1_median"]["published"], 298);
+        assert_eq!(path["cp1_median"]["repetitions"], 300);
+        assert_eq!(path["cp1_ci"]["values"], json!([1.5, 2.5]));
+        let shares = &all["gist"]["table2_refresh_cpu"]["cpu_pct"];
+        assert_eq!(shares["values"].as_array().unwrap().len(), 7);
+        assert_eq!(shares["unit"], "%");
+    }
+
+    #[test]
+    fn missing_values_have_a_reason() {
+        let all = results([&section()], &Environment::default());
+        let left_out = all["left_out"].as_object().unwrap();
+        assert_eq!(left_out["delft.scenario1.ipc"], "there is no valgrind");
+        assert_eq!(left_out["gist.sessions_max"], UNKNOWN);
+        assert!(!left_out.contains_key("budapest.table1_isi_rsvp.path.cp1_ci"));
+        assert!(!left_out.contains_key("gist.cpu_mhz"), "it is no measurement");
+    }
+
+    #[test]
+    fn results_are_read_back() {
+        let all = results([&section()], &Environment::default());
+        let values = values(&serde_json::from_str(&all.to_string()).unwrap());
+        assert_eq!(values.len(), 8);
+        assert_eq!(values[0].0, "budapest.table1_isi_rsvp.path.cp1_median");
+        assert_eq!(values[1].0, "gist.table2_refresh_cpu.cpu_pct.0");
+        assert_eq!(values[7].1.high, 2.5);
+    }
+}

@@ -1,0 +1,178 @@
+//! Table 2: time of a new flow among a number of resident flows.
+
+use anyhow::{Result, ensure};
+use earmark_linux::heap;
+
+use super::Batches;
+use super::clock::{Clock, Tally};
+use crate::bench::router::{Arrival, Protocol, Router};
+use crate::paper_reproduction::baselines::chained_hash::ChainedHashTable;
+use crate::paper_reproduction::baselines::keyed_hash::KeyedHashTable;
+use crate::paper_reproduction::baselines::{Index, Key};
+
+/// Number of new flows of a batch, which are removed before the next.
+const BATCH: u32 = 25;
+/// Number of flows that are inserted between two checks for an interrupt.
+const CHUNK: u32 = 10_000;
+
+/// A number of resident flows, and the measurements of new ones among them.
+pub(super) struct Flows {
+    pub(super) resident: u32,
+    /// Heap of a flow, octets; `None` if the heap is not counted.
+    pub(super) octets: Option<f64>,
+    /// Time of a new flow in the router: the whole message.
+    pub(super) build: Tally,
+    /// Time of a new flow in our index alone.
+    pub(super) keyed: Tally,
+    /// Time of a new flow in a table of 1 537 chains.
+    pub(super) chains: Tally,
+}
+
+/// A router and two structures with their flows.
+struct ResidentFlows {
+    router: Router,
+    keyed: Box<dyn Index>,
+    chains: Box<dyn Index>,
+    /// Heap of a flow in the router, octets.
+    octets: Option<f64>,
+}
+
+impl Flows {
+    /// Creates empty measurements.
+    pub(super) fn new(resident: u32) -> Flows {
+        let [build, keyed, chains] = std::array::from_fn(|_| Tally::default());
+        Flows { resident, octets: None, build, keyed, chains }
+    }
+
+    /// Creates the resident flows anew, and adds and removes new ones in `rounds` rounds.
+    ///
+    /// # Errors
+    /// A flow was not added or not removed; the errors of `go_on`.
+    pub(super) fn rounds(
+        &mut self,
+        rounds: u32,
+        batches: Batches,
+        go_on: &impl Fn() -> Result<()>,
+    ) -> Result<()> {
+        let mut flows_in_place = ResidentFlows::new(self.resident, go_on)?;
+        self.octets = flows_in_place.octets;
+        for round in 0..rounds {
+            go_on()?;
+            let clock = Clock::calibrated();
+            for batch in 0..batches.of_flows {
+                let first = self.resident + (round * batches.of_flows + batch) * BATCH;
+                flows_in_place.build(&clock, &mut self.build, first, self.resident)?;
+                build(&mut *flows_in_place.keyed, &clock, &mut self.keyed, first, BATCH);
+                build(&mut *flows_in_place.chains, &clock, &mut self.chains, first, BATCH);
+            }
+            [&mut self.build, &mut self.keyed, &mut self.chains]
+                .into_iter()
+                .for_each(Tally::end_round);
+        }
+        Ok(())
+    }
+}
+
+impl ResidentFlows {
+    fn new(resident: u32, go_on: &impl Fn() -> Result<()>) -> Result<ResidentFlows> {
+        let before = heap::in_use();
+        let mut router = Router::new(Protocol::Yessir);
+        let [set_up, ..] = Protocol::Yessir.messages() else { unreachable!("it has messages") };
+        for number in 0..resident {
+            if number.is_multiple_of(CHUNK) {
+                go_on()?;
+            }
+            router.deliver_all(&[set_up.of(&router, number, 0)]);
+        }
+        router.forget_effects();
+        let take = |(before, after): (usize, usize)| {
+            after.saturating_sub(before) as f64 / f64::from(resident)
+        };
+        let octets = before.zip(heap::in_use()).map(take);
+        let keyed = filled(Box::new(KeyedHashTable::new()), resident);
+        let chains = filled(Box::new(ChainedHashTable::of_yessir()), resident);
+        Ok(ResidentFlows { router, keyed, chains, octets })
+    }
+
+    /// Adds new flows, from number `first` on, to the router with its resident ones, and removes them.
+    fn build(&mut self, clock: &Clock, into: &mut Tally, first: u32, resident: u32) -> Result<()> {
+        let kinds = Protocol::Yessir.messages();
+        let messages = |router: &Router, kind: usize| -> Vec<Arrival> {
+            (first..first + BATCH).map(|number| kinds[kind].of(router, number, 0)).collect()
+        };
+        let new = messages(&self.router, 0);
+        let router = &mut self.router;
+        clock.each(into, &new, |arrival| router.deliver_all(std::slice::from_ref(arrival)));
+        self.expect(resident + BATCH)?;
+        let gone = messages(&self.router, kinds.len() - 1);
+        self.router.deliver_all(&gone);
+        self.expect(resident)
+    }
+
+    fn expect(&self, flows: u32) -> Result<()> {
+        let there = self.router.sessions(Protocol::Yessir);
+        ensure!(there == flows as usize, "YESSIR: {there} flows instead of {flows}");
+        Ok(())
+    }
+}
+
+/// Returns the structure with a number of flows.
+pub(super) fn filled(mut index: Box<dyn Index>, flows: u32) -> Box<dyn Index> {
+    for number in 0..flows {
+        index.enter(Key::numbered(number));
+    }
+    index
+}
+
+/// Looks up new flows without success and inserts them, from number `first` on; then removes them.
+pub(super) fn build(
+    index: &mut dyn Index,
+    clock: &Clock,
+    into: &mut Tally,
+    first: u32,
+    count: u32,
+) {
+    let keys: Vec<Key> = (first..first + count).map(Key::numbered).collect();
+    clock.each(into, &keys, |key| index.find(key).or(Some(index.enter(*key))));
+    for key in &keys {
+        index.remove(key);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use super::*;
+
+    #[test]
+    fn flows_are_built_beside_resident_ones() {
+        let looks = Cell::new(0);
+        let go_on = || {
+            looks.set(looks.get() + 1);
+            Ok(())
+        };
+        let mut flows = Flows::new(40);
+        let batches = Batches { of_flows: 2, of_steps: 1 };
+        flows.rounds(2, batches, &go_on).unwrap();
+        flows.rounds(1, batches, &go_on).unwrap();
+        assert_eq!(looks.get(), 5, "twice there was something to be made, and three rounds");
+        for tally in [&flows.build, &flows.keyed, &flows.chains] {
+            assert!(tally.means().count() == 3 && tally.means().all(|mean| mean > 0.0));
+            let repetitions = tally.mean().map(|mean| mean.repetitions);
+            assert_eq!(repetitions, Some(3 * 2 * u64::from(BATCH)));
+        }
+        assert!(flows.rounds(1, batches, &|| anyhow::bail!("interrupted")).is_err());
+    }
+
+    #[test]
+    fn inserted_flows_are_removed_again() {
+        let mut index = filled(Box::new(KeyedHashTable::new()), 40);
+        let mut tally = Tally::default();
+        build(&mut *index, &Clock::calibrated(), &mut tally, 40, 5);
+        assert!(index.find(&Key::numbered(39)).is_some());
+        assert!((40..45).all(|number| index.find(&Key::numbered(number)).is_none()));
+        tally.end_round();
+        assert_eq!(tally.mean().map(|mean| mean.repetitions), Some(5));
+    }
+}

@@ -1,0 +1,3 @@
+//! Studies: published simulations, run again with the engines of the daemon, and further cases.
+
+pub mod retry;

@@ -1,0 +1,172 @@
+//! Tickets as an engine of a node: inputs, rows of listings, counters, and what checks ask.
+
+use std::any::Any;
+
+use earmark_core::admission::{ClaimId, Owner, Protocol};
+use earmark_core::listing::{ReservationRow, SenderName, SessionRow};
+use earmark_core::{Context, Datagram, Effects, Flow, HostEvent, Time};
+use earmark_node::{
+    Command, Counter, EngineKind, Event, HeldClaim, NodeEngine, NodeView, OtherCommand, Rows,
+};
+
+use crate::engine::{ID, Input, NAME, Session, Tickets};
+use crate::message::PROTOCOL;
+
+/// The kind of engine, for [`earmark_node::Engines::with`].
+pub const ENGINE: EngineKind = EngineKind {
+    name: NAME,
+    protocol: ID,
+    ip_protocol: Some(PROTOCOL),
+    create: |config, random| Box::new(Tickets::new(config, random)),
+};
+
+impl NodeEngine for Tickets {
+    fn protocol(&self) -> Protocol {
+        ID
+    }
+
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn ip_protocols(&self) -> &'static [u8] {
+        &[PROTOCOL]
+    }
+
+    fn receive(
+        &mut self,
+        now: Time,
+        datagram: Datagram<'_>,
+        context: &mut Context<'_>,
+        out: &mut Effects<Event>,
+    ) {
+        self.receive(&mut Input { now, context, out }, &datagram);
+    }
+
+    fn expire(&mut self, now: Time, context: &mut Context<'_>, out: &mut Effects<Event>) {
+        self.expire(&mut Input { now, context, out });
+    }
+
+    fn host(
+        &mut self,
+        now: Time,
+        event: HostEvent,
+        context: &mut Context<'_>,
+        out: &mut Effects<Event>,
+    ) {
+        self.host(&mut Input { now, context, out }, event);
+    }
+
+    fn command(
+        &mut self,
+        now: Time,
+        command: Command,
+        context: &mut Context<'_>,
+        out: &mut Effects<Event>,
+    ) {
+        let Command::Other(OtherCommand { command, .. }) = command else { return };
+        if let Ok(command) = serde_json::from_value(command) {
+            self.command(&mut Input { now, context, out }, command);
+        }
+    }
+
+    fn next_deadline(&self) -> Option<Time> {
+        self.next_deadline()
+    }
+
+    fn sessions<'a>(&'a self, view: NodeView<'a>) -> Rows<'a, SessionRow> {
+        Box::new(self.sessions.iter().map(move |(flow, session)| session_row(flow, session, view)))
+    }
+
+    fn reservations<'a>(
+        &'a self,
+        view: NodeView<'a>,
+    ) -> Rows<'a, (Option<ClaimId>, ReservationRow)> {
+        Box::new(self.sessions.iter().filter_map(move |(flow, session)| {
+            let (claim, _) = session.claim?;
+            Some((Some(claim), reservation_row(flow, session, view)))
+        }))
+    }
+
+    fn reservation_of(
+        &self,
+        claim: ClaimId,
+        owner: Owner,
+        view: NodeView<'_>,
+    ) -> Option<ReservationRow> {
+        let flow = self.blocks.get(&owner.block)?;
+        let session = self.sessions.get(flow)?;
+        session.claim.filter(|(held, _)| *held == claim)?;
+        Some(reservation_row(flow, session, view))
+    }
+
+    fn counters(&self) -> Rows<'_, Counter> {
+        Box::new(self.counters.iter().map(|(&name, &count)| (NAME, "messages", name, count)))
+    }
+
+    fn claims(&self) -> Rows<'_, HeldClaim> {
+        let claims = self.sessions.values().filter_map(|session| session.claim);
+        Box::new(claims.map(|(claim, interface)| HeldClaim { claim, interface, locked: false }))
+    }
+
+    fn state_counts(&self) -> Rows<'_, (&'static str, usize)> {
+        let counts = [
+            ("sessions of Tickets", self.sessions.len()),
+            ("requests of Tickets", self.request_count()),
+        ];
+        Box::new(counts.into_iter())
+    }
+
+    fn engine(&self) -> &dyn Any {
+        self
+    }
+
+    fn engine_mut(&mut self) -> &mut dyn Any {
+        self
+    }
+}
+
+fn session_row(flow: &Flow, session: &Session, view: NodeView<'_>) -> SessionRow {
+    SessionRow {
+        protocol: NAME.into(),
+        destination: flow.destination,
+        destination_port: flow.destination_port,
+        ip_protocol: flow.protocol,
+        source: flow.source.unwrap_or(flow.destination),
+        source_port: flow.source_port,
+        flow_label: None,
+        previous_hop: None,
+        incoming: None,
+        outgoing: session.claim.iter().map(|(_, link)| view.interface_name(*link)).collect(),
+        here: view.is_local(flow.destination),
+        rate_bps: session.demand.rate.as_bps(),
+        burst_octets: session.demand.burst,
+        hops: None,
+        expires_in_s: view.seconds_until(session.expires_at),
+        reserved: session.claim.is_some(),
+        reverse_bps: None,
+        prefix_lengths: None,
+        waiting: false,
+    }
+}
+
+fn reservation_row(flow: &Flow, session: &Session, view: NodeView<'_>) -> ReservationRow {
+    let sender =
+        flow.source.map(|address| SenderName { address, port: flow.source_port, flow_label: None });
+    ReservationRow {
+        protocol: NAME.into(),
+        destination: flow.destination,
+        destination_port: flow.destination_port,
+        ip_protocol: flow.protocol,
+        senders: sender.into_iter().collect(),
+        style: "ticket".into(),
+        service: "controlled-load".into(),
+        interface: session.claim.map(|(_, link)| view.interface_name(link)),
+        next_hop: None,
+        rate_bps: session.demand.rate.as_bps(),
+        burst_octets: session.demand.burst,
+        expires_in_s: view.seconds_until(session.expires_at),
+        traffic: None,
+        enforcement: None,
+    }
+}
