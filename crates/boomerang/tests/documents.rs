@@ -30,7 +30,8 @@ fn the_requirement_list_names_every_test() {
     let list = read(&root.join("docs/conformance/boomerang.md"));
     let word = |c: char| !(c.is_ascii_alphanumeric() || c == '_');
     let named: BTreeSet<&str> = list.split(word).filter(|word| word.contains('_')).collect();
-    let mut known = tests_in(&root.join("crates/wire/tests/boomerang.rs"));
+    let mut known = tests_in(&root.join("crates/wire/tests/boomerang/main.rs"));
+    known.extend(tests_in(&root.join("crates/wire/tests/boomerang/properties.rs")));
     let files = [
         "node",
         "untrusted_peers",

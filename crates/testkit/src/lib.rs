@@ -4,3 +4,4 @@
 
 pub mod conformance;
 pub mod damage;
+pub mod messages;

@@ -1,11 +1,11 @@
 //! DREQ and DREP (RFC 2745): layouts of the figures in both directions, in IPv4 and IPv6; malformed ones; and their
 //! text form.
 
-mod common;
-
 use std::net::IpAddr;
 
-use common::{BUCKET, diagnosis_parts, hex, octets, seal};
+use earmark_testkit::messages::hex;
+use earmark_testkit::messages::intserv::BUCKET;
+use earmark_testkit::messages::rsvp::{diagnosis_parts, octets, seal};
 use earmark_wire::EmitError;
 use earmark_wire::rsvp::ErrorKind as E;
 use earmark_wire::rsvp::*;

@@ -4,7 +4,6 @@
 
 #[path = "foreign/boomerang.rs"]
 mod boomerang;
-mod common;
 #[path = "foreign/expected.rs"]
 mod expected;
 #[path = "foreign/packets.rs"]
@@ -13,7 +12,7 @@ mod packets;
 use std::collections::BTreeMap;
 use std::process::{Command, ExitCode};
 
-use common::{KINDS, octets};
+use earmark_testkit::messages::rsvp::{KINDS, octets};
 use earmark_wire::rsvp::*;
 use expected::{expected_extension_fields, expected_fields};
 use libtest_mimic::{Arguments, Failed, Trial};
@@ -111,7 +110,7 @@ fn tshark_reads_extensions() -> Result<(), Failed> {
     let capture = Capture::write("extensions", &packets);
     let text = run("tshark", &capture, &["-T", "json", "--no-duplicate-keys"])?;
     let shown: Vec<Value> = serde_json::from_str(&text)?;
-    let messages = [false, true].map(common::extensions).concat();
+    let messages = [false, true].map(earmark_testkit::messages::rsvp::extensions).concat();
     assert_eq!(shown.len(), messages.len());
     for (packet, message) in shown.iter().zip(&messages) {
         let mut found = BTreeMap::new();
@@ -245,7 +244,7 @@ fn scapy_reads_objects() -> Result<(), Failed> {
         expected.push(words.join(" "));
     }
     // Scapy does not know the newer classes and fails behind the first.
-    for message in [false, true].into_iter().flat_map(common::extensions) {
+    for message in [false, true].into_iter().flat_map(earmark_testkit::messages::rsvp::extensions) {
         let hex: String = message.iter().map(|octet| format!("{octet:02x}")).collect();
         writeln!(input, "{hex}")?;
         let header = format!("{} {} {}", message[1], message[4], message.len());

@@ -1,8 +1,6 @@
 //! Malformed RSVP messages with one fault each: kind, offset, and whether the fault is answered.
 
-mod common;
-
-use common::{KINDS, STYLES, has_flows, octets, sample, seal};
+use earmark_testkit::messages::rsvp::{KINDS, STYLES, has_flows, octets, sample, seal};
 use earmark_wire::intserv::FormatProblem;
 use earmark_wire::rsvp::ErrorKind as E;
 use earmark_wire::rsvp::*;

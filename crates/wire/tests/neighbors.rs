@@ -1,9 +1,8 @@
 //! Messages between neighbors (RFC 2961, RFC 2747, RFC 3209 section 5): layouts of the RFCs' figures in both
 //! directions, and malformed ones.
 
-mod common;
-
-use common::{hex, octets, sample, seal};
+use earmark_testkit::messages::hex;
+use earmark_testkit::messages::rsvp::{octets, sample, seal};
 use earmark_wire::EmitError;
 use earmark_wire::rsvp::ErrorKind as E;
 use earmark_wire::rsvp::*;

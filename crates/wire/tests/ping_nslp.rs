@@ -2,6 +2,7 @@
 
 use std::net::IpAddr;
 
+use earmark_testkit::messages::ping_nslp::owned;
 use earmark_wire::EmitError;
 use earmark_wire::ping_nslp::iana::ObjectType;
 use earmark_wire::ping_nslp::*;
@@ -195,46 +196,6 @@ fn unreadable_messages_are_not_emitted() {
     let ten = &data[..240];
     refuse(&Ping { version: Version::V1, data: ten, ..EMPTY }, EmitError::TooLong);
     assert_eq!(EMPTY.emit(&mut buffer[..19]), Err(EmitError::BufferTooShort));
-}
-
-/// A message with owned parts.
-#[derive(Clone, Debug)]
-struct Owned {
-    is_v1: bool,
-    hops: u8,
-    sequence: u32,
-    objects: Vec<[u8; 4]>,
-    data: Vec<u8>,
-}
-
-fn owned() -> impl Strategy<Value = Owned> {
-    let object = prop_oneof![
-        Just(STANDARD[0]),
-        Just(STANDARD[1]),
-        (3_u16.., 0_u8..9).prop_map(|(object_type, length)| {
-            let [high, low] = object_type.to_be_bytes();
-            [high, low, 0, length]
-        }),
-    ];
-    let header = (any::<bool>(), any::<u8>(), any::<u32>());
-    (header, vec(object, 0..5), vec(any::<u8>(), 0..200)).prop_map(|(header, objects, mut data)| {
-        let (is_v1, hops, sequence) = header;
-        let record: usize = objects.iter().map(|object| usize::from(object[3])).sum();
-        data.truncate(data.len() - data.len().checked_rem(record).unwrap_or(data.len()));
-        Owned { is_v1, hops, sequence, objects, data }
-    })
-}
-
-impl Owned {
-    fn ping(&self) -> Ping<'_> {
-        Ping {
-            version: if self.is_v1 { Version::V1 } else { Version::V2 },
-            hops: self.hops,
-            sequence: self.sequence,
-            objects: &self.objects,
-            data: &self.data,
-        }
-    }
 }
 
 proptest! {

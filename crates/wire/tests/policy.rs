@@ -1,9 +1,7 @@
 //! POLICY_DATA (RFC 2750) and the policies of RFC 3181, 3182, 2872 and 6401: layouts of the figures in both directions;
 //! malformed objects; and their text form.
 
-mod common;
-
-use common::hex;
+use earmark_testkit::messages::{hex, rsvp as samples};
 use earmark_wire::EmitError;
 use earmark_wire::rsvp::ErrorKind as E;
 use earmark_wire::rsvp::iana::*;
@@ -216,10 +214,10 @@ fn unreadable_objects_are_not_emitted() {
 /// A message carries any POLICY_DATA, from which the policy can be parsed.
 #[test]
 fn messages_carry_policy_data_unexamined() {
-    let mut parts = common::sample(MessageType::Resv, Style::FixedFilter, false);
+    let mut parts = samples::sample(MessageType::Resv, Style::FixedFilter, false);
     parts.carried =
         [object("", PREEMPTION), hex("0008 0e63 ffffffff"), hex("0008e101 000000b8")].concat();
-    let wire = common::octets(&parts.message());
+    let wire = samples::octets(&parts.message());
     let message = Message::parse(&wire).expect("it parses");
     assert_eq!(message, parts.message());
     let Body::Resv(resv) = message.body else { panic!("a Resv") };

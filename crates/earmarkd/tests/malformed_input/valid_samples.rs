@@ -1,6 +1,6 @@
 //! Valid samples: every request with all values, and a message of each protocol.
 
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::SocketAddr;
 
 use earmark_control::protocols::{boomerang, nsis, rsvp, yessir};
 use earmark_control::{
@@ -9,26 +9,15 @@ use earmark_control::{
 };
 use earmark_core::record::{Octets, RecordedStreamEvent};
 use earmark_core::{CloseReason, ConnectionId, Rate, Transport};
-use earmark_wire::gist;
-use earmark_wire::icmp::{self, Kind, PseudoHeader};
-use earmark_wire::intserv::TokenBucket;
-use earmark_wire::rsvp::{
-    Body, Carried, FilterSpec, Message, Path, RsvpHop, SenderDescriptor, Session, SourceSelector,
-};
-use earmark_wire::{ipv4, udp};
+use earmark_testkit::messages::intserv::BUCKET;
+use earmark_testkit::messages::valid;
+pub(crate) use earmark_testkit::messages::valid::{DESTINATION as HERE, SOURCE as NEIGHBOR};
+use earmark_wire::boomerang::Family;
+use earmark_wire::intserv::{FlowSpec, Rspec};
+use earmark_wire::{gist, icmp, udp};
 use serde_json::Value;
 
-pub(crate) const NEIGHBOR: Ipv4Addr = Ipv4Addr::new(10, 0, 1, 254);
-pub(crate) const HERE: Ipv4Addr = Ipv4Addr::new(10, 0, 1, 1);
 const RSVP: u8 = 46;
-
-const BUCKET: TokenBucket = TokenBucket {
-    rate: 250_000.0,
-    depth: 3_000.0,
-    peak: 500_000.0,
-    min_policed_unit: 64,
-    max_packet_size: 1_500,
-};
 
 fn far() -> SocketAddr {
     "10.0.9.9:5001".parse().expect("an address")
@@ -119,89 +108,19 @@ pub(crate) fn requests() -> Vec<Value> {
 
 /// Messages to this host, each with its IP protocol number.
 pub(crate) fn messages() -> Vec<(u8, Vec<u8>)> {
+    let magic = gist_magic(&valid::gist_query());
     vec![
-        (RSVP, path()),
-        (icmp::PROTOCOL_V4, boomerang()),
-        (udp::PROTOCOL, datagram(5_003, &yessir())),
-        (udp::PROTOCOL, datagram(gist::iana::PORT, &query())),
+        (RSVP, valid::path()),
+        (icmp::PROTOCOL_V4, valid::echo(&valid::boomerang(Family::V4))),
+        (udp::PROTOCOL, valid::udp(5_003, &valid::yessir(false))),
+        (udp::PROTOCOL, valid::udp(gist::iana::PORT, &magic)),
     ]
 }
 
-fn path() -> Vec<u8> {
-    let source: IpAddr = NEIGHBOR.into();
-    let body = Body::Path(Path {
-        session: Session { destination: HERE.into(), protocol: 17, flags: 0, port: 4_000 },
-        hop: RsvpHop { address: source, lih: 7 },
-        refresh_ms: 30_000,
-        carried: Carried::NONE,
-        sender: SenderDescriptor {
-            template: FilterSpec { source, selector: SourceSelector::Port(9) },
-            tspec: BUCKET,
-            adspec: None,
-        },
-    });
-    let message = Message::new(63, body);
-    let mut octets = vec![0; message.buffer_len()];
-    message.emit(&mut octets).expect("the buffer fits");
-    octets
-}
-
-/// A message in the layout of the specification draft, from MAGIC on, in a ping from the neighbor to this host; and its mask.
-fn boomerang() -> Vec<u8> {
-    let mut octets = vec![0; icmp::HEADER];
-    octets.extend([0x47, 0x11, 0x47, 0x11, 0xde, 0xad, 0xbe, 0xef, 0x10, 0x12, 0, 0]);
-    octets.extend([30, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1]);
-    octets.extend([10, 0, 1, 254, 10, 0, 1, 1, 0x11, 0x11, 0x22, 0x22, 17, 0, 0, 0]);
-    octets.extend([255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 0, 0, 0]);
-    octets.extend([0x00, 0x1e, 0x84, 0x80, 0x00, 0x00, 0xfa, 0x00]);
-    icmp::seal(&mut octets, PseudoHeader::V4, Kind::Request, 1, 2).expect("it has a header");
-    octets
-}
-
-/// A sender report, and an APP packet with GENERIC and a flowspec of a codec.
-fn yessir() -> Vec<u8> {
-    let mut octets = vec![0x80, 200, 0, 6, 0, 0, 0, 7];
-    octets.extend([0; 20]);
-    octets.extend([0x81, 204, 0, 7, 0, 0, 0, 7]);
-    octets.extend(b"YSSR");
-    octets.extend([1, 0, 0, 12, 1, 1, 0, 30, 0, 0, 0, 5]);
-    octets.extend([3, 0, 0, 8, 0, 1, 0, 0]);
-    octets
-}
-
-fn query() -> Vec<u8> {
-    let mri = gist::Mri::PathCoupled(gist::PathCoupled {
-        source: NEIGHBOR.into(),
-        destination: HERE.into(),
-        source_prefix: 32,
-        destination_prefix: 32,
-        protocol: Some(17),
-        ds_field: None,
-        flow_label: None,
-        spi: None,
-        source_port: Some(1),
-        destination_port: Some(2),
-        direction: gist::Direction::Downstream,
-    });
-    let nli = gist::NetworkLayerInformation {
-        peer_identity: b"edge1",
-        ip_ttl: 63,
-        interface_address: NEIGHBOR.into(),
-        routing_state_validity: 30_000,
-    };
-    let body = gist::Body::Query(gist::Query {
-        nat_traversal: None,
-        mri,
-        session: gist::SessionId([7; 16]),
-        nli,
-        query_cookie: b"cookie!!",
-        stack: None,
-        nslp_data: None,
-    });
-    let extensions = gist::Extensions::NONE;
-    let message = gist::Message { hops: 8, nslpid: 1, source_is_peer: true, body, extensions };
-    let mut octets = vec![0; gist::MAGIC_LEN + message.buffer_len()];
-    message.emit(gist::emit_magic(&mut octets).expect("there is room")).expect("it is right");
+/// Returns a message of GIST behind the magic number of datagrams.
+fn gist_magic(message: &[u8]) -> Vec<u8> {
+    let mut octets = vec![0; gist::MAGIC_LEN + message.len()];
+    gist::emit_magic(&mut octets).expect("there is room").copy_from_slice(message);
     octets
 }
 
@@ -210,7 +129,7 @@ pub(crate) fn stream_events() -> Vec<RecordedStreamEvent> {
     let connection = ConnectionId(1);
     let (local, peer) = (SocketAddr::new(HERE.into(), 270), SocketAddr::new(NEIGHBOR.into(), 9));
     let transport = Transport::Tcp;
-    let octets = Octets(query()[gist::MAGIC_LEN..].to_vec());
+    let octets = Octets(valid::gist_query());
     vec![
         RecordedStreamEvent::Open { connection, local, peer, transport },
         RecordedStreamEvent::Data { connection, octets },
@@ -218,34 +137,9 @@ pub(crate) fn stream_events() -> Vec<RecordedStreamEvent> {
     ]
 }
 
-fn datagram(port: u16, payload: &[u8]) -> Vec<u8> {
-    let mut octets = [&[0; udp::HEADER][..], payload].concat();
-    let (source, destination) = (NEIGHBOR.into(), HERE.into());
-    let header = udp::Repr { source, destination, source_port: port, destination_port: port };
-    header.emit(&mut octets).expect("it is short");
-    octets
-}
-
 /// The messages in IPv4 packets.
 fn packets() -> Vec<Vec<u8>> {
-    let packet = |(protocol, payload): (u8, Vec<u8>)| {
-        let header = ipv4::Repr {
-            tos: 0,
-            identification: 1,
-            dont_fragment: false,
-            ttl: 63,
-            protocol,
-            source: NEIGHBOR,
-            destination: HERE,
-            router_alert: Some(0),
-            payload_len: payload.len(),
-        };
-        let mut octets = vec![0; header.header_len()];
-        header.emit(&mut octets).expect("the buffer fits");
-        octets.extend(payload);
-        octets
-    };
-    messages().into_iter().map(packet).collect()
+    messages().iter().map(|(protocol, payload)| valid::ipv4(*protocol, payload)).collect()
 }
 
 fn length(octets: &[u8]) -> u32 {

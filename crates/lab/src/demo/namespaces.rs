@@ -16,18 +16,20 @@ use earmark_core::{Rate, Time};
 use earmark_node::Event;
 use earmark_nsis::{self as nsis, qos};
 use earmark_rsvp as rsvp;
-use earmark_sim::{Protocol, Trace};
+use earmark_sim::Trace;
 use earmark_wire::rsvp::ErrorSpec;
 use earmark_yessir as yessir;
 
-use super::{Answer, DaemonRestart, NetworkKind, Plan, Refusal, SENT, Stage, Stream, answered};
+use super::{
+    Answer, DaemonRestart, NetworkKind, Plan, Protocol, Refusal, SENT, Stage, Stream, answered,
+};
 use crate::testbed::Testbed;
 use crate::traffic::{self, Shape, Sink, Source};
 
 /// Duration longer than any demo: traffic ends on request.
 const TRAFFIC: Duration = Duration::from_secs(3_600);
 /// Interval of checks of events and states while waiting for both ends.
-const LOOK: Duration = Duration::from_millis(2);
+const POLL_INTERVAL: Duration = Duration::from_millis(2);
 
 /// Time for packets in flight when the sources end.
 const DRAIN: Duration = Duration::from_millis(500);
@@ -57,8 +59,7 @@ impl OnNamespaces {
     /// # Errors
     /// One of the hosts is missing.
     pub fn new(testbed: Testbed, plan: Plan, interrupted: Arc<AtomicBool>) -> Result<OnNamespaces> {
-        let host =
-            |name| testbed.topology().node(name).with_context(|| format!("there is no {name}"));
+        let host = |name| testbed.topology().node(name).with_context(|| format!("no node {name}"));
         let (sender, receiver) = (host("h1")?, host("h2")?);
         let (traffic, open) = (Vec::new(), Vec::new());
         Ok(OnNamespaces { testbed, plan, interrupted, sender, receiver, traffic, open })
@@ -257,8 +258,13 @@ impl Stage for OnNamespaces {
         Ok(())
     }
 
-    fn revive(&mut self, node: &str, pause: Duration, within: Duration) -> Result<DaemonRestart> {
-        let victim = self.testbed.topology().node(node).context("there is no such node")?;
+    fn restart_daemon(
+        &mut self,
+        node: &str,
+        pause: Duration,
+        within: Duration,
+    ) -> Result<DaemonRestart> {
+        let victim = self.testbed.topology().node(node).context("no such node")?;
         let killed = self.now();
         self.testbed.kill_daemon(victim)?;
         self.wait(pause)?;
@@ -278,12 +284,12 @@ impl Stage for OnNamespaces {
     }
 
     fn stop_daemon(&mut self, node: &str) -> Result<()> {
-        let node = self.testbed.topology().node(node).context("there is no such node")?;
+        let node = self.testbed.topology().node(node).context("no such node")?;
         self.testbed.kill_daemon(node)
     }
 
     fn start_daemon(&mut self, node: &str) -> Result<()> {
-        let node = self.testbed.topology().node(node).context("there is no such node")?;
+        let node = self.testbed.topology().node(node).context("no such node")?;
         self.testbed.start_daemon(node)?;
         self.testbed.await_daemon(node)
     }
@@ -382,5 +388,5 @@ fn refused((client, opened): &mut (Client, Opened)) -> Result<Option<ErrorSpec>>
 }
 
 fn next(client: &mut Client) -> Result<Option<ClientEvent>> {
-    Ok(client.next_event(Some(Instant::now() + LOOK))?)
+    Ok(client.next_event(Some(Instant::now() + POLL_INTERVAL))?)
 }

@@ -28,9 +28,9 @@ use socket2::{Domain, Socket, Type};
 /// Refresh period R of all nodes.
 const REFRESH: Duration = Duration::from_secs(1);
 /// Timeout of a step, for a machine with much other load.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 /// Interval of state checks.
-const LOOK: Duration = Duration::from_millis(10);
+const POLL_INTERVAL: Duration = Duration::from_millis(10);
 
 /// Settings that enable Hello.
 const HELLO: &str = "[rsvp.hello]\ninterval = \"500ms\"\n";
@@ -251,7 +251,7 @@ impl Network {
 
     /// Waits until h2 receives an event.
     fn hear(&mut self, what: &str, wanted: impl Fn(&rsvp::Event) -> bool) -> Result<()> {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIMEOUT;
         while let Some(notice) = self.h2.next_event(Some(deadline))? {
             let event = earmarkd::control::engine_event(&notice);
             if matches!(&event, Some(Event::Rsvp(event)) if wanted(event)) {
@@ -267,12 +267,12 @@ impl Network {
         what: &str,
         mut is_so: impl FnMut(&mut Client) -> Result<bool>,
     ) -> Result<()> {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIMEOUT;
         while !is_so(&mut self.r1)? {
             if Instant::now() > deadline {
                 bail!("r1 still has not: {what}");
             }
-            std::thread::sleep(LOOK);
+            std::thread::sleep(POLL_INTERVAL);
         }
         Ok(())
     }

@@ -122,7 +122,7 @@ pub fn measure(plan: &Plan, supervision: &Supervision<'_>) -> Result<Costs> {
     let rounds = plan.repetitions.max(1);
     watcher.begin(&format!("{name}: messages among {sessions} sessions"), rounds.into());
     for round in 1..=rounds {
-        supervision.go_on()?;
+        supervision.check_interrupted()?;
         for (kind, times) in kinds.iter().zip(&mut times) {
             let batch = BATCH.min(sessions);
             times.push(match kind.step {
@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn the_median_is_in_the_middle() {
+    fn median_of_three_is_the_second() {
         let spread = Spread::of(vec![9.0, 1.0, 2.0]);
         assert_eq!(spread, Spread { median: 2.0, least: 1.0, most: 9.0 });
     }

@@ -79,7 +79,7 @@ pub fn measure(plan: &Plan, supervision: &Supervision<'_>) -> Result<SetUps> {
     let before = network.sample(MIDDLE)?;
     let receiver = network.start(End::Receiver, sessions)?;
     // A receiver without a socket would miss the first Paths.
-    supervision.await_all("the receiver starts", 1, plan.patience, || receiver.heard_of())?;
+    supervision.await_all("the receiver starts", 1, plan.patience, || receiver.started())?;
     let sender = network.start(End::Sender(plan.offer), sessions)?;
     let what = format!("{} sessions, {}", plan.sessions, plan.offer.describe());
     supervision.await_all(&what, plan.sessions.into(), plan.patience, || {
@@ -149,7 +149,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn course_is_computed_from_session_times() {
+    fn latencies_are_computed_from_session_times() {
         let second = 1_000_000_000;
         // The third session was never completed; the fourth needed a refresh.
         let begun = [second, 2 * second, 3 * second, 4 * second];

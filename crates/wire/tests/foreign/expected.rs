@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use earmark_wire::rsvp::*;
 
-use crate::common::{Parts, octets};
+use earmark_testkit::messages::rsvp::{Parts, octets};
 
 /// Values by field name.
 pub(crate) type Fields = BTreeMap<&'static str, Vec<String>>;

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use earmark_wire::rsvp::*;
 use earmark_wire::{ipv4, ipv6};
 
-use crate::common::{self, KINDS, Parts, STYLES, has_flows, octets, sample};
+use earmark_testkit::messages::rsvp::{KINDS, Parts, STYLES, has_flows, octets, sample};
 
 /// Returns all messages of RFC 2205, one for each packet.
 pub(crate) fn corpus() -> Vec<Parts> {
@@ -35,7 +35,7 @@ pub(crate) fn extensions() -> Vec<(MessageType, Vec<u8>)> {
     let mut packets = Vec::new();
     for ipv6 in [false, true] {
         let Parts { hop, session, .. } = sample(MessageType::Path, Style::Wildcard, ipv6);
-        for message in common::extensions(ipv6) {
+        for message in earmark_testkit::messages::rsvp::extensions(ipv6) {
             let packet = behind_ip(&message, hop.address, session.destination, false);
             packets.push((MessageType::from_code(message[1]), packet));
         }

@@ -1,4 +1,4 @@
-//! Session look-ups in each structure, ours and those of earlier implementations, with a number of sessions.
+//! Session look-ups in each structure, that of Earmark and those of earlier implementations, with a number of sessions.
 
 use std::hint::black_box;
 use std::time::Instant;
@@ -24,14 +24,17 @@ pub(super) struct Lookups {
 
 /// Returns every structure with `sessions` sessions, at least one. `go_on` receives the total number of inserted
 /// sessions.
-pub(super) fn all(sessions: u32, mut go_on: impl FnMut(u64) -> Result<()>) -> Result<Vec<Lookups>> {
+pub(super) fn all(
+    sessions: u32,
+    mut check_interrupted: impl FnMut(u64) -> Result<()>,
+) -> Result<Vec<Lookups>> {
     let mut entered = 0;
     let fill = |(name, mut index): (&'static str, Box<dyn Index>)| {
         for number in 0..sessions {
             index.enter(Key::numbered(number));
             entered += 1;
             if number.is_multiple_of(CHUNK) {
-                go_on(entered)?;
+                check_interrupted(entered)?;
             }
         }
         Ok(Lookups { timed: TimesBySize::new(name, sessions), index, looked_up: 0 })

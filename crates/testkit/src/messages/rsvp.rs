@@ -1,56 +1,85 @@
-//! Sample messages of every type, style and address family for the tests of this crate.
-#![allow(dead_code)] // every test uses a part of it
+//! RSVP: sample messages of every type, style and address family, and any message.
+
+mod any_message;
+
+pub use any_message::{adspec, object, parts};
 
 use std::net::IpAddr;
 
-use earmark_wire::intserv::{
-    Adspec, FlowSpec, HopCharacteristics, Rspec, SenderTspec, TokenBucket,
-};
+use earmark_wire::intserv::{Adspec, FlowSpec, Rspec, SenderTspec};
 use earmark_wire::rsvp::*;
+
+use super::intserv::{BUCKET, HOP};
 
 /// Owned parts of any message; [`Parts::message`] borrows a message from them.
 #[derive(Clone, Debug)]
-pub(crate) struct Parts {
-    pub(crate) kind: MessageType,
-    pub(crate) flags: u8,
-    pub(crate) send_ttl: u8,
-    pub(crate) integrity: Option<OwnedIntegrity>,
-    pub(crate) acknowledgements: Vec<Acknowledgement>,
-    pub(crate) message_id: Option<MessageId>,
-    pub(crate) session: Session,
-    pub(crate) hop: RsvpHop,
-    pub(crate) refresh_ms: u32,
-    pub(crate) error: ErrorSpec,
-    pub(crate) confirm: Option<IpAddr>,
-    pub(crate) scope: Option<Vec<IpAddr>>,
-    pub(crate) carried: Vec<u8>,
-    pub(crate) template: Option<SenderTemplate>,
-    pub(crate) tspec: Option<SenderTspec>,
-    pub(crate) adspec: Option<Vec<u8>>,
-    pub(crate) style: Style,
-    pub(crate) flowspec: Option<FlowSpec>,
-    pub(crate) fixed: Vec<FixedFilterFlow>,
-    pub(crate) filters: Vec<FilterSpec>,
+pub struct Parts {
+    /// Type of the message.
+    pub kind: MessageType,
+    /// Flags of the header.
+    pub flags: u8,
+    /// Send_TTL.
+    pub send_ttl: u8,
+    /// INTEGRITY.
+    pub integrity: Option<OwnedIntegrity>,
+    /// MESSAGE_ID_ACK and MESSAGE_ID_NACK.
+    pub acknowledgements: Vec<Acknowledgement>,
+    /// MESSAGE_ID.
+    pub message_id: Option<MessageId>,
+    /// SESSION.
+    pub session: Session,
+    /// RSVP_HOP.
+    pub hop: RsvpHop,
+    /// TIME_VALUES.
+    pub refresh_ms: u32,
+    /// ERROR_SPEC.
+    pub error: ErrorSpec,
+    /// RESV_CONFIRM.
+    pub confirm: Option<IpAddr>,
+    /// SCOPE.
+    pub scope: Option<Vec<IpAddr>>,
+    /// Objects that are forwarded as they are, whole.
+    pub carried: Vec<u8>,
+    /// SENDER_TEMPLATE; the first of the filters if absent.
+    pub template: Option<SenderTemplate>,
+    /// SENDER_TSPEC.
+    pub tspec: Option<SenderTspec>,
+    /// Body of ADSPEC.
+    pub adspec: Option<Vec<u8>>,
+    /// STYLE.
+    pub style: Style,
+    /// FLOWSPEC of a shared style.
+    pub flowspec: Option<FlowSpec>,
+    /// Flow descriptors of fixed filter.
+    pub fixed: Vec<FixedFilterFlow>,
+    /// Filters of a shared style.
+    pub filters: Vec<FilterSpec>,
 }
 
 /// An [`Integrity`] with an owned digest.
 #[derive(Clone, Debug)]
-pub(crate) struct OwnedIntegrity {
-    pub(crate) flags: u8,
-    pub(crate) key_id: u64,
-    pub(crate) sequence: u64,
-    pub(crate) digest: Vec<u8>,
+pub struct OwnedIntegrity {
+    /// Flags.
+    pub flags: u8,
+    /// Key identifier.
+    pub key_id: u64,
+    /// Sequence number.
+    pub sequence: u64,
+    /// Keyed message digest.
+    pub digest: Vec<u8>,
 }
 
 impl OwnedIntegrity {
-    pub(crate) fn borrow(&self) -> Integrity<'_> {
+    /// Returns the object.
+    pub fn borrow(&self) -> Integrity<'_> {
         let OwnedIntegrity { flags, key_id, sequence, digest } = self;
         Integrity { flags: *flags, key_id: *key_id, sequence: *sequence, digest }
     }
 }
 
 impl Parts {
-    pub(crate) fn message(&self) -> Message<'_> {
+    /// Returns the message.
+    pub fn message(&self) -> Message<'_> {
         let (session, hop, error, refresh_ms) =
             (self.session, self.hop, self.error, self.refresh_ms);
         let carried = Carried::Objects(&self.carried);
@@ -106,7 +135,8 @@ impl Parts {
     }
 }
 
-pub(crate) const KINDS: [MessageType; 7] = [
+/// Message types of RFC 2205.
+pub const KINDS: [MessageType; 7] = [
     MessageType::Path,
     MessageType::Resv,
     MessageType::PathErr,
@@ -116,22 +146,30 @@ pub(crate) const KINDS: [MessageType; 7] = [
     MessageType::ResvConf,
 ];
 
-pub(crate) const STYLES: [Style; 3] = [Style::Wildcard, Style::FixedFilter, Style::SharedExplicit];
+/// Reservation styles.
+pub const STYLES: [Style; 3] = [Style::Wildcard, Style::FixedFilter, Style::SharedExplicit];
 
-pub(crate) fn has_flows(kind: MessageType) -> bool {
+/// Returns whether messages of a type have flow descriptors.
+pub fn has_flows(kind: MessageType) -> bool {
     use MessageType::*;
     matches!(kind, Resv | ResvErr | ResvTear | ResvConf)
 }
 
 /// Emits the message into a buffer with other contents.
-pub(crate) fn octets(message: &Message<'_>) -> Vec<u8> {
+///
+/// # Panics
+/// The message cannot be emitted.
+pub fn octets(message: &Message<'_>) -> Vec<u8> {
     let mut buffer = vec![0xa5; message.buffer_len()];
     assert_eq!(message.emit(&mut buffer), Ok(buffer.len()));
     buffer
 }
 
 /// Updates length and checksum after manual changes.
-pub(crate) fn seal(message: &mut [u8]) {
+///
+/// # Panics
+/// The message is longer than its length field can say.
+pub fn seal(message: &mut [u8]) {
     let length = u16::try_from(message.len()).expect("test messages are short");
     message[6..8].copy_from_slice(&length.to_be_bytes());
     message[2..4].fill(0);
@@ -139,25 +177,8 @@ pub(crate) fn seal(message: &mut [u8]) {
     message[2..4].copy_from_slice(&check.to_be_bytes());
 }
 
-pub(crate) const BUCKET: TokenBucket = TokenBucket {
-    rate: 250_000.0,
-    depth: 3000.0,
-    peak: 1_250_000.0,
-    min_policed_unit: 64,
-    max_packet_size: 1500,
-};
-
-pub(crate) const HOP: HopCharacteristics = HopCharacteristics {
-    non_is_hop: false,
-    bandwidth: 1_250_000.0,
-    latency_us: 50,
-    mtu: 1500,
-    guaranteed: None,
-    controlled_load: None,
-};
-
 /// Returns a common message of the type, with the values that the other tools must show.
-pub(crate) fn sample(kind: MessageType, style: Style, ipv6: bool) -> Parts {
+pub fn sample(kind: MessageType, style: Style, ipv6: bool) -> Parts {
     let address = |v4: &str, v6: &str| -> IpAddr {
         let text = if ipv6 { v6 } else { v4 };
         text.parse().expect("an address")
@@ -213,24 +234,17 @@ pub(crate) fn sample(kind: MessageType, style: Style, ipv6: bool) -> Parts {
     }
 }
 
-/// Octets from hexadecimal digits; white space is ignored.
-pub(crate) fn hex(text: &str) -> Vec<u8> {
-    let digits: String = text.split_whitespace().collect();
-    (0..digits.len())
-        .step_by(2)
-        .map(|at| u8::from_str_radix(&digits[at..at + 2], 16).expect("hexadecimal digits"))
-        .collect()
-}
-
 /// Owned parts of a DREQ or DREP; [`DiagnosisParts::diagnosis`] borrows from them.
-pub(crate) struct DiagnosisParts {
+#[derive(Debug)]
+pub struct DiagnosisParts {
     whole: Diagnosis<'static>,
     nodes: Vec<IpAddr>,
     responses: Vec<DiagResponse<'static>>,
 }
 
 impl DiagnosisParts {
-    pub(crate) fn diagnosis(&self) -> Diagnosis<'_> {
+    /// Returns the body of the message.
+    pub fn diagnosis(&self) -> Diagnosis<'_> {
         Diagnosis {
             route: Some(Route { pointer: 2, nodes: List::Items(&self.nodes) }),
             responses: List::Items(&self.responses),
@@ -238,13 +252,14 @@ impl DiagnosisParts {
         }
     }
 
-    pub(crate) fn responses(&self) -> &[DiagResponse<'static>] {
+    /// Returns the responses of the two nodes.
+    pub fn responses(&self) -> &[DiagResponse<'static>] {
         &self.responses
     }
 }
 
 /// Returns a DREQ that two nodes have answered.
-pub(crate) fn diagnosis_parts(ipv6: bool) -> DiagnosisParts {
+pub fn diagnosis_parts(ipv6: bool) -> DiagnosisParts {
     const SELECT: [Selected; 3] = [
         Selected { class_num: 12, c_type: 0 },
         Selected { class_num: 9, c_type: 1 },
@@ -297,7 +312,7 @@ pub(crate) fn diagnosis_parts(ipv6: bool) -> DiagnosisParts {
 }
 
 /// Returns messages of every type newer than RFC 2205, and one with all leading objects.
-pub(crate) fn extensions(ipv6: bool) -> Vec<Vec<u8>> {
+pub fn extensions(ipv6: bool) -> Vec<Vec<u8>> {
     let integrity = Integrity {
         flags: Integrity::HANDSHAKE,
         key_id: 0x0102_0304_0506,
