@@ -12,10 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::counters::DropReason;
 
-/// Identifier of an application on this host. The driver chooses it, and does not reuse it while it is open.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(transparent)]
-pub struct Application(pub u64);
+pub use earmark_core::ApplicationId as Application;
 
 /// A command of an application. Invalid parameters are reported as [`Event::Rejected`].
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -2,6 +2,7 @@
 
 use std::net::IpAddr;
 
+use earmark_core::ApplicationId;
 use earmark_core::outcome::Outcome;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -10,6 +11,7 @@ use crate::{Event, SenderName, StyleName};
 
 /// One line from the daemon: an object with one key.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Response {
     /// The request succeeded; each kind of request has its own object.
@@ -22,6 +24,7 @@ pub enum Response {
 
 /// The answer to [`crate::Request::Show`].
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Rows<T> {
     /// The rows, in the order of their keys.
     pub rows: Vec<T>,
@@ -29,11 +32,12 @@ pub struct Rows<T> {
     pub more: bool,
 }
 
-/// The answer to [`crate::Request::Send`], [`crate::Request::Listen`] and [`crate::Request::Reserve`].
+/// The answer to [`crate::Request::Reserve`], [`crate::Request::Listen`] and [`crate::Request::Ping`].
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Opened {
     /// Number of the application, for `release`.
-    pub application: u64,
+    pub application: ApplicationId,
     /// End of the flow that this host is.
     pub role: Role,
     /// The daemon's time of the request, seconds since its start; comparable with [`Event::at_s`].
@@ -42,6 +46,7 @@ pub struct Opened {
 
 /// End of a flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Role {
     /// Source of the data.
@@ -52,48 +57,20 @@ pub enum Role {
     Initiator,
 }
 
-/// Protocol of a reservation.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Signalling {
-    /// RSVP.
-    #[default]
-    Rsvp,
-    /// Boomerang.
-    Boomerang,
-    /// YESSIR.
-    Yessir,
-    /// QoS NSLP of NSIS.
-    Nsis,
-    /// Ping NSLP of NSIS, which reserves nothing.
-    Ping,
-}
-
-impl Signalling {
-    /// Name of the protocol, as in the JSON.
-    pub fn name(self) -> &'static str {
-        match self {
-            Signalling::Rsvp => "rsvp",
-            Signalling::Boomerang => "boomerang",
-            Signalling::Yessir => "yessir",
-            Signalling::Nsis => "nsis",
-            Signalling::Ping => "ping",
-        }
-    }
-}
-
 /// The answer to [`crate::Request::Release`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Released {
     /// Numbers of the released applications.
-    pub applications: Vec<u64>,
+    pub applications: Vec<ApplicationId>,
 }
 
 /// The answer to [`crate::Request::Trace`]. Events contain its number as `application`; `traced` is the last event.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct TraceBegun {
     /// Number of the trace.
-    pub trace: u64,
+    pub trace: ApplicationId,
     /// The sender whose path is traced.
     pub sender: SenderName,
     /// The daemon's time of the request, seconds since its start.
@@ -102,6 +79,7 @@ pub struct TraceBegun {
 
 /// The answer to [`crate::Request::Watch`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Watching {
     /// The node's name.
     pub node: String,
@@ -109,6 +87,7 @@ pub struct Watching {
 
 /// The answer to [`crate::Request::Version`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Versions {
     /// [`crate::VERSION`] of the daemon.
     pub protocol: u32,
@@ -118,12 +97,12 @@ pub struct Versions {
 
 /// A row of `show applications`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ApplicationRow {
     /// Number of the application, for `release`.
-    pub application: u64,
+    pub application: ApplicationId,
     /// Protocol of the application.
-    #[serde(default)]
-    pub protocol: Signalling,
+    pub protocol: String,
     /// End of the flow that this host is.
     pub role: Role,
     /// Destination of the data.
@@ -148,6 +127,7 @@ pub struct ApplicationRow {
 
 /// An error: code, message and hint.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[error("{message}")]
 pub struct Problem {
     /// Kind of the error.
@@ -167,6 +147,7 @@ impl Problem {
 
 /// Kinds of [`Problem`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum ProblemCode {
     /// The line is not a valid request.

@@ -11,11 +11,12 @@ use std::time::{Duration, Instant};
 
 use serde::de::DeserializeOwned;
 
+use crate::protocols::rsvp;
 use crate::{
-    AggregateRow, ApplicationRow, Event, Keep, LinkRow, Listen, Listing, NeighborRow, Opened,
-    PathAnswer, PathRequest, Problem, ProblemCode, Release, Released, Request, ReservationRow,
-    Response, Rows, Send, SessionRow, Show, Trace, TraceBegun, VERSION, Version, Versions, Watch,
-    Watching,
+    AggregateRow, ApplicationId, ApplicationRow, Event, Keep, LinkRow, ListenRequest, Listing,
+    NeighborRow, Opened, PathAnswer, PathRequest, Problem, ProblemCode, Release, Released, Request,
+    ReservationRequest, ReservationRow, Response, Role, Rows, SessionRow, Show, Trace, TraceBegun,
+    VERSION, Version, Versions, Watch, Watching,
 };
 
 /// Why a request failed: no connection, an invalid answer, or a refusal.
@@ -157,24 +158,24 @@ impl Client {
         self.call(&Request::Show(Show { what, limit: None }))
     }
 
-    /// Announces a sender on the daemon's host.
-    pub fn sender(&mut self, request: Send) -> Result<Opened, ClientError> {
-        self.call(&Request::Send(request))
+    /// Announces a sender on the daemon's host with RSVP, wherever the data goes.
+    pub fn sender(&mut self, request: ReservationRequest) -> Result<Opened, ClientError> {
+        let role = Some(Role::Sender);
+        self.reserve(request.with(&rsvp::ReserveOptions { role }))
     }
 
     /// Answers senders that announce themselves to the daemon's host.
-    pub fn listen(&mut self, request: Listen) -> Result<Opened, ClientError> {
+    pub fn listen(&mut self, request: ListenRequest) -> Result<Opened, ClientError> {
         self.call(&Request::Listen(request))
     }
 
-    /// Reserves from the end of the flow that the daemon's host is. [`Client::next_event`] returns the outcome if
-    /// [`Send::follow`] is set.
-    pub fn reserve(&mut self, request: Send) -> Result<Opened, ClientError> {
+    /// Reserves for a flow. [`Client::next_event`] returns the outcome if [`ReservationRequest::follow`] is set.
+    pub fn reserve(&mut self, request: ReservationRequest) -> Result<Opened, ClientError> {
         self.call(&Request::Reserve(request))
     }
 
     /// Detaches an application that was opened with `hold` from this connection.
-    pub fn keep(&mut self, application: u64) -> Result<Keep, ClientError> {
+    pub fn keep(&mut self, application: ApplicationId) -> Result<Keep, ClientError> {
         self.call(&Request::Keep(Keep { application }))
     }
 
@@ -190,7 +191,7 @@ impl Client {
     }
 
     /// Ends an application.
-    pub fn release(&mut self, application: u64) -> Result<Released, ClientError> {
+    pub fn release(&mut self, application: ApplicationId) -> Result<Released, ClientError> {
         self.call(&Request::Release(Release::Application(application)))
     }
 

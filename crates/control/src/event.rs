@@ -1,11 +1,13 @@
 //! Events as a client sees them.
 
+use earmark_core::ApplicationId;
 use earmark_core::outcome::Outcome;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 /// One event, with the daemon's time.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Event {
     /// Seconds since the daemon's start.
     pub at_s: f64,
@@ -26,7 +28,7 @@ pub struct Event {
     pub event: String,
     /// Number of the application that the event concerns.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub application: Option<u64>,
+    pub application: Option<ApplicationId>,
     /// Further members, by protocol and event.
     #[serde(flatten)]
     pub details: Map<String, Value>,

@@ -12,21 +12,25 @@ mod event;
 mod path;
 pub mod protocols;
 mod request;
+mod reservation;
+#[cfg(feature = "schema")]
+pub mod schema;
 pub mod text;
 
 pub use answer::*;
 pub use client::{Client, ClientError};
+pub use earmark_core::ApplicationId;
 pub use earmark_core::listing::{
     AdmissionRow, AggregateRow, AssociationRow, EnforcementRow, LinkRow, LinkState, NeighborRow,
     ReductionRow, ReservationRow, RoutingStateRow, SenderName, SessionRow, TrafficRow,
 };
 pub use event::Event;
 pub use path::*;
-pub use protocols::boomerang::{Account, Loop, OnRefusal, RatePair, Secret};
-pub use protocols::nsis::{Establish, Expect, Ping};
-pub use protocols::rsvp::{Ask, Identity, Listen, Send, StyleName, Trace};
-pub use protocols::yessir::{Answer, Attach, Statistics};
+pub use protocols::nsis::Ping;
+pub use protocols::rsvp::{StyleName, Trace};
+pub use protocols::yessir::Statistics;
 pub use request::*;
+pub use reservation::{Identity, ListenRequest, ReservationRequest};
 
 /// Control socket of a daemon without another setting.
 pub const DEFAULT_SOCKET: &str = "/run/earmark/control.sock";
@@ -38,7 +42,8 @@ pub const DEFAULT_SOCKET: &str = "/run/earmark/control.sock";
 /// | 1 | unicast, fixed filter only; without a version number and a request for it |
 /// | 2 | `outgoing` of a session's row and `senders` of a reservation's are lists; events name `filters` and `style` |
 /// | 3 | rows and events of Boomerang and YESSIR among those of RSVP; `protocol` of an application's row |
-pub const VERSION: u32 = 3;
+/// | 4 | `reserve` and `listen` for all protocols, with the protocol's own members in `options`; `send`, `loop`, `attach`, `answer`, `establish` and `expect` are gone; messages in outcomes have their standard's names |
+pub const VERSION: u32 = 4;
 
 /// Longest line that the daemon reads, octets, without its terminator.
 pub const LONGEST_LINE: usize = 64 * 1024;

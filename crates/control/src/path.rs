@@ -16,6 +16,7 @@ pub const MAX_CLAIMS: usize = 1_000;
 
 /// Parameters of [`Request::Path`](crate::Request::Path).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct PathRequest {
     /// Destination of the flow; port 0 means that none is named.
@@ -57,6 +58,7 @@ impl PathRequest {
 
 /// The answer to [`Request::Path`](crate::Request::Path).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct PathAnswer {
     /// The requested flow, completed with defaults.
     pub flow: PathFlow,
@@ -86,6 +88,7 @@ pub struct PathAnswer {
 
 /// A flow and its incoming interface.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct PathFlow {
     /// Destination address.
     pub destination: IpAddr,
@@ -112,6 +115,7 @@ pub struct PathFlow {
 
 /// What happens to the packets of a flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum PathOutcome {
     /// Packets are forwarded or sent.
@@ -136,6 +140,7 @@ pub enum PathOutcome {
 
 /// A policy rule.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct RuleRow {
     /// Priority.
     pub priority: u32,
@@ -149,6 +154,7 @@ pub struct RuleRow {
 
 /// A routing table.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct TableRow {
     /// Number.
     pub number: u32,
@@ -158,6 +164,7 @@ pub struct TableRow {
 
 /// A route.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct RouteRow {
     /// Destinations of the route.
     pub prefix: Prefix,
@@ -176,6 +183,7 @@ pub struct RouteRow {
 
 /// A next hop of a route.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct NextHopRow {
     /// Outgoing interface.
     pub interface: String,
@@ -191,6 +199,7 @@ pub struct NextHopRow {
 
 /// Hash policy that selects among several next hops.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct HashPolicyRow {
     /// Number.
     pub number: u8,
@@ -200,6 +209,7 @@ pub struct HashPolicyRow {
 
 /// A claim that the packets of a flow match.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ClaimRow {
     /// Precedence of the claim for the packets: `governs`, applied first; `next`, applied to packets beyond the claims before
     /// it; `standby`, applied when a better claim on the same flow ends.
@@ -220,6 +230,7 @@ pub struct ClaimRow {
 
 /// Fields of packets that a claim matches; a field that it does not match is absent.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct MatchRow {
     /// Destination addresses.
     pub destination: Prefix,
@@ -242,6 +253,7 @@ pub struct MatchRow {
 
 /// A claim on an interface other than the outgoing one.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ElsewhereRow {
     /// Name of the interface.
     pub interface: String,
@@ -253,6 +265,7 @@ pub struct ElsewhereRow {
 
 /// Service of the packets of a flow on the outgoing interface.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct PacketsRow {
     /// `reserved` for the service of the governing claim, or `best_effort`.
     pub get: Cow<'static, str>,

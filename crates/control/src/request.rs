@@ -1,41 +1,28 @@
 //! Requests of a client.
 
+use earmark_core::ApplicationId;
 use serde::{Deserialize, Serialize};
 
-use crate::{
-    Answer, Attach, Establish, Expect, Listen, Loop, PathRequest, Ping, Send, Statistics, Trace,
-};
+use crate::{ListenRequest, PathRequest, Ping, ReservationRequest, Statistics, Trace};
 
 /// One request: an object with one key, `{"show":{"what":"links"}}`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Request {
     /// Return a listing; answered by [`Rows`](crate::Rows).
     Show(Show),
-    /// Announce a sender on this host (RSVP Path); answered by [`Opened`](crate::Opened).
-    Send(Send),
-    /// Answer senders that announce themselves (RSVP Resv); answered by [`Opened`](crate::Opened).
-    Listen(Listen),
-    /// Reserve from the end of the flow that this host is: [`Send`], or [`Listen`] with confirmation; answered by [`Opened`](crate::Opened).
-    Reserve(Send),
-    /// Reserve in both directions with Boomerang; answered by [`Opened`](crate::Opened).
-    Loop(Loop),
-    /// Announce an RTP stream with YESSIR; answered by [`Opened`](crate::Opened).
-    Attach(Attach),
-    /// Answer RTP streams that are announced with YESSIR; answered by [`Opened`](crate::Opened).
-    Answer(Answer),
+    /// Reserve for a flow from or to this host; answered by [`Opened`](crate::Opened).
+    Reserve(ReservationRequest),
+    /// Answer senders that announce themselves; answered by [`Opened`](crate::Opened).
+    Listen(ListenRequest),
     /// Find the nodes on the path to a host that take part, with Ping NSLP; answered by [`Opened`](crate::Opened), then events.
     Ping(Ping),
-    /// Reserve with QoS NSLP; answered by [`Opened`](crate::Opened).
-    Establish(Establish),
-    /// Wait for flows that QoS NSLP reserves for, and reserve for senders that request it; answered by [`Opened`](crate::Opened).
-    Expect(Expect),
     /// Report how much of its RTP stream an application has sent; answered by [`Statistics`].
     Statistics(Statistics),
     /// Detach an application from the connection that holds it; answered by [`Keep`].
     Keep(Keep),
-    /// End an application that `send`, `listen`, `reserve`, `loop`, `attach`, `answer`, `ping`, `establish` or `expect` opened;
-    /// answered by [`Released`](crate::Released).
+    /// End an application that `reserve`, `listen` or `ping` opened; answered by [`Released`](crate::Released).
     Release(Release),
     /// Send every event from now on; answered by [`Watching`](crate::Watching).
     Watch(Watch),
@@ -49,6 +36,7 @@ pub enum Request {
 
 /// Parameters of [`Request::Show`].
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Show {
     /// Listing to return.
@@ -60,6 +48,7 @@ pub struct Show {
 
 /// A listing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Listing {
     /// Flows announced to or by this node.
@@ -76,7 +65,7 @@ pub enum Listing {
     RoutingState,
     /// Messaging associations of GIST.
     Associations,
-    /// Applications that `send`, `listen` and `reserve` opened on this host.
+    /// Applications that `reserve`, `listen` and `ping` opened on this host.
     Applications,
     /// Counters, in one row.
     Counters,
@@ -84,28 +73,32 @@ pub enum Listing {
 
 /// Parameters of [`Request::Keep`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Keep {
     /// Number of the application.
-    pub application: u64,
+    pub application: ApplicationId,
 }
 
 /// Parameters of [`Request::Release`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, rename_all = "snake_case")]
 pub enum Release {
     /// One application, by its number.
-    Application(u64),
+    Application(ApplicationId),
     /// All applications, whoever opened them.
     All {},
 }
 
 /// Parameters of [`Request::Watch`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Watch {}
 
 /// Parameters of [`Request::Version`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Version {}

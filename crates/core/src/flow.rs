@@ -196,6 +196,7 @@ fn range(address: IpAddr, open: u8) -> Prefix {
 
 /// An address range: `10.0.1.0/24`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Prefix {
     /// First address of the range; host bits are zero.
     address: IpAddr,

@@ -10,6 +10,7 @@ extern crate alloc;
 
 pub mod admission;
 pub mod amounts;
+mod application;
 pub mod checkpoint;
 mod context;
 mod effects;
@@ -30,6 +31,7 @@ mod time;
 pub mod timer;
 mod units;
 
+pub use application::ApplicationId;
 pub use context::Context;
 pub use effects::{Effect, Effects, Installation, Neighbor, Outgoing};
 pub use engine::Engine;

@@ -13,6 +13,7 @@ use crate::{Prefix, Rate, Transport};
 
 /// A sender of a session.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SessionRow {
     /// Protocol: `rsvp`, `boomerang`, `yessir` or `nsis`.
     pub protocol: Cow<'static, str>,
@@ -61,6 +62,7 @@ pub struct SessionRow {
 
 /// A reservation.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ReservationRow {
     /// Protocol: `rsvp`, `boomerang`, `yessir` or `nsis`.
     pub protocol: Cow<'static, str>,
@@ -98,6 +100,7 @@ pub struct ReservationRow {
 
 /// Enforcement of a reservation.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct EnforcementRow {
     /// State: `enforced`; `standby` if another claim on the same flow gives its packets more; `unenforced`.
     pub state: Cow<'static, str>,
@@ -111,6 +114,7 @@ pub struct EnforcementRow {
 
 /// Name of a sender in a filter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct SenderName {
     /// Source address.
@@ -147,6 +151,7 @@ impl From<&FilterSpec> for SenderName {
 
 /// Counters of a reservation's queue since it was installed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct TrafficRow {
     /// Packets sent.
     pub packets: u64,
@@ -162,6 +167,7 @@ pub struct TrafficRow {
 
 /// A link.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LinkRow {
     /// Interface name.
     pub interface: String,
@@ -191,6 +197,7 @@ pub struct LinkRow {
 
 /// Admission control of a link.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct AdmissionRow {
     /// Method: `parameter` or `measured`.
     pub method: Cow<'static, str>,
@@ -201,6 +208,7 @@ pub struct AdmissionRow {
 
 /// State of a link. Only links in the first two states take part.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum LinkState {
     /// The interface takes part, and can send packets.
@@ -234,6 +242,7 @@ impl LinkState {
 
 /// A neighbor.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct NeighborRow {
     /// Protocol: `rsvp`.
     pub protocol: Cow<'static, str>,
@@ -257,6 +266,7 @@ pub struct NeighborRow {
 
 /// Refresh reduction with a neighbor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ReductionRow {
     /// Epoch of its message identifiers, if it has sent any.
     pub epoch: Option<u32>,
@@ -272,6 +282,7 @@ pub struct ReductionRow {
 
 /// An aggregate, as a row of a listing.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct AggregateRow {
     /// Protocol of the aggregate: `boomerang` or `nsis`.
     pub protocol: String,
@@ -295,12 +306,14 @@ pub struct AggregateRow {
 
 /// Routing state towards one peer for one session: half of a routing state of GIST.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct RoutingStateRow {
     /// Application by name, or by number without a name.
     pub application: Cow<'static, str>,
     /// NSLPID of the application.
     pub nslpid: u16,
     /// Session identifier.
+    #[cfg_attr(feature = "schema", schemars(with = "String"))]
     pub session: SessionId,
     /// Source address of the flow.
     pub source: IpAddr,
@@ -335,6 +348,7 @@ pub struct RoutingStateRow {
 
 /// A messaging association of GIST: a connection to a peer, shared by all sessions.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct AssociationRow {
     /// Address of the peer, if known: not before its Confirm.
     pub peer: Option<IpAddr>,

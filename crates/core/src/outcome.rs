@@ -15,6 +15,7 @@ use crate::Rate;
 
 /// Outcome of a request for a reservation, or for an offer. All members are always written, as `null` if unknown.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct Outcome {
     /// The kind.
@@ -41,6 +42,7 @@ pub struct Outcome {
 
 /// Extent of a reservation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {
     /// The request was sent; no result is known.
@@ -84,6 +86,7 @@ impl Kind {
 
 /// Origin of an outcome.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct OutcomeSource {
     /// The reporting node, as named in its message.
     pub node: Option<NodeName>,
@@ -93,6 +96,7 @@ pub struct OutcomeSource {
 
 /// Name of a node.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(untagged)]
 pub enum NodeName {
     /// An address.
@@ -112,6 +116,7 @@ impl fmt::Display for NodeName {
 
 /// Message that reports an outcome, by its name in the standard: `ResvConf`, `echo reply`, `RESPONSE`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(transparent)]
 pub struct Message(Cow<'static, str>);
 
@@ -143,6 +148,7 @@ impl fmt::Display for OutcomeSource {
 
 /// A translated address: the one in a message and the one in the IP header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Translation {
     /// Address in the message.
     pub named: IpAddr,

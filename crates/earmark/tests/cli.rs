@@ -128,7 +128,7 @@ fn confirmed_reservation_succeeds_and_is_kept() {
         "rate": 250_000.0, "depth": 10_000.0, "peak": "infinity", "min_policed_unit": 64, "max_packet_size": 1_500
     });
     let flowspec = json!({ "ControlledLoad": bucket });
-    let resv = event("resv", &json!({ "flowspec": flowspec, "outcome": whole("resv") }));
+    let resv = event("resv", &json!({ "flowspec": flowspec, "outcome": whole("Resv") }));
     let kept = json!({ "ok": { "application": 7 } });
     let daemon = PaperDaemon::start("success", vec![vec![opened("sender"), resv], vec![kept]]);
     let (output, requests) = daemon.run(&RESERVE);
@@ -232,9 +232,13 @@ fn listen_waits_for_confirmation() {
         "a daemon that does not tell leaves it open"
     );
     let asked = &requests[0]["listen"];
-    assert_eq!((&asked["confirm"], &asked["hold"]), (&true.into(), &true.into()), "{asked}");
-    assert_eq!(asked["style"], "SE");
-    assert_eq!(asked["senders"], json!([{ "address": "10.0.1.1", "port": 4_000 }]));
+    assert_eq!(
+        (&asked["options"]["confirm"], &asked["hold"]),
+        (&true.into(), &true.into()),
+        "{asked}"
+    );
+    assert_eq!(asked["options"]["style"], "SE");
+    assert_eq!(asked["options"]["senders"], json!([{ "address": "10.0.1.1", "port": 4_000 }]));
     assert_eq!(requests[1], json!({ "keep": { "application": 7 } }));
 }
 

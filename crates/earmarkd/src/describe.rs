@@ -1,27 +1,30 @@
 //! Events as text, one line each, for the daemon's listings and the command line.
 
-mod interface;
-
-use earmark_core::Flow;
+use earmark_core::{Flow, InterfaceId};
 use earmark_node::{AggregateChange, EnforcementChange, Event, OtherEvent};
 
-use crate::protocols::{boomerang, nsis, rsvp, yessir};
+use crate::protocols::PROTOCOLS;
 
-pub use earmark_control::protocols::rsvp::filter;
 pub use earmark_control::text::{ip_protocol, with_port};
-pub use interface::interface_of;
 
 /// Describes an event in one line; `on` is the name of the interface that the event contains as an index ([`interface_of`]).
 pub fn event(event: &Event, on: &str) -> String {
+    let described = PROTOCOLS.into_iter().find_map(|protocol| protocol.describe(event, on));
+    described.unwrap_or_else(|| of_node(event, on))
+}
+
+/// Returns the interface that an event contains as an index, if any.
+pub fn interface_of(event: &Event) -> Option<InterfaceId> {
     match event {
-        Event::Rsvp(event) => rsvp::describe::event(event, on),
-        Event::Boomerang(event) => boomerang::describe::event(event, on),
-        Event::Yessir(event) => yessir::describe::event(event, on),
-        Event::Nsis(event) => nsis::describe::event(event, on),
+        Event::NotAdopted { interface, .. } => Some(*interface),
+        _ => PROTOCOLS.into_iter().find_map(|protocol| protocol.interface_of(event)),
+    }
+}
+
+/// Describes an event of the node itself, or of an engine that a program has added.
+fn of_node(event: &Event, on: &str) -> String {
+    match event {
         Event::Other(OtherEvent { name, event, .. }) => format!("{name}: {event}"),
-        Event::NoAnswer { template, reason, .. } => {
-            format!("nothing was reserved for sender {}: {reason}", filter(template))
-        }
         Event::NotAdopted { flow, reason, .. } => {
             let of = with_port(flow.destination, flow.destination_port);
             format!("reservation for {of} on {on} could not be adopted: {reason}")
@@ -48,6 +51,8 @@ pub fn event(event: &Event, on: &str) -> String {
             };
             format!("aggregate to {range} by {to} {what}: {need} of {granted} in use")
         }
+        // Events of the protocols are described by them.
+        _ => String::new(),
     }
 }
 

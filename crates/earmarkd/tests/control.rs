@@ -27,7 +27,7 @@ use host::{Host, Peer};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-const SEND: &str = r#"{"send":{"to":"10.0.9.9:5001","rate_bps":2000000}}"#;
+const SEND: &str = r#"{"reserve":{"to":"10.0.9.9:5001","rate_bps":2000000}}"#;
 
 #[test]
 fn a_sender_is_opened_listed_and_released() {
@@ -90,16 +90,16 @@ fn invalid_requests_get_errors_and_connection_stays_open() {
         (r#"{"show":{"what":"links","colour":1}}"#, "bad_request"),
         (r#"{"show":{"what":"links"},"watch":{}}"#, "bad_request"),
         (r#"{"show":{"what":"links","limit":-1}}"#, "bad_request"),
-        (r#"{"send":{"to":"10.0.9.9","rate_bps":1}}"#, "bad_request"),
-        (r#"{"send":{"to":"0.0.0.0:1","rate_bps":1}}"#, "rejected"),
-        (r#"{"send":{"to":"10.0.9.9:1","rate_bps":0}}"#, "rejected"),
-        (r#"{"send":{"to":"10.0.9.9:1","rate_bps":1,"ip_protocol":0}}"#, "rejected"),
-        (r#"{"send":{"to":"10.0.9.9:1","rate_bps":1,"from":"[::1]:1"}}"#, "rejected"),
-        (r#"{"send":{"to":"10.0.9.9:1","rate_bps":9,"peak_bps":1}}"#, "rejected"),
-        (r#"{"send":{"to":"10.0.9.9:1","rate_bps":9,"max_packet":5}}"#, "rejected"),
-        (r#"{"send":{"to":"10.0.9.9:1","rate_bps":9,"burst_octets":5}}"#, "rejected"),
-        (r#"{"send":{"to":"10.0.9.9:1","rate_bps":9,"from":"10.9.9.9:1"}}"#, "rejected"),
-        (r#"{"send":{"to":"[2001:db8::2]:1","rate_bps":9}}"#, "rejected"),
+        (r#"{"reserve":{"to":"10.0.9.9","rate_bps":1}}"#, "bad_request"),
+        (r#"{"reserve":{"to":"0.0.0.0:1","rate_bps":1}}"#, "rejected"),
+        (r#"{"reserve":{"to":"10.0.9.9:1","rate_bps":0}}"#, "rejected"),
+        (r#"{"reserve":{"to":"10.0.9.9:1","rate_bps":1,"ip_protocol":0}}"#, "rejected"),
+        (r#"{"reserve":{"to":"10.0.9.9:1","rate_bps":1,"from":"[::1]:1"}}"#, "rejected"),
+        (r#"{"reserve":{"to":"10.0.9.9:1","rate_bps":9,"peak_bps":1}}"#, "rejected"),
+        (r#"{"reserve":{"to":"10.0.9.9:1","rate_bps":9,"max_packet":5}}"#, "rejected"),
+        (r#"{"reserve":{"to":"10.0.9.9:1","rate_bps":9,"burst_octets":5}}"#, "rejected"),
+        (r#"{"reserve":{"to":"10.0.9.9:1","rate_bps":9,"from":"10.9.9.9:1"}}"#, "rejected"),
+        (r#"{"reserve":{"to":"[2001:db8::2]:1","rate_bps":9}}"#, "rejected"),
         (r#"{"reserve":{"to":"[2001:db8::2]:1","rate_bps":9}}"#, "rejected"),
         (r#"{"listen":{"on":"[2001:db8::2]:1"}}"#, "rejected"),
         (r#"{"listen":{"on":"10.0.9.9:1"}}"#, "rejected"),
@@ -145,8 +145,8 @@ fn refused_installation_removes_adopted_reservation() {
     assert_eq!(held(&host), rate, "it is kept until its owner asks");
 
     host.driver.kernel().full = true;
-    let reserve = r#"{"loop":{"to":"10.0.9.9:5001","from":"10.0.1.1:5001",
-        "wishes":[{"forward":3000000,"reverse":0}]}}"#;
+    let reserve = r#"{"reserve":{"protocol":"boomerang","to":"10.0.9.9:5001","from":"10.0.1.1:5001",
+        "options":{"rates":[{"forward":3000000,"reverse":0}]}}}"#;
     host.ask(&mut peer, &reserve.replace('\n', ""));
     assert_eq!(host.driver.kernel_ref().dropped, [(interface, flow)]);
     assert_eq!(held(&host), Rate::ZERO, "nothing is held for it");
@@ -174,7 +174,8 @@ fn the_group_of_a_session_is_joined_while_it_is_open() {
 fn ipv6_session_without_ipv6_signalling_is_refused() {
     let mut host = Host::new();
     let mut peer = host.connect();
-    let answer = host.ask(&mut peer, r#"{"send":{"to":"[2001:db8::2]:5001","rate_bps":2000000}}"#);
+    let answer =
+        host.ask(&mut peer, r#"{"reserve":{"to":"[2001:db8::2]:5001","rate_bps":2000000}}"#);
     let message = answer["error"]["message"].as_str().unwrap();
     assert!(message.contains("2001:db8::2: this host does without IPv6"), "{answer}");
     assert!(answer["error"]["hint"].as_str().unwrap().contains("IPv4"), "{answer}");

@@ -27,7 +27,7 @@ use std::net::UdpSocket;
 use std::process::{Command, ExitCode};
 use std::time::Instant;
 
-use earmark_control::{LinkRow, Listen, Send};
+use earmark_control::{LinkRow, ListenRequest, ReservationRequest};
 use earmark_core::Rate;
 use earmark_linux::link;
 use host::{ETH0, Host, Outcome, PATIENCE, PROGRAM, check, line, log, pair, until, wait};
@@ -265,7 +265,7 @@ fn two_daemons_reserve_and_refuse() -> Outcome {
     let (mut a, mut b) = pair()?;
     a.start(ETH0)?;
     b.start(ETH0)?;
-    b.client()?.listen(Listen::new("10.0.1.2:5001".parse()?))?;
+    b.client()?.listen(ListenRequest::new("10.0.1.2:5001".parse()?))?;
     let reserve = |rate| ["reserve", "--to", "10.0.1.2:5001", "--rate", rate, "--timeout", "15s"];
     let output = a.earmark(&reserve("2Mbit"))?;
     let said = String::from_utf8_lossy(&output.stdout);
@@ -286,7 +286,7 @@ fn two_daemons_reserve_and_refuse() -> Outcome {
     )?;
 
     // 2 + 6 Mbit/s do not fit into 7.5, and the refusal comes from the sender's own link.
-    b.client()?.listen(Listen::new("10.0.1.2:5002".parse()?))?;
+    b.client()?.listen(ListenRequest::new("10.0.1.2:5002".parse()?))?;
     let output =
         a.earmark(&["reserve", "--to", "10.0.1.2:5002", "--rate", "6Mbit", "--timeout", "15s"])?;
     let said = String::from_utf8_lossy(&output.stdout);
@@ -298,7 +298,7 @@ fn two_daemons_reserve_and_refuse() -> Outcome {
     )?;
 
     // The receiver reserves for a sender that exists, and for one that does not.
-    let on = Send::new("10.0.1.2:5003".parse()?, Rate::from_mbps(1));
+    let on = ReservationRequest::new("10.0.1.2:5003".parse()?, Rate::from_mbps(1));
     a.client()?.sender(on)?;
     let output =
         b.earmark(&["reserve", "--to", "10.0.1.2:5003", "--rate", "1Mbit", "--timeout", "15s"])?;
@@ -326,7 +326,7 @@ fn traffic_is_shown_with(queues: &str) -> Outcome {
     let (mut a, mut b) = pair()?;
     a.start(&format!("{ETH0}queues = \"{queues}\"\n"))?;
     b.start(&format!("{ETH0}queues = \"none\"\n"))?;
-    b.client()?.listen(Listen::new("10.0.1.2:5001".parse()?))?;
+    b.client()?.listen(ListenRequest::new("10.0.1.2:5001".parse()?))?;
     let output =
         a.earmark(&["reserve", "--to", "10.0.1.2:5001", "--rate", "2Mbit", "--timeout", "15s"])?;
     check(output.status.code() == Some(0), &String::from_utf8_lossy(&output.stdout))?;
@@ -369,7 +369,7 @@ fn two_daemons_reserve_over_ipv6() -> Outcome {
     link::add_address(&b.namespace, "eth0", "2001:db8::2".parse()?, 64)?;
     a.start(ETH0)?;
     b.start(ETH0)?;
-    b.client()?.listen(Listen::new("[2001:db8::2]:5001".parse()?))?;
+    b.client()?.listen(ListenRequest::new("[2001:db8::2]:5001".parse()?))?;
     let to = ["--to", "[2001:db8::2]:5001"];
     let output = a.earmark(&["reserve", to[0], to[1], "--rate", "2Mbit", "--timeout", "15s"])?;
     let said = String::from_utf8_lossy(&output.stdout);
@@ -394,7 +394,7 @@ fn a_daemon_becomes_its_user_and_still_serves() -> Outcome {
     let (mut a, mut b) = pair()?;
     a.start(&format!("{ETH0}[daemon]\nuser = \"nobody\"\n"))?;
     b.start(ETH0)?;
-    b.client()?.listen(Listen::new("10.0.1.2:5001".parse()?))?;
+    b.client()?.listen(ListenRequest::new("10.0.1.2:5001".parse()?))?;
     let output =
         a.earmark(&["reserve", "--to", "10.0.1.2:5001", "--rate", "2Mbit", "--timeout", "15s"])?;
     check(output.status.code() == Some(0), &String::from_utf8_lossy(&output.stdout))?;
@@ -418,8 +418,8 @@ fn a_reservation_survives_kill_and_restart() -> Outcome {
     a.start(ETH0)?;
     r.start(&both)?;
     b.start(ETH0)?;
-    b.client()?.listen(Listen::new("10.0.2.2:5001".parse()?))?;
-    a.client()?.sender(Send::new("10.0.2.2:5001".parse()?, Rate::from_mbps(2)))?;
+    b.client()?.listen(ListenRequest::new("10.0.2.2:5001".parse()?))?;
+    a.client()?.sender(ReservationRequest::new("10.0.2.2:5001".parse()?, Rate::from_mbps(2)))?;
     let claims = |r: &Host| -> Result<Option<(u32, u32)>, Failed> {
         let rows = r.client()?.show_links()?.rows;
         let link = rows.iter().find(|link| link.interface == "eth1").ok_or("no eth1")?;
@@ -449,7 +449,7 @@ fn a_host_without_raw_sockets_signals_inside_udp() -> Outcome {
     for (sender, receiver, to, link) in
         [(&a, &b, "10.0.2.2:5001", "eth1"), (&b, &a, "10.0.1.1:5002", "eth0")]
     {
-        receiver.client()?.listen(Listen::new(to.parse()?))?;
+        receiver.client()?.listen(ListenRequest::new(to.parse()?))?;
         let output =
             sender.earmark(&["reserve", "--to", to, "--rate", "2Mbit", "--timeout", "15s"])?;
         let said = String::from_utf8_lossy(&output.stdout);
@@ -475,9 +475,11 @@ fn settings_change_and_reservations_stay() -> Outcome {
     b.start(ETH0)?;
     link::create_veth(&a.namespace, "eth1", &b.namespace, "eth1")?;
     let ask = |port: u16, mbps: u32| -> Outcome {
-        b.client()?.listen(Listen::new(([10, 0, 1, 2], port).into()))?;
-        a.client()?
-            .sender(Send::new(([10, 0, 1, 2], port).into(), Rate::from_mbps(mbps.into())))?;
+        b.client()?.listen(ListenRequest::new(([10, 0, 1, 2], port).into()))?;
+        a.client()?.sender(ReservationRequest::new(
+            ([10, 0, 1, 2], port).into(),
+            Rate::from_mbps(mbps.into()),
+        ))?;
         Ok(())
     };
     let links = || -> Result<Vec<(String, u64, u64)>, Failed> {
@@ -541,8 +543,8 @@ fn queues_that_are_taken_over_void_reservations() -> Outcome {
     let impatient = format!("{ETH0}[daemon]\nreconcile = \"200ms\"\n");
     a.start(&impatient)?;
     b.start(ETH0)?;
-    b.client()?.listen(Listen::new("10.0.1.2:5001".parse()?))?;
-    a.client()?.sender(Send::new("10.0.1.2:5001".parse()?, Rate::from_mbps(2)))?;
+    b.client()?.listen(ListenRequest::new("10.0.1.2:5001".parse()?))?;
+    a.client()?.sender(ReservationRequest::new("10.0.1.2:5001".parse()?, Rate::from_mbps(2)))?;
     let reservable = |a: &Host| -> Result<(u64, u32), Failed> {
         let rows = a.client()?.show_links()?.rows;
         let link = rows.first().ok_or("no link")?;

@@ -33,10 +33,10 @@ const LONGEST_FRAME: usize = 1 << 16;
 /// Receive buffer of the packet socket, octets.
 const RECEIVE_BUFFER: usize = 4 << 20;
 /// Timeout of a read, and so the largest delay of the end of a capture.
-const NAP: Duration = Duration::from_millis(50);
+const MAX_WAIT: Duration = Duration::from_millis(50);
 /// Limit of frames that are still written after the end of a capture: those that were waiting then, however many
 /// follow.
-const MOST_LATE: usize = 10_000;
+const MAX_LATE: usize = 10_000;
 
 /// Filter for signalling over IP in Ethernet, as classic BPF: RSVP (protocol 46, all fragments); echoes of ICMP (1)
 /// and ICMPv6 (58) whose data begin with Boomerang's MAGIC; and UDP packets (17) that begin like an RTCP report,
@@ -137,7 +137,7 @@ fn open() -> io::Result<Socket> {
     let mut nowhere = [0; 1];
     while socket.read(&mut nowhere).is_ok() {}
     socket.set_nonblocking(false)?;
-    socket.set_read_timeout(Some(NAP))?;
+    socket.set_read_timeout(Some(MAX_WAIT))?;
     Ok(socket)
 }
 
@@ -168,7 +168,7 @@ fn record(
             Err(error) if error.kind() == ErrorKind::NetworkDown => {}
             Err(error) => return Err(error),
         }
-        if late > MOST_LATE {
+        if late > MAX_LATE {
             break;
         }
     }

@@ -192,7 +192,12 @@ pub trait Stage {
     /// Releases the reservation of a stream, at both ends.
     fn release(&mut self, stream: Stream) -> Result<()>;
     /// Kills the daemon of a node, starts another after `pause`, and waits until it holds the reservation.
-    fn revive(&mut self, node: &str, pause: Duration, within: Duration) -> Result<DaemonRestart>;
+    fn restart_daemon(
+        &mut self,
+        node: &str,
+        pause: Duration,
+        within: Duration,
+    ) -> Result<DaemonRestart>;
     /// Stops the daemon of a node.
     fn stop_daemon(&mut self, node: &str) -> Result<()>;
     /// Starts the daemon of a node again, and waits until it serves requests.
@@ -229,7 +234,7 @@ pub fn play(stage: &mut dyn Stage, plan: &Plan, progress: &mut dyn Progress) -> 
     player.span(plan.stage / 2, "reserved with RSVP")?;
     let refusal = refuse(&mut player, plan)?;
     let refused = player.stage.now();
-    let restart = if plan.kill { Some(revive(&mut player, plan)?) } else { None };
+    let restart = if plan.kill { Some(restart_daemon(&mut player, plan)?) } else { None };
     player.span(plan.stage / 2, "reserved with RSVP")?;
     let during = (from, player.stage.now());
 
@@ -359,11 +364,11 @@ fn refuse(player: &mut Player<'_>, plan: &Plan) -> Result<Option<Refusal>> {
     Ok(refusal)
 }
 
-fn revive(player: &mut Player<'_>, plan: &Plan) -> Result<DaemonRestart> {
+fn restart_daemon(player: &mut Player<'_>, plan: &Plan) -> Result<DaemonRestart> {
     player.progress.note(&format!("kill -9 of the daemon on {ROUTER}"));
     // Twice the promised time distinguishes a late restoration from none.
     let within = plan.longest_refresh() * 2;
-    let restart = player.stage.revive(ROUTER, Duration::from_secs(1), within)?;
+    let restart = player.stage.restart_daemon(ROUTER, Duration::from_secs(1), within)?;
     player.progress.note(&format!(
         "a new daemon runs; {:.1} s later, with the first Path, the reservation stood in its state again",
         restart.reformed.since(restart.ready).as_secs_f64()

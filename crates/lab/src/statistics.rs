@@ -8,7 +8,6 @@
 use std::fmt;
 
 use serde::{Serialize, Serializer};
-use statrs::distribution::{Binomial, DiscreteCDF};
 
 /// Least probability with which an interval contains the true median.
 pub const CONFIDENCE: f64 = 0.95;
@@ -83,13 +82,22 @@ pub fn trimmed_mean(values: impl IntoIterator<Item = f64>) -> f64 {
     kept.iter().sum::<f64>() / kept.len().max(1) as f64
 }
 
-/// Returns the rank of the interval's ends among `count` values, counted from 1 from both sides: as large as
-/// possible.
+/// Returns the rank of the interval's ends among `count` values, counted from 1 from both sides: the largest for which
+/// at most half of what [`CONFIDENCE`] leaves lies below it.
 fn rank(count: usize) -> usize {
-    let Ok(below_median) = Binomial::new(0.5, count as u64) else { return 1 };
     let tail = (1.0 - CONFIDENCE) / 2.0;
-    let is_sure = |rank: &usize| below_median.cdf(*rank as u64 - 1) <= tail;
-    (1..=count / 2).take_while(is_sure).last().unwrap_or(1)
+    // Of `count` values, `below` are below the median with probability C(count, below) / 2^count. The logarithm of
+    // each is that of the one before and a quotient, so that none becomes zero for large counts.
+    let mut logarithm = -(count as f64) * std::f64::consts::LN_2;
+    let mut sum = 0.0;
+    for below in 0..count / 2 {
+        sum += logarithm.exp();
+        if sum > tail {
+            return below.max(1);
+        }
+        logarithm += ((count - below) as f64 / (below + 1) as f64).ln();
+    }
+    (count / 2).max(1)
 }
 
 /// Serializes infinity as null, because JSON has none.

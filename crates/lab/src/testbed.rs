@@ -94,7 +94,7 @@ pub fn obstacle() -> Option<String> {
     let probe = format!("earmark-probe-{}", std::process::id());
     match Namespace::create(&probe).and_then(Namespace::delete) {
         Ok(()) => None,
-        Err(error) => Some(format!("network namespaces are not to be had: {error}")),
+        Err(error) => Some(format!("network namespaces are unavailable: {error}")),
     }
 }
 
@@ -160,9 +160,7 @@ impl Testbed {
 
     /// Kills the daemon of a node (SIGKILL).
     pub fn kill_daemon(&mut self, node: usize) -> Result<()> {
-        let Some(mut child) = self.daemons[node].take() else {
-            bail!("there is no daemon to kill")
-        };
+        let Some(mut child) = self.daemons[node].take() else { bail!("no daemon is running") };
         child.kill()?;
         child.wait()?;
         Ok(())
@@ -174,7 +172,7 @@ impl Testbed {
         let starting = || format!("cannot start the daemon of {name}");
         let child = daemon::start(&self.namespaces[node], &self.state, name, &self.options)
             .with_context(starting)?;
-        self.state.remember_process(name, child.id()).with_context(starting)?;
+        self.state.record_process(name, child.id()).with_context(starting)?;
         self.daemons[node] = Some(child);
         Ok(())
     }
@@ -190,7 +188,7 @@ impl Testbed {
         for node in &self.topology.nodes {
             let name = self.state.namespace(&node.name);
             let namespace = Namespace::create(&name).with_context(|| {
-                format!("cannot create the namespace {name}; it takes root, and a name not in use")
+                format!("cannot create the namespace {name}; this needs root and an unused name")
             })?;
             let forward = if node.role == Role::Router { "1" } else { "0" };
             link::sysctl(&namespace, "net.ipv4.ip_forward", forward)?;

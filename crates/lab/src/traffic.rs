@@ -41,7 +41,7 @@ pub fn trace(packet_octets: u32, sent: &[Time], arrivals: &[Arrival]) -> Trace {
 
 /// Returns the trace of a stream from its sink alone: a gap in the numbers is a loss, which counts as sent together
 /// with the packet before it. Losses before the first and after the last arrival remain unknown.
-pub fn heard(packet_octets: u32, arrivals: &[Arrival]) -> Trace {
+pub fn trace_of(packet_octets: u32, arrivals: &[Arrival]) -> Trace {
     let mut by_number: Vec<&Arrival> = arrivals.iter().collect();
     by_number.sort_by_key(|arrival| (arrival.sequence, arrival.at));
     let first = by_number.first().map_or(0, |arrival| arrival.sequence);
@@ -115,12 +115,12 @@ mod tests {
         };
         // 7 and 8 of 5..=9 are missing; 6 came last.
         let arrivals = [arrival(5, 0), arrival(9, 40), arrival(6, 10)];
-        let trace = heard(100, &arrivals);
+        let trace = trace_of(100, &arrivals);
         assert_eq!((trace.sent(), trace.received()), (5, 3));
         assert_eq!(trace.figures(at(0), at(50)).delay_p99_ms, Some(5.0));
-        assert_eq!(heard(100, &[]).sent(), 0);
+        assert_eq!(trace_of(100, &[]).sent(), 0);
         // A number far away is limited by the bound.
-        let far = heard(100, &[arrival(0, 0), arrival(u64::MAX, 1)]);
+        let far = trace_of(100, &[arrival(0, 0), arrival(u64::MAX, 1)]);
         assert_eq!(far.sent(), 1);
     }
 }

@@ -16,10 +16,7 @@ use crate::integrity::Key;
 use crate::policy::Identity;
 use crate::reload::Renewal;
 
-/// Identifier of an application on this host, assigned by the driver and not reused while the application is open.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(transparent)]
-pub struct Application(pub u64);
+pub use earmark_core::ApplicationId as Application;
 
 /// Commands of applications. Invalid parameters are reported by [`Event::Rejected`].
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

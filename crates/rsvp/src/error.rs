@@ -14,13 +14,14 @@ use earmark_wire::rsvp::{
     Style,
 };
 
-use crate::api::{Application, Event, Filters};
+use crate::api::{Event, Filters};
 use crate::blockade::{concerns, flags_for};
 use crate::counters::DropReason;
 use crate::instance::{HandlerContext, NEIGHBOR_TTL, Rsvp};
 use crate::merge::is_greater;
 use crate::policy::explanation;
 use crate::pool::shared_flows;
+use crate::proxy::PROXY;
 use crate::refresh_reduction::OutgoingMessage;
 use crate::shared::{event_filters, filters_of, flowspec_of};
 use crate::state::{Blocked, Holder, Index, Origin, Peer};
@@ -257,7 +258,7 @@ impl Rsvp {
             return;
         }
         match self.store.origin(block.hop) {
-            Origin::Local(Application::PROXY) => {
+            Origin::Local(PROXY) => {
                 if let Holder::Sender(psb) = self.store.tcsb(block.tcsb).holder {
                     let ErrorSpec { code, value, flags, .. } = error.error;
                     self.send_proxy_path_err(cx, psb, code, value, flags);
@@ -381,7 +382,7 @@ impl Rsvp {
     ) {
         let block = self.store.rsb(rsb);
         let holder = self.store.tcsb(block.tcsb).holder;
-        if let (Peer::Local(Application::PROXY), Holder::Sender(psb)) = (block.hop, holder) {
+        if let (Peer::Local(PROXY), Holder::Sender(psb)) = (block.hop, holder) {
             return self.report_proxy_failure(cx, psb, fault);
         }
         let Some((outgoing, hop)) = self.store.neighbor_of(block.hop) else { return };

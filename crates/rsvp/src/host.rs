@@ -17,7 +17,7 @@ use crate::counters::DropReason;
 use crate::instance::{HandlerContext, Rsvp};
 use crate::next_hops::{NextHops, SenderData};
 use crate::path::PathFault;
-use crate::proxy::SenderProxy;
+use crate::proxy::{SenderProxy, sender_proxy};
 use crate::refresh_reduction::message_id_key::MessageIdKey;
 use crate::state::{Extra, Filter, Holder, Index, Kept, NONE, Origin, Peer, Psb, key};
 use crate::traffic::Request;
@@ -203,7 +203,7 @@ impl Rsvp {
         proxy: &SenderProxy,
     ) {
         let SenderProxy { template, tspec, ttl, .. } = *proxy;
-        let application = Application::proxy(place);
+        let application = sender_proxy(place);
         if self.applications.open.contains_key(&application)
             && let Err(reason) = self.define_sender(cx, application, template, tspec, ttl)
         {

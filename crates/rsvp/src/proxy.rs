@@ -73,15 +73,12 @@ pub struct ReceiverProxy {
     pub largest: Option<Rate>,
 }
 
-impl Application {
-    /// Application of receiver proxies. A driver must not assign it, nor those just below it, which are the sender
-    /// proxies.
-    pub const PROXY: Application = Application(u64::MAX);
+/// Application of receiver proxies. A driver must not assign it, nor those just below it, which are the sender proxies.
+pub const PROXY: Application = Application(u64::MAX);
 
-    /// Returns the application of the sender proxy at an index of the list.
-    pub(crate) fn proxy(place: usize) -> Application {
-        Application(Application::PROXY.0 - 1 - place as u64)
-    }
+/// Returns the application of the sender proxy at an index of the list.
+pub(crate) fn sender_proxy(place: usize) -> Application {
+    Application(PROXY.0 - 1 - place as u64)
 }
 
 impl SenderProxy {
@@ -153,7 +150,7 @@ impl Rsvp {
         let interfaces: Vec<InterfaceId> = self.store.psb(index).outgoing.as_slice().to_vec();
         for outgoing in interfaces {
             let wanted = self.proxy_flowspec(cx, index, outgoing);
-            let origin = Origin::Local(Application::PROXY);
+            let origin = Origin::Local(PROXY);
             let known = self.store.find_request(Holder::Sender(index), Some(outgoing), origin);
             let rsb = known.rsb;
             match (wanted, rsb) {
@@ -205,7 +202,7 @@ impl Rsvp {
     ) -> Result<Index, ResvFault> {
         self.check_style(self.store.psb(index).session, Style::FixedFilter)?;
         let request = Request {
-            origin: Origin::Local(Application::PROXY),
+            origin: Origin::Local(PROXY),
             outgoing: Some(outgoing),
             flowspec,
             extra: None,
@@ -269,14 +266,14 @@ impl Rsvp {
     /// Returns whether an application is a sender proxy.
     pub(crate) fn is_sender_proxy(&self, application: Application) -> bool {
         let senders = self.sender_proxies.len() as u64;
-        (Application::PROXY.0 - senders..Application::PROXY.0).contains(&application.0)
+        (PROXY.0 - senders..PROXY.0).contains(&application.0)
     }
 
     /// Starts the sender proxies whose destinations are reachable now.
     pub(crate) fn start_proxies<E: From<Event>>(&mut self, cx: &mut HandlerContext<'_, '_, E>) {
         for place in 0..self.sender_proxies.len() {
             let Some(proxy) = self.sender_proxies[place] else { continue };
-            let application = Application::proxy(place);
+            let application = sender_proxy(place);
             if self.applications.open.contains_key(&application) {
                 continue;
             }

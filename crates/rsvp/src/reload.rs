@@ -12,11 +12,11 @@ use earmark_core::InterfaceId;
 use earmark_wire::rsvp::Dscp;
 use serde::{Deserialize, Serialize};
 
-use crate::api::{Application, Event};
+use crate::api::Event;
 use crate::config::{Config, Timing};
 use crate::instance::{HandlerContext, Rsvp};
 use crate::policy::Policy;
-use crate::proxy::SenderProxy;
+use crate::proxy::{SenderProxy, sender_proxy};
 use crate::{limits, policy, proxy};
 
 /// Part of [`Config`] that can change at run time; the rest is fixed.
@@ -105,7 +105,7 @@ impl Rsvp {
             match new {
                 Some(new) if new != old => self.change_proxy(cx, place, &new),
                 Some(_) => {}
-                None => self.end_proxy(cx, Application::proxy(place)),
+                None => self.end_proxy(cx, sender_proxy(place)),
             }
         }
         for new in wanted {

@@ -49,7 +49,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Result, bail};
 
 /// Interval between two checks of a measurement's progress.
-const LOOK: Duration = Duration::from_millis(20);
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// Receives the progress of a measurement, and may end it.
 pub trait Watcher: Sync {
@@ -93,8 +93,8 @@ impl Supervision<'_> {
             if count >= total || Instant::now() >= deadline {
                 return Ok(count >= total);
             }
-            self.go_on()?;
-            std::thread::sleep(LOOK);
+            self.check_interrupted()?;
+            std::thread::sleep(POLL_INTERVAL);
         }
     }
 
@@ -102,7 +102,7 @@ impl Supervision<'_> {
     ///
     /// # Errors
     /// The measurement was interrupted.
-    pub fn go_on(&self) -> Result<()> {
+    pub fn check_interrupted(&self) -> Result<()> {
         if self.interrupted.load(Ordering::Relaxed) {
             bail!("interrupted");
         }

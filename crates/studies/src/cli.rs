@@ -27,7 +27,7 @@ Examples:
 
 /// Measurements of Earmark, and published studies done again.
 ///
-/// Daemons are measured in network namespaces, which takes root; the engines alone, and simulations, as any user.
+/// Daemons are measured in network namespaces, which needs root; engines alone and simulations as any user.
 #[derive(Debug, Parser)]
 #[command(name = "earmark-studies", version, after_help = EXAMPLES)]
 pub struct Arguments {

@@ -179,7 +179,7 @@ pub fn report(plan: &Plan, supervision: &Supervision<'_>) -> Result<Outcome> {
         let is_asked_for = plan.only.is_empty() || plan.only.iter().any(|name| name == part.name);
         let again = is_asked_for && plan.fresh;
         let done = if again { None } else { store.load(part.name)? };
-        let unasked = (!is_asked_for).then(|| lacking(part, "it was not asked for"));
+        let unasked = (!is_asked_for).then(|| unmeasured(part, "it was not selected"));
         known.push((part, done.or(unasked)));
     }
     let mut measured = measure(&known, &order, &store, supervision)?.into_iter();
@@ -189,7 +189,7 @@ pub fn report(plan: &Plan, supervision: &Supervision<'_>) -> Result<Outcome> {
             Some(section) => section,
             None => measured.next().context("a part was not measured")?.unwrap_or_else(|error| {
                 let why = format!("{error:#}");
-                let section = lacking(part, &format!("it broke off: {why}"));
+                let section = unmeasured(part, &format!("it failed: {why}"));
                 broken.push((part.name, why));
                 section
             }),
@@ -217,7 +217,7 @@ fn measure(
         .collect();
     let stops = spread.iter().filter(|rounds| rounds.is_none()).count() + 1;
     let keep = |part: &Part, measured: Result<Section>| -> Result<Result<Section>> {
-        supervision.go_on()?;
+        supervision.check_interrupted()?;
         if let Ok(section) = &measured {
             store.save(part.name, section)?;
         }
@@ -229,7 +229,7 @@ fn measure(
         for rounds in spread.iter_mut().flatten() {
             rounds.stop(at_once.len(), stops, supervision);
         }
-        supervision.go_on()?;
+        supervision.check_interrupted()?;
         at_once.push(keep(part, measure(order, supervision))?);
     }
     let mut at_once = at_once.into_iter();
@@ -247,7 +247,7 @@ fn measure(
 }
 
 /// Returns the section of a part that was not measured.
-fn lacking(part: &Part, reason: &str) -> Section {
+fn unmeasured(part: &Part, reason: &str) -> Section {
     let mut section = Section::default();
     for key in part.keys {
         section.leave_out(*key, reason);

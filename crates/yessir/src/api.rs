@@ -14,10 +14,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::counters::DropReason;
 
-/// Identifier of an application on this host, chosen by the driver.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(transparent)]
-pub struct Application(pub u64);
+pub use earmark_core::ApplicationId as Application;
 
 /// The data packets of one RTP sender.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]

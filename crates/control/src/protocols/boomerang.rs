@@ -1,4 +1,4 @@
-//! Requests of Boomerang, and its rates as text.
+//! Options of Boomerang, and its rates as text.
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -7,62 +7,48 @@ use earmark_core::Rate;
 use earmark_wire::boomerang::Rates;
 use serde::{Deserialize, Serialize};
 
-use super::udp;
+use crate::ReservationRequest;
 
-/// A request of Boomerang: reserve in both directions between this host and another one, which only has to answer pings.
+/// Options of Boomerang in a [`ReservationRequest`].
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Loop {
-    /// Destination of the data; port 0 stands for all ports.
-    pub to: SocketAddr,
-    /// Source of the data. An unspecified or absent address means this host's own; port 0 means all ports.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub from: Option<SocketAddr>,
-    /// IP protocol of the data.
-    #[serde(default = "udp")]
-    pub ip_protocol: u8,
-    /// Rates, `{"forward":bps,"reverse":bps}`, in order of preference: the network grants the first pair that it can.
-    pub wishes: Vec<RatePair>,
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(default, deny_unknown_fields)]
+pub struct ReserveOptions {
+    /// Rates in order of preference: the network grants the first pair that it can. If there are none, the rate of the
+    /// request is reserved in the forward direction.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub rates: Vec<RatePair>,
     /// Refresh interval, seconds; by default that of the daemon's settings.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub interval_s: Option<u8>,
-    /// What to do if not everything is granted: `"release"`, `"take_offer"`, or `"retry"`.
-    #[serde(default = "release")]
+    /// What to do if not everything is granted.
     pub on_refusal: OnRefusal,
-    /// Whether to query the available rates only.
-    #[serde(default)]
-    pub query: bool,
-    /// User, for nodes that require one: `{"name":"...","secret":"..."}`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    /// User, for nodes that require one.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub user: Option<Account>,
-    /// Whether the reservation is released when this connection ends.
-    #[serde(default)]
-    pub hold: bool,
-    /// Whether its events are sent over this connection.
-    #[serde(default)]
-    pub follow: bool,
 }
 
-impl Loop {
-    /// A request for UDP between this host and `to` at these rates, released if it is refused.
-    pub fn new(to: SocketAddr, forward: Rate, reverse: Rate) -> Loop {
-        Loop {
-            to,
-            from: None,
-            ip_protocol: udp(),
-            wishes: vec![RatePair { forward, reverse }],
+impl Default for ReserveOptions {
+    fn default() -> ReserveOptions {
+        ReserveOptions {
+            rates: Vec::new(),
             interval_s: None,
-            on_refusal: release(),
-            query: false,
+            on_refusal: OnRefusal::Release,
             user: None,
-            hold: false,
-            follow: false,
         }
     }
 }
 
+/// Creates a request for UDP between this host and `to` at these rates, released if it is refused.
+pub fn request(to: SocketAddr, forward: Rate, reverse: Rate) -> ReservationRequest {
+    let rates = vec![RatePair { forward, reverse }];
+    let options = ReserveOptions { rates, ..ReserveOptions::default() };
+    ReservationRequest::of("boomerang", to).with(&options)
+}
+
 /// A pair of rates that is requested together.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct RatePair {
     /// Rate from this host to the far end.
     pub forward: Rate,
@@ -72,6 +58,7 @@ pub struct RatePair {
 
 /// Reaction to a refusal.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum OnRefusal {
     /// Requests the same rates again, once per interval. Nodes before the refusal keep what they have reserved.
@@ -85,6 +72,7 @@ pub enum OnRefusal {
 
 /// A user who may reserve.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Account {
     /// User id; at most eight octets.
@@ -95,6 +83,7 @@ pub struct Account {
 
 /// A secret, not shown in debug output.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(transparent)]
 pub struct Secret(pub String);
 
@@ -102,10 +91,6 @@ impl fmt::Debug for Secret {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("(secret)")
     }
-}
-
-fn release() -> OnRefusal {
-    OnRefusal::Release
 }
 
 /// Formats a pair of rates: `3 Mbit/s there and 1 Mbit/s back`.

@@ -1,4 +1,4 @@
-//! What belongs to one protocol: its requests, and its errors as text.
+//! What belongs to one protocol: its options, and its errors as text.
 
 pub mod boomerang;
 pub mod nsis;
@@ -20,4 +20,12 @@ pub(crate) fn default_max_packet() -> u32 {
 
 pub(crate) fn default_ttl() -> u8 {
     64
+}
+
+pub(crate) fn default_min_packet() -> u32 {
+    64
+}
+
+pub(crate) fn default_protocol() -> String {
+    "rsvp".to_owned()
 }

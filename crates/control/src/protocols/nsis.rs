@@ -1,4 +1,4 @@
-//! Requests of NSIS, queries with Ping NSLP and reservations with QoS NSLP, and their outcomes as text.
+//! Options of QoS NSLP, requests of Ping NSLP, and outcomes as text.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -6,10 +6,11 @@ use earmark_core::Rate;
 use earmark_wire::qos_nslp::Outcome;
 use serde::{Deserialize, Serialize};
 
-use super::{default_burst, default_max_packet, udp};
+use crate::{ListenRequest, ReservationRequest};
 
 /// A request of Ping NSLP: find the nodes on the path to a host that take part in signalling.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Ping {
     /// End of the path.
@@ -57,117 +58,40 @@ impl Ping {
     }
 }
 
-/// A request of QoS NSLP: reserve along the path of a flow of this host.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Establish {
-    /// Destination of the data; port 0 stands for all ports.
-    pub to: SocketAddr,
-    /// Source of the data. An unspecified or absent address means this host's own; port 0 means all ports.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub from: Option<SocketAddr>,
-    /// Flow label that identifies the data: IPv6 only.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub flow_label: Option<u32>,
-    /// IP protocol of the data.
-    #[serde(default = "udp")]
-    pub ip_protocol: u8,
-    /// Token rate.
-    pub rate_bps: Rate,
-    /// Least acceptable rate; if absent, exactly `rate_bps` is reserved, or nothing.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+/// Options of QoS NSLP in a [`ReservationRequest`].
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(default, deny_unknown_fields)]
+pub struct ReserveOptions {
+    /// Least acceptable rate; if absent, exactly the rate of the request is reserved, or nothing.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub minimum_bps: Option<Rate>,
-    /// Bucket depth, octets.
-    #[serde(default = "default_burst")]
-    pub burst_octets: u32,
-    /// Peak rate; absent if unknown.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub peak_bps: Option<Rate>,
-    /// Maximum packet size, octets.
-    #[serde(default = "default_max_packet")]
-    pub max_packet: u32,
-    /// Priority: routers may preempt reservations of lower priority for this one.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub priority: Option<u16>,
     /// Whether the receiver reserves, which must have run `listen`.
-    #[serde(default)]
     pub by_receiver: bool,
-    /// Whether to query the available rate only.
-    #[serde(default)]
-    pub query: bool,
     /// Whether to use messaging associations.
-    #[serde(default)]
     pub reliable: bool,
     /// Whether to use messaging associations with TLS.
-    #[serde(default)]
     pub secure: bool,
-    /// Whether the reservation is released when this connection ends.
-    #[serde(default)]
-    pub hold: bool,
-    /// Whether its events are sent over this connection.
-    #[serde(default)]
-    pub follow: bool,
 }
 
-impl Establish {
-    /// A request for UDP to `to` at this rate, signalled in datagrams.
-    pub fn new(to: SocketAddr, rate: Rate) -> Establish {
-        Establish {
-            to,
-            from: None,
-            flow_label: None,
-            ip_protocol: udp(),
-            rate_bps: rate,
-            minimum_bps: None,
-            burst_octets: default_burst(),
-            peak_bps: None,
-            max_packet: default_max_packet(),
-            priority: None,
-            by_receiver: false,
-            query: false,
-            reliable: false,
-            secure: false,
-            hold: false,
-            follow: false,
-        }
-    }
-}
-
-/// A request of QoS NSLP: reserve for flows to this host whose senders request it, and report incoming reservations.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Expect {
-    /// Destination of the data; an unspecified address means all addresses of this host, port 0 all ports.
-    pub on: SocketAddr,
-    /// IP protocol of the data.
-    #[serde(default = "udp")]
-    pub ip_protocol: u8,
-    /// Largest rate to reserve for one flow; by default the rate that its sender announces.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub most_bps: Option<Rate>,
+/// Options of QoS NSLP in a [`ListenRequest`].
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(default, deny_unknown_fields)]
+pub struct ListenOptions {
     /// Rate to reserve in the reverse direction, in a session of its own that is bound to the incoming one.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub reverse_bps: Option<Rate>,
-    /// Whether the application ends when this connection ends.
-    #[serde(default)]
-    pub hold: bool,
-    /// Whether its events are sent over this connection.
-    #[serde(default)]
-    pub follow: bool,
 }
 
-impl Expect {
-    /// A request for flows to `on`, with defaults otherwise.
-    pub fn new(on: SocketAddr) -> Expect {
-        Expect {
-            on,
-            ip_protocol: udp(),
-            most_bps: None,
-            reverse_bps: None,
-            hold: false,
-            follow: false,
-        }
-    }
+/// Creates a request for UDP to `to` at this rate, signalled in datagrams.
+pub fn request(to: SocketAddr, rate: Rate) -> ReservationRequest {
+    ReservationRequest { rate_bps: Some(rate), ..ReservationRequest::of("nsis", to) }
+}
+
+/// Creates a request for flows to `on`; an unspecified address means all addresses of this host, port 0 all ports.
+pub fn listen_request(on: SocketAddr) -> ListenRequest {
+    ListenRequest::of("nsis", on)
 }
 
 fn one() -> u32 {

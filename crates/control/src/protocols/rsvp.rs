@@ -1,7 +1,6 @@
-//! Requests of RSVP, and its errors as text.
+//! Options of RSVP, its traces, and its errors as text.
 
 use std::net::{IpAddr, SocketAddr};
-use std::time::Duration;
 
 use earmark_core::Rate;
 use earmark_wire::intserv::FlowSpec;
@@ -9,127 +8,53 @@ use earmark_wire::rsvp::iana::{AdmissionControlError, TrafficControlError, error
 use earmark_wire::rsvp::{ErrorCode, ErrorSpec, FilterSpec, SourceSelector};
 use serde::{Deserialize, Serialize};
 
-use super::{default_burst, default_max_packet, default_ttl, udp};
-use crate::SenderName;
+use super::udp;
 use crate::text::with_port;
+use crate::{Role, SenderName};
 
-/// Parameters of [`Request::Send`](crate::Request::Send) and [`Request::Reserve`](crate::Request::Reserve).
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Send {
-    /// Destination of the data.
-    pub to: SocketAddr,
-    /// Source of the data. An unspecified or absent address means this host's own address towards the destination.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub from: Option<SocketAddr>,
-    /// Flow label of the data, which identifies it instead of the source port: IPv6 only.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub flow_label: Option<u32>,
-    /// IP protocol of the data.
-    #[serde(default = "udp")]
-    pub ip_protocol: u8,
-    /// Token rate.
-    pub rate_bps: Rate,
-    /// Bucket depth, octets.
-    #[serde(default = "default_burst")]
-    pub burst_octets: u32,
-    /// Peak rate; absent if unknown.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub peak_bps: Option<Rate>,
-    /// Minimum policed unit: smaller packets count as this many octets.
-    #[serde(default = "default_min_packet")]
-    pub min_packet: u32,
-    /// Maximum packet size, octets.
-    #[serde(default = "default_max_packet")]
-    pub max_packet: u32,
-    /// TTL of the data, and so of the Path messages.
-    #[serde(default = "default_ttl")]
-    pub ttl: u8,
-    /// Identity for policy.
-    #[serde(default, skip_serializing_if = "Identity::is_empty")]
-    pub identity: Identity,
-    /// Whether the reservation is released when this connection ends.
-    #[serde(default)]
-    pub hold: bool,
-    /// Whether its events are sent over this connection.
-    #[serde(default)]
-    pub follow: bool,
+/// Options of RSVP in a [`ReservationRequest`](crate::ReservationRequest).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(default, deny_unknown_fields)]
+pub struct ReserveOptions {
+    /// End of the flow that this host is; by default the receiver if the destination is an address of this host, and
+    /// the sender otherwise.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub role: Option<Role>,
 }
 
-impl Send {
-    /// A request for UDP to `to` at `rate`, with defaults otherwise.
-    pub fn new(to: SocketAddr, rate: Rate) -> Send {
-        Send {
-            to,
-            from: None,
-            flow_label: None,
-            ip_protocol: udp(),
-            rate_bps: rate,
-            burst_octets: default_burst(),
-            peak_bps: None,
-            min_packet: default_min_packet(),
-            max_packet: default_max_packet(),
-            ttl: default_ttl(),
-            identity: Identity::default(),
-            hold: false,
-            follow: false,
-        }
-    }
-}
-
-/// Parameters of [`Request::Listen`](crate::Request::Listen).
+/// Options of RSVP in a [`ListenRequest`](crate::ListenRequest).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Listen {
-    /// Destination of the data: an address of this host, or a group.
-    pub on: SocketAddr,
-    /// IP protocol of the data.
-    #[serde(default = "udp")]
-    pub ip_protocol: u8,
-    /// What to reserve when a sender appears: `"controlled_load"`, `{"rate":bps}` or
-    /// `{"delay":{"secs":S,"nanos":N}}`.
-    #[serde(default = "default_ask")]
-    pub ask: Ask,
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(default, deny_unknown_fields)]
+pub struct ListenOptions {
+    /// Bound of the queueing delay, milliseconds: guaranteed service instead of controlled load (RFC 2212).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub delay_ms: Option<f64>,
     /// Reservation style.
-    #[serde(default = "default_style")]
     pub style: StyleName,
-    /// Senders to reserve for; all if empty. A sender without port and flow label stands for everything sent from its address.
-    /// Not allowed with WF, which cannot tell senders apart.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    /// Senders to reserve for; all if empty. A sender without port and flow label stands for everything sent from its
+    /// address. Not allowed with WF, which cannot tell senders apart.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub senders: Vec<SenderName>,
     /// Whether to request confirmation: a `confirmed` event reports that the reservation stands.
-    #[serde(default)]
     pub confirm: bool,
-    /// Identity for policy.
-    #[serde(default, skip_serializing_if = "Identity::is_empty")]
-    pub identity: Identity,
-    /// Whether the reservation is released when this connection ends.
-    #[serde(default)]
-    pub hold: bool,
-    /// Whether its events are sent over this connection.
-    #[serde(default)]
-    pub follow: bool,
 }
 
-impl Listen {
-    /// A request for UDP to `on`, at the rate that senders announce.
-    pub fn new(on: SocketAddr) -> Listen {
-        Listen {
-            on,
-            ip_protocol: udp(),
-            ask: default_ask(),
+impl Default for ListenOptions {
+    fn default() -> ListenOptions {
+        ListenOptions {
+            delay_ms: None,
             style: default_style(),
             senders: Vec::new(),
             confirm: false,
-            identity: Identity::default(),
-            hold: false,
-            follow: false,
         }
     }
 }
 
 /// A reservation style, by its name in RFC 2205 section 1.3 and in listings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "UPPERCASE")]
 pub enum StyleName {
     /// Fixed filter: each sender has a reservation of its own.
@@ -151,42 +76,9 @@ impl StyleName {
     }
 }
 
-/// What a receiver requests when a sender appears.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Ask {
-    /// Controlled load for the announced traffic.
-    ControlledLoad,
-    /// Controlled load at this token rate, for any announced traffic.
-    Rate(Rate),
-    /// Guaranteed service with a queueing delay below this bound (RFC 2212).
-    Delay(Duration),
-}
-
-/// User, application and priority of a request. All members are optional.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct Identity {
-    /// User, as a distinguished name (`CN=Alice, O=Example`) or as a plain one (`alice@example.org`).
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub user: Option<String>,
-    /// Application, in the syntax of RFC 2872: `GUID=http://example.org, APP=voice, VER=1.2`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub application: Option<String>,
-    /// Preemption and defending priority (RFC 3181).
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub priority: Option<u16>,
-}
-
-impl Identity {
-    /// Returns whether all members are missing.
-    pub fn is_empty(&self) -> bool {
-        *self == Identity::default()
-    }
-}
-
 /// Parameters of [`Request::Trace`](crate::Request::Trace).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Trace {
     /// Destination of the data.
@@ -223,16 +115,8 @@ impl Trace {
     }
 }
 
-fn default_min_packet() -> u32 {
-    64
-}
-
 fn default_trace_timeout() -> u32 {
     20_000
-}
-
-fn default_ask() -> Ask {
-    Ask::ControlledLoad
 }
 
 fn default_style() -> StyleName {

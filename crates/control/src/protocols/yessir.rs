@@ -1,107 +1,115 @@
-//! Requests of YESSIR, and its refusals as text.
+//! Options of YESSIR, and its refusals as text.
 
 use std::net::SocketAddr;
 
-use earmark_core::Rate;
-use earmark_wire::yessir::{FailureNote, FailureReason, Flowspec, LinkInfo, OctetRate};
+use earmark_core::{ApplicationId, Rate};
+use earmark_wire::yessir::{FailureNote, FailureReason, LinkInfo, OctetRate};
 use serde::{Deserialize, Serialize};
 
-use super::default_ttl;
+use crate::{ListenRequest, ReservationRequest};
 
-/// A request of YESSIR: announce an RTP stream of this host in sender reports, which reserve for it.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Attach {
-    /// Destination of the data.
-    pub to: SocketAddr,
-    /// Source of the data. An unspecified address means this host's own.
-    pub from: SocketAddr,
-    /// Rate: `{"class":{"dscp":46,"rate":octets_per_second}}`, `{"codec":{"payload_type":0,"frames":1}}`,
-    /// `{"measured":{"window":60,"headroom":20}}`, or `{"intserv":...}`.
-    pub flowspec: Flowspec,
+/// Options of YESSIR in a [`ReservationRequest`]. The bandwidth is that of the request, or else of `codec` or `measured`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(default, deny_unknown_fields)]
+pub struct ReserveOptions {
+    /// Differentiated services code point: the rate of the request is for a class of packets.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub class: Option<u8>,
+    /// Guaranteed service for the traffic of the request (RFC 2212).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub guaranteed: Option<Guaranteed>,
+    /// Bandwidth of a payload format.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub codec: Option<Codec>,
+    /// Bandwidth measured from the reports.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub measured: Option<Measured>,
     /// Whether one reservation is shared with the other senders to this destination, as large as the largest of them.
-    #[serde(default)]
     pub shared: bool,
     /// Whether reports use the ports of the data (RFC 5761).
-    #[serde(default)]
     pub multiplexed: bool,
-    /// Whether to query the available rate only.
-    #[serde(default)]
-    pub query: bool,
     /// Interval between reports, seconds; by default that of the daemon's settings.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub interval_s: Option<u16>,
     /// SSRC of the stream; random by default.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub ssrc: Option<u32>,
     /// Canonical name of the source, `user@host`; by default one with the node's name.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub cname: Option<String>,
-    /// TTL of the data, and so of the reports.
-    #[serde(default = "default_ttl")]
-    pub ttl: u8,
     /// Number of the key in the daemon's settings to sign with.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub key: Option<u32>,
-    /// Whether the reservation is released when this connection ends.
-    #[serde(default)]
-    pub hold: bool,
-    /// Whether its events are sent over this connection.
-    #[serde(default)]
-    pub follow: bool,
 }
 
-impl Attach {
-    /// A request for a stream between these endpoints, with defaults otherwise.
-    pub fn new(from: SocketAddr, to: SocketAddr, flowspec: Flowspec) -> Attach {
-        Attach {
-            to,
-            from,
-            flowspec,
-            shared: false,
-            multiplexed: false,
-            query: false,
-            interval_s: None,
-            ssrc: None,
-            cname: None,
-            ttl: default_ttl(),
-            key: None,
-            hold: false,
-            follow: false,
-        }
-    }
-}
-
-/// A request of YESSIR: answer streams to this host or a group, so that their senders learn what is reserved.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+/// Parameters of guaranteed service.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
-pub struct Answer {
-    /// Destination of the data.
-    pub on: SocketAddr,
-    /// Canonical name in the answers; by default one with the node's name.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub cname: Option<String>,
-    /// Whether the application ends when this connection ends.
+pub struct Guaranteed {
+    /// Reserved rate R.
+    pub rate_bps: Rate,
+    /// Slack term S, microseconds.
     #[serde(default)]
-    pub hold: bool,
-    /// Whether its events are sent over this connection.
-    #[serde(default)]
-    pub follow: bool,
+    pub slack_us: u32,
 }
 
-impl Answer {
-    /// A request for streams to `on`, with defaults otherwise.
-    pub fn new(on: SocketAddr) -> Answer {
-        Answer { on, cname: None, hold: false, follow: false }
-    }
+/// A payload format.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields)]
+pub struct Codec {
+    /// RTP payload type (RFC 3551 section 6).
+    pub payload_type: u8,
+    /// Frames in each packet.
+    #[serde(default = "one")]
+    pub frames: u8,
+}
+
+/// Measurement of a stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields)]
+pub struct Measured {
+    /// Window of which the largest rate counts, seconds.
+    pub window: u16,
+    /// Headroom added to the measured rate, percent.
+    pub headroom: u16,
+}
+
+/// Options of YESSIR in a [`ListenRequest`].
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(default, deny_unknown_fields)]
+pub struct ListenOptions {
+    /// Canonical name in the answers; by default one with the node's name.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cname: Option<String>,
+}
+
+/// Creates a request for a stream between these endpoints.
+pub fn request(from: SocketAddr, to: SocketAddr, options: &ReserveOptions) -> ReservationRequest {
+    let from = Some(from);
+    ReservationRequest { from, ..ReservationRequest::of("yessir", to).with(options) }
+}
+
+/// Creates a request to answer streams to `on`.
+pub fn listen_request(on: SocketAddr) -> ListenRequest {
+    ListenRequest::of("yessir", on)
+}
+
+fn one() -> u8 {
+    1
 }
 
 /// A request of YESSIR: the amount of its stream that an application has sent, for measured reservations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Statistics {
     /// Number of the application.
-    pub application: u64,
+    pub application: ApplicationId,
     /// Packets since the start.
     pub packets: u32,
     /// Octets of payload in these packets.

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
-use earmark_control::{DEFAULT_SOCKET, Identity, Listing, SenderName};
+use earmark_control::{DEFAULT_SOCKET, Identity, Listing, ReservationRequest, SenderName};
 use earmark_core::Rate;
 use earmark_core::amounts::{parse_duration, parse_octets};
 
@@ -190,6 +190,11 @@ Examples:
   earmark watch --count 10 --json
   earmark watch --for 10s")]
     Watch(WatchOptions),
+    /// Print the JSON Schema of the control protocol, which describes every request, answer and event.
+    #[command(after_help = "\
+Example:
+  earmark schema > control-protocol.json")]
+    Schema,
     /// Print the reservation messages of a packet capture (pcap or pcapng).
     #[command(after_help = "\
 Examples:
@@ -286,6 +291,26 @@ pub(crate) struct Traffic {
     /// Keep running, print what happens, and end it all with this command.
     #[arg(long)]
     pub(crate) hold: bool,
+}
+
+impl Traffic {
+    /// Creates a request of a protocol for this traffic, tied to the connection and followed.
+    pub(crate) fn request(&self, protocol: &str) -> ReservationRequest {
+        ReservationRequest {
+            from: self.from,
+            flow_label: self.flow_label,
+            ip_protocol: self.ip_protocol,
+            burst_octets: self.burst,
+            peak_bps: self.peak,
+            min_packet: self.min_packet.min(self.max_packet),
+            max_packet: self.max_packet,
+            ttl: self.ttl,
+            identity: self.who.identity(),
+            hold: true,
+            follow: true,
+            ..ReservationRequest::of(protocol, self.to)
+        }
+    }
 }
 
 /// In whose name a reservation is asked for, for routers with rules about that.

@@ -443,7 +443,7 @@ impl Row for ApplicationRow {
     fn cells(&self) -> Vec<Cell> {
         vec![
             number(self.application),
-            Cell::new(self.protocol.name()),
+            Cell::new(&self.protocol),
             Cell::new(match self.role {
                 Role::Sender => "sender",
                 Role::Receiver => "receiver",

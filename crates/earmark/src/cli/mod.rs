@@ -61,6 +61,7 @@ fn carry_out(arguments: Arguments) -> Result<Outcome, Failure> {
     let connect = || Client::connect(&socket).map_err(Failure::from);
     match command {
         Command::Decode { file } => capture::decode(&file, &mut out),
+        Command::Schema => schema(&mut out),
         Command::Show { what: Show::Listing(what), limit } => {
             listings::show(&mut connect()?, what, limit, &mut out)
         }
@@ -83,4 +84,11 @@ fn carry_out(arguments: Arguments) -> Result<Outcome, Failure> {
 /// Ends the program with the message and exit status of wrong usage.
 pub(crate) fn wrong_usage(message: &str) -> ! {
     Arguments::command().error(ErrorKind::ArgumentConflict, message).exit()
+}
+
+/// Prints the JSON Schema of the control protocol.
+fn schema(out: &mut Output) -> Result<Outcome, Failure> {
+    let schema = earmark_control::schema::document();
+    out.line(&format!("{schema:#}"), &schema)?;
+    Ok(Outcome::Done)
 }

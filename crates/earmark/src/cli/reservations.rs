@@ -1,6 +1,6 @@
 //! `earmark release`, and what commands that open an application have in common.
 
-use earmark_control::{Client, Opened};
+use earmark_control::{ApplicationId, Client, Opened};
 
 use super::arguments::ReleaseOptions;
 use super::{Failure, Outcome, Output};
@@ -11,7 +11,7 @@ pub(super) fn release(
     out: &mut Output,
 ) -> Result<Outcome, Failure> {
     let released = match which.application {
-        Some(application) => client.release(application)?,
+        Some(application) => client.release(ApplicationId(application))?,
         None => client.release_all()?,
     };
     let text = match released.applications.as_slice() {

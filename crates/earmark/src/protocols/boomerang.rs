@@ -4,8 +4,10 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::Args;
-use earmark_control::protocols::boomerang::rates;
-use earmark_control::{Account, Client, Event, Loop, OnRefusal, Opened, RatePair, Request, Secret};
+use earmark_control::protocols::boomerang::{
+    Account, OnRefusal, RatePair, ReserveOptions as OwnOptions, Secret, rates,
+};
+use earmark_control::{Client, Event, ReservationRequest};
 use earmark_core::Rate;
 use earmark_core::outcome::{Kind, Outcome as Reach};
 use earmark_wire::boomerang::Rates;
@@ -13,7 +15,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::yessir;
-use crate::cli::arguments::{ReserveOptions, Traffic};
+use crate::cli::arguments::ReserveOptions;
 use crate::cli::wait::{Awaited, Granted, Refusal, Verdict, Wait, reach_of};
 use crate::cli::{Failure, Outcome, Output, wrong_usage};
 
@@ -90,19 +92,15 @@ pub(super) fn reserve(
 ) -> Result<Outcome, Failure> {
     let of = &options.boomerang;
     let (forward, reverse) = wanted(of);
-    let Traffic { to, from, ip_protocol, .. } = options.traffic;
-    let request = Loop {
-        from,
-        ip_protocol,
-        wishes: [RatePair { forward, reverse }].into_iter().chain(of.or.iter().copied()).collect(),
+    let own = OwnOptions {
+        rates: [RatePair { forward, reverse }].into_iter().chain(of.or.iter().copied()).collect(),
         on_refusal: if of.accept_less { OnRefusal::TakeOffer } else { OnRefusal::Release },
-        query: options.query,
         user: account(options)?,
-        hold: true,
-        follow: true,
-        ..Loop::new(to, forward, reverse)
+        ..OwnOptions::default()
     };
-    let opened: Opened = client.call(&Request::Loop(request))?;
+    let request = options.traffic.request("boomerang").with(&own);
+    let opened = client.reserve(ReservationRequest { query: options.query, ..request })?;
+    let to = options.traffic.to;
     Wait::new(client, opened, options, out).run(AwaitedLoop { to, granted: None })
 }
 

@@ -6,47 +6,31 @@ pub(crate) mod rsvp;
 pub(crate) mod yessir;
 
 use clap::ValueEnum;
-use clap::builder::PossibleValue;
-use earmark_control::{Client, Signalling};
+use earmark_control::Client;
 
 use crate::cli::arguments::{ListenOptions, ReserveOptions};
 use crate::cli::{Failure, Outcome, Output};
 
 /// Protocols that the command line can choose.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct ProtocolName(pub(crate) Signalling);
-
-impl ValueEnum for ProtocolName {
-    fn value_variants<'a>() -> &'a [ProtocolName] {
-        &[
-            ProtocolName(Signalling::Rsvp),
-            ProtocolName(Signalling::Boomerang),
-            ProtocolName(Signalling::Yessir),
-            ProtocolName(Signalling::Nsis),
-        ]
-    }
-
-    fn to_possible_value(&self) -> Option<PossibleValue> {
-        let help = match self.0 {
-            Signalling::Rsvp => rsvp::HELP,
-            Signalling::Boomerang => boomerang::HELP,
-            Signalling::Yessir => yessir::HELP,
-            Signalling::Nsis => nsis::HELP,
-            // Ping NSLP reserves nothing and has a command of its own.
-            Signalling::Ping => return None,
-        };
-        Some(PossibleValue::new(self.0.name()).help(help))
-    }
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ProtocolName {
+    #[value(help = rsvp::HELP)]
+    Rsvp,
+    #[value(help = boomerang::HELP)]
+    Boomerang,
+    #[value(help = yessir::HELP)]
+    Yessir,
+    #[value(help = nsis::HELP)]
+    Nsis,
 }
 
 /// Ends the program if options contradict the protocol.
 pub(crate) fn check(options: &ReserveOptions) {
-    match options.protocol.0 {
-        Signalling::Rsvp => rsvp::check(options),
-        Signalling::Boomerang => boomerang::check(options),
-        Signalling::Yessir => yessir::check(options),
-        Signalling::Nsis => return nsis::check(options),
-        Signalling::Ping => nsis::ping::reserves_nothing(),
+    match options.protocol {
+        ProtocolName::Rsvp => rsvp::check(options),
+        ProtocolName::Boomerang => boomerang::check(options),
+        ProtocolName::Yessir => yessir::check(options),
+        ProtocolName::Nsis => return nsis::check(options),
     }
     nsis::refuse_options(options);
 }
@@ -57,12 +41,11 @@ pub(crate) fn reserve(
     options: &ReserveOptions,
     out: &mut Output,
 ) -> Result<Outcome, Failure> {
-    match options.protocol.0 {
-        Signalling::Rsvp => rsvp::reserve(client, options, out),
-        Signalling::Boomerang => boomerang::reserve(client, options, out),
-        Signalling::Yessir => yessir::reserve(client, options, out),
-        Signalling::Nsis => nsis::reserve(client, options, out),
-        Signalling::Ping => nsis::ping::reserves_nothing(),
+    match options.protocol {
+        ProtocolName::Rsvp => rsvp::reserve(client, options, out),
+        ProtocolName::Boomerang => boomerang::reserve(client, options, out),
+        ProtocolName::Yessir => yessir::reserve(client, options, out),
+        ProtocolName::Nsis => nsis::reserve(client, options, out),
     }
 }
 
@@ -72,11 +55,10 @@ pub(crate) fn listen(
     options: &ListenOptions,
     out: &mut Output,
 ) -> Result<Outcome, Failure> {
-    match options.protocol.0 {
-        Signalling::Rsvp => rsvp::listen(client, options, out),
-        Signalling::Boomerang => boomerang::nobody_listens(),
-        Signalling::Yessir => yessir::listen(client, options, out),
-        Signalling::Nsis => nsis::listen(client, options, out),
-        Signalling::Ping => nsis::ping::reserves_nothing(),
+    match options.protocol {
+        ProtocolName::Rsvp => rsvp::listen(client, options, out),
+        ProtocolName::Boomerang => boomerang::nobody_listens(),
+        ProtocolName::Yessir => yessir::listen(client, options, out),
+        ProtocolName::Nsis => nsis::listen(client, options, out),
     }
 }

@@ -3,12 +3,12 @@
 use std::net::{IpAddr, SocketAddr};
 
 use clap::Args;
-use earmark_control::protocols::yessir::{failure, way};
-use earmark_control::{Answer, Attach, Client, Event, Opened, Request};
-use earmark_core::Rate;
+use earmark_control::protocols::yessir::{
+    Codec, Measured, ReserveOptions as OwnOptions, failure, listen_request, way,
+};
+use earmark_control::{Client, Event, ListenRequest, ReservationRequest};
 use earmark_core::outcome::{Kind, Message, NodeName, Outcome as Reach, OutcomeSource};
-use earmark_wire::intserv::{FlowSpec, TokenBucket};
-use earmark_wire::yessir::{FailureNote, Flowspec, LinkInfo, OctetRate};
+use earmark_wire::yessir::{FailureNote, LinkInfo};
 use serde::Deserialize;
 use serde_json::json;
 
@@ -62,7 +62,7 @@ pub(super) fn check(options: &ReserveOptions) {
             "--forward, --reverse, --or, --accept-less and --secret are Boomerang's; with YESSIR say --rate, --codec or --measured",
         );
     }
-    flowspec(options);
+    own_options(options);
 }
 
 /// Whether any option of YESSIR is given.
@@ -84,23 +84,18 @@ pub(super) fn reserve(
     out: &mut Output,
 ) -> Result<Outcome, Failure> {
     let of = &options.yessir;
-    let Traffic { to, from, hold, ttl, .. } = options.traffic;
+    let Traffic { to, from, hold, .. } = options.traffic;
     let any: IpAddr = match to {
         SocketAddr::V4(_) => std::net::Ipv4Addr::UNSPECIFIED.into(),
         SocketAddr::V6(_) => std::net::Ipv6Addr::UNSPECIFIED.into(),
     };
     let from = from.unwrap_or(SocketAddr::new(any, to.port()));
-    let request = Attach {
-        shared: of.shared,
-        multiplexed: of.mux,
-        query: options.query,
-        ttl,
-        key: of.key,
-        hold: true,
-        follow: true,
-        ..Attach::new(from, to, flowspec(options))
-    };
-    let opened: Opened = client.call(&Request::Attach(request))?;
+    let own = own_options(options);
+    let rate_bps = options.rate;
+    let traffic = options.traffic.request("yessir").with(&own);
+    let request =
+        ReservationRequest { from: Some(from), rate_bps, query: options.query, ..traffic };
+    let opened = client.reserve(request)?;
     if of.unconfirmed {
         if !hold {
             client.keep(opened.application)?;
@@ -175,22 +170,20 @@ impl AwaitedStream<'_> {
     }
 }
 
-fn flowspec(options: &ReserveOptions) -> Flowspec {
-    let (of, traffic) = (&options.yessir, &options.traffic);
-    if let Some((dscp, rate)) = of.class.zip(options.rate) {
-        return Flowspec::Class { dscp, rate: OctetRate(rate.as_octets_per_second()) };
+/// Returns the options of the protocol; ends the program if nothing says how much to reserve.
+fn own_options(options: &ReserveOptions) -> OwnOptions {
+    let of = &options.yessir;
+    if options.rate.is_none() && of.codec.is_none() && !of.measured {
+        wrong_usage("--rate, --codec or --measured says how much");
     }
-    match (options.rate, of.codec, of.measured) {
-        (Some(rate), _, _) => Flowspec::Intserv(FlowSpec::ControlledLoad(TokenBucket {
-            rate: rate.as_octets_per_second(),
-            depth: traffic.burst as f32,
-            peak: traffic.peak.map_or(f32::INFINITY, Rate::as_octets_per_second),
-            min_policed_unit: traffic.min_packet.min(traffic.max_packet),
-            max_packet_size: traffic.max_packet,
-        })),
-        (None, Some(payload_type), _) => Flowspec::Codec { payload_type, frames: of.frames },
-        (None, None, true) => Flowspec::Measured { window: WINDOW, headroom: HEADROOM },
-        (None, None, false) => wrong_usage("--rate, --codec or --measured says how much"),
+    OwnOptions {
+        class: of.class,
+        codec: of.codec.map(|payload_type| Codec { payload_type, frames: of.frames }),
+        measured: of.measured.then_some(Measured { window: WINDOW, headroom: HEADROOM }),
+        shared: of.shared,
+        multiplexed: of.mux,
+        key: of.key,
+        ..OwnOptions::default()
     }
 }
 
@@ -215,8 +208,8 @@ pub(super) fn listen(
         );
     }
     let (on, hold) = (options.on, options.hold);
-    let request = Answer { hold, follow: hold, ..Answer::new(on) };
-    let opened: Opened = client.call(&Request::Answer(request))?;
+    let request = ListenRequest { hold, follow: hold, ..listen_request(on) };
+    let opened = client.listen(request)?;
     let text = format!("answering streams to {on} as application {}", opened.application);
     begun(&text, &opened, hold, client, out)
 }

@@ -80,7 +80,7 @@ fn returned_loop_is_kept() {
         "reserved 2 Mbit/s there and 500 kbit/s back for 10.0.2.2:5001 in 25.0 ms; `earmark release 7` ends it\n  \
          reserved on the whole path, with 2 other nodes\n"
     );
-    assert_eq!(requests[0]["loop"]["hold"], true, "until it stands it hangs on the connection");
+    assert_eq!(requests[0]["reserve"]["hold"], true, "until it stands it hangs on the connection");
     assert_eq!(requests[1], json!({ "keep": { "application": 7 } }));
 }
 
@@ -109,8 +109,9 @@ fn answered_stream_is_kept() {
         "reserved 2 Mbit/s for 10.0.2.2:5000 in 25.0 ms; `earmark release 7` ends it\n  reserved on the whole path, with 3 \
          other nodes\n"
     );
-    let class = json!({ "class": { "dscp": 46, "rate": 250_000.0 } });
-    assert_eq!(requests[0]["attach"]["flowspec"], class);
+    let asked = &requests[0]["reserve"];
+    assert_eq!((&asked["protocol"], &asked["rate_bps"]), (&json!("yessir"), &json!(2_000_000)));
+    assert_eq!(asked["options"]["class"], 46);
     assert_eq!(requests[1], json!({ "keep": { "application": 7 } }));
 }
 
@@ -158,7 +159,7 @@ fn query_reports_available_rates_and_keeps_nothing() {
         "4.5 Mbit/s could be had over 3 nodes that speak YESSIR (packets of 1500 octets, latency 30 us) to 10.0.2.2:5000\n  \
          reserved on the whole path, with 3 other nodes\n"
     );
-    assert_eq!((requests.len(), &requests[0]["attach"]["query"]), (1, &json!(true)));
+    assert_eq!((requests.len(), &requests[0]["reserve"]["query"]), (1, &json!(true)));
     let (_, text, _) = run("stream-query-json", script, &[&STREAM, &["--query", "--json"]]);
     let answer: Value = serde_json::from_str(&text).unwrap();
     assert_eq!(

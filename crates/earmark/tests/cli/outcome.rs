@@ -82,7 +82,7 @@ fn nsis(outcome: &Value) -> Vec<Value> {
 }
 
 fn outcome(kind: &str) -> Value {
-    let mut outcome = json!({ "kind": kind, "by": { "node": "10.0.2.2", "message": "response" } });
+    let mut outcome = json!({ "kind": kind, "by": { "node": "10.0.2.2", "message": "RESPONSE" } });
     if kind == "part" {
         let more = json!({ "from": "10.0.1.1", "to": "10.0.1.2", "hops_without": 1 });
         outcome.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());

@@ -1,6 +1,6 @@
 //! Conversion of a node's events to those of the control protocol.
 
-use earmark_control::Event as ClientEvent;
+use earmark_control::{ApplicationId, Event as ClientEvent};
 use earmark_core::Time;
 use earmark_core::outcome::Outcome;
 use earmark_node::outcome::application_of;
@@ -34,7 +34,7 @@ pub(super) fn to_client(
         outcome: outcome.map(Box::new),
         protocol,
         event: event_name,
-        application: application_of(event),
+        application: application_of(event).map(ApplicationId),
         details,
     }
 }

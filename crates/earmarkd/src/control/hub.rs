@@ -9,15 +9,12 @@ use std::os::fd::BorrowedFd;
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
-use earmark_boomerang as boomerang;
 use earmark_core::Time;
 use earmark_core::outcome::Outcome;
 use earmark_node::outcome::application_of;
-use earmark_node::{Command, Event, Input, Node, outcome};
-use earmark_nsis::{self as nsis, ping, qos};
+use earmark_node::{Event, Input, Node, outcome};
 use earmark_rsvp as rsvp;
 use earmark_wire::rsvp::{SenderTemplate, Session};
-use earmark_yessir as yessir;
 use serde::Serialize;
 use serde_json::{Value, json};
 use tracing::{debug, info};
@@ -27,7 +24,8 @@ use super::events::to_client;
 use super::requests::RequestHandler;
 use crate::describe;
 use crate::driver::{Driver, Kernel};
-use earmark_control::{ApplicationRow, Problem, ProblemCode, Request, Response, Signalling};
+use crate::protocols::{self, PROTOCOLS};
+use earmark_control::{ApplicationId, ApplicationRow, Problem, ProblemCode, Request, Response};
 
 /// Most clients at a time.
 pub const MAX_CLIENTS: usize = 64;
@@ -47,10 +45,10 @@ pub struct ClientId(pub u64);
 pub struct Hub {
     pub(crate) node: String,
     clients: BTreeMap<ClientId, Connection>,
-    pub(crate) applications: BTreeMap<u64, Application>,
+    pub(crate) applications: BTreeMap<ApplicationId, Application>,
     last_client: u64,
     /// Owners of the traces in progress.
-    pub(crate) traces: BTreeMap<u64, ClientId>,
+    pub(crate) traces: BTreeMap<ApplicationId, ClientId>,
     pub(crate) last_application: u64,
     pub(crate) counters: ControlCounters,
 }
@@ -94,7 +92,7 @@ impl Hub {
                 &mut connection,
                 &Response::Error(Problem::new(
                     ProblemCode::Limit,
-                    format!("{MAX_CLIENTS} clients are connected, which is the most there can be"),
+                    format!("client limit {MAX_CLIENTS} reached"),
                     "end a `watch` or two and try again",
                 )),
             );
@@ -225,7 +223,7 @@ impl Hub {
         let request: Request = serde_json::from_slice(&text).map_err(|error| {
             Problem::new(
                 ProblemCode::BadRequest,
-                format!("this is no request: {error}"),
+                format!("invalid request: {error}"),
                 r#"one JSON object a line, such as {"show":{"what":"links"}}; see docs/control-protocol.md"#,
             )
         })?;
@@ -235,7 +233,7 @@ impl Hub {
     fn disconnect<K: Kernel>(&mut self, id: ClientId, now: Time, driver: &mut Driver<K>) {
         self.clients.remove(&id);
         self.traces.retain(|_, owner| *owner != id);
-        let held: Vec<u64> = self
+        let held: Vec<ApplicationId> = self
             .applications
             .iter_mut()
             .filter_map(|(&number, application)| {
@@ -246,43 +244,31 @@ impl Hub {
             })
             .collect();
         for number in held {
-            info!(application = number, "its client has gone");
+            info!(application = %number, "its client has gone");
             self.release(number, now, driver);
         }
     }
 
     /// Ends an application.
-    pub(crate) fn release<K: Kernel>(&mut self, number: u64, now: Time, driver: &mut Driver<K>) {
+    pub(crate) fn release<K: Kernel>(
+        &mut self,
+        number: ApplicationId,
+        now: Time,
+        driver: &mut Driver<K>,
+    ) {
         let known = self.applications.remove(&number);
-        let command = match known.map_or(Signalling::Rsvp, |known| known.row.protocol) {
-            Signalling::Rsvp => {
-                let application = rsvp::Application(number);
-                Command::Rsvp(rsvp::Command::Release { application })
-            }
-            Signalling::Boomerang => {
-                let application = boomerang::Application(number);
-                Command::Boomerang(boomerang::Command::Release { application })
-            }
-            Signalling::Yessir => {
-                let application = yessir::Application(number);
-                Command::Yessir(yessir::Command::Release { application })
-            }
-            Signalling::Nsis => {
-                let application = qos::Application(number);
-                Command::Nsis(nsis::Command::Qos(qos::Command::Release { application }))
-            }
-            Signalling::Ping => {
-                let application = ping::Application(number);
-                Command::Nsis(nsis::Command::Ping(ping::Command::Release { application }))
-            }
+        // A trace has no row; it is RSVP's, and ends by itself.
+        let Some(protocol) = known.and_then(|known| protocols::find(&known.row.protocol)) else {
+            return;
         };
+        let command = protocol.release(number);
         driver.handle(now, Input::Command(command));
     }
 
     pub(crate) fn publish_one(&mut self, now: Time, event: &Event, node: &Node) {
         let on = || describe::interface_of(event).map(|id| node.interface_name(id));
         let words = || describe::event(event, &on().unwrap_or_default());
-        let application = application_of(event);
+        let application = application_of(event).map(ApplicationId);
         let mut followers = Vec::new();
         let mut stands = None;
         if let Some(known) = application.and_then(|number| self.applications.get_mut(&number)) {
@@ -300,25 +286,14 @@ impl Hub {
             application, session, sender, hops, end, ..
         }) = event
         {
-            self.traces.remove(&application.0);
+            self.traces.remove(application);
             stands = outcome::traced(hops, end);
             if let Some(stands) = &stands {
                 self.note_trace(session, sender, stands);
             }
         }
-        // Applications of Boomerang that were given up, or only queried, have no state that `release` could end.
-        if let Event::Boomerang(
-            boomerang::Event::Released { application }
-            | boomerang::Event::Offered { application, .. },
-        ) = event
-        {
-            self.applications.remove(&application.0);
-        }
-        // Neither have applications of NSIS after their last event.
-        if let Event::Nsis(event) = event
-            && is_over(event)
-            && let Some(number) = application
-        {
+        let ends = PROTOCOLS.into_iter().any(|protocol| protocol.ends(event));
+        if let Some(number) = application.filter(|_| ends) {
             self.applications.remove(&number);
         }
         if let Event::Rsvp(rsvp::Event::Refused { session, filters, .. }) = event {
@@ -359,7 +334,7 @@ impl Hub {
                 template.selector == sender.selector
                     && (template.source.is_unspecified() || template.source == sender.source)
             });
-            row.protocol == Signalling::Rsvp
+            row.protocol == "rsvp"
                 && is_sender
                 && row.destination == session.destination
                 && row.destination_port == session.port
@@ -413,13 +388,4 @@ fn say(client: &mut Connection, response: &Response) {
 fn to_line(response: &Response) -> String {
     serde_json::to_string(response)
         .unwrap_or_else(|error| json!({ "error": { "message": error.to_string() } }).to_string())
-}
-
-/// Whether the event is the last one of its application.
-fn is_over(event: &nsis::Event) -> bool {
-    matches!(
-        event,
-        nsis::Event::Qos(qos::Event::Released { .. } | qos::Event::Offered { .. })
-            | nsis::Event::Ping(ping::Event::Finished { .. })
-    )
 }

@@ -2,8 +2,7 @@
 //!
 //! The protocol consists of JSON objects over a Unix socket, one a line; `docs/control-protocol.md` describes it for other
 //! languages; the crate `earmark-control` defines the objects. `connection` the buffers of a client, `hub` all clients with their
-//! applications, `requests`, `light`, `nsis`, `path` and `trace` the handling of each request, `checks` its validation, and
-//! `listener` the socket's file.
+//! applications, `requests` and `path` the handling of requests, and `listener` the socket's file.
 
 mod connection;
 mod events;

@@ -14,9 +14,10 @@ use earmark_linux::{
 use earmark_node::{EnforcementRow, Node, ReservationRow};
 use serde_json::Value;
 
-use super::requests::{RequestHandler, rejected, value};
+use super::requests::{RequestHandler, value};
 use crate::describe;
 use crate::driver::{Driver, Kernel, LinkView, LookupFailure};
+use crate::protocols::rejected;
 use crate::protocols::rsvp::checks::check_label;
 use earmark_control::{
     ClaimRow, DEFAULT_CLAIMS, ElsewhereRow, HashPolicyRow, MAX_CLAIMS, MatchRow, NextHopRow,

@@ -1,30 +1,22 @@
 //! Handling of requests.
 
 use std::collections::BTreeMap;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::IpAddr;
 
-use earmark_boomerang as boomerang;
+use earmark_control::{
+    ApplicationId, ApplicationRow, DEFAULT_ROWS, Keep, Listing, Opened, Problem, ProblemCode,
+    Release, Released, Request, Rows, Show, VERSION, Versions, Watching,
+};
 use earmark_core::Time;
-use earmark_core::outcome::Outcome;
 use earmark_node::outcome::application_of;
-use earmark_node::{Command, Event, Input};
-use earmark_nsis::{self as nsis, ping, qos};
-use earmark_rsvp as rsvp;
-use earmark_wire::rsvp::{SenderTemplate, Session};
-use earmark_yessir as yessir;
+use earmark_node::{Event, Input};
 use serde::Serialize;
 use serde_json::Value;
 use tracing::info;
 
 use super::hub::{Application, ClientId, Hub, MAX_APPLICATIONS};
 use crate::driver::{Driver, Kernel};
-use crate::protocols;
-use crate::protocols::rsvp::checks::session;
-use earmark_control::{
-    ApplicationRow, Ask, DEFAULT_ROWS, Keep, Listen, Listing, Opened, Problem, ProblemCode,
-    Release, Released, Request, Role, Rows, Send, SenderName, Show, Signalling, VERSION, Versions,
-    Watching,
-};
+use crate::protocols::{self, Host, Opening, PROTOCOLS, Protocol, rejected};
 
 /// Context of a request: the client, the time, and the parts of the daemon that the request may concern.
 pub(crate) struct RequestHandler<'a, K> {
@@ -32,13 +24,6 @@ pub(crate) struct RequestHandler<'a, K> {
     pub(crate) driver: &'a mut Driver<K>,
     pub(crate) client: ClientId,
     pub(crate) now: Time,
-}
-
-/// Relation of an application to the connection that opens it.
-#[derive(Clone, Copy)]
-pub(crate) struct Lifetime {
-    pub(crate) hold: bool,
-    pub(crate) follow: bool,
 }
 
 impl<K: Kernel> RequestHandler<'_, K> {
@@ -52,29 +37,15 @@ impl<K: Kernel> RequestHandler<'_, K> {
             }
             Request::Keep(request) => self.keep(request),
             Request::Release(request) => self.release(request),
-            Request::Send(request) => self.send(&request),
-            Request::Listen(request) => self.listen(&request),
-            Request::Reserve(request) if self.driver.is_local(request.to.ip()) => {
-                let Send { to, ip_protocol, rate_bps, identity, hold, follow, .. } = request;
-                let (ask, confirm) = (Ask::Rate(rate_bps), true);
-                let default = Listen::new(to);
-                self.listen(&Listen {
-                    ip_protocol,
-                    ask,
-                    confirm,
-                    identity,
-                    hold,
-                    follow,
-                    ..default
-                })
+            Request::Reserve(request) => {
+                let opening = protocol(&request.protocol)?.reserve(request, self)?;
+                self.open(opening)
             }
-            Request::Reserve(request) => self.send(&request),
-            Request::Loop(request) => self.loop_round(request),
-            Request::Attach(request) => self.attach(request),
-            Request::Answer(request) => self.answer_streams(&request),
-            Request::Ping(request) => self.ping(&request),
-            Request::Establish(request) => self.establish(&request),
-            Request::Expect(request) => self.expect(&request),
+            Request::Listen(request) => {
+                let opening = protocol(&request.protocol)?.listen(request, self)?;
+                self.open(opening)
+            }
+            Request::Ping(request) => self.open(protocols::nsis::ping::open(&request)),
             Request::Statistics(request) => self.statistics(request),
             Request::Trace(request) => self.trace(&request),
             Request::Path(request) => self.path(&request),
@@ -124,7 +95,7 @@ impl<K: Kernel> RequestHandler<'_, K> {
     }
 
     fn release(&mut self, request: Release) -> Result<Value, Problem> {
-        let applications: Vec<u64> = match request {
+        let applications: Vec<ApplicationId> = match request {
             Release::All {} => self.hub.applications.keys().copied().collect(),
             Release::Application(number) if self.hub.applications.contains_key(&number) => {
                 vec![number]
@@ -146,55 +117,10 @@ impl<K: Kernel> RequestHandler<'_, K> {
         Ok(value(Keep { application: number }))
     }
 
-    pub(crate) fn row(
-        &self,
-        protocol: Signalling,
-        role: Role,
-        destination: SocketAddr,
-        ip_protocol: u8,
-    ) -> ApplicationRow {
-        ApplicationRow {
-            application: 0, // the number is assigned by `enter`
-            protocol,
-            role,
-            destination: destination.ip(),
-            destination_port: destination.port(),
-            ip_protocol,
-            style: None,
-            senders: Vec::new(),
-            held: false,
-            outcome: Outcome::default(),
-            last: None,
-        }
-    }
-
-    pub(crate) fn session(
-        &self,
-        destination: SocketAddr,
-        ip_protocol: u8,
-    ) -> Result<Session, Problem> {
-        let session = session(destination, ip_protocol)?;
-        if !self.driver.kernel_ref().can_signal(session.destination) {
-            return Err(rejected(
-                format!(
-                    "nothing can be reserved for {}: this host does without IPv6",
-                    session.destination
-                ),
-                "use the receiver's IPv4 address",
-            ));
-        }
-        Ok(session)
-    }
-
     /// Assigns a number to an application, has the node carry out the commands for that number, and records the application
     /// unless the node rejects a command.
-    pub(crate) fn enter(
-        &mut self,
-        row: ApplicationRow,
-        template: Option<SenderTemplate>,
-        lifetime: Lifetime,
-        commands: impl FnOnce(u64) -> Vec<Command>,
-    ) -> Result<Value, Problem> {
+    fn open(&mut self, opening: Opening) -> Result<Value, Problem> {
+        let Opening { row, template, follow, commands } = opening;
         let RequestHandler { hub, driver, client, now } = self;
         if hub.applications.len() >= MAX_APPLICATIONS {
             return Err(Problem::new(
@@ -206,12 +132,12 @@ impl<K: Kernel> RequestHandler<'_, K> {
         // Earlier events must not be taken for the outcome of the commands.
         hub.publish(*now, driver);
         hub.last_application += 1;
-        let number = hub.last_application;
+        let number = ApplicationId(hub.last_application);
         let row = ApplicationRow { application: number, ..row };
-        let (role, protocol) = (row.role, row.protocol);
+        let (role, protocol) = (row.role, row.protocol.clone());
         let (destination, port) = (row.destination, row.destination_port);
-        let owner = lifetime.hold.then_some(*client);
-        let follower = lifetime.follow.then_some(*client);
+        let owner = row.held.then_some(*client);
+        let follower = follow.then_some(*client);
         hub.applications.insert(number, Application { row, template, owner, follower });
         for command in commands(number) {
             driver.handle(*now, Input::Command(command));
@@ -224,34 +150,35 @@ impl<K: Kernel> RequestHandler<'_, K> {
                 hub.publish_one(*now, event, driver.node());
             }
         }
-        info!(application = number, ?protocol, ?role, %destination, port, "opened");
+        info!(application = %number, %protocol, ?role, %destination, port, "opened");
         Ok(value(Opened { application: number, role, at_s: now.as_secs_f64() }))
     }
 }
 
-/// The source of a flow to `to`; its address may be chosen by the node.
-pub(crate) fn source(from: Option<SocketAddr>, to: SocketAddr) -> Result<SocketAddr, Problem> {
-    let any: IpAddr = match to {
-        SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
-        SocketAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
-    };
-    let from = from.unwrap_or(SocketAddr::new(any, 0));
-    if from.ip().is_unspecified() {
-        return Ok(SocketAddr::new(any, from.port()));
+impl<K: Kernel> Host for RequestHandler<'_, K> {
+    fn is_local(&self, address: IpAddr) -> bool {
+        self.driver.is_local(address)
     }
-    if from.is_ipv4() != to.is_ipv4() {
-        return Err(rejected(
-            format!("{} and {} are of different IP versions", from.ip(), to.ip()),
-            "both IPv4 or both IPv6",
-        ));
+
+    fn can_signal(&self, destination: IpAddr) -> bool {
+        self.driver.kernel_ref().can_signal(destination)
     }
-    Ok(from)
+
+    fn node(&self) -> &str {
+        &self.hub.node
+    }
 }
 
-/// Name of a sender; empty if the node chooses its address.
-pub(crate) fn named(from: SocketAddr) -> Vec<SenderName> {
-    let name = SenderName { address: from.ip(), port: from.port(), flow_label: None };
-    if from.ip().is_unspecified() { Vec::new() } else { vec![name] }
+/// Returns a protocol by its name.
+fn protocol(name: &str) -> Result<&'static dyn Protocol, Problem> {
+    protocols::find(name).ok_or_else(|| {
+        let names = PROTOCOLS.map(Protocol::name).join(", ");
+        Problem::new(
+            ProblemCode::BadRequest,
+            format!("invalid request: unknown protocol {name:?}"),
+            format!("one of {names}"),
+        )
+    })
 }
 
 fn rows<T: Serialize>(all: impl IntoIterator<Item = T>, limit: usize) -> Value {
@@ -271,7 +198,7 @@ fn by_protocol(
     protocols.into_iter().map(|(protocol, groups)| (protocol, value(groups))).collect()
 }
 
-pub(crate) fn no_such_application(number: u64) -> Problem {
+pub(crate) fn no_such_application(number: ApplicationId) -> Problem {
     Problem::new(
         ProblemCode::NoSuchApplication,
         format!("there is no application {number}"),
@@ -279,35 +206,13 @@ pub(crate) fn no_such_application(number: u64) -> Problem {
     )
 }
 
-/// The rejection that an event of any protocol reports for an application.
-fn refusal(event: &Event, number: u64) -> Option<Problem> {
-    if application_of(event) != Some(number) {
+/// Returns the rejection that an event of any protocol reports for an application.
+fn refusal(event: &Event, number: ApplicationId) -> Option<Problem> {
+    if application_of(event) != Some(number.0) {
         return None;
     }
-    match event {
-        Event::Rsvp(rsvp::Event::Rejected { reason, .. }) => {
-            Some(rejected(reason.to_string(), protocols::rsvp::describe::hint(*reason)))
-        }
-        Event::Boomerang(boomerang::Event::Rejected { reason, .. }) => {
-            let (what, hint) = protocols::boomerang::describe::rejection(*reason);
-            Some(rejected(what.to_owned(), hint))
-        }
-        Event::Yessir(yessir::Event::Rejected { reason, .. }) => {
-            Some(rejected(reason.to_string(), protocols::yessir::describe::hint(*reason)))
-        }
-        Event::Nsis(nsis::Event::Qos(qos::Event::Rejected { reason, .. })) => {
-            let (what, hint) = protocols::nsis::describe::qos_rejection(*reason);
-            Some(rejected(what.to_owned(), hint))
-        }
-        Event::Nsis(nsis::Event::Ping(ping::Event::Rejected { reason, .. })) => {
-            Some(rejected(reason.to_string(), protocols::nsis::describe::ping_hint(*reason)))
-        }
-        _ => None,
-    }
-}
-
-pub(crate) fn rejected(message: String, hint: &str) -> Problem {
-    Problem::new(ProblemCode::Rejected, message, hint)
+    let rejection = PROTOCOLS.into_iter().find_map(|protocol| protocol.rejection(event));
+    rejection.map(|(message, hint)| rejected(message, hint))
 }
 
 /// Converts an answer to JSON, which cannot fail for our own answers.

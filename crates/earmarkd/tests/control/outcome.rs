@@ -26,10 +26,10 @@ fn told(peer: &mut Peer) -> Vec<(Value, Value)> {
 #[test]
 fn unanswered_request_is_pending() {
     for request in [
-        r#"{"send":{"to":"10.0.9.9:5001","rate_bps":2000000}}"#,
-        r#"{"loop":{"to":"10.0.9.9:5001","wishes":[{"forward":2000000,"reverse":0}]}}"#,
-        r#"{"attach":{"from":"10.0.1.1:5000","to":"10.0.9.9:5000","flowspec":{"class":{"dscp":46,"rate":1000.0}}}}"#,
-        r#"{"establish":{"to":"10.0.9.9:5001","rate_bps":2000000}}"#,
+        r#"{"reserve":{"to":"10.0.9.9:5001","rate_bps":2000000}}"#,
+        r#"{"reserve":{"protocol":"boomerang","to":"10.0.9.9:5001","options":{"rates":[{"forward":2000000,"reverse":0}]}}}"#,
+        r#"{"reserve":{"protocol":"yessir","from":"10.0.1.1:5000","to":"10.0.9.9:5000","rate_bps":8000,"options":{"class":46}}}"#,
+        r#"{"reserve":{"protocol":"nsis","to":"10.0.9.9:5001","rate_bps":2000000}}"#,
     ] {
         let mut host = Host::new();
         let mut peer = host.connect();
@@ -43,13 +43,14 @@ fn unanswered_request_is_pending() {
 fn nsis_without_another_node_is_only_here() {
     let mut host = Host::new();
     let mut peer = host.connect();
-    let request = r#"{"establish":{"to":"10.0.9.9:5001","rate_bps":2000000,"follow":true}}"#;
+    let request =
+        r#"{"reserve":{"protocol":"nsis","to":"10.0.9.9:5001","rate_bps":2000000,"follow":true}}"#;
     ask(&mut host, &mut peer, request);
     pass(&mut host, &peer, 30);
     assert_eq!(told(&mut peer), [(json!("reserved"), json!("only_here"))]);
     let outcome = listed(&mut host, &mut peer);
     assert_eq!(outcome["kind"], "only_here");
-    assert_eq!(outcome["by"], json!({ "node": null, "message": "this_node" }));
+    assert_eq!(outcome["by"], json!({ "node": null, "message": "this node" }));
 }
 
 /// The far end is an unmodified host that answers each ping; no node on the path takes part.
@@ -57,7 +58,7 @@ fn nsis_without_another_node_is_only_here() {
 fn boomerang_with_a_stock_host_is_only_here() {
     let mut host = Host::new();
     let mut peer = host.connect();
-    let request = r#"{"loop":{"to":"10.0.9.9:5001","wishes":[{"forward":2000000,"reverse":0}],"follow":true}}"#;
+    let request = r#"{"reserve":{"protocol":"boomerang","to":"10.0.9.9:5001","options":{"rates":[{"forward":2000000,"reverse":0}]},"follow":true}}"#;
     let (_, events) = ask(&mut host, &mut peer, request);
     for _ in 0..2 {
         let (how, mut message) = host.driver.kernel().sent.pop_front().expect("a loop");
@@ -81,14 +82,15 @@ fn boomerang_with_a_stock_host_is_only_here() {
     assert_eq!(all, expected, "{events:?}");
     let outcome = listed(&mut host, &mut peer);
     assert_eq!((&outcome["kind"], &outcome["nodes"]), (&json!("only_here"), &json!(0)));
-    assert_eq!(outcome["by"], json!({ "node": "10.0.9.9", "message": "echo_reply" }));
+    assert_eq!(outcome["by"], json!({ "node": "10.0.9.9", "message": "echo reply" }));
 }
 
 #[test]
 fn refusal_of_this_node_has_available_rate() {
     let mut host = Host::new();
     let mut peer = host.connect();
-    let request = r#"{"establish":{"to":"10.0.9.9:5001","rate_bps":20000000,"follow":true}}"#;
+    let request =
+        r#"{"reserve":{"protocol":"nsis","to":"10.0.9.9:5001","rate_bps":20000000,"follow":true}}"#;
     let (_, events) = ask(&mut host, &mut peer, request);
     let refused = events.iter().find(|event| event["event"]["event"] == "refused");
     let outcome = &refused.expect("a refusal")["event"]["outcome"];

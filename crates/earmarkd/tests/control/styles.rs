@@ -7,7 +7,7 @@ use super::*;
 fn a_sender_may_have_a_flow_label() {
     let mut host = Host::of_both_families();
     let mut peer = host.connect();
-    let line = r#"{"send":{"to":"[2001:db8::9]:5001","rate_bps":2000000,"flow_label":74565}}"#;
+    let line = r#"{"reserve":{"to":"[2001:db8::9]:5001","rate_bps":2000000,"flow_label":74565}}"#;
     assert_eq!(host.ask(&mut peer, line)["ok"]["role"], "sender");
     let (_, message) = host.driver.kernel().sent.pop_front().expect("a Path");
     // Class 11, C-Type 3: the address, an octet, and a label of three (RFC 2205 appendix A.9).
@@ -26,8 +26,8 @@ fn a_receiver_may_share_and_name_senders() {
     let mut peer = host.connect();
     for line in [
         r#"{"listen":{"on":"239.1.2.3:5001"}}"#,
-        r#"{"listen":{"on":"239.1.2.3:5002","style":"WF","confirm":true}}"#,
-        r#"{"listen":{"on":"239.1.2.3:5003","style":"SE","senders":[{"address":"10.0.7.1"}]}}"#,
+        r#"{"listen":{"on":"239.1.2.3:5002","options":{"style":"WF","confirm":true}}}"#,
+        r#"{"listen":{"on":"239.1.2.3:5003","options":{"style":"SE","senders":[{"address":"10.0.7.1"}]}}}"#,
     ] {
         assert_eq!(host.ask(&mut peer, line)["ok"]["role"], "receiver", "{line}");
     }
@@ -45,24 +45,24 @@ fn impossible_senders_are_refused() {
     let mut peer = host.connect();
     let wildcard = r#""style":"WF","senders":[{"address":"10.0.7.1"}]"#;
     for (line, code) in [
-        (format!(r#"{{"listen":{{"on":"239.1.2.3:1",{wildcard}}}}}"#), "rejected"),
-        (r#"{"listen":{"on":"239.1.2.3:1","style":"ZZ"}}"#.to_owned(), "bad_request"),
+        (format!(r#"{{"listen":{{"on":"239.1.2.3:1","options":{{{wildcard}}}}}}}"#), "rejected"),
+        (r#"{"listen":{"on":"239.1.2.3:1","options":{"style":"ZZ"}}}"#.to_owned(), "bad_request"),
         (
-            r#"{"listen":{"on":"239.1.2.3:1","senders":[{"address":"2001:db8::1"}]}}"#.to_owned(),
+            r#"{"listen":{"on":"239.1.2.3:1","options":{"senders":[{"address":"2001:db8::1"}]}}}"#.to_owned(),
             "rejected",
         ),
         (
-            r#"{"listen":{"on":"239.1.2.3:1","senders":[{"address":"10.0.7.1","flow_label":7}]}}"#
+            r#"{"listen":{"on":"239.1.2.3:1","options":{"senders":[{"address":"10.0.7.1","flow_label":7}]}}}"#
                 .to_owned(),
             "rejected",
         ),
-        (r#"{"send":{"to":"10.0.9.9:1","rate_bps":9,"flow_label":7}}"#.to_owned(), "rejected"),
+        (r#"{"reserve":{"to":"10.0.9.9:1","rate_bps":9,"flow_label":7}}"#.to_owned(), "rejected"),
         (
-            r#"{"send":{"to":"[2001:db8::9]:1","rate_bps":9,"flow_label":1048576}}"#.to_owned(),
+            r#"{"reserve":{"to":"[2001:db8::9]:1","rate_bps":9,"flow_label":1048576}}"#.to_owned(),
             "rejected",
         ),
         (
-            r#"{"send":{"to":"[2001:db8::9]:1","rate_bps":9,"from":"[::]:5","flow_label":7}}"#
+            r#"{"reserve":{"to":"[2001:db8::9]:1","rate_bps":9,"from":"[::]:5","flow_label":7}}"#
                 .to_owned(),
             "rejected",
         ),

@@ -4,7 +4,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::process::{Child, Output, Stdio};
 use std::time::{Duration, Instant};
 
-use earmark_control::{Listen, Send};
+use earmark_control::{ListenRequest, ReservationRequest};
 use earmark_core::Rate;
 use earmark_linux::traffic_control;
 use libtest_mimic::Failed;
@@ -31,8 +31,8 @@ fn ended_daemon(signal: Signal) -> Result<(Host, Host), Failed> {
     let (mut a, mut b) = pair()?;
     a.start(ETH0)?;
     b.start(ETH0)?;
-    b.client()?.listen(Listen::new("10.0.1.2:5001".parse()?))?;
-    a.client()?.sender(Send::new("10.0.1.2:5001".parse()?, Rate::from_mbps(2)))?;
+    b.client()?.listen(ListenRequest::new("10.0.1.2:5001".parse()?))?;
+    a.client()?.sender(ReservationRequest::new("10.0.1.2:5001".parse()?, Rate::from_mbps(2)))?;
     until("it is reserved", || Ok((a.client()?.show_links()?.rows[0].claims == 1).then_some(())))?;
     let status = a.end(signal)?;
     check(status == (signal == Signal::TERM).then_some(0), &format!("{status:?}"))?;

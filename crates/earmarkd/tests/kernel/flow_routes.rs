@@ -9,9 +9,10 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
 use std::process::Command;
 
 use earmark_control::Client;
-use earmark_control::{
-    Attach, Establish, Expect, Listen, Loop, Opened, PathRequest, Request, Send,
-};
+use earmark_control::protocols::boomerang as loops;
+use earmark_control::protocols::nsis::request as nsis_request;
+use earmark_control::protocols::yessir;
+use earmark_control::{ListenRequest, Opened, PathRequest, Request, ReservationRequest};
 use earmark_core::Rate;
 use earmark_linux::link;
 use earmark_node::ReservationRow;
@@ -323,27 +324,33 @@ impl Fork {
             let request = match protocol {
                 Speaks::Rsvp => {
                     if let Some(listener) = &mut listener {
-                        listener.listen(Listen::new(to))?;
+                        listener.listen(ListenRequest::new(to))?;
                     }
-                    Request::Send(Send { from: Some(from), ..Send::new(to, rate) })
-                }
-                Speaks::Boomerang => {
-                    Request::Loop(Loop { from: Some(from), ..Loop::new(to, rate, Rate::ZERO) })
-                }
-                Speaks::Yessir => {
-                    let flowspec = serde_json::from_str(r#"{"class":{"dscp":46,"rate":12500.0}}"#)?;
-                    Request::Attach(Attach {
-                        interval_s: Some(1),
-                        ..Attach::new(from, to, flowspec)
+                    Request::Reserve(ReservationRequest {
+                        from: Some(from),
+                        ..ReservationRequest::new(to, rate)
                     })
+                }
+                Speaks::Boomerang => Request::Reserve(ReservationRequest {
+                    from: Some(from),
+                    ..loops::request(to, rate, Rate::ZERO)
+                }),
+                Speaks::Yessir => {
+                    let options = yessir::ReserveOptions {
+                        class: Some(46),
+                        interval_s: Some(1),
+                        ..yessir::ReserveOptions::default()
+                    };
+                    let request = yessir::request(from, to, &options);
+                    Request::Reserve(ReservationRequest { rate_bps: Some(rate), ..request })
                 }
                 Speaks::Nsis => {
                     if let Some(listener) = &mut listener {
-                        let expect = Request::Expect(Expect::new(to));
-                        let _: Opened = listener.call(&expect)?;
+                        listener.listen(ListenRequest::of("nsis", to))?;
                     }
-                    let establish = Establish { from: Some(from), ..Establish::new(to, rate) };
-                    Request::Establish(establish)
+                    let establish =
+                        ReservationRequest { from: Some(from), ..nsis_request(to, rate) };
+                    Request::Reserve(establish)
                 }
             };
             let _: Opened = sender.call(&request)?;

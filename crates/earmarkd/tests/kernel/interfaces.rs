@@ -5,7 +5,7 @@ use std::net::UdpSocket;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use earmark_control::{LinkRow, LinkState, Listen};
+use earmark_control::{LinkRow, LinkState, ListenRequest};
 use earmark_core::Rate;
 use earmark_linux::{link, netns::Namespace};
 use libtest_mimic::Failed;
@@ -52,7 +52,7 @@ fn reserve(from: &Host, to: &Host, address: &str) -> Outcome {
         };
         Ok((ready(from)? && ready(to)?).then_some(()))
     })?;
-    to.client()?.listen(Listen::new(to_port.parse()?))?;
+    to.client()?.listen(ListenRequest::new(to_port.parse()?))?;
     let output =
         from.earmark(&["reserve", "--to", &to_port, "--rate", "2Mbit", "--timeout", "15s"])?;
     check(output.status.code() == Some(0), &String::from_utf8_lossy(&output.stdout))?;

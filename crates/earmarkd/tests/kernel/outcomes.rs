@@ -137,11 +137,11 @@ pub(crate) fn only_the_sender_takes_part() -> Outcome {
         check(status == Some(4) && answer["outcome"]["kind"] == "unanswered", &answer.to_string())?;
     }
     let nsis = chain.expect(&NSIS, 6, "only_here")?;
-    check(nsis["by"] == json!({ "node": null, "message": "this_node" }), &nsis.to_string())?;
+    check(nsis["by"] == json!({ "node": null, "message": "this node" }), &nsis.to_string())?;
     chain.expect(&partial(&NSIS), 0, "only_here")?;
     // The far end is an unmodified host, whose kernel answers the ping.
     let echo = chain.expect(&LOOP, 6, "only_here")?;
-    check(echo["by"] == json!({ "node": FAR, "message": "echo_reply" }), &echo.to_string())?;
+    check(echo["by"] == json!({ "node": FAR, "message": "echo reply" }), &echo.to_string())?;
     chain.expect(&partial(&LOOP), 0, "only_here")?;
     let output = chain.nodes[0].earmark(&[&["reserve"], &NSIS[..]].concat())?;
     let said = String::from_utf8_lossy(&output.stdout);
@@ -214,7 +214,7 @@ pub(crate) fn everybody_takes_part() -> Outcome {
     check(both["nodes"] == 3, &both.to_string())?;
     let stream = chain.expect(&STREAM, 0, "whole")?;
     check(
-        stream["by"] == json!({ "node": FAR, "message": "receiver_report" }),
+        stream["by"] == json!({ "node": FAR, "message": "receiver report" }),
         &stream.to_string(),
     )?;
     let nsis = chain.expect(&NSIS, 0, "whole")?;

@@ -2,22 +2,18 @@
 
 use std::net::SocketAddr;
 
-use earmark_control::Identity;
+use earmark_control::protocols::{boomerang, nsis, rsvp, yessir};
 use earmark_control::{
-    Answer, Attach, Establish, Expect, Keep, Listen, Listing, Loop, Ping, Release, Request, Send,
-    Show, Statistics, Trace,
+    ApplicationId, Identity, Keep, ListenRequest, Listing, Ping, Release, Request,
+    ReservationRequest, Role, SenderName, Show, Statistics, Trace,
 };
 use earmark_core::record::{Octets, RecordedStreamEvent};
 use earmark_core::{CloseReason, ConnectionId, Rate, Transport};
-use earmark_node::SenderName;
-use earmark_testkit::messages::intserv::BUCKET;
 use earmark_testkit::messages::valid;
 pub(crate) use earmark_testkit::messages::valid::{DESTINATION as HERE, SOURCE as NEIGHBOR};
 use earmark_wire::boomerang::Family;
-use earmark_wire::intserv::{FlowSpec, Rspec};
-use earmark_wire::yessir::Flowspec;
 use earmark_wire::{gist, icmp, udp};
-use serde_json::{Value, json};
+use serde_json::Value;
 
 const RSVP: u8 = 46;
 
@@ -38,67 +34,74 @@ pub(crate) fn requests() -> Vec<Value> {
         priority: Some(3),
     };
     let sender = SenderName { address: NEIGHBOR.into(), port: 9, flow_label: None };
-    let send = Send {
+    let reserve = ReservationRequest {
         from: Some(near()),
         peak_bps: Some(rate),
         identity: identity.clone(),
         hold: true,
         follow: true,
-        ..Send::new(far(), rate)
+        ..ReservationRequest::new(far(), rate)
     };
-    let listen = Listen { senders: vec![sender], identity, ..Listen::new(near()) };
-    let flowspec = Flowspec::Codec { payload_type: 0, frames: 2 };
-    let attach = Attach {
+    let send = reserve.clone().with(&rsvp::ReserveOptions { role: Some(Role::Sender) });
+    let options = rsvp::ListenOptions { senders: vec![sender], ..rsvp::ListenOptions::default() };
+    let listen = ListenRequest { identity, ..ListenRequest::new(near()).with(&options) };
+    // An application may request a delay bound.
+    let delay = rsvp::ListenOptions { delay_ms: Some(20.0), ..rsvp::ListenOptions::default() };
+    let delayed = ListenRequest::new(near()).with(&delay);
+    let stream = yessir::ReserveOptions {
+        codec: Some(yessir::Codec { payload_type: 0, frames: 2 }),
         interval_s: Some(30),
         ssrc: Some(7),
         cname: Some("somebody@here".into()),
         key: Some(1),
-        ..Attach::new(near(), far(), flowspec)
+        ..yessir::ReserveOptions::default()
     };
-    let rspec = Rspec { rate: 300_000.0, slack_us: 20 };
-    let guaranteed = Flowspec::Intserv(FlowSpec::Guaranteed(BUCKET, rspec));
-    let establish = Establish {
-        from: Some(near()),
-        minimum_bps: Some(rate),
-        peak_bps: Some(rate),
-        priority: Some(3),
-        by_receiver: false,
-        ..Establish::new(far(), rate)
+    let guaranteed = yessir::ReserveOptions {
+        guaranteed: Some(yessir::Guaranteed { rate_bps: Rate::from_mbps(2), slack_us: 20 }),
+        ..yessir::ReserveOptions::default()
     };
-    let reverse_bps = Some(rate);
-    let statistics = Statistics { application: 1, packets: 2, octets: 3, rtp_timestamp: 4 };
+    let other = SocketAddr::new(HERE.into(), 4_002);
+    let guaranteed =
+        ReservationRequest { rate_bps: Some(rate), ..yessir::request(other, far(), &guaranteed) };
+    let answer = yessir::ListenOptions { cname: Some("me@here".into()) };
+    let both_ways = boomerang::ReserveOptions {
+        rates: vec![boomerang::RatePair { forward: rate, reverse: rate }],
+        interval_s: Some(30),
+        ..boomerang::ReserveOptions::default()
+    };
+    let least = nsis::ReserveOptions { minimum_bps: Some(rate), ..nsis::ReserveOptions::default() };
+    let invite = nsis::ReserveOptions { by_receiver: true, ..least };
+    let back = nsis::ListenOptions { reverse_bps: Some(rate) };
+    let of = |protocol: &str| ReservationRequest { protocol: protocol.into(), ..reserve.clone() };
+    let statistics =
+        Statistics { application: ApplicationId(1), packets: 2, octets: 3, rtp_timestamp: 4 };
     let typed = [
         Request::Show(Show { what: Listing::Sessions, limit: Some(5) }),
-        Request::Send(send.clone()),
+        Request::Reserve(reserve.clone()),
         Request::Reserve(send),
         Request::Listen(listen),
-        Request::Loop(Loop {
-            from: Some(near()),
-            interval_s: Some(30),
-            ..Loop::new(far(), rate, rate)
-        }),
-        Request::Attach(attach),
-        Request::Attach(Attach::new(SocketAddr::new(HERE.into(), 4_002), far(), guaranteed)),
-        Request::Answer(Answer { cname: Some("me@here".into()), ..Answer::new(near()) }),
+        Request::Listen(delayed),
+        Request::Reserve(of("boomerang").with(&both_ways)),
+        Request::Reserve(yessir::request(near(), far(), &stream)),
+        Request::Reserve(guaranteed),
+        Request::Listen(yessir::listen_request(near()).with(&answer)),
         Request::Ping(Ping { timeout_ms: Some(500), qos: true, ..Ping::new(far().ip()) }),
-        Request::Establish(Establish { by_receiver: true, ..establish.clone() }),
-        Request::Establish(establish),
-        Request::Expect(Expect { most_bps: Some(rate), reverse_bps, ..Expect::new(near()) }),
+        Request::Reserve(of("nsis").with(&invite)),
+        Request::Reserve(of("nsis").with(&least)),
+        Request::Listen(ListenRequest {
+            rate_bps: Some(rate),
+            ..nsis::listen_request(near()).with(&back)
+        }),
         Request::Statistics(statistics),
-        Request::Keep(Keep { application: 1 }),
+        Request::Keep(Keep { application: ApplicationId(1) }),
         Request::Trace(Trace {
             from: Some(sender),
             last_hop: Some(NEIGHBOR.into()),
             ..Trace::new(near())
         }),
-        Request::Release(Release::Application(1)),
+        Request::Release(Release::Application(ApplicationId(1))),
     ];
-    let mut requests: Vec<Value> =
-        typed.iter().map(|it| serde_json::to_value(it).expect("it can be said")).collect();
-    // An application may ask for a delay bound, which has two numbers.
-    let ask = json!({ "delay": { "secs": 0, "nanos": 20_000_000 } });
-    requests.push(json!({ "listen": { "on": "10.0.1.1:5003", "ask": ask } }));
-    requests
+    typed.iter().map(|it| serde_json::to_value(it).expect("it can be said")).collect()
 }
 
 /// Messages to this host, each with its IP protocol number.

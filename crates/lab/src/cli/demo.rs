@@ -20,21 +20,21 @@ use earmark_scenario::topology::{DEMO, Topology};
 
 const EXAMPLES: &str = "\
 The network is h1 - r1 - r2 - h2 with 10 Mbit/s between the routers. A stream of 2 Mbit/s and a flood of 20 Mbit/s go
-from h1 to h2: first without, then with a reservation, and without again. While the reservation stands, a second one
-that does not fit is refused.
+from h1 to h2: first without, then with a reservation, and without again. While the reservation is installed, a second
+one that exceeds the capacity is refused.
 
 Examples:
   earmark-lab demo
   earmark-lab demo --json | jq '.stages[].loss'
   earmark-lab demo --kill                   the daemon of r1 is killed while the stream runs
-  earmark-lab demo --pcap r1.pcap           and `earmark decode r1.pcap` reads what r1 saw
+  earmark-lab demo --pcap r1.pcap           and `earmark decode r1.pcap` reads the signalling at r1
   earmark-lab demo --simulated --seed 7     no privileges needed, takes a moment
 
 Exit status: 0 all promises held, 1 the demo could not run, 3 a promise did not hold.";
 
 /// Show what a reservation does: a stream beside a flood, without and with one
 ///
-/// Takes about half a minute in network namespaces (as root), a moment in the simulator (as anybody).
+/// Takes about half a minute in network namespaces (as root), a moment in the simulator (as any user).
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Demo {
@@ -44,20 +44,20 @@ pub(super) struct Demo {
     /// Write a page with the rate over time to this file.
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
-    /// Write the drawing alone to this file.
+    /// Write only the chart to this file, as SVG.
     #[arg(long, value_name = "FILE")]
     svg: Option<PathBuf>,
     /// Write the signalling that passes r1 to this file, as pcap: for `earmark decode`, tshark or tcpdump.
     #[arg(long, value_name = "FILE")]
     pcap: Option<PathBuf>,
-    /// Kill the daemon of r1 while the reservation stands, and start another: it has to know of the reservation again
-    /// within one refresh interval, and the stream must not notice.
+    /// Kill the daemon of r1 while the reservation is installed, and start another: it must learn the reservation
+    /// within one refresh interval, without any effect on the stream.
     #[arg(long)]
     kill: bool,
-    /// Use the simulator even where namespaces are to be had.
+    /// Use the simulator even if namespaces are available.
     #[arg(long)]
     simulated: bool,
-    /// Where the simulator's random numbers start.
+    /// Seed of the simulator's random numbers.
     #[arg(long, default_value_t = 1)]
     seed: u64,
     /// Length of each stage.

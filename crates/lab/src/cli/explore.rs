@@ -13,17 +13,17 @@ use crate::runs::{bar, over_all_cores};
 const EXAMPLES: &str = "\
 Examples:
   earmark-lab explore --seeds 200
-  earmark-lab explore --seed 17             one story again
+  earmark-lab explore --seed 17             one run again
   earmark-lab explore --seeds 1000 --json
 
-What must hold: ledger, engines and traffic control of every node agree; no link promises more than may be reserved of it;
-packets arrive while their flow is reserved for on its whole way; and nothing is left when everybody has gone.";
+Invariants: ledger, engines and traffic control of every node agree; no link is reserved beyond its reservable bandwidth;
+packets arrive while their flow is reserved on its whole path; and no state remains after all flows have ended.";
 
-/// Looks for faults: random networks of up to 60 routers, flows of all protocols, and all that can go wrong.
+/// Search for faults: random networks of up to 60 routers with flows of all protocols and random faults
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Explore {
-    /// How many seeds, one after the other in number; over all processors.
+    /// Number of consecutive seeds, run on all processors.
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     seeds: u64,
     /// The first seed.
@@ -34,7 +34,7 @@ pub(super) struct Explore {
     json: bool,
 }
 
-/// Results of all stories.
+/// Results of all runs.
 #[derive(Debug, Serialize)]
 struct Summary {
     /// First seed.
@@ -47,7 +47,7 @@ struct Summary {
     reserved_packets: u64,
     /// Events that the simulator processed.
     events: u64,
-    /// Stories in which an invariant did not hold, each with the command that replays it.
+    /// Runs in which an invariant did not hold, each with the command that replays it.
     broken: Vec<BrokenRun>,
 }
 
@@ -103,7 +103,7 @@ fn describe(summary: &Summary, seconds: f64) -> String {
     let Summary { seeds, flows, reserved_packets, events, broken, .. } = summary;
     let rate = *seeds as f64 / seconds.max(1e-3);
     text.push_str(&format!(
-        "{} of {seeds} seeds held ({flows} flows, {reserved_packets} packets that had to arrive, {events} events; \
+        "{} of {seeds} seeds held ({flows} flows, {reserved_packets} packets expected, {events} events; \
          {rate:.1} seeds/s)\n",
         seeds - broken.len() as u64,
     ));

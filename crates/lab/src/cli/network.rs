@@ -35,7 +35,7 @@ Examples:
 #[derive(Debug, clap::Args)]
 #[command(after_help = UP_EXAMPLES)]
 pub(super) struct Up {
-    /// The file that describes the network.
+    /// Topology file.
     topology: PathBuf,
     /// Name of the network, instead of the one in the file.
     #[arg(long)]
@@ -48,10 +48,10 @@ pub(super) struct Up {
 /// Take a network down: daemons, namespaces, everything; also after a crash
 #[derive(Debug, clap::Args)]
 pub(super) struct Down {
-    /// The file that describes the network.
+    /// Topology file.
     #[arg(conflicts_with = "name")]
     topology: Option<PathBuf>,
-    /// Name of the network; `earmark` where nothing is said.
+    /// Name of the network [default: earmark].
     #[arg(long)]
     name: Option<String>,
 }

@@ -20,9 +20,9 @@ Examples:
   earmark-lab simulate scenarios/retry-high.toml --pcap backbone.pcap --at n2:n3
   earmark-lab simulate scenarios/retry-high.toml --set retry.threshold=3 --set flows.reserved.count=60
 
-A scenario names its topology, its flows, and by what they reserve. One seed gives one outcome, byte for byte.";
+A scenario names its topology, its flows and their reservation protocols. One seed gives one outcome, byte for byte.";
 
-/// Plays a scenario in the simulator.
+/// Play a scenario in the simulator
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Simulate {
@@ -31,28 +31,28 @@ pub(super) struct Simulate {
     /// The first seed.
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// How many seeds, one after the other in number; over all processors.
+    /// Number of consecutive seeds, run on all processors.
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     seeds: u64,
-    /// Another value for a key of the scenario, such as retry.threshold=3 or flows.NAME.count=120; can be given several times.
+    /// Override a key of the scenario: retry.threshold=3, flows.NAME.count=120. Repeatable.
     #[arg(long, value_name = "KEY=VALUE")]
     set: Vec<Override>,
     /// Print a line of JSON for each seed, or the summary as JSON.
     #[arg(long)]
     json: bool,
-    /// Print medians over all seeds, with 95 % intervals, in place of each run.
+    /// Print medians over all seeds, with 95 % intervals, instead of each run.
     #[arg(long)]
     summary: bool,
     /// Write runs.csv, flows.csv, attempts.csv and rates.csv into this directory.
     #[arg(long, value_name = "DIRECTORY")]
     csv: Option<PathBuf>,
-    /// Write each attempt of the flows that are watched: a drawing where the file ends in .svg, else text.
+    /// Write each attempt of the watched flows: as a drawing if the file ends in .svg, else as text.
     #[arg(long, value_name = "FILE")]
     timeline: Option<PathBuf>,
-    /// Write the signalling that passes a place of the network, as pcap; of one seed.
+    /// Write the signalling at a node or link as pcap; requires a single seed.
     #[arg(long, value_name = "FILE", requires = "at", conflicts_with = "seeds")]
     pcap: Option<PathBuf>,
-    /// The place: a node, or the link between two.
+    /// Node, or link between two nodes, to capture at.
     #[arg(long, value_name = "NODE[:PEER]", requires = "pcap")]
     at: Option<Tap>,
 }

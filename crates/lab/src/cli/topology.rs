@@ -20,44 +20,44 @@ Examples:
 
 A file is a topology, .toml or .graphml; a scenario says `topology = ...` for the same.";
 
-/// Networks that scenarios are played in
+/// Networks for scenarios
 #[derive(Debug, clap::Subcommand)]
 pub(super) enum Topology {
     Show(Show),
 }
 
-/// Tell how large a network is, how its routers are linked, and how far they are from one another
+/// Show the size of a network, the links of its routers, and the distances between them
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Show {
-    /// A file, .toml or .graphml, or `waxman` for a random one.
+    /// Topology file, .toml or .graphml, or `waxman` for a random network.
     #[arg(value_name = "FILE|waxman")]
     network: PathBuf,
-    /// Routers of a random one.
+    /// Number of routers of a random network.
     #[arg(long, default_value_t = 100)]
     routers: usize,
-    /// How likely its links are, up to 1; where nothing is said, so that routers have --degree links on average.
+    /// Probability of links, up to 1 [default: chosen so that routers have --degree links on average].
     #[arg(long)]
     alpha: Option<f64>,
-    /// How likely long links are beside short ones.
+    /// Probability of long links relative to short ones.
     #[arg(long)]
     beta: Option<f64>,
-    /// Links of a router on average.
+    /// Average number of links of a router.
     #[arg(long, conflicts_with = "alpha")]
     degree: Option<f64>,
-    /// Of the dice of a random one.
+    /// Seed of a random network.
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Hosts in all, of a random or published one; one for each router where nothing is said.
+    /// Number of hosts of a random or published network [default: one for each router].
     #[arg(long)]
     hosts: Option<u32>,
-    /// Bandwidth of links between routers; where nothing is said, what the file says, and of a random one 10Mbit.
+    /// Bandwidth of links between routers [default: as in the file; 10Mbit in a random network].
     #[arg(long)]
     bandwidth: Option<Rate>,
     /// Print one JSON object, with all nodes and links.
     #[arg(long, conflicts_with = "svg")]
     json: bool,
-    /// Draw it into a file.
+    /// Draw the network into this file, as SVG.
     #[arg(long, value_name = "FILE")]
     svg: Option<PathBuf>,
 }

@@ -13,7 +13,7 @@ use earmark_sim::Figures;
 use serde::Serialize;
 use signal_hook::consts::{SIGINT, SIGTERM};
 
-use crate::traffic::{Arrival, Shape, Sink, Source, heard, now};
+use crate::traffic::{Arrival, Shape, Sink, Source, now, trace_of};
 
 /// Largest number of streams that a sink distinguishes; packets of further ones are not listed.
 const MAX_STREAMS: usize = 64;
@@ -33,17 +33,17 @@ pub(super) enum Traffic {
     /// Send UDP packets at a constant rate
     #[command(after_help = EXAMPLES)]
     Source(SourceArguments),
-    /// Receive them, and tell rate, loss and one-way delay
+    /// Receive UDP packets, and report rate, loss and one-way delay
     #[command(after_help = EXAMPLES)]
     Sink(SinkArguments),
 }
 
 #[derive(Debug, clap::Args)]
 pub(super) struct SourceArguments {
-    /// Where to, `ADDRESS:PORT`.
+    /// Destination, `ADDRESS:PORT`.
     #[arg(long)]
     to: SocketAddr,
-    /// Where from, `ADDRESS:PORT`; this host's own address and any port where nothing is said.
+    /// Source, `ADDRESS:PORT` [default: an address of this host and any port].
     #[arg(long)]
     from: Option<SocketAddr>,
     /// Rate in IP packet octets.
@@ -52,10 +52,10 @@ pub(super) struct SourceArguments {
     /// Octets of each IP packet.
     #[arg(long, default_value_t = 1_000)]
     packet: u32,
-    /// How many octets may go in a row when the source was held up.
+    /// Burst after a delay of the source, octets.
     #[arg(long, default_value_t = 32_000)]
     burst: u32,
-    /// How long.
+    /// Duration.
     #[arg(long = "for", value_name = "TIME", default_value = "10s", value_parser = super::duration)]
     how_long: Duration,
     /// Print JSON.
@@ -65,10 +65,10 @@ pub(super) struct SourceArguments {
 
 #[derive(Debug, clap::Args)]
 pub(super) struct SinkArguments {
-    /// Where, `ADDRESS:PORT`.
+    /// Local address, `ADDRESS:PORT`.
     #[arg(long)]
     on: SocketAddr,
-    /// How long; until Ctrl-C where nothing is said.
+    /// Duration [default: until Ctrl-C].
     #[arg(long = "for", value_name = "TIME", value_parser = super::duration)]
     how_long: Option<Duration>,
     /// Print JSON.
@@ -103,7 +103,7 @@ impl SourceArguments {
         };
         let from = self.from.unwrap_or(SocketAddr::new(any, 0));
         let socket = UdpSocket::bind(from).with_context(|| format!("cannot send from {from}"))?;
-        socket.connect(self.to).with_context(|| format!("there is no way to {}", self.to))?;
+        socket.connect(self.to).with_context(|| format!("no route to {}", self.to))?;
         let shape =
             Shape { rate: self.rate, packet_octets: self.packet, bucket_octets: self.burst };
         let start = now();
@@ -181,7 +181,7 @@ fn rows(arrivals: &[Arrival]) -> Vec<Row> {
         let packet_octets = arrivals.iter().map(|arrival| arrival.packet_octets).max()?;
         let first = arrivals.iter().map(|arrival| arrival.sent).min()?;
         let last = arrivals.iter().map(|arrival| arrival.sent).max()?;
-        let figures = heard(packet_octets, &arrivals).figures(first, last);
+        let figures = trace_of(packet_octets, &arrivals).figures(first, last);
         Some(Row { stream, packet_octets, figures })
     };
     streams.into_iter().filter_map(row).collect()

@@ -8,16 +8,16 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 use earmark_boomerang as boomerang;
 use earmark_control::Client;
-use earmark_control::{
-    Answer as Reply, Attach, Establish, Event as ClientEvent, Listen, Loop, Opened, Request, Send,
-};
+use earmark_control::protocols::boomerang as loops;
+use earmark_control::protocols::nsis::request as nsis_request;
+use earmark_control::protocols::yessir as yessir_requests;
+use earmark_control::{Event as ClientEvent, ListenRequest, Opened, ReservationRequest};
 use earmark_core::{Rate, Time};
 use earmark_node::Event;
 use earmark_nsis::{self as nsis, qos};
-use earmark_rsvp::{self as rsvp, Application};
+use earmark_rsvp as rsvp;
 use earmark_sim::{Protocol, Trace};
 use earmark_wire::rsvp::ErrorSpec;
-use earmark_wire::yessir::{Flowspec, OctetRate};
 use earmark_yessir as yessir;
 
 use super::{Answer, DaemonRestart, NetworkKind, Plan, Refusal, SENT, Stage, Stream, answered};
@@ -27,7 +27,7 @@ use crate::traffic::{self, Shape, Sink, Source};
 /// Duration longer than any demo: traffic ends on request.
 const TRAFFIC: Duration = Duration::from_secs(3_600);
 /// Interval of checks of events and states while waiting for both ends.
-const LOOK: Duration = Duration::from_millis(2);
+const POLL_INTERVAL: Duration = Duration::from_millis(2);
 
 /// Time for packets in flight when the sources end.
 const DRAIN: Duration = Duration::from_millis(500);
@@ -57,8 +57,7 @@ impl OnNamespaces {
     /// # Errors
     /// One of the hosts is missing.
     pub fn new(testbed: Testbed, plan: Plan, interrupted: Arc<AtomicBool>) -> Result<OnNamespaces> {
-        let host =
-            |name| testbed.topology().node(name).with_context(|| format!("there is no {name}"));
+        let host = |name| testbed.topology().node(name).with_context(|| format!("no node {name}"));
         let (sender, receiver) = (host("h1")?, host("h2")?);
         let (traffic, open) = (Vec::new(), Vec::new());
         Ok(OnNamespaces { testbed, plan, interrupted, sender, receiver, traffic, open })
@@ -106,15 +105,16 @@ impl OnNamespaces {
         let shape = self.plan.stream;
         let on = SocketAddr::new(self.address(self.receiver)?, stream.port());
         let mut receiver = Client::connect(self.testbed.control(self.receiver))?;
-        let listening = receiver.listen(Listen { follow: true, ..Listen::new(on) })?;
+        let listening =
+            receiver.listen(ListenRequest { follow: true, ..ListenRequest::new(on) })?;
         let mut sender = Client::connect(self.testbed.control(self.sender))?;
-        let sending = sender.sender(Send {
+        let sending = sender.sender(ReservationRequest {
             from: Some(SocketAddr::new(self.address(self.sender)?, stream.port())),
             burst_octets: shape.bucket_octets,
             min_packet: shape.packet_octets,
             max_packet: shape.packet_octets,
             follow: true,
-            ..Send::new(on, rate)
+            ..ReservationRequest::new(on, rate)
         })?;
         Ok(Reserved {
             stream,
@@ -135,8 +135,12 @@ impl OnNamespaces {
     fn send_loop(&self, stream: Stream, rate: Rate) -> Result<Reserved> {
         let [from, to] = self.ends(stream)?;
         let mut client = Client::connect(self.testbed.control(self.sender))?;
-        let request = Loop { from: Some(from), follow: true, ..Loop::new(to, rate, Rate::ZERO) };
-        let opened = client.call(&Request::Loop(request))?;
+        let request = ReservationRequest {
+            from: Some(from),
+            follow: true,
+            ..loops::request(to, rate, Rate::ZERO)
+        };
+        let opened = client.reserve(request)?;
         Ok(Reserved { stream, at_sender: (client, opened), at_receiver: None })
     }
 
@@ -145,13 +149,13 @@ impl OnNamespaces {
         let [from, to] = self.ends(stream)?;
         let Shape { packet_octets, bucket_octets, .. } = self.plan.stream;
         let mut client = Client::connect(self.testbed.control(self.sender))?;
-        let opened = client.call(&Request::Establish(Establish {
+        let opened = client.reserve(ReservationRequest {
             from: Some(from),
             burst_octets: bucket_octets,
             max_packet: packet_octets,
             follow: true,
-            ..Establish::new(to, rate)
-        }))?;
+            ..nsis_request(to, rate)
+        })?;
         Ok(Reserved { stream, at_sender: (client, opened), at_receiver: None })
     }
 
@@ -159,12 +163,16 @@ impl OnNamespaces {
     fn report_stream(&self, stream: Stream, rate: Rate) -> Result<Reserved> {
         let [from, to] = self.ends(stream)?;
         let mut receiver = Client::connect(self.testbed.control(self.receiver))?;
-        let answering = receiver.call(&Request::Answer(Reply::new(to)))?;
+        let answering = receiver.listen(yessir_requests::listen_request(to))?;
         let mut sender = Client::connect(self.testbed.control(self.sender))?;
-        let rate = OctetRate(rate.as_octets_per_second());
-        let flowspec = Flowspec::Class { dscp: 0, rate };
-        let request = Attach { multiplexed: true, follow: true, ..Attach::new(from, to, flowspec) };
-        let attached = sender.call(&Request::Attach(request))?;
+        let options = yessir_requests::ReserveOptions {
+            class: Some(0),
+            multiplexed: true,
+            ..yessir_requests::ReserveOptions::default()
+        };
+        let request = yessir_requests::request(from, to, &options);
+        let rate_bps = Some(rate);
+        let attached = sender.reserve(ReservationRequest { rate_bps, follow: true, ..request })?;
         Ok(Reserved {
             stream,
             at_sender: (sender, attached),
@@ -248,8 +256,13 @@ impl Stage for OnNamespaces {
         Ok(())
     }
 
-    fn revive(&mut self, node: &str, pause: Duration, within: Duration) -> Result<DaemonRestart> {
-        let victim = self.testbed.topology().node(node).context("there is no such node")?;
+    fn restart_daemon(
+        &mut self,
+        node: &str,
+        pause: Duration,
+        within: Duration,
+    ) -> Result<DaemonRestart> {
+        let victim = self.testbed.topology().node(node).context("no such node")?;
         let killed = self.now();
         self.testbed.kill_daemon(victim)?;
         self.wait(pause)?;
@@ -269,12 +282,12 @@ impl Stage for OnNamespaces {
     }
 
     fn stop_daemon(&mut self, node: &str) -> Result<()> {
-        let node = self.testbed.topology().node(node).context("there is no such node")?;
+        let node = self.testbed.topology().node(node).context("no such node")?;
         self.testbed.kill_daemon(node)
     }
 
     fn start_daemon(&mut self, node: &str) -> Result<()> {
-        let node = self.testbed.topology().node(node).context("there is no such node")?;
+        let node = self.testbed.topology().node(node).context("no such node")?;
         self.testbed.start_daemon(node)?;
         self.testbed.await_daemon(node)
     }
@@ -307,7 +320,7 @@ impl Drop for OnNamespaces {
 /// Returns the state of a reservation at its sender: in place, with the set-up time by the daemon's clock, or refused
 /// with an offer.
 fn in_place((client, opened): &mut (Client, Opened)) -> Result<Option<Answer>> {
-    let ours = Application(opened.application);
+    let ours = opened.application;
     while let Some(event) = next(client)? {
         let setup = Duration::from_secs_f64((event.at_s - opened.at_s).max(0.0));
         let Some(event) = earmarkd::control::engine_event(&event) else { continue };
@@ -349,7 +362,7 @@ fn in_place((client, opened): &mut (Client, Opened)) -> Result<Option<Answer>> {
 
 /// Returns the error if the receiver was notified that its reservation was refused.
 fn refused((client, opened): &mut (Client, Opened)) -> Result<Option<ErrorSpec>> {
-    let ours = Application(opened.application);
+    let ours = opened.application;
     while let Some(event) = next(client)? {
         let Some(event) = earmarkd::control::engine_event(&event) else { continue };
         let event = match event {
@@ -373,5 +386,5 @@ fn refused((client, opened): &mut (Client, Opened)) -> Result<Option<ErrorSpec>>
 }
 
 fn next(client: &mut Client) -> Result<Option<ClientEvent>> {
-    Ok(client.next_event(Some(Instant::now() + LOOK))?)
+    Ok(client.next_event(Some(Instant::now() + POLL_INTERVAL))?)
 }

@@ -347,7 +347,7 @@ mod tests {
     }
 
     /// A restart without an effect on the stream.
-    fn unnoticed() -> KillResult {
+    fn harmless() -> KillResult {
         KillResult {
             node: "r1".to_owned(),
             down_ms: 1_200.0,
@@ -362,7 +362,7 @@ mod tests {
     #[test]
     fn each_broken_promise_is_named() {
         assert_eq!(good().broken_promises(), [""; 0]);
-        assert_eq!(Report { kill: Some(unnoticed()), ..good() }.broken_promises(), [""; 0]);
+        assert_eq!(Report { kill: Some(harmless()), ..good() }.broken_promises(), [""; 0]);
         type BreakPromise = fn(&mut Report);
         let cases: [(BreakPromise, &str); 11] = [
             (
@@ -384,9 +384,9 @@ mod tests {
                 |r| r.refusal.as_mut().unwrap().stream_bps_after = 1_000_000,
                 "the first stream did not keep its rate",
             ),
-            (|r| r.kill = Some(KillResult { loss: 0.01, ..unnoticed() }), "while r1 had no daemon"),
+            (|r| r.kill = Some(KillResult { loss: 0.01, ..harmless() }), "while r1 had no daemon"),
             (
-                |r| r.kill = Some(KillResult { reformed_ms: 3_251.0, ..unnoticed() }),
+                |r| r.kill = Some(KillResult { reformed_ms: 3_251.0, ..harmless() }),
                 "longer than one refresh interval (3000 ms)",
             ),
         ];

@@ -70,7 +70,7 @@ impl OnSimulator {
     }
 
     fn node(&self, name: &str) -> Result<(NodeId, IpAddr)> {
-        let index = self.topology.node(name).with_context(|| format!("there is no node {name}"))?;
+        let index = self.topology.node(name).with_context(|| format!("no node {name}"))?;
         let address = self.topology.address(index).context("a node without a link")?;
         Ok((self.nodes[index], address.into()))
     }
@@ -337,7 +337,12 @@ impl Stage for OnSimulator {
         Ok(())
     }
 
-    fn revive(&mut self, node: &str, pause: Duration, within: Duration) -> Result<DaemonRestart> {
+    fn restart_daemon(
+        &mut self,
+        node: &str,
+        pause: Duration,
+        within: Duration,
+    ) -> Result<DaemonRestart> {
         let (victim, _) = self.node(node)?;
         let killed = self.network.now();
         self.network.kill(victim);

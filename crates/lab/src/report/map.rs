@@ -13,9 +13,9 @@ const MARGIN: f64 = 70.0;
 /// Distance from a router to its hosts.
 const ARM: f64 = 16.0;
 /// Number of routers above which names are left out, because they would hide the routers.
-const MOST_NAMES: usize = 60;
+const MAX_NAMES: usize = 60;
 /// Number of hosts above which hosts are left out, because they would hide the network.
-const MOST_HOSTS: usize = 300;
+const MAX_HOSTS: usize = 300;
 
 const STYLE: Style = Style {
     light: "--router:#1f6feb;--host:#1a7f37",
@@ -30,8 +30,7 @@ pub fn map(topology: &Topology) -> String {
     let routers: Vec<usize> = by_role(topology, Role::Router);
     let hosts: Vec<usize> = by_role(topology, Role::Host);
     let points = points(topology, &routers, &hosts);
-    let shown =
-        |node: usize| topology.nodes[node].role == Role::Router || hosts.len() <= MOST_HOSTS;
+    let shown = |node: usize| topology.nodes[node].role == Role::Router || hosts.len() <= MAX_HOSTS;
     let title = format!("{}: {} routers, {} hosts", topology.name, routers.len(), hosts.len());
     let mut drawing = Drawing::titled(&title);
     for link in &topology.links {
@@ -46,13 +45,13 @@ pub fn map(topology: &Topology) -> String {
     }
     for &node in routers.iter().chain(&hosts).filter(|node| shown(**node)) {
         let (class, radius) = match topology.nodes[node].role {
-            Role::Router if routers.len() > MOST_NAMES => ("router", 2.5),
+            Role::Router if routers.len() > MAX_NAMES => ("router", 2.5),
             Role::Router => ("router", 5.0),
             Role::Host => ("host", 2.0),
         };
         drawing.circle(class, points[node], radius, Some(&topology.nodes[node].name));
     }
-    for &node in routers.iter().filter(|_| routers.len() <= MOST_NAMES) {
+    for &node in routers.iter().filter(|_| routers.len() <= MAX_NAMES) {
         let (x, y) = points[node];
         drawing.text("", (x + 8.0, y - 6.0), Align::Start, &topology.nodes[node].name);
     }

@@ -27,8 +27,8 @@ pub fn timeline(outcomes: &[Outcome], topology: &Topology) -> String {
         let _ = writeln!(out, "{title}\n{:>10}  {}", "s", heading.join(" "));
         for pass in passes(&flow.attempts) {
             let mark = |(node, width): (&String, &usize)| {
-                let said = pass.iter().find(|attempt| attempt.node == *node);
-                let mark = said.map_or("", |attempt| if attempt.granted { "+" } else { "-" });
+                let attempt = pass.iter().find(|attempt| attempt.node == *node);
+                let mark = attempt.map_or("", |attempt| if attempt.granted { "+" } else { "-" });
                 format!("{mark:^width$}")
             };
             let marks: Vec<String> = nodes.iter().zip(&widths).map(mark).collect();
@@ -79,9 +79,9 @@ fn passes(attempts: &[Attempted]) -> Vec<&[Attempted]> {
 /// it reserves nothing.
 fn path(flow: &FlowOutcome, topology: &Topology) -> Vec<String> {
     let ends = topology.node(&flow.from).zip(topology.node(&flow.to));
-    let way = ends.map_or_else(Vec::new, |(from, to)| way(topology, from, to));
+    let route = ends.map_or_else(Vec::new, |(from, to)| route(topology, from, to));
     let mut nodes: Vec<String> =
-        way.into_iter().map(|node| topology.nodes[node].name.clone()).collect();
+        route.into_iter().map(|node| topology.nodes[node].name.clone()).collect();
     for Attempted { node, .. } in &flow.attempts {
         if !nodes.contains(node) {
             nodes.push(node.clone());
@@ -91,13 +91,13 @@ fn path(flow: &FlowOutcome, topology: &Topology) -> Vec<String> {
 }
 
 /// Returns the nodes on the route of packets from one node to another, without the last one.
-fn way(topology: &Topology, from: usize, to: usize) -> Vec<usize> {
+fn route(topology: &Topology, from: usize, to: usize) -> Vec<usize> {
     let paths = topology.paths();
     let Some(address) = topology.address(to).map(IpAddr::from) else { return Vec::new() };
-    let mut way = Vec::new();
+    let mut route = Vec::new();
     let mut at = from;
-    while at != to && !way.contains(&at) {
-        way.push(at);
+    while at != to && !route.contains(&at) {
+        route.push(at);
         let own = topology.links.iter().filter_map(|link| {
             let ours = link.ends.iter().position(|end| end.node == at)?;
             Some((link.prefix, link.ends[1 - ours].node))
@@ -109,7 +109,7 @@ fn way(topology: &Topology, from: usize, to: usize) -> Vec<usize> {
         let Some((_, next)) = fit.max_by_key(|(prefix, _)| prefix.length()) else { break };
         at = next;
     }
-    way
+    route
 }
 
 /// Left and right end of the plots.

@@ -85,18 +85,23 @@ pub(super) fn wait_until_ready(child: &mut Child, state: &State, node: &str) -> 
     let deadline = Instant::now() + READY_WITHIN;
     while UnixStream::connect(&control).is_err() {
         if let Some(status) = child.try_wait()? {
-            bail!("the daemon of {node} ended ({status}); it said:\n{}", last_words(state, node));
+            bail!(
+                "the daemon of {node} ended ({status}); last lines of its log:\n{}",
+                last_error_line(state, node)
+            );
         }
         if Instant::now() >= deadline {
-            let words = last_words(state, node);
-            bail!("the daemon of {node} is not ready after {READY_WITHIN:?}; it said:\n{words}");
+            let words = last_error_line(state, node);
+            bail!(
+                "the daemon of {node} is not ready after {READY_WITHIN:?}; last lines of its log:\n{words}"
+            );
         }
         std::thread::sleep(Duration::from_millis(10));
     }
     Ok(())
 }
 
-fn last_words(state: &State, node: &str) -> String {
+fn last_error_line(state: &State, node: &str) -> String {
     let log = fs::read_to_string(state.log(node)).unwrap_or_default();
     let lines: Vec<&str> = log.lines().collect();
     lines[lines.len().saturating_sub(LAST_LINES)..].join("\n")

@@ -122,7 +122,7 @@ impl State {
     pub fn status(&self) -> Result<Vec<NodeStatus>> {
         let status = |node: String| NodeStatus {
             namespace: self.namespace(&node),
-            pid: self.living_process(&node),
+            pid: self.running_process(&node),
             control: self.control(&node),
             node,
         };
@@ -164,7 +164,7 @@ impl State {
     }
 
     /// Records the process of a node's daemon.
-    pub(super) fn remember_process(&self, node: &str, pid: u32) -> Result<()> {
+    pub(super) fn record_process(&self, node: &str, pid: u32) -> Result<()> {
         let started = start_time(pid).context("it ended at once")?;
         self.write(&format!("{node}.pid"), &format!("{pid} {started}\n"))
     }
@@ -173,7 +173,7 @@ impl State {
     pub(super) fn kill_process(&self, node: &str) -> Result<()> {
         for signal in [Signal::TERM, Signal::KILL] {
             let deadline = Instant::now() + Duration::from_secs(2);
-            let Some(number) = self.living_process(node) else {
+            let Some(number) = self.running_process(node) else {
                 return Ok(());
             };
             let pid = i32::try_from(number).ok().and_then(Pid::from_raw);
@@ -181,11 +181,11 @@ impl State {
                 Ok(()) | Err(rustix::io::Errno::SRCH) => {}
                 Err(error) => bail!("cannot end process {number}, the daemon of {node}: {error}"),
             }
-            while self.living_process(node).is_some() && Instant::now() < deadline {
+            while self.running_process(node).is_some() && Instant::now() < deadline {
                 std::thread::sleep(Duration::from_millis(10));
             }
         }
-        match self.living_process(node) {
+        match self.running_process(node) {
             None => Ok(()),
             Some(pid) => bail!("process {pid}, the daemon of {node}, does not end"),
         }
@@ -202,7 +202,7 @@ impl State {
     }
 
     /// Returns the process id of a node's daemon, if the process is still the one that was started.
-    fn living_process(&self, node: &str) -> Option<u32> {
+    fn running_process(&self, node: &str) -> Option<u32> {
         let text = fs::read_to_string(self.path(&format!("{node}.pid"))).ok()?;
         let (pid, started) = text.trim().split_once(' ')?;
         let (pid, started) = (pid.parse().ok()?, started.parse().ok()?);

@@ -40,7 +40,7 @@ impl Pacer {
     }
 
     /// Records a packet that leaves at `now`. A delay beyond the bucket is lost for good.
-    pub fn go(&mut self, now: Time) {
+    pub fn record(&mut self, now: Time) {
         let excess = now.since(self.due()).saturating_sub(self.patience);
         self.origin = self.origin + excess;
         self.gone += 1;
@@ -57,7 +57,7 @@ mod tests {
         let mut times = Vec::new();
         for n in 0..packets {
             now = now.max(pacer.due() + late(n));
-            pacer.go(now);
+            pacer.record(now);
             times.push(now);
         }
         times

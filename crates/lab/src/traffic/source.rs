@@ -13,7 +13,7 @@ use super::packet::{HEADER_V4, HEADER_V6, Label, MIN_PAYLOAD};
 use super::{Pacer, now};
 
 /// Longest sleep, which bounds the time to stop a source.
-const NAP: Duration = Duration::from_millis(50);
+const MAX_WAIT: Duration = Duration::from_millis(50);
 
 /// Parameters of a source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -132,11 +132,11 @@ fn send(
             break;
         }
         if due > at {
-            std::thread::sleep(due.since(at).min(NAP));
+            std::thread::sleep(due.since(at).min(MAX_WAIT));
             continue;
         }
         Label { stream, sequence: sent.len() as u64, sent: at }.write(&mut payload);
-        pacer.go(at);
+        pacer.record(at);
         sent.push(at);
         match socket.send(&payload) {
             Ok(_) => {}

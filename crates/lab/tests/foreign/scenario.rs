@@ -8,7 +8,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use earmark_control::Client;
-use earmark_control::{Listen, Opened, Send, StyleName};
+use earmark_control::protocols::rsvp::ListenOptions;
+use earmark_control::{ListenRequest, Opened, ReservationRequest, StyleName};
 use earmark_core::Rate;
 use earmark_lab::capture::Capture;
 use earmark_lab::testbed::{Options, Settings, Testbed};
@@ -27,9 +28,9 @@ use socket2::{Domain, Socket, Type};
 /// Refresh period R of all nodes.
 const REFRESH: Duration = Duration::from_secs(1);
 /// Timeout of a step, for a machine with much other load.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 /// Interval of state checks.
-const LOOK: Duration = Duration::from_millis(10);
+const POLL_INTERVAL: Duration = Duration::from_millis(10);
 
 /// Settings that enable Hello.
 const HELLO: &str = "[rsvp.hello]\ninterval = \"500ms\"\n";
@@ -221,9 +222,12 @@ impl Network {
     fn open(&mut self, port: u16, rate: Rate) -> Result<[Opened; 2]> {
         let [h1, h2] = self.addresses;
         let to = SocketAddr::from((h2, port));
-        let receiver = self.h2.reserve(Send { follow: true, ..Send::new(to, rate) })?;
+        let receiver = self
+            .h2
+            .reserve(ReservationRequest { follow: true, ..ReservationRequest::new(to, rate) })?;
         let from = Some(SocketAddr::from((h1, port)));
-        let sender = self.h1.sender(Send { from, ..Send::new(to, rate) })?;
+        let sender =
+            self.h1.sender(ReservationRequest { from, ..ReservationRequest::new(to, rate) })?;
         Ok([sender, receiver])
     }
 
@@ -236,16 +240,18 @@ impl Network {
         variant: Variant,
     ) -> Result<[Opened; 2]> {
         let to = SocketAddr::from((self.addresses[1], port));
-        let listen = Listen { style, confirm: true, follow: true, ..Listen::new(to) };
+        let options = ListenOptions { style, confirm: true, ..ListenOptions::default() };
+        let listen = ListenRequest { follow: true, ..ListenRequest::new(to).with(&options) };
         let receiver = self.h2.listen(listen)?;
         let flow_label = (variant == Variant::Six).then_some(0x12345);
-        let sender = Send { flow_label, ..Send::new(to, Rate::from_mbps(1)) };
+        let sender =
+            ReservationRequest { flow_label, ..ReservationRequest::new(to, Rate::from_mbps(1)) };
         Ok([self.h1.sender(sender)?, receiver])
     }
 
     /// Waits until h2 receives an event.
     fn hear(&mut self, what: &str, wanted: impl Fn(&rsvp::Event) -> bool) -> Result<()> {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIMEOUT;
         while let Some(notice) = self.h2.next_event(Some(deadline))? {
             let event = earmarkd::control::engine_event(&notice);
             if matches!(&event, Some(Event::Rsvp(event)) if wanted(event)) {
@@ -261,12 +267,12 @@ impl Network {
         what: &str,
         mut is_so: impl FnMut(&mut Client) -> Result<bool>,
     ) -> Result<()> {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIMEOUT;
         while !is_so(&mut self.r1)? {
             if Instant::now() > deadline {
                 bail!("r1 still has not: {what}");
             }
-            std::thread::sleep(LOOK);
+            std::thread::sleep(POLL_INTERVAL);
         }
         Ok(())
     }

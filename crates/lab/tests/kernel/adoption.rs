@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use earmark_control::Client;
-use earmark_control::{LinkRow, Listen, Send};
+use earmark_control::{LinkRow, ListenRequest, ReservationRequest};
 use earmark_core::Rate;
 use earmark_lab::testbed::{Options, Testbed};
 use earmark_lab::traffic::{Shape, Source};
@@ -36,13 +36,13 @@ pub(crate) fn the_class_of_a_flow_outlives_the_daemon() -> Outcome {
     let mut testbed = Testbed::up(topology, options)?;
     let to: SocketAddr = "10.0.2.2:5001".parse()?;
     let from: SocketAddr = "10.0.0.1:5001".parse()?;
-    Client::connect(testbed.control(3))?.listen(Listen::new(to))?;
-    let sender = Send {
+    Client::connect(testbed.control(3))?.listen(ListenRequest::new(to))?;
+    let sender = ReservationRequest {
         from: Some(from),
         burst_octets: SHAPE.bucket_octets,
         min_packet: SHAPE.packet_octets,
         max_packet: SHAPE.packet_octets,
-        ..Send::new(to, SHAPE.rate)
+        ..ReservationRequest::new(to, SHAPE.rate)
     };
     Client::connect(testbed.control(0))?.sender(sender)?;
     let index = wait_for("the reservation stands", SLACK * 10, || {

@@ -6,7 +6,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use earmark_control::Client;
-use earmark_control::{Listen, Send, Trace};
+use earmark_control::{ListenRequest, ReservationRequest, Trace};
 use earmark_core::Rate;
 use earmark_decode::{Format, decode};
 use earmark_lab::capture::Capture;
@@ -50,7 +50,7 @@ const H2: usize = 4;
 /// Refresh period so long that no refresh reveals r1's death to r2 during a trace.
 const REFRESH: Duration = Duration::from_secs(60);
 /// Timeout of a step.
-const PATIENCE: Duration = Duration::from_secs(20);
+const TIMEOUT: Duration = Duration::from_secs(20);
 
 /// The answer is the same from any node: x is skipped and counted. A program on x, which has no daemon, gets the
 /// answer inside UDP. After the death of r1's daemon the trace reports it. Decoders can read the queries and replies
@@ -107,10 +107,13 @@ pub(crate) fn a_trace_shows_hops_without_rsvp_and_silent_ones() -> Outcome {
 /// Requests 2 Mbit/s from h1 to h2, and waits until they are reserved.
 fn reserve(testbed: &Testbed) -> Outcome {
     let to: SocketAddr = "10.0.3.2:5001".parse()?;
-    Client::connect(testbed.control(H2))?.listen(Listen::new(to))?;
+    Client::connect(testbed.control(H2))?.listen(ListenRequest::new(to))?;
     let mut h1 = Client::connect(testbed.control(H1))?;
-    h1.sender(Send { follow: true, ..Send::new(to, Rate::from_mbps(2)) })?;
-    let deadline = Some(Instant::now() + PATIENCE);
+    h1.sender(ReservationRequest {
+        follow: true,
+        ..ReservationRequest::new(to, Rate::from_mbps(2))
+    })?;
+    let deadline = Some(Instant::now() + TIMEOUT);
     while let Some(notice) = h1.next_event(deadline)? {
         if notice.is("rsvp", "resv") {
             return Ok(());
@@ -122,7 +125,7 @@ fn reserve(testbed: &Testbed) -> Outcome {
 fn trace(testbed: &Testbed, node: usize) -> Result<(Vec<TraceHop>, TraceEnd), Failed> {
     let mut client = Client::connect(testbed.control(node))?;
     client.trace(Trace::new("10.0.3.2:5001".parse()?))?;
-    let deadline = Some(Instant::now() + 2 * PATIENCE);
+    let deadline = Some(Instant::now() + 2 * TIMEOUT);
     while let Some(notice) = client.next_event(deadline)? {
         if let Some(Event::Rsvp(rsvp::Event::Traced { hops, end, .. })) =
             earmarkd::control::engine_event(&notice)
@@ -138,7 +141,7 @@ fn trace(testbed: &Testbed, node: usize) -> Result<(Vec<TraceHop>, TraceEnd), Fa
 fn ask_without_daemon(testbed: &Testbed, by_route: bool) -> Outcome {
     let (own, r2) = (Ipv4Addr::new(10, 0, 2, 1), Ipv4Addr::new(10, 0, 2, 2));
     let socket = testbed.namespace(X).run_in(|| UdpSocket::bind((own, 0)))??;
-    socket.set_read_timeout(Some(PATIENCE))?;
+    socket.set_read_timeout(Some(TIMEOUT))?;
     let filter = |source: Ipv4Addr, port| FilterSpec {
         source: source.into(),
         selector: SourceSelector::Port(port),

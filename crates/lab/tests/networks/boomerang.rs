@@ -6,7 +6,8 @@ use std::time::{Duration, Instant};
 
 use earmark_boomerang::{Event, OnRefusal};
 use earmark_control::Client;
-use earmark_control::{Loop, Opened, Request, ReservationRow};
+use earmark_control::protocols::boomerang as loops;
+use earmark_control::{Opened, Request, ReservationRequest, ReservationRow};
 use earmark_core::{Prefix, Rate};
 use earmark_linux::link;
 use earmark_scenario::topology::DEMO;
@@ -39,7 +40,7 @@ fn both_ways(ipv4: bool) -> Outcome {
     net.kill_daemon("h2")?;
     let (h1, h2) = (net.address("h1", ipv4), net.address("h2", ipv4));
     let to = SocketAddr::new(h2, STREAM_PORT);
-    let mut asked = Asked::send(&net, Loop::new(to, mbps(2), mbps(3)))?;
+    let mut asked = Asked::send(&net, loops::request(to, mbps(2), mbps(3)))?;
     let rates = asked.established()?;
     assert_eq!(rates, Rates { forward: 2_000_000, reverse: 3_000_000 });
     for (at, rate) in [
@@ -86,7 +87,7 @@ pub(crate) fn each_way_has_its_own_route() -> Outcome {
     link::remove_route(net.namespace("r4"), towards_h1)?;
     link::add_route(net.namespace("r4"), towards_h1, "10.0.4.1".parse()?)?;
     let to = SocketAddr::new(net.address("h2", true), STREAM_PORT);
-    let mut asked = Asked::send(&net, Loop::new(to, mbps(2), mbps(3)))?;
+    let mut asked = Asked::send(&net, loops::request(to, mbps(2), mbps(3)))?;
     asked.established()?;
     let there = [("h1", "eth0"), ("r1", "eth1"), ("r2", "eth1"), ("r4", "eth2")];
     let back = [("r4", "eth1"), ("r3", "eth0"), ("r1", "eth0")];
@@ -111,7 +112,7 @@ pub(crate) fn a_refusal_offers_the_available_rate() -> Outcome {
     let net = up(DEMO, "offer")?;
     let to = |port| SocketAddr::new(net.address("h2", true), port);
     let narrow = Rates { forward: 7_500_000, reverse: 1_000_000 };
-    let mut first = Asked::send(&net, Loop::new(to(STREAM_PORT), mbps(8), mbps(1)))?;
+    let mut first = Asked::send(&net, loops::request(to(STREAM_PORT), mbps(8), mbps(1)))?;
     assert_eq!(first.refused()?, (narrow, OnRefusal::Release));
     for node in ["h1", "r1", "r2", "h2"] {
         crate::net::wait_for("nothing is reserved", SLACK, || {
@@ -119,12 +120,14 @@ pub(crate) fn a_refusal_offers_the_available_rate() -> Outcome {
         })?;
     }
     let most = Rate::from_bps(narrow.forward.into());
-    let mut second = Asked::send(&net, Loop::new(to(STREAM_PORT + 1), most, Rate::ZERO))?;
+    let mut second = Asked::send(&net, loops::request(to(STREAM_PORT + 1), most, Rate::ZERO))?;
     assert_eq!(second.established()?.forward, narrow.forward);
-    let mut third = Asked::send(&net, Loop::new(to(STREAM_PORT + 2), mbps(1), Rate::ZERO))?;
+    let mut third = Asked::send(&net, loops::request(to(STREAM_PORT + 2), mbps(1), Rate::ZERO))?;
     assert_eq!(third.refused()?.0, Rates::ZERO);
-    let mut fourth =
-        Asked::send(&net, Loop { query: true, ..Loop::new(to(80), mbps(9), mbps(9)) })?;
+    let mut fourth = Asked::send(
+        &net,
+        ReservationRequest { query: true, ..loops::request(to(80), mbps(9), mbps(9)) },
+    )?;
     let offer = fourth.wait(|event| match event {
         Event::Offered { offer, .. } => Some(*offer),
         _ => None,
@@ -139,7 +142,7 @@ pub(crate) fn a_refusal_offers_the_available_rate() -> Outcome {
 pub(crate) fn silence_ends_a_loop() -> Outcome {
     let mut net = up(DEMO, "silent")?;
     let to = SocketAddr::new(net.address("h2", true), STREAM_PORT);
-    Asked::send(&net, Loop::new(to, mbps(2), mbps(3)))?.established()?;
+    Asked::send(&net, loops::request(to, mbps(2), mbps(3)))?.established()?;
     let places = [("r1", "eth1"), ("r2", "eth1"), ("r2", "eth0"), ("r1", "eth0")];
     for (at, rate) in places.into_iter().zip([2, 2, 3, 3]) {
         net.await_reserved(at, &[rate], SLACK)?;
@@ -166,7 +169,8 @@ pub(crate) fn a_group_is_reserved_for_without_an_answer() -> Outcome {
     ];
     let to = SocketAddr::new(group, STREAM_PORT);
     let from = Some(SocketAddr::new(flow.0, STREAM_PORT));
-    let mut asked = Asked::send(&net, Loop { from, ..Loop::new(to, mbps(2), Rate::ZERO) })?;
+    let mut asked =
+        Asked::send(&net, ReservationRequest { from, ..loops::request(to, mbps(2), Rate::ZERO) })?;
     let confirmed = asked.wait(|event| match event {
         Event::Established { confirmed, .. } => Some(*confirmed),
         _ => None,
@@ -208,9 +212,10 @@ pub(crate) struct Asked {
 }
 
 impl Asked {
-    pub(crate) fn send(net: &Net, request: Loop) -> Result<Asked, Failed> {
+    pub(crate) fn send(net: &Net, request: ReservationRequest) -> Result<Asked, Failed> {
         let mut client = net.client("h1")?;
-        let opened = client.call(&Request::Loop(Loop { follow: true, ..request }))?;
+        let opened =
+            client.call(&Request::Reserve(ReservationRequest { follow: true, ..request }))?;
         Ok(Asked { client, opened })
     }
 

@@ -7,7 +7,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use earmark_control::Loop;
+use earmark_control::protocols::boomerang as loops;
 use earmark_core::Rate;
 use earmark_decode::{Format, decode};
 use earmark_lab::capture::Capture;
@@ -83,10 +83,11 @@ fn messages_can_be_read(ipv4: bool) -> Outcome {
 fn play(net: &Net, ipv4: bool) -> Outcome {
     let h2 = net.address("h2", ipv4);
     let (whole, wide) = (Rate::from_mbps(3), Rate::from_mbps(5));
-    let mut granted = Asked::send(net, Loop::new(SocketAddr::new(h2, STREAM_PORT), whole, whole))?;
+    let mut granted =
+        Asked::send(net, loops::request(SocketAddr::new(h2, STREAM_PORT), whole, whole))?;
     granted.established()?;
     let mut refused =
-        Asked::send(net, Loop::new(SocketAddr::new(h2, STREAM_PORT + 1), wide, wide))?;
+        Asked::send(net, loops::request(SocketAddr::new(h2, STREAM_PORT + 1), wide, wide))?;
     refused.refused()?;
     let mut streams = Vec::new();
     for (port, rate, notes) in [(DATA_PORT, whole, 0), (DATA_PORT + 2, wide, 1)] {

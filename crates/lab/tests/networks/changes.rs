@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 use std::time::Duration;
 
-use earmark_control::Listen;
+use earmark_control::ListenRequest;
 use earmark_core::Prefix;
 use earmark_linux::link;
 use earmark_scenario::topology::DEMO;
@@ -51,7 +51,7 @@ pub(crate) fn a_reservation_follows_the_route() -> Outcome {
     const SLOW: Duration = Duration::from_secs(2);
     let net = Net::up(DIAMOND, "diamond", SLOW)?;
     let h2 = net.address("h2", true);
-    net.client("h2")?.listen(Listen::new((h2, STREAM_PORT).into()))?;
+    net.client("h2")?.listen(ListenRequest::new((h2, STREAM_PORT).into()))?;
     net.client("h1")?.sender(announcement(&net, "h1", h2))?;
     net.await_reserved(("r1", "eth1"), &[2], SLACK * 2)?;
     net.await_reserved(("r2", "eth1"), &[2], Duration::ZERO)?;
@@ -99,7 +99,7 @@ pub(crate) fn a_reservation_follows_the_route() -> Outcome {
 pub(crate) fn a_neighbor_that_dies_is_forgotten() -> Outcome {
     let mut net = Net::up(DEMO, "death", REFRESH)?;
     let h2 = net.address("h2", true);
-    net.client("h2")?.listen(Listen::new((h2, STREAM_PORT).into()))?;
+    net.client("h2")?.listen(ListenRequest::new((h2, STREAM_PORT).into()))?;
     net.client("h1")?.sender(announcement(&net, "h1", h2))?;
     for at in [("h1", "eth0"), ("r1", "eth1"), ("r2", "eth1")] {
         net.await_reserved(at, &[2], SLACK * 2)?;
@@ -126,7 +126,7 @@ pub(crate) fn a_neighbor_that_dies_is_forgotten() -> Outcome {
 pub(crate) fn a_router_without_its_daemon_is_skipped() -> Outcome {
     let mut net = Net::up(DEMO, "passed", REFRESH)?;
     let h2 = net.address("h2", true);
-    net.client("h2")?.listen(Listen::new((h2, STREAM_PORT).into()))?;
+    net.client("h2")?.listen(ListenRequest::new((h2, STREAM_PORT).into()))?;
     net.client("h1")?.sender(announcement(&net, "h1", h2))?;
     net.await_reserved(("r1", "eth1"), &[2], SLACK * 2)?;
     let next_hop = |net: &Net| -> Result<Option<IpAddr>, Failed> {

@@ -3,7 +3,8 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use earmark_control::{Listen, Loop};
+use earmark_control::protocols::boomerang as loops;
+use earmark_control::{ListenRequest, ReservationRequest};
 use earmark_core::Rate;
 use earmark_scenario::topology::DEMO;
 use earmark_wire::boomerang::Rates;
@@ -21,7 +22,7 @@ pub(crate) fn a_stream_keeps_the_best_of_its_reservations() -> Outcome {
     let net = Net::up(DEMO, "claims", REFRESH)?;
     let (h1, h2) = (net.address("h1", true), net.address("h2", true));
     let to = SocketAddr::new(h2, STREAM_PORT);
-    net.client("h2")?.listen(Listen::new(to))?;
+    net.client("h2")?.listen(ListenRequest::new(to))?;
     let sender = net.client("h1")?.sender(announcement(&net, "h1", h2))?;
     for at in [("h1", "eth0"), ("r1", "eth1"), ("r2", "eth1")] {
         net.await_reserved(at, &[2], SLACK * 2)?;
@@ -33,8 +34,8 @@ pub(crate) fn a_stream_keeps_the_best_of_its_reservations() -> Outcome {
     let from = Some(SocketAddr::new(h1, STREAM_PORT));
     let of_loop = |kbps: u32| {
         let forward = Rates { forward: kbps * 1_000, reverse: 0 };
-        let request = Loop::new(to, Rate::from_bps(forward.forward.into()), Rate::ZERO);
-        boomerang::Asked::send(&net, Loop { from, ..request })
+        let request = loops::request(to, Rate::from_bps(forward.forward.into()), Rate::ZERO);
+        boomerang::Asked::send(&net, ReservationRequest { from, ..request })
     };
     let mut whole = vec![("RSVP alone", watch(WINDOW))];
     let mut small = of_loop(8)?;

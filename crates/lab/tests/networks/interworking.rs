@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use earmark_control::{AggregateRow, Listen, Send};
+use earmark_control::{AggregateRow, ListenRequest, ReservationRequest};
 use earmark_core::Rate;
 
 use crate::Outcome;
@@ -41,8 +41,8 @@ pub(crate) fn flows_cross_a_core_in_one_aggregate() -> Outcome {
     let (mut sender, mut receiver) = (net.client("h1")?, net.client("h2")?);
     for number in 0..FLOWS {
         let to = (h2, FIRST_PORT + number).into();
-        receiver.listen(Listen::new(to))?;
-        sender.sender(Send::new(to, FLOW))?;
+        receiver.listen(ListenRequest::new(to))?;
+        sender.sender(ReservationRequest::new(to, FLOW))?;
     }
     let aggregate = || -> Result<AggregateRow, libtest_mimic::Failed> {
         let rows = net.client("e1")?.show_aggregates()?.rows;
@@ -62,8 +62,8 @@ pub(crate) fn flows_cross_a_core_in_one_aggregate() -> Outcome {
 
     // 7.5 of 10 Mbit/s may be reserved.
     let to = (h2, FIRST_PORT + FLOWS).into();
-    receiver.listen(Listen::new(to))?;
-    sender.sender(Send::new(to, Rate::from_mbps(5)))?;
+    receiver.listen(ListenRequest::new(to))?;
+    sender.sender(ReservationRequest::new(to, Rate::from_mbps(5)))?;
     wait_for("e1 has asked, and given up", SLACK, || {
         let refused = net.client("e1")?.show_counters()?;
         let sent = refused["rsvp"]["sent"]["resv_err"].as_u64().unwrap_or(0);

@@ -3,8 +3,8 @@
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
-use earmark_control::Ask;
-use earmark_control::{Listen, Send, StyleName};
+use earmark_control::protocols::rsvp::ListenOptions;
+use earmark_control::{ListenRequest, ReservationRequest, StyleName};
 use earmark_core::{MulticastRoute, Rate};
 use earmark_linux::link;
 
@@ -55,10 +55,13 @@ fn branches(group: IpAddr) -> Outcome {
     ];
 
     let on = SocketAddr::new(group, STREAM_PORT);
-    let less = Listen { ask: Ask::Rate(STREAM.rate), ..Listen::new(on) };
+    let less = ListenRequest { rate_bps: Some(STREAM.rate), ..ListenRequest::new(on) };
     net.client("h2")?.listen(less)?;
-    let third = net.client("h3")?.listen(Listen::new(on))?;
-    let announced = Send { rate_bps: Rate::from_mbps(3), ..announcement(&net, "h1", group) };
+    let third = net.client("h3")?.listen(ListenRequest::new(on))?;
+    let announced = ReservationRequest {
+        rate_bps: Some(Rate::from_mbps(3)),
+        ..announcement(&net, "h1", group)
+    };
     let sender = net.client("h1")?.sender(announced)?;
     for (at, mbps) in [(("r2", "eth1"), 2), (("r2", "eth2"), 3), (("r1", "eth1"), 3)] {
         net.await_reserved(at, &[mbps], SLACK * 2)?;
@@ -113,7 +116,8 @@ pub(crate) fn senders_share() -> Outcome {
     })?;
 
     let on = SocketAddr::new(group, STREAM_PORT);
-    net.client("h3")?.listen(Listen { style: StyleName::Wf, ..Listen::new(on) })?;
+    let wildcard = ListenOptions { style: StyleName::Wf, ..ListenOptions::default() };
+    net.client("h3")?.listen(ListenRequest::new(on).with(&wildcard))?;
     let one = net.client("h1")?.sender(announcement(&net, "h1", group))?;
     net.client("h2")?.sender(announcement(&net, "h2", group))?;
     net.await_reserved(("r1", "eth1"), &[2], SLACK * 2)?;

@@ -30,7 +30,7 @@ const DEAD: Duration = Duration::from_secs(4);
 /// Duration of the flood.
 const FLOODED: Duration = Duration::from_secs(3 * DEAD.as_secs() + 1);
 /// Timeout until an adjacency is up, and until it breaks without protection.
-const PATIENCE: Duration = Duration::from_secs(40);
+const TIMEOUT: Duration = Duration::from_secs(40);
 
 /// DSCP of class selector 6, network control.
 const CS6: u32 = 48;
@@ -115,7 +115,7 @@ fn floods_break_it_without_queues() -> Outcome {
     let birds = Birds::start(&net, "ospf-plain")?;
     birds.await_full()?;
     let floods = start_floods(&net)?;
-    wait_for("the flood breaks an adjacency", PATIENCE, || Ok((!birds.are_full()?).then_some(())))?;
+    wait_for("the flood breaks an adjacency", TIMEOUT, || Ok((!birds.are_full()?).then_some(())))?;
     floods.into_iter().try_for_each(|flood| flood.stop().map(drop))
 }
 
@@ -170,13 +170,13 @@ impl Birds {
             command.arg("-s").arg(&socket).arg("-P").arg(file("pid"));
             command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
             birds.children.push(command.spawn()?);
-            wait_for("BIRD serves", PATIENCE, || Ok(socket.exists().then_some(())))?;
+            wait_for("BIRD serves", TIMEOUT, || Ok(socket.exists().then_some(())))?;
         }
         Ok(birds)
     }
 
     fn await_full(&self) -> Outcome {
-        let full = wait_for("", PATIENCE, || Ok(self.are_full()?.then_some(())));
+        let full = wait_for("", TIMEOUT, || Ok(self.are_full()?.then_some(())));
         full.or_else(|_| Err(format!("no adjacency:\n{}", self.neighbors()?).into()))
     }
 

@@ -4,7 +4,8 @@ use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use earmark_control::Client;
-use earmark_control::{Establish, Opened, Request};
+use earmark_control::protocols::nsis::request as nsis_request;
+use earmark_control::{Opened, Request, ReservationRequest};
 use earmark_core::{Prefix, Rate};
 use earmark_linux::link;
 use earmark_node::Event;
@@ -85,12 +86,12 @@ impl Asked {
     pub(crate) fn send(net: &Net, rate: Rate) -> Result<Asked, Failed> {
         let [from, to] = ["h1", "h2"].map(|at| SocketAddr::new(net.address(at, true), STREAM_PORT));
         let mut client = net.client("h1")?;
-        let opened = client.call(&Request::Establish(Establish {
+        let opened = client.call(&Request::Reserve(ReservationRequest {
             from: Some(from),
             burst_octets: STREAM.bucket_octets,
             max_packet: STREAM.packet_octets,
             follow: true,
-            ..Establish::new(to, rate)
+            ..nsis_request(to, rate)
         }))?;
         Ok(Asked { client, opened })
     }

@@ -4,7 +4,7 @@ use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::time::Duration;
 
-use earmark_control::Send;
+use earmark_control::ReservationRequest;
 use earmark_core::{Rate, Time};
 use earmark_lab::traffic::{self, Shape, Sink, Source};
 use earmark_sim::Trace;
@@ -97,13 +97,13 @@ impl Stream {
 }
 
 /// Returns the announcement of the measured stream.
-pub(crate) fn announcement(net: &Net, from: &str, to: IpAddr) -> Send {
-    Send {
+pub(crate) fn announcement(net: &Net, from: &str, to: IpAddr) -> ReservationRequest {
+    ReservationRequest {
         from: Some(SocketAddr::new(net.address(from, to.is_ipv4()), STREAM_PORT)),
         burst_octets: STREAM.bucket_octets,
         min_packet: STREAM.packet_octets,
         max_packet: STREAM.packet_octets,
-        ..Send::new(SocketAddr::new(to, STREAM_PORT), STREAM.rate)
+        ..ReservationRequest::new(SocketAddr::new(to, STREAM_PORT), STREAM.rate)
     }
 }
 

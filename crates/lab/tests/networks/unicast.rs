@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use earmark_control::{Listen, Send};
+use earmark_control::{ListenRequest, ReservationRequest};
 use earmark_core::Rate;
 use earmark_scenario::topology::DEMO;
 
@@ -16,7 +16,7 @@ pub(crate) fn a_stream_over_ipv6_keeps_its_rate() -> Outcome {
     const WINDOW: Duration = Duration::from_secs(2);
     let net = Net::up(&format!("ipv6 = true\n{DEMO}"), "six", REFRESH)?;
     let h2 = net.address("h2", false);
-    net.client("h2")?.listen(Listen::new((h2, STREAM_PORT).into()))?;
+    net.client("h2")?.listen(ListenRequest::new((h2, STREAM_PORT).into()))?;
     let sender = net.client("h1")?.sender(announcement(&net, "h1", h2))?;
     for at in [("h1", "eth0"), ("r1", "eth1"), ("r2", "eth1")] {
         net.await_reserved(at, &[2], SLACK * 2)?;
@@ -34,8 +34,11 @@ pub(crate) fn a_stream_over_ipv6_keeps_its_rate() -> Outcome {
     assert!(traffic.octets > 500_000 && traffic.drops == 0, "{traffic:?}");
 
     let on = (h2, STREAM_PORT + 1).into();
-    net.client("h2")?.listen(Listen::new(on))?;
-    let labelled = Send { flow_label: Some(0x12345), ..Send::new(on, Rate::from_mbps(3)) };
+    net.client("h2")?.listen(ListenRequest::new(on))?;
+    let labelled = ReservationRequest {
+        flow_label: Some(0x12345),
+        ..ReservationRequest::new(on, Rate::from_mbps(3))
+    };
     net.client("h1")?.sender(labelled)?;
     wait_for("r1 has reserved for the flow label", SLACK, || {
         let rows = net.client("r1")?.show_reservations()?.rows;

@@ -4,10 +4,11 @@ use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use earmark_control::Client;
-use earmark_control::{Answer, Attach, Opened, Request};
+use earmark_control::protocols::yessir::{ReserveOptions, listen_request, request};
+use earmark_control::{ListenRequest, Opened, ReservationRequest};
 use earmark_core::Rate;
 use earmark_scenario::topology::DEMO;
-use earmark_wire::yessir::{FailureNote, FailureReason, Flowspec, OctetRate};
+use earmark_wire::yessir::{FailureNote, FailureReason, OctetRate};
 use earmark_yessir::Event;
 use libtest_mimic::Failed;
 
@@ -139,9 +140,10 @@ impl Sender {
     pub(crate) fn attach(net: &Net, to: SocketAddr, rate: Rate) -> Result<Sender, Failed> {
         let mut client = net.client("h1")?;
         let from = SocketAddr::new(net.address("h1", to.is_ipv4()), to.port());
-        let flowspec = Flowspec::Class { dscp: 46, rate: OctetRate(rate.as_octets_per_second()) };
-        let request = Attach { follow: true, ..Attach::new(from, to, flowspec) };
-        let opened = client.call(&Request::Attach(request))?;
+        let options = ReserveOptions { class: Some(46), ..ReserveOptions::default() };
+        let request = request(from, to, &options);
+        let rate_bps = Some(rate);
+        let opened = client.reserve(ReservationRequest { rate_bps, follow: true, ..request })?;
         Ok(Sender(client, opened))
     }
 
@@ -165,8 +167,7 @@ pub(crate) struct Receiver(Client);
 impl Receiver {
     pub(crate) fn listen(net: &Net, on: SocketAddr) -> Result<Receiver, Failed> {
         let mut client = net.client("h2")?;
-        let request = Answer { follow: true, ..Answer::new(on) };
-        let _: Opened = client.call(&Request::Answer(request))?;
+        client.listen(ListenRequest { follow: true, ..listen_request(on) })?;
         Ok(Receiver(client))
     }
 

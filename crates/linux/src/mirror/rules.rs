@@ -41,9 +41,10 @@ impl Rules {
             Some(u32::from(libc::RT_TABLE_MAIN)),
             Some(u32::from(libc::RT_TABLE_DEFAULT)),
         );
-        let usual: &[Option<u32>] = if ipv6 { &[local, main] } else { &[local, main, default] };
+        let tables_by_default: &[Option<u32>] =
+            if ipv6 { &[local, main] } else { &[local, main, default] };
         // A kernel without rules reports none, and uses local and main.
-        let apply = !tables.is_empty() && tables != usual;
+        let apply = !tables.is_empty() && tables != tables_by_default;
         Ok(Rules { apply, detail: if apply { detail.finish() } else { 0 } })
     }
 }

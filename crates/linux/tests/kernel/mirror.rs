@@ -269,9 +269,9 @@ pub(crate) fn unannounced_change_is_found() {
         .attribute(9, &paths); // RTA_MULTIPATH
     crate::support::request_as_other_program(&line.router, message);
     let (mut mirror, mut known) = open(&line);
-    let way = |known: &Known| known.route("10.89.0.0/16").map(|route| route.hop.interface);
+    let interface_of = |known: &Known| known.route("10.89.0.0/16").map(|route| route.hop.interface);
     assert!(known.route("10.88.0.0/16").is_some());
-    assert_eq!(way(&known), Some(line.outward));
+    assert_eq!(interface_of(&known), Some(line.outward));
 
     // RTM_DELADDR: IFA_LOCAL.
     let [a, b, c, d] = line.outward.0.to_ne_bytes();
@@ -285,12 +285,12 @@ pub(crate) fn unannounced_change_is_found() {
     link::set_up(&line.receiver, "left", false).expect("down");
     eventually("the other path is taken", || {
         take(&mut mirror, &mut known);
-        way(&known) == Some(line.inward)
+        interface_of(&known) == Some(line.inward)
     });
     link::set_up(&line.receiver, "left", true).expect("up");
     eventually("the first path is taken again", || {
         take(&mut mirror, &mut known);
-        way(&known) == Some(line.outward)
+        interface_of(&known) == Some(line.outward)
     });
     assert_complete(&line, &mut mirror, &mut known);
 }

@@ -42,7 +42,7 @@ pub(crate) fn packet_reaches_a_socket_unless_a_sink_drops_it() {
     // The first packet may be lost during address resolution.
     send(FLOW);
     assert_eq!(send(FLOW), all);
-    assert_eq!(send(FLOW + (1 << 10)), [], "another destination port");
+    assert!(send(FLOW + (1 << 10)).is_empty(), "another destination port");
     let far = link::index(&line.receiver, "left").expect("an answer").expect("there");
     let sink = |measured| {
         let open = || Sink::open(far, Duration::from_micros(1), measured);
@@ -52,7 +52,7 @@ pub(crate) fn packet_reaches_a_socket_unless_a_sink_drops_it() {
     assert_eq!(send(FLOW), all, "the watched flow passes");
     drop(attached);
     let attached = sink(None);
-    assert_eq!(send(FLOW), [], "dropped");
+    assert!(send(FLOW).is_empty(), "dropped");
     drop(attached);
     assert_eq!(send(FLOW), all, "as before");
 }

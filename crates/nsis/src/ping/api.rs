@@ -10,10 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::nslp::{Attributes, SendFailure};
 
-/// Names an application on this host; chosen by the driver, never reused while it is open.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(transparent)]
-pub struct Application(pub u64);
+pub use earmark_core::ApplicationId as Application;
 
 /// Commands of applications.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]

@@ -16,10 +16,7 @@ use serde::{Deserialize, Serialize};
 use super::counters::DropReason;
 use crate::nslp::Attributes;
 
-/// Names an application on this host; chosen by the driver, never reused while it is open.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(transparent)]
-pub struct Application(pub u64);
+pub use earmark_core::ApplicationId as Application;
 
 /// Commands of applications. Invalid parameters result in [`Event::Rejected`].
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -24,15 +24,15 @@ use super::router::{Arrival, Message, Protocol, Router, Step, earmark_counted_in
 /// Mean number of calls that begin in a second.
 pub const CALLS_A_SECOND: u32 = 3;
 /// Largest number of refreshes of a call.
-const MOST_REFRESHES: u32 = 6;
+const MAX_REFRESHES: u32 = 6;
 /// Mean number of refreshes of a call.
-const REFRESHES: u32 = MOST_REFRESHES / 2;
+const REFRESHES: u32 = MAX_REFRESHES / 2;
 /// Interval between refreshes.
 const REFRESH: Duration = Duration::from_secs(30);
 /// Interval between consecutive messages of a set-up, a refresh or a release.
-const ON_THE_WAY: Duration = Duration::from_millis(100);
+const MESSAGE_INTERVAL: Duration = Duration::from_millis(100);
 /// Virtual time that passes after the last release.
-const AFTERWARDS: Duration = Duration::from_secs(1);
+const FINAL_WAIT: Duration = Duration::from_secs(1);
 
 /// Which messages are counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
@@ -123,7 +123,10 @@ struct ScheduledMessage {
 /// The protocol's messages repeat what the router has sent, so they cannot be written without it.
 pub fn only_write(plan: &Plan) -> Result<usize> {
     let name = plan.protocol.name();
-    ensure!(plan.protocol.is_spread(), "messages of {name} cannot be written before they are sent");
+    ensure!(
+        plan.protocol.is_written_ahead(),
+        "messages of {name} cannot be written before they are sent"
+    );
     let router = Router::new(plan.protocol);
     let schedule = schedule(plan, calls(plan));
     let queue: Vec<_> = schedule.iter().map(|scheduled| scheduled.write(&router)).collect();
@@ -141,7 +144,7 @@ pub fn play(plan: &Plan) -> Result<Played> {
     let schedule = schedule(plan, calls);
     let mut router = Router::new(protocol);
     // Messages are written in advance if possible, because writing would disturb the caches.
-    let queue: Vec<_> = match protocol.is_spread() {
+    let queue: Vec<_> = match protocol.is_written_ahead() {
         true => schedule.iter().map(|scheduled| scheduled.write(&router)).collect(),
         false => Vec::new(),
     };
@@ -175,8 +178,8 @@ pub fn play(plan: &Plan) -> Result<Played> {
         }
         played.calls_at_once = played.calls_at_once.max(router.sessions(protocol));
     }
-    router.advance_counted(router.now() + AFTERWARDS, |_| {});
-    played.us = took.as_secs_f64() * 1e6 - looking_at_the_clock_us() * schedule.len() as f64;
+    router.advance_counted(router.now() + FINAL_WAIT, |_| {});
+    played.us = took.as_secs_f64() * 1e6 - clock_reading_us() * schedule.len() as f64;
     played.kinds = kinds(&router);
     check(&router, plan, &played)?;
     Ok(played)
@@ -209,8 +212,11 @@ fn schedule(plan: &Plan, calls: u32) -> Vec<ScheduledMessage> {
         let mut say = |from: Time, step: Step, round: u32| {
             let said = plan.protocol.call().iter().filter(|message| message.step == step);
             for (place, message) in (0..).zip(said.filter(|message| plan.scenario.has(message))) {
-                let way =
-                    if plan.protocol.is_spread() { ON_THE_WAY * place } else { Duration::ZERO };
+                let way = if plan.protocol.is_written_ahead() {
+                    MESSAGE_INTERVAL * place
+                } else {
+                    Duration::ZERO
+                };
                 schedule.push(ScheduledMessage { at: from + way, call, message, round });
             }
         };
@@ -225,8 +231,8 @@ fn schedule(plan: &Plan, calls: u32) -> Vec<ScheduledMessage> {
 
 /// Returns the number of refreshes of each call: every number equally often, the rest the average, in random order.
 fn refreshes(dice: &mut earmark_core::random::Stream, calls: u32) -> Vec<u32> {
-    let whole = calls - calls % (MOST_REFRESHES + 1);
-    let number = |call| if call < whole { call % (MOST_REFRESHES + 1) } else { REFRESHES };
+    let whole = calls - calls % (MAX_REFRESHES + 1);
+    let number = |call| if call < whole { call % (MAX_REFRESHES + 1) } else { REFRESHES };
     let mut all: Vec<u32> = (0..calls).map(number).collect();
     for last in (1..all.len()).rev() {
         all.swap(last, distributions::below(dice, last as u64 + 1) as usize);
@@ -235,10 +241,10 @@ fn refreshes(dice: &mut earmark_core::random::Stream, calls: u32) -> Vec<u32> {
 }
 
 /// Measured time between two consecutive readings of the clock, microseconds.
-fn looking_at_the_clock_us() -> f64 {
-    const LOOKS: u32 = 1_000;
-    let looks: Duration = (0..LOOKS).map(|_| Instant::now().elapsed()).sum();
-    looks.as_secs_f64() * 1e6 / f64::from(LOOKS)
+fn clock_reading_us() -> f64 {
+    const READINGS: u32 = 1_000;
+    let looks: Duration = (0..READINGS).map(|_| Instant::now().elapsed()).sum();
+    looks.as_secs_f64() * 1e6 / f64::from(READINGS)
 }
 
 /// Returns the messages that the RSVP engine received and sent, by kind.

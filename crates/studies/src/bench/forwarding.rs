@@ -49,9 +49,9 @@ pub const PACKET: u16 = 78;
 /// Octets of a frame: the packet with its Ethernet header.
 pub const FRAME: u16 = PACKET + 14;
 /// Largest number of reserved flows: the capacity of the classifier.
-pub const MOST_FLOWS: u32 = 1 << 20;
+pub const MAX_FLOWS: u32 = 1 << 20;
 /// First flow without a reservation.
-const UNRESERVED: u32 = MOST_FLOWS;
+const UNRESERVED: u32 = MAX_FLOWS;
 /// Number of best-effort flows.
 const OTHERS: u32 = 10_000;
 /// Share of packets that a router may lose in a round without an error: one in a thousand. A packet that another
@@ -192,7 +192,7 @@ pub fn measure(plan: &Plan, supervision: &Supervision<'_>) -> Result<Vec<Forward
     supervision.watcher.begin("routers are set up", count);
     let mut contenders = vec![ComparedRouter::without_daemon(plan.end)?];
     for (done, &reservations) in plan.reservations.iter().enumerate() {
-        supervision.go_on()?;
+        supervision.check_interrupted()?;
         supervision.watcher.reached(done as u64);
         let Reservations { queues, flows } = reservations;
         let router = Rc::new(Router::up(Treatment::Reserved(queues, flows), fast(plan.end))?);
@@ -200,11 +200,11 @@ pub fn measure(plan: &Plan, supervision: &Supervision<'_>) -> Result<Vec<Forward
             contenders.push(ComparedRouter::new(Rc::clone(&router), name(queues), flows, traffic)?);
         }
     }
-    contest(contenders, plan, supervision)
+    run_turns(contenders, plan, supervision)
 }
 
 /// Runs all turns, and returns the results.
-fn contest(
+fn run_turns(
     mut contenders: Vec<ComparedRouter>,
     plan: &Plan,
     supervision: &Supervision<'_>,
@@ -228,7 +228,7 @@ fn take_turns(
     for _ in 0..plan.rounds {
         let mut before = base.turn(processor, plan.packets)?;
         for other in &mut *others {
-            supervision.go_on()?;
+            supervision.check_interrupted()?;
             other.turn(processor, plan.packets)?;
             let after = base.turn(processor, plan.packets)?;
             other.without.push((before + after) / 2.0);

@@ -43,7 +43,7 @@ const BATCHES: usize = 8;
 /// Messages that are sent before reading.
 const MESSAGES: usize = 64;
 /// Interval of progress lines.
-const TELL_EVERY: Duration = Duration::from_millis(50);
+const PROGRESS_INTERVAL: Duration = Duration::from_millis(50);
 /// Largest IP packet of the link, octets.
 const MTU: u32 = 1_500;
 /// Longest wait for a message, so that the end of the standard input is noticed.
@@ -121,7 +121,7 @@ pub struct HostResult {
 /// A line of a host's output.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Line {
+pub enum OutputLine {
     /// Progress while the host runs.
     Progress(Progress),
     /// The last line.
@@ -140,23 +140,23 @@ pub fn run(plan: HostPlan) -> Result<()> {
         let _ = std::io::stdin().read_to_end(&mut Vec::new()); // an error is an end too
         end.store(true, Ordering::Relaxed);
     });
-    let mut acknowledged = Time::ZERO;
+    let mut reported = Time::ZERO;
     while !ended.load(Ordering::Relaxed) {
         let busy = host.turn()?;
         let now = now();
-        if now.since(acknowledged) >= TELL_EVERY {
-            acknowledged = now;
-            say(&Line::Progress(host.progress()))?;
+        if now.since(reported) >= PROGRESS_INTERVAL {
+            reported = now;
+            write_line(&OutputLine::Progress(host.progress()))?;
         }
         if !busy {
             let socket = host.socket.as_fd();
             poll(&mut [PollFd::new(&socket, PollFlags::IN)], Some(&IDLE))?;
         }
     }
-    say(&Line::HostResult(host.result()))
+    write_line(&OutputLine::HostResult(host.result()))
 }
 
-fn say(line: &Line) -> Result<()> {
+fn write_line(line: &OutputLine) -> Result<()> {
     let mut text = serde_json::to_string(line)?;
     text.push('\n');
     let mut output = std::io::stdout().lock();
@@ -190,7 +190,7 @@ struct Host {
     /// Next refresh of each session, earliest first.
     due: BinaryHeap<Reverse<(Time, u32)>>,
     /// State of refresh reduction, if the host supports it.
-    reduction_state: Option<RefreshReduction>,
+    reduction: Option<RefreshReduction>,
     random: Stream,
     start: Time,
     received: Vec<Received>,
@@ -210,7 +210,7 @@ impl Host {
             socket: SignallingSocket::open()?,
             sessions: vec![unknown; plan.sessions.count as usize],
             due: BinaryHeap::new(),
-            reduction_state: plan
+            reduction: plan
                 .sessions
                 .reduction
                 .then(|| RefreshReduction::new(plan.sessions.count, plan.sessions.refresh)),
@@ -237,7 +237,7 @@ impl Host {
         if let End::Sender(offer) = self.plan.end {
             busy |= self.offer(offer);
         }
-        busy |= self.reduction_state();
+        busy |= self.reduction();
         busy |= self.refresh();
         self.flush();
         Ok(busy)
@@ -245,7 +245,7 @@ impl Host {
 
     fn receive(&mut self) -> Result<bool> {
         let Host { socket, received, plan, .. } = self;
-        let count = socket.receive(|message| understand(plan, &message.datagram, received))?;
+        let count = socket.receive(|message| parse_actions(plan, &message.datagram, received))?;
         let mut received = std::mem::take(&mut self.received);
         let now = now();
         for received in received.drain(..) {
@@ -267,8 +267,8 @@ impl Host {
                 // The previous hop has restarted or changed: a Resv goes there at once (RFC 2209, PATH MESSAGE
                 // ARRIVES).
                 Some(before) if before != hop => {
-                    if let Some(reduction_state) = &mut self.reduction_state {
-                        reduction_state.forget(number);
+                    if let Some(reduction) = &mut self.reduction {
+                        reduction.forget(number);
                     }
                     self.send_own(number);
                 }
@@ -285,9 +285,9 @@ impl Host {
             Received::Error => self.progress.errors += 1,
             Received::Reduction(reduction_objects) => {
                 let again = self
-                    .reduction_state
+                    .reduction
                     .as_mut()
-                    .and_then(|reduction_state| reduction_state.handle(reduction_objects));
+                    .and_then(|reduction| reduction.handle(reduction_objects));
                 if let Some(number) = again {
                     self.send_own(number);
                 }
@@ -335,11 +335,7 @@ impl Host {
         {
             self.due.pop();
             self.schedule(number, now);
-            if self
-                .reduction_state
-                .as_ref()
-                .is_some_and(|reduction_state| reduction_state.is_listed(number))
-            {
+            if self.reduction.as_ref().is_some_and(|reduction| reduction.is_listed(number)) {
                 continue;
             }
             self.send_own(number);
@@ -349,11 +345,11 @@ impl Host {
     }
 
     /// Sends acknowledgements and summary refreshes; returns whether any were due.
-    fn reduction_state(&mut self) -> bool {
+    fn reduction(&mut self) -> bool {
         let now = now();
         let mut reduction_objects = false;
-        while let Some(reduction_state) = &mut self.reduction_state
-            && let Some(neighbor) = reduction_state.write_next(now, &mut self.message)
+        while let Some(reduction) = &mut self.reduction
+            && let Some(neighbor) = reduction.write_next(now, &mut self.message)
         {
             self.send(self.plan.here.into(), neighbor, false);
             reduction_objects = true;
@@ -403,7 +399,7 @@ impl Host {
             router_alert,
             encapsulated: false,
             // All messages go to the only neighbor.
-            neighbor: self.reduction_state.as_ref().and_then(RefreshReduction::neighbor),
+            neighbor: self.reduction.as_ref().and_then(RefreshReduction::neighbor),
             next_hop: None,
         };
         self.outbox.send(out, self.message.len()).copy_from_slice(&self.message);
@@ -436,14 +432,14 @@ impl Host {
 }
 
 /// Parses a message into the actions of this end; messages for others have none.
-fn understand(plan: &HostPlan, datagram: &Datagram<'_>, received: &mut Vec<Received>) {
+fn parse_actions(plan: &HostPlan, datagram: &Datagram<'_>, received: &mut Vec<Received>) {
     let Ok(message) = Message::parse(datagram.payload) else {
         return received.push(Received::Error);
     };
     let address = match &message.body {
         Body::Bundle(bundle) => {
             for payload in bundle.iter() {
-                understand(plan, &Datagram { payload, ..*datagram }, received);
+                parse_actions(plan, &Datagram { payload, ..*datagram }, received);
             }
             return;
         }

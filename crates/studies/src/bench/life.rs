@@ -19,7 +19,7 @@ const PACE: Duration = Duration::from_micros(10);
 /// Virtual time from the last set-up to the refresh.
 const REFRESH_AFTER: Duration = Duration::from_secs(20);
 /// Virtual time after which all unrefreshed sessions must have expired.
-const PATIENCE: Duration = Duration::from_secs(600);
+const TIMEOUT: Duration = Duration::from_secs(600);
 /// Step of virtual time while nothing arrives.
 const SILENCE: Duration = Duration::from_millis(100);
 /// Number of sessions whose messages are encoded at once.
@@ -118,7 +118,7 @@ fn visit(
     heap::restart_peak();
     let mut took = Duration::ZERO;
     for first in (0..sessions).step_by(BATCH as usize) {
-        supervision.go_on()?;
+        supervision.check_interrupted()?;
         let batch = first..sessions.min(first.saturating_add(BATCH));
         for run in protocol.runs(step) {
             let arrivals: Vec<_> = batch
@@ -143,9 +143,9 @@ fn wait(router: &mut Router, supervision: &Supervision<'_>) -> Result<Duration> 
     let all = router.claims();
     let start = Instant::now();
     let mut passed = Duration::ZERO;
-    while passed < PATIENCE && router.advance(SILENCE) {
+    while passed < TIMEOUT && router.advance(SILENCE) {
         passed += SILENCE;
-        supervision.go_on()?;
+        supervision.check_interrupted()?;
         // The bar counts claims rather than sessions; a session of Boomerang has one in each direction.
         supervision.watcher.reached((all - router.claims()).into());
     }

@@ -122,7 +122,7 @@ pub fn measure(plan: &Plan, supervision: &Supervision<'_>) -> Result<Costs> {
     let rounds = plan.repetitions.max(1);
     watcher.begin(&format!("{name}: messages among {sessions} sessions"), rounds.into());
     for round in 1..=rounds {
-        supervision.go_on()?;
+        supervision.check_interrupted()?;
         for (kind, times) in kinds.iter().zip(&mut times) {
             let batch = BATCH.min(sessions);
             times.push(match kind.step {

@@ -19,14 +19,14 @@ use earmark_core::Prefix;
 use earmark_linux::link;
 use earmark_linux::netns::Namespace;
 
-use super::host::{End, HostPlan, HostResult, Line, Progress};
+use super::host::{End, HostPlan, HostResult, OutputLine, Progress};
 use super::process::Sample;
 use super::session::{DESTINATIONS, Sessions};
 use earmark_lab::testbed::{Options, Settings, Testbed};
 use earmark_scenario::topology::Topology;
 
 /// Timeout until a host writes its last line.
-const FAREWELL: Duration = Duration::from_secs(20);
+const RESULT_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// Settings of the daemons of a measurement.
 #[derive(Clone, Debug)]
@@ -75,7 +75,7 @@ impl Network {
         let testbed = Testbed::up(topology, options)?;
         let (receiver, reduction) = (set.routers + 1, set.reduction);
         let network = Network { testbed, program, sender: 0, receiver, reduction };
-        network.lead_to_destinations(sessions)?;
+        network.route_to_destinations(sessions)?;
         Ok(network)
     }
 
@@ -152,7 +152,7 @@ impl Network {
     }
 
     /// Gives the destinations' addresses to the receiver's host, and routes to them to all routers.
-    fn lead_to_destinations(&self, sessions: u32) -> Result<()> {
+    fn route_to_destinations(&self, sessions: u32) -> Result<()> {
         let topology = self.testbed.topology();
         let (range, length) = DESTINATIONS;
         let prefix = Prefix::new(range.into(), length);
@@ -207,13 +207,13 @@ impl Host {
         let reader = std::thread::spawn(move || {
             for line in BufReader::new(output).lines() {
                 match serde_json::from_str(&line?)? {
-                    Line::Progress(progress) => {
+                    OutputLine::Progress(progress) => {
                         *shared.lock().expect("nobody panics with it") = Some(progress);
                     }
-                    Line::HostResult(account) => return Ok(account),
+                    OutputLine::HostResult(account) => return Ok(account),
                 }
             }
-            bail!("a light host ended early; what it said is above")
+            bail!("a light host ended early; its errors are above")
         });
         Ok(Host { child, latest, reader: Some(reader) })
     }
@@ -230,13 +230,13 @@ impl Host {
     ///
     /// # Errors
     /// The process has ended.
-    pub fn heard_of(&self) -> Result<u64> {
+    pub fn started(&self) -> Result<u64> {
         Ok(self.latest()?.is_some().into())
     }
 
     fn latest(&self) -> Result<Option<Progress>> {
         if self.reader.as_ref().is_none_or(JoinHandle::is_finished) {
-            bail!("a light host ended early; what it said is above");
+            bail!("a light host ended early; its errors are above");
         }
         Ok(*self.latest.lock().expect("nobody panics with it"))
     }
@@ -245,7 +245,7 @@ impl Host {
     pub fn finish(mut self) -> Result<HostResult> {
         drop(self.child.stdin.take());
         let reader = self.reader.take().context("it is finished once")?;
-        let deadline = Instant::now() + FAREWELL;
+        let deadline = Instant::now() + RESULT_TIMEOUT;
         while !reader.is_finished() {
             if Instant::now() >= deadline {
                 bail!("a light host does not end");

@@ -19,7 +19,7 @@ mod destination;
 pub mod line;
 pub mod load;
 mod message_cache;
-pub mod message_writer;
+mod message_writer;
 mod nsis;
 pub mod sender;
 
@@ -29,10 +29,10 @@ use anyhow::Result;
 use serde::Serialize;
 
 use super::Supervision;
+use super::router::Protocol;
 use super::search::Search;
 use line::{Line, Processors};
 use load::Load;
-use message_writer::Protocol;
 use sender::Sender;
 
 /// Parameters of the measurement of one protocol.
@@ -123,12 +123,12 @@ pub fn standing(protocol: Protocol, search: Search, supervision: &Supervision<'_
     let processors = Processors::available().first().copied().unwrap_or(Processors::One);
     line.pin(processors)?;
     line.with_ends(processors, |sender| {
-        search.largest(|count| stands(&line, sender, protocol, count, supervision))
+        search.largest(|count| survives(&line, sender, protocol, count, supervision))
     })
 }
 
 /// Returns whether all of `count` sessions survive a state lifetime.
-fn stands(
+fn survives(
     line: &Line,
     sender: &mut Sender<'_>,
     protocol: Protocol,
@@ -136,10 +136,10 @@ fn stands(
     supervision: &Supervision<'_>,
 ) -> Result<bool> {
     supervision.watcher.begin(&format!("{count} sessions are refreshed every second"), 1);
-    let in_time = sender.stand(count, TIME_OUT, supervision)?;
-    let stand = in_time && line.claims()? >= count * protocol.claims_of_a_session();
+    let in_time = sender.hold_sessions(count, TIME_OUT, supervision)?;
+    let hold_sessions = in_time && line.claims()? >= count * protocol.claims_of_a_session();
     sender.release(count, supervision)?;
-    Ok(stand)
+    Ok(hold_sessions)
 }
 
 fn repeat(
@@ -205,7 +205,7 @@ fn attempt(
     load: Load,
     supervision: &Supervision<'_>,
 ) -> Result<Option<f64>> {
-    supervision.go_on()?;
+    supervision.check_interrupted()?;
     supervision.watcher.begin(&load.describe(), 1);
     let (lost, before) = (line.lost()?, line.sample()?);
     let result = sender.offer(load, supervision)?;

@@ -90,7 +90,7 @@ pub fn measure(plan: &Plan, supervision: &Supervision<'_>) -> Result<Residents> 
     let samples = || (1..=routers).map(|router| network.sample(router)).collect::<Result<Vec<_>>>();
     let empty = samples()?;
     let receiver = network.start(End::Receiver, sessions)?;
-    supervision.await_all("the receiver starts", 1, plan.patience, || receiver.heard_of())?;
+    supervision.await_all("the receiver starts", 1, plan.patience, || receiver.started())?;
     let sender = network.start(End::Sender(Offer::Unanswered(1_000)), sessions)?;
     let what = format!("{} sessions are set up ({})", plan.sessions, plan.name);
     let all = supervision.await_all(&what, plan.sessions.into(), plan.patience, || {

@@ -113,7 +113,7 @@ impl Router {
     }
 
     /// Creates a router that accepts only signed messages of YESSIR ([`SIGNED`]).
-    pub fn that_wants_signatures() -> Router {
+    pub fn requiring_signatures() -> Router {
         let mut config = config();
         config.yessir.auth.keys = vec![signing_key()];
         config.yessir.auth.required_on = vec![name_of(NEAR)];
@@ -125,14 +125,14 @@ impl Router {
             node: Node::new(config),
             out: Effects::new(),
             now: Time::from_secs(1),
-            answers: protocol.converses().then(Answers::default),
+            answers: protocol.repeats_answers().then(Answers::default),
             lih: None,
         };
         for Link { interface, address, neighbor, leads_to } in LINKS {
             router.attach(interface, address);
             let hop = Hop { interface, gateway: Some(neighbor.into()), source: None };
             let prefix = leads_to.parse().expect("a prefix");
-            router.tell(HostUpdate::Route(Route { prefix, metric: 0, hop }));
+            router.update(HostUpdate::Route(Route { prefix, metric: 0, hop }));
         }
         router.out.clear();
         router
@@ -140,14 +140,18 @@ impl Router {
 
     /// Creates a router with `sessions` sessions of a protocol, numbered from 0. `told` receives their number now and
     /// then.
-    pub fn with_sessions(protocol: Protocol, sessions: u32, mut told: impl FnMut(u32)) -> Router {
+    pub fn with_sessions(
+        protocol: Protocol,
+        sessions: u32,
+        mut progress: impl FnMut(u32),
+    ) -> Router {
         let mut router = Router::new(protocol);
         for session in 0..sessions {
             for message in protocol.runs(Step::SetUp).flatten() {
                 router.deliver_all(&[message.of(&router, session, 0)]);
             }
             if session.is_multiple_of(1_024) {
-                told(session);
+                progress(session);
             }
         }
         router.forget_effects();
@@ -156,7 +160,7 @@ impl Router {
 
     /// Adds an interface with this address.
     fn attach(&mut self, id: InterfaceId, address: Ipv4Addr) {
-        self.tell(HostUpdate::Interface(Interface {
+        self.update(HostUpdate::Interface(Interface {
             id,
             name: name_of(id),
             addresses: vec![address.into()],
@@ -170,7 +174,7 @@ impl Router {
 
     /// Records a message of another router, for which this one stands in, about a session: messages written next
     /// repeat the required fields.
-    pub fn hear(&mut self, protocol: Protocol, session: u32, octets: &[u8]) {
+    pub fn record_answer(&mut self, protocol: Protocol, session: u32, octets: &[u8]) {
         if let Some(answers) = &mut self.answers {
             answers.clear();
             answers.octets.extend_from_slice(octets);
@@ -183,7 +187,7 @@ impl Router {
         }
     }
 
-    fn tell(&mut self, update: HostUpdate) {
+    fn update(&mut self, update: HostUpdate) {
         self.node.handle(self.now, Input::Host(update), &mut self.out);
     }
 
@@ -447,7 +451,7 @@ mod tests {
 
     #[test]
     fn unsigned_request_reserves_nothing_if_signatures_are_required() {
-        let mut router = Router::that_wants_signatures();
+        let mut router = Router::requiring_signatures();
         let unsigned = &Protocol::Yessir.messages()[0];
         router.deliver_all(&[unsigned.of(&router, 0, 0)]);
         assert_eq!((router.claims(), router.sent().count()), (0, 1), "it only goes on");

@@ -79,7 +79,7 @@ pub fn measure(plan: &Plan, supervision: &Supervision<'_>) -> Result<SetUps> {
     let before = network.sample(MIDDLE)?;
     let receiver = network.start(End::Receiver, sessions)?;
     // A receiver without a socket would miss the first Paths.
-    supervision.await_all("the receiver starts", 1, plan.patience, || receiver.heard_of())?;
+    supervision.await_all("the receiver starts", 1, plan.patience, || receiver.started())?;
     let sender = network.start(End::Sender(plan.offer), sessions)?;
     let what = format!("{} sessions, {}", plan.sessions, plan.offer.describe());
     supervision.await_all(&what, plan.sessions.into(), plan.patience, || {

@@ -28,22 +28,20 @@ use earmark_lab::testbed::{self, Settings};
 const EXAMPLES: &str = "\
 Measurements with real daemons in network namespaces (needs root). With RSVP:
 
-  resident   s - r1 - r2 - d: so many sessions stand, and r1 and r2 refresh them every R. What do the messages, the
-             processor and the memory of each daemon come to? Once with every session refreshed by itself, once with
-             refresh reduction where the daemon has it.
-  set-up     s - r1 - r2 - r3 - d: sessions are offered at some pace; how long until all are confirmed to the receiver,
-             how long did each take, what was lost and recovered, and what did it cost r2?
+  resident   s - r1 - r2 - d: a number of sessions is installed, and r1 and r2 refresh them every R. Measures messages,
+             processor time and memory of each daemon: with individual refreshes, and with refresh reduction.
+  set-up     s - r1 - r2 - r3 - d: sessions are offered at a rate. Measures the time until all are confirmed to the
+             receiver, the latency of each, losses and recoveries, and the cost for r2.
 
-The hosts s and d are no daemons but one light process each, so that their cost does not count; but they run on the same
-machine. Messages are counted by the kernel's interfaces. Processor time contains the kernel's work for the daemon.
+The hosts s and d are not daemons but lightweight processes, whose cost is not counted; all run on the same machine. Messages are counted by the kernel's interfaces. Processor time contains the kernel's work for the daemon.
 
-With NSIS (--protocol nsis), over h1 - r1 - .. - h2, of which h1 is this program and all others are daemons:
+With NSIS (--protocol nsis), over h1 - r1 - .. - h2, where h1 is this program and all others are daemons:
 
-  set-up     reservations by QoS NSLP one after the other: how long does each take, and what does it cost r1? In datagrams, and
-             over TCP and TLS with new associations in every hop, and with those that are there.
-  resident   so many reservations stand, refreshed by QoS NSLP every R and by GIST before their validity ends. What do
-             packets, processor and memory of each daemon come to, and how long does a ping take meanwhile?
-  ping       how many messages of Ping NSLP a second go there and back without a loss?
+  set-up     consecutive reservations by QoS NSLP: latency, and cost for r1. In datagrams, and over TCP and TLS with new and with
+             existing associations in every hop.
+  resident   a number of reservations is installed, refreshed by QoS NSLP every R and by GIST before their validity ends.
+             Measures packets, processor time and memory of each daemon, and round-trip times of pings.
+  ping       largest rate of Ping NSLP round trips without a loss.
 
 Examples:
   earmark-studies bench scale
@@ -69,14 +67,14 @@ pub(super) enum Bench {
     Forwarding(forwarding::ForwardingBench),
 }
 
-/// Many sessions: what they cost while they stand, and how fast they are set up
+/// Measure many sessions: their cost while installed, and their set-up rate
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Scale {
     /// The protocol.
     #[arg(long, value_enum, default_value = "rsvp")]
     protocol: Protocol,
-    /// What to measure; everything where nothing is said.
+    /// Part to measure [default: all].
     #[arg(long, value_enum)]
     part: Option<Part>,
     /// Resident sessions; one measurement for each number. [default: 100000; with NSIS 45000,60000]
@@ -89,14 +87,14 @@ pub(super) struct Scale {
     /// Refresh period R of the daemons; with NSIS that of QoS NSLP.
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = super::duration)]
     refresh: Duration,
-    /// What the daemons do with the kernel's queues: nothing, so that signalling alone is measured, or one class and a token
-    /// bucket for each session.
+    /// Traffic control of the daemons: none, so that signalling alone is measured, or one class and a token bucket for each
+    /// session.
     #[arg(long, value_enum, default_value = "none")]
     queues: Queues,
-    /// How long resident sessions are watched, after a warm-up; at least R makes sense.
+    /// Measured time of resident sessions, after a warm-up; at least R.
     #[arg(long, value_name = "TIME", default_value = "60s", value_parser = super::duration)]
     window: Duration,
-    /// How long resident sessions are left alone before. [default: 1.5 R; with NSIS the validity]
+    /// Warm-up of resident sessions. [default: 1.5 R; with NSIS the validity]
     #[arg(long, value_name = "TIME", value_parser = super::duration)]
     warm_up: Option<Duration>,
     #[command(flatten)]
@@ -108,12 +106,12 @@ pub(super) struct Scale {
     json: bool,
 }
 
-/// What only RSVP has.
+/// Options of RSVP.
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "RSVP only")]
 struct RsvpScale {
-    /// How sessions to set up are offered: so many a second; `all` at once; or as fast as they are answered, with at most so
-    /// many unanswered (`unanswered:1000`).
+    /// Offered load of set-ups: sessions a second; `all` at once; or as fast as they are answered, with a limit of
+    /// unanswered ones (`unanswered:1000`).
     #[arg(
         long,
         value_name = "OFFER,...",
@@ -124,7 +122,7 @@ struct RsvpScale {
     /// Whether sessions are set up with refresh reduction (RFC 2961); resident ones are measured without it and with it.
     #[arg(long, value_enum, default_value = "on")]
     reduction: Reduction,
-    /// When to give up a set-up.
+    /// Timeout of a set-up.
     #[arg(long, value_name = "TIME", default_value = "5min", value_parser = super::duration)]
     patience: Duration,
 }
@@ -173,10 +171,10 @@ impl FromStr for OfferArgument {
     }
 }
 
-/// Be one end of many sessions
+/// Run one end of many sessions
 #[derive(Debug, clap::Args)]
 pub(super) struct LightHost {
-    /// What to do, as JSON.
+    /// Parameters, as JSON.
     #[arg(long)]
     order: String,
 }

@@ -12,16 +12,16 @@ use crate::paper_reproduction::{self, PARTS, Plan};
 const EXAMPLES: &str = "\
 Examples:
   earmark-studies report --quick --out report             at most five minutes
-  earmark-studies report --out report                     all of it; go on with the same command if it is interrupted
-  earmark-studies report --only yessir,retry --out report   some parts; the others as they are there already
+  earmark-studies report --out report                     all of it; repeat the command to continue an interrupted report
+  earmark-studies report --only yessir,retry --out report   some parts; others are kept as they are
   earmark-studies report --out second --against report/results.json
 
 report/index.html is the page, report/results.json has every value under the key of the published one, and each table is in a
-CSV file of its own. Parts that need network namespaces need root, and are left out with a line without.
+CSV file of its own. Parts that need network namespaces need root; without root a line says that they were left out.
 
-Exit status: 0 everything was measured, or left out with its reason; 1 it could not run; 3 a part broke off.";
+Exit status: 0 everything was measured, or left out with its reason; 1 it could not run; 3 a part failed.";
 
-/// Measure what the published overhead studies measured, and lay both side by side
+/// Repeat the published overhead studies, and compare the results
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Report {
@@ -31,16 +31,16 @@ pub(super) struct Report {
     /// Only these parts; see --list.
     #[arg(long, value_name = "PART,...", value_delimiter = ',', value_parser = part)]
     only: Vec<String>,
-    /// Measure again what was measured before and put aside.
+    /// Measure parts again that are stored already.
     #[arg(long)]
     fresh: bool,
-    /// Say how many values lie within the intervals of an earlier report.
+    /// Compare with an earlier report: the number of values within its intervals.
     #[arg(long, value_name = "RESULTS.JSON")]
     against: Option<PathBuf>,
-    /// List the parts, and do nothing.
+    /// List the parts, and exit.
     #[arg(long)]
     list: bool,
-    /// Where the report goes.
+    /// Directory of the report.
     #[arg(long, value_name = "DIRECTORY", required_unless_present = "list")]
     out: Option<PathBuf>,
 }
@@ -61,7 +61,7 @@ impl Report {
             return Ok(ExitCode::SUCCESS);
         }
         let Report { quick, only, fresh, against, out: Some(out), .. } = self else {
-            bail!("where does it go?\n  help: --out DIRECTORY");
+            bail!("no directory for the report\n  help: --out DIRECTORY");
         };
         let interrupted = interruption()?;
         let bar = Bar::new();
@@ -70,7 +70,7 @@ impl Report {
             paper_reproduction::report(&Plan { quick, only, fresh, against, out }, &supervision)?;
         bar.finish();
         for (part, why) in &outcome.broken {
-            eprintln!("{part} broke off: {why}");
+            eprintln!("{part} failed: {why}");
         }
         println!("{}", outcome.page.display());
         match outcome.broken.is_empty() {

@@ -16,31 +16,31 @@ Examples:
   earmark-studies study retry --seeds 100 --json
 
 The rows are the papers' cases under regular and high load. Each number is a median with its 95 % interval; what was
-published, from one run each, stands beside it. docs/studies/retry.md tells what it means.";
+published, from one run each, stands beside it. docs/studies/retry.md explains the results.";
 
-/// Published simulations, done again with the engines of the daemon.
+/// Repeat published simulations with the engines of the daemon
 #[derive(Debug, clap::Subcommand)]
 pub(super) enum Study {
-    /// How refused reservations are retried (Pan and Schulzrinne), and what comes of it.
+    /// Retries of refused reservations (Pan and Schulzrinne).
     Retry(RetryStudy),
 }
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = RETRY_EXAMPLES)]
 pub(super) struct RetryStudy {
-    /// Fewer seeds, fewer points beyond the papers, and data as fluid.
+    /// Fewer seeds, fewer points of further sweeps, and data as fluid.
     #[arg(long)]
     quick: bool,
-    /// Seeds of each row of the papers' tables; 100, or 30 where it is to be quick.
+    /// Seeds of each row of the papers' tables [default: 100; 30 with --quick].
     #[arg(long, value_parser = clap::value_parser!(u64).range(1..=100_000))]
     seeds: Option<u64>,
-    /// Leave out what goes beyond the papers.
+    /// Leave out sweeps that the papers do not have.
     #[arg(long)]
     rows_only: bool,
-    /// Where tables, drawings and results.json go.
+    /// Directory for tables, drawings and results.json.
     #[arg(long, value_name = "DIRECTORY")]
     out: Option<PathBuf>,
-    /// Print the rows, and what goes beyond them, as JSON.
+    /// Print rows and sweeps as JSON.
     #[arg(long)]
     json: bool,
 }

@@ -89,7 +89,7 @@ impl Blocks {
         (self.blocks.len() - 1) as u32
     }
 
-    fn give_back(&mut self, number: u32) {
+    fn free(&mut self, number: u32) {
         self.free.push(number);
     }
 

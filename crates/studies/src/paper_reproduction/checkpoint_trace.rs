@@ -12,7 +12,7 @@ use earmark_lab::statistics::trimmed_mean;
 use earmark_linux::cycles;
 
 /// Capacity of one recording, marks.
-const MOST: usize = 2_048;
+const CAPACITY: usize = 2_048;
 
 /// A mark, and its time in ticks of the counter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,7 +25,7 @@ pub(crate) struct TracePoint {
 struct ThreadTrace {
     wanted: Cell<bool>,
     count: Cell<usize>,
-    stamps: [Cell<TracePoint>; MOST],
+    stamps: [Cell<TracePoint>; CAPACITY],
 }
 
 thread_local! {
@@ -34,7 +34,7 @@ thread_local! {
         ThreadTrace {
             wanted: Cell::new(false),
             count: Cell::new(0),
-            stamps: [const { Cell::new(NOTHING) }; MOST],
+            stamps: [const { Cell::new(NOTHING) }; CAPACITY],
         }
     };
 }
@@ -102,7 +102,10 @@ pub(crate) fn record<T>(
         into.extend(stamps.stamps.iter().take(stamps.count.get()).map(Cell::get));
         stamps.count.get()
     });
-    ensure!(count <= MOST, "{count} marks, and room for {MOST}: record fewer messages at once");
+    ensure!(
+        count <= CAPACITY,
+        "{count} marks, and room for {CAPACITY}: record fewer messages at once"
+    );
     Ok((done, undisturbed))
 }
 
@@ -125,7 +128,7 @@ impl Clock {
         let cannot = "the steps of messages cannot be timed here";
         let tick = cycles::nanoseconds_of_a_tick().context(cannot)?;
         let mut clock = Clock { tick, mark: 0.0 };
-        clock.weigh_marks(marks)?;
+        clock.measure_mark_cost(marks)?;
         Ok(clock)
     }
 
@@ -133,9 +136,9 @@ impl Clock {
     ///
     /// # Errors
     /// The kernel does not report context switches.
-    pub(crate) fn weigh_marks(&mut self, marks: &CheckpointTracing) -> Result<()> {
+    pub(crate) fn measure_mark_cost(&mut self, marks: &CheckpointTracing) -> Result<()> {
         let mut stamps = Vec::new();
-        record(marks, &mut stamps, || (0..MOST).for_each(|_| mark(Checkpoint::Parse)))?;
+        record(marks, &mut stamps, || (0..CAPACITY).for_each(|_| mark(Checkpoint::Parse)))?;
         let between = stamps.windows(2).map(|pair| (pair[1].ticks - pair[0].ticks) as f64);
         self.mark = trimmed_mean(between);
         Ok(())
@@ -191,7 +194,7 @@ mod tests {
         assert!(stamps.windows(2).all(|pair| pair[0].ticks <= pair[1].ticks));
         assert!(by_message(&stamps).map(<[TracePoint]>::len).eq([3, 3, 3]));
         assert_eq!(by_message(&stamps[1..]).count(), 2, "the first has lost its beginning");
-        let work = || (0..=MOST).for_each(|_| mark(Checkpoint::Parse));
+        let work = || (0..=CAPACITY).for_each(|_| mark(Checkpoint::Parse));
         assert!(record(&marks, &mut stamps, work).is_err());
     }
 

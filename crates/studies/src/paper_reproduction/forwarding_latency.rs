@@ -30,7 +30,7 @@ use daemon::Daemon;
 use tap::{Seen, Tap};
 
 /// Timeout of a message through the router.
-const PATIENCE: Duration = Duration::from_millis(300);
+const TIMEOUT: Duration = Duration::from_millis(300);
 /// Bandwidth of the router's links in its daemon's configuration.
 const BANDWIDTH: &str = "10Gbit";
 /// `IPPROTO_RAW`: the packet includes its IP header.
@@ -100,7 +100,7 @@ impl ForwardingTestbed {
     /// Namespaces are unavailable, the daemon does not start, or steps cannot be timed here.
     pub fn up(protocol: Protocol, settings: &str) -> Result<ForwardingTestbed> {
         let create =
-            || Namespace::unnamed().map(Arc::new).context("no network namespace to be had");
+            || Namespace::unnamed().map(Arc::new).context("network namespaces are unavailable");
         let [near, router, far] = [create()?, create()?, create()?];
         join(&near, &router, "eth0", ["192.0.2.1", "192.0.2.2"])?;
         join(&far, &router, "eth1", ["198.51.100.2", "198.51.100.1"])?;
@@ -160,15 +160,15 @@ impl ForwardingTestbed {
     ///
     /// # Errors
     /// A part of the network has failed.
-    pub fn pass(&mut self, message: &Arrival) -> Result<Option<ForwardingLatency>> {
+    pub fn forward(&mut self, message: &Arrival) -> Result<Option<ForwardingLatency>> {
         self.tap.forget()?;
         self.daemon.forget();
         self.send(message)?;
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIMEOUT;
         let (protocol, destination) = (message.protocol(), message.destination());
         let crossing = self.crossing(protocol, destination, deadline)?;
         let Some((interfaces_us, left)) = crossing else { return Ok(None) };
-        self.writer.hear(self.protocol, message.session(), &left.payload);
+        self.writer.record_answer(self.protocol, message.session(), &left.payload);
         let inside = match self.daemon.marks(deadline)? {
             Some(stamps) => Some(self.inside(&stamps)?),
             None => None,
@@ -182,11 +182,11 @@ impl ForwardingTestbed {
     ///
     /// # Errors
     /// A part of the network has failed.
-    pub fn pass_plain(&mut self, socket: &UdpSocket) -> Result<Option<f64>> {
+    pub fn forward_plain(&mut self, socket: &UdpSocket) -> Result<Option<f64>> {
         self.tap.forget()?;
         socket.send(&[0; PLAIN]).context("a packet cannot be sent")?;
         let destination = socket.peer_addr().context("a socket has lost its peer")?.ip();
-        let crossing = self.crossing(UDP, destination, Instant::now() + PATIENCE)?;
+        let crossing = self.crossing(UDP, destination, Instant::now() + TIMEOUT)?;
         self.daemon.settle();
         Ok(crossing.map(|(interfaces_us, _)| interfaces_us))
     }
@@ -230,8 +230,8 @@ impl ForwardingTestbed {
     }
 
     /// Sets whether the daemon's marks are kept for each message. Under load they could not be read in time.
-    pub fn keep_marks(&self, keep: bool) {
-        self.daemon.keep_marks(keep);
+    pub fn keep_trace(&self, keep: bool) {
+        self.daemon.keep_trace(keep);
     }
 
     /// Sets whether messages are expected to reach the daemon, rather than to be handled by the kernel's offload.

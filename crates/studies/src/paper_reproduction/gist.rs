@@ -21,7 +21,7 @@ use std::time::Duration;
 use anyhow::Result;
 
 use super::PartOptions;
-use super::repeated::do_all;
+use super::repeated::run_rounds;
 use super::section::{Entry, Estimate, Section};
 use crate::bench::Supervision;
 use refresh_interval::RefreshInterval;
@@ -62,7 +62,7 @@ pub(super) fn measure(order: &PartOptions, supervision: &Supervision<'_>) -> Res
     let mut sessions = Sessions::new(order.quick);
     let mut middle = TransitTime::new(order.quick);
     let mut refreshing = RefreshInterval::new(order.quick);
-    do_all(rounds, Duration::ZERO, supervision, |round| {
+    run_rounds(rounds, Duration::ZERO, supervision, |round| {
         sessions.round(round, supervision)?;
         middle.round(supervision)?;
         refreshing.round(supervision)
@@ -74,7 +74,7 @@ pub(super) fn measure(order: &PartOptions, supervision: &Supervision<'_>) -> Res
 }
 
 /// Adds values under a published key, with a note about the difference.
-fn noted(section: &mut Section, key: &str, unit: &str, values: Vec<Estimate>, note: &str) {
+fn add_entry(section: &mut Section, key: &str, unit: &str, values: Vec<Estimate>, note: &str) {
     let (key, unit, note) = (key.to_owned(), unit.to_owned(), Some(note.to_owned()));
     section.entries.push(Entry { key, unit, values, note });
 }

@@ -17,7 +17,7 @@ pub(super) trait RepeatedMeasurement {
     /// Number of rounds.
     fn count(&self) -> u32;
     /// Interval between the beginnings of consecutive rounds.
-    fn apart(&self) -> Duration;
+    fn interval(&self) -> Duration;
     /// Runs a round.
     fn round(&mut self, number: u32, supervision: &Supervision<'_>) -> Result<()>;
     /// Returns the results of the rounds.
@@ -43,15 +43,16 @@ impl PartProgress {
     pub(super) fn stop(&mut self, stop: usize, stops: usize, supervision: &Supervision<'_>) {
         let count = self.part.count();
         let until = (count as usize * (stop + 1) / stops) as u32;
-        let (first, apart) = (self.done, self.part.apart());
+        let (first, interval) = (self.done, self.part.interval());
         if self.failed.is_some() || until <= first {
             return;
         }
         let what = format!("{}: rounds {} to {until} of {count}", self.name, first + 1);
         supervision.watcher.begin(&what, (until - first).into());
         let part = &mut self.part;
-        let done =
-            do_all(until - first, apart, supervision, |n| part.round(first + n, supervision));
+        let done = run_rounds(until - first, interval, supervision, |n| {
+            part.round(first + n, supervision)
+        });
         (self.done, self.failed) = (until, done.err());
     }
 
@@ -68,19 +69,19 @@ impl PartProgress {
 ///
 /// # Errors
 /// A round has failed; the measurement was interrupted.
-pub(super) fn do_all(
+pub(super) fn run_rounds(
     rounds: u32,
-    apart: Duration,
+    interval: Duration,
     supervision: &Supervision<'_>,
     mut round: impl FnMut(u32) -> Result<()>,
 ) -> Result<()> {
     for number in 0..rounds {
-        supervision.go_on()?;
+        supervision.check_interrupted()?;
         let begun = Instant::now();
         round(number)?;
         supervision.watcher.reached(u64::from(number) + 1);
         if number + 1 < rounds {
-            std::thread::sleep(apart.saturating_sub(begun.elapsed()));
+            std::thread::sleep(interval.saturating_sub(begun.elapsed()));
         }
     }
     Ok(())
@@ -88,7 +89,7 @@ pub(super) fn do_all(
 
 /// Runs `work` on a thread of its own, and so with another stack and heap: memory addresses alone change times by a
 /// few percent, which would otherwise be constant in one run and different in the next.
-pub(super) fn elsewhere<T: Send>(work: impl FnOnce() -> Result<T> + Send) -> Result<T> {
+pub(super) fn on_new_thread<T: Send>(work: impl FnOnce() -> Result<T> + Send) -> Result<T> {
     let done = std::thread::scope(|scope| scope.spawn(work).join());
     done.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }
@@ -104,24 +105,26 @@ mod tests {
     fn rounds_are_spaced_and_stop_at_a_failure() {
         let interrupted = AtomicBool::new(false);
         let supervision = Supervision { watcher: &Unwatched, interrupted: &interrupted };
-        let apart = Duration::from_millis(10);
+        let interval = Duration::from_millis(10);
         let mut begun = Vec::new();
         let round = |_| {
             begun.push(Instant::now());
             Ok(())
         };
-        do_all(3, apart, &supervision, round).unwrap();
-        assert!(begun.len() == 3 && begun.windows(2).all(|two| two[1] - two[0] >= apart));
+        run_rounds(3, interval, &supervision, round).unwrap();
+        assert!(begun.len() == 3 && begun.windows(2).all(|two| two[1] - two[0] >= interval));
         let mut done = Vec::new();
         let round = |number| {
             done.push(number);
             anyhow::ensure!(number < 1, "enough");
             Ok(())
         };
-        assert!(do_all(9, Duration::ZERO, &supervision, round).is_err());
+        assert!(run_rounds(9, Duration::ZERO, &supervision, round).is_err());
         assert_eq!(done, [0, 1]);
         interrupted.store(true, Ordering::Relaxed);
-        assert!(do_all(1, apart, &supervision, |_| unreachable!("it was interrupted")).is_err());
+        assert!(
+            run_rounds(1, interval, &supervision, |_| unreachable!("it was interrupted")).is_err()
+        );
     }
 
     /// Records the numbers of the rounds that ran.
@@ -132,7 +135,7 @@ mod tests {
             8
         }
 
-        fn apart(&self) -> Duration {
+        fn interval(&self) -> Duration {
             Duration::ZERO
         }
 
@@ -172,7 +175,7 @@ mod tests {
     #[test]
     fn result_of_another_thread_is_returned() {
         let here = std::thread::current().id();
-        assert!(elsewhere(|| Ok(std::thread::current().id() != here)).unwrap());
-        assert!(elsewhere(|| -> Result<()> { anyhow::bail!("no") }).is_err());
+        assert!(on_new_thread(|| Ok(std::thread::current().id() != here)).unwrap());
+        assert!(on_new_thread(|| -> Result<()> { anyhow::bail!("no") }).is_err());
     }
 }

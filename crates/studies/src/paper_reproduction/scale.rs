@@ -11,14 +11,14 @@ use super::published;
 use super::section::{Axis, Cell, Estimate, Figure, Kind, Section, Series, Table};
 use crate::bench::Supervision;
 use crate::bench::rates::line::Processors;
-use crate::bench::rates::message_writer::Protocol;
 use crate::bench::rates::{self, Held, Plan, Rates};
+use crate::bench::router::Protocol;
 use crate::bench::search::Search;
 
 /// Largest burst that is tried, set-ups.
 const LARGEST_BURST: u32 = 128_000;
 /// Largest number of resident sessions that is tried.
-const MOST_SESSIONS: u32 = 256_000;
+const MAX_SESSIONS: u32 = 256_000;
 
 /// Measures within the capacity of this machine.
 pub(super) fn measure(order: &PartOptions, supervision: &Supervision<'_>) -> Result<Section> {
@@ -235,10 +235,10 @@ fn bursts_table(all: &[Rates]) -> Table {
 
 /// Measures the number of resident sessions.
 fn standing(supervision: &Supervision<'_>) -> Result<Table> {
-    let search = Search { first: 16_000, last: MOST_SESSIONS, step: 1_000, halvings: 1 };
+    let search = Search { first: 16_000, last: MAX_SESSIONS, step: 1_000, halvings: 1 };
     let columns = ["protocol", "sessions refreshed every second", "as many every 30 s", "or more"];
     let title =
-        format!("The most sessions that all stood after a time-out, of {MOST_SESSIONS} at most");
+        format!("The most sessions that all stood after a time-out, of {MAX_SESSIONS} at most");
     let mut table = Table::new("scale-sessions", &title, &columns);
     for protocol in Protocol::ALL {
         let most = rates::standing(protocol, search, supervision)

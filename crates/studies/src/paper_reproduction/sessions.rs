@@ -16,7 +16,7 @@ use super::PartOptions;
 use super::baselines::indexes;
 use super::checkpoint_trace::{CheckpointTracing, Clock};
 use super::environment::Environment;
-use super::repeated::{do_all, elsewhere};
+use super::repeated::{on_new_thread, run_rounds};
 use super::section::Section;
 use crate::bench::Supervision;
 use crate::bench::router::Protocol;
@@ -55,7 +55,7 @@ impl TimesBySize {
 struct Measurements {
     loads: Vec<Costs>,
     lookups: Vec<TimesBySize>,
-    upkeeps: Vec<TimesBySize>,
+    timer_costs: Vec<TimesBySize>,
 }
 
 /// Measures everything. Every round is one second of virtual time, and visits every router and every structure, so
@@ -65,8 +65,8 @@ pub(super) fn measure(order: &PartOptions, supervision: &Supervision<'_>) -> Res
     let largest = if order.quick || memory < LARGE { 100_000 } else { 1_000_000 };
     let sizes: Vec<u32> = SESSIONS.into_iter().filter(|&sessions| sessions <= largest).collect();
     let mut all = Measurements::default();
-    do_all(GENERATIONS, Duration::ZERO, supervision, |_| {
-        all.add(elsewhere(|| Measurements::of(&sizes, SECONDS, supervision))?);
+    run_rounds(GENERATIONS, Duration::ZERO, supervision, |_| {
+        all.add(on_new_thread(|| Measurements::of(&sizes, SECONDS, supervision))?);
         Ok(())
     })?;
     Ok(report::section(&all, GENERATIONS * SECONDS))
@@ -76,45 +76,45 @@ impl Measurements {
     /// Measures one generation of routers and structures.
     fn of(sizes: &[u32], rounds: u32, supervision: &Supervision<'_>) -> Result<Measurements> {
         let watcher = supervision.watcher;
-        let (mut loads, mut lookups, mut upkeeps) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut loads, mut lookups, mut timer_costs) = (Vec::new(), Vec::new(), Vec::new());
         for &sessions in sizes {
             for protocol in Protocol::ALL {
                 let name = protocol.name();
                 watcher.begin(&format!("sessions: {sessions} of {name}"), sessions.into());
-                let go_on = |count: u32| {
+                let check_interrupted = |count: u32| {
                     watcher.reached(count.into());
-                    supervision.go_on()
+                    supervision.check_interrupted()
                 };
-                loads.push(Load::new(protocol, sessions, go_on)?);
+                loads.push(Load::new(protocol, sessions, check_interrupted)?);
             }
             let in_all = u64::from(sessions) * indexes().len() as u64;
             watcher.begin(&format!("sessions: structures with {sessions}"), in_all);
             lookups.extend(lookups::all(sessions, |count| {
                 watcher.reached(count);
-                supervision.go_on()
+                supervision.check_interrupted()
             })?);
-            upkeeps.extend(timers::all(sessions, || supervision.go_on())?);
+            timer_costs.extend(timers::all(sessions, || supervision.check_interrupted())?);
         }
         let clock = Clock::calibrate(&CheckpointTracing::begin())?;
         watcher.begin("sessions: rounds", rounds.into());
         for round in 1..=rounds {
             for load in &mut loads {
-                supervision.go_on()?;
-                load.pass_a_second();
+                supervision.check_interrupted()?;
+                load.advance_second();
             }
             for _ in 0..VISITS {
-                supervision.go_on()?;
+                supervision.check_interrupted()?;
                 loads.iter_mut().try_for_each(Load::visit)?;
                 lookups.iter_mut().try_for_each(Lookups::round)?;
             }
             loads.iter_mut().try_for_each(|load| load.visit_steps(&clock))?;
-            upkeeps.iter_mut().try_for_each(TimerCost::round)?;
+            timer_costs.iter_mut().try_for_each(TimerCost::round)?;
             watcher.reached(round.into());
         }
         Ok(Measurements {
             loads: loads.into_iter().map(|load| load.costs).collect(),
             lookups: lookups.into_iter().map(|lookups: Lookups| lookups.timed).collect(),
-            upkeeps: upkeeps.into_iter().map(|upkeep: TimerCost| upkeep.timed).collect(),
+            timer_costs: timer_costs.into_iter().map(|cost: TimerCost| cost.timed).collect(),
         })
     }
 
@@ -125,7 +125,8 @@ impl Measurements {
             return;
         }
         self.loads.iter_mut().zip(later.loads).for_each(|(all, later)| all.add(later));
-        for (all, later) in [(&mut self.lookups, later.lookups), (&mut self.upkeeps, later.upkeeps)]
+        for (all, later) in
+            [(&mut self.lookups, later.lookups), (&mut self.timer_costs, later.timer_costs)]
         {
             all.iter_mut().zip(later).for_each(|(all, later)| all.times.extend(later.times));
         }
@@ -151,7 +152,7 @@ mod tests {
         measurements.add(generation());
         let times = measurements.lookups.iter().map(|lookups| lookups.times.len() as u32);
         assert!(times.eq([2 * 2 * VISITS; 18]));
-        assert!(measurements.loads.iter().all(|load| load.upkeep.len() == 4));
+        assert!(measurements.loads.iter().all(|load| load.maintenance.len() == 4));
         let section = report::section(&measurements, 4);
         let keys = published::measurements().map(|(key, _)| key);
         for key in keys.filter(|key| published::is_under(key, "budapest.table9_session_load")) {

@@ -14,7 +14,7 @@ use anyhow::Result;
 use super::PartOptions;
 use super::checkpoint_trace::{self, CheckpointTracing};
 use super::published;
-use super::repeated::{RepeatedMeasurement, elsewhere};
+use super::repeated::{RepeatedMeasurement, on_new_thread};
 use super::section::Section;
 use crate::bench::Supervision;
 use flows::Flows;
@@ -32,7 +32,7 @@ struct Plan {
     /// Number of rounds for each creation of a large router, which yields the values of all of them.
     large_every: u32,
     /// Least interval between the beginnings of rounds.
-    apart: Duration,
+    interval: Duration,
     batches: Batches,
 }
 
@@ -46,13 +46,13 @@ struct Batches {
 const QUICK: Plan = Plan {
     rounds: 8,
     large_every: 4,
-    apart: Duration::from_secs(3),
+    interval: Duration::from_secs(3),
     batches: Batches { of_flows: 60, of_steps: 40 },
 };
 const FULL: Plan = Plan {
     rounds: 24,
     large_every: 3,
-    apart: Duration::from_secs(5),
+    interval: Duration::from_secs(5),
     batches: Batches { of_flows: 100, of_steps: 60 },
 };
 
@@ -86,8 +86,8 @@ impl RepeatedMeasurement for Measurements {
         self.plan.rounds
     }
 
-    fn apart(&self) -> Duration {
-        self.plan.apart
+    fn interval(&self) -> Duration {
+        self.plan.interval
     }
 
     fn round(&mut self, round: u32, supervision: &Supervision<'_>) -> Result<()> {
@@ -98,17 +98,19 @@ impl RepeatedMeasurement for Measurements {
                 LARGE.. => continue,
                 _ => 1,
             };
-            elsewhere(|| flows.rounds(rounds, plan.batches, &|| supervision.go_on()))?;
+            on_new_thread(|| {
+                flows.rounds(rounds, plan.batches, &|| supervision.check_interrupted())
+            })?;
         }
         let marks = CheckpointTracing::begin();
         let mut calibrated = match clock.take() {
             Some(clock) => clock,
             None => checkpoint_trace::Clock::calibrate(&marks)?,
         };
-        calibrated.weigh_marks(&marks)?;
+        calibrated.measure_mark_cost(&marks)?;
         drop(marks);
         *clock = Some(calibrated);
-        elsewhere(|| steps.round(&calibrated, plan.batches))
+        on_new_thread(|| steps.round(&calibrated, plan.batches))
     }
 
     fn section(&self) -> Section {
@@ -131,7 +133,7 @@ mod tests {
         let supervision = Supervision { watcher: &Unwatched, interrupted: &interrupted };
         let sizes: Vec<u32> = (1..=11).collect();
         let batches = Batches { of_flows: 1, of_steps: 1 };
-        let plan = Plan { rounds: 2, large_every: 1, apart: Duration::ZERO, batches };
+        let plan = Plan { rounds: 2, large_every: 1, interval: Duration::ZERO, batches };
         let mut measured = Measurements::of(&sizes, plan);
         (0..plan.rounds).for_each(|round| measured.round(round, &supervision).unwrap());
         let section = measured.section();

@@ -15,7 +15,7 @@ pub(crate) fn messages_pass_both_checkpoints() -> Outcome {
             for kind in protocol.messages().iter().filter(|kind| kind.step != Step::Refresh) {
                 let what = format!("{} {}, session {session}", protocol.name(), kind.name);
                 let message = testbed.write(kind, session, 1);
-                let passed = testbed.pass(&message)?.ok_or_else(|| format!("{what}: lost"))?;
+                let passed = testbed.forward(&message)?.ok_or_else(|| format!("{what}: lost"))?;
                 let inside = passed.inside.ok_or_else(|| format!("{what}: not in the daemon"))?;
                 assert!(inside.traffic_control_us <= inside.all_us, "{what}: {inside:?}");
                 assert!(
@@ -39,7 +39,7 @@ pub(crate) fn the_offload_sets_up_loops() -> Outcome {
     // Sixteen consecutive sessions have one initiating node.
     for session in 0..16 {
         let message = testbed.write(out, session, 1);
-        let passed = testbed.pass(&message)?.ok_or("a message was lost")?;
+        let passed = testbed.forward(&message)?.ok_or("a message was lost")?;
         by_kernel += u32::from(passed.inside.is_none());
     }
     assert!((8..=16).contains(&by_kernel), "{by_kernel} of 16");

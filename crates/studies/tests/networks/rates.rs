@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use earmark_studies::bench::rates::line::{Line, NEVER, Processors};
 use earmark_studies::bench::rates::load::Load;
-use earmark_studies::bench::rates::message_writer::Protocol;
+use earmark_studies::bench::router::Protocol;
 use earmark_studies::bench::{Supervision, Unwatched};
 
 use crate::Outcome;
@@ -50,7 +50,7 @@ pub(crate) fn sessions_of_every_protocol_stand() -> Outcome {
     for protocol in Protocol::ALL {
         let line = line(protocol, Duration::from_secs(1))?;
         let claims = line.with_ends(Processors::One, |sender| {
-            assert!(sender.stand(40, Duration::from_secs(6), &supervision)?, "in time");
+            assert!(sender.hold_sessions(40, Duration::from_secs(6), &supervision)?, "in time");
             let standing = line.claims()?;
             sender.release(40, &supervision)?;
             anyhow::Ok([standing, line.claims()?])

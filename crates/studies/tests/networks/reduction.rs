@@ -26,7 +26,7 @@ const LIFETIME: Duration = Duration::from_millis(11_250);
 /// it.
 const LONGEST_REFRESH: Duration = Duration::from_millis(7_500);
 /// Timeout of steps without a limit of their own.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 /// Largest number of messages a second that each daemon may receive, and send. Without reduction there are 2 N / R, 4
 /// 000.
 const FEW: f64 = 50.0;
@@ -49,7 +49,7 @@ pub(crate) fn many_sessions_outlive_a_daemon() -> Outcome {
     let program = PathBuf::from(env!("CARGO_BIN_EXE_earmark-studies"));
     let mut network = Network::of(program, &set, SESSIONS)?;
     let _hosts = start_hosts(&network)?;
-    wait_for("all sessions stand", PATIENCE, || all_stand(&network))?;
+    wait_for("all sessions stand", TIMEOUT, || all_stand(&network))?;
 
     // Messages lost at first, if any, have been acknowledged after one refresh.
     stay(&network, LONGEST_REFRESH)?;
@@ -69,7 +69,7 @@ pub(crate) fn many_sessions_outlive_a_daemon() -> Outcome {
     let repeated = counter(&network, 1, "/rsvp/reduction/repeated")?;
     network.restart(2)?;
     let serves = Instant::now();
-    wait_for("all sessions stand again", PATIENCE, || all_stand(&network))?;
+    wait_for("all sessions stand again", TIMEOUT, || all_stand(&network))?;
     let within = serves.elapsed();
     assert!(
         within < LONGEST_REFRESH,
@@ -92,7 +92,7 @@ pub(crate) fn many_sessions_outlive_a_daemon() -> Outcome {
 fn start_hosts(network: &Network) -> Result<(Host, Host), Failed> {
     let sessions = network.sessions(SESSIONS, REFRESH)?;
     let receiver = network.start(End::Receiver, sessions)?;
-    wait_for("the receiver is there", PATIENCE, || Ok((receiver.heard_of()? == 1).then_some(())))?;
+    wait_for("the receiver is there", TIMEOUT, || Ok((receiver.started()? == 1).then_some(())))?;
     let sender = network.start(End::Sender(Offer::Unanswered(500)), sessions)?;
     Ok((receiver, sender))
 }

@@ -5,15 +5,17 @@ pub(crate) mod ping;
 use std::net::{IpAddr, SocketAddr};
 
 use clap::Args;
-use earmark_control::protocols::nsis::outcome;
-use earmark_control::{Client, Establish, Event, Expect, Opened, Request};
+use earmark_control::protocols::nsis::{
+    ListenOptions as OwnListenOptions, ReserveOptions as OwnOptions, listen_request, outcome,
+};
+use earmark_control::{ApplicationId, Client, Event, ListenRequest, ReservationRequest};
 use earmark_core::Rate;
 use earmark_wire::qos_nslp::Outcome as Answer;
 use serde::Deserialize;
 use serde_json::json;
 
 use super::{boomerang, yessir};
-use crate::cli::arguments::{ListenOptions, ReserveOptions, Traffic};
+use crate::cli::arguments::{ListenOptions, ReserveOptions};
 use crate::cli::reservations::begun;
 use crate::cli::wait::{Awaited, Granted, Refusal, Verdict, Wait, reach_of};
 use crate::cli::{Failure, Outcome, Output, wrong_usage};
@@ -54,45 +56,30 @@ pub(super) fn refuse_options(options: &ReserveOptions) {
     }
 }
 
-/// The request to the daemon.
-fn establish(options: &ReserveOptions) -> Establish {
-    let rate = options.rate.expect("it was checked that there is one");
-    let (traffic, of) = (&options.traffic, &options.nsis);
-    Establish {
-        from: traffic.from,
-        flow_label: traffic.flow_label,
-        ip_protocol: traffic.ip_protocol,
-        minimum_bps: of.at_least,
-        burst_octets: traffic.burst,
-        peak_bps: traffic.peak,
-        max_packet: traffic.max_packet,
-        priority: traffic.who.priority,
-        by_receiver: of.by_receiver,
-        query: options.query,
-        reliable: of.reliable,
-        secure: of.secure,
-        hold: true,
-        follow: true,
-        ..Establish::new(traffic.to, rate)
-    }
-}
-
 /// Reserves along the path and waits for the answer of the last node.
 pub(super) fn reserve(
     client: &mut Client,
     options: &ReserveOptions,
     out: &mut Output,
 ) -> Result<Outcome, Failure> {
-    let Traffic { to, .. } = options.traffic;
-    let opened: Opened = client.call(&Request::Establish(establish(options)))?;
-    let application = opened.application;
+    let of = &options.nsis;
+    let own = OwnOptions {
+        minimum_bps: of.at_least,
+        by_receiver: of.by_receiver,
+        reliable: of.reliable,
+        secure: of.secure,
+    };
+    let traffic = options.traffic.request("nsis").with(&own);
+    let request = ReservationRequest { rate_bps: options.rate, query: options.query, ..traffic };
+    let opened = client.reserve(request)?;
+    let (to, application) = (options.traffic.to, opened.application);
     Wait::new(client, opened, options, out).run(AwaitedSession { to, application })
 }
 
 /// A session whose outcome is awaited.
 struct AwaitedSession {
     to: SocketAddr,
-    application: u64,
+    application: ApplicationId,
 }
 
 #[derive(Deserialize)]
@@ -226,15 +213,14 @@ pub(super) fn listen(
         wrong_usage("with NSIS, --delay, --sender and --wait have no place here");
     }
     let (on, hold) = (options.on, options.hold);
-    let request = Expect {
+    let request = ListenRequest {
         ip_protocol: options.ip_protocol,
-        most_bps: options.rate,
-        reverse_bps: options.back,
+        rate_bps: options.rate,
         hold,
         follow: hold,
-        ..Expect::new(on)
+        ..listen_request(on).with(&OwnListenOptions { reverse_bps: options.back })
     };
-    let opened: Opened = client.call(&Request::Expect(request))?;
+    let opened = client.listen(request)?;
     let text = format!("waiting for flows to {on} as application {}", opened.application);
     begun(&text, &opened, hold, client, out)
 }

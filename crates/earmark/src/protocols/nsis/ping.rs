@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 
 use crate::cli::arguments::values::host;
 use crate::cli::listings::{new_table, number};
-use crate::cli::{Failure, Outcome, Output, wrong_usage};
+use crate::cli::{Failure, Outcome, Output};
 
 #[derive(Args, Clone, Debug)]
 pub(crate) struct PingOptions {
@@ -39,11 +39,6 @@ pub(crate) struct PingOptions {
     /// Over connections by TLS.
     #[arg(long)]
     pub(crate) secure: bool,
-}
-
-/// Ends the program: Ping NSLP cannot be chosen as a protocol on the command line.
-pub(crate) fn reserves_nothing() -> ! {
-    wrong_usage("Ping NSLP reserves nothing: `earmark ping` asks by it")
 }
 
 /// Longest wait for an answer, longer than the usual settings of the daemon allow.

@@ -5,8 +5,12 @@ pub(crate) mod trace;
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
-use earmark_control::protocols::rsvp::{advice, error_text, rate};
-use earmark_control::{Ask, Client, ClientError, Event, Listen, Role, Send, SenderName, Trace};
+use earmark_control::protocols::rsvp::{
+    ListenOptions as OwnListenOptions, advice, error_text, rate,
+};
+use earmark_control::{
+    Client, ClientError, Event, ListenRequest, ReservationRequest, Role, SenderName, Trace,
+};
 use earmark_core::Rate;
 use earmark_core::outcome::{Kind, Outcome as Reach};
 use earmark_wire::intserv::FlowSpec;
@@ -45,7 +49,10 @@ pub(crate) fn send(
     out: &mut Output,
 ) -> Result<Outcome, Failure> {
     let traffic = &options.traffic;
-    let opened = client.sender(request(traffic, options.rate, traffic.hold))?;
+    let hold = traffic.hold;
+    let request = traffic.request("rsvp");
+    let rate_bps = Some(options.rate);
+    let opened = client.sender(ReservationRequest { rate_bps, hold, follow: hold, ..request })?;
     let text = format!(
         "announcing {} to {} as application {}",
         options.rate, traffic.to, opened.application
@@ -58,23 +65,21 @@ pub(super) fn listen(
     options: &ListenOptions,
     out: &mut Output,
 ) -> Result<Outcome, Failure> {
-    let ask = match (options.rate, options.delay) {
-        (Some(rate), _) => Ask::Rate(rate),
-        (None, Some(delay)) => Ask::Delay(delay),
-        (None, None) => Ask::ControlledLoad,
-    };
     // Until the outcome is good, the application is tied to our connection, so that nothing is left behind.
     let waits = options.wait.is_some();
-    let opened = client.listen(Listen {
-        ip_protocol: options.ip_protocol,
-        ask,
+    let own = OwnListenOptions {
+        delay_ms: options.delay.map(|delay| delay.as_secs_f64() * 1e3),
         style: options.style.into(),
         senders: options.senders.clone(),
         confirm: waits,
+    };
+    let opened = client.listen(ListenRequest {
+        ip_protocol: options.ip_protocol,
+        rate_bps: options.rate,
         identity: options.who.identity(),
         hold: options.hold || waits,
         follow: options.hold || waits,
-        ..Listen::new(options.on)
+        ..ListenRequest::new(options.on).with(&own)
     })?;
     if let Some(timeout) = options.wait {
         let ListenOptions { on, hold, rate, ip_protocol, partial, .. } = *options;
@@ -95,7 +100,8 @@ pub(super) fn reserve(
 ) -> Result<Outcome, Failure> {
     let rate = options.rate.expect("it was checked that there is one");
     let Traffic { to, ip_protocol, .. } = options.traffic;
-    let opened = client.reserve(Send { hold: true, ..request(&options.traffic, rate, true) })?;
+    let request = options.traffic.request("rsvp");
+    let opened = client.reserve(ReservationRequest { rate_bps: Some(rate), ..request })?;
     let awaited = AwaitedReservation::new(to, ip_protocol, Some(rate), opened.role);
     Wait::new(client, opened, options, out).run(awaited)
 }
@@ -254,21 +260,4 @@ fn silence(role: Role, heard_sender: bool) -> (&'static str, &'static str) {
 
 fn error_json(error: &ErrorSpec) -> Value {
     json!({ "code": error.code.code(), "value": error.value, "name": error.code.name(), "node": error.node })
-}
-
-fn request(traffic: &Traffic, rate: Rate, follow: bool) -> Send {
-    Send {
-        from: traffic.from,
-        flow_label: traffic.flow_label,
-        ip_protocol: traffic.ip_protocol,
-        burst_octets: traffic.burst,
-        peak_bps: traffic.peak,
-        min_packet: traffic.min_packet.min(traffic.max_packet),
-        max_packet: traffic.max_packet,
-        ttl: traffic.ttl,
-        identity: traffic.who.identity(),
-        hold: traffic.hold,
-        follow,
-        ..Send::new(traffic.to, rate)
-    }
 }

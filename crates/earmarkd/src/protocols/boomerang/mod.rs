@@ -1,6 +1,72 @@
-//! Boomerang: its settings, its requests, and its events as text.
+//! Boomerang: its settings, its requests, its events as text, and its offload to the kernel.
 
 pub(crate) mod config;
 pub(crate) mod describe;
 pub mod offload;
 pub(crate) mod request;
+
+use earmark_boomerang as boomerang;
+use earmark_control::{ApplicationId, ListenRequest, Problem, ReservationRequest};
+use earmark_core::InterfaceId;
+use earmark_node::{Command, Event};
+
+use super::{Host, Opening, Protocol, rejected};
+
+/// Boomerang.
+pub(crate) struct Boomerang;
+
+impl Protocol for Boomerang {
+    fn name(&self) -> &'static str {
+        "boomerang"
+    }
+
+    fn reserve(&self, request: ReservationRequest, host: &dyn Host) -> Result<Opening, Problem> {
+        request::reserve(request, host)
+    }
+
+    fn listen(&self, _request: ListenRequest, _host: &dyn Host) -> Result<Opening, Problem> {
+        Err(rejected(
+            "Boomerang needs nobody who listens".to_owned(),
+            "whoever answers pings will do",
+        ))
+    }
+
+    fn release(&self, application: ApplicationId) -> Command {
+        Command::Boomerang(boomerang::Command::Release { application })
+    }
+
+    fn describe(&self, event: &Event, on: &str) -> Option<String> {
+        match event {
+            Event::Boomerang(event) => Some(describe::event(event, on)),
+            _ => None,
+        }
+    }
+
+    fn interface_of(&self, event: &Event) -> Option<InterfaceId> {
+        match event {
+            Event::Boomerang(
+                boomerang::Event::Reservation { interface, .. }
+                | boomerang::Event::Dropped { interface, .. },
+            ) => Some(*interface),
+            _ => None,
+        }
+    }
+
+    fn rejection(&self, event: &Event) -> Option<(String, &'static str)> {
+        match event {
+            Event::Boomerang(boomerang::Event::Rejected { reason, .. }) => {
+                let (what, hint) = describe::rejection(*reason);
+                Some((what.to_owned(), hint))
+            }
+            _ => None,
+        }
+    }
+
+    /// Applications that were given up, or only queried, have no state that a release could end.
+    fn ends(&self, event: &Event) -> bool {
+        matches!(
+            event,
+            Event::Boomerang(boomerang::Event::Released { .. } | boomerang::Event::Offered { .. })
+        )
+    }
+}

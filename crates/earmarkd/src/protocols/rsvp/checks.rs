@@ -2,38 +2,16 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
+use earmark_control::protocols::rsvp::ListenOptions;
+use earmark_control::{ListenRequest, Problem, ReservationRequest, StyleName};
 use earmark_core::Rate;
 use earmark_wire::intserv::TokenBucket;
-use earmark_wire::rsvp::{SenderTemplate, Session, SourceSelector};
+use earmark_wire::rsvp::{SenderTemplate, SourceSelector};
 
-use crate::control::requests::rejected;
-use earmark_control::{Listen, Problem, Send, StyleName};
-
-/// Returns the session, if its data can exist.
-pub(crate) fn session(destination: SocketAddr, ip_protocol: u8) -> Result<Session, Problem> {
-    if destination.ip().is_unspecified() {
-        return Err(rejected(
-            format!("{} is no address that data could go to", destination.ip()),
-            "name the address itself, not \"any\"",
-        ));
-    }
-    if ip_protocol == 0 {
-        return Err(rejected(
-            "a session needs the IP protocol of its data; 0 is none (RFC 2205 section A.1)"
-                .to_owned(),
-            "17 for UDP, 6 for TCP",
-        ));
-    }
-    Ok(Session {
-        destination: destination.ip(),
-        protocol: ip_protocol,
-        flags: 0,
-        port: destination.port(),
-    })
-}
+use crate::protocols::rejected;
 
 /// Returns the sender template.
-pub(crate) fn template(request: &Send) -> Result<SenderTemplate, Problem> {
+pub(crate) fn template(request: &ReservationRequest) -> Result<SenderTemplate, Problem> {
     let any: IpAddr = match request.to {
         SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
         SocketAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
@@ -79,14 +57,17 @@ pub(crate) fn check_label(label: u32, address: IpAddr) -> Result<(), Problem> {
 }
 
 /// Checks that the senders that a receiver names are possible.
-pub(crate) fn check_senders(request: &Listen) -> Result<(), Problem> {
-    if request.style == StyleName::Wf && !request.senders.is_empty() {
+pub(crate) fn check_senders(
+    request: &ListenRequest,
+    options: &ListenOptions,
+) -> Result<(), Problem> {
+    if options.style == StyleName::Wf && !options.senders.is_empty() {
         return Err(rejected(
             "the wildcard style is for all senders, so none can be named".to_owned(),
             "use the style SE to share among some",
         ));
     }
-    for sender in &request.senders {
+    for sender in &options.senders {
         if sender.address.is_ipv4() != request.on.is_ipv4() || sender.address.is_unspecified() {
             return Err(rejected(
                 format!("{} does not send to {}", sender.address, request.on.ip()),
@@ -101,8 +82,8 @@ pub(crate) fn check_senders(request: &Listen) -> Result<(), Problem> {
 }
 
 /// Returns the token bucket of the data.
-pub(crate) fn tspec(request: &Send) -> Result<TokenBucket, Problem> {
-    if request.rate_bps == Rate::ZERO {
+pub(crate) fn tspec(request: &ReservationRequest, rate: Rate) -> Result<TokenBucket, Problem> {
+    if rate == Rate::ZERO {
         return Err(rejected(
             "a rate of 0 reserves nothing".to_owned(),
             "give a rate such as 2Mbit",
@@ -126,14 +107,14 @@ pub(crate) fn tspec(request: &Send) -> Result<TokenBucket, Problem> {
             "make the burst a few packets large",
         ));
     }
-    if request.peak_bps.is_some_and(|peak| peak < request.rate_bps) {
+    if request.peak_bps.is_some_and(|peak| peak < rate) {
         return Err(rejected(
             "the peak rate is below the token rate".to_owned(),
             "leave it out where it is not known",
         ));
     }
     Ok(TokenBucket {
-        rate: request.rate_bps.as_octets_per_second(),
+        rate: rate.as_octets_per_second(),
         depth: request.burst_octets as f32,
         peak: request.peak_bps.map_or(f32::INFINITY, Rate::as_octets_per_second),
         min_policed_unit: request.min_packet,

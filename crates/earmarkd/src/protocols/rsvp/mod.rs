@@ -8,3 +8,67 @@ pub(crate) mod proxy;
 pub(crate) mod refresh_reduction;
 pub(crate) mod request;
 pub(crate) mod trace;
+
+use earmark_control::protocols::rsvp::filter;
+use earmark_control::{ApplicationId, ListenRequest, Problem, ReservationRequest};
+use earmark_core::InterfaceId;
+use earmark_node::{Command, Event};
+use earmark_rsvp as rsvp;
+
+use super::{Host, Opening, Protocol};
+
+/// RSVP (RFC 2205).
+pub(crate) struct Rsvp;
+
+impl Protocol for Rsvp {
+    fn name(&self) -> &'static str {
+        "rsvp"
+    }
+
+    fn reserve(&self, request: ReservationRequest, host: &dyn Host) -> Result<Opening, Problem> {
+        request::reserve(request, host)
+    }
+
+    fn listen(&self, request: ListenRequest, host: &dyn Host) -> Result<Opening, Problem> {
+        request::listen(request, host)
+    }
+
+    fn release(&self, application: ApplicationId) -> Command {
+        Command::Rsvp(rsvp::Command::Release { application })
+    }
+
+    fn describe(&self, event: &Event, on: &str) -> Option<String> {
+        match event {
+            Event::Rsvp(event) => Some(describe::event(event, on)),
+            Event::NoAnswer { template, reason, .. } => {
+                Some(format!("nothing was reserved for sender {}: {reason}", filter(template)))
+            }
+            _ => None,
+        }
+    }
+
+    fn interface_of(&self, event: &Event) -> Option<InterfaceId> {
+        match event {
+            Event::Rsvp(
+                rsvp::Event::Reservation { interface, .. }
+                | rsvp::Event::Refused { interface, .. }
+                | rsvp::Event::NeighborLost { interface, .. }
+                | rsvp::Event::Dropped { interface, .. },
+            ) => Some(*interface),
+            _ => None,
+        }
+    }
+
+    fn rejection(&self, event: &Event) -> Option<(String, &'static str)> {
+        match event {
+            Event::Rsvp(rsvp::Event::Rejected { reason, .. }) => {
+                Some((reason.to_string(), describe::hint(*reason)))
+            }
+            _ => None,
+        }
+    }
+
+    fn ends(&self, _event: &Event) -> bool {
+        false
+    }
+}

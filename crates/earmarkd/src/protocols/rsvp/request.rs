@@ -1,124 +1,124 @@
 //! Requests of RSVP.
 
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use earmark_control::protocols::rsvp::{ListenOptions, ReserveOptions};
 use earmark_control::{
-    ApplicationRow, Ask, Identity, Listen, Problem, Role, Send, SenderName, Signalling, StyleName,
+    ApplicationId, ApplicationRow, Identity, ListenRequest, Problem, ReservationRequest, Role,
+    StyleName,
 };
-use earmark_core::outcome::Outcome;
-use earmark_node::outcome::application_of;
-use earmark_node::{Command, Event};
+use earmark_node::{Ask, Command, Event, Listen};
 use earmark_rsvp as rsvp;
-use earmark_wire::rsvp::{SenderTemplate, Session, Style};
-use serde_json::Value;
+use earmark_wire::rsvp::{Session, Style};
 
+use super::Rsvp;
 use super::checks::{check_senders, template, tspec};
-use crate::control::requests::{Lifetime, RequestHandler, rejected};
-use crate::driver::Kernel;
+use crate::protocols::{Host, Opening, check_arrival, check_destination, options, rate, row};
 
-/// End of a flow that an application is, with its filter.
-#[derive(Clone, Copy)]
-enum End<'a> {
-    Sender(SenderTemplate),
-    Receiver(StyleName, &'a [SenderName]),
-}
-
-impl End<'_> {
-    fn style(&self) -> Option<StyleName> {
-        match *self {
-            End::Sender(_) => None,
-            End::Receiver(style, _) => Some(style),
-        }
-    }
-
-    fn senders(&self) -> Vec<SenderName> {
-        match self {
-            End::Sender(template) if template.source.is_unspecified() => Vec::new(),
-            End::Sender(template) => vec![template.into()],
-            End::Receiver(_, senders) => senders.to_vec(),
-        }
-    }
-}
-
-impl<K: Kernel> RequestHandler<'_, K> {
-    pub(crate) fn send(&mut self, request: &Send) -> Result<Value, Problem> {
-        let session = self.session(request.to, request.ip_protocol)?;
-        let template = template(request)?;
-        let tspec = tspec(request)?;
-        let lifetime = Lifetime { hold: request.hold, follow: request.follow };
-        let ttl = request.ttl;
-        let end = End::Sender(template);
-        self.open(session, end, lifetime, &request.identity, |application| {
-            vec![
-                Command::Rsvp(rsvp::Command::Session { application, session }),
-                Command::Rsvp(rsvp::Command::Sender { application, template, tspec, ttl }),
-            ]
-        })
-    }
-
-    pub(crate) fn listen(&mut self, request: &Listen) -> Result<Value, Problem> {
-        let session = self.session(request.on, request.ip_protocol)?;
-        let destination = session.destination;
-        if !destination.is_multicast() && !self.driver.is_local(destination) {
-            return Err(rejected(
-                format!("{destination} is none of this host's addresses, so nothing arrives there"),
-                "listen on an address of this host (`ip address` lists them), or run this on the receiver",
-            ));
-        }
-        check_senders(request)?;
-        let lifetime = Lifetime { hold: request.hold, follow: request.follow };
-        let &Listen { ask, style, confirm, ref senders, .. } = request;
-        let end = End::Receiver(style, senders);
-        self.open(session, end, lifetime, &request.identity, |application| {
-            let (ask, style, senders) = (requested(ask), style_of(style), senders.clone());
-            let all = earmark_node::Listen::new(application, session);
-            vec![Command::Listen(earmark_node::Listen { ask, confirm, style, senders, ..all })]
-        })
-    }
-
-    /// Assigns a number to an application, has the node carry out its commands, and records it unless the node rejects one.
-    fn open(
-        &mut self,
-        session: Session,
-        end: End<'_>,
-        lifetime: Lifetime,
-        identity: &Identity,
-        commands: impl FnOnce(rsvp::Application) -> Vec<Command>,
-    ) -> Result<Value, Problem> {
-        let (role, template) = match end {
-            End::Sender(template) => (Role::Sender, Some(template)),
-            End::Receiver(..) => (Role::Receiver, None),
+/// Opens the sender or receiver that this host can be.
+pub(super) fn reserve(
+    mut request: ReservationRequest,
+    host: &dyn Host,
+) -> Result<Opening, Problem> {
+    let ReserveOptions { role } = options(&Rsvp, std::mem::take(&mut request.options))?;
+    let is_receiver = match role {
+        Some(role) => role == Role::Receiver,
+        None => host.is_local(request.to.ip()),
+    };
+    if is_receiver {
+        let rate_bps = Some(rate(&request)?);
+        let ReservationRequest { to, ip_protocol, identity, hold, follow, .. } = request;
+        let of = ListenRequest {
+            ip_protocol,
+            rate_bps,
+            identity,
+            hold,
+            follow,
+            ..ListenRequest::new(to)
         };
-        let row = ApplicationRow {
-            application: 0, // the number is assigned by `enter`
-            protocol: Signalling::Rsvp,
-            role,
-            destination: session.destination,
-            destination_port: session.port,
-            ip_protocol: session.protocol,
-            style: end.style(),
-            senders: end.senders(),
-            held: lifetime.hold,
-            outcome: Outcome::default(),
-            last: None,
-        };
-        self.enter(row, template, lifetime, |number| {
-            let application = rsvp::Application(number);
-            let identity = (!identity.is_empty()).then(|| {
-                let Identity { user, application: name, priority } = identity.clone();
-                let identity = rsvp::policy::Identity { user, application: name, priority };
-                Command::Rsvp(rsvp::Command::Identity { application, identity })
-            });
-            identity.into_iter().chain(commands(application)).collect()
-        })
+        return receiver(of, ListenOptions { confirm: true, ..ListenOptions::default() }, host);
     }
+    let session = session(request.to, request.ip_protocol, host)?;
+    let template = template(&request)?;
+    let tspec = tspec(&request, rate(&request)?)?;
+    let senders = match template.source.is_unspecified() {
+        true => Vec::new(),
+        false => vec![(&template).into()],
+    };
+    let row = row(&Rsvp, Role::Sender, request.to, request.ip_protocol, request.hold);
+    let ttl = request.ttl;
+    Ok(Opening {
+        row: ApplicationRow { senders, ..row },
+        template: Some(template),
+        follow: request.follow,
+        commands: Box::new(move |application| {
+            let open = rsvp::Command::Session { application, session };
+            let announce = rsvp::Command::Sender { application, template, tspec, ttl };
+            let identity = identity(application, request.identity);
+            identity.into_iter().chain([Command::Rsvp(open), Command::Rsvp(announce)]).collect()
+        }),
+    })
 }
 
-/// Converts the policy of a receiver.
-fn requested(ask: Ask) -> earmark_node::Ask {
-    match ask {
-        Ask::ControlledLoad => earmark_node::Ask::ControlledLoad,
-        Ask::Rate(rate) => earmark_node::Ask::Rate(rate),
-        Ask::Delay(delay) => earmark_node::Ask::Delay(delay),
+/// Opens a receiver.
+pub(super) fn listen(mut request: ListenRequest, host: &dyn Host) -> Result<Opening, Problem> {
+    let options = options(&Rsvp, std::mem::take(&mut request.options))?;
+    receiver(request, options, host)
+}
+
+fn receiver(
+    request: ListenRequest,
+    options: ListenOptions,
+    host: &dyn Host,
+) -> Result<Opening, Problem> {
+    let session = session(request.on, request.ip_protocol, host)?;
+    check_arrival(session.destination, host)?;
+    check_senders(&request, &options)?;
+    let ListenOptions { delay_ms, style, senders, confirm } = options;
+    let ask = match (request.rate_bps, delay_ms) {
+        (Some(rate), _) => Ask::Rate(rate),
+        (None, Some(delay)) => {
+            Ask::Delay(Duration::try_from_secs_f64(delay / 1e3).unwrap_or_default())
+        }
+        (None, None) => Ask::ControlledLoad,
+    };
+    let row = row(&Rsvp, Role::Receiver, request.on, request.ip_protocol, request.hold);
+    Ok(Opening {
+        row: ApplicationRow { style: Some(style), senders: senders.clone(), ..row },
+        template: None,
+        follow: request.follow,
+        commands: Box::new(move |application| {
+            let style = style_of(style);
+            let all = Listen::new(application, session);
+            let listen = Command::Listen(Listen { ask, confirm, style, senders, ..all });
+            identity(application, request.identity).into_iter().chain([listen]).collect()
+        }),
+    })
+}
+
+/// Returns the session, if its data can exist and this host can signal for it.
+pub(super) fn session(
+    destination: SocketAddr,
+    ip_protocol: u8,
+    host: &dyn Host,
+) -> Result<Session, Problem> {
+    check_destination(destination, ip_protocol, host)?;
+    Ok(Session {
+        destination: destination.ip(),
+        protocol: ip_protocol,
+        flags: 0,
+        port: destination.port(),
+    })
+}
+
+fn identity(application: ApplicationId, identity: Identity) -> Option<Command> {
+    if identity.is_empty() {
+        return None;
     }
+    let Identity { user, application: name, priority } = identity;
+    let identity = rsvp::policy::Identity { user, application: name, priority };
+    Some(Command::Rsvp(rsvp::Command::Identity { application, identity }))
 }
 
 /// Converts a reservation style.
@@ -130,11 +130,10 @@ fn style_of(name: StyleName) -> Style {
     }
 }
 
-pub(crate) fn rejection(event: &Event, number: u64) -> Option<rsvp::Rejection> {
+/// Returns why RSVP rejected the command of an application, if the event says so.
+pub(super) fn rejection(event: &Event, of: ApplicationId) -> Option<rsvp::Rejection> {
     match event {
-        Event::Rsvp(rsvp::Event::Rejected { reason, .. })
-            if application_of(event) == Some(number) =>
-        {
+        Event::Rsvp(rsvp::Event::Rejected { application, reason }) if *application == of => {
             Some(*reason)
         }
         _ => None,

@@ -7,17 +7,18 @@ use earmark_rsvp as rsvp;
 use earmark_wire::rsvp::{SenderTemplate, Session, SourceSelector};
 use serde_json::Value;
 
-use super::request::rejection;
-use crate::control::requests::{RequestHandler, rejected, value};
+use super::request::{rejection, session};
+use crate::control::requests::{RequestHandler, value};
 use crate::driver::Kernel;
-use earmark_control::{Problem, ProblemCode, SenderName, Trace, TraceBegun};
+use crate::protocols::rejected;
+use earmark_control::{ApplicationId, Problem, ProblemCode, SenderName, Trace, TraceBegun};
 
 /// Most senders listed in the error if several match.
 const SENDERS_NAMED: usize = 8;
 
 impl<K: Kernel> RequestHandler<'_, K> {
     pub(crate) fn trace(&mut self, request: &Trace) -> Result<Value, Problem> {
-        let session = self.session(request.to, request.ip_protocol)?;
+        let session = session(request.to, request.ip_protocol, self)?;
         let sender = self.sender_to_trace(&session, request.from.as_ref())?;
         let mixed = [Some(sender.source), request.last_hop].into_iter().flatten();
         if mixed.into_iter().any(|other| other.is_ipv4() != session.destination.is_ipv4()) {
@@ -30,10 +31,10 @@ impl<K: Kernel> RequestHandler<'_, K> {
         // Earlier events must not be taken for the outcome of the command.
         hub.publish(*now, driver);
         hub.last_application += 1;
-        let number = hub.last_application;
+        let number = ApplicationId(hub.last_application);
         hub.traces.insert(number, *client);
         let command = rsvp::Command::Trace {
-            application: rsvp::Application(number),
+            application: number,
             trace: rsvp::diagnostics::Trace {
                 session,
                 sender: Some(sender),

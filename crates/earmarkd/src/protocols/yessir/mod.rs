@@ -3,3 +3,62 @@
 pub(crate) mod config;
 pub(crate) mod describe;
 pub(crate) mod request;
+
+use earmark_control::{ApplicationId, ListenRequest, Problem, ReservationRequest};
+use earmark_core::InterfaceId;
+use earmark_node::{Command, Event};
+use earmark_yessir as yessir;
+
+use super::{Host, Opening, Protocol};
+
+/// YESSIR.
+pub(crate) struct Yessir;
+
+impl Protocol for Yessir {
+    fn name(&self) -> &'static str {
+        "yessir"
+    }
+
+    fn reserve(&self, request: ReservationRequest, host: &dyn Host) -> Result<Opening, Problem> {
+        request::reserve(request, host)
+    }
+
+    fn listen(&self, request: ListenRequest, host: &dyn Host) -> Result<Opening, Problem> {
+        request::listen(request, host)
+    }
+
+    fn release(&self, application: ApplicationId) -> Command {
+        Command::Yessir(yessir::Command::Release { application })
+    }
+
+    fn describe(&self, event: &Event, on: &str) -> Option<String> {
+        match event {
+            Event::Yessir(event) => Some(describe::event(event, on)),
+            _ => None,
+        }
+    }
+
+    fn interface_of(&self, event: &Event) -> Option<InterfaceId> {
+        match event {
+            Event::Yessir(
+                yessir::Event::Reservation { interface, .. }
+                | yessir::Event::Refused { interface, .. }
+                | yessir::Event::Ignored { interface, .. },
+            ) => Some(*interface),
+            _ => None,
+        }
+    }
+
+    fn rejection(&self, event: &Event) -> Option<(String, &'static str)> {
+        match event {
+            Event::Yessir(yessir::Event::Rejected { reason, .. }) => {
+                Some((reason.to_string(), describe::hint(*reason)))
+            }
+            _ => None,
+        }
+    }
+
+    fn ends(&self, _event: &Event) -> bool {
+        false
+    }
+}

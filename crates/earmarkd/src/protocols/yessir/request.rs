@@ -1,92 +1,137 @@
 //! Requests of YESSIR.
 
-use earmark_control::{Answer, ApplicationRow, Attach, Problem, Role, Signalling, Statistics};
+use earmark_control::protocols::yessir::{ListenOptions, ReserveOptions};
+use earmark_control::{
+    ApplicationRow, ListenRequest, Problem, ProblemCode, ReservationRequest, Role, Statistics,
+};
+use earmark_core::Rate;
 use earmark_node::{Command, Input};
-use earmark_wire::yessir::Style;
+use earmark_wire::intserv::{FlowSpec, Rspec, TokenBucket};
+use earmark_wire::yessir::{Flowspec, OctetRate, Style};
 use earmark_yessir as yessir;
 use serde_json::Value;
 
-use crate::control::requests::{
-    Lifetime, RequestHandler, named, no_such_application, rejected, source, value,
-};
+use super::Yessir;
+use crate::control::requests::{RequestHandler, no_such_application, value};
 use crate::driver::Kernel;
-
-impl<K: Kernel> RequestHandler<'_, K> {
-    /// Announces a stream with YESSIR.
-    pub(crate) fn attach(&mut self, request: Attach) -> Result<Value, Problem> {
-        let (to, from) = (request.to, source(Some(request.from), request.to)?);
-        self.session(to, UDP)?;
-        let attachment = yessir::Attachment {
-            stream: yessir::Stream {
-                source: from.ip(),
-                destination: to.ip(),
-                source_port: from.port(),
-                destination_port: to.port(),
-            },
-            ssrc: request.ssrc,
-            cname: request.cname.unwrap_or_else(|| self.cname()),
-            multiplexed: request.multiplexed,
-            flowspec: request.flowspec,
-            style: if request.shared { Style::Shared } else { Style::Individual },
-            passive: request.query,
-            interval: request.interval_s.unwrap_or(0),
-            ttl: request.ttl,
-            key: request.key,
-        };
-        let row = self.row(Signalling::Yessir, Role::Sender, to, UDP);
-        let row = ApplicationRow { senders: named(from), held: request.hold, ..row };
-        let lifetime = Lifetime { hold: request.hold, follow: request.follow };
-        self.enter(row, None, lifetime, |number| {
-            let application = yessir::Application(number);
-            vec![Command::Yessir(yessir::Command::Attach { application, attachment })]
-        })
-    }
-
-    /// Answers streams with YESSIR.
-    pub(crate) fn answer_streams(&mut self, request: &Answer) -> Result<Value, Problem> {
-        let on = request.on;
-        let anywhere = on.ip().is_unspecified();
-        if !anywhere && !on.ip().is_multicast() && !self.driver.is_local(on.ip()) {
-            return Err(rejected(
-                format!("{} is none of this host's addresses, so nothing arrives there", on.ip()),
-                "listen on an address of this host (`ip address` lists them), or run this on the receiver",
-            ));
-        }
-        let cname = request.cname.clone().unwrap_or_else(|| self.cname());
-        let row = self.row(Signalling::Yessir, Role::Receiver, on, UDP);
-        let row = ApplicationRow { held: request.hold, ..row };
-        let lifetime = Lifetime { hold: request.hold, follow: request.follow };
-        self.enter(row, None, lifetime, |number| {
-            let application = yessir::Application(number);
-            let (destination, port) = (on.ip(), on.port());
-            vec![Command::Yessir(yessir::Command::Listen { application, destination, port, cname })]
-        })
-    }
-
-    /// Passes the amount of data that an application has sent to YESSIR.
-    pub(crate) fn statistics(&mut self, request: Statistics) -> Result<Value, Problem> {
-        let Statistics { application: number, packets, octets, rtp_timestamp } = request;
-        let known = self.hub.applications.get(&number);
-        known
-            .filter(|application| application.row.protocol == Signalling::Yessir)
-            .ok_or_else(|| no_such_application(number))?;
-        let application = yessir::Application(number);
-        let command = yessir::Command::Statistics { application, packets, octets, rtp_timestamp };
-        self.driver.handle(self.now, Input::Command(Command::Yessir(command)));
-        Ok(value(request))
-    }
-
-    /// Default canonical name for streams.
-    fn cname(&self) -> String {
-        let mut name = format!("earmark@{}", self.hub.node);
-        while name.len() > MAX_CNAME {
-            name.pop();
-        }
-        name
-    }
-}
+use crate::protocols::{
+    Host, Opening, Protocol, check_arrival, check_destination, named, options, row, source,
+};
 
 /// IP protocol number of UDP, which carries RTP.
 const UDP: u8 = 17;
 /// Longest canonical name, octets: RFC 3550 section 6.5 has one octet for the length.
 const MAX_CNAME: usize = 255;
+
+/// Announces a stream.
+pub(super) fn reserve(
+    mut request: ReservationRequest,
+    host: &dyn Host,
+) -> Result<Opening, Problem> {
+    let of: ReserveOptions = options(&Yessir, std::mem::take(&mut request.options))?;
+    let (to, from) = (request.to, source(request.from, request.to)?);
+    check_destination(to, UDP, host)?;
+    let attachment = yessir::Attachment {
+        stream: yessir::Stream {
+            source: from.ip(),
+            destination: to.ip(),
+            source_port: from.port(),
+            destination_port: to.port(),
+        },
+        ssrc: of.ssrc,
+        flowspec: flowspec(&request, &of)?,
+        cname: of.cname.unwrap_or_else(|| cname(host)),
+        multiplexed: of.multiplexed,
+        style: if of.shared { Style::Shared } else { Style::Individual },
+        passive: request.query,
+        interval: of.interval_s.unwrap_or(0),
+        ttl: request.ttl,
+        key: of.key,
+    };
+    let row = row(&Yessir, Role::Sender, to, UDP, request.hold);
+    Ok(Opening {
+        row: ApplicationRow { senders: named(from), ..row },
+        template: None,
+        follow: request.follow,
+        commands: Box::new(move |application| {
+            vec![Command::Yessir(yessir::Command::Attach { application, attachment })]
+        }),
+    })
+}
+
+/// Returns the bandwidth of a stream: the rate of the request, of a payload format, or measured.
+fn flowspec(request: &ReservationRequest, of: &ReserveOptions) -> Result<Flowspec, Problem> {
+    match (request.rate_bps, of.class, of.codec, of.measured) {
+        (Some(rate), Some(dscp), ..) => {
+            Ok(Flowspec::Class { dscp, rate: OctetRate(rate.as_octets_per_second()) })
+        }
+        (Some(rate), None, ..) => {
+            let bucket = TokenBucket {
+                rate: rate.as_octets_per_second(),
+                depth: request.burst_octets as f32,
+                peak: request.peak_bps.map_or(f32::INFINITY, Rate::as_octets_per_second),
+                min_policed_unit: request.min_packet,
+                max_packet_size: request.max_packet,
+            };
+            Ok(Flowspec::Intserv(match of.guaranteed {
+                None => FlowSpec::ControlledLoad(bucket),
+                Some(of) => {
+                    let rate = of.rate_bps.as_octets_per_second();
+                    FlowSpec::Guaranteed(bucket, Rspec { rate, slack_us: of.slack_us })
+                }
+            }))
+        }
+        (None, _, Some(codec), _) => {
+            Ok(Flowspec::Codec { payload_type: codec.payload_type, frames: codec.frames })
+        }
+        (None, _, None, Some(measured)) => {
+            Ok(Flowspec::Measured { window: measured.window, headroom: measured.headroom })
+        }
+        (None, _, None, None) => Err(Problem::new(
+            ProblemCode::BadRequest,
+            "invalid request: a stream without a rate",
+            "give rate_bps, or the option codec or measured",
+        )),
+    }
+}
+
+/// Answers streams.
+pub(super) fn listen(mut request: ListenRequest, host: &dyn Host) -> Result<Opening, Problem> {
+    let ListenOptions { cname: named } = options(&Yessir, std::mem::take(&mut request.options))?;
+    let (destination, port) = (request.on.ip(), request.on.port());
+    if !destination.is_unspecified() {
+        check_arrival(destination, host)?;
+    }
+    let cname = named.unwrap_or_else(|| cname(host));
+    Ok(Opening {
+        row: row(&Yessir, Role::Receiver, request.on, UDP, request.hold),
+        template: None,
+        follow: request.follow,
+        commands: Box::new(move |application| {
+            vec![Command::Yessir(yessir::Command::Listen { application, destination, port, cname })]
+        }),
+    })
+}
+
+/// Returns the default canonical name of streams.
+fn cname(host: &dyn Host) -> String {
+    let mut name = format!("earmark@{}", host.node());
+    while name.len() > MAX_CNAME {
+        name.pop();
+    }
+    name
+}
+
+impl<K: Kernel> RequestHandler<'_, K> {
+    /// Passes the amount of data that an application has sent to YESSIR.
+    pub(crate) fn statistics(&mut self, request: Statistics) -> Result<Value, Problem> {
+        let Statistics { application, packets, octets, rtp_timestamp } = request;
+        let known = self.hub.applications.get(&application);
+        known
+            .filter(|application| application.row.protocol == Yessir.name())
+            .ok_or_else(|| no_such_application(application))?;
+        let command = yessir::Command::Statistics { application, packets, octets, rtp_timestamp };
+        self.driver.handle(self.now, Input::Command(Command::Yessir(command)));
+        Ok(value(request))
+    }
+}

@@ -3,8 +3,11 @@
 use std::net::{SocketAddr, UdpSocket};
 use std::process::Command;
 
+use earmark_control::protocols::boomerang as loops;
+use earmark_control::protocols::rsvp::ListenOptions;
 use earmark_control::{
-    Listen, Loop, Opened, PathAnswer, PathOutcome, PathRequest, Request, Send, StyleName,
+    ListenRequest, Opened, PathAnswer, PathOutcome, PathRequest, Request, ReservationRequest,
+    StyleName,
 };
 use earmark_core::Rate;
 use libtest_mimic::Failed;
@@ -22,11 +25,15 @@ pub(crate) fn governing_claim_is_named() -> Outcome {
     fork.receiver.start(&settings(&["eth1", "eth2"]))?;
     let (from, to): (SocketAddr, SocketAddr) = (FROM.parse()?, TO.parse()?);
     let mut sender = fork.sender.client()?;
-    fork.receiver.client()?.listen(Listen::new(to))?;
-    let rsvp = Send { from: Some(from), ..Send::new(to, Rate::from_mbps(2)) };
+    fork.receiver.client()?.listen(ListenRequest::new(to))?;
+    let rsvp =
+        ReservationRequest { from: Some(from), ..ReservationRequest::new(to, Rate::from_mbps(2)) };
     let rsvp = sender.sender(rsvp)?.application;
-    let boomerang = Loop { from: Some(from), ..Loop::new(to, Rate::from_mbps(1), Rate::ZERO) };
-    let boomerang: Opened = sender.call(&Request::Loop(boomerang))?;
+    let boomerang = ReservationRequest {
+        from: Some(from),
+        ..loops::request(to, Rate::from_mbps(1), Rate::ZERO)
+    };
+    let boomerang: Opened = sender.call(&Request::Reserve(boomerang))?;
     let precedences = |answer: &PathAnswer| -> Vec<(String, String)> {
         let precedence = |claim: &earmark_control::ClaimRow| {
             let by = claim.protocol.clone().unwrap_or_default();
@@ -94,8 +101,12 @@ pub(crate) fn governing_claim_is_named() -> Outcome {
 
     // A reservation for all senders is matched by those with other ports too.
     let all = "10.0.9.2:5002".parse()?;
-    fork.receiver.client()?.listen(Listen { style: StyleName::Wf, ..Listen::new(all) })?;
-    sender.sender(Send { from: Some(from), ..Send::new(all, Rate::from_mbps(1)) })?;
+    let wildcard = ListenOptions { style: StyleName::Wf, ..ListenOptions::default() };
+    fork.receiver.client()?.listen(ListenRequest::new(all).with(&wildcard))?;
+    sender.sender(ReservationRequest {
+        from: Some(from),
+        ..ReservationRequest::new(all, Rate::from_mbps(1))
+    })?;
     until("all senders share one", || {
         let from = Some("10.0.1.7:9".parse()?);
         let answer = path(&fork.router, PathRequest { from, ..PathRequest::new(all) })?;
@@ -159,8 +170,11 @@ pub(crate) fn reservation_elsewhere_is_warned_of() -> Outcome {
     fork.router.start(&quiet)?;
     let (from, to) = (FROM.parse()?, TO.parse()?);
     let mut sender = fork.sender.client()?;
-    let reserve = Loop { from: Some(from), ..Loop::new(to, Rate::from_mbps(1), Rate::ZERO) };
-    let _: Opened = sender.call(&Request::Loop(reserve))?;
+    let reserve = ReservationRequest {
+        from: Some(from),
+        ..loops::request(to, Rate::from_mbps(1), Rate::ZERO)
+    };
+    let _: Opened = sender.call(&Request::Reserve(reserve))?;
     let answer = until("it is reserved on eth1", || {
         let answer = path(&fork.router, asked()?)?;
         Ok((answer.claim_count == 1).then_some(answer))

@@ -42,10 +42,13 @@ fn packet(flow: &Flow) -> Packet<'_> {
 
 /// The rules of every new namespace, with these before `main`.
 fn list(more: impl IntoIterator<Item = Rule>) -> RuleList {
-    let usual = |priority, table| rule((priority, table, TO_TABLE), [0; 2], 0, |m| m);
-    let mut rules = vec![usual(0, libc::RT_TABLE_LOCAL)];
+    let default_rule = |priority, table| rule((priority, table, TO_TABLE), [0; 2], 0, |m| m);
+    let mut rules = vec![default_rule(0, libc::RT_TABLE_LOCAL)];
     rules.extend(more);
-    rules.extend([usual(32_766, libc::RT_TABLE_MAIN), usual(32_767, libc::RT_TABLE_DEFAULT)]);
+    rules.extend([
+        default_rule(32_766, libc::RT_TABLE_MAIN),
+        default_rule(32_767, libc::RT_TABLE_DEFAULT),
+    ]);
     RuleList(rules)
 }
 

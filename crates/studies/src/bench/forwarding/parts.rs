@@ -14,7 +14,7 @@ use anyhow::Result;
 use earmark_linux::Queues;
 
 use super::router::{Router, Treatment};
-use super::{ComparedRouter, Forwarding, Plan, Reservations, Traffic, contest, fast};
+use super::{ComparedRouter, Forwarding, Plan, Reservations, Traffic, fast, run_turns};
 use crate::bench::Supervision;
 
 /// The names of the parts.
@@ -40,7 +40,7 @@ pub fn measure(plan: &Plan, supervision: &Supervision<'_>) -> Result<Vec<Forward
     }
     supervision.watcher.begin("routers of a part each are set up", plan.reservations.len() as u64);
     for (done, &Reservations { queues, flows }) in plan.reservations.iter().enumerate() {
-        supervision.go_on()?;
+        supervision.check_interrupted()?;
         let router =
             Rc::new(Router::up(Treatment::ClassifierAlone(queues, flows), fast(plan.end))?);
         let name = match queues {
@@ -52,5 +52,5 @@ pub fn measure(plan: &Plan, supervision: &Supervision<'_>) -> Result<Vec<Forward
         }
         supervision.watcher.reached(done as u64 + 1);
     }
-    contest(contenders, plan, supervision)
+    run_turns(contenders, plan, supervision)
 }

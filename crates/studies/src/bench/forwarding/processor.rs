@@ -57,8 +57,8 @@ impl Processor {
 /// Gives a thread (`None`: the calling one) precedence over other programs on its processor. Packets of a network
 /// card would not wait for those either.
 pub(super) fn prefer(thread: Option<u32>) -> Result<()> {
-    let promptly = packets::raise_priority(thread.unwrap_or(0));
-    promptly.context("cannot run before other programs; it takes root")
+    let raised = packets::raise_priority(thread.unwrap_or(0));
+    raised.context("cannot raise the scheduling priority; this needs root")
 }
 
 /// Binds a thread (`None`: the calling one) to one processor.

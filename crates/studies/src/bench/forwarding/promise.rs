@@ -106,7 +106,7 @@ pub fn measure(flood: u32, alone: u32, supervision: &Supervision<'_>) -> Result<
     let mut promises: Vec<Promise> = Vec::new();
     for (done, &(queues, treatment, service)) in all.iter().enumerate() {
         for (packets, flood) in [(alone, false), (flood, true)] {
-            supervision.go_on()?;
+            supervision.check_interrupted()?;
             let transits = watch(treatment, service, packets, flood, supervision)?;
             let mut promise = summary(queues, flood, transits.values())?;
             if treatment != Treatment::Default {
@@ -142,7 +142,8 @@ fn watch(
     let taps = (Tap::open(&router.router)?, Tap::open(&router.sink)?);
     match flood {
         true => drop(router.sample(processor, packets, &beside)?),
-        false => router.send_slowly(processor, packets, PAUSE, &alone, || supervision.go_on())?,
+        false => router
+            .send_slowly(processor, packets, PAUSE, &alone, || supervision.check_interrupted())?,
     }
     std::thread::sleep(REST);
     let mut transits = BTreeMap::new();

@@ -29,7 +29,7 @@ const SENDER: Ipv4Addr = Ipv4Addr::new(10, 77, 1, 1);
 const DESTINATION: Ipv4Addr = Ipv4Addr::new(10, 78, 0, 1);
 const UDP: u8 = 17;
 /// Timeout until packets pass a new network.
-const PATIENCE: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(10);
 /// Bucket of a reservation, octets.
 const BURST: u32 = 3_000;
 /// Greatest rate of one reservation, bits per second.
@@ -162,13 +162,13 @@ impl Router {
     /// Sends until packets pass: neighbor resolution comes first.
     pub(super) fn warm_up(&self, processor: Processor, mix: &Mix) -> Result<()> {
         let start = Instant::now();
-        while start.elapsed() < PATIENCE {
+        while start.elapsed() < TIMEOUT {
             if self.sample(processor, 1_000, mix)?.passed > 500 {
                 return Ok(());
             }
             std::thread::sleep(Duration::from_millis(10));
         }
-        bail!("no packet has passed the router within {PATIENCE:?}")
+        bail!("no packet has passed the router within {TIMEOUT:?}")
     }
 
     /// Sends `packets` packets on one processor.
@@ -195,14 +195,14 @@ impl Router {
         packets: u32,
         pause: Duration,
         mix: &Mix,
-        go_on: impl Fn() -> Result<()> + Send,
+        check_interrupted: impl Fn() -> Result<()> + Send,
     ) -> Result<()> {
         let source = &self.source;
         self.sender.run_in(move || -> Result<()> {
             processor.enter()?;
             processor::prefer(None)?;
             for number in 0..packets {
-                go_on()?;
+                check_interrupted()?;
                 source.send_from(number, 1, mix)?;
                 std::thread::sleep(pause);
             }
@@ -246,7 +246,8 @@ fn counter(table: &str, name: &str, column: usize) -> Option<u64> {
 }
 
 fn namespaces() -> Result<[Namespace; 3]> {
-    let one = || Namespace::unnamed().context("no network namespace to be had; it takes root");
+    let one =
+        || Namespace::unnamed().context("network namespaces are unavailable; this needs root");
     Ok([one()?, one()?, one()?])
 }
 

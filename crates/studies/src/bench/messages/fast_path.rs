@@ -27,7 +27,7 @@ const IN_TURN: u32 = 10_000;
 /// IP protocol number of TCP.
 const TCP: u8 = 6;
 /// Capacity of the kernel's map, sessions.
-const MOST: u32 = 250_000;
+const CAPACITY: u32 = 250_000;
 
 /// Goal: largest time of a refresh, nanoseconds.
 pub const GOAL: u32 = 400;
@@ -58,10 +58,10 @@ pub struct FastPathCost {
 /// # Errors
 /// A namespace or BPF is unavailable.
 pub fn measure(sessions: u32) -> Result<FastPathCost> {
-    let namespace = Namespace::unnamed().context("no network namespace to be had")?;
+    let namespace = Namespace::unnamed().context("network namespaces are unavailable")?;
     let out = router(&namespace)?;
     // A program runs in the namespace of the process that runs it.
-    namespace.run_in(|| measure_here(out, sessions.min(MOST)))?
+    namespace.run_in(|| measure_here(out, sessions.min(CAPACITY)))?
 }
 
 /// Sets up a router with a route to the far end.
@@ -78,7 +78,7 @@ fn router(namespace: &Namespace) -> Result<InterfaceId> {
 fn measure_here(out: InterfaceId, sessions: u32) -> Result<FastPathCost> {
     let mut socket = SignallingSocket::open()?;
     let [set_up, release] = changes(&mut socket, out)?;
-    let path = socket.offload().context("no BPF to be had")?;
+    let path = socket.offload().context("BPF is unavailable")?;
     let share = Some(Share { interface: InterfaceId(1), rate: RATE });
     for number in 0..sessions {
         let session =
@@ -101,13 +101,13 @@ fn measure_here(out: InterfaceId, sessions: u32) -> Result<FastPathCost> {
 
 /// Returns the times of a set-up and of a release of sessions that the kernel does not hold yet.
 fn changes(socket: &mut SignallingSocket, link: InterfaceId) -> Result<[u64; 2]> {
-    let path = socket.offload_mut().context("no BPF to be had")?;
+    let path = socket.offload_mut().context("BPF is unavailable")?;
     path.set_longest_interval(Some(30))?;
     path.delegate(link, u64::from(RATE) * u64::from(IN_TURN))?;
     path.allow(INITIATOR, IN_TURN)?;
     let mut change = |rate| -> Result<u64> {
-        let path = socket.offload().context("no BPF to be had")?;
-        let mean = one_by_one(path, (0..IN_TURN).map(|number| MOST + number), rate)?;
+        let path = socket.offload().context("BPF is unavailable")?;
+        let mean = one_by_one(path, (0..IN_TURN).map(|number| CAPACITY + number), rate)?;
         // The offload reports its changes to the daemon; reading the reports makes room for more.
         while socket.receive(|_| {})? > 0 {}
         Ok(mean)

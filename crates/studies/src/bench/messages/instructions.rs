@@ -20,11 +20,11 @@ use earmark_lab::statistics::percentile;
 /// Number of messages of a kind that are counted; the result is their median, as a table may grow during one of them.
 const COUNTED_MESSAGES: u32 = 5;
 /// Timeout of valgrind.
-const PATIENCE: Duration = Duration::from_secs(3_600);
+const TIMEOUT: Duration = Duration::from_secs(3_600);
 
 /// Advice if valgrind is not installed.
 pub const WITHOUT_VALGRIND: &str =
-    "instructions were not counted: there is no valgrind (`apt install valgrind` or the like)";
+    "instructions were not counted: valgrind is not installed (`apt install valgrind`)";
 
 /// Counts the instructions of each kind of message of a protocol, in the order of [`Protocol::messages`]. Returns
 /// `None` if valgrind is not installed.
@@ -45,7 +45,7 @@ pub fn count(
     let kinds = protocol.messages().len();
     let total = kinds as u64 * u64::from(COUNTED_MESSAGES);
     let what = format!("{}: instructions, {sessions} sessions", protocol.name());
-    let ended = supervision.await_all(&what, total, PATIENCE, || {
+    let ended = supervision.await_all(&what, total, TIMEOUT, || {
         let files = fs::read_dir(&directory.0)?.count() as u64;
         Ok(if child.0.try_wait()?.is_some() { u64::MAX } else { files.min(total - 1) })
     })?;

@@ -74,9 +74,9 @@ impl Engines {
         }
         for number in 0..sessions {
             engines.ping(number);
-            engines.go_on_for(PING_EVERY / sessions);
+            engines.run_for(PING_EVERY / sessions);
         }
-        engines.go_on_for(REFRESH);
+        engines.run_for(REFRESH);
         engines
     }
 
@@ -85,7 +85,7 @@ impl Engines {
     pub(in crate::bench) fn count(&mut self) -> u64 {
         let before = self.back;
         self.is_counted = true;
-        self.go_on_for(REFRESH);
+        self.run_for(REFRESH);
         self.is_counted = false;
         self.back - before
     }
@@ -99,7 +99,7 @@ impl Engines {
         self.turn(FIRST, Input::Command(Command::Nsis(command)));
     }
 
-    fn go_on_for(&mut self, how_long: Duration) {
+    fn run_for(&mut self, how_long: Duration) {
         let end = self.now + how_long;
         loop {
             let due = |place: &usize| self.nodes[*place].next_deadline();

@@ -25,7 +25,7 @@ const RAMP: Duration = Duration::from_secs(1);
 /// Timeout of a ping.
 const TIMEOUT: Duration = Duration::from_secs(2);
 /// Interval of progress reports.
-const NAP: Duration = Duration::from_millis(50);
+const MAX_WAIT: Duration = Duration::from_millis(50);
 /// Search range, pings a second.
 const SEARCH: Search = Search { first: 1_000, last: 100_000, step: RATE_OF_ONE, halvings: 3 };
 /// Share of a rate that has to come back.
@@ -79,7 +79,7 @@ pub fn measure_on(
     supervision: &Supervision<'_>,
 ) -> Result<Pings> {
     let steps = chain.in_first_host(|sender| {
-        sender.be_exact();
+        sender.serve_timers_exactly();
         let mut steps = Vec::new();
         SEARCH.largest(|rate| {
             let step = attempt(chain, sender, rate, window, supervision)?;
@@ -103,7 +103,7 @@ pub fn attempt_on(
     supervision: &Supervision<'_>,
 ) -> Result<RateResult> {
     chain.in_first_host(|sender| {
-        sender.be_exact();
+        sender.serve_timers_exactly();
         attempt(chain, sender, rate, window, supervision)
     })
 }
@@ -126,21 +126,21 @@ fn attempt(
     for number in 0..applications {
         sender.ping(Some(each), interval, TIMEOUT);
         let due = start + RAMP * (number + 1) / applications;
-        sender.go_on_until(due, &mut |event| counts.take(&event))?;
+        sender.run_until(due, &mut |event| counts.take(&event))?;
     }
     let (before, begun) = (chain.sample(1)?, counts.back);
     counts.is_counted = true;
     let start = sender.now();
-    sender.go_on_until(start + window, &mut |event| counts.take(&event))?;
+    sender.run_until(start + window, &mut |event| counts.take(&event))?;
     counts.is_counted = false;
     let seconds = sender.now().since(start).as_secs_f64();
     let (after, back) = (chain.sample(1)?, counts.back - begun);
     let give_up = sender.now() + window * 4 + TIMEOUT * 2;
     while counts.finished < applications && sender.now() < give_up {
-        let until = sender.now() + NAP;
-        sender.go_on_until(until, &mut |event| counts.take(&event))?;
+        let until = sender.now() + MAX_WAIT;
+        sender.run_until(until, &mut |event| counts.take(&event))?;
         supervision.watcher.reached(counts.finished.into());
-        supervision.go_on()?;
+        supervision.check_interrupted()?;
     }
     let processor = after.processor.saturating_sub(before.processor).as_secs_f64();
     let message_us = processor * 1e6 / (2 * back).max(1) as f64;

@@ -19,7 +19,7 @@ use super::engines::{COUNTED, Engines};
 use crate::callgrind::{self, Costs, Directory, Running};
 
 /// Timeout of valgrind.
-const PATIENCE: Duration = Duration::from_secs(1_800);
+const TIMEOUT: Duration = Duration::from_secs(1_800);
 
 /// Result of the profile.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -46,13 +46,13 @@ pub fn measure(sessions: u32, supervision: &Supervision<'_>) -> Result<Option<Pr
     };
     let what = format!("GIST under valgrind, {sessions} sessions");
     let ended =
-        supervision.await_all(&what, 1, PATIENCE, || Ok(child.0.try_wait()?.is_some().into()))?;
+        supervision.await_all(&what, 1, TIMEOUT, || Ok(child.0.try_wait()?.is_some().into()))?;
     if !ended || !child.0.wait()?.success() {
         bail!("valgrind could not run this program with {sessions} sessions");
     }
     let text = fs::read_to_string(&file).context("valgrind has not counted")?;
     let profile = Profile::of(sessions, &text);
-    ensure!(profile.instructions > 0, "valgrind has seen no turn of the router");
+    ensure!(profile.instructions > 0, "valgrind counted no turn of the router");
     Ok(Some(profile))
 }
 

@@ -142,13 +142,13 @@ fn watch(
 ) -> Result<Samples> {
     let empty = chain.samples()?;
     sender.set_up_many(plan.sessions, UNANSWERED, supervision)?;
-    let mut sessions_lost = sender.go_on_for("warm-up", plan.warm_up, supervision, |_| {})?;
+    let mut sessions_lost = sender.run_for("warm-up", plan.warm_up, supervision, |_| {})?;
     let ping = sender.ping(None, PING_EVERY, PING_TIMEOUT);
-    sessions_lost += sender.go_on_for("the path is found", BEFORE, supervision, |_| {})?;
+    sessions_lost += sender.run_for("the path is found", BEFORE, supervision, |_| {})?;
     let before = chain.samples()?;
     let (mut round_trips, mut pings_lost) = (Vec::new(), 0);
     let what = format!("{} sessions are watched ({})", plan.sessions, plan.name);
-    sessions_lost += sender.go_on_for(&what, plan.window, supervision, |event| match event {
+    sessions_lost += sender.run_for(&what, plan.window, supervision, |event| match event {
         PingEvent::Back { round_trip } => round_trips.push(round_trip),
         PingEvent::Lost => pings_lost += 1,
         PingEvent::Finished => {}

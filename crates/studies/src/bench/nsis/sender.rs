@@ -27,9 +27,9 @@ const FIRST_PORT: u16 = 5_000;
 /// Rate of every session, bits per second: small enough for 60 000 of them on a link.
 const RATE: u64 = 8_000;
 /// Timeout of a set-up and of a release.
-const PATIENCE: Duration = Duration::from_secs(35);
+const TIMEOUT: Duration = Duration::from_secs(35);
 /// Longest wait between two checks for an interrupt.
-const NAP: Duration = Duration::from_millis(50);
+const MAX_WAIT: Duration = Duration::from_millis(50);
 /// Largest number of applications that ping at a time.
 const PINGS: usize = 100_000;
 /// First identifier of ping applications, above those of reservations.
@@ -76,7 +76,7 @@ impl Sender {
     }
 
     /// Makes the node serve each timer on time; a daemon serves timers in groups.
-    pub(super) fn be_exact(&mut self) {
+    pub(super) fn serve_timers_exactly(&mut self) {
         self.node.set_exact_timers();
     }
 
@@ -112,7 +112,7 @@ impl Sender {
     ) -> Result<()> {
         supervision.watcher.begin(&format!("{count} sessions are set up"), count.into());
         let (mut begun, mut done) = (0, 0);
-        let mut give_up = self.now() + PATIENCE;
+        let mut give_up = self.now() + TIMEOUT;
         while done < count {
             while begun < count.min(done + unanswered) {
                 self.reserve(begun);
@@ -127,12 +127,12 @@ impl Sender {
                 }
             }
             if done > before {
-                give_up = self.now() + PATIENCE;
+                give_up = self.now() + TIMEOUT;
                 supervision.watcher.reached(done.into());
             } else if self.now() >= give_up {
                 bail!("{done} of {count} sessions were set up in time");
             }
-            supervision.go_on()?;
+            supervision.check_interrupted()?;
         }
         Ok(())
     }
@@ -147,14 +147,14 @@ impl Sender {
         for (count, number) in (1..).zip(numbers) {
             self.release(number)?;
             supervision.watcher.reached(count);
-            supervision.go_on()?;
+            supervision.check_interrupted()?;
         }
         Ok(())
     }
 
     /// Runs the node for a time; `each` receives the events of pings. Returns the number of reservations lost
     /// meanwhile.
-    pub(super) fn go_on_for(
+    pub(super) fn run_for(
         &mut self,
         what: &str,
         how_long: Duration,
@@ -166,19 +166,15 @@ impl Sender {
         supervision.watcher.begin(what, millis(how_long));
         let mut lost = 0;
         while self.now() < end {
-            lost += self.go_on_until(end.min(self.now() + NAP), &mut each)?;
+            lost += self.run_until(end.min(self.now() + MAX_WAIT), &mut each)?;
             supervision.watcher.reached(millis(self.now().since(start)));
-            supervision.go_on()?;
+            supervision.check_interrupted()?;
         }
         Ok(lost)
     }
 
     /// Runs the node until `end`, without progress reports. Returns the number of reservations lost meanwhile.
-    pub(super) fn go_on_until(
-        &mut self,
-        end: Time,
-        each: &mut dyn FnMut(PingEvent),
-    ) -> Result<u32> {
+    pub(super) fn run_until(&mut self, end: Time, each: &mut dyn FnMut(PingEvent)) -> Result<u32> {
         let mut lost = 0;
         while self.now() < end {
             for event in self.turn(end)? {
@@ -241,7 +237,7 @@ impl Sender {
 
     /// Waits until a session has this outcome.
     fn await_outcome(&mut self, number: u32, wanted: &Outcome) -> Result<()> {
-        let give_up = self.now() + PATIENCE;
+        let give_up = self.now() + TIMEOUT;
         while self.now() < give_up {
             for (whose, outcome) in outcomes(&self.turn(give_up)?) {
                 match outcome {
@@ -251,7 +247,7 @@ impl Sender {
                 }
             }
         }
-        bail!("session {number}: no answer within {PATIENCE:?}")
+        bail!("session {number}: no answer within {TIMEOUT:?}")
     }
 
     /// Waits for work until `until` at most, does it, and returns its events.
@@ -291,7 +287,7 @@ fn outcome(event: &Event) -> Option<(u32, Outcome)> {
             (application, Outcome::Failed(format!("lost: {outcome:?}")))
         }
         qos::Event::TimedOut { application } => {
-            (application, Outcome::Failed("nobody answers".to_owned()))
+            (application, Outcome::Failed("no answer".to_owned()))
         }
         qos::Event::Rejected { application, reason } => {
             (application, Outcome::Failed(format!("not asked for: {reason:?}")))

@@ -27,7 +27,7 @@ const ENDS_WITHIN: Duration = Duration::from_secs(30);
 /// Time that nodes keep an association that is to close.
 const SHORT_HOLD: Duration = Duration::from_secs(1);
 /// Interval of checks whether they have closed.
-const LOOK: Duration = Duration::from_millis(100);
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
 /// State of the connections before a set-up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -150,7 +150,7 @@ fn in_a_row(
     let mut times = Vec::with_capacity(plan.count as usize);
     for number in FIRST..FIRST + plan.count {
         times.push(sender.set_up(number)?);
-        supervision.go_on()?;
+        supervision.check_interrupted()?;
     }
     let whole = sender.now().since(start);
     let processor = chain.sample(1)?.processor.saturating_sub(before.processor);
@@ -175,8 +175,8 @@ fn with_new(
         let give_up = sender.now() + ENDS_WITHIN;
         while chain.associations()? > 0 {
             ensure!(sender.now() < give_up, "associations without use do not end");
-            sender.go_on_until(sender.now() + LOOK, &mut |_| {})?;
-            supervision.go_on()?;
+            sender.run_until(sender.now() + POLL_INTERVAL, &mut |_| {})?;
+            supervision.check_interrupted()?;
         }
         supervision.watcher.reached(u64::from(number) + 1);
     }

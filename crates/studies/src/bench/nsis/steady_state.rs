@@ -69,7 +69,9 @@ pub fn validity(period: Duration) -> Duration {
 /// # Errors
 /// A process of the chain ends, or a reservation is refused.
 pub fn measure_on(chain: &Chain, plan: &Plan, supervision: &Supervision<'_>) -> Result<Vec<Level>> {
-    chain.in_first_host(|sender| climb(chain, sender, plan, supervision).map(|(levels, _)| levels))
+    chain.in_first_host(|sender| {
+        measure_levels(chain, sender, plan, supervision).map(|(levels, _)| levels)
+    })
 }
 
 /// Runs one measurement for each mean period of GIST refreshes at the first host; each measurement ends its sessions.
@@ -84,7 +86,7 @@ pub fn measure_each_with_period(
 ) -> Result<Vec<Vec<Level>>> {
     chain.in_first_host_with_validity(validity(period), |sender| {
         let measure = |plan| {
-            let (levels, pings) = climb(chain, sender, plan, supervision)?;
+            let (levels, pings) = measure_levels(chain, sender, plan, supervision)?;
             pings.into_iter().for_each(|ping| sender.end_ping(ping));
             Ok(levels)
         };
@@ -93,23 +95,23 @@ pub fn measure_each_with_period(
 }
 
 /// Measures level by level; returns the pings of all sessions, too.
-fn climb(
+fn measure_levels(
     chain: &Chain,
     sender: &mut Sender,
     plan: &Plan,
     supervision: &Supervision<'_>,
 ) -> Result<(Vec<Level>, Vec<u64>)> {
-    sender.be_exact();
+    sender.serve_timers_exactly();
     let empty = chain.sample(DAEMON)?;
     let most = plan.levels.last().copied().unwrap_or_default();
     let (mut standing, mut levels, mut pings) = (0, Vec::new(), Vec::new());
     for &sessions in &plan.levels {
         ensure!(sessions > standing, "levels have to rise");
-        supervision.go_on()?;
+        supervision.check_interrupted()?;
         let pause = plan.ping / most.max(1);
         pings.extend(begin(sender, sessions - standing, plan.ping, pause, &mut |_| {})?);
         if standing == 0 {
-            sender.go_on_for("the first sessions settle", plan.settle, supervision, |_| {})?;
+            sender.run_for("the first sessions settle", plan.settle, supervision, |_| {})?;
         }
         standing = sessions;
         let mut level = watch(chain, sender, plan, sessions, &empty, supervision)?;
@@ -133,7 +135,7 @@ pub(super) fn begin(
     let mut pings = Vec::with_capacity(count as usize);
     for number in 1..=count {
         pings.push(sender.ping(None, interval, TIMEOUT));
-        sender.go_on_until(start + pause * number, each)?;
+        sender.run_until(start + pause * number, each)?;
     }
     Ok(pings)
 }
@@ -163,7 +165,7 @@ pub fn hold_on(
 ) -> Result<Held> {
     const INTERVAL: Duration = Duration::from_secs(300);
     chain.in_first_host(|sender| {
-        sender.be_exact();
+        sender.serve_timers_exactly();
         let (empty, start) = (chain.sample(DAEMON)?, sender.now());
         let mut back = 0;
         let mut count = |event| back += u32::from(matches!(event, PingEvent::Back { .. }));
@@ -174,13 +176,13 @@ pub fn hold_on(
             let more = step.min(sessions - begun);
             begin(sender, more, INTERVAL, Duration::from_secs(1) / rate.max(1), &mut count)?;
             supervision.watcher.reached((begun + more).into());
-            supervision.go_on()?;
+            supervision.check_interrupted()?;
         }
         let give_up = sender.now() + TIMEOUT;
         while sender.now() < give_up && back < sessions {
             let mut count = |event| back += u32::from(matches!(event, PingEvent::Back { .. }));
-            sender.go_on_until(sender.now() + Duration::from_millis(20), &mut count)?;
-            supervision.go_on()?;
+            sender.run_until(sender.now() + Duration::from_millis(20), &mut count)?;
+            supervision.check_interrupted()?;
         }
         let seconds = sender.now().since(start).as_secs_f64();
         let memory_octets = chain.sample(DAEMON)?.octets_a_session(&empty, sessions);
@@ -204,7 +206,7 @@ fn watch(
     for part in 1..=parts {
         let mut times = Vec::new();
         let lost = &mut level.lost;
-        sender.go_on_until(sender.now() + plan.window / parts, &mut |event| match event {
+        sender.run_until(sender.now() + plan.window / parts, &mut |event| match event {
             PingEvent::Back { round_trip } => times.push(round_trip),
             PingEvent::Lost => *lost += 1,
             PingEvent::Finished => {}
@@ -214,7 +216,7 @@ fn watch(
         level.round_trips.push(Times::of(times));
         before = after;
         supervision.watcher.reached(part.into());
-        supervision.go_on()?;
+        supervision.check_interrupted()?;
     }
     level.packets_in = before.since(&first).packets_in;
     level.memory_octets = before.octets_a_session(empty, sessions);
@@ -234,7 +236,7 @@ fn set_up(sender: &mut Sender, count: u32, supervision: &Supervision<'_>) -> Res
             times.push(time.as_secs_f64() * 1e3);
         }
         supervision.watcher.reached(number.into());
-        supervision.go_on()?;
+        supervision.check_interrupted()?;
     }
     Ok(times)
 }

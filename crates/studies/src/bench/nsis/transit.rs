@@ -28,11 +28,11 @@ use super::{Chain, Times};
 /// Octets of the Ethernet header.
 const ETHERNET: usize = 14;
 /// Longest time that senders run before they check for the end.
-const NAP: Duration = Duration::from_millis(20);
+const MAX_WAIT: Duration = Duration::from_millis(20);
 /// Interval at which waiting frames are read.
-const LOOK: Duration = Duration::from_millis(2);
+const POLL_INTERVAL: Duration = Duration::from_millis(2);
 /// Time that both senders may take to begin, beyond the planned time.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Parameters of a measurement on a chain with two senders.
 #[derive(Clone, Debug)]
@@ -101,9 +101,9 @@ pub fn measure_on(
     let empty = chain.sample(DAEMON)?;
     let half = plan.sessions / 2;
     let (mut transits, seen) = std::thread::scope(|scope| {
-        let work = move |sender: &mut Sender| stand(sender, half, plan, signals);
-        let first = scope.spawn(move || noting(signals, chain.in_first_host(work)));
-        let second = scope.spawn(move || noting(signals, chain.in_second_sender(work)));
+        let work = move |sender: &mut Sender| run_sender(sender, half, plan, signals);
+        let first = scope.spawn(move || note_failure(signals, chain.in_first_host(work)));
+        let second = scope.spawn(move || note_failure(signals, chain.in_second_sender(work)));
         let watched = await_both(plan, signals, supervision)
             .and_then(|()| watch(chain, &mut frames, &own, plan, signals, supervision));
         signals.is_over.store(true, Ordering::Relaxed);
@@ -122,20 +122,25 @@ pub fn measure_on(
     Ok(transits)
 }
 
-fn noting<T>(signals: &Signals, outcome: Result<T>) -> Result<T> {
+fn note_failure<T>(signals: &Signals, outcome: Result<T>) -> Result<T> {
     signals.failed.fetch_or(outcome.is_err(), Ordering::Relaxed);
     outcome
 }
 
 /// Runs one sender: sets up its sessions, and pings until the end.
-fn stand(sender: &mut Sender, count: u32, plan: &Plan, signals: &Signals) -> Result<SenderResult> {
-    sender.be_exact();
+fn run_sender(
+    sender: &mut Sender,
+    count: u32,
+    plan: &Plan,
+    signals: &Signals,
+) -> Result<SenderResult> {
+    sender.serve_timers_exactly();
     begin(sender, count, plan.ping, plan.ping / count.max(1), &mut |_| {})?;
     signals.standing.fetch_add(1, Ordering::Relaxed);
     let mut seen = SenderResult::default();
     while !signals.is_over.load(Ordering::Relaxed) {
         let counts = signals.is_counted.load(Ordering::Relaxed);
-        sender.go_on_until(sender.now() + NAP, &mut |event| match event {
+        sender.run_until(sender.now() + MAX_WAIT, &mut |event| match event {
             PingEvent::Back { round_trip } if counts => seen.round_trips.push(round_trip),
             PingEvent::Lost => seen.lost += 1,
             PingEvent::Back { .. } | PingEvent::Finished => {}
@@ -145,7 +150,7 @@ fn stand(sender: &mut Sender, count: u32, plan: &Plan, signals: &Signals) -> Res
 }
 
 fn await_both(plan: &Plan, signals: &Signals, supervision: &Supervision<'_>) -> Result<()> {
-    let all = supervision.await_all("both senders begin", 2, plan.ping * 2 + PATIENCE, || {
+    let all = supervision.await_all("both senders begin", 2, plan.ping * 2 + TIMEOUT, || {
         ensure!(!signals.failed.load(Ordering::Relaxed), "a sender has failed");
         Ok(signals.standing.load(Ordering::Relaxed) as u64)
     })?;
@@ -174,13 +179,13 @@ fn watch(
         let end = Instant::now() + plan.window / parts;
         while Instant::now() < end {
             if frames.receive(|at, frame| under_way.see(at, frame))? == 0 {
-                std::thread::sleep(LOOK);
+                std::thread::sleep(POLL_INTERVAL);
             }
         }
         transits.queries.push(Times::of(std::mem::take(&mut under_way.queries)));
         transits.data.push(Times::of(std::mem::take(&mut under_way.data)));
         supervision.watcher.reached(part.into());
-        supervision.go_on()?;
+        supervision.check_interrupted()?;
     }
     transits.processor = chain.sample(DAEMON)?.since(&before).processor;
     Ok(transits)

@@ -13,9 +13,10 @@ use socket2::{Domain, Socket, Type};
 
 use super::super::session::TTL;
 use super::message_cache::MessageCache;
-use super::message_writer::{MessageWriter, Protocol, Step};
+use super::message_writer::MessageWriter;
 use super::nsis::{Responder, SetUpProgress};
 use super::sender::{LONGEST, RECEIVE_BUFFER, SharedState, idle, send, signalling};
+use crate::bench::router::{Protocol, Step};
 
 /// Runs the destination until it is stopped.
 pub(super) fn answer(

@@ -14,9 +14,10 @@ use serde::Serialize;
 use super::super::network::{Network, Set};
 use super::super::process::Sample;
 use super::destination;
-use super::message_writer::{MessageWriter, Protocol, SESSIONS};
+use super::message_writer::{MessageWriter, SESSIONS};
 use super::nsis::VALIDITY;
 use super::sender::{Sender, SharedState, StopOnDrop};
+use crate::bench::router::Protocol;
 use earmark_lab::testbed::Settings;
 
 /// Index of the router.

@@ -4,7 +4,8 @@ use std::ops::Range;
 
 use earmark_core::Outgoing;
 
-use super::message_writer::{MessageWriter, SESSIONS, Step};
+use super::message_writer::{MessageWriter, SESSIONS};
+use crate::bench::router::Step;
 
 /// Messages by session and step, each written at its first use, and kept from then on.
 #[derive(Default)]
@@ -90,15 +91,19 @@ impl CachedMessage {
     }
 }
 
+/// Number of different steps.
+const STEPS: usize = 3;
+
 fn slot(number: u32, step: Step) -> usize {
     debug_assert!(number < SESSIONS);
-    number as usize * Step::COUNT + step as usize
+    number as usize * STEPS + step as usize
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::message_writer::{Protocol, tests::writer};
+    use super::super::message_writer::tests::writer;
     use super::*;
+    use crate::bench::router::Protocol;
 
     #[test]
     fn prepared_message_equals_the_written_one_and_is_written_once() {

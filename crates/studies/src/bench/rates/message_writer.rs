@@ -13,8 +13,8 @@ use earmark_wire::udp;
 use earmark_wire::yessir::{
     Command, Failures, Flowspec, Generic, Message as Yessir, NAME, Style, VERSION,
 };
-use serde::Serialize;
 
+use super::super::router::{Protocol, Step};
 use super::super::session::{Sessions, TTL};
 use super::nsis;
 
@@ -31,48 +31,7 @@ const APP_HEADER: usize = 12;
 /// Rate of a session, bit/s; in each direction with Boomerang.
 pub(super) const RATE: u32 = 8_000;
 
-/// A protocol of the rate measurement.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Protocol {
-    /// Path, answered by Resv; PathTear.
-    Rsvp,
-    /// A loop of one message to set up, and another to release.
-    Boomerang,
-    /// A sender report, and a BYE; neither has an answer.
-    Yessir,
-    /// Handshakes of GIST in datagrams, a RESERVE, answered by RESPONSE; a RESERVE that tears down.
-    Nsis,
-}
-
-/// Purpose of a message.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Step {
-    SetUp,
-    Refresh,
-    Release,
-}
-
-impl Step {
-    /// Number of steps.
-    pub(super) const COUNT: usize = 3;
-}
-
 impl Protocol {
-    /// All protocols.
-    pub const ALL: [Protocol; 4] =
-        [Protocol::Rsvp, Protocol::Boomerang, Protocol::Yessir, Protocol::Nsis];
-
-    /// Returns the name for tables.
-    pub fn name(self) -> &'static str {
-        match self {
-            Protocol::Rsvp => "RSVP",
-            Protocol::Boomerang => "Boomerang",
-            Protocol::Yessir => "YESSIR",
-            Protocol::Nsis => "NSIS",
-        }
-    }
-
     /// Returns the number of reservations of a session on the links of a router.
     pub fn claims_of_a_session(self) -> u32 {
         match self {
@@ -162,8 +121,8 @@ impl MessageWriter {
 
     /// Refresh period in whole seconds, for protocol fields: at most the largest that a daemon accepts.
     fn seconds(&self) -> u8 {
-        const MOST: u64 = 30;
-        self.sessions.refresh.as_secs().clamp(1, MOST) as u8
+        const MAX: u64 = 30;
+        self.sessions.refresh.as_secs().clamp(1, MAX) as u8
     }
 
     fn rsvp(&self, number: u32, step: Step, octets: &mut Vec<u8>) -> Outgoing {

@@ -29,7 +29,8 @@ use earmark_wire::udp;
 
 use super::super::nsis::messages::{self, Purpose, body};
 use super::super::session::TTL;
-use super::message_writer::{MessageWriter, RATE, Step};
+use super::message_writer::{MessageWriter, RATE};
+use crate::bench::router::Step;
 
 /// Validity of routing state: longer than any measurement, so that none is refreshed meanwhile.
 pub(super) const VALIDITY: Duration = Duration::from_secs(3_600);
@@ -268,8 +269,9 @@ fn reserve(step: Step, refresh: Duration) -> Vec<u8> {
 mod tests {
     use earmark_core::Effect;
 
-    use super::super::message_writer::{Protocol, SESSIONS, tests::writer};
+    use super::super::message_writer::{SESSIONS, tests::writer};
     use super::*;
+    use crate::bench::router::Protocol;
 
     /// Takes the one message of an outbox, with its destination; leaves the outbox empty.
     fn only(outbox: &mut Effects<Infallible>) -> (IpAddr, Vec<u8>) {

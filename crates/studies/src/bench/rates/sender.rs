@@ -20,8 +20,9 @@ use socket2::{Domain, Socket, Type};
 use super::super::Supervision;
 use super::load::{Load, LoadResult};
 use super::message_cache::MessageCache;
-use super::message_writer::{MessageWriter, Protocol, SESSIONS, Step};
+use super::message_writer::{MessageWriter, SESSIONS};
 use super::nsis::{Initiator, SetUpProgress};
+use crate::bench::router::{Protocol, Step};
 
 /// Messages that are sent before receiving.
 const MESSAGES: usize = 64;
@@ -40,7 +41,7 @@ const UNANSWERED: u64 = 500;
 /// overtaken, and so is lost.
 const LIFE: [Duration; 2] = [Duration::from_millis(100), Duration::from_millis(500)];
 /// Timeout until the other end opens its sockets.
-const PATIENCE: Duration = Duration::from_secs(20);
+const TIMEOUT: Duration = Duration::from_secs(20);
 /// Factor of the planned time above which a rate was not offered.
 const LATE: f64 = 1.05;
 /// Factor of the planned time above which a load is aborted.
@@ -67,9 +68,9 @@ pub(super) struct SharedState {
 impl SharedState {
     /// Waits until the destination has its sockets open.
     pub(super) fn await_listener(&self) -> Result<()> {
-        let give_up = Instant::now() + PATIENCE;
+        let count_lost = Instant::now() + TIMEOUT;
         while !self.is_listening.load(Ordering::Relaxed) {
-            if Instant::now() >= give_up || self.is_over.load(Ordering::Relaxed) {
+            if Instant::now() >= count_lost || self.is_over.load(Ordering::Relaxed) {
                 bail!("the destination does not listen");
             }
             std::thread::sleep(Duration::from_millis(1));
@@ -166,7 +167,7 @@ impl<'s> Sender<'s> {
                 self.burst(count, supervision)?;
                 true
             }
-            Load::Rate { rate, window } => self.steadily(rate, window, supervision)?,
+            Load::Rate { rate, window } => self.offer_rate(rate, window, supervision)?,
         };
         let Counters { sent, unsent, .. } = self.count;
         Ok(LoadResult { sent: sent + unsent, through: self.through(), in_time })
@@ -184,14 +185,14 @@ impl<'s> Sender<'s> {
                 if self.progress() > seen {
                     (last, seen) = (Instant::now(), self.progress());
                 }
-                supervision.go_on()?;
+                supervision.check_interrupted()?;
             }
         }
-        self.count_anew();
+        self.reset_counters();
         Ok(())
     }
 
-    fn count_anew(&mut self) {
+    fn reset_counters(&mut self) {
         self.count = Counters::default();
         self.shared.arrived.store(0, Ordering::Relaxed);
         self.shared.steps.store(0, Ordering::Relaxed);
@@ -214,7 +215,7 @@ impl<'s> Sender<'s> {
         }
         self.flush();
         self.settle(supervision)?;
-        self.say_all(first, count, Step::Release, supervision)?;
+        self.send_each(first, count, Step::Release, supervision)?;
         self.next = (first + count) % SESSIONS;
         Ok(())
     }
@@ -224,7 +225,7 @@ impl<'s> Sender<'s> {
     ///
     /// # Errors
     /// A socket fails; the measurement was interrupted.
-    pub fn stand(
+    pub fn hold_sessions(
         &mut self,
         count: u32,
         how_long: Duration,
@@ -233,7 +234,7 @@ impl<'s> Sender<'s> {
         self.begin(supervision)?;
         let (first, refresh) = (self.next, self.writer.protocol.refresh());
         self.prepare(first, count, &[Step::SetUp, refresh, Step::Release]);
-        self.say_all(first, count, Step::SetUp, supervision)?;
+        self.send_each(first, count, Step::SetUp, supervision)?;
         let period = self.writer.sessions.refresh.as_secs_f64();
         let (start, mut queued) = (Instant::now(), 0);
         while start.elapsed() < how_long {
@@ -248,29 +249,29 @@ impl<'s> Sender<'s> {
             if self.receive()? == 0 && !is_behind {
                 idle();
             }
-            supervision.go_on()?;
+            supervision.check_interrupted()?;
         }
         // RSVP does not answer refreshes.
-        self.give_up();
+        self.count_lost();
         let due = how_long.as_secs_f64() / period * f64::from(count);
         Ok(f64::from(queued) * LATE >= due)
     }
 
-    /// Releases the sessions of [`Sender::stand`].
+    /// Releases the sessions of [`Sender::hold_sessions`].
     ///
     /// # Errors
     /// A socket fails; the measurement was interrupted.
     pub fn release(&mut self, count: u32, supervision: &Supervision<'_>) -> Result<()> {
         // There may be more answers to refreshes than refreshes.
-        self.count_anew();
+        self.reset_counters();
         let first = self.next;
-        self.say_all(first, count, Step::Release, supervision)?;
+        self.send_each(first, count, Step::Release, supervision)?;
         self.next = (first + count) % SESSIONS;
         Ok(())
     }
 
     /// Sends the message of one step for many sessions, with a limit of unanswered ones.
-    fn say_all(
+    fn send_each(
         &mut self,
         first: u32,
         count: u32,
@@ -290,7 +291,7 @@ impl<'s> Sender<'s> {
     }
 
     /// Offers pairs at a rate: a session is released a while after its set-up. Returns whether the pace was kept.
-    fn steadily(
+    fn offer_rate(
         &mut self,
         rate: u32,
         window: Duration,
@@ -332,7 +333,7 @@ impl<'s> Sender<'s> {
             if self.receive()? == 0 && !is_behind {
                 idle();
             }
-            supervision.go_on()?;
+            supervision.check_interrupted()?;
         }
         let sent = Instant::now();
         self.settle(supervision)?;
@@ -356,9 +357,9 @@ impl<'s> Sender<'s> {
             if self.progress() > seen {
                 (last, seen) = (Instant::now(), self.progress());
             } else if last.elapsed() >= QUIET {
-                self.give_up();
+                self.count_lost();
             }
-            supervision.go_on()?;
+            supervision.check_interrupted()?;
         }
         Ok(())
     }
@@ -369,7 +370,7 @@ impl<'s> Sender<'s> {
     }
 
     /// Counts all messages under way as lost.
-    fn give_up(&mut self) {
+    fn count_lost(&mut self) {
         self.is_behind |= self.under_way() > 0;
         self.count.given_up += self.under_way();
     }

@@ -32,8 +32,8 @@ impl Protocol {
 
     /// Returns whether the messages of a set-up are spread over time, so that messages of other calls come in
     /// between. This is not possible if a message repeats what the router has sent about the previous one.
-    pub fn is_spread(self) -> bool {
-        !self.converses()
+    pub fn is_written_ahead(self) -> bool {
+        !self.repeats_answers()
     }
 }
 

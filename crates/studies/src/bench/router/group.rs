@@ -19,7 +19,7 @@ use super::rsvp::{TSPEC, UPSTREAM, adspec, written};
 use super::{Arrival, FAR, NEAR, Protocol, Router};
 
 /// Largest number of receivers of a group.
-pub const MOST: u32 = 64;
+pub const MAX_RECEIVERS: u32 = 64;
 
 /// Properties of a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,12 +51,12 @@ impl Group {
     /// Creates a router that has only routes for `groups` groups of this kind.
     pub fn router(&self, groups: u32) -> Router {
         let mut router = Router::new(Protocol::Rsvp);
-        let links = if self.one_link { 1 } else { self.receivers.min(MOST) };
+        let links = if self.one_link { 1 } else { self.receivers.min(MAX_RECEIVERS) };
         for receiver in 0..links {
             router.attach(self.link(receiver), Ipv4Addr::new(198, 18, receiver as u8, 1));
         }
         for number in 0..groups {
-            router.tell(HostUpdate::MulticastRoute(MulticastRoute {
+            router.update(HostUpdate::MulticastRoute(MulticastRoute {
                 source: None,
                 group: destination(number).into(),
                 incoming: Some(NEAR),

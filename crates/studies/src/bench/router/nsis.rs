@@ -137,7 +137,7 @@ fn ask(number: u32, session: SessionId) -> Arrival {
 }
 
 fn confirm(router: &Router, number: u32, round: u32) -> Arrival {
-    let Body::Response(response) = heard(router, number) else { panic!("no Response") };
+    let Body::Response(response) = last_answer(router, number) else { panic!("no Response") };
     let cookie = response.responder.expect("it wants to be confirmed").cookie;
     let reserve = messages::reserve(Purpose::SetUp(8_000.0, number), None);
     let body = Body::Confirm(Confirm {
@@ -151,7 +151,7 @@ fn confirm(router: &Router, number: u32, round: u32) -> Arrival {
 }
 
 fn response(router: &Router, number: u32, round: u32) -> Arrival {
-    let Body::Query(query) = heard(router, number) else { panic!("no Query") };
+    let Body::Query(query) = last_answer(router, number) else { panic!("no Query") };
     let body = Body::Response(Response {
         nat_traversal: None,
         mri: mri(number, Direction::Upstream),
@@ -166,7 +166,7 @@ fn response(router: &Router, number: u32, round: u32) -> Arrival {
 }
 
 /// Returns the message that the router has sent about the previous message of the session.
-fn heard(router: &Router, number: u32) -> Body<'_> {
+fn last_answer(router: &Router, number: u32) -> Body<'_> {
     let octets = router.answer(number).expect("the router has answered");
     messages::body(octets).expect("a message of GIST")
 }

@@ -100,12 +100,12 @@ impl Protocol {
     /// ([`Router::deliver_all`]).
     pub fn runs(self, step: Step) -> impl Iterator<Item = &'static [Message]> {
         let of_one_run =
-            move |one: &Message, next: &Message| one.step == next.step && !self.converses();
+            move |one: &Message, next: &Message| one.step == next.step && !self.repeats_answers();
         self.messages().chunk_by(of_one_run).filter(move |run| run[0].step == step)
     }
 
     /// Returns whether messages repeat fields that the router has sent before.
-    pub(super) fn converses(self) -> bool {
+    pub(super) fn repeats_answers(self) -> bool {
         self == Protocol::Nsis
     }
 

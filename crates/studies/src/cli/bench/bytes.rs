@@ -20,7 +20,7 @@ Examples:
 
 Exit status: 0.";
 
-/// Of how many octets the messages of GIST are, beside the published figures
+/// Count the octets of GIST messages, beside the published figures
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(in crate::cli) struct Bytes {

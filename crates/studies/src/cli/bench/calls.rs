@@ -7,7 +7,7 @@ use anyhow::Result;
 use crate::bench::calls::{self, Plan, Scenario};
 use crate::bench::router::Protocol;
 
-/// Be counted by valgrind, or timed: many calls through one router without I/O, once or several times
+/// Play many calls through one router without I/O, to be counted by valgrind or timed
 #[derive(Debug, clap::Args)]
 pub(in crate::cli) struct CountedCalls {
     #[arg(long, value_enum)]
@@ -18,7 +18,7 @@ pub(in crate::cli) struct CountedCalls {
     messages: u32,
     #[arg(long)]
     seed: u64,
-    /// How often; what came of the last one is printed.
+    /// Number of runs; the result of the last one is printed.
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1_000))]
     passes: u32,
     /// Only write the messages.
@@ -30,14 +30,14 @@ impl CountedCalls {
     pub(in crate::cli) fn run(&self) -> Result<ExitCode> {
         let CountedCalls { protocol, scenario, messages, seed, passes, only_write } = *self;
         let plan = Plan { protocol, scenario, messages, seed };
-        let mut said = String::new();
+        let mut line = String::new();
         for _ in 0..passes {
-            said = match only_write {
+            line = match only_write {
                 true => calls::only_write(&plan)?.to_string(),
                 false => serde_json::to_string(&calls::play(&plan)?)?,
             };
         }
-        println!("{said}");
+        println!("{line}");
         Ok(ExitCode::SUCCESS)
     }
 }

@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use crate::bench::forwarding::promise::{self, Promise};
 use crate::bench::forwarding::{
-    End, FRAME, Forwarding, KINDS, MOST_FLOWS, PACKET, Plan, Reservations, USUAL, name, parts,
+    End, FRAME, Forwarding, KINDS, MAX_FLOWS, PACKET, Plan, Reservations, USUAL, name, parts,
 };
 use crate::bench::{Supervision, forwarding, table};
 use crate::cli::BROKEN_PROMISE;
@@ -17,18 +17,18 @@ use crate::cli::progress::{Bar, interruption};
 use earmark_lab::testbed;
 
 const EXAMPLES: &str = "\
-A router between a sender and a sink, in network namespaces (needs root; Linux 5.18 and BPF). Packets are of 78 octets of IP, 92
+A router between a sender and a sink, in network namespaces (needs root; Linux 5.18 and BPF). Packets have 78 octets of IP, 92
 with the Ethernet header. One processor has all the work, from the sender's interface to the sink's, and its time for a packet is
 what counts; so other programs on the machine do little harm.
 
-  forwarding   how many packets a second does a router forward without a daemon, and how many of them does it keep with so many
-               reserved flows? Packets are of the reserved flows, drawn at random, or best effort. All routers stand through
-               the run and take turns, the one without a daemon between all others. The median over the rounds, and its interval.
-  parts        where does the time go? Routers with one thing less. `source` is in all figures: what it takes to write a packet and
-               receive it by the router's interface, as a network card's driver would take.
-  promise      a flow within its rate beside a flood that fills the link: what does it lose, and how long does it wait in the
-               router's queue, and beyond that in the ring of the device, which no queue can shorten? `strict` is a router without a
-               daemon that always lets the flow go first: what it waits there cannot be avoided.
+  forwarding   packets a second that a router forwards without a daemon, and with a number of reserved flows. Packets belong to
+               reserved flows, drawn at random, or are best effort. All routers exist through the run and take turns, the one
+               without a daemon between all others. Median over the rounds, with its interval.
+  parts        breakdown of the time, by routers that lack one part each. `source` is in all figures: the time to write a packet and
+               to receive it by the router's interface, as by the driver of a network card.
+  promise      a flow within its rate beside a flood that fills the link: its losses, its delay in the router's queue, and its delay
+               in the ring of the device, which no queue can shorten. `strict` is a router without a daemon that gives the flow
+               strict priority: a delay there cannot be avoided.
 
 Examples:
   earmark-studies bench forwarding
@@ -37,33 +37,33 @@ Examples:
   earmark-studies bench forwarding --json | jq '.forwarding[] | {queues, flows, traffic, kept}'
   earmark-studies bench forwarding --quick          some seconds: a smoke test
 
-Exit status: 0 measured (that a goal is missed is no error), 1 it could not run, 3 a flow within its rate lost packets, or
-waited for a millisecond more than it must.";
+Exit status: 0 measured, also if a goal is missed; 1 it could not run; 3 a flow within its rate lost packets, or waited a
+millisecond longer than with strict priority.";
 
 /// Largest number of packets of a turn, which take about a minute.
-const MOST_PACKETS: i64 = 20_000_000;
+const MAX_PACKETS: i64 = 20_000_000;
 
-/// What a router forwards with and without traffic control, and what it promises
+/// Measure what a router forwards with and without traffic control, and whether reserved flows are served
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(in crate::cli) struct ForwardingBench {
-    /// What to measure; everything where nothing is said.
+    /// Part to measure [default: all].
     #[arg(long, value_enum)]
     part: Option<Part>,
     /// Kinds of queues and reserved flows. [default: per-flow and aggregate, with 1, 1000 and 10000 each, and
     /// priority with 10000 and 1000000]
     #[arg(long, value_name = "KIND:FLOWS,...", value_delimiter = ',')]
     queues: Vec<QueuesArgument>,
-    /// Who takes the packets behind the router; the promise is watched with a slow device in any case.
+    /// Receiver of packets behind the router; part promise always uses a slow device.
     #[arg(long, value_enum, default_value = "drop")]
     sink: End,
-    /// How often each router has its turn. [default: 9]
+    /// Number of turns of each router. [default: 9]
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..=1_000))]
     rounds: Option<u32>,
-    /// Packets of a turn; a flood has five times as many, and a flow without one a two hundredth. [default: 200000]
-    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1_000..=MOST_PACKETS))]
+    /// Packets of a turn; a flood has five times as many, a flow without a flood a two-hundredth. [default: 200000]
+    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1_000..=MAX_PACKETS))]
     packets: Option<u32>,
-    /// Fewer flows, rounds and packets, where nothing else is said: does it work?
+    /// Fewer flows, rounds and packets by default: a smoke test.
     #[arg(long)]
     quick: bool,
     /// Print one JSON object instead of tables.
@@ -87,11 +87,11 @@ impl FromStr for QueuesArgument {
     fn from_str(text: &str) -> Result<QueuesArgument, String> {
         let (kind, flows) = text.split_once(':').unwrap_or((text, ""));
         let queues = KINDS.into_iter().find(|&queues| name(queues) == kind);
-        let flows = flows.parse().ok().filter(|flows| (1..=MOST_FLOWS).contains(flows));
+        let flows = flows.parse().ok().filter(|flows| (1..=MAX_FLOWS).contains(flows));
         let (Some(queues), Some(flows)) = (queues, flows) else {
             let kinds = KINDS.map(name).join(", ");
             return Err(format!(
-                "a kind of queues ({kinds}), a colon, and 1 to {MOST_FLOWS} flows: aggregate:1000"
+                "a kind of queues ({kinds}), a colon, and 1 to {MAX_FLOWS} flows: aggregate:1000"
             ));
         };
         Ok(QueuesArgument(Reservations { queues, flows }))

@@ -10,25 +10,25 @@ use crate::cli::BROKEN_PROMISE;
 use crate::cli::progress::{Bar, interruption};
 
 const EXAMPLES: &str = "\
-One router without I/O gets the messages of so many sessions, octet for octet: all set-ups, then every session's refresh,
-then nothing more, until all have expired. Time is virtual (10 us between two sessions, 30 s to a refresh), and what comes
-due meanwhile, the router's own refreshes of RSVP among it, is served and counts. Rates are sessions a second of wall time that the
+One router without I/O receives the messages of a number of sessions, octet for octet: all set-ups, then every session's refresh,
+then nothing more, until all have expired. Time is virtual (10 us between two sessions, 30 s to a refresh), and timers that
+expire, such as the router's own refreshes of RSVP, are served and counted. Rates are sessions a second of wall time that the
 router alone takes, on one processor. In the end sessions and ledger must be empty.
 
 Examples:
   earmark-studies bench life --protocol boomerang --sessions 1000000
   earmark-studies bench life --protocol rsvp --json | jq '.phases[] | {name, rate, heap_peak}'
 
-Exit status: 0 all sessions lived and ended, 1 it could not run, 3 sessions were refused or something was left.";
+Exit status: 0 all sessions were set up and expired, 1 it could not run, 3 sessions were refused or state remained.";
 
-/// Sessions of one router from set-up to expiry: rates and memory
+/// Measure sessions of one router from set-up to expiry: rates and memory
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(in crate::cli) struct Life {
-    /// Whose sessions.
+    /// Protocol of the sessions.
     #[arg(long, value_enum)]
     protocol: Protocol,
-    /// How many.
+    /// Number of sessions.
     #[arg(long, value_name = "COUNT", default_value_t = 1_000_000, value_parser = clap::value_parser!(u32).range(1..=10_000_000))]
     sessions: u32,
     /// Print one JSON object instead of a table.

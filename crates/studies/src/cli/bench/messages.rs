@@ -15,40 +15,40 @@ use crate::bench::{Supervision, table};
 use crate::cli::progress::{Bar, interruption};
 
 const EXAMPLES: &str = "\
-One router without I/O (all four engines, ledger, routes) gets messages as its neighbours would send them:
+One router without I/O (all four engines, ledger, routes) receives messages as neighbours send them:
 
   instructions   of one message, counted by valgrind: this program runs itself under its tool callgrind. Median of five.
                  Parsing, look-ups, ledger and the messages that the router sends on are in it; system calls are not.
   ns             of one message, wall time, by batches of up to 20 000 about sessions far from each other. Median, least
-                 and most of the repetitions; what else runs on the machine shows in them.
+                 and most of the repetitions; other load on the machine affects them.
   octets         of a session on the heap, slack of growing tables included; the ledger's claims are shown apart.
   in the kernel  refreshes, set-ups and releases of Boomerang that never reach the daemon, by the kernel's own test runner;
                  needs root and BPF.
 
 A session has one sender and one receiver and 64 kbit/s; with Boomerang both ways, and each message passes twice, out and
-back. NSIS sends datagrams, and what the neighbours repeat of its cookies is copied meanwhile, which counts in ns. Goals stand beside the figures.
+back. NSIS sends datagrams, and its cookies are copied into the answers of neighbours, which counts in ns. Goals are listed beside the figures.
 
 Examples:
   earmark-studies bench messages                                     all of it: some minutes, and 700 MB at most
   earmark-studies bench messages --protocol boomerang --sessions 1000     seconds
   earmark-studies bench messages --json | jq '.messages[] | {message, sessions, instructions}'
 
-Exit status: 0 measured, 1 it could not run. That a goal is missed is no error.";
+Exit status: 0 measured, also if a goal is missed; 1 it could not run.";
 
 /// What each kind of message costs a router: instructions, nanoseconds, octets a session
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(in crate::cli) struct Messages {
-    /// Whose messages.
+    /// Protocol of the messages.
     #[arg(long, value_enum, default_value = "all")]
     protocol: ProtocolArgument,
-    /// How many sessions the router holds meanwhile; one measurement each.
+    /// Number of resident sessions; one measurement for each.
     #[arg(long, value_name = "COUNT,...", value_delimiter = ',', default_value = "1000,100000,1000000", value_parser = clap::value_parser!(u32).range(1..=10_000_000))]
     sessions: Vec<u32>,
-    /// How often nanoseconds are taken.
+    /// Number of repetitions of the time measurement.
     #[arg(long, value_name = "COUNT", default_value_t = 9, value_parser = clap::value_parser!(u32).range(1..=1_000))]
     repetitions: u32,
-    /// Up to how many sessions instructions are counted; valgrind sets them up some fifty times slower. 0: not at all.
+    /// Largest number of sessions with which instructions are counted; valgrind sets them up some fifty times slower. 0: none.
     #[arg(long, value_name = "COUNT", default_value_t = 100_000)]
     count_up_to: u32,
     /// Print one JSON object instead of tables.
@@ -142,7 +142,7 @@ impl Messages {
     fn measure_kernel(&self, supervision: &Supervision<'_>, report: &mut Report) -> Result<()> {
         supervision.watcher.begin("Boomerang in the kernel", self.sessions.len() as u64);
         for (done, &sessions) in self.sessions.iter().enumerate() {
-            supervision.go_on()?;
+            supervision.check_interrupted()?;
             match fast_path::measure(sessions) {
                 Ok(cost) => report.fast_path.push(cost),
                 Err(error) => {
@@ -182,7 +182,7 @@ impl Report {
     }
 }
 
-/// Be counted by valgrind
+/// Deliver messages, to be counted by valgrind
 #[derive(Debug, clap::Args)]
 pub(in crate::cli) struct CountedMessages {
     #[arg(long, value_enum)]
@@ -198,7 +198,7 @@ impl CountedMessages {
     }
 }
 
-/// Have the turns of a router of GIST counted by valgrind
+/// Run a GIST router, to be counted by valgrind
 #[derive(Debug, clap::Args)]
 pub(in crate::cli) struct CountedTurns {
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=100_000))]

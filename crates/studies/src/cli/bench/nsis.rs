@@ -16,28 +16,28 @@ use crate::bench::published::{self, Published};
 use crate::cli::progress::Bar;
 
 /// Largest number of hops of a chain: each is a namespace and a daemon.
-const MOST_HOPS: u64 = 16;
+const MAX_HOPS: u64 = 16;
 
-/// What only NSIS has.
+/// Options of NSIS.
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "NSIS only")]
 pub(super) struct NsisScale {
-    /// By what messages travel; one measurement for each. [default: all for set-ups, else datagram]
+    /// Transport of messages; one measurement for each. [default: all for set-ups, else datagram]
     #[arg(long, value_enum, value_name = "TRANSPORT,...", value_delimiter = ',')]
     transport: Vec<Transport>,
     /// Hops from h1 to h2; one measurement for each number. [default: 2,4 for set-ups, else 4]
-    #[arg(long, value_name = "COUNT,...", value_delimiter = ',', value_parser = clap::value_parser!(u64).range(1..=MOST_HOPS))]
+    #[arg(long, value_name = "COUNT,...", value_delimiter = ',', value_parser = clap::value_parser!(u64).range(1..=MAX_HOPS))]
     hops: Vec<u64>,
-    /// How long GIST's routing state holds without a refresh.
+    /// Validity of GIST's routing state without a refresh.
     #[arg(long, value_name = "TIME", default_value = "180s", value_parser = super::super::duration)]
     validity: Duration,
-    /// How many sessions one refresh of QoS NSLP speaks of, besides its own; resident sessions are measured with each number.
+    /// Number of further sessions in a summary refresh of QoS NSLP; resident sessions are measured with each number.
     #[arg(long, value_name = "COUNT,...", value_delimiter = ',', default_value = "0", value_parser = clap::value_parser!(u32).range(0..=1_000))]
     summary: Vec<u32>,
-    /// Set-ups with new associations in every hop; there are some seconds between one and the next, for associations to end.
+    /// Set-ups with new associations in every hop, some seconds apart, so that associations end.
     #[arg(long, value_name = "COUNT", default_value_t = 5)]
     new_associations: u32,
-    /// How long each rate of pings is tried.
+    /// Duration of each rate of pings.
     #[arg(long, value_name = "TIME", default_value = "4s", value_parser = super::super::duration)]
     ping_window: Duration,
 }

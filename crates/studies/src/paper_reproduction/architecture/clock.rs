@@ -32,7 +32,7 @@ pub(super) fn times(
     let mut times = vec![Vec::new(); plans.len()];
     for round in 0..values {
         for (plan, times) in plans.iter().zip(&mut times) {
-            supervision.go_on()?;
+            supervision.check_interrupted()?;
             let batch =
                 (0..BATCH).map(|_| Ok(calls::play(plan)?.us)).collect::<Result<Vec<f64>>>()?;
             times.extend(percentile(&sorted(batch), 50));
@@ -60,12 +60,12 @@ pub(super) fn counters(
     values: usize,
     supervision: &Supervision<'_>,
 ) -> Result<Option<ProcessorCounts>> {
-    if plan.scenario == Scenario::Resv || !plan.protocol.is_spread() {
+    if plan.scenario == Scenario::Resv || !plan.protocol.is_written_ahead() {
         return Ok(None);
     }
     let (mut cycles, mut ipc) = (Vec::new(), Vec::new());
     for _ in 0..values {
-        supervision.go_on()?;
+        supervision.check_interrupted()?;
         let Some((all, written)) = stat(plan, &[])?.zip(stat(plan, &["--only-write"])?) else {
             return Ok(None);
         };

@@ -162,7 +162,7 @@ pub(super) fn this_machine(
              subtracted."
         }
         false => {
-            "The counters of the processor were not to be had (no perf, no permission, or a virtual machine without them)."
+            "The counters of the processor were unavailable (no perf, no permission, or a virtual machine without them)."
         }
     };
     section.text(format!(

@@ -15,9 +15,9 @@ use crate::bench::router::COUNTED;
 use crate::callgrind::{self, Directory, Running};
 
 /// Limit of parallel runs, for their memory.
-const MOST_AT_ONCE: usize = 8;
+const MAX_PARALLEL: usize = 8;
 /// Interval of checks whether a run has ended.
-const LOOK: Duration = Duration::from_millis(20);
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 /// Difference in the length of the environment between draws, octets: not a multiple of any way of a simulated cache.
 const LONGER: u64 = 1_184;
 /// Number of callers kept apart: more than occur.
@@ -66,7 +66,7 @@ impl Cache {
     }
 
     /// Name of the associativity.
-    pub(super) fn ways_named(&self) -> String {
+    pub(super) fn associativity_name(&self) -> String {
         if self.ways == 1 { "direct-mapped".to_owned() } else { format!("{}-way", self.ways) }
     }
 
@@ -77,7 +77,7 @@ impl Cache {
 
 impl std::fmt::Display for Cache {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{} KB, {}, blocks of {} B", self.kilo(), self.ways_named(), self.block)
+        write!(f, "{} KB, {}, blocks of {} B", self.kilo(), self.associativity_name(), self.block)
     }
 }
 
@@ -108,7 +108,7 @@ struct Started {
 /// interrupted.
 pub(super) fn run(jobs: &[Job], supervision: &Supervision<'_>) -> Result<Option<Vec<Run>>> {
     let directory = Directory::new("architecture")?;
-    let at_once = std::thread::available_parallelism().map_or(1, usize::from).min(MOST_AT_ONCE);
+    let at_once = std::thread::available_parallelism().map_or(1, usize::from).min(MAX_PARALLEL);
     supervision.watcher.begin("architecture: calls on simulated processors", jobs.len() as u64);
     let mut runs: Vec<Option<Run>> = vec![None; jobs.len()];
     let (mut next, mut done, mut under_way) = (0, 0, Vec::<Started>::new());
@@ -121,8 +121,8 @@ pub(super) fn run(jobs: &[Job], supervision: &Supervision<'_>) -> Result<Option<
             }
             next += 1;
         }
-        supervision.go_on()?;
-        std::thread::sleep(LOOK);
+        supervision.check_interrupted()?;
+        std::thread::sleep(POLL_INTERVAL);
         let mut waiting = Vec::new();
         for mut started in under_way {
             let Some(status) = started.child.0.try_wait()? else {
@@ -131,7 +131,7 @@ pub(super) fn run(jobs: &[Job], supervision: &Supervision<'_>) -> Result<Option<
             };
             let place = started.place;
             if !status.success() {
-                let last = last_words(&directory, place);
+                let last = last_error_line(&directory, place);
                 bail!("valgrind could not run {}: {status}: {last}", described(&jobs[place]));
             }
             let run = collect(&directory, place);
@@ -194,9 +194,9 @@ fn start(job: &Job, directory: &Directory, place: usize) -> std::io::Result<Runn
 }
 
 /// Returns the last line of the run's standard error.
-fn last_words(directory: &Directory, place: usize) -> String {
+fn last_error_line(directory: &Directory, place: usize) -> String {
     let text = fs::read_to_string(directory.0.join(format!("{place}.errors"))).unwrap_or_default();
-    text.lines().last().unwrap_or("it did not say why").to_owned()
+    text.lines().last().unwrap_or("no error message").to_owned()
 }
 
 /// Reads and removes the output files of a run.
@@ -208,7 +208,7 @@ fn collect(directory: &Directory, place: usize) -> Result<Run> {
         fs::remove_file(&file)?;
         anyhow::Ok(text)
     };
-    let played = serde_json::from_str(&read("json")?).context("it did not say what it played")?;
+    let played = serde_json::from_str(&read("json")?).context("malformed result")?;
     let profile = Profile::parse(&read("counts")?).context("callgrind's file")?;
     Ok(Run { played, profile })
 }

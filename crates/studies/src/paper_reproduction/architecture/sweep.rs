@@ -130,7 +130,7 @@ fn figures_of_misses(section: &mut Section, results: &[&ShapeResult<'_>]) {
             &format!("Instruction cache: misses against its size, blocks of {block} B"),
         ),
         [Axis::logarithmic("size, KB"), misses()],
-        of(|one, paper| one.block == paper.block, |one| (one.ways_named(), one.kilo())),
+        of(|one, paper| one.block == paper.block, |one| (one.associativity_name(), one.kilo())),
     );
     figure(
         section,

@@ -51,7 +51,7 @@ impl BitTree {
         (place, here)
     }
 
-    fn hang(&mut self, place: Place, number: u32) {
+    fn link(&mut self, place: Place, number: u32) {
         match place {
             Place::Root => self.root = number,
             Place::Below(above, side) => self.blocks.at_mut(above).links[side] = number,
@@ -80,7 +80,7 @@ impl Index for BitTree {
     fn enter(&mut self, key: Key) -> u32 {
         let (place, _) = self.search(&key);
         let number = self.blocks.add(Block { key, links: [NIL; 2] });
-        self.hang(place, number);
+        self.link(place, number);
         number
     }
 
@@ -92,12 +92,12 @@ impl Index for BitTree {
             return false;
         }
         let (place_of_leaf, leaf) = self.leaf_below(place, here);
-        self.hang(place_of_leaf, NIL);
+        self.link(place_of_leaf, NIL);
         if leaf != here {
             self.blocks.at_mut(leaf).links = self.blocks.at(here).links;
-            self.hang(place, leaf);
+            self.link(place, leaf);
         }
-        self.blocks.give_back(here);
+        self.blocks.free(here);
         true
     }
 }

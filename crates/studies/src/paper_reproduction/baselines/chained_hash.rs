@@ -132,7 +132,7 @@ impl Index for ChainedHashTable {
         } else {
             self.blocks.at_mut(before).links[0] = next;
         }
-        self.blocks.give_back(here);
+        self.blocks.free(here);
         self.sessions -= 1;
         true
     }

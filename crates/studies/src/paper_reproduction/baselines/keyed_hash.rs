@@ -49,7 +49,7 @@ impl Index for KeyedHashTable {
         match self.table.find_entry(hash, |&number| blocks.at(number).key == *key) {
             Ok(entry) => {
                 let (number, _) = entry.remove();
-                self.blocks.give_back(number);
+                self.blocks.free(number);
                 true
             }
             Err(_) => false,

@@ -20,7 +20,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use super::super::checkpoint_trace::{CheckpointTracing, TracePoint, record};
 
 /// Largest delay of the daemon's end.
-const NAP: Duration = Duration::from_millis(50);
+const MAX_WAIT: Duration = Duration::from_millis(50);
 /// Timeout of the daemon's start: loading the classifier may take half a second on an idle machine.
 const READY_WITHIN: Duration = Duration::from_secs(20);
 /// Time after the departure of a message in which the daemon has passed on its marks.
@@ -68,7 +68,7 @@ impl Daemon {
         while self.marks.try_recv().is_ok() {}
     }
 
-    pub(super) fn keep_marks(&self, keep: bool) {
+    pub(super) fn keep_trace(&self, keep: bool) {
         self.keep.store(keep, Ordering::Relaxed);
     }
 
@@ -126,7 +126,7 @@ fn serve(
     let mut stamps = Vec::new();
     while !stop.load(Ordering::Relaxed) {
         let now = node.now();
-        let nap = Timespec::try_from(node.next_deadline().since(now).min(NAP))?;
+        let nap = Timespec::try_from(node.next_deadline().since(now).min(MAX_WAIT))?;
         match poll(&mut [PollFd::from_borrowed_fd(node.as_fd(), PollFlags::IN)], Some(&nap)) {
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
             Err(error) => return Err(error.into()),

@@ -75,7 +75,7 @@ impl Tap {
 
     /// Returns the number of packets lost by a full buffer.
     pub(in crate::paper_reproduction) fn missed(&self) -> Result<u64> {
-        packet_times::missed(&self.socket).context("cannot tell what was missed")
+        packet_times::missed(&self.socket).context("cannot read the count of missed packets")
     }
 
     /// Returns the next packet, once it has passed; `None` if none does until `deadline`.

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 
-use super::noted;
+use super::add_entry;
 use super::scaling::Scaling;
 use crate::bench::Supervision;
 use crate::bench::nsis::steady_state::{self, Plan};
@@ -100,7 +100,7 @@ impl RefreshInterval {
         }
         section.table(table);
         section.figure(figure(intervals, &values, &then));
-        noted(&mut section, KEY, "% of a processor", values, &way);
+        add_entry(&mut section, KEY, "% of a processor", values, &way);
         section
     }
 }

@@ -2,7 +2,7 @@
 
 use anyhow::{Context, Result};
 
-use super::noted;
+use super::add_entry;
 use super::scaling::Scaling;
 use crate::bench::Supervision;
 use crate::bench::nsis::steady_state::validity;
@@ -80,7 +80,7 @@ impl TransitTime {
                     then.zip(then_mhz).map(|(then, mhz)| then * mhz).into(),
                 ]);
                 let note = format!("the median message, {}", scaling.note());
-                noted(&mut section, &key, "ms", vec![time], &note);
+                add_entry(&mut section, &key, "ms", vec![time], &note);
             }
         }
         section.table(table);

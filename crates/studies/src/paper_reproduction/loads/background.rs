@@ -7,7 +7,7 @@ use anyhow::{Context, Result, ensure};
 use earmark_core::Rate;
 use earmark_lab::statistics::{percentile, sorted};
 
-use super::{RouterVariant, VARIANTS, mean, series, usual};
+use super::{RouterVariant, VARIANTS, mean, series, trimmed_estimate};
 use crate::bench::Supervision;
 use crate::bench::router::{Message, Protocol, RESV_TEAR};
 use crate::paper_reproduction::PartOptions;
@@ -30,7 +30,7 @@ const LONG: Duration = Duration::from_secs(600);
 /// Number of uncounted sessions.
 const WARM_UP: u32 = 20;
 /// Number of lost messages above which the measurement fails.
-const MOST_LOST: u32 = 300;
+const MAX_LOST: u32 = 300;
 /// Number of parts of the messages whose means give the interval.
 const PARTS: usize = 12;
 
@@ -54,7 +54,7 @@ impl RateResult {
 }
 
 /// Returns the messages of a session, and the name of the measured one.
-fn conversation(protocol: Protocol) -> Result<(Vec<Message>, &'static str)> {
+fn session_messages(protocol: Protocol) -> Result<(Vec<Message>, &'static str)> {
     let named = |name: &str| {
         let found = protocol.messages().iter().find(|message| message.name == name);
         found.copied().with_context(|| format!("{} has no {name}", protocol.name()))
@@ -133,16 +133,16 @@ impl Load {
         session: &mut u32,
         supervision: &Supervision<'_>,
     ) -> Result<(Vec<ForwardingLatency>, u32)> {
-        let (kinds, measured) = conversation(variant.protocol)?;
+        let (kinds, measured) = session_messages(variant.protocol)?;
         let (mut passed, mut lost) = (Vec::new(), 0);
         while passed.len() < (self.messages + WARM_UP) as usize {
-            supervision.go_on()?;
+            supervision.check_interrupted()?;
             *session += 1;
             for kind in &kinds {
                 let message = testbed.write(kind, *session, 1);
-                let Some(one) = testbed.pass(&message)? else {
+                let Some(one) = testbed.forward(&message)? else {
                     lost += 1;
-                    ensure!(lost <= MOST_LOST, "{lost} messages of {} were lost", variant.name);
+                    ensure!(lost <= MAX_LOST, "{lost} messages of {} were lost", variant.name);
                     break;
                 };
                 // The kernel leaves the first message of a new initiator to the daemon.
@@ -185,8 +185,8 @@ fn section(found: &[(RouterVariant, Vec<RateResult>)], messages: u32, octets: u3
     );
     let mut lines = Vec::new();
     for (variant, all) in found {
-        let outer = |at: &RateResult| usual(&at.interfaces(), PARTS);
-        let inner = |at: &RateResult| usual(&at.inside(), PARTS);
+        let outer = |at: &RateResult| trimmed_estimate(&at.interfaces(), PARTS);
+        let inner = |at: &RateResult| trimmed_estimate(&at.inside(), PARTS);
         for at in all {
             table.row([
                 variant.name.into(),
@@ -256,7 +256,7 @@ mod tests {
     #[test]
     fn every_protocol_that_is_loaded_has_a_conversation() {
         for variant in VARIANTS {
-            let (kinds, measured) = conversation(variant.protocol).unwrap();
+            let (kinds, measured) = session_messages(variant.protocol).unwrap();
             assert!(kinds.iter().any(|kind| kind.name == measured));
         }
     }

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 
-use super::{RouterVariant, VARIANTS, mean, series, usual};
+use super::{RouterVariant, VARIANTS, mean, series, trimmed_estimate};
 use crate::bench::Supervision;
 use crate::bench::router::{Arrival, Message, Protocol};
 use crate::paper_reproduction::PartOptions;
@@ -19,7 +19,7 @@ const QUICK: [u32; 5] = [500, 2_000, 5_000, 20_000, 80_000];
 /// Duration of each rate.
 const LASTS: Duration = Duration::from_millis(400);
 /// Largest number of messages of a rate.
-const MOST: u32 = 20_000;
+const MAX_MESSAGES: u32 = 20_000;
 /// Number of uncounted sessions.
 const WARM_UP: u32 = 20;
 /// Number of sessions that are refreshed in turn.
@@ -27,7 +27,7 @@ const KNOWN: u32 = 160;
 /// Margin for late wake-ups of a sleep.
 const LATE: Duration = Duration::from_micros(200);
 /// Timeout of a message after the last one was sent.
-const PATIENCE: Duration = Duration::from_millis(500);
+const TIMEOUT: Duration = Duration::from_millis(500);
 /// Share of lost messages above which the rate is the last one.
 const TOO_MANY: f64 = 0.01;
 /// Number of parts of the messages whose means give the interval.
@@ -87,7 +87,7 @@ pub(super) fn measure(order: &PartOptions, supervision: &Supervision<'_>) -> Res
         supervision.watcher.begin(&what, rates.len() as u64);
         let mut all: Vec<RateResult> = Vec::new();
         for (done, &rate) in rates.iter().enumerate() {
-            supervision.go_on()?;
+            supervision.check_interrupted()?;
             all.push(at_rate(flood, rate)?);
             supervision.watcher.reached(done as u64 + 1);
             if all.last().is_some_and(|at| at.lost() > TOO_MANY) {
@@ -107,10 +107,10 @@ fn at_rate(flood: Flood, rate: u32) -> Result<RateResult> {
     let kind = first(variant.protocol)?;
     for session in 0..known.unwrap_or(WARM_UP) {
         let message = testbed.write(&kind, session, 1);
-        testbed.pass(&message)?;
+        testbed.forward(&message)?;
     }
-    testbed.keep_marks(false);
-    let count = MOST.min((f64::from(rate) * LASTS.as_secs_f64()) as u32);
+    testbed.keep_trace(false);
+    let count = MAX_MESSAGES.min((f64::from(rate) * LASTS.as_secs_f64()) as u32);
     let session = |number: u32| known.map_or(WARM_UP + number, |known| number % known);
     let messages: Vec<Arrival> =
         (0..count).map(|number| testbed.write(&kind, session(number), 1)).collect();
@@ -123,7 +123,7 @@ fn at_rate(flood: Flood, rate: u32) -> Result<RateResult> {
         testbed.send(message)?;
     }
     let rate = f64::from(count) / start.elapsed().as_secs_f64();
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TIMEOUT;
     while watch.took.len() < messages.len()
         && let Some(seen) = testbed.tap.next(deadline)?
     {
@@ -175,7 +175,7 @@ fn section(found: &[(Flood, Vec<RateResult>)]) -> Section {
     let mut section = Section::default();
     section.heading("Signalling load");
     section.text(format!(
-        "Messages come at rising rates, for {:.1} s or {MOST} of them each, whether the router keeps up or not: Paths of new \
+        "Messages come at rising rates, for {:.1} s or {MAX_MESSAGES} of them each, whether the router keeps up or not: Paths of new \
          sessions; Boomerang's on their way out, of new sessions for the daemon, which puts each into traffic control, and of \
          {KNOWN} sessions that are refreshed in turn for the kernel. What is measured is checkpoint 1. The paper found the time of a message independent \
          of the rate until the messages come as fast as they are treated, and then messages lost. A rate at which more than one in \
@@ -193,13 +193,14 @@ fn section(found: &[(Flood, Vec<RateResult>)]) -> Section {
             table.row([
                 flood.name.into(),
                 at.rate.into(),
-                usual(&at.took, PARTS).into(),
+                trimmed_estimate(&at.took, PARTS).into(),
                 mean(&at.took).into(),
                 f64::from(at.sent).into(),
                 (100.0 * at.lost()).into(),
             ]);
         }
-        let points = all.iter().filter_map(|at| Some(usual(&at.took, PARTS)?.at(at.rate)));
+        let points =
+            all.iter().filter_map(|at| Some(trimmed_estimate(&at.took, PARTS)?.at(at.rate)));
         lines.push(series(flood.name.to_owned(), points));
     }
     section.figure(Figure {

@@ -27,9 +27,9 @@ const BATCH: u32 = 38;
 /// Number of uncounted sessions: neighbor resolution and first use of memory.
 const WARM_UP: u32 = 10;
 /// Largest number of lost messages.
-const MOST_LOST: u32 = 30;
+const MAX_LOST: u32 = 30;
 /// Largest number of sessions that the daemon handles in place of the offload.
-const MOST_OTHERS: u32 = 1_000;
+const MAX_OTHERS: u32 = 1_000;
 /// Number of runs of the kernel's test runner while all ways are visited once.
 const TEST_RUNS: u32 = 2;
 /// Number of sessions in the kernel during a test run.
@@ -92,7 +92,7 @@ pub(super) fn measure(order: &PartOptions, supervision: &Supervision<'_>) -> Res
         return Ok(section);
     }
     let visits = if order.quick { VISITS } else { 3 * VISITS };
-    let mut results = VARIANTS.map(VariantResults::nothing_yet);
+    let mut results = VARIANTS.map(VariantResults::empty);
     let all = visits as usize * results.len();
     supervision.watcher.begin("messages: through a router with a daemon", all as u64);
     let mut kernel = [const { Vec::new() }; 2];
@@ -121,7 +121,7 @@ struct VariantResults {
 
 impl VariantResults {
     /// Returns empty results for all kinds of messages of a protocol but refreshes, in the order of a session.
-    fn nothing_yet(variant: RouterVariant) -> VariantResults {
+    fn empty(variant: RouterVariant) -> VariantResults {
         let kinds = variant
             .protocol
             .messages_of_both_ends()
@@ -142,7 +142,8 @@ impl VariantResults {
         let nowhere = testbed.datagrams(NOWHERE)?;
         self.batch(&mut testbed, &mut session, WARM_UP, supervision)?;
         for _ in 0..ROUNDS {
-            let plain: Result<Vec<_>> = (0..BATCH).map(|_| testbed.pass_plain(&nowhere)).collect();
+            let plain: Result<Vec<_>> =
+                (0..BATCH).map(|_| testbed.forward_plain(&nowhere)).collect();
             self.plain.extend(median(plain?.into_iter().flatten()));
             let batch = self.batch(&mut testbed, &mut session, BATCH, supervision)?;
             self.times.iter_mut().zip(&batch).for_each(|(times, batch)| times.note(batch));
@@ -162,15 +163,15 @@ impl VariantResults {
         let mut batch = vec![Vec::new(); kinds.len()];
         let (mut lost, mut others) = (0, 0);
         while batch[0].len() < sessions as usize {
-            supervision.go_on()?;
+            supervision.check_interrupted()?;
             *session += 1;
             let mut passed = Vec::new();
             for kind in kinds {
                 let message = testbed.write(kind, *session, 1);
-                let Some(one) = testbed.pass(&message)? else {
+                let Some(one) = testbed.forward(&message)? else {
                     lost += 1;
                     let name = variant.name;
-                    ensure!(lost <= MOST_LOST, "{lost} messages did not leave the router ({name})");
+                    ensure!(lost <= MAX_LOST, "{lost} messages did not leave the router ({name})");
                     break;
                 };
                 passed.push(one);
@@ -180,7 +181,7 @@ impl VariantResults {
             if passed.len() < kinds.len() || !passed.iter().all(is_of_way) {
                 others += 1;
                 let name = variant.name;
-                ensure!(others <= MOST_OTHERS, "{others} sessions were treated otherwise ({name})");
+                ensure!(others <= MAX_OTHERS, "{others} sessions were treated otherwise ({name})");
                 continue;
             }
             batch.iter_mut().zip(passed).for_each(|(batch, passed)| batch.push(passed));
@@ -211,7 +212,7 @@ fn of_rounds(medians: &[f64]) -> Option<Estimate> {
 /// Measures a set-up and a release in the kernel several times, microseconds.
 fn by_test_runner(into: &mut [Vec<f64>; 2], supervision: &Supervision<'_>) -> Result<()> {
     for _ in 0..TEST_RUNS {
-        supervision.go_on()?;
+        supervision.check_interrupted()?;
         let cost = fast_path::measure(KNOWN)?;
         for (into, nanoseconds) in into.iter_mut().zip([cost.set_up, cost.release]) {
             into.push(nanoseconds as f64 / 1e3);

@@ -11,16 +11,16 @@ use earmark_wire::rsvp::Style;
 
 use super::steps::TRIES;
 use crate::bench::Supervision;
-use crate::bench::router::group::{Group, MOST, MemberMessage};
+use crate::bench::router::group::{Group, MAX_RECEIVERS, MemberMessage};
 use crate::bench::router::{Protocol, Router};
 use crate::paper_reproduction::PartOptions;
 use crate::paper_reproduction::checkpoint_trace::{
     CheckpointTracing, Clock, TracePoint, by_message, record,
 };
-use crate::paper_reproduction::repeated::{do_all, elsewhere};
+use crate::paper_reproduction::repeated::{on_new_thread, run_rounds};
 use crate::paper_reproduction::section::{Axis, Estimate, Figure, Kind, Section, Series, Table};
 
-const RECEIVERS: [u32; 7] = [1, 2, 4, 8, 16, 32, MOST];
+const RECEIVERS: [u32; 7] = [1, 2, 4, 8, 16, 32, MAX_RECEIVERS];
 const STYLES: [(Style, &str); 3] =
     [(Style::FixedFilter, "FF"), (Style::SharedExplicit, "SE"), (Style::Wildcard, "WF")];
 const ROUNDS: u32 = 12;
@@ -81,12 +81,12 @@ fn rounds(
     supervision.watcher.begin("messages: styles and receivers", rounds.into());
     let marks = CheckpointTracing::begin();
     let mut clock = Clock::calibrate(&marks)?;
-    do_all(rounds, apart, supervision, |_| {
-        clock.weigh_marks(&marks)?;
+    run_rounds(rounds, apart, supervision, |_| {
+        clock.measure_mark_cost(&marks)?;
         for case in &mut *cases {
-            supervision.go_on()?;
+            supervision.check_interrupted()?;
             let mut tries = 1;
-            while !elsewhere(|| round(case, &marks, &clock, tries < TRIES))? {
+            while !on_new_thread(|| round(case, &marks, &clock, tries < TRIES))? {
                 tries += 1;
             }
         }
@@ -147,7 +147,7 @@ fn section(cases: &[Case]) -> Section {
     section.heading("Styles, and receivers: what the paper could only guess at");
     section.text(format!(
         "The paper measured unicast sessions with fixed filters, and expected more of other styles and of multicast without \
-         measuring them. Here a group has up to {MOST} receivers, each behind an interface of its own, or all of them behind one \
+         measuring them. Here a group has up to {MAX_RECEIVERS} receivers, each behind an interface of its own, or all of them behind one \
          as so many next hops. What is timed is the last message of its kind, when all others of the group are reserved: the \
          Path that goes out to all, the Resv that is merged with those of the other receivers, the ResvTear that leaves theirs, \
          and the PathTear that takes them all with it. The router is the one without I/O; {ROUNDS} rounds of {BATCH} groups."

@@ -15,7 +15,7 @@ use crate::bench::Supervision;
 use crate::bench::router::{Protocol, Router};
 use crate::paper_reproduction::PartOptions;
 use crate::paper_reproduction::checkpoint_trace::{CheckpointTracing, Clock, by_message, record};
-use crate::paper_reproduction::repeated::{do_all, elsewhere};
+use crate::paper_reproduction::repeated::{on_new_thread, run_rounds};
 use crate::paper_reproduction::section::Section;
 use crate::paper_reproduction::steps::Times;
 
@@ -60,13 +60,13 @@ fn rounds(rounds: u32, apart: Duration, supervision: &Supervision<'_>) -> Result
     };
     let times = Protocol::ALL.into_iter().map(nothing).collect();
     let mut results = StepResults { times, marks_ns: Vec::new(), again: 0, disturbed: 0 };
-    do_all(rounds, apart, supervision, |_| {
-        clock.weigh_marks(&marks)?;
+    run_rounds(rounds, apart, supervision, |_| {
+        clock.measure_mark_cost(&marks)?;
         results.marks_ns.push(clock.mark_ns());
         for (protocol, times) in &mut results.times {
-            supervision.go_on()?;
+            supervision.check_interrupted()?;
             let mut tries = 1;
-            while !elsewhere(|| round(*protocol, &marks, &clock, times, tries < TRIES))? {
+            while !on_new_thread(|| round(*protocol, &marks, &clock, times, tries < TRIES))? {
                 tries += 1;
             }
             results.again += tries - 1;

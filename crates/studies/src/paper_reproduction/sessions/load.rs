@@ -40,7 +40,7 @@ pub(super) struct Costs {
     pub(super) sessions: u32,
     pub(super) kinds: Vec<KindCosts>,
     /// Time that the router spends on timers in a second of virtual time, second by second, microseconds.
-    pub(super) upkeep: Vec<f64>,
+    pub(super) maintenance: Vec<f64>,
 }
 
 /// A router, its sessions, and its measurements.
@@ -57,7 +57,7 @@ impl Costs {
     fn new(protocol: Protocol, sessions: u32) -> Costs {
         let nothing = |message| KindCosts { message, times: Vec::new(), steps: Times::default() };
         let kinds = protocol.messages_of_both_ends().into_iter().map(nothing).collect();
-        Costs { protocol, sessions, kinds, upkeep: Vec::new() }
+        Costs { protocol, sessions, kinds, maintenance: Vec::new() }
     }
 
     /// Adds later measurements of an equal router.
@@ -66,7 +66,7 @@ impl Costs {
             all.times.extend(later.times);
             all.steps.append(later.steps);
         }
-        self.upkeep.extend(later.upkeep);
+        self.maintenance.extend(later.maintenance);
     }
 
     /// Returns the sessions for messages of this kind in a round: different ones each time, so that their table
@@ -93,18 +93,18 @@ impl Load {
     pub(super) fn new(
         protocol: Protocol,
         sessions: u32,
-        mut go_on: impl FnMut(u32) -> Result<()>,
+        mut check_interrupted: impl FnMut(u32) -> Result<()>,
     ) -> Result<Load> {
         let (costs, router) = (Costs::new(protocol, sessions), Router::new(protocol));
         let mut load = Load { costs, router, seconds: 0, rounds: 0 };
         for second in 0..REFRESH_S {
-            go_on(load.share(second).0)?;
+            check_interrupted(load.share(second).0)?;
             load.deliver(Step::SetUp, second, 0);
             load.router.advance(Duration::from_secs(1));
         }
         for _ in 0..WARM_UP_S {
             load.refresh();
-            go_on(sessions)?;
+            check_interrupted(sessions)?;
             load.router.advance(Duration::from_secs(1));
         }
         load.router.forget_effects();
@@ -140,11 +140,11 @@ impl Load {
     }
 
     /// Advances time by a second, with the neighbors' refreshes that are due in it.
-    pub(super) fn pass_a_second(&mut self) {
+    pub(super) fn advance_second(&mut self) {
         self.refresh();
         let start = Instant::now();
         self.router.advance(Duration::from_secs(1));
-        self.costs.upkeep.push(start.elapsed().as_secs_f64() * 1e6);
+        self.costs.maintenance.push(start.elapsed().as_secs_f64() * 1e6);
     }
 
     /// Delivers and times each kind of message.
@@ -205,35 +205,37 @@ mod tests {
     #[test]
     fn sessions_remain_while_messages_of_all_kinds_are_timed() {
         for protocol in Protocol::ALL {
-            let mut told = Vec::new();
-            let go_on = |count| {
-                told.push(count);
+            let mut counts = Vec::new();
+            let check_interrupted = |count| {
+                counts.push(count);
                 Ok(())
             };
-            let mut load = Load::new(protocol, 40, go_on).unwrap();
-            assert!(told.is_sorted() && told.contains(&40), "{told:?}");
+            let mut load = Load::new(protocol, 40, check_interrupted).unwrap();
+            assert!(counts.is_sorted() && counts.contains(&40), "{counts:?}");
             // This is longer than the lifetime of all unrefreshed soft state, except the routing state of GIST.
             for _ in 0..100 {
                 load.refresh();
                 load.router.advance(Duration::from_secs(1));
             }
-            load.pass_a_second();
+            load.advance_second();
             let remains = load.router.remains(protocol);
             load.visit().unwrap();
             load.visit().unwrap();
             let clock = Clock::calibrate(&CheckpointTracing::begin()).unwrap();
             load.visit_steps(&clock).unwrap();
             assert_eq!(load.router.remains(protocol), remains, "{protocol:?}");
-            let Costs { kinds, upkeep, .. } = &load.costs;
+            let Costs { kinds, maintenance, .. } = &load.costs;
             assert_eq!(kinds.len(), protocol.messages_of_both_ends().len());
             assert!(kinds.iter().all(|kind| kind.times.len() == 2));
             assert!(kinds.iter().flat_map(|kind| &kind.times).all(|&time| time > 0.0));
             let steps = |kind: &KindCosts| kind.steps.of(Steps::ALL).map(<[f64]>::len);
             assert!(kinds.iter().all(|kind| steps(kind) == Some(1)));
-            assert_eq!(upkeep.len(), 1);
+            assert_eq!(maintenance.len(), 1);
             let mut all = Costs::new(protocol, 40);
             all.add(load.costs);
-            assert!(all.kinds.iter().all(|kind| kind.times.len() == 2) && all.upkeep.len() == 1);
+            assert!(
+                all.kinds.iter().all(|kind| kind.times.len() == 2) && all.maintenance.len() == 1
+            );
             assert!(all.kinds.iter().all(|kind| steps(kind) == Some(1)));
         }
     }

@@ -24,14 +24,17 @@ pub(super) struct Lookups {
 
 /// Returns every structure with `sessions` sessions, at least one. `go_on` receives the total number of inserted
 /// sessions.
-pub(super) fn all(sessions: u32, mut go_on: impl FnMut(u64) -> Result<()>) -> Result<Vec<Lookups>> {
+pub(super) fn all(
+    sessions: u32,
+    mut check_interrupted: impl FnMut(u64) -> Result<()>,
+) -> Result<Vec<Lookups>> {
     let mut entered = 0;
     let fill = |(name, mut index): (&'static str, Box<dyn Index>)| {
         for number in 0..sessions {
             index.enter(Key::numbered(number));
             entered += 1;
             if number.is_multiple_of(CHUNK) {
-                go_on(entered)?;
+                check_interrupted(entered)?;
             }
         }
         Ok(Lookups { timed: TimesBySize::new(name, sessions), index, looked_up: 0 })

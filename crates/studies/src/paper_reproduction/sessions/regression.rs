@@ -46,7 +46,23 @@ pub(in crate::paper_reproduction) fn slope_of_parts(parts: &[Vec<(f64, f64)>]) -
 
 #[cfg(test)]
 mod tests {
+    use earmark_lab::statistics::Median;
+    use statrs::distribution::{Binomial, DiscreteCDF};
+
     use super::*;
+
+    /// The laboratory computes the ranks of a median's interval without a library, because its build is to be short.
+    #[test]
+    fn interval_of_a_median_has_the_ranks_of_the_binomial_distribution() {
+        for count in (1..=300).chain([2_000, 50_000]) {
+            let below_median = Binomial::new(0.5, count).unwrap();
+            let is_sure = |rank: &u64| below_median.cdf(rank - 1) <= (1.0 - CONFIDENCE) / 2.0;
+            let rank = (1..=count / 2).take_while(is_sure).last().unwrap_or(1);
+            let median = Median::of((1..=count).map(|value| value as f64)).unwrap();
+            let ends = (rank as f64, (count + 1 - rank) as f64);
+            assert_eq!((median.low, median.high), ends, "{count} values");
+        }
+    }
 
     #[test]
     fn parts_are_in_the_interval_of_the_whole() {

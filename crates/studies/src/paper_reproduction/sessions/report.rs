@@ -146,16 +146,17 @@ fn timers(section: &mut Section, all: &Measurements) {
     let key = format!("{TABLE_9}.{TIMERS}");
     let published = published::number(&key);
     let mut lines = Vec::new();
-    for name in names(all.upkeeps.iter().map(|upkeep| upkeep.name)) {
-        let of_name = all.upkeeps.iter().filter(|upkeep| upkeep.name == name);
-        let values = of_name.map(|upkeep| (f64::from(upkeep.sessions), upkeep.times.as_slice()));
+    for name in names(all.timer_costs.iter().map(|cost| cost.name)) {
+        let of_name = all.timer_costs.iter().filter(|cost| cost.name == name);
+        let values = of_name.map(|cost| (f64::from(cost.sessions), cost.times.as_slice()));
         let then = published.filter(|_| name.starts_with("ISI"));
         let (_, line) = rows(&mut table, name, &values.collect::<Vec<_>>(), then);
         lines.push(line);
     }
     for protocol in Protocol::ALL {
         let of_protocol = all.loads.iter().filter(|load| load.protocol == protocol);
-        let values = of_protocol.map(|load| (f64::from(load.sessions), load.upkeep.as_slice()));
+        let values =
+            of_protocol.map(|load| (f64::from(load.sessions), load.maintenance.as_slice()));
         let name = format!("whole router: {}", protocol.name());
         let then = published.filter(|_| protocol == Protocol::Rsvp);
         let (slope, line) = rows(&mut table, &name, &values.collect::<Vec<_>>(), then);

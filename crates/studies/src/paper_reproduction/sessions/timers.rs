@@ -46,23 +46,26 @@ fn lifetime_of(session: u32) -> u32 {
 ///
 /// # Errors
 /// The errors of `go_on`.
-pub(super) fn all(sessions: u32, go_on: impl Fn() -> Result<()>) -> Result<Vec<TimerCost>> {
+pub(super) fn all(
+    sessions: u32,
+    check_interrupted: impl Fn() -> Result<()>,
+) -> Result<Vec<TimerCost>> {
     let with_timers = |(name, timers): (&'static str, Box<dyn Timers>)| {
         let (timed, fired) = (TimesBySize::new(name, sessions), Vec::new());
-        let mut upkeep = TimerCost { timed, timers, now: START, came: 0, sent: 0, fired };
+        let mut cost = TimerCost { timed, timers, now: START, came: 0, sent: 0, fired };
         for session in 0..sessions {
             // The starts are spread over the period that has just passed.
             let place = u64::from(session) * STRIDE % u64::from(sessions);
             let began = START - REFRESH + 1 + place * REFRESH / u64::from(sessions);
-            upkeep.timers.arm(refresh_of(session), began, REFRESH);
-            upkeep.timers.arm(lifetime_of(session), began, LIFETIME);
+            cost.timers.arm(refresh_of(session), began, REFRESH);
+            cost.timers.arm(lifetime_of(session), began, LIFETIME);
         }
         for _ in 0..REFRESH / SECOND {
-            go_on()?;
-            upkeep.round()?;
+            check_interrupted()?;
+            cost.round()?;
         }
-        upkeep.timed.times.clear();
-        Ok(upkeep)
+        cost.timed.times.clear();
+        Ok(cost)
     };
     timers::all(2 * sessions as usize, START).into_iter().map(with_timers).collect()
 }
@@ -76,11 +79,11 @@ impl TimerCost {
         let end = self.now + SECOND;
         let start = Instant::now();
         while let Some((at, session)) = self.next_refresh().filter(|&(at, _)| at < end) {
-            self.pass_until(at)?;
+            self.advance_to(at)?;
             self.timers.restart(lifetime_of(session), at, LIFETIME);
             self.came += 1;
         }
-        self.pass_until(end)?;
+        self.advance_to(end)?;
         self.timed.times.push(start.elapsed().as_secs_f64() * 1e6);
         Ok(())
     }
@@ -93,7 +96,7 @@ impl TimerCost {
     }
 
     /// Serves all timers up to `until`: sends refreshes, and restarts their timers.
-    fn pass_until(&mut self, until: u64) -> Result<()> {
+    fn advance_to(&mut self, until: u64) -> Result<()> {
         loop {
             let next = self.timers.next();
             if next > until {
@@ -124,14 +127,14 @@ mod tests {
     /// expires.
     #[test]
     fn refreshes_go_out_as_often_as_they_come() {
-        for mut upkeep in all(60, || Ok(())).unwrap() {
+        for mut cost in all(60, || Ok(())).unwrap() {
             for _ in 0..180 {
-                upkeep.round().unwrap();
+                cost.round().unwrap();
             }
-            let TimesBySize { name, times, .. } = &upkeep.timed;
-            assert_eq!((upkeep.came, times.len()), (420, 180), "{name}");
+            let TimesBySize { name, times, .. } = &cost.timed;
+            assert_eq!((cost.came, times.len()), (420, 180), "{name}");
             // A structure with a resolution of seconds is up to one second late each time.
-            assert!((405..=420).contains(&upkeep.sent), "{name}: {}", upkeep.sent);
+            assert!((405..=420).contains(&cost.sent), "{name}: {}", cost.sent);
         }
         assert!(all(1, || anyhow::bail!("interrupted")).is_err());
     }

@@ -52,12 +52,12 @@ impl Flows {
         &mut self,
         rounds: u32,
         batches: Batches,
-        go_on: &impl Fn() -> Result<()>,
+        check_interrupted: &impl Fn() -> Result<()>,
     ) -> Result<()> {
-        let mut flows_in_place = ResidentFlows::new(self.resident, go_on)?;
+        let mut flows_in_place = ResidentFlows::new(self.resident, check_interrupted)?;
         self.octets = flows_in_place.octets;
         for round in 0..rounds {
-            go_on()?;
+            check_interrupted()?;
             let clock = Clock::calibrated();
             for batch in 0..batches.of_flows {
                 let first = self.resident + (round * batches.of_flows + batch) * BATCH;
@@ -74,13 +74,13 @@ impl Flows {
 }
 
 impl ResidentFlows {
-    fn new(resident: u32, go_on: &impl Fn() -> Result<()>) -> Result<ResidentFlows> {
+    fn new(resident: u32, check_interrupted: &impl Fn() -> Result<()>) -> Result<ResidentFlows> {
         let before = heap::in_use();
         let mut router = Router::new(Protocol::Yessir);
         let [set_up, ..] = Protocol::Yessir.messages() else { unreachable!("it has messages") };
         for number in 0..resident {
             if number.is_multiple_of(CHUNK) {
-                go_on()?;
+                check_interrupted()?;
             }
             router.deliver_all(&[set_up.of(&router, number, 0)]);
         }
@@ -148,14 +148,14 @@ mod tests {
     #[test]
     fn flows_are_built_beside_resident_ones() {
         let looks = Cell::new(0);
-        let go_on = || {
+        let check_interrupted = || {
             looks.set(looks.get() + 1);
             Ok(())
         };
         let mut flows = Flows::new(40);
         let batches = Batches { of_flows: 2, of_steps: 1 };
-        flows.rounds(2, batches, &go_on).unwrap();
-        flows.rounds(1, batches, &go_on).unwrap();
+        flows.rounds(2, batches, &check_interrupted).unwrap();
+        flows.rounds(1, batches, &check_interrupted).unwrap();
         assert_eq!(looks.get(), 5, "twice there was something to be made, and three rounds");
         for tally in [&flows.build, &flows.keyed, &flows.chains] {
             assert!(tally.means().count() == 3 && tally.means().all(|mean| mean > 0.0));

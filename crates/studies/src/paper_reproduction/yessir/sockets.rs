@@ -19,7 +19,7 @@ use super::clock::{Clock, Tally};
 use crate::bench::router::Arrival;
 
 /// Timeout of a message.
-const PATIENCE: Duration = Duration::from_secs(2);
+const TIMEOUT: Duration = Duration::from_secs(2);
 /// Buffer size, octets: larger than every message here.
 const LONGEST: usize = 2_048;
 
@@ -42,7 +42,7 @@ impl Sockets {
         let open = || -> Result<UdpSocket> {
             let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))
                 .context("cannot open a UDP socket on 127.0.0.1; is the loopback interface up?")?;
-            socket.set_read_timeout(Some(PATIENCE))?;
+            socket.set_read_timeout(Some(TIMEOUT))?;
             Ok(socket)
         };
         let (source, inbound, outbound, sink) = (open()?, open()?, open()?, open()?);

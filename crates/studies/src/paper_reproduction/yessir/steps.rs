@@ -182,7 +182,7 @@ impl Steps {
 impl Bench {
     /// Creates all objects with their flows.
     fn new() -> Result<Bench> {
-        let mut router = Router::that_wants_signatures();
+        let mut router = Router::requiring_signatures();
         for number in 0..RESIDENT {
             router.deliver_all(&[SIGNED[0].of(&router, number, 0)]);
         }
@@ -280,7 +280,7 @@ mod tests {
 
     #[test]
     fn digest_matches_only_its_own_message() {
-        let router = Router::that_wants_signatures();
+        let router = Router::requiring_signatures();
         let arrival = SIGNED[0].of(&router, 7, 0);
         let mut signed = Signed::read(&arrival).unwrap();
         assert!(signed.is_genuine(&signing_key()));

@@ -6,7 +6,7 @@ use earmark_scenario::Outcome;
 
 use super::case::{Case, Load};
 use super::drawings::{self, Strip};
-use super::rows::{PATIENCE_S, Row};
+use super::rows::{Row, TIMEOUT_S};
 use super::sweeps::{Point, Sweep};
 use super::{CaseResults, Results};
 use earmark_lab::plot::chart::{self, Axis, Figure, Kind, Series};
@@ -106,7 +106,7 @@ fn cases(rows: &[&Row], markdown: bool) -> Table {
 /// Formats a waiting time; a wait up to the end means at least that time.
 fn waited(wait: &Median) -> String {
     let shown = |value: f64| match value {
-        value if value >= PATIENCE_S => "never".to_owned(),
+        value if value >= TIMEOUT_S => "never".to_owned(),
         value => format!("{value:.1}"),
     };
     format!("{} ({} to {})", shown(wait.median), shown(wait.low), shown(wait.high))
@@ -163,13 +163,13 @@ fn completion(results: &Results, load: Load) -> String {
     let strip = |row: &Row| Strip {
         name: row.case.title().to_owned(),
         runs: row.waits.clone(),
-        published: row.case.published(load).map(|then| then.completed_after.unwrap_or(PATIENCE_S)),
+        published: row.case.published(load).map(|then| then.completed_after.unwrap_or(TIMEOUT_S)),
     };
     let rows = results.rows.iter().filter(|row| row.load == load);
     let strips: Vec<Strip> = rows.map(strip).collect();
     let title =
         format!("{} load: how long the test flow waits, each run a dot", capital(load.name()));
-    drawings::strips(&title, "seconds; at 300: never; ring: the published run", PATIENCE_S, &strips)
+    drawings::strips(&title, "seconds; at 300: never; ring: the published run", TIMEOUT_S, &strips)
 }
 
 fn received(traces: &[&CaseResults], load: Load) -> String {

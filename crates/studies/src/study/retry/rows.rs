@@ -9,7 +9,7 @@ use super::play_cases;
 use earmark_lab::statistics::Median;
 
 /// Longest wait of the test flow for its reservation, seconds; without one it counts with this time.
-pub(super) const PATIENCE_S: f64 = 300.0;
+pub(super) const TIMEOUT_S: f64 = 300.0;
 
 /// Results of one case under one load.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -24,7 +24,7 @@ pub struct Row {
     pub retries: Median,
     /// Share of the runs in which the test flow got its reservation.
     pub completed_share: f64,
-    /// Time until the test flow completed, seconds; [`PATIENCE_S`] if it never did.
+    /// Time until the test flow completed, seconds; [`TIMEOUT_S`] if it never did.
     pub completion_s: Median,
     /// Share of the runs in which the test flow completed no later than in the published run; if that one did not
     /// complete, share of the runs that did not either.
@@ -56,13 +56,13 @@ pub(super) fn row(load: Load, case: Case, runs: &[Outcome]) -> Option<Row> {
     // A second flow begins when the test flow ends, too late for a request.
     let asked = |flow: &&FlowOutcome| flow.reserves.is_some();
     let flows: Vec<&FlowOutcome> = runs.iter().flat_map(|run| &run.watched).filter(asked).collect();
-    let wait = |flow: &&FlowOutcome| flow.completed_after.unwrap_or(PATIENCE_S);
+    let wait = |flow: &&FlowOutcome| flow.completed_after.unwrap_or(TIMEOUT_S);
     let waits: Vec<f64> = flows.iter().map(wait).collect();
     let completed = flows.iter().filter(|flow| flow.completed_after.is_some()).count();
     let as_lucky = case.published(load).map(|then| {
         let as_lucky = |wait: &&f64| match then.completed_after {
             Some(after) => **wait <= after,
-            None => **wait >= PATIENCE_S,
+            None => **wait >= TIMEOUT_S,
         };
         waits.iter().filter(as_lucky).count() as f64 / waits.len() as f64
     });
