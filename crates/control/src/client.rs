@@ -31,11 +31,11 @@ pub enum ClientError {
         source: io::Error,
     },
     /// The connection was lost.
-    #[error("the daemon does not answer: {0}")]
+    #[error("connection to the daemon failed: {0}")]
     Lost(#[from] io::Error),
     /// The daemon sent something that this program cannot parse.
-    #[error("the daemon's answer makes no sense: {0}")]
-    Garbled(String),
+    #[error("malformed response from the daemon: {0}")]
+    Malformed(String),
     /// The daemon speaks another version of the control protocol.
     #[error(
         "the daemon speaks {} of the control protocol, this program version {VERSION}",
@@ -51,13 +51,13 @@ pub enum ClientError {
 }
 
 /// Time that a daemon has to report its version after an unexpected answer.
-const EXPLAINED_WITHIN: Duration = Duration::from_secs(1);
+const VERSION_TIMEOUT: Duration = Duration::from_secs(1);
 
 impl ClientError {
     /// Whether daemon and client of different versions could cause this error.
     fn may_be_of_another_version(&self) -> bool {
         match self {
-            ClientError::Garbled(_) => true,
+            ClientError::Malformed(_) => true,
             ClientError::Refused(problem) => problem.code == ProblemCode::BadRequest,
             _ => false,
         }
@@ -80,7 +80,7 @@ impl ClientError {
                     .to_owned(),
             },
             ClientError::Lost(_) => "the daemon's log says why it ended".to_owned(),
-            ClientError::Garbled(_) | ClientError::OtherVersion { .. } => {
+            ClientError::Malformed(_) | ClientError::OtherVersion { .. } => {
                 "use the `earmark` that came with the daemon".to_owned()
             }
             ClientError::Refused(problem) => problem.hint.clone(),
@@ -227,7 +227,7 @@ impl Client {
             Some(Response::Event(event)) => Ok(Some(event)),
             Some(Response::Error(problem)) => Err(problem.into()),
             Some(Response::Ok(answer)) => {
-                Err(ClientError::Garbled(format!("an answer without a question: {answer}")))
+                Err(ClientError::Malformed(format!("an answer without a request: {answer}")))
             }
         }
     }
@@ -242,7 +242,7 @@ impl Client {
 
     /// Replaces an error by [`ClientError::OtherVersion`] if the daemon reports another version of the protocol.
     fn explain(&mut self, error: ClientError) -> ClientError {
-        let deadline = Instant::now() + EXPLAINED_WITHIN;
+        let deadline = Instant::now() + VERSION_TIMEOUT;
         match self.ask::<Versions>(&Request::Version(Version {}), Some(deadline)) {
             Ok(Some(Versions { protocol: VERSION, .. }) | None) => error,
             Ok(Some(other)) => ClientError::OtherVersion { theirs: Some(other.protocol) },
@@ -257,8 +257,8 @@ impl Client {
         request: &Request,
         deadline: Option<Instant>,
     ) -> Result<Option<T>, ClientError> {
-        let mut line =
-            serde_json::to_vec(request).map_err(|error| ClientError::Garbled(error.to_string()))?;
+        let mut line = serde_json::to_vec(request)
+            .map_err(|error| ClientError::Malformed(error.to_string()))?;
         line.push(b'\n');
         self.reader.get_mut().write_all(&line)?;
         loop {
@@ -268,7 +268,7 @@ impl Client {
                 Some(Response::Ok(answer)) => {
                     return serde_json::from_value(answer)
                         .map(Some)
-                        .map_err(|error| ClientError::Garbled(error.to_string()));
+                        .map_err(|error| ClientError::Malformed(error.to_string()));
                 }
                 None => return Ok(None),
             }
@@ -291,17 +291,17 @@ impl Client {
                     let line = std::mem::take(&mut self.begun);
                     return serde_json::from_slice(&line)
                         .map(Some)
-                        .map_err(|error| ClientError::Garbled(error.to_string()));
+                        .map_err(|error| ClientError::Malformed(error.to_string()));
                 }
                 Ok(_) => return Err(io::Error::from(io::ErrorKind::UnexpectedEof).into()),
-                Err(error) if is_passing(&error) => {}
+                Err(error) if is_transient(&error) => {}
                 Err(error) => return Err(error.into()),
             }
         }
     }
 }
 
-fn is_passing(error: &io::Error) -> bool {
+fn is_transient(error: &io::Error) -> bool {
     use io::ErrorKind::{Interrupted, TimedOut, WouldBlock};
     matches!(error.kind(), Interrupted | TimedOut | WouldBlock)
 }

@@ -86,7 +86,7 @@ impl From<ClientError> for Failure {
         let code = match &error {
             ClientError::Connect { .. } => "cannot_connect",
             ClientError::Lost(_) => "connection_lost",
-            ClientError::Garbled(_) | ClientError::OtherVersion { .. } => "other_protocol",
+            ClientError::Malformed(_) | ClientError::OtherVersion { .. } => "other_protocol",
             ClientError::Refused(problem) => problem.code.name(),
         };
         Failure::new(code, error.to_string(), error.hint())

@@ -3,8 +3,8 @@
 //! If a command needs a daemon, the test replaces it: it listens on a socket of its own and answers with scripted messages of
 //! the control protocol. Real daemons are tested elsewhere; these tests cover how the command handles their answers.
 
-#[path = "cli/light.rs"]
-mod light;
+#[path = "cli/one_pass.rs"]
+mod one_pass;
 #[path = "cli/outcome.rs"]
 mod outcome;
 #[path = "cli/trace.rs"]
@@ -386,7 +386,7 @@ fn invalid_files_are_named_with_reason() {
         (&["decode", missing], "No such file"),
         (&["decode", directory], "Is a directory"),
         (&["decode", empty], "the file is empty"),
-        (&["decode", &cut], "cut off after frame 0"),
+        (&["decode", &cut], "truncated after frame 0"),
     ];
     for (arguments, reason) in table {
         let output = earmark(arguments);

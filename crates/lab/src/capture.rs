@@ -200,10 +200,9 @@ pub fn write_tapped(file: &Path, tapped: &[CapturedPacket]) -> Result<u64> {
 
 #[cfg(test)]
 mod tests {
-    use earmark_sim::Protocol as By;
 
     use super::*;
-    use crate::demo::{OnSimulator, Plan, ROUTER, Stage, Stream};
+    use crate::demo::{OnSimulator, Plan, Protocol as By, ROUTER, Stage, Stream};
     use earmark_scenario::topology::{DEMO, Topology};
 
     /// The decoder also reads the packets of the simulator's router, which shows that they are well-formed.

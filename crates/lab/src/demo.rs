@@ -22,12 +22,13 @@ mod namespaces;
 mod raw_results;
 mod report;
 mod simulated;
+mod stage;
 
 use std::time::Duration;
 
 use anyhow::{Result, bail};
 use earmark_core::{Rate, Time};
-use earmark_sim::{Protocol, Trace};
+use earmark_sim::Trace;
 
 pub use namespaces::OnNamespaces;
 use raw_results::RawResults;
@@ -35,6 +36,7 @@ pub use report::{
     Denial, KillResult, Mark, NetworkKind, Part, Refusal, Report, Series, Span, Timeline,
 };
 pub use simulated::OnSimulator;
+pub use stage::{Protocol, StageResult};
 
 use crate::traffic::Shape;
 

@@ -20,7 +20,7 @@ use crate::topology::Topology;
 pub enum Schedulers {
     /// One for every link.
     All(Discipline),
-    /// Those of some links; of several for one link the last counts.
+    /// Schedulers of some links; of several for one link the last counts.
     Links(Vec<LinkScheduler>),
 }
 

@@ -6,7 +6,7 @@ use core::net::IpAddr;
 use earmark_core::{InterfaceId, Time};
 use earmark_wire::{ipv4, ipv6};
 
-use crate::packet::{Body, Packet, RSVP};
+use crate::packet::{Body, Packet};
 
 /// Type of service of signalling: internetwork control (RFC 791), as the daemon sets it.
 const TYPE_OF_SERVICE: u8 = 0xc0;
@@ -49,11 +49,7 @@ pub(crate) fn octets(packet: &Packet) -> Option<Vec<u8>> {
             hop_limit: packet.ttl,
             source,
             destination,
-            router_alert: match packet.protocol {
-                // The other protocols have the value of "any datagram of interest" (RFC 2711: 0).
-                RSVP => packet.router_alert.then_some(ipv6::ALERT_RSVP),
-                _ => packet.router_alert.then_some(0),
-            },
+            router_alert: packet.router_alert.then(|| router_alert_value(packet.protocol)),
             next_header: packet.protocol,
             payload_len: payload.len(),
         }
@@ -61,4 +57,11 @@ pub(crate) fn octets(packet: &Packet) -> Option<Vec<u8>> {
         _ => return None,
     };
     Some([header.get(..length.ok()?)?, payload].concat())
+}
+
+/// Returns the value of the IPv6 router-alert option in messages of an IP protocol. All but RSVP have the value of "any
+/// datagram of interest" (RFC 2711: 0).
+fn router_alert_value(ip_protocol: u8) -> u16 {
+    const RSVP: u8 = 46;
+    if ip_protocol == RSVP { ipv6::ALERT_RSVP } else { 0 }
 }

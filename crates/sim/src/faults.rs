@@ -69,14 +69,14 @@ mod tests {
     use earmark_core::random::RandomStreams;
 
     use super::*;
-    use crate::packet::RSVP;
+    use crate::packet::UDP;
 
     fn message() -> Packet {
         let address = IpAddr::V4(Ipv4Addr::LOCALHOST);
         Packet {
             source: address,
             destination: address,
-            protocol: RSVP,
+            protocol: UDP,
             ttl: 1,
             router_alert: false,
             from_daemon: true,

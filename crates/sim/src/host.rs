@@ -93,7 +93,7 @@ impl Host {
         self.routes.remove(route);
     }
 
-    /// Returns the result of interception, by the rules of `earmark-linux`. `here`: the packet is for this host.
+    /// Returns the result of interception. `here`: the packet is for this host.
     pub(crate) fn intercept(&self, packet: &Packet, here: bool) -> Interception {
         let (Some(node), Body::Signalling(payload)) = (&self.node, &packet.body) else {
             return Interception::Left;

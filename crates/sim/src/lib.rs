@@ -7,11 +7,12 @@
 //! decides what happens next. All random numbers come from named streams of one seed, so that the same calls give the
 //! same [log](Network::log), entry by entry, and an added source does not change the random numbers of others.
 //!
-//! - **Links** have a bandwidth and a delay. Each direction has an egress that models Earmark's traffic control in
-//!   Linux: reserved classes first, each limited by its token bucket; then signalling; then best effort from one
-//!   queue of limited length. A packet takes its IP length plus 14 octets of framing on the link.
-//! - **Forwarding** is by longest prefix, with TTL. A router intercepts RSVP messages with router alert and passes them
-//!   to its node, as a Linux router does with its raw socket; while its daemon is dead it forwards them.
+//! - **Links** have a bandwidth and a delay. Each direction has an egress with a [`Scheduler`]. By default it models
+//!   Earmark's traffic control in Linux: reserved classes first, each limited by its token bucket; then signalling;
+//!   then best effort from one queue of limited length. A packet takes its IP length plus 14 octets of framing on the
+//!   link.
+//! - **Forwarding** is by longest prefix, with TTL. A router intercepts the messages of its engines and passes them to
+//!   its node, as a Linux router does with its raw socket; while its daemon is dead it forwards them.
 //! - **Multicast** packets follow a tree of shortest paths from their source to the members of the group, or a tree
 //!   that all sources share; the trees follow changes of membership and failures of links ([`Network::join`]).
 //! - **Faults** are rules for the signalling on a link: loss, duplication, corruption, and delays by which messages
@@ -68,7 +69,7 @@ pub use faults::Faults;
 pub use fluid::NoFluidModel;
 pub use ids::{FluidId, NodeId, StreamId};
 pub use log::{LogEntry, LogEvent, Loss};
-pub use measurement::{Figures, Protocol, StageResult, Trace};
+pub use measurement::{Figures, Trace};
 pub use network::Network;
 pub use network::links::{LinkEnd, LinkSpec};
 pub use packet::Packet;

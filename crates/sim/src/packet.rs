@@ -6,8 +6,6 @@ use core::net::IpAddr;
 use earmark_wire::icmp::{self, Echo, Kind, PseudoHeader};
 use earmark_wire::udp;
 
-/// IP protocol number of RSVP.
-pub(crate) const RSVP: u8 = 46;
 /// IP protocol number of UDP.
 pub(crate) const UDP: u8 = udp::PROTOCOL;
 /// Octets of an Ethernet header, which an IP length does not include.

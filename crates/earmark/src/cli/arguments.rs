@@ -12,8 +12,7 @@ use earmark_control::{DEFAULT_SOCKET, Identity, Listing, ReservationRequest, Sen
 use earmark_core::Rate;
 use earmark_core::amounts::{parse_duration, parse_octets};
 
-use crate::protocols::nsis::ping::PingOptions;
-use crate::protocols::{ProtocolName, boomerang, nsis, yessir};
+use crate::protocols::{self, PingOptions, ProtocolName};
 pub(crate) use path::PathOptions;
 pub(crate) use values::Sharing;
 use values::{endpoint, flow_label, ip_protocol, sender};
@@ -91,62 +90,11 @@ Examples:
 
 The announcement lasts until `earmark release`; with --hold, until this command ends.")]
     Send(SendOptions),
-    /// Answer senders that announce data for this host or a group: with RSVP, by reserving for them.
-    #[command(after_help = "\
-Examples:
-  earmark listen --on 10.0.2.2:5001                # as much as each sender announces
-  earmark listen --on 10.0.2.2:5001 --rate 2Mbit   # this much for each
-  earmark listen --on 10.0.2.2:5001 --delay 20ms   # guaranteed service: queueing delay below 20 ms
-  earmark listen --on 239.1.2.3:5001 --style wf    # a group: one reservation that all senders share
-  earmark listen --on 239.1.2.3:5001 --style se --sender 10.0.1.2 --sender 10.0.7.2:4000
-  earmark listen --on 10.0.2.2:5001 --wait 10s     # and wait until it is confirmed
-  earmark listen --protocol yessir --on 10.0.2.2:5000   # answer RTP streams that are announced by YESSIR
-  earmark listen --protocol nsis --on 10.0.2.2:5001     # reserve by QoS NSLP for senders that ask for it
-
-Boomerang needs nobody who listens: whoever answers pings will do.
-
-Shared styles (wf, se) fit a conference, where one speaks at a time: a shared reservation is as large as the most
-demanding sender needs. All receivers of a session must use the same style.
-
-It lasts until `earmark release`; with --hold, until this command ends. Whether something was refused,
-`earmark show applications` tells, or with --hold this command.
-Exit status with --wait: 0 reserved, 3 refused, 4 nobody answered in time.")]
+    /// Answer senders that announce data for this host or a group, by reserving for them or telling them what is reserved.
+    #[command(after_help = protocols::listen_help())]
     Listen(ListenOptions),
     /// Reserve for a flow from or to this host, and wait for the outcome.
-    #[command(after_help = "\
-Examples:
-  earmark reserve --to 10.0.2.2:5001 --rate 2Mbit
-  earmark reserve --to 10.0.2.2:5001 --rate 2Mbit --timeout 30s --hold
-  earmark reserve --protocol boomerang --to 10.0.2.2:5001 --forward 2Mbit --reverse 500kbit
-  earmark reserve --protocol boomerang --to 10.0.2.2 --forward 3Mbit --or 2Mbit/0 --or 1Mbit/0
-  earmark reserve --protocol yessir --from 10.0.1.2:5000 --to 10.0.2.2:5000 --rate 2Mbit
-  earmark reserve --protocol yessir --from 10.0.1.2:5000 --to 10.0.2.2:5000 --codec 0 --partial
-  earmark reserve --protocol yessir --from 10.0.1.2:5000 --to 10.0.2.2:5000 --rate 2Mbit --class ef
-  earmark reserve --protocol nsis --to 10.0.2.2:5001 --rate 2Mbit
-  earmark reserve --protocol nsis --to 10.0.2.2:5001 --rate 2Mbit --at-least 500kbit --secure
-
-With RSVP, the default:
-Where --to is an address of this host, it answers the sender's announcement and waits for a confirmation; elsewhere
-it announces the data and waits until the receiver's reservation has come up the path (run `earmark listen` there).
-A multicast group is always announced to; those who receive it run `earmark listen --wait 10s`.
-A refusal further down the path is told to the receiver alone, so here it shows as no answer.
-
-With Boomerang one loop reserves both ways, between the two hosts' ports that are named (no port: all of them). The far
-end only has to answer pings; it needs no Earmark.
-
-With YESSIR this host sends RTCP reports for an RTP stream, and what they ask for is reserved on their way. Ports are those
-of the RTP data. Run `earmark listen --protocol yessir` on the receiver, so that it answers what was reserved where; or
-say --unconfirmed.
-
-With NSIS the sender's request goes along the path, and the answer of the last node comes back. With --by-receiver the
-receiver is asked to reserve; run `earmark listen --protocol nsis` there.
-
-Below the first line stands how far the reservation reaches, and by whose word. Where hops of the path take no part it is
-released again, unless --partial says that less will do.
-
-The reservation lasts until `earmark release`; with --hold, until this command ends.
-Exit status: 0 reserved, 3 refused, 4 nobody answered in time, 5 only a part of the path takes part, 6 only this node does
-(5 and 6: nothing is left behind).")]
+    #[command(after_help = protocols::reserve_help())]
     Reserve(ReserveOptions),
     /// End what `send`, `listen` or `reserve` began.
     #[command(after_help = "\
@@ -395,11 +343,7 @@ pub(crate) struct ReserveOptions {
     #[command(flatten)]
     pub(crate) traffic: Traffic,
     #[command(flatten)]
-    pub(crate) boomerang: boomerang::Options,
-    #[command(flatten)]
-    pub(crate) yessir: yessir::Options,
-    #[command(flatten)]
-    pub(crate) nsis: nsis::Options,
+    pub(crate) own: protocols::Options,
     /// Only ask what could be had, and reserve nothing. Not for RSVP.
     #[arg(long)]
     pub(crate) query: bool,

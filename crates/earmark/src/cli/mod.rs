@@ -18,7 +18,7 @@ use clap::{CommandFactory, Parser};
 use earmark_control::Client;
 pub(crate) use earmark_control::command::{Failure, Output};
 
-use crate::protocols::{self, nsis, rsvp};
+use crate::protocols;
 use arguments::{Arguments, Command, Show};
 
 /// Outcome of a command, and its exit status. Wrong usage is 2, by convention.
@@ -68,15 +68,15 @@ fn carry_out(arguments: Arguments) -> Result<Outcome, Failure> {
         Command::Show { what: Show::Path(flow), limit } => {
             path::show(&mut connect()?, &flow, limit, &mut out)
         }
-        Command::Send(options) => rsvp::send(&mut connect()?, &options, &mut out),
+        Command::Send(options) => protocols::send(&mut connect()?, &options, &mut out),
         Command::Listen(options) => protocols::listen(&mut connect()?, &options, &mut out),
         Command::Reserve(options) => {
             protocols::check(&options);
             protocols::reserve(&mut connect()?, &options, &mut out)
         }
         Command::Release(which) => reservations::release(&mut connect()?, &which, &mut out),
-        Command::Trace(options) => rsvp::trace::trace(&mut connect()?, &options, &mut out),
-        Command::Ping(options) => nsis::ping::ping(&mut connect()?, &options, &mut out),
+        Command::Trace(options) => protocols::trace(&mut connect()?, &options, &mut out),
+        Command::Ping(options) => protocols::ping(&mut connect()?, &options, &mut out),
         Command::Watch(options) => watch::watch(&mut connect()?, &options, &mut out),
     }
 }

@@ -14,7 +14,6 @@ use earmark_wire::boomerang::Rates;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::yessir;
 use crate::cli::arguments::ReserveOptions;
 use crate::cli::wait::{Awaited, Granted, Refusal, Verdict, Wait, reach_of};
 use crate::cli::{Failure, Outcome, Output, wrong_usage};
@@ -54,29 +53,44 @@ fn rate_pair(text: &str) -> Result<RatePair, String> {
     Ok(RatePair { forward: rate(forward)?, reverse: rate(reverse)? })
 }
 
+pub(super) const RESERVE_EXAMPLES: &str = "\
+  earmark reserve --protocol boomerang --to 10.0.2.2:5001 --forward 2Mbit --reverse 500kbit
+  earmark reserve --protocol boomerang --to 10.0.2.2 --forward 3Mbit --or 2Mbit/0 --or 1Mbit/0";
+
+pub(super) const ABOUT: &str = "\
+With Boomerang one loop reserves both ways, between the two hosts' ports that are named (no port: all of them). The far
+end only has to answer pings; it needs no Earmark.";
+
+pub(super) const NOBODY_LISTENS: &str =
+    "Boomerang needs nobody who listens: whoever answers pings will do";
+
+/// The options of Boomerang.
+pub(super) const OPTIONS: &str = "--forward, --reverse, --or, --accept-less and --secret";
+
+impl Options {
+    /// Returns whether any of these options is given.
+    pub(super) fn are_given(&self) -> bool {
+        self.forward.is_some()
+            || self.reverse.is_some()
+            || !self.or.is_empty()
+            || self.accept_less
+            || self.secret.is_some()
+    }
+}
+
 /// Ends the program: Boomerang has no receivers that listen.
 pub(super) fn nobody_listens() -> ! {
-    wrong_usage("Boomerang needs nobody who listens: whoever answers pings will do")
+    wrong_usage(NOBODY_LISTENS)
 }
 
 /// Ends the program if options contradict the protocol.
 pub(super) fn check(options: &ReserveOptions) {
-    if yessir::has_options(options) || options.rate.is_some() {
+    if options.rate.is_some() {
         wrong_usage("with --protocol boomerang, --forward and --reverse say how much");
     }
-    if wanted(&options.boomerang) == (Rate::ZERO, Rate::ZERO) {
+    if wanted(&options.own.boomerang) == (Rate::ZERO, Rate::ZERO) {
         wrong_usage("give --forward RATE, --reverse RATE, or both");
     }
-}
-
-/// Whether any option of Boomerang is given.
-pub(super) fn has_options(options: &ReserveOptions) -> bool {
-    let of = &options.boomerang;
-    of.forward.is_some()
-        || of.reverse.is_some()
-        || !of.or.is_empty()
-        || of.accept_less
-        || of.secret.is_some()
 }
 
 /// Requested rates, forward and reverse.
@@ -90,7 +104,7 @@ pub(super) fn reserve(
     options: &ReserveOptions,
     out: &mut Output,
 ) -> Result<Outcome, Failure> {
-    let of = &options.boomerang;
+    let of = &options.own.boomerang;
     let (forward, reverse) = wanted(of);
     let own = OwnOptions {
         rates: [RatePair { forward, reverse }].into_iter().chain(of.or.iter().copied()).collect(),
@@ -205,7 +219,8 @@ impl AwaitedLoop {
 const RUN_DAEMONS: &str = "does a daemon with `boomerang` run on every router?";
 
 fn account(options: &ReserveOptions) -> Result<Option<Account>, Failure> {
-    let (Some(name), Some(file)) = (&options.traffic.who.user, &options.boomerang.secret) else {
+    let (Some(name), Some(file)) = (&options.traffic.who.user, &options.own.boomerang.secret)
+    else {
         return Ok(None);
     };
     let text = std::fs::read_to_string(file).map_err(|error| {

@@ -12,7 +12,6 @@ use earmark_wire::yessir::{FailureNote, LinkInfo};
 use serde::Deserialize;
 use serde_json::json;
 
-use super::boomerang;
 use crate::cli::arguments::{ListenOptions, ReserveOptions, Traffic};
 use crate::cli::reservations::begun;
 use crate::cli::wait::{Awaited, Granted, Refusal, Verdict, Wait, reach_of};
@@ -55,26 +54,39 @@ pub(crate) struct Options {
     pub(crate) key: Option<u32>,
 }
 
-/// Ends the program if options contradict the protocol.
-pub(super) fn check(options: &ReserveOptions) {
-    if boomerang::has_options(options) {
-        wrong_usage(
-            "--forward, --reverse, --or, --accept-less and --secret are Boomerang's; with YESSIR say --rate, --codec or --measured",
-        );
+pub(super) const RESERVE_EXAMPLES: &str = "\
+  earmark reserve --protocol yessir --from 10.0.1.2:5000 --to 10.0.2.2:5000 --rate 2Mbit
+  earmark reserve --protocol yessir --from 10.0.1.2:5000 --to 10.0.2.2:5000 --codec 0 --partial
+  earmark reserve --protocol yessir --from 10.0.1.2:5000 --to 10.0.2.2:5000 --rate 2Mbit --class ef";
+
+pub(super) const ABOUT: &str = "\
+With YESSIR this host sends RTCP reports for an RTP stream, and what they ask for is reserved on their way. Ports are those
+of the RTP data. Run `earmark listen --protocol yessir` on the receiver, so that it answers what was reserved where; or
+say --unconfirmed.";
+
+pub(super) const LISTEN_EXAMPLES: &str = "\
+  earmark listen --protocol yessir --on 10.0.2.2:5000   # answer RTP streams that are announced by YESSIR";
+
+/// The options of YESSIR.
+pub(super) const OPTIONS: &str =
+    "--codec, --class, --measured, --shared, --mux, --unconfirmed and --key";
+
+impl Options {
+    /// Returns whether any of these options is given.
+    pub(super) fn are_given(&self) -> bool {
+        self.codec.is_some()
+            || self.class.is_some()
+            || self.measured
+            || self.shared
+            || self.mux
+            || self.unconfirmed
+            || self.key.is_some()
     }
-    own_options(options);
 }
 
-/// Whether any option of YESSIR is given.
-pub(super) fn has_options(options: &ReserveOptions) -> bool {
-    let of = &options.yessir;
-    of.codec.is_some()
-        || of.class.is_some()
-        || of.measured
-        || of.shared
-        || of.mux
-        || of.unconfirmed
-        || of.key.is_some()
+/// Ends the program if options contradict the protocol.
+pub(super) fn check(options: &ReserveOptions) {
+    own_options(options);
 }
 
 /// Announces a stream and waits for the answer of a receiver.
@@ -83,7 +95,7 @@ pub(super) fn reserve(
     options: &ReserveOptions,
     out: &mut Output,
 ) -> Result<Outcome, Failure> {
-    let of = &options.yessir;
+    let of = &options.own.yessir;
     let Traffic { to, from, hold, .. } = options.traffic;
     let any: IpAddr = match to {
         SocketAddr::V4(_) => std::net::Ipv4Addr::UNSPECIFIED.into(),
@@ -172,7 +184,7 @@ impl AwaitedStream<'_> {
 
 /// Returns the options of the protocol; ends the program if nothing says how much to reserve.
 fn own_options(options: &ReserveOptions) -> OwnOptions {
-    let of = &options.yessir;
+    let of = &options.own.yessir;
     if options.rate.is_none() && of.codec.is_none() && !of.measured {
         wrong_usage("--rate, --codec or --measured says how much");
     }
@@ -188,7 +200,7 @@ fn own_options(options: &ReserveOptions) -> OwnOptions {
 }
 
 fn stream_text(options: &ReserveOptions) -> String {
-    match (options.rate, options.yessir.codec) {
+    match (options.rate, options.own.yessir.codec) {
         (Some(rate), _) => rate.to_string(),
         (None, Some(codec)) => format!("RTP payload type {codec}"),
         (None, None) => "what is measured".to_owned(),

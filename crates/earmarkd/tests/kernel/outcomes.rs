@@ -153,11 +153,11 @@ pub(crate) fn both_ends_take_part() -> Outcome {
     let chain = Chain::new(&["h1", "h2"])?;
     chain.listen()?;
     let rsvp = chain.expect(&RSVP, 6, "only_here")?;
-    check(rsvp["hops_without"] == 2 && rsvp["by"]["message"] == "trace", &rsvp.to_string())?;
+    check(rsvp["hops_without"] == 2 && rsvp["by"]["message"] == "a trace", &rsvp.to_string())?;
     chain.expect(&partial(&RSVP), 0, "only_here")?;
     chain.expect(&STREAM, 6, "only_here")?;
     let nsis = chain.expect(&NSIS, 5, "part")?;
-    check(nsis["by"] == json!({ "node": FAR, "message": "response" }), &nsis.to_string())?;
+    check(nsis["by"] == json!({ "node": FAR, "message": "RESPONSE" }), &nsis.to_string())?;
     chain.expect(&LOOP, 6, "only_here")?;
     let both = chain.expect(&BOTH, 5, "part")?;
     check(both["hops_without"] == 4, &format!("two there, two back: {both}"))
@@ -209,7 +209,7 @@ pub(crate) fn everybody_takes_part() -> Outcome {
     let chain = Chain::new(&NAMES)?;
     chain.listen()?;
     let rsvp = chain.expect(&RSVP, 0, "whole")?;
-    check(rsvp["by"]["message"] == "trace" && rsvp["nodes"] == 3, &rsvp.to_string())?;
+    check(rsvp["by"]["message"] == "a trace" && rsvp["nodes"] == 3, &rsvp.to_string())?;
     let both = chain.expect(&BOTH, 0, "whole")?;
     check(both["nodes"] == 3, &both.to_string())?;
     let stream = chain.expect(&STREAM, 0, "whole")?;
@@ -218,7 +218,7 @@ pub(crate) fn everybody_takes_part() -> Outcome {
         &stream.to_string(),
     )?;
     let nsis = chain.expect(&NSIS, 0, "whole")?;
-    check(nsis["by"] == json!({ "node": FAR, "message": "response" }), &nsis.to_string())?;
+    check(nsis["by"] == json!({ "node": FAR, "message": "RESPONSE" }), &nsis.to_string())?;
     let output = chain.nodes[0].earmark(&[&["reserve"], &NSIS[..]].concat())?;
     let said = String::from_utf8_lossy(&output.stdout);
     check(said.contains("\n  reserved on the whole path, says 10.0.3.2 (RESPONSE)"), &said)?;

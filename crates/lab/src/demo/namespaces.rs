@@ -16,11 +16,13 @@ use earmark_core::{Rate, Time};
 use earmark_node::Event;
 use earmark_nsis::{self as nsis, qos};
 use earmark_rsvp as rsvp;
-use earmark_sim::{Protocol, Trace};
+use earmark_sim::Trace;
 use earmark_wire::rsvp::ErrorSpec;
 use earmark_yessir as yessir;
 
-use super::{Answer, DaemonRestart, NetworkKind, Plan, Refusal, SENT, Stage, Stream, answered};
+use super::{
+    Answer, DaemonRestart, NetworkKind, Plan, Protocol, Refusal, SENT, Stage, Stream, answered,
+};
 use crate::testbed::Testbed;
 use crate::traffic::{self, Shape, Sink, Source};
 

@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use earmark_core::{Rate, Time};
-use earmark_sim::{Protocol, StageResult, Trace};
+use earmark_sim::Trace;
 
 use super::{
-    DaemonRestart, Denial, KillResult, NetworkKind, Part, Plan, ROUTER, Refusal, Report, SHARERS,
-    StageSpan, Timeline,
+    DaemonRestart, Denial, KillResult, NetworkKind, Part, Plan, Protocol, ROUTER, Refusal, Report,
+    SHARERS, StageResult, StageSpan, Timeline,
 };
 
 /// Raw results of the demo.

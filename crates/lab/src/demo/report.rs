@@ -4,10 +4,10 @@ use std::fmt;
 use std::time::Duration;
 
 use earmark_core::Time;
-use earmark_sim::{Protocol, StageResult, Trace};
+use earmark_sim::Trace;
 use serde::Serialize;
 
-use super::{BIN, DaemonRestart, SHARERS};
+use super::{BIN, DaemonRestart, Protocol, SHARERS, StageResult};
 
 /// Loss above which a stage without a reservation shows the need for one.
 const UNRESERVED_LOSS: f64 = 0.3;

@@ -9,13 +9,15 @@ use earmark_core::{Flow, Rate, Time};
 use earmark_node::{Command, Event, Listen, NodeConfig};
 use earmark_nsis::{self as nsis, qos};
 use earmark_rsvp::{self as rsvp, Application};
-use earmark_sim::{CapturedPacket, LogEvent, Network, NodeId, Protocol, Source, StreamId, Trace};
+use earmark_sim::{CapturedPacket, LogEvent, Network, NodeId, Source, StreamId, Trace};
 use earmark_wire::intserv::TokenBucket;
 use earmark_wire::rsvp::{ErrorSpec, FilterSpec, Session, SourceSelector};
 use earmark_wire::yessir::{Flowspec, OctetRate, Style};
 use earmark_yessir as yessir;
 
-use super::{Answer, DaemonRestart, NetworkKind, Plan, Refusal, SENT, Stage, Stream, answered};
+use super::{
+    Answer, DaemonRestart, NetworkKind, Plan, Protocol, Refusal, SENT, Stage, Stream, answered,
+};
 use crate::traffic::Shape;
 use earmark_scenario::topology::Topology;
 

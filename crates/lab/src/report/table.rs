@@ -2,10 +2,9 @@
 
 use comfy_table::presets::UTF8_FULL_CONDENSED;
 use comfy_table::{Cell, CellAlignment, Table};
-use earmark_sim::StageResult;
 
 use super::{mbps, millis, percent};
-use crate::demo::{Denial, Part, Report, Span};
+use crate::demo::{Denial, Part, Report, Span, StageResult};
 
 /// Returns all stages, and below them the results of the second reservation and of the daemon's restart.
 pub fn stages(report: &Report) -> String {

@@ -184,7 +184,7 @@ impl Plane {
             users: 0,
             changed: false,
         }) as u32;
-        self.join(number, None);
+        self.enter_class(number, None);
         number
     }
 
@@ -204,8 +204,8 @@ impl Plane {
         // Zero, unless shares in a circle have not converged yet.
         let (link, inflow) = (channel.link, channel.inflow);
         self.flow_in(number, inflow, FluidRate::ZERO);
-        self.pass(number, FluidRate::ZERO);
-        self.part(number);
+        self.set_outflow(number, FluidRate::ZERO);
+        self.leave_class(number);
         self.links[link as usize].changed.retain(|changed| *changed != number);
         self.channels.remove(number as usize);
         true
@@ -233,8 +233,8 @@ impl Plane {
         }
         let inflow = channel.inflow;
         self.flow_in(number, inflow, FluidRate::ZERO);
-        self.part(number);
-        self.join(number, class);
+        self.leave_class(number);
+        self.enter_class(number, class);
         self.flow_in(number, FluidRate::ZERO, inflow);
     }
 
@@ -315,7 +315,7 @@ impl Plane {
         }
         for channel in changed.drain(..) {
             self.channels[channel as usize].changed = false;
-            self.pass(channel, self.outflow(channel));
+            self.set_outflow(channel, self.outflow(channel));
         }
         self.links[number as usize].changed = changed; // keeps its capacity; no channel leads to its own link
     }
@@ -330,7 +330,7 @@ impl Plane {
         }
     }
 
-    fn pass(&mut self, number: ChannelNumber, outflow: FluidRate) {
+    fn set_outflow(&mut self, number: ChannelNumber, outflow: FluidRate) {
         let channel = &mut self.channels[number as usize];
         let before = core::mem::replace(&mut channel.outflow, outflow);
         if before == outflow {
@@ -344,7 +344,7 @@ impl Plane {
     }
 
     /// Adds a channel without inflow to a class, or to best effort.
-    fn join(&mut self, number: ChannelNumber, class: Option<(u32, FluidRate)>) {
+    fn enter_class(&mut self, number: ChannelNumber, class: Option<(u32, FluidRate)>) {
         let channel = &mut self.channels[number as usize];
         let link = &mut self.links[channel.link as usize];
         channel.class = class.map(|(number, _)| number);
@@ -361,7 +361,7 @@ impl Plane {
     }
 
     /// Removes a channel without inflow from its class, or from best effort. A class is removed with its last channel.
-    fn part(&mut self, number: ChannelNumber) {
+    fn leave_class(&mut self, number: ChannelNumber) {
         let channel = &self.channels[number as usize];
         let (place, class) = (channel.place as usize, channel.class);
         let link = &mut self.links[channel.link as usize];

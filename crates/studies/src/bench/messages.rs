@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn the_median_is_in_the_middle() {
+    fn median_of_three_is_the_second() {
         let spread = Spread::of(vec![9.0, 1.0, 2.0]);
         assert_eq!(spread, Spread { median: 2.0, least: 1.0, most: 9.0 });
     }

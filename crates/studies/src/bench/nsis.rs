@@ -14,7 +14,7 @@
 //! - [`steady_state`]: cost of sessions of Ping NSLP alone, as in the published measurement of GIST.
 //! - [`transit`]: time that their messages stay in a router.
 //! - [`profile`]: instructions of a router without I/O, by component.
-//! - `spoken`: messages of hosts without a node, encoded.
+//! - `messages`: messages of hosts without a node, encoded.
 
 pub mod chain;
 mod components;

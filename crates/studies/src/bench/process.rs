@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn the_cost_is_what_was_added_in_the_window() {
+    fn cost_is_the_increase_in_the_window() {
         let sample = |seconds: u64, millis: u64, packets: u64| Sample {
             at: Time::from_secs(seconds),
             processor: Duration::from_millis(millis),

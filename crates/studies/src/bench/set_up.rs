@@ -149,7 +149,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn course_is_computed_from_session_times() {
+    fn latencies_are_computed_from_session_times() {
         let second = 1_000_000_000;
         // The third session was never completed; the fourth needed a refresh.
         let begun = [second, 2 * second, 3 * second, 4 * second];

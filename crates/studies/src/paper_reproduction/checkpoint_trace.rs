@@ -179,7 +179,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn marks_are_recorded_in_order_and_only_if_enabled() {
+    fn checkpoints_are_recorded_in_order_and_only_if_enabled() {
         let marks = CheckpointTracing::begin();
         mark(Checkpoint::Parse);
         let mut stamps = Vec::new();
@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn mark_cost_is_small_and_subtracted() {
+    fn checkpoint_cost_is_small_and_subtracted() {
         let marks = CheckpointTracing::begin();
         let clock = Clock::calibrate(&marks).unwrap();
         assert!(clock.mark_ns() > 0.0 && clock.mark_ns() < 100_000.0, "{clock:?}");

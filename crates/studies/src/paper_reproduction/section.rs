@@ -241,7 +241,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn chapter_is_restored_from_json() {
+    fn section_is_restored_from_json() {
         let mut section = Section::default();
         section.heading("Steps");
         section.text("Some <words>.");

@@ -14,7 +14,6 @@ use earmark_wire::qos_nslp::Outcome as Answer;
 use serde::Deserialize;
 use serde_json::json;
 
-use super::{boomerang, yessir};
 use crate::cli::arguments::{ListenOptions, ReserveOptions};
 use crate::cli::reservations::begun;
 use crate::cli::wait::{Awaited, Granted, Refusal, Verdict, Wait, reach_of};
@@ -41,18 +40,31 @@ pub(crate) struct Options {
     pub(crate) secure: bool,
 }
 
-/// Ends the program if options contradict the protocol.
-pub(super) fn check(options: &ReserveOptions) {
-    if boomerang::has_options(options) || yessir::has_options(options) || options.rate.is_none() {
-        wrong_usage("with --protocol nsis, --rate says how much, and --at-least what will do")
+pub(super) const RESERVE_EXAMPLES: &str = "\
+  earmark reserve --protocol nsis --to 10.0.2.2:5001 --rate 2Mbit
+  earmark reserve --protocol nsis --to 10.0.2.2:5001 --rate 2Mbit --at-least 500kbit --secure";
+
+pub(super) const ABOUT: &str = "\
+With NSIS the sender's request goes along the path, and the answer of the last node comes back. With --by-receiver the
+receiver is asked to reserve; run `earmark listen --protocol nsis` there.";
+
+pub(super) const LISTEN_EXAMPLES: &str = "\
+  earmark listen --protocol nsis --on 10.0.2.2:5001     # reserve by QoS NSLP for senders that ask for it";
+
+/// The options of NSIS.
+pub(super) const OPTIONS: &str = "--at-least, --by-receiver, --reliable and --secure";
+
+impl Options {
+    /// Returns whether any of these options is given.
+    pub(super) fn are_given(&self) -> bool {
+        self.at_least.is_some() || self.by_receiver || self.reliable || self.secure
     }
 }
 
-/// Ends the program if any option of NSIS is given.
-pub(super) fn refuse_options(options: &ReserveOptions) {
-    let of = &options.nsis;
-    if of.at_least.is_some() || of.by_receiver || of.reliable || of.secure {
-        wrong_usage("--at-least, --by-receiver, --reliable and --secure need --protocol nsis");
+/// Ends the program if options contradict the protocol.
+pub(super) fn check(options: &ReserveOptions) {
+    if options.rate.is_none() {
+        wrong_usage("with --protocol nsis, --rate says how much, and --at-least what will do")
     }
 }
 
@@ -62,7 +74,7 @@ pub(super) fn reserve(
     options: &ReserveOptions,
     out: &mut Output,
 ) -> Result<Outcome, Failure> {
-    let of = &options.nsis;
+    let of = &options.own.nsis;
     let own = OwnOptions {
         minimum_bps: of.at_least,
         by_receiver: of.by_receiver,

@@ -18,7 +18,6 @@ use earmark_wire::rsvp::{ErrorSpec, FilterSpec};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::{boomerang, yessir};
 use crate::cli::arguments::{ListenOptions, ReserveOptions, SendOptions, Traffic};
 use crate::cli::reservations::begun;
 use crate::cli::wait::{Awaited, Granted, Refusal, Verdict, Wait, reach_of};
@@ -26,17 +25,29 @@ use crate::cli::{Failure, Outcome, Output, wrong_usage};
 
 pub(super) const HELP: &str = "the receiver reserves, for a sender that announces itself";
 
+pub(super) const RESERVE_EXAMPLES: &str = "\
+  earmark reserve --to 10.0.2.2:5001 --rate 2Mbit
+  earmark reserve --to 10.0.2.2:5001 --rate 2Mbit --timeout 30s --hold";
+
+pub(super) const ABOUT: &str = "\
+With RSVP, the default:
+Where --to is an address of this host, it answers the sender's announcement and waits for a confirmation; elsewhere
+it announces the data and waits until the receiver's reservation has come up the path (run `earmark listen` there).
+A multicast group is always announced to; those who receive it run `earmark listen --wait 10s`.
+A refusal further down the path is told to the receiver alone, so here it shows as no answer.";
+
+pub(super) const LISTEN_EXAMPLES: &str = "\
+  earmark listen --on 10.0.2.2:5001                # as much as each sender announces
+  earmark listen --on 10.0.2.2:5001 --rate 2Mbit   # this much for each
+  earmark listen --on 10.0.2.2:5001 --delay 20ms   # guaranteed service: queueing delay below 20 ms
+  earmark listen --on 239.1.2.3:5001 --style wf    # a group: one reservation that all senders share
+  earmark listen --on 239.1.2.3:5001 --style se --sender 10.0.1.2 --sender 10.0.7.2:4000
+  earmark listen --on 10.0.2.2:5001 --wait 10s     # and wait until it is confirmed";
+
 /// Ends the program if options contradict the protocol.
 pub(super) fn check(options: &ReserveOptions) {
-    if boomerang::has_options(options) || options.query {
-        wrong_usage(
-            "--forward, --reverse, --or, --accept-less, --secret and --query need --protocol boomerang",
-        );
-    }
-    if yessir::has_options(options) {
-        wrong_usage(
-            "--codec, --class, --measured, --shared, --mux, --unconfirmed and --key need --protocol yessir",
-        );
+    if options.query {
+        wrong_usage("--query is not for RSVP, which cannot ask without reserving");
     }
     if options.rate.is_none() {
         wrong_usage("--rate says how much");

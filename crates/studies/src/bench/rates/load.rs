@@ -67,7 +67,7 @@ mod tests {
     }
 
     #[test]
-    fn a_load_is_whole_when_all_of_it_came_through_in_time() {
+    fn load_is_complete_if_all_messages_came_through_in_time() {
         let result = LoadResult { sent: 10, through: 10, in_time: true };
         assert!(result.is_whole());
         assert!(!LoadResult { through: 9, ..result }.is_whole());

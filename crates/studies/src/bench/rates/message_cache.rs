@@ -106,7 +106,7 @@ mod tests {
     use crate::bench::router::Protocol;
 
     #[test]
-    fn prepared_message_equals_the_written_one_and_is_written_once() {
+    fn cached_message_equals_the_written_one_and_is_written_once() {
         for protocol in Protocol::ALL {
             let writer = writer(protocol);
             let (first, last) = (70_000, SESSIONS - 1);

@@ -129,7 +129,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_published_octet_has_one_of_ours() {
+    fn every_published_octet_has_a_counterpart() {
         let section = measure();
         for (key, value) in published::measurements() {
             if !["gist.table1_octets", "gist.figure5_octets"]

@@ -254,7 +254,7 @@ mod tests {
     use crate::paper_reproduction::forwarding_latency::DaemonLatency;
 
     #[test]
-    fn every_protocol_that_is_loaded_has_a_conversation() {
+    fn every_loaded_protocol_has_session_messages() {
         for variant in VARIANTS {
             let (kinds, measured) = session_messages(variant.protocol).unwrap();
             assert!(kinds.iter().any(|kind| kind.name == measured));

@@ -1,4 +1,4 @@
-//! Session look-ups in each structure, ours and those of earlier implementations, with a number of sessions.
+//! Session look-ups in each structure, that of Earmark and those of earlier implementations, with a number of sessions.
 
 use std::hint::black_box;
 use std::time::Instant;

@@ -75,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_without_noise_is_found() {
+    fn slope_without_noise_is_exact() {
         let points: Vec<(f64, f64)> =
             (0..5).map(|x| (f64::from(x), 2.0 + 0.5 * f64::from(x))).collect();
         let slope = slope(&points).unwrap();

@@ -1,4 +1,4 @@
-//! Soft-state timers in each structure, ours and those of earlier implementations.
+//! Soft-state timers in each structure, that of Earmark and those of earlier implementations.
 //!
 //! Each session has two timers, like a state block of RSVP: one sends a refresh every 30 s, and one expires the
 //! session and restarts with each received refresh, every 30 s too.
