@@ -27,6 +27,7 @@ use crate::config::{Config, ConfigError, InterfaceConfig, KeyFile};
 use crate::control::{Hub, Listener, ListenerError};
 use crate::driver::Driver;
 use crate::event_loop::EventLoop;
+use crate::protocols::{self, Protocol};
 use crate::record::Recorder;
 use crate::reload::Reload;
 use crate::streams::{self, Streams};
@@ -127,10 +128,19 @@ fn claim(config: &Config) -> Result<SignallingSocket, DaemonError> {
     if !missing.is_empty() {
         return Err(DaemonError::Privileges(missing));
     }
-    SignallingSocket::open_with(access).map_err(|error| match error {
+    let failed = |error| match error {
         OpenError::AlreadyRunning => DaemonError::AlreadyRunning,
-        other => DaemonError::System { doing: "open the RSVP sockets", cause: with_cause(&other) },
-    })
+        other => {
+            DaemonError::System { doing: "open the signalling sockets", cause: with_cause(&other) }
+        }
+    };
+    let mut socket = SignallingSocket::open_with(access).map_err(failed)?;
+    for added in protocols::all().filter_map(Protocol::engine) {
+        if let Some(ip_protocol) = added.ip_protocol {
+            socket.add_protocol(ip_protocol).map_err(failed)?;
+        }
+    }
+    Ok(socket)
 }
 
 fn find_user(name: &str) -> Result<User, DaemonError> {
@@ -312,6 +322,8 @@ pub(crate) fn node_config(
     origin: Timestamp,
 ) -> NodeConfig {
     NodeConfig {
+        engines: protocols::engines(),
+        others: config.others.clone(),
         name: config.name.clone(),
         // The keys of the standard library's hasher come from the system's source of randomness.
         seed: config.seed.unwrap_or_else(|| RandomState::new().hash_one(0)),

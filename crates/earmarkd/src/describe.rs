@@ -3,13 +3,13 @@
 use earmark_core::{Flow, InterfaceId};
 use earmark_node::{AggregateChange, EnforcementChange, Event, OtherEvent};
 
-use crate::protocols::PROTOCOLS;
+use crate::protocols;
 
 pub use earmark_control::text::{ip_protocol, with_port};
 
 /// Describes an event in one line; `on` is the name of the interface that the event contains as an index ([`interface_of`]).
 pub fn event(event: &Event, on: &str) -> String {
-    let described = PROTOCOLS.into_iter().find_map(|protocol| protocol.describe(event, on));
+    let described = protocols::all().find_map(|protocol| protocol.describe(event, on));
     described.unwrap_or_else(|| of_node(event, on))
 }
 
@@ -17,7 +17,7 @@ pub fn event(event: &Event, on: &str) -> String {
 pub fn interface_of(event: &Event) -> Option<InterfaceId> {
     match event {
         Event::NotAdopted { interface, .. } => Some(*interface),
-        _ => PROTOCOLS.into_iter().find_map(|protocol| protocol.interface_of(event)),
+        _ => protocols::all().find_map(|protocol| protocol.interface_of(event)),
     }
 }
 

@@ -25,7 +25,7 @@ use earmark_node::{
 use serde::Serialize;
 use tracing::{debug, info, warn};
 
-use crate::protocols::PROTOCOLS;
+use crate::protocols;
 use crate::record::Recorder;
 
 pub use kernel::{Arrival, Kernel, LinkView, LookupFailure, SendFailure, TrafficControlFailure};
@@ -393,8 +393,7 @@ impl<K: Kernel> Driver<K> {
 
     /// Joins the group of a session that an application opens, and leaves it when the application is released.
     fn follow_groups(&mut self, command: &Command) {
-        let mut sessions =
-            PROTOCOLS.into_iter().filter_map(|protocol| protocol.session_of(command));
+        let mut sessions = protocols::all().filter_map(|protocol| protocol.session_of(command));
         let Some((application, destination)) = sessions.next() else {
             return;
         };

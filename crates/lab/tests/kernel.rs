@@ -29,7 +29,7 @@ fn main() {
     let mut arguments = Arguments::from_args();
     arguments.test_threads = Some(1);
     let obstacle = testbed::obstacle();
-    let tests: [(&str, Test); 8] = [
+    let tests: [(&str, Test); 7] = [
         ("the_demo_keeps_its_promises", the_demo_keeps_its_promises),
         ("a_killed_daemon_costs_nothing", a_killed_daemon_costs_nothing),
         (
@@ -43,7 +43,6 @@ fn main() {
         ("up_down_up", up_down_up),
         ("an_interrupted_demo_cleans_up", an_interrupted_demo_cleans_up),
         ("a_killed_demo_is_cleaned_up_after", a_killed_demo_is_cleaned_up_after),
-        ("a_small_bench_installs_and_counts_every_session", a_small_bench),
     ];
     let trials = tests.into_iter().map(|(name, test)| match &obstacle {
         None => Trial::test(name, test),
@@ -256,42 +255,4 @@ impl Drop for Guard {
             let _ = testbed::down(&self.0);
         }
     }
-}
-
-/// In a measurement of a few hundred sessions all are installed, and about 2N/R refreshes a second pass each router
-/// in and out; with refresh reduction a few summaries cover all of them.
-fn a_small_bench() -> Outcome {
-    let sizes = ["--sessions", "300", "--set-ups", "300", "--offers", "2000,all"];
-    let times = ["--refresh", "1s", "--window", "4s"];
-    let (report, process) = run(&[&["bench", "scale", "--json"], &sizes[..], &times].concat())?;
-    let set_ups = report["set_up"].as_array().ok_or("no set-ups")?;
-    assert_eq!(set_ups.len(), 2);
-    for set_up in set_ups {
-        assert_eq!((&set_up["installed"], &set_up["errors"]), (&300.into(), &0.into()));
-        assert!(number(&set_up["latency_p50_ms"]) > 0.0, "{set_up}");
-        assert!(number(&set_up["processor_us"]) > 0.0, "{set_up}");
-    }
-    let daemons = report["resident"][0]["daemons"].as_array().ok_or("no daemons")?;
-    assert_eq!(daemons.len(), 2);
-    for daemon in daemons {
-        for direction in ["packets_in", "packets_out"] {
-            let packets = number(&daemon[direction]);
-            assert!((packets - 600.0).abs() < 60.0, "{direction}: {daemon}");
-        }
-        // A Path with an ADSPEC is longer than 200 octets, a Resv longer than 100.
-        assert!(number(&daemon["octets_in"]) > 300.0 * 300.0, "{daemon}");
-        assert!(number(&daemon["relay_us"]) > 0.0, "{daemon}");
-    }
-    let daemons = report["resident"][1]["daemons"].as_array().ok_or("no daemons")?;
-    assert_eq!(daemons.len(), 2);
-    for daemon in daemons {
-        // Each neighbor sends one summary per interval, which is a little less than R.
-        for direction in ["packets_in", "packets_out"] {
-            let packets = number(&daemon[direction]);
-            assert!((1.0..10.0).contains(&packets), "{direction}: {daemon}");
-        }
-        // Each summary has 300 identifiers of 4 octets.
-        assert!(number(&daemon["octets_in"]) > 2.0 * 300.0 * 4.0 * 0.8, "{daemon}");
-    }
-    nothing_is_left(&format!("earmark-bench-{process}"))
 }

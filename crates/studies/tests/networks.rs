@@ -13,6 +13,8 @@ mod nsis;
 mod rates;
 #[path = "networks/reduction.rs"]
 mod reduction;
+#[path = "networks/scale.rs"]
+mod scale;
 
 use std::process::ExitCode;
 
@@ -26,7 +28,7 @@ fn main() -> ExitCode {
     let mut arguments = Arguments::from_args();
     arguments.test_threads = Some(1);
     let obstacle = testbed::obstacle();
-    let tests: [(&str, Test); 14] = [
+    let tests: [(&str, Test); 15] = [
         ("many_sessions_outlive_a_daemon", reduction::many_sessions_outlive_a_daemon),
         ("nsis_sets_up_by_every_transport", nsis::set_ups_by_every_transport),
         ("nsis_associations_end_without_use", nsis::associations_end_without_use),
@@ -42,6 +44,10 @@ fn main() -> ExitCode {
         (
             "forwarding_flood_takes_nothing_from_a_flow_within_its_rate",
             forwarding::flood_takes_nothing_from_a_flow_within_its_rate,
+        ),
+        (
+            "scale_few_sessions_are_installed_and_counted",
+            scale::few_sessions_are_installed_and_counted,
         ),
         ("rates_sessions_of_every_protocol_stand", rates::sessions_of_every_protocol_stand),
     ];

@@ -11,8 +11,10 @@
 //! | [`engine`] | the rules of processing, without I/O |
 //! | [`node`] | the engine in a node: simulator, listings, counters |
 //! | [`scenario`] | scenario files, and fault exploration |
+//! | [`daemon`] | the daemon: requests of the control socket, settings |
 #![forbid(unsafe_code)]
 
+pub mod daemon;
 pub mod engine;
 pub mod message;
 pub mod node;

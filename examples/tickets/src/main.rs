@@ -1,15 +1,19 @@
-//! `tickets`: plays a scenario file with Tickets among the protocols, and explores faults.
+//! `tickets`: plays a scenario file with Tickets among the protocols, explores faults, and runs the daemon.
 
 use std::path::Path;
 use std::process::ExitCode;
 
 use earmark_scenario::explore::explore_with;
 use earmark_scenario::{Protocols, Scenario, load, play};
+use earmark_tickets::daemon::TicketsInDaemon;
 use earmark_tickets::scenario::TicketsInScenarios;
+use earmarkd::config::Config;
 
 const USAGE: &str = "\
 usage: tickets simulate SCENARIO [SEED]   plays a scenario file and prints its outcome as one line of JSON
-       tickets explore SEEDS              explores random networks, flows and faults";
+       tickets explore SEEDS              explores random networks, flows and faults
+       tickets --config FILE              runs the daemon, with the options of earmarkd
+       tickets node --config FILE         runs the daemon of a node in a test network of the lab";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -18,6 +22,8 @@ fn main() -> ExitCode {
         ["simulate", file] => simulate(file, "1"),
         ["simulate", file, seed] => simulate(file, seed),
         ["explore", seeds] => explore(seeds),
+        ["node", "--config", file] => node(file),
+        ["--config", ..] => return earmarkd::cli::main_with(&[&TicketsInDaemon]),
         _ => Err(USAGE.to_owned()),
     };
     match done {
@@ -40,6 +46,12 @@ fn simulate(file: &str, seed: &str) -> Result<(), String> {
     let outcome = play(&scenario, &topology, seed).map_err(|error| error.to_string())?;
     println!("{}", serde_json::to_string(&outcome).map_err(|error| error.to_string())?);
     Ok(())
+}
+
+fn node(file: &str) -> Result<(), String> {
+    earmarkd::protocols::add(&[&TicketsInDaemon]).map_err(|error| error.to_string())?;
+    let config = Config::load(Path::new(file)).map_err(|error| error.to_string())?;
+    earmarkd::daemon::run(&config, || {}).map_err(|error| error.to_string())
 }
 
 fn explore(seeds: &str) -> Result<(), String> {

@@ -9,7 +9,7 @@ use earmark_node::{
     Command, Counter, EngineKind, Event, HeldClaim, NodeEngine, NodeView, OtherCommand, Rows,
 };
 
-use crate::engine::{ID, Input, NAME, Session, Tickets};
+use crate::engine::{Command as TicketsCommand, ID, Input, NAME, Session, Tickets};
 use crate::message::PROTOCOL;
 
 /// The kind of engine, for [`earmark_node::Engines::with`].
@@ -19,6 +19,12 @@ pub const ENGINE: EngineKind = EngineKind {
     ip_protocol: Some(PROTOCOL),
     create: |config, random| Box::new(Tickets::new(config, random)),
 };
+
+/// Returns a command of an application as the node takes it.
+pub fn command(command: &TicketsCommand) -> Command {
+    let command = serde_json::to_value(command).unwrap_or_default();
+    Command::Other(OtherCommand { name: NAME.into(), command })
+}
 
 impl NodeEngine for Tickets {
     fn protocol(&self) -> Protocol {

@@ -2,11 +2,11 @@
 
 use earmark_core::admission::{Demand, Service};
 use earmark_core::random::Stream;
-use earmark_node::{Command as NodeCommand, EngineKind, NodeConfig, OtherCommand};
+use earmark_node::{Command as NodeCommand, EngineKind, NodeConfig};
 use earmark_scenario::{CommonSettings, End, ReservationRequest, ScenarioProtocol};
 
 use crate::engine::{Command, NAME, Settings};
-use crate::node::ENGINE;
+use crate::node::{ENGINE, command};
 
 /// Tickets in scenarios.
 #[derive(Debug)]
@@ -38,20 +38,18 @@ impl ScenarioProtocol for TicketsInScenarios {
             burst: request.bucket_octets,
             max_packet: request.packet_octets,
         };
-        command(&Command::Reserve { application, flow: request.flow(), demand })
+        vec![(
+            End::Source,
+            command(&Command::Reserve { application, flow: request.flow(), demand }),
+        )]
     }
 
     fn release(&self, request: &ReservationRequest) -> Vec<(End, NodeCommand)> {
-        command(&Command::Release { application: request.application() })
+        vec![(End::Source, command(&Command::Release { application: request.application() }))]
     }
 }
 
 fn set_interval(interval_s: u8, config: &mut NodeConfig) {
     let settings = serde_json::to_value(Settings { interval_s }).unwrap_or_default();
     config.others.insert(NAME.into(), settings);
-}
-
-fn command(command: &Command) -> Vec<(End, NodeCommand)> {
-    let command = serde_json::to_value(command).unwrap_or_default();
-    vec![(End::Source, NodeCommand::Other(OtherCommand { name: NAME.into(), command }))]
 }

@@ -3,13 +3,13 @@
 use earmark_core::admission::{Demand, Service};
 use earmark_core::outcome::Kind as Extent;
 use earmark_core::{Flow, InterfaceId, Rate, Time};
-use earmark_node::{Command as NodeCommand, Event, NodeConfig, OtherCommand};
+use earmark_node::{Command as NodeCommand, Event, NodeConfig};
 use earmark_scenario::explore::explore_with;
 use earmark_scenario::topology::{DEMO, Topology};
 use earmark_scenario::{Protocols, Scenario, network, play};
 use earmark_sim::{LogEvent, Network, NodeId};
 use earmark_tickets::engine::{Command, NAME, Tickets};
-use earmark_tickets::node::ENGINE;
+use earmark_tickets::node::{ENGINE, command};
 use earmark_tickets::scenario::TicketsInScenarios;
 
 fn protocols() -> Protocols {
@@ -35,11 +35,6 @@ fn demo() -> (Network, [NodeId; 3], Flow) {
         source_open: 0,
     };
     (network, ["h1", "r1", "h2"].map(|name| nodes[place(name)]), flow)
-}
-
-fn command(command: &Command) -> NodeCommand {
-    let command = serde_json::to_value(command).expect("JSON");
-    NodeCommand::Other(OtherCommand { name: NAME.into(), command })
 }
 
 fn reserve(application: u64, flow: Flow, rate: Rate) -> NodeCommand {

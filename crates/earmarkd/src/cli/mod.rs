@@ -18,8 +18,20 @@ use earmark_control::command::{Failure, Output};
 
 use crate::config::{Config, EXAMPLE, KeyFile};
 use crate::daemon;
+use crate::protocols::{self, Protocol};
 use crate::record::{self, ReplayError};
 use arguments::{Arguments, Command, ConfigCommand, DaemonOptions};
+
+/// Runs [`main`] with protocols of the program beside those of this project.
+pub fn main_with(protocols: &[&'static dyn Protocol]) -> ExitCode {
+    match protocols::add(protocols) {
+        Ok(()) => main(),
+        Err(error) => {
+            eprintln!("earmarkd: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
 
 /// Parses the command line, runs the daemon or a command, and returns the exit status.
 pub fn main() -> ExitCode {

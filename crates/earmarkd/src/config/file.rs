@@ -10,6 +10,7 @@ use earmark_rsvp::integrity::{self, HandshakeMode, Secured};
 use earmark_rsvp::{Timing, limits};
 use earmark_wire::rsvp::Dscp;
 use serde::Deserialize;
+use serde_json::Value;
 use toml::Spanned;
 
 use super::admission::AdmissionName;
@@ -22,6 +23,7 @@ use super::{
     Config, ConfigError, Control, DEFAULT_SOCKET, IntegrityConfig, InterfaceConfig, Limits, Place,
     Queueing, Reservable,
 };
+use crate::protocols;
 use crate::protocols::boomerang::config::BoomerangTable;
 use crate::protocols::nsis::config::{NsisInterceptName, NsisTable};
 use crate::protocols::rsvp::policy::PolicyTable;
@@ -56,6 +58,8 @@ struct File {
     yessir: YessirTable,
     #[serde(default)]
     nsis: NsisTable,
+    #[serde(default)]
+    protocol: BTreeMap<String, Spanned<Value>>,
     #[serde(default)]
     daemon: DaemonTable,
 }
@@ -203,6 +207,7 @@ pub(super) fn parse(text: &str, path: &Path) -> Result<Config, ConfigError> {
         boomerang_share,
         yessir,
         nsis: source.nsis(file.nsis)?,
+        others: source.others(file.protocol)?,
         retry,
         marks: source.marks(&file.mark)?,
         udp_only,
@@ -228,6 +233,27 @@ pub(super) fn parse(text: &str, path: &Path) -> Result<Config, ConfigError> {
 }
 
 impl Source<'_> {
+    /// Reads the tables of the protocols that the program adds.
+    fn others(
+        &self,
+        tables: BTreeMap<String, Spanned<Value>>,
+    ) -> Result<BTreeMap<String, Value>, ConfigError> {
+        let mut others = BTreeMap::new();
+        for (name, table) in tables {
+            let added = protocols::find(&name).filter(|protocol| protocol.engine().is_some());
+            let checked = match added {
+                Some(protocol) => protocol.check_settings(table.get_ref()),
+                None => Err(format!("this program adds no protocol {name:?}")),
+            };
+            checked.map_err(|message| {
+                let hint = "[protocol.NAME] has the settings of a protocol that the program adds";
+                self.error(table.span(), message, hint)
+            })?;
+            others.insert(name, table.into_inner());
+        }
+        Ok(others)
+    }
+
     fn control(&self, table: ControlTable) -> Result<Control, ConfigError> {
         if let Some(socket) = &table.socket {
             let length = socket.get_ref().as_os_str().len();

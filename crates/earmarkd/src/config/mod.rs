@@ -14,6 +14,7 @@ mod reload;
 mod services;
 pub(crate) mod source;
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -26,6 +27,7 @@ use earmark_rsvp::integrity::{HandshakeMode, Secured};
 use earmark_rsvp::policy as policy_settings;
 use earmark_rsvp::{HelloTiming, Reduction, Timing, limits};
 use earmark_wire::rsvp::Dscp;
+use serde_json::Value;
 
 pub use capacity::{Capacity, Reservable};
 pub use error::{ConfigError, Place};
@@ -74,6 +76,8 @@ pub struct Config {
     pub yessir: earmark_yessir::Config,
     /// Settings of NSIS.
     pub nsis: NsisConfig,
+    /// Settings of the protocols that the program adds, by name.
+    pub others: BTreeMap<String, Value>,
     /// Policy for retrying refused requests of YESSIR when bandwidth is released.
     pub retry: RetryPolicy,
     /// Marks of packets, for policy rules that match them.
@@ -271,6 +275,7 @@ impl Config {
             boomerang_share: 0.0,
             yessir: earmark_yessir::Config::default(),
             nsis: NsisConfig::default(),
+            others: BTreeMap::new(),
             retry: RetryPolicy::default(),
             marks: Vec::new(),
             udp_only: false,

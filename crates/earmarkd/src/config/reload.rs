@@ -64,6 +64,7 @@ impl Config {
                     || started.qos.aggregates != nsis.qos.aggregates,
             ),
             ("yessir", self.yessir != new.yessir || self.retry != new.retry),
+            ("protocol", self.others != new.others),
             ("mark", self.marks != new.marks),
             ("daemon.record", self.record != new.record),
             ("daemon.user", self.user != new.user),

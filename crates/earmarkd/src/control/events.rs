@@ -17,15 +17,20 @@ pub(super) fn to_client(
     node: &Node,
 ) -> ClientEvent {
     let interface = describe::interface_of(event).map(|id| node.interface_name(id));
-    let mut details = match serde_json::to_value(event) {
-        Ok(Value::Object(members)) => members,
-        _ => Map::new(), // our own events always serialize, to objects
+    let mut details = match event {
+        // The engine's own form; its name is the protocol.
+        Event::Other(other) => members(other.event.clone()),
+        _ => members(serde_json::to_value(event).unwrap_or_default()),
     };
-    let mut name = |member: &str| match details.shift_remove(member) {
+    let mut take = |member: &str| match details.shift_remove(member) {
         Some(Value::String(name)) => name,
         _ => String::new(),
     };
-    let (protocol, event_name) = (name("protocol"), name("event"));
+    let (protocol, event_name) = (take("protocol"), take("event"));
+    let protocol = match event {
+        Event::Other(other) => other.name.clone(),
+        _ => protocol,
+    };
     details.shift_remove("application");
     ClientEvent {
         at_s: now.as_secs_f64(),
@@ -36,6 +41,15 @@ pub(super) fn to_client(
         event: event_name,
         application: application_of(event).map(ApplicationId),
         details,
+    }
+}
+
+/// Returns the members of an event; events of this project are always objects.
+fn members(event: Value) -> Map<String, Value> {
+    match event {
+        Value::Object(members) => members,
+        Value::Null => Map::new(),
+        other => Map::from_iter([("value".to_owned(), other)]),
     }
 }
 

@@ -24,7 +24,7 @@ use super::events::to_client;
 use super::requests::RequestHandler;
 use crate::describe;
 use crate::driver::{Driver, Kernel};
-use crate::protocols::{self, PROTOCOLS};
+use crate::protocols;
 use earmark_control::{ApplicationId, ApplicationRow, Problem, ProblemCode, Request, Response};
 
 /// Most clients at a time.
@@ -292,7 +292,7 @@ impl Hub {
                 self.note_trace(session, sender, stands);
             }
         }
-        let ends = PROTOCOLS.into_iter().any(|protocol| protocol.ends(event));
+        let ends = protocols::all().any(|protocol| protocol.ends(event));
         if let Some(number) = application.filter(|_| ends) {
             self.applications.remove(&number);
         }

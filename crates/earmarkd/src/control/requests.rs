@@ -16,7 +16,7 @@ use tracing::info;
 
 use super::hub::{Application, ClientId, Hub, MAX_APPLICATIONS};
 use crate::driver::{Driver, Kernel};
-use crate::protocols::{self, Host, Opening, PROTOCOLS, Protocol, rejected};
+use crate::protocols::{self, Host, Opening, Protocol, rejected};
 
 /// Context of a request: the client, the time, and the parts of the daemon that the request may concern.
 pub(crate) struct RequestHandler<'a, K> {
@@ -172,7 +172,7 @@ impl<K: Kernel> Host for RequestHandler<'_, K> {
 /// Returns a protocol by its name.
 fn protocol(name: &str) -> Result<&'static dyn Protocol, Problem> {
     protocols::find(name).ok_or_else(|| {
-        let names = PROTOCOLS.map(Protocol::name).join(", ");
+        let names = protocols::all().map(Protocol::name).collect::<Vec<_>>().join(", ");
         Problem::new(
             ProblemCode::BadRequest,
             format!("invalid request: unknown protocol {name:?}"),
@@ -211,7 +211,7 @@ fn refusal(event: &Event, number: ApplicationId) -> Option<Problem> {
     if application_of(event) != Some(number.0) {
         return None;
     }
-    let rejection = PROTOCOLS.into_iter().find_map(|protocol| protocol.rejection(event));
+    let rejection = protocols::all().find_map(|protocol| protocol.rejection(event));
     rejection.map(|(message, hint)| rejected(message, hint))
 }
 

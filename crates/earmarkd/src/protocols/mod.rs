@@ -1,4 +1,6 @@
 //! What belongs to one protocol in the daemon, behind the trait [`Protocol`] that the rest of the daemon uses.
+//!
+//! A program adds protocols of its own with [`crate::cli::main_with`].
 
 pub mod boomerang;
 pub(crate) mod nsis;
@@ -6,6 +8,7 @@ pub(crate) mod rsvp;
 pub(crate) mod yessir;
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::sync::OnceLock;
 
 use earmark_control::{
     ApplicationId, ApplicationRow, ListenRequest, Problem, ProblemCode, ReservationRequest, Role,
@@ -13,20 +16,40 @@ use earmark_control::{
 };
 use earmark_core::InterfaceId;
 use earmark_core::outcome::Outcome;
-use earmark_node::{Command, Event};
+use earmark_node::{AddEngineError, Command, EngineKind, Engines, Event};
 use earmark_wire::rsvp::SenderTemplate;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
 /// A protocol that applications of this host use.
-pub(crate) trait Protocol: Sync {
+pub trait Protocol: Sync {
     /// Returns the name of the protocol in requests and listings.
     fn name(&self) -> &'static str;
 
+    /// Returns the kind of the protocol's engine, if it is not one of this project. The value of its settings is the
+    /// table `[protocol.NAME]` of the configuration.
+    fn engine(&self) -> Option<EngineKind> {
+        None
+    }
+
+    /// Checks the table `[protocol.NAME]` of the configuration.
+    ///
+    /// # Errors
+    /// The reason why the settings are invalid.
+    fn check_settings(&self, _settings: &Value) -> Result<(), String> {
+        Ok(())
+    }
+
     /// Converts a request to reserve.
+    ///
+    /// # Errors
+    /// The request is invalid, or the protocol rejects it.
     fn reserve(&self, request: ReservationRequest, host: &dyn Host) -> Result<Opening, Problem>;
 
     /// Converts a request to listen.
+    ///
+    /// # Errors
+    /// The request is invalid, or the protocol rejects it.
     fn listen(&self, request: ListenRequest, host: &dyn Host) -> Result<Opening, Problem>;
 
     /// Returns the command that ends an application.
@@ -34,13 +57,19 @@ pub(crate) trait Protocol: Sync {
 
     /// Describes an event in one line; `None` for an event of another protocol. `on` is the name of the interface that
     /// the event contains as an index.
-    fn describe(&self, event: &Event, on: &str) -> Option<String>;
+    fn describe(&self, _event: &Event, _on: &str) -> Option<String> {
+        None
+    }
 
     /// Returns the interface that an event of this protocol contains as an index.
-    fn interface_of(&self, event: &Event) -> Option<InterfaceId>;
+    fn interface_of(&self, _event: &Event) -> Option<InterfaceId> {
+        None
+    }
 
     /// Returns reason and advice if an event of this protocol is the rejection of a command.
-    fn rejection(&self, event: &Event) -> Option<(String, &'static str)>;
+    fn rejection(&self, _event: &Event) -> Option<(String, &'static str)> {
+        None
+    }
 
     /// Returns the application of a command that opens a session, with the session's destination, or that releases it,
     /// without. The host joins the group of a session while it is open.
@@ -49,20 +78,47 @@ pub(crate) trait Protocol: Sync {
     }
 
     /// Returns whether an event of this protocol is the last one of its application.
-    fn ends(&self, event: &Event) -> bool;
+    fn ends(&self, _event: &Event) -> bool {
+        false
+    }
 }
 
-/// The protocols of the daemon.
-pub(crate) const PROTOCOLS: [&dyn Protocol; 5] =
+/// The protocols of this project.
+const PROTOCOLS: [&dyn Protocol; 5] =
     [&rsvp::Rsvp, &boomerang::Boomerang, &yessir::Yessir, &nsis::Nsis, &nsis::ping::Ping];
+
+/// The protocols that the program has added.
+static ADDED: OnceLock<Vec<&'static dyn Protocol>> = OnceLock::new();
+
+/// Adds protocols to those of this project, once and before a daemon starts. Later calls have no effect.
+///
+/// # Errors
+/// Two engines have one name or one number.
+pub fn add(protocols: &[&'static dyn Protocol]) -> Result<(), AddEngineError> {
+    let added = protocols.iter().filter_map(|protocol| protocol.engine());
+    added.into_iter().try_fold(Engines::default(), Engines::with)?;
+    ADDED.get_or_init(|| protocols.to_vec());
+    Ok(())
+}
+
+/// Iterates over all protocols.
+pub(crate) fn all() -> impl Iterator<Item = &'static dyn Protocol> {
+    PROTOCOLS.into_iter().chain(ADDED.get().into_iter().flatten().copied())
+}
+
+/// Returns the engines of all protocols.
+pub(crate) fn engines() -> Engines {
+    let added = all().filter_map(Protocol::engine);
+    added.into_iter().try_fold(Engines::default(), Engines::with).unwrap_or_default()
+}
 
 /// Returns a protocol by its name.
 pub(crate) fn find(name: &str) -> Option<&'static dyn Protocol> {
-    PROTOCOLS.into_iter().find(|protocol| protocol.name() == name)
+    all().find(|protocol| protocol.name() == name)
 }
 
 /// What a protocol may ask about this host.
-pub(crate) trait Host {
+pub trait Host {
     /// Returns whether an address is one of this host.
     fn is_local(&self, address: IpAddr) -> bool;
     /// Returns whether this host can signal for a destination; without IPv6 it cannot for some.
@@ -72,7 +128,7 @@ pub(crate) trait Host {
 }
 
 /// An application to open: its row, without a number, and the commands for the number that it gets.
-pub(crate) struct Opening {
+pub struct Opening {
     pub(crate) row: ApplicationRow,
     /// The template of an RSVP sender; its address may be chosen by the node.
     pub(crate) template: Option<SenderTemplate>,
@@ -81,8 +137,19 @@ pub(crate) struct Opening {
     pub(crate) commands: Box<dyn FnOnce(ApplicationId) -> Vec<Command>>,
 }
 
+impl Opening {
+    /// Creates an application to open. With `follow`, its events are sent over the connection that opens it.
+    pub fn new(
+        row: ApplicationRow,
+        follow: bool,
+        commands: impl FnOnce(ApplicationId) -> Vec<Command> + 'static,
+    ) -> Opening {
+        Opening { row, template: None, follow, commands: Box::new(commands) }
+    }
+}
+
 /// Creates the row of an application.
-pub(crate) fn row(
+pub fn row(
     protocol: &dyn Protocol,
     role: Role,
     destination: SocketAddr,
@@ -105,7 +172,10 @@ pub(crate) fn row(
 }
 
 /// Reads the options of a protocol.
-pub(crate) fn options<T: DeserializeOwned>(
+///
+/// # Errors
+/// An option is unknown or invalid.
+pub fn options<T: DeserializeOwned>(
     protocol: &dyn Protocol,
     members: Map<String, Value>,
 ) -> Result<T, Problem> {
@@ -119,7 +189,10 @@ pub(crate) fn options<T: DeserializeOwned>(
 }
 
 /// Returns the rate of a request that needs one.
-pub(crate) fn rate(request: &ReservationRequest) -> Result<earmark_core::Rate, Problem> {
+///
+/// # Errors
+/// The request has none.
+pub fn rate(request: &ReservationRequest) -> Result<earmark_core::Rate, Problem> {
     request.rate_bps.ok_or_else(|| {
         let message = "invalid request: missing field `rate_bps`";
         Problem::new(ProblemCode::BadRequest, message, "rate_bps is the token rate of the data")
@@ -127,7 +200,10 @@ pub(crate) fn rate(request: &ReservationRequest) -> Result<earmark_core::Rate, P
 }
 
 /// Checks that a destination can be signalled for.
-pub(crate) fn check_destination(
+///
+/// # Errors
+/// The destination is unspecified, or the host has no sockets for its family.
+pub fn check_destination(
     destination: SocketAddr,
     ip_protocol: u8,
     host: &dyn Host,
@@ -169,7 +245,10 @@ pub(crate) fn check_arrival(on: IpAddr, host: &dyn Host) -> Result<(), Problem> 
 }
 
 /// Returns the source of a flow to `to`; its address may be chosen by the node.
-pub(crate) fn source(from: Option<SocketAddr>, to: SocketAddr) -> Result<SocketAddr, Problem> {
+///
+/// # Errors
+/// The addresses are of different families.
+pub fn source(from: Option<SocketAddr>, to: SocketAddr) -> Result<SocketAddr, Problem> {
     let any: IpAddr = match to {
         SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
         SocketAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
@@ -188,12 +267,12 @@ pub(crate) fn source(from: Option<SocketAddr>, to: SocketAddr) -> Result<SocketA
 }
 
 /// Returns the name of a sender; none if the node chooses its address.
-pub(crate) fn named(from: SocketAddr) -> Vec<SenderName> {
+pub fn named(from: SocketAddr) -> Vec<SenderName> {
     let name = SenderName { address: from.ip(), port: from.port(), flow_label: None };
     if from.ip().is_unspecified() { Vec::new() } else { vec![name] }
 }
 
 /// Creates the error of a request that the node would reject.
-pub(crate) fn rejected(message: String, hint: &str) -> Problem {
+pub fn rejected(message: String, hint: &str) -> Problem {
     Problem::new(ProblemCode::Rejected, message, hint)
 }

@@ -116,9 +116,10 @@ mod tests {
     }
 
     #[test]
-    fn entry_of_a_later_version_is_read_without_a_protocol() {
+    fn entry_of_an_unknown_protocol_keeps_its_number() {
         let mut octets = Entry { own: Some(guarantee(1)), ..Entry::default() }.emit();
-        octets[BESIDE] = 0xff;
         assert_eq!(Entry::parse(&octets).protocol, None);
+        octets[BESIDE] = 0xff;
+        assert_eq!(Entry::parse(&octets).protocol, Protocol::from_number(0xff));
     }
 }
