@@ -9,11 +9,9 @@ use earmark_control::{
 };
 use earmark_core::record::{Octets, RecordedStreamEvent};
 use earmark_core::{CloseReason, ConnectionId, Rate, Transport};
-use earmark_testkit::messages::intserv::BUCKET;
 use earmark_testkit::messages::valid;
 pub(crate) use earmark_testkit::messages::valid::{DESTINATION as HERE, SOURCE as NEIGHBOR};
 use earmark_wire::boomerang::Family;
-use earmark_wire::intserv::{FlowSpec, Rspec};
 use earmark_wire::{gist, icmp, udp};
 use serde_json::Value;
 

@@ -81,7 +81,7 @@ impl Protocols {
     /// Adds a protocol.
     ///
     /// # Errors
-    /// Its engine has the name or the number of another one.
+    /// The engine has the name or the number of another one.
     pub fn with(mut self, protocol: &'static dyn ScenarioProtocol) -> Result<Self, AddEngineError> {
         self.0.push(protocol);
         self.engines().map(|_| self)
