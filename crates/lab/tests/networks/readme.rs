@@ -11,7 +11,6 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use earmark_core::{Rate, Time};
-use earmark_lab::tls_keys::Keys;
 use earmark_lab::traffic::{self, Shape};
 use earmark_scenario::topology::DEMO;
 use earmarkd::config::Config;
@@ -68,17 +67,13 @@ pub(crate) fn is_command() -> bool {
     std::env::args_os().next().is_some_and(|name| name == COMMAND)
 }
 
-/// Runs the commands of the README on the network of the demo, whose nodes all have keys for TLS.
+/// Runs the commands of the README on the network of the demo.
 pub(crate) fn commands_have_the_outcomes_shown() -> Outcome {
     let text =
         std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../README.md"))?;
     let commands = commands_of(&text)?;
     check_configuration(&text)?;
-    let keys = Keys::make(&format!("earmark-readme-{}", std::process::id()), NODES.into_iter())?;
-    let net = Net::with(DEMO, "readme", REFRESH, |options| {
-        let own = NODES.map(|node| (node.to_owned(), keys.settings(node)));
-        options.settings.own_nsis = own.into();
-    })?;
+    let net = Net::up(DEMO, "readme", REFRESH)?;
     let floods = [Stream::flood(&net, "h1", "h2", true)?, Stream::flood(&net, "h2", "h1", true)?];
     let begun = watch(Duration::from_millis(300));
 
