@@ -87,6 +87,9 @@ pub(super) enum ConfigCommand {
     /// Print a configuration to start from, with every setting explained.
     #[command(after_help = "Example:\n  earmarkd config example > /etc/earmark.toml")]
     Example,
+    /// Print the reference of all settings, as Markdown.
+    #[command(after_help = "Example:\n  earmarkd config reference > configuration.md")]
+    Reference,
 }
 
 /// What `earmarkd clear` is told.

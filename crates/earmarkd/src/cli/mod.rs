@@ -16,7 +16,7 @@ use tracing::{info, warn};
 
 use earmark_control::command::{Failure, Output};
 
-use crate::config::{Config, EXAMPLE, KeyFile};
+use crate::config::{Config, EXAMPLE, KeyFile, reference};
 use crate::daemon;
 use crate::protocols::{self, Protocol};
 use crate::record::{self, ReplayError};
@@ -86,6 +86,10 @@ fn ready() {
 fn config(what: &ConfigCommand, out: &mut Output) -> Result<(), Failure> {
     match what {
         ConfigCommand::Example => out.line(EXAMPLE.trim_end(), &json!({ "example": EXAMPLE }))?,
+        ConfigCommand::Reference => {
+            let page = reference(EXAMPLE);
+            out.line(page.trim_end(), &json!({ "reference": page }))?;
+        }
         ConfigCommand::Check { file } => {
             let config = Config::load(file).map_err(|error| {
                 let place = format!("{}: {}", error.place, error.message);

@@ -10,6 +10,7 @@ mod error;
 pub(crate) mod file;
 mod mark;
 mod protocols;
+mod reference;
 mod reload;
 mod services;
 pub(crate) mod source;
@@ -31,6 +32,7 @@ use serde_json::Value;
 
 pub use capacity::{Capacity, Reservable};
 pub use error::{ConfigError, Place};
+pub use reference::reference;
 pub use reload::Reloaded;
 
 pub use crate::protocols::nsis::config::NsisConfig;
