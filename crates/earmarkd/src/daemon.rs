@@ -252,14 +252,14 @@ fn prepare(
     }
     if node_config.boomerang.offload && system.socket.offload().is_none() {
         warn!(
-            "the kernel cannot refresh sessions of Boomerang (boomerang.kernel): it lends no BPF"
+            "the kernel cannot refresh sessions of Boomerang (boomerang.kernel): BPF is unavailable"
         );
         node_config.boomerang.offload = false;
     }
     if node_config.boomerang.offload {
         let longest = node_config.boomerang.max_refresh_interval;
-        let lent = system.lend_part(config.boomerang_share, longest);
-        lent.map_err(DaemonError::system("lend the kernel something (boomerang.kernel)"))?;
+        let set = system.set_delegated_share(config.boomerang_share, longest);
+        set.map_err(DaemonError::system("lend the kernel something (boomerang.kernel)"))?;
     }
     let recorder = config.record.as_ref().map(|path| Recorder::create(path, node_config));
     recorder.transpose().map_err(DaemonError::system("write the recording (daemon.record)"))

@@ -82,7 +82,7 @@ impl Inside {
         match &input {
             Input::Datagram(..) | Input::Stream(_) => self.counters.received += 1,
             Input::Expire => self.counters.expirations += 1,
-            Input::Host(HostUpdate::Lent { .. } | HostUpdate::Measured { .. }) => {}
+            Input::Host(HostUpdate::Delegated { .. } | HostUpdate::Measured { .. }) => {}
             Input::Host(_) => self.counters.host_changes += 1,
             Input::Command(_) => {}
         }
@@ -121,9 +121,9 @@ impl Inside {
 
 impl Inside {
     /// Reports the bandwidth of a link that is delegated to the kernel to the node, if it has changed.
-    fn note_loan(&mut self, now: Time, interface: InterfaceId, rate: Rate) {
+    fn note_delegation(&mut self, now: Time, interface: InterfaceId, rate: Rate) {
         if self.node.ledger().rate_set_aside(interface) != rate {
-            self.take(now, Input::Host(HostUpdate::Lent { interface, rate }));
+            self.take(now, Input::Host(HostUpdate::Delegated { interface, rate }));
         }
     }
 }
@@ -178,7 +178,7 @@ impl<K: Kernel> Driver<K> {
         self.take_loans_back(now);
         self.inside.take(now, input);
         self.carry_out(now);
-        self.lend(now);
+        self.delegate(now);
     }
 
     /// Receives one batch of messages and handles them and their effects. Returns the number of messages.
@@ -198,7 +198,7 @@ impl<K: Kernel> Driver<K> {
             );
         });
         self.carry_out(now);
-        self.lend(now);
+        self.delegate(now);
         received
     }
 
@@ -212,7 +212,7 @@ impl<K: Kernel> Driver<K> {
         let followed =
             kernel.follow_streams(now, &mut |event| inside.take(now, Input::Stream(event)));
         self.carry_out(now);
-        self.lend(now);
+        self.delegate(now);
         followed
     }
 
@@ -232,7 +232,7 @@ impl<K: Kernel> Driver<K> {
             }
         }
         if self.kernel.next_look().is_some_and(|at| at <= now) {
-            self.lend(now);
+            self.delegate(now);
         }
         Ok(())
     }
@@ -291,7 +291,7 @@ impl<K: Kernel> Driver<K> {
             self.inside.take(now, Input::Command(Command::Boomerang(command)));
         }
         self.carry_out(now);
-        self.lend(now);
+        self.delegate(now);
     }
 
     /// Serves the timers that are due, if any.
@@ -372,19 +372,19 @@ impl<K: Kernel> Driver<K> {
     /// Withdraws the bandwidth delegated to the kernel, except for what it has granted already. Called before every input.
     fn take_loans_back(&mut self, now: Time) {
         for (interface, rate) in self.kernel.take_back() {
-            self.inside.note_loan(now, interface, rate);
+            self.inside.note_delegation(now, interface, rate);
         }
     }
 
     /// Delegates free bandwidth to the kernel as far as it needs it. Called after every input.
-    fn lend(&mut self, now: Time) {
+    fn delegate(&mut self, now: Time) {
         let Driver { inside, kernel, .. } = self;
         // The kernel forwards messages by their own destinations, and the flows may take other paths.
         if inside.node.routes().flows_differ() {
             return;
         }
-        for (interface, rate) in kernel.lend(now, &|link| inside.node.ledger().link(link)) {
-            inside.note_loan(now, interface, rate);
+        for (interface, rate) in kernel.delegate(now, &|link| inside.node.ledger().link(link)) {
+            inside.note_delegation(now, interface, rate);
         }
         if !self.inside.effects.is_empty() {
             self.carry_out(now);

@@ -25,7 +25,7 @@ const FIRST_MESSAGES: u64 = 2;
 
 /// A node that runs inside the calling program.
 pub struct Embedded {
-    station: Runtime,
+    runtime: Runtime,
     set: OwnedFd,
     ready: Vec<epoll::Event>,
     grain: Duration,
@@ -38,13 +38,13 @@ impl Embedded {
     /// # Errors
     /// The errors of a daemon: missing privileges, another daemon in the namespace, or settings that do not fit this host.
     pub fn start(config: &Config) -> Result<Embedded, DaemonError> {
-        let mut station = Runtime::open(config)?;
-        let set = wait_set(&mut station).map_err(|error| DaemonError::System {
+        let mut runtime = Runtime::open(config)?;
+        let set = wait_set(&mut runtime).map_err(|error| DaemonError::System {
             doing: "wait for events",
             cause: error.to_string(),
         })?;
         let ready = Vec::with_capacity((FIRST_MESSAGES + SignallingSocket::SOURCES) as usize);
-        Ok(Embedded { station, set, ready, grain: TIMER_GRAIN })
+        Ok(Embedded { runtime, set, ready, grain: TIMER_GRAIN })
     }
 
     /// Lets each timer fire at its exact time, instead of together with others as in a daemon.
@@ -54,13 +54,13 @@ impl Embedded {
 
     /// Returns the node's current time.
     pub fn now(&self) -> Time {
-        self.station.clock.now()
+        self.runtime.clock.now()
     }
 
     /// Carries out a command.
     pub fn command(&mut self, command: Command) {
         let now = self.now();
-        self.station.driver.handle(now, Input::Command(command));
+        self.runtime.driver.handle(now, Input::Command(command));
     }
 
     /// Does the work that is due, a bounded amount; the remaining work makes the descriptor readable again.
@@ -69,7 +69,7 @@ impl Embedded {
     /// A socket that the node depends on failed.
     pub fn serve(&mut self) -> io::Result<()> {
         self.look()?;
-        let Runtime { clock, driver, watch, .. } = &mut self.station;
+        let Runtime { clock, driver, watch, .. } = &mut self.runtime;
         let mut is_told_of_messages = false;
         for event in &self.ready {
             match event.data.u64() {
@@ -101,7 +101,7 @@ impl Embedded {
 
     /// Time by which [`Embedded::serve`] must be called.
     pub fn next_deadline(&self) -> Time {
-        let Runtime { driver, watch, .. } = &self.station;
+        let Runtime { driver, watch, .. } = &self.runtime;
         let timers = driver.next_deadline().map(|deadline| next_multiple(deadline, self.grain));
         let house = Some(watch.next_deadline());
         let deadlines = [timers, driver.next_look(), driver.next_stream_deadline(), house];
@@ -110,12 +110,12 @@ impl Embedded {
 
     /// Returns the events since the last call, oldest first.
     pub fn take_events(&mut self) -> Vec<Event> {
-        self.station.driver.take_events()
+        self.runtime.driver.take_events()
     }
 
     /// Returns the node.
     pub fn node(&self) -> &Node {
-        self.station.driver.node()
+        self.runtime.driver.node()
     }
 
     /// Reads which sources are ready, without waiting.
@@ -137,13 +137,13 @@ impl AsFd for Embedded {
     }
 }
 
-fn wait_set(station: &mut Runtime) -> io::Result<OwnedFd> {
+fn wait_set(runtime: &mut Runtime) -> io::Result<OwnedFd> {
     let set = epoll::create(epoll::CreateFlags::CLOEXEC)?;
     let enter = |number, descriptor: BorrowedFd<'_>| {
         epoll::add(&set, descriptor, epoll::EventData::new_u64(number), epoll::EventFlags::IN)
     };
-    enter(MIRROR, station.watch.mirror.as_fd())?;
-    enter(STREAMS, station.driver.kernel_ref().streams.as_fd())?;
-    station.driver.kernel().socket.register_in(set.try_clone()?, FIRST_MESSAGES)?;
+    enter(MIRROR, runtime.watch.mirror.as_fd())?;
+    enter(STREAMS, runtime.driver.kernel_ref().streams.as_fd())?;
+    runtime.driver.kernel().socket.register_in(set.try_clone()?, FIRST_MESSAGES)?;
     Ok(set)
 }

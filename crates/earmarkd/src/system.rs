@@ -94,7 +94,7 @@ impl System {
 
     /// Sets the part of the reservable rate of each link that may be delegated to the kernel, for sessions of Boomerang with an
     /// interval of at most `longest` seconds.
-    pub(crate) fn lend_part(&mut self, part: f64, longest: u8) -> io::Result<()> {
+    pub(crate) fn set_delegated_share(&mut self, part: f64, longest: u8) -> io::Result<()> {
         let path = self.socket.offload();
         path.map_or(Ok(()), |path| self.offload.set_part(path, part, longest))
     }
@@ -263,13 +263,13 @@ impl Kernel for System {
         path.map_or_else(Vec::new, |path| self.offload.take_back(path))
     }
 
-    fn lend(
+    fn delegate(
         &mut self,
         now: Time,
         link: &dyn Fn(InterfaceId) -> Option<LinkStatus>,
     ) -> Vec<(InterfaceId, Rate)> {
         let path = self.socket.offload_mut();
-        path.map_or_else(Vec::new, |path| self.offload.lend(path, now, link))
+        path.map_or_else(Vec::new, |path| self.offload.delegate(path, now, link))
     }
 
     fn next_look(&self) -> Option<Time> {

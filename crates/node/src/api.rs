@@ -81,7 +81,8 @@ pub enum HostUpdate {
     },
     /// Bandwidth of a link that is granted elsewhere without a request to this node (see
     /// [`Ledger::lend`](earmark_core::admission::Ledger::lend)), and may already be in use.
-    Lent {
+    #[serde(rename = "Lent")]
+    Delegated {
         /// Interface of the link.
         interface: InterfaceId,
         /// Bandwidth concerned.

@@ -98,7 +98,7 @@ impl Node {
                     );
                 }
             }
-            HostUpdate::Lent { interface, rate } => self.ledger.set_aside(interface, rate),
+            HostUpdate::Delegated { interface, rate } => self.ledger.set_aside(interface, rate),
             HostUpdate::Measured { interface, octets } => {
                 self.ledger.measured(interface, octets, now);
             }

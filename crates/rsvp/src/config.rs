@@ -150,7 +150,8 @@ pub struct Reduction {
     /// Limit of tears, errors and confirmations stored until they are acknowledged; further ones are sent once.
     pub max_copies: u32,
     /// Limit of neighbours with refresh reduction.
-    pub max_partners: u32,
+    #[serde(alias = "max_partners")]
+    pub max_peers: u32,
 }
 
 impl Default for Reduction {
@@ -164,7 +165,7 @@ impl Default for Reduction {
             burst_interval: Duration::from_millis(1),
             max_unacknowledged: 1 << 20,
             max_copies: 1 << 16,
-            max_partners: 1_024,
+            max_peers: 1_024,
         }
     }
 }

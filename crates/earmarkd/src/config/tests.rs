@@ -76,9 +76,9 @@ fn the_example_shows_every_key_and_what_it_shows_is_valid() {
         let error = read(&format!("{table}\nno_such_key = 1\n")).unwrap_err();
         let after = full.split_once(&format!("\n{table}\n")).expect(table).1;
         let section = after.split("\n[").next().unwrap_or_default();
-        // A key that is a table itself is shown as a table header.
+        // A key that is a table itself is shown as a table header; the old name of a key is not shown.
         let keys_of_table = error.message.split('`').skip(3).step_by(2);
-        for key in keys_of_table.filter(|key| *key != "rule") {
+        for key in keys_of_table.filter(|key| !["rule", "max_partners"].contains(key)) {
             let line = format!("{key} = ");
             let inner = format!("[{}.{key}]", table.trim_matches(['[', ']']));
             assert!(

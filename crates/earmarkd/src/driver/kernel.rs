@@ -29,7 +29,7 @@ pub trait Kernel {
         Vec::new()
     }
     /// Delegates free bandwidth of links to the kernel. Returns the delegated rate of each link.
-    fn lend(
+    fn delegate(
         &mut self,
         _now: Time,
         _link: &dyn Fn(InterfaceId) -> Option<LinkStatus>,

@@ -120,13 +120,13 @@ impl Kernel for Paper {
         offload.take_back(socket.offload_mut().expect("BPF"))
     }
 
-    fn lend(
+    fn delegate(
         &mut self,
         now: Time,
         link: &dyn Fn(InterfaceId) -> Option<LinkStatus>,
     ) -> Vec<(InterfaceId, Rate)> {
         let Some((socket, offload)) = &mut self.kernel else { return Vec::new() };
-        offload.lend(socket.offload_mut().expect("BPF"), now, link)
+        offload.delegate(socket.offload_mut().expect("BPF"), now, link)
     }
 
     fn has_copies(&self) -> bool {

@@ -114,7 +114,7 @@ impl Rsvp {
         datagram: &Datagram<'_>,
         hello: &Hello,
     ) {
-        let most = self.config.reduction.max_partners as usize;
+        let most = self.config.reduction.max_peers as usize;
         let peers = &mut self.refresh_reduction.peers;
         let Some(index) = peers.find_or_insert(datagram.interface, datagram.source, most) else {
             return self.drop(cx, datagram, DropReason::Limit);

@@ -50,7 +50,7 @@ impl Rsvp {
         }
         let interface = datagram.interface;
         let peer = if takes_part {
-            let most = self.config.reduction.max_partners as usize;
+            let most = self.config.reduction.max_peers as usize;
             self.refresh_reduction.peers.find_or_insert(interface, maker, most)
         } else {
             self.refresh_reduction.peers.find(interface, maker)

@@ -79,7 +79,7 @@ impl Rsvp {
         datagram: &Datagram<'_>,
         srefresh: &Srefresh<'_>,
     ) {
-        let most = self.config.reduction.max_partners as usize;
+        let most = self.config.reduction.max_peers as usize;
         let (interface, address) = (datagram.interface, datagram.source);
         let Some(index) = self.refresh_reduction.peers.find_or_insert(interface, address, most)
         else {

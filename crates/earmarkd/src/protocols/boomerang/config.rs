@@ -37,12 +37,12 @@ pub(crate) struct BoomerangTable {
 enum KernelSetting {
     /// The default share, or no offload.
     Switch(bool),
-    Lent(LentTable),
+    Delegation(DelegationTable),
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct LentTable {
+struct DelegationTable {
     share: Share,
 }
 
@@ -63,9 +63,9 @@ impl Source<'_> {
         &self,
         table: BoomerangTable,
     ) -> Result<(earmark_boomerang::Config, f64), ConfigError> {
-        let lent = match &table.kernel {
+        let delegated = match &table.kernel {
             None => None,
-            Some(kernel) => self.lent(kernel)?,
+            Some(kernel) => self.delegated(kernel)?,
         };
         let defaults = earmark_boomerang::Config::default();
         let limits = defaults.limits;
@@ -86,7 +86,7 @@ impl Source<'_> {
             lifetime_multiplier: self.octet(table.lifetime_factor, defaults.lifetime_multiplier)?,
             burst: self.burst(table.burst.as_ref(), defaults.burst)?,
             lock: table.lock.unwrap_or(defaults.lock),
-            offload: lent.is_some(),
+            offload: delegated.is_some(),
             users: table.user.into_iter().map(Spanned::into_inner).collect(),
             aggregates: self.aggregates(&table.aggregate)?,
             aggregate_only: table.aggregate_only.unwrap_or(defaults.aggregate_only),
@@ -106,15 +106,15 @@ impl Source<'_> {
             },
             ..defaults
         };
-        Ok((config, lent.unwrap_or(0.0)))
+        Ok((config, delegated.unwrap_or(0.0)))
     }
 
     /// The part of the reservable rate that the kernel may grant by itself; `None` if offload is disabled.
-    fn lent(&self, kernel: &Spanned<KernelSetting>) -> Result<Option<f64>, ConfigError> {
+    fn delegated(&self, kernel: &Spanned<KernelSetting>) -> Result<Option<f64>, ConfigError> {
         let share = match kernel.get_ref() {
             KernelSetting::Switch(false) => return Ok(None),
             KernelSetting::Switch(true) => return Ok(Some(KERNEL_SHARE)),
-            KernelSetting::Lent(LentTable { share }) => share,
+            KernelSetting::Delegation(DelegationTable { share }) => share,
         };
         let part = match share {
             Share::Number(part) => Some(*part),
@@ -126,7 +126,7 @@ impl Source<'_> {
         let part = part.filter(|part| (0.0..=1.0).contains(part)).ok_or_else(|| {
             let hint = "a share of what can be reserved, such as { share = \"25%\" }; with \"0%\" the \
                         kernel refreshes and sets nothing up";
-            self.error(kernel.span(), "the kernel cannot be lent such a share", hint)
+            self.error(kernel.span(), "the kernel cannot be delegated such a share", hint)
         })?;
         Ok(Some(part))
     }

@@ -4,7 +4,7 @@
 //! An entry that cannot be added does no harm: the engine still gets the session's messages. An entry that cannot be removed
 //! would do harm, so that all entries are suspended then.
 
-mod lending;
+mod delegations;
 
 use std::io;
 use std::net::IpAddr;
@@ -18,7 +18,7 @@ use earmark_linux::{ForwardedMessages, InterfaceName, Offload, OffloadKey, Offlo
 use earmark_wire::boomerang::Family;
 use tracing::{debug, warn};
 
-use self::lending::Lending;
+use self::delegations::Delegations;
 
 /// State of the entries.
 #[derive(Debug, Default)]
@@ -26,8 +26,8 @@ pub struct OffloadTable {
     /// Whether an entry was added since all were suspended.
     is_used: bool,
     /// Counts of messages that were reported to the engine.
-    told: ForwardedMessages,
-    lending: Lending,
+    reported: ForwardedMessages,
+    delegations: Delegations,
 }
 
 impl OffloadTable {
@@ -37,7 +37,7 @@ impl OffloadTable {
     /// # Errors
     /// The kernel's error.
     pub fn set_part(&mut self, path: &Offload, part: f64, longest: u8) -> io::Result<()> {
-        self.lending.part = part;
+        self.delegations.part = part;
         path.set_longest_interval((part > 0.0).then_some(longest))
     }
 
@@ -53,7 +53,7 @@ impl OffloadTable {
             Event::Offload(offloaded) => {
                 self.is_used = true;
                 for half in [offloaded.forward, offloaded.reverse].into_iter().flatten() {
-                    self.lending.grow(half.interface, half.rate);
+                    self.delegations.grow(half.interface, half.rate);
                 }
                 if let Err(error) = enter(path, offloaded) {
                     debug!(%error, selector = %offloaded.selector, "not refreshed by the kernel");
@@ -86,7 +86,7 @@ impl OffloadTable {
             return path.remove(&key).map(drop);
         }
         let noted = path.exclude(&key);
-        if noted.is_err() && self.lending.part > 0.0 {
+        if noted.is_err() && self.delegations.part > 0.0 {
             warn!("there are too many sessions of Boomerang for the kernel to set up more");
             return self.set_part(path, 0.0, 0);
         }
@@ -95,7 +95,7 @@ impl OffloadTable {
 
     /// Has the engine get the next message of each session, because routes or interfaces may have changed.
     pub fn suspend(&mut self, path: &Offload) {
-        self.lending.pause();
+        self.delegations.pause();
         if self.is_used
             && let Err(error) = path.suspend_all()
         {
@@ -106,28 +106,28 @@ impl OffloadTable {
 
     /// Withdraws the delegated bandwidth of links. Returns, for each link, the rate that the kernel may have granted already.
     pub fn take_back(&mut self, path: &mut Offload) -> Vec<(InterfaceId, Rate)> {
-        self.lending.take_back(path)
+        self.delegations.take_back(path)
     }
 
     /// Delegates bandwidth of links to the kernel. Returns the delegated rate of each link.
-    pub fn lend(
+    pub fn delegate(
         &mut self,
         path: &mut Offload,
         now: Time,
         link: &dyn Fn(InterfaceId) -> Option<LinkStatus>,
     ) -> Vec<(InterfaceId, Rate)> {
-        self.lending.lend(path, now, link)
+        self.delegations.delegate(path, now, link)
     }
 
     /// Time by which the kernel's notifications must be read; `None` if no bandwidth is delegated.
     pub fn next_look(&self) -> Option<Time> {
-        self.lending.next_look()
+        self.delegations.next_look()
     }
 
     /// Forgets an interface that has gone.
     pub fn forget(&mut self, path: &mut Offload, interface: InterfaceId) {
-        if let Err(error) = self.lending.forget(path, interface) {
-            debug!(%error, interface = %InterfaceName(interface), "what was lent of it");
+        if let Err(error) = self.delegations.forget(path, interface) {
+            debug!(%error, interface = %InterfaceName(interface), "what was delegated of it");
         }
     }
 
@@ -140,14 +140,14 @@ impl OffloadTable {
         let outcome = match done {
             earmark_linux::ShareChange::Reserved(share) => {
                 let half = link_rate(share);
-                self.lending.take_note(half.interface, half.rate);
+                self.delegations.take_note(half.interface, half.rate);
                 Settlement::Reserved(half)
             }
             // A link without delegated bandwidth gets none back.
             earmark_linux::ShareChange::Released(shares) => {
                 Settlement::Released(shares.map(|share| {
                     let half = link_rate(share);
-                    (half.rate > Rate::ZERO && self.lending.has(half.interface)).then_some(half)
+                    (half.rate > Rate::ZERO && self.delegations.has(half.interface)).then_some(half)
                 }))
             }
         };
@@ -161,12 +161,12 @@ impl OffloadTable {
 
     /// Counts of the messages that the kernel forwarded without notification since the last call.
     pub fn passed(&mut self, path: &Offload) -> Option<Command> {
-        let all = path.forwarded().ok().filter(|all| *all != self.told)?;
-        let told = std::mem::replace(&mut self.told, all);
+        let all = path.forwarded().ok().filter(|all| *all != self.reported)?;
+        let reported = std::mem::replace(&mut self.reported, all);
         Some(Command::Passed(Passed {
-            requests: all.requests - told.requests,
-            replies: all.replies - told.replies,
-            refreshed: all.refreshes - told.refreshes,
+            requests: all.requests - reported.requests,
+            replies: all.replies - reported.replies,
+            refreshed: all.refreshes - reported.refreshes,
         }))
     }
 }

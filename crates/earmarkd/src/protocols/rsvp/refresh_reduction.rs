@@ -20,7 +20,8 @@ pub(crate) struct ReductionTable {
     increment: Option<Spanned<f64>>,
     burst: Option<Spanned<u32>>,
     burst_interval: Option<Spanned<String>>,
-    max_partners: Option<Spanned<u32>>,
+    #[serde(alias = "max_partners")]
+    max_peers: Option<Spanned<u32>>,
 }
 
 #[derive(Default, Deserialize)]
@@ -30,7 +31,7 @@ pub(crate) struct HelloTable {
     lost_after: Option<Spanned<f64>>,
 }
 
-/// Upper bound of `max_partners`.
+/// Upper bound of `max_peers`.
 const MAX_PARTNERS: u32 = 65_536;
 
 impl Source<'_> {
@@ -69,11 +70,7 @@ impl Source<'_> {
                 defaults.burst_interval,
                 "\"1ms\" is usual; from 1ms to 1s are possible",
             )?,
-            max_partners: self.within(
-                table.max_partners,
-                1..MAX_PARTNERS + 1,
-                defaults.max_partners,
-            )?,
+            max_peers: self.within(table.max_peers, 1..MAX_PARTNERS + 1, defaults.max_peers)?,
             retransmission,
             ..defaults
         })

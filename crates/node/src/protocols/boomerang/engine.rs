@@ -70,7 +70,7 @@ impl NodeEngine for Boomerang {
     ) {
         let Command::Boomerang(command) = command else { return };
         if let boomerang::Command::Settled(settled) = &command {
-            update_lent_bandwidth(context.ledger, settled);
+            update_delegated_bandwidth(context.ledger, settled);
         }
         self.handle(now, Input::Command(command), context, out);
     }
@@ -130,17 +130,17 @@ impl NodeEngine for Boomerang {
     }
 }
 
-/// Updates the lent bandwidth: a granted part is no longer lent, and will be claimed; a released part is lent again.
-fn update_lent_bandwidth(ledger: &mut Ledger, settled: &boomerang::Settled) {
+/// Updates the delegated bandwidth: a granted part is no longer delegated, and will be claimed; a released part is delegated again.
+fn update_delegated_bandwidth(ledger: &mut Ledger, settled: &boomerang::Settled) {
     match settled.outcome {
         boomerang::Settlement::Reserved(share) => {
-            let lent = ledger.rate_set_aside(share.interface);
-            ledger.set_aside(share.interface, lent.saturating_sub(share.rate));
+            let delegated = ledger.rate_set_aside(share.interface);
+            ledger.set_aside(share.interface, delegated.saturating_sub(share.rate));
         }
         boomerang::Settlement::Released(shares) => {
             for share in shares.into_iter().flatten() {
-                let lent = ledger.rate_set_aside(share.interface);
-                ledger.set_aside(share.interface, lent + share.rate);
+                let delegated = ledger.rate_set_aside(share.interface);
+                ledger.set_aside(share.interface, delegated + share.rate);
             }
         }
     }

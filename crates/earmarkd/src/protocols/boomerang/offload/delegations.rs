@@ -25,16 +25,16 @@ const LEAST: u64 = 1_000_000;
 
 /// Delegated bandwidth of all links.
 #[derive(Debug, Default)]
-pub(super) struct Lending {
+pub(super) struct Delegations {
     /// Largest part of the reservable rate that is delegated; zero for none.
     pub(super) part: f64,
-    loans: BTreeMap<InterfaceId, Loan>,
+    delegated: BTreeMap<InterfaceId, Delegation>,
     /// Time of the next look, while bandwidth is delegated.
     next_look: Option<Time>,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
-struct Loan {
+struct Delegation {
     /// Rate to delegate if that much is free, bits per second.
     size: u64,
     /// Rate used since the last look, bits per second.
@@ -43,7 +43,7 @@ struct Loan {
     idle: u8,
 }
 
-impl Loan {
+impl Delegation {
     /// Adapts the size to the use since the last look.
     fn look(&mut self) {
         let used = std::mem::take(&mut self.used);
@@ -58,50 +58,50 @@ impl Loan {
     }
 }
 
-impl Lending {
+impl Delegations {
     /// Grows the delegated rate, because the daemon got a set-up with this rate that the kernel could have handled.
     pub(super) fn grow(&mut self, interface: InterfaceId, rate: Rate) {
         if self.part > 0.0 {
-            let loan = self.loans.entry(interface).or_default();
+            let delegation = self.delegated.entry(interface).or_default();
             let twice = |size: u64| size.saturating_mul(2);
-            loan.size = twice(loan.size).max(twice(rate.as_bps())).max(LEAST);
+            delegation.size = twice(delegation.size).max(twice(rate.as_bps())).max(LEAST);
         }
     }
 
     /// Records that the kernel has granted this rate.
     pub(super) fn take_note(&mut self, interface: InterfaceId, rate: Rate) {
-        if let Some(loan) = self.loans.get_mut(&interface) {
-            loan.used = loan.used.saturating_add(rate.as_bps());
+        if let Some(delegation) = self.delegated.get_mut(&interface) {
+            delegation.used = delegation.used.saturating_add(rate.as_bps());
         }
     }
 
     /// Whether bandwidth of a link is delegated.
     pub(super) fn has(&self, interface: InterfaceId) -> bool {
-        self.loans.contains_key(&interface)
+        self.delegated.contains_key(&interface)
     }
 
     /// Withdraws everything. Returns the rate that the kernel still has of each link; if that is unknown, the whole size.
     pub(super) fn take_back(&self, path: &mut Offload) -> Vec<(InterfaceId, Rate)> {
-        let each = self.loans.iter().map(|(&interface, loan)| {
-            let rest = path.delegate(interface, 0).unwrap_or(loan.size);
+        let each = self.delegated.iter().map(|(&interface, delegation)| {
+            let rest = path.delegate(interface, 0).unwrap_or(delegation.size);
             (interface, Rate::from_bps(rest))
         });
         each.collect()
     }
 
     /// Delegates free bandwidth. Returns the rate that the kernel has of each link now.
-    pub(super) fn lend(
+    pub(super) fn delegate(
         &mut self,
         path: &mut Offload,
         now: Time,
         link: &dyn Fn(InterfaceId) -> Option<LinkStatus>,
     ) -> Vec<(InterfaceId, Rate)> {
         let is_due = self.next_look.is_none_or(|at| at <= now);
-        let mut lent = Vec::with_capacity(self.loans.len());
+        let mut delegated = Vec::with_capacity(self.delegated.len());
         let part = self.part;
-        self.loans.retain(|&interface, loan| {
+        self.delegated.retain(|&interface, delegation| {
             if is_due {
-                loan.look();
+                delegation.look();
             }
             let (most, free) = link(interface).map_or((0, 0), |link| {
                 // Requests that wait for this link have precedence.
@@ -112,18 +112,19 @@ impl Lending {
                 };
                 (link.reservable.share(part).as_bps(), free.as_bps())
             });
-            loan.size = loan.size.min(most);
-            let has = path.delegate(interface, loan.size.min(free)).unwrap_or(loan.size);
-            let ended = loan.size == 0 && has == 0 && path.remove_link(interface).is_ok();
-            lent.push((interface, Rate::from_bps(has)));
+            delegation.size = delegation.size.min(most);
+            let has =
+                path.delegate(interface, delegation.size.min(free)).unwrap_or(delegation.size);
+            let ended = delegation.size == 0 && has == 0 && path.remove_link(interface).is_ok();
+            delegated.push((interface, Rate::from_bps(has)));
             !ended
         });
-        if self.loans.is_empty() {
+        if self.delegated.is_empty() {
             self.next_look = None;
         } else if is_due {
             self.next_look = Some(now + LOOK);
         }
-        lent
+        delegated
     }
 
     /// Time of the next look.
@@ -133,7 +134,7 @@ impl Lending {
 
     /// Forgets a link that has gone.
     pub(super) fn forget(&mut self, path: &mut Offload, interface: InterfaceId) -> io::Result<()> {
-        match self.loans.remove(&interface) {
+        match self.delegated.remove(&interface) {
             Some(_) => path.remove_link(interface),
             None => Ok(()),
         }
@@ -141,8 +142,8 @@ impl Lending {
 
     /// Delegates nothing for now, because the paths of packets may have changed.
     pub(super) fn pause(&mut self) {
-        for loan in self.loans.values_mut() {
-            loan.size = 0;
+        for delegation in self.delegated.values_mut() {
+            delegation.size = 0;
         }
     }
 }
@@ -151,33 +152,33 @@ impl Lending {
 mod tests {
     use super::*;
 
-    fn looks(loan: &mut Loan, used: u64, count: u32) -> u64 {
+    fn looks(delegation: &mut Delegation, used: u64, count: u32) -> u64 {
         for _ in 0..count {
-            loan.used = used;
-            loan.look();
+            delegation.used = used;
+            delegation.look();
         }
-        loan.size
+        delegation.size
     }
 
     #[test]
     fn delegated_rate_grows_with_use_and_shrinks_without() {
-        let mut loan = Loan { size: 4 * LEAST, ..Loan::default() };
-        assert_eq!(looks(&mut loan, LEAST, 1_000), 4 * LEAST, "neither much nor little");
-        assert_eq!(looks(&mut loan, 3 * LEAST, 1), 8 * LEAST);
-        assert_eq!(looks(&mut loan, 0, u32::from(IDLE) - 1), 8 * LEAST, "not at once");
-        assert_eq!(looks(&mut loan, LEAST, 1), 8 * LEAST, "which is not little");
-        assert_eq!(looks(&mut loan, 0, u32::from(IDLE)), 4 * LEAST);
-        assert_eq!(looks(&mut loan, 0, 2 * u32::from(IDLE)), LEAST);
-        assert_eq!(looks(&mut loan, 0, u32::from(IDLE)), 0);
+        let mut delegation = Delegation { size: 4 * LEAST, ..Delegation::default() };
+        assert_eq!(looks(&mut delegation, LEAST, 1_000), 4 * LEAST, "neither much nor little");
+        assert_eq!(looks(&mut delegation, 3 * LEAST, 1), 8 * LEAST);
+        assert_eq!(looks(&mut delegation, 0, u32::from(IDLE) - 1), 8 * LEAST, "not at once");
+        assert_eq!(looks(&mut delegation, LEAST, 1), 8 * LEAST, "which is not little");
+        assert_eq!(looks(&mut delegation, 0, u32::from(IDLE)), 4 * LEAST);
+        assert_eq!(looks(&mut delegation, 0, 2 * u32::from(IDLE)), LEAST);
+        assert_eq!(looks(&mut delegation, 0, u32::from(IDLE)), 0);
     }
 
     /// A flow that comes and goes does not make the size oscillate.
     #[test]
     fn delegated_rate_does_not_oscillate() {
-        let mut loan = Loan { size: 4 * LEAST, ..Loan::default() };
+        let mut delegation = Delegation { size: 4 * LEAST, ..Delegation::default() };
         let mut sizes = Vec::new();
         for round in 0..10 * u64::from(IDLE) {
-            sizes.push(looks(&mut loan, LEAST * (round % 2), 1));
+            sizes.push(looks(&mut delegation, LEAST * (round % 2), 1));
         }
         assert!(sizes.iter().all(|&size| size == 4 * LEAST));
     }
