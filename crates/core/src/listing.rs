@@ -15,7 +15,7 @@ use crate::{Prefix, Rate, Transport};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SessionRow {
-    /// Protocol: `rsvp`, `boomerang`, `yessir` or `nsis`.
+    /// Name of the protocol.
     pub protocol: Cow<'static, str>,
     /// Destination address.
     pub destination: IpAddr,
@@ -42,20 +42,20 @@ pub struct SessionRow {
     pub rate_bps: u64,
     /// Bucket depth, octets.
     pub burst_octets: u32,
-    /// RSVP hops so far, if the path advertises them.
+    /// Hops that take part so far, if the path advertises them.
     pub hops: Option<u32>,
     /// Seconds until the state expires without a refresh; `None` for a sender on this host.
     pub expires_in_s: Option<f64>,
     /// Whether a reservation is in place or has arrived for the sender.
     pub reserved: bool,
-    /// Boomerang: rate that its loop has reserved in the reverse direction, bits per second, if the loop returned
-    /// through this node.
+    /// Rate reserved in the reverse direction, bits per second, if the protocol reserves both directions and its
+    /// message returned through this node.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reverse_bps: Option<u64>,
-    /// Boomerang: prefix lengths of source and destination address, if shorter than the addresses.
+    /// Prefix lengths of source and destination address, if shorter than the addresses.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub prefix_lengths: Option<[u8; 2]>,
-    /// YESSIR: whether the sender waits for released bandwidth.
+    /// Whether the sender waits for released bandwidth.
     #[serde(default, skip_serializing_if = "core::ops::Not::not")]
     pub waiting: bool,
 }
@@ -64,7 +64,7 @@ pub struct SessionRow {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ReservationRow {
-    /// Protocol: `rsvp`, `boomerang`, `yessir` or `nsis`.
+    /// Name of the protocol.
     pub protocol: Cow<'static, str>,
     /// Destination address.
     pub destination: IpAddr,
@@ -72,11 +72,11 @@ pub struct ReservationRow {
     pub destination_port: u16,
     /// IP protocol of the data.
     pub ip_protocol: u8,
-    /// Senders whose packets get the reservation: one for FF, several that share for SE, none for WF, which applies to
-    /// all; one for Boomerang; for YESSIR one, or none if all senders of a session share.
+    /// Senders whose packets get the reservation: one, or several that share; none if it applies to all senders.
     pub senders: Vec<SenderName>,
-    /// Style: `FF`, `SE` or `WF`; for Boomerang the direction, `forward` or `reverse` as seen by the initiator; for
-    /// YESSIR `individual` or `shared`; for NSIS the requester, `sender-initiated` or `receiver-initiated`.
+    /// Style, in the words of the protocol: how senders share the reservation (`FF`, `SE`, `WF`, `individual`, `shared`),
+    /// its direction as seen by the initiator (`forward`, `reverse`), or who asked (`sender-initiated`,
+    /// `receiver-initiated`).
     pub style: Cow<'static, str>,
     /// Service: `controlled-load` or `guaranteed`.
     pub service: Cow<'static, str>,
@@ -244,7 +244,7 @@ impl LinkState {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct NeighborRow {
-    /// Protocol: `rsvp`.
+    /// Name of the protocol.
     pub protocol: Cow<'static, str>,
     /// Address of the neighbor.
     pub address: IpAddr,
@@ -284,7 +284,7 @@ pub struct ReductionRow {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct AggregateRow {
-    /// Protocol of the aggregate: `boomerang` or `nsis`.
+    /// Name of the protocol of the aggregate.
     pub protocol: String,
     /// Name of the interface towards the core; `None` while the aggregate has no reservation.
     pub interface: Option<String>,

@@ -4,9 +4,9 @@
 //! [`Effects`](earmark_core::Effects), and calls again at [`Node::next_deadline`]. Routes and interfaces are inputs
 //! too, so that a recording of the inputs replays the node exactly.
 //!
-//! A node is composed of engines: those of this project (RSVP, Boomerang, YESSIR and NSIS, in `protocols`), and those that
+//! A node is composed of engines: those of this project (module `protocols`), and those that
 //! a program adds ([`Engines::with`]). The engines are independent of each other and share the ledger. When one of them releases bandwidth or preempts another, the node notifies the engines concerned
-//! within the same input. At the edge of a core one aggregate of Boomerang carries the flows of RSVP (module `edge`).
+//! within the same input. At the edge of a core one aggregate carries many flows (module `edge`).
 #![no_std]
 #![forbid(unsafe_code)]
 

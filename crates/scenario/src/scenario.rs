@@ -3,7 +3,7 @@
 //! ```toml
 //! name = "high load"
 //! topology = "../topologies/retry.toml"    # beside this file; or a published or a random one, see [`Choice`]
-//! protocol = "yessir"                      # rsvp, boomerang, yessir or nsis
+//! protocol = "rsvp"                        # or another one, by its name
 //! duration = "600s"
 //! discard = "50s"                          # initial time that is not counted; default 0
 //! refresh = "30s"                          # default 30s

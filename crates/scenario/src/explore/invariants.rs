@@ -52,7 +52,7 @@ pub struct Breach {
 struct ListedClaim {
     protocol: Protocol,
     interface: InterfaceId,
-    /// Whether it is held, but not in force: its initiating node has not returned the key yet (Boomerang).
+    /// Whether it is held, but not in force: its initiator has not confirmed yet.
     locked: bool,
 }
 
