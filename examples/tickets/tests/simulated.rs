@@ -142,3 +142,16 @@ fn invariants_hold_under_faults() {
         assert_eq!(explored.breaches, [], "seed {seed}");
     }
 }
+
+#[test]
+fn invalid_settings_are_refused() {
+    use earmark_tickets::daemon::TicketsInDaemon;
+    use earmarkd::protocols::Protocol;
+
+    let check =
+        |text: &str| TicketsInDaemon.check_settings(&serde_json::from_str(text).expect("JSON"));
+    assert_eq!(check(r#"{"interval_s": 5}"#), Ok(()));
+    for text in [r#"{"interval_s": 300}"#, r#"{"interval_s": "5s"}"#, r#"{"interval": 5}"#, "5"] {
+        assert!(check(text).is_err(), "{text}");
+    }
+}

@@ -560,3 +560,15 @@ fn admission_by_measurement_is_read_and_checked() {
         assert!(error.contains(message), "{text}: {error}");
     }
 }
+
+/// This program adds no protocol, and those of this project have tables of their own.
+#[test]
+fn table_of_an_unknown_protocol_is_refused() {
+    for name in ["tickets", "rsvp", "no-such"] {
+        let error = read(&format!("[protocol.{name}]\ninterval_s = 5\n")).unwrap_err();
+        let expected = format!("this program adds no protocol {name:?}");
+        assert!(error.to_string().contains(&expected), "{error}");
+    }
+    assert!(read("[protocol]\n").is_ok());
+    assert!(read("protocol = 5\n").is_err());
+}
