@@ -23,6 +23,6 @@ pub mod run_output;
 pub mod runs;
 pub mod statistics;
 pub mod testbed;
-#[cfg(feature = "tls-keys")]
+#[cfg(feature = "tls")]
 pub mod tls_keys;
 pub mod traffic;

@@ -434,5 +434,5 @@ fn is_accepted(id: ConnectionId) -> bool {
     id.0 % 2 == 1
 }
 
-#[cfg(test)]
+#[cfg(all(test, feature = "tls"))]
 mod tests;

@@ -15,8 +15,8 @@ use rustls::client::{
     verify_server_name,
 };
 use rustls::crypto::{
-    CryptoProvider, WebPkiSupportedAlgorithms, aws_lc_rs, verify_tls12_signature,
-    verify_tls13_signature, verify_tls13_signature_with_raw_key,
+    CryptoProvider, WebPkiSupportedAlgorithms, verify_tls12_signature, verify_tls13_signature,
+    verify_tls13_signature_with_raw_key,
 };
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{
@@ -61,6 +61,9 @@ pub enum TlsError {
     /// Key, certificates and authorities do not match.
     #[error("key and certificates do not fit: {0}")]
     Identity(String),
+    /// The program was built without the feature `tls`.
+    #[error("this program is built without TLS; build it with `--features tls`")]
+    Unavailable,
 }
 
 /// Configurations of TLS in both roles.
@@ -79,7 +82,7 @@ impl fmt::Debug for Tls {
 impl Tls {
     /// Reads the configured files.
     pub(super) fn load(settings: &TlsSettings) -> Result<Tls, TlsError> {
-        let provider = Arc::new(aws_lc_rs::default_provider());
+        let provider = Arc::new(provider()?);
         let key = PrivateKeyDer::from_pem_file(&settings.key).map_err(of_file(&settings.key))?;
         let verifier = Arc::new(Verifier::load(&settings.identity, &provider)?);
         let (mut client, mut server) = match &settings.identity {
@@ -95,6 +98,18 @@ impl Tls {
         server.send_tls13_tickets = 0;
         Ok(Tls { client: Arc::new(client), server: Arc::new(server) })
     }
+}
+
+/// Returns the cryptography that the program was built with.
+#[cfg(feature = "tls")]
+fn provider() -> Result<CryptoProvider, TlsError> {
+    Ok(rustls::crypto::aws_lc_rs::default_provider())
+}
+
+/// Returns the cryptography that the program was built with: none.
+#[cfg(not(feature = "tls"))]
+fn provider() -> Result<CryptoProvider, TlsError> {
+    Err(TlsError::Unavailable)
 }
 
 fn by_certificates(
@@ -337,4 +352,19 @@ fn of_file(path: &Path) -> impl Fn(pem::Error) -> TlsError {
 #[expect(clippy::needless_pass_by_value, reason = "for map_err")]
 fn of_identity(error: Error) -> TlsError {
     TlsError::Identity(error.to_string())
+}
+
+#[cfg(all(test, not(feature = "tls")))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn settings_without_cryptography_are_refused() {
+        let settings = TlsSettings {
+            port: 1,
+            key: PathBuf::from("key.pem"),
+            identity: Identity::PublicKeys(PathBuf::from("all.pem")),
+        };
+        assert!(matches!(Tls::load(&settings), Err(TlsError::Unavailable)));
+    }
 }
