@@ -10,7 +10,7 @@ use earmark_core::admission::LinkCapacity;
 use earmark_core::{Flow, HostEvent, InterfaceId, Rate, Transport};
 use earmark_nsis::nslp::Attributes;
 use earmark_nsis::qos::{
-    AggregateRule, Application, Command, Event, Listen, OnRefusal, Request, ReservationRequest,
+    AggregateRule, Application, Command, Event, Listen, OnRefusal, Request, RequestedQos,
 };
 use earmark_nsis::{Config, gist, qos};
 use earmark_wire::gist::SessionId;
@@ -56,7 +56,7 @@ fn request(to: IpAddr, rate: Rate) -> Request {
         destination_open: 0,
         source_open: 0,
     };
-    Request { session: Some(SESSION), ..Request::new(flow, ReservationRequest::of(rate)) }
+    Request { session: Some(SESSION), ..Request::new(flow, RequestedQos::of(rate)) }
 }
 
 fn command(network: &mut Network, node: usize, command: Command) {

@@ -137,12 +137,12 @@ impl OnSimulator {
         let number = self.application();
         let application = qos::Application(number.0);
         let Shape { packet_octets, bucket_octets, .. } = self.plan.stream;
-        let wish = qos::ReservationRequest {
+        let wanted = qos::RequestedQos {
             burst: bucket_octets,
             max_packet: packet_octets,
-            ..qos::ReservationRequest::of(rate)
+            ..qos::RequestedQos::of(rate)
         };
-        let request = qos::Request::new(flow(source, destination, stream), wish);
+        let request = qos::Request::new(flow(source, destination, stream), wanted);
         let asked = self.network.now();
         let command = qos::Command::Reserve { application, request };
         self.network.command_at(asked, node, Command::Nsis(nsis::Command::Qos(command)));

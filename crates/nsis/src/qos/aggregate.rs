@@ -23,7 +23,7 @@ use serde::Serialize;
 
 use super::QosNslp;
 use super::admission::AdmissionRequest;
-use super::api::{Change, Request, ReservationRequest};
+use super::api::{Change, Request, RequestedQos};
 use super::application::Initiation;
 use super::binding::StoredReserve;
 use super::config::AggregateRule;
@@ -263,12 +263,12 @@ impl QosNslp {
     ) -> bool {
         let octets = width.as_bps() / 8 / u64::from(BURST);
         let burst = u32::try_from(octets).unwrap_or(u32::MAX).max(3_000);
-        let wish = ReservationRequest { burst, ..ReservationRequest::of(width) };
-        let Ok(qspec) = qspec_of(&wish, Purpose::Reserve) else { return false };
+        let qos = RequestedQos { burst, ..RequestedQos::of(width) };
+        let Ok(qspec) = qspec_of(&qos, Purpose::Reserve) else { return false };
         self.aggregates.list[number].asked = Some(width);
         let session = self.aggregates.list[number].session.and_then(|id| self.store.find(id));
         let asked = match session {
-            None => self.create_aggregate(cx, number, &qspec, wish),
+            None => self.create_aggregate(cx, number, &qspec, qos),
             Some(index) => {
                 let before = self.store.session(index).qspec.clone();
                 let asked = self.change_reservation(cx, index, &qspec).is_ok();
@@ -290,7 +290,7 @@ impl QosNslp {
         cx: &mut HandlerContext<'_, '_>,
         number: usize,
         qspec: &[u8],
-        wish: ReservationRequest,
+        qos: RequestedQos,
     ) -> bool {
         let to = self.aggregates.list[number].rule.to;
         let Some(hop) = cx.context.routes.lookup(to.address()) else { return false };
@@ -317,7 +317,7 @@ impl QosNslp {
         self.aggregates.list[number].session = Some(session);
         let (application, classifier, breaks) = (None, None, false);
         let initiation = Initiation { application, session, mri, place, qspec, classifier, breaks };
-        let begun = self.initiate(cx, &initiation, &Request::new(flow, wish)).is_ok();
+        let begun = self.initiate(cx, &initiation, &Request::new(flow, qos)).is_ok();
         if !begun {
             self.aggregates.list[number].session = None;
         }

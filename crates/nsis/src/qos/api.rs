@@ -35,7 +35,8 @@ pub enum Command {
         /// The application, with a session.
         application: Application,
         /// The new parameters.
-        wish: ReservationRequest,
+        #[serde(rename = "wish")]
+        qos: RequestedQos,
     },
     /// Releases everything of an application, including a listener or a query. [`Event::Released`] confirms it.
     Release {
@@ -71,7 +72,8 @@ pub struct Request {
     /// Packets of the reservation. The source defaults to an address of this node.
     pub flow: Flow,
     /// Traffic parameters.
-    pub wish: ReservationRequest,
+    #[serde(rename = "wish")]
+    pub qos: RequestedQos,
     /// Session identifier; `None` for a random one.
     #[serde(default)]
     pub session: Option<SessionId>,
@@ -94,10 +96,10 @@ pub struct Request {
 
 impl Request {
     /// Creates a request for the whole path, which is released if it is refused.
-    pub fn new(flow: Flow, wish: ReservationRequest) -> Request {
+    pub fn new(flow: Flow, qos: RequestedQos) -> Request {
         Request {
             flow,
-            wish,
+            qos,
             session: None,
             bound: Vec::new(),
             scope: Scope::Path,
@@ -134,7 +136,7 @@ pub enum OnRefusal {
 
 /// Traffic parameters: a QSPEC of the default model.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub struct ReservationRequest {
+pub struct RequestedQos {
     /// Token rate r.
     pub rate: Rate,
     /// Bucket depth b, octets.
@@ -156,10 +158,10 @@ pub struct ReservationRequest {
     pub priority: Option<Priority>,
 }
 
-impl ReservationRequest {
+impl RequestedQos {
     /// Returns parameters for a rate, with a bucket for two large packets.
-    pub fn of(rate: Rate) -> ReservationRequest {
-        ReservationRequest {
+    pub fn of(rate: Rate) -> RequestedQos {
+        RequestedQos {
             rate,
             burst: 3_000,
             peak: None,
@@ -186,7 +188,7 @@ pub struct Listen {
     /// Reservation for the reverse direction, in a separate session that is bound to the incoming one (RFC 5974 section
     /// 4.4).
     #[serde(default)]
-    pub reverse: Option<ReservationRequest>,
+    pub reverse: Option<RequestedQos>,
 }
 
 /// Why a command was rejected.
@@ -202,7 +204,8 @@ pub enum Rejection {
     /// The flow selects no packets, or does not begin here.
     BadFlow,
     /// A rate is zero, the minimum exceeds it, or the bucket is smaller than a packet.
-    BadWish,
+    #[serde(rename = "bad_wish")]
+    BadQos,
     /// The session identifier is in use.
     SessionTaken,
     /// The limit of sessions is reached.

@@ -11,7 +11,7 @@ use earmark_wire::qos_nslp::{Outcome, PacketClassifier, Response, Rsn};
 use super::QosNslp;
 use super::admission::{AdmissionRequest, flow_of, outgoing_interface};
 use super::api::{
-    Application, Change, Command, Event, Listen, OnRefusal, Rejection, Request, ReservationRequest,
+    Application, Change, Command, Event, Listen, OnRefusal, Rejection, Request, RequestedQos,
     Scope, Source,
 };
 use super::own_queries::OwnQuery;
@@ -42,8 +42,8 @@ impl QosNslp {
             Command::Reserve { application, request } => {
                 (application, self.start_reservation(cx, application, &request))
             }
-            Command::Modify { application, wish } => {
-                (application, self.modify(cx, application, &wish))
+            Command::Modify { application, qos } => {
+                (application, self.modify(cx, application, &qos))
             }
             Command::Release { application } => {
                 (application, self.release_application(cx, application))
@@ -79,7 +79,7 @@ impl QosNslp {
     ) -> Result<(), Rejection> {
         self.is_free(application)?;
         let mri = self.mri_of(cx, &request.flow)?;
-        let qspec = qspec_of(&request.wish, Purpose::Reserve)?;
+        let qspec = qspec_of(&request.qos, Purpose::Reserve)?;
         let session = match request.session {
             Some(session) => session,
             None => self.ids.draw(),
@@ -187,7 +187,7 @@ impl QosNslp {
         &mut self,
         cx: &mut HandlerContext<'_, '_>,
         application: Application,
-        wish: &ReservationRequest,
+        qos: &RequestedQos,
     ) -> Result<(), Rejection> {
         let Some(Role::Initiator(session)) = self.applications.get(&application) else {
             return Err(Rejection::NoSession);
@@ -196,7 +196,7 @@ impl QosNslp {
         if self.store.session(index).flags.has(Flags::TORN) {
             return Err(Rejection::NoSession);
         }
-        let qspec = qspec_of(wish, Purpose::Reserve)?;
+        let qspec = qspec_of(qos, Purpose::Reserve)?;
         let before = self.store.session(index).qspec.clone();
         match self.change_reservation(cx, index, &qspec) {
             Ok(()) => {

@@ -10,7 +10,7 @@ use earmark_wire::qos_nslp::{BoundSessionId, Query};
 
 use super::QosNslp;
 use super::admission::flow_of;
-use super::api::{Application, Event, Listen, Rejection, Request, ReservationRequest, Scope};
+use super::api::{Application, Event, Listen, Rejection, Request, RequestedQos, Scope};
 use super::application::{Initiation, Role, report};
 use super::path_extent;
 use super::request::qspec_of;
@@ -101,8 +101,7 @@ impl QosNslp {
         let (id, mri, attributes) = (session.id, session.mri, session.attributes);
         let extra = session.extra.as_ref();
         let Some(Role::Listener(listen, _)) = self.applications.get(&application) else { return };
-        let Some(wish) = listen.reverse.filter(|_| extra.is_none_or(|e| e.reverse.is_none()))
-        else {
+        let Some(qos) = listen.reverse.filter(|_| extra.is_none_or(|e| e.reverse.is_none())) else {
             return;
         };
         let named = extra.into_iter().flat_map(|extra| &extra.bound);
@@ -119,7 +118,7 @@ impl QosNslp {
             destination_port: mri.source_port,
             ..mri
         };
-        let (Some(flow), Ok(qspec)) = (flow_of(&back, None), qspec_of(&wish, Purpose::Reserve))
+        let (Some(flow), Ok(qspec)) = (flow_of(&back, None), qspec_of(&qos, Purpose::Reserve))
         else {
             return;
         };
@@ -132,7 +131,7 @@ impl QosNslp {
         let request = Request {
             bound: [BoundSessionId { binding, session: id }].into(),
             attributes: Some(attributes),
-            ..Request::new(flow, wish)
+            ..Request::new(flow, qos)
         };
         let (qspec, classifier, breaks) = (&qspec[..], None, false);
         let application = Some(application);
@@ -171,7 +170,7 @@ impl QosNslp {
             bound: query.bound.iter().collect(),
             attributes: Some(message.attributes),
             scope: if query.flags.proxy { Scope::Proxy } else { Scope::Path },
-            ..Request::new(flow, ReservationRequest::of(Rate::ZERO))
+            ..Request::new(flow, RequestedQos::of(Rate::ZERO))
         };
         let session = message.session;
         let (qspec, classifier, breaks) = (&qspec[..], query.classifier, query.flags.breaks);

@@ -79,7 +79,7 @@ use earmark_wire::gist::SessionId;
 pub use aggregate::AggregateView;
 use aggregate::Aggregates;
 pub use api::{
-    Application, Change, Command, Event, Listen, OnRefusal, Rejection, Request, ReservationRequest,
+    Application, Change, Command, Event, Listen, OnRefusal, Rejection, Request, RequestedQos,
     Scope, Source,
 };
 use application::Role;

@@ -58,7 +58,7 @@ impl QosNslp {
     ) -> Result<(), Rejection> {
         self.is_free(application)?;
         let mri = self.mri_of(cx, &request.flow)?;
-        let mut qspec = qspec_of(&request.wish, purpose)?;
+        let mut qspec = qspec_of(&request.qos, purpose)?;
         let interface = outgoing_interface(cx, &mri).map_err(|_| Rejection::NoRoute)?;
         if let Some(interface) = interface {
             let left = cx.context.ledger.available(interface);

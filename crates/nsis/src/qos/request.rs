@@ -7,7 +7,7 @@ use earmark_wire::gist::{Direction, PathCoupled};
 
 use super::QosNslp;
 use super::admission::flow_of;
-use super::api::{Rejection, ReservationRequest};
+use super::api::{Rejection, RequestedQos};
 use super::rmf::{self, Purpose};
 use crate::nslp::HandlerContext;
 
@@ -54,14 +54,14 @@ impl QosNslp {
 }
 
 /// Returns the QSPEC of a valid request.
-pub(super) fn qspec_of(wish: &ReservationRequest, purpose: Purpose) -> Result<Vec<u8>, Rejection> {
+pub(super) fn qspec_of(qos: &RequestedQos, purpose: Purpose) -> Result<Vec<u8>, Rejection> {
     let smallest = Rate::from_bps(8);
-    let sound = wish.rate >= smallest
-        && wish.burst > 0
-        && wish.max_packet > 0
-        && wish.peak.is_none_or(|peak| peak >= wish.rate)
-        && wish.minimum.is_none_or(|minimum| {
-            minimum <= wish.rate && (minimum == Rate::ZERO || minimum >= smallest)
+    let sound = qos.rate >= smallest
+        && qos.burst > 0
+        && qos.max_packet > 0
+        && qos.peak.is_none_or(|peak| peak >= qos.rate)
+        && qos.minimum.is_none_or(|minimum| {
+            minimum <= qos.rate && (minimum == Rate::ZERO || minimum >= smallest)
         });
-    sound.then(|| rmf::of_request(wish, purpose)).flatten().ok_or(Rejection::BadWish)
+    sound.then(|| rmf::of_request(qos, purpose)).flatten().ok_or(Rejection::BadQos)
 }

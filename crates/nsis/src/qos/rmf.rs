@@ -26,7 +26,7 @@ use earmark_wire::qspec::{
     Value,
 };
 
-use super::api::ReservationRequest;
+use super::api::RequestedQos;
 
 /// Resources that a QSPEC requests from this node.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -429,25 +429,25 @@ pub(super) enum Purpose {
 }
 
 /// Returns the QSPEC of a request.
-pub(super) fn of_request(wish: &ReservationRequest, purpose: Purpose) -> Option<Vec<u8>> {
+pub(super) fn of_request(qos: &RequestedQos, purpose: Purpose) -> Option<Vec<u8>> {
     let bucket = TokenBucket {
-        rate: wish.rate.as_octets_per_second(),
-        depth: wish.burst as f32,
-        peak: wish.peak.map_or(f32::INFINITY, Rate::as_octets_per_second),
-        min_policed_unit: 64.min(wish.max_packet),
-        max_packet_size: wish.max_packet,
+        rate: qos.rate.as_octets_per_second(),
+        depth: qos.burst as f32,
+        peak: qos.peak.map_or(f32::INFINITY, Rate::as_octets_per_second),
+        min_policed_unit: 64.min(qos.max_packet),
+        max_packet_size: qos.max_packet,
     };
     let tmod = Parameter::mandatory(Value::Tmod1(bucket));
     let mut desired = vec![tmod];
-    if let Some(Priority { preemption, defending }) = wish.priority {
+    if let Some(Priority { preemption, defending }) = qos.priority {
         let priority = PreemptionPriority { preemption, defending };
         desired.push(Parameter::optional(Value::PreemptionPriority(priority)));
     }
-    if let Some(phb) = wish.phb {
+    if let Some(phb) = qos.phb {
         desired.push(Parameter::mandatory(Value::PhbClass(phb)));
     }
     let available = [tmod, Parameter::optional(Value::PathLatency(0))];
-    let minimum = wish.minimum.map(|minimum| {
+    let minimum = qos.minimum.map(|minimum| {
         let octets = minimum.as_octets_per_second();
         let least = if minimum == Rate::ZERO {
             TokenBucket { rate: 0.0, depth: 0.0, peak: 0.0, ..bucket }

@@ -12,7 +12,7 @@ use earmark_nsis::nslp::{
     Requests, SendFailure, SendMessage, Validity,
 };
 use earmark_nsis::qos::{
-    Application, Command, Listen, OnRefusal, QosNslp, Request, ReservationRequest, Scope,
+    Application, Command, Listen, OnRefusal, QosNslp, Request, RequestedQos, Scope,
 };
 use earmark_nsis::{Event, HandlerContext, Nslp};
 use earmark_testkit::conformance::Protocol;
@@ -124,11 +124,11 @@ impl Player {
                     _ => Command::Invite { application, request },
                 }
             }
-            "modify" => Command::Modify { application, wish: wish(&mut words)? },
+            "modify" => Command::Modify { application, qos: requested_qos(&mut words)? },
             "release" => Command::Release { application },
             "listen" => {
                 let rate = |text: Option<&str>| text.map(rate).transpose();
-                let reverse = rate(words.text("reverse"))?.map(ReservationRequest::of);
+                let reverse = rate(words.text("reverse"))?.map(RequestedQos::of);
                 let most = rate(words.text("most"))?;
                 let (destination, protocol, port) = (None, None, None);
                 let listen = Listen { destination, protocol, port, most, reverse };
@@ -152,7 +152,7 @@ impl Player {
             destination_open: 0,
             source_open: 0,
         };
-        let mut request = Request::new(flow, wish(words)?);
+        let mut request = Request::new(flow, requested_qos(words)?);
         request.session = words.text("session").map(|name| self.names.session(name)).transpose()?;
         if let Some(session) = words.text("bound-both-ways") {
             let (binding, session) = (BindingCode::Bidirectional, self.names.session(session)?);
@@ -271,15 +271,15 @@ fn rate(text: &str) -> Result<Rate, Fault> {
     text.parse().map_err(|error| format!("`{text}`: {error}"))
 }
 
-fn wish(words: &mut Words<'_>) -> Result<ReservationRequest, Fault> {
-    let mut wish = ReservationRequest::of(rate(words.text("rate").ok_or("rate=... is missing")?)?);
-    wish.minimum = words.text("at-least").map(rate).transpose()?;
+fn requested_qos(words: &mut Words<'_>) -> Result<RequestedQos, Fault> {
+    let mut qos = RequestedQos::of(rate(words.text("rate").ok_or("rate=... is missing")?)?);
+    qos.minimum = words.text("at-least").map(rate).transpose()?;
     if let Some(dscp) = words.maybe("phb")? {
-        wish.phb = Some(PhbField::from(Phb::Standard { dscp, is_set: false }));
+        qos.phb = Some(PhbField::from(Phb::Standard { dscp, is_set: false }));
     }
     if let Some(preemption) = words.maybe("priority")? {
-        wish.priority =
+        qos.priority =
             Some(earmark_core::admission::Priority::new(preemption, words.key("defending")?));
     }
-    Ok(wish)
+    Ok(qos)
 }

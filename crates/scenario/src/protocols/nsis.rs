@@ -31,10 +31,10 @@ impl ScenarioProtocol for Nsis {
     }
 
     fn request(&self, request: &ReservationRequest) -> Vec<(End, Command)> {
-        let rates = qos::ReservationRequest {
+        let rates = qos::RequestedQos {
             burst: request.bucket_octets,
             max_packet: request.packet_octets,
-            ..qos::ReservationRequest::of(request.rate)
+            ..qos::RequestedQos::of(request.rate)
         };
         let application = qos::Application(request.application());
         let request = qos::Request::new(request.flow(), rates);

@@ -435,13 +435,12 @@ impl Play {
             }
             NsisFirst | NsisSecond | NsisRange => {
                 let application = qos::Application(application);
-                let wanted =
-                    qos::ReservationRequest { burst: BURST, ..qos::ReservationRequest::of(rate) };
+                let wanted = qos::RequestedQos { burst: BURST, ..qos::RequestedQos::of(rate) };
                 let on_refusal = qos::OnRefusal::Retry;
                 let request = qos::Request { on_refusal, ..qos::Request::new(flow, wanted) };
                 let command = match is_new {
                     true => qos::Command::Reserve { application, request },
-                    false => qos::Command::Modify { application, wish: wanted },
+                    false => qos::Command::Modify { application, qos: wanted },
                 };
                 vec![Command::Nsis(NsisCommand::Qos(command))]
             }

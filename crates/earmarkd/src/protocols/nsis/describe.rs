@@ -165,7 +165,7 @@ pub(crate) fn qos_rejection(reason: qos::Rejection) -> (&'static str, &'static s
             "no packets can be told apart by this flow, or it does not begin here",
             "a sender reserves for its own packets: leave --from out, or give an address of this host",
         ),
-        BadWish => (
+        BadQos => (
             "the rates and sizes make no sense",
             "rates are positive, the least one is not above the other, and --burst has room for a packet",
         ),

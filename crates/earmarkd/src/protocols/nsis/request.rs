@@ -41,13 +41,13 @@ pub(super) fn reserve(
         source_open: 0,
     };
     let priority = request.identity.priority;
-    let wanted = qos::ReservationRequest {
+    let wanted = qos::RequestedQos {
         burst: request.burst_octets,
         peak: request.peak_bps,
         max_packet: request.max_packet,
         minimum: minimum_bps,
         priority: priority.map(|priority| Priority { preemption: priority, defending: priority }),
-        ..qos::ReservationRequest::of(rate(&request)?)
+        ..qos::RequestedQos::of(rate(&request)?)
     };
     let wanted = qos::Request {
         attributes: (reliable || secure).then(|| attributes(reliable, secure)),
@@ -88,7 +88,7 @@ pub(super) fn listen(mut request: ListenRequest, host: &dyn Host) -> Result<Open
         protocol: Some(request.ip_protocol),
         port: (on.port() != 0).then_some(on.port()),
         most: request.rate_bps,
-        reverse: reverse_bps.map(qos::ReservationRequest::of),
+        reverse: reverse_bps.map(qos::RequestedQos::of),
     };
     Ok(Opening {
         row: row(&Nsis, Role::Receiver, on, request.ip_protocol, request.hold),

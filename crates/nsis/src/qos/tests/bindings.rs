@@ -17,7 +17,7 @@ const AGGREGATE: SessionId = SessionId(*b"aggregate sessio");
 
 /// Creates a RESERVE of node 1.
 fn reserve(binding: MessageBinding, rate: Rate) -> Vec<u8> {
-    let qspec = rmf::of_request(&ReservationRequest::of(rate), Purpose::Reserve).expect("a QSPEC");
+    let qspec = rmf::of_request(&RequestedQos::of(rate), Purpose::Reserve).expect("a QSPEC");
     let bound = [BoundSessionId { binding: BindingCode::Aggregate, session: AGGREGATE }];
     let message = Message::Reserve(Reserve {
         flags: GenericFlags::default(),

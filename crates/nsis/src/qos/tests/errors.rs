@@ -39,7 +39,7 @@ fn octets(reserve: Reserve<'_>) -> Vec<u8> {
 }
 
 fn qspec(rate: Rate) -> Vec<u8> {
-    rmf::of_request(&ReservationRequest::of(rate), Purpose::Reserve).expect("a QSPEC")
+    rmf::of_request(&RequestedQos::of(rate), Purpose::Reserve).expect("a QSPEC")
 }
 
 /// Returns the middle one of three nodes, whose neighbors receive nothing; messages come from node 0.

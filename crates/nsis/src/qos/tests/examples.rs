@@ -133,7 +133,7 @@ const REVERSE_SESSION: SessionId = SessionId(*b"session number 2");
 #[test]
 fn bidirectional_by_two_senders() {
     let mut net = Net::of(4);
-    let listen = Listen { reverse: Some(ReservationRequest::of(mbps(1))), ..listen() };
+    let listen = Listen { reverse: Some(RequestedQos::of(mbps(1))), ..listen() };
     net.command(3, Command::Listen { application: PEER_APP, listen });
     let binding = BindingCode::Bidirectional;
     let bound = BoundSessionId { binding, session: REVERSE_SESSION };

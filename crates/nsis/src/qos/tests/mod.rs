@@ -29,7 +29,7 @@ use earmark_wire::gist::{Direction, Mri, PathCoupled, SessionId};
 use earmark_wire::qos_nslp::Message;
 use earmark_wire::qos_nslp::iana::NSLPID;
 
-use super::{Application, Command, Config, Event, Listen, QosNslp, Request, ReservationRequest};
+use super::{Application, Command, Config, Event, Listen, QosNslp, Request, RequestedQos};
 use crate::nslp::{
     HandlerContext, NetworkNotification, Notification, Nslp, PeerHandle, Received, Requests,
     SendFailure, SendMessage, Validity,
@@ -396,7 +396,7 @@ pub(super) fn listen() -> Listen {
 
 /// Returns a request for the session of all tests.
 pub(super) fn request(from: usize, to: IpAddr, rate: Rate) -> Request {
-    Request { session: Some(SESSION), ..Request::new(flow(from, to), ReservationRequest::of(rate)) }
+    Request { session: Some(SESSION), ..Request::new(flow(from, to), RequestedQos::of(rate)) }
 }
 
 /// Returns a message as one line: type, flags, sequence number, and its objects.

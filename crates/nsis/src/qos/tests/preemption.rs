@@ -19,7 +19,7 @@ fn preempted(on_refusal: OnRefusal, partial: bool) -> Net {
     net.lines();
     net.events(0);
     let mut urgent = Request { session: None, ..request(1, of_node(2), mbps(5)) };
-    urgent.wish.priority = Some(Priority::new(3, 3));
+    urgent.qos.priority = Some(Priority::new(3, 3));
     net.command(1, Command::Reserve { application: PEER_APP, request: urgent });
     net
 }
@@ -48,7 +48,7 @@ fn preempted_session_may_request_less() {
     let mut net = preempted(OnRefusal::Retry, false);
     net.advance(Duration::from_secs(100));
     assert_eq!(net.all_held(), [5, 5, 5, 0], "nothing at node 1 but the more important one");
-    net.command(0, Command::Modify { application: APP, wish: ReservationRequest::of(mbps(3)) });
+    net.command(0, Command::Modify { application: APP, qos: RequestedQos::of(mbps(3)) });
     assert_eq!(net.all_held(), [3, 8, 3, 0]);
     let events = net.events(0);
     assert!(matches!(events.last(), Some(Event::Reserved { .. })), "{events:?}");

@@ -135,18 +135,18 @@ fn request_with_minimum_gets_the_available_rate() {
     let mut net = Net::of(4);
     let other = Request { session: Some(SessionId([9; 16])), ..request(2, of_node(3), mbps(5)) };
     net.command(2, Command::Reserve { application: PEER_APP, request: other });
-    let mut wish = request(0, of_node(3), mbps(4));
-    wish.wish.minimum = Some(mbps(1));
-    net.reserve(0, wish);
+    let mut wanted = request(0, of_node(3), mbps(4));
+    wanted.qos.minimum = Some(mbps(1));
+    net.reserve(0, wanted);
     let events = net.events(0);
     let Some(Event::Reserved { rate, .. }) = events.first() else { panic!("{events:?}") };
     assert!(rate.as_bps() > 2_999_000 && *rate <= mbps(3), "{rate}");
     let held: Vec<u64> = (0..3).map(|n| net.held(n, RIGHT).as_bps().div_ceil(1_000)).collect();
     assert_eq!(held, [3_000, 3_000, 8_000]);
     // Less than the minimum is refused.
-    let mut wish = Request { session: None, ..request(0, of_node(3), mbps(2)) };
-    wish.wish.minimum = Some(mbps(1));
-    net.command(0, Command::Reserve { application: Application(3), request: wish });
+    let mut wanted = Request { session: None, ..request(0, of_node(3), mbps(2)) };
+    wanted.qos.minimum = Some(mbps(1));
+    net.command(0, Command::Reserve { application: Application(3), request: wanted });
     let events = net.events(0);
     assert!(matches!(events[0], Event::Refused { outcome: NO_BANDWIDTH, .. }), "{events:?}");
 }
@@ -155,18 +155,18 @@ fn request_with_minimum_gets_the_available_rate() {
 fn change_is_made_on_all_nodes_and_refused_change_on_none() {
     let mut net = Net::of(4);
     net.reserve(0, request(0, of_node(3), mbps(2)));
-    net.command(0, Command::Modify { application: APP, wish: ReservationRequest::of(mbps(5)) });
+    net.command(0, Command::Modify { application: APP, qos: RequestedQos::of(mbps(5)) });
     assert_eq!(net.all_held(), [5, 5, 5, 0]);
     let events = net.events(0);
     let [first, second] = &events[..] else { panic!("{events:?}") };
     assert!(is_reserved(first, mbps(2)) && is_reserved(second, mbps(5)), "{events:?}");
     let other = Request { session: Some(SessionId([9; 16])), ..request(2, of_node(3), mbps(2)) };
     net.command(2, Command::Reserve { application: PEER_APP, request: other });
-    net.command(0, Command::Modify { application: APP, wish: ReservationRequest::of(mbps(7)) });
+    net.command(0, Command::Modify { application: APP, qos: RequestedQos::of(mbps(7)) });
     let events = net.events(0);
     assert!(matches!(events[0], Event::Refused { outcome: NO_BANDWIDTH, .. }), "{events:?}");
     assert_eq!(net.all_held(), [5, 5, 7, 0], "the QNI has gone back to what there was");
-    net.command(0, Command::Modify { application: APP, wish: ReservationRequest::of(mbps(1)) });
+    net.command(0, Command::Modify { application: APP, qos: RequestedQos::of(mbps(1)) });
     assert_eq!(net.all_held(), [1, 1, 3, 0]);
 }
 
@@ -264,7 +264,7 @@ fn invalid_commands_are_rejected() {
     let mut net = Net::of(2);
     let sound = request(0, of_node(1), mbps(1));
     let cases = [
-        (Request { wish: ReservationRequest::of(Rate::ZERO), ..sound.clone() }, Rejection::BadWish),
+        (Request { qos: RequestedQos::of(Rate::ZERO), ..sound.clone() }, Rejection::BadQos),
         (request(1, of_node(1), mbps(1)), Rejection::BadFlow),
         (request(0, address("192.0.2.1"), mbps(1)), Rejection::NoRoute),
     ];

@@ -195,7 +195,7 @@ fn moved_host_keeps_its_session() {
         session.mri.source_port = Some(6_001);
         session.flags.set(crate::qos::state::Flags::REPLACE, replace);
         net.nodes[1].control.clear();
-        net.command(0, Command::Modify { application: APP, wish: ReservationRequest::of(mbps(2)) });
+        net.command(0, Command::Modify { application: APP, qos: RequestedQos::of(mbps(2)) });
         assert_eq!(net.nodes[1].control, control);
         assert_eq!(net.all_held()[..4], [2, 2, 2, 0]);
         assert_eq!(net.nodes[2].qos.session(SESSION).expect("there").mri.source_port, Some(6_001));

@@ -227,7 +227,7 @@ impl Sender {
             source_open: 0,
         };
         let application = qos::Application(number.into());
-        let request = qos::Request::new(flow, qos::ReservationRequest::of(Rate::from_bps(RATE)));
+        let request = qos::Request::new(flow, qos::RequestedQos::of(Rate::from_bps(RATE)));
         self.command(nsis::Command::Qos(qos::Command::Reserve { application, request }));
     }
 
