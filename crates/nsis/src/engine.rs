@@ -5,7 +5,8 @@ use core::mem;
 use earmark_core::{Context, Effects, Engine, Input, Time};
 
 use crate::api::{Command, Event};
-use crate::instance::{InputContext, Nsis, Output};
+use crate::input_context::{InputContext, Output};
+use crate::instance::Nsis;
 use crate::nslp::{HandlerContext, Nslp};
 
 /// The layer whose timer is due next.

@@ -12,9 +12,11 @@ extern crate alloc;
 extern crate std;
 
 mod api;
+mod applications;
 mod config;
 mod engine;
 pub mod gist;
+mod input_context;
 mod instance;
 pub mod nslp;
 pub mod ping;

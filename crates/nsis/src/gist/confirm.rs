@@ -10,7 +10,7 @@ use super::Gist;
 use super::association::Stage;
 use super::counters::DropReason;
 use super::state::{Index, MessageOrigin};
-use crate::instance::InputContext;
+use crate::input_context::InputContext;
 
 impl Gist {
     /// Checks that a Confirm arrived over the transport that its handshake asks for, and that it repeats the stack

@@ -11,7 +11,7 @@ use super::querying::{ip_distance, millis};
 use super::state::{Index, MessageOrigin, NONE, Needs};
 use super::step::{EventData, HalfRef};
 use super::transmit::own_address;
-use crate::instance::InputContext;
+use crate::input_context::InputContext;
 use crate::nslp::Notification;
 
 /// Protocols of the profiles: TLS over TCP, and TCP alone.

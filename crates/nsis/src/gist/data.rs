@@ -12,7 +12,7 @@ use super::machine::{Event, Fact, Facts, State};
 use super::state::{Half, Index, Key, MessageOrigin, NONE, Needs};
 use super::step::{EventData, HalfRef};
 use super::transmit::{Identity, message, target};
-use crate::instance::InputContext;
+use crate::input_context::InputContext;
 use crate::nslp::{
     Attributes, Notification, Received, Request, SendFailure, SendMessage, Validity,
 };

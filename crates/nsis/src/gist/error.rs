@@ -16,8 +16,7 @@ use super::machine::{Event, Facts, State};
 use super::state::{Key, MessageOrigin, NONE};
 use super::step::{EventData, HalfRef};
 use super::transmit::{DatagramPath, message, own_address};
-use crate::api::Event as NsisEvent;
-use crate::instance::InputContext;
+use crate::input_context::InputContext;
 
 impl Gist {
     /// Refuses a message with an error without additional information.
@@ -123,7 +122,7 @@ impl Gist {
     ) {
         let error = &error.error;
         let event = GistEvent::error_received(origin.source, error.code, error.subcode);
-        cx.out.notify(NsisEvent::Gist(event));
+        cx.report(event);
         let (Some(original), Some(session), Some(mri)) =
             (error.original_header(), error.session, error.mri)
         else {

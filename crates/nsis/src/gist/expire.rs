@@ -6,7 +6,7 @@ use super::Gist;
 use super::machine::{Event, Fact, Facts, State};
 use super::state::{HalfId, Index, TimerPurpose};
 use super::step::EventData;
-use crate::instance::InputContext;
+use crate::input_context::InputContext;
 
 /// Limit of timers for one input; the rest is due again at once.
 const MAX_TIMERS_PER_INPUT: usize = 256;

@@ -19,7 +19,7 @@ use super::state::{Index, Key, MessageOrigin, NONE, Needs};
 use super::step::{EventData, HalfRef, due};
 use super::transmit::{DatagramPath, UPSTREAM_TTL, message, own_address, target};
 use crate::PORT;
-use crate::instance::InputContext;
+use crate::input_context::InputContext;
 use crate::nslp::{Notification, PeerHandle, SendFailure, Validity};
 use crate::route;
 

@@ -9,7 +9,7 @@ use super::Gist;
 use super::data::needs;
 use super::state::{Index, NONE, Needs, Queue, Waiting};
 use super::step::{EventData, HalfRef};
-use crate::instance::InputContext;
+use crate::input_context::InputContext;
 use crate::nslp::SendFailure;
 
 impl Gist {

@@ -17,8 +17,7 @@ use super::api::Event as GistEvent;
 use super::counters::DropReason;
 use super::state::{MessageOrigin, NONE};
 use crate::PORT;
-use crate::api::Event;
-use crate::instance::InputContext;
+use crate::input_context::InputContext;
 use crate::nslp::Peering;
 use crate::route;
 
@@ -276,7 +275,7 @@ impl Gist {
         *self.counters.ignored.entry(reason).or_default() += 1;
         let interface = (origin.association == NONE).then_some(origin.interface);
         let source = origin.source;
-        cx.out.notify(Event::Gist(GistEvent::Ignored { reason, interface, source }));
+        cx.report(GistEvent::Ignored { reason, interface, source });
     }
 
     #[cold]
@@ -288,7 +287,7 @@ impl Gist {
     ) {
         *self.counters.ignored.entry(reason).or_default() += 1;
         let (interface, source) = (Some(received.interface), received.source);
-        cx.out.notify(Event::Gist(GistEvent::Ignored { reason, interface, source }));
+        cx.report(GistEvent::Ignored { reason, interface, source });
     }
 
     /// Refuses a message because of its MRI.

@@ -20,7 +20,7 @@ use super::querying::ip_distance;
 use super::state::{Index, Key, MessageOrigin, NONE, Needs};
 use super::step::{EventData, HalfRef, due};
 use super::transmit::{DatagramPath, message, own_address};
-use crate::instance::InputContext;
+use crate::input_context::InputContext;
 use crate::nslp::{Attributes, HandlerContext, Nslp, Peering, Received, Validity};
 
 /// TTL below which an upstream Query has crossed more than one hop (RFC 5971 A.4.4.11).

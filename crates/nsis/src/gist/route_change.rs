@@ -15,7 +15,7 @@ use super::Gist;
 use super::machine::{Event, Facts, State};
 use super::state::{Index, NONE};
 use super::step::{EventData, HalfRef};
-use crate::instance::InputContext;
+use crate::input_context::InputContext;
 use crate::nslp::{Notification, Validity};
 use crate::route;
 

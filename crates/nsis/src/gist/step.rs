@@ -9,8 +9,7 @@ use super::api::Event as GistEvent;
 use super::association::Handshake;
 use super::machine::{Action, Event, Facts, QUERYING, RESPONDING, State, Transition};
 use super::state::{Half, HalfId, Index, Key, MessageOrigin, NONE, Needs, Timer, TimerPurpose};
-use crate::api::Event as NsisEvent;
-use crate::instance::InputContext;
+use crate::input_context::InputContext;
 use crate::nslp::{NetworkNotification, Notification, SendFailure, SendMessage, Validity};
 
 /// The half that a step is about; the routing state may be missing.
@@ -181,13 +180,13 @@ impl Gist {
         cx.call(at.key.nslpid, |application, cx| application.notify(cx, &notification));
         if let Notification::RoutingStatusChange { status, .. } = what {
             let peer = self.store.get(at.half_id()).map_or(NONE, |half| half.peer);
-            cx.out.notify(NsisEvent::Gist(GistEvent::RoutingState {
+            cx.report(GistEvent::RoutingState {
                 nslpid: at.key.nslpid,
                 session: at.key.session,
                 mri: at.mri(),
                 status,
                 peer: self.peers.get(peer).map(|peer| peer.address),
-            }));
+            });
         }
     }
 

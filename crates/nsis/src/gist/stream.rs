@@ -15,7 +15,7 @@ use super::state::{Index, MessageOrigin, NONE, Needs, Timer, TimerPurpose};
 use super::step::EventData;
 use super::transmit::message;
 use crate::PORT;
-use crate::instance::InputContext;
+use crate::input_context::InputContext;
 
 /// Limit of routing states that are notified of their association for one input; the others follow at once.
 const MAX_NOTIFIED_PER_INPUT: usize = 256;
@@ -279,7 +279,7 @@ impl Gist {
         self.counters.associations_closed += 1;
         if peer != NONE {
             let event = super::api::Event::AssociationClosed { remote, reason };
-            cx.out.notify(crate::api::Event::Gist(event));
+            cx.report(event);
         }
         self.notify_closed(cx, index);
     }

@@ -14,7 +14,7 @@ use super::Gist;
 use super::counters::Messages;
 use super::state::{Half, Index};
 use crate::PORT;
-use crate::instance::InputContext;
+use crate::input_context::InputContext;
 
 /// Octets that IP and the layers below may add to a message (RFC 5971 section 4.3.3).
 const ALLOWANCE: usize = 64;

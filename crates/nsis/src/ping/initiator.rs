@@ -91,7 +91,7 @@ impl Initiator {
             Command::Release { application } => (application, self.close(cx, application)),
         };
         if let Err(reason) = done {
-            cx.out.notify(Event::Rejected { application, reason }.into());
+            cx.report(Event::Rejected { application, reason });
         }
     }
 
@@ -196,7 +196,7 @@ impl Initiator {
         let round_trip = cx.now.since(sent_at);
         let (nodes, visits) = visits(ping, round_trip);
         let sequence = ping.sequence;
-        cx.out.notify(Event::Pong { application, sequence, round_trip, nodes, visits }.into());
+        cx.report(Event::Pong { application, sequence, round_trip, nodes, visits });
         self.finish_if_done(cx, application);
     }
 
@@ -250,7 +250,7 @@ impl Initiator {
         failure: Option<SendFailure>,
     ) {
         counters.lost += 1;
-        cx.out.notify(Event::Lost { application, sequence, failure }.into());
+        cx.report(Event::Lost { application, sequence, failure });
         self.finish_if_done(cx, application);
     }
 
@@ -274,7 +274,7 @@ impl Initiator {
             self.timers.cancel(timer);
         }
         cx.set_state_lifetime(asked.mri, asked.session, Duration::ZERO);
-        cx.out.notify(Event::Finished { application }.into());
+        cx.report(Event::Finished { application });
         Ok(())
     }
 }

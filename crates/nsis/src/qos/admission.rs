@@ -288,7 +288,7 @@ impl QosNslp {
         let Some(interface) = session.interface else { return };
         let session = session.id;
         let event = Event::Reservation { change, session, flow, interface, demand };
-        cx.out.notify(crate::Event::Qos(event));
+        cx.report(event);
     }
 }
 

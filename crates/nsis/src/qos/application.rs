@@ -59,7 +59,7 @@ impl QosNslp {
             }
         };
         if let Err(reason) = result {
-            report(cx, Event::Rejected { application, reason });
+            cx.report(Event::Rejected { application, reason });
         }
         self.finish_input(cx);
     }
@@ -104,7 +104,7 @@ impl QosNslp {
             InitiationError::Refused(refused) => {
                 let (outcome, available) = (refused.fault.outcome, refused.available);
                 let (source, reaction) = (None, OnRefusal::Release);
-                report(cx, Event::Refused { application, outcome, source, available, reaction });
+                cx.report(Event::Refused { application, outcome, source, available, reaction });
                 Ok(())
             }
         }
@@ -205,7 +205,7 @@ impl QosNslp {
             Err(refused) => {
                 let (outcome, available) = (refused.fault.outcome, refused.available);
                 let (source, reaction) = (None, OnRefusal::Release);
-                report(cx, Event::Refused { application, outcome, source, available, reaction });
+                cx.report(Event::Refused { application, outcome, source, available, reaction });
             }
         }
         Ok(())
@@ -283,7 +283,7 @@ impl QosNslp {
                     }
                     _ => {}
                 }
-                report(cx, Event::Released { application });
+                cx.report(Event::Released { application });
                 Ok(())
             }
         }
@@ -408,7 +408,7 @@ impl QosNslp {
             None => path_extent::only_here(cx, &block.mri),
         };
         let reach = Box::new(reach);
-        report(cx, Event::Reserved { application, session, rate, breaks, reach });
+        cx.report(Event::Reserved { application, session, rate, breaks, reach });
         if rate < own && rate > Rate::ZERO {
             // Nodes before the narrowest link hold more than is useful (RFC 5975 section 4.3.1).
             let resized = rmf::resized(&block.qspec, rate);
@@ -431,7 +431,7 @@ impl QosNslp {
         let available = rmf::response_values(response.qspec).available;
         let extra = self.store.session_mut(index).extra();
         let (reaction, before) = (extra.on_refusal, extra.before.take());
-        report(cx, Event::Refused { application, outcome, source, available, reaction });
+        cx.report(Event::Refused { application, outcome, source, available, reaction });
         match (reaction, before) {
             (OnRefusal::Retry, _) => self.retry_later(cx, index),
             (OnRefusal::Release, None) => self.release(cx, index),
@@ -476,7 +476,7 @@ impl QosNslp {
             return true;
         }
         if let Some(application) = application {
-            report(cx, Event::TimedOut { application });
+            cx.report(Event::TimedOut { application });
             if reaction == OnRefusal::Release {
                 self.release(cx, index);
             }
@@ -493,7 +493,7 @@ impl QosNslp {
             Some(Role::Listener(_, sessions)) => sessions.retain(|&session| session != id),
             Some(Role::Initiator(session)) if *session == id => {
                 self.applications.remove(&application);
-                report(cx, Event::Released { application });
+                cx.report(Event::Released { application });
             }
             _ => {}
         }
@@ -518,8 +518,4 @@ impl QosNslp {
             self.report_reserved(cx, index, application, None);
         }
     }
-}
-
-pub(super) fn report(cx: &mut HandlerContext<'_, '_>, event: Event) {
-    cx.out.notify(crate::Event::Qos(event));
 }

@@ -87,7 +87,7 @@ impl QosNslp {
         let Refused { fault, available } = refused;
         let outcome = fault.outcome;
         let (session, available) = (message.session, *available);
-        cx.out.notify(crate::Event::Qos(Event::Denied { session, outcome, available }));
+        cx.report(Event::Denied { session, outcome, available });
         if let Some(MessageBinding::Id(id)) = reserve.binding {
             self.fail_bound(cx, id);
         }

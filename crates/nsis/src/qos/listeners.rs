@@ -11,7 +11,7 @@ use earmark_wire::qos_nslp::{BoundSessionId, Query};
 use super::QosNslp;
 use super::admission::flow_of;
 use super::api::{Application, Event, Listen, Rejection, Request, RequestedQos, Scope};
-use super::application::{Initiation, Role, report};
+use super::application::{Initiation, Role};
 use super::path_extent;
 use super::request::qspec_of;
 use super::rmf::{self, Purpose};
@@ -70,7 +70,7 @@ impl QosNslp {
             _ => {}
         }
         let reach = Box::new(path_extent::by_reserve(&mri, breaks));
-        report(cx, Event::Incoming { application, session: id, flow, rate, reach });
+        cx.report(Event::Incoming { application, session: id, flow, rate, reach });
         self.create_reverse_session(cx, index, application);
     }
 
@@ -84,7 +84,7 @@ impl QosNslp {
             Some(Role::Querier(_)) => self.drop_own_query(application),
             _ => {}
         }
-        report(cx, Event::Gone { application, session: id });
+        cx.report(Event::Gone { application, session: id });
         if let Some(reverse) = reverse.and_then(|reverse| self.store.find(reverse)) {
             self.release(cx, reverse);
         }

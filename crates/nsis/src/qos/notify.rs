@@ -94,7 +94,7 @@ impl QosNslp {
             return self.handle_aggregate_loss(cx, index);
         }
         let Some(application) = session.application() else { return };
-        cx.out.notify(crate::Event::Qos(Event::Lost { application, outcome, source }));
+        cx.report(Event::Lost { application, outcome, source });
         let on_refusal = session.extra.as_ref().map(|extra| extra.on_refusal);
         // A silent neighbor may return, or GIST finds another path.
         if outcome == truncated {

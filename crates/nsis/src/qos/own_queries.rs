@@ -15,7 +15,7 @@ use earmark_wire::qos_nslp::{
 use super::QosNslp;
 use super::admission::outgoing_interface;
 use super::api::{Application, Event, OnRefusal, Rejection, Request, Scope, Source};
-use super::application::{Role, report};
+use super::application::Role;
 use super::path_extent;
 use super::refresh::next_retry;
 use super::request::qspec_of;
@@ -151,7 +151,7 @@ impl QosNslp {
                 Event::Refused { application, outcome, source, available, reaction }
             }
         };
-        report(cx, event);
+        cx.report(event);
         true
     }
 
@@ -173,7 +173,7 @@ impl QosNslp {
         let (rate, latency_us) = (values.available.unwrap_or(Rate::ZERO), values.latency_us);
         let breaks = query.flags.breaks;
         let reach = Box::new(Outcome { offer: true, ..path_extent::only_here(cx, &mri) });
-        report(cx, Event::Offered { application, rate, latency_us, breaks, reach });
+        cx.report(Event::Offered { application, rate, latency_us, breaks, reach });
         true
     }
 
@@ -185,7 +185,7 @@ impl QosNslp {
     ) -> bool {
         let Some((application, _)) = self.querier_of(session) else { return false };
         self.drop_own_query(application);
-        report(cx, Event::TimedOut { application });
+        cx.report(Event::TimedOut { application });
         true
     }
 
@@ -202,7 +202,7 @@ impl QosNslp {
         let source = notify.info.source.and_then(Source::of);
         let available = rmf::response_values(notify.qspec).available;
         let reaction = OnRefusal::Release;
-        report(cx, Event::Refused { application, outcome, source, available, reaction });
+        cx.report(Event::Refused { application, outcome, source, available, reaction });
         true
     }
 
@@ -224,7 +224,7 @@ impl QosNslp {
         own_query.timer = None;
         if cx.now >= own_query.until {
             self.own_queries_by_session.remove(&own_query.session);
-            return report(cx, Event::TimedOut { application });
+            return cx.report(Event::TimedOut { application });
         }
         let (at, wait_ms) = next_retry(cx.now, own_query.wait_ms, own_query.until);
         own_query.wait_ms = wait_ms;

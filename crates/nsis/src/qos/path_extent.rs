@@ -14,7 +14,6 @@ use earmark_wire::qos_nslp::iana::{MessageType, TransientFailure};
 
 use super::QosNslp;
 use super::api::{Event, Source};
-use super::application::report;
 use super::rmf;
 use super::state::{Flags, Index};
 use crate::nslp::HandlerContext;
@@ -86,7 +85,7 @@ impl QosNslp {
             Mri::LooseEnd(_) => None,
         };
         let application = own.or_else(querier).or_else(listener);
-        report(cx, Event::Translated { application, session, translation });
+        cx.report(Event::Translated { application, session, translation });
     }
 
     /// Reports that this node has become the last one: to the QNI (RFC 5974 section 3.2.12.1), or at the QNI to the
@@ -110,6 +109,6 @@ impl QosNslp {
         let wanted = rmf::evaluate(&block.qspec, MessageType::Reserve);
         let rate = wanted.map_or(Rate::ZERO, |wanted| wanted.demand.rate);
         let (breaks, reach) = (block.flags.has(Flags::BREAK), Box::new(only_here(cx, &mri)));
-        report(cx, Event::Reserved { application, session, rate, breaks, reach });
+        cx.report(Event::Reserved { application, session, rate, breaks, reach });
     }
 }

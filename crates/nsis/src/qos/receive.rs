@@ -209,7 +209,7 @@ impl QosNslp {
         self.counters.malform(error.kind.name());
         let (session, interface) = (message.session, message.interface);
         let reason = DropReason::Malformed;
-        cx.out.notify(crate::Event::Qos(Event::Dropped { reason, session, interface }));
+        cx.report(Event::Dropped { reason, session, interface });
         let message_type = message.data.first().map(|code| MessageType::from_code(*code));
         let is_answer = matches!(message_type, Some(MessageType::Response | MessageType::Notify));
         if is_answer || message.peer.is_none() {
@@ -234,7 +234,7 @@ impl QosNslp {
     ) {
         self.counters.drop(reason);
         let (session, interface) = (message.session, message.interface);
-        cx.out.notify(crate::Event::Qos(Event::Dropped { reason, session, interface }));
+        cx.report(Event::Dropped { reason, session, interface });
     }
 
     /// Returns whether a peer may request another change.

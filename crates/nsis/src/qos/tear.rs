@@ -143,7 +143,7 @@ impl QosNslp {
         self.end(cx, index, Change::Released, None);
         if let Some(application) = application {
             self.applications.remove(&application);
-            cx.out.notify(crate::Event::Qos(Event::Released { application }));
+            cx.report(Event::Released { application });
         }
     }
 }
