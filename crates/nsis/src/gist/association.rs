@@ -10,7 +10,6 @@
 //! is not kept alive by this node, and is closed when the peer has sent nothing for the MA-Hold-Time that this node has
 //! promised.
 
-use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use core::net::SocketAddr;
@@ -18,10 +17,8 @@ use core::time::Duration;
 
 use earmark_core::timer::TimerId;
 use earmark_core::{CloseReason, ConnectionId, InterfaceId, Time, Transport};
-use earmark_wire::gist::{Profile, Profiles};
 use slab::Slab;
 
-use super::machine::State;
 use super::state::{Half, HalfId, Index, NONE, Needs};
 use super::store::Store;
 
@@ -152,23 +149,6 @@ impl Associations {
     }
 }
 
-/// Data of a Response that the Confirm over a new association needs.
-#[derive(Debug)]
-pub(crate) struct Handshake {
-    pub(crate) cookie: Box<[u8]>,
-    /// The profiles of the responder, most wanted first.
-    pub(crate) profiles: Vec<Box<[u8]>>,
-    pub(crate) validity_ms: u32,
-    pub(crate) ip_distance: Option<u8>,
-    pub(crate) confirm_requested: bool,
-}
-
-impl Handshake {
-    pub(crate) fn copy_profiles(profiles: Profiles<'_>) -> Vec<Box<[u8]>> {
-        profiles.iter().map(|Profile(layers)| layers.into()).collect()
-    }
-}
-
 /// Encodes a half as a number, for the list of users of an association; `NONE` is none.
 #[inline]
 pub(crate) fn encode(place: HalfId) -> u32 {
@@ -232,9 +212,4 @@ pub(crate) fn unlink_user(
         None => association.first_user = next,
     }
     index
-}
-
-/// Returns whether a half waits for its association.
-pub(crate) fn awaits_association(half: &Half) -> bool {
-    half.state == State::WaitAssociation
 }

@@ -9,7 +9,8 @@ use earmark_wire::gist::{Confirm, ErrorCode, ObjectType};
 use super::Gist;
 use super::association::Stage;
 use super::counters::DropReason;
-use super::state::{Index, MessageOrigin};
+use super::message_origin::MessageOrigin;
+use super::state::Index;
 use crate::input_context::InputContext;
 
 impl Gist {

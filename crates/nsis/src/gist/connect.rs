@@ -6,10 +6,11 @@ use earmark_core::{CloseReason, Connect, ConnectionId, Time, Transport};
 use earmark_wire::gist::{Hello, Profile, Profiles, ProtocolId, ProtocolOptions, Response, Stack};
 
 use super::Gist;
-use super::association::{Association, Handshake, Stage, link_user, unlink_user};
-use super::querying::{ip_distance, millis};
-use super::state::{Index, MessageOrigin, NONE, Needs};
-use super::step::{EventData, HalfRef};
+use super::association::{Association, Stage, link_user, unlink_user};
+use super::event_data::EventData;
+use super::handshake::Handshake;
+use super::message_origin::MessageOrigin;
+use super::state::{HalfRef, Index, NONE, Needs, millis};
 use super::transmit::own_address;
 use crate::input_context::InputContext;
 use crate::nslp::Notification;
@@ -27,7 +28,7 @@ const BOTH: [Profile<'static>; 2] = [Profile(&TLS), Profile(&TCP)];
 impl Gist {
     /// Returns the least needs of every message, by the settings.
     pub(super) fn least_needs(&self) -> Needs {
-        super::data::needs(self.config.associations.require)
+        self.config.associations.require.into()
     }
 
     /// Returns whether this node can have associations that serve `needs`.
@@ -167,7 +168,7 @@ impl Gist {
                 .map(|stack| Handshake::copy_profiles(stack.proposal))
                 .unwrap_or_default(),
             validity_ms: response.nli.routing_state_validity,
-            ip_distance: ip_distance(origin, response.mri.direction(), response.nli.ip_ttl),
+            ip_distance: origin.ip_distance(response.mri.direction(), response.nli.ip_ttl),
             confirm_requested: response.confirm_requested,
         };
         if let Some(queue) = self.store.queues.get_mut(queue as usize) {

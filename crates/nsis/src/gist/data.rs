@@ -8,10 +8,12 @@ use earmark_wire::gist::{Body, Continuation, Data, Direction, ErrorCode, Mri};
 
 use super::Gist;
 use super::counters::DropReason;
+use super::event_data::EventData;
+use super::identity::Identity;
 use super::machine::{Event, Fact, Facts, State};
-use super::state::{Half, Index, Key, MessageOrigin, NONE, Needs};
-use super::step::{EventData, HalfRef};
-use super::transmit::{Identity, message, target};
+use super::message_origin::MessageOrigin;
+use super::state::{Half, HalfRef, Index, Key, NONE, Needs, millis};
+use super::transmit::{message, target};
 use crate::input_context::InputContext;
 use crate::nslp::{
     Attributes, Notification, Received, Request, SendFailure, SendMessage, Validity,
@@ -115,7 +117,7 @@ impl Gist {
         message: &SendMessage,
         data: &[u8],
     ) -> Result<Needs, SendFailure> {
-        let asked = needs(message.attributes).max(self.least_needs());
+        let asked = Needs::from(message.attributes).max(self.least_needs());
         let length = data.len() + self.overhead(&message.mri);
         // An unknown peer may be a neighbor.
         let known = half.filter(|half| half.peer != NONE);
@@ -417,7 +419,7 @@ impl Gist {
             let event_data = EventData::Nothing;
             self.step(cx, &mut at, Event::Forget, Facts::default(), &event_data);
         } else if state.is_querying() {
-            self.store.half_mut(at.half_id()).lifetime_ms = super::querying::millis(lifetime);
+            self.store.half_mut(at.half_id()).lifetime_ms = millis(lifetime);
             self.restart_expire(cx.now, &at);
             self.arm(at.half_id());
         }
@@ -433,14 +435,5 @@ impl Gist {
                 self.step(cx, &mut at, Event::Forget, Facts::default(), &event_data);
             }
         }
-    }
-}
-
-/// Returns the needs of attributes.
-pub(super) fn needs(attributes: Attributes) -> Needs {
-    match attributes {
-        Attributes { secure: true, .. } => Needs::Secure,
-        Attributes { reliable: true, .. } => Needs::Reliable,
-        Attributes { .. } => Needs::Nothing,
     }
 }

@@ -12,9 +12,10 @@ use earmark_wire::gist::{
 use super::Gist;
 use super::api::Event as GistEvent;
 use super::counters::DropReason;
+use super::event_data::EventData;
 use super::machine::{Event, Facts, State};
-use super::state::{Key, MessageOrigin, NONE};
-use super::step::{EventData, HalfRef};
+use super::message_origin::MessageOrigin;
+use super::state::{HalfRef, Key, NONE};
 use super::transmit::{DatagramPath, message, own_address};
 use crate::input_context::InputContext;
 

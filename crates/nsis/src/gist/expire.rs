@@ -3,9 +3,9 @@
 use earmark_core::Time;
 
 use super::Gist;
+use super::event_data::EventData;
 use super::machine::{Event, Fact, Facts, State};
 use super::state::{HalfId, Index, TimerPurpose};
-use super::step::EventData;
 use crate::input_context::InputContext;
 
 /// Limit of timers for one input; the rest is due again at once.
@@ -15,12 +15,12 @@ impl Gist {
     /// Returns when the next timer is due. O(1).
     pub(crate) fn next_deadline(&self) -> Option<Time> {
         let timer = self.store.timers.next_deadline();
-        [timer, self.changes.deadline()].into_iter().flatten().min()
+        [timer, self.changed_ranges.deadline()].into_iter().flatten().min()
     }
 
     /// Handles the timers that are due.
     pub(crate) fn expire_timers(&mut self, cx: &mut InputContext<'_, '_>) {
-        if self.changes.deadline().is_some() {
+        if self.changed_ranges.deadline().is_some() {
             self.check_changed_ranges(cx);
         }
         for _ in 0..MAX_TIMERS_PER_INPUT {

@@ -30,6 +30,7 @@
 
 mod api;
 mod association;
+mod changed_ranges;
 mod config;
 mod confirm;
 mod connect;
@@ -38,8 +39,14 @@ mod counters;
 mod data;
 mod destinations;
 mod error;
+mod event_data;
 mod expire;
+mod handshake;
+mod identity;
+mod instance;
 pub mod machine;
+mod message_origin;
+mod notify;
 mod peer;
 mod querying;
 mod queue;
@@ -53,125 +60,10 @@ mod stream;
 mod transmit;
 mod view;
 
-use alloc::vec::Vec;
-use core::net::IpAddr;
-
-use earmark_core::hash::KeyedHash;
-use earmark_core::random::{RandomStreams, Stream};
-use earmark_core::throttle::Throttle;
-
 pub use self::api::Event;
-use self::association::Associations;
 pub use self::config::{
     Associations as AssociationSettings, Config, Installation, Limits, UpstreamQueries,
 };
-use self::cookie::Cookies;
 pub use self::counters::{Counters, DropReason, Messages};
-use self::peer::Peers;
-use self::querying::millis;
-use self::route_change::Changes;
-use self::store::Store;
-use self::transmit::Identity;
+pub use self::instance::Gist;
 pub use self::view::{AssociationView, PeerView, RoutingStateView};
-
-/// GIST on one node.
-#[derive(Debug)]
-pub struct Gist {
-    config: Config,
-    validities: Validities,
-    store: Store,
-    peers: Peers,
-    associations: Associations,
-    cookies: Cookies,
-    pub(crate) counters: Counters,
-    identity: Identity,
-    /// Randomizes the refresh intervals.
-    jitter: Stream,
-    /// Hashes addresses and hops.
-    hash: KeyedHash,
-    /// Rate limits of Queries per peer.
-    queries: Throttle,
-    /// Rate limits of Errors per address.
-    errors: Throttle,
-    /// Rate limits of all datagrams sent and of all Queries received.
-    totals: Throttle,
-    /// Octets of all waiting messages.
-    waiting_octets: u64,
-    /// Number of changes of interfaces; hops that were looked up with the same number are still right.
-    epoch: u32,
-    changes: Changes,
-    /// Number of the last MA-Hello that asked for a reply.
-    hello_number: u32,
-    /// Buffer for the answer of an application to a Query.
-    scratch: Vec<u8>,
-    /// Buffer for forwarded packets.
-    copy: Vec<u8>,
-    /// Buffer for data in several objects.
-    assembly: Vec<u8>,
-}
-
-impl Gist {
-    /// Creates GIST without state. It draws from streams whose names begin with `gist/`.
-    pub(crate) fn new(config: Config, random: &RandomStreams) -> Gist {
-        let mut keys = random.stream("gist/hash");
-        let drawn = random.stream("gist/identity").next_u64().to_be_bytes();
-        let identity = match config.identity {
-            Some(IpAddr::V4(address)) => Identity::new(&address.octets()),
-            Some(IpAddr::V6(address)) => Identity::new(&address.octets()),
-            None => Identity::new(&drawn),
-        };
-        let lifetime = config.secret_lifetime;
-        Gist {
-            validities: Validities::of(&config),
-            config,
-            store: Store::new(KeyedHash::draw(&mut keys)),
-            peers: Peers::new(KeyedHash::draw(&mut keys)),
-            associations: Associations::default(),
-            cookies: Cookies::new(random.stream("gist/cookies"), lifetime),
-            counters: Counters::default(),
-            identity,
-            jitter: random.stream("gist/jitter"),
-            hash: KeyedHash::draw(&mut keys),
-            queries: Throttle::default(),
-            errors: Throttle::default(),
-            totals: Throttle::default(),
-            waiting_octets: 0,
-            epoch: 0,
-            changes: Changes::default(),
-            hello_number: 0,
-            scratch: Vec::new(),
-            copy: Vec::new(),
-            assembly: Vec::new(),
-        }
-    }
-
-    /// Replaces the settings: see [`Config::renewed`].
-    pub(crate) fn reload(&mut self, new: Config) {
-        self.config = self.config.renewed(new);
-        self.validities = Validities::of(&self.config);
-        self.cookies.reload(self.config.secret_lifetime);
-    }
-
-    /// Returns the counters.
-    pub fn counters(&self) -> &Counters {
-        &self.counters
-    }
-}
-
-/// Validities of the settings as in messages, milliseconds.
-#[derive(Clone, Copy, Debug)]
-struct Validities {
-    /// Setting `validity`.
-    configured: u32,
-    /// Setting `shortest_validity`.
-    shortest: u32,
-}
-
-impl Validities {
-    fn of(config: &Config) -> Validities {
-        Validities {
-            configured: millis(config.validity),
-            shortest: millis(config.shortest_validity),
-        }
-    }
-}

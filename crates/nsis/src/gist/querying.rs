@@ -10,17 +10,19 @@ use earmark_wire::gist::{
 };
 
 use super::Gist;
-use super::association::{Handshake, Stage, awaits_association, link_user};
+use super::association::{Stage, link_user};
 use super::config::UpstreamQueries;
 use super::counters::DropReason;
+use super::event_data::EventData;
+use super::handshake::Handshake;
 use super::machine::{Event, Fact, Facts, State};
-use super::responding::report_translation;
-use super::state::{Index, Key, MessageOrigin, NONE, Needs};
-use super::step::{EventData, HalfRef, due};
+use super::message_origin::MessageOrigin;
+use super::notify::report_translation;
+use super::state::{HalfRef, Index, Key, NONE, Needs, millis};
 use super::transmit::{DatagramPath, UPSTREAM_TTL, message, own_address, target};
 use crate::PORT;
 use crate::input_context::InputContext;
-use crate::nslp::{Notification, PeerHandle, SendFailure, Validity};
+use crate::nslp::{SendFailure, Validity};
 use crate::route;
 
 impl Gist {
@@ -234,7 +236,7 @@ impl Gist {
         if self
             .store
             .get(at.half_id())
-            .is_some_and(|half| awaits_association(half) && half.association == NONE)
+            .is_some_and(|half| half.awaits_association() && half.association == NONE)
         {
             let event_data = EventData::Nothing;
             self.step(cx, &mut at, Event::AssociationError, Facts::default(), &event_data);
@@ -274,7 +276,7 @@ impl Gist {
         origin: &MessageOrigin<'_>,
         response: &Response<'_>,
     ) {
-        let distance = ip_distance(origin, response.mri.direction(), response.nli.ip_ttl);
+        let distance = origin.ip_distance(response.mri.direction(), response.nli.ip_ttl);
         self.refresh_half(cx.now, at, response.nli.routing_state_validity, distance);
     }
 
@@ -284,7 +286,7 @@ impl Gist {
         // RFC 5971 section 4.4.4: randomized between half and three quarters of the validity.
         let next = self.jitter.uniform(validity / 2, validity * 3 / 4);
         let half = self.store.half_mut(at.half_id());
-        let was_due = due(half);
+        let was_due = half.due();
         half.unanswered = 0;
         half.validity = Validity::Good;
         half.next_at = now + next;
@@ -415,47 +417,4 @@ impl Gist {
             None => Needs::Nothing,
         }
     }
-
-    /// Notifies the application that routing state is good, and that the previous peer, if any, has left the path.
-    pub(super) fn notify_installed(
-        &mut self,
-        cx: &mut InputContext<'_, '_>,
-        at: &HalfRef,
-        old: Option<PeerHandle>,
-    ) {
-        self.counters.established += 1;
-        self.notify_good(cx, at);
-        if let Some(old) = old {
-            self.counters.rerouted += 1;
-            self.notify_application(cx, at, Notification::RouteDeletion(old));
-        }
-    }
-
-    /// Notifies the application that routing state is good.
-    pub(super) fn notify_good(&mut self, cx: &mut InputContext<'_, '_>, at: &HalfRef) {
-        let peer = self.peers.handle(self.store.half(at.half_id()).peer);
-        let status = Validity::Good;
-        self.notify_application(cx, at, Notification::RoutingStatusChange { status, peer });
-    }
-}
-
-/// Returns the IP hops from the sender of a message (RFC 5971 section 5.2.2): downstream the TTL that the packet has
-/// lost, upstream the distance that the peer has found. A neighbor on the same link has distance 1; its packets lose no
-/// TTL.
-pub(super) fn ip_distance(
-    origin: &MessageOrigin<'_>,
-    direction: Direction,
-    ip_ttl: u8,
-) -> Option<u8> {
-    match direction {
-        _ if ip_ttl == 0 => None,
-        Direction::Downstream => origin.ttl.map(|ttl| ip_ttl.saturating_sub(ttl).saturating_add(1)),
-        Direction::Upstream => Some(ip_ttl),
-    }
-}
-
-/// Returns a duration in milliseconds, as state blocks store it.
-pub(super) fn millis(time: Duration) -> u32 {
-    let millis = time.as_secs().saturating_mul(1_000).saturating_add(time.subsec_millis().into());
-    u32::try_from(millis).unwrap_or(u32::MAX)
 }

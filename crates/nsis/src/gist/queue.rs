@@ -6,9 +6,8 @@ use core::mem;
 use earmark_core::Time;
 
 use super::Gist;
-use super::data::needs;
-use super::state::{Index, NONE, Needs, Queue, Waiting};
-use super::step::{EventData, HalfRef};
+use super::event_data::EventData;
+use super::state::{HalfRef, Index, NONE, Needs, Queue, Waiting};
 use crate::input_context::InputContext;
 use crate::nslp::SendFailure;
 
@@ -66,7 +65,8 @@ impl Gist {
         let least = self.least_needs();
         let block = self.store.queues.get_mut(queue as usize)?;
         let first = block.messages.front()?;
-        if first.data.len() + 4 > room || needs(first.message.attributes).max(least) > served {
+        if first.data.len() + 4 > room || Needs::from(first.message.attributes).max(least) > served
+        {
             return None;
         }
         self.take(queue)

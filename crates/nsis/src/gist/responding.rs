@@ -1,13 +1,11 @@
 //! The responding node: answers Queries, and keeps the querying peer (RFC 5971 sections 4.3.2, 4.4.1 and 6.3).
 
 use core::mem;
-use core::net::IpAddr;
 
-use earmark_core::outcome::Translation;
 use earmark_wire::gist::iana::subcode;
 use earmark_wire::gist::{
     Body, Confirm, Direction, ErrorCode, Mri, NetworkLayerInformation, ObjectType, Profiles,
-    ProtocolOptionsList, Query, ResponderPart, Response, SessionId, Stack, StackConfiguration,
+    ProtocolOptionsList, Query, ResponderPart, Response, Stack, StackConfiguration,
 };
 
 use super::Gist;
@@ -15,13 +13,14 @@ use super::association::link_user;
 use super::config::Installation;
 use super::cookie::CookieBinding;
 use super::counters::DropReason;
+use super::event_data::EventData;
 use super::machine::{Event, Fact, Facts, State};
-use super::querying::ip_distance;
-use super::state::{Index, Key, MessageOrigin, NONE, Needs};
-use super::step::{EventData, HalfRef, due};
+use super::message_origin::MessageOrigin;
+use super::notify::report_translation;
+use super::state::{HalfRef, Index, Key, NONE, Needs};
 use super::transmit::{DatagramPath, message, own_address};
 use crate::input_context::InputContext;
-use crate::nslp::{Attributes, HandlerContext, Nslp, Peering, Received, Validity};
+use crate::nslp::{Attributes, Peering, Received, Validity};
 
 /// TTL below which an upstream Query has crossed more than one hop (RFC 5971 A.4.4.11).
 const NEIGHBOUR_TTL: u8 = 254;
@@ -142,7 +141,7 @@ impl Gist {
             peer: None,
             attributes: Attributes::default(),
             explicitly_routed: false,
-            ip_distance: ip_distance(origin, query.mri.direction(), query.nli.ip_ttl),
+            ip_distance: origin.ip_distance(query.mri.direction(), query.nli.ip_ttl),
             hops: origin.hops,
             interface: origin.interface,
         };
@@ -262,7 +261,7 @@ impl Gist {
             };
             self.cookies.responder(cx.now, &binding, origin.interface)
         });
-        let distance = ip_distance(origin, query.mri.direction(), query.nli.ip_ttl).unwrap_or(0);
+        let distance = origin.ip_distance(query.mri.direction(), query.nli.ip_ttl).unwrap_or(0);
         let validity = self.granted_ms(query.nli.routing_state_validity);
         let identity = self.identity;
         let response = Response {
@@ -408,9 +407,9 @@ impl Gist {
         }
         let validity = self.granted_ms(nli.routing_state_validity);
         let direction = at.direction.inverted();
-        let distance = ip_distance(origin, direction, nli.ip_ttl);
+        let distance = origin.ip_distance(direction, nli.ip_ttl);
         let half = self.store.half_mut(at.half_id());
-        let was_due = due(half);
+        let was_due = half.due();
         let was_good = mem::replace(&mut half.validity, Validity::Good) == Validity::Good;
         half.lifetime_ms = validity;
         half.expires_at = cx.now.after_millis(validity.into());
@@ -445,18 +444,4 @@ impl Gist {
     pub(super) fn is_full(&self, at: &HalfRef) -> bool {
         at.index == NONE && self.store.states.len() >= self.config.limits.states as usize
     }
-}
-
-/// Reports to the application that the address in a message differs from its source.
-pub(super) fn report_translation(
-    cx: &mut InputContext<'_, '_>,
-    origin: &MessageOrigin<'_>,
-    flow: (SessionId, Mri),
-    named: IpAddr,
-) {
-    let translation = Translation { named, seen: Some(origin.source) };
-    let call = |application: &mut dyn Nslp, cx: &mut HandlerContext<'_, '_>| {
-        application.translated(cx, flow, translation);
-    };
-    cx.call(origin.nslpid, call);
 }

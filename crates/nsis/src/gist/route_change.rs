@@ -5,48 +5,25 @@
 //! are checked, a few for each input. After a change of an interface, a routing state is checked at its next use. A
 //! fingerprint of the hop of the last Query is kept: if it is unchanged, nothing is done.
 
-use alloc::collections::VecDeque;
-use core::net::IpAddr;
-
-use earmark_core::{HostEvent, Prefix, Time};
+use earmark_core::{HostEvent, Time};
 use earmark_wire::gist::{Direction, Mri};
 
 use super::Gist;
+use super::event_data::EventData;
 use super::machine::{Event, Facts, State};
-use super::state::{Index, NONE};
-use super::step::{EventData, HalfRef};
+use super::state::{HalfRef, NONE};
 use crate::input_context::InputContext;
 use crate::nslp::{Notification, Validity};
 use crate::route;
 
 /// Limit of routing states that are checked for one input; the rest is due again at once.
 const MAX_CHECKS_PER_INPUT: usize = 256;
-/// Limit of changed ranges that are kept; above it all destinations count as changed.
-const MAX_CHANGED_RANGES: usize = 1_024;
-
-/// Ranges of destinations whose routing states must be checked.
-#[derive(Debug, Default)]
-pub(super) struct Changes {
-    ranges: VecDeque<Prefix>,
-    /// Progress in the first range: the highest destination that was checked.
-    done: Option<IpAddr>,
-    /// First routing state of this destination that is still to be checked.
-    next: Index,
-    /// When the first unchecked range was added.
-    since: Option<Time>,
-}
-
-impl Changes {
-    pub(super) fn deadline(&self) -> Option<Time> {
-        self.since
-    }
-}
 
 impl Gist {
     /// Handles a change of the host.
     pub(crate) fn host_changes(&mut self, now: Time, event: &HostEvent) {
         match *event {
-            HostEvent::RouteChanged(prefix) => self.add_changed_range(now, prefix),
+            HostEvent::RouteChanged(prefix) => self.changed_ranges.add(now, prefix),
             HostEvent::InterfaceChanged(_) => self.epoch = self.epoch.wrapping_add(1),
             // Multicast flows have no next hop to be queried.
             HostEvent::MulticastRouteChanged { .. }
@@ -56,68 +33,13 @@ impl Gist {
         }
     }
 
-    fn add_changed_range(&mut self, now: Time, prefix: Prefix) {
-        let changes = &mut self.changes;
-        if changes.since.is_none() {
-            changes.next = NONE;
-        }
-        if changes.ranges.iter().skip(1).any(|range| range.covers(prefix)) {
-            return;
-        }
-        if changes.ranges.len() >= MAX_CHANGED_RANGES {
-            changes.ranges.clear();
-            (changes.done, changes.next) = (None, NONE);
-            let all = |text: [u16; 8], is_v4| match is_v4 {
-                true => IpAddr::from([0_u8; 4]),
-                false => IpAddr::from(text),
-            };
-            changes.ranges.push_back(Prefix::new(all([0; 8], true), 0));
-            changes.ranges.push_back(Prefix::new(all([0; 8], false), 0));
-        } else {
-            changes.ranges.push_back(prefix);
-        }
-        changes.since = Some(now);
-    }
-
     /// Checks some of the routing states in changed ranges.
     pub(super) fn check_changed_ranges(&mut self, cx: &mut InputContext<'_, '_>) {
         for _ in 0..MAX_CHECKS_PER_INPUT {
-            let Some(index) = self.next_changed_state() else {
-                self.changes.since = None;
-                return;
-            };
+            let Some(index) = self.changed_ranges.next_state(&self.store) else { return };
             let key = self.store.state(index).key;
             let mut at = HalfRef { key, direction: Direction::Downstream, index };
             self.check_route(cx, &mut at);
-        }
-    }
-
-    /// Returns the next routing state to be checked.
-    fn next_changed_state(&mut self) -> Option<Index> {
-        loop {
-            if self.changes.next != NONE {
-                let index = self.changes.next;
-                self.changes.next = self.store.state(index).next;
-                return Some(index);
-            }
-            let range = *self.changes.ranges.front()?;
-            match self.store.by_destination.next_in(range, self.changes.done) {
-                Some((address, first)) => {
-                    self.changes.done = Some(address);
-                    self.changes.next = first;
-                }
-                None => {
-                    self.changes.done = None;
-                    self.changes.ranges.pop_front();
-                }
-            }
-        }
-    }
-
-    /// Skips a routing state that is being removed.
-    pub(super) fn skip_removed_state(&mut self, index: Index) {
-        if self.changes.next == index {
-            self.changes.next = self.store.state(index).next;
         }
     }
 

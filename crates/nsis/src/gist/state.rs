@@ -7,14 +7,15 @@
 
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
+use core::time::Duration;
 
+use earmark_core::Time;
 use earmark_core::timer::TimerId;
-use earmark_core::{InterfaceId, Time};
 use earmark_wire::gist::{Direction, Mri, SessionId};
 
-use super::association::Handshake;
+use super::handshake::Handshake;
 use super::machine::State;
-use crate::nslp::{SendMessage, Validity};
+use crate::nslp::{Attributes, SendMessage, Validity};
 
 /// Slot of a block in its slab.
 pub(crate) type Index = u32;
@@ -154,6 +155,19 @@ impl Default for Half {
     }
 }
 
+impl Half {
+    /// Returns the earliest deadline, except those of the queue.
+    #[inline]
+    pub(crate) fn due(&self) -> Time {
+        self.next_at.min(self.expires_at)
+    }
+
+    /// Returns whether the half waits for its association.
+    pub(crate) fn awaits_association(&self) -> bool {
+        self.state == State::WaitAssociation
+    }
+}
+
 /// Transport that messages need, weakest first.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Needs {
@@ -166,12 +180,41 @@ pub(crate) enum Needs {
     Secure,
 }
 
+impl From<Attributes> for Needs {
+    fn from(attributes: Attributes) -> Needs {
+        match attributes {
+            Attributes { secure: true, .. } => Needs::Secure,
+            Attributes { reliable: true, .. } => Needs::Reliable,
+            Attributes { .. } => Needs::Nothing,
+        }
+    }
+}
+
 /// Names a half of a routing state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct HalfId {
     pub(crate) index: Index,
     /// Direction of the half.
     pub(crate) direction: Direction,
+}
+
+/// The half that a step is about; the routing state may be missing.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct HalfRef {
+    pub(crate) key: Key,
+    pub(crate) direction: Direction,
+    pub(crate) index: Index,
+}
+
+impl HalfRef {
+    pub(crate) fn half_id(&self) -> HalfId {
+        HalfId { index: self.index, direction: self.direction }
+    }
+
+    /// Returns the MRI that leads to the peer.
+    pub(crate) fn mri(&self) -> Mri {
+        self.key.mri(self.direction)
+    }
 }
 
 /// Messages that wait for a peer.
@@ -230,29 +273,10 @@ impl Timer {
     }
 }
 
-/// How a message was received.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct MessageOrigin<'a> {
-    /// The whole message, from its common header on.
-    pub(crate) octets: &'a [u8],
-    /// Incoming interface; for an association, the one that leads to the peer.
-    pub(crate) interface: InterfaceId,
-    /// IP source.
-    pub(crate) source: core::net::IpAddr,
-    /// UDP source port.
-    pub(crate) source_port: u16,
-    /// IP destination.
-    pub(crate) destination: core::net::IpAddr,
-    /// IP TTL; `None` over an association.
-    pub(crate) ttl: Option<u8>,
-    /// Association that carried the message; `NONE` for a datagram.
-    pub(crate) association: Index,
-    /// Whether the IP source is that of the peer.
-    pub(crate) source_is_peer: bool,
-    /// NSLPID of the application.
-    pub(crate) nslpid: u16,
-    /// GIST hop count, already decremented by this node.
-    pub(crate) hops: u8,
+/// Returns a duration in milliseconds, as state blocks store it.
+pub(crate) fn millis(time: Duration) -> u32 {
+    let millis = time.as_secs().saturating_mul(1_000).saturating_add(time.subsec_millis().into());
+    u32::try_from(millis).unwrap_or(u32::MAX)
 }
 
 #[cfg(test)]

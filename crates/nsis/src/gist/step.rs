@@ -1,62 +1,15 @@
 //! Steps of the state machines: selects the row of [`super::machine`], and performs its actions.
 
+use earmark_core::Time;
 use earmark_core::checkpoint::{Checkpoint, mark};
-use earmark_core::{Hop, Time};
-use earmark_wire::gist::{Confirm, Data, Direction, Mri, Query, Response};
+use earmark_wire::gist::Direction;
 
 use super::Gist;
-use super::api::Event as GistEvent;
-use super::association::Handshake;
+use super::event_data::EventData;
 use super::machine::{Action, Event, Facts, QUERYING, RESPONDING, State, Transition};
-use super::state::{Half, HalfId, Index, Key, MessageOrigin, NONE, Needs, Timer, TimerPurpose};
+use super::state::{Half, HalfId, HalfRef, Index, Key, NONE, Timer, TimerPurpose};
 use crate::input_context::InputContext;
-use crate::nslp::{NetworkNotification, Notification, SendFailure, SendMessage, Validity};
-
-/// The half that a step is about; the routing state may be missing.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct HalfRef {
-    pub(super) key: Key,
-    pub(super) direction: Direction,
-    pub(super) index: Index,
-}
-
-impl HalfRef {
-    pub(super) fn half_id(&self) -> HalfId {
-        HalfId { index: self.index, direction: self.direction }
-    }
-
-    /// Returns the MRI that leads to the peer.
-    pub(super) fn mri(&self) -> Mri {
-        self.key.mri(self.direction)
-    }
-}
-
-/// The data of an event.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum EventData<'a> {
-    /// No data.
-    Nothing,
-    /// A message of an application, and the hop of the Query if one is needed first.
-    Send { message: &'a SendMessage, data: &'a [u8], needs: Needs, hop: Option<Hop> },
-    /// A Query; the peer exists if the state is installed at once.
-    Query {
-        origin: &'a MessageOrigin<'a>,
-        query: &'a Query<'a>,
-        answer: &'a [u8],
-        peer: Index,
-        confirm: bool,
-        /// Association that carries the Response, if any.
-        over: Index,
-    },
-    /// A Response and its sender.
-    Response { origin: &'a MessageOrigin<'a>, response: &'a Response<'a>, peer: Index },
-    /// A Confirm and its sender.
-    Confirm { origin: &'a MessageOrigin<'a>, confirm: &'a Confirm<'a>, peer: Index },
-    /// The association that the Response needed is established.
-    Established { handshake: &'a Handshake },
-    /// Received Data.
-    Data { origin: &'a MessageOrigin<'a>, data: &'a Data<'a> },
-}
+use crate::nslp::{Notification, SendFailure, Validity};
 
 impl Gist {
     /// Looks up the half of a message, in the direction that it came from.
@@ -169,43 +122,6 @@ impl Gist {
         }
     }
 
-    /// Notifies the application of a change of its routing state.
-    pub(super) fn notify_application(
-        &mut self,
-        cx: &mut InputContext<'_, '_>,
-        at: &HalfRef,
-        what: Notification,
-    ) {
-        let notification = NetworkNotification { mri: at.mri(), session: at.key.session, what };
-        cx.call(at.key.nslpid, |application, cx| application.notify(cx, &notification));
-        if let Notification::RoutingStatusChange { status, .. } = what {
-            let peer = self.store.get(at.half_id()).map_or(NONE, |half| half.peer);
-            cx.report(GistEvent::RoutingState {
-                nslpid: at.key.nslpid,
-                session: at.key.session,
-                mri: at.mri(),
-                status,
-                peer: self.peers.get(peer).map(|peer| peer.address),
-            });
-        }
-    }
-
-    /// Notifies the application that a half was removed, if its state was usable.
-    fn notify_removed(&mut self, cx: &mut InputContext<'_, '_>, at: &HalfRef, event: Event) {
-        if event == Event::Expire {
-            self.counters.expired += 1;
-        }
-        let Some(half) = self.store.get(at.half_id()) else { return };
-        if half.validity == Validity::Bad {
-            return;
-        }
-        self.notify_application(
-            cx,
-            at,
-            Notification::RoutingStatusChange { status: Validity::Bad, peer: None },
-        );
-    }
-
     /// Makes a half idle, and removes the routing state if the other half is idle too.
     fn delete(&mut self, cx: &mut InputContext<'_, '_>, at: &mut HalfRef) {
         if at.index == NONE {
@@ -225,7 +141,7 @@ impl Gist {
         }
         let other = HalfId { direction: at.direction.inverted(), ..at.half_id() };
         if self.store.half(other).state == State::Idle {
-            self.skip_removed_state(at.index);
+            self.changed_ranges.skip(at.index, &self.store);
             self.store.remove(at.index);
             at.index = NONE;
         } else {
@@ -280,7 +196,7 @@ impl Gist {
     pub(super) fn arm(&mut self, half_id: HalfId) {
         let half = self.store.half(half_id);
         let waiting = self.store.queues.get(half.queue as usize);
-        let due = due(half).min(waiting.map_or(Time::MAX, |queue| queue.deadline));
+        let due = half.due().min(waiting.map_or(Time::MAX, |queue| queue.deadline));
         let armed = half.timer;
         let timers = &mut self.store.timers;
         match armed {
@@ -297,15 +213,10 @@ impl Gist {
     /// is done: the timer fires too early, and is armed again.
     #[inline]
     pub(super) fn arm_if_earlier(&mut self, half_id: HalfId, before: Time) {
-        if due(self.store.half(half_id)) < before {
+        if self.store.half(half_id).due() < before {
             self.arm(half_id);
         }
     }
-}
-
-/// Returns the earliest deadline of a half, except those of its queue.
-pub(super) fn due(half: &Half) -> Time {
-    half.next_at.min(half.expires_at)
 }
 
 impl Gist {

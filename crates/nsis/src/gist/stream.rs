@@ -8,11 +8,12 @@ use earmark_core::{CloseReason, ConnectionId, InterfaceId, StreamEvent, Transpor
 use earmark_wire::gist::{Body, ErrorCode, Header, Hello, Message, MessageType, Mode, message_len};
 
 use super::Gist;
-use super::association::{Association, Stage, awaits_association, decode};
+use super::association::{Association, Stage, decode};
 use super::counters::DropReason;
+use super::event_data::EventData;
 use super::machine::{Event, Facts};
-use super::state::{Index, MessageOrigin, NONE, Needs, Timer, TimerPurpose};
-use super::step::EventData;
+use super::message_origin::MessageOrigin;
+use super::state::{Index, NONE, Needs, Timer, TimerPurpose};
 use super::transmit::message;
 use crate::PORT;
 use crate::input_context::InputContext;
@@ -62,7 +63,7 @@ impl Gist {
                 return self.arm_association(cx.now, index);
             };
             association.next_waiting = self.store.half(half).next_user;
-            if !awaits_association(self.store.half(half)) {
+            if !self.store.half(half).awaits_association() {
                 continue;
             }
             let mut at = self.half_ref(half);

@@ -12,6 +12,7 @@ use earmark_wire::udp;
 
 use super::Gist;
 use super::counters::Messages;
+use super::identity::Identity;
 use super::state::{Half, Index};
 use crate::PORT;
 use crate::input_context::InputContext;
@@ -35,26 +36,6 @@ pub(super) struct DatagramPath {
     pub(super) next_hop: Option<IpAddr>,
     pub(super) ttl: u8,
     pub(super) router_alert: bool,
-}
-
-/// Peer-Identity of this node.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Identity {
-    octets: [u8; 16],
-    length: u8,
-}
-
-impl Identity {
-    pub(super) fn new(identity: &[u8]) -> Identity {
-        let mut octets = [0; 16];
-        let length = identity.len().min(octets.len());
-        octets[..length].copy_from_slice(&identity[..length]);
-        Identity { octets, length: length as u8 }
-    }
-
-    pub(super) fn octets(&self) -> &[u8] {
-        &self.octets[..usize::from(self.length)]
-    }
 }
 
 impl Gist {
