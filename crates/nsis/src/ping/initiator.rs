@@ -11,9 +11,10 @@ use earmark_core::{Rate, Time};
 use earmark_wire::gist::{Direction, Mri, PathCoupled, SessionId};
 use earmark_wire::ping_nslp::{self as wire, Ping, Record, STANDARD, Timestamp, WITH_BANDWIDTH};
 
-use super::{
-    Application, Command, Config, Counters, Event, Rejection, Request, Visit, available, timestamp,
-};
+use super::api::{Application, Command, Event, Rejection, Request, Visit};
+use super::config::Config;
+use super::counters::Counters;
+use super::node_record::{available, timestamp};
 use crate::nslp::{HandlerContext, SendFailure, SendMessage};
 use crate::session::SessionIds;
 

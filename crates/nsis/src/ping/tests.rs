@@ -8,17 +8,24 @@
 use alloc::vec::Vec;
 use core::mem;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use core::time::Duration;
 use std::boxed::Box;
 
 use earmark_core::admission::{Ledger, LinkCapacity};
+use earmark_core::random::RandomStreams;
 use earmark_core::{
-    Effect, Effects, Hop, Interface, InterfaceId, Interfaces, Prefix, Rate, Route, RouteTable,
+    Context, Effect, Effects, Hop, Interface, InterfaceId, Interfaces, Prefix, Rate, Route,
+    RouteTable, Time,
 };
+use earmark_wire::gist::Direction;
 use earmark_wire::ping_nslp::Version;
+use earmark_wire::ping_nslp::iana::NSLPID;
 
 use super::*;
-use crate::nslp::{Attributes, Request as Asked, Requests};
-use earmark_core::random::RandomStreams;
+use crate::nslp::{
+    Attributes, HandlerContext, Nslp, Received, Request as Asked, Requests, SendFailure,
+    SendMessage,
+};
 
 const APP: Application = Application(7);
 const DELAY: Duration = Duration::from_millis(1);
