@@ -11,111 +11,30 @@
 //! ("increase the aggregate first", section 4.6), by whole steps. The aggregate shrinks when a step was unused for some
 //! time, and ends when it has had no flows for that time.
 
-use alloc::vec::Vec;
-
 use earmark_core::admission::LinkCapacity;
-use earmark_core::timer::TimerId;
 use earmark_core::{InterfaceId, Rate};
 use earmark_wire::gist::{Direction, Mri, PathCoupled, SessionId};
 use earmark_wire::qos_nslp::iana::{BindingCode, MessageType, TransientFailure};
 use earmark_wire::qos_nslp::{BoundSessionId, Outcome};
-use serde::Serialize;
 
 use super::QosNslp;
 use super::admission::AdmissionRequest;
+use super::aggregate_state::{Aggregate, AggregateView};
 use super::api::{Change, Request, RequestedQos};
 use super::application::Initiation;
-use super::binding::StoredReserve;
-use super::config::AggregateRule;
-use super::own_queries::Wait;
+use super::flow::flow_of;
+use super::qspec::Purpose;
+use super::received_reserve::ReceivedReserve;
 use super::request::qspec_of;
-use super::reserve::ReceivedReserve;
-use super::rmf::{self, Purpose};
+use super::rmf;
 use super::state::{Flags, Index};
+use super::stored_reserve::StoredReserve;
+use super::wait::Wait;
 use crate::nslp::{HandlerContext, Received};
 use crate::route;
 
-/// First interface number of lanes, which count down: far from the numbers of interfaces, and from those of the lanes
-/// of other protocols.
-const LANES: u32 = u32::MAX / 2;
 /// Burst of an aggregate, as a fraction of a second of its rate.
 const BURST: u32 = 10;
-
-/// Aggregates that begin at this node.
-#[derive(Debug, Default)]
-pub(super) struct Aggregates {
-    /// One aggregate for each rule, in their order.
-    list: Vec<Aggregate>,
-    /// Whether waiting RESERVEs are being handled again, and must not wait once more.
-    is_resuming: bool,
-}
-
-#[derive(Debug)]
-struct Aggregate {
-    rule: AggregateRule,
-    lane: InterfaceId,
-    /// Session of the aggregate, if there is one.
-    session: Option<SessionId>,
-    /// Rate that the path has granted: the capacity of the lane.
-    granted: Rate,
-    /// Rate of the pending RESERVE of the aggregate.
-    asked: Option<Rate>,
-    /// RESERVEs that wait for the aggregate to grow, each with the rate that it needs in addition.
-    waiting: Vec<(Rate, StoredReserve)>,
-    /// Runs while the aggregate is wider than needed.
-    shrink_timer: Option<TimerId>,
-}
-
-/// State of an aggregate, for listings.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct AggregateView {
-    /// Destinations of its flows.
-    pub to: earmark_core::Prefix,
-    /// Session of the aggregate, if there is one.
-    pub session: Option<SessionId>,
-    /// Number of flows.
-    pub members: u32,
-    /// Sum of the rates of the flows.
-    pub held: Rate,
-    /// Rate that the path has granted.
-    pub granted: Rate,
-    /// Number of RESERVEs that wait for the aggregate to grow.
-    pub waiting: usize,
-}
-
-impl Aggregates {
-    pub(super) fn new(rules: &[AggregateRule]) -> Aggregates {
-        let lanes = (0..).map(|number| InterfaceId(LANES - number));
-        let aggregate = |(rule, lane): (&AggregateRule, InterfaceId)| Aggregate {
-            rule: *rule,
-            lane,
-            session: None,
-            granted: Rate::ZERO,
-            asked: None,
-            waiting: Vec::new(),
-            shrink_timer: None,
-        };
-        Aggregates { list: rules.iter().zip(lanes).map(aggregate).collect(), is_resuming: false }
-    }
-
-    /// Returns the lane on which the flows of an aggregate have claims.
-    pub(super) fn lane(&self, number: usize) -> Option<InterfaceId> {
-        self.list.get(number).map(|aggregate| aggregate.lane)
-    }
-
-    fn of_session(&self, session: SessionId) -> Option<usize> {
-        self.list.iter().position(|aggregate| aggregate.session == Some(session))
-    }
-}
-
-impl AggregateRule {
-    /// Returns the smallest number of whole steps that covers `need`, up to the limit.
-    fn width_for(&self, need: Rate) -> Rate {
-        let step = self.step.as_bps().max(1);
-        let steps = need.as_bps().div_ceil(step);
-        Rate::from_bps(steps.saturating_mul(step)).min(self.highest)
-    }
-}
 
 /// Position of this node relative to the domain.
 impl QosNslp {
@@ -313,7 +232,7 @@ impl QosNslp {
         };
         let session = self.ids.draw();
         let Err(place) = self.store.look_up(session) else { return false };
-        let Some(flow) = super::admission::flow_of(&mri, None) else { return false };
+        let Some(flow) = flow_of(&mri, None) else { return false };
         self.aggregates.list[number].session = Some(session);
         let (application, classifier, breaks) = (None, None, false);
         let initiation = Initiation { application, session, mri, place, qspec, classifier, breaks };
@@ -376,12 +295,6 @@ impl QosNslp {
             self.resume(cx, stored);
         }
         self.aggregates.is_resuming = false;
-    }
-
-    /// Completes the handling of one input: checks the aggregates, and sends summary tears.
-    pub(super) fn finish_input(&mut self, cx: &mut HandlerContext<'_, '_>) {
-        self.check_aggregates(cx);
-        self.send_summary_tears(cx);
     }
 
     /// Starts or stops the shrink timers of the aggregates; a few comparisons for each.

@@ -1,7 +1,6 @@
 //! Applications of this node: their requests, and the results.
 
 use alloc::boxed::Box;
-use alloc::vec::Vec;
 
 use earmark_core::{Rate, Time};
 use earmark_wire::gist::{PathCoupled, SessionId};
@@ -9,61 +8,24 @@ use earmark_wire::qos_nslp::iana::{MessageType, Success};
 use earmark_wire::qos_nslp::{Outcome, PacketClassifier, Response, Rsn};
 
 use super::QosNslp;
-use super::admission::{AdmissionRequest, flow_of, outgoing_interface};
+use super::admission::{AdmissionRequest, Refused};
 use super::api::{
-    Application, Change, Command, Event, Listen, OnRefusal, Rejection, Request, RequestedQos,
-    Scope, Source,
+    Application, Change, Event, OnRefusal, Rejection, Request, RequestedQos, Scope, Source,
 };
-use super::own_queries::OwnQuery;
+use super::flow::{flow_of, outgoing_interface};
 use super::path_extent;
+use super::qspec::{self, Purpose};
 use super::request::qspec_of;
 use super::response::is_error;
-use super::rmf::{self, Purpose};
+use super::rmf;
+use super::role::Role;
 use super::send::ReserveOptions;
 use super::state::{Flags, Index, NONE, PendingRequest, Ring, Session};
 use super::store::VacantEntry;
 use crate::nslp::HandlerContext;
 
-/// Role of an application.
-#[derive(Debug)]
-pub(super) enum Role {
-    /// Has a session of which this node is the QNI.
-    Initiator(SessionId),
-    /// Waits for the response to a QUERY, or for the RESERVE that it has asked for.
-    Querier(Box<OwnQuery>),
-    /// Listens for sessions.
-    Listener(Listen, Vec<SessionId>),
-}
 /// Commands.
 impl QosNslp {
-    /// Executes a command of an application.
-    pub fn command(&mut self, cx: &mut HandlerContext<'_, '_>, command: Command) {
-        let (application, result) = match command {
-            Command::Reserve { application, request } => {
-                (application, self.start_reservation(cx, application, &request))
-            }
-            Command::Modify { application, qos } => {
-                (application, self.modify(cx, application, &qos))
-            }
-            Command::Release { application } => {
-                (application, self.release_application(cx, application))
-            }
-            Command::Query { application, request } => {
-                (application, self.start_query(cx, application, request, Purpose::Query))
-            }
-            Command::Invite { application, request } => {
-                (application, self.start_query(cx, application, request, Purpose::Invite))
-            }
-            Command::Listen { application, listen } => {
-                (application, self.listen(application, listen))
-            }
-        };
-        if let Err(reason) = result {
-            cx.report(Event::Rejected { application, reason });
-        }
-        self.finish_input(cx);
-    }
-
     pub(super) fn is_free(&self, application: Application) -> Result<(), Rejection> {
         if self.applications.contains_key(&application) {
             return Err(Rejection::SessionOpen);
@@ -71,7 +33,7 @@ impl QosNslp {
         Ok(())
     }
 
-    fn start_reservation(
+    pub(super) fn start_reservation(
         &mut self,
         cx: &mut HandlerContext<'_, '_>,
         application: Application,
@@ -183,7 +145,7 @@ impl QosNslp {
         Ok(())
     }
 
-    fn modify(
+    pub(super) fn modify(
         &mut self,
         cx: &mut HandlerContext<'_, '_>,
         application: Application,
@@ -217,7 +179,7 @@ impl QosNslp {
         cx: &mut HandlerContext<'_, '_>,
         index: Index,
         qspec: &[u8],
-    ) -> Result<(), super::admission::Refused> {
+    ) -> Result<(), Refused> {
         let session = self.store.session(index);
         let (interface, rule, attributes) = (session.interface, session.rule, session.attributes);
         if let Some(flow) = flow_of(&session.mri, session.classifier) {
@@ -258,7 +220,7 @@ impl QosNslp {
         Ok(())
     }
 
-    fn release_application(
+    pub(super) fn release_application(
         &mut self,
         cx: &mut HandlerContext<'_, '_>,
         application: Application,
@@ -333,7 +295,7 @@ pub(super) struct Initiation<'a> {
 /// Why a session was not created.
 pub(super) enum InitiationError {
     Rejected(Rejection),
-    Refused(super::admission::Refused),
+    Refused(Refused),
 }
 
 /// Results of requests of this node.
@@ -397,7 +359,7 @@ impl QosNslp {
             rmf::evaluate(&block.qspec, MessageType::Reserve).map(|wanted| wanted.demand.rate);
         let own = own.unwrap_or(Rate::ZERO);
         let qspec = response.and_then(|response| response.qspec);
-        let rate = rmf::response_values(qspec).reserved.unwrap_or(own);
+        let rate = qspec::response_values(qspec).reserved.unwrap_or(own);
         let breaks = block.flags.has(Flags::BREAK);
         let reach = match response {
             Some(response) => path_extent::by_response(
@@ -411,7 +373,7 @@ impl QosNslp {
         cx.report(Event::Reserved { application, session, rate, breaks, reach });
         if rate < own && rate > Rate::ZERO {
             // Nodes before the narrowest link hold more than is useful (RFC 5975 section 4.3.1).
-            let resized = rmf::resized(&block.qspec, rate);
+            let resized = qspec::resized(&block.qspec, rate);
             if let Some(qspec) = resized {
                 // A smaller rate is always granted.
                 let _ = self.change_reservation(cx, index, &qspec);
@@ -428,7 +390,7 @@ impl QosNslp {
     ) {
         let outcome = response.info.outcome;
         let source = response.info.source.and_then(Source::of);
-        let available = rmf::response_values(response.qspec).available;
+        let available = qspec::response_values(response.qspec).available;
         let extra = self.store.session_mut(index).extra();
         let (reaction, before) = (extra.on_refusal, extra.before.take());
         cx.report(Event::Refused { application, outcome, source, available, reaction });

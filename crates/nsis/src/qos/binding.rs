@@ -4,90 +4,20 @@
 //! and MSG-IDs of messages that have arrived, with their result. Entries expire after QOSNSLP_REQUEST_RETRY.
 
 use alloc::boxed::Box;
-use alloc::collections::BTreeMap;
 
-use earmark_core::InterfaceId;
-use earmark_core::timer::TimerId;
-use earmark_wire::gist::{Mri, SessionId};
+use earmark_wire::gist::Mri;
 use earmark_wire::qos_nslp::iana::{BindingCode, TransientFailure};
 use earmark_wire::qos_nslp::{Message, MessageBinding, MessageId, Outcome, Reserve};
 
 use super::QosNslp;
+use super::admission::Refused;
+use super::binding_state::{Binding, State};
 use super::counters::DropReason;
-use super::own_queries::Wait;
-use super::reserve::{ReceivedReserve, refused};
+use super::received_reserve::ReceivedReserve;
 use super::state::{Flags, Index};
-use crate::nslp::{Attributes, HandlerContext, PeerHandle, Received};
-
-/// Entries by MSG-ID. Peers choose the keys, so the map is an ordered one.
-#[derive(Debug, Default)]
-pub(super) struct Bindings {
-    by_id: BTreeMap<[u8; 16], Binding>,
-}
-
-#[derive(Debug)]
-struct Binding {
-    state: State,
-    timer: TimerId,
-}
-
-#[derive(Debug)]
-enum State {
-    /// A RESERVE that waits for the other message.
-    Waiting(Box<StoredReserve>),
-    /// The message with the MSG-ID has arrived; whether it was successful.
-    Arrived(bool),
-}
-
-/// A message that waits.
-#[derive(Debug)]
-pub(super) struct StoredReserve {
-    data: Box<[u8]>,
-    /// NSLPID of the message.
-    nslpid: u16,
-    pub(super) session: SessionId,
-    mri: Mri,
-    peer: Option<PeerHandle>,
-    attributes: Attributes,
-    explicitly_routed: bool,
-    ip_distance: Option<u8>,
-    hops: u8,
-    interface: InterfaceId,
-    /// Whether the message has the MSG-ID.
-    has_message_id: bool,
-}
-
-impl StoredReserve {
-    pub(super) fn of(message: &Received<'_>, nslpid: u16, has_message_id: bool) -> StoredReserve {
-        StoredReserve {
-            nslpid,
-            data: message.data.into(),
-            session: message.session,
-            mri: message.mri,
-            peer: message.peer,
-            attributes: message.attributes,
-            explicitly_routed: message.explicitly_routed,
-            ip_distance: message.ip_distance,
-            hops: message.hops,
-            interface: message.interface,
-            has_message_id,
-        }
-    }
-
-    fn message(&self) -> Received<'_> {
-        Received {
-            data: &self.data,
-            session: self.session,
-            mri: self.mri,
-            peer: self.peer,
-            attributes: self.attributes,
-            explicitly_routed: self.explicitly_routed,
-            ip_distance: self.ip_distance,
-            hops: self.hops,
-            interface: self.interface,
-        }
-    }
-}
+use super::stored_reserve::StoredReserve;
+use super::wait::Wait;
+use crate::nslp::{HandlerContext, Received};
 
 impl QosNslp {
     /// Returns whether a RESERVE must wait for another one, or is refused because of it. If so, it was handled.
@@ -125,7 +55,7 @@ impl QosNslp {
             Some(State::Arrived(true)) => false,
             Some(State::Arrived(false)) => {
                 let code = TransientFailure::MismatchedSynchronization;
-                self.deny(cx, received, &refused(Outcome::TransientFailure(code)));
+                self.deny(cx, received, &Refused::of(Outcome::TransientFailure(code)));
                 true
             }
             // Both wait for each other and have arrived: first this one, then the other.
@@ -253,7 +183,7 @@ impl QosNslp {
         let received = ReceivedReserve { message: &message, reserve: &reserve, mri, peer };
         let previous_nslpid = core::mem::replace(&mut cx.nslpid, stored.nslpid);
         let code = TransientFailure::MismatchedSynchronization;
-        self.deny(cx, &received, &refused(Outcome::TransientFailure(code)));
+        self.deny(cx, &received, &Refused::of(Outcome::TransientFailure(code)));
         cx.nslpid = previous_nslpid;
     }
 }

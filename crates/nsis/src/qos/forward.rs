@@ -10,8 +10,8 @@ use earmark_wire::qos_nslp::{Answers, InfoSpec, MessageBinding, Outcome};
 use super::QosNslp;
 use super::admission::Refused;
 use super::api::Event;
-use super::reserve::ReceivedReserve;
-use super::rmf;
+use super::qspec;
+use super::received_reserve::ReceivedReserve;
 use super::send::{ReserveOptions, info_here};
 use super::state::{Flags, Index};
 use crate::nslp::HandlerContext;
@@ -29,7 +29,7 @@ impl QosNslp {
         let session = self.store.session(index);
         if session.flags.has(Flags::ENDS_HERE) {
             if let Some(rii) = reserve.rii {
-                let qspec = rmf::success(&session.qspec);
+                let qspec = qspec::success(&session.qspec);
                 // The QNI reports the responding node to its user (RFC 5974 section 5.1.3.6).
                 let outcome = Outcome::Success(success);
                 let info = info_here(cx, Some(message.interface), &message.mri, outcome);
@@ -99,7 +99,7 @@ impl QosNslp {
         let returned = reserve
             .qspec
             .filter(|_| fault.object.is_some())
-            .map(|qspec| rmf::refusal(qspec, fault, available));
+            .map(|qspec| qspec::refusal(qspec, fault, available));
         self.respond(cx, message, Some(answers), info, returned.as_deref());
     }
 }

@@ -9,12 +9,14 @@ use earmark_wire::qos_nslp::iana::{BindingCode, MessageType};
 use earmark_wire::qos_nslp::{BoundSessionId, Query};
 
 use super::QosNslp;
-use super::admission::flow_of;
 use super::api::{Application, Event, Listen, Rejection, Request, RequestedQos, Scope};
-use super::application::{Initiation, Role};
+use super::application::Initiation;
+use super::flow::flow_of;
 use super::path_extent;
+use super::qspec::{self, Purpose};
 use super::request::qspec_of;
-use super::rmf::{self, Purpose};
+use super::rmf;
+use super::role::Role;
 use super::send::ReserveOptions;
 use super::state::{Flags, Index};
 use crate::nslp::{HandlerContext, Received};
@@ -163,7 +165,7 @@ impl QosNslp {
             }
             Err(place) => place,
         };
-        let Some(qspec) = rmf::answer(query.qspec, most) else { return false };
+        let Some(qspec) = qspec::answer(query.qspec, most) else { return false };
         let Some(flow) = flow_of(mri, query.classifier) else { return false };
         let upstream = PathCoupled { direction: Direction::Upstream, ..*mri };
         let request = Request {

@@ -36,122 +36,57 @@
 //!   set BREAK.
 //! - Errors always get a response, because GIST has verified the peer; errors in tears never do.
 
+mod addressing;
 mod admission;
 mod aggregate;
+mod aggregate_state;
 mod api;
 mod application;
 mod binding;
+mod binding_state;
 mod config;
 mod counters;
+mod engine;
+mod flow;
 mod forward;
+mod instance;
 mod listeners;
 mod notify;
 mod own_queries;
 mod path_extent;
+mod pending_tear;
 mod policy;
+mod qspec;
 mod query;
 mod receive;
+mod received_reserve;
 mod refresh;
 mod reload;
 mod request;
 mod reserve;
 mod response;
 mod rmf;
+mod role;
 mod route;
 mod send;
 mod state;
 mod store;
+mod stored_reserve;
 mod summary;
+mod summary_lists;
 mod tear;
 #[cfg(test)]
 mod tests;
+mod timeouts;
 mod view;
+mod wait;
 
-use alloc::collections::BTreeMap;
-use alloc::vec::Vec;
-
-use earmark_core::hash::KeyedHash;
-use earmark_core::random::{RandomStreams, Stream};
-use earmark_core::throttle::Throttle;
-use earmark_core::timer::TimingWheel;
-use earmark_wire::gist::SessionId;
-
-pub use aggregate::AggregateView;
-use aggregate::Aggregates;
+pub use aggregate_state::AggregateView;
 pub use api::{
     Application, Change, Command, Event, Listen, OnRefusal, Rejection, Request, RequestedQos,
     Scope, Source,
 };
-use application::Role;
-use binding::Bindings;
 pub use config::{AggregateRule, Config, Limits, Rule};
 pub use counters::{Counters, DropReason};
-use own_queries::Wait;
-use policy::Policy;
-use store::Store;
-use summary::{PendingTear, SummaryLists};
+pub use instance::QosNslp;
 pub use view::SessionView;
-
-use crate::session::SessionIds;
-
-/// QoS NSLP on one node.
-#[derive(Debug)]
-pub struct QosNslp {
-    config: Config,
-    store: Store,
-    /// Applications of this node, in order.
-    applications: BTreeMap<Application, Role>,
-    /// Applications with a QUERY, by session.
-    own_queries_by_session: BTreeMap<SessionId, Application>,
-    bindings: Bindings,
-    /// Timers besides those of the sessions.
-    waits: TimingWheel<Wait>,
-    policy: Policy,
-    aggregates: Aggregates,
-    /// Rate limits of changes per peer.
-    throttle: Throttle,
-    counters: Counters,
-    /// Distinguishes this run of the node from others (RFC 5974 section 5.3.1).
-    epoch: u32,
-    jitter: Stream,
-    /// Source of RIIs.
-    riis: Stream,
-    /// Source of session identifiers.
-    ids: SessionIds,
-    /// Buffer for messages.
-    scratch: Vec<u8>,
-    lists: SummaryLists,
-    /// Sessions that ended during this input.
-    pending_tears: Vec<PendingTear>,
-}
-
-impl QosNslp {
-    /// Creates QoS NSLP without state. It draws from the streams `nsis/qos/hash`, `nsis/qos/epoch`, `nsis/qos/jitter`
-    /// and `nsis/qos/rii`, and session identifiers from [`SessionIds`].
-    pub fn new(config: Config, random: &RandomStreams) -> QosNslp {
-        QosNslp {
-            store: Store::new(KeyedHash::draw(&mut random.stream("nsis/qos/hash"))),
-            applications: BTreeMap::new(),
-            own_queries_by_session: BTreeMap::new(),
-            bindings: Bindings::default(),
-            waits: TimingWheel::new(),
-            policy: Policy::new(config.policy.clone()),
-            aggregates: Aggregates::new(&config.aggregates),
-            throttle: Throttle::default(),
-            counters: Counters::default(),
-            epoch: random.stream("nsis/qos/epoch").next_u64() as u32,
-            jitter: random.stream("nsis/qos/jitter"),
-            riis: random.stream("nsis/qos/rii"),
-            ids: SessionIds::new(random, "qos"),
-            scratch: Vec::new(),
-            lists: SummaryLists::default(),
-            pending_tears: Vec::new(),
-            config,
-        }
-    }
-
-    /// Returns the counters.
-    pub fn counters(&self) -> &Counters {
-        &self.counters
-    }
-}

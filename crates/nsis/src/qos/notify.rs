@@ -4,10 +4,11 @@ use earmark_wire::qos_nslp::iana::{Informational, TransientFailure};
 use earmark_wire::qos_nslp::{Extra as Objects, Message, Notify, Outcome};
 
 use super::QosNslp;
+use super::addressing::Addressing;
 use super::api::{Event, OnRefusal, Source};
 use super::counters::DropReason;
 use super::response::is_error;
-use super::send::{Addressing, info_here};
+use super::send::info_here;
 use super::state::{Flags, Index};
 use crate::nslp::{HandlerContext, Received, Validity};
 

@@ -1,52 +1,27 @@
 //! QUERYs of this node, repeated until a response (RFC 5974 sections 5.2.4 and 5.4.2).
 
 use alloc::boxed::Box;
-use alloc::vec::Vec;
 
+use earmark_core::Rate;
 use earmark_core::outcome::Outcome;
-use earmark_core::timer::TimerId;
-use earmark_core::{Rate, Time};
-use earmark_wire::gist::{Mri, PathCoupled, SessionId};
+use earmark_wire::gist::{Mri, SessionId};
 use earmark_wire::qos_nslp::iana::MessageType;
 use earmark_wire::qos_nslp::{
     BoundSessions, Extra as Objects, GenericFlags, Notify, Query, Response,
 };
 
 use super::QosNslp;
-use super::admission::outgoing_interface;
+use super::addressing::Addressing;
 use super::api::{Application, Event, OnRefusal, Rejection, Request, Scope, Source};
-use super::application::Role;
+use super::flow::outgoing_interface;
 use super::path_extent;
-use super::refresh::next_retry;
+use super::qspec::{self, Purpose};
 use super::request::qspec_of;
 use super::response::is_error;
-use super::rmf::{self, Purpose};
-use super::send::Addressing;
+use super::role::{OwnQuery, Role};
+use super::timeouts::next_retry;
+use super::wait::Wait;
 use crate::nslp::HandlerContext;
-
-/// A QUERY of this node without a response so far.
-#[derive(Debug)]
-pub(super) struct OwnQuery {
-    pub(super) session: SessionId,
-    mri: PathCoupled,
-    request: Request,
-    qspec: Vec<u8>,
-    rii: Option<u32>,
-    until: Time,
-    wait_ms: u32,
-    pub(super) timer: Option<TimerId>,
-}
-
-/// Timers besides those of the sessions.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Wait {
-    /// A RESERVE waits for the message with this MSG-ID.
-    Message([u8; 16]),
-    /// A QUERY of an application waits for its response.
-    OwnQuery(Application),
-    /// An aggregate, by its number, waits to shrink.
-    Aggregate(usize),
-}
 
 impl QosNslp {
     pub(super) fn start_query(
@@ -63,7 +38,7 @@ impl QosNslp {
         if let Some(interface) = interface {
             let left = cx.context.ledger.available(interface);
             let latency = cx.context.interfaces.by_id(interface).map_or(0, |link| link.latency_us);
-            rmf::compose(&mut qspec, MessageType::Query, left, latency);
+            qspec::compose(&mut qspec, MessageType::Query, left, latency);
         }
         let session = match request.session {
             Some(session) => session,
@@ -134,7 +109,7 @@ impl QosNslp {
         }
         let mri = own_query.mri;
         self.drop_own_query(application);
-        let values = rmf::response_values(response.qspec);
+        let values = qspec::response_values(response.qspec);
         let outcome = response.info.outcome;
         let event = match values.available {
             Some(rate) if !is_error(outcome) => {
@@ -169,7 +144,7 @@ impl QosNslp {
         }
         let mri = own_query.mri;
         self.drop_own_query(application);
-        let values = rmf::response_values(Some(query.qspec));
+        let values = qspec::response_values(Some(query.qspec));
         let (rate, latency_us) = (values.available.unwrap_or(Rate::ZERO), values.latency_us);
         let breaks = query.flags.breaks;
         let reach = Box::new(Outcome { offer: true, ..path_extent::only_here(cx, &mri) });
@@ -200,7 +175,7 @@ impl QosNslp {
         self.drop_own_query(application);
         let outcome = notify.info.outcome;
         let source = notify.info.source.and_then(Source::of);
-        let available = rmf::response_values(notify.qspec).available;
+        let available = qspec::response_values(notify.qspec).available;
         let reaction = OnRefusal::Release;
         cx.report(Event::Refused { application, outcome, source, available, reaction });
         true

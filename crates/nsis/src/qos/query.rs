@@ -10,10 +10,12 @@ use earmark_wire::qos_nslp::{
 };
 
 use super::QosNslp;
-use super::admission::{flow_of, outgoing_interface};
+use super::addressing::Addressing;
+use super::flow::{flow_of, outgoing_interface};
 use super::path_extent::ends_near;
+use super::qspec;
 use super::rmf::{self, Fault};
-use super::send::{Addressing, info_here};
+use super::send::info_here;
 use crate::nslp::{HandlerContext, Received, SendMessage};
 
 impl QosNslp {
@@ -88,7 +90,7 @@ impl QosNslp {
         let verdict = flow_of(mri, query.classifier)
             .and_then(|flow| self.policy.evaluate(&flow, message.attributes, (None, Rate::ZERO)));
         let most = verdict.map_or(Rate::ZERO, |verdict| verdict.most);
-        rmf::compose(qspec, MessageType::Query, available.min(most), latency_us);
+        qspec::compose(qspec, MessageType::Query, available.min(most), latency_us);
     }
 
     /// Responds to a QUERY for resources, with the QSPEC as collected.
@@ -120,7 +122,7 @@ impl QosNslp {
     ) {
         self.counters.refused += 1;
         let info = info_here(cx, Some(message.interface), &message.mri, fault.outcome);
-        let qspec = rmf::refusal(query.qspec, fault, None);
+        let qspec = qspec::refusal(query.qspec, fault, None);
         self.send_refusal(cx, self.back(message), query.rii, info, Some(&qspec));
     }
 

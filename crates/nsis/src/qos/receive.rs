@@ -1,11 +1,7 @@
 //! Messages and notifications from GIST.
 
-use alloc::vec::Vec;
-
-use earmark_core::checkpoint::{Checkpoint, mark};
-use earmark_core::outcome::Translation;
-use earmark_core::{HostEvent, Interface, Time};
-use earmark_wire::gist::{Mri, SessionId};
+use earmark_core::Time;
+use earmark_wire::gist::Mri;
 use earmark_wire::qos_nslp::iana::{MessageType, ProtocolError, Success, TransientFailure};
 use earmark_wire::qos_nslp::{
     Answers, Extra as Objects, GenericFlags, InfoSpec, Message, Outcome, ParseError, RequestIds,
@@ -13,154 +9,18 @@ use earmark_wire::qos_nslp::{
 };
 
 use super::QosNslp;
-use super::admission::outgoing_interface;
+use super::addressing::Addressing;
 use super::api::Event;
 use super::counters::DropReason;
 use super::path_extent::ends_near;
-use super::reserve::ReceivedReserve;
-use super::rmf;
-use super::send::{Addressing, ReserveOptions, info_here};
+use super::qspec;
+use super::received_reserve::ReceivedReserve;
+use super::send::{ReserveOptions, info_here};
 use super::state::Flags;
-use crate::nslp::{
-    HandlerContext, MessageHandle, NetworkNotification, Nslp, PeerHandle, Peering, Received,
-    SendFailure, SendMessage,
-};
-
-impl Nslp for QosNslp {
-    fn id(&self) -> u16 {
-        self.nslpid_of_level(false)
-    }
-
-    fn serves(&self, nslpid: u16) -> bool {
-        nslpid == self.id() || !self.config.inner.is_empty() && nslpid == self.nslpid_of_level(true)
-    }
-
-    fn may_peer(
-        &mut self,
-        cx: &mut HandlerContext<'_, '_>,
-        query: &Received<'_>,
-        _answer: &mut Vec<u8>,
-    ) -> Peering {
-        let takes_part = match query.mri {
-            // QoS NSLP does not use loose ends, but a peer that does gets an error.
-            Mri::LooseEnd(_) => true,
-            // Messages of the next level are handled at the egress of the domain.
-            Mri::PathCoupled(mri) if cx.nslpid != self.id() || self.is_deaggregator(cx, query) => {
-                self.ends_domain(cx, query.interface, &mri)
-            }
-            Mri::PathCoupled(mri) => match outgoing_interface(cx, &mri) {
-                Ok(None) => true,
-                Ok(Some(interface)) => {
-                    let link = cx.context.interfaces.by_id(interface);
-                    link.is_some_and(Interface::takes_part)
-                }
-                Err(_) => false,
-            },
-        };
-        if takes_part { Peering::Accept } else { Peering::Pass }
-    }
-
-    fn receive(&mut self, cx: &mut HandlerContext<'_, '_>, message: &Received<'_>) {
-        if message.data.is_empty() {
-            return;
-        }
-        // The parsed message is large, and is used in place.
-        let parsed = Message::parse(message.data);
-        mark(Checkpoint::Parse);
-        match &parsed {
-            Ok(Message::Reserve(reserve)) => {
-                self.counters.reserves += 1;
-                self.hold_or_handle_reserve(cx, message, reserve);
-            }
-            Ok(Message::Query(query)) => {
-                self.counters.queries += 1;
-                self.receive_query(cx, message, query);
-            }
-            Ok(Message::Response(response)) => {
-                self.counters.responses += 1;
-                self.receive_response(cx, message, response);
-            }
-            Ok(Message::Notify(notify)) => {
-                self.counters.notifies += 1;
-                self.receive_notify(cx, message, notify);
-            }
-            Err(error) => return self.malformed(cx, message, error),
-        }
-        self.finish_input(cx);
-    }
-
-    fn status(
-        &mut self,
-        _cx: &mut HandlerContext<'_, '_>,
-        _message: MessageHandle,
-        _failure: SendFailure,
-    ) {
-    }
-
-    fn undelivered(
-        &mut self,
-        cx: &mut HandlerContext<'_, '_>,
-        message: &SendMessage,
-        data: &[u8],
-        failure: SendFailure,
-    ) {
-        match Message::parse(data) {
-            Ok(Message::Reserve(reserve)) if message.to.is_none() => {
-                self.reserve_undelivered(cx, message, &reserve, failure);
-            }
-            Ok(Message::Query(query)) if failure == SendFailure::NoNextNode => {
-                self.handle_query_end(cx, message, &query);
-            }
-            Ok(Message::Query(query)) => {
-                let addressing = back(message);
-                let info = info_here(cx, None, &addressing.mri, outcome_of(failure));
-                self.send_refusal(cx, addressing, query.rii, info, None);
-            }
-            // The requesting node retransmits.
-            _ => {}
-        }
-    }
-
-    fn notify(&mut self, cx: &mut HandlerContext<'_, '_>, notification: &NetworkNotification) {
-        self.handle_notification(cx, notification);
-    }
-
-    fn translated(
-        &mut self,
-        cx: &mut HandlerContext<'_, '_>,
-        flow: (SessionId, Mri),
-        translation: Translation,
-    ) {
-        self.report_translation(cx, flow, translation);
-    }
-
-    fn host_changes(&mut self, cx: &mut HandlerContext<'_, '_>, event: &HostEvent) {
-        match event {
-            HostEvent::Displaced(displaced) => self.handle_preemption(cx, displaced),
-            HostEvent::TrafficControlRefused { claim, owner, .. } => {
-                self.handle_control_failure(cx, *claim, *owner);
-            }
-            // Routes are looked up with each refresh, and GIST reports changes of the next node.
-            _ => {}
-        }
-        self.finish_input(cx);
-    }
-
-    fn expire(&mut self, cx: &mut HandlerContext<'_, '_>) {
-        self.expire_timers(cx);
-        self.finish_input(cx);
-    }
-
-    fn next_deadline(&self) -> Option<Time> {
-        match (self.store.timers.next_deadline(), self.waits.next_deadline()) {
-            (Some(sessions), Some(others)) => Some(sessions.min(others)),
-            (sessions, others) => sessions.or(others),
-        }
-    }
-}
+use crate::nslp::{HandlerContext, PeerHandle, Received, SendFailure, SendMessage};
 
 impl QosNslp {
-    fn hold_or_handle_reserve(
+    pub(super) fn hold_or_handle_reserve(
         &mut self,
         cx: &mut HandlerContext<'_, '_>,
         message: &Received<'_>,
@@ -200,7 +60,7 @@ impl QosNslp {
 
     /// Handles a malformed message. A request gets a response (RFC 5974 section 5.2.3).
     #[cold]
-    fn malformed(
+    pub(super) fn malformed(
         &mut self,
         cx: &mut HandlerContext<'_, '_>,
         message: &Received<'_>,
@@ -244,7 +104,7 @@ impl QosNslp {
     }
 
     /// Handles an undeliverable RESERVE of this node.
-    fn reserve_undelivered(
+    pub(super) fn reserve_undelivered(
         &mut self,
         cx: &mut HandlerContext<'_, '_>,
         sent: &SendMessage,
@@ -293,7 +153,7 @@ impl QosNslp {
             (false, true) => Success::Refresh,
             (false, false) => Success::Reservation,
         };
-        let qspec = if reserve.tear { None } else { rmf::success(&session.qspec) };
+        let qspec = if reserve.tear { None } else { qspec::success(&session.qspec) };
         let addressing = self.towards_qni(index, None);
         let outcome = Outcome::Success(success);
         let info = info_here(cx, self.store.session(index).interface, &addressing.mri, outcome);
@@ -320,13 +180,13 @@ impl QosNslp {
 }
 
 /// Returns the addressing of a response to the originator of an undeliverable message.
-fn back(sent: &SendMessage) -> Addressing {
+pub(super) fn back(sent: &SendMessage) -> Addressing {
     let SendMessage { session, mri, attributes, .. } = *sent;
     Addressing { session, mri: mri.inverted(), to: None, attributes, nslpid: None }
 }
 
 /// Returns the outcome that a QNI gets for a failure of GIST.
-fn outcome_of(failure: SendFailure) -> Outcome {
+pub(super) fn outcome_of(failure: SendFailure) -> Outcome {
     Outcome::TransientFailure(match failure {
         SendFailure::NoUpstreamState => TransientFailure::NoReversePath,
         SendFailure::NoRoute => TransientFailure::NoPathState,

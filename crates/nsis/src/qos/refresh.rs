@@ -11,10 +11,11 @@ use earmark_wire::qos_nslp::Outcome;
 use earmark_wire::qos_nslp::iana::TransientFailure;
 
 use super::QosNslp;
-use super::admission::outgoing_interface;
 use super::api::Change;
-use super::send::{DEFAULT_REFRESH_MS, ReserveOptions};
+use super::flow::outgoing_interface;
+use super::send::ReserveOptions;
 use super::state::{Flags, Index};
+use super::timeouts::next_retry;
 use crate::nslp::HandlerContext;
 
 /// Limit of timers for one input.
@@ -151,6 +152,12 @@ impl QosNslp {
         self.notify_qni(cx, index, outcome);
     }
 
+    /// Returns the time until the next refresh: 0.5 to 1.5 times the period (RFC 2205 section 3.7).
+    pub(super) fn refresh_wait(&mut self) -> Duration {
+        let period = self.config.refresh;
+        self.jitter.uniform(period / 2, period + period / 2)
+    }
+
     /// Returns the first retransmission of a request, the wait before it in milliseconds, and the time when it is
     /// abandoned.
     pub(super) fn first_retry(&self, now: Time) -> (Time, u32, Time) {
@@ -158,30 +165,5 @@ impl QosNslp {
         let wait = self.config.retry.max(Duration::from_millis(1));
         let wait_ms = u32::try_from(wait.as_millis()).unwrap_or(u32::MAX);
         (now + wait, wait_ms, now + self.config.give_up)
-    }
-}
-
-/// Returns the next retransmission of a request, and the wait before it in milliseconds: twice the previous one
-/// (section 5.2.4).
-pub(super) fn next_retry(now: Time, wait_ms: u32, until: Time) -> (Time, u32) {
-    let wait_ms = wait_ms.saturating_mul(2);
-    ((now + Duration::from_millis(wait_ms.into())).min(until), wait_ms)
-}
-
-/// Returns L, the lifetime for a refresh period in milliseconds: (K + 0.5) 1.5 R (RFC 2205 section 3.7).
-pub(super) fn lifetime_ms(period: Option<u32>, lost: u32) -> u32 {
-    let period = u64::from(period.unwrap_or(DEFAULT_REFRESH_MS).max(1));
-    u32::try_from((2 * u64::from(lost) + 1) * 3 * period / 4).unwrap_or(u32::MAX)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// (K + 0.5) 1.5 R with K = 3 is 157.5 s.
-    #[test]
-    fn lifetime_covers_lost_refreshes() {
-        assert_eq!(lifetime_ms(None, 3), 157_500);
-        assert_eq!(lifetime_ms(Some(u32::MAX), 3), u32::MAX);
     }
 }

@@ -5,8 +5,8 @@ use earmark_core::Rate;
 use earmark_core::admission::Ledger;
 
 use super::QosNslp;
-use super::admission::flow_of;
 use super::config::{Config, Rule};
+use super::flow::flow_of;
 use super::policy::Policy;
 use super::state::Flags;
 

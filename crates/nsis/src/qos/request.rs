@@ -6,9 +6,9 @@ use earmark_core::{Flow, Rate};
 use earmark_wire::gist::{Direction, PathCoupled};
 
 use super::QosNslp;
-use super::admission::flow_of;
 use super::api::{Rejection, RequestedQos};
-use super::rmf::{self, Purpose};
+use super::flow::flow_of;
+use super::qspec::{self, Purpose};
 use crate::nslp::HandlerContext;
 
 impl QosNslp {
@@ -63,5 +63,5 @@ pub(super) fn qspec_of(qos: &RequestedQos, purpose: Purpose) -> Result<Vec<u8>, 
         && qos.minimum.is_none_or(|minimum| {
             minimum <= qos.rate && (minimum == Rate::ZERO || minimum >= smallest)
         });
-    sound.then(|| rmf::of_request(qos, purpose)).flatten().ok_or(Rejection::BadQos)
+    sound.then(|| qspec::of_request(qos, purpose)).flatten().ok_or(Rejection::BadQos)
 }

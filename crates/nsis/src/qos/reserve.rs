@@ -4,54 +4,24 @@
 //! is ignored, the same one refreshes, a newer one changes. Forwarding is in [`forward`](super::forward).
 
 use alloc::vec::Vec;
-use core::time::Duration;
 
 use earmark_core::checkpoint::{Checkpoint, mark};
 use earmark_core::{Rate, Time};
-use earmark_wire::gist::{Direction, PathCoupled};
+use earmark_wire::gist::Direction;
 use earmark_wire::nsis::Treatment;
 use earmark_wire::qos_nslp::iana::{PermanentFailure, ProtocolError, Success, TransientFailure};
-use earmark_wire::qos_nslp::{ExtraObject, MessageBinding, Outcome, Reserve, Rsn};
+use earmark_wire::qos_nslp::{ExtraObject, MessageBinding, Outcome, Reserve};
 
 use super::QosNslp;
-use super::admission::{
-    AdmissionRequest, Granted, Refused, flow_of, is_foreign, outgoing_interface,
-};
+use super::admission::{AdmissionRequest, Granted, Refused};
 use super::api::Change;
 use super::counters::DropReason;
-use super::refresh::lifetime_ms;
-use super::rmf::Fault;
+use super::flow::{flow_of, is_foreign, outgoing_interface};
+use super::received_reserve::{Order, ReceivedReserve, order};
 use super::state::{Extra, Flags, Index, NONE, Ring, Session};
 use super::store::VacantEntry;
+use super::timeouts::lifetime_ms;
 use crate::nslp::{HandlerContext, PeerHandle, Received};
-
-/// A received RESERVE with its peer and flow.
-#[derive(Clone, Copy)]
-pub(super) struct ReceivedReserve<'a> {
-    pub(super) message: &'a Received<'a>,
-    pub(super) reserve: &'a Reserve<'a>,
-    pub(super) mri: PathCoupled,
-    pub(super) peer: PeerHandle,
-}
-
-/// Order of a sequence number relative to the known one (RFC 1982, RFC 5974 section 5.3.1).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Order {
-    Older,
-    Same,
-    Newer,
-}
-
-/// Compares sequence numbers. Numbers of another epoch are newer, and so is a number at half the range, which RFC 1982
-/// leaves undefined.
-#[inline]
-pub(super) fn order(known: Rsn, new: Rsn) -> Order {
-    if known == new {
-        return Order::Same;
-    }
-    let ahead = new.number.wrapping_sub(known.number);
-    if known.epoch == new.epoch && ahead > 1 << 31 { Order::Older } else { Order::Newer }
-}
 
 impl QosNslp {
     /// Handles a RESERVE.
@@ -82,7 +52,7 @@ impl QosNslp {
         let session = self.store.session(index);
         if session.direction() != mri.direction {
             let outcome = Outcome::ProtocolError(ProtocolError::WrongDirection);
-            return self.deny(cx, received, &refused(outcome));
+            return self.deny(cx, received, &Refused::of(outcome));
         }
         let is_same_peer = session.back == Some(peer);
         if session.is_initiator() || !is_same_peer && self.is_stale(cx.now, index, received) {
@@ -101,7 +71,7 @@ impl QosNslp {
             }
             _ if reserve.qspec.is_none() => {
                 let outcome = Outcome::TransientFailure(TransientFailure::FullQspecRequired);
-                self.deny(cx, received, &refused(outcome));
+                self.deny(cx, received, &Refused::of(outcome));
             }
             _ => self.change_session(cx, received, index),
         }
@@ -234,13 +204,17 @@ impl QosNslp {
         received: &ReceivedReserve<'a>,
     ) -> Result<&'a [u8], Refused> {
         let Some(qspec) = received.reserve.qspec else {
-            return Err(refused(Outcome::TransientFailure(TransientFailure::FullQspecRequired)));
+            return Err(Refused::of(Outcome::TransientFailure(
+                TransientFailure::FullQspecRequired,
+            )));
         };
         let limits = self.config.limits;
         let full = self.store.sessions.len() >= limits.sessions as usize
             || self.store.sessions_from(received.peer) >= limits.sessions_per_peer;
         if full || !self.may_change(cx.now, received.peer) {
-            return Err(refused(Outcome::TransientFailure(TransientFailure::ReservationFailure)));
+            return Err(Refused::of(Outcome::TransientFailure(
+                TransientFailure::ReservationFailure,
+            )));
         }
         Ok(qspec)
     }
@@ -336,18 +310,18 @@ impl QosNslp {
     ) -> Result<AdmissionRequest<'a>, Refused> {
         let ReceivedReserve { message, reserve, mri, .. } = received;
         if qspec.len() > usize::from(self.config.limits.qspec) {
-            return Err(refused(Outcome::PermanentFailure(PermanentFailure::System)));
+            return Err(Refused::of(Outcome::PermanentFailure(PermanentFailure::System)));
         }
         if reserve.classifier.is_some_and(|classifier| is_foreign(mri, classifier)) {
-            return Err(refused(Outcome::ProtocolError(ProtocolError::ErroneousValue)));
+            return Err(Refused::of(Outcome::ProtocolError(ProtocolError::ErroneousValue)));
         }
         let failure = Outcome::TransientFailure(TransientFailure::ReservationFailure);
-        let flow = flow_of(mri, reserve.classifier).ok_or(refused(failure))?;
+        let flow = flow_of(mri, reserve.classifier).ok_or(Refused::of(failure))?;
         let interface = match outgoing_interface(cx, mri) {
             // The flows of an aggregate have their own claims beyond the egress.
             Ok(_) if self.is_deaggregator(cx, message) => None,
             Ok(interface) => interface,
-            Err(_) => return Err(refused(failure)),
+            Err(_) => return Err(Refused::of(failure)),
         };
         let aggregate = self.aggregate_of(cx, mri, interface);
         let attributes = message.attributes;
@@ -417,17 +391,6 @@ impl QosNslp {
             || message.ip_distance.is_some_and(|hops| hops > 1)
                 && cx.nslpid == self.nslpid_of_level(false)
     }
-
-    /// Returns the time until the next refresh: 0.5 to 1.5 times the period (RFC 2205 section 3.7).
-    pub(super) fn refresh_wait(&mut self) -> Duration {
-        let period = self.config.refresh;
-        self.jitter.uniform(period / 2, period + period / 2)
-    }
-}
-
-/// Creates a refusal without additional information.
-pub(super) fn refused(outcome: Outcome) -> Refused {
-    Refused::from(Fault { outcome, object: None, parameter: None })
 }
 
 /// Appends an unknown object in wire format, to be stored and refreshed (AB=11).
@@ -436,25 +399,4 @@ fn keep(kept: &mut Vec<u8>, object_type: u16, value: &[u8]) {
     kept.extend_from_slice(&(0xc000 | object_type).to_be_bytes());
     kept.extend_from_slice(&words.to_be_bytes());
     kept.extend_from_slice(value);
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn sequence_numbers_wrap_and_epochs_come_first() {
-        let rsn = |number, epoch| Rsn { number, epoch };
-        for (known, new, expected) in [
-            (rsn(5, 1), rsn(5, 1), Order::Same),
-            (rsn(5, 1), rsn(6, 1), Order::Newer),
-            (rsn(5, 1), rsn(4, 1), Order::Older),
-            (rsn(u32::MAX, 1), rsn(0, 1), Order::Newer),
-            (rsn(0, 1), rsn(u32::MAX, 1), Order::Older),
-            (rsn(5, 1), rsn(4, 2), Order::Newer),
-            (rsn(5, 1), rsn(5, 2), Order::Newer),
-        ] {
-            assert_eq!(order(known, new), expected, "{known:?} {new:?}");
-        }
-    }
 }

@@ -8,9 +8,10 @@ use earmark_wire::qos_nslp::iana::{ErrorClass, Informational, Success, Transient
 use earmark_wire::qos_nslp::{Answers, GenericFlags, Message, Outcome, Response, Rsn};
 
 use super::QosNslp;
+use super::addressing::Addressing;
 use super::api::Change;
 use super::counters::DropReason;
-use super::send::{Addressing, ReserveOptions};
+use super::send::ReserveOptions;
 use super::state::{Flags, Index};
 use crate::nslp::{HandlerContext, Received};
 

@@ -15,7 +15,8 @@ use earmark_wire::qos_nslp::{
 use super::QosNslp;
 use super::admission::AdmissionRequest;
 use super::api::Change;
-use super::rmf;
+use super::flow::flow_of;
+use super::qspec;
 use super::send::ReserveOptions;
 use super::state::{Flags, Index, OldBranch, PendingRequest};
 use crate::nslp::{
@@ -227,7 +228,7 @@ impl QosNslp {
     /// Sends a QUERY with RESERVE-INIT along the new path to the receiver, up to where it joins the old one.
     fn query_new_path(&mut self, cx: &mut HandlerContext<'_, '_>, index: Index) {
         let session = self.store.session(index);
-        let Some(qspec) = rmf::as_query(&session.qspec) else { return };
+        let Some(qspec) = qspec::as_query(&session.qspec) else { return };
         let bound = match &session.extra {
             Some(extra) => extra.bound.clone(),
             None => alloc::vec::Vec::new(),
@@ -276,7 +277,7 @@ impl QosNslp {
     ) {
         let session = self.store.session(index);
         let old = session.claim;
-        let flow = super::admission::flow_of(&session.mri, session.classifier);
+        let flow = flow_of(&session.mri, session.classifier);
         let Some(flow) = flow else { return };
         let qspec = session.qspec.clone();
         let asked = AdmissionRequest {

@@ -11,9 +11,11 @@ use earmark_wire::qos_nslp::{
 };
 
 use super::QosNslp;
+use super::addressing::Addressing;
 use super::counters::DropReason;
 use super::state::{Flags, Index};
-use crate::nslp::{Attributes, HandlerContext, PeerHandle, Received, SendMessage};
+use super::timeouts::DEFAULT_REFRESH_MS;
+use crate::nslp::{HandlerContext, PeerHandle, Received, SendMessage};
 
 /// Optional parts of a RESERVE for the next node.
 #[derive(Clone, Copy, Debug, Default)]
@@ -28,25 +30,6 @@ pub(super) struct ReserveOptions<'a> {
     pub(super) summary: Option<Summary<'a>>,
     /// Unknown objects that are forwarded.
     pub(super) objects: Option<Objects<'a>>,
-}
-
-/// Addressing of a message.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Addressing {
-    pub(super) session: SessionId,
-    pub(super) mri: Mri,
-    pub(super) to: Option<PeerHandle>,
-    pub(super) attributes: Attributes,
-    /// NSLPID; `None` for that of the current call.
-    pub(super) nslpid: Option<u16>,
-}
-
-impl Addressing {
-    /// Returns the addressing of a message that is forwarded.
-    pub(super) fn forwarding(message: &Received<'_>) -> Addressing {
-        let Received { session, mri, attributes, .. } = *message;
-        Addressing { session, mri, to: None, attributes, nslpid: None }
-    }
 }
 
 /// The two directions along the path of a session.
@@ -193,9 +176,6 @@ impl QosNslp {
     }
 }
 
-/// Default refresh period, milliseconds (RFC 5974 section 5.1.2.1).
-pub(super) const DEFAULT_REFRESH_MS: u32 = 30_000;
-
 /// Writes a message; returns whether that was possible.
 fn write(
     cx: &mut HandlerContext<'_, '_>,
@@ -234,4 +214,23 @@ pub(super) fn info_here(
         core::net::IpAddr::V6(address) => ErrorSource::Ipv6(address),
     });
     InfoSpec { source, ..InfoSpec::new(outcome) }
+}
+
+/// Releases the GIST routing state of a session. Its two directions may be at different levels of aggregation.
+pub(super) fn release_routing_state(
+    cx: &mut HandlerContext<'_, '_>,
+    session: SessionId,
+    mri: Mri,
+    (on, back): (u16, u16),
+) {
+    let previous_nslpid = cx.nslpid;
+    cx.nslpid = on;
+    if on == back {
+        cx.forget(mri, session);
+    } else {
+        cx.set_state_lifetime(mri, session, Duration::ZERO);
+        cx.nslpid = back;
+        cx.set_state_lifetime(mri.inverted(), session, Duration::ZERO);
+    }
+    cx.nslpid = previous_nslpid;
 }

@@ -4,31 +4,24 @@
 //! period, so that after some periods all of them are refreshed together. Sessions that end together, because their
 //! peer is gone or has torn them down in one message, are torn down further along in one message, too.
 
-use alloc::vec::Vec;
 use core::time::Duration;
 
-use earmark_wire::gist::{Direction, SessionId};
 use earmark_wire::qos_nslp::iana::Informational;
 use earmark_wire::qos_nslp::{
-    Answers, BoundSessions, Extra as Objects, GenericFlags, InfoSpec, Message, Outcome, Reserve,
-    Response, Rsn, RsnList, Summary,
+    Answers, BoundSessions, Extra as Objects, InfoSpec, Message, Outcome, Reserve, Response, Rsn,
+    RsnList, Summary,
 };
 
 use super::QosNslp;
+use super::addressing::Addressing;
 use super::api::Change;
-use super::refresh::lifetime_ms;
-use super::reserve::{Order, ReceivedReserve, order};
-use super::send::{Addressing, ReserveOptions};
+use super::pending_tear::PendingTear;
+use super::received_reserve::{Order, ReceivedReserve, order};
+use super::send::{ReserveOptions, release_routing_state};
 use super::state::{Flags, Index};
-use super::tear::release_routing_state;
-use crate::nslp::{HandlerContext, PeerHandle};
-
-/// Sessions and sequence numbers in the format of the two lists.
-#[derive(Debug, Default)]
-pub(super) struct SummaryLists {
-    sessions: Vec<[u8; SessionId::LEN]>,
-    rsns: Vec<[u8; 4]>,
-}
+use super::summary_lists::SummaryLists;
+use super::timeouts::lifetime_ms;
+use crate::nslp::HandlerContext;
 
 impl QosNslp {
     /// Refreshes the sessions of a summary, and reports unknown and mismatching ones to the peer.
@@ -177,25 +170,6 @@ impl QosNslp {
     }
 }
 
-/// A session that has ended here, and whose next node must get a tear.
-#[derive(Debug)]
-pub(super) struct PendingTear {
-    on: Addressing,
-    back: Addressing,
-    /// Next node.
-    peer: PeerHandle,
-    number: u32,
-    flags: GenericFlags,
-    replace: bool,
-}
-
-impl PendingTear {
-    /// Sort key: tears with the same key can share a message.
-    fn destination_key(&self) -> (PeerHandle, Option<u16>, bool) {
-        (self.peer, self.on.nslpid, self.on.mri.direction() == Direction::Upstream)
-    }
-}
-
 /// Summary tears.
 impl QosNslp {
     /// Returns whether a session can be torn down together with others: it has no further objects.
@@ -258,17 +232,5 @@ impl QosNslp {
             let numbers = [on, back].map(|addressing| addressing.nslpid.unwrap_or(cx.nslpid));
             release_routing_state(cx, on.session, on.mri, numbers.into());
         }
-    }
-}
-
-impl SummaryLists {
-    fn push(&mut self, id: SessionId, number: u32) {
-        self.sessions.push(id.0);
-        self.rsns.push(number.to_be_bytes());
-    }
-
-    fn clear(&mut self) {
-        self.sessions.clear();
-        self.rsns.clear();
     }
 }

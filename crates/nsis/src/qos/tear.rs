@@ -1,18 +1,17 @@
 //! End of sessions: by a tear, by expiry, or because a session that they depend on has ended (RFC 5974 section 5.4.1).
 
-use core::time::Duration;
-
 use earmark_core::Time;
 use earmark_core::checkpoint::{Checkpoint, mark};
-use earmark_wire::gist::{Mri, SessionId};
+use earmark_wire::gist::Mri;
 use earmark_wire::qos_nslp::iana::{BindingCode, Informational, Success};
 use earmark_wire::qos_nslp::{Answers, InfoSpec, Outcome, Rsn};
 
 use super::QosNslp;
+use super::addressing::Addressing;
 use super::api::{Change, Event};
 use super::counters::DropReason;
-use super::reserve::{Order, ReceivedReserve, order};
-use super::send::{Addressing, ReserveOptions};
+use super::received_reserve::{Order, ReceivedReserve, order};
+use super::send::{ReserveOptions, release_routing_state};
 use super::state::{Flags, Index, OldBranch, Session};
 use crate::nslp::HandlerContext;
 
@@ -146,23 +145,4 @@ impl QosNslp {
             cx.report(Event::Released { application });
         }
     }
-}
-
-/// Releases the GIST routing state of a session. Its two directions may be at different levels of aggregation.
-pub(super) fn release_routing_state(
-    cx: &mut HandlerContext<'_, '_>,
-    session: SessionId,
-    mri: Mri,
-    (on, back): (u16, u16),
-) {
-    let previous_nslpid = cx.nslpid;
-    cx.nslpid = on;
-    if on == back {
-        cx.forget(mri, session);
-    } else {
-        cx.set_state_lifetime(mri, session, Duration::ZERO);
-        cx.nslpid = back;
-        cx.set_state_lifetime(mri.inverted(), session, Duration::ZERO);
-    }
-    cx.nslpid = previous_nslpid;
 }

@@ -11,13 +11,13 @@ use earmark_wire::qos_nslp::{
 };
 
 use super::*;
-use crate::qos::rmf::{self, Purpose};
+use crate::qos::qspec::{self, Purpose};
 
 const AGGREGATE: SessionId = SessionId(*b"aggregate sessio");
 
 /// Creates a RESERVE of node 1.
 fn reserve(binding: MessageBinding, rate: Rate) -> Vec<u8> {
-    let qspec = rmf::of_request(&RequestedQos::of(rate), Purpose::Reserve).expect("a QSPEC");
+    let qspec = qspec::of_request(&RequestedQos::of(rate), Purpose::Reserve).expect("a QSPEC");
     let bound = [BoundSessionId { binding: BindingCode::Aggregate, session: AGGREGATE }];
     let message = Message::Reserve(Reserve {
         flags: GenericFlags::default(),

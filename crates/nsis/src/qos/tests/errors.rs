@@ -10,7 +10,7 @@ use earmark_wire::qos_nslp::{
 
 use super::*;
 use crate::qos::DropReason;
-use crate::qos::rmf::{self, Purpose};
+use crate::qos::qspec::{self, Purpose};
 
 /// Creates a RESERVE of a peer with its own sequence numbers.
 fn reserve(number: u32, qspec: Option<&[u8]>) -> Reserve<'_> {
@@ -39,7 +39,7 @@ fn octets(reserve: Reserve<'_>) -> Vec<u8> {
 }
 
 fn qspec(rate: Rate) -> Vec<u8> {
-    rmf::of_request(&RequestedQos::of(rate), Purpose::Reserve).expect("a QSPEC")
+    qspec::of_request(&RequestedQos::of(rate), Purpose::Reserve).expect("a QSPEC")
 }
 
 /// Returns the middle one of three nodes, whose neighbors receive nothing; messages come from node 0.

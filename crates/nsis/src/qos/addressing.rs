@@ -1,0 +1,24 @@
+//! Addressing of a message: session, flow, and next node.
+
+use earmark_wire::gist::{Mri, SessionId};
+
+use crate::nslp::{Attributes, PeerHandle, Received};
+
+/// Addressing of a message.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Addressing {
+    pub(super) session: SessionId,
+    pub(super) mri: Mri,
+    pub(super) to: Option<PeerHandle>,
+    pub(super) attributes: Attributes,
+    /// NSLPID; `None` for that of the current call.
+    pub(super) nslpid: Option<u16>,
+}
+
+impl Addressing {
+    /// Returns the addressing of a message that is forwarded.
+    pub(super) fn forwarding(message: &Received<'_>) -> Addressing {
+        let Received { session, mri, attributes, .. } = *message;
+        Addressing { session, mri, to: None, attributes, nslpid: None }
+    }
+}

@@ -1,0 +1,68 @@
+//! The flow of a session: its packets for traffic control, and its outgoing interface.
+
+use earmark_core::{Flow, InterfaceId, Prefix};
+use earmark_wire::gist::PathCoupled;
+use earmark_wire::qos_nslp::PacketClassifier;
+
+use crate::nslp::HandlerContext;
+use crate::route;
+
+/// Returns the packets of a session for traffic control. `None` if traffic control cannot match them: by DSCP, by SPI,
+/// or because the fields contradict each other.
+pub(super) fn flow_of(mri: &PathCoupled, classifier: Option<PacketClassifier>) -> Option<Flow> {
+    packets_of(mri, classifier).filter(|flow| flow.check().is_ok())
+}
+
+/// Returns the packets of a session whose fields were already checked.
+pub(super) fn packets_of(mri: &PathCoupled, classifier: Option<PacketClassifier>) -> Option<Flow> {
+    let has = |field: u8| classifier.is_none_or(|classifier| classifier.has(field));
+    let by_dscp = mri.ds_field.is_some() && has(PacketClassifier::DSCP);
+    let by_spi = mri.spi.is_some() && has(PacketClassifier::SPI);
+    if by_dscp || by_spi {
+        return None;
+    }
+    let bits = if mri.source.is_ipv4() { 32 } else { 128 };
+    let open = |prefix: u8| bits - prefix.min(bits);
+    let source = (has(PacketClassifier::SOURCE_ADDRESS) && mri.source_prefix > 0)
+        .then(|| Prefix::new(mri.source, mri.source_prefix));
+    let to = if has(PacketClassifier::DESTINATION_ADDRESS) { mri.destination_prefix } else { 0 };
+    let destination = Prefix::new(mri.destination, to);
+    let protocol = mri.protocol.filter(|_| has(PacketClassifier::PROTOCOL)).unwrap_or(0);
+    let port = |port: Option<u16>, field| port.filter(|_| has(field)).unwrap_or(0);
+    Some(Flow {
+        destination: destination.address(),
+        source: source.map(Prefix::address),
+        protocol,
+        destination_port: port(mri.destination_port, PacketClassifier::DESTINATION_PORT),
+        source_port: port(mri.source_port, PacketClassifier::SOURCE_PORT),
+        flow_label: mri.flow_label.filter(|_| has(PacketClassifier::FLOW_LABEL)).unwrap_or(0),
+        destination_open: open(destination.length()),
+        source_open: source.map_or(0, |source| open(source.length())),
+    })
+}
+
+/// Returns whether a classifier asks for fields that the MRI lacks (RFC 5974 section 5.1.3.5).
+pub(super) fn is_foreign(mri: &PathCoupled, classifier: PacketClassifier) -> bool {
+    let wants = |field: u8, there: bool| classifier.has(field) && !there;
+    wants(PacketClassifier::PROTOCOL, mri.protocol.is_some())
+        || wants(PacketClassifier::DSCP, mri.ds_field.is_some())
+        || wants(PacketClassifier::FLOW_LABEL, mri.flow_label.is_some())
+        || wants(PacketClassifier::SPI, mri.spi.is_some())
+        || wants(PacketClassifier::SOURCE_PORT, mri.source_port.is_some())
+        || wants(PacketClassifier::DESTINATION_PORT, mri.destination_port.is_some())
+}
+
+/// There is no route to a destination.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct NoRoute;
+
+/// Returns the outgoing interface of a flow; `Err` without a route, `Ok(None)` if the packets end here.
+pub(super) fn outgoing_interface(
+    cx: &HandlerContext<'_, '_>,
+    mri: &PathCoupled,
+) -> Result<Option<InterfaceId>, NoRoute> {
+    if cx.context.interfaces.is_local(mri.destination) {
+        return Ok(None);
+    }
+    route::hop_of_flow(cx.context, mri).map(|hop| Some(hop.interface)).ok_or(NoRoute)
+}

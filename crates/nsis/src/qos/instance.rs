@@ -1,0 +1,85 @@
+//! One instance of QoS NSLP: its state and settings.
+
+use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
+
+use earmark_core::hash::KeyedHash;
+use earmark_core::random::{RandomStreams, Stream};
+use earmark_core::throttle::Throttle;
+use earmark_core::timer::TimingWheel;
+use earmark_wire::gist::SessionId;
+
+use super::aggregate_state::Aggregates;
+use super::api::Application;
+use super::binding_state::Bindings;
+use super::config::Config;
+use super::counters::Counters;
+use super::pending_tear::PendingTear;
+use super::policy::Policy;
+use super::role::Role;
+use super::store::Store;
+use super::summary_lists::SummaryLists;
+use super::wait::Wait;
+use crate::session::SessionIds;
+
+/// QoS NSLP on one node.
+#[derive(Debug)]
+pub struct QosNslp {
+    pub(super) config: Config,
+    pub(super) store: Store,
+    /// Applications of this node, in order.
+    pub(super) applications: BTreeMap<Application, Role>,
+    /// Applications with a QUERY, by session.
+    pub(super) own_queries_by_session: BTreeMap<SessionId, Application>,
+    pub(super) bindings: Bindings,
+    /// Timers besides those of the sessions.
+    pub(super) waits: TimingWheel<Wait>,
+    pub(super) policy: Policy,
+    pub(super) aggregates: Aggregates,
+    /// Rate limits of changes per peer.
+    pub(super) throttle: Throttle,
+    pub(super) counters: Counters,
+    /// Distinguishes this run of the node from others (RFC 5974 section 5.3.1).
+    pub(super) epoch: u32,
+    pub(super) jitter: Stream,
+    /// Source of RIIs.
+    pub(super) riis: Stream,
+    /// Source of session identifiers.
+    pub(super) ids: SessionIds,
+    /// Buffer for messages.
+    pub(super) scratch: Vec<u8>,
+    pub(super) lists: SummaryLists,
+    /// Sessions that ended during this input.
+    pub(super) pending_tears: Vec<PendingTear>,
+}
+
+impl QosNslp {
+    /// Creates QoS NSLP without state. It draws from the streams `nsis/qos/hash`, `nsis/qos/epoch`, `nsis/qos/jitter`
+    /// and `nsis/qos/rii`, and session identifiers from [`SessionIds`].
+    pub fn new(config: Config, random: &RandomStreams) -> QosNslp {
+        QosNslp {
+            store: Store::new(KeyedHash::draw(&mut random.stream("nsis/qos/hash"))),
+            applications: BTreeMap::new(),
+            own_queries_by_session: BTreeMap::new(),
+            bindings: Bindings::default(),
+            waits: TimingWheel::new(),
+            policy: Policy::new(config.policy.clone()),
+            aggregates: Aggregates::new(&config.aggregates),
+            throttle: Throttle::default(),
+            counters: Counters::default(),
+            epoch: random.stream("nsis/qos/epoch").next_u64() as u32,
+            jitter: random.stream("nsis/qos/jitter"),
+            riis: random.stream("nsis/qos/rii"),
+            ids: SessionIds::new(random, "qos"),
+            scratch: Vec::new(),
+            lists: SummaryLists::default(),
+            pending_tears: Vec::new(),
+            config,
+        }
+    }
+
+    /// Returns the counters.
+    pub fn counters(&self) -> &Counters {
+        &self.counters
+    }
+}

@@ -1,0 +1,26 @@
+//! Tears that wait for the end of an input.
+
+use earmark_wire::gist::Direction;
+use earmark_wire::qos_nslp::GenericFlags;
+
+use super::addressing::Addressing;
+use crate::nslp::PeerHandle;
+
+/// A session that has ended here, and whose next node must get a tear.
+#[derive(Debug)]
+pub(super) struct PendingTear {
+    pub(super) on: Addressing,
+    pub(super) back: Addressing,
+    /// Next node.
+    pub(super) peer: PeerHandle,
+    pub(super) number: u32,
+    pub(super) flags: GenericFlags,
+    pub(super) replace: bool,
+}
+
+impl PendingTear {
+    /// Sort key: tears with the same key can share a message.
+    pub(super) fn destination_key(&self) -> (PeerHandle, Option<u16>, bool) {
+        (self.peer, self.on.nslpid, self.on.mri.direction() == Direction::Upstream)
+    }
+}
