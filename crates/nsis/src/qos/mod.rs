@@ -17,13 +17,15 @@
 //! | `summary` | many sessions in one message |
 //! | `query`, `response`, `notify` | the other three messages |
 //! | `refresh` | timers |
-//! | `route` | route changes |
+//! | `route_change` | route changes |
 //! | `binding` | messages that wait for each other |
 //! | `path_extent` | part of the path that a reservation covers |
 //! | `aggregate` | many flows across a domain in one session |
 //! | `reload` | new settings |
-//! | `admission`, `policy`, `rmf` | claims, policy rules, and QSPECs |
-//! | `application`, `own_queries`, `listeners`, `request` | applications of this node: QNI, QUERYs, QNR, their requests |
+//! | `admission`, `policy` | claims, and policy rules |
+//! | `rmf`, `qspec` | the meaning of a QSPEC for a link, and QSPECs that this node writes |
+//! | `initiator`, `own_queries`, `responder`, `request` | applications of this node: QNI, QUERYs, QNR, their requests |
+//! | `engine` | dispatch of commands, and of the calls of GIST |
 //!
 //! # What the standard leaves open
 //!
@@ -41,7 +43,6 @@ mod admission;
 mod aggregate;
 mod aggregate_state;
 mod api;
-mod application;
 mod binding;
 mod binding_state;
 mod config;
@@ -49,8 +50,8 @@ mod counters;
 mod engine;
 mod flow;
 mod forward;
+mod initiator;
 mod instance;
-mod listeners;
 mod notify;
 mod own_queries;
 mod path_extent;
@@ -64,10 +65,11 @@ mod refresh;
 mod reload;
 mod request;
 mod reserve;
+mod responder;
 mod response;
 mod rmf;
 mod role;
-mod route;
+mod route_change;
 mod send;
 mod state;
 mod store;

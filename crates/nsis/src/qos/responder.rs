@@ -1,4 +1,4 @@
-//! Listeners: applications that wait for sessions of flows to this node, and the responses for them.
+//! The responder: applications that listen for sessions of flows to this node, and the responses for them.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -10,8 +10,8 @@ use earmark_wire::qos_nslp::{BoundSessionId, Query};
 
 use super::QosNslp;
 use super::api::{Application, Event, Listen, Rejection, Request, RequestedQos, Scope};
-use super::application::Initiation;
 use super::flow::flow_of;
+use super::initiator::Initiation;
 use super::path_extent;
 use super::qspec::{self, Purpose};
 use super::request::qspec_of;
