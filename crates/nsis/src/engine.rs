@@ -55,20 +55,7 @@ impl Nsis {
     ) {
         let Nsis { gist, applications, requests, .. } = self;
         match input {
-            Input::Command(Command::Qos(command)) => {
-                let nslpid = applications.qos.id();
-                let mut cx = HandlerContext { now, context, out, nslpid, requests };
-                applications.qos.command(&mut cx, command);
-            }
-            Input::Command(Command::Ping(command)) => {
-                let nslpid = applications.ping.id();
-                let mut cx = HandlerContext { now, context, out, nslpid, requests };
-                applications.ping.command(&mut cx, command);
-            }
-            Input::Command(Command::Renew(new)) => {
-                gist.reload(new.gist);
-                applications.qos.reload(context.ledger, new.qos);
-            }
+            Input::Command(command) => self.command(now, command, context, out),
             Input::Datagram(datagram) => {
                 let mut cx = InputContext { now, context, out, applications, requests };
                 gist.receive_datagram(&mut cx, &datagram);
@@ -90,6 +77,34 @@ impl Nsis {
                 let mut cx = InputContext { now, context, out, applications, requests };
                 gist.host_changes(now, &event);
                 cx.call_all(|application, cx| application.host_changes(cx, &event));
+            }
+        }
+    }
+
+    /// Executes a command.
+    #[inline(never)] // the dispatch of a message needs fewer registers without it
+    fn command(
+        &mut self,
+        now: Time,
+        command: Command,
+        context: &mut Context<'_>,
+        out: &mut dyn Output,
+    ) {
+        let Nsis { gist, applications, requests, .. } = self;
+        match command {
+            Command::Qos(command) => {
+                let nslpid = applications.qos.id();
+                let mut cx = HandlerContext { now, context, out, nslpid, requests };
+                applications.qos.command(&mut cx, command);
+            }
+            Command::Ping(command) => {
+                let nslpid = applications.ping.id();
+                let mut cx = HandlerContext { now, context, out, nslpid, requests };
+                applications.ping.command(&mut cx, command);
+            }
+            Command::Renew(new) => {
+                gist.reload(new.gist);
+                applications.qos.reload(context.ledger, new.qos);
             }
         }
     }
