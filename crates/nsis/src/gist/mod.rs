@@ -44,6 +44,7 @@ mod expire;
 mod handshake;
 mod identity;
 mod instance;
+mod limits;
 pub mod machine;
 mod message_origin;
 mod notify;

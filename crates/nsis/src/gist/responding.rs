@@ -433,15 +433,4 @@ impl Gist {
         let port = (origin.association == NONE).then_some(origin.source_port);
         self.peers.find_or_insert(nli, origin.interface, port, mtu, limit)
     }
-
-    /// Returns whether a peer has reached its limit of routing states.
-    pub(super) fn exceeds_peer_limit(&self, peer: Index) -> bool {
-        let limit = self.config.limits.states_per_peer;
-        self.peers.get(peer).is_some_and(|peer| peer.uses >= limit)
-    }
-
-    /// Returns whether a new routing state would exceed the limit.
-    pub(super) fn is_full(&self, at: &HalfRef) -> bool {
-        at.index == NONE && self.store.states.len() >= self.config.limits.states as usize
-    }
 }

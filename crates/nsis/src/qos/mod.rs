@@ -13,7 +13,7 @@
 //! |---|---|
 //! | `reserve` | RESERVE: new, refreshed, changed |
 //! | `forward` | a RESERVE to the next node, or back as a response or a refusal |
-//! | `tear` | end of sessions, and of those that depend on them |
+//! | `tear`, `release` | end of sessions and of those that depend on them, and of what applications have |
 //! | `summary` | many sessions in one message |
 //! | `query`, `response`, `notify` | the other three messages |
 //! | `refresh` | timers |
@@ -24,7 +24,9 @@
 //! | `reload` | new settings |
 //! | `admission`, `policy` | claims, and policy rules |
 //! | `rmf`, `qspec` | the meaning of a QSPEC for a link, and QSPECs that this node writes |
-//! | `initiator`, `own_queries`, `responder`, `request` | applications of this node: QNI, QUERYs, QNR, their requests |
+//! | `initiator`, `own_queries`, `responder` | applications of this node: QNI, QUERYs, QNR |
+//! | `request`, `outcome` | their requests, and the results |
+//! | `limits` | limits of sessions and of changes |
 //! | `engine` | dispatch of commands, and of the calls of GIST |
 //!
 //! # What the standard leaves open
@@ -52,7 +54,9 @@ mod flow;
 mod forward;
 mod initiator;
 mod instance;
+mod limits;
 mod notify;
+mod outcome;
 mod own_queries;
 mod path_extent;
 mod pending_tear;
@@ -62,6 +66,7 @@ mod query;
 mod receive;
 mod received_reserve;
 mod refresh;
+mod release;
 mod reload;
 mod request;
 mod reserve;

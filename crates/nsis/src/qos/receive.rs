@@ -1,6 +1,5 @@
 //! Messages and notifications from GIST.
 
-use earmark_core::Time;
 use earmark_wire::gist::Mri;
 use earmark_wire::qos_nslp::iana::{MessageType, ProtocolError, Success, TransientFailure};
 use earmark_wire::qos_nslp::{
@@ -17,7 +16,7 @@ use super::qspec;
 use super::received_reserve::ReceivedReserve;
 use super::send::{ReserveOptions, info_here};
 use super::state::Flags;
-use crate::nslp::{HandlerContext, PeerHandle, Received, SendFailure, SendMessage};
+use crate::nslp::{HandlerContext, Received, SendFailure, SendMessage};
 
 impl QosNslp {
     pub(super) fn hold_or_handle_reserve(
@@ -95,12 +94,6 @@ impl QosNslp {
         self.counters.drop(reason);
         let (session, interface) = (message.session, message.interface);
         cx.report(Event::Dropped { reason, session, interface });
-    }
-
-    /// Returns whether a peer may request another change.
-    pub(super) fn may_change(&mut self, now: Time, peer: PeerHandle) -> bool {
-        // GIST chooses the handles, so no peer can choose to share the bucket of another one.
-        self.throttle.admits(now, peer.slot.into(), self.config.limits.changes_per_second)
     }
 
     /// Handles an undeliverable RESERVE of this node.

@@ -197,28 +197,6 @@ impl QosNslp {
         self.rearm(index);
     }
 
-    /// Checks the limits for a new session; returns its QSPEC.
-    fn check_new<'a>(
-        &mut self,
-        cx: &HandlerContext<'_, '_>,
-        received: &ReceivedReserve<'a>,
-    ) -> Result<&'a [u8], Refused> {
-        let Some(qspec) = received.reserve.qspec else {
-            return Err(Refused::of(Outcome::TransientFailure(
-                TransientFailure::FullQspecRequired,
-            )));
-        };
-        let limits = self.config.limits;
-        let full = self.store.sessions.len() >= limits.sessions as usize
-            || self.store.sessions_from(received.peer) >= limits.sessions_per_peer;
-        if full || !self.may_change(cx.now, received.peer) {
-            return Err(Refused::of(Outcome::TransientFailure(
-                TransientFailure::ReservationFailure,
-            )));
-        }
-        Ok(qspec)
-    }
-
     /// Changes the reservation, the flow or the peer of a session.
     fn change_session(
         &mut self,
