@@ -1,4 +1,4 @@
-//! Peer-Identity of this node (RFC 5971 section 3.2).
+//! Peer-Identity of this node, as its messages have it.
 
 /// Peer-Identity of this node.
 #[derive(Clone, Copy, Debug)]

@@ -1,4 +1,4 @@
-//! Messages and notifications from GIST.
+//! Receipt of RESERVEs, and of what is malformed, ignored or undeliverable.
 
 use earmark_wire::gist::Mri;
 use earmark_wire::qos_nslp::iana::{MessageType, ProtocolError, Success, TransientFailure};

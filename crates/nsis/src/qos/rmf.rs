@@ -1,5 +1,5 @@
-//! The resource management function: the meaning of a QSPEC (RFC 5975) for a link, and the values that the node writes
-//! into it.
+//! The resource management function: the meaning of a QSPEC (RFC 5975) for a link. The values that the node writes are
+//! in [`qspec`](super::qspec).
 //!
 //! The QoS model is the default one. TMOD-1 is a token bucket, admitted as controlled load: the token rate r counts
 //! against the link. With the PHB class EF (RFC 3246) it is guaranteed service with R = r, because EF promises that a
