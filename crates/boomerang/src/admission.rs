@@ -8,10 +8,12 @@ use earmark_wire::boomerang::{Keys, Shape};
 
 use alloc::boxed::Box;
 
-use crate::api::{Change, Direction, Event, Selector};
+use crate::api::{Change, Event};
+
 use crate::counters::RefusalReason;
 use crate::instance::{Boomerang, HandlerContext};
 use crate::message::{MessagePass, Origin, Refused};
+use crate::selector::{Direction, Selector};
 use crate::state::{Extra, Half, Index, Session, Timer, TimerKind, flag};
 use crate::store::{InitiatorEntry, Key, Store, VacantEntry};
 
@@ -110,7 +112,7 @@ impl Boomerang {
         let Some(selector) = key.keys().map(|keys| Selector::of_keys(&keys, shape)) else {
             return Err(unclear);
         };
-        let Some(flow) = flow(&selector, shape.tos, Direction::of_slot(slot)) else {
+        let Some(flow) = selector.flow(shape.tos, Direction::of_slot(slot)) else {
             return Err(unclear);
         };
         let owner = Owner { protocol: crate::ID, block };
@@ -201,7 +203,7 @@ impl Boomerang {
     /// Returns the flow of a session in one direction, if traffic control can match it.
     pub(crate) fn flow(&self, index: Index, direction: Direction) -> Option<Flow> {
         let tos = self.store.masks.mask(self.store.session(index).mask).shape.tos;
-        flow(&self.selector(index)?, tos, direction)
+        self.selector(index)?.flow(tos, direction)
     }
 
     /// Installs half a session in traffic control, unless the session is locked.
@@ -447,32 +449,4 @@ impl Refused {
             }
         }
     }
-}
-
-/// Returns the packets of one direction as traffic control can match them: address prefixes, a protocol or none, and
-/// non-zero ports.
-#[inline]
-pub(crate) fn flow(packets: &Selector, tos: bool, direction: Direction) -> Option<Flow> {
-    let &Selector { source, destination, protocol, source_port, destination_port } = packets;
-    let zero = |port: Option<u16>| port == Some(0);
-    if tos || protocol == Some(0) || zero(source_port) || zero(destination_port) {
-        return None;
-    }
-    let (from, to, source_port, destination_port) = match direction {
-        Direction::Forward => (source, destination, source_port, destination_port),
-        Direction::Reverse => (destination, source, destination_port, source_port),
-    };
-    let all = if destination.address().is_ipv4() { 32 } else { 128 };
-    let flow = Flow {
-        destination: to.address(),
-        source: (from.length() != 0).then_some(from.address()),
-        protocol: protocol.unwrap_or(0),
-        destination_port: destination_port.unwrap_or(0),
-        source_port: source_port.unwrap_or(0),
-        flow_label: 0,
-        destination_open: all - to.length(),
-        source_open: if from.length() == 0 { 0 } else { all - from.length() },
-    };
-    // Whether traffic control can match a single flow is its own decision.
-    (!flow.is_range() || flow.check().is_ok()).then_some(flow)
 }

@@ -29,12 +29,13 @@ use earmark_wire::boomerang::{Aggregation, Editor, Keys, OptionFlags, OptionItem
 use earmark_wire::icmp::PseudoHeader;
 
 use crate::admission::{AccessDecision, Grant};
-use crate::api::{Change, Direction, Event, Selector};
+use crate::api::{Change, Event};
 use crate::config::AggregateRule;
 use crate::instance::{Boomerang, HandlerContext};
 use crate::message::{MessagePass, Outcome};
 use crate::participation::counted_record;
 use crate::route::{follow_flow_route, route};
+use crate::selector::{Direction, Selector};
 use crate::state::{Half, Index};
 use crate::store::Key;
 
@@ -477,19 +478,5 @@ impl Boomerang {
         if half.expires_at == earmark_core::Time::MAX || half.expires_at < ends {
             self.extend_lifetime(cx.now, index, FORWARD, interval);
         }
-    }
-}
-
-impl Selector {
-    /// Returns whether all packets of `other` are among these.
-    fn contains(&self, other: &Selector) -> bool {
-        let wider = |wide: earmark_core::Prefix, narrow: earmark_core::Prefix| {
-            wide.length() <= narrow.length() && wide.contains(narrow.address())
-        };
-        wider(self.source, other.source)
-            && wider(self.destination, other.destination)
-            && (self.protocol.is_none() || self.protocol == other.protocol)
-            && (self.source_port.is_none() || self.source_port == other.source_port)
-            && (self.destination_port.is_none() || self.destination_port == other.destination_port)
     }
 }

@@ -9,7 +9,7 @@ use earmark_core::{Rate, Time};
 use serde::{Deserialize, Serialize};
 use zeroize::Zeroizing;
 
-use crate::api::Selector;
+use crate::selector::Selector;
 
 /// Configuration of one Boomerang engine.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

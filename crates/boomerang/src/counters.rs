@@ -1,6 +1,5 @@
 //! Counters of the engine.
 
-use crate::api::Passed;
 use serde::{Deserialize, Serialize};
 
 /// Reason why a message was dropped.
@@ -129,13 +128,6 @@ pub struct Counters {
 }
 
 impl Counters {
-    /// Counts messages that the offload has handled.
-    pub(crate) fn add_offloaded(&mut self, passed: Passed) {
-        self.requests += passed.requests;
-        self.replies += passed.replies;
-        self.refreshed += passed.refreshed;
-    }
-
     pub(crate) fn refuse(&mut self, reason: RefusalReason) {
         self.refused[reason as usize] += 1;
     }

@@ -24,12 +24,14 @@ use earmark_wire::boomerang::{
 use earmark_wire::icmp::{self, Echo, HEADER, Kind, PseudoHeader};
 use slab::Slab;
 
-use crate::api::{Application, Command, Direction, Event, OnRefusal, Rejection, Request, User};
+use crate::api::{Application, Command, Event, OnRefusal, Rejection, Request, User};
+
 use crate::counters::DropReason;
 use crate::credential::credential;
 use crate::instance::{Boomerang, HandlerContext, TTL, outgoing};
 use crate::message::{MessagePass, Origin};
 use crate::route::follow_flow_route;
+use crate::selector::Direction;
 use crate::state::{Index, Timer, TimerKind};
 
 /// This host's own sessions.
@@ -168,7 +170,7 @@ impl Boomerang {
             },
             Command::Aggregate { rules } => return self.aggregates.replace(&rules),
             Command::Seen(seen) => return self.apply_seen_refreshes(cx.now, &seen),
-            Command::Passed(passed) => return self.counters.add_offloaded(passed),
+            Command::Passed(passed) => return self.count_passed(passed),
             Command::Settled(settled) => return self.settled(cx, &settled),
         };
         if let Err(reason) = done {

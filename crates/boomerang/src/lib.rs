@@ -67,6 +67,7 @@ mod offload;
 mod participation;
 mod responder;
 mod route;
+mod selector;
 mod state;
 mod store;
 mod transit;
@@ -76,6 +77,7 @@ pub use api::*;
 pub use config::{Account, AggregateRule, Config, Limits, Secret};
 pub use counters::{Counters, DropReason, RefusalReason};
 pub use instance::Boomerang;
+pub use selector::{Direction, Selector};
 pub use state::TimerKind;
 pub use view::{HalfView, LoopView, SessionView};
 

@@ -8,8 +8,8 @@ use earmark_core::checkpoint::{Checkpoint, mark};
 use earmark_core::{InterfaceId, Time};
 use earmark_wire::boomerang::{CommonForm, Family, QosView, Rates, View};
 
-use crate::api::Direction;
 use crate::instance::Boomerang;
+use crate::selector::Direction;
 use crate::state::{Half, Index, flag};
 use crate::store::{Key, Masks, VacantEntry};
 

@@ -5,8 +5,8 @@ use core::net::IpAddr;
 use earmark_core::InterfaceId;
 use earmark_wire::boomerang::{Editor, QosView, Rates, View};
 
-use crate::api::Direction;
 use crate::counters::RefusalReason;
+use crate::selector::Direction;
 
 /// A message on one of its passes.
 #[derive(Clone, Copy)]

@@ -11,10 +11,11 @@ use earmark_core::{Datagram, InterfaceId};
 use earmark_wire::boomerang::View;
 
 use crate::admission::Grant;
-use crate::api::{Change, Direction, Event};
+use crate::api::{Change, Event};
 use crate::counters::{DropReason, RefusalReason};
 use crate::instance::{Boomerang, HandlerContext};
 use crate::message::{Edits, MessagePass, Origin, Refused};
+use crate::selector::Direction;
 use crate::state::Index;
 use crate::store::Key;
 use crate::transit::takes_part;

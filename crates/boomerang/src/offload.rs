@@ -18,9 +18,11 @@ use earmark_core::{Rate, Time};
 use earmark_wire::boomerang::{Family, QosView, View};
 use earmark_wire::icmp::{Echo, PseudoHeader};
 
-use crate::api::{Event, LinkRate, Offloaded, Seen, Selector, Settled, Settlement};
+use crate::api::{Event, LinkRate, Offloaded, Passed, Seen, Settled, Settlement};
+
 use crate::instance::{Boomerang, HandlerContext};
 use crate::message::{Edits, MessagePass, Origin};
+use crate::selector::Selector;
 use crate::state::{Half, Index, flag};
 use crate::store::Key;
 
@@ -183,6 +185,13 @@ impl Boomerang {
             cx.out.notify(Event::Expiring { selector });
         }
         true
+    }
+
+    /// Counts messages that the offload has handled.
+    pub(crate) fn count_passed(&mut self, passed: Passed) {
+        self.counters.requests += passed.requests;
+        self.counters.replies += passed.replies;
+        self.counters.refreshed += passed.refreshed;
     }
 
     /// Applies the refreshes of a session that the offload has seen.

@@ -11,8 +11,8 @@ use earmark_core::{Context, Datagram, InterfaceId};
 use earmark_wire::boomerang::iana::participation_flag::{FAR_END, FORWARD_ENDS};
 use earmark_wire::boomerang::{Participation, PassCount, Rates, View};
 
-use crate::api::Direction;
 use crate::message::Outcome as Treated;
+use crate::selector::Direction;
 
 /// The record of a message, with its offset.
 pub(crate) type Record = (usize, Participation);

@@ -8,12 +8,14 @@ use earmark_core::checkpoint::{Checkpoint, mark};
 use earmark_wire::boomerang::{Editor, View};
 use earmark_wire::icmp::{self, PseudoHeader};
 
-use crate::api::{Direction, Event};
+use crate::api::Event;
+
 use crate::counters::DropReason;
 use crate::instance::{Boomerang, HandlerContext, outgoing};
 use crate::message::{MessagePass, Origin};
 use crate::participation::returned_record;
 use crate::route::follow_flow_route;
+use crate::selector::Direction;
 
 impl Boomerang {
     /// Replies to a ping for this host. `view` is its reservation request, if it carries a valid one.

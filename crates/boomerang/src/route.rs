@@ -5,10 +5,9 @@
 
 use earmark_core::{Flow, Hop, Outgoing};
 
-use crate::admission::flow;
-use crate::api::Selector;
 use crate::instance::HandlerContext;
 use crate::message::MessagePass;
+use crate::selector::Selector;
 
 /// Returns the next hop of the packets that a message is about, on its pass.
 pub(crate) fn route<E>(cx: &HandlerContext<'_, '_, E>, pass: &MessagePass<'_>) -> Option<Hop> {
@@ -40,9 +39,8 @@ pub(crate) fn follow_flow_route<E>(
 /// message.
 fn flow_of(pass: &MessagePass<'_>) -> Flow {
     let view = &pass.view;
-    let named = view.shape().ok().and_then(|shape| {
-        flow(&Selector::of_keys(&view.classifier(), &shape), false, pass.direction)
-    });
+    let selector = view.shape().ok().map(|shape| Selector::of_keys(&view.classifier(), &shape));
+    let named = selector.and_then(|selector| selector.flow(false, pass.direction));
     let all = named.unwrap_or_else(|| Flow::to_range(earmark_core::Prefix::host(pass.toward)));
     Flow {
         destination: pass.toward,

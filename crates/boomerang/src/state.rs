@@ -11,7 +11,7 @@ use earmark_core::admission::ClaimId;
 use earmark_core::timer::TimerId;
 use earmark_core::{InterfaceId, Time};
 
-use crate::api::Direction;
+use crate::selector::Direction;
 
 /// Index of a block in its slab.
 pub(crate) type Index = u32;

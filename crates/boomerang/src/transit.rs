@@ -13,13 +13,14 @@ use earmark_wire::icmp::{Kind, PROTOCOL_V4};
 use core::net::Ipv4Addr;
 
 use crate::admission::{AccessDecision, Grant};
-use crate::api::{Change, Direction, Event};
+use crate::api::{Change, Event};
 use crate::counters::{DropReason, RefusalReason};
 use crate::instance::{Boomerang, HandlerContext};
 use crate::lookup::Lookup;
 use crate::message::{Edits, MessagePass, Origin, Outcome, Refused};
 use crate::participation::counted_record;
 use crate::route::{follow_flow_route, route};
+use crate::selector::Direction;
 use crate::state::{Half, Index, flag};
 use crate::store::{Key, VacantEntry};
 

@@ -7,9 +7,11 @@ use earmark_core::admission::{ClaimId, Owner};
 use earmark_core::{Flow, InterfaceId, Rate, Time};
 use earmark_wire::boomerang::{Keys, Rates, Shape};
 
-use crate::api::{Application, Direction, Selector};
+use crate::api::Application;
+
 use crate::initiator::Phase;
 use crate::instance::Boomerang;
+use crate::selector::{Direction, Selector};
 use crate::state::{Half, Index, Session, flag};
 
 /// One session.
