@@ -3,33 +3,17 @@
 
 use earmark_core::admission::{ClaimId, Demand, Displaced, Owner, Reason, Refusal, Service};
 use earmark_core::checkpoint::{Checkpoint, mark};
-use earmark_core::{Flow, Installation, InterfaceId, Rate, Time};
-use earmark_wire::boomerang::{Keys, Shape};
+use earmark_core::{Installation, InterfaceId, Rate, Time};
 
 use alloc::boxed::Box;
 
 use crate::api::{Change, Event};
-
 use crate::counters::RefusalReason;
 use crate::instance::{Boomerang, HandlerContext};
 use crate::message::{MessagePass, Origin, Refused};
 use crate::selector::{Direction, Selector};
-use crate::state::{Extra, Half, Index, Session, Timer, TimerKind, flag};
-use crate::store::{InitiatorEntry, Key, Store, VacantEntry};
-
-/// Session whose half is granted bandwidth.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Grant {
-    /// An existing session.
-    Known(Index),
-    /// A new session, created with its first grant.
-    New {
-        key: Key,
-        place: VacantEntry,
-        /// Prime to lock the session with; 0 for none.
-        prime: u32,
-    },
-}
+use crate::state::{Extra, Half, Index, Session, flag};
+use crate::store::{Grant, InitiatorEntry, Key, VacantEntry};
 
 /// Whether the initiating node may change something. Decided once per message.
 #[derive(Clone, Copy, Debug)]
@@ -188,24 +172,6 @@ impl Boomerang {
         }
     }
 
-    /// Returns the packets of a session.
-    pub(crate) fn selector(&self, index: Index) -> Option<Selector> {
-        let key = self.store.key(index);
-        let shape = &self.store.masks.mask(key.mask).shape;
-        key.keys().map(|keys| Selector::of_keys(&keys, shape))
-    }
-
-    pub(crate) fn keys_of(&self, index: Index) -> Option<(Keys, Shape)> {
-        let key = self.store.key(index);
-        Some((key.keys()?, self.store.masks.mask(key.mask).shape))
-    }
-
-    /// Returns the flow of a session in one direction, if traffic control can match it.
-    pub(crate) fn flow(&self, index: Index, direction: Direction) -> Option<Flow> {
-        let tos = self.store.masks.mask(self.store.session(index).mask).shape.tos;
-        self.selector(index)?.flow(tos, direction)
-    }
-
     /// Installs half a session in traffic control, unless the session is locked.
     pub(crate) fn install<E>(&self, cx: &mut HandlerContext<'_, '_, E>, index: Index, slot: usize) {
         let session = self.store.session(index);
@@ -213,7 +179,7 @@ impl Boomerang {
         if session.flags & flag::LOCKED != 0 || !half.is_there() {
             return;
         }
-        let Some(flow) = self.flow(index, Direction::of_slot(slot)) else { return };
+        let Some(flow) = self.store.flow(index, Direction::of_slot(slot)) else { return };
         let Half { claim, interface, rate, .. } = half;
         cx.out.install(Installation { claim, interface, flow, demand: self.demand(rate) });
     }
@@ -229,7 +195,7 @@ impl Boomerang {
         if self.store.session(index).half_at(slot).is_there() {
             self.withhold(cx, index);
         }
-        let selector = self.selector(index);
+        let selector = self.store.selector(index);
         self.release_slot(cx, index, slot, selector.as_ref(), change);
     }
 
@@ -263,7 +229,7 @@ impl Boomerang {
     ) {
         // The offload is sent the recall only, nothing before.
         self.store.session_mut(index).flags &= !flag::OFFLOAD;
-        let selector = self.selector(index);
+        let selector = self.store.selector(index);
         for slot in 0..self.store.session(index).slots() {
             self.release_slot(cx, index, slot, selector.as_ref(), change);
         }
@@ -286,7 +252,10 @@ impl Boomerang {
         if self.config.offload {
             self.recall(cx, index);
         }
-        self.leave_aggregate(index);
+        let extra = self.store.session_mut(index).extra.as_mut();
+        if let Some(member) = extra.and_then(|extra| extra.member.take()) {
+            self.aggregates.leave(&member);
+        }
         self.store.remove(index);
         mark(Checkpoint::TearSession);
     }
@@ -300,28 +269,7 @@ impl Boomerang {
         };
         let before = core::mem::replace(&mut half.expires_at, expires_at);
         if expires_at < before {
-            self.rearm(index);
-        }
-    }
-
-    /// Arms the timer of a session for the first expiry of its halves, if it would fire later.
-    #[inline]
-    pub(crate) fn rearm(&mut self, index: Index) {
-        let session = &self.store.sessions[index as usize];
-        let first = session.first_end();
-        let soon = |timer| self.store.timers.deadline(timer).is_some_and(|at| at <= first);
-        if !session.timer.is_some_and(soon) {
-            self.arm(index, first);
-        }
-    }
-
-    /// Arms the timer of a session for `at`.
-    #[inline]
-    pub(crate) fn arm(&mut self, index: Index, at: Time) {
-        let Store { sessions, timers, .. } = &mut self.store;
-        let timer = &mut sessions[index as usize].timer;
-        if !timer.is_some_and(|timer| timers.rearm(timer, at)) {
-            *timer = Some(timers.arm(at, Timer::new(TimerKind::Expiry, index)));
+            self.store.rearm(index);
         }
     }
 
@@ -347,7 +295,7 @@ impl Boomerang {
         if self.store.session(index).is_empty() {
             self.remove(cx, index);
         } else {
-            self.rearm(index);
+            self.store.rearm(index);
         }
     }
 
@@ -377,7 +325,7 @@ impl Boomerang {
         claim: ClaimId,
         owner: Owner,
     ) {
-        let Some((index, slot)) = self.half_of(claim, owner) else { return };
+        let Some((index, slot)) = self.store.half_of(claim, owner) else { return };
         let expires_at = self.store.session(index).half_at(slot).expires_at;
         self.release_half(cx, index, slot, Change::Orphaned);
         let session = self.store.session_mut(index);
@@ -391,7 +339,9 @@ impl Boomerang {
         cx: &mut HandlerContext<'_, '_, E>,
         displaced: &Displaced,
     ) {
-        let Some((index, slot)) = self.half_of(displaced.claim, displaced.owner) else { return };
+        let Some((index, slot)) = self.store.half_of(displaced.claim, displaced.owner) else {
+            return;
+        };
         self.counters.preempted += 1;
         match u32::try_from(displaced.kept.as_bps()) {
             Ok(kept @ 1..) => {
@@ -407,17 +357,6 @@ impl Boomerang {
         }
     }
 
-    /// Returns the half session of a claim, if it is ours and still exists.
-    pub(crate) fn half_of(&self, claim: ClaimId, owner: Owner) -> Option<(Index, usize)> {
-        let session = self.store.sessions.get(owner.block as usize)?;
-        let same = |&slot: &usize| {
-            let half = session.half_at(slot);
-            half.is_there() && half.claim == claim
-        };
-        let slot = (0..session.slots()).find(same)?;
-        (owner.protocol == crate::ID).then_some((owner.block, slot))
-    }
-
     /// Notifies watchers of a change of half a session.
     pub(crate) fn notify_reservation<E: From<Event>>(
         &self,
@@ -426,7 +365,7 @@ impl Boomerang {
         slot: usize,
         change: Change,
     ) {
-        let Some(selector) = self.selector(index) else { return };
+        let Some(selector) = self.store.selector(index) else { return };
         let half = self.store.session(index).half_at(slot);
         cx.out.notify(event(selector, slot, &half, change));
     }

@@ -20,138 +20,26 @@
 //!
 //! Aggregates exist in the forward direction only.
 
-use alloc::string::String;
-use alloc::vec::Vec;
-
 use earmark_core::{Datagram, InterfaceId};
 use earmark_wire::boomerang::iana::aggregation_flag;
-use earmark_wire::boomerang::{Aggregation, Editor, Keys, OptionFlags, OptionItem, append};
+use earmark_wire::boomerang::{Aggregation, Editor, OptionFlags, OptionItem, append};
 use earmark_wire::icmp::PseudoHeader;
 
-use crate::admission::{AccessDecision, Grant};
+use crate::admission::AccessDecision;
+use crate::aggregates::Member;
 use crate::api::{Change, Event};
-use crate::config::AggregateRule;
 use crate::instance::{Boomerang, HandlerContext};
 use crate::message::{MessagePass, Outcome};
 use crate::participation::counted_record;
 use crate::route::{follow_flow_route, route};
-use crate::selector::{Direction, Selector};
+use crate::selector::Direction;
 use crate::state::{Half, Index};
-use crate::store::Key;
+use crate::store::Grant;
 
 /// Number of messages in which a flow is announced to leave.
 const LEAVE_ANNOUNCEMENTS: u8 = 3;
 /// Slot of the forward half.
 const FORWARD: usize = Direction::Forward as usize;
-
-/// The aggregates that this node makes.
-#[derive(Debug, Default)]
-pub(crate) struct Aggregates {
-    /// Aggregates, addressed by members by index, so none moves. A free index is reused.
-    list: Vec<Aggregate>,
-}
-
-#[derive(Debug)]
-struct Aggregate {
-    name: String,
-    selector: Selector,
-    /// Packets of the aggregate, as the note names them.
-    keys: Keys,
-    mask: Keys,
-    /// Bits per second; see [`AggregateRule::step`].
-    step: u64,
-    /// Whether flows may join.
-    active: bool,
-    members: u32,
-    /// Sum of the members' rates, bits per second.
-    total: u64,
-    /// Rate in the notes, bits per second.
-    announced: u64,
-}
-
-/// Membership of a flow in an aggregate of this node.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Member {
-    aggregate: u32,
-    /// Rate that the flow adds, bits per second; 0 while it leaves.
-    rate: u32,
-    /// Whether the flow's message has come back or was repeated.
-    settled: bool,
-    /// Remaining announcements that the flow leaves; 0 while it stays.
-    announcements_left: u8,
-}
-
-impl Aggregates {
-    pub(crate) fn new(rules: &[AggregateRule]) -> Aggregates {
-        let mut aggregates = Aggregates::default();
-        aggregates.replace(rules);
-        aggregates
-    }
-
-    pub(crate) fn is_empty(&self) -> bool {
-        self.list.is_empty()
-    }
-
-    /// Replaces the rules. Flows of removed rules leave, each with its next message.
-    pub(crate) fn replace(&mut self, rules: &[AggregateRule]) {
-        for aggregate in &mut self.list {
-            let same = |rule: &&AggregateRule| {
-                rule.name == aggregate.name && rule.selector == aggregate.selector
-            };
-            let rule = rules.iter().find(same);
-            aggregate.active = rule.is_some();
-            aggregate.step = rule.map_or(aggregate.step, |rule| rule.step.as_bps());
-        }
-        for rule in rules {
-            let known = |a: &Aggregate| a.name == rule.name && a.selector == rule.selector;
-            if self.list.iter().any(known) {
-                continue;
-            }
-            let Some(aggregate) = Aggregate::new(rule) else { continue };
-            match self.list.iter_mut().find(|a| !a.active && a.members == 0) {
-                Some(place) => *place = aggregate,
-                None => self.list.push(aggregate),
-            }
-        }
-    }
-
-    /// Returns the first aggregate that contains all these packets.
-    fn aggregate_for(&self, selector: &Selector) -> Option<u32> {
-        let has = |a: &Aggregate| a.active && a.selector.contains(selector);
-        self.list.iter().position(has).map(|place| place as u32)
-    }
-}
-
-impl Aggregate {
-    fn new(rule: &AggregateRule) -> Option<Aggregate> {
-        let (keys, shape) = rule.selector.keys();
-        let mask = shape.keys(keys.family().ok()?).ok()?;
-        Some(Aggregate {
-            name: rule.name.clone(),
-            selector: rule.selector,
-            keys,
-            mask,
-            step: rule.step.as_bps(),
-            active: true,
-            members: 0,
-            total: 0,
-            announced: 0,
-        })
-    }
-
-    /// Changes a member's rate from `before` to `after`. Notes ask for whole steps and shrink by two at least, so
-    /// that a flow that comes and goes does not make them oscillate.
-    fn count(&mut self, before: u32, after: u32) {
-        self.total = self.total - u64::from(before) + u64::from(after);
-        let needed = match self.step {
-            0 => self.total,
-            step => self.total.div_ceil(step) * step,
-        };
-        if needed > self.announced || needed + 2 * self.step <= self.announced {
-            self.announced = needed;
-        }
-    }
-}
 
 /// The aggregating node.
 impl Boomerang {
@@ -197,16 +85,9 @@ impl Boomerang {
 
     /// Returns the session of a message and its membership in an aggregate.
     fn member_of(&mut self, pass: &MessagePass<'_>) -> Option<(Index, Option<Member>)> {
-        let index = self.find(pass)?;
+        let index = self.store.find(pass.view.classifier_octets(), pass.view.mask_octets())?;
         let extra = self.store.session(index).extra.as_ref();
         Some((index, extra.and_then(|extra| extra.member)))
-    }
-
-    /// Returns the session of a message, if it exists.
-    fn find(&self, pass: &MessagePass<'_>) -> Option<Index> {
-        let number = self.store.masks.find(pass.view.mask_octets())?;
-        let mask = self.store.masks.mask(number);
-        self.store.look_up(&Key::new(number, mask, pass.view.classifier_octets())).ok()
     }
 
     /// Updates the flow's membership in an aggregate. Returns the note to append to its message.
@@ -237,7 +118,7 @@ impl Boomerang {
             Some(member) => member,
             None if changes_nothing || rate == 0 => return None,
             None => {
-                let aggregate = self.aggregates.aggregate_for(&self.selector(index)?)?;
+                let aggregate = self.aggregates.aggregate_for(&self.store.selector(index)?)?;
                 self.aggregates.list[aggregate as usize].members += 1;
                 Member { aggregate, rate: 0, settled: false, announcements_left: 0 }
             }
@@ -298,21 +179,15 @@ impl Boomerang {
         if pass.view.flags().is_nack() || outcome.edits.nack {
             return;
         }
-        let Some(index) = self.find(pass) else { return };
+        let Some(index) = self.store.find(pass.view.classifier_octets(), pass.view.mask_octets())
+        else {
+            return;
+        };
         if let Some(extra) = &mut self.store.session_mut(index).extra
             && let Some(member) = &mut extra.member
         {
             member.settled = true;
         }
-    }
-
-    /// Removes the membership of a session that ends.
-    pub(crate) fn leave_aggregate(&mut self, index: Index) {
-        let extra = self.store.session_mut(index).extra.as_mut();
-        let Some(member) = extra.and_then(|extra| extra.member.take()) else { return };
-        let aggregate = &mut self.aggregates.list[member.aggregate as usize];
-        aggregate.count(member.rate, 0);
-        aggregate.members -= 1;
     }
 }
 
@@ -345,7 +220,7 @@ impl Boomerang {
         let held = self.held_by(&grant);
         // An aggregate has one link. Its flows that leave elsewhere are processed by themselves.
         let elsewhere = held.is_there() && held.interface != interface;
-        if elsewhere || !crate::transit::takes_part(cx, interface) {
+        if elsewhere || !cx.context.interfaces.takes_part(interface) {
             return self.process(cx, pass);
         }
         if note.flags.leaves() || pass.is_release() {
@@ -355,7 +230,10 @@ impl Boomerang {
             self.extend_aggregate_lifetime(cx, pass, &grant);
             return self.process(cx, pass);
         }
-        let own = self.find(pass).filter(|&i| self.store.session(i).half_at(FORWARD).is_there());
+        let own = self
+            .store
+            .find(pass.view.classifier_octets(), pass.view.mask_octets())
+            .filter(|&i| self.store.session(i).half_at(FORWARD).is_there());
         let as_node = MessagePass { initiator: note.node, ..*pass };
         let place = (FORWARD, interface);
         let mut decision = AccessDecision::Pending;
@@ -450,10 +328,9 @@ impl Boomerang {
             Some(number) => number,
             None => self.store.masks.insert(family, shape, self.config.limits.masks)?,
         };
-        let key = Key::new(number, self.store.masks.mask(number), classifier);
-        match self.store.look_up(&key) {
-            Ok(index) => (self.store.initiator(index) == note.node).then_some(Grant::Known(index)),
-            Err(place) => Some(Grant::New { key, place, prime: 0 }),
+        match self.store.grant(number, classifier) {
+            Grant::Known(index) if self.store.initiator(index) != note.node => None,
+            grant => Some(grant),
         }
     }
 

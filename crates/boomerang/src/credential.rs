@@ -13,7 +13,6 @@ use sha2::Sha256;
 
 use crate::config::{Account, Secret};
 use crate::counters::RefusalReason;
-use crate::instance::Boomerang;
 use crate::message::{MessagePass, Origin, Refused};
 
 /// Known users by user id. The operator chooses them, so an ordered map is safe.
@@ -27,18 +26,15 @@ impl Users {
         let known = accounts.iter().filter_map(|a| Some((a.id()?, a.secret.clone())));
         Users { secrets: known.collect() }
     }
-}
 
-impl Boomerang {
     /// Checks the credential of a message that changes something.
-    pub(crate) fn check_credential(&self, pass: &MessagePass<'_>) -> Result<(), Refused> {
-        if self.users.secrets.is_empty() || pass.origin == Origin::Own {
+    pub(crate) fn check(&self, pass: &MessagePass<'_>) -> Result<(), Refused> {
+        if self.secrets.is_empty() || pass.origin == Origin::Own {
             return Ok(());
         }
         let view = &pass.view;
         let signed = view.options().iter().any(|option| match option {
             OptionItem::UserId(id) => self
-                .users
                 .secrets
                 .get(&id.user)
                 .is_some_and(|secret| proves(secret, &id.user, view, &id.credential)),

@@ -7,9 +7,10 @@ use earmark_core::{Context, Datagram, Effects, Engine, HostEvent, Input, Time};
 use earmark_wire::boomerang::{CommonForm, ErrorKind, View};
 use earmark_wire::icmp::{Echo, Kind, PseudoHeader};
 
-use crate::api::{Command, Event};
+use crate::api::{Command, Event, Rejection};
 use crate::counters::DropReason;
 use crate::instance::{Boomerang, HandlerContext};
+use crate::loops::Phase;
 use crate::state::TimerKind;
 
 /// Maximum number of timers that one [`Input::Expire`] handles; the rest is due again at once.
@@ -33,7 +34,7 @@ impl Engine for Boomerang {
             // Boomerang has no connections.
             Input::Stream(_) => {}
             Input::Expire => self.handle_timers(&mut cx),
-            Input::Command(command) => self.command(&mut cx, command),
+            Input::Command(command) => self.handle_command(&mut cx, command),
             Input::Host(event) => self.handle_host_event(&mut cx, &event),
         }
     }
@@ -109,6 +110,39 @@ impl Boomerang {
                 }
             }
             (true, _) => self.drop(cx, datagram, DropReason::NotForUs),
+        }
+    }
+
+    /// Handles a command, or notifies of its rejection.
+    fn handle_command<E: From<Event>>(
+        &mut self,
+        cx: &mut HandlerContext<'_, '_, E>,
+        command: Command,
+    ) {
+        let (application, done) = match command {
+            Command::Reserve { application, request } => {
+                (application, self.begin(cx, application, request, Phase::Reserve))
+            }
+            Command::Query { application, request } => {
+                (application, self.begin(cx, application, request, Phase::Query))
+            }
+            Command::Modify { application, wishes } => {
+                (application, self.modify(cx, application, &wishes))
+            }
+            Command::Release { application } => match self.loop_of(application) {
+                Some(index) => {
+                    self.begin_release(cx, index);
+                    return;
+                }
+                None => (application, Err(Rejection::NoSession)),
+            },
+            Command::Aggregate { rules } => return self.aggregates.replace(&rules),
+            Command::Seen(seen) => return self.apply_seen_refreshes(cx.now, &seen),
+            Command::Passed(passed) => return self.count_passed(passed),
+            Command::Settled(settled) => return self.settled(cx, &settled),
+        };
+        if let Err(reason) = done {
+            cx.out.notify(Event::Rejected { application, reason });
         }
     }
 

@@ -8,181 +8,36 @@
 mod request;
 mod returned;
 
-use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use core::net::IpAddr;
 use core::time::Duration;
 
-use earmark_core::random::Stream;
-use earmark_core::timer::TimerId;
 use earmark_core::{Datagram, Time};
 use earmark_wire::boomerang::iana::participation_flag::FORWARD_ENDS;
 use earmark_wire::boomerang::{
-    Flags, Keys, OptionFlags, OptionItem, Options, Participation, Qos, Rates, Reservation, Shape,
-    UserId, Vector, View, iana,
+    Flags, OptionFlags, OptionItem, Options, Participation, Qos, Rates, Reservation, UserId,
+    Vector, View, iana,
 };
 use earmark_wire::icmp::{self, Echo, HEADER, Kind, PseudoHeader};
-use slab::Slab;
 
-use crate::api::{Application, Command, Event, OnRefusal, Rejection, Request, User};
-
+use crate::api::{Application, Event, OnRefusal, Rejection, Request};
 use crate::counters::DropReason;
 use crate::credential::credential;
 use crate::instance::{Boomerang, HandlerContext, TTL, outgoing};
+use crate::loops::{Loop, Phase};
 use crate::message::{MessagePass, Origin};
 use crate::route::follow_flow_route;
 use crate::selector::Direction;
 use crate::state::{Index, Timer, TimerKind};
 
-/// This host's own sessions.
-#[derive(Debug)]
-pub(crate) struct Loops {
-    pub(crate) list: Slab<Loop>,
-    /// Ordered map, since the driver chooses the key.
-    by_application: BTreeMap<Application, Index>,
-    /// Ordered map, since this node chooses the key.
-    by_transaction: BTreeMap<u32, Index>,
-    /// Source of transaction ids.
-    transaction_ids: Stream,
-}
-
-/// One session of this host's own.
-#[derive(Debug)]
-pub(crate) struct Loop {
-    pub(crate) application: Application,
-    /// Address of this host at the start and end of the loop.
-    pub(crate) source: IpAddr,
-    /// The far end, or a group.
-    pub(crate) destination: IpAddr,
-    pub(crate) keys: Keys,
-    pub(crate) shape: Shape,
-    transaction_id: u32,
-    user: Option<User>,
-    on_refusal: OnRefusal,
-    /// Requested rates in order of preference; one pair of zeros for a session that is being released.
-    pub(crate) requested: Vec<Rates>,
-    /// Whether the rates are sent as a list of downgrades, even if one pair is left.
-    is_vector: bool,
-    /// Rates that all nodes have granted, if any.
-    pub(crate) granted: Option<Rates>,
-    pub(crate) phase: Phase,
-    /// Interval that the application requests, seconds.
-    requested_interval: u8,
-    /// Interval that the nodes on the path require, seconds.
-    pub(crate) interval: u8,
-    /// Product of the primes of the nodes that have locked the session.
-    key: u64,
-    /// Sequence number of the next message.
-    next_sequence: u16,
-    /// Sequence number of the first message of the current request; older ones answer an earlier request.
-    first_sequence: u16,
-    /// Number of transmissions without a reply; zero while no reply is awaited.
-    attempts: u8,
-    /// Time of the last reply, or of the start of the loop.
-    last_reply_at: Time,
-    /// Whether the application was notified that no reply arrives.
-    lost: bool,
-    /// Whether nodes are to count themselves.
-    counts_nodes: bool,
-    /// Whether the next message carries the record in which nodes count themselves.
-    has_record: bool,
-    timer: Option<TimerId>,
-}
-
-/// Purpose of a loop.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Phase {
-    /// Reserves and refreshes.
-    Reserve,
-    /// Queries the available rates.
-    Query,
-    /// Releases everything.
-    Release,
-}
-
-impl Loops {
-    pub(crate) fn new(transaction_ids: Stream) -> Loops {
-        Loops {
-            list: Slab::new(),
-            by_application: BTreeMap::new(),
-            by_transaction: BTreeMap::new(),
-            transaction_ids,
-        }
-    }
-
-    /// Returns a transaction id that no other loop has.
-    fn new_transaction_id(&mut self) -> u32 {
-        loop {
-            let name = self.transaction_ids.next_u64() as u32;
-            if !self.by_transaction.contains_key(&name) {
-                return name;
-            }
-        }
-    }
-
-    fn insert(&mut self, state: Loop) -> Index {
-        let (application, transaction_id) = (state.application, state.transaction_id);
-        let index = self.list.insert(state) as Index;
-        self.by_application.insert(application, index);
-        self.by_transaction.insert(transaction_id, index);
-        index
-    }
-
-    fn remove(&mut self, index: Index) -> Loop {
-        let gone = self.list.remove(index as usize);
-        self.by_application.remove(&gone.application);
-        self.by_transaction.remove(&gone.transaction_id);
-        gone
-    }
-
-    fn get(&self, index: Index) -> &Loop {
-        &self.list[index as usize]
-    }
-
-    fn get_mut(&mut self, index: Index) -> &mut Loop {
-        &mut self.list[index as usize]
-    }
-}
-
 impl Boomerang {
-    /// Handles a command, or notifies of its rejection.
-    pub(crate) fn command<E: From<Event>>(
-        &mut self,
-        cx: &mut HandlerContext<'_, '_, E>,
-        command: Command,
-    ) {
-        let (application, done) = match command {
-            Command::Reserve { application, request } => {
-                (application, self.begin(cx, application, request, Phase::Reserve))
-            }
-            Command::Query { application, request } => {
-                (application, self.begin(cx, application, request, Phase::Query))
-            }
-            Command::Modify { application, wishes } => {
-                (application, self.modify(cx, application, &wishes))
-            }
-            Command::Release { application } => match self.loop_of(application) {
-                Some(index) => {
-                    self.begin_release(cx, index);
-                    return;
-                }
-                None => (application, Err(Rejection::NoSession)),
-            },
-            Command::Aggregate { rules } => return self.aggregates.replace(&rules),
-            Command::Seen(seen) => return self.apply_seen_refreshes(cx.now, &seen),
-            Command::Passed(passed) => return self.count_passed(passed),
-            Command::Settled(settled) => return self.settled(cx, &settled),
-        };
-        if let Err(reason) = done {
-            cx.out.notify(Event::Rejected { application, reason });
-        }
-    }
-
-    fn loop_of(&self, application: Application) -> Option<Index> {
+    /// Returns the loop of an application.
+    pub(crate) fn loop_of(&self, application: Application) -> Option<Index> {
         self.loops.by_application.get(&application).copied()
     }
 
-    fn begin<E: From<Event>>(
+    /// Starts a session, or a query.
+    pub(crate) fn begin<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
         application: Application,
@@ -232,7 +87,8 @@ impl Boomerang {
         Ok(())
     }
 
-    fn modify<E: From<Event>>(
+    /// Requests other rates.
+    pub(crate) fn modify<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
         application: Application,
@@ -250,7 +106,11 @@ impl Boomerang {
     }
 
     /// Starts the release of a session.
-    fn begin_release<E: From<Event>>(&mut self, cx: &mut HandlerContext<'_, '_, E>, index: Index) {
+    pub(crate) fn begin_release<E: From<Event>>(
+        &mut self,
+        cx: &mut HandlerContext<'_, '_, E>,
+        index: Index,
+    ) {
         let state = self.loops.get_mut(index);
         let (application, query) = (state.application, state.phase == Phase::Query);
         state.phase = Phase::Release;
@@ -489,13 +349,6 @@ impl Boomerang {
         if let Some(timer) = self.loops.remove(index).timer {
             self.store.timers.cancel(timer);
         }
-    }
-}
-
-impl Loop {
-    /// Returns the ICMP identifier of its messages.
-    fn identifier(&self) -> u16 {
-        self.transaction_id as u16
     }
 }
 

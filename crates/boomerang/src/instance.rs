@@ -9,12 +9,12 @@ use earmark_core::throttle::Throttle;
 use earmark_core::{Context, Datagram, Effects, InterfaceId, Outgoing, Time};
 use earmark_wire::icmp::PseudoHeader;
 
-use crate::aggregate::Aggregates;
+use crate::aggregates::Aggregates;
 use crate::api::Event;
 use crate::config::Config;
 use crate::counters::{Counters, DropReason};
 use crate::credential::Users;
-use crate::initiator::Loops;
+use crate::loops::Loops;
 use crate::store::Store;
 
 /// Boomerang on one node.

@@ -4,11 +4,10 @@ use core::net::IpAddr;
 
 use earmark_core::Time;
 
-use crate::admission::Grant;
 use crate::counters::RefusalReason;
 use crate::instance::Boomerang;
 use crate::message::{MessagePass, Origin, Refused};
-use crate::store::InitiatorEntry;
+use crate::store::{Grant, InitiatorEntry};
 
 impl Boomerang {
     /// Checks whether a message may change a session of its initiating node, or create one. Returns the entry of that
@@ -40,7 +39,7 @@ impl Boomerang {
         if throttled {
             return Err(Refused::without_offer(RefusalReason::Limit));
         }
-        self.check_credential(pass)?;
+        self.users.check(pass)?;
         Ok(entry)
     }
 

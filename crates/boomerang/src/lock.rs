@@ -7,13 +7,13 @@
 
 use earmark_core::random::Stream;
 
-use crate::admission::Grant;
 use crate::api::{Change, Event};
 use crate::counters::RefusalReason;
 use crate::instance::{Boomerang, HandlerContext};
 use crate::message::{MessagePass, Origin, Refused};
 use crate::selector::Direction;
 use crate::state::{Index, flag};
+use crate::store::Grant;
 
 /// Size of the primes in binary digits, so that a key has room for at least three of them.
 const PRIME_BITS: u32 = 20;

@@ -8,10 +8,12 @@ use earmark_core::checkpoint::{Checkpoint, mark};
 use earmark_core::{InterfaceId, Time};
 use earmark_wire::boomerang::{CommonForm, Family, QosView, Rates, View};
 
+use crate::counters::RefusalReason;
 use crate::instance::Boomerang;
+use crate::message::{MessagePass, Refused};
 use crate::selector::Direction;
 use crate::state::{Half, Index, flag};
-use crate::store::{Key, Masks, VacantEntry};
+use crate::store::{Grant, Key, Masks, VacantEntry};
 
 /// Result of a lookup.
 #[derive(Clone, Copy)]
@@ -56,6 +58,26 @@ impl Boomerang {
                 refreshed.map_or(Lookup::Found(index), Lookup::Refreshed)
             }
         }
+    }
+
+    /// Returns the session of a message, or the entry for a new one. A new mask is numbered.
+    pub(crate) fn find_or_vacant(&mut self, pass: &MessagePass<'_>) -> Result<Grant, Refused> {
+        let view = &pass.view;
+        let number = match self.store.masks.find(view.mask_octets()) {
+            Some(number) => number,
+            None => {
+                let shape = view.shape().map_err(|error| {
+                    self.counters.malform(error.kind.name());
+                    Refused::without_offer(RefusalReason::Mask)
+                })?;
+                let entered =
+                    self.store.masks.insert(view.family(), shape, self.config.limits.masks);
+                entered.ok_or(Refused::without_offer(RefusalReason::Limit))?
+            }
+        };
+        let found = self.store.grant(number, view.classifier_octets());
+        mark(Checkpoint::FindSession);
+        Ok(found)
     }
 
     /// Looks up the session of a plain message, and refreshes it if the message is a refresh.
@@ -123,7 +145,7 @@ impl Boomerang {
         }
         session.half_mut(direction).expires_at = expires_at;
         if expires_at < before {
-            self.rearm(index);
+            self.store.rearm(index);
         }
         self.counters.refreshed += 1;
         mark(Checkpoint::Refresh);

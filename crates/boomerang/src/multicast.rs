@@ -10,15 +10,13 @@ use earmark_core::checkpoint::{Checkpoint, mark};
 use earmark_core::{Datagram, InterfaceId};
 use earmark_wire::boomerang::View;
 
-use crate::admission::Grant;
 use crate::api::{Change, Event};
 use crate::counters::{DropReason, RefusalReason};
 use crate::instance::{Boomerang, HandlerContext};
 use crate::message::{Edits, MessagePass, Origin, Refused};
 use crate::selector::Direction;
 use crate::state::Index;
-use crate::store::Key;
-use crate::transit::takes_part;
+use crate::store::Grant;
 
 impl Boomerang {
     /// Forwards a message to a group on each branch.
@@ -101,7 +99,7 @@ impl Boomerang {
         if let Grant::Known(index) = grant {
             let may = self.check_initiator(pass, index);
             let may = may.and_then(|()| match pass.is_release() {
-                true => self.check_credential(pass),
+                true => self.users.check(pass),
                 false => Ok(()),
             });
             if let Err(refused) = may {
@@ -133,7 +131,7 @@ impl Boomerang {
         branch: InterfaceId,
         grant: &mut Grant,
     ) -> Edits {
-        if !takes_part(cx, branch) {
+        if !cx.context.interfaces.takes_part(branch) {
             return Edits::NONE;
         }
         let slot = match *grant {
@@ -175,29 +173,5 @@ impl Boomerang {
                 self.release_half(cx, index, slot, Change::Moved);
             }
         }
-    }
-
-    /// Returns the session of a message, or the entry for a new one.
-    pub(crate) fn find_or_vacant(&mut self, pass: &MessagePass<'_>) -> Result<Grant, Refused> {
-        let view = &pass.view;
-        let number = match self.store.masks.find(view.mask_octets()) {
-            Some(number) => number,
-            None => {
-                let shape = view.shape().map_err(|error| {
-                    self.counters.malform(error.kind.name());
-                    Refused::without_offer(RefusalReason::Mask)
-                })?;
-                let entered =
-                    self.store.masks.insert(view.family(), shape, self.config.limits.masks);
-                entered.ok_or(Refused::without_offer(RefusalReason::Limit))?
-            }
-        };
-        let key = Key::new(number, self.store.masks.mask(number), view.classifier_octets());
-        let found = self.store.look_up(&key);
-        mark(Checkpoint::FindSession);
-        Ok(match found {
-            Ok(index) => Grant::Known(index),
-            Err(place) => Grant::New { key, place, prime: 0 },
-        })
     }
 }

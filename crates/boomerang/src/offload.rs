@@ -11,20 +11,19 @@
 //! Sessions can be offloaded if their messages need no decision: IPv4, bit rates, no options, no locks, no users, no
 //! edits. When routes change, the offload must pass the next message of each session to the engine.
 
+mod reports;
+
 use core::net::IpAddr;
 use core::time::Duration;
 
-use earmark_core::{Rate, Time};
-use earmark_wire::boomerang::{Family, QosView, View};
-use earmark_wire::icmp::{Echo, PseudoHeader};
+use earmark_core::Rate;
+use earmark_wire::boomerang::{Family, QosView};
 
-use crate::api::{Event, LinkRate, Offloaded, Passed, Seen, Settled, Settlement};
-
+use crate::api::{Event, LinkRate, Offloaded};
 use crate::instance::{Boomerang, HandlerContext};
 use crate::message::{Edits, MessagePass, Origin};
 use crate::selector::Selector;
 use crate::state::{Half, Index, flag};
-use crate::store::Key;
 
 /// Timeout for the answer to [`Event::Expiring`].
 const ANSWER: Duration = Duration::from_secs(1);
@@ -62,7 +61,7 @@ impl Boomerang {
             && view.flags().0 == 0
             && view.key() == 1;
         // Bits outside the mask may differ in the next message; usually they are zero.
-        let named = self.keys_of(index).filter(|(keys, _)| *keys == view.classifier());
+        let named = self.store.keys(index).filter(|(keys, _)| *keys == view.classifier());
         let Some((keys, shape)) = named.filter(|(_, shape)| plain && !shape.tos) else {
             let half = session.half(pass.direction);
             if (half.rate, half.interface) != (before.rate, before.interface) {
@@ -88,55 +87,14 @@ impl Boomerang {
         self.allow(cx, pass.initiator);
     }
 
-    fn allow<E: From<Event>>(&mut self, cx: &mut HandlerContext<'_, '_, E>, initiator: IpAddr) {
-        let changes = self.allowance(cx.now, initiator);
-        cx.out.notify(Event::Allowance { initiator, changes });
-    }
-
-    /// Handles a message that the offload has processed. Makes the same changes here, without sending; if the result
-    /// differs, the offload's information about the session is withdrawn.
-    pub(crate) fn settled<E: From<Event>>(
+    /// Tells the offload how many changes of an initiating node it may process.
+    pub(super) fn allow<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
-        settled: &Settled,
+        initiator: IpAddr,
     ) {
-        let Settled { source, destination, ref message, outcome } = *settled;
-        let Some(ends) = PseudoHeader::of(source, destination) else { return };
-        let Ok(echo) = Echo::parse(message, ends) else { return };
-        let Ok(view) = View::parse(echo.data) else { return };
-        let (direction, initiator) = self.count_pass(echo.kind, source, destination);
-        let pass = MessagePass {
-            view,
-            direction,
-            initiator,
-            toward: destination,
-            incoming: None, // not offloaded where the flow decides the route
-            origin: Origin::Settled,
-        };
-        let find = |engine: &Self| engine.find_octets(view.classifier_octets(), view.mask_octets());
-        let before = find(self);
-        if let Some(index) = before {
-            // The offload is notified at the end only, whatever happens now.
-            self.store.session_mut(index).flags &= !flag::OFFLOAD;
-        }
-        let edits = self.process(cx, &pass).edits;
-        let Some(index) = find(self) else {
-            if let (None, Ok(shape)) = (before, view.shape()) {
-                let selector = Selector::of_keys(&view.classifier(), &shape);
-                cx.out.notify(Event::Recall { selector });
-            }
-            return;
-        };
-        let session = self.store.session_mut(index);
-        let half = *session.half(direction);
-        let has = LinkRate { interface: half.interface, rate: Rate::from_bps(half.rate.into()) };
-        session.flags |= flag::OFFLOADED;
-        match outcome {
-            Settlement::Reserved(share) if share == has && edits == Edits::NONE => {
-                self.allow(cx, initiator);
-            }
-            _ => self.withhold(cx, index),
-        }
+        let changes = self.allowance(cx.now, initiator);
+        cx.out.notify(Event::Allowance { initiator, changes });
     }
 
     /// Ends the offload of a session after a change that the offload has to know: its messages come to the engine
@@ -151,7 +109,7 @@ impl Boomerang {
             return;
         }
         session.flags &= !flag::OFFLOAD;
-        if let Some(selector) = self.selector(index) {
+        if let Some(selector) = self.store.selector(index) {
             cx.out.notify(Event::Withhold { selector });
         }
     }
@@ -162,7 +120,7 @@ impl Boomerang {
         cx: &mut HandlerContext<'_, '_, E>,
         index: Index,
     ) {
-        if let Some(selector) = self.selector(index) {
+        if let Some(selector) = self.store.selector(index) {
             cx.out.notify(Event::Recall { selector });
         }
     }
@@ -180,48 +138,10 @@ impl Boomerang {
             return false;
         }
         session.flags |= flag::ASKED;
-        self.arm(index, cx.now + ANSWER);
-        if let Some(selector) = self.selector(index) {
+        self.store.arm(index, cx.now + ANSWER);
+        if let Some(selector) = self.store.selector(index) {
             cx.out.notify(Event::Expiring { selector });
         }
         true
-    }
-
-    /// Counts messages that the offload has handled.
-    pub(crate) fn count_passed(&mut self, passed: Passed) {
-        self.counters.requests += passed.requests;
-        self.counters.replies += passed.replies;
-        self.counters.refreshed += passed.refreshed;
-    }
-
-    /// Applies the refreshes of a session that the offload has seen.
-    pub(crate) fn apply_seen_refreshes(&mut self, now: Time, seen: &Seen) {
-        let Some(index) = self.find_selector(&seen.selector) else { return };
-        let session = &mut self.store.sessions[index as usize];
-        for (half, at) in session.halves.iter_mut().zip([seen.forward, seen.reverse]) {
-            let Some(at) = at.filter(|_| half.is_there()) else { continue };
-            let end = self.config.expiry_time(at, seen.interval);
-            half.expires_at = half.expires_at.max(end);
-        }
-        let end = session.first_end();
-        if end > now {
-            session.flags &= !flag::ASKED;
-        }
-        self.arm(index, end);
-    }
-
-    fn find_selector(&self, selector: &Selector) -> Option<Index> {
-        let (keys, shape) = selector.keys();
-        let mut octets = [[0; 40]; 2];
-        let [classifier, mask] = &mut octets;
-        let length = keys.emit_to(classifier).ok()?;
-        shape.keys(keys.family().ok()?).ok()?.emit_to(mask).ok()?;
-        let [classifier, mask] = octets.each_ref().map(|octets| &octets[..length]);
-        self.find_octets(classifier, mask)
-    }
-
-    fn find_octets(&self, classifier: &[u8], mask: &[u8]) -> Option<Index> {
-        let number = self.store.masks.find(mask)?;
-        self.store.look_up(&Key::new(number, self.store.masks.mask(number), classifier)).ok()
     }
 }

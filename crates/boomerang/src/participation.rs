@@ -7,7 +7,7 @@
 use core::net::IpAddr;
 
 use earmark_core::outcome::{Kind, Message, Outcome, Translation};
-use earmark_core::{Context, Datagram, InterfaceId};
+use earmark_core::{Context, Datagram};
 use earmark_wire::boomerang::iana::participation_flag::{FAR_END, FORWARD_ENDS};
 use earmark_wire::boomerang::{Participation, PassCount, Rates, View};
 
@@ -70,7 +70,8 @@ pub(crate) fn returned_record(
     let (at, mut record) = view.options().participation()?;
     count_arrival(&mut record, datagram);
     record.set(FORWARD_ENDS, true);
-    let reserves = processed.interface.is_some_and(|interface| takes_part(context, interface));
+    let reserves =
+        processed.interface.is_some_and(|interface| context.interfaces.takes_part(interface));
     if reserves && !processed.edits.nack {
         record.set(FAR_END, true);
         record.first_reverse = datagram.destination;
@@ -78,10 +79,6 @@ pub(crate) fn returned_record(
         record.ttl = ttl;
     }
     Some((at, record))
-}
-
-fn takes_part(context: &Context<'_>, interface: InterfaceId) -> bool {
-    context.interfaces.by_id(interface).is_some_and(earmark_core::Interface::takes_part)
 }
 
 /// Counts the arrival of a message on the outward pass: routers on the path that do not take part, and address

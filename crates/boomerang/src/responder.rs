@@ -9,7 +9,6 @@ use earmark_wire::boomerang::{Editor, View};
 use earmark_wire::icmp::{self, PseudoHeader};
 
 use crate::api::Event;
-
 use crate::counters::DropReason;
 use crate::instance::{Boomerang, HandlerContext, outgoing};
 use crate::message::{MessagePass, Origin};

@@ -1,7 +1,7 @@
 //! State blocks.
 //!
 //! A node keeps one [`Session`] per flow, with a [`Half`] for each direction that has passed by here. Fields that few
-//! sessions need are in an [`Extra`]. A host's own sessions also have a [`Loop`](crate::initiator::Loop).
+//! sessions need are in an [`Extra`]. A host's own sessions also have a [`Loop`](crate::loops::Loop).
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -11,6 +11,7 @@ use earmark_core::admission::ClaimId;
 use earmark_core::timer::TimerId;
 use earmark_core::{InterfaceId, Time};
 
+use crate::aggregates::Member;
 use crate::selector::Direction;
 
 /// Index of a block in its slab.
@@ -134,7 +135,7 @@ pub(crate) struct Extra {
     /// Groups: the reservation on each branch but that of the forward half.
     pub(crate) branches: Vec<Half>,
     /// Membership of its flow in an aggregate of this node.
-    pub(crate) member: Option<crate::aggregate::Member>,
+    pub(crate) member: Option<Member>,
 }
 
 /// An initiating node that has sessions.

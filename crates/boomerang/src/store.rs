@@ -15,16 +15,18 @@ mod masks;
 
 use core::net::IpAddr;
 
-use earmark_core::growth;
+use earmark_core::admission::{ClaimId, Owner};
 use earmark_core::hash::KeyedHash;
 use earmark_core::timer::TimingWheel;
-use earmark_wire::boomerang::Family;
+use earmark_core::{Flow, Time, growth};
+use earmark_wire::boomerang::{Family, Keys, Shape};
 use hashbrown::HashTable;
 use slab::Slab;
 
 pub(crate) use self::keys::Key;
 pub(crate) use self::masks::Masks;
-use crate::state::{Index, Session, Source, Timer};
+use crate::selector::{Direction, Selector};
+use crate::state::{Index, Session, Source, Timer, TimerKind};
 
 /// All state of one engine, except that of this host's own sessions.
 #[derive(Debug)]
@@ -47,6 +49,20 @@ pub(crate) struct VacantEntry(u64);
 pub(crate) struct InitiatorEntry {
     pub(crate) hash: u64,
     source: Option<Index>,
+}
+
+/// Session whose half is to be granted bandwidth.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Grant {
+    /// An existing session.
+    Known(Index),
+    /// A new session, created with its first grant.
+    New {
+        key: Key,
+        place: VacantEntry,
+        /// Prime to lock the session with; 0 for none.
+        prime: u32,
+    },
 }
 
 impl Store {
@@ -90,6 +106,21 @@ impl Store {
         self.by_key.find(hash, same).copied().ok_or(VacantEntry(hash))
     }
 
+    /// Returns the session with this classifier and mask.
+    pub(crate) fn find(&self, classifier: &[u8], mask: &[u8]) -> Option<Index> {
+        let number = self.masks.find(mask)?;
+        self.look_up(&Key::new(number, self.masks.mask(number), classifier)).ok()
+    }
+
+    /// Returns the session with this classifier under a mask of this number, or the entry for a new one.
+    pub(crate) fn grant(&self, mask: u16, classifier: &[u8]) -> Grant {
+        let key = Key::new(mask, self.masks.mask(mask), classifier);
+        match self.look_up(&key) {
+            Ok(index) => Grant::Known(index),
+            Err(place) => Grant::New { key, place, prime: 0 },
+        }
+    }
+
     /// Returns the session with an IPv4 key, which has two words, or the entry for a new one.
     #[inline]
     pub(crate) fn look_up_short(&self, mask: u16, words: [u64; 2]) -> Result<Index, VacantEntry> {
@@ -126,6 +157,55 @@ impl Store {
     pub(crate) fn key(&self, index: Index) -> Key {
         let session = self.session(index);
         Key::of(session, self.masks.mask(session.mask).family)
+    }
+
+    /// Returns the packets of a session.
+    pub(crate) fn selector(&self, index: Index) -> Option<Selector> {
+        self.keys(index).map(|(keys, shape)| Selector::of_keys(&keys, &shape))
+    }
+
+    /// Returns classifier and mask of a session.
+    pub(crate) fn keys(&self, index: Index) -> Option<(Keys, Shape)> {
+        let key = self.key(index);
+        Some((key.keys()?, self.masks.mask(key.mask).shape))
+    }
+
+    /// Returns the flow of a session in one direction, if traffic control can match it.
+    pub(crate) fn flow(&self, index: Index, direction: Direction) -> Option<Flow> {
+        let tos = self.masks.mask(self.session(index).mask).shape.tos;
+        self.selector(index)?.flow(tos, direction)
+    }
+
+    /// Arms the timer of a session for the first expiry of its halves, if it would fire later.
+    #[inline]
+    pub(crate) fn rearm(&mut self, index: Index) {
+        let session = &self.sessions[index as usize];
+        let first = session.first_end();
+        let soon = |timer| self.timers.deadline(timer).is_some_and(|at| at <= first);
+        if !session.timer.is_some_and(soon) {
+            self.arm(index, first);
+        }
+    }
+
+    /// Arms the timer of a session for `at`.
+    #[inline]
+    pub(crate) fn arm(&mut self, index: Index, at: Time) {
+        let Store { sessions, timers, .. } = self;
+        let timer = &mut sessions[index as usize].timer;
+        if !timer.is_some_and(|timer| timers.rearm(timer, at)) {
+            *timer = Some(timers.arm(at, Timer::new(TimerKind::Expiry, index)));
+        }
+    }
+
+    /// Returns the half session of a claim, if it is ours and still exists.
+    pub(crate) fn half_of(&self, claim: ClaimId, owner: Owner) -> Option<(Index, usize)> {
+        let session = self.sessions.get(owner.block as usize)?;
+        let same = |&slot: &usize| {
+            let half = session.half_at(slot);
+            half.is_there() && half.claim == claim
+        };
+        let slot = (0..session.slots()).find(same)?;
+        (owner.protocol == crate::ID).then_some((owner.block, slot))
     }
 
     /// Removes a session with its timer, and with its source if that has no other.

@@ -8,9 +8,8 @@ use earmark_core::{Flow, InterfaceId, Rate, Time};
 use earmark_wire::boomerang::{Keys, Rates, Shape};
 
 use crate::api::Application;
-
-use crate::initiator::Phase;
 use crate::instance::Boomerang;
+use crate::loops::Phase;
 use crate::selector::{Direction, Selector};
 use crate::state::{Half, Index, Session, flag};
 
@@ -103,7 +102,7 @@ impl Boomerang {
         claim: ClaimId,
         owner: Owner,
     ) -> Option<(SessionView, Direction, HalfView)> {
-        let (index, slot) = self.half_of(claim, owner)?;
+        let (index, slot) = self.store.half_of(claim, owner)?;
         let session = self.store.session(index);
         let half = half_view(&session.half_at(slot))?;
         Some((self.session_view(index, session)?, Direction::of_slot(slot), half))
@@ -124,7 +123,7 @@ impl Boomerang {
     }
 
     fn session_view(&self, index: Index, session: &Session) -> Option<SessionView> {
-        let (keys, shape): (Keys, Shape) = self.keys_of(index)?;
+        let (keys, shape): (Keys, Shape) = self.store.keys(index)?;
         Some(SessionView {
             selector: Selector::of_keys(&keys, &shape),
             initiator: self.store.initiator(index),

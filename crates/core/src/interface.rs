@@ -95,6 +95,12 @@ impl Interfaces {
         })
     }
 
+    /// Returns whether this node runs its protocols on the interface with this index.
+    #[inline]
+    pub fn takes_part(&self, id: InterfaceId) -> bool {
+        self.by_id(id).is_some_and(Interface::takes_part)
+    }
+
     /// Returns the interface with this name.
     pub fn by_name(&self, name: &str) -> Option<&Interface> {
         self.iter().find(|i| i.name == name)

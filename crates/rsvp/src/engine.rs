@@ -4,7 +4,7 @@ use core::net::IpAddr;
 
 use earmark_core::admission::Displaced;
 use earmark_core::checkpoint::{Checkpoint, mark};
-use earmark_core::{Context, Datagram, Effects, Engine, HostEvent, Input, Interface, Time};
+use earmark_core::{Context, Datagram, Effects, Engine, HostEvent, Input, Time};
 use earmark_wire::rsvp::{Body, ErrorKind, Message, MessageType, ParseError, PartialMessage};
 
 use crate::api::{Command, Event};
@@ -102,8 +102,7 @@ impl Rsvp {
         if self.integrity.is_some() && !self.is_authentic(cx, datagram) {
             return;
         }
-        let takes_part =
-            cx.context.interfaces.by_id(datagram.interface).is_some_and(Interface::takes_part);
+        let takes_part = cx.context.interfaces.takes_part(datagram.interface);
         // Parsed in place because a message is large.
         let mut parsed = Message::parse(datagram.payload);
         let message = match &mut parsed {

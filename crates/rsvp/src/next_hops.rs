@@ -8,7 +8,7 @@
 use core::net::IpAddr;
 
 use earmark_core::checkpoint::{Checkpoint, mark};
-use earmark_core::{Context, Hop, Interface, InterfaceId};
+use earmark_core::{Context, Hop, InterfaceId};
 use earmark_wire::rsvp::{SenderTemplate, Session};
 
 use crate::state::OutInterfaces;
@@ -85,7 +85,9 @@ impl<'r> NextHops<'r> {
         }
         match hop() {
             None => NextHops::None,
-            Some(hop) if takes_part(context, hop.interface) => NextHops::Out(hop.interface),
+            Some(hop) if context.interfaces.takes_part(hop.interface) => {
+                NextHops::Out(hop.interface)
+            }
             Some(_) => NextHops::WithoutRsvp,
         }
     }
@@ -120,7 +122,9 @@ impl<'r> NextHops<'r> {
             (None, Some(_)) => NextHops::Branches(&[]),
             // A sending host needs no forwarding entry: its data follows the route for the group.
             (None, None) => match context.routes.lookup(group) {
-                Some(hop) if takes_part(context, hop.interface) => NextHops::Out(hop.interface),
+                Some(hop) if context.interfaces.takes_part(hop.interface) => {
+                    NextHops::Out(hop.interface)
+                }
                 _ => NextHops::Branches(&[]),
             },
         }
@@ -168,11 +172,5 @@ fn branches<'r>(
     incoming: Option<InterfaceId>,
 ) -> impl Iterator<Item = InterfaceId> + use<'r> {
     let interfaces = context.interfaces;
-    all.iter().copied().filter(move |&id| {
-        Some(id) != incoming && interfaces.by_id(id).is_some_and(Interface::takes_part)
-    })
-}
-
-fn takes_part(context: &Context<'_>, interface: InterfaceId) -> bool {
-    context.interfaces.by_id(interface).is_some_and(Interface::takes_part)
+    all.iter().copied().filter(move |&id| Some(id) != incoming && interfaces.takes_part(id))
 }

@@ -4,7 +4,7 @@
 //! reports without YESSIR and messages for this host, is a copy: the packet itself is delivered without the engine.
 
 use earmark_core::checkpoint::{Checkpoint, mark};
-use earmark_core::{Datagram, Interface, InterfaceId, Rate};
+use earmark_core::{Datagram, InterfaceId, Rate};
 use earmark_wire::udp;
 use earmark_wire::yessir::{
     Command, CommonForm, EditOffsets, Message, ParseError, Report, Style, has_message,
@@ -70,7 +70,7 @@ impl Yessir {
     ) {
         mark(Checkpoint::Parse);
         let interfaces = cx.context.interfaces;
-        let takes_part = interfaces.by_id(datagram.interface).is_some_and(Interface::takes_part);
+        let takes_part = interfaces.takes_part(datagram.interface);
         let Some((message, places)) = &report.message else {
             if takes_part {
                 self.process_foreign_report(cx, datagram, received, report);

@@ -8,10 +8,9 @@ use earmark_wire::boomerang::{QosView, Rates, View};
 
 use crate::api::{Event, OnRefusal};
 use crate::instance::{Boomerang, HandlerContext};
+use crate::loops::{Loop, Phase};
 use crate::participation::reach;
 use crate::state::Index;
-
-use super::{Loop, Phase};
 
 impl Boomerang {
     pub(super) fn process_reply<E: From<Event>>(

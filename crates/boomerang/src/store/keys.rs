@@ -5,7 +5,7 @@
 use earmark_core::hash::KeyedHash;
 use earmark_wire::boomerang::{Family, Keys};
 
-use super::masks::Mask;
+use super::masks::{Mask, words};
 use crate::state::Session;
 
 /// The key of a session.
@@ -80,18 +80,5 @@ fn fill(octets: &mut [u8], words: &[u64]) {
     let (places, _) = octets.as_chunks_mut::<8>();
     for (place, word) in places.iter_mut().zip(words) {
         *place = word.to_ne_bytes();
-    }
-}
-
-/// Returns classifier or mask in words; `None` if the length fits neither family.
-#[inline]
-pub(super) fn words(octets: &[u8]) -> Option<(Family, [u64; 5])> {
-    let word = |octets: &[u8; 8]| u64::from_ne_bytes(*octets);
-    match octets.as_chunks::<8>() {
-        ([w0, w1], []) => Some((Family::V4, [word(w0), word(w1), 0, 0, 0])),
-        ([w0, w1, w2, w3, w4], []) => {
-            Some((Family::V6, [word(w0), word(w1), word(w2), word(w3), word(w4)]))
-        }
-        _ => None,
     }
 }

@@ -7,8 +7,6 @@ use alloc::vec::Vec;
 
 use earmark_wire::boomerang::{Family, Shape};
 
-use super::keys::words;
-
 /// One mask.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Mask {
@@ -103,4 +101,17 @@ fn octets_of(family: Family, shape: &Shape) -> Option<[u64; 5]> {
     let octets = octets.get_mut(..family.keys_len())?;
     keys.emit_to(octets).ok()?;
     words(octets).map(|(_, words)| words)
+}
+
+/// Returns classifier or mask in words; `None` if the length fits neither family.
+#[inline]
+pub(super) fn words(octets: &[u8]) -> Option<(Family, [u64; 5])> {
+    let word = |octets: &[u8; 8]| u64::from_ne_bytes(*octets);
+    match octets.as_chunks::<8>() {
+        ([w0, w1], []) => Some((Family::V4, [word(w0), word(w1), 0, 0, 0])),
+        ([w0, w1, w2, w3, w4], []) => {
+            Some((Family::V6, [word(w0), word(w1), word(w2), word(w3), word(w4)]))
+        }
+        _ => None,
+    }
 }

@@ -1,0 +1,298 @@
+//! Reservation: what a message asks of this node on one of its passes, and what the node writes into the message.
+//!
+//! The outward and the return pass are processed alike, and never related to each other: each concerns one half of
+//! the session. Two rules concern one pass only. A release ends both halves, whichever pass comes by. A locked
+//! session is unlocked on the pass on which it was locked.
+
+use earmark_core::InterfaceId;
+use earmark_core::checkpoint::{Checkpoint, mark};
+use earmark_wire::boomerang::{QosView, Rates};
+
+use crate::admission::AccessDecision;
+use crate::api::{Change, Event};
+use crate::counters::RefusalReason;
+use crate::instance::{Boomerang, HandlerContext};
+use crate::lookup::Lookup;
+use crate::message::{Edits, MessagePass, Origin, Outcome, Refused};
+use crate::route::route;
+use crate::selector::Direction;
+use crate::state::{Half, Index, flag};
+use crate::store::{Grant, Key, VacantEntry};
+
+impl Boomerang {
+    /// Applies the rules for one pass of a message through this node.
+    pub(crate) fn process<E: From<Event>>(
+        &mut self,
+        cx: &mut HandlerContext<'_, '_, E>,
+        pass: &MessagePass<'_>,
+    ) -> Outcome {
+        let found = self.look_up_message(cx.now, &pass.view, pass.direction, pass.initiator);
+        self.process_found(cx, pass, found)
+    }
+
+    /// Applies the rules to a message whose session was looked up.
+    pub(crate) fn process_found<E: From<Event>>(
+        &mut self,
+        cx: &mut HandlerContext<'_, '_, E>,
+        pass: &MessagePass<'_>,
+        found: Lookup,
+    ) -> Outcome {
+        match found {
+            Lookup::Refreshed(interface) => Outcome { interface, edits: Edits::NONE },
+            Lookup::Found(index) => self.process_known(cx, pass, index),
+            Lookup::Missing(key, place) => self.process_new(cx, pass, key, place),
+            Lookup::NewMask => self.process_new_mask(cx, pass),
+        }
+    }
+
+    /// Processes a message with a mask that no session has.
+    #[cold]
+    fn process_new_mask<E: From<Event>>(
+        &mut self,
+        cx: &mut HandlerContext<'_, '_, E>,
+        pass: &MessagePass<'_>,
+    ) -> Outcome {
+        match self.find_or_vacant(pass) {
+            Ok(Grant::Known(index)) => self.process_known(cx, pass, index),
+            Ok(Grant::New { key, place, .. }) => self.process_new(cx, pass, key, place),
+            // A release has nothing to release and is not refused.
+            Err(_) if pass.is_release() => Outcome { interface: None, edits: Edits::NONE },
+            Err(refused) => Outcome { interface: None, edits: self.refuse(pass, refused) },
+        }
+    }
+
+    /// Processes a message about a flow that has no session yet.
+    fn process_new<E: From<Event>>(
+        &mut self,
+        cx: &mut HandlerContext<'_, '_, E>,
+        pass: &MessagePass<'_>,
+        key: Key,
+        place: VacantEntry,
+    ) -> Outcome {
+        if pass.is_release() {
+            return Outcome { interface: None, edits: Edits::NONE };
+        }
+        let interface = route(cx, pass).map(|hop| hop.interface);
+        mark(Checkpoint::Route);
+        let edits = match interface {
+            Some(interface) if cx.context.interfaces.takes_part(interface) => {
+                let slot = pass.direction as usize;
+                self.apply_request(
+                    cx,
+                    pass,
+                    slot,
+                    interface,
+                    &mut Grant::New { key, place, prime: 0 },
+                )
+            }
+            // As a node without Boomerang; without a route the driver decides.
+            _ => Edits::NONE,
+        };
+        Outcome { interface, edits }
+    }
+
+    /// Processes a message about a known session that is more than a refresh.
+    fn process_known<E: From<Event>>(
+        &mut self,
+        cx: &mut HandlerContext<'_, '_, E>,
+        pass: &MessagePass<'_>,
+        index: Index,
+    ) -> Outcome {
+        if let Err(refused) = self.check_initiator(pass, index) {
+            let interface = self.store.session(index).half(pass.direction);
+            let interface = interface.is_there().then_some(interface.interface);
+            return Outcome { interface, edits: self.refuse(pass, refused) };
+        }
+        if pass.is_release() {
+            if let Err(refused) = self.users.check(pass) {
+                return Outcome { interface: None, edits: self.refuse(pass, refused) };
+            }
+            self.release_session(cx, index, Change::Released);
+            return Outcome { interface: None, edits: Edits::NONE };
+        }
+        let slot = pass.direction as usize;
+        let half = *self.store.session(index).half(pass.direction);
+        let interface = if half.is_there() && self.is_fresh(index, pass.direction) {
+            half.interface
+        } else {
+            let hop = route(cx, pass);
+            mark(Checkpoint::Route);
+            let interface = hop.map(|hop| hop.interface);
+            let Some(outgoing) =
+                interface.filter(|&interface| cx.context.interfaces.takes_part(interface))
+            else {
+                // The packets leave where nothing is reserved, if they leave at all.
+                self.release_half(cx, index, slot, Change::Moved);
+                self.remove_if_empty(cx, index);
+                return Outcome { interface, edits: Edits::NONE };
+            };
+            self.check_route(cx, index, slot, outgoing);
+            outgoing
+        };
+        let edits = self.apply_request(cx, pass, slot, interface, &mut Grant::Known(index));
+        self.remove_if_empty(cx, index);
+        Outcome { interface: Some(interface), edits }
+    }
+
+    /// Checks whether a message may address an existing session: its initiating node may, and for a locked session a
+    /// node that knows the key.
+    pub(crate) fn check_initiator(
+        &self,
+        pass: &MessagePass<'_>,
+        index: Index,
+    ) -> Result<(), Refused> {
+        let session = self.store.session(index);
+        if self.store.initiator(index) != pass.initiator {
+            return Err(Refused::without_offer(RefusalReason::Foreign));
+        }
+        // A message refused upstream may have lost its key. It changes nothing.
+        let (key, prime) = (pass.view.key(), u64::from(session.prime));
+        let opens = prime == 0 || (key != 0 && key.is_multiple_of(prime));
+        let waits = session.flags & flag::LOCKED != 0 && key != 0;
+        if !opens && !waits && !pass.view.flags().is_nack() {
+            return Err(Refused::without_offer(RefusalReason::Key));
+        }
+        Ok(())
+    }
+
+    /// Returns whether a half was checked against the routes since they last changed.
+    pub(crate) fn is_fresh(&mut self, index: Index, direction: Direction) -> bool {
+        let epoch = self.epoch;
+        let session = self.store.session_mut(index);
+        if session.epoch != epoch {
+            session.epoch = epoch;
+            session.flags |= flag::FORWARD_STALE | flag::REVERSE_STALE;
+        }
+        session.flags & direction.stale() == 0
+    }
+
+    /// Brings a session in line with the request of a message, or writes a refusal. `slot` is that of the half in
+    /// question.
+    pub(crate) fn apply_request<E: From<Event>>(
+        &mut self,
+        cx: &mut HandlerContext<'_, '_, E>,
+        pass: &MessagePass<'_>,
+        slot: usize,
+        interface: InterfaceId,
+        grant: &mut Grant,
+    ) -> Edits {
+        let interval = pass.view.refresh_interval().min(self.config.max_refresh_interval);
+        let before = match *grant {
+            Grant::Known(index) if self.config.offload => self.store.session(index).half_at(slot),
+            _ => Half::NONE,
+        };
+        let mut edits = if pass.view.flags().is_nack() {
+            self.answer_query(cx, pass, slot, interface, grant)
+        } else {
+            match self.reserve(cx, pass, slot, interface, grant) {
+                Ok(edits) => edits,
+                Err(refused) => self.refuse(pass, refused),
+            }
+        };
+        // An existing half is refreshed while its initiating node asks, even if the new request is refused.
+        if let Grant::Known(index) = *grant {
+            self.extend_lifetime(cx.now, index, slot, interval);
+        }
+        if interval < pass.view.refresh_interval() {
+            edits.interval = Some(interval);
+        }
+        if let Grant::Known(index) = *grant
+            && self.config.offload
+            && pass.origin == Origin::Others
+        {
+            self.offload(cx, pass, &edits, index, before);
+        }
+        edits
+    }
+
+    /// Reserves what a message requests. Returns the changes to the message.
+    fn reserve<E: From<Event>>(
+        &mut self,
+        cx: &mut HandlerContext<'_, '_, E>,
+        pass: &MessagePass<'_>,
+        slot: usize,
+        interface: InterfaceId,
+        grant: &mut Grant,
+    ) -> Result<Edits, Refused> {
+        let mut edits = Edits { key: self.multiply_key(pass, grant)?, ..Edits::NONE };
+        let mut decision = AccessDecision::Pending;
+        match pass.view.qos() {
+            QosView::Bitrate(rates) => {
+                let wanted = pass.part_of(rates);
+                self.admit(cx, pass, (slot, interface), grant, wanted, &mut decision)?;
+            }
+            // The first pair that can be granted counts; those before it are set to zero.
+            QosView::Downgrade(vector) => {
+                let mut last = Refused::without_offer(RefusalReason::Bandwidth);
+                let mut granted = None;
+                for (number, octets) in vector.iter().enumerate().filter(|(_, o)| **o != [0; 8]) {
+                    let wanted = pass.part_of(Rates::from_octets(*octets));
+                    match self.admit(cx, pass, (slot, interface), grant, wanted, &mut decision) {
+                        Ok(()) => {
+                            granted = Some(number);
+                            break;
+                        }
+                        Err(refused) => last = refused,
+                    }
+                }
+                let number = granted.ok_or(last)?;
+                let any = vector.iter().take(number).any(|octets| *octets != [0; 8]);
+                edits.zeroed = if any { number } else { 0 };
+            }
+        }
+        if let Grant::Known(index) = *grant
+            && edits.key.is_none()
+        {
+            self.unlock(cx, pass, index);
+        }
+        Ok(edits)
+    }
+
+    /// Lowers a message that was refused upstream to the rates available here.
+    fn answer_query<E>(
+        &self,
+        cx: &HandlerContext<'_, '_, E>,
+        pass: &MessagePass<'_>,
+        slot: usize,
+        interface: InterfaceId,
+        grant: &Grant,
+    ) -> Edits {
+        let held = match *grant {
+            Grant::Known(index) => self.store.session(index).half_at(slot),
+            Grant::New { .. } => Half::NONE,
+        };
+        let held = if held.is_there() && held.interface == interface { held.rate } else { 0 };
+        let free = cx.context.ledger.available(interface).as_bps();
+        let offer = u32::try_from(free.saturating_add(held.into())).unwrap_or(u32::MAX);
+        self.lowered(pass, offer)
+    }
+
+    /// Returns the changes of a refusal: NACK, no key, the longest interval of this node, and the available rate.
+    pub(crate) fn refuse(&mut self, pass: &MessagePass<'_>, refused: Refused) -> Edits {
+        self.counters.refuse(refused.reason);
+        let interval = Some(self.config.max_refresh_interval);
+        Edits { nack: true, key: Some(0), interval, ..self.lowered(pass, refused.offer) }
+    }
+
+    /// Lowers the rate of this direction to `offer`. Larger pairs of a list of downgrades become zero.
+    fn lowered(&self, pass: &MessagePass<'_>, offer: u32) -> Edits {
+        match pass.view.qos() {
+            QosView::Bitrate(rates) => {
+                let mut lowered = rates;
+                match pass.direction {
+                    Direction::Forward => lowered.forward = rates.forward.min(offer),
+                    Direction::Reverse => lowered.reverse = rates.reverse.min(offer),
+                }
+                Edits { rates: (lowered != rates).then_some(lowered), ..Edits::NONE }
+            }
+            QosView::Downgrade(vector) => {
+                let fits = |octets: &[u8; 8]| {
+                    let pair = Rates::from_octets(*octets);
+                    pair != Rates::ZERO && pass.part_of(pair) <= offer
+                };
+                let zeroed = vector.iter().position(fits).unwrap_or(vector.len());
+                Edits { zeroed, ..Edits::NONE }
+            }
+        }
+    }
+}
