@@ -31,7 +31,7 @@ pub enum Command {
         /// The application; it has a session.
         application: Application,
         /// New rates, in order of preference; see [`Request::wishes`].
-        wishes: Vec<ReservationRequest>,
+        wishes: Vec<RequestedRates>,
     },
     /// Releases the session. [`Event::Released`] follows when the loop has come back, or after the last attempt.
     Release {
@@ -138,7 +138,7 @@ pub struct Request {
     /// to the destination.
     pub selector: Selector,
     /// Rates in order of preference: one for a message with bitrates, several, up to 255, for one with downgrades.
-    pub wishes: Vec<ReservationRequest>,
+    pub wishes: Vec<RequestedRates>,
     /// Seconds between refreshes; `None` for the configured interval.
     pub interval: Option<u8>,
     /// Reaction to a refusal.
@@ -153,7 +153,7 @@ pub struct Request {
 
 impl Request {
     /// Creates a request for one flow at one pair of rates, with the configured interval, repeated if it is refused.
-    pub fn new(destination: IpAddr, selector: Selector, wish: ReservationRequest) -> Request {
+    pub fn new(destination: IpAddr, selector: Selector, wish: RequestedRates) -> Request {
         Request {
             destination,
             selector,
@@ -168,7 +168,7 @@ impl Request {
 
 /// A pair of rates that an application requests together. Each fits 32 bits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ReservationRequest {
+pub struct RequestedRates {
     /// Rate from this host to the far end.
     pub forward: Rate,
     /// Rate from the far end to this host.

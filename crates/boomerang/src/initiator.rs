@@ -92,7 +92,7 @@ impl Boomerang {
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
         application: Application,
-        wishes: &[crate::api::ReservationRequest],
+        wishes: &[crate::api::RequestedRates],
     ) -> Result<(), Rejection> {
         let index = self.loop_of(application).ok_or(Rejection::NoSession)?;
         let state = self.loops.get_mut(index);

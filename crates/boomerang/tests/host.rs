@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use common::*;
 use earmark_boomerang::{
-    Account, Change, Command, Config, Event, OnRefusal, Rejection, Request, ReservationRequest,
+    Account, Change, Command, Config, Event, OnRefusal, Rejection, Request, RequestedRates,
     Selector, User,
 };
 use earmark_core::outcome::Outcome as Reach;
@@ -26,9 +26,9 @@ fn established(rates: Rates) -> Event {
     Event::Established { application: APP, rates, interval: 30, confirmed: true }
 }
 
-fn rate_pair(rates: Rates) -> ReservationRequest {
+fn rate_pair(rates: Rates) -> RequestedRates {
     let rate = |bits: u32| Rate::from_bps(bits.into());
-    ReservationRequest { forward: rate(rates.forward), reverse: rate(rates.reverse) }
+    RequestedRates { forward: rate(rates.forward), reverse: rate(rates.reverse) }
 }
 
 #[test]

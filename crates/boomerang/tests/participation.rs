@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 use std::net::IpAddr;
 
 use common::{APP, Bench, ETH1, ETH2, ETH3, Outcome as Effect, ip, kbit, router};
-use earmark_boomerang::{Command, Event, Request, ReservationRequest, Selector};
+use earmark_boomerang::{Command, Event, Request, RequestedRates, Selector};
 use earmark_core::outcome::{Kind, Message, NodeName, Outcome, OutcomeSource, Translation};
 use earmark_core::{Datagram, Flow, Input, Rate};
 use earmark_wire::boomerang::Rates;
@@ -150,7 +150,7 @@ fn request(rates: Rates) -> Request {
         source_open: 0,
     };
     let [forward, reverse] = [rates.forward, rates.reverse].map(|bps| Rate::from_bps(bps.into()));
-    let pair = ReservationRequest { forward, reverse };
+    let pair = RequestedRates { forward, reverse };
     Request { count_nodes: true, ..Request::new(ip(FAR), Selector::of_flow(&flow), pair) }
 }
 
@@ -230,7 +230,7 @@ fn change_of_rates_counts_anew() {
     assert_eq!(chain.reserve(kbit(1_000, 0)).kind, Kind::Whole);
     chain.nodes[2] = None;
     let wishes =
-        vec![ReservationRequest { forward: Rate::from_bps(2_000_000), reverse: Rate::from_bps(0) }];
+        vec![RequestedRates { forward: Rate::from_bps(2_000_000), reverse: Rate::from_bps(0) }];
     chain.command(Command::Modify { application: APP, wishes });
     assert_eq!(chain.reached().kind, Kind::Part);
 }

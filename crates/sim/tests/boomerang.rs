@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use common::{Bench, Family, books_are_right};
 use earmark_boomerang::{
-    Application, Change, Command, Event, OnRefusal, Request, ReservationRequest, Selector,
+    Application, Change, Command, Event, OnRefusal, Request, RequestedRates, Selector,
 };
 use earmark_core::{Flow, Hop, Prefix, Rate, Route, Time};
 use earmark_node::{Command as NodeCommand, Event as NodeEvent, NodeConfig};
@@ -66,7 +66,7 @@ impl Net {
         }
     }
 
-    fn ask(&mut self, application: Application, source_port: u16, wish: ReservationRequest) {
+    fn ask(&mut self, application: Application, source_port: u16, wish: RequestedRates) {
         self.ask_and(application, source_port, wish, OnRefusal::Retry);
     }
 
@@ -74,7 +74,7 @@ impl Net {
         &mut self,
         application: Application,
         source_port: u16,
-        wish: ReservationRequest,
+        wish: RequestedRates,
         on_refusal: OnRefusal,
     ) {
         let flow = Flow { source_port, ..self.flow() };
@@ -146,8 +146,8 @@ impl Net {
     }
 }
 
-fn wish(forward: u64, reverse: u64) -> ReservationRequest {
-    ReservationRequest { forward: Rate::from_mbps(forward), reverse: Rate::from_mbps(reverse) }
+fn wish(forward: u64, reverse: u64) -> RequestedRates {
+    RequestedRates { forward: Rate::from_mbps(forward), reverse: Rate::from_mbps(reverse) }
 }
 
 fn is_established(event: &Event) -> bool {

@@ -6,10 +6,10 @@ use core::net::IpAddr;
 use earmark_core::{Prefix, Rate};
 use earmark_wire::boomerang::{Family, Keys, Rates, Shape};
 
-use crate::api::{Rejection, Request, ReservationRequest};
+use crate::api::{Rejection, Request, RequestedRates};
 
 /// Converts the pairs of rates: one to 255, each non-zero, and none larger than the one before in either direction.
-pub(super) fn rates(wishes: &[ReservationRequest], group: bool) -> Result<Vec<Rates>, Rejection> {
+pub(super) fn rates(wishes: &[RequestedRates], group: bool) -> Result<Vec<Rates>, Rejection> {
     let bits = |rate: Rate| u32::try_from(rate.as_bps()).map_err(|_| Rejection::BadRate);
     let mut rates: Vec<Rates> = Vec::with_capacity(wishes.len());
     for request in wishes {
@@ -55,8 +55,8 @@ pub(super) fn keys(request: &Request, source: IpAddr) -> Result<(Keys, Shape), R
 mod tests {
     use super::*;
 
-    fn request(forward: u64, reverse: u64) -> ReservationRequest {
-        ReservationRequest { forward: Rate::from_bps(forward), reverse: Rate::from_bps(reverse) }
+    fn request(forward: u64, reverse: u64) -> RequestedRates {
+        RequestedRates { forward: Rate::from_bps(forward), reverse: Rate::from_bps(reverse) }
     }
 
     #[test]
@@ -73,7 +73,7 @@ mod tests {
         ] {
             assert_eq!(rates(wishes, group), Err(reason), "{wishes:?}");
         }
-        let many: Vec<ReservationRequest> = (1..=256).rev().map(|n| request(n, 0)).collect();
+        let many: Vec<RequestedRates> = (1..=256).rev().map(|n| request(n, 0)).collect();
         assert_eq!(rates(&many, false), Err(Rejection::BadWishes));
         assert!(rates(&many[1..], false).is_ok());
     }

@@ -11,7 +11,7 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use earmark_boomerang::{
-    Application, Boomerang, Command, Config, Event, Request, ReservationRequest, Selector,
+    Application, Boomerang, Command, Config, Event, Request, RequestedRates, Selector,
 };
 use earmark_core::admission::{ClaimId, Ledger, LinkCapacity};
 use earmark_core::random::RandomStreams;
@@ -399,7 +399,7 @@ pub fn request(rates: &[Rates]) -> Request {
         destination_open: 0,
         source_open: 0,
     };
-    let pair = |rates: &Rates| ReservationRequest {
+    let pair = |rates: &Rates| RequestedRates {
         forward: Rate::from_bps(rates.forward.into()),
         reverse: Rate::from_bps(rates.reverse.into()),
     };

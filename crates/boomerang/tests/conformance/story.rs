@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 
 use earmark_boomerang::{
-    Application, Boomerang, Command, Config, OnRefusal, Request, ReservationRequest, Selector,
+    Application, Boomerang, Command, Config, OnRefusal, Request, RequestedRates, Selector,
 };
 use earmark_core::random::RandomStreams;
 use earmark_core::{Datagram, Effect, Engine, Flow, Input, Rate, Time};
@@ -235,9 +235,9 @@ fn octets(header: IpHeader, kind: Kind, text: &str) -> Result<Vec<u8>, Fault> {
 /// Reads a command of application 1: `reserve rates=2000000/64000`, for the flow from its port 4000.
 fn command(mut words: Words<'_>) -> Result<Command, Fault> {
     let application = Application(1);
-    let wishes = |words: &mut Words<'_>| -> Result<Vec<ReservationRequest>, Fault> {
+    let wishes = |words: &mut Words<'_>| -> Result<Vec<RequestedRates>, Fault> {
         let rates = rates(words.text("rates").ok_or("rates=... is missing")?)?;
-        let wish = |rates: &Rates| ReservationRequest {
+        let wish = |rates: &Rates| RequestedRates {
             forward: Rate::from_bps(rates.forward.into()),
             reverse: Rate::from_bps(rates.reverse.into()),
         };

@@ -102,7 +102,7 @@ impl OnSimulator {
         let number = self.application();
         let application = boomerang::Application(number.0);
         let flow = flow(source, destination, stream);
-        let wish = boomerang::ReservationRequest { forward: rate, reverse: Rate::ZERO };
+        let wish = boomerang::RequestedRates { forward: rate, reverse: Rate::ZERO };
         let request = boomerang::Request {
             on_refusal: boomerang::OnRefusal::Release,
             ..boomerang::Request::new(destination, boomerang::Selector::of_flow(&flow), wish)

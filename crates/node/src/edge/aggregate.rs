@@ -18,7 +18,7 @@ use alloc::vec::Vec;
 use core::net::IpAddr;
 
 use earmark_boomerang as boomerang;
-use earmark_boomerang::{Application, Command, OnRefusal, Request, ReservationRequest, Selector};
+use earmark_boomerang::{Application, Command, OnRefusal, Request, RequestedRates, Selector};
 use earmark_core::{Datagram, Flow, InterfaceId, Rate, Time};
 use earmark_wire::rsvp::Session;
 
@@ -272,7 +272,7 @@ impl Aggregate {
 
     fn request_rate(&mut self, rate: Rate, actions: &mut Vec<Action>) {
         let (application, reservation) =
-            (self.application(), ReservationRequest { forward: rate, reverse: Rate::ZERO });
+            (self.application(), RequestedRates { forward: rate, reverse: Rate::ZERO });
         self.requested = Some(rate);
         actions.push(Action::Command(match self.session {
             SessionState::Open => Command::Modify { application, wishes: [reservation].into() },

@@ -29,7 +29,7 @@ impl ScenarioProtocol for Boomerang {
     }
 
     fn request(&self, request: &ReservationRequest) -> Vec<(End, Command)> {
-        let rates = boomerang::ReservationRequest { forward: request.rate, reverse: Rate::ZERO };
+        let rates = boomerang::RequestedRates { forward: request.rate, reverse: Rate::ZERO };
         let selector = Selector::of_flow(&request.flow());
         let application = Application(request.application());
         let request = boomerang::Request::new(request.addresses[1], selector, rates);

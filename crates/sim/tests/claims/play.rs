@@ -398,7 +398,7 @@ impl Play {
             }
             BoomerangFirst | BoomerangHosts | BoomerangStranger | BoomerangRange => {
                 let application = boomerang::Application(application);
-                let rates = boomerang::ReservationRequest { forward: rate, reverse: Rate::ZERO };
+                let rates = boomerang::RequestedRates { forward: rate, reverse: Rate::ZERO };
                 let selector = Selector::of_flow(&flow);
                 let request = boomerang::Request::new(self.ends.destination, selector, rates);
                 vec![Command::Boomerang(match is_new {

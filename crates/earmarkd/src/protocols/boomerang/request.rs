@@ -65,8 +65,8 @@ pub(super) fn reserve(
     })
 }
 
-fn rate_pair(pair: RatePair) -> boomerang::ReservationRequest {
-    boomerang::ReservationRequest { forward: pair.forward, reverse: pair.reverse }
+fn rate_pair(pair: RatePair) -> boomerang::RequestedRates {
+    boomerang::RequestedRates { forward: pair.forward, reverse: pair.reverse }
 }
 
 fn on_refusal(reaction: OnRefusal) -> boomerang::OnRefusal {
