@@ -23,7 +23,7 @@ pub struct Datagram<'a> {
     /// Whether the packet was encapsulated in UDP (RFC 2205 appendix C).
     pub encapsulated: bool,
     /// The message.
-    #[serde(serialize_with = "crate::record::hexadecimal")]
+    #[serde(serialize_with = "crate::octets::hexadecimal")]
     pub payload: &'a [u8],
 }
 

@@ -21,6 +21,7 @@ pub mod hash;
 mod input;
 mod interface;
 pub mod listing;
+mod octets;
 pub mod outcome;
 pub mod random;
 pub mod record;
@@ -38,6 +39,7 @@ pub use engine::Engine;
 pub use flow::{Flow, FlowError, Prefix, PrefixError};
 pub use input::{Datagram, HostEvent, Input};
 pub use interface::{Interface, InterfaceId, Interfaces};
+pub use octets::{Octets, OctetsError};
 pub use routes::{
     Branches, FlowAnswer, FlowResolver, Hop, MulticastRoute, Resolution, Route, RouteTable, Routes,
 };

@@ -28,22 +28,12 @@ use slab::Slab;
 use self::family::{BestRoute, Family};
 use self::flows::Flows;
 pub use self::flows::{FlowAnswer, FlowResolver, Resolution};
+pub use self::hops::Hop;
 use self::hops::Hops;
 use self::multicast::MulticastTable;
 pub use self::multicast::{Branches, MulticastRoute};
 use crate::hash::KeyedHash;
 use crate::{Flow, InterfaceId, Prefix};
-
-/// Result of a route lookup.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub struct Hop {
-    /// Outgoing interface.
-    pub interface: InterfaceId,
-    /// Next router; `None` if the destination is on the link itself.
-    pub gateway: Option<IpAddr>,
-    /// Source address that the host itself would use, if the route names one.
-    pub source: Option<IpAddr>,
-}
 
 /// One route of a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

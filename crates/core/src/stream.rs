@@ -57,7 +57,7 @@ pub enum StreamEvent<'a> {
         /// The connection.
         connection: ConnectionId,
         /// The octets; not necessarily whole messages.
-        #[serde(serialize_with = "crate::record::hexadecimal")]
+        #[serde(serialize_with = "crate::octets::hexadecimal")]
         octets: &'a [u8],
     },
     /// The connection was closed, or could not be opened. Not reported for those that the engine closes.

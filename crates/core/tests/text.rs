@@ -3,8 +3,7 @@
 use std::time::Duration;
 
 use earmark_core::amounts::{parse_duration, parse_octets, show_duration, show_octets};
-use earmark_core::record::{Octets, OctetsError};
-use earmark_core::{Prefix, Rate};
+use earmark_core::{Octets, OctetsError, Prefix, Rate};
 use proptest::prelude::*;
 
 fn handled(text: &str) {

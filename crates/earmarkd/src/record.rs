@@ -8,8 +8,8 @@ use std::io::{self, BufRead, BufWriter, Write};
 use std::path::Path;
 
 use earmark_boomerang::{self as boomerang, Secret};
-use earmark_core::record::{Octets, RecordedDatagram, RecordedStreamEvent, Timed};
-use earmark_core::{Datagram, Effects, Time};
+use earmark_core::record::{RecordedDatagram, RecordedStreamEvent, Timed};
+use earmark_core::{Datagram, Effects, Octets, Time};
 use earmark_node::{Command, Event, HostUpdate, Input, Node, NodeConfig};
 use earmark_rsvp::integrity::Key;
 use serde::de::DeserializeOwned;

@@ -1,10 +1,9 @@
 //! Journal of the attempts to claim bandwidth, for studies of admission.
 
-use alloc::vec::Vec;
-
 use serde::{Deserialize, Serialize};
 
-use super::{Ledger, Owner, QueuedRequest};
+use super::Owner;
+use super::queue::QueuedRequest;
 use crate::{Flow, InterfaceId, Rate};
 
 /// An attempt to claim bandwidth that was not held before.
@@ -28,19 +27,5 @@ impl Attempt {
     pub(super) fn failed_retry(link: InterfaceId, waiting: &QueuedRequest) -> Attempt {
         let QueuedRequest { owner, demand, .. } = *waiting;
         Attempt { link, owner, flow: None, rate: demand.rate, granted: false }
-    }
-}
-
-impl Ledger {
-    /// Starts or stops the journal. A running journal grows with each attempt until
-    /// [`take_attempts`](Ledger::take_attempts) is called.
-    pub fn keep_journal(&mut self, keep: bool) {
-        self.journal = keep.then(Vec::new);
-    }
-
-    /// Takes the attempts since the last call, in order; empty without a journal. An attempt granted by preemption is
-    /// listed twice: refused, then granted.
-    pub fn take_attempts(&mut self) -> Vec<Attempt> {
-        self.journal.as_mut().map(core::mem::take).unwrap_or_default()
     }
 }

@@ -12,9 +12,9 @@ use super::lanes::Lanes;
 use super::link::{AdoptError, AdoptedRate, Link, LinkCapacity, LinkStatus};
 use super::links::Links;
 use super::preemption::Preemption;
-use super::queue::{Counting, EnqueueError, QueuedRequest, RetryPolicy};
+use super::queue::{QueuedRequest, RetryPolicy};
 use super::{ClaimId, Demand, Owner, Protocol, Reason, Refusal, Service};
-use crate::{Flow, InterfaceId, Rate, Time};
+use crate::{Flow, InterfaceId, Prefix, Rate, Time};
 
 /// Bandwidth of all links of a node and its owners, for all protocols.
 ///
@@ -25,11 +25,11 @@ use crate::{Flow, InterfaceId, Rate, Time};
 #[derive(Debug, Default)]
 pub struct Ledger {
     /// Links by outgoing interface; there are few.
-    links: Links,
-    claims: Claims,
+    pub(super) links: Links,
+    pub(super) claims: Claims,
     /// Links whose queue may have a grantable request: something changed since the last check.
-    freed: BTreeSet<InterfaceId>,
-    policy: RetryPolicy,
+    pub(super) freed: BTreeSet<InterfaceId>,
+    pub(super) policy: RetryPolicy,
     /// State of preemption; `None` if it is off.
     pub(super) preemption: Option<Box<Preemption>>,
     /// Lanes, on which some flows claim instead.
@@ -113,11 +113,6 @@ impl Ledger {
     pub fn links(&self) -> impl Iterator<Item = (InterfaceId, LinkStatus)> {
         self.links.iter().map(|(id, link)| (id, link.status()))
     }
-
-    /// Returns a link.
-    pub(super) fn entry(&self, link: InterfaceId) -> Option<&Link> {
-        self.links.get(link)
-    }
 }
 
 /// Admission control.
@@ -162,7 +157,7 @@ impl Ledger {
         flow: &Flow,
         demand: Demand,
     ) -> Result<ClaimId, Refusal> {
-        let place = self.claim_link(link, owner, flow);
+        let place = self.lanes.claim_link(link, owner.protocol, flow);
         if place != link {
             return self.claim_in_lane((link, place), owner, flow, demand);
         }
@@ -181,7 +176,9 @@ impl Ledger {
         entry.claims += 1;
         mark_queue(&mut self.freed, link, entry); // the flow may want less than before
         let claim = self.claims.insert(Claim { link, owner, demand });
-        self.rank(link, claim);
+        if let Some(preemption) = &mut self.preemption {
+            preemption.insert(link, claim, 0);
+        }
         Ok(claim)
     }
 
@@ -194,7 +191,9 @@ impl Ledger {
         flow: &Flow,
         demand: Demand,
     ) -> Result<ClaimId, Refusal> {
-        let yields = self.replaced_demand(link, flow, owner, &demand).is_some();
+        let entry = self.links.get(link);
+        let yields =
+            entry.is_some_and(|entry| entry.replaced(flow, owner.protocol, &demand).is_some());
         let claim =
             self.claim(lane, owner, flow, demand).map_err(|refusal| match refusal.reason {
                 Reason::NoSuchLink => Refusal { reason: Reason::Bandwidth, ..refusal },
@@ -252,10 +251,57 @@ impl Ledger {
     pub fn link_of(&self, claim: ClaimId) -> Option<InterfaceId> {
         self.claims.get(claim).map(|claim| claim.link)
     }
+}
 
-    /// Returns all claims and their links, in slot order.
-    pub(super) fn all_claims(&self) -> impl Iterator<Item = (ClaimId, InterfaceId)> {
-        self.claims.iter().map(|(id, claim)| (id, claim.link))
+/// Lanes.
+impl Ledger {
+    /// Opens a lane: flows of `protocol` to `range` that leave through `link` claim on `lane` from now on, a link of
+    /// this ledger without an interface. Its reservable rate is zero until [`set_lane_rate`](Ledger::set_lane_rate). A
+    /// lane of this number on another link is closed.
+    pub fn open_lane(
+        &mut self,
+        link: InterfaceId,
+        range: Prefix,
+        protocol: Protocol,
+        lane: InterfaceId,
+        most: Rate,
+    ) {
+        self.lanes.open(link, range, protocol, lane);
+        let mtu = self.link(link).map_or(0, |status| status.mtu);
+        self.set_link(lane, LinkCapacity { bandwidth: most, reservable: Rate::ZERO, mtu });
+    }
+
+    /// Sets the reservable rate of a lane. No effect if the lane is not open.
+    pub fn set_lane_rate(&mut self, lane: InterfaceId, reservable: Rate) {
+        if let Some(status) = self.link(lane) {
+            let (bandwidth, mtu) = (status.bandwidth, status.mtu);
+            self.set_link(lane, LinkCapacity { bandwidth, reservable, mtu });
+        }
+    }
+
+    /// Returns the lane of packets to `destination` that leave through a link.
+    pub fn lane_to(&self, link: InterfaceId, destination: Prefix) -> Option<InterfaceId> {
+        self.lanes.to(link, destination)
+    }
+
+    /// Returns the link that a lane belongs to; `None` for a link that is no lane.
+    pub fn link_of_lane(&self, lane: InterfaceId) -> Option<InterfaceId> {
+        self.lanes.link_of(lane)
+    }
+}
+
+/// The journal.
+impl Ledger {
+    /// Starts or stops the journal. A running journal grows with each attempt until
+    /// [`take_attempts`](Ledger::take_attempts) is called.
+    pub fn keep_journal(&mut self, keep: bool) {
+        self.journal = keep.then(Vec::new);
+    }
+
+    /// Takes the attempts since the last call, in order; empty without a journal. An attempt granted by preemption is
+    /// listed twice: refused, then granted.
+    pub fn take_attempts(&mut self) -> Vec<Attempt> {
+        self.journal.as_mut().map(core::mem::take).unwrap_or_default()
     }
 }
 
@@ -292,17 +338,6 @@ impl Ledger {
         Ok(())
     }
 
-    /// Returns the demand of an adopted flow that a claim replaces.
-    pub(super) fn replaced_demand(
-        &self,
-        link: InterfaceId,
-        flow: &Flow,
-        owner: Owner,
-        demand: &Demand,
-    ) -> Option<Demand> {
-        self.links.get(link)?.replaced(flow, owner.protocol, demand)
-    }
-
     /// Drops an adopted flow and returns its rate. `None` if it was not adopted, or has an owner by now.
     pub fn drop_adopted(&mut self, link: InterfaceId, flow: &Flow) -> Option<Rate> {
         let entry = self.links.get_mut(link)?;
@@ -326,93 +361,6 @@ impl Ledger {
     }
 }
 
-/// The retry queues.
-impl Ledger {
-    /// Sets the retry policy. A lower threshold drops the requests over it; a smaller capacity leaves queued
-    /// requests.
-    pub fn set_retry_policy(&mut self, policy: RetryPolicy) {
-        self.policy = policy;
-        for (id, link) in self.links.iter_mut() {
-            if policy.counting == Counting::Entries {
-                link.queue.retain(|waiting| waiting.refusals <= policy.threshold);
-            }
-            mark_queue(&mut self.freed, id, link); // another may be the head now
-        }
-    }
-
-    /// Returns the retry policy.
-    pub fn retry_policy(&self) -> &RetryPolicy {
-        &self.policy
-    }
-
-    /// Queues a refused request for bandwidth of `link`. A queued request keeps its position, with the new demand and
-    /// count; if it may not wait any more, it is removed.
-    pub fn enqueue(
-        &mut self,
-        link: InterfaceId,
-        waiting: QueuedRequest,
-    ) -> Result<(), EnqueueError> {
-        let entry = self.links.get_mut(link).ok_or(EnqueueError::NoSuchLink)?;
-        let result = if !entry.could_ever_grant(&waiting.demand) {
-            Err(EnqueueError::NeverFits)
-        } else if self.policy.excludes(waiting.refusals) {
-            Err(EnqueueError::Threshold)
-        } else {
-            entry.queue.enqueue(waiting, &self.policy)
-        };
-        if result.is_err() {
-            entry.queue.withdraw(waiting.owner);
-        }
-        mark_queue(&mut self.freed, link, entry); // the head may want less now, or have left
-        result
-    }
-
-    /// Removes a queued request; `false` if there is none.
-    pub fn withdraw(&mut self, link: InterfaceId, owner: Owner) -> bool {
-        let Some(entry) = self.links.get_mut(link) else {
-            return false;
-        };
-        let withdrawn = entry.queue.withdraw(owner);
-        mark_queue(&mut self.freed, link, entry); // the next one may fit
-        withdrawn
-    }
-
-    /// Removes and returns the owner of the next request of a link's queue ([`Discipline`](super::Discipline)), if
-    /// the link can grant it now; the owner should claim at once. Call until it returns `None`.
-    pub fn grantable(&mut self, link: InterfaceId) -> Option<Owner> {
-        let entry = self.links.get_mut(link)?;
-        let fits = |waiting: &QueuedRequest| entry.admit(None, &waiting.demand).is_ok();
-        match entry.queue.next(self.policy.discipline, fits) {
-            Some(next) => {
-                entry.queue.withdraw(next.owner);
-                Some(next.owner)
-            }
-            None => {
-                self.freed.remove(&link);
-                if mem::take(&mut entry.released) && self.policy.counting == Counting::Tries {
-                    let tried = entry.queue.count_failed_tries(self.policy.threshold);
-                    if let Some(journal) = &mut self.journal {
-                        journal.extend(
-                            tried.iter().map(|waiting| Attempt::failed_retry(link, waiting)),
-                        );
-                    }
-                }
-                None
-            }
-        }
-    }
-
-    /// Calls [`grantable`](Ledger::grantable) for all links where something changed; O(1) if nothing did.
-    pub fn next_grantable(&mut self) -> Option<(InterfaceId, Owner)> {
-        while let Some(&link) = self.freed.first() {
-            if let Some(owner) = self.grantable(link) {
-                return Some((link, owner));
-            }
-        }
-        None
-    }
-}
-
 /// Refusal on an unknown link.
 const UNKNOWN: Refusal = Refusal { reason: Reason::NoSuchLink, available: Rate::ZERO };
 
@@ -424,7 +372,7 @@ fn drop_hopeless(link: &mut Link) {
 }
 
 /// Marks the queue of a link for a check. Does nothing for an empty queue, so that retries cost nothing if unused.
-fn mark_queue(freed: &mut BTreeSet<InterfaceId>, id: InterfaceId, link: &Link) {
+pub(super) fn mark_queue(freed: &mut BTreeSet<InterfaceId>, id: InterfaceId, link: &Link) {
     if !link.queue.is_idle() {
         freed.insert(id);
     }

@@ -20,6 +20,7 @@ use crate::Rate;
 mod claims;
 mod control;
 mod demand;
+mod displacement;
 mod journal;
 mod lanes;
 mod ledger;
@@ -29,6 +30,7 @@ mod measured;
 mod method;
 mod preemption;
 mod queue;
+mod retry;
 #[cfg(test)]
 mod tests;
 

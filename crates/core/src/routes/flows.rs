@@ -20,7 +20,7 @@ use core::net::IpAddr;
 use hashbrown::HashTable;
 use serde::{Deserialize, Serialize};
 
-use super::Hop;
+use super::hops::Hop;
 use crate::hash::KeyedHash;
 use crate::random::RandomStreams;
 use crate::{Flow, InterfaceId, Prefix};

@@ -1,11 +1,25 @@
-//! Distinct hops of a table with the number of their uses.
+//! The hop of a route, and the distinct hops of a table with the number of their uses.
 
 use alloc::collections::BTreeMap;
+use core::net::IpAddr;
 
+use serde::{Deserialize, Serialize};
 use slab::Slab;
 
-use super::Hop;
+use crate::InterfaceId;
 
+/// Result of a route lookup.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Hop {
+    /// Outgoing interface.
+    pub interface: InterfaceId,
+    /// Next router; `None` if the destination is on the link itself.
+    pub gateway: Option<IpAddr>,
+    /// Source address that the host itself would use, if the route names one.
+    pub source: Option<IpAddr>,
+}
+
+/// Distinct hops of a table.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Hops {
     /// Hops and their use counts.

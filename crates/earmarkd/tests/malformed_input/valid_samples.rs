@@ -7,8 +7,8 @@ use earmark_control::{
     ApplicationId, Identity, Keep, ListenRequest, Listing, Ping, Release, Request,
     ReservationRequest, Role, SenderName, Show, Statistics, Trace,
 };
-use earmark_core::record::{Octets, RecordedStreamEvent};
-use earmark_core::{CloseReason, ConnectionId, Rate, Transport};
+use earmark_core::record::RecordedStreamEvent;
+use earmark_core::{CloseReason, ConnectionId, Octets, Rate, Transport};
 use earmark_testkit::messages::valid;
 pub(crate) use earmark_testkit::messages::valid::{DESTINATION as HERE, SOURCE as NEIGHBOR};
 use earmark_wire::boomerang::Family;

@@ -135,6 +135,6 @@ impl FromStr for Seconds {
 
 /// Octets from hexadecimal digits.
 pub fn octets(text: &str) -> Result<Vec<u8>, Fault> {
-    let octets = text.parse::<earmark_core::record::Octets>();
+    let octets = text.parse::<earmark_core::Octets>();
     octets.map(|octets| octets.0).map_err(|error| error.to_string())
 }
