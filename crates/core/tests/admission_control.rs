@@ -104,6 +104,25 @@ fn claims_count_in_full_before_the_first_window_ends() {
     assert!(measured.claim(2, controlled(500)).is_ok());
 }
 
+/// The sums by service are counted only while a link has a control other than the default.
+#[test]
+fn earlier_claims_count_by_service_under_a_new_control() {
+    let capacity =
+        LinkCapacity { bandwidth: kbps(9_000), reservable: kbps(RESERVABLE), mtu: 1_500 };
+    let mut measured = Measured::new();
+    measured.ledger = Ledger::new();
+    measured.ledger.set_link(LINK, capacity);
+    let first = measured.claim(1, demand(Service::Guaranteed, 300)).expect("fits");
+    measured.claim(2, controlled(500)).expect("fits");
+    measured.ledger.change(first, demand(Service::Guaranteed, 200)).expect("a decrease");
+    let control = Box::new(MeasurementBased::new(MeasuredSum::default()));
+    measured.ledger.set_admission(LINK, control);
+    measured.carry(10, 11);
+    assert_eq!(measured.load(), Some(kbps(10)));
+    assert_eq!(measured.claim(3, controlled(691)), Err(refused(TARGET - 200 - 10)));
+    measured.claim(3, controlled(690)).expect("to the last bit");
+}
+
 /// Sources that are silent most of the time: token rates of twice the link are admitted, a flow in each window. By
 /// parameters it would be half of them.
 #[test]

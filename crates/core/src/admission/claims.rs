@@ -21,7 +21,7 @@ const NIL: u32 = u32::MAX;
 
 /// Slot of a claim. The parts of a [`Claim`] are stored one by one, so that no padding is lost.
 #[derive(Clone, Copy, Debug)]
-struct Slot {
+pub(super) struct Slot {
     rate: Rate,
     burst: u32,
     max_packet: u32,
@@ -60,6 +60,13 @@ impl Slot {
         Some(Claim { link, owner, demand: Demand { service, rate, burst, max_packet } })
     }
 
+    /// Changes the demand of the claim in the slot.
+    #[inline]
+    pub(super) fn set_demand(&mut self, demand: Demand) {
+        let Demand { service, rate, burst, max_packet } = demand;
+        *self = Slot { service, rate, burst, max_packet, ..*self };
+    }
+
     /// Frees the slot, which makes the id of its claim stale; `next` is the next free slot.
     #[inline]
     fn vacate(&mut self, next: u32) {
@@ -82,12 +89,11 @@ impl Claims {
         if slot.generation == id.generation { slot.claim() } else { None }
     }
 
-    /// Changes the demand of an existing claim.
+    /// Returns a claim, and its slot to change it.
     #[inline]
-    pub(super) fn set_demand(&mut self, id: ClaimId, demand: Demand) {
-        let Demand { service, rate, burst, max_packet } = demand;
-        let slot = &mut self.slots[id.slot as usize];
-        *slot = Slot { service, rate, burst, max_packet, ..*slot };
+    pub(super) fn get_mut(&mut self, id: ClaimId) -> Option<(Claim, &mut Slot)> {
+        let slot = self.slots.get_mut(id.slot as usize)?;
+        if slot.generation == id.generation { Some((slot.claim()?, slot)) } else { None }
     }
 
     #[inline]

@@ -13,7 +13,7 @@ pub struct LinkLoad {
     pub reservable: Rate,
     /// Sum of the rates of all claims and adopted flows.
     pub held: Rate,
-    /// Part of `held` that claims for controlled load hold.
+    /// Part of `held` that claims for controlled load hold; not counted for [`ParameterBased`], which needs only the sum.
     pub controlled: Rate,
     /// Rate that an offload may grant by itself.
     pub set_aside: Rate,
@@ -26,15 +26,25 @@ impl LinkLoad {
         self.reservable.saturating_sub(self.held).saturating_sub(self.set_aside)
     }
 
-    /// Replaces the demand of a claim, or of an adopted flow. `None`: it is new, or has gone.
+    /// Replaces the demand of a claim, or of an adopted flow, which is new if `old`, and has gone if `new` is `None`.
+    /// `by_service`: also in [`controlled`](LinkLoad::controlled).
     #[inline]
-    pub(super) fn replace(&mut self, old: Option<&Demand>, new: Option<&Demand>) {
+    pub(super) fn replace(&mut self, old: Option<&Demand>, new: Option<&Demand>, by_service: bool) {
         let rate = |demand: Option<&Demand>| demand.map_or(Rate::ZERO, |demand| demand.rate);
-        let is_controlled = |demand: &&Demand| demand.service == Service::ControlledLoad;
-        let controlled = |demand: Option<&Demand>| rate(demand.filter(is_controlled));
-        // Never below zero, since `old` is part of the sums; never too large, since `new` was admitted.
+        // Never below zero, since `old` is part of the sum; never too large, since `new` was admitted.
         self.held = self.held - rate(old) + rate(new);
-        self.controlled = self.controlled - controlled(old) + controlled(new);
+        if by_service {
+            self.replace_controlled(old, new);
+        }
+    }
+
+    /// Replaces the part of a demand in [`controlled`](LinkLoad::controlled).
+    pub(super) fn replace_controlled(&mut self, old: Option<&Demand>, new: Option<&Demand>) {
+        let rate = |demand: Option<&Demand>| match demand {
+            Some(&Demand { service: Service::ControlledLoad, rate, .. }) => rate,
+            _ => Rate::ZERO,
+        };
+        self.controlled = self.controlled - rate(old) + rate(new);
     }
 }
 

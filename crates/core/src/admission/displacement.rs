@@ -127,6 +127,7 @@ impl Ledger {
         // Admission control judges the link as it would be without the chosen claims.
         let mut load = entry.load;
         let available = |load: &LinkLoad| entry.available(load, old.as_ref(), &demand);
+        let by_service = entry.control.is_some();
         let mut chosen = Vec::new();
         let below = (link, 0, Reverse(u64::MAX))..(link, priority.preemption, Reverse(u64::MAX));
         for &claim in
@@ -134,7 +135,7 @@ impl Ledger {
         {
             let weaker = self.demand(claim).filter(|weaker| weaker.rate > Rate::ZERO);
             if let Some(weaker) = weaker.filter(|_| Some(claim) != keeper) {
-                load.replace(Some(&weaker), None);
+                load.replace(Some(&weaker), None, by_service);
                 chosen.push((claim, weaker));
             }
             if demand.rate <= available(&load) {
@@ -147,7 +148,7 @@ impl Ledger {
         // Spare the most defended as far as the others suffice.
         for place in (0..chosen.len()).rev() {
             let mut with = load;
-            with.replace(None, Some(&chosen[place].1));
+            with.replace(None, Some(&chosen[place].1), by_service);
             if demand.rate <= available(&with) {
                 load = with;
                 chosen.remove(place);

@@ -69,9 +69,12 @@ impl Lanes {
         protocol: Protocol,
         flow: &Flow,
     ) -> InterfaceId {
-        if self.by_link.is_empty() {
-            return link;
-        }
+        if self.by_link.is_empty() { link } else { self.link_or_lane(link, protocol, flow) }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn link_or_lane(&self, link: InterfaceId, protocol: Protocol, flow: &Flow) -> InterfaceId {
         let lane = self.find(link, flow.destinations());
         lane.filter(|lane| lane.protocol == protocol).map_or(link, |lane| lane.link)
     }

@@ -27,6 +27,8 @@ pub struct Ledger {
     /// Links by outgoing interface; there are few.
     pub(super) links: Links,
     pub(super) claims: Claims,
+    /// Whether a link has, or had, an admission control other than [`ParameterBased`].
+    has_controls: bool,
     /// Links whose queue may have a grantable request: something changed since the last check.
     pub(super) freed: BTreeSet<InterfaceId>,
     pub(super) policy: RetryPolicy,
@@ -118,10 +120,15 @@ impl Ledger {
 /// Admission control.
 impl Ledger {
     /// Sets the admission control of a link; a new link has [`ParameterBased`]. Claims stay as they are. Queued
-    /// requests that can never be granted now are dropped. No effect on an unknown link.
+    /// requests that can never be granted now are dropped. No effect on an unknown link. The first control of a link walks
+    /// all claims of the ledger.
     pub fn set_admission(&mut self, link: InterfaceId, control: Box<dyn AdmissionControl>) {
         let Some(entry) = self.links.get_mut(link) else { return };
-        entry.control = Some(control);
+        self.has_controls = true;
+        if entry.control.replace(control).is_none() {
+            let claims = self.claims.iter().filter(|(_, claim)| claim.link == link);
+            claims.for_each(|(_, claim)| entry.load.replace_controlled(None, Some(&claim.demand)));
+        }
         drop_hopeless(entry);
         mark_queue(&mut self.freed, link, entry);
     }
@@ -157,13 +164,43 @@ impl Ledger {
         flow: &Flow,
         demand: Demand,
     ) -> Result<ClaimId, Refusal> {
+        match self.has_controls {
+            false => self.claim_by::<false>(link, owner, flow, &demand),
+            true => self.claim_by_control(link, owner, flow, &demand),
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn claim_by_control(
+        &mut self,
+        link: InterfaceId,
+        owner: Owner,
+        flow: &Flow,
+        demand: &Demand,
+    ) -> Result<ClaimId, Refusal> {
+        self.claim_by::<true>(link, owner, flow, demand)
+    }
+
+    #[inline]
+    fn claim_by<const CONTROL: bool>(
+        &mut self,
+        link: InterfaceId,
+        owner: Owner,
+        flow: &Flow,
+        demand: &Demand,
+    ) -> Result<ClaimId, Refusal> {
         let place = self.lanes.claim_link(link, owner.protocol, flow);
         if place != link {
-            return self.claim_in_lane((link, place), owner, flow, demand);
+            return self.claim_in_lane((link, place), owner, flow, *demand);
         }
         let entry = self.links.get_mut(link).ok_or(UNKNOWN)?;
-        let adopted = entry.replaced(flow, owner.protocol, &demand);
-        let admitted = entry.admit(adopted.as_ref(), &demand);
+        // There are none except for some minutes after a restart.
+        let adopted = match entry.adopted.is_empty() {
+            true => None,
+            false => entry.replaced(flow, owner.protocol, demand),
+        };
+        let admitted = entry.admit::<CONTROL>(adopted.as_ref(), demand);
         if let Some(journal) = &mut self.journal {
             let (flow, rate, granted) = (Some(*flow), demand.rate, admitted.is_ok());
             journal.push(Attempt { link, owner, flow, rate, granted });
@@ -172,10 +209,10 @@ impl Ledger {
         if adopted.is_some() {
             entry.adopted.remove(flow);
         }
-        entry.grant(adopted.as_ref(), &demand);
+        entry.grant::<CONTROL>(adopted.as_ref(), demand);
         entry.claims += 1;
         mark_queue(&mut self.freed, link, entry); // the flow may want less than before
-        let claim = self.claims.insert(Claim { link, owner, demand });
+        let claim = self.claims.insert(Claim { link, owner, demand: *demand });
         if let Some(preemption) = &mut self.preemption {
             preemption.insert(link, claim, 0);
         }
@@ -208,15 +245,35 @@ impl Ledger {
     /// Changes the demand of a claim; if it is refused, the claim keeps the old one. A decrease, in rate and packet
     /// size, is always granted. A removed claim is refused as [`Reason::NoSuchLink`].
     pub fn change(&mut self, claim: ClaimId, demand: Demand) -> Result<(), Refusal> {
-        let Claim { link, demand: old, .. } = self.claims.get(claim).ok_or(UNKNOWN)?;
-        let entry = self.links.get_mut(link).ok_or(UNKNOWN)?;
-        if entry.needs_admission(&old, &demand) {
-            entry.admit(Some(&old), &demand)?;
-            entry.grant(Some(&old), &demand);
-        } else {
-            entry.load.replace(Some(&old), Some(&demand));
+        match self.has_controls {
+            false => self.change_by::<false>(claim, &demand),
+            true => self.change_by_control(claim, &demand),
         }
-        self.claims.set_demand(claim, demand);
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn change_by_control(&mut self, claim: ClaimId, demand: &Demand) -> Result<(), Refusal> {
+        self.change_by::<true>(claim, demand)
+    }
+
+    #[inline]
+    fn change_by<const CONTROL: bool>(
+        &mut self,
+        claim: ClaimId,
+        demand: &Demand,
+    ) -> Result<(), Refusal> {
+        let (Claim { link, demand: old, .. }, slot) = self.claims.get_mut(claim).ok_or(UNKNOWN)?;
+        let entry = self.links.get_mut(link).ok_or(UNKNOWN)?;
+        let admission = entry.needs_admission::<CONTROL>(&old, demand);
+        if admission {
+            entry.admit::<CONTROL>(Some(&old), demand)?;
+        }
+        slot.set_demand(*demand);
+        match admission {
+            true => entry.grant::<CONTROL>(Some(&old), demand),
+            false => entry.replace::<CONTROL>(Some(&old), Some(demand)),
+        }
         if demand.rate < old.rate {
             note_release(&mut self.freed, link, entry);
         }
@@ -227,7 +284,7 @@ impl Ledger {
     pub fn release(&mut self, claim: ClaimId) -> Option<Demand> {
         let Claim { link, demand: held, .. } = self.claims.remove(claim)?;
         if let Some(entry) = self.links.get_mut(link) {
-            entry.load.replace(Some(&held), None);
+            entry.replace::<true>(Some(&held), None);
             entry.claims -= 1;
             note_release(&mut self.freed, link, entry);
         }
@@ -332,7 +389,7 @@ impl Ledger {
             return Err(AdoptError::Bandwidth);
         }
         let adopted = AdoptedRate { rate, protocol };
-        entry.load.replace(known.as_ref(), Some(&adopted.demand()));
+        entry.replace::<true>(known.as_ref(), Some(&adopted.demand()));
         entry.adopted.insert(flow, adopted);
         mark_queue(&mut self.freed, link, entry);
         Ok(())
@@ -342,7 +399,7 @@ impl Ledger {
     pub fn drop_adopted(&mut self, link: InterfaceId, flow: &Flow) -> Option<Rate> {
         let entry = self.links.get_mut(link)?;
         let adopted = entry.adopted.remove(flow)?;
-        entry.load.replace(Some(&adopted.demand()), None);
+        entry.replace::<true>(Some(&adopted.demand()), None);
         note_release(&mut self.freed, link, entry);
         Some(adopted.rate)
     }
@@ -352,7 +409,7 @@ impl Ledger {
         let mut dropped = Vec::new();
         for (id, link) in self.links.iter_mut() {
             while let Some((flow, adopted)) = link.adopted.pop_first() {
-                link.load.replace(Some(&adopted.demand()), None);
+                link.replace::<true>(Some(&adopted.demand()), None);
                 dropped.push((id, flow));
             }
             mark_queue(&mut self.freed, id, link);

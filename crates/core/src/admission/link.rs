@@ -69,6 +69,10 @@ impl AdoptedRate {
     }
 }
 
+/// A link.
+///
+/// The methods with a parameter `CONTROL` are compiled twice: `false` if all links have [`ParameterBased`], which then
+/// costs no more than if there was no other.
 #[derive(Debug)]
 pub(super) struct Link {
     pub(super) bandwidth: Rate,
@@ -76,7 +80,7 @@ pub(super) struct Link {
     mtu: u32,
     /// Reservable bandwidth, and what is held of it by claims and for adopted flows.
     pub(super) load: LinkLoad,
-    /// Admission control other than [`ParameterBased`], which is so common that it is called directly.
+    /// Admission control other than [`ParameterBased`].
     pub(super) control: Option<Box<dyn AdmissionControl>>,
     pub(super) claims: u32,
     /// Adopted flows. There are few, for the minutes after a restart.
@@ -109,16 +113,14 @@ impl Link {
     /// Returns the demand of an adopted flow that a claim on it replaces: all of it, if the claim is of the protocol
     /// that reserved it. If that is unknown, a claim that is no smaller replaces it, and a smaller one only if there
     /// is no room beside it. A claim of another protocol must not take it.
+    #[cold]
+    #[inline(never)]
     pub(super) fn replaced(
         &self,
         flow: &Flow,
         protocol: Protocol,
         demand: &Demand,
     ) -> Option<Demand> {
-        // There are none except for some minutes after a restart.
-        if self.adopted.is_empty() {
-            return None;
-        }
         let adopted = self.adopted.get(flow)?;
         let yields = match adopted.protocol {
             Some(known) => known == protocol,
@@ -135,7 +137,11 @@ impl Link {
     pub(super) fn available(&self, load: &LinkLoad, old: Option<&Demand>, demand: &Demand) -> Rate {
         match &self.control {
             None => ParameterBased.available(load, old, demand),
-            Some(control) => judged_by(control.as_ref(), *load, old.copied(), *demand),
+            Some(control) => {
+                // The sum of the claims may exceed the link, but not the range of a rate.
+                let rest = load.held - old.map_or(Rate::ZERO, |old| old.rate);
+                control.available(load, old, demand).min(Rate::MAX - rest)
+            }
         }
     }
 
@@ -161,16 +167,23 @@ impl Link {
 
     /// Returns whether a change of demand needs admission.
     #[inline]
-    pub(super) fn needs_admission(&self, old: &Demand, new: &Demand) -> bool {
+    pub(super) fn needs_admission<const CONTROL: bool>(&self, old: &Demand, new: &Demand) -> bool {
         new.rate > old.rate
             || new.max_packet > old.max_packet
-            || (new.service != old.service && self.control.is_some())
+            || (CONTROL && new.service != old.service && self.control.is_some())
     }
 
     /// Checks whether `demand` can replace `old`, which is held now (`None` for a new claim).
     #[inline]
-    pub(super) fn admit(&self, old: Option<&Demand>, demand: &Demand) -> Result<(), Refusal> {
-        let available = self.available(&self.load, old, demand);
+    pub(super) fn admit<const CONTROL: bool>(
+        &self,
+        old: Option<&Demand>,
+        demand: &Demand,
+    ) -> Result<(), Refusal> {
+        let available = match CONTROL {
+            true => self.available(&self.load, old, demand),
+            false => ParameterBased.available(&self.load, old, demand),
+        };
         let refuse = |reason| Err(Refusal { reason, available });
         if self.load.reservable == Rate::ZERO && old.is_none_or(|old| old.rate == Rate::ZERO) {
             return refuse(Reason::NoSuchLink);
@@ -186,11 +199,21 @@ impl Link {
 
     /// Holds `new` in place of `old`; only for admitted demands.
     #[inline]
-    pub(super) fn grant(&mut self, old: Option<&Demand>, new: &Demand) {
-        self.load.replace(old, Some(new));
-        if let Some(control) = &mut self.control {
-            note_grant(control.as_mut(), old.copied(), *new);
+    pub(super) fn grant<const CONTROL: bool>(&mut self, old: Option<&Demand>, new: &Demand) {
+        self.replace::<CONTROL>(old, Some(new));
+        if CONTROL && let Some(control) = &mut self.control {
+            control.granted(old, new);
         }
+    }
+
+    /// Holds `new` in place of `old`, without admission.
+    #[inline]
+    pub(super) fn replace<const CONTROL: bool>(
+        &mut self,
+        old: Option<&Demand>,
+        new: Option<&Demand>,
+    ) {
+        self.load.replace(old, new, CONTROL && self.control.is_some());
     }
 
     pub(super) fn status(&self) -> LinkStatus {
@@ -204,23 +227,4 @@ impl Link {
             queued: self.queue.len() as u32,
         }
     }
-}
-
-/// Returns the rate that an admission control gives. Like [`note_grant`] by value and apart, so that admission by
-/// parameters does not pay for the call.
-#[cold]
-fn judged_by(
-    control: &dyn AdmissionControl,
-    load: LinkLoad,
-    old: Option<Demand>,
-    demand: Demand,
-) -> Rate {
-    // The sum of the claims may exceed the link, but not the range of a rate.
-    let rest = load.held - old.map_or(Rate::ZERO, |old| old.rate);
-    control.available(&load, old.as_ref(), &demand).min(Rate::MAX - rest)
-}
-
-#[cold]
-fn note_grant(control: &mut dyn AdmissionControl, old: Option<Demand>, new: Demand) {
-    control.granted(old.as_ref(), &new);
 }

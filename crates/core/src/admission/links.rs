@@ -15,24 +15,31 @@ pub(super) struct Links {
 
 impl Links {
     /// Returns the position of a link, or where it would be inserted.
-    #[inline]
-    fn place(&self, id: InterfaceId) -> Result<usize, usize> {
-        let guess = (id.0 as usize).wrapping_sub(1);
-        match self.list.get(guess) {
-            Some((other, _)) if *other == id => Ok(guess),
-            _ => self.list.binary_search_by_key(&id, |(other, _)| *other),
-        }
+    fn search(&self, id: InterfaceId) -> Result<usize, usize> {
+        self.list.binary_search_by_key(&id, |(other, _)| *other)
     }
 
     #[inline]
     pub(super) fn get(&self, id: InterfaceId) -> Option<&Link> {
-        let place = self.place(id).ok()?;
-        self.list.get(place).map(|(_, link)| link)
+        match self.list.get(guess(id)) {
+            Some((other, link)) if *other == id => Some(link),
+            _ => self.list.get(self.search(id).ok()?).map(|(_, link)| link),
+        }
     }
 
     #[inline]
     pub(super) fn get_mut(&mut self, id: InterfaceId) -> Option<&mut Link> {
-        let place = self.place(id).ok()?;
+        let place = match self.list.get(guess(id)) {
+            Some((other, _)) if *other == id => guess(id),
+            _ => return self.search_mut(id),
+        };
+        self.list.get_mut(place).map(|(_, link)| link)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn search_mut(&mut self, id: InterfaceId) -> Option<&mut Link> {
+        let place = self.search(id).ok()?;
         self.list.get_mut(place).map(|(_, link)| link)
     }
 
@@ -42,7 +49,7 @@ impl Links {
         id: InterfaceId,
         new: impl FnOnce() -> Link,
     ) -> &mut Link {
-        let place = self.place(id).unwrap_or_else(|place| {
+        let place = self.search(id).unwrap_or_else(|place| {
             self.list.insert(place, (id, new()));
             place
         });
@@ -50,7 +57,7 @@ impl Links {
     }
 
     pub(super) fn remove(&mut self, id: InterfaceId) -> Option<Link> {
-        let place = self.place(id).ok()?;
+        let place = self.search(id).ok()?;
         Some(self.list.remove(place).1)
     }
 
@@ -63,6 +70,12 @@ impl Links {
     pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = (InterfaceId, &mut Link)> {
         self.list.iter_mut().map(|(id, link)| (*id, link))
     }
+}
+
+/// Returns the usual position of a link.
+#[inline]
+fn guess(id: InterfaceId) -> usize {
+    (id.0 as usize).wrapping_sub(1)
 }
 
 #[cfg(test)]

@@ -63,7 +63,7 @@ impl Ledger {
     /// the link can grant it now; the owner should claim at once. Call until it returns `None`.
     pub fn grantable(&mut self, link: InterfaceId) -> Option<Owner> {
         let entry = self.links.get_mut(link)?;
-        let fits = |waiting: &QueuedRequest| entry.admit(None, &waiting.demand).is_ok();
+        let fits = |waiting: &QueuedRequest| entry.admit::<true>(None, &waiting.demand).is_ok();
         match entry.queue.next(self.policy.discipline, fits) {
             Some(next) => {
                 entry.queue.withdraw(next.owner);
