@@ -6,17 +6,24 @@
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::string::{String, ToString};
+use alloc::vec::Vec;
 use core::any::Any;
 use core::fmt;
 use core::net::IpAddr;
 
 use earmark_core::admission::{ClaimId, Demand, Ledger, Owner, Protocol};
+use earmark_core::listing::{
+    AggregateRow, AssociationRow, NeighborRow, ReservationRow, RoutingStateRow, SessionRow,
+};
+use earmark_core::random::RandomStreams;
 use earmark_core::{
-    Context, Datagram, Effects, HostEvent, Interface, InterfaceId, Interfaces, StreamEvent, Time,
+    Context, Datagram, Effects, Engine, HostEvent, Input, Interface, InterfaceId, Interfaces,
+    StreamEvent, Time,
 };
 
-use crate::api::{Command, Event};
-use earmark_core::listing::{AggregateRow, NeighborRow, ReservationRow, SessionRow};
+use crate::edge::Edge;
+use crate::interception::{Arrival, Interception};
+use crate::protocols::{Command, Event, NodeConfig};
 
 /// Rows of a listing.
 pub type Rows<'a, T> = Box<dyn Iterator<Item = T> + 'a>;
@@ -28,7 +35,7 @@ pub type Counter = (&'static str, &'static str, &'static str, u64);
 ///
 /// The contract of [`earmark_core::Engine`] applies: an engine does no I/O and no unbounded work, all effects of an
 /// input are in `out` when a method returns, and `now` never goes back.
-pub trait NodeEngine: fmt::Debug {
+pub trait NodeEngine: ProcessInput + fmt::Debug {
     /// Returns the number of the engine's claims in the ledger.
     fn protocol(&self) -> Protocol;
 
@@ -57,6 +64,94 @@ pub trait NodeEngine: fmt::Debug {
         false
     }
 
+    /// Returns whether the node calls [`NodeEngine::follow_up`].
+    fn has_follow_up(&self) -> bool {
+        false
+    }
+
+    /// Reacts to the effects of an input of the node, of all engines and from effect `from` on; returns whether
+    /// anything was done.
+    fn follow_up(
+        &mut self,
+        _now: Time,
+        _from: usize,
+        _context: &mut Context<'_>,
+        _out: &mut Effects<Event>,
+    ) -> bool {
+        false
+    }
+
+    /// Creates the edge of the node towards cores, if the settings want one and the engine supports it.
+    fn edge(&self, _config: &NodeConfig) -> Option<Box<dyn Edge>> {
+        None
+    }
+
+    /// Combines messages to one neighbour, as a last step before the driver carries out the effects.
+    fn bundle(&mut self, _interfaces: &Interfaces, _out: &mut Effects<Event>) {}
+
+    /// Notes an added or changed interface, before [`ProcessInput::host`] reports it.
+    fn set_interface(&mut self, _interface: &Interface) {}
+
+    /// Notes a removed interface.
+    fn remove_interface(&mut self, _interface: InterfaceId) {}
+
+    /// Lists the senders of all sessions.
+    fn sessions<'a>(&'a self, view: NodeView<'a>) -> Rows<'a, SessionRow>;
+
+    /// Lists the reservations, each with its claim; those of receivers on this host have none.
+    fn reservations<'a>(
+        &'a self,
+        view: NodeView<'a>,
+    ) -> Rows<'a, (Option<ClaimId>, ReservationRow)>;
+
+    /// Returns the reservation of a claim of this engine, without a walk over all. Of several reservations that share
+    /// the claim, the first. `None` if the claim has ended.
+    fn reservation_of(
+        &self,
+        claim: ClaimId,
+        owner: Owner,
+        view: NodeView<'_>,
+    ) -> Option<ReservationRow>;
+
+    /// Lists the neighbours.
+    fn neighbors<'a>(&'a self, _view: NodeView<'a>) -> Rows<'a, NeighborRow> {
+        Box::new(core::iter::empty())
+    }
+
+    /// Lists the aggregates that begin at this node.
+    fn aggregates<'a>(&'a self, _view: NodeView<'a>) -> Rows<'a, AggregateRow> {
+        Box::new(core::iter::empty())
+    }
+
+    /// Lists the associations with neighbours, the connections over which messages of several sessions pass.
+    fn associations<'a>(&'a self, _view: NodeView<'a>) -> Rows<'a, AssociationRow> {
+        Box::new(core::iter::empty())
+    }
+
+    /// Lists the routing state: for each session and direction, the neighbour that it leads to.
+    fn routing_states<'a>(&'a self, _view: NodeView<'a>) -> Rows<'a, RoutingStateRow> {
+        Box::new(core::iter::empty())
+    }
+
+    /// Lists all counters, zeros included.
+    fn counters(&self) -> Rows<'_, Counter>;
+
+    /// Lists the claims that the engine holds, for checks against the ledger. A shared claim may be listed several
+    /// times.
+    fn claims(&self) -> Rows<'_, HeldClaim>;
+
+    /// Lists the kinds of soft state and their numbers, which are all zero once every session has ended.
+    fn state_counts(&self) -> Rows<'_, (&'static str, usize)>;
+
+    /// Returns the engine itself, for callers that know its type.
+    fn engine(&self) -> &dyn Any;
+
+    /// Returns the engine itself, for callers that know its type and change it.
+    fn engine_mut(&mut self) -> &mut dyn Any;
+}
+
+/// Processes the inputs of a node that concern one engine.
+pub trait ProcessInput {
     /// Processes a message.
     fn receive(
         &mut self,
@@ -97,111 +192,114 @@ pub trait NodeEngine: fmt::Debug {
         out: &mut Effects<Event>,
     );
 
-    /// Returns when [`NodeEngine::expire`] is due next. O(1). `None` if no deadline is set.
+    /// Returns when [`ProcessInput::expire`] is due next. O(1). `None` if no deadline is set.
     fn next_deadline(&self) -> Option<Time>;
+}
 
-    /// Returns whether the node calls [`NodeEngine::follow_up`].
-    fn has_follow_up(&self) -> bool {
-        false
-    }
+/// An engine of the contract [`Engine`], which selects its own commands among those of a node. It thereby processes the
+/// inputs of a node.
+pub trait OwnCommands: Engine {
+    /// Returns the engine's own command; `None` for one of another engine.
+    fn own_command(command: Command, context: &mut Context<'_>) -> Option<Self::Command>;
+}
 
-    /// Reacts to the effects of an input of the node, of all engines and from effect `from` on; returns whether
-    /// anything was done.
-    fn follow_up(
+impl<T: OwnCommands> ProcessInput for T
+where
+    Event: From<T::Event>,
+{
+    fn receive(
         &mut self,
-        _now: Time,
-        _from: usize,
-        _context: &mut Context<'_>,
-        _out: &mut Effects<Event>,
-    ) -> bool {
-        false
+        now: Time,
+        datagram: Datagram<'_>,
+        context: &mut Context<'_>,
+        out: &mut Effects<Event>,
+    ) {
+        self.handle(now, Input::Datagram(datagram), context, out);
     }
 
-    /// Combines messages to one neighbour, as a last step before the driver carries out the effects.
-    fn bundle(&mut self, _interfaces: &Interfaces, _out: &mut Effects<Event>) {}
-
-    /// Notes an added or changed interface, before [`NodeEngine::host`] reports it.
-    fn set_interface(&mut self, _interface: &Interface) {}
-
-    /// Notes a removed interface.
-    fn remove_interface(&mut self, _interface: InterfaceId) {}
-
-    /// Lists the senders of all sessions.
-    fn sessions<'a>(&'a self, view: NodeView<'a>) -> Rows<'a, SessionRow>;
-
-    /// Lists the reservations, each with its claim; those of receivers on this host have none.
-    fn reservations<'a>(
-        &'a self,
-        view: NodeView<'a>,
-    ) -> Rows<'a, (Option<ClaimId>, ReservationRow)>;
-
-    /// Returns the reservation of a claim of this engine, without a walk over all. Of several reservations that share
-    /// the claim, the first. `None` if the claim has ended.
-    fn reservation_of(
-        &self,
-        claim: ClaimId,
-        owner: Owner,
-        view: NodeView<'_>,
-    ) -> Option<ReservationRow>;
-
-    /// Lists the neighbours.
-    fn neighbors<'a>(&'a self, _view: NodeView<'a>) -> Rows<'a, NeighborRow> {
-        Box::new(core::iter::empty())
+    fn stream(
+        &mut self,
+        now: Time,
+        event: StreamEvent<'_>,
+        context: &mut Context<'_>,
+        out: &mut Effects<Event>,
+    ) {
+        self.handle(now, Input::Stream(event), context, out);
     }
 
-    /// Lists the aggregates that begin at this node.
-    fn aggregates<'a>(&'a self, _view: NodeView<'a>) -> Rows<'a, AggregateRow> {
-        Box::new(core::iter::empty())
+    fn expire(&mut self, now: Time, context: &mut Context<'_>, out: &mut Effects<Event>) {
+        self.handle(now, Input::Expire, context, out);
     }
 
-    /// Lists all counters, zeros included.
-    fn counters(&self) -> Rows<'_, Counter>;
+    fn host(
+        &mut self,
+        now: Time,
+        event: HostEvent,
+        context: &mut Context<'_>,
+        out: &mut Effects<Event>,
+    ) {
+        self.handle(now, Input::Host(event), context, out);
+    }
 
-    /// Lists the claims that the engine holds, for checks against the ledger. A shared claim may be listed several
-    /// times.
-    fn claims(&self) -> Rows<'_, HeldClaim>;
+    fn command(
+        &mut self,
+        now: Time,
+        command: Command,
+        context: &mut Context<'_>,
+        out: &mut Effects<Event>,
+    ) {
+        if let Some(command) = T::own_command(command, context) {
+            self.handle(now, Input::Command(command), context, out);
+        }
+    }
 
-    /// Lists the kinds of soft state and their numbers, which are all zero once every session has ended.
-    fn state_counts(&self) -> Rows<'_, (&'static str, usize)>;
-
-    /// Returns the engine itself, for callers that know its type.
-    fn engine(&self) -> &dyn Any;
-
-    /// Returns the engine itself, for callers that know its type and change it.
-    fn engine_mut(&mut self) -> &mut dyn Any;
+    fn next_deadline(&self) -> Option<Time> {
+        Engine::next_deadline(self).map(|(at, _)| at)
+    }
 }
 
-/// A packet that arrives at the host of a node.
+/// Kind of engine that a node can be composed of.
 #[derive(Clone, Copy, Debug)]
-pub struct Arrival<'a> {
-    /// IP protocol.
-    pub ip_protocol: u8,
-    /// Payload of the IP packet.
-    pub payload: &'a [u8],
-    /// Whether the packet has the router-alert option.
-    pub router_alert: bool,
-    /// Whether the packet is for this host.
-    pub here: bool,
-    /// Whether the host forwards packets.
-    pub forwards: bool,
+pub struct EngineKind {
+    /// Name of the protocol in listings, settings and commands: lower case, one word.
+    pub name: &'static str,
+    /// Number of the engine's claims in the ledger.
+    pub protocol: Protocol,
+    /// IP protocol that is the engine's alone; `None` for messages inside UDP or ICMP.
+    pub ip_protocol: Option<u8>,
+    /// Creates an engine from the settings of its node and the random streams.
+    pub create: fn(&NodeConfig, &RandomStreams) -> Box<dyn NodeEngine>,
 }
 
-impl Arrival<'_> {
-    /// Returns whether a router has to look at the packet in transit.
-    pub fn is_alert_in_transit(&self) -> bool {
-        self.router_alert && self.forwards
+/// The engines that a node is composed of, in the order in which they process changes of the host; by default those of
+/// this project. Of several engines for an IP protocol, the last one is asked first whether it accepts a packet.
+#[derive(Clone, Debug)]
+pub struct Engines {
+    /// Whether the engines of this project take part.
+    pub(crate) own: bool,
+    /// Engines that a program adds.
+    pub(crate) added: Vec<EngineKind>,
+}
+
+impl Engines {
+    /// No engines: a node that only forwards.
+    pub const fn none() -> Engines {
+        Engines { own: false, added: Vec::new() }
     }
 }
 
-/// What a host does with an arriving packet for the sake of signalling.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Interception {
-    /// The node gets the packet, and the host does nothing with it.
-    Taken,
-    /// The node gets a copy; the host forwards or delivers the packet.
-    Copied,
-    /// The host forwards or delivers the packet.
-    Left,
+impl Default for Engines {
+    fn default() -> Engines {
+        Engines { own: true, added: Vec::new() }
+    }
+}
+
+/// Engines are equal if they have the same names and numbers.
+impl PartialEq for Engines {
+    fn eq(&self, other: &Engines) -> bool {
+        let key = |kind: &EngineKind| (kind.name, kind.protocol);
+        self.own == other.own && self.added.iter().map(key).eq(other.added.iter().map(key))
+    }
 }
 
 /// A claim that an engine holds.

@@ -6,8 +6,9 @@ use alloc::string::ToString;
 use earmark_core::admission::{AdmissionControl, AdmissionMethod, LinkCapacity};
 use earmark_core::{Effects, HostEvent, Interface, InterfaceId, Prefix, Rate, Time};
 
-use crate::api::{Event, HostUpdate};
+use crate::input::HostUpdate;
 use crate::node::Node;
+use crate::protocols::Event;
 
 impl Node {
     pub(crate) fn update_host(&mut self, now: Time, update: HostUpdate, out: &mut Effects<Event>) {
@@ -28,13 +29,13 @@ impl Node {
                     }
                 }
                 let takes_part = interface.takes_part();
-                if takes_part {
-                    self.edge.add_interface(&interface.name, id, &mut self.ledger);
+                if takes_part && let Some((_, edge)) = &mut self.edge {
+                    edge.add_interface(&interface.name, id, &mut self.ledger);
                 }
                 self.set_interface(interface);
                 if !takes_part {
                     self.lose_link(now, id, ENODEV, out);
-                    self.edge.remove_interface(id);
+                    self.remove_from_edge(id);
                 }
                 self.notify_engines(now, HostEvent::InterfaceChanged(id), out);
             }
@@ -44,7 +45,7 @@ impl Node {
                 // neighbors.
                 self.lose_link(now, id, ENODEV, out);
                 self.remove_interface(id);
-                self.edge.remove_interface(id);
+                self.remove_from_edge(id);
                 self.notify_engines(now, HostEvent::InterfaceChanged(id), out);
                 for prefix in prefixes {
                     self.notify_engines(now, HostEvent::RouteChanged(prefix), out);
@@ -127,11 +128,18 @@ impl Node {
         errno: u16,
         out: &mut Effects<Event>,
     ) {
-        for link in core::iter::once(id).chain(self.edge.links_behind(id)) {
+        let lanes = self.edge().map(|edge| edge.lanes_behind(id)).unwrap_or_default();
+        for link in core::iter::once(id).chain(lanes) {
             for (claim, owner) in self.ledger.remove_link(link).claims {
                 let event = HostEvent::TrafficControlRefused { claim, owner, errno };
                 self.notify_owner(now, owner, event, out);
             }
+        }
+    }
+
+    fn remove_from_edge(&mut self, id: InterfaceId) {
+        if let Some((_, edge)) = &mut self.edge {
+            edge.remove_interface(id);
         }
     }
 

@@ -12,16 +12,19 @@ use earmark_core::{
     Context, Datagram, Effects, FlowAnswer, FlowResolver, HostEvent, Interface, InterfaceId,
     Interfaces, RouteTable, Time,
 };
-use earmark_rsvp as rsvp;
 
-use crate::api::{Command, Event, Input};
-use crate::config::NodeConfig;
-use crate::edge::{Edge, RSVP_E2E_IGNORE};
-use crate::engine::{Arrival, Interception, NodeEngine};
+use crate::edge::{Edge, EdgeAction};
+use crate::engine::NodeEngine;
+use crate::input::Input;
+use crate::interception::{Arrival, Interception};
+use crate::protocols::{Command, Event, NodeConfig};
 
 /// Maximum number of displaced claims and waiting requests that are served after one input; the rest is due
 /// immediately.
 const MAX_SETTLED_PER_INPUT: usize = 256;
+
+/// Maximum number of rounds of the edge for one input: each may admit requests that need further actions.
+const MAX_EDGE_ROUNDS: usize = 8;
 
 /// Maximum number of removed interfaces whose names are kept.
 const MAX_REMOVED_INTERFACES: usize = 64;
@@ -46,7 +49,8 @@ pub struct Node {
     pub(crate) admission: AdmissionMethod,
     /// Admission control by interface name.
     pub(crate) link_admission: BTreeMap<String, AdmissionMethod>,
-    pub(crate) edge: Edge,
+    /// Edge towards cores, with the index of the engine that has created it.
+    pub(crate) edge: Option<(usize, Box<dyn Edge>)>,
     /// Time at which the rest is to be settled, if one input had too much.
     settle_again_at: Option<Time>,
 }
@@ -56,12 +60,14 @@ impl Node {
     pub fn new(config: NodeConfig) -> Node {
         let random = RandomStreams::new(config.seed);
         let mut ledger = Ledger::new();
-        ledger.set_preemption(config.rsvp.policy.preemption);
+        ledger.set_preemption(config.preemption());
         ledger.set_retry_policy(config.retry);
         let mut routes = RouteTable::new();
         routes.set_flow_hash(KeyedHash::draw(&mut random.stream("routes/flows")));
-        let engines: Vec<_> =
+        let engines: Vec<Box<dyn NodeEngine>> =
             config.engines.iter().map(|kind| (kind.create)(&config, &random)).collect();
+        let mut edges = engines.iter().enumerate();
+        let edge = edges.find_map(|(index, engine)| Some((index, engine.edge(&config)?)));
         let mut node = Node {
             name: config.name,
             interfaces: Interfaces::default(),
@@ -74,7 +80,7 @@ impl Node {
             with_follow_up: Vec::new(),
             admission: config.admission,
             link_admission: config.link_admission,
-            edge: Edge::new(config.borders),
+            edge,
             settle_again_at: None,
         };
         for engine in engines {
@@ -100,12 +106,11 @@ impl Node {
     pub fn handle(&mut self, now: Time, input: Input<'_>, out: &mut Effects<Event>) {
         let before = out.len();
         match input {
-            Input::Datagram(protocol @ (rsvp::PROTOCOL | RSVP_E2E_IGNORE), datagram)
-                if !self.edge.is_empty() =>
-            {
-                self.rsvp_at_edge(now, protocol, datagram, out);
+            Input::Datagram(protocol, datagram) => {
+                if let Some((protocol, datagram)) = self.pass_edge(now, protocol, datagram) {
+                    self.receive(now, protocol, datagram, out);
+                }
             }
-            Input::Datagram(protocol, datagram) => self.receive(now, protocol, datagram, out),
             Input::Stream(event) => {
                 if let Some(index) = self.with_streams {
                     self.with_engine(index, |engine, context| {
@@ -127,8 +132,24 @@ impl Node {
         if any {
             self.settle(now, out);
         }
-        if !self.edge.is_empty() {
-            self.update_aggregates(now, before, out);
+        if self.edge.is_some() {
+            self.update_edge(now, before, out);
+        }
+    }
+
+    /// Returns a message as it passes the edge, if the node has one; `None` if it waits there or is dropped.
+    fn pass_edge<'a>(
+        &mut self,
+        now: Time,
+        ip_protocol: u8,
+        datagram: Datagram<'a>,
+    ) -> Option<(u8, Datagram<'a>)> {
+        match &mut self.edge {
+            Some((index, edge)) if edge.examines(ip_protocol) => {
+                let engine = self.engines[*index].engine();
+                edge.receive(now, ip_protocol, datagram, engine, &self.ledger)
+            }
+            _ => Some((ip_protocol, datagram)),
         }
     }
 
@@ -159,11 +180,9 @@ impl Node {
 
     /// Returns what the host does with a packet for the sake of signalling.
     pub fn interception(&self, arrival: &Arrival<'_>) -> Interception {
-        if arrival.ip_protocol == RSVP_E2E_IGNORE {
-            return self.edge.interception(arrival);
-        }
         let engines = self.by_ip_protocol.iter().filter(|(ip, _)| *ip == arrival.ip_protocol);
-        let mut answers = engines.map(|&(_, index)| self.engines[index].interception(arrival));
+        let of_engines = engines.map(|&(_, index)| self.engines[index].interception(arrival));
+        let mut answers = of_engines.chain(self.edge().map(|edge| edge.interception(arrival)));
         answers.find(|answer| *answer != Interception::Left).unwrap_or(Interception::Left)
     }
 
@@ -207,12 +226,17 @@ impl Node {
     /// Time at which [`Input::Expire`] is due next.
     pub fn next_deadline(&self) -> Option<Time> {
         let engines = self.engines.iter().filter_map(|engine| engine.next_deadline());
-        engines.chain(self.settle_again_at).chain(self.edge.next_deadline()).min()
+        let of_edge = self.edge().and_then(Edge::next_deadline);
+        engines.chain(self.settle_again_at).chain(of_edge).min()
     }
 
     /// Name for display.
     pub fn name(&self) -> &str {
         &self.name
+    }
+
+    pub(crate) fn edge(&self) -> Option<&dyn Edge> {
+        self.edge.as_ref().map(|(_, edge)| &**edge)
     }
 
     /// Interfaces of the node.
@@ -327,4 +351,40 @@ impl Node {
         }
         self.settle_again_at = Some(now);
     }
+    /// Carries out the actions of the edge after an input, whose effects begin at `from`.
+    fn update_edge(&mut self, now: Time, mut from: usize, out: &mut Effects<Event>) {
+        for _ in 0..MAX_EDGE_ROUNDS {
+            let Some((_, edge)) = &mut self.edge else { return };
+            let actions = edge.actions(now, from, &mut self.ledger, out);
+            if actions.is_empty() {
+                return;
+            }
+            from = out.len();
+            for action in actions {
+                self.perform(now, action, out);
+            }
+            self.settle(now, out);
+        }
+        if let Some((_, edge)) = &mut self.edge {
+            edge.filter_effects(from, out);
+        }
+    }
+
+    fn perform(&mut self, now: Time, action: EdgeAction, out: &mut Effects<Event>) {
+        match action {
+            EdgeAction::Command(command) => self.command(now, command, out),
+            EdgeAction::SetRate(lane, rate) => self.ledger.set_lane_rate(lane, rate),
+            EdgeAction::Deliver(ip_protocol, message) => {
+                self.receive(now, ip_protocol, message.datagram(), out);
+            }
+            EdgeAction::Notify(notice) => out.notify(notice.event(&self.ledger)),
+            EdgeAction::Reopen(lane) => {
+                self.lose_link(now, lane.lane, ENETDOWN, out);
+                lane.open(&mut self.ledger);
+            }
+        }
+    }
 }
+
+/// Error number "network is down" of Unix.
+const ENETDOWN: u16 = 100;

@@ -6,11 +6,9 @@ use earmark_core::listing::{
     ReservationRow, RoutingStateRow, SessionRow, TrafficRow,
 };
 use earmark_core::{Rate, Time};
-use earmark_nsis::Nsis;
 
 use crate::engine::{Counter, NodeView};
 use crate::node::Node;
-use crate::protocols::nsis::routing_state;
 
 /// Traffic control's view of a reservation.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -92,19 +90,18 @@ impl Node {
     pub fn aggregate_rows(&self) -> impl Iterator<Item = AggregateRow> {
         let engines = self.engines();
         let of_engines = engines.flat_map(move |engine| engine.aggregates(self.view(Time::ZERO)));
-        self.edge.aggregate_rows(&self.ledger).chain(of_engines)
+        let of_edge = self.edge().into_iter().flat_map(|edge| edge.aggregate_rows(&self.ledger));
+        of_edge.chain(of_engines)
     }
 
-    /// Iterates over the messaging associations of GIST.
+    /// Iterates over the associations with neighbours.
     pub fn association_rows(&self, now: Time) -> impl Iterator<Item = AssociationRow> {
-        let nsis = self.engine::<Nsis>().into_iter();
-        nsis.flat_map(move |nsis| routing_state::association_rows(nsis, self.view(now)))
+        self.engines().flat_map(move |engine| engine.associations(self.view(now)))
     }
 
-    /// Iterates over the routing state of GIST.
+    /// Iterates over the routing state.
     pub fn routing_state_rows(&self, now: Time) -> impl Iterator<Item = RoutingStateRow> {
-        let nsis = self.engine::<Nsis>().into_iter();
-        nsis.flat_map(move |nsis| routing_state::routing_state_rows(nsis, self.view(now)))
+        self.engines().flat_map(move |engine| engine.routing_states(self.view(now)))
     }
 
     /// Iterates over all counters: part of the node, group, name, count.

@@ -7,7 +7,7 @@ use core::net::IpAddr;
 
 use earmark_core::admission::{ClaimId, Protocol};
 use earmark_core::{Hop, InterfaceId, Interfaces, Outgoing, Route, RouteTable, Routes, Time};
-use earmark_node::{Arrival, HostUpdate, Interception, Node, NodeConfig, RSVP_E2E_IGNORE};
+use earmark_node::{Arrival, E2E_IGNORE, HostUpdate, Interception, Node, NodeConfig};
 
 use crate::connections::{Streams, TCP};
 use crate::log::Loss;
@@ -139,7 +139,7 @@ impl Host {
         packet.ttl -= 1;
         // The signalling queue is for packets of the daemon; a protocol with an IP protocol of its own uses it by that.
         packet.from_daemon &=
-            packet.protocol == RSVP_E2E_IGNORE || self.has_own_ip_protocol(packet.protocol);
+            packet.protocol == E2E_IGNORE || self.has_own_ip_protocol(packet.protocol);
         match self.routes.lookup(packet.destination) {
             Some(Hop { interface, .. }) => Verdict::Forward(interface, packet),
             None => Verdict::Lost(packet, Loss::NoRoute),

@@ -6,7 +6,8 @@ use earmark_core::admission::{ClaimId, Owner, Protocol};
 use earmark_core::listing::{ReservationRow, SenderName, SessionRow};
 use earmark_core::{Context, Datagram, Effects, Flow, HostEvent, Time};
 use earmark_node::{
-    Command, Counter, EngineKind, Event, HeldClaim, NodeEngine, NodeView, OtherCommand, Rows,
+    Command, Counter, EngineKind, Event, HeldClaim, NodeEngine, NodeView, OtherCommand,
+    ProcessInput, Rows,
 };
 
 use crate::engine::{Command as TicketsCommand, ID, Input, NAME, Session, Tickets};
@@ -26,19 +27,7 @@ pub fn command(command: &TicketsCommand) -> Command {
     Command::Other(OtherCommand { name: NAME.into(), command })
 }
 
-impl NodeEngine for Tickets {
-    fn protocol(&self) -> Protocol {
-        ID
-    }
-
-    fn name(&self) -> &'static str {
-        NAME
-    }
-
-    fn ip_protocols(&self) -> &'static [u8] {
-        &[PROTOCOL]
-    }
-
+impl ProcessInput for Tickets {
     fn receive(
         &mut self,
         now: Time,
@@ -78,6 +67,20 @@ impl NodeEngine for Tickets {
 
     fn next_deadline(&self) -> Option<Time> {
         self.next_deadline()
+    }
+}
+
+impl NodeEngine for Tickets {
+    fn protocol(&self) -> Protocol {
+        ID
+    }
+
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn ip_protocols(&self) -> &'static [u8] {
+        &[PROTOCOL]
     }
 
     fn sessions<'a>(&'a self, view: NodeView<'a>) -> Rows<'a, SessionRow> {

@@ -4,23 +4,42 @@ use alloc::boxed::Box;
 use core::any::Any;
 
 use earmark_boomerang::{self as boomerang, Boomerang};
+use earmark_core::Context;
 use earmark_core::admission::{ClaimId, Ledger, Owner, Protocol};
-use earmark_core::{Context, Datagram, Effects, Engine, HostEvent, Input, Time};
 use earmark_wire::boomerang::iana::MAGIC;
 use earmark_wire::icmp;
 
 use super::listing;
-use crate::api::{Command, Event};
-use crate::engine::{Arrival, Counter, HeldClaim, Interception, NodeEngine, NodeView, Rows};
+use crate::engine::{Counter, EngineKind, HeldClaim, NodeEngine, NodeView, OwnCommands, Rows};
+use crate::interception::{Arrival, Interception};
+use crate::protocols::Command;
 use earmark_core::listing::{ReservationRow, SessionRow};
+
+/// Boomerang as a kind of engine.
+pub(crate) const KIND: EngineKind = EngineKind {
+    name: "boomerang",
+    protocol: boomerang::ID,
+    ip_protocol: None,
+    create: |config, random| Box::new(Boomerang::new(config.boomerang.clone(), random)),
+};
+
+impl OwnCommands for Boomerang {
+    fn own_command(command: Command, context: &mut Context<'_>) -> Option<boomerang::Command> {
+        let Command::Boomerang(command) = command else { return None };
+        if let boomerang::Command::Settled(settled) = &command {
+            update_delegated_bandwidth(context.ledger, settled);
+        }
+        Some(command)
+    }
+}
 
 impl NodeEngine for Boomerang {
     fn protocol(&self) -> Protocol {
-        boomerang::ID
+        KIND.protocol
     }
 
     fn name(&self) -> &'static str {
-        "boomerang"
+        KIND.name
     }
 
     fn ip_protocols(&self) -> &'static [u8] {
@@ -35,48 +54,6 @@ impl NodeEngine for Boomerang {
             true => Interception::Taken,
             false => Interception::Left,
         }
-    }
-
-    fn receive(
-        &mut self,
-        now: Time,
-        datagram: Datagram<'_>,
-        context: &mut Context<'_>,
-        out: &mut Effects<Event>,
-    ) {
-        self.handle(now, Input::Datagram(datagram), context, out);
-    }
-
-    fn expire(&mut self, now: Time, context: &mut Context<'_>, out: &mut Effects<Event>) {
-        self.handle(now, Input::Expire, context, out);
-    }
-
-    fn host(
-        &mut self,
-        now: Time,
-        event: HostEvent,
-        context: &mut Context<'_>,
-        out: &mut Effects<Event>,
-    ) {
-        self.handle(now, Input::Host(event), context, out);
-    }
-
-    fn command(
-        &mut self,
-        now: Time,
-        command: Command,
-        context: &mut Context<'_>,
-        out: &mut Effects<Event>,
-    ) {
-        let Command::Boomerang(command) = command else { return };
-        if let boomerang::Command::Settled(settled) = &command {
-            update_delegated_bandwidth(context.ledger, settled);
-        }
-        self.handle(now, Input::Command(command), context, out);
-    }
-
-    fn next_deadline(&self) -> Option<Time> {
-        Engine::next_deadline(self).map(|(at, _)| at)
     }
 
     fn sessions<'a>(&'a self, view: NodeView<'a>) -> Rows<'a, SessionRow> {

@@ -4,22 +4,42 @@ use alloc::boxed::Box;
 use core::any::Any;
 
 use earmark_core::admission::{ClaimId, Owner, Protocol};
-use earmark_core::{Context, Datagram, Effects, Engine, HostEvent, Input, StreamEvent, Time};
+use earmark_core::{Context, Datagram};
 use earmark_nsis::{self as nsis, Nsis};
 use earmark_wire::udp;
 
-use super::listing;
-use crate::api::{Command, Event};
-use crate::engine::{Arrival, Counter, HeldClaim, Interception, NodeEngine, NodeView, Rows};
-use earmark_core::listing::{AggregateRow, ReservationRow, SessionRow};
+use super::{listing, routing_state};
+use crate::engine::{Counter, EngineKind, HeldClaim, NodeEngine, NodeView, OwnCommands, Rows};
+use crate::interception::{Arrival, Interception};
+use crate::protocols::Command;
+use earmark_core::listing::{
+    AggregateRow, AssociationRow, ReservationRow, RoutingStateRow, SessionRow,
+};
+
+/// NSIS as a kind of engine.
+pub(crate) const KIND: EngineKind = EngineKind {
+    name: "nsis",
+    protocol: nsis::ID,
+    ip_protocol: None,
+    create: |config, random| Box::new(Nsis::new(config.nsis.clone(), random)),
+};
+
+impl OwnCommands for Nsis {
+    fn own_command(command: Command, _context: &mut Context<'_>) -> Option<nsis::Command> {
+        match command {
+            Command::Nsis(command) => Some(command),
+            _ => None,
+        }
+    }
+}
 
 impl NodeEngine for Nsis {
     fn protocol(&self) -> Protocol {
-        nsis::ID
+        KIND.protocol
     }
 
     fn name(&self) -> &'static str {
-        "nsis"
+        KIND.name
     }
 
     fn ip_protocols(&self) -> &'static [u8] {
@@ -41,55 +61,6 @@ impl NodeEngine for Nsis {
 
     fn has_streams(&self) -> bool {
         true
-    }
-
-    fn receive(
-        &mut self,
-        now: Time,
-        datagram: Datagram<'_>,
-        context: &mut Context<'_>,
-        out: &mut Effects<Event>,
-    ) {
-        self.handle(now, Input::Datagram(datagram), context, out);
-    }
-
-    fn stream(
-        &mut self,
-        now: Time,
-        event: StreamEvent<'_>,
-        context: &mut Context<'_>,
-        out: &mut Effects<Event>,
-    ) {
-        self.handle(now, Input::Stream(event), context, out);
-    }
-
-    fn expire(&mut self, now: Time, context: &mut Context<'_>, out: &mut Effects<Event>) {
-        self.handle(now, Input::Expire, context, out);
-    }
-
-    fn host(
-        &mut self,
-        now: Time,
-        event: HostEvent,
-        context: &mut Context<'_>,
-        out: &mut Effects<Event>,
-    ) {
-        self.handle(now, Input::Host(event), context, out);
-    }
-
-    fn command(
-        &mut self,
-        now: Time,
-        command: Command,
-        context: &mut Context<'_>,
-        out: &mut Effects<Event>,
-    ) {
-        let Command::Nsis(command) = command else { return };
-        self.handle(now, Input::Command(command), context, out);
-    }
-
-    fn next_deadline(&self) -> Option<Time> {
-        Engine::next_deadline(self).map(|(at, _)| at)
     }
 
     fn sessions<'a>(&'a self, view: NodeView<'a>) -> Rows<'a, SessionRow> {
@@ -119,6 +90,14 @@ impl NodeEngine for Nsis {
 
     fn aggregates<'a>(&'a self, view: NodeView<'a>) -> Rows<'a, AggregateRow> {
         Box::new(listing::aggregate_rows(self, view))
+    }
+
+    fn associations<'a>(&'a self, view: NodeView<'a>) -> Rows<'a, AssociationRow> {
+        Box::new(routing_state::association_rows(self, view))
+    }
+
+    fn routing_states<'a>(&'a self, view: NodeView<'a>) -> Rows<'a, RoutingStateRow> {
+        Box::new(routing_state::routing_state_rows(self, view))
     }
 
     fn counters(&self) -> Rows<'_, Counter> {

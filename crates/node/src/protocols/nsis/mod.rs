@@ -3,4 +3,4 @@
 pub(crate) mod engine;
 mod listing;
 pub(crate) mod outcome;
-pub(crate) mod routing_state;
+mod routing_state;

@@ -92,7 +92,15 @@ fn of_qos(event: &qos::Event) -> Option<Outcome> {
 
 #[cfg(test)]
 mod tests {
+    use alloc::boxed::Box;
+    use core::net::IpAddr;
+
+    use earmark_core::Rate;
+    use earmark_nsis::gist;
+
     use super::*;
+    use crate::outcome::after;
+    use crate::protocols::Event as NodeEvent;
 
     #[test]
     fn truncated_path_is_partial_and_any_other_loss_a_refusal() {
@@ -107,5 +115,35 @@ mod tests {
         assert_eq!((reported.kind, reported.to), (Kind::Part, Some("10.0.1.2".parse().unwrap())));
         let reported = outcome(&lost(TransientFailure::ReservationFailure)).unwrap();
         assert_eq!(reported.kind, Kind::Refused);
+    }
+
+    fn ip(text: &str) -> IpAddr {
+        text.parse().unwrap()
+    }
+
+    fn reserved(kind: Kind) -> NodeEvent {
+        NodeEvent::Nsis(Event::Qos(qos::Event::Reserved {
+            application: qos::Application(1),
+            session: earmark_wire::gist::SessionId([1; 16]),
+            rate: Rate::from_mbps(1),
+            breaks: false,
+            reach: Box::new(Outcome::of(kind)),
+        }))
+    }
+
+    #[test]
+    fn translation_persists_and_excludes_the_whole_path() {
+        let translation = Translation { named: ip("10.0.0.1"), seen: None };
+        let event = NodeEvent::Nsis(Event::Qos(qos::Event::Translated {
+            application: Some(qos::Application(1)),
+            session: earmark_wire::gist::SessionId([1; 16]),
+            translation,
+        }));
+        let outcome = after(&Outcome::of(Kind::Pending), &event).unwrap();
+        assert_eq!((outcome.kind, outcome.translation), (Kind::Pending, Some(translation)));
+        let outcome = after(&outcome, &reserved(Kind::Whole)).unwrap();
+        assert_eq!((outcome.kind, outcome.translation), (Kind::Part, Some(translation)));
+        let other = gist::Event::ErrorReceived { source: ip("10.0.0.1"), code: 1, subcode: 0 };
+        assert_eq!(after(&outcome, &NodeEvent::Nsis(Event::Gist(other))), None);
     }
 }

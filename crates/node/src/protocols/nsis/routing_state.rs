@@ -14,7 +14,7 @@ use earmark_wire::ping_nslp;
 use crate::engine::NodeView;
 
 /// Iterates over the messaging associations, in the order of their slab.
-pub(crate) fn association_rows(
+pub(super) fn association_rows(
     nsis: &Nsis,
     view: NodeView<'_>,
 ) -> impl Iterator<Item = AssociationRow> {
@@ -33,7 +33,7 @@ pub(crate) fn association_rows(
 }
 
 /// Iterates over the routing state, in the order of its slab.
-pub(crate) fn routing_state_rows<'a>(
+pub(super) fn routing_state_rows<'a>(
     nsis: &'a Nsis,
     view: NodeView<'a>,
 ) -> impl Iterator<Item = RoutingStateRow> + 'a {

@@ -13,12 +13,22 @@ use earmark_core::{
 };
 use earmark_rsvp::{self as rsvp, Rejection, Rsvp};
 
+use super::aggregation::Aggregation;
+use super::listen::Listen;
 use super::listing;
-use super::receiver::{Listen, Receivers};
-use crate::api::{Command, Event};
-use crate::config::NodeConfig;
-use crate::engine::{Counter, HeldClaim, NodeEngine, NodeView, Rows};
+use super::receivers::Receivers;
+use crate::edge::Edge;
+use crate::engine::{Counter, EngineKind, HeldClaim, NodeEngine, NodeView, ProcessInput, Rows};
+use crate::protocols::{Command, Event, NodeConfig};
 use earmark_core::listing::{NeighborRow, ReservationRow, SessionRow};
+
+/// RSVP as a kind of engine.
+pub(crate) const KIND: EngineKind = EngineKind {
+    name: "rsvp",
+    protocol: rsvp::ID,
+    ip_protocol: Some(rsvp::PROTOCOL),
+    create: |config, random| Box::new(RsvpEngine::new(config, random)),
+};
 
 /// RSVP in a node.
 #[derive(Debug)]
@@ -79,19 +89,7 @@ impl RsvpEngine {
     }
 }
 
-impl NodeEngine for RsvpEngine {
-    fn protocol(&self) -> Protocol {
-        rsvp::ID
-    }
-
-    fn name(&self) -> &'static str {
-        "rsvp"
-    }
-
-    fn ip_protocols(&self) -> &'static [u8] {
-        &[rsvp::PROTOCOL]
-    }
-
+impl ProcessInput for RsvpEngine {
     fn receive(
         &mut self,
         now: Time,
@@ -142,6 +140,20 @@ impl NodeEngine for RsvpEngine {
     fn next_deadline(&self) -> Option<Time> {
         self.rsvp.next_deadline().map(|(at, _)| at)
     }
+}
+
+impl NodeEngine for RsvpEngine {
+    fn protocol(&self) -> Protocol {
+        KIND.protocol
+    }
+
+    fn name(&self) -> &'static str {
+        KIND.name
+    }
+
+    fn ip_protocols(&self) -> &'static [u8] {
+        &[rsvp::PROTOCOL]
+    }
 
     fn has_follow_up(&self) -> bool {
         true
@@ -167,6 +179,10 @@ impl NodeEngine for RsvpEngine {
             }
         }
         any
+    }
+
+    fn edge(&self, config: &NodeConfig) -> Option<Box<dyn Edge>> {
+        Some(Box::new(Aggregation::new(&config.borders)?))
     }
 
     fn bundle(&mut self, interfaces: &Interfaces, out: &mut Effects<Event>) {

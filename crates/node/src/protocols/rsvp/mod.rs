@@ -1,6 +1,8 @@
-//! RSVP in a node: the engine, and receivers that answer by a policy.
+//! RSVP in a node: the engine, receivers that answer by a policy, and aggregation at the edge of a core.
 
+pub(crate) mod aggregation;
 pub(crate) mod engine;
+pub(crate) mod listen;
 mod listing;
 pub(crate) mod outcome;
-pub(crate) mod receiver;
+mod receivers;

@@ -3,25 +3,43 @@
 use alloc::boxed::Box;
 use core::any::Any;
 
+use earmark_core::Context;
 use earmark_core::admission::{ClaimId, Owner, Protocol};
-use earmark_core::{Context, Datagram, Effects, Engine, HostEvent, Input, Time};
 use earmark_wire::rtcp::PacketType;
 use earmark_wire::udp;
 use earmark_wire::yessir::has_message;
 use earmark_yessir::{self as yessir, Yessir};
 
 use super::listing;
-use crate::api::{Command, Event};
-use crate::engine::{Arrival, Counter, HeldClaim, Interception, NodeEngine, NodeView, Rows};
+use crate::engine::{Counter, EngineKind, HeldClaim, NodeEngine, NodeView, OwnCommands, Rows};
+use crate::interception::{Arrival, Interception};
+use crate::protocols::Command;
 use earmark_core::listing::{ReservationRow, SessionRow};
+
+/// YESSIR as a kind of engine.
+pub(crate) const KIND: EngineKind = EngineKind {
+    name: "yessir",
+    protocol: yessir::ID,
+    ip_protocol: None,
+    create: |config, random| Box::new(Yessir::new(config.yessir.clone(), random)),
+};
+
+impl OwnCommands for Yessir {
+    fn own_command(command: Command, _context: &mut Context<'_>) -> Option<yessir::Command> {
+        match command {
+            Command::Yessir(command) => Some(command),
+            _ => None,
+        }
+    }
+}
 
 impl NodeEngine for Yessir {
     fn protocol(&self) -> Protocol {
-        yessir::ID
+        KIND.protocol
     }
 
     fn name(&self) -> &'static str {
-        "yessir"
+        KIND.name
     }
 
     fn ip_protocols(&self) -> &'static [u8] {
@@ -40,45 +58,6 @@ impl NodeEngine for Yessir {
             }
             _ => Interception::Left,
         }
-    }
-
-    fn receive(
-        &mut self,
-        now: Time,
-        datagram: Datagram<'_>,
-        context: &mut Context<'_>,
-        out: &mut Effects<Event>,
-    ) {
-        self.handle(now, Input::Datagram(datagram), context, out);
-    }
-
-    fn expire(&mut self, now: Time, context: &mut Context<'_>, out: &mut Effects<Event>) {
-        self.handle(now, Input::Expire, context, out);
-    }
-
-    fn host(
-        &mut self,
-        now: Time,
-        event: HostEvent,
-        context: &mut Context<'_>,
-        out: &mut Effects<Event>,
-    ) {
-        self.handle(now, Input::Host(event), context, out);
-    }
-
-    fn command(
-        &mut self,
-        now: Time,
-        command: Command,
-        context: &mut Context<'_>,
-        out: &mut Effects<Event>,
-    ) {
-        let Command::Yessir(command) = command else { return };
-        self.handle(now, Input::Command(command), context, out);
-    }
-
-    fn next_deadline(&self) -> Option<Time> {
-        Engine::next_deadline(self).map(|(at, _)| at)
     }
 
     fn sessions<'a>(&'a self, view: NodeView<'a>) -> Rows<'a, SessionRow> {

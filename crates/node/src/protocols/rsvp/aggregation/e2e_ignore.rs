@@ -7,19 +7,19 @@ use earmark_core::{Datagram, Effect, Effects};
 use earmark_rsvp as rsvp;
 use earmark_wire::rsvp::iana::MessageType;
 
-use crate::api::Event;
-use crate::node::Node;
+use super::Aggregation;
+use crate::protocols::Event;
 
-/// IP protocol RSVP-E2E-IGNORE.
-pub const PROTOCOL: u8 = 134;
+/// IP protocol RSVP-E2E-IGNORE, of messages that the nodes of a core ignore (RFC 3175 section 2.1).
+pub const E2E_IGNORE: u8 = 134;
 /// Offsets of message type and Send_TTL in the common header (RFC 2205 section 3.1.1).
 const TYPE: usize = 1;
 const SEND_TTL: usize = 4;
 
-impl Node {
+impl Aggregation {
     /// Changes the IP protocol of messages that follow the data into a core, so that its nodes ignore them.
     pub(super) fn hide_from_core(&self, from: usize, out: &mut Effects<Event>) {
-        if !self.edge.core_interfaces.values().any(|&hidden| hidden) {
+        if !self.core_interfaces.values().any(|&hidden| hidden) {
             return;
         }
         let mut number = 0;
@@ -29,7 +29,7 @@ impl Node {
             .skip(from)
             .map(|effect| match effect {
                 Effect::Send(how, range) if how.protocol == rsvp::PROTOCOL => {
-                    let hidden = how.interface.and_then(|id| self.edge.core_interfaces.get(&id));
+                    let hidden = how.interface.and_then(|id| self.core_interfaces.get(&id));
                     hidden == Some(&true) && follows_data(out.octets(range))
                 }
                 _ => false,
@@ -37,7 +37,7 @@ impl Node {
             .collect();
         out.retain_from(from, |effect| {
             if let (Effect::Send(how, _), Some(true)) = (effect, along.get(number)) {
-                how.protocol = PROTOCOL;
+                how.protocol = E2E_IGNORE;
                 how.neighbor = None; // excluded from Bundles
             }
             number += 1;
@@ -45,14 +45,10 @@ impl Node {
         });
     }
 
-    /// Returns a message in the form for the RSVP engine, without the IP hops in the core. `None` for a hidden message
+    /// Returns a message in the form for the engine, without the IP hops in the core. `None` for a hidden message
     /// from any other interface.
-    pub(super) fn restore_rsvp<'a>(
-        &self,
-        protocol: u8,
-        datagram: Datagram<'a>,
-    ) -> Option<Datagram<'a>> {
-        let faces_core = self.edge.core_interfaces.contains_key(&datagram.interface);
+    pub(super) fn restore<'a>(&self, protocol: u8, datagram: Datagram<'a>) -> Option<Datagram<'a>> {
+        let faces_core = self.core_interfaces.contains_key(&datagram.interface);
         if !faces_core {
             return (protocol == rsvp::PROTOCOL).then_some(datagram);
         }

@@ -1,4 +1,4 @@
-//! An aggregate: its growth and shrinking, the requests that wait for it, and its Boomerang session.
+//! An aggregate: its growth and shrinking, the requests that wait for it, and its reservation in the core.
 //!
 //! ```text
 //!   need        what the flows hold, and what waiting requests demand
@@ -17,12 +17,14 @@ use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::net::IpAddr;
 
-use earmark_boomerang as boomerang;
-use earmark_boomerang::{Application, Command, OnRefusal, Request, RequestedRates, Selector};
-use earmark_core::{Datagram, Flow, InterfaceId, Rate, Time};
+use earmark_core::{Datagram, InterfaceId, Rate, Time};
+use earmark_rsvp as rsvp;
 use earmark_wire::rsvp::Session;
 
-use super::{Across, AggregateChange};
+use super::settings::Across;
+use crate::change::AggregateChange;
+use crate::edge::{AggregateNotice, EdgeAction, Lane, StoredDatagram};
+use crate::protocols::core_reservation::{self, CoreEvent};
 
 /// An aggregate with its waiting requests.
 #[derive(Debug)]
@@ -36,7 +38,7 @@ pub(super) struct Aggregate {
     pub(super) across: Across,
     /// Rate available to the flows.
     pub(super) granted: Rate,
-    /// Rate of the outstanding request to Boomerang.
+    /// Rate of the outstanding request to the core.
     requested: Option<Rate>,
     session: SessionState,
     /// Requests in the order of arrival.
@@ -49,7 +51,7 @@ pub(super) struct Aggregate {
     pause_until: Time,
 }
 
-/// State of the aggregate's Boomerang session.
+/// State of the aggregate's session across the core.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum SessionState {
     None,
@@ -59,48 +61,13 @@ enum SessionState {
 }
 
 /// A request that waits for room.
-#[derive(Clone, Debug)]
-pub(super) struct WaitingRequest {
-    pub(super) session: Session,
-    interface: InterfaceId,
-    source: IpAddr,
-    destination: IpAddr,
-    ttl: u8,
-    router_alert: bool,
-    encapsulated: bool,
-    payload: Vec<u8>,
+#[derive(Debug)]
+struct WaitingRequest {
+    session: Session,
+    message: StoredDatagram,
     /// Demand beyond the present claim.
     extra: Rate,
     until: Time,
-}
-
-impl WaitingRequest {
-    pub(super) fn datagram(&self) -> Datagram<'_> {
-        Datagram {
-            interface: self.interface,
-            source: self.source,
-            destination: self.destination,
-            ttl: self.ttl,
-            router_alert: self.router_alert,
-            encapsulated: self.encapsulated,
-            payload: &self.payload,
-        }
-    }
-}
-
-/// An action for an aggregate.
-#[derive(Debug)]
-pub(super) enum Action {
-    /// Pass a command to Boomerang.
-    Command(Command),
-    /// Set the rate of an aggregate's link in the ledger.
-    SetRate(InterfaceId, Rate),
-    /// Pass a waiting message to RSVP.
-    Deliver(WaitingRequest),
-    /// Notify a change of the aggregate.
-    Notify(u32, AggregateChange),
-    /// End the reservations of the aggregate's flows.
-    LoseReservations(u32),
 }
 
 impl Aggregate {
@@ -161,27 +128,14 @@ impl Aggregate {
         datagram: &Datagram<'_>,
         extra: Rate,
     ) {
-        let Datagram { interface, source, destination, ttl, router_alert, encapsulated, payload } =
-            *datagram;
-        let (payload, until) = (payload.to_vec(), now + self.across.patience);
-        self.waiting_requests.push_back(WaitingRequest {
-            session,
-            interface,
-            source,
-            destination,
-            ttl,
-            router_alert,
-            encapsulated,
-            payload,
-            extra,
-            until,
-        });
+        let (message, until) = (StoredDatagram::new(datagram), now + self.across.patience);
+        self.waiting_requests.push_back(WaitingRequest { session, message, extra, until });
     }
 
     /// Removes the waiting requests for a session from this source, which has torn the reservation down.
     pub(super) fn remove_waiting(&mut self, session: &Session, source: IpAddr) {
         self.waiting_requests
-            .retain(|request| request.session != *session || request.source != source);
+            .retain(|request| request.session != *session || request.message.source() != source);
     }
 
     /// Total demand of the waiting requests.
@@ -190,7 +144,7 @@ impl Aggregate {
     }
 
     /// Adds the actions that follow from the flows' reserved rate `held`.
-    pub(super) fn next_actions(&mut self, now: Time, held: Rate, actions: &mut Vec<Action>) {
+    pub(super) fn next_actions(&mut self, now: Time, held: Rate, actions: &mut Vec<EdgeAction>) {
         self.deliver_waiting(now, held, actions);
         if now >= self.pause_until {
             self.pause_until = Time::ZERO; // removes the deadline
@@ -199,11 +153,12 @@ impl Aggregate {
             self.failing_since = None;
             self.granted = Rate::ZERO;
             self.pause_until = now + self.across.pause;
-            actions.push(Action::LoseReservations(self.number));
+            actions.push(EdgeAction::Reopen(self.lane()));
+            actions.push(EdgeAction::Notify(self.notice(AggregateChange::Lost)));
             if self.session == SessionState::Open {
                 self.session = SessionState::Ending;
                 self.requested = None;
-                actions.push(Action::Command(Command::Release { application: self.application() }));
+                actions.push(EdgeAction::Command(core_reservation::release(self.number)));
             }
             return;
         }
@@ -216,7 +171,7 @@ impl Aggregate {
             // No flow needs the aggregate.
             self.failing_since = None;
             self.granted = Rate::ZERO;
-            actions.push(Action::SetRate(self.link, Rate::ZERO));
+            actions.push(EdgeAction::SetRate(self.link, Rate::ZERO));
         }
         let floor = if is_unused { self.across.lowest } else { self.rate_in_steps(need) };
         let too_little =
@@ -241,7 +196,7 @@ impl Aggregate {
     }
 
     /// Delivers waiting requests that fit, and those that need not wait any longer.
-    fn deliver_waiting(&mut self, now: Time, held: Rate, actions: &mut Vec<Action>) {
+    fn deliver_waiting(&mut self, now: Time, held: Rate, actions: &mut Vec<EdgeAction>) {
         let mut left = self.granted.saturating_sub(held);
         let is_paused = now < self.pause_until;
         self.waiting_requests.retain(|request| {
@@ -251,7 +206,8 @@ impl Aggregate {
             }
             let is_done = fits || is_paused || now >= request.until;
             if is_done {
-                actions.push(Action::Deliver(request.clone()));
+                let message = request.message.clone();
+                actions.push(EdgeAction::Deliver(rsvp::PROTOCOL, message));
             }
             !is_done
         });
@@ -270,71 +226,62 @@ impl Aggregate {
         Rate::from_bps(wanted.max(self.across.lowest.as_bps()).min(most))
     }
 
-    fn request_rate(&mut self, rate: Rate, actions: &mut Vec<Action>) {
-        let (application, reservation) =
-            (self.application(), RequestedRates { forward: rate, reverse: Rate::ZERO });
+    fn request_rate(&mut self, rate: Rate, actions: &mut Vec<EdgeAction>) {
         self.requested = Some(rate);
-        actions.push(Action::Command(match self.session {
-            SessionState::Open => Command::Modify { application, wishes: [reservation].into() },
+        actions.push(EdgeAction::Command(match self.session {
+            SessionState::Open => core_reservation::modify(self.number, rate),
             _ => {
                 self.session = SessionState::Open;
-                let selector = Selector::of_flow(&Flow::to_range(self.across.range));
-                let request = Request::new(self.across.to, selector, reservation);
-                let request = Request { on_refusal: OnRefusal::Release, ..request };
-                Command::Reserve { application, request }
+                let Across { to, range, .. } = self.across;
+                core_reservation::reserve(self.number, to, range, rate)
             }
         }));
     }
 
-    fn shrink(&mut self, floor: Rate, actions: &mut Vec<Action>) {
+    fn shrink(&mut self, floor: Rate, actions: &mut Vec<EdgeAction>) {
         self.spare_since = None;
         self.granted = floor;
-        actions.push(Action::SetRate(self.link, floor));
+        actions.push(EdgeAction::SetRate(self.link, floor));
         if floor == Rate::ZERO {
             self.session = SessionState::Ending;
-            actions.push(Action::Command(Command::Release { application: self.application() }));
-            actions.push(Action::Notify(self.number, AggregateChange::Released));
+            actions.push(EdgeAction::Command(core_reservation::release(self.number)));
+            actions.push(EdgeAction::Notify(self.notice(AggregateChange::Released)));
         } else {
             self.request_rate(floor, actions);
-            actions.push(Action::Notify(self.number, AggregateChange::Shrunk));
+            actions.push(EdgeAction::Notify(self.notice(AggregateChange::Shrunk)));
         }
     }
 
-    /// Processes an event of Boomerang; returns the change of the aggregate.
-    pub(super) fn handle_event(
-        &mut self,
-        now: Time,
-        event: &boomerang::Event,
-    ) -> Option<AggregateChange> {
-        use boomerang::Event::*;
+    /// Processes an event of the reservation in the core; returns the change of the aggregate.
+    pub(super) fn handle_event(&mut self, now: Time, event: CoreEvent) -> Option<AggregateChange> {
         match event {
-            Established { rates, .. } | Changed { rates, .. } => {
+            CoreEvent::Granted(rate) => {
                 let before = self.granted;
-                self.granted = Rate::from_bps(rates.forward.into());
+                self.granted = rate;
                 self.requested = None;
                 self.failing_since = None;
                 self.pause_until = Time::ZERO;
                 (self.granted > before).then_some(AggregateChange::Grown)
             }
-            Refused { .. } if self.requested.is_some() => {
+            CoreEvent::Refused if self.requested.is_some() => {
                 self.requested = None;
                 self.pause_until = now + self.across.pause;
                 Some(AggregateChange::Refused)
             }
-            Refused { .. } | Lost { .. } => self.set_failing(now),
-            Released { .. } => {
+            CoreEvent::Refused | CoreEvent::Lost => self.set_failing(now),
+            CoreEvent::Released => {
                 let wanted = self.session == SessionState::Ending;
                 self.session = SessionState::None;
                 self.requested = None;
                 if wanted || self.granted == Rate::ZERO { None } else { self.set_failing(now) }
             }
-            Rejected { .. } => {
+            CoreEvent::Rejected => {
                 self.session = SessionState::None;
                 self.requested = None;
                 self.pause_until = now + self.across.pause;
                 if self.granted == Rate::ZERO { None } else { self.set_failing(now) }
             }
-            _ => None,
+            CoreEvent::Offered => None,
         }
     }
 
@@ -345,8 +292,20 @@ impl Aggregate {
         is_new.then_some(AggregateChange::Failing)
     }
 
-    /// Application number of the aggregate. Users' applications have low numbers.
-    fn application(&self) -> Application {
-        Application(u64::MAX - u64::from(self.number))
+    /// Returns the lane of the flows.
+    pub(super) fn lane(&self) -> Lane {
+        Lane {
+            interface: self.interface,
+            range: self.across.range,
+            protocol: rsvp::ID,
+            lane: self.link,
+            highest: self.across.highest,
+        }
+    }
+
+    /// Returns the notice of a change.
+    pub(super) fn notice(&self, change: AggregateChange) -> AggregateNotice {
+        let Across { to, range, .. } = self.across;
+        AggregateNotice { change, to, range, granted: self.granted, lane: self.link }
     }
 }

@@ -1,0 +1,70 @@
+//! Settings of the aggregation: borders, and the aggregates across them.
+
+use alloc::vec::Vec;
+use core::net::IpAddr;
+use core::time::Duration;
+
+use earmark_core::{Prefix, Rate};
+use serde::{Deserialize, Serialize};
+
+/// Settings of an interface towards a core.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Border {
+    /// Whether RSVP messages that follow the data leave as IP protocol 134, which the nodes of the core ignore (RFC
+    /// 3175 section 2.1). All other edges must then support this protocol.
+    pub hide: bool,
+    /// Aggregates across the core.
+    pub across: Vec<Across>,
+}
+
+/// Settings of an aggregate.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Across {
+    /// Far edge: any host beyond the core, in the direction of the range, that answers pings.
+    pub to: IpAddr,
+    /// Destinations behind the far edge.
+    pub range: Prefix,
+    /// Step of growth and shrinking.
+    pub step: Rate,
+    /// Lowest rate.
+    #[serde(default)]
+    pub lowest: Rate,
+    /// Highest rate.
+    pub highest: Rate,
+    /// Rate kept free for new flows, so that most of them need not wait.
+    #[serde(default)]
+    pub margin: Rate,
+    /// Time for which a lower rate must have been sufficient before the aggregate shrinks.
+    #[serde(default = "half_a_minute")]
+    pub shrink_after: Duration,
+    /// Maximum time that a request waits for the aggregate to grow.
+    #[serde(default = "two_seconds")]
+    pub patience: Duration,
+    /// Maximum number of requests that wait at the same time.
+    #[serde(default = "a_thousand")]
+    pub waiting: u32,
+    /// Pause between a refusal by the core and the next request.
+    #[serde(default = "five_seconds")]
+    pub pause: Duration,
+    /// Time for which flows keep their reservations while a lost aggregate is set up again.
+    #[serde(default = "five_seconds")]
+    pub recover: Duration,
+}
+
+fn half_a_minute() -> Duration {
+    Duration::from_secs(30)
+}
+
+fn two_seconds() -> Duration {
+    Duration::from_secs(2)
+}
+
+fn five_seconds() -> Duration {
+    Duration::from_secs(5)
+}
+
+fn a_thousand() -> u32 {
+    1_000
+}
