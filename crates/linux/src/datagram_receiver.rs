@@ -5,7 +5,7 @@ use std::os::fd::AsFd;
 
 use socket2::Socket;
 
-use crate::sys::socket::{Batch, set_option};
+use crate::sys::socket::{Batch, set_receive_buffer};
 
 /// Datagrams received in one call.
 const BATCH: usize = 32;
@@ -28,8 +28,7 @@ impl DatagramReceiver {
         max_length: usize,
         buffer_size: i32,
     ) -> io::Result<DatagramReceiver> {
-        let size = |option| set_option(socket.as_fd(), libc::SOL_SOCKET, option, buffer_size);
-        size(libc::SO_RCVBUFFORCE).or_else(|_| size(libc::SO_RCVBUF))?;
+        set_receive_buffer(socket.as_fd(), buffer_size)?;
         Ok(DatagramReceiver { socket, batch: Batch::new(max_length) })
     }
 

@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use socket2::{Domain, Protocol, Socket, Type};
 
-use crate::sys::socket::{Batch, receive_drops, set_option};
+use crate::sys::packet_times;
+use crate::sys::socket::{Batch, receive_drops};
 
 /// `ETH_P_ALL`: frames of every protocol, outgoing ones included.
 const ALL_PROTOCOLS: u16 = 3;
@@ -16,7 +17,7 @@ const MAX_FRAME: usize = 2_048;
 /// Frames received in one call.
 const BATCH: usize = 64;
 /// Octets of kernel memory for frames that wait.
-const RECEIVE_BUFFER: usize = 16 << 20;
+const RECEIVE_BUFFER: i32 = 16 << 20;
 
 /// A packet socket that receives every frame of the namespace that it was opened in.
 #[derive(Debug)]
@@ -33,13 +34,7 @@ impl Frames {
     pub fn open() -> io::Result<Frames> {
         let protocol = Protocol::from(i32::from(ALL_PROTOCOLS.to_be()));
         let socket = Socket::new(Domain::PACKET, Type::RAW, Some(protocol))?;
-        // The kernel's default limit is usually lower; a process that may open a packet socket may exceed it.
-        if set_option(socket.as_fd(), libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, RECEIVE_BUFFER as i32)
-            .is_err()
-        {
-            socket.set_recv_buffer_size(RECEIVE_BUFFER)?;
-        }
-        set_option(socket.as_fd(), libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, 1)?;
+        packet_times::prepare(&socket, RECEIVE_BUFFER)?;
         Ok(Frames { socket, batch: Batch::new(MAX_FRAME) })
     }
 

@@ -7,7 +7,7 @@ use std::io;
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
 
-use crate::signalling_socket::OpenError;
+use crate::signalling_socket::{CLAIM_NAME, OpenError};
 
 /// Holds the network namespace in which it was taken: no other daemon can start there while the value exists.
 #[derive(Debug)]
@@ -42,5 +42,5 @@ impl NamespaceClaim {
 }
 
 fn name() -> io::Result<SocketAddr> {
-    SocketAddr::from_abstract_name(b"earmark-rsvp")
+    SocketAddr::from_abstract_name(CLAIM_NAME)
 }

@@ -18,8 +18,8 @@
 mod checksum;
 mod error;
 mod frame;
+mod incoming;
 mod interceptor;
-mod interface_settings;
 mod packet;
 mod packet_filter;
 mod protocol;
@@ -43,19 +43,43 @@ use crate::namespace_claim::NamespaceClaim;
 use crate::sys::socket::{Batch, receive_drops};
 pub use error::{InterfaceError, OpenError, SendError};
 use frame::MAX_PACKET;
+pub use incoming::Incoming;
 use interceptor::Interceptor;
-pub use interface_settings::*;
 use packet_filter::PacketFilter;
-pub use protocols::{
-    Activity, ForwardedMessages, Offload, OffloadKey, OffloadSession, SessionActivity, Share,
-    ShareChange,
-};
-use protocols::{PROTOCOLS, UdpSockets};
+pub use protocols::*;
 use raw_receivers::RawReceivers;
 use raw_sender::RawSender;
 use ready_set::{MAX_SOURCES, ReadySet, Source};
 use sink::Sink;
 use socket_options::{BATCH, membership};
+
+/// Sockets by which a node signals.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Access {
+    /// Raw sockets, and UDP on interfaces with that setting.
+    #[default]
+    Raw,
+    /// UDP only: for hosts, which then need no CAP_NET_RAW.
+    UdpOnly,
+}
+
+/// Counters of a socket since it was opened.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SocketCounters {
+    /// Messages received.
+    pub received: u64,
+    /// Packets dropped because their IP header was malformed, or because they arrived inside UDP at an interface that
+    /// does not use it.
+    pub malformed: u64,
+    /// Messages the kernel dropped because the receive buffer, or the interceptor's ring, was full.
+    pub overflowed: u64,
+    /// Messages sent.
+    pub sent: u64,
+    /// Messages lost because the kernel's queues were full ([`SendError::QueueFull`]).
+    pub queue_full: u64,
+    /// Packets in transit with router alert that were not messages and were forwarded from here.
+    pub forwarded: u64,
+}
 
 /// The signalling socket of one network namespace.
 ///

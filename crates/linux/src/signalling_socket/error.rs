@@ -2,6 +2,8 @@
 
 use std::io;
 
+use super::protocols::INSIDE_UDP;
+
 /// Why the sockets could not be opened.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
@@ -76,8 +78,8 @@ pub enum InterfaceError {
     /// The required sockets cannot be opened.
     #[error(transparent)]
     Open(#[from] OpenError),
-    /// The node signals inside UDP only, which supports only RSVP.
-    #[error("only RSVP is supported inside UDP")]
+    /// The node signals inside UDP only, which supports only one protocol.
+    #[error("only {} is supported inside UDP", INSIDE_UDP)]
     NeedsRaw,
     /// The groups of UDP encapsulation cannot be joined.
     #[error("cannot join the group of UDP encapsulation{}", help_with_memberships(.0))]

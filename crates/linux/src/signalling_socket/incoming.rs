@@ -1,40 +1,8 @@
-//! Settings of the signalling: the packets that are intercepted, interface by interface.
+//! Received messages, with the kernel's part in them.
 
 use earmark_core::Datagram;
 
 use super::protocols::ShareChange;
-pub use super::protocols::nsis::Gist;
-pub use super::protocols::rsvp::Intercept;
-pub use super::protocols::yessir::Yessir;
-
-/// Sockets by which a node signals.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Access {
-    /// Raw sockets, and UDP on interfaces with that setting.
-    #[default]
-    Raw,
-    /// UDP only: for hosts, which then need no CAP_NET_RAW.
-    UdpOnly,
-}
-
-/// Signalling settings of one interface.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct InterfaceSignalling {
-    /// RSVP messages.
-    pub intercept: Intercept,
-    /// Whether hosts on the link signal inside UDP (RFC 2205 appendix C): messages in UDP are received, and those that
-    /// follow the data leave both raw and inside UDP.
-    pub udp: bool,
-    /// Whether Boomerang messages are intercepted: pings whose data begin with MAGIC. If BPF is unavailable, only those
-    /// with router alert are received in transit, hence no replies of hosts that do not copy the option.
-    pub boomerang: bool,
-    /// YESSIR messages.
-    pub yessir: Yessir,
-    /// Whether sender reports of RTP applications without YESSIR are copied. Needs BPF.
-    pub sender_reports: bool,
-    /// GIST messages.
-    pub gist: Gist,
-}
 
 /// A received message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,22 +17,4 @@ pub struct Incoming<'a> {
     pub share_change: Option<ShareChange>,
     /// The message.
     pub datagram: Datagram<'a>,
-}
-
-/// Counters of a socket since it was opened.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct SocketCounters {
-    /// Messages received.
-    pub received: u64,
-    /// Packets dropped because their IP header was malformed, or because they arrived inside UDP at an interface that
-    /// does not use it.
-    pub malformed: u64,
-    /// Messages the kernel dropped because the receive buffer, or the interceptor's ring, was full.
-    pub overflowed: u64,
-    /// Messages sent.
-    pub sent: u64,
-    /// Messages lost because the kernel's queues were full ([`super::SendError::QueueFull`]).
-    pub queue_full: u64,
-    /// Packets in transit with router alert that were not messages and were forwarded from here.
-    pub forwarded: u64,
 }

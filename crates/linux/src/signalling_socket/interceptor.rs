@@ -16,11 +16,13 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use earmark_core::InterfaceId;
 
 use super::checksum;
-use super::interface_settings::{Incoming, InterfaceSignalling};
+use super::incoming::Incoming;
 use super::packet::{Parsed, packet};
 use super::packet_filter::UDP;
 use super::protocol::Program;
-use super::protocols::{Known, Offload, PROTOCOLS, Share, ShareChange};
+use super::protocols::{
+    InterfaceSignalling, Known, Offload, PROTOCOLS, Share, ShareChange,
+};
 use crate::bpf_object;
 use crate::sys::bpf::{self, Map};
 use crate::sys::ring::Ring;

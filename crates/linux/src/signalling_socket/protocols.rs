@@ -6,18 +6,41 @@
 //! ([`PacketFilter::of_ip_protocol`]).
 
 mod boomerang;
-pub(super) mod nsis;
-pub(super) mod rsvp;
-pub(super) mod yessir;
+mod nsis;
+mod rsvp;
+mod yessir;
 
 pub use boomerang::{
     Activity, ForwardedMessages, Offload, OffloadKey, OffloadSession, SessionActivity, Share,
     ShareChange,
 };
+pub use nsis::Gist;
+pub use rsvp::Intercept;
+pub(super) use rsvp::INSIDE_UDP;
+pub(crate) use rsvp::{CLAIM_NAME, OWN_IP_PROTOCOLS};
 pub(super) use rsvp::udp::UdpSockets;
+pub use yessir::Yessir;
 
-use super::interface_settings::InterfaceSignalling;
 use super::protocol::{Program, Protocol};
+
+/// Signalling settings of one interface.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct InterfaceSignalling {
+    /// RSVP messages.
+    pub intercept: Intercept,
+    /// Whether hosts on the link signal inside UDP (RFC 2205 appendix C): messages in UDP are received, and those that
+    /// follow the data leave both raw and inside UDP.
+    pub udp: bool,
+    /// Whether Boomerang messages are intercepted: pings whose data begin with MAGIC. If BPF is unavailable, only those
+    /// with router alert are received in transit, hence no replies of hosts that do not copy the option.
+    pub boomerang: bool,
+    /// YESSIR messages.
+    pub yessir: Yessir,
+    /// Whether sender reports of RTP applications without YESSIR are copied. Needs BPF.
+    pub sender_reports: bool,
+    /// GIST messages.
+    pub gist: Gist,
+}
 
 /// A protocol of the table.
 #[derive(Debug)]

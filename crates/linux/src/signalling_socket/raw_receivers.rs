@@ -21,7 +21,7 @@ use std::os::fd::OwnedFd;
 use earmark_core::InterfaceId;
 
 use super::OpenError;
-use super::interface_settings::Incoming;
+use super::incoming::Incoming;
 use super::packet::{Parsed, packet, payload6};
 use super::packet_filter::{Local, PacketFilter};
 use super::protocols::PROTOCOLS;

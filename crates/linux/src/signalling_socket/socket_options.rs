@@ -7,7 +7,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use earmark_core::InterfaceId;
 
 use super::OpenError;
-use crate::sys::socket::set_option;
+use crate::sys::socket::{self, set_option};
 use crate::traffic_control::SIGNALLING_CLASS;
 
 /// Packets received from each socket in one call, and sent in one call.
@@ -39,9 +39,9 @@ pub(super) fn set(
 
 /// Sets the size of the receive buffer, above the system's limit if permitted, else at the limit.
 pub(super) fn set_receive_buffer(socket: &OwnedFd) -> Result<(), OpenError> {
-    let (level, doing) = (libc::SOL_SOCKET, "set the size of the receive buffer");
-    set(socket, doing, level, libc::SO_RCVBUFFORCE, RECEIVE_BUFFER)
-        .or_else(|_| set(socket, doing, level, libc::SO_RCVBUF, RECEIVE_BUFFER))
+    let doing = "set the size of the receive buffer";
+    socket::set_receive_buffer(socket.as_fd(), RECEIVE_BUFFER)
+        .map_err(|source| OpenError::System { doing, source })
 }
 
 /// Sets the signalling class for everything that a socket sends.

@@ -8,7 +8,7 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd};
 use std::time::Duration;
 
-use super::socket::{each_control, receive_drops, set_option};
+use super::socket::{each_control, receive_drops, set_option, set_receive_buffer};
 
 /// Octets for the control message that holds a time stamp: header (16), `timespec` (16), and as much in reserve.
 const CONTROL: usize = 64;
@@ -30,13 +30,14 @@ pub struct PacketTime {
 #[repr(C, align(8))]
 struct Control([u8; CONTROL]);
 
-/// Enables time stamps on a packet socket, and sets its receive buffer to this many octets, above the system's limit.
+/// Enables time stamps on a packet socket, and sets its receive buffer to this many octets, above the system's limit if
+/// permitted.
 ///
 /// # Errors
-/// The descriptor is no socket, or this process may not exceed the limit.
+/// The descriptor is no socket.
 pub fn prepare(socket: impl AsFd, room: i32) -> io::Result<()> {
     set_option(socket.as_fd(), libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, 1)?;
-    set_option(socket.as_fd(), libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, room)
+    set_receive_buffer(socket.as_fd(), room)
 }
 
 /// Returns the number of packets dropped because the receive buffer was full.

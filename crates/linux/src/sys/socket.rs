@@ -28,6 +28,13 @@ pub(crate) fn set_option(
     if outcome == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
+/// Sets the receive buffer to this many octets: above the system's limit if this process may exceed it, else at most at
+/// the limit.
+pub(crate) fn set_receive_buffer(socket: BorrowedFd<'_>, octets: i32) -> io::Result<()> {
+    let set = |option| set_option(socket, libc::SOL_SOCKET, option, octets);
+    set(libc::SO_RCVBUFFORCE).or_else(|_| set(libc::SO_RCVBUF))
+}
+
 /// Sets an option whose value is a structure, given as its octets.
 pub(crate) fn set_structure(
     socket: BorrowedFd<'_>,

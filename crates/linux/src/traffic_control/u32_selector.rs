@@ -5,6 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use earmark_core::{Flow, Prefix};
 
 use super::plan::{LinkSettings, SIGNALLING, handle};
+use crate::signalling_socket::OWN_IP_PROTOCOLS;
 
 /// `TC_U32_TERMINAL`: a match is final.
 const TERMINAL: u8 = 1;
@@ -195,9 +196,6 @@ fn address_words(address: IpAddr, start: i32, open: u8) -> impl Iterator<Item = 
 /// The first priority after all flows and ranges.
 pub(super) const FIRST_UNRESERVED: u16 = 63_000;
 
-const RSVP: u8 = 46;
-/// RSVP that only the edges of a core process (RFC 3175).
-const RSVP_E2E_IGNORE: u8 = 134;
 const TCP: u8 = 6;
 const UDP: u8 = 17;
 /// IGMP, OSPF, PIM, VRRP.
@@ -212,12 +210,8 @@ const CONTROL_DSCPS: [u8; 2] = [48, 56];
 /// Returns the filters that are not for flows, each with a priority of its own and its class, by priority: signalling
 /// before the flows; control traffic and services after them.
 pub(super) fn fixed_filters(settings: &LinkSettings) -> Vec<(u16, Selector, u32)> {
-    let signalling = [
-        Selector::arp(),
-        Selector::neighbor_discovery(),
-        Selector::protocol(RSVP),
-        Selector::protocol(RSVP_E2E_IGNORE),
-    ];
+    let own = OWN_IP_PROTOCOLS.map(Selector::protocol);
+    let signalling = [Selector::arp(), Selector::neighbor_discovery()].into_iter().chain(own);
     let mut unreserved = Vec::new();
     for family in [IPV4, IPV6] {
         let of_tcp = CONTROL_PORTS_OF_TCP.into_iter().flat_map(|port| [(port, 0), (0, port)]);

@@ -19,7 +19,7 @@ const MAGIC: [u8; 4] = [0x47, 0x11, 0x47, 0x11];
 const ECHO: [u8; 2] = [8, 0];
 const ECHO6: [u8; 2] = [128, 129];
 
-pub(in crate::signalling_socket) const PROTOCOL: Protocol = Protocol {
+pub(crate) const PROTOCOL: Protocol = Protocol {
     programs: &[Program {
         object: include_bytes!("../../../bpf/boomerang.o"),
         section: offload::SECTION,

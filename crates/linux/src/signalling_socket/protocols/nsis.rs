@@ -10,7 +10,7 @@ const MAGIC: [u8; 4] = [0x4e, 0x04, 0xbd, 0xa5];
 
 const OBJECT: &[u8] = include_bytes!("../../../bpf/nsis.o");
 
-pub(in crate::signalling_socket) const PROTOCOL: Protocol = Protocol {
+pub(crate) const PROTOCOL: Protocol = Protocol {
     programs: &[
         Program { object: OBJECT, section: "gist", name: "earmark_gist", is_replaceable: true },
         Program {
@@ -36,7 +36,7 @@ pub(in crate::signalling_socket) const PROTOCOL: Protocol = Protocol {
 };
 
 /// Whether an interface with this setting needs the program in a section.
-pub(in crate::signalling_socket) fn is_needed(section: &str, setting: Gist) -> bool {
+pub(crate) fn is_needed(section: &str, setting: Gist) -> bool {
     match setting {
         Gist::Off => false,
         Gist::RouterAlert => section == "gist",

@@ -5,16 +5,25 @@ use earmark_wire::ipv6;
 use crate::signalling_socket::packet_filter::{Local, PacketFilter, Preselection};
 use crate::signalling_socket::protocol::{Program, Protocol};
 
-pub(in crate::signalling_socket) mod udp;
+pub(crate) mod udp;
 
 /// IP protocol number of RSVP (RFC 2205 section 3.11.1).
-pub(in crate::signalling_socket) const IP_PROTOCOL: u8 = 46;
+pub(crate) const IP_PROTOCOL: u8 = 46;
+
+/// IP protocols that are those of signalling alone: RSVP, and RSVP that only the edges of a core process (RFC 3175).
+pub(crate) const OWN_IP_PROTOCOLS: [u8; 2] = [IP_PROTOCOL, 134];
+
+/// Name of the protocol that can be inside UDP.
+pub(crate) const INSIDE_UDP: &str = "RSVP";
+
+/// Abstract name of the socket that claims a network namespace, the same in all versions of the daemon.
+pub(crate) const CLAIM_NAME: &[u8] = b"earmark-rsvp";
 
 const OBJECT: &[u8] = include_bytes!("../../../bpf/rsvp.o");
 
 /// Raw sockets receive messages with router alert and messages for this host; to groups only sometimes, hence the
 /// program for these.
-pub(in crate::signalling_socket) const PROTOCOL: Protocol = Protocol {
+pub(crate) const PROTOCOL: Protocol = Protocol {
     programs: &[
         Program { object: OBJECT, section: "groups", name: "earmark_groups", is_replaceable: true },
         Program { object: OBJECT, section: "all", name: "earmark_all", is_replaceable: false },
@@ -31,7 +40,7 @@ pub(in crate::signalling_socket) const PROTOCOL: Protocol = Protocol {
 };
 
 /// Whether an interface with this setting needs the program in a section.
-pub(in crate::signalling_socket) fn is_needed(section: &str, setting: Intercept) -> bool {
+pub(crate) fn is_needed(section: &str, setting: Intercept) -> bool {
     match setting {
         Intercept::RouterAlert => section == "groups",
         Intercept::Protocol => section == "all",

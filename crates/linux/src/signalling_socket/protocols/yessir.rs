@@ -13,7 +13,7 @@ const APPLICATION: u8 = 204;
 
 const OBJECT: &[u8] = include_bytes!("../../../bpf/yessir.o");
 
-pub(in crate::signalling_socket) const PROTOCOL: Protocol = Protocol {
+pub(crate) const PROTOCOL: Protocol = Protocol {
     programs: &[
         Program {
             object: OBJECT,
@@ -42,7 +42,7 @@ pub(in crate::signalling_socket) const PROTOCOL: Protocol = Protocol {
 };
 
 /// Whether an interface with these settings needs the program in a section.
-pub(in crate::signalling_socket) fn is_needed(
+pub(crate) fn is_needed(
     section: &str,
     setting: Yessir,
     sender_reports: bool,

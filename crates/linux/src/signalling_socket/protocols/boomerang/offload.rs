@@ -146,7 +146,7 @@ pub struct Offload {
 }
 
 impl Offload {
-    pub(in crate::signalling_socket) fn new() -> io::Result<Offload> {
+    pub(crate) fn new() -> io::Result<Offload> {
         Ok(Offload {
             sessions: Map::create("earmark_session", SESSIONS)?,
             node: Map::create_array("earmark_node", NODE_NUMBERS)?,
@@ -158,7 +158,7 @@ impl Offload {
     }
 
     /// Returns the maps, by their symbols in the program.
-    pub(in crate::signalling_socket) fn maps(&self) -> [(&'static str, i32); 6] {
+    pub(crate) fn maps(&self) -> [(&'static str, i32); 6] {
         let [links, shares] = self.links.descriptors();
         let [initiators, allowances] = self.initiators.descriptors();
         [
@@ -172,7 +172,7 @@ impl Offload {
     }
 
     /// Uses a program that was loaded from a section, if it is the one of these sessions.
-    pub(in crate::signalling_socket) fn set_program(
+    pub(crate) fn set_program(
         &mut self,
         section: &str,
         program: BorrowedFd<'_>,
@@ -183,7 +183,7 @@ impl Offload {
         Ok(())
     }
 
-    pub(in crate::signalling_socket) fn is_loaded(&self) -> bool {
+    pub(crate) fn is_loaded(&self) -> bool {
         self.program.is_some()
     }
 
@@ -297,7 +297,7 @@ impl Offload {
     }
 
     /// Accounts for the copy of a message; `None` if it is malformed.
-    pub(in crate::signalling_socket) fn account(
+    pub(crate) fn account(
         &mut self,
         change: &ShareChange,
         message: Option<&Datagram<'_>>,

@@ -24,7 +24,7 @@ use super::IP_PROTOCOL;
 use crate::interface::InterfaceName;
 use crate::netlink::{Connection, Message, NetlinkError};
 use crate::signalling_socket::OpenError;
-use crate::signalling_socket::interface_settings::Incoming;
+use crate::signalling_socket::incoming::Incoming;
 use crate::signalling_socket::socket_options::{membership, set, set_receive_buffer};
 use crate::sys::socket::{Received, Target, send_packet};
 use crate::traffic_control::SIGNALLING_CLASS;
@@ -41,8 +41,8 @@ const SEND_TTL: usize = 4;
 
 /// The UDP sockets, and the interfaces on which they are used.
 #[derive(Debug)]
-pub(in crate::signalling_socket) struct UdpSockets {
-    pub(in crate::signalling_socket) ports: Vec<Port>,
+pub(crate) struct UdpSockets {
+    pub(crate) ports: Vec<Port>,
     /// Whether this host has no raw sockets.
     udp_only: bool,
     interfaces: BTreeSet<InterfaceId>,
@@ -51,15 +51,15 @@ pub(in crate::signalling_socket) struct UdpSockets {
 
 /// One UDP socket.
 #[derive(Debug)]
-pub(in crate::signalling_socket) struct Port {
-    pub(in crate::signalling_socket) socket: OwnedFd,
+pub(crate) struct Port {
+    pub(crate) socket: OwnedFd,
     is_ipv4: bool,
     port: u16,
 }
 
 impl UdpSockets {
     /// Opens the ports at which this kind of node receives; no interface uses them yet.
-    pub(in crate::signalling_socket) fn open(udp_only: bool) -> Result<UdpSockets, OpenError> {
+    pub(crate) fn open(udp_only: bool) -> Result<UdpSockets, OpenError> {
         let received: &[u16] =
             if udp_only { &[FROM_UDP_ONLY, FROM_OTHERS] } else { &[FROM_UDP_ONLY] };
         let mut ports = Vec::new();
@@ -78,17 +78,17 @@ impl UdpSockets {
     }
 
     /// Whether messages of this IP protocol can be sent inside UDP.
-    pub(in crate::signalling_socket) fn supports(protocol: u8) -> bool {
+    pub(crate) fn supports(protocol: u8) -> bool {
         protocol == IP_PROTOCOL
     }
 
     /// Whether messages inside UDP are received and sent through an interface.
-    pub(in crate::signalling_socket) fn serves(&self, interface: InterfaceId) -> bool {
+    pub(crate) fn serves(&self, interface: InterfaceId) -> bool {
         self.interfaces.contains(&interface)
     }
 
     /// Starts or stops using an interface.
-    pub(in crate::signalling_socket) fn serve(
+    pub(crate) fn serve(
         &mut self,
         interface: InterfaceId,
         serve: bool,
@@ -114,19 +114,19 @@ impl UdpSockets {
     }
 
     /// Whether there is a socket of this address family.
-    pub(in crate::signalling_socket) fn can_signal(&self, destination: IpAddr) -> bool {
+    pub(crate) fn can_signal(&self, destination: IpAddr) -> bool {
         self.ports.iter().any(|port| port.is_ipv4 == destination.is_ipv4())
     }
 
     /// Returns the socket that receives what is sent to a group, for a host without raw sockets.
-    pub(in crate::signalling_socket) fn group_socket(&self, group: IpAddr) -> Option<&OwnedFd> {
+    pub(crate) fn group_socket(&self, group: IpAddr) -> Option<&OwnedFd> {
         let matches = |p: &&Port| p.is_ipv4 == group.is_ipv4() && p.port == FROM_OTHERS;
         self.ports.iter().find(matches).map(|port| &port.socket)
     }
 
     /// Returns the message inside a UDP packet; `None` if the interface does not use UDP, or the packet is too short
     /// for a message.
-    pub(in crate::signalling_socket) fn message<'a>(
+    pub(crate) fn message<'a>(
         &self,
         octets: &'a [u8],
         about: &Received,
@@ -146,7 +146,7 @@ impl UdpSockets {
     }
 
     /// Sends a message inside UDP.
-    pub(in crate::signalling_socket) fn send(
+    pub(crate) fn send(
         &mut self,
         out: &Outgoing,
         payload: &[u8],
