@@ -1,9 +1,7 @@
-//! Decoder of capture files: prints every message of RSVP, Boomerang, YESSIR and GIST in a pcap or pcapng file, as one line
-//! of JSON or a few lines of text.
+//! Decoder of capture files: prints every signalling message in a pcap or pcapng file, as one line of JSON or a few lines of
+//! text.
 //!
-//! Messages of Boomerang are echoes of ICMP and ICMPv6 whose data begin with MAGIC. Messages of YESSIR are RTCP reports with
-//! an APP packet of its name, on any port. Messages of GIST are datagrams of its port that begin with the magic number; their
-//! QoS NSLP or Ping NSLP data are decoded too. Frames are counted from 1 as in other tools, including frames without
+//! The protocols are in the module `protocols`. Frames are counted from 1 as in other tools, including frames without
 //! signalling. A malformed message is shown as far as its objects can be parsed, with the error and its offset. A fragment is
 //! reported as such and not reassembled, because half a message could only be guessed at.
 
@@ -12,22 +10,20 @@
 use std::io::{self, Cursor, Read, Write};
 use std::net::IpAddr;
 
-use earmark_wire::{icmp, ipv4, ipv6, udp};
+use earmark_wire::{ipv4, ipv6};
 use pcap_parser::traits::{PcapNGPacketBlock as _, PcapReaderIterator};
 use pcap_parser::{Block, Linktype, PcapBlockOwned, PcapError, create_reader};
 use serde_json::{Map, Value, json};
 
-mod boomerang;
-mod gist;
 mod link;
-mod nslp;
 mod objects;
-mod rsvp;
+mod protocol;
+mod protocols;
 mod text;
-mod yessir;
 
-/// IP protocol number of RSVP.
-const RSVP: u8 = 46;
+use protocol::{IpPacket, Protocol};
+use protocols::PROTOCOLS;
+
 /// Initial size of the read buffer, octets; it grows for longer blocks.
 const BUFFER: usize = 1 << 16;
 /// Longest accepted block, octets: far more than a capture of jumbo frames needs, and less than a corrupt length.
@@ -47,7 +43,7 @@ pub enum Format {
 pub struct Summary {
     /// All frames.
     pub frames: u64,
-    /// Frames with a message, or with a fragment of an RSVP message.
+    /// Frames with a message, or with a fragment of one.
     pub messages: u64,
     /// Messages that could not be parsed.
     pub malformed: u64,
@@ -87,10 +83,10 @@ pub enum DecodeError {
 /// Reads a pcap or pcapng file and prints every message in it.
 ///
 /// Supported link types are Ethernet (with VLAN tags), Linux cooked v1 and v2, raw IP, null and loopback. A JSON object is
-/// `{"frame":1,"protocol":"rsvp","source":"...","destination":"...","message_type":1,"message":"Path","objects":[...]}`.
+/// `{"frame":1,"protocol":"...","source":"...","destination":"...","message_type":1,"message":"Path","objects":[...]}`.
 /// A Bundle has `"messages"` instead of objects, each like a line without the addresses. A malformed message also has an
-/// `"error":{"kind","offset","text"}`, whose offset counts from the start of the message: RSVP's header, Boomerang's MAGIC,
-/// YESSIR's report, or GIST's common header. Each object has its name as `"class"`.
+/// `"error":{"kind","offset","text"}`, whose offset counts from the start of the message: its common header, report or
+/// magic number. Each object has its name as `"class"`.
 ///
 /// # Errors
 /// The causes are listed at [`DecodeError`]; a malformed message is not an error.
@@ -210,13 +206,14 @@ fn show_frame(
         return Ok(());
     };
     summary.messages += 1;
+    let title = finding.protocol.title;
     let shown = finding.show(summary.frames);
     if is_malformed(&shown) {
         summary.malformed += 1;
     }
     match format {
         Format::Json => writeln!(out, "{}", Value::Object(shown)),
-        Format::Text => text::write(&shown, out),
+        Format::Text => text::write(title, &shown, out),
     }
 }
 
@@ -231,110 +228,100 @@ fn is_malformed(shown: &Map<String, Value>) -> bool {
             .any(|object| object.get("error").is_some_and(Value::is_object))
 }
 
+/// Signalling in an IP packet.
+struct Finding {
+    protocol: &'static Protocol,
+    content: Content,
+}
+
 /// Result of parsing an IP packet.
-enum Finding<'a> {
-    /// A message, well-formed or malformed.
-    Message { source: IpAddr, destination: IpAddr, message: Found<'a> },
-    /// A fragment of an RSVP message.
+enum Content {
+    /// Fields of a message, well-formed or malformed.
+    Message { source: IpAddr, destination: IpAddr, fields: Map<String, Value> },
+    /// A fragment of a message.
     Fragment { source: IpAddr, destination: IpAddr, offset: Option<usize> },
-    /// The IP header before an RSVP message is malformed, or the frame was not captured completely.
+    /// The IP header before a message is malformed, or the frame was not captured completely.
     BadHeader(String),
 }
 
-/// A message of one of the protocols.
-enum Found<'a> {
-    Rsvp(&'a [u8]),
-    /// The ICMP or ICMPv6 message.
-    Boomerang(&'a [u8]),
-    Yessir(udp::Packet<'a>),
-    /// The UDP packet, and the message behind the magic number.
-    Gist(udp::Packet<'a>, &'a [u8]),
-}
-
-impl<'a> Finding<'a> {
-    /// Parses an IP packet; `None` without signalling. Any ICMP message or UDP packet may carry Boomerang or YESSIR, so that only
-    /// whole messages of them are recognized.
-    fn of(packet: link::Packet<'a>) -> Option<Finding<'a>> {
-        let (protocol, source, destination, fragment, payload) = match packet {
+impl Finding {
+    /// Parses an IP packet; `None` without signalling. Any ICMP message or UDP packet may carry a message, so that only whole
+    /// messages inside them are recognized.
+    fn of(packet: link::Packet<'_>) -> Option<Finding> {
+        let (packet, fragment) = match packet {
             link::Packet::V4(octets) => match ipv4::Packet::parse(octets) {
                 Ok(packet) => {
                     let offset = packet.is_fragment().then(|| Some(packet.fragment_offset()));
-                    let (source, destination) = (packet.source(), packet.destination());
-                    let payload = packet.payload();
-                    (packet.protocol(), source.into(), destination.into(), offset, payload)
+                    let (source, destination) =
+                        (packet.source().into(), packet.destination().into());
+                    let (ip_protocol, payload) = (packet.protocol(), packet.payload());
+                    (IpPacket { ip_protocol, source, destination, payload }, offset)
                 }
                 // The protocol field is readable even if the rest of the header is malformed.
-                Err(error) => {
-                    let is_rsvp = octets.get(9) == Some(&RSVP);
-                    return is_rsvp.then(|| Finding::BadHeader(error.to_string()));
-                }
+                Err(error) => return Finding::bad_header(octets.get(9), &error),
             },
             link::Packet::V6(octets) => match ipv6::Packet::parse(octets) {
                 Ok(packet) => {
                     let offset = packet.is_fragment().then_some(None);
                     let (source, destination) = (packet.source.into(), packet.destination.into());
-                    (packet.protocol(), source, destination, offset, packet.payload)
+                    let (ip_protocol, payload) = (packet.protocol(), packet.payload);
+                    (IpPacket { ip_protocol, source, destination, payload }, offset)
                 }
-                Err(error) => {
-                    let is_rsvp = octets.get(6) == Some(&RSVP);
-                    return is_rsvp.then(|| Finding::BadHeader(error.to_string()));
-                }
+                Err(error) => return Finding::bad_header(octets.get(6), &error),
             },
         };
-        let message = match (protocol, fragment) {
-            (RSVP, Some(offset)) => return Some(Finding::Fragment { source, destination, offset }),
-            (_, Some(_)) => return None,
-            (RSVP, None) => Found::Rsvp(payload),
-            (icmp::PROTOCOL_V4 | icmp::PROTOCOL_V6, None) if boomerang::is_message(payload) => {
-                Found::Boomerang(payload)
-            }
-            (udp::PROTOCOL, None) => match gist::message(payload) {
-                Some((packet, message)) => Found::Gist(packet, message),
-                None => Found::Yessir(yessir::message(payload)?),
-            },
-            _ => return None,
-        };
-        Some(Finding::Message { source, destination, message })
+        let IpPacket { ip_protocol, source, destination, .. } = packet;
+        if let Some(offset) = fragment {
+            let protocol = protocol_of(ip_protocol)?;
+            return Some(Finding {
+                protocol,
+                content: Content::Fragment { source, destination, offset },
+            });
+        }
+        PROTOCOLS.iter().find_map(|protocol| {
+            let fields = (protocol.decode)(&packet)?;
+            Some(Finding { protocol, content: Content::Message { source, destination, fields } })
+        })
     }
 
-    /// Converts the message to a JSON object.
-    fn show(&self, frame: u64) -> Map<String, Value> {
+    /// Returns the finding for a malformed IP header; `None` if the packet need not be a message.
+    fn bad_header(ip_protocol: Option<&u8>, error: &impl ToString) -> Option<Finding> {
+        let protocol = protocol_of(*ip_protocol?)?;
+        Some(Finding { protocol, content: Content::BadHeader(error.to_string()) })
+    }
+
+    /// Converts the finding to a JSON object.
+    fn show(self, frame: u64) -> Map<String, Value> {
         let mut shown = Map::new();
         shown.insert("frame".into(), frame.into());
-        let protocol = match self {
-            Finding::Message { message: Found::Boomerang(_), .. } => "boomerang",
-            Finding::Message { message: Found::Yessir(_), .. } => "yessir",
-            Finding::Message { message: Found::Gist(..), .. } => "gist",
-            _ => "rsvp",
-        };
-        shown.insert("protocol".into(), protocol.into());
-        match self {
-            Finding::Message { source, destination, message } => {
+        shown.insert("protocol".into(), self.protocol.name.into());
+        match &self.content {
+            Content::Message { source, destination, .. }
+            | Content::Fragment { source, destination, .. } => {
                 shown.insert("source".into(), source.to_string().into());
                 shown.insert("destination".into(), destination.to_string().into());
-                match message {
-                    Found::Rsvp(octets) => rsvp::show(octets, &mut shown),
-                    Found::Boomerang(octets) => {
-                        boomerang::show(octets, *source, *destination, &mut shown);
-                    }
-                    Found::Yessir(packet) => yessir::show(packet, &mut shown),
-                    Found::Gist(packet, message) => gist::show(packet, message, &mut shown),
-                }
             }
-            Finding::Fragment { source, destination, offset } => {
-                shown.insert("source".into(), source.to_string().into());
-                shown.insert("destination".into(), destination.to_string().into());
+            Content::BadHeader(_) => {}
+        }
+        match self.content {
+            Content::Message { fields, .. } => shown.extend(fields),
+            Content::Fragment { offset, .. } => {
                 let text = "a fragment of an IP packet; fragments are not reassembled";
                 let error = json!({"kind": "fragment", "offset": offset, "text": text});
                 shown.insert("error".into(), error);
             }
-            Finding::BadHeader(text) => {
+            Content::BadHeader(text) => {
                 let error = json!({"kind": "ip_header", "offset": null, "text": text});
                 shown.insert("error".into(), error);
             }
         }
         shown
     }
+}
+
+/// Returns the protocol whose messages all packets of an IP protocol are.
+fn protocol_of(ip_protocol: u8) -> Option<&'static Protocol> {
+    PROTOCOLS.into_iter().find(|protocol| protocol.ip_protocol == Some(ip_protocol))
 }
 
 #[cfg(test)]

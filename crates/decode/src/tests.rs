@@ -10,6 +10,9 @@ use earmark_wire::rsvp::{
 
 use super::*;
 
+/// IP protocol number of RSVP.
+const RSVP: u8 = 46;
+
 mod boomerang;
 mod gist;
 mod yessir;

@@ -21,15 +21,14 @@ const NOT_SHOWN: [&str; 12] = [
 ];
 
 /// Prints a line for the message, and an indented one for each object and for each message of a Bundle.
-pub(super) fn write(shown: &Map<String, Value>, out: &mut dyn Write) -> io::Result<()> {
+/// `protocol` is its name.
+pub(super) fn write(
+    protocol: &str,
+    shown: &Map<String, Value>,
+    out: &mut dyn Write,
+) -> io::Result<()> {
     let text = |key: &str| shown.get(key).and_then(Value::as_str).unwrap_or("?");
     let frame = shown.get("frame").and_then(Value::as_u64).unwrap_or(0);
-    let protocol = match text("protocol") {
-        "boomerang" => "Boomerang",
-        "yessir" => "YESSIR",
-        "gist" => "GIST",
-        _ => "RSVP",
-    };
     let (message, source, destination) = (text("message"), text("source"), text("destination"));
     write!(out, "frame {frame}: {protocol} {message} {source} -> {destination}")?;
     write_fields(shown, &NOT_SHOWN, out)?;

@@ -6,6 +6,8 @@ use earmark_wire::boomerang::{
 };
 use earmark_wire::icmp::{Echo, Kind, PseudoHeader};
 
+use earmark_wire::icmp;
+
 use super::*;
 
 fn echo(ipv6: bool, kind: Kind, qos: Qos<'_>, nack: bool) -> Vec<u8> {

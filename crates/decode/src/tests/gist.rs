@@ -11,6 +11,8 @@ use earmark_wire::qos_nslp::{self, BoundSessions, Extra, GenericFlags, Reserve, 
 use earmark_wire::qspec::iana::MessageSequence;
 use earmark_wire::qspec::{Parameter, Procedure, QosObject, Qspec, Value as ParameterValue};
 
+use earmark_wire::udp;
+
 use super::*;
 
 const SESSION: SessionId = SessionId([0x5a; 16]);

@@ -6,6 +6,8 @@ use earmark_wire::yessir::{
     OctetRate, Style, VERSION,
 };
 
+use earmark_wire::udp;
+
 use super::*;
 
 fn report(ends: [IpAddr; 2], command: Command, is_answer: bool) -> Vec<u8> {

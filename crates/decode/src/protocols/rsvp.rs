@@ -3,10 +3,27 @@
 use earmark_wire::rsvp::{Body, Message, MessageType, objects};
 use serde_json::{Map, Value, json};
 
-use super::objects;
+use crate::objects;
+use crate::protocol::Protocol;
+
+/// IP protocol number of RSVP.
+const IP_PROTOCOL: u8 = 46;
+
+pub(super) const PROTOCOL: Protocol = Protocol {
+    name: "rsvp",
+    title: "RSVP",
+    ip_protocol: Some(IP_PROTOCOL),
+    decode: |packet| {
+        (packet.ip_protocol == IP_PROTOCOL).then(|| {
+            let mut shown = Map::new();
+            show(packet.payload, &mut shown);
+            shown
+        })
+    },
+};
 
 /// Adds type, objects and errors; for a Bundle, the messages in it.
-pub(super) fn show(octets: &[u8], shown: &mut Map<String, Value>) {
+fn show(octets: &[u8], shown: &mut Map<String, Value>) {
     if let [_, code, _, _, send_ttl, ..] = *octets {
         let message_type = MessageType::from_code(code);
         shown.insert("message_type".into(), code.into());

@@ -5,11 +5,17 @@ use earmark_wire::gist::{self, Body, Message, Mode};
 use earmark_wire::udp;
 use serde_json::{Map, Value};
 
-use super::{nslp, objects};
+use crate::objects;
+use crate::protocol::{IpPacket, Protocol};
+
+mod nslp;
+
+pub(super) const PROTOCOL: Protocol =
+    Protocol { name: "gist", title: "GIST", ip_protocol: None, decode };
 
 /// The UDP packet that carries a message of GIST, well-formed or malformed, and the message.
-pub(super) fn message(udp: &[u8]) -> Option<(udp::Packet<'_>, &[u8])> {
-    let packet = udp::Packet::parse(udp).ok()?;
+fn message<'a>(packet: &IpPacket<'a>) -> Option<(udp::Packet<'a>, &'a [u8])> {
+    let packet = packet.udp()?;
     let ports = [packet.source_port, packet.destination_port];
     if !ports.contains(&gist::iana::PORT) {
         return None;
@@ -17,15 +23,17 @@ pub(super) fn message(udp: &[u8]) -> Option<(udp::Packet<'_>, &[u8])> {
     Some((packet, gist::datagram(packet.payload)?))
 }
 
-/// Adds the fields of a message, or its error. Offsets count from the common header.
-pub(super) fn show(packet: &udp::Packet<'_>, octets: &[u8], shown: &mut Map<String, Value>) {
+/// Returns the fields of a message, or its error. Offsets count from the common header.
+fn decode(packet: &IpPacket<'_>) -> Option<Map<String, Value>> {
+    let (packet, octets) = message(packet)?;
+    let mut shown = Map::new();
     shown.insert("source_port".into(), packet.source_port.into());
     shown.insert("destination_port".into(), packet.destination_port.into());
     match Message::parse(octets, Mode::D) {
         Ok(message) => {
             shown.insert("message".into(), message.body.message_type().name().into());
             let mut objects = Vec::new();
-            objects::add(&message, shown, &mut objects);
+            objects::add(&message, &mut shown, &mut objects);
             if let Some(data) = application_data(&message.body) {
                 nslp::show(message.nslpid, data, &mut objects);
             }
@@ -40,6 +48,7 @@ pub(super) fn show(packet: &udp::Packet<'_>, octets: &[u8], shown: &mut Map<Stri
             shown.insert("error".into(), error);
         }
     }
+    Some(shown)
 }
 
 fn application_data<'a>(body: &Body<'a>) -> Option<&'a [u8]> {

@@ -1,23 +1,23 @@
 //! Messages of YESSIR as JSON: the report that carries one, then its fragments as objects.
 
-use earmark_wire::udp;
 use earmark_wire::yessir::{Command, Message, Report, has_message};
 use serde_json::{Map, Value};
 
-use super::objects;
+use crate::objects;
+use crate::protocol::{IpPacket, Protocol};
 
-/// The UDP packet if it carries a message, well-formed or malformed.
-pub(super) fn message(udp: &[u8]) -> Option<udp::Packet<'_>> {
-    udp::Packet::parse(udp).ok().filter(|packet| has_message(packet.payload))
-}
+pub(super) const PROTOCOL: Protocol =
+    Protocol { name: "yessir", title: "YESSIR", ip_protocol: None, decode };
 
-/// Adds the fields of a message, or its error. Offsets count from the start of the compound packet.
-pub(super) fn show(packet: &udp::Packet<'_>, shown: &mut Map<String, Value>) {
+/// Returns the fields of a message, or its error. Offsets count from the start of the compound packet.
+fn decode(packet: &IpPacket<'_>) -> Option<Map<String, Value>> {
+    let packet = packet.udp().filter(|packet| has_message(packet.payload))?;
+    let mut shown = Map::new();
     shown.insert("source_port".into(), packet.source_port.into());
     shown.insert("destination_port".into(), packet.destination_port.into());
     match Report::parse(packet.payload) {
         Ok(report) => {
-            let Some((message, _)) = &report.message else { return };
+            let Some((message, _)) = &report.message else { return Some(shown) };
             shown.insert("message".into(), name(&report, message).into());
             shown.insert("ssrc".into(), report.ssrc.into());
             if let Some(sender) = report.sender {
@@ -26,7 +26,7 @@ pub(super) fn show(packet: &udp::Packet<'_>, shown: &mut Map<String, Value>) {
             }
             shown.insert("bye".into(), report.goodbye.into());
             let mut objects = Vec::new();
-            objects::add(message, shown, &mut objects);
+            objects::add(message, &mut shown, &mut objects);
             shown.insert("objects".into(), objects.into());
         }
         Err(error) => {
@@ -34,6 +34,7 @@ pub(super) fn show(packet: &udp::Packet<'_>, shown: &mut Map<String, Value>) {
             shown.insert("error".into(), error);
         }
     }
+    Some(shown)
 }
 
 /// Name of a message: the command of a sender, or `answer` for a receiver.

@@ -10,7 +10,7 @@ use earmark_wire::qspec::Qspec;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
-use super::objects;
+use crate::objects;
 
 /// Adds the data of the application `nslpid`, or their error. Offsets count from the start of the data.
 pub(super) fn show(nslpid: u16, data: &[u8], objects: &mut Vec<Value>) {
