@@ -3,8 +3,9 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use crate::error::ScenarioError;
 use crate::overrides::Override;
-use crate::scenario::{Scenario, ScenarioError};
+use crate::scenario::Scenario;
 use crate::topology::{ChoiceError, Topology};
 
 /// Reason why a scenario could not be loaded, with the file and the position.

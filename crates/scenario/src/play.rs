@@ -11,6 +11,7 @@ use earmark_sim::{Keep, Network, NodeId, Source, TrafficPattern};
 
 use crate::build::{Built, build};
 use crate::data::Stream;
+use crate::error::ScenarioError;
 use crate::faults::FaultSchedule;
 use crate::flow_schedule::{self, ScheduledFlow};
 use crate::outcome::{Attempted, FlowOutcome, Group, Outcome, Received};
@@ -18,7 +19,7 @@ use crate::pending_reservation::{PendingReservation, ReservationTracker};
 use crate::protocols::{self, CommonSettings, ScenarioProtocol};
 use crate::reservation::ReservationRequest;
 use crate::routing::Routing;
-use crate::scenario::{Scenario, ScenarioError};
+use crate::scenario::Scenario;
 use crate::topology::{Paths, Role, Topology};
 
 /// Reason why a scenario cannot be played.

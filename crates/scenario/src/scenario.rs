@@ -3,7 +3,7 @@
 //! ```toml
 //! name = "high load"
 //! topology = "../topologies/retry.toml"    # beside this file; or a published or a random one, see [`Choice`]
-//! protocol = "rsvp"                        # or another one, by its name
+//! protocol = "..."                         # by its name
 //! duration = "600s"
 //! discard = "50s"                          # initial time that is not counted; default 0
 //! refresh = "30s"                          # default 30s
@@ -46,13 +46,12 @@ use serde::Deserialize;
 use crate::admission::Admission;
 use crate::data::Data;
 use crate::endpoints::Between;
-use crate::faults::{self, Fault, FaultError};
-use crate::overrides::{self, Override, OverrideError};
+use crate::error::{ScenarioError, of_toml};
+use crate::faults::Fault;
 use crate::protocols::{Protocols, ScenarioProtocol};
 use crate::scheduler::Schedulers;
-use crate::topology::{Choice, Topology, TopologyError};
+use crate::topology::Choice;
 use crate::value_syntax::{self, Lifetime};
-use crate::values;
 
 /// A scenario; see the module documentation.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
@@ -193,8 +192,8 @@ pub struct Flows {
     pub bucket_octets: u32,
     /// On-off behaviour with exponentially distributed times.
     pub bursts: Option<Bursts>,
-    /// Preemption priority: a reservation may displace others of lower priority (RFC 3181). Only RSVP signals it to
-    /// routers; the default is 0.
+    /// Preemption priority: a reservation may displace others of lower priority (RFC 3181). Not every protocol signals it
+    /// to routers; the default is 0.
     pub priority: Option<u16>,
     /// Time from the start of a flow to its reservation request; none by default.
     #[serde(default, deserialize_with = "value_syntax::some_time")]
@@ -247,66 +246,6 @@ fn bucket_octets() -> u32 {
     5_000
 }
 
-/// Reason why a scenario is invalid.
-#[derive(Clone, Debug, PartialEq, thiserror::Error)]
-pub enum ScenarioError {
-    /// Invalid TOML, or a key that is missing, unknown or of the wrong type.
-    #[error("line {line}: {why}")]
-    Toml {
-        /// Line, from 1.
-        line: usize,
-        /// Message of the TOML parser.
-        why: String,
-    },
-    /// The topology is invalid.
-    #[error("topology: {0}")]
-    Topology(TopologyError),
-    /// Flows name a node that does not exist.
-    #[error("flows `{flows}`: there is no node `{node}` in the topology")]
-    NoSuchNode {
-        /// Name of the flows.
-        flows: String,
-        /// Name of the node.
-        node: String,
-    },
-    /// An override is invalid.
-    #[error("`{key}`: {why}")]
-    Override {
-        /// The key.
-        key: String,
-        /// The reason.
-        why: OverrideError,
-    },
-    /// A value is well-formed, but invalid.
-    #[error("`{key}`: {why}")]
-    Value {
-        /// The key, as in an override.
-        key: String,
-        /// The reason.
-        why: &'static str,
-    },
-    /// No protocol has the name.
-    #[error("there is no protocol `{name}`; there are {known}")]
-    Protocol {
-        /// The name.
-        name: String,
-        /// Names of the protocols.
-        known: String,
-    },
-    /// The protocol has no priorities.
-    #[error("flows `{0}` have a priority, but only rsvp tells routers of it")]
-    Priority(String),
-    /// Flows without endpoints.
-    #[error("flows `{0}` go from no node to another: say between = [[\"a\", \"b\"]]")]
-    Nowhere(String),
-    /// A scheduler is set for a link that does not exist.
-    #[error("scheduler: `{}` and `{}` are not joined", .0[0], .0[1])]
-    NoSuchLink([String; 2]),
-    /// A fault is invalid.
-    #[error(transparent)]
-    Fault(#[from] FaultError),
-}
-
 impl Scenario {
     /// Parses a scenario.
     ///
@@ -314,14 +253,6 @@ impl Scenario {
     /// The text is not a scenario; the topology is not checked.
     pub fn parse(text: &str) -> Result<Scenario, ScenarioError> {
         toml::from_str(text).map_err(|error| of_toml(text, &error))
-    }
-
-    /// Parses a scenario with overrides, applied one after the other.
-    ///
-    /// # Errors
-    /// The text is not a scenario, by itself or with an override.
-    pub fn parse_with(text: &str, overrides: &[Override]) -> Result<Scenario, ScenarioError> {
-        overrides::parse(text, overrides)
     }
 
     /// Returns the protocol that reserves.
@@ -334,38 +265,4 @@ impl Scenario {
             known: self.protocols.names().collect::<Vec<_>>().join(", "),
         })
     }
-
-    /// Checks the values, and that flows are between nodes of a topology.
-    ///
-    /// # Errors
-    /// The first error found.
-    pub fn check(&self, topology: &Topology) -> Result<(), ScenarioError> {
-        values::check(self)?;
-        let protocol = self.reserving_protocol()?;
-        for flows in &self.flows {
-            if flows.priority.is_some() && !protocol.has_priorities() {
-                return Err(ScenarioError::Priority(flows.name.clone()));
-            }
-            if !flows.between.has_pairs(topology) {
-                return Err(ScenarioError::Nowhere(flows.name.clone()));
-            }
-            for node in flows.between.names() {
-                if topology.node(node).is_none() {
-                    let (flows, node) = (flows.name.clone(), node.clone());
-                    return Err(ScenarioError::NoSuchNode { flows, node });
-                }
-            }
-        }
-        self.scheduler.check(topology, self.data)?;
-        faults::check(&self.faults, topology)?;
-        Ok(())
-    }
-}
-
-/// Returns the error of the TOML parser with its position.
-pub(crate) fn of_toml(text: &str, error: &toml::de::Error) -> ScenarioError {
-    let start = error.span().map_or(0, |span| span.start);
-    let before = text.as_bytes().iter().take(start);
-    let line = 1 + before.filter(|&&octet| octet == b'\n').count();
-    ScenarioError::Toml { line, why: error.message().to_owned() }
 }

@@ -10,8 +10,8 @@ use earmark_sim::{Fifo, Network, NodeId, StrictPriority, WeightedFairQueueing};
 use serde::Deserialize;
 
 use crate::data::Data;
+use crate::error::ScenarioError;
 use crate::faults::links_between;
-use crate::scenario::ScenarioError;
 use crate::topology::Topology;
 
 /// Schedulers of the links; those that are not named have strict priority.

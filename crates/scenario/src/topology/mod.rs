@@ -36,9 +36,12 @@
 mod areas;
 mod backbone;
 mod choice;
+mod error;
 mod graphml;
+mod hosts;
 mod parse;
 mod paths;
+mod settings;
 mod summary;
 mod waxman;
 
@@ -47,11 +50,14 @@ use std::time::Duration;
 
 use earmark_core::{Prefix, Rate};
 
-pub use backbone::{MAX_HOSTS, MAX_ROUTERS};
-pub use choice::{Attach, Choice, ChoiceError, Made, Reservable};
+pub use backbone::MAX_ROUTERS;
+pub use choice::Choice;
+pub use error::ChoiceError;
 pub use graphml::{GraphmlError, GraphmlProblem};
+pub use hosts::MAX_HOSTS;
 pub use parse::{Problem, TopologyError};
 pub use paths::{Paths, StaticRoute};
+pub use settings::{Attach, Made, Reservable};
 pub use summary::{Spread, Summary};
 pub use waxman::Waxman;
 

@@ -12,7 +12,7 @@ use serde::Deserialize;
 
 use super::Place;
 use super::backbone::{Backbone, MAX_ROUTERS, MAX_TRUNKS, Site, Trunk};
-use super::choice::ChoiceError;
+use super::error::ChoiceError;
 use crate::value_syntax;
 
 /// Length of the diagonal of a square.
