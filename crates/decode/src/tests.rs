@@ -70,7 +70,7 @@ fn ipv6_packet(protocol: u8, [source, destination]: [Ipv6Addr; 2], payload: &[u8
         hop_limit: 63,
         source,
         destination,
-        router_alert: (protocol == RSVP).then_some(ipv6::ALERT_RSVP),
+        router_alert: (protocol == RSVP).then_some(earmark_wire::rsvp::iana::ROUTER_ALERT),
         next_header: protocol,
         payload_len: payload.len(),
     };

@@ -42,5 +42,6 @@ pub use node::Node;
 pub use other::{OtherCommand, OtherEvent};
 pub use protocols::{
     Across, Ask, Border, Command, E2E_IGNORE, Event, Listen, NodeConfig, Unanswerable,
+    router_alert6,
 };
 pub use show::QueueView;

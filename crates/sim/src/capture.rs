@@ -4,6 +4,7 @@ use alloc::vec::Vec;
 use core::net::IpAddr;
 
 use earmark_core::{InterfaceId, Time};
+use earmark_node::router_alert6;
 use earmark_wire::{ipv4, ipv6};
 
 use crate::packet::{Body, Packet};
@@ -49,7 +50,7 @@ pub(crate) fn octets(packet: &Packet) -> Option<Vec<u8>> {
             hop_limit: packet.ttl,
             source,
             destination,
-            router_alert: packet.router_alert.then(|| router_alert_value(packet.protocol)),
+            router_alert: packet.router_alert.then(|| router_alert6(packet.protocol)),
             next_header: packet.protocol,
             payload_len: payload.len(),
         }
@@ -57,11 +58,4 @@ pub(crate) fn octets(packet: &Packet) -> Option<Vec<u8>> {
         _ => return None,
     };
     Some([header.get(..length.ok()?)?, payload].concat())
-}
-
-/// Returns the value of the IPv6 router-alert option in messages of an IP protocol. All but RSVP have the value of "any
-/// datagram of interest" (RFC 2711: 0).
-fn router_alert_value(ip_protocol: u8) -> u16 {
-    const RSVP: u8 = 46;
-    if ip_protocol == RSVP { ipv6::ALERT_RSVP } else { 0 }
 }

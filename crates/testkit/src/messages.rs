@@ -6,12 +6,12 @@
 pub mod boomerang;
 pub mod gist;
 pub mod intserv;
+pub mod packets;
 pub mod ping_nslp;
 pub mod qos_nslp;
 pub mod qspec;
 pub mod rsvp;
 pub mod rtcp;
-pub mod valid;
 pub mod yessir;
 
 use proptest::collection::{SizeRange, vec};

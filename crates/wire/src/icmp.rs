@@ -1,4 +1,4 @@
-//! ICMP echo, the "ping" (RFC 792, RFC 4443 section 4), which carries Boomerang's messages.
+//! ICMP echo, the "ping" (RFC 792, RFC 4443 section 4).
 //!
 //! A request and its reply differ in one octet and in the checksum. ICMPv6's checksum also covers the addresses and the
 //! length (RFC 8200 section 8.1), so that the addresses of the packet are needed to check or write one.

@@ -1,4 +1,4 @@
-//! The integrated-services objects of RFC 2210, which RSVP and YESSIR carry: traffic and service specifications.
+//! The integrated-services objects of RFC 2210: traffic and service specifications.
 //!
 //! Parsing checks the frame only. `validate` checks the values (NaN, a peak rate below the token rate): RFC 2205
 //! answers invalid values for each flow descriptor with a traffic-control error (appendix B, code 21), while a broken

@@ -8,8 +8,6 @@ use crate::writer::{EmitError, Writer};
 
 /// Length of the fixed header, octets.
 pub const HEADER_LEN: usize = 40;
-/// Value of router alert for RSVP messages (RFC 2711 section 2.1).
-pub const ALERT_RSVP: u16 = 1;
 /// Length of a hop-by-hop header with router alert and padding, octets.
 const ALERT_HEADER_LEN: usize = 8;
 const HOP_BY_HOP: u8 = 0;
@@ -163,7 +161,7 @@ pub struct Repr {
     pub source: Ipv6Addr,
     /// Destination address.
     pub destination: Ipv6Addr,
-    /// Value of a router-alert option; [`ALERT_RSVP`] for RSVP.
+    /// Value of a router-alert option (RFC 2711 section 2.1).
     pub router_alert: Option<u16>,
     /// Protocol of the payload.
     pub next_header: u8,

@@ -5,7 +5,7 @@
 
 use earmark_testkit::messages::intserv::{BUCKET, HOP};
 use earmark_testkit::messages::rsvp::{diagnosis_parts, extensions, octets as emitted, sample};
-use earmark_testkit::messages::valid;
+use earmark_testkit::messages::{self, packets};
 use earmark_wire::icmp::PseudoHeader;
 use earmark_wire::intserv::{Adspec, FlowSpec, Rspec, SenderTspec};
 use earmark_wire::qspec::Qspec;
@@ -89,7 +89,8 @@ fn parse_malformed(octets: &[u8]) {
     let _ = (ping_nslp::count_hop(&mut changed), qspec::Editor::new(&mut changed).map(drop));
     changed.resize(octets.len() + ROOM, 0);
     let time = ping_nslp::Timestamp { seconds: 1, microseconds: 2 };
-    let record = ping_nslp::NodeRecord { address: valid::SOURCE.into(), time, available: Some(3) };
+    let record =
+        ping_nslp::NodeRecord { address: packets::SOURCE.into(), time, available: Some(3) };
     let _ = ping_nslp::append(&mut changed, octets.len(), &record);
     let mut room = vec![0; octets.len() + ROOM];
     let _ = (gist::forward(octets, &mut room), gist::forward_with_data(octets, b"data", &mut room));
@@ -175,29 +176,29 @@ fn intserv_bodies_damaged_bit_by_bit() {
 #[test]
 fn boomerang_messages_damaged_bit_by_bit() {
     for family in [boomerang::Family::V4, boomerang::Family::V6] {
-        let octets = valid::boomerang(family);
+        let octets = messages::boomerang::valid(family);
         damage_bit_by_bit("Boomerang", &octets);
-        damage_bit_by_bit("an echo", &valid::echo(&octets));
+        damage_bit_by_bit("an echo", &packets::echo(&octets));
     }
 }
 
 #[test]
 fn nslp_messages_damaged_bit_by_bit() {
-    damage_bit_by_bit("QSPEC", &valid::qspec());
-    damage_bit_by_bit("QoS NSLP", &valid::reserve());
+    damage_bit_by_bit("QSPEC", &messages::qspec::valid());
+    damage_bit_by_bit("QoS NSLP", &messages::qos_nslp::valid_reserve());
     for version in [ping_nslp::Version::V1, ping_nslp::Version::V2] {
-        damage_bit_by_bit("Ping NSLP", &valid::ping(version));
+        damage_bit_by_bit("Ping NSLP", &messages::ping_nslp::valid(version));
     }
 }
 
 #[test]
 fn gist_messages_damaged_bit_by_bit() {
-    damage_bit_by_bit("a Query", &valid::gist_query());
+    damage_bit_by_bit("a Query", &messages::gist::valid_query());
 }
 
 #[test]
 fn yessir_reports_damaged_bit_by_bit() {
-    let compound = valid::yessir(true);
+    let compound = messages::yessir::valid(true);
     let report = yessir::Report::parse(&compound).expect("it is right");
     assert!(report.goodbye && report.message.is_some());
     damage_bit_by_bit("YESSIR", &compound);
@@ -206,9 +207,9 @@ fn yessir_reports_damaged_bit_by_bit() {
 #[test]
 fn ip_and_udp_packets_damaged_bit_by_bit() {
     let payload = [7; 12];
-    damage_bit_by_bit("UDP", &valid::udp(1, &payload));
-    damage_bit_by_bit("IPv4", &valid::ipv4(udp::PROTOCOL, &payload));
-    let packet = valid::ipv6(udp::PROTOCOL, &payload);
+    damage_bit_by_bit("UDP", &packets::udp(1, &payload));
+    damage_bit_by_bit("IPv4", &packets::ipv4(udp::PROTOCOL, &payload));
+    let packet = packets::ipv6(udp::PROTOCOL, &payload);
     damage_bit_by_bit("IPv6", &packet);
     damage_bit_by_bit("hop-by-hop options", &packet[40..48]);
 }

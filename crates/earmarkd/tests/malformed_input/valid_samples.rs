@@ -9,8 +9,8 @@ use earmark_control::{
 };
 use earmark_core::record::RecordedStreamEvent;
 use earmark_core::{CloseReason, ConnectionId, Octets, Rate, Transport};
-use earmark_testkit::messages::valid;
-pub(crate) use earmark_testkit::messages::valid::{DESTINATION as HERE, SOURCE as NEIGHBOR};
+use earmark_testkit::messages::{self, packets};
+pub(crate) use earmark_testkit::messages::packets::{DESTINATION as HERE, SOURCE as NEIGHBOR};
 use earmark_wire::boomerang::Family;
 use earmark_wire::{gist, icmp, udp};
 use serde_json::Value;
@@ -106,12 +106,12 @@ pub(crate) fn requests() -> Vec<Value> {
 
 /// Messages to this host, each with its IP protocol number.
 pub(crate) fn messages() -> Vec<(u8, Vec<u8>)> {
-    let magic = gist_magic(&valid::gist_query());
+    let magic = gist_magic(&messages::gist::valid_query());
     vec![
-        (RSVP, valid::path()),
-        (icmp::PROTOCOL_V4, valid::echo(&valid::boomerang(Family::V4))),
-        (udp::PROTOCOL, valid::udp(5_003, &valid::yessir(false))),
-        (udp::PROTOCOL, valid::udp(gist::iana::PORT, &magic)),
+        (RSVP, messages::rsvp::valid_path()),
+        (icmp::PROTOCOL_V4, packets::echo(&messages::boomerang::valid(Family::V4))),
+        (udp::PROTOCOL, packets::udp(5_003, &messages::yessir::valid(false))),
+        (udp::PROTOCOL, packets::udp(gist::iana::PORT, &magic)),
     ]
 }
 
@@ -127,7 +127,7 @@ pub(crate) fn stream_events() -> Vec<RecordedStreamEvent> {
     let connection = ConnectionId(1);
     let (local, peer) = (SocketAddr::new(HERE.into(), 270), SocketAddr::new(NEIGHBOR.into(), 9));
     let transport = Transport::Tcp;
-    let octets = Octets(valid::gist_query());
+    let octets = Octets(messages::gist::valid_query());
     vec![
         RecordedStreamEvent::Open { connection, local, peer, transport },
         RecordedStreamEvent::Data { connection, octets },
@@ -137,7 +137,7 @@ pub(crate) fn stream_events() -> Vec<RecordedStreamEvent> {
 
 /// The messages in IPv4 packets.
 fn packets() -> Vec<Vec<u8>> {
-    messages().iter().map(|(protocol, payload)| valid::ipv4(*protocol, payload)).collect()
+    messages().iter().map(|(protocol, payload)| packets::ipv4(*protocol, payload)).collect()
 }
 
 fn length(octets: &[u8]) -> u32 {

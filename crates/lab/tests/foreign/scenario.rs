@@ -332,7 +332,7 @@ fn header(source: IpAddr, destination: IpAddr, payload_len: usize) -> Result<Vec
                 hop_limit: 64,
                 source,
                 destination,
-                router_alert: Some(ipv6::ALERT_RSVP),
+                router_alert: Some(earmark_wire::rsvp::iana::ROUTER_ALERT),
                 next_header: RSVP,
                 payload_len,
             };

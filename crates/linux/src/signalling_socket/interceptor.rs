@@ -20,9 +20,7 @@ use super::incoming::Incoming;
 use super::packet::{Parsed, packet};
 use super::packet_filter::UDP;
 use super::protocol::Program;
-use super::protocols::{
-    InterfaceSignalling, Known, Offload, PROTOCOLS, Share, ShareChange,
-};
+use super::protocols::{InterfaceSignalling, Known, Offload, PROTOCOLS, Share, ShareChange};
 use crate::bpf_object;
 use crate::sys::bpf::{self, Map};
 use crate::sys::ring::Ring;

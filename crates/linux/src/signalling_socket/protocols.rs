@@ -15,10 +15,10 @@ pub use boomerang::{
     ShareChange,
 };
 pub use nsis::Gist;
-pub use rsvp::Intercept;
 pub(super) use rsvp::INSIDE_UDP;
-pub(crate) use rsvp::{CLAIM_NAME, OWN_IP_PROTOCOLS};
+pub use rsvp::Intercept;
 pub(super) use rsvp::udp::UdpSockets;
+pub(crate) use rsvp::{CLAIM_NAME, OWN_IP_PROTOCOLS};
 pub use yessir::Yessir;
 
 use super::protocol::{Program, Protocol};

@@ -19,6 +19,7 @@ use earmark_core::{Flow, InterfaceId, Prefix, Rate};
 use earmark_nsis as nsis_engine;
 use earmark_rsvp as rsvp_engine;
 use earmark_wire::rsvp::SenderTemplate;
+use earmark_wire::rsvp::iana::ROUTER_ALERT;
 use earmark_yessir as yessir_engine;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -246,4 +247,10 @@ pub fn translation_of(event: &Event) -> Option<Translation> {
         Event::Nsis(event) => nsis::outcome::translation(event),
         _ => None,
     }
+}
+
+/// Returns the value of the IPv6 router-alert option in messages of an IP protocol. All but RSVP have the value of "any
+/// datagram of interest" (RFC 2711: 0).
+pub fn router_alert6(ip_protocol: u8) -> u16 {
+    if ip_protocol == rsvp_engine::PROTOCOL { ROUTER_ALERT } else { 0 }
 }

@@ -8,7 +8,7 @@ use super::cases::root;
 use super::words::Fault;
 
 /// Checks that every case of a protocol that the documents name exists, and that a document names every case. A case
-/// appears as `[name](../../conformance/rsvp/name)`. Tests appear with their paths, which must exist too.
+/// appears as `[name](../../conformance/protocol/name)`. Tests appear with their paths, which must exist too.
 ///
 /// # Errors
 /// What is missing.

@@ -261,7 +261,7 @@ mod tests {
     #[test]
     fn unknown_table_or_interface_is_refused() {
         for (text, named) in
-            [("[rsvp]\n", "rsvp"), ("[[route]]\nto = \"::/0\"\ninterface = \"eth2\"", "eth2")]
+            [("[other]\n", "other"), ("[[route]]\nto = \"::/0\"\ninterface = \"eth2\"", "eth2")]
         {
             let fault = Topology::<NoSettings>::read(&format!("{TEXT}\n{text}")).expect_err(named);
             assert!(fault.contains(named), "{fault}");

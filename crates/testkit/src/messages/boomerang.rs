@@ -3,7 +3,10 @@
 use std::net::IpAddr;
 
 use earmark_wire::boomerang::*;
+use earmark_wire::udp;
 use proptest::prelude::*;
+
+use super::packets::{DESTINATION, SOURCE};
 
 /// Any valid message of one family, as owned parts.
 #[derive(Clone, Debug)]
@@ -135,4 +138,39 @@ impl Parts {
             options: Options::Items(options),
         }
     }
+}
+
+/// Returns a Boomerang message, from MAGIC on: a list of downgrades, and a user id.
+///
+/// # Panics
+/// Never: the message is complete.
+pub fn valid(family: Family) -> Vec<u8> {
+    let (source, destination): (IpAddr, IpAddr) = match family {
+        Family::V4 => (SOURCE.into(), DESTINATION.into()),
+        Family::V6 => ([1; 16].into(), [2; 16].into()),
+    };
+    let classifier = Keys {
+        source,
+        destination,
+        source_port: 1,
+        destination_port: 2,
+        protocol: udp::PROTOCOL,
+        tos: 0,
+        flags: 0,
+    };
+    let user = UserId { flags: OptionFlags(0), user: *b"somebody", credential: [7; 8] };
+    let vector = [Rates { forward: 3, reverse: 2 }; 2];
+    let message = Reservation {
+        transaction_id: 1,
+        flags: Flags(0),
+        refresh_interval: 30,
+        key: 1,
+        classifier,
+        mask: Shape::exact(family),
+        qos: Qos::Downgrade { policy: 1, vector: Vector::Items(&vector) },
+        options: Options::Items(&[OptionItem::UserId(user)]),
+    };
+    let mut octets = vec![0; message.buffer_len()];
+    message.emit(&mut octets).expect("it fits");
+    octets
 }

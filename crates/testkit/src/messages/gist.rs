@@ -3,10 +3,13 @@
 use std::net::IpAddr;
 
 use earmark_wire::gist::*;
+use earmark_wire::udp;
 use proptest::collection::vec;
 use proptest::option::of;
 use proptest::prelude::*;
 
+use super::packets::{DESTINATION, SOURCE};
+use super::qos_nslp::valid_reserve;
 use super::words;
 
 /// Owned parts of messages, which borrow from them.
@@ -277,4 +280,54 @@ pub fn with_message(kit: &Kit, check: impl FnOnce(&Message<'_>, Mode)) {
     let (hops, nslpid, source_is_peer) = kit.header;
     let extensions = Extensions::Items(&extensions);
     check(&Message { hops, nslpid, source_is_peer, body, extensions }, mode);
+}
+
+/// Returns a Query of GIST from [`SOURCE`], with a stack proposal and NSLP data.
+///
+/// # Panics
+/// Never: the message is complete.
+pub fn valid_query() -> Vec<u8> {
+    let mri = Mri::PathCoupled(PathCoupled {
+        source: SOURCE.into(),
+        destination: DESTINATION.into(),
+        source_prefix: 32,
+        destination_prefix: 32,
+        protocol: Some(udp::PROTOCOL),
+        ds_field: None,
+        flow_label: None,
+        spi: None,
+        source_port: Some(1),
+        destination_port: Some(2),
+        direction: Direction::Downstream,
+    });
+    let nli = NetworkLayerInformation {
+        peer_identity: b"edge1",
+        ip_ttl: 63,
+        interface_address: SOURCE.into(),
+        routing_state_validity: 30_000,
+    };
+    let profiles = [Profile(&[2, 1]), Profile(&[1])];
+    let options = [ProtocolOptions::tcp_query(1), ProtocolOptions::tcp_query(2)];
+    let stack = Stack {
+        proposal: Profiles::new(&profiles),
+        configuration: StackConfiguration {
+            hold_time: 30_000,
+            options: ProtocolOptionsList::new(&options),
+        },
+    };
+    let data = valid_reserve();
+    let body = Body::Query(Query {
+        nat_traversal: None,
+        mri,
+        session: SessionId([7; 16]),
+        nli,
+        query_cookie: b"cookie!!",
+        stack: Some(stack),
+        nslp_data: Some(&data[..12]),
+    });
+    let extensions = Extensions::NONE;
+    let message = Message { hops: 8, nslpid: 1, source_is_peer: true, body, extensions };
+    let mut octets = vec![0; message.buffer_len()];
+    message.emit(&mut octets).expect("it fits");
+    octets
 }

@@ -4,6 +4,11 @@ use earmark_wire::ping_nslp::*;
 use proptest::collection::vec;
 use proptest::prelude::*;
 
+use super::packets::SOURCE;
+
+/// Room for a message, octets.
+const ROOM: usize = 1_024;
+
 /// A message with owned parts.
 #[derive(Clone, Debug)]
 pub struct Owned {
@@ -44,4 +49,20 @@ impl Owned {
             data: &self.data,
         }
     }
+}
+
+/// Returns a message of Ping NSLP with the record of one node.
+///
+/// # Panics
+/// Never: there is room.
+pub fn valid(version: Version) -> Vec<u8> {
+    let objects = &WITH_BANDWIDTH;
+    let ping = Ping { version, hops: 1, sequence: 5, objects, data: &[] };
+    let mut octets = vec![0; ROOM];
+    let length = ping.emit(&mut octets).expect("it fits");
+    let time = Timestamp { seconds: 1, microseconds: 2 };
+    let record = NodeRecord { address: SOURCE.into(), time, available: Some(3) };
+    let length = append(&mut octets, length, &record).expect("it fits");
+    octets.truncate(length);
+    octets
 }

@@ -7,7 +7,7 @@ use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;
 
-use super::words;
+use super::{qspec, words};
 
 /// Emits a message into a buffer with other contents.
 ///
@@ -211,4 +211,24 @@ pub fn owned() -> impl Strategy<Value = Owned> {
             extra,
         }
     })
+}
+
+/// Returns a RESERVE of QoS NSLP with [`qspec::valid`].
+pub fn valid_reserve() -> Vec<u8> {
+    let qspec = qspec::valid();
+    emit(&Message::Reserve(Reserve {
+        flags: GenericFlags::default(),
+        tear: false,
+        replace: true,
+        rsn: Rsn { number: 1, epoch: 2 },
+        rii: Some(3),
+        refresh_period: Some(30_000),
+        bound: BoundSessions::NONE,
+        summary: None,
+        binding: None,
+        info: None,
+        classifier: Some(PacketClassifier(0xe3)),
+        qspec: Some(&qspec),
+        extra: Extra::NONE,
+    }))
 }

@@ -5,6 +5,7 @@ use earmark_wire::qspec::*;
 use proptest::collection::vec;
 use proptest::prelude::*;
 
+use super::intserv::BUCKET;
 use super::words;
 
 /// Emits a QSPEC into a buffer with other contents.
@@ -117,4 +118,24 @@ impl Owned {
             ..Qspec::new(Procedure { sequence: (octet >> 4).into(), combination: octet & 0xf })
         })
     }
+}
+
+/// Returns a QSPEC with two objects.
+///
+/// # Panics
+/// Never: the QSPEC is complete.
+pub fn valid() -> Vec<u8> {
+    let bucket = TokenBucket { peak: f32::INFINITY, ..BUCKET };
+    let parameters = [
+        Parameter::mandatory(Value::Tmod1(bucket)),
+        Parameter::optional(Value::PathLatency(5)),
+        Parameter::optional(Value::Unknown { id: 77, octets: &[1, 2, 3, 4] }),
+    ];
+    let sequence = iana::MessageSequence::TwoWay;
+    let qspec = Qspec {
+        desired: Some(QosObject::new(&parameters)),
+        available: Some(QosObject::new(&parameters[1..])),
+        ..Qspec::new(Procedure { sequence, combination: 0 })
+    };
+    emit(&qspec)
 }

@@ -10,6 +10,7 @@ use earmark_wire::intserv::{Adspec, FlowSpec, Rspec, SenderTspec};
 use earmark_wire::rsvp::*;
 
 use super::intserv::{BUCKET, HOP};
+use super::packets::{DESTINATION, SOURCE};
 
 /// Owned parts of any message; [`Parts::message`] borrows a message from them.
 #[derive(Clone, Debug)]
@@ -369,4 +370,16 @@ pub fn extensions(ipv6: bool) -> Vec<Vec<u8>> {
     .iter()
     .map(octets)
     .collect()
+}
+
+/// Returns a Path of RSVP from [`SOURCE`] for UDP packets to port 4000 of [`DESTINATION`].
+pub fn valid_path() -> Vec<u8> {
+    let mut parts = sample(MessageType::Path, Style::FixedFilter, false);
+    parts.session.destination = DESTINATION.into();
+    parts.session.port = 4_000;
+    parts.hop.address = SOURCE.into();
+    if let Some(template) = &mut parts.template {
+        template.source = SOURCE.into();
+    }
+    octets(&parts.message())
 }

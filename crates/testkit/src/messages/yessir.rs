@@ -193,3 +193,24 @@ pub fn message() -> impl Strategy<Value = Owned> {
             others,
         })
 }
+
+/// Returns a compound with YESSIR: GENERIC, a flowspec of a codec, LINK_INFO and a note; with BYE if asked for.
+///
+/// # Panics
+/// Never: there is room.
+pub fn valid(goodbye: bool) -> Vec<u8> {
+    let sender = SenderInfo { ntp: 1 << 32, rtp_timestamp: 2, packets: 3, octets: 4 };
+    let report = SenderReport { ssrc: 7, sender, blocks: &[], extension: &[] };
+    let mut compound = vec![0; 28];
+    Packet::SenderReport(report).emit(&mut compound).expect("it fits");
+    compound.extend([0x81, 204, 0, 16, 0, 0, 0, 7]);
+    compound.extend(b"YSSR");
+    compound.extend([1, 0, 0, 12, 1, 1, 0, 30, 0, 0, 0, 5]);
+    compound.extend([3, 0, 0, 8, 0, 1, 0, 0]);
+    compound.extend([6, 64, 0, 16, 1, 0, 5, 220, 0x46, 0x1c, 0x40, 0, 0, 0, 0, 9]);
+    compound.extend([7, 0, 0, 20, 1, 0, 0, 0, 1, 1, 0, 2, 0, 0, 0, 0, 10, 0, 0, 9]);
+    if goodbye {
+        compound.extend([0x81, 203, 0, 1, 0, 0, 0, 7]);
+    }
+    compound
+}

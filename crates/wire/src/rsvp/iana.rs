@@ -1,6 +1,9 @@
 //! RSVP's code points, from the registry "Resource Reservation Protocol (RSVP) Parameters"
 //! (<https://www.iana.org/assignments/rsvp-parameters>).
 
+/// Value of the IPv6 router-alert option in RSVP messages (RFC 2711 section 2.1).
+pub const ROUTER_ALERT: u16 = 1;
+
 code_points! {
     /// Message types (registry "Message Types"; RFC 2205 section 3.1.1, RFC 2745,
     /// RFC 2961, RFC 3097, RFC 3209 section 7.1).

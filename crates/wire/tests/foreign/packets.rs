@@ -65,7 +65,7 @@ fn behind_ip(message: &[u8], source: IpAddr, destination: IpAddr, alert: bool) -
             hop_limit: TTL,
             source,
             destination,
-            router_alert: alert.then_some(ipv6::ALERT_RSVP),
+            router_alert: alert.then_some(earmark_wire::rsvp::iana::ROUTER_ALERT),
             next_header: 46,
             payload_len: message.len(),
         }

@@ -1,6 +1,6 @@
 //! RSVP (RFC 2205): IP protocol 46, or inside UDP ([`udp`]).
 
-use earmark_wire::ipv6;
+use earmark_wire::rsvp::iana::ROUTER_ALERT;
 
 use crate::signalling_socket::packet_filter::{Local, PacketFilter, Preselection};
 use crate::signalling_socket::protocol::{Program, Protocol};
@@ -30,7 +30,7 @@ pub(crate) const PROTOCOL: Protocol = Protocol {
     ],
     filter: PacketFilter {
         ip_protocols: [IP_PROTOCOL, IP_PROTOCOL],
-        router_alert6: ipv6::ALERT_RSVP,
+        router_alert6: ROUTER_ALERT,
         preselection: Preselection::All,
         is_message: |_, _| true,
         local: Local::Consumed,

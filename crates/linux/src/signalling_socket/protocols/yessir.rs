@@ -42,11 +42,7 @@ pub(crate) const PROTOCOL: Protocol = Protocol {
 };
 
 /// Whether an interface with these settings needs the program in a section.
-pub(crate) fn is_needed(
-    section: &str,
-    setting: Yessir,
-    sender_reports: bool,
-) -> bool {
+pub(crate) fn is_needed(section: &str, setting: Yessir, sender_reports: bool) -> bool {
     match section {
         "reports" => sender_reports,
         "alerted" => setting == Yessir::RouterAlert,

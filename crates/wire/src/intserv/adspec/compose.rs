@@ -9,7 +9,7 @@ const INDETERMINATE: u32 = u32::MAX;
 /// Properties of this element and the link ahead.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct HopCharacteristics {
-    /// Whether elements without integrated services may be between the previous RSVP hop and this one (IP TTL and
+    /// Whether elements without integrated services may be between the previous hop and this one (IP TTL and
     /// Send_TTL differ, RFC 2205 section 3.8).
     pub non_is_hop: bool,
     /// Available bandwidth, octets per second; 0 if unknown.

@@ -172,11 +172,7 @@ impl Offload {
     }
 
     /// Uses a program that was loaded from a section, if it is the one of these sessions.
-    pub(crate) fn set_program(
-        &mut self,
-        section: &str,
-        program: BorrowedFd<'_>,
-    ) -> io::Result<()> {
+    pub(crate) fn set_program(&mut self, section: &str, program: BorrowedFd<'_>) -> io::Result<()> {
         if section == SECTION {
             self.program = Some(program.try_clone_to_owned()?);
         }
@@ -297,11 +293,7 @@ impl Offload {
     }
 
     /// Accounts for the copy of a message; `None` if it is malformed.
-    pub(crate) fn account(
-        &mut self,
-        change: &ShareChange,
-        message: Option<&Datagram<'_>>,
-    ) {
+    pub(crate) fn account(&mut self, change: &ShareChange, message: Option<&Datagram<'_>>) {
         let mut account_for = |share: &Share, is_returned| {
             self.links.account(share.interface.0.to_ne_bytes(), share.rate.into(), is_returned);
         };

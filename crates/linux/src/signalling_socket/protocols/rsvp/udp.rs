@@ -88,11 +88,7 @@ impl UdpSockets {
     }
 
     /// Starts or stops using an interface.
-    pub(crate) fn serve(
-        &mut self,
-        interface: InterfaceId,
-        serve: bool,
-    ) -> io::Result<()> {
+    pub(crate) fn serve(&mut self, interface: InterfaceId, serve: bool) -> io::Result<()> {
         let changed = match serve {
             true => self.interfaces.insert(interface),
             false => self.interfaces.remove(&interface),
@@ -126,11 +122,7 @@ impl UdpSockets {
 
     /// Returns the message inside a UDP packet; `None` if the interface does not use UDP, or the packet is too short
     /// for a message.
-    pub(crate) fn message<'a>(
-        &self,
-        octets: &'a [u8],
-        about: &Received,
-    ) -> Option<Incoming<'a>> {
+    pub(crate) fn message<'a>(&self, octets: &'a [u8], about: &Received) -> Option<Incoming<'a>> {
         let interface = InterfaceId(about.interface?);
         self.serves(interface).then_some(())?;
         let datagram = Datagram {
@@ -146,11 +138,7 @@ impl UdpSockets {
     }
 
     /// Sends a message inside UDP.
-    pub(crate) fn send(
-        &mut self,
-        out: &Outgoing,
-        payload: &[u8],
-    ) -> io::Result<()> {
+    pub(crate) fn send(&mut self, out: &Outgoing, payload: &[u8]) -> io::Result<()> {
         let port = if self.udp_only { FROM_UDP_ONLY } else { FROM_OTHERS };
         let (to, hop_limit) = match (self.udp_only, out.destination.is_multicast()) {
             (false, _) => (out.destination, out.ttl),
