@@ -434,3 +434,14 @@ fn notify(input: &mut Input<'_, '_>, application: u64, outcome: Outcome) {
         event,
     });
 }
+
+/// Reports a command that is none of this engine's: the application has no reservation by it.
+pub(crate) fn reject(
+    out: &mut Effects<Event>,
+    application: Option<u64>,
+    reason: &serde_json::Error,
+) {
+    let event = serde_json::json!({ "event": "rejected", "reason": reason.to_string() });
+    let outcome = application.map(|_| Box::new(Outcome::known_locally(Extent::Refused)));
+    out.notify(OtherEvent { name: NAME.into(), application, outcome, event });
+}

@@ -9,8 +9,9 @@ use earmark_node::{
     Command, Counter, EngineKind, Event, HeldClaim, NodeEngine, NodeView, OtherCommand,
     ProcessInput, Rows,
 };
+use serde_json::Value;
 
-use crate::engine::{Command as TicketsCommand, ID, Input, NAME, Session, Tickets};
+use crate::engine::{Command as TicketsCommand, ID, Input, NAME, Session, Tickets, reject};
 use crate::message::PROTOCOL;
 
 /// The kind of engine, for [`earmark_node::Engines::with`].
@@ -60,8 +61,12 @@ impl ProcessInput for Tickets {
         out: &mut Effects<Event>,
     ) {
         let Command::Other(OtherCommand { command, .. }) = command else { return };
-        if let Ok(command) = serde_json::from_value(command) {
-            self.command(&mut Input { now, context, out }, command);
+        // A malformed command may nevertheless say which application it is about.
+        let of = |body: &Value| body.get("application").and_then(Value::as_u64);
+        let application = command.as_object().and_then(|named| named.values().find_map(of));
+        match serde_json::from_value(command) {
+            Ok(command) => self.command(&mut Input { now, context, out }, command),
+            Err(error) => reject(out, application, &error),
         }
     }
 

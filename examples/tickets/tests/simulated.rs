@@ -3,7 +3,7 @@
 use earmark_core::admission::{Demand, Service};
 use earmark_core::outcome::Kind as Extent;
 use earmark_core::{Flow, InterfaceId, Rate, Time};
-use earmark_node::{Command as NodeCommand, Event, NodeConfig};
+use earmark_node::{Command as NodeCommand, Event, NodeConfig, OtherCommand, OtherEvent};
 use earmark_scenario::explore::explore_with;
 use earmark_scenario::topology::{DEMO, Topology};
 use earmark_scenario::{Protocols, Scenario, network, play};
@@ -88,6 +88,35 @@ fn request_over_capacity_is_refused_with_available_rate_and_leaves_nothing() {
     let &[(7, Extent::Refused, Some(available))] = &refused[..] else { panic!("{refused:?}") };
     assert!(available > Rate::ZERO && available < Rate::from_mbps(900), "{available}");
     assert_eq!((sessions(&network, h1), sessions(&network, r1)), (0, 0));
+}
+
+#[test]
+fn malformed_command_is_rejected_with_its_reason() {
+    let (mut network, [h1, ..], _) = demo();
+    let mut rejected = |text: &str| -> OtherEvent {
+        let command = serde_json::from_str(text).expect("JSON");
+        network.command(h1, NodeCommand::Other(OtherCommand { name: NAME.into(), command }));
+        let log = network.take_log();
+        let mut events = log.into_iter().filter_map(|entry| match entry.what {
+            LogEvent::Event(Event::Other(event)) => Some(event),
+            _ => None,
+        });
+        events.next().expect("an event")
+    };
+    for (text, application, reason) in [
+        (r#"{"reserve": {"application": 7}}"#, Some(7), "missing field `flow`"),
+        (r#"{"renew": {"application": 8}}"#, Some(8), "unknown variant `renew`"),
+        ("5", None, "invalid type"),
+    ] {
+        let event = rejected(text);
+        assert_eq!(event.event["event"], "rejected", "{text}");
+        assert!(event.event["reason"].as_str().is_some_and(|r| r.contains(reason)), "{event:?}");
+        let extent = event.outcome.map(|outcome| outcome.kind);
+        assert_eq!(
+            (event.application, extent),
+            (application, application.map(|_| Extent::Refused))
+        );
+    }
 }
 
 /// The second application's ticket is another one, so its request is refused and its release releases nothing.
