@@ -7,7 +7,7 @@ use earmark_core::Flow;
 use earmark_core::admission::{Demand, Service};
 use earmark_node::{Command as NodeCommand, EngineKind};
 use earmark_wire::udp;
-use earmarkd::protocols::{
+use earmarkd::protocol::{
     Host, Opening, Protocol, check_destination, named, rate, rejected, row, source,
 };
 use serde_json::Value;

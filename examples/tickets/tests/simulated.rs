@@ -175,7 +175,7 @@ fn invariants_hold_under_faults() {
 #[test]
 fn invalid_settings_are_refused() {
     use earmark_tickets::daemon::TicketsInDaemon;
-    use earmarkd::protocols::Protocol;
+    use earmarkd::protocol::Protocol;
 
     let check =
         |text: &str| TicketsInDaemon.check_settings(&serde_json::from_str(text).expect("JSON"));

@@ -18,7 +18,8 @@ use earmark_control::command::{Failure, Output};
 
 use crate::config::{Config, EXAMPLE, KeyFile, reference};
 use crate::daemon;
-use crate::protocols::{self, Protocol};
+use crate::protocol::Protocol;
+use crate::protocols;
 use crate::record::{self, ReplayError};
 use arguments::{Arguments, Command, ConfigCommand, DaemonOptions};
 

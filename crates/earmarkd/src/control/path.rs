@@ -17,8 +17,7 @@ use serde_json::Value;
 use super::requests::{RequestHandler, value};
 use crate::describe;
 use crate::driver::{Driver, Kernel, LinkView, LookupFailure};
-use crate::protocols::rejected;
-use crate::protocols::rsvp::checks::check_label;
+use crate::protocol::{check_label, rejected};
 use earmark_control::{
     ClaimRow, DEFAULT_CLAIMS, ElsewhereRow, HashPolicyRow, MAX_CLAIMS, MatchRow, NextHopRow,
     PacketsRow, PathAnswer, PathFlow, PathOutcome, PathRequest, Problem, ProblemCode, RouteRow,

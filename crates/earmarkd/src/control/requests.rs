@@ -16,7 +16,8 @@ use tracing::info;
 
 use super::hub::{Application, ClientId, Hub, MAX_APPLICATIONS};
 use crate::driver::{Driver, Kernel};
-use crate::protocols::{self, Host, Opening, Protocol, rejected};
+use crate::protocol::{Host, Opening, Protocol, rejected};
+use crate::protocols;
 
 /// Context of a request: the client, the time, and the parts of the daemon that the request may concern.
 pub(crate) struct RequestHandler<'a, K> {

@@ -10,7 +10,7 @@ use earmark_control::{ApplicationId, ListenRequest, Problem, ReservationRequest}
 use earmark_core::InterfaceId;
 use earmark_node::{Command, Event};
 
-use super::{Host, Opening, Protocol, rejected};
+use crate::protocol::{Host, Opening, Protocol, rejected};
 
 /// Boomerang.
 pub(crate) struct Boomerang;

@@ -7,7 +7,7 @@ use earmark_core::{Prefix, Rate};
 use earmark_node::Command;
 
 use super::Boomerang;
-use crate::protocols::{
+use crate::protocol::{
     Host, Opening, check_destination, named, options, rate, rejected, row, source,
 };
 

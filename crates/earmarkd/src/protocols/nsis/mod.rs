@@ -10,7 +10,7 @@ use earmark_core::InterfaceId;
 use earmark_node::{Command, Event};
 use earmark_nsis::{self as nsis, gist, qos};
 
-use super::{Host, Opening, Protocol};
+use crate::protocol::{Host, Opening, Protocol};
 
 /// NSIS, with QoS NSLP for reservations.
 pub(crate) struct Nsis;

@@ -12,7 +12,7 @@ use earmark_nsis::{self as nsis, ping};
 
 use super::describe;
 use super::request::attributes;
-use crate::protocols::{Host, Opening, Protocol, rejected, row};
+use crate::protocol::{Host, Opening, Protocol, rejected, row};
 
 /// Ping NSLP.
 pub(crate) struct Ping;

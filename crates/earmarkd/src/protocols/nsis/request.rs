@@ -11,7 +11,7 @@ use earmark_nsis::nslp::Attributes;
 use earmark_nsis::{self as nsis, qos};
 
 use super::Nsis;
-use crate::protocols::{
+use crate::protocol::{
     Host, Opening, check_arrival, check_destination, named, options, rate, rejected, row, source,
 };
 

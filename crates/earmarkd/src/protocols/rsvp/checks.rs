@@ -8,7 +8,7 @@ use earmark_core::Rate;
 use earmark_wire::intserv::TokenBucket;
 use earmark_wire::rsvp::{SenderTemplate, SourceSelector};
 
-use crate::protocols::rejected;
+use crate::protocol::{check_label, rejected};
 
 /// Returns the sender template.
 pub(crate) fn template(request: &ReservationRequest) -> Result<SenderTemplate, Problem> {
@@ -37,23 +37,6 @@ pub(crate) fn template(request: &ReservationRequest) -> Result<SenderTemplate, P
         }
     };
     Ok(SenderTemplate { source: from.ip(), selector })
-}
-
-/// Checks a flow label: a number of 20 bits other than zero (RFC 6437), for IPv6 only.
-pub(crate) fn check_label(label: u32, address: IpAddr) -> Result<(), Problem> {
-    if !address.is_ipv6() {
-        return Err(rejected(
-            format!("{address} is of IPv4, which has no flow labels"),
-            "name a port instead, or use IPv6",
-        ));
-    }
-    if !(1..=0xf_ffff).contains(&label) {
-        return Err(rejected(
-            format!("{label:#x} is no flow label"),
-            "a flow label is a number from 1 to 0xfffff",
-        ));
-    }
-    Ok(())
 }
 
 /// Checks that the senders that a receiver names are possible.

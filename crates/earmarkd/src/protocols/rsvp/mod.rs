@@ -17,7 +17,7 @@ use earmark_core::InterfaceId;
 use earmark_node::{Command, Event};
 use earmark_rsvp as rsvp;
 
-use super::{Host, Opening, Protocol};
+use crate::protocol::{Host, Opening, Protocol};
 
 /// RSVP (RFC 2205).
 pub(crate) struct Rsvp;

@@ -14,7 +14,7 @@ use earmark_wire::rsvp::{Session, Style};
 
 use super::Rsvp;
 use super::checks::{check_senders, template, tspec};
-use crate::protocols::{Host, Opening, check_arrival, check_destination, options, rate, row};
+use crate::protocol::{Host, Opening, check_arrival, check_destination, options, rate, row};
 
 /// Opens the sender or receiver that this host can be.
 pub(super) fn reserve(

@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::request::{rejection, session};
 use crate::control::requests::{RequestHandler, value};
 use crate::driver::Kernel;
-use crate::protocols::rejected;
+use crate::protocol::rejected;
 use earmark_control::{ApplicationId, Problem, ProblemCode, SenderName, Trace, TraceBegun};
 
 /// Most senders listed in the error if several match.

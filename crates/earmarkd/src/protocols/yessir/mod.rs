@@ -11,7 +11,7 @@ use earmark_core::InterfaceId;
 use earmark_node::{Command, Event};
 use earmark_yessir as yessir;
 
-use super::{Host, Opening, Protocol};
+use crate::protocol::{Host, Opening, Protocol};
 
 /// YESSIR.
 pub(crate) struct Yessir;

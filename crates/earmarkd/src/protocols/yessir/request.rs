@@ -14,7 +14,7 @@ use serde_json::Value;
 use super::Yessir;
 use crate::control::requests::{RequestHandler, no_such_application, value};
 use crate::driver::Kernel;
-use crate::protocols::{
+use crate::protocol::{
     Host, Opening, Protocol, check_arrival, check_destination, named, options, row, source,
 };
 

@@ -1,0 +1,109 @@
+//! What the daemon needs of a protocol: the trait [`Protocol`], and what its implementations share.
+//!
+//! The protocols themselves, and the list of them, are in [`crate::protocols`].
+
+mod requests;
+
+use std::net::IpAddr;
+
+use earmark_control::{ApplicationId, ApplicationRow, ListenRequest, Problem, ReservationRequest};
+use earmark_core::InterfaceId;
+use earmark_node::{Command, EngineKind, Event};
+use earmark_wire::rsvp::SenderTemplate;
+use serde_json::Value;
+
+pub(crate) use requests::{check_arrival, check_label};
+pub use requests::{check_destination, named, options, rate, rejected, row, source};
+
+/// A protocol that applications of this host use.
+pub trait Protocol: Sync {
+    /// Returns the name of the protocol in requests and listings.
+    fn name(&self) -> &'static str;
+
+    /// Returns the kind of the protocol's engine, if it is not one of this project. The value of its settings is the
+    /// table `[protocol.NAME]` of the configuration.
+    fn engine(&self) -> Option<EngineKind> {
+        None
+    }
+
+    /// Checks the table `[protocol.NAME]` of the configuration.
+    ///
+    /// # Errors
+    /// The reason why the settings are invalid.
+    fn check_settings(&self, _settings: &Value) -> Result<(), String> {
+        Ok(())
+    }
+
+    /// Converts a request to reserve.
+    ///
+    /// # Errors
+    /// The request is invalid, or the protocol rejects it.
+    fn reserve(&self, request: ReservationRequest, host: &dyn Host) -> Result<Opening, Problem>;
+
+    /// Converts a request to listen.
+    ///
+    /// # Errors
+    /// The request is invalid, or the protocol rejects it.
+    fn listen(&self, request: ListenRequest, host: &dyn Host) -> Result<Opening, Problem>;
+
+    /// Returns the command that ends an application.
+    fn release(&self, application: ApplicationId) -> Command;
+
+    /// Describes an event in one line; `None` for an event of another protocol. `on` is the name of the interface that
+    /// the event contains as an index.
+    fn describe(&self, _event: &Event, _on: &str) -> Option<String> {
+        None
+    }
+
+    /// Returns the interface that an event of this protocol contains as an index.
+    fn interface_of(&self, _event: &Event) -> Option<InterfaceId> {
+        None
+    }
+
+    /// Returns reason and advice if an event of this protocol is the rejection of a command.
+    fn rejection(&self, _event: &Event) -> Option<(String, &'static str)> {
+        None
+    }
+
+    /// Returns the application of a command that opens a session, with the session's destination, or that releases it,
+    /// without. The host joins the group of a session while it is open.
+    fn session_of(&self, _command: &Command) -> Option<(ApplicationId, Option<IpAddr>)> {
+        None
+    }
+
+    /// Returns whether an event of this protocol is the last one of its application.
+    fn ends(&self, _event: &Event) -> bool {
+        false
+    }
+}
+
+/// What a protocol may ask about this host.
+pub trait Host {
+    /// Returns whether an address is one of this host.
+    fn is_local(&self, address: IpAddr) -> bool;
+    /// Returns whether this host can signal for a destination; without IPv6 it cannot for some.
+    fn can_signal(&self, destination: IpAddr) -> bool;
+    /// Returns the name of the node.
+    fn node(&self) -> &str;
+}
+
+/// An application to open: its row, without a number, and the commands for the number that it gets.
+pub struct Opening {
+    pub(crate) row: ApplicationRow,
+    /// The template of an RSVP sender; its address may be chosen by the node.
+    pub(crate) template: Option<SenderTemplate>,
+    /// Whether the events of the application are sent over the connection that opens it.
+    pub(crate) follow: bool,
+    pub(crate) commands: Box<dyn FnOnce(ApplicationId) -> Vec<Command>>,
+}
+
+impl Opening {
+    /// Creates an application to open. With `follow`, its events are sent over the connection that opens it.
+    pub fn new(
+        row: ApplicationRow,
+        follow: bool,
+        commands: impl FnOnce(ApplicationId) -> Vec<Command> + 'static,
+    ) -> Opening {
+        Opening { row, template: None, follow, commands: Box::new(commands) }
+    }
+}
