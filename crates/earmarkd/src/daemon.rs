@@ -8,6 +8,7 @@
 //! At the end the control socket is removed, and the reservations stay in the kernel for the next daemon, unless
 //! `keep_reservations_on_exit = false` or `--cleanup` say otherwise.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{BuildHasher, RandomState};
 use std::io;
@@ -81,15 +82,21 @@ pub enum DaemonError {
     #[error("cannot {doing}: {cause}")]
     System {
         /// The operation that failed.
-        doing: &'static str,
+        doing: Cow<'static, str>,
         /// The system's error.
         cause: String,
     },
 }
 
 impl DaemonError {
-    fn system(doing: &'static str) -> impl FnOnce(io::Error) -> DaemonError {
-        move |error| DaemonError::System { doing, cause: error.to_string() }
+    pub(crate) fn system(
+        doing: impl Into<Cow<'static, str>>,
+    ) -> impl FnOnce(io::Error) -> DaemonError {
+        move |error| DaemonError::System { doing: doing.into(), cause: error.to_string() }
+    }
+
+    fn failed(doing: impl Into<Cow<'static, str>>, error: &dyn std::error::Error) -> DaemonError {
+        DaemonError::System { doing: doing.into(), cause: with_cause(error) }
     }
 }
 
@@ -131,9 +138,7 @@ fn claim(config: &Config) -> Result<SignallingSocket, DaemonError> {
     }
     let failed = |error| match error {
         OpenError::AlreadyRunning => DaemonError::AlreadyRunning,
-        other => {
-            DaemonError::System { doing: "open the signalling sockets", cause: with_cause(&other) }
-        }
+        other => DaemonError::failed("open the signalling sockets", &other),
     };
     let mut socket = SignallingSocket::open_with(access).map_err(failed)?;
     for added in protocols::all().filter_map(Protocol::engine) {
@@ -199,18 +204,16 @@ fn node(
     origin: Timestamp,
 ) -> Result<(Driver<System>, Findings), DaemonError> {
     let keys = config.load_keys()?;
-    let netlink = |error: &dyn std::error::Error| DaemonError::System {
-        doing: "read the kernel's interfaces and routes",
-        cause: with_cause(error),
+    let netlink = |error: &dyn std::error::Error| {
+        DaemonError::failed("read the kernel's interfaces and routes", error)
     };
     let mut mirror = Mirror::open().map_err(|error| netlink(&error))?;
     let initial = mirror.initial().map_err(|error| netlink(&error))?;
     let flow_routes = FlowRoutes::open(config.marks.clone()).map_err(|error| netlink(&error))?;
     let present = present(&initial);
     let Links { plans, hands_off } = links(config, &present);
-    let streams = Streams::open(&streams_settings(config)).map_err(|error| {
-        DaemonError::System { doing: "hear connections (nsis)", cause: with_cause(&error) }
-    })?;
+    let streams = Streams::open(&streams_settings(config))
+        .map_err(|error| DaemonError::failed("hear connections (nsis)", &error))?;
     let (traffic_control, adopted) = TrafficControl::open(&plans, ClassifierChoice::Auto)
         .map_err(DaemonError::TrafficControl)?;
     info!(classifier = ?traffic_control.classifier(), links = plans.len(), adopted = adopted.len(), "traffic control");
@@ -251,16 +254,12 @@ fn prepare(
             system.signal_through(*id, interface).map_err(failed)?;
         }
     }
-    if node_config.boomerang.offload && system.socket.offload().is_none() {
-        warn!(
-            "the kernel cannot refresh sessions of Boomerang (boomerang.kernel): BPF is unavailable"
-        );
-        node_config.boomerang.offload = false;
-    }
-    if node_config.boomerang.offload {
-        let longest = node_config.boomerang.max_refresh_interval;
-        let set = system.set_delegated_share(config.boomerang_share, longest);
-        set.map_err(DaemonError::system("lend the kernel something (boomerang.kernel)"))?;
+    for protocol in protocols::all() {
+        let started = protocol.start_offload(config, node_config, system.socket.offload());
+        let doing = format!("lend the kernel something ({}.kernel)", protocol.name());
+        if let Some(offload) = started.map_err(DaemonError::system(doing))? {
+            system.offload = Some(offload);
+        }
     }
     let recorder = config.record.as_ref().map(|path| Recorder::create(path, node_config));
     recorder.transpose().map_err(DaemonError::system("write the recording (daemon.record)"))

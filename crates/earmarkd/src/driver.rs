@@ -13,7 +13,6 @@ use std::io;
 use std::mem;
 use std::net::IpAddr;
 
-use earmark_boomerang as boomerang;
 use earmark_core::admission::{AdmissionMethod, ClaimId};
 use earmark_core::checkpoint::{Checkpoint, mark};
 use earmark_core::{
@@ -193,7 +192,7 @@ impl<K: Kernel> Driver<K> {
                 now,
                 match arrival {
                     Arrival::Message(protocol, datagram) => Input::Datagram(protocol, datagram),
-                    Arrival::Settled(command) => Input::Command(Command::Boomerang(command)),
+                    Arrival::Settled(command) => Input::Command(command),
                 },
             );
         });
@@ -277,18 +276,11 @@ impl<K: Kernel> Driver<K> {
         if let Err(error) = self.look(now) {
             warn!(%error, "what the kernel has done");
         }
-        let engine = self
-            .inside
-            .node
-            .engine::<earmark_boomerang::Boomerang>()
-            .expect("a node with Boomerang");
-        let all = engine.sessions().take(sessions).filter(|session| session.offloaded);
-        let seen: Vec<_> =
-            all.filter_map(|session| self.kernel.seen(now, &session.selector)).collect();
-        let commands = seen.into_iter().map(boomerang::Command::Seen).chain(self.kernel.passed());
+        let Driver { inside, kernel, .. } = self;
+        let commands = kernel.catch_up(now, &inside.node, sessions);
         self.take_loans_back(now);
-        for command in commands.collect::<Vec<_>>() {
-            self.inside.take(now, Input::Command(Command::Boomerang(command)));
+        for command in commands {
+            self.inside.take(now, Input::Command(command));
         }
         self.carry_out(now);
         self.delegate(now);
@@ -419,12 +411,12 @@ impl<K: Kernel> Driver<K> {
         while !self.inside.effects.is_empty() {
             let mut effects = mem::take(&mut self.inside.effects);
             self.inside.node.bundle(&mut effects);
-            let (mut refused, mut seen) = (Vec::new(), Vec::new());
+            let (mut refused, mut answers) = (Vec::new(), Vec::new());
             for effect in effects.iter() {
-                if let Effect::Notify(Event::Boomerang(event)) = effect
-                    && is_about_the_kernel(event)
+                if let Effect::Notify(event) = effect
+                    && protocols::all().any(|protocol| protocol.is_instruction(event))
                 {
-                    seen.extend(self.kernel.offload(now, event));
+                    answers.extend(self.kernel.offload(now, event));
                     continue;
                 }
                 if let Effect::Write(connection, range) = effect {
@@ -446,8 +438,7 @@ impl<K: Kernel> Driver<K> {
             for update in refused {
                 self.inside.take(now, Input::Host(update));
             }
-            for seen in seen {
-                let command = Command::Boomerang(boomerang::Command::Seen(seen));
+            for command in answers {
                 self.inside.take(now, Input::Command(command));
             }
         }
@@ -549,14 +540,5 @@ fn may_move_packets(update: &HostUpdate) -> bool {
             | HostUpdate::NextHops { .. }
             | HostUpdate::PolicyRules { .. }
             | HostUpdate::FlowRoutes(_)
-    )
-}
-
-/// Whether an event is an instruction to the kernel, which is not published.
-fn is_about_the_kernel(event: &boomerang::Event) -> bool {
-    use boomerang::Event::{Allowance, Expiring, Offload, Recall, Withhold};
-    matches!(
-        event,
-        Offload(_) | Allowance { .. } | Withhold { .. } | Recall { .. } | Expiring { .. }
     )
 }

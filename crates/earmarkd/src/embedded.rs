@@ -39,10 +39,7 @@ impl Embedded {
     /// The errors of a daemon: missing privileges, another daemon in the namespace, or settings that do not fit this host.
     pub fn start(config: &Config) -> Result<Embedded, DaemonError> {
         let mut runtime = Runtime::open(config)?;
-        let set = wait_set(&mut runtime).map_err(|error| DaemonError::System {
-            doing: "wait for events",
-            cause: error.to_string(),
-        })?;
+        let set = wait_set(&mut runtime).map_err(DaemonError::system("wait for events"))?;
         let ready = Vec::with_capacity((FIRST_MESSAGES + SignallingSocket::SOURCES) as usize);
         Ok(Embedded { runtime, set, ready, grain: TIMER_GRAIN })
     }

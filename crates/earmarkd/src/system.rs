@@ -9,22 +9,21 @@ use std::io;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use earmark_boomerang as boomerang;
 use earmark_core::admission::{ClaimId, LinkStatus, Protocol};
 use earmark_core::{
     Connect, ConnectionId, Flow, Installation, InterfaceId, Outgoing, Rate, StreamEvent, Time,
 };
 use earmark_linux::{
     Adopted, Deviation, Enforcement, FlowClaim, FlowPath, FlowRouteCounters, Gist, InterfaceError,
-    InterfaceName, InterfaceSignalling, MarkRule, Monitor, PathQuestion, Reconciliation,
+    InterfaceName, InterfaceSignalling, MarkRule, Monitor, Offload, PathQuestion, Reconciliation,
     SignallingSocket, TcError, TrafficControl, Yessir,
 };
-use earmark_node::{EnforcementRow, TrafficRow};
+use earmark_node::{Command, EnforcementRow, Event, Node, TrafficRow};
 use tracing::{debug, warn};
 
 use crate::config::{Capacity, InterfaceConfig};
 use crate::driver::{Arrival, Kernel, LinkView, LookupFailure, SendFailure, TrafficControlFailure};
-use crate::protocols::boomerang::offload::{self, OffloadTable};
+use crate::protocol::KernelOffload;
 use crate::streams::Streams;
 use counters::TrafficControlCounters;
 use earmark_control::command::with_cause;
@@ -38,7 +37,8 @@ const FLOWS_PER_AUDIT: usize = 2_000;
 pub(crate) struct System {
     pub(crate) socket: SignallingSocket,
     traffic_control: TrafficControl,
-    offload: OffloadTable,
+    /// What the kernel does by itself for an engine, if anything.
+    pub(crate) offload: Option<Box<dyn KernelOffload>>,
     pub(crate) streams: Streams,
     /// Interfaces whose queues the daemon manages.
     planned: BTreeSet<InterfaceId>,
@@ -70,7 +70,7 @@ impl System {
         System {
             socket,
             traffic_control,
-            offload: OffloadTable::default(),
+            offload: None,
             streams,
             planned,
             hands_off,
@@ -90,13 +90,6 @@ impl System {
         marks: Vec<MarkRule>,
     ) {
         (self.flow_routes, self.marks) = (counters, marks);
-    }
-
-    /// Sets the part of the reservable rate of each link that may be delegated to the kernel, for sessions of Boomerang with an
-    /// interval of at most `longest` seconds.
-    pub(crate) fn set_delegated_share(&mut self, part: f64, longest: u8) -> io::Result<()> {
-        let path = self.socket.offload();
-        path.map_or(Ok(()), |path| self.offload.set_part(path, part, longest))
     }
 
     /// Starts signalling on an interface with its settings.
@@ -232,10 +225,15 @@ impl System {
         }
     }
 
+    /// Returns the offload with the kernel's maps.
+    fn offload_parts(&mut self) -> Option<(&mut dyn KernelOffload, &mut Offload)> {
+        Some((self.offload.as_deref_mut()?, self.socket.offload_mut()?))
+    }
+
     fn stop_signalling(&mut self, interface: InterfaceId) {
         self.hands_off.remove(&interface);
-        if let Some(path) = self.socket.offload_mut() {
-            self.offload.forget(path, interface);
+        if let Some((offload, path)) = self.offload_parts() {
+            offload.forget(path, interface);
         }
         self.signalling.remove(&interface);
         self.socket.remove_interface(interface);
@@ -247,20 +245,22 @@ impl Kernel for System {
         let offload = &mut self.offload;
         // The engines recognize copies themselves and forward only the messages that were intercepted.
         self.socket.receive(|message| {
-            each(match message.share_change {
-                Some(done) => Arrival::Settled(offload.settled(&message.datagram, done)),
-                None => Arrival::Message(message.protocol, message.datagram),
+            each(match (message.share_change, offload.as_deref_mut()) {
+                (Some(done), Some(offload)) => {
+                    Arrival::Settled(offload.settled(&message.datagram, done))
+                }
+                _ => Arrival::Message(message.protocol, message.datagram),
             });
         })
     }
 
-    fn offload(&mut self, now: Time, event: &boomerang::Event) -> Option<boomerang::Seen> {
-        self.offload.carry_out(self.socket.offload_mut()?, now, event)
+    fn offload(&mut self, now: Time, event: &Event) -> Option<Command> {
+        let (offload, path) = self.offload_parts()?;
+        offload.carry_out(path, now, event)
     }
 
     fn take_back(&mut self) -> Vec<(InterfaceId, Rate)> {
-        let path = self.socket.offload_mut();
-        path.map_or_else(Vec::new, |path| self.offload.take_back(path))
+        self.offload_parts().map_or_else(Vec::new, |(offload, path)| offload.take_back(path))
     }
 
     fn delegate(
@@ -268,29 +268,26 @@ impl Kernel for System {
         now: Time,
         link: &dyn Fn(InterfaceId) -> Option<LinkStatus>,
     ) -> Vec<(InterfaceId, Rate)> {
-        let path = self.socket.offload_mut();
-        path.map_or_else(Vec::new, |path| self.offload.delegate(path, now, link))
+        let offload = self.offload_parts();
+        offload.map_or_else(Vec::new, |(offload, path)| offload.delegate(path, now, link))
     }
 
     fn next_look(&self) -> Option<Time> {
-        self.offload.next_look()
+        self.offload.as_ref()?.next_look()
     }
 
     fn has_copies(&self) -> bool {
         self.socket.has_copies()
     }
 
-    fn passed(&mut self) -> Option<boomerang::Command> {
-        self.offload.passed(self.socket.offload()?)
-    }
-
-    fn seen(&self, now: Time, selector: &boomerang::Selector) -> Option<boomerang::Seen> {
-        offload::seen(self.socket.offload()?, now, selector).ok().flatten()
+    fn catch_up(&mut self, now: Time, node: &Node, sessions: usize) -> Vec<Command> {
+        let offload = self.offload_parts();
+        offload.map_or_else(Vec::new, |(offload, path)| offload.catch_up(path, now, node, sessions))
     }
 
     fn suspend_refreshes(&mut self) {
-        if let Some(path) = self.socket.offload() {
-            self.offload.suspend(path);
+        if let Some((offload, path)) = self.offload_parts() {
+            offload.suspend(path);
         }
     }
 

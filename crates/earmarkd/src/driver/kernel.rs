@@ -3,22 +3,21 @@
 use std::io;
 use std::net::IpAddr;
 
-use earmark_boomerang as boomerang;
 use earmark_core::admission::{ClaimId, LinkStatus, Protocol};
 use earmark_core::{
     Connect, ConnectionId, Datagram, Flow, Installation, InterfaceId, Outgoing, Rate, StreamEvent,
     Time,
 };
 use earmark_linux::{FlowClaim, FlowOnLink, FlowPath, PathQuestion};
-use earmark_node::{EnforcementRow, TrafficRow};
+use earmark_node::{Command, EnforcementRow, Event, Node, TrafficRow};
 
 /// Operations of the system that effects need.
 pub trait Kernel {
     /// Receives one batch of messages and passes each to `each`. Returns their number.
     fn receive(&mut self, each: &mut dyn FnMut(Arrival<'_>)) -> io::Result<usize>;
-    /// Carries out an instruction of the engine of Boomerang about offload. Returns the answer to a query. Never called if
-    /// [`earmark_boomerang::Config::offload`] is off.
-    fn offload(&mut self, _now: Time, _event: &boomerang::Event) -> Option<boomerang::Seen> {
+    /// Carries out an instruction of an engine about offload. Returns the answer to a query. Never called if the engine's
+    /// settings disable offload.
+    fn offload(&mut self, _now: Time, _event: &Event) -> Option<Command> {
         None
     }
     /// Stops refreshes and set-ups by the kernel until the engine allows them again.
@@ -44,13 +43,10 @@ pub trait Kernel {
     fn has_copies(&self) -> bool {
         false
     }
-    /// Counts of the messages that the kernel forwarded without notification since the last call.
-    fn passed(&mut self) -> Option<boomerang::Command> {
-        None
-    }
-    /// Refreshes of a session of Boomerang that the kernel has seen.
-    fn seen(&self, _now: Time, _selector: &boomerang::Selector) -> Option<boomerang::Seen> {
-        None
+    /// Commands that bring the counters of the engine with offload, and the lifetimes of its first `sessions` sessions, up to
+    /// date.
+    fn catch_up(&mut self, _now: Time, _node: &Node, _sessions: usize) -> Vec<Command> {
+        Vec::new()
     }
     /// Sends messages in their order; `failed` is called for each one that the kernel fails to send.
     fn send<'a>(
@@ -154,7 +150,7 @@ pub enum Arrival<'a> {
     /// A message, with its IP protocol.
     Message(u8, Datagram<'a>),
     /// A notification about a message that the kernel has handled.
-    Settled(boomerang::Command),
+    Settled(Command),
 }
 
 /// Why a message was not sent. The failure is only counted, because soft state recovers by the next refresh.

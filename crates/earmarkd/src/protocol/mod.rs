@@ -2,16 +2,22 @@
 //!
 //! The protocols themselves, and the list of them, are in [`crate::protocols`].
 
+mod offload;
 mod requests;
 
+use std::io;
 use std::net::IpAddr;
 
 use earmark_control::{ApplicationId, ApplicationRow, ListenRequest, Problem, ReservationRequest};
 use earmark_core::InterfaceId;
-use earmark_node::{Command, EngineKind, Event};
+use earmark_linux::Offload;
+use earmark_node::{Command, EngineKind, Event, NodeConfig};
 use earmark_wire::rsvp::SenderTemplate;
 use serde_json::Value;
 
+use crate::config::Config;
+
+pub use offload::KernelOffload;
 pub(crate) use requests::{check_arrival, check_label};
 pub use requests::{check_destination, named, options, rate, rejected, row, source};
 
@@ -69,6 +75,25 @@ pub trait Protocol: Sync {
     /// without. The host joins the group of a session while it is open.
     fn session_of(&self, _command: &Command) -> Option<(ApplicationId, Option<IpAddr>)> {
         None
+    }
+
+    /// Returns whether an event of this protocol is an instruction for its [`KernelOffload`], which is not published.
+    fn is_instruction(&self, _event: &Event) -> bool {
+        false
+    }
+
+    /// Starts offload to the kernel, as far as the settings ask for it and the kernel can do it: `path` is `None` if it
+    /// cannot. Returns `None` if there is nothing to offload.
+    ///
+    /// # Errors
+    /// The kernel's error.
+    fn start_offload(
+        &self,
+        _config: &Config,
+        _node: &mut NodeConfig,
+        _path: Option<&Offload>,
+    ) -> io::Result<Option<Box<dyn KernelOffload>>> {
+        Ok(None)
     }
 
     /// Returns whether an event of this protocol is the last one of its application.

@@ -17,10 +17,11 @@ use earmark_core::{
 };
 use earmark_linux::netns::Namespace;
 use earmark_linux::{SignallingSocket, link};
-use earmark_node::{HostUpdate, Input, NodeConfig, TrafficRow};
+use earmark_node::{Command, Event, HostUpdate, Input, Node, NodeConfig, TrafficRow};
 use earmark_wire::{icmp, ipv4};
 use earmarkd::driver::{Arrival, Driver, Kernel, SendFailure, TrafficControlFailure};
-use earmarkd::protocols::boomerang::offload::{self, OffloadTable};
+use earmarkd::protocol::KernelOffload;
+use earmarkd::protocols::boomerang::offload::OffloadTable;
 use proptest::prelude::*;
 use proptest::test_runner::{RngSeed, TestCaseResult, TestRunner};
 
@@ -104,7 +105,7 @@ impl Kernel for Paper {
         Ok(1)
     }
 
-    fn offload(&mut self, now: Time, event: &boomerang::Event) -> Option<boomerang::Seen> {
+    fn offload(&mut self, now: Time, event: &Event) -> Option<Command> {
         let (socket, offload) = self.kernel.as_mut()?;
         offload.carry_out(socket.offload_mut()?, now, event)
     }
@@ -133,14 +134,9 @@ impl Kernel for Paper {
         self.kernel.as_ref().is_some_and(|(socket, _)| socket.has_copies())
     }
 
-    fn passed(&mut self) -> Option<boomerang::Command> {
-        let (socket, offload) = self.kernel.as_mut()?;
-        offload.passed(socket.offload()?)
-    }
-
-    fn seen(&self, now: Time, selector: &boomerang::Selector) -> Option<boomerang::Seen> {
-        let (socket, _) = self.kernel.as_ref()?;
-        offload::seen(socket.offload()?, now, selector).expect("an answer")
+    fn catch_up(&mut self, now: Time, node: &Node, sessions: usize) -> Vec<Command> {
+        let Some((socket, offload)) = &mut self.kernel else { return Vec::new() };
+        offload.catch_up(socket.offload().expect("BPF"), now, node, sessions)
     }
 
     fn send<'a>(

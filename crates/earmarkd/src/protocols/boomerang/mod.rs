@@ -5,12 +5,16 @@ pub(crate) mod describe;
 pub mod offload;
 pub(crate) mod request;
 
+use std::io;
+
 use earmark_boomerang as boomerang;
 use earmark_control::{ApplicationId, ListenRequest, Problem, ReservationRequest};
 use earmark_core::InterfaceId;
-use earmark_node::{Command, Event};
+use earmark_linux::Offload;
+use earmark_node::{Command, Event, NodeConfig};
 
-use crate::protocol::{Host, Opening, Protocol, rejected};
+use crate::config::Config;
+use crate::protocol::{Host, KernelOffload, Opening, Protocol, rejected};
 
 /// Boomerang.
 pub(crate) struct Boomerang;
@@ -60,6 +64,25 @@ impl Protocol for Boomerang {
             }
             _ => None,
         }
+    }
+
+    fn is_instruction(&self, event: &Event) -> bool {
+        use boomerang::Event::{Allowance, Expiring, Offload, Recall, Withhold};
+        matches!(
+            event,
+            Event::Boomerang(
+                Offload(_) | Allowance { .. } | Withhold { .. } | Recall { .. } | Expiring { .. }
+            )
+        )
+    }
+
+    fn start_offload(
+        &self,
+        config: &Config,
+        node: &mut NodeConfig,
+        path: Option<&Offload>,
+    ) -> io::Result<Option<Box<dyn KernelOffload>>> {
+        offload::start(config, node, path)
     }
 
     /// Applications that were given up, or only queried, have no state that a release could end.

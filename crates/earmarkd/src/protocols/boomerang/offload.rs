@@ -10,15 +10,20 @@ use std::io;
 use std::net::IpAddr;
 
 use earmark_boomerang::{
-    Command, Event, LinkRate, Offloaded, Passed, Seen, Selector, Settled, Settlement,
+    Boomerang, Command, Event, LinkRate, Offloaded, Passed, Seen, Selector, Settled, Settlement,
 };
 use earmark_core::admission::LinkStatus;
 use earmark_core::{Datagram, InterfaceId, Rate, Time};
-use earmark_linux::{ForwardedMessages, InterfaceName, Offload, OffloadKey, OffloadSession, Share};
+use earmark_linux::{
+    ForwardedMessages, InterfaceName, Offload, OffloadKey, OffloadSession, Share, ShareChange,
+};
+use earmark_node::{Command as NodeCommand, Event as NodeEvent, Node, NodeConfig};
 use earmark_wire::boomerang::Family;
 use tracing::{debug, warn};
 
 use self::delegations::Delegations;
+use crate::config::Config;
+use crate::protocol::KernelOffload;
 
 /// State of the entries.
 #[derive(Debug, Default)]
@@ -30,6 +35,32 @@ pub struct OffloadTable {
     delegations: Delegations,
 }
 
+/// Starts offload as far as the settings ask for it and the kernel can do it.
+///
+/// # Errors
+/// The kernel's error.
+pub(super) fn start(
+    config: &Config,
+    node: &mut NodeConfig,
+    path: Option<&Offload>,
+) -> io::Result<Option<Box<dyn KernelOffload>>> {
+    let settings = &mut node.boomerang;
+    let Some(path) = path else {
+        if settings.offload {
+            warn!(
+                "the kernel cannot refresh sessions of Boomerang (boomerang.kernel): BPF is unavailable"
+            );
+            settings.offload = false;
+        }
+        return Ok(None);
+    };
+    let mut table = OffloadTable::default();
+    if settings.offload {
+        table.set_part(path, config.boomerang_share, settings.max_refresh_interval)?;
+    }
+    Ok(Some(Box::new(table)))
+}
+
 impl OffloadTable {
     /// Sets the part of the reservable rate of each link that is delegated to the kernel at most, for sessions with an interval
     /// of at most `longest` seconds. With a part of zero nothing is delegated.
@@ -39,40 +70,6 @@ impl OffloadTable {
     pub fn set_part(&mut self, path: &Offload, part: f64, longest: u8) -> io::Result<()> {
         self.delegations.part = part;
         path.set_longest_interval((part > 0.0).then_some(longest))
-    }
-
-    /// Carries out an instruction. Returns the answer to a query, if the event is one.
-    pub fn carry_out(&mut self, path: &mut Offload, now: Time, event: &Event) -> Option<Seen> {
-        let outcome = match event {
-            Event::Allowance { initiator: IpAddr::V4(initiator), changes } => {
-                if let Err(error) = path.allow(*initiator, *changes) {
-                    debug!(%error, %initiator, "the kernel sets nothing up for it");
-                }
-                return None;
-            }
-            Event::Offload(offloaded) => {
-                self.is_used = true;
-                for half in [offloaded.forward, offloaded.reverse].into_iter().flatten() {
-                    self.delegations.grow(half.interface, half.rate);
-                }
-                if let Err(error) = enter(path, offloaded) {
-                    debug!(%error, selector = %offloaded.selector, "not refreshed by the kernel");
-                }
-                return None;
-            }
-            Event::Withhold { selector } => self.withhold(path, selector),
-            Event::Recall { selector } => remove(path, selector),
-            Event::Expiring { selector } => match seen(path, now, selector) {
-                Ok(seen) => return seen,
-                Err(error) => Err(error),
-            },
-            _ => return None,
-        };
-        if let Err(error) = outcome {
-            warn!(%error, "the kernel's sessions of Boomerang are put out of force");
-            self.suspend(path);
-        }
-        None
     }
 
     /// Has the engine get all messages of a session. If that cannot be entered, set-up by the kernel is disabled.
@@ -93,74 +90,8 @@ impl OffloadTable {
         noted
     }
 
-    /// Has the engine get the next message of each session, because routes or interfaces may have changed.
-    pub fn suspend(&mut self, path: &Offload) {
-        self.delegations.pause();
-        if self.is_used
-            && let Err(error) = path.suspend_all()
-        {
-            warn!(%error, "the kernel refreshes sessions of Boomerang that may have moved");
-        }
-        self.is_used = false;
-    }
-
-    /// Withdraws the delegated bandwidth of links. Returns, for each link, the rate that the kernel may have granted already.
-    pub fn take_back(&mut self, path: &mut Offload) -> Vec<(InterfaceId, Rate)> {
-        self.delegations.take_back(path)
-    }
-
-    /// Delegates bandwidth of links to the kernel. Returns the delegated rate of each link.
-    pub fn delegate(
-        &mut self,
-        path: &mut Offload,
-        now: Time,
-        link: &dyn Fn(InterfaceId) -> Option<LinkStatus>,
-    ) -> Vec<(InterfaceId, Rate)> {
-        self.delegations.delegate(path, now, link)
-    }
-
-    /// Time by which the kernel's notifications must be read; `None` if no bandwidth is delegated.
-    pub fn next_look(&self) -> Option<Time> {
-        self.delegations.next_look()
-    }
-
-    /// Forgets an interface that has gone.
-    pub fn forget(&mut self, path: &mut Offload, interface: InterfaceId) {
-        if let Err(error) = self.delegations.forget(path, interface) {
-            debug!(%error, interface = %InterfaceName(interface), "what was delegated of it");
-        }
-    }
-
-    /// Converts a notification that the kernel has handled a message to a command for the engine.
-    pub fn settled(
-        &mut self,
-        datagram: &Datagram<'_>,
-        done: earmark_linux::ShareChange,
-    ) -> Command {
-        let outcome = match done {
-            earmark_linux::ShareChange::Reserved(share) => {
-                let half = link_rate(share);
-                self.delegations.take_note(half.interface, half.rate);
-                Settlement::Reserved(half)
-            }
-            // A link without delegated bandwidth gets none back.
-            earmark_linux::ShareChange::Released(shares) => {
-                Settlement::Released(shares.map(|share| {
-                    let half = link_rate(share);
-                    (half.rate > Rate::ZERO && self.delegations.has(half.interface)).then_some(half)
-                }))
-            }
-        };
-        Command::Settled(Settled {
-            source: datagram.source,
-            destination: datagram.destination,
-            message: datagram.payload.to_vec(),
-            outcome,
-        })
-    }
-
     /// Counts of the messages that the kernel forwarded without notification since the last call.
-    pub fn passed(&mut self, path: &Offload) -> Option<Command> {
+    fn passed(&mut self, path: &Offload) -> Option<Command> {
         let all = path.forwarded().ok().filter(|all| *all != self.reported)?;
         let reported = std::mem::replace(&mut self.reported, all);
         Some(Command::Passed(Passed {
@@ -171,11 +102,121 @@ impl OffloadTable {
     }
 }
 
+impl KernelOffload for OffloadTable {
+    fn carry_out(
+        &mut self,
+        path: &mut Offload,
+        now: Time,
+        event: &NodeEvent,
+    ) -> Option<NodeCommand> {
+        let NodeEvent::Boomerang(event) = event else { return None };
+        let outcome = match event {
+            Event::Allowance { initiator: IpAddr::V4(initiator), changes } => {
+                if let Err(error) = path.allow(*initiator, *changes) {
+                    debug!(%error, %initiator, "the kernel sets nothing up for it");
+                }
+                return None;
+            }
+            Event::Offload(offloaded) => {
+                self.is_used = true;
+                for half in [offloaded.forward, offloaded.reverse].into_iter().flatten() {
+                    self.delegations.grow(half.interface, half.rate);
+                }
+                if let Err(error) = enter(path, offloaded) {
+                    debug!(%error, selector = %offloaded.selector, "not refreshed by the kernel");
+                }
+                return None;
+            }
+            Event::Withhold { selector } => self.withhold(path, selector),
+            Event::Recall { selector } => remove(path, selector),
+            Event::Expiring { selector } => match seen(path, now, selector) {
+                Ok(seen) => return seen.map(|seen| NodeCommand::Boomerang(Command::Seen(seen))),
+                Err(error) => Err(error),
+            },
+            _ => return None,
+        };
+        if let Err(error) = outcome {
+            warn!(%error, "the kernel's sessions of Boomerang are put out of force");
+            self.suspend(path);
+        }
+        None
+    }
+
+    fn suspend(&mut self, path: &Offload) {
+        self.delegations.pause();
+        if self.is_used
+            && let Err(error) = path.suspend_all()
+        {
+            warn!(%error, "the kernel refreshes sessions of Boomerang that may have moved");
+        }
+        self.is_used = false;
+    }
+
+    fn take_back(&mut self, path: &mut Offload) -> Vec<(InterfaceId, Rate)> {
+        self.delegations.take_back(path)
+    }
+
+    fn delegate(
+        &mut self,
+        path: &mut Offload,
+        now: Time,
+        link: &dyn Fn(InterfaceId) -> Option<LinkStatus>,
+    ) -> Vec<(InterfaceId, Rate)> {
+        self.delegations.delegate(path, now, link)
+    }
+
+    fn next_look(&self) -> Option<Time> {
+        self.delegations.next_look()
+    }
+
+    fn forget(&mut self, path: &mut Offload, interface: InterfaceId) {
+        if let Err(error) = self.delegations.forget(path, interface) {
+            debug!(%error, interface = %InterfaceName(interface), "what was delegated of it");
+        }
+    }
+
+    fn settled(&mut self, datagram: &Datagram<'_>, done: ShareChange) -> NodeCommand {
+        let outcome = match done {
+            ShareChange::Reserved(share) => {
+                let half = link_rate(share);
+                self.delegations.take_note(half.interface, half.rate);
+                Settlement::Reserved(half)
+            }
+            // A link without delegated bandwidth gets none back.
+            ShareChange::Released(shares) => Settlement::Released(shares.map(|share| {
+                let half = link_rate(share);
+                (half.rate > Rate::ZERO && self.delegations.has(half.interface)).then_some(half)
+            })),
+        };
+        NodeCommand::Boomerang(Command::Settled(Settled {
+            source: datagram.source,
+            destination: datagram.destination,
+            message: datagram.payload.to_vec(),
+            outcome,
+        }))
+    }
+
+    fn catch_up(
+        &mut self,
+        path: &Offload,
+        now: Time,
+        node: &Node,
+        sessions: usize,
+    ) -> Vec<NodeCommand> {
+        let all = node.engine::<Boomerang>().into_iter().flat_map(Boomerang::sessions);
+        let offloaded = all.take(sessions).filter(|session| session.offloaded);
+        let seen =
+            offloaded.filter_map(|session| seen(path, now, &session.selector).ok().flatten());
+        let commands = seen.map(Command::Seen).chain(self.passed(path));
+        commands.map(NodeCommand::Boomerang).collect()
+    }
+}
+
 /// Looks up the refreshes of a session that the kernel has seen; `None` if it does not know the session.
 ///
 /// # Errors
 /// The kernel's error.
-pub fn seen(path: &Offload, now: Time, selector: &Selector) -> io::Result<Option<Seen>> {
+fn seen(path: &Offload, now: Time, selector: &Selector) -> io::Result<Option<Seen>> {
     let Some(key) = key(selector) else { return Ok(None) };
     let Some(found) = path.activity(&key)? else { return Ok(None) };
     let at = |ago| Time::ZERO + now.since(Time::ZERO).saturating_sub(ago);
