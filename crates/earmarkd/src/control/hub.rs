@@ -10,22 +10,19 @@ use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
 use earmark_core::Time;
-use earmark_core::outcome::Outcome;
 use earmark_node::outcome::application_of;
 use earmark_node::{Event, Input, Node, outcome};
-use earmark_rsvp as rsvp;
-use earmark_wire::rsvp::{SenderTemplate, Session};
 use serde::Serialize;
-use serde_json::{Value, json};
-use tracing::{debug, info};
+use serde_json::json;
+use tracing::info;
 
-use super::connection::{Connection, Line};
+use super::connection::Connection;
 use super::events::to_client;
-use super::requests::RequestHandler;
 use crate::describe;
 use crate::driver::{Driver, Kernel};
+use crate::protocol::Consequence;
 use crate::protocols;
-use earmark_control::{ApplicationId, ApplicationRow, Problem, ProblemCode, Request, Response};
+use earmark_control::{ApplicationId, ApplicationRow, Problem, ProblemCode, Response, SenderName};
 
 /// Most clients at a time.
 pub const MAX_CLIENTS: usize = 64;
@@ -44,7 +41,7 @@ pub struct ClientId(pub u64);
 #[derive(Debug, Default)]
 pub struct Hub {
     pub(crate) node: String,
-    clients: BTreeMap<ClientId, Connection>,
+    pub(super) clients: BTreeMap<ClientId, Connection>,
     pub(crate) applications: BTreeMap<ApplicationId, Application>,
     last_client: u64,
     /// Owners of the traces in progress.
@@ -57,8 +54,8 @@ pub struct Hub {
 #[derive(Debug)]
 pub(crate) struct Application {
     pub(crate) row: ApplicationRow,
-    /// The template of a sender; its address may be chosen by the node.
-    pub(crate) template: Option<SenderTemplate>,
+    /// The sender, if events may concern the application without naming it.
+    pub(crate) sender: Option<SenderName>,
     /// Client with whose connection the application ends.
     pub(crate) owner: Option<ClientId>,
     /// Client that receives the application's events.
@@ -105,25 +102,6 @@ impl Hub {
         let id = ClientId(self.last_client);
         self.clients.insert(id, connection);
         Some(id)
-    }
-
-    /// Reads the requests of a client and carries them out.
-    pub fn readable<K: Kernel>(&mut self, id: ClientId, now: Time, driver: &mut Driver<K>) {
-        let Some(client) = self.clients.get_mut(&id) else {
-            return;
-        };
-        match client.fill() {
-            Ok(()) => self.attend(id, now, driver),
-            Err(error) => {
-                debug!(?id, %error, "client lost");
-                self.disconnect(id, now, driver);
-            }
-        }
-    }
-
-    /// Sends queued output to a client, and carries out requests that had to wait for that.
-    pub fn writable<K: Kernel>(&mut self, id: ClientId, now: Time, driver: &mut Driver<K>) {
-        self.attend(id, now, driver);
     }
 
     /// Distributes the driver's events to watchers and followers. Must be called after every input.
@@ -173,64 +151,12 @@ impl Hub {
         }
     }
 
-    /// Carries out the requests of a client as long as it reads the answers.
-    fn attend<K: Kernel>(&mut self, id: ClientId, now: Time, driver: &mut Driver<K>) {
-        loop {
-            let Some(client) = self.clients.get_mut(&id) else {
-                return;
-            };
-            if let Err(error) = client.flush() {
-                debug!(?id, %error, "client lost");
-                return self.disconnect(id, now, driver);
-            }
-            let Some(line) = client.next_line() else {
-                break;
-            };
-            let response = match self.answer(id, line, now, driver) {
-                Ok(value) => {
-                    self.counters.requests += 1;
-                    Response::Ok(value)
-                }
-                Err(problem) => {
-                    self.counters.errors += 1;
-                    Response::Error(problem)
-                }
-            };
-            if let Some(client) = self.clients.get_mut(&id) {
-                say(client, &response);
-            }
-            self.publish(now, driver);
-        }
-        if self.clients.get(&id).is_some_and(|client| client.is_done(now)) {
-            self.disconnect(id, now, driver);
-        }
-    }
-
-    fn answer<K: Kernel>(
+    pub(super) fn disconnect<K: Kernel>(
         &mut self,
         id: ClientId,
-        line: Line,
         now: Time,
         driver: &mut Driver<K>,
-    ) -> Result<Value, Problem> {
-        let Line::Text(text) = line else {
-            return Err(Problem::new(
-                ProblemCode::LineTooLong,
-                "the line is longer than 65536 octets and was skipped",
-                "one request is one line of JSON",
-            ));
-        };
-        let request: Request = serde_json::from_slice(&text).map_err(|error| {
-            Problem::new(
-                ProblemCode::BadRequest,
-                format!("invalid request: {error}"),
-                r#"one JSON object a line, such as {"show":{"what":"links"}}; see docs/control-protocol.md"#,
-            )
-        })?;
-        RequestHandler { hub: self, driver, client: id, now }.carry_out(request)
-    }
-
-    fn disconnect<K: Kernel>(&mut self, id: ClientId, now: Time, driver: &mut Driver<K>) {
+    ) {
         self.clients.remove(&id);
         self.traces.retain(|_, owner| *owner != id);
         let held: Vec<ApplicationId> = self
@@ -257,7 +183,7 @@ impl Hub {
         driver: &mut Driver<K>,
     ) {
         let known = self.applications.remove(&number);
-        // A trace has no row; it is RSVP's, and ends by itself.
+        // A trace has no row, and ends by itself.
         let Some(protocol) = known.and_then(|known| protocols::find(&known.row.protocol)) else {
             return;
         };
@@ -282,22 +208,20 @@ impl Hub {
         if let Some(owner) = application.and_then(|number| self.traces.get(&number)) {
             followers.push(*owner);
         }
-        if let Event::Rsvp(rsvp::Event::Traced {
-            application, session, sender, hops, end, ..
-        }) = event
+        if let Some(Consequence { outcome, apply }) =
+            protocols::all().find_map(|protocol| protocol.consequence(event))
         {
-            self.traces.remove(application);
-            stands = outcome::traced(hops, end);
-            if let Some(stands) = &stands {
-                self.note_trace(session, sender, stands);
+            stands = outcome;
+            for known in self.applications.values_mut() {
+                if apply(&mut known.row, known.sender.as_ref(), &words) {
+                    followers.extend(known.follower);
+                }
             }
         }
         let ends = protocols::all().any(|protocol| protocol.ends(event));
         if let Some(number) = application.filter(|_| ends) {
             self.applications.remove(&number);
-        }
-        if let Event::Rsvp(rsvp::Event::Refused { session, filters, .. }) = event {
-            followers.extend(self.refused_senders(session, filters, event, &words));
+            self.traces.remove(&number);
         }
         let listeners = self.clients.iter_mut().filter(|(id, client)| {
             client.closing.is_none() && (client.watching || followers.contains(id))
@@ -325,62 +249,9 @@ impl Hub {
             }
         }
     }
-
-    /// Applies the outcome of a trace to its applications: a trace covers all hops, a sender and a receiver know fewer.
-    fn note_trace(&mut self, session: &Session, sender: &SenderTemplate, stands: &Outcome) {
-        let concerned = self.applications.values_mut().filter(|application| {
-            let row = &application.row;
-            let is_sender = application.template.is_none_or(|template| {
-                template.selector == sender.selector
-                    && (template.source.is_unspecified() || template.source == sender.source)
-            });
-            row.protocol == "rsvp"
-                && is_sender
-                && row.destination == session.destination
-                && row.destination_port == session.port
-                && row.ip_protocol == session.protocol
-                && row.outcome.kind.is_reserved()
-        });
-        for application in concerned {
-            let translation = application.row.outcome.translation;
-            application.row.outcome = Outcome { translation, ..stands.clone() };
-        }
-    }
-
-    /// Followers of local senders whose reservation this node itself refused. RSVP reports that to the receiver only
-    /// (RFC 2205 section 3.1.8), but a local sender that waits should not run into a timeout.
-    fn refused_senders(
-        &mut self,
-        session: &Session,
-        filters: &rsvp::Filters,
-        event: &Event,
-        words: &dyn Fn() -> String,
-    ) -> Vec<ClientId> {
-        // A sender whose address the host chose is identified by its port.
-        let is_filter = |template: SenderTemplate| {
-            filters.match_sender(&template)
-                || (template.source.is_unspecified()
-                    && filters.as_slice().iter().any(|f| f.selector == template.selector))
-        };
-        let ours = self.applications.values_mut().filter(|application| {
-            let row = &application.row;
-            application.template.is_some_and(is_filter)
-                && row.destination == session.destination
-                && row.destination_port == session.port
-                && row.ip_protocol == session.protocol
-        });
-        ours.filter_map(|application| {
-            application.row.last = Some(words());
-            if let Some(stands) = outcome::after(&application.row.outcome, event) {
-                application.row.outcome = stands;
-            }
-            application.follower
-        })
-        .collect()
-    }
 }
 
-fn say(client: &mut Connection, response: &Response) {
+pub(super) fn say(client: &mut Connection, response: &Response) {
     client.say(&to_line(response));
 }
 

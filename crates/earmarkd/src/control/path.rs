@@ -6,15 +6,13 @@ mod warnings;
 
 use std::borrow::Cow;
 
-use earmark_core::{Flow, FlowError, InterfaceId, Rate};
+use earmark_core::{Flow, FlowError, InterfaceId, Rate, Time};
 use earmark_linux::{
     ClassOrPriority, ClassifierChoice, FlowClaim, FlowOnLink, FlowPath, MatchedRoute, PathQuestion,
     Precedence, Queues, Verdict, table_name,
 };
 use earmark_node::{EnforcementRow, Node, ReservationRow};
-use serde_json::Value;
 
-use super::requests::{RequestHandler, value};
 use crate::describe;
 use crate::driver::{Driver, Kernel, LinkView, LookupFailure};
 use crate::protocol::{check_label, rejected};
@@ -28,8 +26,14 @@ use warnings::Warnings;
 /// Most claims on other interfaces in an answer.
 const MAX_ELSEWHERE: usize = 16;
 
-impl<K: Kernel> RequestHandler<'_, K> {
-    pub(super) fn path(&mut self, request: &PathRequest) -> Result<Value, Problem> {
+/// Looks up the path of a flow at a time.
+pub(super) struct PathLookup<'a, K> {
+    pub(super) driver: &'a mut Driver<K>,
+    pub(super) now: Time,
+}
+
+impl<K: Kernel> PathLookup<'_, K> {
+    pub(super) fn answer(&mut self, request: &PathRequest) -> Result<PathAnswer, Problem> {
         let flow = flow_of(request)?;
         let incoming = self.incoming_of(request)?;
         let now = self.now;
@@ -66,7 +70,7 @@ impl<K: Kernel> RequestHandler<'_, K> {
             elsewhere: &elsewhere,
         }
         .list();
-        Ok(value(PathAnswer {
+        Ok(PathAnswer {
             flow: shown_flow(request, &path, node),
             outcome: outcome(path.verdict),
             interface: interface.map(|id| node.interface_name(id)),
@@ -84,7 +88,7 @@ impl<K: Kernel> RequestHandler<'_, K> {
             elsewhere,
             packets,
             warnings,
-        }))
+        })
     }
 
     /// The named incoming interface of the packets.

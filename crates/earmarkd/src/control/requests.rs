@@ -5,18 +5,19 @@ use std::net::IpAddr;
 
 use earmark_control::{
     ApplicationId, ApplicationRow, DEFAULT_ROWS, Keep, Listing, Opened, Problem, ProblemCode,
-    Release, Released, Request, Rows, Show, VERSION, Versions, Watching,
+    Release, Released, Request, Rows, Show, TraceBegun, VERSION, Versions, Watching,
 };
 use earmark_core::Time;
 use earmark_node::outcome::application_of;
-use earmark_node::{Event, Input};
+use earmark_node::{Event, Input, Node};
 use serde::Serialize;
 use serde_json::Value;
 use tracing::info;
 
 use super::hub::{Application, ClientId, Hub, MAX_APPLICATIONS};
+use super::path::PathLookup;
 use crate::driver::{Driver, Kernel};
-use crate::protocol::{Host, Opening, Protocol, rejected};
+use crate::protocol::{Action, Host, Opening, Protocol, Tracing, rejected};
 use crate::protocols;
 
 /// Context of a request: the client, the time, and the parts of the daemon that the request may concern.
@@ -46,14 +47,39 @@ impl<K: Kernel> RequestHandler<'_, K> {
                 let opening = protocol(&request.protocol)?.listen(request, self)?;
                 self.open(opening)
             }
-            Request::Ping(request) => self.open(protocols::nsis::ping::open(&request)),
-            Request::Statistics(request) => self.statistics(request),
-            Request::Trace(request) => self.trace(&request),
-            Request::Path(request) => self.path(&request),
+            Request::Ping(_) | Request::Statistics(_) | Request::Trace(_) => {
+                self.of_one_protocol(&request)
+            }
+            Request::Path(request) => {
+                let mut lookup = PathLookup { driver: self.driver, now: self.now };
+                lookup.answer(&request).map(value)
+            }
             Request::Version(_) => Ok(value(Versions {
                 protocol: VERSION,
                 earmark: env!("CARGO_PKG_VERSION").to_owned(),
             })),
+        }
+    }
+
+    /// Carries out a request that only one protocol has.
+    fn of_one_protocol(&mut self, request: &Request) -> Result<Value, Problem> {
+        let found = protocols::all()
+            .find_map(|protocol| Some((protocol, protocol.request(request, self)?)));
+        let Some((protocol, action)) = found else {
+            let message = "invalid request: no protocol of this daemon has it";
+            return Err(Problem::new(ProblemCode::BadRequest, message, ""));
+        };
+        match action? {
+            Action::Open(opening) => self.open(opening),
+            Action::Trace(tracing) => self.trace(tracing),
+            Action::Command(application, command, answer) => {
+                let known = self.hub.applications.get(&application);
+                known
+                    .filter(|application| application.row.protocol == protocol.name())
+                    .ok_or_else(|| no_such_application(application))?;
+                self.driver.handle(self.now, Input::Command(command));
+                Ok(answer)
+            }
         }
     }
 
@@ -121,7 +147,7 @@ impl<K: Kernel> RequestHandler<'_, K> {
     /// Assigns a number to an application, has the node carry out the commands for that number, and records the application
     /// unless the node rejects a command.
     fn open(&mut self, opening: Opening) -> Result<Value, Problem> {
-        let Opening { row, template, follow, commands } = opening;
+        let Opening { row, sender, follow, commands } = opening;
         let RequestHandler { hub, driver, client, now } = self;
         if hub.applications.len() >= MAX_APPLICATIONS {
             return Err(Problem::new(
@@ -139,7 +165,7 @@ impl<K: Kernel> RequestHandler<'_, K> {
         let (destination, port) = (row.destination, row.destination_port);
         let owner = row.held.then_some(*client);
         let follower = follow.then_some(*client);
-        hub.applications.insert(number, Application { row, template, owner, follower });
+        hub.applications.insert(number, Application { row, sender, owner, follower });
         for command in commands(number) {
             driver.handle(*now, Input::Command(command));
             let events = driver.take_events();
@@ -154,6 +180,27 @@ impl<K: Kernel> RequestHandler<'_, K> {
         info!(application = %number, %protocol, ?role, %destination, port, "opened");
         Ok(value(Opened { application: number, role, at_s: now.as_secs_f64() }))
     }
+
+    /// Assigns a number to a trace, and has the node begin it.
+    fn trace(&mut self, tracing: Tracing) -> Result<Value, Problem> {
+        let Tracing { sender, command, rejection } = tracing;
+        let RequestHandler { hub, driver, client, now } = self;
+        // Earlier events must not be taken for the outcome of the command.
+        hub.publish(*now, driver);
+        hub.last_application += 1;
+        let number = ApplicationId(hub.last_application);
+        hub.traces.insert(number, *client);
+        driver.handle(*now, Input::Command(command(number)));
+        let events = driver.take_events();
+        if let Some(problem) = events.iter().find_map(|event| rejection(event, number)) {
+            hub.traces.remove(&number);
+            return Err(problem);
+        }
+        for event in &events {
+            hub.publish_one(*now, event, driver.node());
+        }
+        Ok(value(TraceBegun { trace: number, sender, at_s: now.as_secs_f64() }))
+    }
 }
 
 impl<K: Kernel> Host for RequestHandler<'_, K> {
@@ -165,8 +212,12 @@ impl<K: Kernel> Host for RequestHandler<'_, K> {
         self.driver.kernel_ref().can_signal(destination)
     }
 
-    fn node(&self) -> &str {
+    fn name(&self) -> &str {
         &self.hub.node
+    }
+
+    fn node(&self) -> &Node {
+        self.driver.node()
     }
 }
 
@@ -199,7 +250,7 @@ fn by_protocol(
     protocols.into_iter().map(|(protocol, groups)| (protocol, value(groups))).collect()
 }
 
-pub(crate) fn no_such_application(number: ApplicationId) -> Problem {
+fn no_such_application(number: ApplicationId) -> Problem {
     Problem::new(
         ProblemCode::NoSuchApplication,
         format!("there is no application {number}"),

@@ -8,11 +8,13 @@ mod requests;
 use std::io;
 use std::net::IpAddr;
 
-use earmark_control::{ApplicationId, ApplicationRow, ListenRequest, Problem, ReservationRequest};
+use earmark_control::{
+    ApplicationId, ApplicationRow, ListenRequest, Problem, Request, ReservationRequest, SenderName,
+};
 use earmark_core::InterfaceId;
+use earmark_core::outcome::Outcome;
 use earmark_linux::Offload;
-use earmark_node::{Command, EngineKind, Event, NodeConfig};
-use earmark_wire::rsvp::SenderTemplate;
+use earmark_node::{Command, EngineKind, Event, Node, NodeConfig};
 use serde_json::Value;
 
 use crate::config::Config;
@@ -51,6 +53,11 @@ pub trait Protocol: Sync {
     /// # Errors
     /// The request is invalid, or the protocol rejects it.
     fn listen(&self, request: ListenRequest, host: &dyn Host) -> Result<Opening, Problem>;
+
+    /// Converts a request that only one protocol has; `None` if it is another protocol's.
+    fn request(&self, _request: &Request, _host: &dyn Host) -> Option<Result<Action, Problem>> {
+        None
+    }
 
     /// Returns the command that ends an application.
     fn release(&self, application: ApplicationId) -> Command;
@@ -96,7 +103,12 @@ pub trait Protocol: Sync {
         Ok(None)
     }
 
-    /// Returns whether an event of this protocol is the last one of its application.
+    /// Returns what an event of this protocol means for applications that it does not name; `None` for most events.
+    fn consequence<'a>(&self, _event: &'a Event) -> Option<Consequence<'a>> {
+        None
+    }
+
+    /// Returns whether an event of this protocol is the last one of its application or trace.
     fn ends(&self, _event: &Event) -> bool {
         false
     }
@@ -109,14 +121,17 @@ pub trait Host {
     /// Returns whether this host can signal for a destination; without IPv6 it cannot for some.
     fn can_signal(&self, destination: IpAddr) -> bool;
     /// Returns the name of the node.
-    fn node(&self) -> &str;
+    fn name(&self) -> &str;
+    /// Returns the node, for lookups in its engines.
+    fn node(&self) -> &Node;
 }
 
 /// An application to open: its row, without a number, and the commands for the number that it gets.
 pub struct Opening {
     pub(crate) row: ApplicationRow,
-    /// The template of an RSVP sender; its address may be chosen by the node.
-    pub(crate) template: Option<SenderTemplate>,
+    /// The sender, if events may concern the application without naming it ([`Protocol::consequence`]). An unspecified
+    /// address is chosen by the node.
+    pub(crate) sender: Option<SenderName>,
     /// Whether the events of the application are sent over the connection that opens it.
     pub(crate) follow: bool,
     pub(crate) commands: Box<dyn FnOnce(ApplicationId) -> Vec<Command>>,
@@ -129,6 +144,39 @@ impl Opening {
         follow: bool,
         commands: impl FnOnce(ApplicationId) -> Vec<Command> + 'static,
     ) -> Opening {
-        Opening { row, template: None, follow, commands: Box::new(commands) }
+        Opening { row, sender: None, follow, commands: Box::new(commands) }
     }
 }
+
+/// What a request that only one protocol has asks for.
+pub enum Action {
+    /// An application to open.
+    Open(Opening),
+    /// A command about an application that is open, and the answer to the client.
+    Command(ApplicationId, Command, Value),
+    /// A trace to begin.
+    Trace(Tracing),
+}
+
+/// A trace to begin: the nodes on the path of a sender are queried for a client.
+pub struct Tracing {
+    /// The sender whose path is traced.
+    pub(crate) sender: SenderName,
+    /// The command for the number that the trace gets.
+    pub(crate) command: Box<dyn FnOnce(ApplicationId) -> Command>,
+    /// Returns the error if an event is the rejection of the trace with this number.
+    pub(crate) rejection: fn(&Event, ApplicationId) -> Option<Problem>,
+}
+
+/// What an event means for applications of this host that it does not name.
+pub struct Consequence<'a> {
+    /// The outcome that the event reports.
+    pub(crate) outcome: Option<Outcome>,
+    /// Applies the event to an application, given its sender and the event as text. Returns whether the application's
+    /// follower gets the event.
+    pub(crate) apply: Box<ApplyEvent<'a>>,
+}
+
+/// See [`Consequence::apply`].
+pub(crate) type ApplyEvent<'a> =
+    dyn Fn(&mut ApplicationRow, Option<&SenderName>, &dyn Fn() -> String) -> bool + 'a;

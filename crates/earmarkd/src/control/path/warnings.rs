@@ -12,7 +12,7 @@ const NAMED_ELSEWHERE: usize = 4;
 const TCP: u8 = 6;
 const UDP: u8 = 17;
 
-/// A claim on another interface: `rsvp 2 Mbit/s on eth1`.
+/// A claim on another interface: protocol, rate and interface.
 fn named(other: &ElsewhereRow) -> String {
     let by = other.protocol.as_deref().unwrap_or("an earlier daemon");
     format!("{by} {} on {}", Rate::from_bps(other.rate_bps), other.interface)

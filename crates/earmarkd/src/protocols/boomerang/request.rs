@@ -54,7 +54,7 @@ pub(super) fn reserve(
     let row = row(&Boomerang, Role::Initiator, to, request.ip_protocol, request.hold);
     Ok(Opening {
         row: ApplicationRow { senders: named(from), ..row },
-        template: None,
+        sender: None,
         follow: request.follow,
         commands: Box::new(move |application| {
             vec![Command::Boomerang(match request.query {

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use earmark_control::{
-    ApplicationId, ListenRequest, Ping as PingRequest, Problem, ReservationRequest, Role,
+    ApplicationId, ListenRequest, Ping as PingRequest, Problem, Request, ReservationRequest, Role,
 };
 use earmark_core::InterfaceId;
 use earmark_node::{Command, Event};
@@ -12,13 +12,13 @@ use earmark_nsis::{self as nsis, ping};
 
 use super::describe;
 use super::request::attributes;
-use crate::protocol::{Host, Opening, Protocol, rejected, row};
+use crate::protocol::{Action, Host, Opening, Protocol, rejected, row};
 
 /// Ping NSLP.
 pub(crate) struct Ping;
 
 /// Sends Ping messages.
-pub(crate) fn open(request: &PingRequest) -> Opening {
+fn open(request: &PingRequest) -> Opening {
     let span = |milliseconds: u32| Duration::from_millis(milliseconds.into());
     let wanted = ping::Request {
         attributes: attributes(request.reliable, request.secure),
@@ -31,7 +31,7 @@ pub(crate) fn open(request: &PingRequest) -> Opening {
     Opening {
         // GIST ignores the port of the data.
         row: row(&Ping, Role::Initiator, SocketAddr::new(request.to, 0), 0, request.hold),
-        template: None,
+        sender: None,
         follow: request.follow,
         commands: Box::new(move |application| {
             let command = ping::Command::Ping { application, request: wanted };
@@ -55,6 +55,13 @@ impl Protocol for Ping {
 
     fn listen(&self, _request: ListenRequest, _host: &dyn Host) -> Result<Opening, Problem> {
         Err(reserves_nothing())
+    }
+
+    fn request(&self, request: &Request, _host: &dyn Host) -> Option<Result<Action, Problem>> {
+        match request {
+            Request::Ping(request) => Some(Ok(Action::Open(open(request)))),
+            _ => None,
+        }
     }
 
     fn release(&self, application: ApplicationId) -> Command {

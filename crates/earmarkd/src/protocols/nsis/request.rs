@@ -61,7 +61,7 @@ pub(super) fn reserve(
     let query = request.query;
     Ok(Opening {
         row: ApplicationRow { senders, ..row },
-        template: None,
+        sender: None,
         follow: request.follow,
         commands: Box::new(move |application| {
             let request = wanted;
@@ -92,7 +92,7 @@ pub(super) fn listen(mut request: ListenRequest, host: &dyn Host) -> Result<Open
     };
     Ok(Opening {
         row: row(&Nsis, Role::Receiver, on, request.ip_protocol, request.hold),
-        template: None,
+        sender: None,
         follow: request.follow,
         commands: Box::new(move |application| {
             let command = qos::Command::Listen { application, listen };

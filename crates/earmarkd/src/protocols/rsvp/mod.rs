@@ -1,6 +1,7 @@
 //! RSVP: its settings, its requests, and its events as text.
 
 pub(crate) mod checks;
+mod consequence;
 pub(crate) mod describe;
 pub(crate) mod keys;
 pub(crate) mod policy;
@@ -12,12 +13,12 @@ pub(crate) mod trace;
 use std::net::IpAddr;
 
 use earmark_control::protocols::rsvp::filter;
-use earmark_control::{ApplicationId, ListenRequest, Problem, ReservationRequest};
+use earmark_control::{ApplicationId, ListenRequest, Problem, Request, ReservationRequest};
 use earmark_core::InterfaceId;
 use earmark_node::{Command, Event};
 use earmark_rsvp as rsvp;
 
-use crate::protocol::{Host, Opening, Protocol};
+use crate::protocol::{Action, Consequence, Host, Opening, Protocol};
 
 /// RSVP (RFC 2205).
 pub(crate) struct Rsvp;
@@ -33,6 +34,13 @@ impl Protocol for Rsvp {
 
     fn listen(&self, request: ListenRequest, host: &dyn Host) -> Result<Opening, Problem> {
         request::listen(request, host)
+    }
+
+    fn request(&self, request: &Request, host: &dyn Host) -> Option<Result<Action, Problem>> {
+        match request {
+            Request::Trace(request) => Some(trace::begin(request, host).map(Action::Trace)),
+            _ => None,
+        }
     }
 
     fn release(&self, application: ApplicationId) -> Command {
@@ -81,7 +89,12 @@ impl Protocol for Rsvp {
         }
     }
 
-    fn ends(&self, _event: &Event) -> bool {
-        false
+    fn consequence<'a>(&self, event: &'a Event) -> Option<Consequence<'a>> {
+        consequence::of(event)
+    }
+
+    /// A trace ends with its result; senders and receivers stay until they are released.
+    fn ends(&self, event: &Event) -> bool {
+        matches!(event, Event::Rsvp(rsvp::Event::Traced { .. }))
     }
 }

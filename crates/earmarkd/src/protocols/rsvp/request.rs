@@ -6,11 +6,11 @@ use std::time::Duration;
 use earmark_control::protocols::rsvp::{ListenOptions, ReserveOptions};
 use earmark_control::{
     ApplicationId, ApplicationRow, Identity, ListenRequest, Problem, ReservationRequest, Role,
-    StyleName,
+    SenderName, StyleName,
 };
 use earmark_node::{Ask, Command, Event, Listen};
 use earmark_rsvp as rsvp;
-use earmark_wire::rsvp::{Session, Style};
+use earmark_wire::rsvp::{SenderTemplate, Session, SourceSelector, Style};
 
 use super::Rsvp;
 use super::checks::{check_senders, template, tspec};
@@ -50,7 +50,7 @@ pub(super) fn reserve(
     let ttl = request.ttl;
     Ok(Opening {
         row: ApplicationRow { senders, ..row },
-        template: Some(template),
+        sender: Some((&template).into()),
         follow: request.follow,
         commands: Box::new(move |application| {
             let open = rsvp::Command::Session { application, session };
@@ -86,7 +86,7 @@ fn receiver(
     let row = row(&Rsvp, Role::Receiver, request.on, request.ip_protocol, request.hold);
     Ok(Opening {
         row: ApplicationRow { style: Some(style), senders: senders.clone(), ..row },
-        template: None,
+        sender: None,
         follow: request.follow,
         commands: Box::new(move |application| {
             let style = style_of(style);
@@ -110,6 +110,17 @@ pub(super) fn session(
         flags: 0,
         port: destination.port(),
     })
+}
+
+/// Returns the template of a sender.
+pub(super) fn template_of(sender: &SenderName) -> SenderTemplate {
+    SenderTemplate {
+        source: sender.address,
+        selector: match sender.flow_label {
+            Some(label) => SourceSelector::FlowLabel(label),
+            None => SourceSelector::Port(sender.port),
+        },
+    }
 }
 
 fn identity(application: ApplicationId, identity: Identity) -> Option<Command> {

@@ -6,12 +6,12 @@ pub(crate) mod request;
 
 use std::net::IpAddr;
 
-use earmark_control::{ApplicationId, ListenRequest, Problem, ReservationRequest};
+use earmark_control::{ApplicationId, ListenRequest, Problem, Request, ReservationRequest};
 use earmark_core::InterfaceId;
 use earmark_node::{Command, Event};
 use earmark_yessir as yessir;
 
-use crate::protocol::{Host, Opening, Protocol};
+use crate::protocol::{Action, Host, Opening, Protocol};
 
 /// YESSIR.
 pub(crate) struct Yessir;
@@ -27,6 +27,13 @@ impl Protocol for Yessir {
 
     fn listen(&self, request: ListenRequest, host: &dyn Host) -> Result<Opening, Problem> {
         request::listen(request, host)
+    }
+
+    fn request(&self, request: &Request, _host: &dyn Host) -> Option<Result<Action, Problem>> {
+        match request {
+            Request::Statistics(request) => Some(Ok(request::statistics(*request))),
+            _ => None,
+        }
     }
 
     fn release(&self, application: ApplicationId) -> Command {

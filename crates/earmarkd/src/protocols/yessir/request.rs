@@ -5,17 +5,14 @@ use earmark_control::{
     ApplicationRow, ListenRequest, Problem, ProblemCode, ReservationRequest, Role, Statistics,
 };
 use earmark_core::Rate;
-use earmark_node::{Command, Input};
+use earmark_node::Command;
 use earmark_wire::intserv::{FlowSpec, Rspec, TokenBucket};
 use earmark_wire::yessir::{Flowspec, OctetRate, Style};
 use earmark_yessir as yessir;
-use serde_json::Value;
 
 use super::Yessir;
-use crate::control::requests::{RequestHandler, no_such_application, value};
-use crate::driver::Kernel;
 use crate::protocol::{
-    Host, Opening, Protocol, check_arrival, check_destination, named, options, row, source,
+    Action, Host, Opening, check_arrival, check_destination, named, options, row, source,
 };
 
 /// IP protocol number of UDP, which carries RTP.
@@ -51,7 +48,7 @@ pub(super) fn reserve(
     let row = row(&Yessir, Role::Sender, to, UDP, request.hold);
     Ok(Opening {
         row: ApplicationRow { senders: named(from), ..row },
-        template: None,
+        sender: None,
         follow: request.follow,
         commands: Box::new(move |application| {
             vec![Command::Yessir(yessir::Command::Attach { application, attachment })]
@@ -105,7 +102,7 @@ pub(super) fn listen(mut request: ListenRequest, host: &dyn Host) -> Result<Open
     let cname = named.unwrap_or_else(|| cname(host));
     Ok(Opening {
         row: row(&Yessir, Role::Receiver, request.on, UDP, request.hold),
-        template: None,
+        sender: None,
         follow: request.follow,
         commands: Box::new(move |application| {
             vec![Command::Yessir(yessir::Command::Listen { application, destination, port, cname })]
@@ -115,23 +112,17 @@ pub(super) fn listen(mut request: ListenRequest, host: &dyn Host) -> Result<Open
 
 /// Returns the default canonical name of streams.
 fn cname(host: &dyn Host) -> String {
-    let mut name = format!("earmark@{}", host.node());
+    let mut name = format!("earmark@{}", host.name());
     while name.len() > MAX_CNAME {
         name.pop();
     }
     name
 }
 
-impl<K: Kernel> RequestHandler<'_, K> {
-    /// Passes the amount of data that an application has sent to YESSIR.
-    pub(crate) fn statistics(&mut self, request: Statistics) -> Result<Value, Problem> {
-        let Statistics { application, packets, octets, rtp_timestamp } = request;
-        let known = self.hub.applications.get(&application);
-        known
-            .filter(|application| application.row.protocol == Yessir.name())
-            .ok_or_else(|| no_such_application(application))?;
-        let command = yessir::Command::Statistics { application, packets, octets, rtp_timestamp };
-        self.driver.handle(self.now, Input::Command(Command::Yessir(command)));
-        Ok(value(request))
-    }
+/// Returns the command that passes the amount of data that an application has sent, with the answer.
+pub(super) fn statistics(request: Statistics) -> Action {
+    let Statistics { application, packets, octets, rtp_timestamp } = request;
+    let command = yessir::Command::Statistics { application, packets, octets, rtp_timestamp };
+    let answer = serde_json::to_value(request).unwrap_or_default();
+    Action::Command(application, Command::Yessir(command), answer)
 }

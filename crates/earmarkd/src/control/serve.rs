@@ -1,0 +1,89 @@
+//! Requests of clients: lines are read, carried out and answered, as long as the client reads the answers.
+
+use earmark_control::{Problem, ProblemCode, Request, Response};
+use earmark_core::Time;
+use serde_json::Value;
+use tracing::debug;
+
+use super::connection::Line;
+use super::hub::{ClientId, Hub, say};
+use super::requests::RequestHandler;
+use crate::driver::{Driver, Kernel};
+
+impl Hub {
+    /// Reads the requests of a client and carries them out.
+    pub fn readable<K: Kernel>(&mut self, id: ClientId, now: Time, driver: &mut Driver<K>) {
+        let Some(client) = self.clients.get_mut(&id) else {
+            return;
+        };
+        match client.fill() {
+            Ok(()) => self.attend(id, now, driver),
+            Err(error) => {
+                debug!(?id, %error, "client lost");
+                self.disconnect(id, now, driver);
+            }
+        }
+    }
+
+    /// Sends queued output to a client, and carries out requests that had to wait for that.
+    pub fn writable<K: Kernel>(&mut self, id: ClientId, now: Time, driver: &mut Driver<K>) {
+        self.attend(id, now, driver);
+    }
+
+    /// Carries out the requests of a client as long as it reads the answers.
+    fn attend<K: Kernel>(&mut self, id: ClientId, now: Time, driver: &mut Driver<K>) {
+        loop {
+            let Some(client) = self.clients.get_mut(&id) else {
+                return;
+            };
+            if let Err(error) = client.flush() {
+                debug!(?id, %error, "client lost");
+                return self.disconnect(id, now, driver);
+            }
+            let Some(line) = client.next_line() else {
+                break;
+            };
+            let response = match self.answer(id, line, now, driver) {
+                Ok(value) => {
+                    self.counters.requests += 1;
+                    Response::Ok(value)
+                }
+                Err(problem) => {
+                    self.counters.errors += 1;
+                    Response::Error(problem)
+                }
+            };
+            if let Some(client) = self.clients.get_mut(&id) {
+                say(client, &response);
+            }
+            self.publish(now, driver);
+        }
+        if self.clients.get(&id).is_some_and(|client| client.is_done(now)) {
+            self.disconnect(id, now, driver);
+        }
+    }
+
+    fn answer<K: Kernel>(
+        &mut self,
+        id: ClientId,
+        line: Line,
+        now: Time,
+        driver: &mut Driver<K>,
+    ) -> Result<Value, Problem> {
+        let Line::Text(text) = line else {
+            return Err(Problem::new(
+                ProblemCode::LineTooLong,
+                "the line is longer than 65536 octets and was skipped",
+                "one request is one line of JSON",
+            ));
+        };
+        let request: Request = serde_json::from_slice(&text).map_err(|error| {
+            Problem::new(
+                ProblemCode::BadRequest,
+                format!("invalid request: {error}"),
+                r#"one JSON object a line, such as {"show":{"what":"links"}}; see docs/control-protocol.md"#,
+            )
+        })?;
+        RequestHandler { hub: self, driver, client: id, now }.carry_out(request)
+    }
+}
