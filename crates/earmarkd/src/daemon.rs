@@ -10,7 +10,6 @@
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
-use std::hash::{BuildHasher, RandomState};
 use std::io;
 
 use earmark_core::InterfaceId;
@@ -20,19 +19,19 @@ use earmark_linux::{
     Mirror, OpenError, SignallingSocket, TcError, TrafficControl, Update, capabilities, interface,
 };
 use earmark_node::NodeConfig;
-use earmark_rsvp::{diagnostics, integrity, limits};
 use jiff::Timestamp;
 use tracing::{info, warn};
 
-use crate::config::{Config, ConfigError, InterfaceConfig, KeyFile};
+use crate::config::{Config, ConfigError};
 use crate::control::{Hub, Listener, ListenerError};
 use crate::driver::Driver;
 use crate::event_loop::EventLoop;
+use crate::node_settings::node_config;
 use crate::protocol::Protocol;
 use crate::protocols;
 use crate::record::Recorder;
 use crate::reload::Reload;
-use crate::streams::{self, Streams};
+use crate::streams::Streams;
 use crate::system::{System, plan};
 use crate::user::User;
 use crate::watch::Watch;
@@ -128,7 +127,8 @@ pub fn run(config: &Config, ready: impl FnOnce()) -> Result<(), DaemonError> {
 
 /// Claims the network namespace, if this process has the privileges that the settings need.
 fn claim(config: &Config) -> Result<SignallingSocket, DaemonError> {
-    let access = if config.udp_only { Access::UdpOnly } else { Access::Raw };
+    let is_udp_only = protocols::all().any(|protocol| protocol.config().is_udp_only(config));
+    let access = if is_udp_only { Access::UdpOnly } else { Access::Raw };
     let programs_queues =
         config.interfaces.iter().any(|interface| interface.queues.plan().is_some());
     let missing = capabilities::missing(access, programs_queues)
@@ -203,7 +203,10 @@ fn node(
     socket: SignallingSocket,
     origin: Timestamp,
 ) -> Result<(Driver<System>, Findings), DaemonError> {
-    let keys = config.load_keys()?;
+    let mut node_config = node_config(config, origin);
+    for keys in protocols::load_keys(config)? {
+        keys.add_to(&mut node_config, origin);
+    }
     let netlink = |error: &dyn std::error::Error| {
         DaemonError::failed("read the kernel's interfaces and routes", error)
     };
@@ -212,15 +215,15 @@ fn node(
     let flow_routes = FlowRoutes::open(config.marks.clone()).map_err(|error| netlink(&error))?;
     let present = present(&initial);
     let Links { plans, hands_off } = links(config, &present);
-    let streams = Streams::open(&streams_settings(config))
-        .map_err(|error| DaemonError::failed("hear connections (nsis)", &error))?;
+    let (protocol, settings) = protocols::streams(config);
+    let streams = Streams::open(&settings)
+        .map_err(|error| DaemonError::failed(format!("hear connections ({protocol})"), &error))?;
     let (traffic_control, adopted) = TrafficControl::open(&plans, ClassifierChoice::Auto)
         .map_err(DaemonError::TrafficControl)?;
     info!(classifier = ?traffic_control.classifier(), links = plans.len(), adopted = adopted.len(), "traffic control");
     let planned = plans.iter().map(|plan| plan.interface).collect();
     let mut system =
         System::new(socket, traffic_control, streams, planned, hands_off, adopted.len() as u64);
-    let mut node_config = node_config(config, keys.as_ref(), origin);
     match prepare(config, &present, &mut system, &mut node_config) {
         Ok(recorder) => {
             info!(node = %node_config.name, seed = node_config.seed, "the node");
@@ -255,7 +258,7 @@ fn prepare(
         }
     }
     for protocol in protocols::all() {
-        let started = protocol.start_offload(config, node_config, system.socket.offload());
+        let started = protocol.config().start_offload(config, node_config, system.socket.offload());
         let doing = format!("lend the kernel something ({}.kernel)", protocol.name());
         if let Some(offload) = started.map_err(DaemonError::system(doing))? {
             system.offload = Some(offload);
@@ -263,15 +266,6 @@ fn prepare(
     }
     let recorder = config.record.as_ref().map(|path| Recorder::create(path, node_config));
     recorder.transpose().map_err(DaemonError::system("write the recording (daemon.record)"))
-}
-
-/// Settings of connections; none if no interface speaks NSIS.
-pub(crate) fn streams_settings(config: &Config) -> streams::Settings {
-    let settings = &config.nsis.streams;
-    match config.interfaces.iter().any(|interface| interface.protocols.nsis) {
-        true => settings.clone(),
-        false => streams::Settings { tcp: None, tls: None, ..settings.clone() },
-    }
 }
 
 fn stop(config: &Config, event_loop: EventLoop) -> Result<(), DaemonError> {
@@ -314,124 +308,4 @@ fn links(config: &Config, present: &BTreeMap<&str, InterfaceId>) -> Links {
         }
     }
     links
-}
-
-pub(crate) fn node_config(
-    config: &Config,
-    keys: Option<&KeyFile>,
-    origin: Timestamp,
-) -> NodeConfig {
-    NodeConfig {
-        engines: protocols::engines(),
-        others: config.others.clone(),
-        name: config.name.clone(),
-        // The keys of the standard library's hasher come from the system's source of randomness.
-        seed: config.seed.unwrap_or_else(|| RandomState::new().hash_one(0)),
-        rsvp: earmark_rsvp::Config {
-            timing: config.timing,
-            diagnostics: diagnostics::Settings {
-                answer: config.diagnostics,
-                ntp_origin: ntp(origin),
-                ..diagnostics::Settings::default()
-            },
-            reduction: config.reduction.clone(),
-            hello: config.hello.clone(),
-            integrity: integrity_settings(config, keys, origin),
-            policy: config.policy.clone(),
-            proxies: config.proxies.clone(),
-            max_sessions: config.limits.max_sessions,
-            limits: limit_settings(config),
-            dclass: {
-                let marked =
-                    config.interfaces.iter().filter(|interface| !interface.dscp.is_empty());
-                marked.map(|interface| (interface.name.clone(), interface.dscp.clone())).collect()
-            },
-            ..earmark_rsvp::Config::default()
-        },
-        without_rsvp: {
-            let silent = config.interfaces.iter().filter(|interface| !interface.protocols.rsvp);
-            silent.map(|interface| interface.name.clone()).collect()
-        },
-        borders: {
-            let facing = config.interfaces.iter();
-            facing.filter_map(|i| Some((i.name.clone(), i.border.clone()?))).collect()
-        },
-        boomerang: config.boomerang.clone(),
-        yessir: earmark_yessir::Config {
-            auth: earmark_yessir::auth::Settings {
-                started: u32::try_from(origin.as_second()).unwrap_or_default(),
-                ..config.yessir.auth.clone()
-            },
-            ..config.yessir.clone()
-        },
-        nsis: nsis_config(config),
-        retry: config.retry,
-        link_admission: {
-            let links = config.interfaces.iter();
-            links.map(|interface| (interface.name.clone(), interface.admission)).collect()
-        },
-        ..NodeConfig::default()
-    }
-}
-
-/// Settings of NSIS, in which GIST announces the ports that this node listens on.
-fn nsis_config(config: &Config) -> earmark_nsis::Config {
-    let streams = streams_settings(config);
-    let mut nsis = config.nsis.engine.clone();
-    nsis.gist.associations.tcp_port = streams.tcp;
-    nsis.gist.associations.tls_port = streams.tls.map(|tls| tls.port);
-    nsis
-}
-
-fn limit_settings(config: &Config) -> limits::Settings {
-    let limited = |interface: &&InterfaceConfig| interface.limits != limits::Interface::default();
-    let named = |interface: &InterfaceConfig| (interface.name.clone(), interface.limits.clone());
-    limits::Settings {
-        interfaces: config.interfaces.iter().filter(limited).map(named).collect(),
-        per_neighbor: config.limits.per_neighbor,
-        changes_per_second: config.limits.changes_per_second,
-    }
-}
-
-fn integrity_settings(
-    config: &Config,
-    keys: Option<&KeyFile>,
-    origin: Timestamp,
-) -> integrity::Settings {
-    let defaults = integrity::Settings::default();
-    let secured =
-        |interface: &InterfaceConfig| Some((interface.name.clone(), interface.integrity?));
-    integrity::Settings {
-        interfaces: config.interfaces.iter().filter_map(secured).collect(),
-        keys: keys.map(|keys| keys.keys(origin)).unwrap_or_default(),
-        window: config.integrity.as_ref().map_or(defaults.window, |integrity| integrity.window),
-        handshake: config.integrity.as_ref().map_or(defaults.handshake, |i| i.handshake),
-        sequence_start: ntp(origin),
-        ..defaults
-    }
-}
-
-/// Converts a time to a 64-bit NTP timestamp: units of 2^-32 seconds since 1900, modulo 2^64 (RFC 2747 section 3.2).
-fn ntp(at: Timestamp) -> u64 {
-    const UNIX_EPOCH: i64 = 2_208_988_800;
-    let seconds = at.as_second().wrapping_add(UNIX_EPOCH).cast_unsigned();
-    let nanoseconds = u64::from(at.subsec_nanosecond().max(0).cast_unsigned());
-    (seconds << 32) | ((nanoseconds << 32) / 1_000_000_000)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// NTP's own example: 1 January 1972 is 2 272 060 800 seconds after 1900.
-    #[test]
-    fn sequence_numbers_start_at_the_time_as_ntp_counts_it() {
-        assert_eq!(
-            ntp("1972-01-01T00:00:00.5Z".parse().unwrap()),
-            (2_272_060_800 << 32) + (1 << 31)
-        );
-        let before: Timestamp = "2036-02-07T06:28:15.999Z".parse().unwrap();
-        let after: Timestamp = "2036-02-07T06:28:16Z".parse().unwrap();
-        assert!(ntp(after).wrapping_sub(ntp(before)) < 1 << 32, "it goes round, and on");
-    }
 }

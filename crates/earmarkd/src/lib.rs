@@ -14,6 +14,7 @@ pub mod driver;
 pub mod embedded;
 mod enforcement;
 mod event_loop;
+mod node_settings;
 pub mod protocol;
 pub mod protocols;
 pub mod record;

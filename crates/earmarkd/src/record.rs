@@ -7,19 +7,20 @@ use std::fs::File;
 use std::io::{self, BufRead, BufWriter, Write};
 use std::path::Path;
 
-use earmark_boomerang::{self as boomerang, Secret};
 use earmark_core::record::{RecordedDatagram, RecordedStreamEvent, Timed};
 use earmark_core::{Datagram, Effects, Octets, Time};
 use earmark_node::{Command, Event, HostUpdate, Input, Node, NodeConfig};
-use earmark_rsvp::integrity::Key;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::protocol::Secrets;
+use crate::protocols;
+
 /// Version of the format of recordings.
 const FORM: u32 = 1;
 
-/// Longest line of a recording, octets: an RSVP message has at most 64 KiB, which hexadecimal digits double.
+/// Longest line of a recording, octets: a message has at most 64 KiB, which hexadecimal digits double.
 const LONGEST_LINE: u64 = 256 * 1024;
 
 /// Longest time span in a recording, seconds: a hundred years. Settings allow hours only, and engines add and multiply time
@@ -68,12 +69,8 @@ impl From<&Input<'_>> for Recorded {
 /// A command without the secret that it may contain.
 fn without_secret(command: &Command) -> Command {
     let mut command = command.clone();
-    if let Command::Boomerang(
-        boomerang::Command::Reserve { request, .. } | boomerang::Command::Query { request, .. },
-    ) = &mut command
-        && let Some(user) = &mut request.user
-    {
-        user.secret = Secret::from(String::new());
+    for protocol in protocols::all() {
+        protocol.config().remove_secret(&mut command);
     }
     command
 }
@@ -115,8 +112,8 @@ impl Recorder {
     pub fn create(path: &Path, config: &NodeConfig) -> io::Result<Recorder> {
         let mut file = BufWriter::new(File::create(path)?);
         let mut header = Header { earmark_recording: FORM, node: config.clone() };
-        for user in &mut header.node.boomerang.users {
-            user.secret = Secret::from(String::new());
+        for protocol in protocols::all() {
+            protocol.config().remove_secrets(&mut header.node);
         }
         serde_json::to_writer(&mut file, &header)?;
         file.write_all(b"\n")?;
@@ -160,14 +157,14 @@ pub enum ReplayError {
 
 /// Replays a recording and writes the effects of each input, one JSON object a line. Returns the number of inputs.
 ///
-/// Recordings contain no secrets. If messages were signed, `keys` must contain the keys of the recorded daemon; otherwise
-/// their verification fails.
+/// Recordings contain no secrets. If messages were signed, `secrets` must be those of the recorded daemon; otherwise their
+/// verification fails.
 ///
 /// # Errors
 /// A line of the recording is too long, truncated or malformed. The effects up to that line are written.
 pub fn replay(
     mut from: impl BufRead,
-    keys: &[Key],
+    secrets: Option<&dyn Secrets>,
     out: &mut dyn Write,
 ) -> Result<usize, ReplayError> {
     let mut text = String::new();
@@ -178,7 +175,9 @@ pub fn replay(
     if header.earmark_recording != FORM {
         return Err(ReplayError::NoRecording(format!("it has form {}", header.earmark_recording)));
     }
-    Key::restore_secrets(&mut header.node.rsvp.integrity.keys, keys);
+    if let Some(secrets) = secrets {
+        secrets.restore(&mut header.node);
+    }
     let mut node = Node::new(header.node);
     let mut effects = Effects::<Event>::new();
     let mut inputs = 0;
@@ -201,10 +200,8 @@ pub fn replay(
             node.handle(*at, answers, &mut effects);
             next = next_entry();
         }
-        if let Recorded::Command(Command::Rsvp(earmark_rsvp::Command::Keys { keys: new })) =
-            &mut entry.what
-        {
-            Key::restore_secrets(new, keys);
+        if let (Recorded::Command(command), Some(secrets)) = (&mut entry.what, secrets) {
+            secrets.restore_command(command);
         }
         effects.clear();
         node.handle(entry.at, entry.what.replay(), &mut effects);

@@ -3,14 +3,14 @@
 use std::path::PathBuf;
 
 use earmark_core::Time;
-use earmark_node::{Command, Input, NodeConfig};
-use earmark_rsvp::Renewal;
+use earmark_node::Input;
 use jiff::Timestamp;
 use tracing::{info, warn};
 
-use crate::config::{Config, ConfigError, KeyFile, Reloaded};
-use crate::daemon::{node_config, streams_settings};
+use crate::config::{Config, ConfigError, Reloaded};
 use crate::driver::Driver;
+use crate::protocol::ProtocolConfig;
+use crate::protocols;
 use crate::system::System;
 use crate::watch::Watch;
 
@@ -18,8 +18,8 @@ use crate::watch::Watch;
 pub(crate) struct Reload {
     /// Settings of the file when the daemon started; `None` if there is no file.
     started: Option<Config>,
-    /// Path of the key file.
-    keys: Option<PathBuf>,
+    /// Paths of the key files, with their protocols.
+    keys: Vec<(&'static dyn ProtocolConfig, PathBuf)>,
     /// Wall-clock time at which the clock started, for the lifetimes of keys.
     origin: Timestamp,
 }
@@ -28,8 +28,11 @@ impl Reload {
     pub(crate) fn new(config: &Config, origin: Timestamp) -> Reload {
         // Overrides on the command line are not changes of the file.
         let started = config.file.as_ref().and_then(|file| Config::load(file).ok());
-        let keys = config.integrity.as_ref().map(|integrity| integrity.keys.clone());
-        Reload { started, keys, origin }
+        let keys = protocols::all().filter_map(|protocol| {
+            let protocol = protocol.config();
+            Some((protocol, protocol.key_file(config)?))
+        });
+        Reload { started, keys: keys.collect(), origin }
     }
 
     /// Reads settings and keys again. Invalid ones leave the old ones in force, and the log contains the error.
@@ -41,26 +44,29 @@ impl Reload {
                     warn!("a change that waits for a restart of the daemon: {key}");
                 }
                 watch.reload(now, &config, driver);
-                if let Err(error) = driver.kernel().streams.reload(&streams_settings(&config)) {
-                    warn!(%error, "the old keys and certificates stay (nsis.tls)");
+                let (protocol, settings) = protocols::streams(&config);
+                if let Err(error) = driver.kernel().streams.reload(&settings) {
+                    warn!(%error, "the old keys and certificates stay ({protocol}.tls)");
                 }
-                let NodeConfig { rsvp, nsis, .. } = node_config(&config, None, self.origin);
-                let renewal = earmark_rsvp::Command::Renew(Box::new(Renewal::from(rsvp)));
-                driver.handle(now, Input::Command(Command::Rsvp(renewal)));
-                let renewal = earmark_nsis::Command::Renew(Box::new(nsis));
-                driver.handle(now, Input::Command(Command::Nsis(renewal)));
+                for protocol in protocols::all() {
+                    let command = protocol.config().reload_command(&config, self.origin);
+                    if let Some(command) = command {
+                        driver.handle(now, Input::Command(command));
+                    }
+                }
                 info!("settings read again");
             }
             Some(Err(error)) => warn!(%error, "the old settings stay"),
         }
-        let Some(path) = &self.keys else { return };
-        match KeyFile::load(path) {
-            Ok(file) => {
-                info!(keys = file.len(), "keys read again");
-                let command = earmark_rsvp::Command::Keys { keys: file.keys(self.origin) };
-                driver.handle(now, Input::Command(Command::Rsvp(command)));
+        for (protocol, path) in &self.keys {
+            match protocol.load_keys(path) {
+                Some(Ok(file)) => {
+                    info!(keys = file.count(), "keys read again");
+                    driver.handle(now, Input::Command(file.command(self.origin)));
+                }
+                Some(Err(error)) => warn!(%error, "the old keys stay"),
+                None => {}
             }
-            Err(error) => warn!(%error, "the old keys stay"),
         }
     }
 

@@ -14,9 +14,9 @@ use earmark_core::{
     Connect, ConnectionId, Flow, Installation, InterfaceId, Outgoing, Rate, StreamEvent, Time,
 };
 use earmark_linux::{
-    Adopted, Deviation, Enforcement, FlowClaim, FlowPath, FlowRouteCounters, Gist, InterfaceError,
+    Adopted, Deviation, Enforcement, FlowClaim, FlowPath, FlowRouteCounters, InterfaceError,
     InterfaceName, InterfaceSignalling, MarkRule, Monitor, Offload, PathQuestion, Reconciliation,
-    SignallingSocket, TcError, TrafficControl, Yessir,
+    SignallingSocket, TcError, TrafficControl,
 };
 use earmark_node::{Command, EnforcementRow, Event, Node, TrafficRow};
 use tracing::{debug, warn};
@@ -24,6 +24,7 @@ use tracing::{debug, warn};
 use crate::config::{Capacity, InterfaceConfig};
 use crate::driver::{Arrival, Kernel, LinkView, LookupFailure, SendFailure, TrafficControlFailure};
 use crate::protocol::KernelOffload;
+use crate::protocols;
 use crate::streams::Streams;
 use counters::TrafficControlCounters;
 use earmark_control::command::with_cause;
@@ -98,14 +99,10 @@ impl System {
         interface: InterfaceId,
         config: &InterfaceConfig,
     ) -> Result<(), InterfaceError> {
-        let how = InterfaceSignalling {
-            intercept: config.intercept,
-            udp: config.udp_encapsulation,
-            boomerang: config.protocols.boomerang,
-            yessir: if config.protocols.yessir { config.yessir } else { Yessir::Off },
-            sender_reports: config.measure_rtp,
-            gist: if config.protocols.nsis { config.gist } else { Gist::Off },
-        };
+        let mut how = InterfaceSignalling::default();
+        for protocol in protocols::all() {
+            protocol.config().intercept(config, &mut how);
+        }
         self.socket.set_interface(interface, how)?;
         for &group in self.groups.keys() {
             membership(group, interface, self.socket.join(group, interface));

@@ -20,6 +20,7 @@ use tracing::{debug, info, warn};
 use crate::config::Config;
 use crate::driver::Driver;
 use crate::enforcement::Enforcement;
+use crate::protocols;
 use crate::system::System;
 use earmark_control::command::with_cause;
 use links::{Links, Obstacle};
@@ -62,7 +63,7 @@ impl Watch {
             mirror,
             links: Links::new(&config.interfaces),
             adopted: Vec::new(),
-            lifetime: config.lifetime(),
+            lifetime: protocols::lifetime(config),
             grace_ends: Time::MAX,
             every: config.reconcile,
             next_reconciliation: now + config.reconcile,
@@ -106,7 +107,7 @@ impl Watch {
 
     /// Applies changed settings.
     pub(crate) fn reload(&mut self, now: Time, config: &Config, driver: &mut Driver<System>) {
-        self.lifetime = config.lifetime();
+        self.lifetime = protocols::lifetime(config);
         self.every = config.reconcile;
         self.next_reconciliation = self.next_reconciliation.min(now + self.every);
         for new in &config.interfaces {

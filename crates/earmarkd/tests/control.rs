@@ -376,7 +376,7 @@ fn a_recording_replays_to_the_same_effects() {
 
     let mut effects = Vec::new();
     let recording = BufReader::new(std::fs::File::open(&file).unwrap());
-    let inputs = replay(recording, &[], &mut effects).unwrap();
+    let inputs = replay(recording, None, &mut effects).unwrap();
     std::fs::remove_file(&file).unwrap();
     // Interface, route, the session and its sender, expirations, and changed settings before the last refresh.
     assert_eq!(inputs, 5 + expirations);
@@ -426,7 +426,7 @@ fn recording_replays_the_answers_of_the_kernel() {
 
     let mut effects = Vec::new();
     let recording = BufReader::new(std::fs::File::open(&file).unwrap());
-    replay(recording, &[], &mut effects).unwrap();
+    replay(recording, None, &mut effects).unwrap();
     std::fs::remove_file(&file).unwrap();
     let lines = effects.split(|&octet| octet == b'\n').filter(|line| !line.is_empty());
     let replayed: Vec<Option<IpAddr>> = lines

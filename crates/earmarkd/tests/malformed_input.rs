@@ -15,7 +15,8 @@ use earmark_core::{Datagram, InterfaceId};
 use earmark_decode::{Format, decode};
 use earmark_node::Input;
 use earmark_testkit::damage::{ODD, damage, damaged};
-use earmarkd::config::{Config, ConfigError, EXAMPLE, KeyFile};
+use earmarkd::config::{Config, ConfigError, EXAMPLE};
+use earmarkd::protocols::rsvp::KeyFile;
 use earmarkd::record::{ReplayError, replay};
 use host::Host;
 use proptest::collection::vec;
@@ -205,7 +206,7 @@ fn recording() -> Vec<String> {
 fn replayed(lines: &[String]) {
     let text = lines.join("\n");
     let mut effects = Vec::new();
-    match replay(text.as_bytes(), &[], &mut effects) {
+    match replay(text.as_bytes(), None, &mut effects) {
         Ok(inputs) => assert!(inputs < lines.len().max(1)),
         Err(ReplayError::Line { line, .. }) => assert!((2..=lines.len() + 1).contains(&line)),
         Err(error) => assert!(!error.to_string().is_empty()),
@@ -249,7 +250,7 @@ fn excessive_time_span_is_refused() {
     let mut header: Value = serde_json::from_str(&lines[0]).expect("it was recorded");
     header["node"]["nsis"]["qos"]["refresh"]["secs"] = json!(u64::MAX);
     lines[0] = header.to_string();
-    let error = replay(lines.join("\n").as_bytes(), &[], &mut Vec::new()).expect_err("ages");
+    let error = replay(lines.join("\n").as_bytes(), None, &mut Vec::new()).expect_err("ages");
     assert!(
         matches!(&error, ReplayError::NoRecording(text) if text.contains("too long")),
         "{error}"

@@ -9,14 +9,13 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use clap::Parser;
-use jiff::Timestamp;
 use sd_notify::NotifyState;
 use serde_json::json;
 use tracing::{info, warn};
 
 use earmark_control::command::{Failure, Output};
 
-use crate::config::{Config, EXAMPLE, KeyFile, reference};
+use crate::config::{Config, EXAMPLE, reference};
 use crate::daemon;
 use crate::protocol::Protocol;
 use crate::protocols;
@@ -96,11 +95,11 @@ fn config(what: &ConfigCommand, out: &mut Output) -> Result<(), Failure> {
                 let place = format!("{}: {}", error.place, error.message);
                 Failure::new("configuration", place, error.hint)
             })?;
-            let keys = config.load_keys().map_err(|error| {
+            let keys = protocols::load_keys(&config).map_err(|error| {
                 let place = format!("{}: {}", error.place, error.message);
                 Failure::new("configuration", place, error.hint)
             })?;
-            let keys = keys.map_or(0, |keys| keys.len());
+            let keys: usize = keys.iter().map(|file| file.count()).sum();
             let count = config.interfaces.len();
             let text =
                 format!("{} is valid: node {}, {count} interfaces", file.display(), config.name);
@@ -115,15 +114,15 @@ fn config(what: &ConfigCommand, out: &mut Output) -> Result<(), Failure> {
 
 fn replay(file: &Path, keys: Option<&Path>, out: &mut Output) -> Result<(), Failure> {
     let input = BufReader::new(open(file)?);
-    // Only the secrets are needed: the recording contains the lifetimes of the keys.
-    let keys = keys.map(KeyFile::load).transpose().map_err(|error| {
+    let secrets = keys.map(protocols::load_key_file).transpose().map_err(|error| {
         Failure::new("configuration", format!("{}: {}", error.place, error.message), error.hint)
     })?;
-    let keys = keys.map(|keys| keys.keys(Timestamp::UNIX_EPOCH)).unwrap_or_default();
-    let count = record::replay(input, &keys, &mut out.to).map_err(|error| match error {
-        ReplayError::Write(error) => Failure::from(error),
-        other => Failure::new("recording", format!("{}: {other}", file.display()), ""),
-    })?;
+    let secrets = secrets.flatten();
+    let count =
+        record::replay(input, secrets.as_deref(), &mut out.to).map_err(|error| match error {
+            ReplayError::Write(error) => Failure::from(error),
+            other => Failure::new("recording", format!("{}: {other}", file.display()), ""),
+        })?;
     if !out.json {
         eprintln!("{count} inputs replayed");
     }

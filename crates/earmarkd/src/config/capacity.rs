@@ -2,16 +2,7 @@
 
 use earmark_core::Rate;
 
-use super::InterfaceConfig;
-
-/// The part of a link that may be reserved, as configured.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Reservable {
-    /// A share of the bandwidth, from 0 to 1.
-    Share(f64),
-    /// A rate, at most the bandwidth of the link.
-    Rate(Rate),
-}
+use super::{InterfaceConfig, Reservable};
 
 /// Bandwidth of a link and the part of it that may be reserved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

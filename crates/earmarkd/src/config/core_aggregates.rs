@@ -27,7 +27,7 @@ pub(super) struct AcrossTable {
     recover: Option<Spanned<String>>,
 }
 
-/// Largest rate, as Boomerang has 32 bits for a rate.
+/// Largest rate of an aggregate: its messages have 32 bits for a rate.
 const MOST: Rate = Rate::from_bps(u32::MAX as u64);
 
 impl Source<'_> {

@@ -1,62 +1,70 @@
-//! Protocols of an interface.
+//! The key `protocols` of an interface.
 
-use std::time::Duration;
+use std::collections::BTreeSet;
+use std::fmt;
+use std::sync::LazyLock;
 
-use serde::Deserialize;
+use serde::de::{EnumAccess, Error, VariantAccess, Visitor};
+use serde::{Deserialize, Deserializer};
 use toml::Spanned;
 
+use super::ConfigError;
 use super::source::Source;
-use super::{ConfigError, Protocols};
+use crate::protocols;
+
+/// Names of the protocols that an interface can speak.
+static NAMES: LazyLock<Vec<&'static str>> = LazyLock::new(|| {
+    let chosen = protocols::all().filter(|protocol| protocol.config().is_chosen_by_interface());
+    chosen.map(|protocol| protocol.name()).collect()
+});
 
 /// A protocol that an interface can speak.
-#[derive(Clone, Copy, Deserialize, PartialEq, Eq)]
-#[serde(rename_all = "kebab-case")]
-pub(super) enum ProtocolName {
-    Rsvp,
-    Boomerang,
-    Yessir,
-    Nsis,
+#[derive(Clone, Copy)]
+pub(super) struct ProtocolName(&'static str);
+
+impl<'de> Deserialize<'de> for ProtocolName {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<ProtocolName, D::Error> {
+        deserializer.deserialize_enum("ProtocolName", &NAMES, NameVisitor)
+    }
 }
 
-impl Source<'_> {
-    /// The protocols of an interface; by default all that are possible.
-    pub(super) fn protocols(
-        &self,
-        names: Option<&Spanned<Vec<ProtocolName>>>,
-        udp_only: bool,
-    ) -> Result<Protocols, ConfigError> {
-        let Some(names) = names else {
-            return Ok(Protocols {
-                boomerang: !udp_only,
-                yessir: !udp_only,
-                nsis: !udp_only,
-                ..Protocols::default()
-            });
-        };
-        let has = |name| names.get_ref().contains(&name);
-        let protocols = Protocols {
-            rsvp: has(ProtocolName::Rsvp),
-            boomerang: has(ProtocolName::Boomerang),
-            yessir: has(ProtocolName::Yessir),
-            nsis: has(ProtocolName::Nsis),
-        };
-        if udp_only && (protocols.boomerang || protocols.yessir || protocols.nsis) {
-            return Err(self.error(
-                names.span(),
-                "with rsvp.udp_only nothing but RSVP can be signalled",
-                "protocols = [\"rsvp\"], or leave udp_only out and grant CAP_NET_RAW",
-            ));
-        }
-        Ok(protocols)
+struct NameVisitor;
+
+impl<'de> Visitor<'de> for NameVisitor {
+    type Value = ProtocolName;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("enum ProtocolName")
     }
 
-    /// Reads a burst, as a time at the reserved rate.
-    pub(crate) fn burst(
+    fn visit_enum<A: EnumAccess<'de>>(self, data: A) -> Result<ProtocolName, A::Error> {
+        let (name, variant) = data.variant::<String>()?;
+        let known = NAMES.iter().find(|known| **known == name);
+        let known = known.ok_or_else(|| Error::unknown_variant(&name, &NAMES))?;
+        variant.unit_variant()?;
+        Ok(ProtocolName(known))
+    }
+}
+
+/// The only protocol of a host, and the error of an interface that names others: message and advice.
+pub(super) type OnlyProtocol = (&'static str, (&'static str, &'static str));
+
+impl Source<'_> {
+    /// Returns the protocols that an interface does not speak; by default it speaks all that are possible.
+    pub(super) fn silent(
         &self,
-        text: Option<&Spanned<String>>,
-        default: Duration,
-    ) -> Result<Duration, ConfigError> {
-        let hint = "how much may come at once, as a time at the reserved rate: from 1ms to 10s";
-        self.duration(text, Duration::from_millis(1)..=Duration::from_secs(10), default, hint)
+        names: Option<&Spanned<Vec<ProtocolName>>>,
+        only: Option<OnlyProtocol>,
+    ) -> Result<BTreeSet<&'static str>, ConfigError> {
+        let is_silent = |name: &str| match names {
+            Some(names) => names.get_ref().iter().all(|spoken| spoken.0 != name),
+            None => only.is_some_and(|(only, _)| only != name),
+        };
+        if let (Some(names), Some((only, (message, hint)))) = (names, only)
+            && names.get_ref().iter().any(|spoken| spoken.0 != only)
+        {
+            return Err(self.error(names.span(), message, hint));
+        }
+        Ok(NAMES.iter().copied().filter(|name| is_silent(name)).collect())
     }
 }

@@ -9,9 +9,13 @@ use std::time::Duration;
 use toml::Spanned;
 
 use super::{ConfigError, Place};
+use earmark_core::Prefix;
 use earmark_core::amounts::parse_duration;
 
-pub(crate) struct Source<'a> {
+const RANGE: &str = "a range of addresses such as \"10.0.0.0/8\", or one such as \"10.0.0.1\"";
+
+/// Text of a settings file and its path, for values and the places of errors.
+pub struct Source<'a> {
     pub(crate) text: &'a str,
     path: &'a Path,
     /// Offset of each line, so that the place of a value is found without scanning the text before it.
@@ -116,6 +120,30 @@ impl<'a> Source<'a> {
         hint: impl Into<String>,
     ) -> ConfigError {
         ConfigError::at(self.place(span), message, hint)
+    }
+
+    /// An error of the TOML parser.
+    pub(crate) fn parser_error(&self, error: &toml::de::Error) -> ConfigError {
+        ConfigError::of_parser(self.place(error.span().unwrap_or(0..0)), error.message())
+    }
+
+    /// Reads a burst, as a time at the reserved rate.
+    pub(crate) fn burst(
+        &self,
+        text: Option<&Spanned<String>>,
+        default: Duration,
+    ) -> Result<Duration, ConfigError> {
+        let hint = "how much may come at once, as a time at the reserved rate: from 1ms to 10s";
+        self.duration(text, Duration::from_millis(1)..=Duration::from_secs(10), default, hint)
+    }
+
+    /// Reads address ranges; a single address is the smallest one.
+    pub(crate) fn ranges(&self, texts: &[Spanned<String>]) -> Result<Vec<Prefix>, ConfigError> {
+        let range = |text: &Spanned<String>| match text.get_ref().parse() {
+            Ok(address) => Ok(Prefix::host(address)),
+            Err(_) => self.read(text, RANGE),
+        };
+        texts.iter().map(range).collect()
     }
 
     /// Returns a line, counted from 1.

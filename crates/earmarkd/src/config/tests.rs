@@ -1,8 +1,9 @@
 //! Valid settings are read as documented; invalid ones are refused with their line and key.
 
-use super::super::NsisConfig;
+use earmark_core::Rate;
+
 use super::*;
-use crate::streams::Identity;
+use crate::config::{InterfaceConfig, ProtocolSettings, Queueing};
 
 fn read(text: &str) -> Result<Config, ConfigError> {
     Config::parse(text, Path::new("r1.toml"))
@@ -13,14 +14,7 @@ fn read(text: &str) -> Result<Config, ConfigError> {
 fn the_example_is_valid_and_shows_the_defaults() {
     let config = read(super::super::EXAMPLE).unwrap();
     assert_eq!(config.control.socket, Path::new(DEFAULT_SOCKET));
-    assert_eq!(config.timing, Timing::default());
-    assert_eq!(config.limits, Limits::default());
-    assert_eq!(config.boomerang, earmark_boomerang::Config::default());
-    assert_eq!(config.yessir, earmark_yessir::Config::default());
-    assert_eq!(config.nsis, NsisConfig::default());
-    assert_eq!(config.retry, earmark_core::admission::RetryPolicy::default());
-    assert_eq!(config.proxies, earmark_rsvp::proxy::Settings::default());
-    assert_eq!(config.policy, earmark_rsvp::policy::Settings::default());
+    assert_eq!(config.settings, ProtocolSettings::default());
     assert!(config.keep_reservations_on_exit);
     assert_eq!(config.adoption_time, Config::new("", "").adoption_time);
     let shown = &config.interfaces[0];
@@ -178,53 +172,11 @@ fn queues_setting_has_four_values() {
     }
 }
 
-/// Certificates and keys are both accepted; each missing setting is reported.
-#[test]
-fn connections_are_secured_by_certificates_or_keys() {
-    let tls = |text: &str| {
-        let text = format!("[nsis]\ntcp = 0\n[nsis.tls]\nkey = 'k'\n{text}");
-        read(&text).map(|config| config.nsis.streams)
-    };
-    let streams = tls("certificate = 'c'\nauthorities = 'a'\npeers = ['r2']").unwrap();
-    assert_eq!(streams.tcp, None);
-    let settings = streams.tls.unwrap();
-    assert_eq!((settings.port, settings.key.as_path()), (30_271, Path::new("k")));
-    assert_eq!(
-        settings.identity,
-        Identity::Certificates {
-            chain: "c".into(),
-            authorities: "a".into(),
-            peers: vec!["r2".into()]
-        }
-    );
-    let streams = tls("by = 'keys'\npublic_keys = 'p'\nport = 1").unwrap();
-    let settings = streams.tls.unwrap();
-    assert_eq!((settings.port, settings.identity), (1, Identity::PublicKeys("p".into())));
-    for (text, hint) in [
-        ("", "let in"),
-        ("certificate = 'c'\nauthorities = 'a'", "let in"),
-        ("certificate = 'c'\npeers = ['r2']", "let in"),
-        ("by = 'keys'", "public_keys"),
-    ] {
-        let error = tls(text).expect_err(text);
-        assert!(error.hint.contains(hint), "{error}");
-        assert_eq!(error.place.key, "nsis.tls", "{error}");
-    }
-    let error = tls("certificate = 'c'\nauthorities = 'a'\npeers = ['r2']\nport = 0").unwrap_err();
-    assert_eq!(error.place.key, "nsis.tls.port");
-}
-
 #[test]
 fn an_empty_file_gives_a_daemon_without_interfaces_and_with_the_hosts_name() {
     let config = read("").unwrap();
     assert!(config.interfaces.is_empty());
     assert!(!config.name.is_empty());
-}
-
-/// L = (K + 0.5) * 1.5 * R of RFC 2205 section 3.7, for the default R = 30 s and K = 3.
-#[test]
-fn adopted_reservations_are_kept_for_one_lifetime() {
-    assert_eq!(read("").unwrap().lifetime(), Duration::from_millis(157_500));
 }
 
 /// Text, line, key, and a word that the message must contain.
@@ -489,76 +441,6 @@ fn missing_file_is_named() {
     assert!(
         error.to_string().starts_with("/nonexistent/r1.toml: cannot read the file: No such file")
     );
-}
-
-#[test]
-fn policy_rule_is_parsed() {
-    let text = "[[interface]]\nname = 'a'\nbandwidth = '10Mbit'\n[policy]\npreemption = 'partial'\n\
-        [[policy.rule]]\nusers = ['CN=Alice']\nsources = ['10.0.0.1', '2001:db8::/32']\n\
-        interfaces = ['a']\nflow = '2Mbit'\npriority = 5\n[[policy.rule]]\naction = 'refuse'\n";
-    let policy = read(text).unwrap().policy;
-    assert_eq!(
-        policy.preemption,
-        Some(earmark_core::admission::PreemptionPolicy { partial: true })
-    );
-    let [first, second] = &policy.rules[..] else { panic!("{policy:?}") };
-    assert_eq!(first.sources[0].to_string(), "10.0.0.1/32");
-    assert_eq!(first.flow, Some(Rate::from_mbps(2)));
-    assert_eq!(first.priority.map(|priority| priority.defending), Some(5));
-    assert!(first.users[0].fits("CN=Alice, O=Example"));
-    assert_eq!(second.action, earmark_rsvp::policy::Action::Refuse);
-}
-
-#[test]
-fn kernel_setting_is_a_switch_or_a_share() {
-    for (setting, offload, share) in [
-        ("false", false, 0.0),
-        ("true", true, 0.25),
-        ("{ share = \"10%\" }", true, 0.1),
-        ("{ share = 1.0 }", true, 1.0),
-        ("{ share = \"0%\" }", true, 0.0),
-    ] {
-        let config = read(&format!("[boomerang]\nkernel = {setting}\n")).unwrap();
-        assert_eq!((config.boomerang.offload, config.boomerang_share), (offload, share));
-    }
-    for wrong in ["\"much\"", "{ share = \"101%\" }", "{ share = \"5Mbit\" }", "{ part = 0.1 }"] {
-        let error = read(&format!("[boomerang]\nkernel = {wrong}\n")).unwrap_err();
-        assert_eq!(error.place.key, "boomerang.kernel", "{error}");
-    }
-}
-
-#[test]
-fn admission_by_measurement_is_read_and_checked() {
-    use earmark_core::admission::{AdmissionMethod, MeasuredSum};
-    let method = |admission: &str| {
-        let text = format!("[[interface]]\nname = 'eth0'\nbandwidth = '10Mbit'\n{admission}\n");
-        read(&text).map(|config| config.interfaces[0].admission)
-    };
-    let usual = MeasuredSum::default();
-    for (text, expected) in [
-        ("", AdmissionMethod::Parameter),
-        ("admission = 'parameter'", AdmissionMethod::Parameter),
-        ("admission = { measured = {} }", AdmissionMethod::Measured(usual)),
-        (
-            "admission = { measured = { target = 0.8, window = '30s', sample = '500ms' } }",
-            AdmissionMethod::Measured(MeasuredSum {
-                target: 0.8,
-                window: Duration::from_secs(30),
-                sample: Duration::from_millis(500),
-            }),
-        ),
-    ] {
-        assert_eq!(method(text).expect(text), expected);
-    }
-    for (text, message) in [
-        ("admission = { measured = { target = 1.5 } }", "the target is a share"),
-        ("admission = { measured = { window = '500ms' } }", "out of range"),
-        ("admission = { measured = { sample = '1ms' } }", "out of range"),
-        ("queues = 'priority'\nadmission = { measured = {} }", "per-flow"),
-    ] {
-        let error = method(text).expect_err(text).to_string();
-        assert!(error.contains(message), "{text}: {error}");
-    }
 }
 
 /// This program adds no protocol, and those of this project have tables of their own.

@@ -4,8 +4,9 @@
 
 mod offload;
 mod requests;
+mod secrets;
+mod settings;
 
-use std::io;
 use std::net::IpAddr;
 
 use earmark_control::{
@@ -13,15 +14,14 @@ use earmark_control::{
 };
 use earmark_core::InterfaceId;
 use earmark_core::outcome::Outcome;
-use earmark_linux::Offload;
-use earmark_node::{Command, EngineKind, Event, Node, NodeConfig};
+use earmark_node::{Command, EngineKind, Event, Node};
 use serde_json::Value;
-
-use crate::config::Config;
 
 pub use offload::KernelOffload;
 pub(crate) use requests::{check_arrival, check_label};
 pub use requests::{check_destination, named, options, rate, rejected, row, source};
+pub use secrets::Secrets;
+pub use settings::{ProtocolConfig, Tables};
 
 /// A protocol that applications of this host use.
 pub trait Protocol: Sync {
@@ -40,6 +40,11 @@ pub trait Protocol: Sync {
     /// The reason why the settings are invalid.
     fn check_settings(&self, _settings: &Value) -> Result<(), String> {
         Ok(())
+    }
+
+    /// Returns the protocol's settings in tables of its own, and what they make of node and host.
+    fn config(&self) -> &dyn ProtocolConfig {
+        &settings::NoConfig
     }
 
     /// Converts a request to reserve.
@@ -87,20 +92,6 @@ pub trait Protocol: Sync {
     /// Returns whether an event of this protocol is an instruction for its [`KernelOffload`], which is not published.
     fn is_instruction(&self, _event: &Event) -> bool {
         false
-    }
-
-    /// Starts offload to the kernel, as far as the settings ask for it and the kernel can do it: `path` is `None` if it
-    /// cannot. Returns `None` if there is nothing to offload.
-    ///
-    /// # Errors
-    /// The kernel's error.
-    fn start_offload(
-        &self,
-        _config: &Config,
-        _node: &mut NodeConfig,
-        _path: Option<&Offload>,
-    ) -> io::Result<Option<Box<dyn KernelOffload>>> {
-        Ok(None)
     }
 
     /// Returns what an event of this protocol means for applications that it does not name; `None` for most events.

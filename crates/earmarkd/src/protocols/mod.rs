@@ -4,15 +4,19 @@
 //! A program adds protocols of its own with [`crate::cli::main_with`].
 
 pub mod boomerang;
-pub(crate) mod nsis;
-pub(crate) mod rsvp;
-pub(crate) mod yessir;
+pub mod nsis;
+pub mod rsvp;
+pub mod yessir;
 
+use std::path::Path;
 use std::sync::OnceLock;
+use std::time::Duration;
 
 use earmark_node::{AddEngineError, Engines};
 
-use crate::protocol::Protocol;
+use crate::config::{Config, ConfigError};
+use crate::protocol::{Protocol, Secrets};
+use crate::streams;
 
 /// The protocols of this project.
 const PROTOCOLS: [&dyn Protocol; 5] =
@@ -47,6 +51,38 @@ pub(crate) fn all() -> impl Iterator<Item = &'static dyn Protocol> {
 /// Returns the engines of all protocols.
 pub(crate) fn engines() -> Engines {
     ADDED.get().map_or_else(Engines::default, |added| added.engines.clone())
+}
+
+/// Returns the settings of connections with the name of their protocol; only one has connections.
+pub(crate) fn streams(config: &Config) -> (&'static str, streams::Settings) {
+    let mut found = all().filter_map(|p| Some((p.name(), p.config().streams(config)?)));
+    found.next().unwrap_or_default()
+}
+
+/// Returns the lifetime of state that is not refreshed, by this node's own timing. Adopted reservations of an earlier daemon
+/// are kept as long.
+pub(crate) fn lifetime(config: &Config) -> Duration {
+    all().filter_map(|protocol| protocol.config().lifetime(config)).max().unwrap_or_default()
+}
+
+/// Loads the keys that a configuration names.
+///
+/// # Errors
+/// A file cannot be read, others than its owner may read it, or it is invalid.
+pub(crate) fn load_keys(config: &Config) -> Result<Vec<Box<dyn Secrets>>, ConfigError> {
+    let files = all().map(Protocol::config).filter_map(|protocol| {
+        let path = protocol.key_file(config)?;
+        protocol.load_keys(&path)
+    });
+    files.collect()
+}
+
+/// Loads a file with keys.
+///
+/// # Errors
+/// The errors of [`load_keys`].
+pub(crate) fn load_key_file(path: &Path) -> Result<Option<Box<dyn Secrets>>, ConfigError> {
+    all().find_map(|protocol| protocol.config().load_keys(path)).transpose()
 }
 
 /// Returns a protocol by its name.

@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Settings of connections.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// Settings of connections; by default there are no ports.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Settings {
     /// TCP port for unauthenticated connections; `None` disables it.
     pub tcp: Option<u16>,

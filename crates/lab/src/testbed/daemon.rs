@@ -110,6 +110,10 @@ fn last_error_line(state: &State, node: &str) -> String {
 #[cfg(test)]
 mod tests {
     use earmarkd::config::Queueing;
+    use earmarkd::protocols::boomerang::BoomerangConfig;
+    use earmarkd::protocols::nsis::NsisConfig;
+    use earmarkd::protocols::rsvp::RsvpConfig;
+    use earmarkd::protocols::yessir::YessirConfig;
 
     use super::super::Settings;
     use super::*;
@@ -132,10 +136,13 @@ mod tests {
         let text = configuration(&topology, 1, control, &Options { settings, ..options });
         let config = earmarkd::config::Config::parse(&text, Path::new("r1.toml")).unwrap();
         assert_eq!((config.name.as_str(), config.control.socket.as_path()), ("r1", control));
-        assert_eq!(config.timing.refresh, Duration::from_secs(2));
-        assert_eq!(config.timing.lifetime_factor, 5);
-        assert_eq!((config.boomerang.refresh_interval, config.yessir.interval), (2, 3));
-        let nsis = &config.nsis.engine;
+        let rsvp: RsvpConfig = config.settings.get();
+        assert_eq!(rsvp.timing.refresh, Duration::from_secs(2));
+        assert_eq!(rsvp.timing.lifetime_factor, 5);
+        let boomerang: BoomerangConfig = config.settings.get();
+        let yessir: YessirConfig = config.settings.get();
+        assert_eq!((boomerang.engine.refresh_interval, yessir.engine.interval), (2, 3));
+        let nsis = config.settings.get::<NsisConfig>().engine;
         assert_eq!(nsis.qos.refresh, Duration::from_secs(4));
         assert_eq!(nsis.gist.validity, Duration::from_secs(5));
         assert!(config.interfaces.iter().all(|interface| interface.queues == Queueing::None));

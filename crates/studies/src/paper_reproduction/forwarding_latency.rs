@@ -279,6 +279,8 @@ fn configuration(settings: &str) -> String {
 mod tests {
     use std::path::Path;
 
+    use earmarkd::protocols::boomerang::BoomerangConfig;
+
     use super::*;
 
     #[test]
@@ -287,7 +289,8 @@ mod tests {
             let text = configuration(settings);
             let config = earmarkd::config::Config::parse(&text, Path::new("router.toml")).unwrap();
             assert_eq!(config.interfaces.len(), 2);
-            assert_eq!(config.boomerang.offload, settings.contains("true"));
+            let boomerang: BoomerangConfig = config.settings.get();
+            assert_eq!(boomerang.engine.offload, settings.contains("true"));
         }
     }
 }

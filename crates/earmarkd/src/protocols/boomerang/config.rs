@@ -7,14 +7,37 @@ use earmark_core::{Prefix, Rate};
 use serde::Deserialize;
 use toml::Spanned;
 
-use crate::config::ConfigError;
-use crate::config::file::Share;
-use crate::config::source::Source;
+use crate::config::{Config, ConfigError, Share, Source};
+use crate::protocol::Tables;
+
+/// Settings of Boomerang.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct BoomerangConfig {
+    /// Settings of the engine.
+    pub engine: earmark_boomerang::Config,
+    /// Largest part of the reservable rate of a link that the kernel may grant by itself.
+    pub share: f64,
+}
+
+/// The tables of Boomerang.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct BoomerangTables {
+    #[serde(default)]
+    boomerang: BoomerangTable,
+}
+
+impl Tables for BoomerangTables {
+    fn set(self: Box<Self>, source: &Source<'_>, config: &mut Config) -> Result<(), ConfigError> {
+        config.settings.set(source.boomerang(self.boomerang)?);
+        Ok(())
+    }
+}
 
 /// The `[boomerang]` table; see [`earmark_boomerang::Config`].
 #[derive(Default, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct BoomerangTable {
+struct BoomerangTable {
     refresh: Option<Spanned<String>>,
     longest_refresh: Option<Spanned<String>>,
     lifetime_factor: Option<Spanned<u32>>,
@@ -59,10 +82,7 @@ struct AggregateTable {
 }
 
 impl Source<'_> {
-    pub(crate) fn boomerang(
-        &self,
-        table: BoomerangTable,
-    ) -> Result<(earmark_boomerang::Config, f64), ConfigError> {
+    fn boomerang(&self, table: BoomerangTable) -> Result<BoomerangConfig, ConfigError> {
         let delegated = match &table.kernel {
             None => None,
             Some(kernel) => self.delegated(kernel)?,
@@ -79,7 +99,7 @@ impl Source<'_> {
                 ));
             }
         }
-        let config = earmark_boomerang::Config {
+        let engine = earmark_boomerang::Config {
             refresh_interval: self.seconds(table.refresh.as_ref(), defaults.refresh_interval)?,
             max_refresh_interval: self
                 .seconds(table.longest_refresh.as_ref(), defaults.max_refresh_interval)?,
@@ -106,7 +126,7 @@ impl Source<'_> {
             },
             ..defaults
         };
-        Ok((config, delegated.unwrap_or(0.0)))
+        Ok(BoomerangConfig { engine, share: delegated.unwrap_or(0.0) })
     }
 
     /// The part of the reservable rate that the kernel may grant by itself; `None` if offload is disabled.
@@ -171,5 +191,35 @@ impl Source<'_> {
     fn octet(&self, value: Option<Spanned<u32>>, default: u8) -> Result<u8, ConfigError> {
         let found = self.within(value, 1..101, default.into())?;
         Ok(u8::try_from(found).unwrap_or(default))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+
+    fn read(text: &str) -> Result<BoomerangConfig, ConfigError> {
+        Config::parse(text, Path::new("r1.toml")).map(|config| config.settings.get())
+    }
+
+    #[test]
+    fn kernel_setting_is_a_switch_or_a_share() {
+        for (setting, offload, share) in [
+            ("false", false, 0.0),
+            ("true", true, 0.25),
+            ("{ share = \"10%\" }", true, 0.1),
+            ("{ share = 1.0 }", true, 1.0),
+            ("{ share = \"0%\" }", true, 0.0),
+        ] {
+            let config = read(&format!("[boomerang]\nkernel = {setting}\n")).unwrap();
+            assert_eq!((config.engine.offload, config.share), (offload, share));
+        }
+        for wrong in ["\"much\"", "{ share = \"101%\" }", "{ share = \"5Mbit\" }", "{ part = 0.1 }"]
+        {
+            let error = read(&format!("[boomerang]\nkernel = {wrong}\n")).unwrap_err();
+            assert_eq!(error.place.key, "boomerang.kernel", "{error}");
+        }
     }
 }

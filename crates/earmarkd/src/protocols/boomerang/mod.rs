@@ -2,19 +2,18 @@
 
 pub(crate) mod config;
 pub(crate) mod describe;
+mod node;
 pub mod offload;
 pub(crate) mod request;
-
-use std::io;
 
 use earmark_boomerang as boomerang;
 use earmark_control::{ApplicationId, ListenRequest, Problem, ReservationRequest};
 use earmark_core::InterfaceId;
-use earmark_linux::Offload;
-use earmark_node::{Command, Event, NodeConfig};
+use earmark_node::{Command, Event};
 
-use crate::config::Config;
-use crate::protocol::{Host, KernelOffload, Opening, Protocol, rejected};
+use crate::protocol::{Host, Opening, Protocol, ProtocolConfig, rejected};
+
+pub use config::BoomerangConfig;
 
 /// Boomerang.
 pub(crate) struct Boomerang;
@@ -22,6 +21,10 @@ pub(crate) struct Boomerang;
 impl Protocol for Boomerang {
     fn name(&self) -> &'static str {
         "boomerang"
+    }
+
+    fn config(&self) -> &dyn ProtocolConfig {
+        self
     }
 
     fn reserve(&self, request: ReservationRequest, host: &dyn Host) -> Result<Opening, Problem> {
@@ -74,15 +77,6 @@ impl Protocol for Boomerang {
                 Offload(_) | Allowance { .. } | Withhold { .. } | Recall { .. } | Expiring { .. }
             )
         )
-    }
-
-    fn start_offload(
-        &self,
-        config: &Config,
-        node: &mut NodeConfig,
-        path: Option<&Offload>,
-    ) -> io::Result<Option<Box<dyn KernelOffload>>> {
-        offload::start(config, node, path)
     }
 
     /// Applications that were given up, or only queried, have no state that a release could end.

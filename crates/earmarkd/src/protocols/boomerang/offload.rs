@@ -17,12 +17,11 @@ use earmark_core::{Datagram, InterfaceId, Rate, Time};
 use earmark_linux::{
     ForwardedMessages, InterfaceName, Offload, OffloadKey, OffloadSession, Share, ShareChange,
 };
-use earmark_node::{Command as NodeCommand, Event as NodeEvent, Node, NodeConfig};
+use earmark_node::{Command as NodeCommand, Event as NodeEvent, Node};
 use earmark_wire::boomerang::Family;
 use tracing::{debug, warn};
 
 use self::delegations::Delegations;
-use crate::config::Config;
 use crate::protocol::KernelOffload;
 
 /// State of the entries.
@@ -40,11 +39,10 @@ pub struct OffloadTable {
 /// # Errors
 /// The kernel's error.
 pub(super) fn start(
-    config: &Config,
-    node: &mut NodeConfig,
+    share: f64,
+    settings: &mut earmark_boomerang::Config,
     path: Option<&Offload>,
 ) -> io::Result<Option<Box<dyn KernelOffload>>> {
-    let settings = &mut node.boomerang;
     let Some(path) = path else {
         if settings.offload {
             warn!(
@@ -56,7 +54,7 @@ pub(super) fn start(
     };
     let mut table = OffloadTable::default();
     if settings.offload {
-        table.set_part(path, config.boomerang_share, settings.max_refresh_interval)?;
+        table.set_part(path, share, settings.max_refresh_interval)?;
     }
     Ok(Some(Box::new(table)))
 }

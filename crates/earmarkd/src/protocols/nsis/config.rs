@@ -5,14 +5,15 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use earmark_core::{Prefix, Rate};
+use earmark_linux::Gist;
 use earmark_nsis::gist::{self, UpstreamQueries};
 use earmark_nsis::nslp::Attributes;
 use earmark_nsis::qos::{self, AggregateRule, Rule};
 use serde::Deserialize;
 use toml::Spanned;
 
-use crate::config::ConfigError;
-use crate::config::source::Source;
+use crate::config::{Config, ConfigError, Source};
+use crate::protocol::Tables;
 use crate::streams::{Identity, Limits, Settings, TlsSettings};
 
 /// Default TCP ports of connections: unused ones, since none are assigned. Neighbors learn them from GIST.
@@ -37,9 +38,55 @@ impl Default for NsisConfig {
     }
 }
 
+/// Settings of NSIS for an interface.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NsisInterface {
+    /// Which messages of GIST are intercepted, if the interface speaks NSIS.
+    pub intercept: Gist,
+}
+
+impl Default for NsisInterface {
+    fn default() -> NsisInterface {
+        NsisInterface { intercept: Gist::RouterAlert }
+    }
+}
+
+/// The tables of NSIS.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct NsisTables {
+    #[serde(default)]
+    nsis: NsisTable,
+}
+
+impl Tables for NsisTables {
+    fn set(self: Box<Self>, source: &Source<'_>, config: &mut Config) -> Result<(), ConfigError> {
+        config.settings.set(source.nsis(self.nsis)?);
+        Ok(())
+    }
+}
+
+/// The keys of NSIS in `[[interface]]`.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct InterfaceKeys {
+    nsis_intercept: Option<NsisInterceptName>,
+}
+
+impl InterfaceKeys {
+    pub(super) fn settings(&self) -> NsisInterface {
+        NsisInterface {
+            intercept: match self.nsis_intercept {
+                Some(NsisInterceptName::Port) => Gist::Port,
+                Some(NsisInterceptName::RouterAlert) | None => Gist::RouterAlert,
+            },
+        }
+    }
+}
+
 #[derive(Default, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct NsisTable {
+struct NsisTable {
     identity: Option<IpAddr>,
     validity: Option<Spanned<String>>,
     hold: Option<Spanned<String>>,
@@ -140,16 +187,16 @@ struct TlsTable {
     public_keys: Option<PathBuf>,
 }
 
-/// Names of [`earmark_linux::Gist`] in the file.
+/// Names of [`Gist`] in the file.
 #[derive(Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub(crate) enum NsisInterceptName {
+enum NsisInterceptName {
     RouterAlert,
     Port,
 }
 
 impl Source<'_> {
-    pub(crate) fn nsis(&self, table: NsisTable) -> Result<NsisConfig, ConfigError> {
+    fn nsis(&self, table: NsisTable) -> Result<NsisConfig, ConfigError> {
         let engine = earmark_nsis::Config {
             gist: self.gist(&table)?,
             qos: self.qos(&table)?,
@@ -370,5 +417,50 @@ impl Source<'_> {
     ) -> Result<u16, ConfigError> {
         let port = self.within(value, least..65_536, default.into())?;
         Ok(u16::try_from(port).unwrap_or(default))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+
+    /// Certificates and keys are both accepted; each missing setting is reported.
+    #[test]
+    fn connections_are_secured_by_certificates_or_keys() {
+        let tls = |text: &str| {
+            let text = format!("[nsis]\ntcp = 0\n[nsis.tls]\nkey = 'k'\n{text}");
+            Config::parse(&text, Path::new("r1.toml"))
+                .map(|config| config.settings.get::<NsisConfig>().streams)
+        };
+        let streams = tls("certificate = 'c'\nauthorities = 'a'\npeers = ['r2']").unwrap();
+        assert_eq!(streams.tcp, None);
+        let settings = streams.tls.unwrap();
+        assert_eq!((settings.port, settings.key.as_path()), (30_271, Path::new("k")));
+        assert_eq!(
+            settings.identity,
+            Identity::Certificates {
+                chain: "c".into(),
+                authorities: "a".into(),
+                peers: vec!["r2".into()]
+            }
+        );
+        let streams = tls("by = 'keys'\npublic_keys = 'p'\nport = 1").unwrap();
+        let settings = streams.tls.unwrap();
+        assert_eq!((settings.port, settings.identity), (1, Identity::PublicKeys("p".into())));
+        for (text, hint) in [
+            ("", "let in"),
+            ("certificate = 'c'\nauthorities = 'a'", "let in"),
+            ("certificate = 'c'\npeers = ['r2']", "let in"),
+            ("by = 'keys'", "public_keys"),
+        ] {
+            let error = tls(text).expect_err(text);
+            assert!(error.hint.contains(hint), "{error}");
+            assert_eq!(error.place.key, "nsis.tls", "{error}");
+        }
+        let error =
+            tls("certificate = 'c'\nauthorities = 'a'\npeers = ['r2']\nport = 0").unwrap_err();
+        assert_eq!(error.place.key, "nsis.tls.port");
     }
 }

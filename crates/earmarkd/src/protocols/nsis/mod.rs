@@ -2,6 +2,7 @@
 
 pub(crate) mod config;
 pub(crate) mod describe;
+mod node;
 pub(crate) mod ping;
 pub(crate) mod request;
 
@@ -10,7 +11,9 @@ use earmark_core::InterfaceId;
 use earmark_node::{Command, Event};
 use earmark_nsis::{self as nsis, gist, qos};
 
-use crate::protocol::{Host, Opening, Protocol};
+use crate::protocol::{Host, Opening, Protocol, ProtocolConfig};
+
+pub use config::{NsisConfig, NsisInterface};
 
 /// NSIS, with QoS NSLP for reservations.
 pub(crate) struct Nsis;
@@ -18,6 +21,10 @@ pub(crate) struct Nsis;
 impl Protocol for Nsis {
     fn name(&self) -> &'static str {
         "nsis"
+    }
+
+    fn config(&self) -> &dyn ProtocolConfig {
+        self
     }
 
     fn reserve(&self, request: ReservationRequest, host: &dyn Host) -> Result<Opening, Problem> {

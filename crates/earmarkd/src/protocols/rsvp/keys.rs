@@ -11,13 +11,15 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use earmark_core::Time;
+use earmark_node::{Command, NodeConfig};
+use earmark_rsvp as rsvp;
 use earmark_rsvp::integrity::{Algorithm, Key, Purpose, Secret};
 use jiff::Timestamp;
 use serde::Deserialize;
 use toml::Spanned;
 
-use crate::config::source::Source;
-use crate::config::{ConfigError, Place};
+use crate::config::{ConfigError, Place, Source};
+use crate::protocol::Secrets;
 
 /// The keys of a file, with their lifetimes by the wall clock.
 #[derive(Clone, Debug, PartialEq)]
@@ -58,6 +60,32 @@ struct KeyTable {
 
 /// Shortest secret, octets. HMAC accepts shorter ones, but they can be guessed.
 const SHORTEST_SECRET: usize = 8;
+
+impl Secrets for KeyFile {
+    fn count(&self) -> usize {
+        self.keys.len()
+    }
+
+    fn add_to(&self, node: &mut NodeConfig, origin: Timestamp) {
+        node.rsvp.integrity.keys = self.keys(origin);
+    }
+
+    fn command(&self, origin: Timestamp) -> Command {
+        Command::Rsvp(rsvp::Command::Keys { keys: self.keys(origin) })
+    }
+
+    fn restore(&self, node: &mut NodeConfig) {
+        // Only the secrets are needed: a recording contains the lifetimes of the keys.
+        let keys = self.keys(Timestamp::UNIX_EPOCH);
+        Key::restore_secrets(&mut node.rsvp.integrity.keys, &keys);
+    }
+
+    fn restore_command(&self, command: &mut Command) {
+        if let Command::Rsvp(rsvp::Command::Keys { keys }) = command {
+            Key::restore_secrets(keys, &self.keys(Timestamp::UNIX_EPOCH));
+        }
+    }
+}
 
 impl KeyFile {
     /// Reads a key file.
@@ -123,16 +151,6 @@ impl KeyFile {
         // If several keys have expired before the daemon starts, the engine prefers the last one.
         keys.sort_by_key(|key| key.end.unwrap_or(Timestamp::MAX));
         Ok(KeyFile { keys })
-    }
-
-    /// Returns the number of keys.
-    pub fn len(&self) -> usize {
-        self.keys.len()
-    }
-
-    /// Returns whether there is no key.
-    pub fn is_empty(&self) -> bool {
-        self.keys.is_empty()
     }
 
     /// Converts the keys to the time of an engine that starts at `origin`.
@@ -319,7 +337,8 @@ neighbors = ["10.0.1.2", "fe80::1"]
         let mut found = Vec::new();
         for mode in [0o644, 0o640, 0o602, 0o600, 0o400] {
             std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode)).unwrap();
-            found.push(KeyFile::load(&path).map(|keys| keys.len()).map_err(|error| error.message));
+            found
+                .push(KeyFile::load(&path).map(|keys| keys.count()).map_err(|error| error.message));
         }
         std::fs::remove_file(&path).unwrap();
         assert_eq!(found[3..], [Ok(2), Ok(2)]);

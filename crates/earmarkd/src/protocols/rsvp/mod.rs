@@ -1,9 +1,11 @@
 //! RSVP: its settings, its requests, and its events as text.
 
 pub(crate) mod checks;
+pub(crate) mod config;
 mod consequence;
 pub(crate) mod describe;
 pub(crate) mod keys;
+mod node;
 pub(crate) mod policy;
 pub(crate) mod proxy;
 pub(crate) mod refresh_reduction;
@@ -18,7 +20,10 @@ use earmark_core::InterfaceId;
 use earmark_node::{Command, Event};
 use earmark_rsvp as rsvp;
 
-use crate::protocol::{Action, Consequence, Host, Opening, Protocol};
+use crate::protocol::{Action, Consequence, Host, Opening, Protocol, ProtocolConfig};
+
+pub use config::{IntegrityConfig, Limits, RsvpConfig, RsvpInterface};
+pub use keys::KeyFile;
 
 /// RSVP (RFC 2205).
 pub(crate) struct Rsvp;
@@ -26,6 +31,10 @@ pub(crate) struct Rsvp;
 impl Protocol for Rsvp {
     fn name(&self) -> &'static str {
         "rsvp"
+    }
+
+    fn config(&self) -> &dyn ProtocolConfig {
+        self
     }
 
     fn reserve(&self, request: ReservationRequest, host: &dyn Host) -> Result<Opening, Problem> {

@@ -2,14 +2,13 @@
 
 use std::str::FromStr;
 
+use earmark_core::Rate;
 use earmark_core::admission::{PreemptionPolicy, Priority};
-use earmark_core::{Prefix, Rate};
 use earmark_rsvp::policy::{About, Action, Pattern, Rule, Settings};
 use serde::Deserialize;
 use toml::Spanned;
 
-use crate::config::source::Source;
-use crate::config::{ConfigError, InterfaceConfig};
+use crate::config::{ConfigError, InterfaceConfig, Source};
 
 #[derive(Default, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -57,7 +56,6 @@ struct RuleTable {
     highest_priority: Option<u16>,
 }
 
-const RANGE: &str = "a range of addresses such as \"10.0.0.0/8\", or one such as \"10.0.0.1\"";
 const NAME: &str =
     "a name such as \"alice@example.org\" or \"OU=Sales\", where * stands for any text";
 const RATE: &str = "a rate such as \"2Mbit\"";
@@ -135,13 +133,29 @@ impl Source<'_> {
         };
         names.iter().map(name).collect()
     }
+}
 
-    /// Reads address ranges; a single address is the smallest one.
-    pub(crate) fn ranges(&self, texts: &[Spanned<String>]) -> Result<Vec<Prefix>, ConfigError> {
-        let range = |text: &Spanned<String>| match text.get_ref().parse() {
-            Ok(address) => Ok(Prefix::host(address)),
-            Err(_) => self.read(text, RANGE),
-        };
-        texts.iter().map(range).collect()
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+    use crate::config::Config;
+    use crate::protocols::rsvp::RsvpConfig;
+
+    #[test]
+    fn policy_rule_is_parsed() {
+        let text = "[[interface]]\nname = 'a'\nbandwidth = '10Mbit'\n[policy]\npreemption = 'partial'\n\
+            [[policy.rule]]\nusers = ['CN=Alice']\nsources = ['10.0.0.1', '2001:db8::/32']\n\
+            interfaces = ['a']\nflow = '2Mbit'\npriority = 5\n[[policy.rule]]\naction = 'refuse'\n";
+        let policy =
+            Config::parse(text, Path::new("r1.toml")).unwrap().settings.get::<RsvpConfig>().policy;
+        assert_eq!(policy.preemption, Some(PreemptionPolicy { partial: true }));
+        let [first, second] = &policy.rules[..] else { panic!("{policy:?}") };
+        assert_eq!(first.sources[0].to_string(), "10.0.0.1/32");
+        assert_eq!(first.flow, Some(Rate::from_mbps(2)));
+        assert_eq!(first.priority.map(|priority| priority.defending), Some(5));
+        assert!(first.users[0].fits("CN=Alice, O=Example"));
+        assert_eq!(second.action, Action::Refuse);
     }
 }

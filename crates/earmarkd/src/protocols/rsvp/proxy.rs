@@ -9,8 +9,7 @@ use earmark_wire::rsvp::{FilterSpec, Session, SourceSelector};
 use serde::Deserialize;
 use toml::Spanned;
 
-use crate::config::source::Source;
-use crate::config::{ConfigError, InterfaceConfig};
+use crate::config::{ConfigError, InterfaceConfig, Source};
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]

@@ -6,8 +6,7 @@ use earmark_rsvp::{HelloTiming, Reduction, Retransmission};
 use serde::Deserialize;
 use toml::Spanned;
 
-use crate::config::ConfigError;
-use crate::config::source::Source;
+use crate::config::{ConfigError, Source};
 
 #[derive(Default, Deserialize)]
 #[serde(deny_unknown_fields)]

@@ -3,17 +3,78 @@
 use std::time::Duration;
 
 use earmark_core::admission::{Discipline, RetryPolicy};
+use earmark_linux::Yessir;
 use earmark_yessir::{Measuring, auth};
 use serde::Deserialize;
 use toml::Spanned;
 
-use crate::config::source::Source;
-use crate::config::{ConfigError, InterfaceConfig};
+use crate::config::{Config, ConfigError, InterfaceConfig, Source};
+use crate::protocol::Tables;
+
+/// Settings of YESSIR.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct YessirConfig {
+    /// Settings of the engine, including the interfaces on which it measures RTP streams.
+    pub engine: earmark_yessir::Config,
+    /// Policy for retrying refused requests when bandwidth is released.
+    pub retry: RetryPolicy,
+}
+
+/// Settings of YESSIR for an interface.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct YessirInterface {
+    /// Which messages are intercepted, if the interface speaks YESSIR.
+    pub intercept: Yessir,
+    /// Whether incoming RTP streams whose senders do not use YESSIR are measured and reserved for.
+    pub measure_rtp: bool,
+}
+
+impl Default for YessirInterface {
+    fn default() -> YessirInterface {
+        YessirInterface { intercept: Yessir::RouterAlert, measure_rtp: false }
+    }
+}
+
+/// The tables of YESSIR.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct YessirTables {
+    #[serde(default)]
+    yessir: YessirTable,
+}
+
+impl Tables for YessirTables {
+    fn set(self: Box<Self>, source: &Source<'_>, config: &mut Config) -> Result<(), ConfigError> {
+        config.settings.set(source.yessir(self.yessir, &config.interfaces)?);
+        Ok(())
+    }
+}
+
+/// The keys of YESSIR in `[[interface]]`.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct InterfaceKeys {
+    yessir_intercept: Option<YessirInterceptName>,
+    measure_rtp: Option<bool>,
+}
+
+impl InterfaceKeys {
+    /// Returns the settings of an interface; one that does not speak YESSIR measures nothing.
+    pub(super) fn settings(&self, speaks: bool) -> YessirInterface {
+        YessirInterface {
+            intercept: match self.yessir_intercept {
+                Some(YessirInterceptName::Always) => Yessir::Always,
+                Some(YessirInterceptName::RouterAlert) | None => Yessir::RouterAlert,
+            },
+            measure_rtp: self.measure_rtp.unwrap_or(false) && speaks,
+        }
+    }
+}
 
 /// The `[yessir]` table; see [`earmark_yessir::Config`].
 #[derive(Default, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct YessirTable {
+struct YessirTable {
     refresh: Option<Spanned<String>>,
     longest_refresh: Option<Spanned<String>>,
     lifetime_factor: Option<Spanned<u32>>,
@@ -39,10 +100,10 @@ struct KeyTable {
     secret: Spanned<String>,
 }
 
-/// Names of [`earmark_linux::Yessir`] in the file.
+/// Names of [`Yessir`] in the file.
 #[derive(Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub(crate) enum YessirInterceptName {
+enum YessirInterceptName {
     RouterAlert,
     Always,
 }
@@ -51,11 +112,11 @@ pub(crate) enum YessirInterceptName {
 const SHORTEST_SECRET: usize = 8;
 
 impl Source<'_> {
-    pub(crate) fn yessir(
+    fn yessir(
         &self,
         table: YessirTable,
         interfaces: &[InterfaceConfig],
-    ) -> Result<(earmark_yessir::Config, RetryPolicy), ConfigError> {
+    ) -> Result<YessirConfig, ConfigError> {
         let defaults = earmark_yessir::Config::default();
         let (limits, retry) = (defaults.limits, RetryPolicy::default());
         let window = Duration::from_secs(defaults.measuring.window.into());
@@ -69,9 +130,11 @@ impl Source<'_> {
                 .unwrap_or(u16::MAX),
             ..defaults.measuring
         };
-        let measured = interfaces.iter().filter(|interface| interface.measure_rtp);
+        let measured = interfaces
+            .iter()
+            .filter(|interface| interface.settings.get::<YessirInterface>().measure_rtp);
         let missed = self.within(table.lifetime_factor, 1..101, defaults.missed)?;
-        let config = earmark_yessir::Config {
+        let engine = earmark_yessir::Config {
             interval: self.long_seconds(table.refresh.as_ref(), defaults.interval)?,
             max_interval: self
                 .long_seconds(table.longest_refresh.as_ref(), defaults.max_interval)?,
@@ -103,7 +166,7 @@ impl Source<'_> {
             discipline: table.waiting.unwrap_or_default(),
             ..retry
         };
-        Ok((config, retry))
+        Ok(YessirConfig { engine, retry })
     }
 
     fn signing(

@@ -2,6 +2,7 @@
 
 pub(crate) mod config;
 pub(crate) mod describe;
+mod node;
 pub(crate) mod request;
 
 use std::net::IpAddr;
@@ -11,7 +12,9 @@ use earmark_core::InterfaceId;
 use earmark_node::{Command, Event};
 use earmark_yessir as yessir;
 
-use crate::protocol::{Action, Host, Opening, Protocol};
+use crate::protocol::{Action, Host, Opening, Protocol, ProtocolConfig};
+
+pub use config::{YessirConfig, YessirInterface};
 
 /// YESSIR.
 pub(crate) struct Yessir;
@@ -19,6 +22,10 @@ pub(crate) struct Yessir;
 impl Protocol for Yessir {
     fn name(&self) -> &'static str {
         "yessir"
+    }
+
+    fn config(&self) -> &dyn ProtocolConfig {
+        self
     }
 
     fn reserve(&self, request: ReservationRequest, host: &dyn Host) -> Result<Opening, Problem> {

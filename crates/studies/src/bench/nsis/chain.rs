@@ -11,6 +11,7 @@ use earmark_control::Listing;
 use earmark_linux::frames::Frames;
 use earmark_node::AssociationRow;
 use earmarkd::config::Config;
+use earmarkd::protocols::nsis::NsisConfig;
 use serde::Serialize;
 use serde_json::Value;
 
@@ -198,7 +199,8 @@ impl Chain {
         validity: Duration,
         work: impl FnOnce(&mut Sender) -> Result<T> + Send,
     ) -> Result<T> {
-        self.in_host(0, &move |config| config.nsis.engine.gist.validity = validity, work)
+        let change = move |nsis: &mut NsisConfig| nsis.engine.gist.validity = validity;
+        self.in_host(0, &move |config| config.settings.change(change), work)
     }
 
     fn in_host<T: Send>(

@@ -12,6 +12,7 @@ use earmark_node::{Command, Event};
 use earmark_nsis::{self as nsis, ping, qos};
 use earmarkd::config::Config;
 use earmarkd::embedded::Embedded;
+use earmarkd::protocols::nsis::NsisConfig;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::super::Supervision;
@@ -70,7 +71,7 @@ impl Sender {
     /// Starts a node in the network namespace of the calling thread; its flows go from one address to another.
     pub(super) fn start(config: &Config, from: Ipv4Addr, to: Ipv4Addr) -> Result<Sender> {
         let mut config = config.clone();
-        config.nsis.engine.ping.applications = PINGS;
+        config.settings.change(|nsis: &mut NsisConfig| nsis.engine.ping.applications = PINGS);
         let node = Embedded::start(&config).context("the first host's node does not start")?;
         Ok(Sender { node, from, to, next_ping: FIRST_PING })
     }

@@ -1,0 +1,206 @@
+//! `[[interface]]`: its general keys. The protocols read theirs.
+
+use std::collections::BTreeMap;
+
+use earmark_core::Rate;
+use serde::Deserialize;
+use toml::Spanned;
+
+use super::admission::AdmissionName;
+use super::core_aggregates::AcrossTable;
+use super::protocols::{OnlyProtocol, ProtocolName};
+use super::services::ServiceTable;
+use super::source::Source;
+use super::table::{Owners, Table};
+use super::{ConfigError, InterfaceConfig, Place, Queueing, Reservable, Share};
+use crate::protocol::Protocol;
+use crate::protocols;
+
+/// General keys of the table.
+const KEYS: [&str; 12] = [
+    "name",
+    "bandwidth",
+    "reservable",
+    "latency_us",
+    "classes",
+    "queue_packets",
+    "queues",
+    "admission",
+    "service",
+    "protocols",
+    "faces_core",
+    "across",
+];
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct InterfaceTable {
+    name: Spanned<String>,
+    bandwidth: Option<Spanned<String>>,
+    reservable: Option<Spanned<Share>>,
+    #[serde(default)]
+    latency_us: u32,
+    classes: Option<Spanned<u32>>,
+    queue_packets: Option<Spanned<u32>>,
+    queues: Option<Queueing>,
+    admission: Option<Spanned<AdmissionName>>,
+    #[serde(default)]
+    service: Vec<ServiceTable>,
+    protocols: Option<Spanned<Vec<ProtocolName>>>,
+    #[serde(default)]
+    faces_core: bool,
+    #[serde(default)]
+    across: Vec<AcrossTable>,
+}
+
+/// Longest name of an interface: Linux allows 15 octets and a terminator (IFNAMSIZ).
+const MAX_INTERFACE_NAME: usize = 15;
+/// Upper bound of `classes`: HTB has 16 bits for a class, and a few classes are the daemon's own.
+const MAX_CLASSES: u32 = 60_000;
+
+impl Source<'_> {
+    /// Reads the interfaces. Each has a name of its own.
+    pub(super) fn interfaces(
+        &self,
+        tables: Vec<Table<'_>>,
+        only: Option<OnlyProtocol>,
+    ) -> Result<Vec<InterfaceConfig>, ConfigError> {
+        let protocols: Vec<&dyn Protocol> = protocols::all().collect();
+        let keys = protocols.iter().map(|protocol| protocol.config().interface_keys());
+        let owners = Owners::new(&KEYS, keys);
+        let mut line_of_name = BTreeMap::new();
+        let mut interfaces = Vec::with_capacity(tables.len());
+        for table in tables {
+            let (general, parts) = owners.divide(table, self)?;
+            let table: InterfaceTable = general.read(self)?;
+            let place = self.place(table.name.span());
+            let mut interface = self.interface(&table, place.clone(), only)?;
+            for (protocol, part) in protocols.iter().zip(parts) {
+                protocol.config().read_interface(part, self, &mut interface)?;
+            }
+            if let Some(line) = line_of_name.insert(interface.name.clone(), place.line) {
+                return Err(ConfigError::at(
+                    place,
+                    format!("{} is configured already, in line {line}", interface.name),
+                    "one [[interface]] for each; remove one of the two",
+                ));
+            }
+            interfaces.push(interface);
+        }
+        Ok(interfaces)
+    }
+
+    /// Reads the general keys of an interface.
+    fn interface(
+        &self,
+        table: &InterfaceTable,
+        place: Place,
+        only: Option<OnlyProtocol>,
+    ) -> Result<InterfaceConfig, ConfigError> {
+        let name = table.name.get_ref();
+        if let Some((message, hint)) = fault_of_name(name) {
+            return Err(ConfigError::at(place, message, hint));
+        }
+        let bandwidth = table.bandwidth.as_ref().map(|text| self.bandwidth(text)).transpose()?;
+        let defaults = InterfaceConfig::new(name.as_str(), Rate::ZERO);
+        let silent = self.silent(table.protocols.as_ref(), only)?;
+        let reservable = match &table.reservable {
+            Some(share) => self.reservable(share, bandwidth)?,
+            None => defaults.reservable,
+        };
+        let queue_packets = table.queue_packets.clone();
+        let queues = table.queues.unwrap_or_default();
+        Ok(InterfaceConfig {
+            bandwidth,
+            services: self.services(&table.service, bandwidth, reservable)?,
+            reservable,
+            latency_us: table.latency_us,
+            classes: self.within(table.classes.clone(), 1..MAX_CLASSES + 1, defaults.classes)?,
+            queue_packets: self.within(queue_packets, 1..100_001, defaults.queue_packets)?,
+            queues,
+            admission: self.admission(table.admission.as_ref(), queues)?,
+            silent,
+            border: self.border(table.faces_core, &table.across)?,
+            place: Some(place),
+            ..defaults
+        })
+    }
+
+    fn bandwidth(&self, text: &Spanned<String>) -> Result<Rate, ConfigError> {
+        match self.read(text, "write for example bandwidth = \"10Mbit\"")? {
+            Rate::ZERO => Err(self.error(
+                text.span(),
+                "a link without bandwidth carries nothing",
+                "give the bandwidth of the link, for example \"10Mbit\"",
+            )),
+            rate => Ok(rate),
+        }
+    }
+
+    fn reservable(
+        &self,
+        share: &Spanned<Share>,
+        bandwidth: Option<Rate>,
+    ) -> Result<Reservable, ConfigError> {
+        const HINT: &str = "a share such as \"75%\" or 0.75, or a rate such as \"7.5Mbit\"";
+        let percent_or_rate = match share.get_ref() {
+            Share::Number(share) => Err(*share),
+            Share::Text(text) => match text.trim().strip_suffix('%') {
+                Some(percent) => match percent.trim().parse::<f64>() {
+                    Ok(percent) => Err(percent / 100.0),
+                    Err(_) => {
+                        return Err(self.error(
+                            share.span(),
+                            format!("{text:?} is no share"),
+                            HINT,
+                        ));
+                    }
+                },
+                None => Ok(text
+                    .parse::<Rate>()
+                    .map_err(|e| self.error(share.span(), e.to_string(), HINT))?),
+            },
+        };
+        match percent_or_rate {
+            Err(part) if (0.0..=1.0).contains(&part) => Ok(Reservable::Share(part)),
+            Err(part) => Err(self.error(
+                share.span(),
+                format!("a share of {}% lies outside of 0 to 100%", part * 100.0),
+                HINT,
+            )),
+            Ok(rate) => match bandwidth.filter(|bandwidth| rate > *bandwidth) {
+                None => Ok(Reservable::Rate(rate)),
+                Some(bandwidth) => Err(self.error(
+                    share.span(),
+                    format!("{rate} cannot be reserved of a link of {bandwidth}"),
+                    "at most the link's bandwidth; best effort gets what is left",
+                )),
+            },
+        }
+    }
+}
+
+/// The error in a name that no interface can have, or that no interface with reservations can have, with a hint. The rules
+/// are those of Linux (`dev_valid_name`).
+fn fault_of_name(name: &str) -> Option<(String, &'static str)> {
+    const HINT: &str = "`ip link` lists the interfaces of this host";
+    let cannot = |why: &str| format!("{name:?} cannot be an interface's name: {why}");
+    if name.is_empty() || name == "." || name == ".." {
+        return Some((cannot("it names nothing"), HINT));
+    }
+    if name.len() > MAX_INTERFACE_NAME {
+        let why = format!("it has more than {MAX_INTERFACE_NAME} octets");
+        return Some((cannot(&why), HINT));
+    }
+    if name.contains(':') {
+        let hint = "eth0:1 is a label of an address; the interface is eth0";
+        return Some((cannot("it contains ':'"), hint));
+    }
+    if name.contains(|c: char| c == '/' || c.is_ascii_whitespace() || c == '\x0b') {
+        return Some((cannot("it contains '/' or a space"), HINT));
+    }
+    (name == "lo").then(|| {
+        let message = "lo is the loopback interface: what it carries leaves no host";
+        (message.to_owned(), "name the interfaces that lead to other hosts")
+    })
+}

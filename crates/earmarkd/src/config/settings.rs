@@ -1,0 +1,72 @@
+//! All settings of one daemon.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use earmark_linux::MarkRule;
+use serde_json::Value;
+
+use super::interface::InterfaceConfig;
+use super::protocol_settings::ProtocolSettings;
+
+/// All settings of one daemon.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Config {
+    /// The file that these settings were read from, and that a reload reads again.
+    pub file: Option<PathBuf>,
+    /// The node's name for display; by default the host's name.
+    pub name: String,
+    /// Seed of the random streams; `None` draws one from the system at start.
+    pub seed: Option<u64>,
+    /// The control socket.
+    pub control: Control,
+    /// Interfaces that take part, in the order of the file.
+    pub interfaces: Vec<InterfaceConfig>,
+    /// Settings of the protocols, each by its own type.
+    pub settings: ProtocolSettings,
+    /// Settings of the protocols that the program adds, by name.
+    pub others: BTreeMap<String, Value>,
+    /// Marks of packets, for policy rules that match them.
+    pub marks: Vec<MarkRule>,
+    /// File to record inputs to.
+    pub record: Option<PathBuf>,
+    /// User to change to once all work that needs root is done; `None` keeps the user that started the daemon.
+    pub user: Option<String>,
+    /// Whether reserved flows keep their queues when the daemon shuts down cleanly, for its successor to adopt.
+    pub keep_reservations_on_exit: bool,
+    /// How long the queues are kept if no successor starts, provided that a service manager enforces it.
+    pub adoption_time: Duration,
+    /// Interval between comparisons of routes and traffic control with their intended state.
+    pub reconcile: Duration,
+}
+
+/// The control socket.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Control {
+    /// Path of the socket.
+    pub socket: PathBuf,
+    /// Group that may use the socket besides its owner: a number, or a name of `/etc/group`.
+    pub group: Option<String>,
+}
+
+impl Config {
+    /// Settings with every default and without interfaces, for a daemon that serves `socket`.
+    pub fn new(name: impl Into<String>, socket: impl Into<PathBuf>) -> Config {
+        Config {
+            file: None,
+            name: name.into(),
+            seed: None,
+            control: Control { socket: socket.into(), group: None },
+            interfaces: Vec::new(),
+            settings: ProtocolSettings::default(),
+            others: BTreeMap::new(),
+            marks: Vec::new(),
+            record: None,
+            user: None,
+            keep_reservations_on_exit: true,
+            adoption_time: Duration::from_secs(180),
+            reconcile: Duration::from_secs(30),
+        }
+    }
+}

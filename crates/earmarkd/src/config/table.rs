@@ -1,0 +1,127 @@
+//! Tables of the file before they have a type, and the keys by which the daemon and each protocol share them.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+use serde::de::DeserializeOwned;
+use toml::Spanned;
+use toml::de::{DeTable, DeValue, ValueDeserializer};
+
+use super::ConfigError;
+use super::source::Source;
+
+/// Keys of a table that belong to one protocol.
+#[derive(Clone, Copy, Debug)]
+pub struct Keys {
+    /// The keys.
+    pub names: &'static [&'static str],
+    /// The key before which an error lists them.
+    pub before: &'static str,
+}
+
+/// A table of the file, or those of its keys that belong to one protocol.
+#[derive(Debug)]
+pub struct Table<'a> {
+    span: Range<usize>,
+    items: DeTable<'a>,
+}
+
+impl<'a> Table<'a> {
+    /// Parses a file.
+    pub(super) fn parse(text: &'a str, source: &Source<'_>) -> Result<Table<'a>, ConfigError> {
+        let root = DeTable::parse(text).map_err(|error| source.parser_error(&error))?;
+        Ok(Table { span: root.span(), items: root.into_inner() })
+    }
+
+    /// Returns the tables of an array of tables, which is taken out of this one.
+    pub(super) fn take_tables<T: DeserializeOwned>(
+        &mut self,
+        key: &str,
+        source: &Source<'_>,
+    ) -> Result<Vec<Table<'a>>, ConfigError> {
+        let Some(value) = self.items.remove(key) else { return Ok(Vec::new()) };
+        let span = value.span();
+        let values = match value.into_inner() {
+            DeValue::Array(values) => values,
+            other => {
+                // The parser's own error says what it is instead.
+                read::<Vec<T>>(Spanned::new(span, other), source)?;
+                return Ok(Vec::new());
+            }
+        };
+        let mut tables = Vec::with_capacity(values.len());
+        for value in values {
+            let span = value.span();
+            match value.into_inner() {
+                DeValue::Table(items) => tables.push(Table { span, items }),
+                other => _ = read::<T>(Spanned::new(span, other), source)?,
+            }
+        }
+        Ok(tables)
+    }
+
+    /// Converts the table to a type.
+    ///
+    /// # Errors
+    /// A value is not of its type, or missing, or unknown.
+    pub fn read<T: DeserializeOwned>(self, source: &Source<'_>) -> Result<T, ConfigError> {
+        read(Spanned::new(self.span, DeValue::Table(self.items)), source)
+    }
+}
+
+fn read<T: DeserializeOwned>(
+    value: Spanned<DeValue<'_>>,
+    source: &Source<'_>,
+) -> Result<T, ConfigError> {
+    T::deserialize(ValueDeserializer::from(value)).map_err(|error| source.parser_error(&error))
+}
+
+/// Keys of a table by owner: the daemon itself, or a protocol by its place in the list.
+pub(super) struct Owners {
+    of: BTreeMap<&'static str, Option<usize>>,
+    /// All keys in the order in which an error lists them.
+    all: Vec<&'static str>,
+    count: usize,
+}
+
+impl Owners {
+    pub(super) fn new(
+        general: &[&'static str],
+        protocols: impl Iterator<Item = &'static [Keys]>,
+    ) -> Owners {
+        let of = general.iter().map(|&key| (key, None)).collect();
+        let mut owners = Owners { of, all: general.to_vec(), count: 0 };
+        for protocol in protocols {
+            for Keys { names, before } in protocol {
+                let at = owners.all.iter().position(|key| key == before);
+                let at = at.unwrap_or(owners.all.len());
+                owners.all.splice(at..at, names.iter().copied());
+                owners.of.extend(names.iter().map(|&key| (key, Some(owners.count))));
+            }
+            owners.count += 1;
+        }
+        owners
+    }
+
+    /// Divides a table among the owners of its keys. Returns the general part and those of the protocols.
+    pub(super) fn divide<'a>(
+        &self,
+        table: Table<'a>,
+        source: &Source<'_>,
+    ) -> Result<(Table<'a>, Vec<Table<'a>>), ConfigError> {
+        let empty = || Table { span: table.span.clone(), items: DeTable::new() };
+        let mut general = empty();
+        let mut parts: Vec<Table<'a>> = (0..self.count).map(|_| empty()).collect();
+        for (key, value) in table.items {
+            let Some(&owner) = self.of.get(&**key.get_ref()) else {
+                let all: Vec<String> = self.all.iter().map(|key| format!("`{key}`")).collect();
+                let (key, span) = (key.get_ref(), key.span());
+                let message = format!("unknown field `{key}`, expected one of {}", all.join(", "));
+                return Err(ConfigError::of_parser(source.place(span), &message));
+            };
+            let part = owner.map_or(&mut general, |owner| &mut parts[owner]);
+            part.items.insert(key, value);
+        }
+        Ok((general, parts))
+    }
+}

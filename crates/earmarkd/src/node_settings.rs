@@ -1,0 +1,28 @@
+//! Settings of the node, from those of the daemon.
+
+use std::hash::{BuildHasher, RandomState};
+
+use earmark_node::NodeConfig;
+use jiff::Timestamp;
+
+use crate::config::Config;
+use crate::protocols;
+
+/// Returns the settings of a node whose clock starts at `origin`, without the keys of key files.
+pub(crate) fn node_config(config: &Config, origin: Timestamp) -> NodeConfig {
+    let interfaces = || config.interfaces.iter();
+    let mut node = NodeConfig {
+        engines: protocols::engines(),
+        others: config.others.clone(),
+        name: config.name.clone(),
+        // The keys of the standard library's hasher come from the system's source of randomness.
+        seed: config.seed.unwrap_or_else(|| RandomState::new().hash_one(0)),
+        borders: interfaces().filter_map(|i| Some((i.name.clone(), i.border.clone()?))).collect(),
+        link_admission: interfaces().map(|i| (i.name.clone(), i.admission)).collect(),
+        ..NodeConfig::default()
+    };
+    for protocol in protocols::all() {
+        protocol.config().configure(config, origin, &mut node);
+    }
+    node
+}

@@ -1,0 +1,68 @@
+//! Boomerang's settings as those of a node and of the kernel.
+
+use std::io;
+
+use earmark_boomerang::{self as boomerang, Secret};
+use earmark_linux::{InterfaceSignalling, Offload};
+use earmark_node::{Command, NodeConfig};
+use jiff::Timestamp;
+
+use super::config::{BoomerangConfig, BoomerangTables};
+use super::{Boomerang, offload};
+use crate::config::{Config, ConfigError, InterfaceConfig, Keys, Source, Table};
+use crate::protocol::{KernelOffload, Protocol, ProtocolConfig, Tables};
+
+impl ProtocolConfig for Boomerang {
+    fn is_chosen_by_interface(&self) -> bool {
+        true
+    }
+
+    fn tables(&self) -> &'static [Keys] {
+        &[Keys { names: &["boomerang"], before: "protocol" }]
+    }
+
+    fn read(&self, table: Table<'_>, source: &Source<'_>) -> Result<Box<dyn Tables>, ConfigError> {
+        Ok(Box::new(table.read::<BoomerangTables>(source)?))
+    }
+
+    fn reload(&self, started: &Config, new: &mut Config, waiting: &mut Vec<String>) {
+        let started = started.settings.get::<BoomerangConfig>();
+        if started != new.settings.get() {
+            waiting.push(self.name().to_owned());
+        }
+        new.settings.set(started);
+    }
+
+    fn configure(&self, config: &Config, _origin: Timestamp, node: &mut NodeConfig) {
+        node.boomerang = config.settings.get::<BoomerangConfig>().engine;
+    }
+
+    fn remove_secrets(&self, node: &mut NodeConfig) {
+        for user in &mut node.boomerang.users {
+            user.secret = Secret::from(String::new());
+        }
+    }
+
+    fn remove_secret(&self, command: &mut Command) {
+        if let Command::Boomerang(
+            boomerang::Command::Reserve { request, .. } | boomerang::Command::Query { request, .. },
+        ) = command
+            && let Some(user) = &mut request.user
+        {
+            user.secret = Secret::from(String::new());
+        }
+    }
+
+    fn intercept(&self, interface: &InterfaceConfig, how: &mut InterfaceSignalling) {
+        how.boomerang = interface.speaks(self.name());
+    }
+
+    fn start_offload(
+        &self,
+        config: &Config,
+        node: &mut NodeConfig,
+        path: Option<&Offload>,
+    ) -> io::Result<Option<Box<dyn KernelOffload>>> {
+        offload::start(config.settings.get::<BoomerangConfig>().share, &mut node.boomerang, path)
+    }
+}

@@ -1,0 +1,299 @@
+//! `[rsvp]`, `[integrity]`, `[policy]`, `[[sender_proxy]]` and `[[receiver_proxy]]`, and the keys of an interface.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use earmark_linux::Intercept;
+use earmark_rsvp::integrity::{self, HandshakeMode, Secured};
+use earmark_rsvp::{HelloTiming, Reduction, Timing, limits, policy, proxy};
+use earmark_wire::rsvp::Dscp;
+use serde::Deserialize;
+use toml::Spanned;
+
+use super::policy::PolicyTable;
+use super::proxy::{ReceiverTable, SenderTable};
+use super::refresh_reduction::{HelloTable, ReductionTable};
+use crate::config::{Config, ConfigError, InterfaceConfig, Source};
+use crate::protocol::Tables;
+
+/// Settings of RSVP.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RsvpConfig {
+    /// Timing, common to all interfaces.
+    pub timing: Timing,
+    /// Limits on the state of this node.
+    pub limits: Limits,
+    /// Refresh reduction (RFC 2961).
+    pub reduction: Reduction,
+    /// Timing of Hello messages.
+    pub hello: HelloTiming,
+    /// Signing and verification of messages; `None` if no interface is secured.
+    pub integrity: Option<IntegrityConfig>,
+    /// Policy: who may reserve how much and where, and which reservations may be preempted.
+    pub policy: policy::Settings,
+    /// Hosts without RSVP for which this node signals.
+    pub proxies: proxy::Settings,
+    /// Whether this host signals inside UDP only (RFC 2205 appendix C).
+    pub udp_only: bool,
+    /// Whether diagnostic requests about sessions are answered (RFC 2745, `earmark trace`).
+    pub diagnostics: bool,
+}
+
+impl Default for RsvpConfig {
+    fn default() -> RsvpConfig {
+        RsvpConfig {
+            timing: Timing::default(),
+            limits: Limits::default(),
+            reduction: Reduction::default(),
+            hello: HelloTiming::default(),
+            integrity: None,
+            policy: policy::Settings::default(),
+            proxies: proxy::Settings::default(),
+            udp_only: false,
+            diagnostics: true,
+        }
+    }
+}
+
+/// Limits on the state of this node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Most sessions, and most senders.
+    pub max_sessions: u32,
+    /// Most senders, and most reservations, of one neighbor.
+    pub per_neighbor: Option<u32>,
+    /// Most new senders, new reservations and changes of reservations a second that one neighbor may request.
+    pub changes_per_second: Option<u32>,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        let defaults = earmark_rsvp::Config::default();
+        let max_sessions = defaults.max_sessions;
+        Limits { max_sessions, per_neighbor: None, changes_per_second: None }
+    }
+}
+
+/// Signing and verification of messages (RFC 2747).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct IntegrityConfig {
+    /// Path of the key file; see [`KeyFile`](super::KeyFile).
+    pub keys: PathBuf,
+    /// Window for messages out of order, in sequence numbers.
+    pub window: u16,
+    /// Whether new neighbors are challenged.
+    pub handshake: HandshakeMode,
+}
+
+/// Settings of RSVP for an interface.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RsvpInterface {
+    /// Directions in which messages are signed and verified; `None` for neither.
+    pub integrity: Option<Secured>,
+    /// Which messages are intercepted.
+    pub intercept: Intercept,
+    /// Whether hosts behind the interface signal inside UDP (RFC 2205 appendix C).
+    pub udp_encapsulation: bool,
+    /// Accepted neighbors, largest reservation and overhead of the interface.
+    pub limits: limits::Interface,
+    /// DSCPs that senders behind the interface are told to set (RFC 2996).
+    pub dscp: Vec<Dscp>,
+}
+
+impl Default for RsvpInterface {
+    fn default() -> RsvpInterface {
+        RsvpInterface {
+            integrity: None,
+            intercept: Intercept::RouterAlert,
+            udp_encapsulation: false,
+            limits: limits::Interface::default(),
+            dscp: Vec::new(),
+        }
+    }
+}
+
+/// The tables of RSVP.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RsvpTables {
+    #[serde(default)]
+    rsvp: RsvpTable,
+    #[serde(default)]
+    integrity: IntegrityTable,
+    #[serde(default)]
+    policy: PolicyTable,
+    #[serde(default)]
+    sender_proxy: Vec<SenderTable>,
+    #[serde(default)]
+    receiver_proxy: Vec<ReceiverTable>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RsvpTable {
+    refresh: Option<Spanned<String>>,
+    lifetime_factor: Option<Spanned<u32>>,
+    udp_only: Option<bool>,
+    diagnostics: Option<bool>,
+    max_sessions: Option<Spanned<u32>>,
+    max_per_neighbor: Option<Spanned<u32>>,
+    changes_per_second: Option<Spanned<u32>>,
+    #[serde(default)]
+    reduction: ReductionTable,
+    #[serde(default)]
+    hello: HelloTable,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct IntegrityTable {
+    keys: Option<PathBuf>,
+    window: Option<Spanned<u32>>,
+    handshake: Option<HandshakeMode>,
+}
+
+/// The keys of RSVP in `[[interface]]`.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct InterfaceKeys {
+    integrity: Option<Secured>,
+    intercept: Option<InterceptName>,
+    udp_encapsulation: Option<bool>,
+    #[serde(default)]
+    neighbors: Vec<Spanned<String>>,
+    largest_reservation: Option<Spanned<String>>,
+    overhead: Option<Spanned<u32>>,
+    #[serde(default)]
+    dscp: Vec<Spanned<u8>>,
+}
+
+/// Names of [`Intercept`] in the file.
+#[derive(Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum InterceptName {
+    RouterAlert,
+    Protocol,
+}
+
+/// Upper bound of `overhead`, more than any stack of tunnels adds to a packet, octets.
+const MAX_OVERHEAD: u32 = 1_000;
+
+impl Tables for RsvpTables {
+    fn excludes_others(&self) -> Option<(&'static str, &'static str)> {
+        self.rsvp.udp_only.unwrap_or(false).then_some((
+            "with rsvp.udp_only nothing but RSVP can be signalled",
+            "protocols = [\"rsvp\"], or leave udp_only out and grant CAP_NET_RAW",
+        ))
+    }
+
+    fn set(self: Box<Self>, source: &Source<'_>, config: &mut Config) -> Result<(), ConfigError> {
+        let RsvpTables { rsvp, integrity, policy, sender_proxy, receiver_proxy } = *self;
+        let interfaces = &config.interfaces;
+        let settings = RsvpConfig {
+            timing: source.timing(&rsvp)?,
+            limits: source.limits(&rsvp)?,
+            integrity: source.integrity(integrity, interfaces)?,
+            policy: source.policy(policy, interfaces)?,
+            proxies: source.proxies(&sender_proxy, &receiver_proxy, interfaces)?,
+            udp_only: rsvp.udp_only.unwrap_or(false),
+            diagnostics: rsvp.diagnostics.unwrap_or(true),
+            reduction: source.reduction(rsvp.reduction)?,
+            hello: source.hello(rsvp.hello)?,
+        };
+        config.settings.set(settings);
+        Ok(())
+    }
+}
+
+impl Source<'_> {
+    pub(super) fn rsvp_interface(
+        &self,
+        keys: &InterfaceKeys,
+    ) -> Result<RsvpInterface, ConfigError> {
+        Ok(RsvpInterface {
+            integrity: keys.integrity,
+            intercept: match keys.intercept {
+                Some(InterceptName::Protocol) => Intercept::Protocol,
+                Some(InterceptName::RouterAlert) | None => Intercept::RouterAlert,
+            },
+            udp_encapsulation: keys.udp_encapsulation.unwrap_or(false),
+            limits: self.interface_limits(keys)?,
+            dscp: self.code_points(&keys.dscp)?,
+        })
+    }
+
+    fn integrity(
+        &self,
+        table: IntegrityTable,
+        interfaces: &[InterfaceConfig],
+    ) -> Result<Option<IntegrityConfig>, ConfigError> {
+        let defaults = integrity::Settings::default();
+        let window = self.within(table.window, 1..1_025, u32::from(defaults.window))?;
+        let secured = interfaces
+            .iter()
+            .find(|interface| interface.settings.get::<RsvpInterface>().integrity.is_some());
+        let Some(keys) = table.keys else {
+            return match secured {
+                None => Ok(None),
+                Some(secured) => Err(ConfigError::at(
+                    secured.place.clone().unwrap_or_default(),
+                    format!("{} is to be secured, but there are no keys", secured.name),
+                    "[integrity] with keys = \"/etc/earmark/keys.toml\" names the file that has them",
+                )),
+            };
+        };
+        Ok(Some(IntegrityConfig {
+            keys,
+            window: u16::try_from(window).unwrap_or(u16::MAX),
+            handshake: table.handshake.unwrap_or(defaults.handshake),
+        }))
+    }
+
+    fn limits(&self, table: &RsvpTable) -> Result<Limits, ConfigError> {
+        let defaults = Limits::default();
+        let some = |value: &Option<Spanned<u32>>| match value {
+            None => Ok(None),
+            Some(_) => self.within(value.clone(), 1..u32::MAX, 0).map(Some),
+        };
+        let max_sessions = table.max_sessions.clone();
+        Ok(Limits {
+            max_sessions: self.within(max_sessions, 1..u32::MAX, defaults.max_sessions)?,
+            per_neighbor: some(&table.max_per_neighbor)?,
+            changes_per_second: some(&table.changes_per_second)?,
+        })
+    }
+
+    fn interface_limits(&self, table: &InterfaceKeys) -> Result<limits::Interface, ConfigError> {
+        let largest = table.largest_reservation.as_ref();
+        let hint = "a rate such as \"2Mbit\"";
+        Ok(limits::Interface {
+            neighbors: self.ranges(&table.neighbors)?,
+            largest: largest.map(|text| self.read(text, hint)).transpose()?,
+            overhead: self.within(table.overhead.clone(), 0..MAX_OVERHEAD + 1, 0)?,
+        })
+    }
+
+    fn code_points(&self, code_points: &[Spanned<u8>]) -> Result<Vec<Dscp>, ConfigError> {
+        let code_point = |value: &Spanned<u8>| match *value.get_ref() {
+            small @ 0..64 => Ok(Dscp(small)),
+            large => Err(self.error(
+                value.span(),
+                format!("{large} has more than the six bits of a code point"),
+                "0 to 63; expedited forwarding is 46",
+            )),
+        };
+        code_points.iter().map(code_point).collect()
+    }
+
+    fn timing(&self, table: &RsvpTable) -> Result<Timing, ConfigError> {
+        let defaults = Timing::default();
+        let hint = "RFC 2205 has \"30s\"; from 10ms to 1 hour (60min) are possible";
+        let range = Duration::from_millis(10)..=Duration::from_secs(3_600);
+        let refresh = self.duration(table.refresh.as_ref(), range, defaults.refresh, hint)?;
+        let factor = table.lifetime_factor.clone();
+        Ok(Timing {
+            refresh,
+            lifetime_factor: self.within(factor, 1..101, defaults.lifetime_factor)?,
+        })
+    }
+}

@@ -1,0 +1,220 @@
+//! RSVP's settings as those of a node, and their reload.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use earmark_linux::InterfaceSignalling;
+use earmark_node::{Command, NodeConfig};
+use earmark_rsvp::{self as rsvp, Renewal, diagnostics, integrity, limits};
+use jiff::Timestamp;
+
+use super::config::{InterfaceKeys, RsvpConfig, RsvpInterface, RsvpTables};
+use super::{KeyFile, Rsvp};
+use crate::config::{Config, ConfigError, InterfaceConfig, Keys, Source, Table};
+use crate::protocol::{Protocol, ProtocolConfig, Secrets, Tables};
+
+impl ProtocolConfig for Rsvp {
+    fn is_chosen_by_interface(&self) -> bool {
+        true
+    }
+
+    fn tables(&self) -> &'static [Keys] {
+        const NAMES: &[&str] = &["rsvp", "integrity", "policy", "sender_proxy", "receiver_proxy"];
+        &[Keys { names: NAMES, before: "mark" }]
+    }
+
+    fn interface_keys(&self) -> &'static [Keys] {
+        const NAMES: &[&str] = &[
+            "intercept",
+            "udp_encapsulation",
+            "neighbors",
+            "largest_reservation",
+            "overhead",
+            "dscp",
+        ];
+        &[
+            Keys { names: &["integrity"], before: "protocols" },
+            Keys { names: NAMES, before: "faces_core" },
+        ]
+    }
+
+    fn read(&self, table: Table<'_>, source: &Source<'_>) -> Result<Box<dyn Tables>, ConfigError> {
+        Ok(Box::new(table.read::<RsvpTables>(source)?))
+    }
+
+    fn read_interface(
+        &self,
+        table: Table<'_>,
+        source: &Source<'_>,
+        interface: &mut InterfaceConfig,
+    ) -> Result<(), ConfigError> {
+        let keys: InterfaceKeys = table.read(source)?;
+        interface.settings.set(source.rsvp_interface(&keys)?);
+        Ok(())
+    }
+
+    fn reload(&self, started: &Config, new: &mut Config, waiting: &mut Vec<String>) {
+        let (started, wanted) = (of(started), of(new));
+        for (key, differs) in [
+            ("rsvp.udp_only", started.udp_only != wanted.udp_only),
+            ("rsvp.reduction", started.reduction != wanted.reduction),
+            ("rsvp.hello", started.hello != wanted.hello),
+            ("integrity", started.integrity != wanted.integrity),
+        ] {
+            waiting.extend(differs.then(|| key.to_owned()));
+        }
+        new.settings.set(RsvpConfig {
+            timing: wanted.timing,
+            limits: wanted.limits,
+            policy: wanted.policy,
+            proxies: wanted.proxies,
+            diagnostics: wanted.diagnostics,
+            ..started
+        });
+    }
+
+    fn reload_interface(
+        &self,
+        started: &InterfaceConfig,
+        new: &mut InterfaceConfig,
+    ) -> Vec<&'static str> {
+        let mut differing = Vec::new();
+        let integrity = interface(started).integrity;
+        if integrity != interface(new).integrity {
+            differing.push("integrity");
+            new.settings.change(|settings: &mut RsvpInterface| settings.integrity = integrity);
+        }
+        let speaks = started.speaks(self.name());
+        if speaks != new.speaks(self.name()) {
+            differing.push("protocols (rsvp)");
+            match speaks {
+                true => _ = new.silent.remove(self.name()),
+                false => _ = new.silent.insert(self.name()),
+            }
+        }
+        differing
+    }
+
+    fn needs_restart(&self, added: &InterfaceConfig) -> Option<&'static str> {
+        interface(added).integrity.is_some().then_some("integrity")
+    }
+
+    fn configure(&self, config: &Config, origin: Timestamp, node: &mut NodeConfig) {
+        node.rsvp = engine(config, origin);
+        let silent = config.interfaces.iter().filter(|interface| !interface.speaks(self.name()));
+        node.without_rsvp = silent.map(|interface| interface.name.clone()).collect();
+    }
+
+    fn reload_command(&self, config: &Config, origin: Timestamp) -> Option<Command> {
+        let renewal = Renewal::from(engine(config, origin));
+        Some(Command::Rsvp(rsvp::Command::Renew(Box::new(renewal))))
+    }
+
+    fn key_file(&self, config: &Config) -> Option<PathBuf> {
+        of(config).integrity.map(|integrity| integrity.keys)
+    }
+
+    fn load_keys(&self, path: &Path) -> Option<Result<Box<dyn Secrets>, ConfigError>> {
+        Some(KeyFile::load(path).map(|file| Box::new(file) as Box<dyn Secrets>))
+    }
+
+    fn is_udp_only(&self, config: &Config) -> bool {
+        of(config).udp_only
+    }
+
+    /// L = (K + 0.5) * 1.5 * R (RFC 2205 section 3.7).
+    fn lifetime(&self, config: &Config) -> Option<Duration> {
+        let timing = of(config).timing;
+        let refresh = u32::try_from(timing.refresh.as_millis()).unwrap_or(u32::MAX);
+        Some(timing.lifetime(refresh))
+    }
+
+    fn intercept(&self, config: &InterfaceConfig, how: &mut InterfaceSignalling) {
+        let RsvpInterface { intercept, udp_encapsulation, .. } = interface(config);
+        (how.intercept, how.udp) = (intercept, udp_encapsulation);
+    }
+}
+
+fn of(config: &Config) -> RsvpConfig {
+    config.settings.get()
+}
+
+fn interface(config: &InterfaceConfig) -> RsvpInterface {
+    config.settings.get()
+}
+
+/// Settings of the engine, without keys.
+fn engine(config: &Config, origin: Timestamp) -> rsvp::Config {
+    let settings = of(config);
+    let interfaces: Vec<(&str, RsvpInterface)> =
+        config.interfaces.iter().map(|known| (known.name.as_str(), interface(known))).collect();
+    let interfaces = || interfaces.iter().map(|(name, settings)| ((*name).to_owned(), settings));
+    let defaults = integrity::Settings::default();
+    let integrity = settings.integrity.as_ref();
+    rsvp::Config {
+        timing: settings.timing,
+        diagnostics: diagnostics::Settings {
+            answer: settings.diagnostics,
+            ntp_origin: ntp(origin),
+            ..diagnostics::Settings::default()
+        },
+        reduction: settings.reduction,
+        hello: settings.hello,
+        integrity: integrity::Settings {
+            interfaces: interfaces()
+                .filter_map(|(name, settings)| Some((name, settings.integrity?)))
+                .collect(),
+            window: integrity.map_or(defaults.window, |integrity| integrity.window),
+            handshake: integrity.map_or(defaults.handshake, |integrity| integrity.handshake),
+            sequence_start: ntp(origin),
+            ..defaults
+        },
+        policy: settings.policy,
+        proxies: settings.proxies,
+        max_sessions: settings.limits.max_sessions,
+        limits: limits::Settings {
+            interfaces: interfaces()
+                .filter(|(_, settings)| settings.limits != limits::Interface::default())
+                .map(|(name, settings)| (name, settings.limits.clone()))
+                .collect(),
+            per_neighbor: settings.limits.per_neighbor,
+            changes_per_second: settings.limits.changes_per_second,
+        },
+        dclass: interfaces()
+            .filter(|(_, settings)| !settings.dscp.is_empty())
+            .map(|(name, settings)| (name, settings.dscp.clone()))
+            .collect(),
+        ..rsvp::Config::default()
+    }
+}
+
+/// Converts a time to a 64-bit NTP timestamp: units of 2^-32 seconds since 1900, modulo 2^64 (RFC 2747 section 3.2).
+fn ntp(at: Timestamp) -> u64 {
+    const UNIX_EPOCH: i64 = 2_208_988_800;
+    let seconds = at.as_second().wrapping_add(UNIX_EPOCH).cast_unsigned();
+    let nanoseconds = u64::from(at.subsec_nanosecond().max(0).cast_unsigned());
+    (seconds << 32) | ((nanoseconds << 32) / 1_000_000_000)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// L = (K + 0.5) * 1.5 * R of RFC 2205 section 3.7, for the default R = 30 s and K = 3.
+    #[test]
+    fn adopted_reservations_are_kept_for_one_lifetime() {
+        assert_eq!(Rsvp.lifetime(&Config::new("", "")), Some(Duration::from_millis(157_500)));
+    }
+
+    /// NTP's own example: 1 January 1972 is 2 272 060 800 seconds after 1900.
+    #[test]
+    fn sequence_numbers_start_at_the_time_as_ntp_counts_it() {
+        assert_eq!(
+            ntp("1972-01-01T00:00:00.5Z".parse().unwrap()),
+            (2_272_060_800 << 32) + (1 << 31)
+        );
+        let before: Timestamp = "2036-02-07T06:28:15.999Z".parse().unwrap();
+        let after: Timestamp = "2036-02-07T06:28:16Z".parse().unwrap();
+        assert!(ntp(after).wrapping_sub(ntp(before)) < 1 << 32, "it goes round, and on");
+    }
+}

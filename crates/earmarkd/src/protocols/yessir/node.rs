@@ -1,0 +1,77 @@
+//! YESSIR's settings as those of a node and of the kernel.
+
+use earmark_linux::InterfaceSignalling;
+use earmark_node::NodeConfig;
+use jiff::Timestamp;
+
+use super::Yessir;
+use super::config::{InterfaceKeys, YessirConfig, YessirInterface, YessirTables};
+use crate::config::{Config, ConfigError, InterfaceConfig, Keys, Source, Table};
+use crate::protocol::{Protocol, ProtocolConfig, Tables};
+
+impl ProtocolConfig for Yessir {
+    fn is_chosen_by_interface(&self) -> bool {
+        true
+    }
+
+    fn tables(&self) -> &'static [Keys] {
+        &[Keys { names: &["yessir"], before: "protocol" }]
+    }
+
+    fn interface_keys(&self) -> &'static [Keys] {
+        &[Keys { names: &["yessir_intercept", "measure_rtp"], before: "udp_encapsulation" }]
+    }
+
+    fn read(&self, table: Table<'_>, source: &Source<'_>) -> Result<Box<dyn Tables>, ConfigError> {
+        Ok(Box::new(table.read::<YessirTables>(source)?))
+    }
+
+    fn read_interface(
+        &self,
+        table: Table<'_>,
+        source: &Source<'_>,
+        interface: &mut InterfaceConfig,
+    ) -> Result<(), ConfigError> {
+        let keys: InterfaceKeys = table.read(source)?;
+        interface.settings.set(keys.settings(interface.speaks(self.name())));
+        Ok(())
+    }
+
+    fn reload(&self, started: &Config, new: &mut Config, waiting: &mut Vec<String>) {
+        let started = started.settings.get::<YessirConfig>();
+        if started != new.settings.get() {
+            waiting.push(self.name().to_owned());
+        }
+        new.settings.set(started);
+    }
+
+    fn reload_interface(
+        &self,
+        started: &InterfaceConfig,
+        new: &mut InterfaceConfig,
+    ) -> Vec<&'static str> {
+        let measure_rtp = interface(started).measure_rtp;
+        if measure_rtp == interface(new).measure_rtp {
+            return Vec::new();
+        }
+        new.settings.change(|settings: &mut YessirInterface| settings.measure_rtp = measure_rtp);
+        vec!["measure_rtp"]
+    }
+
+    fn configure(&self, config: &Config, origin: Timestamp, node: &mut NodeConfig) {
+        let YessirConfig { mut engine, retry } = config.settings.get();
+        engine.auth.started = u32::try_from(origin.as_second()).unwrap_or_default();
+        (node.yessir, node.retry) = (engine, retry);
+    }
+
+    fn intercept(&self, config: &InterfaceConfig, how: &mut InterfaceSignalling) {
+        let YessirInterface { intercept, measure_rtp } = interface(config);
+        let is_spoken = config.speaks(self.name());
+        how.yessir = if is_spoken { intercept } else { earmark_linux::Yessir::Off };
+        how.sender_reports = measure_rtp;
+    }
+}
+
+fn interface(config: &InterfaceConfig) -> YessirInterface {
+    config.settings.get()
+}
