@@ -1,12 +1,22 @@
-//! Endpoints and IP protocols as text.
+//! Endpoints, senders and IP protocols as text.
 
 use std::net::{IpAddr, SocketAddr};
+
+use crate::SenderName;
 
 /// Formats an endpoint: `10.0.2.2:5001`, or the address alone if the protocol has no ports.
 pub fn with_port(address: IpAddr, port: u16) -> String {
     match port {
         0 => address.to_string(),
         port => SocketAddr::new(address, port).to_string(),
+    }
+}
+
+/// Formats a sender: its address, alone or with a port or flow label.
+pub fn sender(name: &SenderName) -> String {
+    match name.flow_label {
+        Some(label) => format!("{} label {label:#x}", name.address),
+        None => with_port(name.address, name.port),
     }
 }
 

@@ -5,11 +5,11 @@ use std::net::{IpAddr, SocketAddr};
 use earmark_core::Rate;
 use earmark_wire::intserv::FlowSpec;
 use earmark_wire::rsvp::iana::{AdmissionControlError, TrafficControlError, error_value};
-use earmark_wire::rsvp::{ErrorCode, ErrorSpec, FilterSpec, SourceSelector};
+use earmark_wire::rsvp::{ErrorCode, ErrorSpec, FilterSpec};
 use serde::{Deserialize, Serialize};
 
 use super::udp;
-use crate::text::with_port;
+use crate::text::sender;
 use crate::{Role, SenderName};
 
 /// Options of RSVP in a [`ReservationRequest`](crate::ReservationRequest).
@@ -207,10 +207,7 @@ pub fn rate(flowspec: &FlowSpec) -> Rate {
 
 /// Formats a sender: `10.0.0.1:4000`.
 pub fn filter(filter: &FilterSpec) -> String {
-    match filter.selector {
-        SourceSelector::Port(port) => with_port(filter.source, port),
-        SourceSelector::FlowLabel(label) => format!("{} label {label:#x}", filter.source),
-    }
+    sender(&SenderName::from(filter))
 }
 
 /// Describes the progress of a trace.

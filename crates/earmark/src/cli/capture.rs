@@ -4,10 +4,10 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
 
-use earmark_control::command::with_cause;
+use earmark_control::command::{Failure, Output, with_cause};
 use earmark_decode::{DecodeError, Format, Summary};
 
-use super::{Failure, Outcome, Output};
+use super::outcome::Outcome;
 
 pub(super) fn decode(file: &Path, out: &mut Output) -> Result<Outcome, Failure> {
     let format = if out.json { Format::Json } else { Format::Text };

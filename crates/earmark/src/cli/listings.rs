@@ -1,19 +1,20 @@
 //! `earmark show`: tables for people, JSON arrays for programs.
 
-use std::fmt::Display;
-use std::net::IpAddr;
 use std::time::Duration;
 
-use comfy_table::{Cell, CellAlignment, Table, presets};
+use comfy_table::Cell;
 use earmark_core::{Rate, Transport};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::arguments::What;
-use super::{Failure, Outcome, Output};
+use super::outcome::Outcome;
+use super::table::{new_table, number};
+use crate::protocols::records_hops;
 use earmark_control::Client;
-use earmark_control::text::{ip_protocol, with_port};
+use earmark_control::command::{Failure, Output};
+use earmark_control::text::{ip_protocol, sender, with_port};
 use earmark_control::{
     AdmissionRow, AggregateRow, ApplicationRow, AssociationRow, EnforcementRow, LinkRow,
     NeighborRow, Request, ReservationRow, Role, RoutingStateRow, Rows, SenderName, SessionRow,
@@ -116,15 +117,6 @@ fn table<T: Row>(rows: &[T]) -> String {
     table.to_string()
 }
 
-pub(crate) fn new_table(header: &[&str]) -> Table {
-    let mut table = Table::new();
-    table.load_style(presets::UTF8_FULL_CONDENSED).set_header(header);
-    table
-}
-
-/// `protocol` of the rows of RSVP.
-const RSVP: &str = "rsvp";
-
 impl Row for SessionRow {
     const HEADER: &'static [&'static str] = &[
         "by",
@@ -145,15 +137,18 @@ impl Row for SessionRow {
         let from = match (&self.previous_hop, &self.incoming) {
             (Some(hop), Some(interface)) => format!("{hop} ({interface})"),
             (Some(hop), None) => hop.to_string(),
-            // Protocols other than RSVP do not record the previous hop.
-            (None, _) if self.protocol != RSVP => "-".to_owned(),
+            (None, _) if !records_hops(&self.protocol) => "-".to_owned(),
             (None, _) => "this host".to_owned(),
         };
         let range = |text: String, place: usize| match self.prefix_lengths {
             Some(lengths) => format!("{text}/{}", lengths[place]),
             None => text,
         };
-        let source = sender(self.source, self.source_port, self.flow_label);
+        let source = sender(&SenderName {
+            address: self.source,
+            port: self.source_port,
+            flow_label: self.flow_label,
+        });
         let rate = Rate::from_bps(self.rate_bps);
         vec![
             Cell::new(&*self.protocol),
@@ -204,8 +199,7 @@ impl Row for ReservationRow {
             |show: fn(TrafficRow) -> String| number(self.traffic.map_or("-".to_owned(), show));
         let next_hop = match self.next_hop {
             Some(hop) => hop.to_string(),
-            // Protocols other than RSVP do not record the next hop.
-            None if self.protocol != RSVP => "-".to_owned(),
+            None if !records_hops(&self.protocol) => "-".to_owned(),
             None => "this host".to_owned(),
         };
         vec![
@@ -256,16 +250,7 @@ pub(crate) fn senders(senders: &[SenderName]) -> String {
     if senders.is_empty() {
         return "all".to_owned();
     }
-    let name =
-        |&SenderName { address, port, flow_label }: &SenderName| sender(address, port, flow_label);
-    senders.iter().map(name).collect::<Vec<_>>().join("\n")
-}
-
-fn sender(address: IpAddr, port: u16, flow_label: Option<u32>) -> String {
-    match flow_label {
-        Some(label) => format!("{address} label {label:#x}"),
-        None => with_port(address, port),
-    }
+    senders.iter().map(sender).collect::<Vec<_>>().join("\n")
 }
 
 /// Reserved bandwidth of a link, and below it the measured load where that decides about admission.
@@ -461,10 +446,6 @@ impl Row for ApplicationRow {
             Cell::new(self.last.as_deref().unwrap_or("-")),
         ]
     }
-}
-
-pub(crate) fn number(value: impl Display) -> Cell {
-    Cell::new(value).set_alignment(CellAlignment::Right)
 }
 
 /// Packets with their octets, such as `1200 (1.8 MB)`.

@@ -5,9 +5,11 @@
 
 pub(crate) mod arguments;
 mod capture;
-pub(crate) mod listings;
+mod listings;
+pub(crate) mod outcome;
 mod path;
 pub(crate) mod reservations;
+pub(crate) mod table;
 pub(crate) mod wait;
 mod watch;
 
@@ -16,27 +18,13 @@ use std::process::ExitCode;
 use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser};
 use earmark_control::Client;
-pub(crate) use earmark_control::command::{Failure, Output};
+use earmark_control::command::{Failure, Output};
 
 use crate::protocols;
 use arguments::{Arguments, Command, Show};
+use outcome::WRONG_USAGE;
 
-/// Outcome of a command, and its exit status. Wrong usage is 2, by convention.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Outcome {
-    /// The command succeeded.
-    Done = 0,
-    /// The command failed.
-    Failed = 1,
-    /// A reservation was refused.
-    Refused = 3,
-    /// No answer arrived in time.
-    TimedOut = 4,
-    /// Only a part of the path was reserved or queried, and `--partial` was not given.
-    Part = 5,
-    /// No other node takes part, and `--partial` was not given.
-    OnlyHere = 6,
-}
+pub use outcome::Outcome;
 
 /// Parses the command line, runs the command, and returns the exit status.
 pub fn main() -> ExitCode {
@@ -44,6 +32,9 @@ pub fn main() -> ExitCode {
     let json = arguments.json;
     match carry_out(arguments) {
         Ok(outcome) => ExitCode::from(outcome as u8),
+        Err(Failure { code: WRONG_USAGE, message, .. }) => {
+            Arguments::command().error(ErrorKind::ArgumentConflict, message).exit()
+        }
         // The reader of our output has closed it (`earmark watch | head`).
         Err(Failure { code: "broken_pipe", .. }) => ExitCode::SUCCESS,
         Err(failure) => {
@@ -71,7 +62,7 @@ fn carry_out(arguments: Arguments) -> Result<Outcome, Failure> {
         Command::Send(options) => protocols::send(&mut connect()?, &options, &mut out),
         Command::Listen(options) => protocols::listen(&mut connect()?, &options, &mut out),
         Command::Reserve(options) => {
-            protocols::check(&options);
+            protocols::check(&options)?;
             protocols::reserve(&mut connect()?, &options, &mut out)
         }
         Command::Release(which) => reservations::release(&mut connect()?, &which, &mut out),
@@ -79,11 +70,6 @@ fn carry_out(arguments: Arguments) -> Result<Outcome, Failure> {
         Command::Ping(options) => protocols::ping(&mut connect()?, &options, &mut out),
         Command::Watch(options) => watch::watch(&mut connect()?, &options, &mut out),
     }
-}
-
-/// Ends the program with the message and exit status of wrong usage.
-pub(crate) fn wrong_usage(message: &str) -> ! {
-    Arguments::command().error(ErrorKind::ArgumentConflict, message).exit()
 }
 
 /// Prints the JSON Schema of the control protocol.

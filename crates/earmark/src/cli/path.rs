@@ -7,9 +7,11 @@ use comfy_table::Cell;
 use earmark_core::{Prefix, Rate};
 
 use super::arguments::PathOptions;
-use super::listings::{enforced, new_table, number, senders};
-use super::{Failure, Outcome, Output, wrong_usage};
+use super::listings::{enforced, senders};
+use super::outcome::{Outcome, wrong_usage};
+use super::table::{new_table, number};
 use earmark_control::Client;
+use earmark_control::command::{Failure, Output};
 use earmark_control::text::{ip_protocol, with_port};
 use earmark_control::{
     ClaimRow, MatchRow, NextHopRow, PacketsRow, PathAnswer, PathFlow, PathOutcome, RouteRow,
@@ -22,7 +24,7 @@ pub(super) fn show(
     limit: Option<usize>,
     out: &mut Output,
 ) -> Result<Outcome, Failure> {
-    let request = options.request(limit).unwrap_or_else(|conflict| wrong_usage(&conflict));
+    let request = options.request(limit).map_err(|conflict| wrong_usage(&conflict))?;
     let answer = client.path(request)?;
     out.line(&text(&answer), &answer)?;
     Ok(Outcome::Done)

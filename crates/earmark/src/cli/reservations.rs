@@ -1,9 +1,26 @@
 //! `earmark release`, and what commands that open an application have in common.
 
+use clap::Args;
+use earmark_control::command::{Failure, Output};
 use earmark_control::{ApplicationId, Client, Opened};
 
-use super::arguments::ReleaseOptions;
-use super::{Failure, Outcome, Output};
+use super::outcome::Outcome;
+
+/// End what `send`, `listen` or `reserve` began.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  earmark release 7
+  earmark release --all          # everything that was opened on this host")]
+#[group(required = true, multiple = false)]
+pub(crate) struct ReleaseOptions {
+    /// Which one; `earmark show applications` lists them.
+    #[arg(value_name = "ID")]
+    pub(crate) application: Option<u64>,
+    /// All of them, whoever opened them.
+    #[arg(long)]
+    pub(crate) all: bool,
+}
 
 pub(super) fn release(
     client: &mut Client,

@@ -1,6 +1,10 @@
 //! Command lines are parsed as the help texts promise; contradictory ones are refused.
 
+use super::values::{Sharing, endpoint};
 use super::*;
+use std::time::Duration;
+
+use earmark_core::Rate;
 
 fn parse(line: &str) -> Result<Arguments, clap::Error> {
     Arguments::try_parse_from(std::iter::once("earmark").chain(line.split_whitespace()))
@@ -54,7 +58,10 @@ fn send_arguments_are_parsed() {
 fn receivers_may_share_and_name_senders() {
     let line = "listen --on [ff3e::1:2]:5001 --style se --sender 2001:db8::1 --sender [2001:db8::2]:4000 \
                 --sender 2001:db8::3#0x12345 --wait 10s";
-    let Command::Listen(listen) = parse(line).unwrap().command else { panic!("not listen") };
+    let Command::Listen(ListenOptions { receiver: listen, .. }) = parse(line).unwrap().command
+    else {
+        panic!("not listen")
+    };
     assert_eq!((listen.style, listen.wait), (Sharing::Se, Some(Duration::from_secs(10))));
     let named: Vec<_> =
         listen.senders.iter().map(|s| (s.address.to_string(), s.port, s.flow_label)).collect();
@@ -66,7 +73,11 @@ fn receivers_may_share_and_name_senders() {
             ("2001:db8::3".to_owned(), 0, Some(0x12345)),
         ]
     );
-    let Command::Listen(listen) = parse("listen --on 10.0.2.2").unwrap().command else { panic!() };
+    let Command::Listen(ListenOptions { receiver: listen, .. }) =
+        parse("listen --on 10.0.2.2").unwrap().command
+    else {
+        panic!()
+    };
     assert_eq!((listen.style, listen.senders.len()), (Sharing::Ff, 0));
     let line = "send --to 2001:db8::2 --rate 1Mbit --flow-label 7";
     let Command::Send(send) = parse(line).unwrap().command else { panic!("not send") };

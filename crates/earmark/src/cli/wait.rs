@@ -5,14 +5,15 @@
 
 use std::time::{Duration, Instant};
 
+use earmark_control::command::{Failure, Output};
 use earmark_control::{Client, ClientError, Event, Opened, ProblemCode};
 use earmark_core::amounts::show_duration;
 use earmark_core::outcome::{Kind, Outcome as Reach};
 use serde_json::{Value, json};
 
-use super::arguments::ReserveOptions;
+use super::arguments::reservation::Reservation;
+use super::outcome::Outcome;
 use super::reservations::follow;
-use super::{Failure, Outcome, Output};
 
 /// An application whose outcome is awaited. Until the outcome is good, the application is tied to the connection, so that
 /// nothing is left behind however this command ends.
@@ -82,10 +83,10 @@ impl<'a> Wait<'a> {
     pub(crate) fn new(
         client: &'a mut Client,
         opened: Opened,
-        options: &ReserveOptions,
+        options: &Reservation,
         out: &'a mut Output,
     ) -> Wait<'a> {
-        let ReserveOptions { timeout, partial, .. } = *options;
+        let Reservation { timeout, partial, .. } = *options;
         Wait { client, opened, timeout, hold: options.traffic.hold, partial, out }
     }
 

@@ -1,11 +1,29 @@
 //! `earmark watch`: prints events as they happen.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use super::arguments::WatchOptions;
-use super::{Failure, Outcome, Output};
-use earmark_control::Client;
-use earmark_control::Event;
+use clap::Args;
+
+use super::outcome::Outcome;
+use earmark_control::command::{Failure, Output};
+use earmark_control::{Client, Event};
+use earmark_core::amounts::parse_duration;
+
+/// Print events as they happen, until Ctrl-C.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  earmark watch
+  earmark watch --count 10 --json
+  earmark watch --for 10s")]
+pub(crate) struct WatchOptions {
+    /// End after so many events.
+    #[arg(long, value_name = "N")]
+    pub(crate) count: Option<u64>,
+    /// End after so long: 500ms, 10s, 2min.
+    #[arg(long = "for", value_name = "TIME", value_parser = parse_duration)]
+    pub(crate) span: Option<Duration>,
+}
 
 pub(super) fn watch(
     client: &mut Client,

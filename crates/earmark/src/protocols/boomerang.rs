@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::Args;
+use earmark_control::command::{Failure, Output};
 use earmark_control::protocols::boomerang::{
     Account, OnRefusal, RatePair, ReserveOptions as OwnOptions, Secret, rates,
 };
@@ -14,9 +15,9 @@ use earmark_wire::boomerang::Rates;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::cli::arguments::ReserveOptions;
+use crate::cli::arguments::reservation::Reservation;
+use crate::cli::outcome::{Outcome, wrong_usage};
 use crate::cli::wait::{Awaited, Granted, Refusal, Verdict, Wait, reach_of};
-use crate::cli::{Failure, Outcome, Output, wrong_usage};
 
 pub(super) const HELP: &str = "one loop reserves both ways; the far end only answers a ping";
 
@@ -78,18 +79,23 @@ impl Options {
     }
 }
 
-/// Ends the program: Boomerang has no receivers that listen.
-pub(super) fn nobody_listens() -> ! {
-    wrong_usage(NOBODY_LISTENS)
+pub(super) const RATE_NOTE: &str = "For all but Boomerang";
+
+/// Refuses to listen: Boomerang has no receivers that listen.
+pub(super) fn listen() -> Result<Outcome, Failure> {
+    Err(wrong_usage(NOBODY_LISTENS))
 }
 
-/// Ends the program if options contradict the protocol.
-pub(super) fn check(options: &ReserveOptions) {
+/// Refuses options that contradict the protocol.
+pub(super) fn check(options: &Reservation, of: &Options) -> Result<(), Failure> {
     if options.rate.is_some() {
-        wrong_usage("with --protocol boomerang, --forward and --reverse say how much");
+        return Err(wrong_usage("with --protocol boomerang, --forward and --reverse say how much"));
     }
-    if wanted(&options.own.boomerang) == (Rate::ZERO, Rate::ZERO) {
-        wrong_usage("give --forward RATE, --reverse RATE, or both");
+    match wanted(of) {
+        (Rate::ZERO, Rate::ZERO) => {
+            Err(wrong_usage("give --forward RATE, --reverse RATE, or both"))
+        }
+        _ => Ok(()),
     }
 }
 
@@ -101,15 +107,15 @@ fn wanted(of: &Options) -> (Rate, Rate) {
 /// Sends a Boomerang message and waits for it to return.
 pub(super) fn reserve(
     client: &mut Client,
-    options: &ReserveOptions,
+    options: &Reservation,
+    of: &Options,
     out: &mut Output,
 ) -> Result<Outcome, Failure> {
-    let of = &options.own.boomerang;
     let (forward, reverse) = wanted(of);
     let own = OwnOptions {
         rates: [RatePair { forward, reverse }].into_iter().chain(of.or.iter().copied()).collect(),
         on_refusal: if of.accept_less { OnRefusal::TakeOffer } else { OnRefusal::Release },
-        user: account(options)?,
+        user: account(options, of)?,
         ..OwnOptions::default()
     };
     let request = options.traffic.request("boomerang").with(&own);
@@ -218,9 +224,8 @@ impl AwaitedLoop {
 
 const RUN_DAEMONS: &str = "does a daemon with `boomerang` run on every router?";
 
-fn account(options: &ReserveOptions) -> Result<Option<Account>, Failure> {
-    let (Some(name), Some(file)) = (&options.traffic.who.user, &options.own.boomerang.secret)
-    else {
+fn account(options: &Reservation, of: &Options) -> Result<Option<Account>, Failure> {
+    let (Some(name), Some(file)) = (&options.traffic.who.user, &of.secret) else {
         return Ok(None);
     };
     let text = std::fs::read_to_string(file).map_err(|error| {

@@ -5,18 +5,21 @@ mod nsis;
 mod rsvp;
 mod yessir;
 
-use clap::{Args, ValueEnum};
+use clap::{Arg, Args, ValueEnum};
 use earmark_control::Client;
+use earmark_control::command::{Failure, Output};
 
-use crate::cli::arguments::{ListenOptions, ReserveOptions};
-use crate::cli::{Failure, Outcome, Output, wrong_usage};
+use crate::cli::arguments::reservation::{Receiver, Reservation};
+use crate::cli::outcome::{Outcome, wrong_usage};
 
 pub(crate) use nsis::ping::{PingOptions, ping};
-pub(crate) use rsvp::{send, trace::trace};
+pub(crate) use nsis::{ASSOCIATIONS, ROUTING_STATE, SHOW_EXAMPLES};
+pub(crate) use rsvp::trace::{TraceOptions, trace};
+pub(crate) use rsvp::{SendOptions, send};
 
 /// Protocols that the command line can choose.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum ProtocolName {
+enum ProtocolName {
     #[value(help = rsvp::HELP)]
     Rsvp,
     #[value(help = boomerang::HELP)]
@@ -27,9 +30,44 @@ pub(crate) enum ProtocolName {
     Nsis,
 }
 
+/// Answer senders that announce data for this host or a group, by reserving for them or telling them what is reserved.
+#[derive(Args, Debug)]
+#[command(after_help = listen_help(), mut_arg("back", |arg| arg.help(nsis::BACK)))]
+pub(crate) struct ListenOptions {
+    /// By which protocol senders announce themselves.
+    #[arg(long, value_name = "NAME", default_value = "rsvp")]
+    protocol: ProtocolName,
+    #[command(flatten)]
+    pub(crate) receiver: Receiver,
+}
+
+/// Reserve for a flow from or to this host, and wait for the outcome.
+#[derive(Args, Debug)]
+#[command(
+    after_help = reserve_help(),
+    mut_arg("rate", |arg| with_note(arg, boomerang::RATE_NOTE)),
+    mut_arg("query", |arg| with_note(arg, rsvp::QUERY_NOTE)),
+    mut_arg("partial", |arg| with_note(arg, yessir::PARTIAL_NOTE)),
+)]
+pub(crate) struct ReserveOptions {
+    /// By which protocol to reserve.
+    #[arg(long, value_name = "NAME", default_value = "rsvp")]
+    protocol: ProtocolName,
+    #[command(flatten)]
+    reservation: Reservation,
+    #[command(flatten)]
+    own: Options,
+}
+
+/// Appends a sentence about one protocol to the help of an argument that all have.
+fn with_note(arg: Arg, note: &str) -> Arg {
+    let help = arg.get_help().map(ToString::to_string).unwrap_or_default();
+    arg.help(format!("{help}. {note}"))
+}
+
 /// What only one protocol has.
 #[derive(Args, Clone, Debug)]
-pub(crate) struct Options {
+struct Options {
     #[command(flatten)]
     boomerang: boomerang::Options,
     #[command(flatten)]
@@ -39,7 +77,7 @@ pub(crate) struct Options {
 }
 
 /// Returns the help of `earmark reserve`.
-pub(crate) fn reserve_help() -> String {
+fn reserve_help() -> String {
     let examples = [
         rsvp::RESERVE_EXAMPLES,
         boomerang::RESERVE_EXAMPLES,
@@ -59,7 +97,7 @@ Exit status: 0 reserved, 3 refused, 4 nobody answered in time, 5 only a part of 
 (5 and 6: nothing is left behind).";
 
 /// Returns the help of `earmark listen`.
-pub(crate) fn listen_help() -> String {
+fn listen_help() -> String {
     let examples = [rsvp::LISTEN_EXAMPLES, yessir::LISTEN_EXAMPLES, nsis::LISTEN_EXAMPLES];
     let nobody = boomerang::NOBODY_LISTENS;
     format!("Examples:\n{}\n\n{nobody}.\n\n{LISTEN_END}", examples.join("\n"))
@@ -73,25 +111,33 @@ It lasts until `earmark release`; with --hold, until this command ends. Whether 
 `earmark show applications` tells, or with --hold this command.
 Exit status with --wait: 0 reserved, 3 refused, 4 nobody answered in time.";
 
-/// Ends the program if options contradict the protocol.
-pub(crate) fn check(options: &ReserveOptions) {
-    let own = &options.own;
-    for (protocol, is_given, names) in [
+pub(crate) const CAPTURE_EXAMPLES: &str = "  tcpdump -i eth0 -w signalling.pcap ip proto 46
+  tcpdump -i eth0 -w signalling.pcap 'proto 46 or icmp or icmp6 or udp'    # Boomerang and YESSIR, too";
+
+/// Returns whether listings of the protocol of this name tell the neighboring hops of its rows.
+pub(crate) fn records_hops(protocol: &str) -> bool {
+    protocol == "rsvp"
+}
+
+/// Refuses options that contradict the protocol.
+pub(crate) fn check(options: &ReserveOptions) -> Result<(), Failure> {
+    let ReserveOptions { protocol, reservation, own } = options;
+    for (owner, is_given, names) in [
         (ProtocolName::Boomerang, own.boomerang.are_given(), boomerang::OPTIONS),
         (ProtocolName::Yessir, own.yessir.are_given(), yessir::OPTIONS),
         (ProtocolName::Nsis, own.nsis.are_given(), nsis::OPTIONS),
     ] {
-        if is_given && protocol != options.protocol {
-            let value = protocol.to_possible_value();
+        if is_given && owner != *protocol {
+            let value = owner.to_possible_value();
             let name = value.as_ref().map_or("", |value| value.get_name());
-            wrong_usage(&format!("{names} need --protocol {name}"));
+            return Err(wrong_usage(&format!("{names} need --protocol {name}")));
         }
     }
-    match options.protocol {
-        ProtocolName::Rsvp => rsvp::check(options),
-        ProtocolName::Boomerang => boomerang::check(options),
-        ProtocolName::Yessir => yessir::check(options),
-        ProtocolName::Nsis => nsis::check(options),
+    match protocol {
+        ProtocolName::Rsvp => rsvp::check(reservation),
+        ProtocolName::Boomerang => boomerang::check(reservation, &own.boomerang),
+        ProtocolName::Yessir => yessir::check(reservation, &own.yessir),
+        ProtocolName::Nsis => nsis::check(reservation),
     }
 }
 
@@ -101,11 +147,12 @@ pub(crate) fn reserve(
     options: &ReserveOptions,
     out: &mut Output,
 ) -> Result<Outcome, Failure> {
-    match options.protocol {
-        ProtocolName::Rsvp => rsvp::reserve(client, options, out),
-        ProtocolName::Boomerang => boomerang::reserve(client, options, out),
-        ProtocolName::Yessir => yessir::reserve(client, options, out),
-        ProtocolName::Nsis => nsis::reserve(client, options, out),
+    let ReserveOptions { protocol, reservation, own } = options;
+    match protocol {
+        ProtocolName::Rsvp => rsvp::reserve(client, reservation, out),
+        ProtocolName::Boomerang => boomerang::reserve(client, reservation, &own.boomerang, out),
+        ProtocolName::Yessir => yessir::reserve(client, reservation, &own.yessir, out),
+        ProtocolName::Nsis => nsis::reserve(client, reservation, &own.nsis, out),
     }
 }
 
@@ -115,10 +162,11 @@ pub(crate) fn listen(
     options: &ListenOptions,
     out: &mut Output,
 ) -> Result<Outcome, Failure> {
+    let receiver = &options.receiver;
     match options.protocol {
-        ProtocolName::Rsvp => rsvp::listen(client, options, out),
-        ProtocolName::Boomerang => boomerang::nobody_listens(),
-        ProtocolName::Yessir => yessir::listen(client, options, out),
-        ProtocolName::Nsis => nsis::listen(client, options, out),
+        ProtocolName::Rsvp => rsvp::listen(client, receiver, out),
+        ProtocolName::Boomerang => boomerang::listen(),
+        ProtocolName::Yessir => yessir::listen(client, receiver, out),
+        ProtocolName::Nsis => nsis::listen(client, receiver, out),
     }
 }

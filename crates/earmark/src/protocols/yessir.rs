@@ -3,6 +3,7 @@
 use std::net::{IpAddr, SocketAddr};
 
 use clap::Args;
+use earmark_control::command::{Failure, Output};
 use earmark_control::protocols::yessir::{
     Codec, Measured, ReserveOptions as OwnOptions, failure, listen_request, way,
 };
@@ -12,10 +13,10 @@ use earmark_wire::yessir::{FailureNote, LinkInfo};
 use serde::Deserialize;
 use serde_json::json;
 
-use crate::cli::arguments::{ListenOptions, ReserveOptions, Traffic};
+use crate::cli::arguments::reservation::{Receiver, Reservation, Traffic};
+use crate::cli::outcome::{Outcome, wrong_usage};
 use crate::cli::reservations::begun;
 use crate::cli::wait::{Awaited, Granted, Refusal, Verdict, Wait, reach_of};
-use crate::cli::{Failure, Outcome, Output, wrong_usage};
 
 pub(super) const HELP: &str = "reservations ride in the RTCP reports of an RTP stream";
 
@@ -84,25 +85,30 @@ impl Options {
     }
 }
 
-/// Ends the program if options contradict the protocol.
-pub(super) fn check(options: &ReserveOptions) {
-    own_options(options);
+pub(super) const PARTIAL_NOTE: &str = "With YESSIR those that refuse try again";
+
+/// Refuses options that contradict the protocol.
+pub(super) fn check(options: &Reservation, of: &Options) -> Result<(), Failure> {
+    if options.rate.is_none() && of.codec.is_none() && !of.measured {
+        return Err(wrong_usage("--rate, --codec or --measured says how much"));
+    }
+    Ok(())
 }
 
 /// Announces a stream and waits for the answer of a receiver.
 pub(super) fn reserve(
     client: &mut Client,
-    options: &ReserveOptions,
+    options: &Reservation,
+    of: &Options,
     out: &mut Output,
 ) -> Result<Outcome, Failure> {
-    let of = &options.own.yessir;
     let Traffic { to, from, hold, .. } = options.traffic;
     let any: IpAddr = match to {
         SocketAddr::V4(_) => std::net::Ipv4Addr::UNSPECIFIED.into(),
         SocketAddr::V6(_) => std::net::Ipv6Addr::UNSPECIFIED.into(),
     };
     let from = from.unwrap_or(SocketAddr::new(any, to.port()));
-    let own = own_options(options);
+    let own = own_options(of);
     let rate_bps = options.rate;
     let traffic = options.traffic.request("yessir").with(&own);
     let request =
@@ -114,17 +120,18 @@ pub(super) fn reserve(
         }
         let text = format!(
             "announcing {} to {to} as application {}",
-            stream_text(options),
+            stream_text(options, of),
             opened.application
         );
         return begun(&text, &opened, hold, client, out);
     }
-    Wait::new(client, opened, options, out).run(AwaitedStream { options })
+    Wait::new(client, opened, options, out).run(AwaitedStream { options, of })
 }
 
 /// A stream whose outcome is awaited.
 struct AwaitedStream<'a> {
-    options: &'a ReserveOptions,
+    options: &'a Reservation,
+    of: &'a Options,
 }
 
 #[derive(Deserialize)]
@@ -173,7 +180,7 @@ impl AwaitedStream<'_> {
             let by = Some(OutcomeSource { node, message: Message::new("receiver report") });
             return Verdict::Refused(Refusal { why, hint, reach: Reach { by, ..reach }, more });
         }
-        let mut what = format!("{} for {to}", stream_text(self.options));
+        let mut what = format!("{} for {to}", stream_text(self.options, self.of));
         if !answer.failures.is_empty() {
             let notes: Vec<String> = answer.failures.iter().map(failure).collect();
             what.push_str(&format!(", but not everywhere ({}),", notes.join("; ")));
@@ -182,12 +189,8 @@ impl AwaitedStream<'_> {
     }
 }
 
-/// Returns the options of the protocol; ends the program if nothing says how much to reserve.
-fn own_options(options: &ReserveOptions) -> OwnOptions {
-    let of = &options.own.yessir;
-    if options.rate.is_none() && of.codec.is_none() && !of.measured {
-        wrong_usage("--rate, --codec or --measured says how much");
-    }
+/// Returns the options of the protocol's own request.
+fn own_options(of: &Options) -> OwnOptions {
     OwnOptions {
         class: of.class,
         codec: of.codec.map(|payload_type| Codec { payload_type, frames: of.frames }),
@@ -199,8 +202,8 @@ fn own_options(options: &ReserveOptions) -> OwnOptions {
     }
 }
 
-fn stream_text(options: &ReserveOptions) -> String {
-    match (options.rate, options.own.yessir.codec) {
+fn stream_text(options: &Reservation, of: &Options) -> String {
+    match (options.rate, of.codec) {
         (Some(rate), _) => rate.to_string(),
         (None, Some(codec)) => format!("RTP payload type {codec}"),
         (None, None) => "what is measured".to_owned(),
@@ -210,14 +213,14 @@ fn stream_text(options: &ReserveOptions) -> String {
 /// Answers streams that are announced with YESSIR.
 pub(super) fn listen(
     client: &mut Client,
-    options: &ListenOptions,
+    options: &Receiver,
     out: &mut Output,
 ) -> Result<Outcome, Failure> {
     let says_how_much = options.rate.is_some() || options.delay.is_some();
     if says_how_much || !options.senders.is_empty() || options.wait.is_some() {
-        wrong_usage(
+        return Err(wrong_usage(
             "with YESSIR the sender says how much: --rate, --delay, --sender and --wait have no place here",
-        );
+        ));
     }
     let (on, hold) = (options.on, options.hold);
     let request = ListenRequest { hold, follow: hold, ..listen_request(on) };

@@ -5,6 +5,7 @@ pub(crate) mod ping;
 use std::net::{IpAddr, SocketAddr};
 
 use clap::Args;
+use earmark_control::command::{Failure, Output};
 use earmark_control::protocols::nsis::{
     ListenOptions as OwnListenOptions, ReserveOptions as OwnOptions, listen_request, outcome,
 };
@@ -14,10 +15,10 @@ use earmark_wire::qos_nslp::Outcome as Answer;
 use serde::Deserialize;
 use serde_json::json;
 
-use crate::cli::arguments::{ListenOptions, ReserveOptions};
+use crate::cli::arguments::reservation::{Receiver, Reservation};
+use crate::cli::outcome::{Outcome, wrong_usage};
 use crate::cli::reservations::begun;
 use crate::cli::wait::{Awaited, Granted, Refusal, Verdict, Wait, reach_of};
-use crate::cli::{Failure, Outcome, Output, wrong_usage};
 
 pub(super) const HELP: &str = "QoS NSLP over GIST: the sender reserves, or has the receiver do it";
 
@@ -61,20 +62,33 @@ impl Options {
     }
 }
 
-/// Ends the program if options contradict the protocol.
-pub(super) fn check(options: &ReserveOptions) {
-    if options.rate.is_none() {
-        wrong_usage("with --protocol nsis, --rate says how much, and --at-least what will do")
+/// Help of `earmark listen --back`.
+pub(super) const BACK: &str = "With NSIS: reserve this for the way back, too, for each sender";
+
+/// Help of `earmark show routing-state` and `earmark show associations`.
+pub(crate) const ROUTING_STATE: &str = "The peers of GIST that each session of NSIS has";
+pub(crate) const ASSOCIATIONS: &str = "Connections with peers of GIST";
+
+pub(crate) const SHOW_EXAMPLES: &str = "  earmark show routing-state     # of NSIS: which node is next for each session, and how good that is
+  earmark show associations      # of NSIS: connections with other nodes";
+
+/// Refuses options that contradict the protocol.
+pub(super) fn check(options: &Reservation) -> Result<(), Failure> {
+    match options.rate {
+        Some(_) => Ok(()),
+        None => Err(wrong_usage(
+            "with --protocol nsis, --rate says how much, and --at-least what will do",
+        )),
     }
 }
 
 /// Reserves along the path and waits for the answer of the last node.
 pub(super) fn reserve(
     client: &mut Client,
-    options: &ReserveOptions,
+    options: &Reservation,
+    of: &Options,
     out: &mut Output,
 ) -> Result<Outcome, Failure> {
-    let of = &options.own.nsis;
     let own = OwnOptions {
         minimum_bps: of.at_least,
         by_receiver: of.by_receiver,
@@ -218,11 +232,11 @@ fn hint(outcome: Answer, available: Option<Rate>) -> String {
 /// Waits for flows that are reserved by their senders, and reserves for senders that request it.
 pub(super) fn listen(
     client: &mut Client,
-    options: &ListenOptions,
+    options: &Receiver,
     out: &mut Output,
 ) -> Result<Outcome, Failure> {
     if options.delay.is_some() || !options.senders.is_empty() || options.wait.is_some() {
-        wrong_usage("with NSIS, --delay, --sender and --wait have no place here");
+        return Err(wrong_usage("with NSIS, --delay, --sender and --wait have no place here"));
     }
     let (on, hold) = (options.on, options.hold);
     let request = ListenRequest {

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use comfy_table::Cell;
+use earmark_control::command::{Failure, Output};
 use earmark_control::{Client, Opened, Ping, Request};
 use earmark_core::Rate;
 use earmark_core::amounts::{parse_duration, show_duration};
@@ -13,10 +14,22 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::cli::arguments::values::host;
-use crate::cli::listings::{new_table, number};
-use crate::cli::{Failure, Outcome, Output};
+use crate::cli::outcome::Outcome;
+use crate::cli::table::{new_table, number};
 
+/// Show every node on the way to a host that takes part in NSIS, with its round-trip time (Ping NSLP).
 #[derive(Args, Clone, Debug)]
+#[command(after_help = "\
+Examples:
+  earmark ping 10.0.3.2
+  earmark ping 10.0.3.2 --qos                 # and what each node could still reserve, there and back
+  earmark ping 10.0.3.2 --count 10 --interval 200ms --json
+  earmark ping 10.0.3.2 --secure              # over connections by TLS, all the way
+
+The message follows the path that packets to the host take; each node that speaks NSIS adds what it knows, and the last one
+sends it back. Round-trip times need no clocks that agree: they are what is left of the whole when the time beyond a node is
+taken off. The host itself answers if its daemon speaks NSIS; otherwise the last router that does.
+Exit status: 0 a message came back, 4 none did in time.")]
 pub(crate) struct PingOptions {
     /// Where the way ends: an address, or a name.
     #[arg(value_name = "HOST", value_parser = host)]

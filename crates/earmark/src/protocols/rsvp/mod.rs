@@ -5,6 +5,8 @@ pub(crate) mod trace;
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
+use clap::Args;
+use earmark_control::command::{Failure, Output};
 use earmark_control::protocols::rsvp::{
     ListenOptions as OwnListenOptions, advice, error_text, rate,
 };
@@ -18,10 +20,10 @@ use earmark_wire::rsvp::{ErrorSpec, FilterSpec};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::cli::arguments::{ListenOptions, ReserveOptions, SendOptions, Traffic};
+use crate::cli::arguments::reservation::{Receiver, Reservation, Traffic};
+use crate::cli::outcome::{Outcome, wrong_usage};
 use crate::cli::reservations::begun;
 use crate::cli::wait::{Awaited, Granted, Refusal, Verdict, Wait, reach_of};
-use crate::cli::{Failure, Outcome, Output, wrong_usage};
 
 pub(super) const HELP: &str = "the receiver reserves, for a sender that announces itself";
 
@@ -44,14 +46,35 @@ pub(super) const LISTEN_EXAMPLES: &str = "\
   earmark listen --on 239.1.2.3:5001 --style se --sender 10.0.1.2 --sender 10.0.7.2:4000
   earmark listen --on 10.0.2.2:5001 --wait 10s     # and wait until it is confirmed";
 
-/// Ends the program if options contradict the protocol.
-pub(super) fn check(options: &ReserveOptions) {
+pub(super) const QUERY_NOTE: &str = "Not for RSVP";
+
+/// Refuses options that contradict the protocol.
+pub(super) fn check(options: &Reservation) -> Result<(), Failure> {
     if options.query {
-        wrong_usage("--query is not for RSVP, which cannot ask without reserving");
+        return Err(wrong_usage("--query is not for RSVP, which cannot ask without reserving"));
     }
-    if options.rate.is_none() {
-        wrong_usage("--rate says how much");
+    match options.rate {
+        Some(_) => Ok(()),
+        None => Err(wrong_usage("--rate says how much")),
     }
+}
+
+/// Announce data that this host sends, so that receivers can reserve (RSVP Path).
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  earmark send --to 10.0.2.2:5001 --rate 2Mbit
+  earmark send --to 10.0.2.2:5001 --from 10.0.1.2:4000 --rate 2Mbit --burst 20kB --ip-protocol tcp
+  earmark send --to 239.1.2.3:5001 --rate 2Mbit                            # to a multicast group
+  earmark send --to [2001:db8::2]:5001 --flow-label 0x12345 --rate 2Mbit   # found by its IPv6 flow label
+
+The announcement lasts until `earmark release`; with --hold, until this command ends.")]
+pub(crate) struct SendOptions {
+    /// Token rate, how fast the data comes for long: 64kbit, 2Mbit, 1.5Gbit.
+    #[arg(long)]
+    pub(crate) rate: Rate,
+    #[command(flatten)]
+    pub(crate) traffic: Traffic,
 }
 
 pub(crate) fn send(
@@ -73,7 +96,7 @@ pub(crate) fn send(
 
 pub(super) fn listen(
     client: &mut Client,
-    options: &ListenOptions,
+    options: &Receiver,
     out: &mut Output,
 ) -> Result<Outcome, Failure> {
     // Until the outcome is good, the application is tied to our connection, so that nothing is left behind.
@@ -93,7 +116,7 @@ pub(super) fn listen(
         ..ListenRequest::new(options.on).with(&own)
     })?;
     if let Some(timeout) = options.wait {
-        let ListenOptions { on, hold, rate, ip_protocol, partial, .. } = *options;
+        let Receiver { on, hold, rate, ip_protocol, partial, .. } = *options;
         let role = opened.role;
         let wait = Wait { client, opened, timeout, hold, partial, out };
         return wait.run(AwaitedReservation::new(on, ip_protocol, rate, role));
@@ -106,7 +129,7 @@ pub(super) fn listen(
 /// application is tied to our connection, so that nothing is left behind however this command ends.
 pub(super) fn reserve(
     client: &mut Client,
-    options: &ReserveOptions,
+    options: &Reservation,
     out: &mut Output,
 ) -> Result<Outcome, Failure> {
     let rate = options.rate.expect("it was checked that there is one");

@@ -1,22 +1,62 @@
 //! `earmark trace`: the state of a sender on the nodes of its path, from the receiver to the sender.
 
 use std::fmt::Write as _;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
+use std::time::Duration;
 
+use clap::Args;
 use comfy_table::Cell;
+use earmark_control::command::{Failure, Output};
 use earmark_control::protocols::rsvp::{rate, tracing};
-use earmark_control::text::with_port;
+use earmark_control::text::{sender, with_port};
 use earmark_control::{Client, Event, SenderName, Trace, TraceBegun};
 use earmark_core::Rate;
-use earmark_core::amounts::show_duration;
+use earmark_core::amounts::{parse_duration, show_duration};
 use earmark_wire::intserv::{FlowSpec, SenderTspec};
 use earmark_wire::rsvp::{FilterSpec, Style};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::cli::arguments::TraceOptions;
-use crate::cli::listings::{new_table, number};
-use crate::cli::{Failure, Outcome, Output};
+use crate::cli::arguments::values::{self, endpoint, ip_protocol};
+use crate::cli::outcome::Outcome;
+use crate::cli::table::{new_table, number};
+
+/// Show a flow hop by hop: what each node from the receiver to the sender has reserved for it.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  earmark trace 10.0.2.2:5001                            # on any node that the flow passes
+  earmark trace 10.0.2.2:5001 --from 10.0.1.1:4000       # where there are several senders, or from elsewhere
+  earmark trace 10.0.2.2:5001 --last-hop 10.0.5.1        # the receiver does not answer: start at this router
+  earmark trace 239.1.2.3:5001 --from 10.0.1.1 --json
+
+The question goes to the receiver (of a group: starts here), and from there from node to node up the path that RSVP
+has noted, towards the sender (RFC 2745). Each node adds what it knows: what is reserved on its link, for whom, what the
+sender announces, and how often it refreshes. Routers in between that speak no RSVP are counted. Nothing is changed.
+
+Where a node is silent, the way is asked again hop by hop to find out which; that takes some seconds.
+A reservation that is larger than the one a hop before is merged with others; \"nothing\" is where best effort begins.
+Exit status: 0 the whole way answered, 1 a node knows nothing of the flow, 4 a node did not answer in time.")]
+pub(crate) struct TraceOptions {
+    /// Where the flow goes.
+    #[arg(value_name = "HOST:PORT", value_parser = endpoint)]
+    pub(crate) to: SocketAddr,
+    /// Who sends it: ADDR, ADDR:PORT or ADDR#LABEL [default: the only sender known here].
+    #[arg(long, value_name = "SENDER", value_parser = values::sender)]
+    pub(crate) from: Option<SenderName>,
+    /// IP protocol of the flow: udp, tcp or a number.
+    #[arg(long, value_name = "NAME", default_value = "udp", value_parser = ip_protocol)]
+    pub(crate) ip_protocol: u8,
+    /// The node to start at [default: the receiver; for a group, this node].
+    #[arg(long, value_name = "ADDR")]
+    pub(crate) last_hop: Option<IpAddr>,
+    /// Ask at most so many nodes; 0 is no limit.
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub(crate) max_hops: u8,
+    /// How long to wait in all: 500ms, 10s, 2min.
+    #[arg(long, value_name = "TIME", default_value = "20s", value_parser = parse_duration)]
+    pub(crate) timeout: Duration,
+}
 
 pub(crate) fn trace(
     client: &mut Client,
@@ -321,12 +361,5 @@ fn notes(hop: &TraceHop) -> &'static str {
         (true, _) => "no path state",
         (false, true) => "merged with other branches",
         (false, false) => "",
-    }
-}
-
-fn sender(name: &SenderName) -> String {
-    match name.flow_label {
-        Some(label) => format!("{} label {label:#x}", name.address),
-        None => with_port(name.address, name.port),
     }
 }

@@ -1,0 +1,147 @@
+//! Arguments of reservations that every protocol has in common.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use clap::Args;
+use earmark_control::{Identity, ReservationRequest, SenderName};
+use earmark_core::Rate;
+use earmark_core::amounts::{parse_duration, parse_octets};
+
+use super::values::{Sharing, endpoint, flow_label, ip_protocol, sender};
+
+/// What `earmark reserve` takes with every protocol.
+#[derive(Args, Debug)]
+pub(crate) struct Reservation {
+    /// Token rate, how fast the data comes for long: 64kbit, 2Mbit, 1.5Gbit.
+    #[arg(long)]
+    pub(crate) rate: Option<Rate>,
+    #[command(flatten)]
+    pub(crate) traffic: Traffic,
+    /// Only ask what could be had, and reserve nothing.
+    #[arg(long)]
+    pub(crate) query: bool,
+    /// Be content with a part of the path, where some hops refuse or take no part.
+    #[arg(long)]
+    pub(crate) partial: bool,
+    /// How long to wait for the outcome: 500ms, 10s, 2min.
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = parse_duration)]
+    pub(crate) timeout: Duration,
+}
+
+/// What `earmark listen` takes with every protocol.
+#[derive(Args, Debug)]
+pub(crate) struct Receiver {
+    /// Where the data arrives: an address of this host, or a multicast group.
+    #[arg(long, value_name = "ADDR:PORT", value_parser = endpoint)]
+    pub(crate) on: SocketAddr,
+    /// Reserve this much for each sender (controlled load) [default: what it announces].
+    #[arg(long, conflicts_with = "delay")]
+    pub(crate) rate: Option<Rate>,
+    /// Reserve so much that queueing delays stay below this, such as 20ms (guaranteed service).
+    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    pub(crate) delay: Option<Duration>,
+    /// How senders share what is reserved.
+    #[arg(long, value_name = "STYLE", default_value = "ff")]
+    pub(crate) style: Sharing,
+    /// Reserve for this sender only; may be given several times. An address alone means all that it sends, #LABEL an
+    /// IPv6 flow label.
+    #[arg(long = "sender", value_name = "ADDR[:PORT|#LABEL]", value_parser = sender)]
+    pub(crate) senders: Vec<SenderName>,
+    /// Wait so long until the first reservation is confirmed or refused: 500ms, 10s, 2min.
+    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    pub(crate) wait: Option<Duration>,
+    /// With --wait: be content with a part of the path, where some hops take no part.
+    #[arg(long, requires = "wait")]
+    pub(crate) partial: bool,
+    /// IP protocol of the data: udp, tcp or a number.
+    #[arg(long, value_name = "NAME", default_value = "udp", value_parser = ip_protocol)]
+    pub(crate) ip_protocol: u8,
+    /// Reserve this for the way back, too, for each sender.
+    #[arg(long, value_name = "RATE")]
+    pub(crate) back: Option<Rate>,
+    #[command(flatten)]
+    pub(crate) who: Who,
+    /// Keep running, print what happens, and end it all with this command.
+    #[arg(long)]
+    pub(crate) hold: bool,
+}
+
+/// What the data looks like.
+#[derive(Args, Debug)]
+pub(crate) struct Traffic {
+    /// Where the data goes; the port may be left out for protocols without.
+    #[arg(long, value_name = "HOST:PORT", value_parser = endpoint)]
+    pub(crate) to: SocketAddr,
+    /// Where it comes from [default: this host's own address, any port].
+    #[arg(long, value_name = "ADDR:PORT", value_parser = endpoint)]
+    pub(crate) from: Option<SocketAddr>,
+    /// IPv6 flow label of the data, which then tells it from other data instead of its source port.
+    #[arg(long, value_name = "LABEL", value_parser = flow_label)]
+    pub(crate) flow_label: Option<u32>,
+    /// Bucket depth, how much may come at once: 1500, 20kB, 1MB.
+    #[arg(long, value_name = "OCTETS", default_value = "10kB", value_parser = parse_octets)]
+    pub(crate) burst: u32,
+    /// Peak rate, where it is known.
+    #[arg(long, value_name = "RATE")]
+    pub(crate) peak: Option<Rate>,
+    /// Packets smaller than this count as this large.
+    #[arg(long, value_name = "OCTETS", default_value = "64", value_parser = parse_octets)]
+    pub(crate) min_packet: u32,
+    /// Largest packet.
+    #[arg(long, value_name = "OCTETS", default_value = "1500", value_parser = parse_octets)]
+    pub(crate) max_packet: u32,
+    /// IP protocol of the data: udp, tcp or a number.
+    #[arg(long, value_name = "NAME", default_value = "udp", value_parser = ip_protocol)]
+    pub(crate) ip_protocol: u8,
+    /// TTL of the data, and so the reach of the announcement.
+    #[arg(long, default_value_t = 64)]
+    pub(crate) ttl: u8,
+    #[command(flatten)]
+    pub(crate) who: Who,
+    /// Keep running, print what happens, and end it all with this command.
+    #[arg(long)]
+    pub(crate) hold: bool,
+}
+
+impl Traffic {
+    /// Creates a request of a protocol for this traffic, tied to the connection and followed.
+    pub(crate) fn request(&self, protocol: &str) -> ReservationRequest {
+        ReservationRequest {
+            from: self.from,
+            flow_label: self.flow_label,
+            ip_protocol: self.ip_protocol,
+            burst_octets: self.burst,
+            peak_bps: self.peak,
+            min_packet: self.min_packet.min(self.max_packet),
+            max_packet: self.max_packet,
+            ttl: self.ttl,
+            identity: self.who.identity(),
+            hold: true,
+            follow: true,
+            ..ReservationRequest::of(protocol, self.to)
+        }
+    }
+}
+
+/// In whose name a reservation is asked for, for routers with rules about that.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct Who {
+    /// Name the user: alice@example.org, or "CN=Alice, O=Example".
+    #[arg(long, value_name = "NAME")]
+    pub(crate) user: Option<String>,
+    /// Name the application: "APP=voice, VER=1".
+    #[arg(long, value_name = "NAME")]
+    pub(crate) application: Option<String>,
+    /// How important it is, from 0 to 65535: routers may let it displace what is less.
+    #[arg(long, value_name = "N")]
+    pub(crate) priority: Option<u16>,
+}
+
+impl Who {
+    /// The identity in the form of the control protocol.
+    pub(crate) fn identity(&self) -> Identity {
+        let Who { user, application, priority } = self.clone();
+        Identity { user, application, priority }
+    }
+}
