@@ -2,7 +2,7 @@
 //!
 //! A packet socket in the node's namespace sees every frame on every interface, arriving and leaving, so a message
 //! that a router forwards is captured twice. A filter in the kernel passes only signalling and reports of RTP,
-//! however much data goes by; each fragment of an RSVP message is a frame of its own. Timestamps are taken when this
+//! however much data goes by; each fragment of a message is a frame of its own. Timestamps are taken when this
 //! program receives a frame, some microseconds late.
 //!
 //! The simulator's packets have no link layer, and its time starts at zero: [`write_tapped`] writes those.
@@ -21,8 +21,9 @@ use anyhow::{Context, Result, bail};
 use earmark_core::Time;
 use earmark_linux::netns::Namespace;
 use earmark_sim::CapturedPacket;
-use earmark_wire::boomerang::iana::MAGIC;
-use socket2::{Domain, Protocol, SockFilter, Socket, Type};
+use socket2::{Domain, Protocol, Socket, Type};
+
+use crate::protocols::SIGNALLING;
 
 pub use pcap::{LinkType, PcapWriter};
 
@@ -37,41 +38,6 @@ const MAX_WAIT: Duration = Duration::from_millis(50);
 /// Limit of frames that are still written after the end of a capture: those that were waiting then, however many
 /// follow.
 const MAX_LATE: usize = 10_000;
-
-/// Filter for signalling over IP in Ethernet, as classic BPF: RSVP (protocol 46, all fragments); echoes of ICMP (1)
-/// and ICMPv6 (58) whose data begin with Boomerang's MAGIC; and UDP packets (17) that begin like an RTCP report,
-/// version 2 and type 200 or 201, which may carry YESSIR. The register X holds the length of the IP header, IPv6
-/// hop-by-hop options included, so that the packet's payload begins at octet 14 + X of the frame.
-const SIGNALLING: [SockFilter; 28] = [
-    SockFilter::new(0x28, 0, 0, 12), //  0 load the half-word at 12, the EtherType
-    SockFilter::new(0x15, 0, 3, 0x0800), //  1 not IPv4: to 5
-    SockFilter::new(0xb1, 0, 0, 14), //  2 X = length of the IPv4 header
-    SockFilter::new(0x30, 0, 0, 23), //  3 load the protocol
-    SockFilter::new(0x05, 0, 0, 9),  //  4 to 14
-    SockFilter::new(0x15, 0, 21, 0x86dd), //  5 not IPv6: to 27
-    SockFilter::new(0x01, 0, 0, 40), //  6 X = 40
-    SockFilter::new(0x30, 0, 0, 20), //  7 load the next header
-    SockFilter::new(0x15, 0, 5, 0),  //  8 no hop-by-hop options: to 14
-    SockFilter::new(0x30, 0, 0, 55), //  9 load their length, in units of 8 octets after the first 8
-    SockFilter::new(0x64, 0, 0, 3),  // 10 times eight
-    SockFilter::new(0x04, 0, 0, 48), // 11 plus the first 8 octets, and the IPv6 header
-    SockFilter::new(0x07, 0, 0, 0),  // 12 X = that
-    SockFilter::new(0x30, 0, 0, 54), // 13 load the next header after them
-    SockFilter::new(0x15, 11, 0, 46), // 14 RSVP: to 26
-    SockFilter::new(0x15, 2, 0, 1),  // 15 ICMP: to 18
-    SockFilter::new(0x15, 1, 0, 58), // 16 ICMPv6: to 18
-    SockFilter::new(0x15, 2, 9, 17), // 17 UDP: to 20; else to 27
-    SockFilter::new(0x40, 0, 0, 14 + 8), // 18 load the first word of the echo's data
-    SockFilter::new(0x15, 6, 7, MAGIC), // 19 MAGIC: to 26; else to 27
-    SockFilter::new(0x50, 0, 0, 14 + 8), // 20 load the first octet of the UDP payload
-    SockFilter::new(0x54, 0, 0, 0xc0), // 21 its version
-    SockFilter::new(0x15, 0, 4, 0x80), // 22 not 2: to 27
-    SockFilter::new(0x50, 0, 0, 14 + 9), // 23 load the second octet
-    SockFilter::new(0x15, 1, 0, 200), // 24 a sender report: to 26
-    SockFilter::new(0x15, 0, 1, 201), // 25 not a receiver report: to 27
-    SockFilter::new(0x06, 0, 0, 0xffff_ffff), // 26 accept all of it
-    SockFilter::new(0x06, 0, 0, 0),  // 27 drop
-];
 
 /// A running capture, on a thread of its own. Dropping the value ends it; its file is complete in either case.
 #[derive(Debug)]
@@ -200,24 +166,24 @@ pub fn write_tapped(file: &Path, tapped: &[CapturedPacket]) -> Result<u64> {
 
 #[cfg(test)]
 mod tests {
-
     use super::*;
-    use crate::demo::{OnSimulator, Plan, Protocol as By, ROUTER, Stage, Stream};
+    use crate::demo::{DemoNetwork, OnSimulator, Plan, ROUTER, Stream};
+    use crate::protocols::PROTOCOLS;
     use earmark_scenario::topology::{DEMO, Topology};
 
     /// The decoder also reads the packets of the simulator's router, which shows that they are well-formed.
     #[test]
     fn the_simulators_signalling_can_be_read() {
         let plan = Plan::default();
-        let mut stage = OnSimulator::new(Topology::parse(DEMO).unwrap(), plan.clone(), 1);
-        stage.tap(ROUTER).unwrap();
-        for by in [By::Rsvp, By::Boomerang, By::Yessir] {
+        let mut network = OnSimulator::new(Topology::parse(DEMO).unwrap(), plan.clone(), 1);
+        network.tap(ROUTER).unwrap();
+        for by in PROTOCOLS {
             let within = Duration::from_secs(1);
-            stage.reserve(by, Stream::Measured, plan.stream.rate, within).unwrap();
-            stage.release(Stream::Measured).unwrap();
-            stage.wait(within).unwrap();
+            network.reserve(by, Stream::Measured, plan.stream.rate, within).unwrap();
+            network.release(Stream::Measured).unwrap();
+            network.wait(within).unwrap();
         }
-        let tapped = stage.take_captured(ROUTER).unwrap();
+        let tapped = network.take_captured(ROUTER).unwrap();
         let name = format!("earmark-tapped-{}.pcap", std::process::id());
         let file = std::env::temp_dir().join(name);
         let packets = write_tapped(&file, &tapped).unwrap();

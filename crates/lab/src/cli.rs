@@ -96,7 +96,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_command_line_is_consistent() {
+    fn arguments_pass_the_checks_of_clap() {
         Arguments::command().debug_assert();
     }
 

@@ -3,6 +3,7 @@
 //! - [`testbed`]: builds a [topology](earmark_scenario::topology) from namespaces, with a daemon in each.
 //! - [`traffic`]: sends and receives packets, each of which is measured.
 //! - [`demo`]: a stream beside a flood, without and with a reservation, on either kind of network.
+//! - [`protocols`]: what of each protocol is in the demo.
 //! - [`capture`]: the signalling that passes a node, as a pcap file.
 //! - [`plot`]: plots as SVG.
 //! - [`report`]: results of the demo, as table, drawing and page.
@@ -18,11 +19,10 @@ pub mod capture;
 pub mod cli;
 pub mod demo;
 pub mod plot;
+pub mod protocols;
 pub mod report;
 pub mod run_output;
 pub mod runs;
 pub mod statistics;
 pub mod testbed;
-#[cfg(feature = "tls")]
-pub mod tls_keys;
 pub mod traffic;

@@ -54,16 +54,10 @@ pub struct Options {
 /// Lines for the configuration file of every daemon, TOML, below the tables that they are named after.
 #[derive(Clone, Debug, Default)]
 pub struct Settings {
-    /// Lines of the table `[rsvp]`.
-    pub rsvp: String,
-    /// Lines of the table `[boomerang]`.
-    pub boomerang: String,
-    /// Lines of the table `[yessir]`.
-    pub yessir: String,
-    /// Lines of the table `[nsis]`.
-    pub nsis: String,
-    /// Lines of the table `[nsis]` of the node of this name; tables below it, such as `[nsis.tls]`, may follow.
-    pub own_nsis: BTreeMap<String, String>,
+    /// Lines of the tables of protocols, by the names of these.
+    pub protocols: BTreeMap<&'static str, String>,
+    /// Lines of the table of a protocol at a node, by the names of node and protocol; tables below it may follow.
+    pub own_protocols: BTreeMap<(String, &'static str), String>,
     /// Lines of every `[[interface]]` table.
     pub interface: String,
     /// Lines of the `[[interface]]` table of this node and name.

@@ -13,7 +13,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use signal_hook::consts::{SIGINT, SIGTERM};
 
 use crate::capture::{self, Capture};
-use crate::demo::{OnNamespaces, OnSimulator, Plan, Progress, ROUTER, Report, play};
+use crate::demo::{self, OnNamespaces, OnSimulator, Plan, Progress, ROUTER, Report};
 use crate::report;
 use crate::testbed::{self, Options, Testbed};
 use earmark_scenario::topology::{DEMO, Topology};
@@ -69,7 +69,7 @@ impl Demo {
     pub(super) fn run(&self) -> Result<ExitCode> {
         let plan = Plan { stage: self.stage, kill: self.kill, ..Plan::default() };
         let mut bar = Bar::new();
-        let report = self.play(&plan, &mut bar);
+        let report = self.perform(&plan, &mut bar);
         bar.0.finish_and_clear();
         let report = report?;
         self.write(&report)?;
@@ -89,13 +89,13 @@ impl Demo {
         Ok(ExitCode::from(super::BROKEN_PROMISE))
     }
 
-    fn play(&self, plan: &Plan, bar: &mut Bar) -> Result<Report> {
+    fn perform(&self, plan: &Plan, bar: &mut Bar) -> Result<Report> {
         let mut topology = Topology::parse(DEMO)?;
         let obstacle =
             if self.simulated { Some("asked for".to_owned()) } else { testbed::obstacle() };
         if let Some(obstacle) = obstacle {
             bar.note(&format!("simulated ({obstacle})"));
-            return self.play_simulated(topology, plan, bar);
+            return self.simulate(topology, plan, bar);
         }
         let interrupted = Arc::new(AtomicBool::new(false));
         for signal in [SIGINT, SIGTERM] {
@@ -109,20 +109,20 @@ impl Demo {
         let router = testbed.topology().node(ROUTER).context("the router is missing")?;
         let capturing = |file| Capture::start(testbed.namespace(router), file);
         let capture = self.pcap.as_deref().map(capturing).transpose()?;
-        let mut stage = OnNamespaces::new(testbed, plan.clone(), interrupted)?;
-        let report = play(&mut stage, plan, bar)?;
+        let mut network = OnNamespaces::new(testbed, plan.clone(), interrupted)?;
+        let report = demo::run(&mut network, plan, bar)?;
         if let (Some(file), Some(capture)) = (&self.pcap, capture) {
             bar.note(&format!("wrote {}: {} frames", file.display(), capture.stop()?));
         }
         Ok(report)
     }
 
-    fn play_simulated(&self, topology: Topology, plan: &Plan, bar: &mut Bar) -> Result<Report> {
-        let mut stage = OnSimulator::new(topology, plan.clone(), self.seed);
-        stage.tap(ROUTER)?;
-        let report = play(&mut stage, plan, bar)?;
+    fn simulate(&self, topology: Topology, plan: &Plan, bar: &mut Bar) -> Result<Report> {
+        let mut network = OnSimulator::new(topology, plan.clone(), self.seed);
+        network.tap(ROUTER)?;
+        let report = demo::run(&mut network, plan, bar)?;
         if let Some(file) = &self.pcap {
-            let packets = capture::write_tapped(file, &stage.take_captured(ROUTER)?)?;
+            let packets = capture::write_tapped(file, &network.take_captured(ROUTER)?)?;
             bar.note(&format!("wrote {}: {packets} packets", file.display()));
         }
         Ok(report)

@@ -6,23 +6,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
-use earmark_boomerang as boomerang;
-use earmark_control::Client;
-use earmark_control::protocols::boomerang as loops;
-use earmark_control::protocols::nsis::request as nsis_request;
-use earmark_control::protocols::yessir as yessir_requests;
-use earmark_control::{Event as ClientEvent, ListenRequest, Opened, ReservationRequest};
+use earmark_control::{Client, Opened};
 use earmark_core::{Rate, Time};
-use earmark_node::Event;
-use earmark_nsis::{self as nsis, qos};
-use earmark_rsvp as rsvp;
+use earmark_scenario::topology::Topology;
 use earmark_sim::Trace;
-use earmark_wire::rsvp::ErrorSpec;
-use earmark_yessir as yessir;
 
-use super::{
-    Answer, DaemonRestart, NetworkKind, Plan, Protocol, Refusal, SENT, Stage, Stream, answered,
-};
+use super::network::{DaemonRestart, DemoNetwork, NetworkKind};
+use super::plan::{Plan, SENT, Stream};
+use super::protocol::{Daemons, Ends, FlowRequest, Protocol, Reply};
 use crate::testbed::Testbed;
 use crate::traffic::{self, Shape, Sink, Source};
 
@@ -42,15 +33,7 @@ pub struct OnNamespaces {
     sender: usize,
     receiver: usize,
     traffic: Vec<(Shape, Source, Sink)>,
-    open: Vec<Reserved>,
-}
-
-/// Both ends of a reservation, in the daemons that hold them.
-struct Reserved {
-    stream: Stream,
-    at_sender: (Client, Opened),
-    /// Receiver's end; Boomerang and NSIS have none.
-    at_receiver: Option<(Client, Opened)>,
+    open: Vec<(Stream, Ends)>,
 }
 
 impl OnNamespaces {
@@ -77,10 +60,15 @@ impl OnNamespaces {
         Ok(address.into())
     }
 
+    /// Returns source and destination of a stream.
+    fn ends(&self, stream: Stream) -> Result<[SocketAddr; 2]> {
+        let at = |node| Ok::<_, anyhow::Error>(SocketAddr::new(self.address(node)?, stream.port()));
+        Ok([at(self.sender)?, at(self.receiver)?])
+    }
+
     /// Starts a sink at h2 and then a source at h1.
     fn start_stream(&self, stream: Stream, shape: Shape) -> Result<(Shape, Source, Sink)> {
-        let to = SocketAddr::new(self.address(self.receiver)?, stream.port());
-        let from = SocketAddr::new(self.address(self.sender)?, stream.port());
+        let [from, to] = self.ends(stream)?;
         // A socket stays in the namespace where it was opened, whatever thread uses it.
         let receiver = self.testbed.namespace(self.receiver).run_in(|| UdpSocket::bind(to))??;
         let sender = self.testbed.namespace(self.sender).run_in(|| UdpSocket::bind(from))??;
@@ -90,102 +78,18 @@ impl OnNamespaces {
         Ok((shape, source, sink))
     }
 
-    fn refusal(&self, requested: Rate, error: &ErrorSpec) -> Refusal {
-        let node = self.testbed.topology().owner_of(error.node);
-        Refusal {
-            requested_bps: requested.as_bps(),
-            error: error.code.name().to_ascii_lowercase(),
-            code: error.code.code(),
-            value: error.value,
-            node: node.unwrap_or("unknown").to_owned(),
-            stream_bps_after: 0,
-        }
-    }
-
-    /// Opens both ends of an RSVP reservation: the receiver's and then the sender's.
-    fn open(&self, stream: Stream, rate: Rate) -> Result<Reserved> {
-        let shape = self.plan.stream;
-        let on = SocketAddr::new(self.address(self.receiver)?, stream.port());
-        let mut receiver = Client::connect(self.testbed.control(self.receiver))?;
-        let listening =
-            receiver.listen(ListenRequest { follow: true, ..ListenRequest::new(on) })?;
-        let mut sender = Client::connect(self.testbed.control(self.sender))?;
-        let sending = sender.sender(ReservationRequest {
-            from: Some(SocketAddr::new(self.address(self.sender)?, stream.port())),
-            burst_octets: shape.bucket_octets,
-            min_packet: shape.packet_octets,
-            max_packet: shape.packet_octets,
-            follow: true,
-            ..ReservationRequest::new(on, rate)
-        })?;
-        Ok(Reserved {
-            stream,
-            at_sender: (sender, sending),
-            at_receiver: Some((receiver, listening)),
-        })
+    fn node(&self, name: &str) -> Result<usize> {
+        self.testbed.topology().node(name).context("no such node")
     }
 }
 
-impl OnNamespaces {
-    /// Source and destination of a stream.
-    fn ends(&self, stream: Stream) -> Result<[SocketAddr; 2]> {
-        let at = |node| Ok::<_, anyhow::Error>(SocketAddr::new(self.address(node)?, stream.port()));
-        Ok([at(self.sender)?, at(self.receiver)?])
-    }
-
-    /// Reserves by Boomerang: h1 sends a loop.
-    fn send_loop(&self, stream: Stream, rate: Rate) -> Result<Reserved> {
-        let [from, to] = self.ends(stream)?;
-        let mut client = Client::connect(self.testbed.control(self.sender))?;
-        let request = ReservationRequest {
-            from: Some(from),
-            follow: true,
-            ..loops::request(to, rate, Rate::ZERO)
-        };
-        let opened = client.reserve(request)?;
-        Ok(Reserved { stream, at_sender: (client, opened), at_receiver: None })
-    }
-
-    /// Reserves by NSIS: h1 sends a RESERVE.
-    fn establish(&self, stream: Stream, rate: Rate) -> Result<Reserved> {
-        let [from, to] = self.ends(stream)?;
-        let Shape { packet_octets, bucket_octets, .. } = self.plan.stream;
-        let mut client = Client::connect(self.testbed.control(self.sender))?;
-        let opened = client.reserve(ReservationRequest {
-            from: Some(from),
-            burst_octets: bucket_octets,
-            max_packet: packet_octets,
-            follow: true,
-            ..nsis_request(to, rate)
-        })?;
-        Ok(Reserved { stream, at_sender: (client, opened), at_receiver: None })
-    }
-
-    /// Reserves by YESSIR: h1 sends reports, and h2 answers.
-    fn report_stream(&self, stream: Stream, rate: Rate) -> Result<Reserved> {
-        let [from, to] = self.ends(stream)?;
-        let mut receiver = Client::connect(self.testbed.control(self.receiver))?;
-        let answering = receiver.listen(yessir_requests::listen_request(to))?;
-        let mut sender = Client::connect(self.testbed.control(self.sender))?;
-        let options = yessir_requests::ReserveOptions {
-            class: Some(0),
-            multiplexed: true,
-            ..yessir_requests::ReserveOptions::default()
-        };
-        let request = yessir_requests::request(from, to, &options);
-        let rate_bps = Some(rate);
-        let attached = sender.reserve(ReservationRequest { rate_bps, follow: true, ..request })?;
-        Ok(Reserved {
-            stream,
-            at_sender: (sender, attached),
-            at_receiver: Some((receiver, answering)),
-        })
-    }
-}
-
-impl Stage for OnNamespaces {
+impl DemoNetwork for OnNamespaces {
     fn kind(&self) -> NetworkKind {
         NetworkKind::Netns
+    }
+
+    fn topology(&self) -> &Topology {
+        self.testbed.topology()
     }
 
     fn now(&self) -> Time {
@@ -214,47 +118,42 @@ impl Stage for OnNamespaces {
         stream: Stream,
         rate: Rate,
         within: Duration,
-    ) -> Result<Answer> {
+    ) -> Result<(Reply, Duration)> {
         let deadline = Instant::now() + within;
-        let mut reserved = match by {
-            Protocol::Boomerang => self.send_loop(stream, rate)?,
-            Protocol::Yessir => self.report_stream(stream, rate)?,
-            Protocol::Nsis => self.establish(stream, rate)?,
-            _ => self.open(stream, rate)?,
-        };
-        let answer = loop {
+        let [from, to] = self.ends(stream)?;
+        let Shape { packet_octets, bucket_octets, .. } = self.plan.stream;
+        let request = FlowRequest { from, to, rate, packet_octets, bucket_octets };
+        let sender = &self.testbed.control(self.sender);
+        let receiver = &self.testbed.control(self.receiver);
+        let mut ends = by.open(Daemons { sender, receiver }, &request)?;
+        let asked_s = ends.sender.1.at_s;
+        let (reply, at_s) = loop {
             self.check()?;
-            let Reserved { at_sender, at_receiver, .. } = &mut reserved;
-            if let Some(answer) = in_place(at_sender)? {
-                break answer;
+            if let Some(replied) = next_reply(by, &mut ends.sender)? {
+                break replied;
             }
-            if let Some(at_receiver) = at_receiver
-                && by == Protocol::Rsvp
-                && let Some(error) = refused(at_receiver)?
+            if let Some(receiver) = &mut ends.receiver
+                && let Some(replied) = next_reply(by, receiver)?
             {
-                break Answer::Refused(self.refusal(rate, &error));
+                break replied;
             }
             if Instant::now() >= deadline {
                 bail!("no answer to the request for {rate} within {within:?}");
             }
         };
-        // A refused loop or RESERVE is closed already.
-        if !matches!(by, Protocol::Boomerang | Protocol::Nsis)
-            || matches!(answer, Answer::InPlace(_))
-        {
-            self.open.push(reserved);
+        if reply == Reply::InPlace || ends.receiver.is_some() {
+            self.open.push((stream, ends));
         }
-        Ok(answer)
+        Ok((reply, Duration::from_secs_f64((at_s - asked_s).max(0.0))))
     }
 
     fn release(&mut self, stream: Stream) -> Result<()> {
-        for reserved in self.open.iter_mut().filter(|reserved| reserved.stream == stream) {
-            let Reserved { at_sender, at_receiver, .. } = reserved;
-            for (client, opened) in at_receiver.iter_mut().chain([at_sender]) {
+        for (_, ends) in self.open.iter_mut().filter(|(of, _)| *of == stream) {
+            for (client, opened) in ends.receiver.iter_mut().chain([&mut ends.sender]) {
                 client.release(opened.application)?;
             }
         }
-        self.open.retain(|reserved| reserved.stream != stream);
+        self.open.retain(|(of, _)| *of != stream);
         Ok(())
     }
 
@@ -264,7 +163,7 @@ impl Stage for OnNamespaces {
         pause: Duration,
         within: Duration,
     ) -> Result<DaemonRestart> {
-        let victim = self.testbed.topology().node(node).context("no such node")?;
+        let victim = self.node(node)?;
         let killed = self.now();
         self.testbed.kill_daemon(victim)?;
         self.wait(pause)?;
@@ -284,12 +183,12 @@ impl Stage for OnNamespaces {
     }
 
     fn stop_daemon(&mut self, node: &str) -> Result<()> {
-        let node = self.testbed.topology().node(node).context("no such node")?;
+        let node = self.node(node)?;
         self.testbed.kill_daemon(node)
     }
 
     fn start_daemon(&mut self, node: &str) -> Result<()> {
-        let node = self.testbed.topology().node(node).context("no such node")?;
+        let node = self.node(node)?;
         self.testbed.start_daemon(node)?;
         self.testbed.await_daemon(node)
     }
@@ -319,74 +218,16 @@ impl Drop for OnNamespaces {
     }
 }
 
-/// Returns the state of a reservation at its sender: in place, with the set-up time by the daemon's clock, or refused
-/// with an offer.
-fn in_place((client, opened): &mut (Client, Opened)) -> Result<Option<Answer>> {
-    let ours = opened.application;
-    while let Some(event) = next(client)? {
-        let setup = Duration::from_secs_f64((event.at_s - opened.at_s).max(0.0));
-        let Some(event) = earmarkd::control::engine_event(&event) else { continue };
-        let event = match event {
-            Event::Rsvp(event) => event,
-            Event::Boomerang(boomerang::Event::Established { .. }) => {
-                return Ok(Some(Answer::InPlace(setup)));
-            }
-            Event::Boomerang(boomerang::Event::Refused { offer, .. }) => {
-                return Ok(Some(Answer::Offered(Rate::from_bps(offer.forward.into()))));
-            }
-            Event::Nsis(nsis::Event::Qos(qos::Event::Reserved { .. })) => {
-                return Ok(Some(Answer::InPlace(setup)));
-            }
-            Event::Nsis(nsis::Event::Qos(qos::Event::Refused {
-                available: Some(available),
-                ..
-            })) => return Ok(Some(Answer::Offered(available))),
-            Event::Yessir(yessir::Event::Answered { answer, .. }) => {
-                return Ok(Some(answered(&answer, setup)));
-            }
-            _ => continue,
-        };
-        match event {
-            rsvp::Event::Resv { application, .. } if application == ours => {
-                return Ok(Some(Answer::InPlace(setup)));
-            }
-            rsvp::Event::PathError { application, error, .. } if application == ours => {
-                bail!("the sender's Path was refused: {}", error.code.name());
-            }
-            rsvp::Event::Rejected { application, reason } if application == ours => {
-                bail!("the sender was rejected: {reason}");
-            }
-            _ => {}
+/// Returns the next reply among the events of an end, with its time by the daemon's clock, seconds.
+fn next_reply(
+    by: Protocol,
+    (client, opened): &mut (Client, Opened),
+) -> Result<Option<(Reply, f64)>> {
+    while let Some(event) = client.next_event(Some(Instant::now() + POLL_INTERVAL))? {
+        let Some(engine_event) = earmarkd::control::engine_event(&event) else { continue };
+        if let Some(reply) = by.reply(&engine_event, &[opened.application])? {
+            return Ok(Some((reply, event.at_s)));
         }
     }
     Ok(None)
-}
-
-/// Returns the error if the receiver was notified that its reservation was refused.
-fn refused((client, opened): &mut (Client, Opened)) -> Result<Option<ErrorSpec>> {
-    let ours = opened.application;
-    while let Some(event) = next(client)? {
-        let Some(event) = earmarkd::control::engine_event(&event) else { continue };
-        let event = match event {
-            Event::Rsvp(event) => event,
-            Event::NoAnswer { application, reason, .. } if application == ours => {
-                bail!("the receiver has no answer to the sender: {reason}");
-            }
-            _ => continue,
-        };
-        match event {
-            rsvp::Event::ResvError { application, error, .. } if application == ours => {
-                return Ok(Some(error));
-            }
-            rsvp::Event::Rejected { application, reason } if application == ours => {
-                bail!("the receiver was rejected: {reason}");
-            }
-            _ => {}
-        }
-    }
-    Ok(None)
-}
-
-fn next(client: &mut Client) -> Result<Option<ClientEvent>> {
-    Ok(client.next_event(Some(Instant::now() + POLL_INTERVAL))?)
 }

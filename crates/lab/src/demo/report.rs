@@ -3,11 +3,16 @@
 use std::fmt;
 use std::time::Duration;
 
-use earmark_core::Time;
+use earmark_core::{Rate, Time};
+use earmark_scenario::topology::Topology;
 use earmark_sim::Trace;
 use serde::Serialize;
 
-use super::{BIN, DaemonRestart, Protocol, SHARERS, StageResult};
+use super::network::{DaemonRestart, NetworkKind};
+use super::plan::BIN;
+use super::protocol::{ErrorReport, Protocol};
+use super::stage::{Reserver, StageResult};
+use crate::protocols::PROTOCOLS;
 
 /// Loss above which a stage without a reservation shows the need for one.
 const UNRESERVED_LOSS: f64 = 0.3;
@@ -18,26 +23,6 @@ const RESERVED_DELAY_MS: f64 = 20.0;
 const REFORM_SLACK_MS: f64 = 250.0;
 /// Share of its rate that a stream keeps in any span, since the ends of a span cut through packets.
 const KEPT: f64 = 0.98;
-
-/// Kind of network.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum NetworkKind {
-    /// Network namespaces of this machine: real daemons, real traffic control, real packets.
-    Netns,
-    /// The simulator: the same engines, modelled links, virtual time.
-    Simulated,
-}
-
-impl NetworkKind {
-    /// Returns a description for tables.
-    pub const fn describe(self) -> &'static str {
-        match self {
-            NetworkKind::Netns => "network namespaces on this machine",
-            NetworkKind::Simulated => "simulated, in virtual time",
-        }
-    }
-}
 
 /// All results of the demo. Serialized, it is the object of `--json`.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -101,9 +86,19 @@ pub struct Refusal {
     pub stream_bps_after: u64,
 }
 
+impl Refusal {
+    /// Returns the refusal of a request for this rate.
+    pub(super) fn new(requested: Rate, report: ErrorReport, topology: &Topology) -> Refusal {
+        let ErrorReport { error, code, value, node } = report;
+        let node = topology.owner_of(node).unwrap_or("unknown").to_owned();
+        let requested_bps = requested.as_bps();
+        Refusal { requested_bps, error, code, value, node, stream_bps_after: 0 }
+    }
+}
+
 impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let rate = earmark_core::Rate::from_bps(self.requested_bps);
+        let rate = Rate::from_bps(self.requested_bps);
         let Refusal { node, error, code, value, .. } = self;
         write!(f, "{rate} refused by {node}: {error} (code {code}, value {value})")
     }
@@ -193,36 +188,22 @@ pub struct Series {
 }
 
 impl Timeline {
+    /// Creates the timeline from the begin of the traffic to the end of the last span.
     pub(super) fn new(
         start: Time,
-        spans: &[(Time, Time); 7],
+        spans: Vec<Span>,
         marks: &[(&'static str, Time)],
-        reserved_bps: u64,
         [stream, flood]: [&Trace; 2],
     ) -> Timeline {
         // Only whole bins count: a cut one would look like a lower rate.
-        let bins = spans[6].1.since(start).as_nanos() / BIN.as_nanos();
+        let length = spans.last().map_or(Duration::ZERO, |last| last.until);
+        let bins = length.as_nanos() / BIN.as_nanos();
         let end = start + BIN * u32::try_from(bins).unwrap_or(u32::MAX);
-        let names = [
-            "nothing reserved",
-            "reserved with RSVP",
-            "released",
-            "reserved with Boomerang",
-            "reserved with YESSIR",
-            "reserved with NSIS",
-            "shared by all",
-        ];
-        let span = |(index, &(from, until)): (usize, &(Time, Time))| Span {
-            name: names[index],
-            from: from.since(start),
-            until: until.since(start),
-            reserved_bps: if [0, 2].contains(&index) { 0 } else { reserved_bps },
-        };
         let rates =
             |name, trace: &Trace| Series { name, rates_bps: trace.arrival_rates(start, end, BIN) };
         Timeline {
             bin: BIN,
-            spans: spans.iter().enumerate().map(span).collect(),
+            spans,
             marks: marks.iter().map(|&(name, at)| Mark { name, at: at.since(start) }).collect(),
             series: vec![rates("stream", stream), rates("flood", flood)],
         }
@@ -236,11 +217,11 @@ impl Report {
         for (index, stage) in self.stages.iter().enumerate() {
             let number = index + 1;
             match stage.protocol {
-                Protocol::None if stage.loss <= UNRESERVED_LOSS => broken.push(format!(
+                Reserver::Nothing if stage.loss <= UNRESERVED_LOSS => broken.push(format!(
                     "stage {number}: without a reservation the stream lost only {:.1} %, so the flood was none",
                     stage.loss * 100.0
                 )),
-                Protocol::None => {}
+                Reserver::Nothing => {}
                 _ => broken.extend(self.broken_by_reserved(number, stage)),
             }
         }
@@ -251,7 +232,7 @@ impl Report {
                 part.loss * 100.0
             ));
         }
-        if self.denials.len() <= SHARERS.len() {
+        if self.denials.len() < PROTOCOLS.len() {
             broken.push("a protocol could have more than was left".into());
         }
         let enough = |bps: u64| bps as f64 >= KEPT * self.reserved_bps() as f64;
@@ -311,10 +292,10 @@ impl Report {
 mod tests {
     use super::*;
 
-    fn stage(protocol: Protocol, loss: f64, delay: f64) -> StageResult {
+    fn stage(protocol: Reserver, loss: f64, delay: f64) -> StageResult {
         StageResult {
             protocol,
-            reserved_bps: if protocol == Protocol::Rsvp { 2_000_000 } else { 0 },
+            reserved_bps: if protocol == Reserver::Nothing { 0 } else { 2_000_000 },
             offered_bps: 2_000_000,
             received_bps: 1_000_000,
             loss,
@@ -325,12 +306,12 @@ mod tests {
     }
 
     fn good() -> Report {
-        let none = stage(Protocol::None, 0.5, 60.0);
+        let none = stage(Reserver::Nothing, 0.5, 60.0);
         Report {
             network: NetworkKind::Simulated,
-            stages: vec![none, stage(Protocol::Rsvp, 0.0, 3.0), none],
+            stages: vec![none, stage(Reserver::Protocol(PROTOCOLS[0]), 0.0, 3.0), none],
             parts: Vec::new(),
-            denials: [Protocol::Rsvp, Protocol::Boomerang, Protocol::Yessir, Protocol::Nsis]
+            denials: PROTOCOLS
                 .map(|protocol| Denial { protocol, requested_bps: 5_000_000, available_bps: None })
                 .into(),
             refusal: Some(Refusal {
@@ -367,11 +348,11 @@ mod tests {
         let cases: [(BreakPromise, &str); 11] = [
             (
                 |r| {
-                    let protocol = Protocol::Yessir;
+                    let protocol = PROTOCOLS[0];
                     let (reserved_bps, received_bps) = (1_000_000, 900_000);
                     r.parts.push(Part { protocol, reserved_bps, received_bps, loss: 0.1 });
                 },
-                "the stream of yessir lost 10.00 %",
+                "lost 10.00 % although",
             ),
             (|r| _ = r.denials.pop(), "more than was left"),
             (|r| r.stages[0].loss = 0.3, "stage 1: without a reservation"),

@@ -1,28 +1,18 @@
 //! The demo in the simulator: the same engines, modelled links, virtual time.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use earmark_boomerang as boomerang;
-use earmark_core::{Flow, Rate, Time};
-use earmark_node::{Command, Event, Listen, NodeConfig};
-use earmark_nsis::{self as nsis, qos};
-use earmark_rsvp::{self as rsvp, Application};
-use earmark_sim::{CapturedPacket, LogEvent, Network, NodeId, Source, StreamId, Trace};
-use earmark_wire::intserv::TokenBucket;
-use earmark_wire::rsvp::{ErrorSpec, FilterSpec, Session, SourceSelector};
-use earmark_wire::yessir::{Flowspec, OctetRate, Style};
-use earmark_yessir as yessir;
-
-use super::{
-    Answer, DaemonRestart, NetworkKind, Plan, Protocol, Refusal, SENT, Stage, Stream, answered,
-};
-use crate::traffic::Shape;
+use earmark_core::{ApplicationId, Rate, Time};
 use earmark_scenario::topology::Topology;
+use earmark_sim::{CapturedPacket, LogEvent, Network, NodeId, Source, StreamId, Trace};
 
-/// IP protocol number of UDP.
-const UDP: u8 = 17;
+use super::network::{DaemonRestart, DemoNetwork, NetworkKind};
+use super::plan::{Plan, SENT, Stream};
+use super::protocol::{FlowRequest, Protocol, Reply};
+use crate::protocols::FIRST;
+use crate::traffic::Shape;
 
 /// The demo's network in the simulator.
 pub struct OnSimulator {
@@ -32,16 +22,14 @@ pub struct OnSimulator {
     plan: Plan,
     streams: Vec<StreamId>,
     next_application: u64,
-    /// Reservations: the sender's application and the receiver's.
-    open: Vec<(Protocol, Stream, Application, Application)>,
+    /// Reservations: the applications of their ends, with the nodes.
+    open: Vec<(Protocol, Stream, Vec<(NodeId, ApplicationId)>)>,
 }
 
 impl OnSimulator {
     /// Creates the network of `topology`, which has hosts h1 and h2; the same seed gives the same run.
     pub fn new(topology: Topology, plan: Plan, seed: u64) -> OnSimulator {
-        let timing = rsvp::Timing { refresh: plan.refresh, ..rsvp::Timing::default() };
-        let rsvp = rsvp::Config { timing, ..rsvp::Config::default() };
-        let settings = NodeConfig { rsvp, ..NodeConfig::default() };
+        let settings = FIRST.configuration(plan.refresh);
         let (network, nodes) = earmark_scenario::network(&topology, seed, &settings);
         let (streams, open) = (Vec::new(), Vec::new());
         OnSimulator { topology, network, nodes, plan, streams, next_application: 1, open }
@@ -77,150 +65,19 @@ impl OnSimulator {
         Ok((self.nodes[index], address.into()))
     }
 
-    fn application(&mut self) -> Application {
+    fn application(&mut self) -> ApplicationId {
         self.next_application += 1;
-        Application(self.next_application)
-    }
-
-    fn refusal(&self, requested: Rate, error: &ErrorSpec) -> Refusal {
-        Refusal {
-            requested_bps: requested.as_bps(),
-            error: error.code.name().to_ascii_lowercase(),
-            code: error.code.code(),
-            value: error.value,
-            node: self.topology.owner_of(error.node).unwrap_or("unknown").to_owned(),
-            stream_bps_after: 0,
-        }
+        ApplicationId(self.next_application)
     }
 }
 
-impl OnSimulator {
-    /// Reserves by Boomerang: h1 sends a loop.
-    fn send_loop(&mut self, stream: Stream, rate: Rate, within: Duration) -> Result<Answer> {
-        let (node, source) = self.node("h1")?;
-        let (_, destination) = self.node("h2")?;
-        let number = self.application();
-        let application = boomerang::Application(number.0);
-        let flow = flow(source, destination, stream);
-        let wish = boomerang::RequestedRates { forward: rate, reverse: Rate::ZERO };
-        let request = boomerang::Request {
-            on_refusal: boomerang::OnRefusal::Release,
-            ..boomerang::Request::new(destination, boomerang::Selector::of_flow(&flow), wish)
-        };
-        let asked = self.network.now();
-        let command = boomerang::Command::Reserve { application, request };
-        self.network.command_at(asked, node, Command::Boomerang(command));
-        let outcome = self.network.run_until_event(asked + within, |_, event| {
-            matches!(
-                event,
-                Event::Boomerang(
-                    boomerang::Event::Established { .. } | boomerang::Event::Refused { .. }
-                )
-            )
-        });
-        let outcome = outcome.with_context(|| format!("no answer within {within:?}"))?;
-        match outcome.what {
-            LogEvent::Event(Event::Boomerang(boomerang::Event::Refused { offer, .. })) => {
-                Ok(Answer::Offered(Rate::from_bps(offer.forward.into())))
-            }
-            _ => {
-                self.open.push((Protocol::Boomerang, stream, number, number));
-                Ok(Answer::InPlace(outcome.at.since(asked)))
-            }
-        }
-    }
-
-    /// Reserves by NSIS: h1 sends a RESERVE, which needs no application at h2.
-    fn send_reserve(&mut self, stream: Stream, rate: Rate, within: Duration) -> Result<Answer> {
-        let (node, source) = self.node("h1")?;
-        let (_, destination) = self.node("h2")?;
-        let number = self.application();
-        let application = qos::Application(number.0);
-        let Shape { packet_octets, bucket_octets, .. } = self.plan.stream;
-        let wanted = qos::RequestedQos {
-            burst: bucket_octets,
-            max_packet: packet_octets,
-            ..qos::RequestedQos::of(rate)
-        };
-        let request = qos::Request::new(flow(source, destination, stream), wanted);
-        let asked = self.network.now();
-        let command = qos::Command::Reserve { application, request };
-        self.network.command_at(asked, node, Command::Nsis(nsis::Command::Qos(command)));
-        let outcome = self.network.run_until_event(asked + within, |_, event| {
-            matches!(
-                event,
-                Event::Nsis(nsis::Event::Qos(
-                    qos::Event::Reserved { .. }
-                        | qos::Event::Refused { .. }
-                        | qos::Event::TimedOut { .. }
-                        | qos::Event::Rejected { .. }
-                ))
-            )
-        });
-        let outcome = outcome.with_context(|| format!("no answer within {within:?}"))?;
-        match outcome.what {
-            LogEvent::Event(Event::Nsis(nsis::Event::Qos(qos::Event::Reserved { .. }))) => {
-                self.open.push((Protocol::Nsis, stream, number, number));
-                Ok(Answer::InPlace(outcome.at.since(asked)))
-            }
-            LogEvent::Event(Event::Nsis(nsis::Event::Qos(qos::Event::Refused {
-                available: Some(available),
-                ..
-            }))) => Ok(Answer::Offered(available)),
-            other => bail!("the reservation failed: {other:?}"),
-        }
-    }
-
-    /// Reserves by YESSIR: h1 sends reports, and h2 answers.
-    fn report_stream(&mut self, stream: Stream, rate: Rate, within: Duration) -> Result<Answer> {
-        let (node, source) = self.node("h1")?;
-        let (receiver_node, destination) = self.node("h2")?;
-        let (sender, receiver) = (self.application(), self.application());
-        let asked = self.network.now();
-        let answer = yessir::Command::Listen {
-            application: yessir::Application(receiver.0),
-            destination,
-            port: stream.port(),
-            cname: "demo@h2".to_owned(),
-        };
-        self.network.command_at(asked, receiver_node, Command::Yessir(answer));
-        let attachment = yessir::Attachment {
-            stream: yessir::Stream {
-                source,
-                destination,
-                source_port: stream.port(),
-                destination_port: stream.port(),
-            },
-            ssrc: None,
-            cname: "demo@h1".to_owned(),
-            multiplexed: true,
-            flowspec: Flowspec::Class { dscp: 0, rate: OctetRate(rate.as_octets_per_second()) },
-            style: Style::Individual,
-            passive: false,
-            interval: 0,
-            ttl: 64,
-            key: None,
-        };
-        let application = yessir::Application(sender.0);
-        let attach = yessir::Command::Attach { application, attachment };
-        self.network.command_at(asked, node, Command::Yessir(attach));
-        self.open.push((Protocol::Yessir, stream, sender, receiver));
-        let outcome = self.network.run_until_event(asked + within, |_, event| {
-            matches!(event, Event::Yessir(yessir::Event::Answered { application: of, .. }) if *of == application)
-        });
-        let outcome = outcome.with_context(|| format!("no answer within {within:?}"))?;
-        match outcome.what {
-            LogEvent::Event(Event::Yessir(yessir::Event::Answered { answer, .. })) => {
-                Ok(answered(&answer, outcome.at.since(asked)))
-            }
-            other => bail!("the reservation failed: {other:?}"),
-        }
-    }
-}
-
-impl Stage for OnSimulator {
+impl DemoNetwork for OnSimulator {
     fn kind(&self) -> NetworkKind {
         NetworkKind::Simulated
+    }
+
+    fn topology(&self) -> &Topology {
+        &self.topology
     }
 
     fn now(&self) -> Time {
@@ -267,75 +124,47 @@ impl Stage for OnSimulator {
         stream: Stream,
         rate: Rate,
         within: Duration,
-    ) -> Result<Answer> {
-        match by {
-            Protocol::Boomerang => return self.send_loop(stream, rate, within),
-            Protocol::Yessir => return self.report_stream(stream, rate, within),
-            Protocol::Nsis => return self.send_reserve(stream, rate, within),
-            _ => {}
-        }
-        let (sender_node, source) = self.node("h1")?;
-        let (receiver_node, destination) = self.node("h2")?;
-        let (sender, receiver) = (self.application(), self.application());
-        let session = Session { destination, protocol: UDP, flags: 0, port: stream.port() };
-        let template = FilterSpec { source, selector: SourceSelector::Port(stream.port()) };
-        let listen = Listen { confirm: true, ..Listen::new(receiver, session) };
+    ) -> Result<(Reply, Duration)> {
+        let (sending, source) = self.node("h1")?;
+        let (receiving, destination) = self.node("h2")?;
+        let Shape { packet_octets, bucket_octets, .. } = self.plan.stream;
+        let from = SocketAddr::new(source, stream.port());
+        let to = SocketAddr::new(destination, stream.port());
+        let request = FlowRequest { from, to, rate, packet_octets, bucket_octets };
+        let applications = [self.application(), self.application()];
+        let [sender, receiver] = applications;
+        let commands = by.commands(&request, applications);
+        let has_receiver = !commands.receiver.is_empty();
         let asked = self.network.now();
-        self.network.command_at(asked, receiver_node, Command::Listen(listen));
-        let open = rsvp::Command::Session { application: sender, session };
-        self.network.command_at(asked, sender_node, Command::Rsvp(open));
-        let tspec = tspec(rate, &self.plan.stream);
-        let send = rsvp::Command::Sender { application: sender, template, tspec, ttl: 64 };
-        self.network.command_at(asked, sender_node, Command::Rsvp(send));
-        self.open.push((by, stream, sender, receiver));
-        let outcome = self.network.run_until_event(asked + within, |_, event| match event {
-            Event::Rsvp(rsvp::Event::Resv { application, .. }) => *application == sender,
-            Event::Rsvp(
-                rsvp::Event::ResvError { application, .. }
-                | rsvp::Event::Rejected { application, .. }
-                | rsvp::Event::PathError { application, .. },
-            )
-            | Event::NoAnswer { application, .. } => [sender, receiver].contains(application),
-            _ => false,
-        });
-        let outcome = outcome.with_context(|| format!("no answer within {within:?}"))?;
-        match &outcome.what {
-            earmark_sim::LogEvent::Event(Event::Rsvp(rsvp::Event::Resv { .. })) => {
-                Ok(Answer::InPlace(outcome.at.since(asked)))
-            }
-            earmark_sim::LogEvent::Event(Event::Rsvp(rsvp::Event::ResvError { error, .. })) => {
-                Ok(Answer::Refused(self.refusal(rate, error)))
-            }
-            other => bail!("the reservation failed: {other:?}"),
+        for command in commands.receiver {
+            self.network.command_at(asked, receiving, command);
         }
+        for command in commands.sender {
+            self.network.command_at(asked, sending, command);
+        }
+        let replied = self.network.run_until_event(asked + within, |_, event| {
+            !matches!(by.reply(event, &applications), Ok(None))
+        });
+        let replied = replied.with_context(|| format!("no answer within {within:?}"))?;
+        let reply = match &replied.what {
+            LogEvent::Event(event) => by.reply(event, &applications)?,
+            _ => None,
+        };
+        let Some(reply) = reply else { bail!("the reservation failed: {:?}", replied.what) };
+        if has_receiver {
+            self.open.push((by, stream, vec![(sending, sender), (receiving, receiver)]));
+        } else if reply == Reply::InPlace {
+            self.open.push((by, stream, vec![(sending, sender)]));
+        }
+        Ok((reply, replied.at.since(asked)))
     }
 
     fn release(&mut self, stream: Stream) -> Result<()> {
-        let (sender_node, _) = self.node("h1")?;
-        let (receiver_node, _) = self.node("h2")?;
-        let of_stream = self.open.iter().copied().filter(|(_, of, _, _)| *of == stream);
-        for (by, _, sender, receiver) in of_stream.collect::<Vec<_>>() {
-            for (node, application) in [(sender_node, sender), (receiver_node, receiver)] {
-                let command = match by {
-                    Protocol::Boomerang => {
-                        let application = boomerang::Application(application.0);
-                        Command::Boomerang(boomerang::Command::Release { application })
-                    }
-                    Protocol::Yessir => {
-                        let application = yessir::Application(application.0);
-                        Command::Yessir(yessir::Command::Release { application })
-                    }
-                    Protocol::Nsis => {
-                        let application = qos::Application(application.0);
-                        let release = qos::Command::Release { application };
-                        Command::Nsis(nsis::Command::Qos(release))
-                    }
-                    _ => Command::Rsvp(rsvp::Command::Release { application }),
-                };
-                self.network.command(node, command);
+        for (by, _, ends) in self.open.extract_if(.., |(_, of, _)| *of == stream) {
+            for (node, application) in ends {
+                self.network.command(node, by.release(application));
             }
         }
-        self.open.retain(|(_, of, _, _)| *of != stream);
         Ok(())
     }
 
@@ -350,16 +179,11 @@ impl Stage for OnSimulator {
         self.network.kill(victim);
         self.network.run_until(killed + pause);
         let ready = self.network.now();
-        let timing = rsvp::Timing { refresh: self.plan.refresh, ..rsvp::Timing::default() };
-        let refresh_ms = u32::try_from(self.plan.refresh.as_millis())?;
-        self.network.restart(victim, timing.lifetime(refresh_ms));
-        let stands = |at: NodeId, event: &Event| match event {
-            Event::Rsvp(rsvp::Event::Reservation { session, .. }) => {
-                at == victim && session.port == Stream::Measured.port()
-            }
-            _ => false,
-        };
-        let reformed = self.network.run_until_event(ready + within, stands);
+        self.network.restart(victim, FIRST.lifetime(self.plan.refresh));
+        let port = Stream::Measured.port();
+        let reformed = self.network.run_until_event(ready + within, |node, event| {
+            node == victim && FIRST.is_reservation(event, port)
+        });
         let reformed = reformed.context("the reservation did not come back")?.at;
         Ok(DaemonRestart { killed, ready, reformed })
     }
@@ -388,30 +212,5 @@ impl Stage for OnSimulator {
         };
         let traces = (0..SENT).map(trace).collect::<Result<Vec<_>>>()?;
         traces.try_into().ok().context("a trace for each stream")
-    }
-}
-
-/// Flow of a stream.
-fn flow(source: IpAddr, destination: IpAddr, stream: Stream) -> Flow {
-    Flow {
-        destination,
-        source: Some(source),
-        protocol: UDP,
-        destination_port: stream.port(),
-        source_port: stream.port(),
-        flow_label: 0,
-        destination_open: 0,
-        source_open: 0,
-    }
-}
-
-/// Sender TSpec of a packet stream of this shape, at `rate`.
-fn tspec(rate: Rate, shape: &Shape) -> TokenBucket {
-    TokenBucket {
-        rate: rate.as_octets_per_second(),
-        depth: shape.bucket_octets as f32,
-        peak: f32::INFINITY,
-        min_policed_unit: shape.packet_octets,
-        max_packet_size: shape.packet_octets,
     }
 }

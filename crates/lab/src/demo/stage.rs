@@ -3,45 +3,43 @@
 use std::time::Duration;
 
 use earmark_sim::Figures;
-use serde::{Deserialize, Serialize};
+use serde::{Serialize, Serializer};
 
-/// Protocol that reserves in a stage of an experiment.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Protocol {
+use super::protocol::Protocol;
+
+/// What reserves in a stage of the demo.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Reserver {
     /// Nothing is reserved.
-    None,
-    /// RSVP.
-    Rsvp,
-    /// Boomerang.
-    Boomerang,
-    /// YESSIR.
-    Yessir,
-    /// QoS NSLP over GIST.
-    Nsis,
-    /// Several of them at once, each for a part.
-    Shared,
+    Nothing,
+    /// One protocol.
+    Protocol(Protocol),
+    /// All of them at once, each for a part.
+    All,
 }
 
-impl Protocol {
+impl Reserver {
     /// Returns the name that is used in results.
-    pub const fn name(self) -> &'static str {
+    pub fn name(self) -> &'static str {
         match self {
-            Protocol::None => "none",
-            Protocol::Rsvp => "rsvp",
-            Protocol::Boomerang => "boomerang",
-            Protocol::Yessir => "yessir",
-            Protocol::Nsis => "nsis",
-            Protocol::Shared => "shared",
+            Reserver::Nothing => "none",
+            Reserver::Protocol(protocol) => protocol.name(),
+            Reserver::All => "shared",
         }
     }
 }
 
-/// One stage of an experiment. Rates count IP packet octets, in bits per second.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+impl Serialize for Reserver {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.name())
+    }
+}
+
+/// One stage of the demo. Rates count IP packet octets, in bits per second.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct StageResult {
-    /// Reserving protocol.
-    pub protocol: Protocol,
+    /// What reserves.
+    pub protocol: Reserver,
     /// Reserved rate of the stream.
     pub reserved_bps: u64,
     /// Offered rate of the stream.
@@ -62,7 +60,7 @@ pub struct StageResult {
 impl StageResult {
     /// Returns a stage with these figures of its stream.
     pub fn new(
-        protocol: Protocol,
+        protocol: Reserver,
         reserved_bps: u64,
         setup: Option<Duration>,
         figures: &Figures,

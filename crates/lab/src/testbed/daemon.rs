@@ -12,6 +12,7 @@ use anyhow::{Result, bail};
 use earmark_linux::netns::Namespace;
 
 use super::{Options, State};
+use crate::protocols::PROTOCOLS;
 use earmark_scenario::topology::Topology;
 
 /// Timeout until a daemon serves its control socket: loading the classifier may take half a second on an idle
@@ -28,19 +29,18 @@ pub(super) fn configuration(
     options: &Options,
 ) -> String {
     let name = &topology.nodes[node].name;
-    let mut text = format!(
-        "[node]\nname = \"{name}\"\n\n[control]\nsocket = \"{}\"\n\n[rsvp]\nrefresh = \"{}ms\"\n{}\n\
-         [boomerang]\n{}\n[yessir]\n{}\n[nsis]\n{}{}",
-        control.display(),
-        options.refresh.as_millis(),
-        options.settings.rsvp,
-        options.settings.boomerang,
-        options.settings.yessir,
-        options.settings.nsis,
-        options.settings.own_nsis.get(name).map_or("", String::as_str)
-    );
-    for (end, link) in topology.interfaces(node) {
+    let Options { settings, refresh, .. } = options;
+    let mut text =
+        format!("[node]\nname = \"{name}\"\n\n[control]\nsocket = \"{}\"\n", control.display());
+    for protocol in PROTOCOLS {
+        let table = protocol.name();
         // Writing to a string does not fail.
+        let _ = writeln!(text, "\n[{table}]\n{}", protocol.settings(*refresh));
+        let lines = settings.protocols.get(table);
+        let own = settings.own_protocols.get(&(name.clone(), table));
+        text.extend(lines.into_iter().chain(own).map(String::as_str));
+    }
+    for (end, link) in topology.interfaces(node) {
         let _ = write!(
             text,
             "\n[[interface]]\nname = \"{}\"\nbandwidth = \"{}bit\"\nreservable = \"{}bit\"\nlatency_us = {}\n\
@@ -50,9 +50,9 @@ pub(super) fn configuration(
             link.reservable.as_bps(),
             link.delay.as_micros(),
             link.queue_packets,
-            options.settings.interface
+            settings.interface
         );
-        if let Some(own) = options.settings.own.get(&(name.clone(), end.interface.clone())) {
+        if let Some(own) = settings.own.get(&(name.clone(), end.interface.clone())) {
             text.push_str(own);
         }
     }
@@ -108,54 +108,4 @@ fn last_error_line(state: &State, node: &str) -> String {
 }
 
 #[cfg(test)]
-mod tests {
-    use earmarkd::config::Queueing;
-    use earmarkd::protocols::boomerang::BoomerangConfig;
-    use earmarkd::protocols::nsis::NsisConfig;
-    use earmarkd::protocols::rsvp::RsvpConfig;
-    use earmarkd::protocols::yessir::YessirConfig;
-
-    use super::super::Settings;
-    use super::*;
-
-    /// The daemon's own parser reads the written configuration.
-    #[test]
-    fn daemon_configuration_is_valid() {
-        let topology = Topology::parse(earmark_scenario::topology::DEMO).unwrap();
-        let control = Path::new("/run/earmark-lab/earmark/r1.sock");
-        let settings = Settings {
-            rsvp: "lifetime_factor = 5\n".to_owned(),
-            boomerang: "refresh = \"2s\"\n".to_owned(),
-            yessir: "refresh = \"3s\"\n".to_owned(),
-            nsis: "refresh = \"4s\"\n".to_owned(),
-            own_nsis: [("r1".to_owned(), "validity = \"5s\"\n".to_owned())].into(),
-            interface: "queues = \"none\"\n".to_owned(),
-            own: [(("r1".to_owned(), "eth0".to_owned()), "faces_core = true\n".to_owned())].into(),
-        };
-        let options = Options::new("earmark-lab".into(), Duration::from_secs(2));
-        let text = configuration(&topology, 1, control, &Options { settings, ..options });
-        let config = earmarkd::config::Config::parse(&text, Path::new("r1.toml")).unwrap();
-        assert_eq!((config.name.as_str(), config.control.socket.as_path()), ("r1", control));
-        let rsvp: RsvpConfig = config.settings.get();
-        assert_eq!(rsvp.timing.refresh, Duration::from_secs(2));
-        assert_eq!(rsvp.timing.lifetime_factor, 5);
-        let boomerang: BoomerangConfig = config.settings.get();
-        let yessir: YessirConfig = config.settings.get();
-        assert_eq!((boomerang.engine.refresh_interval, yessir.engine.interval), (2, 3));
-        let nsis = config.settings.get::<NsisConfig>().engine;
-        assert_eq!(nsis.qos.refresh, Duration::from_secs(4));
-        assert_eq!(nsis.gist.validity, Duration::from_secs(5));
-        assert!(config.interfaces.iter().all(|interface| interface.queues == Queueing::None));
-        let faces_core = config.interfaces.iter().map(|interface| interface.border.is_some());
-        assert!(faces_core.eq([true, false]));
-        let links: Vec<_> = config
-            .interfaces
-            .iter()
-            .map(|i| {
-                let capacity = i.capacity(None).unwrap();
-                (i.name.as_str(), capacity.bandwidth.as_bps(), capacity.reservable.as_bps())
-            })
-            .collect();
-        assert_eq!(links, [("eth0", 100_000_000, 75_000_000), ("eth1", 10_000_000, 7_500_000)]);
-    }
-}
+mod tests;

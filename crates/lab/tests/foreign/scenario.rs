@@ -125,7 +125,7 @@ fn record(variant: Variant) -> Result<Recorded> {
     let mut recorded = Recorded { variant, file, frames: 0 };
     let program = PathBuf::from(env!("CARGO_BIN_EXE_earmark-lab"));
     let mut options = Options { bound: true, ..Options::new(program, REFRESH) };
-    options.settings.rsvp = HELLO.to_owned();
+    options.settings.protocols.insert("rsvp", HELLO.to_owned());
     let keys = recorded.file.with_extension("toml");
     if variant == Variant::Signed {
         options.settings = signed(&keys)?;
@@ -188,7 +188,7 @@ fn signed(keys: &std::path::Path) -> Result<Settings> {
     let integrity =
         format!("[integrity]\nkeys = \"{}\"\nhandshake = \"required\"\n", keys.display());
     Ok(Settings {
-        rsvp: format!("{HELLO}{integrity}"),
+        protocols: [("rsvp", format!("{HELLO}{integrity}"))].into(),
         interface: "integrity = \"both\"\n".to_owned(),
         ..Settings::default()
     })

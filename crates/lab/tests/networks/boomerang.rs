@@ -190,7 +190,7 @@ pub(crate) fn a_group_is_reserved_for_without_an_answer() -> Outcome {
 /// Starts daemons that refresh loops every second.
 fn up(topology: &str, name: &str) -> Result<Net, Failed> {
     Net::with(topology, name, REFRESH, |options| {
-        options.settings.boomerang = "refresh = \"1s\"\n".to_owned();
+        options.settings.protocols.insert("boomerang", "refresh = \"1s\"\n".to_owned());
     })
 }
 

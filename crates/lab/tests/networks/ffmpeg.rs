@@ -48,7 +48,8 @@ pub(crate) fn a_stream_of_ffmpeg_is_measured() -> Outcome {
     let net = Net::with(DEMO, "ffmpeg", REFRESH, |options| {
         options.bare_hosts = true;
         options.settings.interface = "measure_rtp = true\n".to_owned();
-        options.settings.yessir = "refresh = \"1s\"\nlifetime_factor = 5\n".to_owned();
+        let yessir = "refresh = \"1s\"\nlifetime_factor = 5\n".to_owned();
+        options.settings.protocols.insert("yessir", yessir);
     })?;
     let h2 = net.address("h2", true);
     let [first, second] = [5_004, 5_006].map(|port| SocketAddr::new(h2, port));

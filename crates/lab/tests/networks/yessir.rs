@@ -129,7 +129,7 @@ const LINKS: [(&str, &str); 3] = [("h1", "eth0"), ("r1", "eth1"), ("r2", "eth1")
 /// Starts daemons that report every second, within a third more or less.
 fn up(topology: &str, name: &str) -> Result<Net, Failed> {
     Net::with(topology, name, REFRESH, |options| {
-        options.settings.yessir = "refresh = \"1s\"\n".to_owned();
+        options.settings.protocols.insert("yessir", "refresh = \"1s\"\n".to_owned());
     })
 }
 

@@ -69,7 +69,8 @@ impl Network {
         let topology = chain(["s", "d"], set.routers)?;
         let mut settings = set.settings.clone();
         // Writing to a string does not fail.
-        let _ = writeln!(settings.rsvp, "reduction.enabled = {}", set.reduction);
+        let rsvp = settings.protocols.entry("rsvp").or_default();
+        let _ = writeln!(rsvp, "reduction.enabled = {}", set.reduction);
         let options = Options::new(program.clone(), set.refresh);
         let options = Options { bound: true, bare_hosts: true, settings, ..options };
         let testbed = Testbed::up(topology, options)?;

@@ -41,7 +41,7 @@ const FEW: f64 = 50.0;
 /// left.
 pub(crate) fn many_sessions_outlive_a_daemon() -> Outcome {
     let settings = Settings {
-        rsvp: format!("lifetime_factor = {LIFETIME_FACTOR}\n"),
+        protocols: [("rsvp", format!("lifetime_factor = {LIFETIME_FACTOR}\n"))].into(),
         interface: "queues = \"aggregate\"\n".to_owned(),
         ..Settings::default()
     };

@@ -19,8 +19,8 @@ use super::super::network::chain_text;
 use super::super::process::Sample;
 use super::Transport;
 use super::sender::Sender;
+use earmark_lab::protocols::nsis::tls_keys::Keys;
 use earmark_lab::testbed::{Options, Settings, Testbed};
-use earmark_lab::tls_keys::Keys;
 use earmark_scenario::topology::Topology;
 
 /// Settings of the nodes of a chain.
@@ -88,21 +88,22 @@ impl Chain {
         let keys = (set.transport == Transport::Tls)
             .then(|| Keys::make(&topology.name, nodes()))
             .transpose()?;
-        let own_nsis: BTreeMap<String, String> = keys
+        let own_protocols: BTreeMap<_, _> = keys
             .iter()
-            .flat_map(|keys| nodes().map(|node| (node.to_owned(), keys.settings(node))))
+            .flat_map(|keys| nodes().map(|node| ((node.to_owned(), "nsis"), keys.settings(node))))
             .collect();
         let millis = |time: Duration| time.as_millis();
+        let nsis = format!(
+            "refresh = \"{}ms\"\nsummary = {}\nvalidity = \"{}ms\"\nhold = \"{}ms\"\nrequire = \"{}\"\n",
+            millis(set.refresh),
+            set.summary,
+            millis(set.validity),
+            millis(set.hold),
+            set.transport.need()
+        );
         let settings = Settings {
-            nsis: format!(
-                "refresh = \"{}ms\"\nsummary = {}\nvalidity = \"{}ms\"\nhold = \"{}ms\"\nrequire = \"{}\"\n",
-                millis(set.refresh),
-                set.summary,
-                millis(set.validity),
-                millis(set.hold),
-                set.transport.need()
-            ),
-            own_nsis,
+            protocols: [("nsis", nsis)].into(),
+            own_protocols,
             interface: format!("protocols = [\"nsis\"]\n{}", set.interface),
             ..Settings::default()
         };

@@ -119,9 +119,12 @@ impl Line {
         let interface =
             format!("queues = \"none\"\nprotocols = [\"{}\"]\n", protocol.name_in_settings());
         let settings = Settings {
-            boomerang: LIMITS.to_owned(),
-            yessir: LIMITS.to_owned(),
-            nsis: nsis_settings(refresh),
+            protocols: [
+                ("boomerang", LIMITS.to_owned()),
+                ("yessir", LIMITS.to_owned()),
+                ("nsis", nsis_settings(refresh)),
+            ]
+            .into(),
             interface,
             ..Settings::default()
         };

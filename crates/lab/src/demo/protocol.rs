@@ -1,0 +1,157 @@
+//! A protocol as the demo shows it: its requests in daemons and in the simulator, and the meaning of its events.
+
+use std::fmt;
+use std::net::{IpAddr, SocketAddr};
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::Result;
+use earmark_control::{Client, Opened};
+use earmark_core::{ApplicationId, Flow, Rate};
+use earmark_node::{Command, Event};
+use serde::{Serialize, Serializer};
+
+/// IP protocol number of UDP, which carries the data.
+pub(crate) const UDP: u8 = 17;
+
+/// A request for a reservation from one host to another.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct FlowRequest {
+    /// Source of the data.
+    pub from: SocketAddr,
+    /// Destination of the data.
+    pub to: SocketAddr,
+    /// Requested rate.
+    pub rate: Rate,
+    /// Size of the packets, octets.
+    pub packet_octets: u32,
+    /// Bucket depth, octets.
+    pub bucket_octets: u32,
+}
+
+impl FlowRequest {
+    /// Returns the flow of the data.
+    pub(crate) fn flow(&self) -> Flow {
+        Flow {
+            destination: self.to.ip(),
+            source: Some(self.from.ip()),
+            protocol: UDP,
+            destination_port: self.to.port(),
+            source_port: self.from.port(),
+            flow_label: 0,
+            destination_open: 0,
+            source_open: 0,
+        }
+    }
+}
+
+/// Control sockets of the daemons at both ends.
+#[derive(Clone, Copy, Debug)]
+pub struct Daemons<'a> {
+    /// Socket of the sending host's daemon.
+    pub sender: &'a Path,
+    /// Socket of the receiving host's daemon.
+    pub receiver: &'a Path,
+}
+
+/// Both ends of a reservation, in the daemons that hold them.
+pub struct Ends {
+    /// Sender's end.
+    pub sender: (Client, Opened),
+    /// Receiver's end, if the protocol has one. Without it, a refusal closes the sender's end.
+    pub receiver: Option<(Client, Opened)>,
+}
+
+/// Commands that open a reservation in the simulator.
+#[derive(Debug, Default)]
+pub struct Commands {
+    /// Commands to the receiving host, if the protocol has a receiver's end. Without it, a refusal closes the
+    /// sender's end.
+    pub receiver: Vec<Command>,
+    /// Commands to the sending host.
+    pub sender: Vec<Command>,
+}
+
+/// Reply to a reservation request.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Reply {
+    /// The reservation is in place on the whole path.
+    InPlace,
+    /// A node has refused the request with an error.
+    Refused(ErrorReport),
+    /// A node has refused the request; this rate is available.
+    Offered(Rate),
+}
+
+/// Error that refuses a reservation (ERROR_SPEC, RFC 2205 appendix B).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ErrorReport {
+    /// Text of the error code.
+    pub error: String,
+    /// Error code.
+    pub code: u8,
+    /// Error value.
+    pub value: u16,
+    /// Address of the refusing node.
+    pub node: IpAddr,
+}
+
+/// A protocol as the demo shows it.
+pub trait DemoProtocol: Sync {
+    /// Returns the name in settings and results.
+    fn name(&self) -> &'static str;
+
+    /// Returns the name of the stage in which the protocol reserves.
+    fn stage(&self) -> &'static str;
+
+    /// Returns the lines of its table in a daemon's configuration, for refresh period R.
+    fn settings(&self, _refresh: Duration) -> String {
+        String::new()
+    }
+
+    /// Returns whether the destination needs a daemon.
+    fn needs_receiver(&self) -> bool {
+        true
+    }
+
+    /// Opens a reservation: the receiver's end, if there is one, and then the sender's.
+    ///
+    /// # Errors
+    /// A daemon is unavailable or rejects the request.
+    fn open(&self, daemons: Daemons<'_>, request: &FlowRequest) -> Result<Ends>;
+
+    /// Returns the commands that open a reservation with these applications: the sender's and the receiver's.
+    fn commands(&self, request: &FlowRequest, applications: [ApplicationId; 2]) -> Commands;
+
+    /// Returns the command that releases an end.
+    fn release(&self, application: ApplicationId) -> Command;
+
+    /// Returns the reply that an event brings to one of these applications, if any.
+    ///
+    /// # Errors
+    /// The request has failed.
+    fn reply(&self, event: &Event, applications: &[ApplicationId]) -> Result<Option<Reply>>;
+}
+
+/// One of the demo's protocols.
+pub type Protocol = &'static dyn DemoProtocol;
+
+impl fmt::Debug for dyn DemoProtocol {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl PartialEq for dyn DemoProtocol {
+    fn eq(&self, other: &dyn DemoProtocol) -> bool {
+        self.name() == other.name()
+    }
+}
+
+impl Eq for dyn DemoProtocol {}
+
+impl Serialize for dyn DemoProtocol {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.name())
+    }
+}

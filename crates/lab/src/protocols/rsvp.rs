@@ -1,0 +1,123 @@
+//! RSVP in the demo.
+
+use std::time::Duration;
+
+use anyhow::{Result, bail};
+use earmark_control::{Client, ListenRequest, ReservationRequest};
+use earmark_core::ApplicationId;
+use earmark_node::{Command, Event, Listen, NodeConfig};
+use earmark_rsvp as rsvp;
+use earmark_wire::intserv::TokenBucket;
+use earmark_wire::rsvp::{FilterSpec, Session, SourceSelector};
+
+use crate::demo::protocol::{
+    Commands, Daemons, DemoProtocol, Ends, ErrorReport, FlowRequest, Reply, UDP,
+};
+
+/// RSVP.
+pub(crate) struct Rsvp;
+
+impl Rsvp {
+    /// Returns the configuration of nodes with refresh period R.
+    pub(crate) fn configuration(&self, refresh: Duration) -> NodeConfig {
+        let rsvp = rsvp::Config { timing: timing(refresh), ..rsvp::Config::default() };
+        NodeConfig { rsvp, ..NodeConfig::default() }
+    }
+
+    /// Returns the lifetime of state with refresh period R.
+    pub(crate) fn lifetime(&self, refresh: Duration) -> Duration {
+        timing(refresh).lifetime(u32::try_from(refresh.as_millis()).unwrap_or(u32::MAX))
+    }
+
+    /// Returns whether an event reports a reservation for this destination port.
+    pub(crate) fn is_reservation(&self, event: &Event, port: u16) -> bool {
+        matches!(event, Event::Rsvp(rsvp::Event::Reservation { session, .. }) if session.port == port)
+    }
+}
+
+fn timing(refresh: Duration) -> rsvp::Timing {
+    rsvp::Timing { refresh, ..rsvp::Timing::default() }
+}
+
+impl DemoProtocol for Rsvp {
+    fn name(&self) -> &'static str {
+        "rsvp"
+    }
+
+    fn stage(&self) -> &'static str {
+        "reserved with RSVP"
+    }
+
+    fn settings(&self, refresh: Duration) -> String {
+        format!("refresh = \"{}ms\"\n", refresh.as_millis())
+    }
+
+    fn open(&self, daemons: Daemons<'_>, request: &FlowRequest) -> Result<Ends> {
+        let &FlowRequest { from, to, rate, packet_octets, bucket_octets } = request;
+        let mut receiver = Client::connect(daemons.receiver)?;
+        let listening =
+            receiver.listen(ListenRequest { follow: true, ..ListenRequest::new(to) })?;
+        let mut sender = Client::connect(daemons.sender)?;
+        let sending = sender.sender(ReservationRequest {
+            from: Some(from),
+            burst_octets: bucket_octets,
+            min_packet: packet_octets,
+            max_packet: packet_octets,
+            follow: true,
+            ..ReservationRequest::new(to, rate)
+        })?;
+        Ok(Ends { sender: (sender, sending), receiver: Some((receiver, listening)) })
+    }
+
+    fn commands(&self, request: &FlowRequest, [sender, receiver]: [ApplicationId; 2]) -> Commands {
+        let FlowRequest { from, to, rate, .. } = request;
+        let session = Session { destination: to.ip(), protocol: UDP, flags: 0, port: to.port() };
+        let template =
+            FilterSpec { source: from.ip(), selector: SourceSelector::Port(from.port()) };
+        let tspec = TokenBucket {
+            rate: rate.as_octets_per_second(),
+            depth: request.bucket_octets as f32,
+            peak: f32::INFINITY,
+            min_policed_unit: request.packet_octets,
+            max_packet_size: request.packet_octets,
+        };
+        let listen = Listen { confirm: true, ..Listen::new(receiver, session) };
+        let open = rsvp::Command::Session { application: sender, session };
+        let send = rsvp::Command::Sender { application: sender, template, tspec, ttl: 64 };
+        Commands {
+            receiver: vec![Command::Listen(listen)],
+            sender: vec![Command::Rsvp(open), Command::Rsvp(send)],
+        }
+    }
+
+    fn release(&self, application: ApplicationId) -> Command {
+        Command::Rsvp(rsvp::Command::Release { application })
+    }
+
+    fn reply(&self, event: &Event, applications: &[ApplicationId]) -> Result<Option<Reply>> {
+        let ours = |application| applications.contains(application);
+        match event {
+            Event::Rsvp(rsvp::Event::Resv { application, .. }) if ours(application) => {
+                Ok(Some(Reply::InPlace))
+            }
+            Event::Rsvp(rsvp::Event::ResvError { application, error, .. }) if ours(application) => {
+                Ok(Some(Reply::Refused(ErrorReport {
+                    error: error.code.name().to_ascii_lowercase(),
+                    code: error.code.code(),
+                    value: error.value,
+                    node: error.node,
+                })))
+            }
+            Event::Rsvp(rsvp::Event::PathError { application, error, .. }) if ours(application) => {
+                bail!("the sender's Path was refused: {}", error.code.name());
+            }
+            Event::Rsvp(rsvp::Event::Rejected { application, reason }) if ours(application) => {
+                bail!("the request was rejected: {reason}");
+            }
+            Event::NoAnswer { application, reason, .. } if ours(application) => {
+                bail!("the receiver has no answer to the sender: {reason}");
+            }
+            _ => Ok(None),
+        }
+    }
+}
