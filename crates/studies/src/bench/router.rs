@@ -13,14 +13,16 @@ mod arrival;
 mod boomerang;
 mod call;
 pub mod group;
+mod message;
 mod nsis;
 mod protocol;
 mod rsvp;
 mod yessir;
 
 pub use arrival::{Arrival, Side};
+pub use message::{Message, Step};
 pub(super) use nsis::lift_limits;
-pub use protocol::{MemoryGoal, Message, Protocol, Step};
+pub use protocol::{MemoryGoal, Protocol};
 pub use rsvp::RESV_TEAR;
 pub use yessir::{SIGNED, signing_key};
 

@@ -22,7 +22,7 @@ use anyhow::Result;
 
 use super::PartOptions;
 use super::repeated::run_rounds;
-use super::section::{Entry, Estimate, Section};
+use super::section::Section;
 use crate::bench::Supervision;
 use refresh_interval::RefreshInterval;
 use sessions::Sessions;
@@ -71,12 +71,6 @@ pub(super) fn measure(order: &PartOptions, supervision: &Supervision<'_>) -> Res
     section.append(middle.section());
     section.append(refreshing.section());
     Ok(section)
-}
-
-/// Adds values under a published key, with a note about the difference.
-fn add_entry(section: &mut Section, key: &str, unit: &str, values: Vec<Estimate>, note: &str) {
-    let (key, unit, note) = (key.to_owned(), unit.to_owned(), Some(note.to_owned()));
-    section.entries.push(Entry { key, unit, values, note });
 }
 
 #[cfg(test)]

@@ -131,7 +131,7 @@ mod tests {
         let value = Estimate { median: 2.0, low: 1.5, high: 2.5, repetitions: 300 };
         let mut section = Section::default();
         section.entry("budapest.table1_isi_rsvp.path.cp1_median", "us", value);
-        section.entries("gist.table2_refresh_cpu.cpu_pct", "%", vec![value; 7]);
+        section.entries("gist.table2_refresh_cpu.cpu_pct", "%", [value; 7], None);
         section.leave_out("delft", "there is no valgrind");
         section
     }

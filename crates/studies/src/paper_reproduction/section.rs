@@ -109,13 +109,23 @@ impl Section {
 
     /// Adds a value with a published counterpart.
     pub fn entry(&mut self, key: impl Into<String>, unit: &str, value: Estimate) {
-        self.entries(key, unit, vec![value]);
+        self.entries(key, unit, [value], None);
     }
 
-    /// Adds as many values as the published list has.
-    pub fn entries(&mut self, key: impl Into<String>, unit: &str, values: Vec<Estimate>) {
-        let (key, unit) = (key.into(), unit.to_owned());
-        self.entries.push(Entry { key, unit, values, note: None });
+    /// Adds as many values as the published list has, with a note about the difference from the published
+    /// measurement, if any. Without values nothing is added.
+    pub fn entries<'n>(
+        &mut self,
+        key: impl Into<String>,
+        unit: &str,
+        values: impl IntoIterator<Item = Estimate>,
+        note: impl Into<Option<&'n str>>,
+    ) {
+        let values: Vec<Estimate> = values.into_iter().collect();
+        if !values.is_empty() {
+            let (key, unit) = (key.into(), unit.to_owned());
+            self.entries.push(Entry { key, unit, values, note: note.into().map(str::to_owned) });
+        }
     }
 
     /// Records that the published figures with this key, or all whose keys begin with it and a dot, have no

@@ -17,7 +17,7 @@ use super::published;
 use super::repeated::{RepeatedMeasurement, on_new_thread};
 use super::section::Section;
 use crate::bench::Supervision;
-use flows::Flows;
+use flows::{Batches, Flows};
 use steps::Steps;
 
 /// Numbers of resident flows beyond those of the paper.
@@ -34,13 +34,6 @@ struct Plan {
     /// Least interval between the beginnings of rounds.
     interval: Duration,
     batches: Batches,
-}
-
-/// Batches of a round.
-#[derive(Clone, Copy, Debug)]
-struct Batches {
-    of_flows: u32,
-    of_steps: u32,
 }
 
 const QUICK: Plan = Plan {

@@ -4,7 +4,7 @@ use super::super::published;
 use super::super::section::{Cell, Estimate, Section, Table};
 use super::clock::ProcessorCounts;
 use super::metrics::{self, Metric, metric};
-use super::samples::{CountFigure, Sample, entry};
+use super::samples::{CountFigure, Sample};
 use super::simulator::{OF_THE_PAPER, Run};
 use super::{Functions, MESSAGES};
 use crate::bench::calls::Scenario;
@@ -94,8 +94,8 @@ fn entries(section: &mut Section, samples: &[Sample<'_>], here: &[MeasuredCost])
             });
             let key = format!("{key}.{}", metric.key);
             match counted {
-                Some(value) => entry(section, &key, metric.unit, Some(value), Some(COUNTED)),
-                None => entry(section, &key, metric.unit, sample.counted(metric.of), metric.note),
+                Some(value) => section.entries(key, metric.unit, [value], COUNTED),
+                None => section.entries(key, metric.unit, sample.counted(metric.of), metric.note),
             }
         }
     }

@@ -1,6 +1,6 @@
 //! Repetitions of a benchmark, and the checks of their results.
 
-use super::super::section::{Cell, Entry, Estimate, Section, Table};
+use super::super::section::{Cell, Estimate, Section, Table};
 use super::counts::Counts;
 use super::simulator::{Caches, OF_THE_PAPER, Run};
 use crate::bench::calls::Scenario;
@@ -75,17 +75,4 @@ pub(super) fn check(section: &mut Section, samples: &[Sample<'_>]) {
 
 fn count(number: u64) -> Cell {
     Cell::Number(number as f64)
-}
-
-/// Adds a value beside a published one, with a note about the difference.
-pub(super) fn entry(
-    section: &mut Section,
-    key: &str,
-    unit: &str,
-    value: Option<Estimate>,
-    note: Option<&str>,
-) {
-    let Some(value) = value else { return };
-    let (key, unit, note) = (key.to_owned(), unit.to_owned(), note.map(str::to_owned));
-    section.entries.push(Entry { key, unit, values: vec![value], note });
 }

@@ -6,7 +6,7 @@ use super::super::published;
 use super::super::section::{Axis, Cell, Estimate, Figure, Kind, Point, Section, Series, Table};
 use super::functions::Functions;
 use super::metrics;
-use super::samples::{Sample, entry};
+use super::samples::Sample;
 
 /// Part and whole of a share.
 type Share = fn(&Functions) -> (u64, u64);
@@ -165,11 +165,11 @@ fn entries(section: &mut Section, scenarios: &Scenarios) {
         )
     });
     let share = scenarios.share(1, PROCESS);
-    entry(section, "delft.process_share_pct", "%", share, note.as_deref());
+    section.entries("delft.process_share_pct", "%", share, note.as_deref());
     let key = "delft.state_and_generate_share_of_process_pct";
-    entry(section, key, "%", scenarios.share(1, WITHOUT_SESSION), Some(OF_INSTRUCTIONS));
+    section.entries(key, "%", scenarios.share(1, WITHOUT_SESSION), OF_INSTRUCTIONS);
     for (scenario, key) in PUBLISHED_GENERATE {
-        entry(section, key, "%", scenarios.share(scenario, GENERATE), Some(OF_INSTRUCTIONS));
+        section.entries(key, "%", scenarios.share(scenario, GENERATE), OF_INSTRUCTIONS);
     }
 }
 

@@ -2,7 +2,6 @@
 
 use anyhow::Result;
 
-use super::add_entry;
 use crate::bench::Supervision;
 use crate::bench::messages::instructions::WITHOUT_VALGRIND;
 use crate::bench::nsis::profile::{self, Component};
@@ -68,7 +67,7 @@ pub(super) fn measure(order: &PartOptions, supervision: &Supervision<'_>) -> Res
         ]);
         let note =
             "one value: of instructions, without sockets; beside versions 0.1.0 and 0.5.2 of GIST";
-        add_entry(&mut section, &key, "% of instructions", vec![share], note);
+        section.entries(key, "% of instructions", [share], note);
         ours.push(share.at(place as f64));
     }
     let sockets = published::numbers(&format!("{KEY}.sockets"));

@@ -1,6 +1,5 @@
 //! Table I and Figure 5: octets of messages, layer by layer, and of whole procedures.
 
-use super::add_entry;
 use crate::bench::bytes::{self, Comparison, NOTES};
 use crate::paper_reproduction::published;
 use crate::paper_reproduction::section::{
@@ -21,8 +20,8 @@ pub(super) fn measure() -> Section {
     section.table(of_messages(&messages));
     for pair in messages.chunk_by(|one, next| one.what == next.what) {
         let Some(key) = pair[0].key else { continue };
-        let values = pair.iter().map(|message| Estimate::exact(message.octets.into())).collect();
-        add_entry(&mut section, key, "octets", values, "IPv4, IPv6");
+        let values = pair.iter().map(|message| Estimate::exact(message.octets.into()));
+        section.entries(key, "octets", values, "IPv4, IPv6");
     }
     let procedures = bytes::scenarios();
     section.figure(of_procedures(&procedures));

@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use anyhow::Result;
 
-use super::add_entry;
 use super::scaling::Scaling;
 use crate::bench::Supervision;
 use crate::bench::nsis::steady_state::{self, Plan};
@@ -100,7 +99,7 @@ impl RefreshInterval {
         }
         section.table(table);
         section.figure(figure(intervals, &values, &then));
-        add_entry(&mut section, KEY, "% of a processor", values, &way);
+        section.entries(KEY, "% of a processor", values, &*way);
         section
     }
 }

@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 
-use super::add_entry;
 use super::scaling::{Scaling, pings_a_second};
 use crate::bench::nsis::steady_state::{self, Held, Level, Plan, validity};
 use crate::bench::nsis::{Chain, Set, Transport};
@@ -339,7 +338,7 @@ fn give_processor(section: &mut Section, scaling: Scaling, runs: &[Run]) {
         };
         for key in keys {
             let key = format!("gist.cpu_pct_60000.{key}");
-            add_entry(section, &key, "% of a processor", vec![share], &note);
+            section.entries(key, "% of a processor", [share], &*note);
         }
     }
 }
@@ -355,7 +354,7 @@ fn give_round_trips(section: &mut Section, scaling: Scaling, runs: &[Run]) {
         ("gist.rtt_s_60000", 60_000, "s", 1e-3),
     ] {
         let Some(time) = at(run, scaling, sessions).and_then(round_trip) else { continue };
-        add_entry(section, key, unit, vec![time.times(factor)], &note);
+        section.entries(key, unit, [time.times(factor)], &*note);
     }
     let effective = (0..).map_while(|part| effective(run, part));
     if let Some(last) = estimate_of(effective.map(|sessions| f64::from(sessions * scaling.by))) {
@@ -363,7 +362,7 @@ fn give_round_trips(section: &mut Section, scaling: Scaling, runs: &[Run]) {
             "the largest that was tried whose round trips are less than twice those of the smallest; {}",
             scaling.note()
         );
-        add_entry(section, "gist.sessions_effective", "sessions", vec![last], &note);
+        section.entries("gist.sessions_effective", "sessions", [last], &*note);
     }
 }
 
@@ -398,7 +397,7 @@ fn give_set_ups(section: &mut Section, runs: &[Run]) {
         table.row([run.name.into(), count.into(), time.into(), then.into()]);
         if run.transport == Some(Transport::Tcp) {
             let note = "over TCP, one hop, QoS NSLP: from the wish to the answer, the handshake of GIST in it; published is a range";
-            add_entry(section, key, "ms", vec![time], note);
+            section.entries(key, "ms", [time], note);
         }
     }
     section.table(table);
@@ -421,9 +420,9 @@ fn give_held(section: &mut Section, held: &[Held]) {
         (Some(most), Some(memory)) => {
             let note = "the most that were tried, of which every ping came back; where the end is was not looked for";
             let most = vec![Estimate::exact(most.into())];
-            add_entry(section, "gist.sessions_max", "sessions", most, note);
+            section.entries("gist.sessions_max", "sessions", most, note);
             let note = "resident memory of the daemon that came with the sessions, in datagrams; kB are 1 000 octets";
-            add_entry(section, "gist.memory_per_session_kb", "kB", vec![memory], note);
+            section.entries("gist.memory_per_session_kb", "kB", [memory], note);
         }
         _ => {
             let reason = "not every session of any count that was tried had its ping back";

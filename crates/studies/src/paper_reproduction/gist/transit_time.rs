@@ -2,7 +2,6 @@
 
 use anyhow::{Context, Result};
 
-use super::add_entry;
 use super::scaling::Scaling;
 use crate::bench::Supervision;
 use crate::bench::nsis::steady_state::validity;
@@ -80,7 +79,7 @@ impl TransitTime {
                     then.zip(then_mhz).map(|(then, mhz)| then * mhz).into(),
                 ]);
                 let note = format!("the median message, {}", scaling.note());
-                add_entry(&mut section, &key, "ms", vec![time], &note);
+                section.entries(key, "ms", [time], &*note);
             }
         }
         section.table(table);

@@ -16,7 +16,7 @@ use crate::paper_reproduction::forwarding_latency::{
     ForwardingLatency, ForwardingTestbed, NOWHERE, RouterVariant,
 };
 use crate::paper_reproduction::published;
-use crate::paper_reproduction::section::{Cell, Entry, Estimate, Section, Table};
+use crate::paper_reproduction::section::{Cell, Estimate, Section, Table};
 
 /// Number of visits of each way, in turns, so that each way is measured at different times.
 const VISITS: u32 = 4;
@@ -294,18 +294,14 @@ fn report(
             // In the published measurement Boomerang was part of the kernel.
             let counts = variant.protocol != Protocol::Boomerang || !variant.daemon;
             if let (Some(key), Some(outer), Some(inner), true) = (key, outer, inner, counts) {
-                let mut entry = |part: &str, value, note: &str| {
-                    let (key, unit) = (format!("{key}.{part}"), "us".to_owned());
-                    let note = Some(note.to_owned());
-                    section.entries.push(Entry { key, unit, values: vec![value], note });
-                };
-                entry("cp1_median", outer, "in namespaces, over veth pairs");
+                let note = "in namespaces, over veth pairs";
+                section.entries(format!("{key}.cp1_median"), "us", [outer], note);
                 let note = if variant.daemon {
                     "from being handed to the daemon to being handed out by it"
                 } else {
                     "by the kernel's test runner, with what starting and stopping its clock takes"
                 };
-                entry("cp2_median", inner, note);
+                section.entries(format!("{key}.cp2_median"), "us", [inner], note);
             }
         }
     }

@@ -11,7 +11,7 @@ use crate::paper_reproduction::checkpoint_trace::{CheckpointTracing, Clock, by_m
 use crate::paper_reproduction::section::Estimate;
 use crate::paper_reproduction::steps::Times;
 
-use super::table9;
+use super::counterparts;
 
 /// Number of new sessions that are set up and released besides the resident ones.
 pub(super) const BATCH: u32 = 50;
@@ -182,7 +182,7 @@ impl Load {
             let arrivals: Vec<_> =
                 self.costs.batch(message, self.rounds).into_iter().map(of).collect();
             record(&marks, &mut stamps, || self.router.deliver_all(&arrivals))?;
-            let groups = table9::groups(self.costs.protocol, message.name);
+            let groups = counterparts::groups(self.costs.protocol, message.name);
             let messages: Vec<_> = by_message(&stamps).collect();
             self.costs.kinds[place].steps.note(&messages, clock, &groups);
         }

@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use anyhow::{Result, ensure};
 
-use super::TimesBySize;
+use super::times::TimesBySize;
 use crate::bench::messages::STRIDE;
 use crate::paper_reproduction::baselines::{Index, Key, indexes};
 

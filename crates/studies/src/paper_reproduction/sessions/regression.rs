@@ -2,7 +2,7 @@
 
 use statrs::distribution::{ContinuousCDF, StudentsT};
 
-use crate::paper_reproduction::section::Estimate;
+use crate::paper_reproduction::section::{Estimate, parts};
 use earmark_lab::statistics::CONFIDENCE;
 
 /// Returns the slope of the regression line, with the interval of Student's t at n - 2 degrees of freedom. The model
@@ -42,6 +42,17 @@ pub(in crate::paper_reproduction) fn slope_of_parts(parts: &[Vec<(f64, f64)>]) -
         high: slopes().fold(all.high, f64::max),
         ..all
     })
+}
+
+/// Returns the slope of a measurement per session, from values in order of time at each number of sessions.
+pub(super) fn slope_over<'a>(values: impl Iterator<Item = (f64, &'a [f64])>) -> Option<Estimate> {
+    let mut of_parts: Vec<Vec<(f64, f64)>> = Vec::new();
+    for (sessions, values) in values {
+        let values = parts(values);
+        of_parts.resize(of_parts.len().max(values.len()), Vec::new());
+        of_parts.iter_mut().zip(values).for_each(|(part, value)| part.push((sessions, value)));
+    }
+    slope_of_parts(&of_parts)
 }
 
 #[cfg(test)]

@@ -1,18 +1,16 @@
 //! Section on sessions: cost of a session by each of the measures, beside the results of the Budapest paper.
 
 use super::load::{BATCH, Costs};
-use super::regression::slope_of_parts;
-use super::{Measurements, SECONDS, table9};
+use super::measurements::{Measurements, SECONDS};
+use super::regression::slope_over;
+use super::table9::{self, FEW, TABLE_9};
 use crate::bench::router::{Message, Protocol};
 use crate::paper_reproduction::published;
 use crate::paper_reproduction::section::{
-    Axis, Cell, Entry, Estimate, Figure, Kind, Point, Section, Series, Table, parts,
+    Axis, Cell, Estimate, Figure, Kind, Point, Section, Series, Table, parts,
 };
 
-pub(super) const TABLE_9: &str = "budapest.table9_session_load";
 const TIMERS: &str = "isi_timer_management_per_session_per_second";
-/// Possible end of the paper's range, which the paper does not state.
-pub(super) const FEW: u32 = 10_000;
 
 /// Returns the section.
 pub(super) fn section(all: &Measurements, rounds: u32) -> Section {
@@ -30,17 +28,6 @@ pub(super) fn section(all: &Measurements, rounds: u32) -> Section {
     lookups(&mut section, all);
     timers(&mut section, all);
     section
-}
-
-/// Returns the slope of a measurement per session, from values in order of time at each number of sessions.
-pub(super) fn slope_over<'a>(values: impl Iterator<Item = (f64, &'a [f64])>) -> Option<Estimate> {
-    let mut of_parts: Vec<Vec<(f64, f64)>> = Vec::new();
-    for (sessions, values) in values {
-        let values = parts(values);
-        of_parts.resize(of_parts.len().max(values.len()), Vec::new());
-        of_parts.iter_mut().zip(values).for_each(|(part, value)| part.push((sessions, value)));
-    }
-    slope_of_parts(&of_parts)
 }
 
 /// Adds the time of each message against the number of sessions.
@@ -163,7 +150,7 @@ fn timers(section: &mut Section, all: &Measurements) {
         lines.push(line);
         if let Some(slope) = slope.filter(|_| protocol == Protocol::Rsvp) {
             let note = "the whole router's upkeep, refreshes that it composes included";
-            entry(section, key.clone(), "us per session and second", slope, note);
+            section.entries(key.as_str(), "us per session and second", [slope], note);
         }
     }
     if let Some(us) = published {
@@ -223,11 +210,6 @@ fn rows(
 
 fn series(name: &str, points: impl Iterator<Item = Point>) -> Series {
     Series { name: name.to_owned(), published: false, points: points.collect() }
-}
-
-pub(super) fn entry(section: &mut Section, key: String, unit: &str, value: Estimate, note: &str) {
-    let (unit, note) = (unit.to_owned(), Some(note.to_owned()));
-    section.entries.push(Entry { key, unit, values: vec![value], note });
 }
 
 /// Returns the sizes without duplicates.

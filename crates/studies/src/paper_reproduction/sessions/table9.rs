@@ -1,67 +1,21 @@
 //! Table 9 of the Budapest paper: steps of messages whose time grows with the number of sessions, and their slopes.
 
-use earmark_core::checkpoint::Checkpoint as C;
-
-use super::Measurements;
+use super::counterparts::{COUNTERPARTS, Counterpart};
 use super::load::{Costs, KindCosts};
-use super::report::{FEW, TABLE_9, entry, slope_over};
+use super::measurements::Measurements;
+use super::regression::slope_over;
 use crate::bench::router::Protocol;
 use crate::paper_reproduction::environment::Environment;
 use crate::paper_reproduction::published;
 use crate::paper_reproduction::section::{Cell, Estimate, Section, Table};
-use crate::paper_reproduction::steps::{RESERVATION_MANAGEMENT, Steps, step_name};
+use crate::paper_reproduction::steps::{Steps, step_name};
 
-/// A step of the paper, and our steps in a message of RSVP that do the same.
-struct Counterpart {
-    key: &'static str,
-    words: &'static str,
-    message: &'static str,
-    steps: &'static [C],
-}
-
-const COUNTERPARTS: [Counterpart; 5] = [
-    Counterpart {
-        key: "create_psb_path",
-        words: "create path state",
-        message: "Path, new",
-        steps: &[C::CreatePsb],
-    },
-    Counterpart {
-        key: "tear_psb_path_tear",
-        words: "tear path state",
-        message: "PathTear",
-        steps: &[C::TearPsb],
-    },
-    Counterpart {
-        key: "reservation_management_resv",
-        words: "reservation management",
-        message: "Resv, new",
-        steps: RESERVATION_MANAGEMENT,
-    },
-    Counterpart {
-        key: "reservation_refresh_resv",
-        words: "reservation refresh",
-        message: "Resv, new",
-        steps: &[C::ResvRefresh],
-    },
-    Counterpart {
-        key: "reservation_tear_resv_tear",
-        words: "reservation tear",
-        message: "ResvTear",
-        steps: &[C::TearRsb],
-    },
-];
+/// Key of the published table.
+pub(super) const TABLE_9: &str = "budapest.table9_session_load";
+/// Possible end of the paper's range, which the paper does not state.
+pub(super) const FEW: u32 = 10_000;
 /// Factor from microseconds a session to nanoseconds a thousand sessions.
 const NS_A_THOUSAND: f64 = 1e6;
-
-/// Returns the groups of a message's steps that were published as one.
-pub(super) fn groups(protocol: Protocol, message: &str) -> Vec<Steps> {
-    COUNTERPARTS
-        .iter()
-        .filter(|one| protocol == Protocol::Rsvp && one.message == message)
-        .map(|one| Steps::of(one.steps))
-        .collect()
-}
 
 /// Adds the comparison with the published table, and every step of every message.
 pub(super) fn report(section: &mut Section, all: &Measurements) {
@@ -148,7 +102,7 @@ fn slopes(section: &mut Section, all: &Measurements) -> Table {
             slope(None, u32::MAX).map(|slope| slope.times(NS_A_THOUSAND)).into(),
         ]);
         let note = format!("slope of the step in {message}, without the kernel's traffic control");
-        entry(section, key, "us per session", value, &note);
+        section.entries(key, "us per session", [value], &*note);
     }
     table
 }

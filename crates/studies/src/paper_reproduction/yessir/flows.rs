@@ -3,12 +3,18 @@
 use anyhow::{Result, ensure};
 use earmark_linux::heap;
 
-use super::Batches;
 use super::clock::{Clock, Tally};
 use crate::bench::router::{Arrival, Protocol, Router};
 use crate::paper_reproduction::baselines::chained_hash::ChainedHashTable;
 use crate::paper_reproduction::baselines::keyed_hash::KeyedHashTable;
 use crate::paper_reproduction::baselines::{Index, Key};
+
+/// Batches of a round.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Batches {
+    pub(super) of_flows: u32,
+    pub(super) of_steps: u32,
+}
 
 /// Number of new flows of a batch, which are removed before the next.
 const BATCH: u32 = 25;

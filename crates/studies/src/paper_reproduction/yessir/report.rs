@@ -6,7 +6,7 @@ use super::steps::{MANY_ROUTES, RESIDENT, Steps};
 use crate::paper_reproduction::environment::Environment;
 use crate::paper_reproduction::published;
 use crate::paper_reproduction::section::{
-    Axis, Cell, Entry, Estimate, Figure, Kind, Point, Section, Series, Table,
+    Axis, Cell, Estimate, Figure, Kind, Point, Section, Series, Table,
 };
 
 const TABLE_2: &str = "pan.table2_flow_build";
@@ -90,10 +90,10 @@ fn table_2(section: &mut Section, all: &Measurements) {
          index that grows with its flows does not: what it takes longer among a million is memory.",
     );
     let build = all.flows.iter().take(flows.len()).map(|flows| &flows.build);
-    let of = |number: fn(&Tally) -> Option<Estimate>| build.clone().filter_map(number).collect();
+    let of = |number: fn(&Tally) -> Option<Estimate>| build.clone().filter_map(number);
     let note = "the whole message, from its octets to the one that goes on";
-    entry(section, &format!("{TABLE_2}.mean"), "us", of(Tally::mean), note);
-    entry(section, &format!("{TABLE_2}.sd"), "us", of(Tally::deviation), note);
+    section.entries(format!("{TABLE_2}.mean"), "us", of(Tally::mean), note);
+    section.entries(format!("{TABLE_2}.sd"), "us", of(Tally::deviation), note);
 }
 
 /// Adds the same as lines; the published lists are flows, means and standard deviations.
@@ -199,12 +199,12 @@ fn entries(section: &mut Section, steps: &Steps) {
         ),
     ];
     for (key, tally, note) in pairs {
-        let values = tally.mean().into_iter().chain(tally.deviation()).collect();
-        entry(section, &format!("{TABLE_3}.{key}"), "us", values, note);
+        let values = tally.mean().into_iter().chain(tally.deviation());
+        section.entries(format!("{TABLE_3}.{key}"), "us", values, note);
     }
-    let values = steps.total.mean().into_iter().collect();
+    let values = steps.total.mean();
     let note = "a signed request, from its octets to the one that goes on";
-    entry(section, &format!("{TABLE_3}.user_space_total"), "us", values, note);
+    section.entries(format!("{TABLE_3}.user_space_total"), "us", values, note);
 }
 
 /// Adds set-ups a second and flows.
@@ -239,23 +239,16 @@ fn capacity(section: &mut Section, all: &Measurements) {
          messages in a second, each as dear as a set-up (a refresh is less), as long as memory has room for them. So many stood in \
          this run, in one router, as the table tells.",
     );
-    entry(
-        section,
-        &format!("{TABLE_3}.flow_setups_per_s"),
+    section.entries(
+        format!("{TABLE_3}.flow_setups_per_s"),
         "1/s",
         vec![rate],
         "signed, over UDP sockets of the loopback interface",
     );
-    entry(
-        section,
-        &format!("{TABLE_3}.active_flows"),
+    section.entries(
+        format!("{TABLE_3}.active_flows"),
         "flows",
         vec![active],
         "30 s of set-ups, as the paper counts, or what memory has room for",
     );
-}
-
-fn entry(section: &mut Section, key: &str, unit: &str, values: Vec<Estimate>, note: &str) {
-    let (key, unit, note) = (key.to_owned(), unit.to_owned(), Some(note.to_owned()));
-    section.entries.push(Entry { key, unit, values, note });
 }

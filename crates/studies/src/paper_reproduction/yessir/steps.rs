@@ -15,9 +15,8 @@ use earmark_wire::yessir::{Auth, Report};
 use earmark_yessir::Stream;
 use earmark_yessir::auth::Key as Secret;
 
-use super::Batches;
 use super::clock::{Clock, Tally};
-use super::flows::{build, filled};
+use super::flows::{Batches, build, filled};
 use super::sockets::{Send, Sockets};
 use crate::bench::router::{Arrival, Protocol, Router, SIGNED, signing_key};
 use crate::paper_reproduction::baselines::Index;

@@ -7,7 +7,7 @@ use super::{BATCH, ROUNDS, StepResults};
 use crate::bench::router::Protocol;
 use crate::paper_reproduction::environment::Environment;
 use crate::paper_reproduction::published;
-use crate::paper_reproduction::section::{Cell, Entry, Estimate, Section, Table};
+use crate::paper_reproduction::section::{Cell, Estimate, Section, Table};
 use crate::paper_reproduction::steps::{RESERVATION_MANAGEMENT, Steps, Times, step_name};
 
 /// A published step, and our steps that do the same.
@@ -132,8 +132,7 @@ pub(super) fn section(results: &StepResults) -> Result<Section> {
             (then * theirs).into(),
             Cell::Text(one.note.unwrap_or_default().to_owned()),
         ]);
-        let note = one.note.map(str::to_owned);
-        section.entries.push(Entry { key, unit: "us".to_owned(), values: vec![estimate], note });
+        section.entries(key, "us", [estimate], one.note);
     }
     section.table(table);
     section.leave_out(
