@@ -155,7 +155,7 @@ fn refused_reservation_is_status_3_with_reason() {
     let text = stdout(&output);
     assert!(text.starts_with("refused after 25.0 ms: admission control failure"), "{text}");
     assert!(text.contains("(requested bandwidth unavailable), found by 10.0.12.1"), "{text}");
-    assert!(text.contains("\n  help: ask for less"), "{text}");
+    assert!(text.contains("\n  help: request less"), "{text}");
     assert_eq!(requests[1], json!({ "release": { "application": 7 } }), "nothing is left behind");
 
     let daemon = PaperDaemon::start("refused-json", script);

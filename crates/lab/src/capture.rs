@@ -60,9 +60,9 @@ impl Capture {
         let out = BufWriter::new(File::create(file).with_context(cannot_write)?);
         let pcap = PcapWriter::new(out, LinkType::Ethernet).with_context(cannot_write)?;
         let stop = Arc::new(AtomicBool::new(false));
-        let told = Arc::clone(&stop);
+        let stopped = Arc::clone(&stop);
         let thread = std::thread::Builder::new().name("capture".into());
-        let thread = thread.spawn(move || record(&socket, pcap, &told))?;
+        let thread = thread.spawn(move || record(&socket, pcap, &stopped))?;
         Ok(Capture { stop, thread: Some(thread) })
     }
 

@@ -77,16 +77,16 @@ pub struct Supervision<'a> {
 }
 
 impl Supervision<'_> {
-    /// Waits until `reached` returns `total`; returns whether that was before `patience` was over.
+    /// Waits until `reached` returns `total`; returns whether that was before `timeout` was over.
     fn await_all(
         &self,
         what: &str,
         total: u64,
-        patience: Duration,
+        timeout: Duration,
         mut reached: impl FnMut() -> Result<u64>,
     ) -> Result<bool> {
         self.watcher.begin(what, total);
-        let deadline = Instant::now() + patience;
+        let deadline = Instant::now() + timeout;
         loop {
             let count = reached()?;
             self.watcher.reached(count);

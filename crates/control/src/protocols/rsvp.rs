@@ -141,7 +141,11 @@ pub fn error_text(error: &ErrorSpec) -> String {
 pub fn advice(error: &ErrorSpec, available: Option<Rate>) -> Option<String> {
     let remedy = remedy(error, available)?;
     let stands = error.flags & ErrorSpec::IN_PLACE != 0;
-    Some(if stands { format!("{remedy}; what was reserved before still stands") } else { remedy })
+    Some(if stands {
+        format!("{remedy}; the previous reservation is still in place")
+    } else {
+        remedy
+    })
 }
 
 fn remedy(error: &ErrorSpec, available: Option<Rate>) -> Option<String> {
@@ -149,11 +153,11 @@ fn remedy(error: &ErrorSpec, available: Option<Rate>) -> Option<String> {
     Some(match error.code {
         ErrorCode::AdmissionControlFailure => match (sub_code(error), available) {
             (Some(BANDWIDTH), Some(Rate::ZERO)) => {
-                format!("nothing is left there; release other reservations on {node}")
+                format!("nothing is available there; release other reservations on {node}")
             }
-            (Some(BANDWIDTH), Some(rate)) => format!("ask for less: at most {rate}"),
+            (Some(BANDWIDTH), Some(rate)) => format!("request less: at most {rate}"),
             (Some(BANDWIDTH), None) => format!(
-                "ask for less, or release other reservations (`earmark show links` on {node} tells what is left)"
+                "request less, or release other reservations (`earmark show links` on {node} shows what is available)"
             ),
             (Some(DELAY), _) => "allow for a longer delay".to_owned(),
             (Some(MTU), _) => "have the sender announce smaller packets (--max-packet)".to_owned(),
@@ -236,13 +240,13 @@ mod tests {
             "admission control failure (requested bandwidth unavailable), found by 10.0.12.1"
         );
         let rate = Some(Rate::from_bps(1_500_000));
-        assert_eq!(advice(&full, rate).unwrap(), "ask for less: at most 1.5 Mbit/s");
+        assert_eq!(advice(&full, rate).unwrap(), "request less: at most 1.5 Mbit/s");
         assert!(advice(&full, None).unwrap().contains("`earmark show links` on 10.0.12.1"));
-        assert!(advice(&full, Some(Rate::ZERO)).unwrap().starts_with("nothing is left"));
+        assert!(advice(&full, Some(Rate::ZERO)).unwrap().starts_with("nothing is available"));
 
         let stands = error(ErrorSpec::IN_PLACE, ErrorCode::AdmissionControlFailure, MTU);
         let text = advice(&stands, None).unwrap();
-        assert!(text.contains("--max-packet") && text.ends_with("still stands"), "{text}");
+        assert!(text.contains("--max-packet") && text.ends_with("is still in place"), "{text}");
     }
 
     /// Organization-defined sub-codes may have any number and must not be read as globally defined ones.

@@ -121,17 +121,17 @@ pub struct Statistics {
 /// Describes the refusal of a hop.
 pub fn failure(note: &FailureNote) -> String {
     let FailureNote { reason, available, node, .. } = note;
-    format!("{node} refused: {}; {} could be had there", failure_reason(*reason), rate(*available))
+    format!("{node} refused: {}; {} available there", failure_reason(*reason), rate(*available))
 }
 
 /// Describes the path as announced to a receiver.
 pub fn way(offered: Option<&LinkInfo>) -> String {
     let Some(&LinkInfo { hops, other_hops, path_mtu, available, latency_us, .. }) = offered else {
-        return "nobody on the way tells what could be had".to_owned();
+        return "no node on the path reports an available rate".to_owned();
     };
     let others = if other_hops { ", and over others that speak none" } else { "" };
     format!(
-        "{} could be had over {hops} nodes that speak YESSIR{others} (packets of {path_mtu} octets, latency {latency_us} us)",
+        "{} available over {hops} nodes with YESSIR{others} (packets of {path_mtu} octets, latency {latency_us} us)",
         rate(available)
     )
 }

@@ -50,7 +50,7 @@ Then, on the receiver (10.0.2.2 here) and on the sender, in this order:
 
 And anywhere on the path:
   earmark show reservations
-  earmark show path 10.0.2.2:5001 --from 10.0.1.2:4000   # where this flow goes from here, and what it gets
+  earmark show path 10.0.2.2:5001 --from 10.0.1.2:4000   # next hop of this flow, and the service of its packets
   earmark trace 10.0.2.2:5001                       # hop by hop, from the receiver to the sender
 
 Exit status: 0 success, 1 error, 2 wrong usage, 3 reservation refused, 4 nobody answered in time,
@@ -59,22 +59,22 @@ Only the daemon needs privileges.";
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// List what the daemon knows: sessions, reservations, links, neighbors, aggregates,
-    /// routing state, associations, applications or counters; or where one flow goes, and what it gets.
+    /// List state of the daemon: sessions, reservations, links, neighbors, aggregates,
+    /// routing state, associations, applications or counters; or next hop and service of one flow.
     #[command(after_help = format!("\
 Examples:
   earmark show sessions          # senders that were announced (path state)
-  earmark show reservations      # what is reserved, for whom, on which link, and what has gone through
+  earmark show reservations      # what is reserved, for whom, on which link, and the traffic it has carried
   earmark show links             # how much of each link is reserved
   earmark show applications      # what was opened on this host; `earmark release` ends it
 {}
-  earmark show path 10.0.2.2:5001 --from 10.0.1.1:4000   # where a flow goes from here, and what its packets get
+  earmark show path 10.0.2.2:5001 --from 10.0.1.1:4000   # next hop of a flow, and the service of its packets
   earmark show counters --json", protocols::SHOW_EXAMPLES))]
     Show {
         /// What to show.
         #[command(subcommand)]
         what: Show,
-        /// Show at most so many rows [default: 10000; of `path` 100].
+        /// Show at most this many rows [default: 10000; of `path` 100].
         #[arg(long, global = true, value_name = "N")]
         limit: Option<usize>,
     },
@@ -107,7 +107,7 @@ Examples:
 pub(crate) enum Show {
     #[command(flatten)]
     Listing(What),
-    /// Where a flow goes from this node, and what its packets get.
+    /// Next hop of a flow from this node, and the service of its packets.
     Path(PathOptions),
 }
 
@@ -116,7 +116,7 @@ pub(crate) enum Show {
 pub(crate) enum What {
     /// Senders that were announced (path state).
     Sessions,
-    /// What is reserved, and what has gone through it.
+    /// What is reserved, and the traffic it has carried.
     Reservations,
     /// Interfaces that take part, and how much of each is reserved.
     Links,

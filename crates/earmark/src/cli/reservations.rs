@@ -14,10 +14,10 @@ Examples:
   earmark release --all          # everything that was opened on this host")]
 #[group(required = true, multiple = false)]
 pub(crate) struct ReleaseOptions {
-    /// Which one; `earmark show applications` lists them.
+    /// Application to release; `earmark show applications` lists them.
     #[arg(value_name = "ID")]
     pub(crate) application: Option<u64>,
-    /// All of them, whoever opened them.
+    /// Release all applications, whoever opened them.
     #[arg(long)]
     pub(crate) all: bool,
 }

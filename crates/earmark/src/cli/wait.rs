@@ -249,12 +249,12 @@ fn hint(reach: &Reach) -> &'static str {
     match reach.kind {
         _ if reach.translation.is_some() => {
             "signal on one side of the translator, or exempt the protocol and the flow from translation; --partial keeps \
-             what there is"
+             the reservation"
         }
         Kind::OnlyHere => {
-            "run a daemon on the routers of the path; --partial keeps what this node alone reserves"
+            "run a daemon on the routers of the path; --partial keeps the reservation of this node"
         }
-        _ => "run a daemon on the hops that take no part; --partial keeps what there is",
+        _ => "run a daemon on the hops that take no part; --partial keeps the reservation",
     }
 }
 

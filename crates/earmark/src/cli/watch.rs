@@ -17,10 +17,10 @@ Examples:
   earmark watch --count 10 --json
   earmark watch --for 10s")]
 pub(crate) struct WatchOptions {
-    /// End after so many events.
+    /// End after this many events.
     #[arg(long, value_name = "N")]
     pub(crate) count: Option<u64>,
-    /// End after so long: 500ms, 10s, 2min.
+    /// End after this time: 500ms, 10s, 2min.
     #[arg(long = "for", value_name = "TIME", value_parser = parse_duration)]
     pub(crate) span: Option<Duration>,
 }

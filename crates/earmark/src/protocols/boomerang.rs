@@ -32,10 +32,10 @@ pub(crate) struct Options {
     /// Rate from the far end back to here.
     #[arg(long, value_name = "RATE")]
     pub(crate) reverse: Option<Rate>,
-    /// Rates to be content with where the ones before are not to be had; may be given several times, ever smaller.
+    /// Smaller rates to accept if the previous ones are unavailable; may be given several times.
     #[arg(long = "or", value_name = "FORWARD/REVERSE", value_parser = rate_pair)]
     pub(crate) or: Vec<RatePair>,
-    /// Take what is offered, if not all is granted.
+    /// Accept the offered rates, if not all is granted.
     #[arg(long)]
     pub(crate) accept_less: bool,
     /// Read the secret of --user, at most eight octets long, from this file.
@@ -46,7 +46,7 @@ pub(crate) struct Options {
 /// Reads a pair of rates such as `2Mbit/500kbit`.
 fn rate_pair(text: &str) -> Result<RatePair, String> {
     let (forward, reverse) =
-        text.split_once('/').ok_or("two rates are written 2Mbit/500kbit, there and back")?;
+        text.split_once('/').ok_or("two rates are written 2Mbit/500kbit, forward and reverse")?;
     let rate = |text: &str| match text {
         "0" => Ok(Rate::ZERO),
         text => text.parse::<Rate>().map_err(|error| error.to_string()),
@@ -54,8 +54,8 @@ fn rate_pair(text: &str) -> Result<RatePair, String> {
     Ok(RatePair { forward: rate(forward)?, reverse: rate(reverse)? })
 }
 
-pub(super) const RESERVE_EXAMPLES: &str = "\
-  earmark reserve --protocol boomerang --to 10.0.2.2:5001 --forward 2Mbit --reverse 500kbit
+pub(super) const RESERVE_EXAMPLES: &str =
+    "  earmark reserve --protocol boomerang --to 10.0.2.2:5001 --forward 2Mbit --reverse 500kbit
   earmark reserve --protocol boomerang --to 10.0.2.2 --forward 3Mbit --or 2Mbit/0 --or 1Mbit/0";
 
 pub(super) const ABOUT: &str = "\
@@ -63,7 +63,7 @@ With Boomerang one loop reserves both ways, between the two hosts' ports that ar
 end only has to answer pings; it needs no Earmark.";
 
 pub(super) const NOBODY_LISTENS: &str =
-    "Boomerang needs nobody who listens: whoever answers pings will do";
+    "Boomerang needs no listener: the far end only answers pings";
 
 /// The options of Boomerang.
 pub(super) const OPTIONS: &str = "--forward, --reverse, --or, --accept-less and --secret";
@@ -89,7 +89,9 @@ pub(super) fn listen() -> Result<Outcome, Failure> {
 /// Refuses options that contradict the protocol.
 pub(super) fn check(options: &Reservation, of: &Options) -> Result<(), Failure> {
     if options.rate.is_some() {
-        return Err(wrong_usage("with --protocol boomerang, --forward and --reverse say how much"));
+        return Err(wrong_usage(
+            "--protocol boomerang takes --forward and --reverse instead of --rate",
+        ));
     }
     match wanted(of) {
         (Rate::ZERO, Rate::ZERO) => {
@@ -155,10 +157,12 @@ impl Awaited for AwaitedLoop {
     fn silence(&self) -> (&'static str, &'static str) {
         match self.granted {
             None => (
-                "the loop has not come back",
-                "does the far end answer pings (`ping` it), and does no router on the way drop them?",
+                "the loop has not returned",
+                "does the far end answer pings (`ping` it), and do all routers on the path forward them?",
             ),
-            Some(_) => ("the loop that counts who takes part has not come back", RUN_DAEMONS),
+            Some(_) => {
+                ("the loop that counts the participating nodes has not returned", RUN_DAEMONS)
+            }
         }
     }
 }
@@ -181,12 +185,12 @@ impl AwaitedLoop {
                 Verdict::Reserved(self.granted(&rates, reach))
             }
             "reached" if reach.kind == Kind::Unanswered => {
-                Verdict::TimedOut("no node on the way back has reserved", RUN_DAEMONS)
+                Verdict::TimedOut("no node on the reverse path has reserved", RUN_DAEMONS)
             }
             "reached" => Verdict::Reserved(self.granted(&self.granted.unwrap_or_default(), reach)),
             "offered" => {
                 let Offer { offer } = event.details()?;
-                let what = format!("{} could be had to {}", rates(&offer), self.to);
+                let what = format!("{} available to {}", rates(&offer), self.to);
                 let more = json!({ "offer": rates_json(&offer) });
                 Verdict::Offered(Granted { what, reach, more })
             }
@@ -195,12 +199,12 @@ impl AwaitedLoop {
                     return None;
                 };
                 let hint = match offer {
-                    Rates::ZERO => "release other reservations; `earmark show links` on each router tells what is left"
+                    Rates::ZERO => "release other reservations; `earmark show links` on each router shows what is available"
                         .to_owned(),
-                    _ => format!("{} could be had: ask for that, or say --accept-less", rates(&offer)),
+                    _ => format!("{} is available: request that, or give --accept-less", rates(&offer)),
                 };
                 Verdict::Refused(Refusal {
-                    why: "a node on the way has not that much left".to_owned(),
+                    why: "a node on the path has less available".to_owned(),
                     hint,
                     reach,
                     more: json!({ "offer": rates_json(&offer) }),
@@ -208,7 +212,7 @@ impl AwaitedLoop {
             }
             "released" => Verdict::Refused(Refusal {
                 why: "nothing was offered".to_owned(),
-                hint: "ask for less".to_owned(),
+                hint: "request less".to_owned(),
                 reach: Reach::default(),
                 more: json!({}),
             }),

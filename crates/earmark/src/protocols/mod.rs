@@ -1,4 +1,4 @@
-//! What belongs to one protocol on the command line: its arguments, its requests, and the texts of its outcomes.
+//! Protocols on the command line: the arguments, requests and outcome texts of each.
 
 mod boomerang;
 mod nsis;
@@ -30,11 +30,11 @@ enum ProtocolName {
     Nsis,
 }
 
-/// Answer senders that announce data for this host or a group, by reserving for them or telling them what is reserved.
+/// Answer senders that announce data for this host or a group: reserve for them, or report what is reserved.
 #[derive(Args, Debug)]
 #[command(after_help = listen_help(), mut_arg("back", |arg| arg.help(nsis::BACK)))]
 pub(crate) struct ListenOptions {
-    /// By which protocol senders announce themselves.
+    /// Protocol by which senders announce data.
     #[arg(long, value_name = "NAME", default_value = "rsvp")]
     protocol: ProtocolName,
     #[command(flatten)]
@@ -50,7 +50,7 @@ pub(crate) struct ListenOptions {
     mut_arg("partial", |arg| with_note(arg, yessir::PARTIAL_NOTE)),
 )]
 pub(crate) struct ReserveOptions {
-    /// By which protocol to reserve.
+    /// Reservation protocol.
     #[arg(long, value_name = "NAME", default_value = "rsvp")]
     protocol: ProtocolName,
     #[command(flatten)]
@@ -89,8 +89,8 @@ fn reserve_help() -> String {
 }
 
 const RESERVE_END: &str = "\
-Below the first line stands how far the reservation reaches, and by whose word. Where hops of the path take no part it is
-released again, unless --partial says that less will do.
+The second line of the output states the extent of the reservation, and the node that reported it. If hops of the path take
+no part, the reservation is released again, unless --partial is given.
 
 The reservation lasts until `earmark release`; with --hold, until this command ends.
 Exit status: 0 reserved, 3 refused, 4 nobody answered in time, 5 only a part of the path takes part, 6 only this node does
@@ -104,17 +104,17 @@ fn listen_help() -> String {
 }
 
 const LISTEN_END: &str = "\
-Shared styles (wf, se) fit a conference, where one speaks at a time: a shared reservation is as large as the most
+Shared styles (wf, se) fit a conference, in which one speaks at a time: a shared reservation is as large as the most
 demanding sender needs. All receivers of a session must use the same style.
 
-It lasts until `earmark release`; with --hold, until this command ends. Whether something was refused,
-`earmark show applications` tells, or with --hold this command.
+It lasts until `earmark release`; with --hold, until this command ends. Refusals are listed by `earmark show applications`,
+and printed by this command with --hold.
 Exit status with --wait: 0 reserved, 3 refused, 4 nobody answered in time.";
 
 pub(crate) const CAPTURE_EXAMPLES: &str = "  tcpdump -i eth0 -w signalling.pcap ip proto 46
   tcpdump -i eth0 -w signalling.pcap 'proto 46 or icmp or icmp6 or udp'    # Boomerang and YESSIR, too";
 
-/// Returns whether listings of the protocol of this name tell the neighboring hops of its rows.
+/// Returns whether the protocol of this name records neighboring hops, for listings.
 pub(crate) fn records_hops(protocol: &str) -> bool {
     protocol == "rsvp"
 }
@@ -130,7 +130,7 @@ pub(crate) fn check(options: &ReserveOptions) -> Result<(), Failure> {
         if is_given && owner != *protocol {
             let value = owner.to_possible_value();
             let name = value.as_ref().map_or("", |value| value.get_name());
-            return Err(wrong_usage(&format!("{names} need --protocol {name}")));
+            return Err(wrong_usage(&format!("{names} require --protocol {name}")));
         }
     }
     match protocol {

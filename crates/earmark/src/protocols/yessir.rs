@@ -18,7 +18,7 @@ use crate::cli::outcome::{Outcome, wrong_usage};
 use crate::cli::reservations::begun;
 use crate::cli::wait::{Awaited, Granted, Refusal, Verdict, Wait, reach_of};
 
-pub(super) const HELP: &str = "reservations ride in the RTCP reports of an RTP stream";
+pub(super) const HELP: &str = "RTCP reports of an RTP stream carry the reservation";
 
 /// Window over which the largest rate of a measured stream counts, seconds, and headroom added to it, percent.
 const WINDOW: u16 = 60;
@@ -32,13 +32,13 @@ pub(crate) struct Options {
     /// Rate of this RTP payload type (RFC 3551 section 6), such as 0 for PCMU.
     #[arg(long, value_name = "TYPE", conflicts_with_all = ["rate", "measured"])]
     pub(crate) codec: Option<u8>,
-    /// With --rate: ask for a class of service, named as its packets are marked: ef, cs5, af41, or a code point up to 63.
+    /// With --rate: request a class of service, named by the marking of its packets: ef, cs5, af41, or a code point up to 63.
     #[arg(long, value_name = "DSCP", requires = "rate", value_parser = code_point)]
     pub(crate) class: Option<u8>,
     /// With --codec: frames in one packet.
     #[arg(long, value_name = "N", default_value_t = 1, requires = "codec")]
     pub(crate) frames: u8,
-    /// Whatever the reports show: the application tells the daemon how much it has sent.
+    /// Reserve the measured rate: the application reports to the daemon how much it has sent.
     #[arg(long, conflicts_with = "rate")]
     pub(crate) measured: bool,
     /// Share one reservation with the other senders to this destination.
@@ -50,23 +50,21 @@ pub(crate) struct Options {
     /// Do not wait for a receiver to answer: many RTP applications do not.
     #[arg(long)]
     pub(crate) unconfirmed: bool,
-    /// Sign with this key of the daemon's.
+    /// Sign with this key of the daemon.
     #[arg(long, value_name = "ID")]
     pub(crate) key: Option<u32>,
 }
 
-pub(super) const RESERVE_EXAMPLES: &str = "\
-  earmark reserve --protocol yessir --from 10.0.1.2:5000 --to 10.0.2.2:5000 --rate 2Mbit
+pub(super) const RESERVE_EXAMPLES: &str = "  earmark reserve --protocol yessir --from 10.0.1.2:5000 --to 10.0.2.2:5000 --rate 2Mbit
   earmark reserve --protocol yessir --from 10.0.1.2:5000 --to 10.0.2.2:5000 --codec 0 --partial
   earmark reserve --protocol yessir --from 10.0.1.2:5000 --to 10.0.2.2:5000 --rate 2Mbit --class ef";
 
 pub(super) const ABOUT: &str = "\
-With YESSIR this host sends RTCP reports for an RTP stream, and what they ask for is reserved on their way. Ports are those
-of the RTP data. Run `earmark listen --protocol yessir` on the receiver, so that it answers what was reserved where; or
-say --unconfirmed.";
+With YESSIR this host sends RTCP reports for an RTP stream, and the nodes on their path reserve the requested rate. Ports are
+those of the RTP data. Run `earmark listen --protocol yessir` on the receiver, so that it reports what was reserved; or give
+--unconfirmed.";
 
-pub(super) const LISTEN_EXAMPLES: &str = "\
-  earmark listen --protocol yessir --on 10.0.2.2:5000   # answer RTP streams that are announced by YESSIR";
+pub(super) const LISTEN_EXAMPLES: &str = "  earmark listen --protocol yessir --on 10.0.2.2:5000   # answer RTP streams that are announced by YESSIR";
 
 /// The options of YESSIR.
 pub(super) const OPTIONS: &str =
@@ -90,7 +88,7 @@ pub(super) const PARTIAL_NOTE: &str = "With YESSIR those that refuse try again";
 /// Refuses options that contradict the protocol.
 pub(super) fn check(options: &Reservation, of: &Options) -> Result<(), Failure> {
     if options.rate.is_none() && of.codec.is_none() && !of.measured {
-        return Err(wrong_usage("--rate, --codec or --measured says how much"));
+        return Err(wrong_usage("--protocol yessir requires --rate, --codec or --measured"));
     }
     Ok(())
 }
@@ -158,7 +156,7 @@ impl Awaited for AwaitedStream<'_> {
     fn silence(&self) -> (&'static str, &'static str) {
         (
             "no receiver has answered",
-            "is `earmark listen --protocol yessir` running on the receiver? Where it cannot, say --unconfirmed",
+            "is `earmark listen --protocol yessir` running on the receiver? Without it, give --unconfirmed",
         )
     }
 }
@@ -174,7 +172,7 @@ impl AwaitedStream<'_> {
         let more = json!({ "path": answer.path, "failures": answer.failures });
         if reach.kind == Kind::Refused || !answer.failures.is_empty() && !self.options.partial {
             let why = answer.failures.first().map(failure).unwrap_or_default();
-            let hint = "ask for less, release other reservations there, or say --partial to keep what could be reserved"
+            let hint = "request less, release other reservations there, or give --partial to keep what was reserved"
                 .to_owned();
             let node = answer.failures.first().map(|note| NodeName::Address(note.node));
             let by = Some(OutcomeSource { node, message: Message::new("receiver report") });
@@ -206,7 +204,7 @@ fn stream_text(options: &Reservation, of: &Options) -> String {
     match (options.rate, of.codec) {
         (Some(rate), _) => rate.to_string(),
         (None, Some(codec)) => format!("RTP payload type {codec}"),
-        (None, None) => "what is measured".to_owned(),
+        (None, None) => "the measured rate".to_owned(),
     }
 }
 
@@ -219,7 +217,7 @@ pub(super) fn listen(
     let says_how_much = options.rate.is_some() || options.delay.is_some();
     if says_how_much || !options.senders.is_empty() || options.wait.is_some() {
         return Err(wrong_usage(
-            "with YESSIR the sender says how much: --rate, --delay, --sender and --wait have no place here",
+            "with YESSIR the sender sets the rate: --rate, --delay, --sender and --wait are not supported",
         ));
     }
     let (on, hold) = (options.on, options.hold);

@@ -91,7 +91,7 @@ fn refused_loop_is_status_3_with_available_rates() {
     let script = vec![vec![opened("sender"), refused], released()];
     let (status, text, requests) = run("loop-refused", script.clone(), &[&LOOP]);
     assert_eq!(status, 3);
-    assert!(text.contains("help: 1 Mbit/s there and 0 bit/s back could be had"), "{text}");
+    assert!(text.contains("help: 1 Mbit/s there and 0 bit/s back is available"), "{text}");
     assert_eq!(requests[1], json!({ "release": { "application": 7 } }), "nothing is left behind");
     let (status, text, _) = run("loop-refused-json", script, &[&LOOP, &["--json"]]);
     let answer: Value = serde_json::from_str(&text).unwrap();
@@ -123,7 +123,7 @@ fn stream_refused_by_a_hop_is_refused_or_partial() {
     let (status, text, requests) = run("stream-refused", script(released()), &[&STREAM]);
     assert_eq!(status, 3);
     assert!(text.contains("10.0.1.1 refused: "), "{text}");
-    assert!(text.contains("; 1 Mbit/s could be had there\n  help: "), "{text}");
+    assert!(text.contains("; 1 Mbit/s available there\n  help: "), "{text}");
     assert_eq!(requests[1], json!({ "release": { "application": 7 } }), "nothing is left behind");
 
     let (status, text, requests) = run("stream-part", script(kept()), &[&STREAM, &["--partial"]]);
@@ -147,7 +147,7 @@ fn query_reports_available_rates_and_keeps_nothing() {
     assert_eq!(status, 0);
     assert_eq!(
         text,
-        "5.5 Mbit/s there and 500 kbit/s back could be had to 10.0.2.2:5001\n  offered on the whole path\n"
+        "5.5 Mbit/s there and 500 kbit/s back available to 10.0.2.2:5001\n  offered on the whole path\n"
     );
     assert_eq!(requests.len(), 1);
 
@@ -156,7 +156,7 @@ fn query_reports_available_rates_and_keeps_nothing() {
     assert_eq!(status, 0);
     assert_eq!(
         text,
-        "4.5 Mbit/s could be had over 3 nodes that speak YESSIR (packets of 1500 octets, latency 30 us) to 10.0.2.2:5000\n  \
+        "4.5 Mbit/s available over 3 nodes with YESSIR (packets of 1500 octets, latency 30 us) to 10.0.2.2:5000\n  \
          reserved on the whole path, with 3 other nodes\n"
     );
     assert_eq!((requests.len(), &requests[0]["reserve"]["query"]), (1, &json!(true)));

@@ -160,9 +160,13 @@ fn json_has_the_same_members_for_every_protocol() {
             let (got, text, _) = run(case, kind, &["--json"]);
             let answer: Value = serde_json::from_str(&text).unwrap();
             assert_eq!(got, status, "{answer}");
-            let told = &answer["outcome"];
-            assert_eq!((&told["kind"], &told["by"]["node"]), (&json!(kind), &json!("10.0.2.2")));
-            let members: Vec<&str> = told.as_object().unwrap().keys().map(String::as_str).collect();
+            let output = &answer["outcome"];
+            assert_eq!(
+                (&output["kind"], &output["by"]["node"]),
+                (&json!(kind), &json!("10.0.2.2"))
+            );
+            let members: Vec<&str> =
+                output.as_object().unwrap().keys().map(String::as_str).collect();
             assert_eq!(
                 members,
                 [

@@ -96,14 +96,14 @@ fn every_end_has_exit_status_and_advice() {
             vec![lost.clone()],
             json!("no_path_state"),
             1,
-            "10.0.2.2 knows nothing of this sender",
+            "10.0.2.2 has no path state of this sender",
         ),
         (
             "lost",
             vec![first.clone(), lost],
             json!("no_path_state"),
             1,
-            "10.0.1.2 knows nothing of this sender, though",
+            "10.0.1.2 has no path state of this sender, but",
         ),
         ("limit", vec![first.clone()], json!("hop_limit"), 0, "ended at 10.0.2.2"),
         (
@@ -111,9 +111,9 @@ fn every_end_has_exit_status_and_advice() {
             vec![first.clone()],
             json!("gave_up"),
             1,
-            "10.0.2.2 passed the question on to nobody",
+            "10.0.2.2 could not forward the request",
         ),
-        ("silence", vec![], json!({ "silent": { "node": "10.0.2.2" } }), 4, "10.0.2.2 is silent"),
+        ("silence", vec![], json!({ "silent": { "node": "10.0.2.2" } }), 4, "from 10.0.2.2"),
         ("parts", vec![first], json!("incomplete"), 4, "parts of the answer were lost"),
     ] {
         let (output, _) = run(name, vec![begun(), traced(&hops, &end)], &[]);

@@ -144,7 +144,7 @@ pub(crate) fn ping_shows_every_node() -> Outcome {
 
     let output = row.nodes[0].earmark(&["ping", FAR, "--count", "3", "--interval", "10ms"])?;
     let said = String::from_utf8_lossy(&output.stdout);
-    check(output.status.success() && said.contains("3 sent, 3 came back"), &said)?;
+    check(output.status.success() && said.contains("3 sent, 3 returned"), &said)?;
     let (_, states) = json(&row.nodes[2], &["show", "routing-state"])?;
     let states = states.as_array().ok_or("rows")?;
     let peers: Vec<&str> = states

@@ -11,7 +11,7 @@ pub struct Pacer {
     scaled_bits: u128,
     rate: u128,
     /// Largest delay of a packet that does not postpone the following ones.
-    patience: Duration,
+    tolerance: Duration,
     origin: Time,
     /// Number of packets sent since `origin`.
     gone: u64,
@@ -27,7 +27,7 @@ impl Pacer {
         Pacer {
             scaled_bits: u128::from(packet_octets) * 8 * 1_000_000_000,
             rate,
-            patience: Duration::from_nanos(u64::try_from(nanos(spare)).unwrap_or(u64::MAX)),
+            tolerance: Duration::from_nanos(u64::try_from(nanos(spare)).unwrap_or(u64::MAX)),
             origin: start,
             gone: 0,
         }
@@ -41,7 +41,7 @@ impl Pacer {
 
     /// Records a packet that leaves at `now`. A delay beyond the bucket is lost for good.
     pub fn record(&mut self, now: Time) {
-        let excess = now.since(self.due()).saturating_sub(self.patience);
+        let excess = now.since(self.due()).saturating_sub(self.tolerance);
         self.origin = self.origin + excess;
         self.gone += 1;
     }

@@ -60,10 +60,10 @@ impl Sink {
         socket.set_read_timeout(Some(TICK)).map_err(TrafficError::io("set a receive timeout"))?;
         let stop = Arc::new(AtomicBool::new(false));
         let octets = Arc::new(AtomicU64::new(0));
-        let (told, counted) = (Arc::clone(&stop), Arc::clone(&octets));
+        let (stopped, counted) = (Arc::clone(&stop), Arc::clone(&octets));
         let thread = std::thread::Builder::new()
             .name("traffic-sink".into())
-            .spawn(move || receive(&socket, &told, &counted))
+            .spawn(move || receive(&socket, &stopped, &counted))
             .map_err(TrafficError::io("start a thread"))?;
         Ok(Sink { stop, octets, thread })
     }

@@ -87,10 +87,10 @@ impl Source {
         }
         let payload = vec![0; (shape.packet_octets - header) as usize];
         let stop = Arc::new(AtomicBool::new(false));
-        let told = Arc::clone(&stop);
+        let stopped = Arc::clone(&stop);
         let thread = std::thread::Builder::new()
             .name("traffic-source".into())
-            .spawn(move || send(&socket, shape, how_long, payload, &told))
+            .spawn(move || send(&socket, shape, how_long, payload, &stopped))
             .map_err(TrafficError::io("start a thread"))?;
         Ok(Source { stop, thread })
     }

@@ -141,16 +141,17 @@ fn record(variant: Variant) -> Result<Recorded> {
 
     // Path, Resv and ResvConf.
     let first = network.open(5_001, Rate::from_mbps(2))?;
-    network.hear("the confirmation", |event| matches!(event, rsvp::Event::Confirmed { .. }))?;
+    network.receive("the confirmation", |event| matches!(event, rsvp::Event::Confirmed { .. }))?;
     // Other objects: shared styles, and in IPv6 a flow label.
     let mut shared = Vec::new();
     for (port, style) in [(5_005, StyleName::Wf), (5_006, StyleName::Se)] {
         shared.push(network.open_shared(port, style, variant)?);
-        network.hear("the confirmation", |event| matches!(event, rsvp::Event::Confirmed { .. }))?;
+        network
+            .receive("the confirmation", |event| matches!(event, rsvp::Event::Confirmed { .. }))?;
     }
     // ResvErr: 4 + 8 Mbit/s exceed the 7.5 behind r1.
     let second = network.open(5_003, Rate::from_mbps(8))?;
-    network.hear("the refusal", |event| matches!(event, rsvp::Event::ResvError { .. }))?;
+    network.receive("the refusal", |event| matches!(event, rsvp::Event::ResvError { .. }))?;
     // PathErr: a sender of the same host with and one without a port (RFC 2205 section 3.2). Handmade messages are
     // unsigned.
     if variant != Variant::Signed {
@@ -250,7 +251,7 @@ impl Network {
     }
 
     /// Waits until h2 receives an event.
-    fn hear(&mut self, what: &str, wanted: impl Fn(&rsvp::Event) -> bool) -> Result<()> {
+    fn receive(&mut self, what: &str, wanted: impl Fn(&rsvp::Event) -> bool) -> Result<()> {
         let deadline = Instant::now() + TIMEOUT;
         while let Some(notice) = self.h2.next_event(Some(deadline))? {
             let event = earmarkd::control::engine_event(&notice);

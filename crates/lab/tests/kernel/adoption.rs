@@ -104,16 +104,16 @@ fn await_refresh(testbed: &Testbed) -> Outcome {
 /// Calls `look` until it returns a value.
 fn wait_for<T>(
     what: &str,
-    patience: Duration,
+    timeout: Duration,
     mut look: impl FnMut() -> Result<Option<T>, Failed>,
 ) -> Result<T, Failed> {
-    let deadline = Instant::now() + patience;
+    let deadline = Instant::now() + timeout;
     loop {
         if let Some(found) = look()? {
             return Ok(found);
         }
         if Instant::now() > deadline {
-            return Err(format!("not within {patience:?}: {what}").into());
+            return Err(format!("not within {timeout:?}: {what}").into());
         }
         std::thread::sleep(Duration::from_millis(10));
     }

@@ -119,7 +119,7 @@ fn reserve(testbed: &Testbed) -> Outcome {
             return Ok(());
         }
     }
-    Err("no reservation has come up the path".into())
+    Err("no reservation has arrived".into())
 }
 
 fn trace(testbed: &Testbed, node: usize) -> Result<(Vec<TraceHop>, TraceEnd), Failed> {

@@ -178,10 +178,10 @@ impl Listener {
         let (data, reports) = (bind(on)??, bind(SocketAddr::new(on.ip(), on.port() + 1))??);
         data.set_read_timeout(Some(Duration::from_millis(50)))?;
         let stop = Arc::new(AtomicBool::new(false));
-        let told = Arc::clone(&stop);
+        let stopped = Arc::clone(&stop);
         let thread = std::thread::spawn(move || {
             let (mut packet, mut heard) = ([0; 2_048], Vec::new());
-            while !told.load(Ordering::Relaxed) {
+            while !stopped.load(Ordering::Relaxed) {
                 match data.recv(&mut packet) {
                     Ok(12..) => {
                         heard.push((Instant::now(), u16::from_be_bytes([packet[2], packet[3]])));

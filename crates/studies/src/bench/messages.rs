@@ -3,10 +3,10 @@
 //!
 //! Nanoseconds are measured with messages about sessions far from each other in memory, so that caches are as cold as
 //! that many sessions make them; new sessions are added to the existing ones and released again. Valgrind counts
-//! instructions ([`instructions`]), and the kernel times its own part of Boomerang ([`fast_path`]).
+//! instructions ([`instructions`]), and the kernel times its own part of Boomerang ([`offload`]).
 
-pub mod fast_path;
 pub mod instructions;
+pub mod offload;
 
 use std::time::Instant;
 

@@ -117,7 +117,11 @@ const TIME_OUT: Duration = Duration::from_secs(6);
 ///
 /// # Errors
 /// The errors of [`measure`].
-pub fn standing(protocol: Protocol, search: Search, supervision: &Supervision<'_>) -> Result<u32> {
+pub fn steady_state(
+    protocol: Protocol,
+    search: Search,
+    supervision: &Supervision<'_>,
+) -> Result<u32> {
     supervision.watcher.begin("the network starts", 1);
     let line = Line::up(protocol, REFRESH)?;
     let processors = Processors::available().first().copied().unwrap_or(Processors::One);

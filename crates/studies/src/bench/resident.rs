@@ -38,7 +38,7 @@ pub struct Plan {
     /// Number of parts of the window, at least 1.
     pub parts: u32,
     /// Timeout of setting up the sessions.
-    pub patience: Duration,
+    pub timeout: Duration,
 }
 
 /// Result of a measurement.
@@ -90,10 +90,10 @@ pub fn measure(plan: &Plan, supervision: &Supervision<'_>) -> Result<Residents> 
     let samples = || (1..=routers).map(|router| network.sample(router)).collect::<Result<Vec<_>>>();
     let empty = samples()?;
     let receiver = network.start(End::Receiver, sessions)?;
-    supervision.await_all("the receiver starts", 1, plan.patience, || receiver.started())?;
+    supervision.await_all("the receiver starts", 1, plan.timeout, || receiver.started())?;
     let sender = network.start(End::Sender(Offer::Unanswered(1_000)), sessions)?;
     let what = format!("{} sessions are set up ({})", plan.sessions, plan.name);
-    let all = supervision.await_all(&what, plan.sessions.into(), plan.patience, || {
+    let all = supervision.await_all(&what, plan.sessions.into(), plan.timeout, || {
         receiver.progress()?;
         Ok(sender.progress()?.done.into())
     })?;

@@ -35,7 +35,7 @@ pub struct Plan {
     /// Settings of the daemons.
     pub set: Set,
     /// Timeout of the measurement.
-    pub patience: Duration,
+    pub timeout: Duration,
 }
 
 /// Result of a measurement.
@@ -79,10 +79,10 @@ pub fn measure(plan: &Plan, supervision: &Supervision<'_>) -> Result<SetUps> {
     let before = network.sample(MIDDLE)?;
     let receiver = network.start(End::Receiver, sessions)?;
     // A receiver without a socket would miss the first Paths.
-    supervision.await_all("the receiver starts", 1, plan.patience, || receiver.started())?;
+    supervision.await_all("the receiver starts", 1, plan.timeout, || receiver.started())?;
     let sender = network.start(End::Sender(plan.offer), sessions)?;
     let what = format!("{} sessions, {}", plan.sessions, plan.offer.describe());
-    supervision.await_all(&what, plan.sessions.into(), plan.patience, || {
+    supervision.await_all(&what, plan.sessions.into(), plan.timeout, || {
         sender.progress()?;
         Ok(receiver.progress()?.done.into())
     })?;

@@ -7,7 +7,7 @@ use super::bytes::Comparison;
 use super::forwarding::promise::Promise;
 use super::forwarding::{Forwarding, Traffic};
 use super::life::Life;
-use super::messages::fast_path::FastPathCost;
+use super::messages::offload::OffloadCost;
 use super::messages::{MessageCost, SessionCost};
 use super::published::Published;
 use super::resident::Residents;
@@ -212,7 +212,7 @@ fn met(is: bool) -> String {
 }
 
 /// The kernel's part of Boomerang: one row a number of sessions.
-pub fn fast_path(results: &[FastPathCost]) -> String {
+pub fn offload(results: &[OffloadCost]) -> String {
     let mut table = table(&[
         "in the kernel\nsessions",
         "refresh\nns",

@@ -124,7 +124,7 @@ struct RsvpScale {
     reduction: Reduction,
     /// Timeout of a set-up.
     #[arg(long, value_name = "TIME", default_value = "5min", value_parser = super::duration)]
-    patience: Duration,
+    timeout: Duration,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -275,7 +275,7 @@ impl Scale {
             warm_up: self.warm_up.unwrap_or(self.refresh * 3 / 2),
             window: self.window,
             parts: 1,
-            patience: self.rsvp.patience,
+            timeout: self.rsvp.timeout,
         };
         let kinds = [("each refreshed", false), ("in summaries", true)];
         let counts = or(&self.sessions, &[100_000]).iter();
@@ -289,7 +289,7 @@ impl Scale {
                 sessions,
                 offer,
                 set: self.set(set_up::ROUTERS),
-                patience: self.rsvp.patience,
+                timeout: self.rsvp.timeout,
             }));
         }
         plans

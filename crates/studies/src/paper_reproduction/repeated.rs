@@ -164,8 +164,8 @@ mod tests {
                 spread.stop(stop, stops, &supervision);
                 assert!((spread.done - before) as usize <= 8_usize.div_ceil(stops));
             }
-            let told = format!("{:?}", spread.section().unwrap());
-            assert!(told.contains("[0, 1, 2, 3, 4, 5, 6, 7]"), "{told}");
+            let section = format!("{:?}", spread.section().unwrap());
+            assert!(section.contains("[0, 1, 2, 3, 4, 5, 6, 7]"), "{section}");
         }
         let mut broken = PartProgress::new("numbers", Box::new(RanRounds(vec![9; 6])));
         (0..4).for_each(|stop| broken.stop(stop, 4, &supervision));

@@ -28,7 +28,7 @@ pub(super) fn measure(order: &PartOptions, supervision: &Supervision<'_>) -> Res
             .text(format!("Not measured here: {obstacle}. As root the same command measures it."));
         return Ok(section);
     }
-    let standing = (!order.quick).then(|| standing(supervision)).transpose()?;
+    let steady_state = (!order.quick).then(|| steady_state(supervision)).transpose()?;
     let mut all = Vec::new();
     for protocol in Protocol::ALL {
         let plans: Vec<_> =
@@ -46,7 +46,7 @@ pub(super) fn measure(order: &PartOptions, supervision: &Supervision<'_>) -> Res
     section.figure(figure(&all));
     section.table(costs_table(&all));
     section.table(bursts_table(&all));
-    match standing {
+    match steady_state {
         Some(table) => section.table(table),
         None => {
             section.text("How many sessions can be refreshed is looked for by the full report.");
@@ -234,14 +234,13 @@ fn bursts_table(all: &[Rates]) -> Table {
 }
 
 /// Measures the number of resident sessions.
-fn standing(supervision: &Supervision<'_>) -> Result<Table> {
+fn steady_state(supervision: &Supervision<'_>) -> Result<Table> {
     let search = Search { first: 16_000, last: MAX_SESSIONS, step: 1_000, halvings: 1 };
     let columns = ["protocol", "sessions refreshed every second", "as many every 30 s", "or more"];
-    let title =
-        format!("The most sessions that all stood after a time-out, of {MAX_SESSIONS} at most");
+    let title = format!("Most sessions that all survived a state lifetime, up to {MAX_SESSIONS}");
     let mut table = Table::new("scale-sessions", &title, &columns);
     for protocol in Protocol::ALL {
-        let most = rates::standing(protocol, search, supervision)
+        let most = rates::steady_state(protocol, search, supervision)
             .with_context(|| format!("sessions of {}", protocol.name()))?;
         let more = if most > search.last / 2 { "yes: no larger number was tried" } else { "no" };
         let most = f64::from(most);

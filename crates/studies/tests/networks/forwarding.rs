@@ -12,10 +12,10 @@ fn bench(arguments: &[&str]) -> Result<Value, String> {
         .args(arguments)
         .output()
         .map_err(|error| error.to_string())?;
-    let told = String::from_utf8_lossy(&output.stderr);
+    let errors = String::from_utf8_lossy(&output.stderr);
     // Exit status 3: with other load on the machine a flow may wait too long.
-    assert!(matches!(output.status.code(), Some(0 | 3)), "{}: {told}", output.status);
-    serde_json::from_slice(&output.stdout).map_err(|error| format!("{error}: {told}"))
+    assert!(matches!(output.status.code(), Some(0 | 3)), "{}: {errors}", output.status);
+    serde_json::from_slice(&output.stdout).map_err(|error| format!("{error}: {errors}"))
 }
 
 fn rows<'l>(report: &'l Value, part: &str) -> &'l [Value] {

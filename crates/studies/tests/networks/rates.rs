@@ -51,9 +51,9 @@ pub(crate) fn sessions_of_every_protocol_stand() -> Outcome {
         let line = line(protocol, Duration::from_secs(1))?;
         let claims = line.with_ends(Processors::One, |sender| {
             assert!(sender.hold_sessions(40, Duration::from_secs(6), &supervision)?, "in time");
-            let standing = line.claims()?;
+            let installed = line.claims()?;
             sender.release(40, &supervision)?;
-            anyhow::Ok([standing, line.claims()?])
+            anyhow::Ok([installed, line.claims()?])
         })?;
         assert_eq!(claims, [40 * protocol.claims_of_a_session(), 0], "{protocol:?}");
     }

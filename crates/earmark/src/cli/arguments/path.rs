@@ -6,29 +6,30 @@ use clap::Args;
 use earmark_control::PathRequest;
 
 use super::values::{endpoint, flow_label, host, ip_protocol};
-/// What `earmark show path` is told.
+
+/// Arguments of `earmark show path`.
 #[derive(Args, Clone, Debug)]
 #[command(after_help = "\
 Examples:
-  earmark show path 10.0.2.2                                       # what this host sends there, without ports
+  earmark show path 10.0.2.2                                       # a flow from this host, without ports
   earmark show path 10.0.2.2:5001 --from 10.0.1.1:4000             # a flow that passes this router
   earmark show path 10.0.2.2 --from 10.0.1.1 --ip-protocol tcp --sport 4000 --dport 80
   earmark show path 10.0.2.2 --from 10.0.1.1 --interface-in eth0 --dport 5001 --mark 7 --json
 
-The kernel is asked where packets of the flow go, through which policy rule, table and route; with several next hops the
-hash policy is shown that chose. Below stand the claims that the packets match on that interface, in the order in which they are
-asked (`governs`: first of all; `next`: if those before have no room; `stands by`: when a better one ends), and then what the
-kernel's tables hold for them now. A reservation on another interface is warned of. Nothing is changed, and routes that
-are kept for reservations are not disturbed.
+The first lines show the kernel's decision for packets of the flow: policy rule, table, route and next hop; with several next
+hops also the hash policy that chose one. The table lists the claims that the packets match on that interface, in order of
+precedence (`governs`: first; `next`: if the previous ones have no room; `stands by`: if a better one ends). The last line shows
+the kernel's current queueing for the packets. A warning names a reservation on another interface. No state and no pinned route
+changes.
 
-Without --from it is a flow of this host itself; the address is the one that the kernel gives its packets. Packets of another
-host are taken to come in where the routes to their source lead, unless --interface-in says otherwise. Without --mark the mark is that of the
-settings ([[mark]]). Port 0, or none, is that of a packet without ports: reservations for ports are not looked for.")]
+Without --from the flow is one of this host, with the source address that the kernel selects. Packets of another host are
+assumed to arrive on the interface of the route to their source, unless --interface-in names another one. Without --mark the
+mark is that of the configuration ([[mark]]). Port 0, or none, means packets without ports: reservations for ports do not match.")]
 pub(crate) struct PathOptions {
-    /// Where the flow goes: an address or a name, with its port or without.
+    /// Destination of the flow: an address or a name, with or without a port.
     #[arg(value_name = "DESTINATION", value_parser = destination)]
     to: SocketAddr,
-    /// Where it comes from, with its port or without [default: this host].
+    /// Source of the flow, with or without a port [default: this host].
     #[arg(long, value_name = "ADDRESS", value_parser = endpoint)]
     from: Option<SocketAddr>,
     /// IP protocol of the flow: udp, tcp or a number.
@@ -46,7 +47,7 @@ pub(crate) struct PathOptions {
     /// Mark that the firewall gives its packets: 7 or 0x7.
     #[arg(long, value_name = "N", value_parser = mark)]
     mark: Option<u32>,
-    /// Interface that its packets come in through; needs --from.
+    /// Interface on which its packets arrive; requires --from.
     #[arg(long, value_name = "NAME", requires = "from")]
     interface_in: Option<String>,
 }

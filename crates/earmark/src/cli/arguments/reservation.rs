@@ -13,18 +13,18 @@ use super::values::{Sharing, endpoint, flow_label, ip_protocol, sender};
 /// What `earmark reserve` takes with every protocol.
 #[derive(Args, Debug)]
 pub(crate) struct Reservation {
-    /// Token rate, how fast the data comes for long: 64kbit, 2Mbit, 1.5Gbit.
+    /// Token rate, the long-term rate of the data: 64kbit, 2Mbit, 1.5Gbit.
     #[arg(long)]
     pub(crate) rate: Option<Rate>,
     #[command(flatten)]
     pub(crate) traffic: Traffic,
-    /// Only ask what could be had, and reserve nothing.
+    /// Only query the available rate, and reserve nothing.
     #[arg(long)]
     pub(crate) query: bool,
-    /// Be content with a part of the path, where some hops refuse or take no part.
+    /// Accept a reservation on a part of the path, if some hops refuse or take no part.
     #[arg(long)]
     pub(crate) partial: bool,
-    /// How long to wait for the outcome: 500ms, 10s, 2min.
+    /// Timeout of the outcome: 500ms, 10s, 2min.
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = parse_duration)]
     pub(crate) timeout: Duration,
 }
@@ -38,20 +38,20 @@ pub(crate) struct Receiver {
     /// Reserve this much for each sender (controlled load) [default: what it announces].
     #[arg(long, conflicts_with = "delay")]
     pub(crate) rate: Option<Rate>,
-    /// Reserve so much that queueing delays stay below this, such as 20ms (guaranteed service).
+    /// Reserve enough to keep queueing delays below this, such as 20ms (guaranteed service).
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     pub(crate) delay: Option<Duration>,
     /// How senders share what is reserved.
     #[arg(long, value_name = "STYLE", default_value = "ff")]
     pub(crate) style: Sharing,
-    /// Reserve for this sender only; may be given several times. An address alone means all that it sends, #LABEL an
+    /// Reserve for this sender only; may be given several times. An address alone means everything from it, #LABEL an
     /// IPv6 flow label.
     #[arg(long = "sender", value_name = "ADDR[:PORT|#LABEL]", value_parser = sender)]
     pub(crate) senders: Vec<SenderName>,
-    /// Wait so long until the first reservation is confirmed or refused: 500ms, 10s, 2min.
+    /// Wait at most this long until the first reservation is confirmed or refused: 500ms, 10s, 2min.
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     pub(crate) wait: Option<Duration>,
-    /// With --wait: be content with a part of the path, where some hops take no part.
+    /// With --wait: accept a reservation on a part of the path, if some hops take no part.
     #[arg(long, requires = "wait")]
     pub(crate) partial: bool,
     /// IP protocol of the data: udp, tcp or a number.
@@ -62,27 +62,27 @@ pub(crate) struct Receiver {
     pub(crate) back: Option<Rate>,
     #[command(flatten)]
     pub(crate) who: Who,
-    /// Keep running, print what happens, and end it all with this command.
+    /// Keep running and print events; the reservation ends with this command.
     #[arg(long)]
     pub(crate) hold: bool,
 }
 
-/// What the data looks like.
+/// The data for which to reserve.
 #[derive(Args, Debug)]
 pub(crate) struct Traffic {
-    /// Where the data goes; the port may be left out for protocols without.
+    /// Destination of the data; the port may be omitted for protocols without ports.
     #[arg(long, value_name = "HOST:PORT", value_parser = endpoint)]
     pub(crate) to: SocketAddr,
-    /// Where it comes from [default: this host's own address, any port].
+    /// Source of the data [default: this host's own address, any port].
     #[arg(long, value_name = "ADDR:PORT", value_parser = endpoint)]
     pub(crate) from: Option<SocketAddr>,
-    /// IPv6 flow label of the data, which then tells it from other data instead of its source port.
+    /// IPv6 flow label of the data, which identifies it instead of the source port.
     #[arg(long, value_name = "LABEL", value_parser = flow_label)]
     pub(crate) flow_label: Option<u32>,
-    /// Bucket depth, how much may come at once: 1500, 20kB, 1MB.
+    /// Bucket depth, the largest burst: 1500, 20kB, 1MB.
     #[arg(long, value_name = "OCTETS", default_value = "10kB", value_parser = parse_octets)]
     pub(crate) burst: u32,
-    /// Peak rate, where it is known.
+    /// Peak rate, if known.
     #[arg(long, value_name = "RATE")]
     pub(crate) peak: Option<Rate>,
     /// Packets smaller than this count as this large.
@@ -94,12 +94,12 @@ pub(crate) struct Traffic {
     /// IP protocol of the data: udp, tcp or a number.
     #[arg(long, value_name = "NAME", default_value = "udp", value_parser = ip_protocol)]
     pub(crate) ip_protocol: u8,
-    /// TTL of the data, and so the reach of the announcement.
+    /// TTL of the data, and so the range of the announcement.
     #[arg(long, default_value_t = 64)]
     pub(crate) ttl: u8,
     #[command(flatten)]
     pub(crate) who: Who,
-    /// Keep running, print what happens, and end it all with this command.
+    /// Keep running and print events; the reservation ends with this command.
     #[arg(long)]
     pub(crate) hold: bool,
 }
@@ -124,7 +124,7 @@ impl Traffic {
     }
 }
 
-/// In whose name a reservation is asked for, for routers with rules about that.
+/// Identity of the requester, for the policies of routers.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct Who {
     /// Name the user: alice@example.org, or "CN=Alice, O=Example".
@@ -133,7 +133,7 @@ pub(crate) struct Who {
     /// Name the application: "APP=voice, VER=1".
     #[arg(long, value_name = "NAME")]
     pub(crate) application: Option<String>,
-    /// How important it is, from 0 to 65535: routers may let it displace what is less.
+    /// Preemption priority, 0 to 65535: routers may preempt reservations of lower priority for it.
     #[arg(long, value_name = "N")]
     pub(crate) priority: Option<u16>,
 }

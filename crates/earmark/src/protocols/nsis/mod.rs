@@ -20,17 +20,17 @@ use crate::cli::outcome::{Outcome, wrong_usage};
 use crate::cli::reservations::begun;
 use crate::cli::wait::{Awaited, Granted, Refusal, Verdict, Wait, reach_of};
 
-pub(super) const HELP: &str = "QoS NSLP over GIST: the sender reserves, or has the receiver do it";
+pub(super) const HELP: &str = "QoS NSLP over GIST: the sender reserves, or the receiver on request";
 
 /// What only sessions of QoS NSLP have.
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "NSIS")]
 #[group(id = "nsis_options")]
 pub(crate) struct Options {
-    /// Be content with less, down to this rate.
+    /// Accept less, down to this rate.
     #[arg(long, value_name = "RATE", requires = "rate")]
     pub(crate) at_least: Option<Rate>,
-    /// Have the receiver reserve.
+    /// Request the receiver to reserve.
     #[arg(long)]
     pub(crate) by_receiver: bool,
     /// Signal over connections, from hop to hop.
@@ -41,16 +41,15 @@ pub(crate) struct Options {
     pub(crate) secure: bool,
 }
 
-pub(super) const RESERVE_EXAMPLES: &str = "\
-  earmark reserve --protocol nsis --to 10.0.2.2:5001 --rate 2Mbit
+pub(super) const RESERVE_EXAMPLES: &str =
+    "  earmark reserve --protocol nsis --to 10.0.2.2:5001 --rate 2Mbit
   earmark reserve --protocol nsis --to 10.0.2.2:5001 --rate 2Mbit --at-least 500kbit --secure";
 
 pub(super) const ABOUT: &str = "\
-With NSIS the sender's request goes along the path, and the answer of the last node comes back. With --by-receiver the
-receiver is asked to reserve; run `earmark listen --protocol nsis` there.";
+With NSIS the sender's request follows the path, and the last node answers. With --by-receiver the receiver is requested to
+reserve; run `earmark listen --protocol nsis` there.";
 
-pub(super) const LISTEN_EXAMPLES: &str = "\
-  earmark listen --protocol nsis --on 10.0.2.2:5001     # reserve by QoS NSLP for senders that ask for it";
+pub(super) const LISTEN_EXAMPLES: &str = "  earmark listen --protocol nsis --on 10.0.2.2:5001     # reserve by QoS NSLP for senders that ask for it";
 
 /// The options of NSIS.
 pub(super) const OPTIONS: &str = "--at-least, --by-receiver, --reliable and --secure";
@@ -69,16 +68,14 @@ pub(super) const BACK: &str = "With NSIS: reserve this for the way back, too, fo
 pub(crate) const ROUTING_STATE: &str = "The peers of GIST that each session of NSIS has";
 pub(crate) const ASSOCIATIONS: &str = "Connections with peers of GIST";
 
-pub(crate) const SHOW_EXAMPLES: &str = "  earmark show routing-state     # of NSIS: which node is next for each session, and how good that is
+pub(crate) const SHOW_EXAMPLES: &str = "  earmark show routing-state     # of NSIS: the next node of each session, and whether it is valid
   earmark show associations      # of NSIS: connections with other nodes";
 
 /// Refuses options that contradict the protocol.
 pub(super) fn check(options: &Reservation) -> Result<(), Failure> {
     match options.rate {
         Some(_) => Ok(()),
-        None => Err(wrong_usage(
-            "with --protocol nsis, --rate says how much, and --at-least what will do",
-        )),
+        None => Err(wrong_usage("--protocol nsis requires --rate; --at-least sets the minimum")),
     }
 }
 
@@ -158,7 +155,7 @@ impl Awaited for AwaitedSession {
     fn silence(&self) -> (&'static str, &'static str) {
         (
             "no node has answered for the path",
-            "does the next router speak NSIS (`earmark ping` shows who does), and does the receiver?",
+            "do the next router and the receiver support NSIS? `earmark ping` shows the nodes that do",
         )
     }
 }
@@ -185,11 +182,7 @@ impl AwaitedSession {
             "offered" => {
                 let Offered { rate, latency_us, breaks } = event.details()?;
                 let more = json!({ "rate_bps": rate, "latency_us": latency_us, "breaks": breaks });
-                Verdict::Offered(Granted {
-                    what: format!("{rate} could be had to {to}"),
-                    reach,
-                    more,
-                })
+                Verdict::Offered(Granted { what: format!("{rate} available to {to}"), reach, more })
             }
             "refused" => {
                 let Refused { answer, source, available } = event.details()?;
@@ -219,12 +212,12 @@ impl AwaitedSession {
 fn hint(outcome: Answer, available: Option<Rate>) -> String {
     match (outcome, available) {
         (_, Some(rate)) if rate > Rate::ZERO => {
-            format!("{rate} could be had: ask for that, or say --at-least")
+            format!("{rate} is available: request that, or give --at-least")
         }
         (Answer::PermanentFailure(_), _) => {
-            "the nodes on the way have rules about who may reserve; ask who runs them".to_owned()
+            "a policy on the path refuses the request; ask the operator".to_owned()
         }
-        _ => "ask for less, or release other reservations; `earmark ping --qos` shows what each node has left"
+        _ => "request less, or release other reservations; `earmark ping --qos` shows what is available at each node"
             .to_owned(),
     }
 }
@@ -236,7 +229,7 @@ pub(super) fn listen(
     out: &mut Output,
 ) -> Result<Outcome, Failure> {
     if options.delay.is_some() || !options.senders.is_empty() || options.wait.is_some() {
-        return Err(wrong_usage("with NSIS, --delay, --sender and --wait have no place here"));
+        return Err(wrong_usage("with NSIS, --delay, --sender and --wait are not supported"));
     }
     let (on, hold) = (options.on, options.hold);
     let request = ListenRequest {

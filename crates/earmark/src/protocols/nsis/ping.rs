@@ -17,33 +17,33 @@ use crate::cli::arguments::values::host;
 use crate::cli::outcome::Outcome;
 use crate::cli::table::{new_table, number};
 
-/// Show every node on the way to a host that takes part in NSIS, with its round-trip time (Ping NSLP).
+/// Show every node on the path to a host that supports NSIS, with its round-trip time (Ping NSLP).
 #[derive(Args, Clone, Debug)]
 #[command(after_help = "\
 Examples:
   earmark ping 10.0.3.2
-  earmark ping 10.0.3.2 --qos                 # and what each node could still reserve, there and back
+  earmark ping 10.0.3.2 --qos                 # and the rate that each node can still reserve, in both directions
   earmark ping 10.0.3.2 --count 10 --interval 200ms --json
-  earmark ping 10.0.3.2 --secure              # over connections by TLS, all the way
+  earmark ping 10.0.3.2 --secure              # over TLS connections on the whole path
 
-The message follows the path that packets to the host take; each node that speaks NSIS adds what it knows, and the last one
-sends it back. Round-trip times need no clocks that agree: they are what is left of the whole when the time beyond a node is
-taken off. The host itself answers if its daemon speaks NSIS; otherwise the last router that does.
-Exit status: 0 a message came back, 4 none did in time.")]
+The message follows the path of packets to the host; each node with NSIS adds a record, and the last one returns the
+message. Round-trip times need no synchronized clocks: the time beyond a node is subtracted from the whole. The host answers
+if its daemon supports NSIS; otherwise the last router that does.
+Exit status: 0 a message returned, 4 no message returned in time.")]
 pub(crate) struct PingOptions {
-    /// Where the way ends: an address, or a name.
+    /// Destination: an address, or a name.
     #[arg(value_name = "HOST", value_parser = host)]
     pub(crate) to: IpAddr,
-    /// Ask each node also what it could still reserve, there and back.
+    /// Also query the rate that each node can still reserve, in both directions.
     #[arg(long)]
     pub(crate) qos: bool,
-    /// Send so many messages.
+    /// Number of messages.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) count: u32,
-    /// Wait so long between one and the next.
+    /// Interval between messages.
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = parse_duration)]
     pub(crate) interval: Duration,
-    /// How long an answer may take: 500ms, 10s, 2min [default: 5s, as the daemon is set].
+    /// Timeout of an answer: 500ms, 10s, 2min [default: as configured in the daemon, 5s].
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     pub(crate) timeout: Option<Duration>,
     /// Over connections, from hop to hop.
@@ -55,7 +55,7 @@ pub(crate) struct PingOptions {
 }
 
 /// Longest wait for an answer, longer than the usual settings of the daemon allow.
-const PATIENCE: Duration = Duration::from_secs(60);
+const MAX_WAIT: Duration = Duration::from_secs(60);
 
 /// Queries which nodes on the path take part, and prints each answer.
 pub(crate) fn ping(
@@ -77,7 +77,7 @@ pub(crate) fn ping(
     };
     let opened: Opened = client.call(&Request::Ping(request))?;
     let mut round_trips = Vec::new();
-    let silence = options.interval + options.timeout.unwrap_or_default() + PATIENCE;
+    let silence = options.interval + options.timeout.unwrap_or_default() + MAX_WAIT;
     while let Some(event) = client.next_event(Some(Instant::now() + silence))? {
         if event.protocol != "nsis" || event.application != Some(opened.application) {
             continue;
@@ -110,7 +110,7 @@ pub(crate) fn ping(
 
 fn summarize(sent: u32, round_trips: &[Duration], out: &mut Output) -> Result<(), Failure> {
     let answered = round_trips.len();
-    let mut text = format!("{sent} sent, {answered} came back");
+    let mut text = format!("{sent} sent, {answered} returned");
     let mut json = json!({ "outcome": "finished", "sent": sent, "answered": answered });
     if let (Some(least), Some(most)) = (round_trips.iter().min(), round_trips.iter().max()) {
         let mean = round_trips.iter().sum::<Duration>().div_f64(answered as f64);
@@ -141,7 +141,7 @@ impl Pong<'_> {
         }
         let _ = writeln!(
             text,
-            "{nodes} nodes take part on the way to {}; round trip {}",
+            "{nodes} nodes take part on the path to {}; round trip {}",
             options.to,
             show_duration(*round_trip)
         );
@@ -167,7 +167,7 @@ impl Pong<'_> {
         let _ = write!(text, "{table}");
         if visits.len() < usize::from(*nodes) {
             let missing = usize::from(*nodes) - visits.len();
-            let _ = write!(text, "\n{missing} more found no room in the message");
+            let _ = write!(text, "\n{missing} more did not fit in the message");
         }
         text
     }

@@ -27,19 +27,18 @@ use crate::cli::wait::{Awaited, Granted, Refusal, Verdict, Wait, reach_of};
 
 pub(super) const HELP: &str = "the receiver reserves, for a sender that announces itself";
 
-pub(super) const RESERVE_EXAMPLES: &str = "\
-  earmark reserve --to 10.0.2.2:5001 --rate 2Mbit
+pub(super) const RESERVE_EXAMPLES: &str = "  earmark reserve --to 10.0.2.2:5001 --rate 2Mbit
   earmark reserve --to 10.0.2.2:5001 --rate 2Mbit --timeout 30s --hold";
 
 pub(super) const ABOUT: &str = "\
 With RSVP, the default:
-Where --to is an address of this host, it answers the sender's announcement and waits for a confirmation; elsewhere
-it announces the data and waits until the receiver's reservation has come up the path (run `earmark listen` there).
-A multicast group is always announced to; those who receive it run `earmark listen --wait 10s`.
-A refusal further down the path is told to the receiver alone, so here it shows as no answer.";
+If --to is an address of this host, the command answers the sender's announcement and waits for a confirmation. Otherwise
+it announces the data and waits for the receiver's reservation (run `earmark listen` there).
+Data to a multicast group is always announced; receivers run `earmark listen --wait 10s`.
+Only the receiver is notified of a refusal further down the path, so here it appears as no answer.";
 
-pub(super) const LISTEN_EXAMPLES: &str = "\
-  earmark listen --on 10.0.2.2:5001                # as much as each sender announces
+pub(super) const LISTEN_EXAMPLES: &str =
+    "  earmark listen --on 10.0.2.2:5001                # as much as each sender announces
   earmark listen --on 10.0.2.2:5001 --rate 2Mbit   # this much for each
   earmark listen --on 10.0.2.2:5001 --delay 20ms   # guaranteed service: queueing delay below 20 ms
   earmark listen --on 239.1.2.3:5001 --style wf    # a group: one reservation that all senders share
@@ -51,11 +50,13 @@ pub(super) const QUERY_NOTE: &str = "Not for RSVP";
 /// Refuses options that contradict the protocol.
 pub(super) fn check(options: &Reservation) -> Result<(), Failure> {
     if options.query {
-        return Err(wrong_usage("--query is not for RSVP, which cannot ask without reserving"));
+        return Err(wrong_usage(
+            "RSVP does not support --query: it cannot query without reserving",
+        ));
     }
     match options.rate {
         Some(_) => Ok(()),
-        None => Err(wrong_usage("--rate says how much")),
+        None => Err(wrong_usage("--protocol rsvp requires --rate")),
     }
 }
 
@@ -276,17 +277,17 @@ impl Awaited for AwaitedReservation {
 fn silence(role: Role, heard_sender: bool) -> (&'static str, &'static str) {
     match (role, heard_sender) {
         (Role::Sender | Role::Initiator, _) => (
-            "no reservation has come up the path",
-            "either nobody asked for one: is `earmark listen` running on the receiver, and a daemon on every router? \
-             Or a router refused it, or addresses are translated on the way, which RSVP tells the receiver alone: \
+            "no reservation has arrived from the receiver",
+            "either no receiver reserves: is `earmark listen` running on the receiver, and a daemon on every router? \
+             Or a router refused it, or addresses are translated on the path, which RSVP reports to the receiver only: \
              `earmark show applications` there shows it",
         ),
         (Role::Receiver, false) => (
-            "no sender has announced itself",
+            "no sender has announced data",
             "is `earmark send` running on the sender, and a daemon on every router?",
         ),
         (Role::Receiver, true) => (
-            "the reservation was asked for, and neither confirmed nor refused",
+            "the reservation was requested, but no confirmation or refusal has arrived",
             "is a daemon running on every router?",
         ),
     }

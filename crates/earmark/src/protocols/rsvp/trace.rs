@@ -26,22 +26,22 @@ use crate::cli::table::{new_table, number};
 #[command(after_help = "\
 Examples:
   earmark trace 10.0.2.2:5001                            # on any node that the flow passes
-  earmark trace 10.0.2.2:5001 --from 10.0.1.1:4000       # where there are several senders, or from elsewhere
+  earmark trace 10.0.2.2:5001 --from 10.0.1.1:4000       # if there are several senders, or from another node
   earmark trace 10.0.2.2:5001 --last-hop 10.0.5.1        # the receiver does not answer: start at this router
   earmark trace 239.1.2.3:5001 --from 10.0.1.1 --json
 
-The question goes to the receiver (of a group: starts here), and from there from node to node up the path that RSVP
-has noted, towards the sender (RFC 2745). Each node adds what it knows: what is reserved on its link, for whom, what the
-sender announces, and how often it refreshes. Routers in between that speak no RSVP are counted. Nothing is changed.
+The request (RFC 2745) starts at the receiver, or here for a group, and follows the recorded path from node to node
+towards the sender. Each node adds its state: what is reserved on its link, for whom, what the sender announces, and the
+refresh period. Routers without RSVP are counted. No state changes.
 
-Where a node is silent, the way is asked again hop by hop to find out which; that takes some seconds.
-A reservation that is larger than the one a hop before is merged with others; \"nothing\" is where best effort begins.
-Exit status: 0 the whole way answered, 1 a node knows nothing of the flow, 4 a node did not answer in time.")]
+If a node does not answer, the path is traced again hop by hop to find it, which takes some seconds.
+A reservation larger than that of the hop before is merged with others; \"nothing\" means best effort.
+Exit status: 0 the whole path answered, 1 a node has no state of the flow, 4 a node did not answer in time.")]
 pub(crate) struct TraceOptions {
-    /// Where the flow goes.
+    /// Destination of the flow.
     #[arg(value_name = "HOST:PORT", value_parser = endpoint)]
     pub(crate) to: SocketAddr,
-    /// Who sends it: ADDR, ADDR:PORT or ADDR#LABEL [default: the only sender known here].
+    /// Sender of the flow: ADDR, ADDR:PORT or ADDR#LABEL [default: the only sender known here].
     #[arg(long, value_name = "SENDER", value_parser = values::sender)]
     pub(crate) from: Option<SenderName>,
     /// IP protocol of the flow: udp, tcp or a number.
@@ -50,10 +50,10 @@ pub(crate) struct TraceOptions {
     /// The node to start at [default: the receiver; for a group, this node].
     #[arg(long, value_name = "ADDR")]
     pub(crate) last_hop: Option<IpAddr>,
-    /// Ask at most so many nodes; 0 is no limit.
+    /// Query at most this many nodes; 0 means no limit.
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub(crate) max_hops: u8,
-    /// How long to wait in all: 500ms, 10s, 2min.
+    /// Timeout of the whole trace: 500ms, 10s, 2min.
     #[arg(long, value_name = "TIME", default_value = "20s", value_parser = parse_duration)]
     pub(crate) timeout: Duration,
 }
@@ -234,49 +234,45 @@ impl Report<'_> {
         let last = self.hops.last().map(|hop| self.name(self.hops.len(), hop)).unwrap_or_default();
         match self.end {
             TraceEnd::Sender => ("reached the sender".to_owned(), None),
-            TraceEnd::HopLimit => (format!("ended at {last}, as --max-hops has it"), None),
+            TraceEnd::HopLimit => (format!("ended at {last}, the limit of --max-hops"), None),
             TraceEnd::NoPathState if self.hops.len() == 1 => (
-                format!("{last} knows nothing of this sender"),
+                format!("{last} has no path state of this sender"),
                 Some(format!(
                     "is {} announced (`earmark show sessions` on its host), and does the data pass {last}? \
-                     Elsewhere on the way, start there: --last-hop ADDR",
+                     If it takes another path, start at a node of that: --last-hop ADDR",
                     sender(&self.begun.sender)
                 )),
             ),
             TraceEnd::NoPathState => (
-                format!("{last} knows nothing of this sender, though those downstream do"),
+                format!("{last} has no path state of this sender, but the nodes downstream have"),
                 Some(format!(
-                    "its state was lost or the way has changed: the sender's next refresh repairs it; \
+                    "its state was lost or the path has changed: the sender's next refresh repairs it; \
                      if not, look at `earmark show sessions` and the log of {last}"
                 )),
             ),
             TraceEnd::GaveUp => (
-                format!("{last} passed the question on to nobody"),
+                format!("{last} could not forward the request"),
                 Some(format!(
-                    "its way towards the sender may be down: `earmark show links` on {last}"
+                    "its route to the sender may be down: `earmark show links` on {last}"
                 )),
             ),
             TraceEnd::Silent { node } if self.hops.is_empty() => (
-                format!(
-                    "no answer within {}: {node} is silent",
-                    show_duration(self.options.timeout)
-                ),
+                format!("no answer within {} from {node}", show_duration(self.options.timeout)),
                 Some(format!(
-                    "no RSVP daemon may run on {node}, or answer questions (`diagnostics` in [rsvp]), or a firewall \
-                     takes IP protocol 46 away; start at another node of the way: --last-hop ADDR"
+                    "possibly {node} runs no RSVP daemon, its daemon does not answer (`diagnostics` in [rsvp]), or a firewall \
+                     drops IP protocol 46; start at another node of the path: --last-hop ADDR"
                 )),
             ),
             TraceEnd::Silent { node } => (
-                format!("no answer beyond {last}: {node}, its previous hop, is silent"),
+                format!("no answer beyond {last}: its previous hop, {node}, does not answer"),
                 Some(format!(
-                    "the daemon on {node} may be down, may not answer questions (`diagnostics` in [rsvp]), or predate \
-                     RFC 2745; to see what lies behind it, start at the node after it: --last-hop ADDR"
+                    "the daemon on {node} may be down, may not answer (`diagnostics` in [rsvp]), or may not support \
+                     RFC 2745; to see the nodes beyond it, start at the next one: --last-hop ADDR"
                 )),
             ),
             TraceEnd::Incomplete => (
-                "parts of the answer were lost; what is shown has no gap, but is not all"
-                    .to_owned(),
-                Some("ask again, or for fewer nodes at a time: --max-hops N".to_owned()),
+                "parts of the answer were lost; the list has no gap, but is incomplete".to_owned(),
+                Some("trace again, or fewer nodes at a time: --max-hops N".to_owned()),
             ),
         }
     }

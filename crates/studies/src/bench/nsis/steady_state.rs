@@ -104,16 +104,16 @@ fn measure_levels(
     sender.serve_timers_exactly();
     let empty = chain.sample(DAEMON)?;
     let most = plan.levels.last().copied().unwrap_or_default();
-    let (mut standing, mut levels, mut pings) = (0, Vec::new(), Vec::new());
+    let (mut installed, mut levels, mut pings) = (0, Vec::new(), Vec::new());
     for &sessions in &plan.levels {
-        ensure!(sessions > standing, "levels have to rise");
+        ensure!(sessions > installed, "levels have to rise");
         supervision.check_interrupted()?;
         let pause = plan.ping / most.max(1);
-        pings.extend(begin(sender, sessions - standing, plan.ping, pause, &mut |_| {})?);
-        if standing == 0 {
+        pings.extend(begin(sender, sessions - installed, plan.ping, pause, &mut |_| {})?);
+        if installed == 0 {
             sender.run_for("the first sessions settle", plan.settle, supervision, |_| {})?;
         }
-        standing = sessions;
+        installed = sessions;
         let mut level = watch(chain, sender, plan, sessions, &empty, supervision)?;
         if let Some((_, count)) = plan.set_ups.filter(|(at, _)| *at == sessions) {
             level.set_ups_ms = set_up(sender, count, supervision)?;

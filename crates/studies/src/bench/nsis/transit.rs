@@ -73,7 +73,7 @@ pub struct TransitTimes {
 /// Signals between the measurement and its senders.
 #[derive(Default)]
 struct Signals {
-    standing: AtomicUsize,
+    started: AtomicUsize,
     failed: AtomicBool,
     is_counted: AtomicBool,
     is_over: AtomicBool,
@@ -136,7 +136,7 @@ fn run_sender(
 ) -> Result<SenderResult> {
     sender.serve_timers_exactly();
     begin(sender, count, plan.ping, plan.ping / count.max(1), &mut |_| {})?;
-    signals.standing.fetch_add(1, Ordering::Relaxed);
+    signals.started.fetch_add(1, Ordering::Relaxed);
     let mut seen = SenderResult::default();
     while !signals.is_over.load(Ordering::Relaxed) {
         let counts = signals.is_counted.load(Ordering::Relaxed);
@@ -152,7 +152,7 @@ fn run_sender(
 fn await_both(plan: &Plan, signals: &Signals, supervision: &Supervision<'_>) -> Result<()> {
     let all = supervision.await_all("both senders begin", 2, plan.ping * 2 + TIMEOUT, || {
         ensure!(!signals.failed.load(Ordering::Relaxed), "a sender has failed");
-        Ok(signals.standing.load(Ordering::Relaxed) as u64)
+        Ok(signals.started.load(Ordering::Relaxed) as u64)
     })?;
     ensure!(all, "the senders did not begin all their sessions in time");
     supervision.wait("sessions settle", plan.settle)

@@ -6,8 +6,8 @@ use anyhow::Result;
 use clap::ValueEnum;
 use serde::Serialize;
 
-use crate::bench::messages::fast_path::{self, FastPathCost};
 use crate::bench::messages::instructions::{self, WITHOUT_VALGRIND};
+use crate::bench::messages::offload::{self, OffloadCost};
 use crate::bench::messages::{self, MessageCost, Plan, SessionCost};
 use crate::bench::nsis::profile;
 use crate::bench::router::Protocol;
@@ -82,7 +82,7 @@ impl ProtocolArgument {
 struct Report {
     messages: Vec<MessageCost>,
     sessions: Vec<SessionCost>,
-    fast_path: Vec<FastPathCost>,
+    offload: Vec<OffloadCost>,
     /// Measurements that are missing, with the reason.
     notes: Vec<String>,
 }
@@ -143,8 +143,8 @@ impl Messages {
         supervision.watcher.begin("Boomerang in the kernel", self.sessions.len() as u64);
         for (done, &sessions) in self.sessions.iter().enumerate() {
             supervision.check_interrupted()?;
-            match fast_path::measure(sessions) {
-                Ok(cost) => report.fast_path.push(cost),
+            match offload::measure(sessions) {
+                Ok(cost) => report.offload.push(cost),
                 Err(error) => {
                     report.note(&format!(
                         "the kernel's part of Boomerang was not measured, it needs root and BPF: {error:#}"
@@ -155,7 +155,7 @@ impl Messages {
             supervision.watcher.reached(done as u64 + 1);
         }
         // Numbers of sessions above the kernel's capacity are measured once.
-        report.fast_path.dedup_by_key(|cost| cost.sessions);
+        report.offload.dedup_by_key(|cost| cost.sessions);
         Ok(())
     }
 }
@@ -173,8 +173,8 @@ impl Report {
         if !self.sessions.is_empty() {
             println!("\n{}", table::sessions(&self.sessions));
         }
-        if !self.fast_path.is_empty() {
-            println!("\n{}", table::fast_path(&self.fast_path));
+        if !self.offload.is_empty() {
+            println!("\n{}", table::offload(&self.offload));
         }
         for note in &self.notes {
             println!("\nnote: {note}");

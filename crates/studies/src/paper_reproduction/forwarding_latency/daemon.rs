@@ -78,11 +78,11 @@ impl Daemon {
 
     /// Returns the marks of the next message; `None` if the kernel's offload has handled it.
     pub(super) fn marks(&mut self, deadline: Instant) -> Result<Option<Vec<TracePoint>>> {
-        let patience = match self.expected {
+        let timeout = match self.expected {
             true => deadline.saturating_duration_since(Instant::now()),
             false => SETTLING,
         };
-        match self.marks.recv_timeout(patience) {
+        match self.marks.recv_timeout(timeout) {
             Ok(stamps) => Ok(Some(stamps)),
             Err(RecvTimeoutError::Timeout) if !self.expected => Ok(None),
             Err(RecvTimeoutError::Timeout) => bail!("the router's daemon has not seen a message"),

@@ -150,7 +150,7 @@ fn rsvp(quick: bool, scaling: Scaling, supervision: &Supervision<'_>) -> Result<
             warm_up: refresh * 2,
             window: scaling.refresh(),
             parts: parts(quick),
-            patience: Duration::from_secs(60),
+            timeout: Duration::from_secs(60),
         };
         let residents = resident::measure(&plan, supervision)?;
         let router = residents.daemons.into_iter().next().context("there is a router")?;

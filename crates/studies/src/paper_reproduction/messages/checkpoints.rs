@@ -8,7 +8,7 @@ use anyhow::{Context, Result, ensure};
 use earmark_lab::statistics::{percentile, sorted};
 
 use crate::bench::Supervision;
-use crate::bench::messages::fast_path;
+use crate::bench::messages::offload;
 use crate::bench::router::{Message, Protocol, Step};
 use crate::paper_reproduction::PartOptions;
 use crate::paper_reproduction::environment::Environment;
@@ -213,7 +213,7 @@ fn of_rounds(medians: &[f64]) -> Option<Estimate> {
 fn by_test_runner(into: &mut [Vec<f64>; 2], supervision: &Supervision<'_>) -> Result<()> {
     for _ in 0..TEST_RUNS {
         supervision.check_interrupted()?;
-        let cost = fast_path::measure(KNOWN)?;
+        let cost = offload::measure(KNOWN)?;
         for (into, nanoseconds) in into.iter_mut().zip([cost.set_up, cost.release]) {
             into.push(nanoseconds as f64 / 1e3);
         }

@@ -34,7 +34,7 @@ pub const GOAL: u32 = 400;
 
 /// Times of the kernel, nanoseconds a message.
 #[derive(Clone, Debug, Serialize)]
-pub struct FastPathCost {
+pub struct OffloadCost {
     /// Sessions in the kernel's map.
     pub sessions: u32,
     /// Repeated refresh of one session.
@@ -57,7 +57,7 @@ pub struct FastPathCost {
 ///
 /// # Errors
 /// A namespace or BPF is unavailable.
-pub fn measure(sessions: u32) -> Result<FastPathCost> {
+pub fn measure(sessions: u32) -> Result<OffloadCost> {
     let namespace = Namespace::unnamed().context("network namespaces are unavailable")?;
     let out = router(&namespace)?;
     // A program runs in the namespace of the process that runs it.
@@ -75,7 +75,7 @@ fn router(namespace: &Namespace) -> Result<InterfaceId> {
     Ok(out)
 }
 
-fn measure_here(out: InterfaceId, sessions: u32) -> Result<FastPathCost> {
+fn measure_here(out: InterfaceId, sessions: u32) -> Result<OffloadCost> {
     let mut socket = SignallingSocket::open()?;
     let [set_up, release] = changes(&mut socket, out)?;
     let path = socket.offload().context("BPF is unavailable")?;
@@ -96,7 +96,7 @@ fn measure_here(out: InterfaceId, sessions: u32) -> Result<FastPathCost> {
     let other_ping = nanoseconds(path.measure(&ping, HOT)?);
     let tcp = nanoseconds(path.measure(&packet_of(TCP, &[0; 1_000]), HOT)?);
     let goal = GOAL;
-    Ok(FastPathCost { sessions, refresh, refresh_in_turn, set_up, release, other_ping, tcp, goal })
+    Ok(OffloadCost { sessions, refresh, refresh_in_turn, set_up, release, other_ping, tcp, goal })
 }
 
 /// Returns the times of a set-up and of a release of sessions that the kernel does not hold yet.
