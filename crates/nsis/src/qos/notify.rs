@@ -14,6 +14,7 @@ use crate::nslp::{HandlerContext, Received, Validity};
 
 impl QosNslp {
     /// Handles a NOTIFY.
+    #[inline(never)] // the receipt of other messages needs fewer registers without it
     pub(super) fn receive_notify(
         &mut self,
         cx: &mut HandlerContext<'_, '_>,
