@@ -33,9 +33,9 @@ pub(crate) struct MessageOrigin<'a> {
 }
 
 impl MessageOrigin<'_> {
-    /// Returns the IP hops from the sender of a message (RFC 5971 section 5.2.2): downstream the TTL that the packet has
-    /// lost, upstream the distance that the peer has found. A neighbor on the same link has distance 1; its packets lose no
-    /// TTL.
+    /// Returns the IP hops from the sender of a message (RFC 5971 section 5.2.2): downstream the TTL that the packet
+    /// has lost, upstream the distance that the peer has found. A neighbor on the same link has distance 1; its packets
+    /// lose no TTL.
     pub(crate) fn ip_distance(&self, direction: Direction, ip_ttl: u8) -> Option<u8> {
         match direction {
             _ if ip_ttl == 0 => None,

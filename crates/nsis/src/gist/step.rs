@@ -217,9 +217,7 @@ impl Gist {
             self.arm(half_id);
         }
     }
-}
 
-impl Gist {
     /// Installs the sender of a Query, Response or Confirm as the peer.
     fn install(&mut self, cx: &mut InputContext<'_, '_>, at: &HalfRef, event_data: &EventData<'_>) {
         match event_data {

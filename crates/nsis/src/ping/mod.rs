@@ -8,9 +8,13 @@
 //! node without synchronized clocks.
 //!
 //! This application is also the shortest complete example on GIST: everything that a node in transit does is in
-//! `engine.rs`. GIST finds the next node on the path and carries messages there; it calls [`Nslp::receive`] for each message,
-//! and [`HandlerContext::send`] sends one. Transit nodes keep no state, not even for messages that wait for their next
-//! node: if GIST finds none, it returns the message to [`Nslp::undelivered`], and this node is the last.
+//! `engine.rs`. GIST finds the next node on the path and carries messages there; it calls [`Nslp::receive`] for each
+//! message, and [`HandlerContext::send`] sends one. Transit nodes keep no state, not even for messages that wait for
+//! their next node: if GIST finds none, it returns the message to [`Nslp::undelivered`], and this node is the last.
+//!
+//! [`HandlerContext::send`]: crate::HandlerContext::send
+//! [`Nslp::receive`]: crate::Nslp::receive
+//! [`Nslp::undelivered`]: crate::Nslp::undelivered
 
 mod api;
 mod config;
