@@ -4,8 +4,9 @@ use earmark_core::admission::Displaced;
 use earmark_core::{Context, Effects, Engine, HostEvent, Input, Time};
 use earmark_wire::rtcp::SenderInfo;
 
-use crate::api::{Command, Event};
+use crate::api::{Application, Command, Event, Rejection};
 use crate::instance::{HandlerContext, Yessir};
+use crate::roles::Role;
 use crate::state::TimerKind;
 
 /// Maximum number of timers that one [`Input::Expire`] handles; the rest is due again at once.
@@ -92,6 +93,20 @@ impl Yessir {
         if let Err(reason) = result {
             cx.out.notify(Event::Rejected { application, reason });
         }
+    }
+
+    /// Ends the role of an application.
+    fn leave<E: From<Event>>(
+        &mut self,
+        cx: &mut HandlerContext<'_, '_, E>,
+        application: Application,
+    ) -> Result<(), Rejection> {
+        let role = self.roles.by_application.remove(&application);
+        match role.ok_or(Rejection::NoApplication)? {
+            Role::Sender(sender) => self.detach(cx, sender),
+            Role::Listener(listener) => self.stop_listening(listener),
+        }
+        Ok(())
     }
 
     fn timers_expire<E: From<Event>>(&mut self, cx: &mut HandlerContext<'_, '_, E>) {

@@ -52,7 +52,8 @@ impl Yessir {
                 self.announce(cx, index, Announcement::Now);
                 return Ok(());
             }
-            self.leave(cx, application)?;
+            self.roles.by_application.remove(&application);
+            self.detach(cx, index);
         } else if self.roles.by_application.len() >= self.config.limits.applications as usize {
             return Err(Rejection::Limit);
         }

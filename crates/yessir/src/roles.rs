@@ -10,8 +10,7 @@ use earmark_wire::rtcp::SenderInfo;
 use earmark_wire::yessir::Flowspec;
 use slab::Slab;
 
-use crate::api::{Answer, Application, Attachment, Event, Rejection, Stream};
-use crate::instance::{HandlerContext, Yessir};
+use crate::api::{Answer, Application, Attachment, Stream};
 use crate::state::Index;
 
 /// All applications. They are few compared to streams in transit, and this host's own, so ordered maps serve.
@@ -75,21 +74,5 @@ impl Roles {
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
         self.by_application.is_empty()
-    }
-}
-
-impl Yessir {
-    /// Ends the role of an application.
-    pub(crate) fn leave<E: From<Event>>(
-        &mut self,
-        cx: &mut HandlerContext<'_, '_, E>,
-        application: Application,
-    ) -> Result<(), Rejection> {
-        let role = self.roles.by_application.remove(&application);
-        match role.ok_or(Rejection::NoApplication)? {
-            Role::Sender(sender) => self.detach(cx, sender),
-            Role::Listener(listener) => self.stop_listening(listener),
-        }
-        Ok(())
     }
 }
