@@ -2,11 +2,10 @@
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
-use core::fmt;
 use core::net::IpAddr;
 
 use earmark_core::outcome::Outcome;
-use earmark_core::{InterfaceId, Rate, Time};
+use earmark_core::{InterfaceId, Rate, Secret, Time};
 use earmark_wire::boomerang::Rates;
 use serde::{Deserialize, Serialize};
 
@@ -189,18 +188,12 @@ pub enum OnRefusal {
 }
 
 /// User id and secret of an application; the nodes know the secret, too.
-#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct User {
     /// Eight octets; a shorter name is padded with zeros.
     pub id: [u8; 8],
     /// The secret.
-    pub secret: crate::Secret,
-}
-
-impl fmt::Debug for User {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("User").field("id", &self.id).finish_non_exhaustive()
-    }
+    pub secret: Secret,
 }
 
 /// Cause of a change of a reservation on this node.

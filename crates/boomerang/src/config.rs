@@ -2,12 +2,10 @@
 
 use alloc::string::String;
 use alloc::vec::Vec;
-use core::fmt;
 use core::time::Duration;
 
-use earmark_core::{Rate, Time};
+use earmark_core::{Rate, Secret, Time};
 use serde::{Deserialize, Serialize};
-use zeroize::Zeroizing;
 
 use crate::selector::Selector;
 
@@ -123,36 +121,6 @@ impl Account {
         let mut id = [0; 8];
         id.get_mut(..self.name.len())?.copy_from_slice(self.name.as_bytes());
         Some(id)
-    }
-}
-
-/// A secret. Wiped from memory on drop and not shown in debug output.
-#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(from = "String", into = "String")]
-pub struct Secret(Zeroizing<String>);
-
-impl Secret {
-    /// Returns the octets that digests are computed with.
-    pub(crate) fn octets(&self) -> &[u8] {
-        self.0.as_bytes()
-    }
-}
-
-impl fmt::Debug for Secret {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("(secret)")
-    }
-}
-
-impl From<String> for Secret {
-    fn from(text: String) -> Secret {
-        Secret(Zeroizing::new(text))
-    }
-}
-
-impl From<Secret> for String {
-    fn from(secret: Secret) -> String {
-        (*secret.0).clone()
     }
 }
 

@@ -5,13 +5,11 @@
 //! the user wants a reservation for this flow, not how much. Only messages that change something need it.
 
 use alloc::collections::BTreeMap;
-use alloc::vec::Vec;
 
+use earmark_core::{KeyedDigest, Secret};
 use earmark_wire::boomerang::{OptionItem, View};
-use hmac::{Hmac, KeyInit, Mac};
-use sha2::Sha256;
 
-use crate::config::{Account, Secret};
+use crate::config::Account;
 use crate::counters::RefusalReason;
 use crate::message::{MessagePass, Origin, Refused};
 
@@ -37,7 +35,7 @@ impl Users {
             OptionItem::UserId(id) => self
                 .secrets
                 .get(&id.user)
-                .is_some_and(|secret| proves(secret, &id.user, view, &id.credential)),
+                .is_some_and(|secret| digest(secret, &id.user, view).begins_with(&id.credential)),
             _ => false,
         });
         if signed { Ok(()) } else { Err(Refused::without_offer(RefusalReason::Credential)) }
@@ -45,24 +43,14 @@ impl Users {
 }
 
 /// Returns the digest over what a credential covers.
-fn digest(secret: &Secret, user: &[u8; 8], view: &View<'_>) -> Hmac<Sha256> {
-    // HMAC accepts keys of any length.
-    let mut mac = Hmac::<Sha256>::new_from_slice(secret.octets()).unwrap_or_else(|_| {
-        let no_key: &[u8; 64] = &[0; 64];
-        Hmac::<Sha256>::new(no_key.into())
-    });
-    mac.update(user);
-    view.covered().iter().for_each(|part| mac.update(part));
-    mac
-}
-
-/// Verifies a credential in constant time.
-fn proves(secret: &Secret, user: &[u8; 8], view: &View<'_>, credential: &[u8; 8]) -> bool {
-    digest(secret, user, view).verify_truncated_left(credential).is_ok()
+fn digest(secret: &Secret, user: &[u8; 8], view: &View<'_>) -> KeyedDigest {
+    let mut digest = secret.keyed_digest();
+    digest.update(user);
+    view.covered().iter().for_each(|part| digest.update(part));
+    digest
 }
 
 /// Returns the credential of a user for a message. The credential field itself is not covered.
 pub(crate) fn credential(secret: &Secret, user: &[u8; 8], view: &View<'_>) -> [u8; 8] {
-    let whole: Vec<u8> = digest(secret, user, view).finalize().into_bytes().to_vec();
-    whole.first_chunk().copied().unwrap_or_default()
+    digest(secret, user, view).finish()
 }

@@ -77,7 +77,7 @@ mod transit;
 mod view;
 
 pub use api::*;
-pub use config::{Account, AggregateRule, Config, Limits, Secret};
+pub use config::{Account, AggregateRule, Config, Limits};
 pub use counters::{Counters, DropReason, RefusalReason};
 pub use instance::Boomerang;
 pub use selector::{Direction, Selector};

@@ -11,7 +11,7 @@ use earmark_boomerang::{
     Selector, User,
 };
 use earmark_core::outcome::Outcome as Reach;
-use earmark_core::{Engine, InterfaceId, Rate};
+use earmark_core::{Engine, InterfaceId, Rate, Secret};
 use earmark_wire::boomerang::{OptionItem, Rates};
 use earmark_wire::icmp::Kind;
 
@@ -446,11 +446,11 @@ fn key_overflow_is_refused() {
 
 #[test]
 fn change_by_unknown_user_is_refused() {
-    let account = Account { name: "alice".into(), secret: "wonder".to_owned().into() };
+    let account = Account { name: "alice".into(), secret: Secret::new("wonder") };
     let config = Config { users: vec![account.clone()], ..Config::default() };
     let as_user = |secret: &str| {
         let id = account.id().expect("short");
-        let user = Some(User { id, secret: secret.to_owned().into() });
+        let user = Some(User { id, secret: Secret::new(secret) });
         Request { user, ..request(&[kbit(2_000, 0)]) }
     };
     for (request, granted) in

@@ -9,7 +9,7 @@ use earmark_boomerang::{
     Account, Command, Config, Event, Limits, LinkRate, Offloaded, Passed, Seen, Selector, Settled,
     Settlement,
 };
-use earmark_core::{InterfaceId, Rate, Time};
+use earmark_core::{InterfaceId, Rate, Secret, Time};
 use earmark_wire::boomerang::{Rates, Shape};
 use earmark_wire::icmp::Kind;
 
@@ -69,7 +69,7 @@ fn plain_session_is_offloaded_with_both_halves() {
 
 #[test]
 fn session_that_is_not_plain_is_not_offloaded() {
-    let account = Account { name: "alice".into(), secret: "wonder".to_owned().into() };
+    let account = Account { name: "alice".into(), secret: Secret::new("wonder") };
     let config = Config { offload: true, ..Config::default() };
     let plain = message(1, kbit(2_000, 500));
     let odd_tos = {

@@ -26,6 +26,7 @@ pub mod outcome;
 pub mod random;
 pub mod record;
 mod routes;
+mod secret;
 mod stream;
 pub mod throttle;
 mod time;
@@ -43,6 +44,7 @@ pub use octets::{Octets, OctetsError};
 pub use routes::{
     Branches, FlowAnswer, FlowResolver, Hop, MulticastRoute, Resolution, Route, RouteTable, Routes,
 };
+pub use secret::{KeyedDigest, Secret};
 pub use stream::{CloseReason, Connect, ConnectionId, StreamEvent, Transport};
 pub use time::Time;
 pub use units::{Rate, RateError};

@@ -61,18 +61,9 @@ impl From<&Input<'_>> for Recorded {
             Input::Stream(event) => Recorded::Stream((*event).into()),
             Input::Expire => Recorded::Expire,
             Input::Host(update) => Recorded::Host(update.clone()),
-            Input::Command(command) => Recorded::Command(without_secret(command)),
+            Input::Command(command) => Recorded::Command(command.clone()),
         }
     }
-}
-
-/// A command without the secret that it may contain.
-fn without_secret(command: &Command) -> Command {
-    let mut command = command.clone();
-    for protocol in protocols::all() {
-        protocol.config().remove_secret(&mut command);
-    }
-    command
 }
 
 impl Recorded {
@@ -111,10 +102,7 @@ impl Recorder {
     /// The file cannot be written.
     pub fn create(path: &Path, config: &NodeConfig) -> io::Result<Recorder> {
         let mut file = BufWriter::new(File::create(path)?);
-        let mut header = Header { earmark_recording: FORM, node: config.clone() };
-        for protocol in protocols::all() {
-            protocol.config().remove_secrets(&mut header.node);
-        }
+        let header = Header { earmark_recording: FORM, node: config.clone() };
         serde_json::to_writer(&mut file, &header)?;
         file.write_all(b"\n")?;
         file.flush()?;

@@ -18,9 +18,7 @@ use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
 use earmark_control::LONGEST_LINE;
-use earmark_core::{
-    Flow, FlowResolver, Hop, InterfaceId, Octets, Prefix, Rate, Resolution, Time,
-};
+use earmark_core::{Flow, FlowResolver, Hop, InterfaceId, Octets, Prefix, Rate, Resolution, Time};
 use earmark_node::{Command, HostUpdate, Input};
 use earmark_rsvp::{Renewal, Timing};
 use earmarkd::record::replay;

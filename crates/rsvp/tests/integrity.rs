@@ -8,8 +8,8 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use common::*;
-use earmark_core::{Rate, Time};
-use earmark_rsvp::integrity::{Algorithm, Key, Purpose, Secret, Secured, Settings};
+use earmark_core::{Rate, Secret, Time};
+use earmark_rsvp::integrity::{Algorithm, Key, Purpose, Secured, Settings};
 use earmark_rsvp::{DropReason, Event};
 use earmark_wire::rsvp::{
     Body, Bundle, Carried, ErrorCode, ErrorSpec, PathErr, ResvConf, ResvErr, SourceSelector,

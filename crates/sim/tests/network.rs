@@ -3,9 +3,9 @@
 use std::net::IpAddr;
 use std::time::Duration;
 
-use earmark_core::{Hop, InterfaceId, Prefix, Rate, Route, Time};
+use earmark_core::{Hop, InterfaceId, Prefix, Rate, Route, Secret, Time};
 use earmark_node::{Command, Event, Listen, NodeConfig};
-use earmark_rsvp::integrity::{Algorithm, HandshakeMode, Key, Purpose, Secret, Secured, Settings};
+use earmark_rsvp::integrity::{Algorithm, HandshakeMode, Key, Purpose, Secured, Settings};
 use earmark_rsvp::{self as rsvp, Application};
 use earmark_sim::{
     Keep, LinkEnd, LinkSpec, LogEntry, LogEvent, Network, NodeId, Source, StreamId, TrafficPattern,
@@ -206,7 +206,7 @@ fn signed_by(secret: &[u8]) -> Settings {
     let key = Key {
         id: 1,
         algorithm: Algorithm::HmacSha256,
-        secret: Secret::new(secret.to_vec()),
+        secret: Secret::new(secret),
         purpose: Purpose::Both,
         start: Time::ZERO,
         end: Time::MAX,

@@ -6,10 +6,10 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use common::{Bench, Family};
-use earmark_core::{Rate, Time};
+use earmark_core::{Rate, Secret, Time};
 use earmark_node::{Ask, Command, Event, Listen};
 use earmark_rsvp::diagnostics::{self, Trace, TraceEnd, TraceHop};
-use earmark_rsvp::integrity::{self, Algorithm, Key, Purpose, Secret, Secured};
+use earmark_rsvp::integrity::{self, Algorithm, Key, Purpose, Secured};
 use earmark_rsvp::{Application, Config, Timing};
 use earmark_sim::{Faults, LogEvent, NodeId};
 use earmark_wire::intserv::TokenBucket;
@@ -367,7 +367,7 @@ fn signed_neighbours_answer_hop_by_hop() {
     let key = Key {
         id: 1,
         algorithm: Algorithm::HmacSha256,
-        secret: Secret::new(b"a secret of many octets".to_vec()),
+        secret: Secret::new("a secret of many octets"),
         purpose: Purpose::Both,
         start: Time::ZERO,
         end: Time::MAX,

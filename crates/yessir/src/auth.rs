@@ -14,15 +14,11 @@
 
 use alloc::string::String;
 use alloc::vec::Vec;
-use core::fmt;
 use core::net::IpAddr;
 
-use earmark_core::{Context, InterfaceId};
+use earmark_core::{Context, InterfaceId, KeyedDigest, Secret};
 use earmark_wire::yessir::{Auth, covered};
-use hmac::{Hmac, KeyInit, Mac};
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
-use sha2::Sha256;
-use zeroize::Zeroizing;
+use serde::{Deserialize, Serialize};
 
 use crate::api::Stream;
 use crate::counters::DropReason;
@@ -49,62 +45,28 @@ pub struct Key {
     pub secret: Secret,
 }
 
-/// Octets that are never shown, and wiped from memory on drop.
-///
-/// Recordings and listings contain nothing in its place, so a secret read back from there is empty and useless.
-#[derive(Clone, Default, PartialEq, Eq)]
-pub struct Secret(Zeroizing<Vec<u8>>);
-
-impl Secret {
-    /// Creates a secret from these octets.
-    pub fn new(octets: Vec<u8>) -> Secret {
-        Secret(Zeroizing::new(octets))
-    }
-}
-
-impl fmt::Debug for Secret {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Secret(..)")
-    }
-}
-
-impl Serialize for Secret {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_unit()
-    }
-}
-
-impl<'de> Deserialize<'de> for Secret {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        <()>::deserialize(deserializer).map(|()| Secret::default())
-    }
-}
-
 impl Key {
     /// Returns the digest for a message about `stream` whose APP packet has this SSRC, data and sequence number. The
     /// content of AUTH itself is not covered.
     pub fn digest(&self, stream: &Stream, ssrc: u32, data: &[u8], sequence: u64) -> [u8; 16] {
-        let whole = self.fed(stream, ssrc, data, sequence).finalize().into_bytes();
-        whole.first_chunk().copied().unwrap_or_default()
+        self.fed(stream, ssrc, data, sequence).finish()
     }
 
-    fn fed(&self, stream: &Stream, ssrc: u32, data: &[u8], sequence: u64) -> Hmac<Sha256> {
-        // The error type is for other constructions: HMAC accepts keys of any length.
-        let mut mac =
-            Hmac::<Sha256>::new_from_slice(&self.secret.0).expect("HMAC takes keys of any length");
+    fn fed(&self, stream: &Stream, ssrc: u32, data: &[u8], sequence: u64) -> KeyedDigest {
+        let mut digest = self.secret.keyed_digest();
         for address in [stream.source, stream.destination] {
             match address {
-                IpAddr::V4(address) => mac.update(&address.to_ipv6_mapped().octets()),
-                IpAddr::V6(address) => mac.update(&address.octets()),
+                IpAddr::V4(address) => digest.update(&address.to_ipv6_mapped().octets()),
+                IpAddr::V6(address) => digest.update(&address.octets()),
             }
         }
-        mac.update(&stream.source_port.to_be_bytes());
-        mac.update(&stream.destination_port.to_be_bytes());
-        mac.update(&ssrc.to_be_bytes());
-        mac.update(&self.id.to_be_bytes());
-        mac.update(&sequence.to_be_bytes());
-        covered(data).for_each(|fragment| mac.update(fragment));
-        mac
+        digest.update(&stream.source_port.to_be_bytes());
+        digest.update(&stream.destination_port.to_be_bytes());
+        digest.update(&ssrc.to_be_bytes());
+        digest.update(&self.id.to_be_bytes());
+        digest.update(&sequence.to_be_bytes());
+        covered(data).for_each(|fragment| digest.update(fragment));
+        digest
     }
 }
 
@@ -135,9 +97,9 @@ impl Settings {
     ) -> Result<u64, DropReason> {
         let auth = auth.ok_or(DropReason::MissingAuth)?;
         let key = self.key(auth.key).ok_or(DropReason::UnknownKey)?;
-        let mac = key.fed(stream, ssrc, data, auth.sequence);
-        // Constant time: an almost correct digest takes as long as a wrong one.
-        mac.verify_truncated_left(&auth.digest).map_err(|_| DropReason::WrongDigest)?;
+        if !key.fed(stream, ssrc, data, auth.sequence).begins_with(&auth.digest) {
+            return Err(DropReason::WrongDigest);
+        }
         match last {
             Some(last) if auth.sequence <= last => Err(DropReason::Replayed),
             _ => Ok(auth.sequence),

@@ -6,9 +6,10 @@ mod common;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use common::{Ask, Node};
+use earmark_core::Secret;
 use earmark_core::checkpoint::{Checkpoint, Hook, enable, set_hook};
 use earmark_yessir::Config;
-use earmark_yessir::auth::{Key, Secret, Settings};
+use earmark_yessir::auth::{Key, Settings};
 
 /// Checkpoints passed since the last query; bit `n` is the checkpoint with number `n`.
 static PASSED: AtomicU32 = AtomicU32::new(0);

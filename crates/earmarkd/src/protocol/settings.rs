@@ -86,12 +86,6 @@ pub trait ProtocolConfig {
         None
     }
 
-    /// Removes the secrets of settings, for a recording.
-    fn remove_secrets(&self, _: &mut NodeConfig) {}
-
-    /// Removes the secret of a command, for a recording.
-    fn remove_secret(&self, _: &mut Command) {}
-
     /// Returns whether this host signals inside UDP only.
     fn is_udp_only(&self, _: &Config) -> bool {
         false

@@ -5,7 +5,8 @@
 use earmark_testkit::conformance::words::{Fault, Words};
 use std::fmt::Write as _;
 
-use earmark_rsvp::integrity::{Algorithm, Key, Secret};
+use earmark_core::Secret;
+use earmark_rsvp::integrity::{Algorithm, Key};
 use hmac::{Hmac, KeyInit, Mac};
 use serde::Deserialize;
 use sha2::Sha256;
@@ -41,7 +42,7 @@ impl SharedKey {
         Key {
             id: self.id,
             algorithm: Algorithm::HmacSha256,
-            secret: Secret::new(self.secret.clone().into_bytes()),
+            secret: Secret::new(self.secret.clone()),
             purpose: Default::default(),
             start: earmark_core::Time::ZERO,
             end: earmark_core::Time::MAX,

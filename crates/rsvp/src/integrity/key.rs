@@ -2,12 +2,10 @@
 
 use alloc::string::String;
 use alloc::vec::Vec;
-use core::fmt;
 use core::net::IpAddr;
 
-use earmark_core::Time;
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
-use zeroize::Zeroizing;
+use earmark_core::{Secret, Time};
+use serde::{Deserialize, Serialize};
 
 use super::digest::Algorithm;
 
@@ -144,50 +142,10 @@ fn middle(start: Time, end: Time) -> Time {
     start + (end - start) / 2
 }
 
-/// Secret octets, never shown, and overwritten on drop.
-///
-/// Recordings and listings omit them, so a secret read back from there is empty and cannot be used.
-#[derive(Clone, Default, PartialEq, Eq)]
-pub struct Secret(Zeroizing<Vec<u8>>);
-
-impl Secret {
-    /// Creates a secret from octets.
-    pub fn new(octets: Vec<u8>) -> Secret {
-        Secret(Zeroizing::new(octets))
-    }
-
-    /// Returns whether the secret is missing, as in a key read back from a recording.
-    pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-
-    pub(super) fn octets(&self) -> &[u8] {
-        &self.0
-    }
-}
-
-impl fmt::Debug for Secret {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Secret(..)")
-    }
-}
-
-impl Serialize for Secret {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_unit()
-    }
-}
-
-impl<'de> Deserialize<'de> for Secret {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        <()>::deserialize(deserializer).map(|()| Secret::default())
-    }
-}
-
 #[cfg(test)]
 mod tests {
     extern crate std;
-    use std::{format, vec};
+    use std::vec;
 
     use super::*;
 
@@ -267,18 +225,5 @@ mod tests {
         }
         assert!(eth1.serves("eth1", "10.0.0.9".parse().expect("right")));
         assert!(!one.serves("eth1", "10.0.0.9".parse().expect("right")));
-    }
-
-    #[test]
-    fn secrets_are_not_shown_or_serialized() {
-        let key = Key { secret: Secret::new(b"correct horse".to_vec()), ..key(7, 0, 1) };
-        let text = serde_json::to_string(&key).expect("it can be written");
-        for shown in [&text, &format!("{key:?}")] {
-            assert!(!shown.contains("correct horse"), "{shown}");
-            assert!(!shown.contains("99, 111"), "not as numbers either: {shown}");
-        }
-        let back: Key = serde_json::from_str(&text).expect("it can be read");
-        assert!(back.secret.is_empty());
-        assert_eq!(Key { secret: key.secret.clone(), ..back }, key);
     }
 }

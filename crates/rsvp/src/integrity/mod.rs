@@ -54,7 +54,7 @@ use self::sequence::SequenceClock;
 use self::sign::RecentMessages;
 
 pub use self::digest::Algorithm;
-pub use self::key::{Key, Purpose, Secret};
+pub use self::key::{Key, Purpose};
 
 /// Settings of message integrity. By default no interface is secured.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

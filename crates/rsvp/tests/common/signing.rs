@@ -1,8 +1,8 @@
 //! Keys, signatures and signing neighbours for tests of message integrity.
 #![allow(dead_code, unreachable_pub)]
 
-use earmark_core::Time;
-use earmark_rsvp::integrity::{Algorithm, HandshakeMode, Key, Purpose, Secret, Secured, Settings};
+use earmark_core::{Secret, Time};
+use earmark_rsvp::integrity::{Algorithm, HandshakeMode, Key, Purpose, Secured, Settings};
 use earmark_rsvp::{Config, DropReason, Event};
 use earmark_wire::rsvp::{Body, Integrity, Message};
 use hmac::{Hmac, KeyInit, Mac};
@@ -17,7 +17,7 @@ pub fn key(id: u64, algorithm: Algorithm) -> Key {
     Key {
         id,
         algorithm,
-        secret: Secret::new(SECRET.to_vec()),
+        secret: Secret::new(SECRET),
         purpose: Purpose::Both,
         start: Time::ZERO,
         end: Time::MAX,

@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
-use earmark_boomerang::{Account, AggregateRule, Selector};
-use earmark_core::{Prefix, Rate};
+use earmark_boomerang::{AggregateRule, Selector};
+use earmark_control::protocols::boomerang::Account;
+use earmark_core::{Prefix, Rate, Secret};
 use serde::Deserialize;
 use toml::Spanned;
 
@@ -81,6 +82,11 @@ struct AggregateTable {
     step: Option<Spanned<String>>,
 }
 
+/// Returns an account as the engine knows it.
+pub(super) fn account(account: Account) -> earmark_boomerang::Account {
+    earmark_boomerang::Account { name: account.name, secret: Secret::new(account.secret.0) }
+}
+
 impl Source<'_> {
     fn boomerang(&self, table: BoomerangTable) -> Result<BoomerangConfig, ConfigError> {
         let delegated = match &table.kernel {
@@ -89,15 +95,17 @@ impl Source<'_> {
         };
         let defaults = earmark_boomerang::Config::default();
         let limits = defaults.limits;
+        let mut users = Vec::with_capacity(table.user.len());
         for user in &table.user {
-            let Account { name, .. } = user.get_ref();
-            if name.is_empty() || user.get_ref().id().is_none() {
+            let account = account(user.get_ref().clone());
+            if account.name.is_empty() || account.id().is_none() {
                 return Err(self.error(
                     user.span(),
-                    format!("{name:?} cannot be a user of Boomerang"),
+                    format!("{:?} cannot be a user of Boomerang", account.name),
                     "names have one to eight octets",
                 ));
             }
+            users.push(account);
         }
         let engine = earmark_boomerang::Config {
             refresh_interval: self.seconds(table.refresh.as_ref(), defaults.refresh_interval)?,
@@ -107,7 +115,7 @@ impl Source<'_> {
             burst: self.burst(table.burst.as_ref(), defaults.burst)?,
             lock: table.lock.unwrap_or(defaults.lock),
             offload: delegated.is_some(),
-            users: table.user.into_iter().map(Spanned::into_inner).collect(),
+            users,
             aggregates: self.aggregates(&table.aggregate)?,
             aggregate_only: table.aggregate_only.unwrap_or(defaults.aggregate_only),
             limits: earmark_boomerang::Limits {

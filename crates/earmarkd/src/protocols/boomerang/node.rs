@@ -2,9 +2,8 @@
 
 use std::io;
 
-use earmark_boomerang::{self as boomerang, Secret};
 use earmark_linux::{InterfaceSignalling, Offload};
-use earmark_node::{Command, NodeConfig};
+use earmark_node::NodeConfig;
 use jiff::Timestamp;
 
 use super::config::{BoomerangConfig, BoomerangTables};
@@ -35,22 +34,6 @@ impl ProtocolConfig for Boomerang {
 
     fn configure(&self, config: &Config, _origin: Timestamp, node: &mut NodeConfig) {
         node.boomerang = config.settings.get::<BoomerangConfig>().engine;
-    }
-
-    fn remove_secrets(&self, node: &mut NodeConfig) {
-        for user in &mut node.boomerang.users {
-            user.secret = Secret::from(String::new());
-        }
-    }
-
-    fn remove_secret(&self, command: &mut Command) {
-        if let Command::Boomerang(
-            boomerang::Command::Reserve { request, .. } | boomerang::Command::Query { request, .. },
-        ) = command
-            && let Some(user) = &mut request.user
-        {
-            user.secret = Secret::from(String::new());
-        }
     }
 
     fn intercept(&self, interface: &InterfaceConfig, how: &mut InterfaceSignalling) {

@@ -32,8 +32,7 @@ pub(super) fn reserve(
         destination_port: port(to.port()),
     };
     let user = user.map(|account| {
-        let secret = boomerang::Secret::from(account.secret.0);
-        let account = boomerang::Account { name: account.name, secret };
+        let account = super::config::account(account);
         let Some(id) = account.id() else {
             return Err(rejected(
                 format!("the name {:?} is longer than eight octets", account.name),

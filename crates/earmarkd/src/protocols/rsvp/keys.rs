@@ -10,10 +10,10 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::time::Duration;
 
-use earmark_core::Time;
+use earmark_core::{Secret, Time};
 use earmark_node::{Command, NodeConfig};
 use earmark_rsvp as rsvp;
-use earmark_rsvp::integrity::{Algorithm, Key, Purpose, Secret};
+use earmark_rsvp::integrity::{Algorithm, Key, Purpose};
 use jiff::Timestamp;
 use serde::Deserialize;
 use toml::Spanned;

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use earmark_core::Secret;
 use earmark_core::admission::{Discipline, RetryPolicy};
 use earmark_linux::Yessir;
 use earmark_yessir::{Measuring, auth};
@@ -181,9 +182,7 @@ impl Source<'_> {
                 format!("key {} needs a secret of at least {SHORTEST_SECRET} octets", key.id),
                 "`openssl rand -hex 32` makes one",
             )),
-            secret => {
-                Ok(auth::Key { id: key.id, secret: auth::Secret::new(secret.clone().into_bytes()) })
-            }
+            secret => Ok(auth::Key { id: key.id, secret: Secret::new(secret.clone()) }),
         };
         for name in signed_on {
             if !interfaces.iter().any(|interface| interface.name == *name.get_ref()) {

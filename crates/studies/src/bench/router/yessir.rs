@@ -13,7 +13,7 @@ use earmark_wire::yessir::{
 };
 
 use earmark_yessir::Stream;
-use earmark_yessir::auth::{Key, Secret};
+use earmark_yessir::auth::Key;
 
 use super::{Arrival, Message, NEAR, Router, Step};
 
@@ -52,7 +52,7 @@ fn goodbye(_: &Router, number: u32, round: u32) -> Arrival {
 
 /// Returns the key that signing senders share with the router.
 pub fn signing_key() -> Key {
-    Key { id: 1, secret: Secret::new(b"thirty-two octets of a secret...".to_vec()) }
+    Key { id: 1, secret: earmark_core::Secret::new("thirty-two octets of a secret...") }
 }
 
 fn stream(number: u32) -> Stream {
