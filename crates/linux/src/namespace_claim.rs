@@ -7,7 +7,8 @@ use std::io;
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
 
-use crate::signalling_socket::{CLAIM_NAME, OpenError};
+use crate::signalling_socket::OpenError;
+use crate::signalling_socket::protocols::CLAIM_NAME;
 
 /// Holds the network namespace in which it was taken: no other daemon can start there while the value exists.
 #[derive(Debug)]

@@ -23,7 +23,7 @@ mod interceptor;
 mod packet;
 mod packet_filter;
 mod protocol;
-mod protocols;
+pub(crate) mod protocols;
 mod raw_receivers;
 mod raw_sender;
 mod ready_set;

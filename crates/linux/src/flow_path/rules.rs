@@ -6,7 +6,7 @@ use std::ops::RangeInclusive;
 
 use earmark_core::{Flow, Prefix};
 
-use super::{MatchedRule, Verdict};
+use super::verdict::{MatchedRule, Verdict};
 use crate::flow_routes::{TCP, UDP};
 use crate::mirror::{RULE_HEADER, ip_address};
 use crate::netlink::{Attribute, Connection, Message, NetlinkError, Received};

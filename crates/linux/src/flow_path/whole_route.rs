@@ -4,7 +4,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use earmark_core::{Hop, InterfaceId, Prefix};
 
-use super::{NextHop, Verdict};
+use super::verdict::{NextHop, Verdict};
 use crate::flow_routes::FlowRouteError;
 use crate::mirror::{NEXT_HOP_UNUSABLE, gateway_in, ip_address, next_hop, via};
 use crate::netlink::{Attribute, Messages, NetlinkError, Received};

@@ -9,7 +9,7 @@ use earmark_core::{Hop, InterfaceId, MulticastRoute, Prefix, Route};
 use super::decode::{self, Address, Decoded, KernelRoute, Link, RouteKey, Target};
 use super::next_hops::{NextHopObject, RTM_DELNEXTHOP, RTM_NEWNEXTHOP};
 use super::rules::Rules;
-use super::{InterfaceState, Update};
+use super::update::{InterfaceState, Update};
 use crate::netlink::{NetlinkError, Received};
 
 /// Up to this many prefixes are reported one by one when a nexthop object changes.

@@ -5,10 +5,11 @@ use std::collections::BTreeMap;
 use earmark_core::admission::Protocol;
 use earmark_core::{Flow, InterfaceId, Rate};
 
-use super::bucket::BucketParameters;
 use super::claim_resources::{ClaimResources, class_of_priority};
 use super::claims::{Holder, RegisteredClaim};
-use super::entry::{Entry, Guarantee};
+use super::entry::Entry;
+use super::guarantee::BucketParameters;
+use super::guarantee::Guarantee;
 use super::kernel::{self, Class, Qdisc};
 use super::link::{PreviousState, has_our_root};
 use super::plan::{ClassParameters, LinkPlan, Queues, handle};

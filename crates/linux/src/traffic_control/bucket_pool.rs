@@ -6,8 +6,8 @@ use earmark_core::InterfaceId;
 
 use super::bucket::Bucket;
 use super::claim_resources::{MAX_FLOWS, Usage};
-use super::entry::Guarantee;
 use super::flow_table::FlowTable;
+use super::guarantee::Guarantee;
 use super::{Fault, Statistics, TcError};
 
 /// A bucket that is or was in use.

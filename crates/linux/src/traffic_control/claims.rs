@@ -9,7 +9,8 @@ use std::collections::BTreeSet;
 
 use earmark_core::admission::{ClaimId, Protocol};
 
-use super::entry::{Entry, Guarantee};
+use super::entry::Entry;
+use super::guarantee::Guarantee;
 
 /// Holder of a claim on a flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -172,7 +173,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::traffic_control::bucket::BucketParameters;
+    use crate::traffic_control::guarantee::BucketParameters;
 
     fn registered(slot: u32, kbps: u64, shared: bool) -> RegisteredClaim {
         let rate = Rate::from_bps(kbps * 1_000);

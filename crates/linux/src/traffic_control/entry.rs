@@ -3,7 +3,8 @@
 use earmark_core::admission::Protocol;
 
 use super::Statistics;
-use super::bucket::{BUCKET, Bucket, BucketParameters};
+use super::bucket::{BUCKET, Bucket};
+use super::guarantee::{BucketParameters, Guarantee};
 
 /// Octets of `struct entry`.
 pub(super) const ENTRY: usize = BUCKET;
@@ -11,15 +12,6 @@ pub(super) const ENTRY: usize = BUCKET;
 const BESIDE: usize = 52;
 /// Number of bits of the protocol.
 const SHARED_SHIFT: u32 = 8;
-
-/// Service of a claim's packets.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Guarantee {
-    /// Rate and depth; ordered with the larger first.
-    pub(super) bucket: BucketParameters,
-    /// Priority of the packets: the handle of a class, or the value from which the queue derives a band.
-    pub(super) class: u32,
-}
 
 /// A flow's entry in the classifier, actual or desired.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

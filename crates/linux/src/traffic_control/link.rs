@@ -12,12 +12,12 @@ use earmark_core::InterfaceId;
 
 use earmark_core::admission::Demand;
 
-use super::bucket::BucketParameters;
 use super::bucket_pool::BucketPool;
 use super::claim_resources::{ClaimResources, Usage};
-use super::entry::Guarantee;
 use super::error::defer_to_reconciliation;
 use super::flow_table::Tools;
+use super::guarantee::BucketParameters;
+use super::guarantee::Guarantee;
 use super::kernel::{self, Qdisc, ROOT};
 use super::plan::{
     ClassParameters, LINK, LinkPlan, LinkProperties, MAX_POOL, POOL, Queues, handle,

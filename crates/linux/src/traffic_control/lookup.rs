@@ -9,7 +9,8 @@ use earmark_core::{Flow, InterfaceId, Rate};
 use super::adoption::AdoptedFlow;
 use super::claim_resources::class_of_priority;
 use super::claims::{FlowClaims, Holder, RegisteredClaim};
-use super::entry::{Entry, Guarantee};
+use super::entry::Entry;
+use super::guarantee::Guarantee;
 use super::plan::{BEST_EFFORT, handle};
 use super::{ClassifierChoice, Queues, TcError, TrafficControl, kernel};
 

@@ -32,6 +32,7 @@ mod error;
 mod fault;
 mod flow_maps;
 mod flow_table;
+mod guarantee;
 mod install;
 mod kernel;
 mod kinds;
@@ -43,6 +44,7 @@ mod monitor;
 mod plan;
 mod reconcile;
 mod statistics;
+mod table_choice;
 mod u32_selector;
 mod u32_table;
 
@@ -57,8 +59,8 @@ use adoption::AdoptedFlow;
 use audit::Faults;
 use claim_resources::ClaimResources;
 use claims::{FlowClaims, Holder, RegisteredClaim};
-use entry::Guarantee;
 use flow_table::{FlowTable, Tools};
+use guarantee::Guarantee;
 use kinds::Kinds;
 use link::Link;
 
@@ -171,7 +173,7 @@ impl TrafficControl {
         let mut abandoned: Vec<InterfaceId> =
             qdiscs.iter().filter(|q| q.is_ours()).map(|q| q.interface).collect();
         abandoned.retain(|interface| !interfaces.contains(interface));
-        let table = flow_table::open(classifier, &interfaces, &abandoned)?;
+        let table = table_choice::open(classifier, &interfaces, &abandoned)?;
         links.iter().try_for_each(|plan| flow_table::can_keep_apart(table.as_ref(), plan))?;
         let (links_by_id, claims, flows, adopted) = Default::default();
         let (kinds, unparked, faults) = Default::default();

@@ -33,8 +33,7 @@ use std::time::Duration;
 use earmark_core::admission::Demand;
 use earmark_core::{InterfaceId, Rate};
 
-use super::bucket::BucketParameters;
-use super::entry::Guarantee;
+use super::guarantee::{BucketParameters, Guarantee, MIN_RATE, octets_per_second};
 
 /// The major number of our root qdisc, which identifies our objects.
 pub(crate) const MAJOR: u16 = 0xea4d;
@@ -254,10 +253,6 @@ pub(super) struct ClassParameters {
     pub(super) overhead: u16,
 }
 
-/// Minimum rate of a class, octets per second. HTB forgets a debt of more than a minute, so a class with less would get
-/// this much nevertheless, at 1 500 octets a packet. The value must not be higher: classes get their rate whatever the
-/// others do, so many tiny reservations could take bandwidth that the ledger does not count from the large ones.
-pub(super) const MIN_RATE: u64 = 25;
 /// Rate of a class without owner, octets per second. No entry names it; if a packet is left in it nevertheless, it
 /// must not cause a long debt, which the next owner would inherit.
 const PARKED_RATE: u64 = 125_000;
@@ -356,11 +351,6 @@ impl ClassParameters {
 
 fn signalling_rate(bandwidth: u64) -> u64 {
     (bandwidth / 100).max(8_000).min(bandwidth.max(MIN_RATE))
-}
-
-/// Converts a rate, rounded up, so that no reservation gets less than promised.
-pub(super) fn octets_per_second(rate: Rate) -> u64 {
-    rate.as_bps().div_ceil(8).max(1)
 }
 
 /// Returns the size of a bucket of `burst` octets, or of one packet if that is more, plus the octets of the 1 ms by

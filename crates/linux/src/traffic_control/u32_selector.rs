@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use earmark_core::{Flow, Prefix};
 
 use super::plan::{LinkSettings, SIGNALLING, handle};
-use crate::signalling_socket::OWN_IP_PROTOCOLS;
+use crate::signalling_socket::protocols::OWN_IP_PROTOCOLS;
 
 /// `TC_U32_TERMINAL`: a match is final.
 const TERMINAL: u8 = 1;

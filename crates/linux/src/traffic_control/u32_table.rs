@@ -16,9 +16,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use earmark_core::{Flow, InterfaceId, Prefix};
 
-use super::bucket::BucketParameters;
-use super::entry::{Entry, Guarantee};
+use super::entry::Entry;
 use super::flow_table::FlowTable;
+use super::guarantee::BucketParameters;
+use super::guarantee::Guarantee;
 use super::kernel::{HEADER, KIND, OPTIONS, header, u32_at};
 use super::plan::{LinkSettings, MAJOR};
 use super::u32_selector::{FIRST_UNRESERVED, Selector, fixed_filters};
