@@ -13,7 +13,7 @@ mod common;
 use std::net::IpAddr;
 use std::time::Duration;
 
-use common::{Bench, Family, books_are_right};
+use common::{Bench, Family, books_are_right, boomerang_population};
 use earmark_boomerang::{
     Application, Change, Command, Event, OnRefusal, Request, RequestedRates, Selector,
 };
@@ -124,14 +124,7 @@ impl Net {
         books_are_right(&self.bench.network);
         for node in [self.h1, self.r1, self.r2, self.r3] {
             if let Some(node) = self.bench.network.node(node) {
-                assert_eq!(
-                    node.engine::<earmark_boomerang::Boomerang>()
-                        .expect("a node with Boomerang")
-                        .population(),
-                    (0, 0),
-                    "{}",
-                    node.name()
-                );
+                assert_eq!(boomerang_population(node), (0, 0), "{}", node.name());
             }
             assert_eq!(self.bench.network.traffic_control(node).count(), 0);
         }

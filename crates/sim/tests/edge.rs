@@ -11,7 +11,7 @@ use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::time::Duration;
 
-use common::{Bench, Family};
+use common::{Bench, Family, boomerang_population};
 use earmark_boomerang as boomerang;
 use earmark_core::{Flow, Prefix, Rate, Time};
 use earmark_node::{
@@ -164,13 +164,7 @@ impl Net {
             let node = network.node(node).expect("it lives");
             assert_eq!(rsvp_state(node), 0, "{}", node.name());
             let sessions = usize::from(row.granted_bps > Rate::ZERO);
-            assert!(
-                node.engine::<earmark_boomerang::Boomerang>()
-                    .expect("a node with Boomerang")
-                    .population()
-                    .0
-                    <= 1.max(sessions)
-            );
+            assert!(boomerang_population(node).0 <= 1.max(sessions));
         }
     }
 
@@ -186,14 +180,7 @@ impl Net {
                 );
             }
             assert_eq!(rsvp_state(node), 0, "{}", node.name());
-            assert_eq!(
-                node.engine::<earmark_boomerang::Boomerang>()
-                    .expect("a node with Boomerang")
-                    .population(),
-                (0, 0),
-                "{}",
-                node.name()
-            );
+            assert_eq!(boomerang_population(node), (0, 0), "{}", node.name());
             assert_eq!(self.bench.network.traffic_control(id).count(), 0, "{}", node.name());
         }
     }
@@ -256,12 +243,7 @@ fn a_thousand_flows_are_one_reservation_in_the_core() {
         assert_eq!(net.refusals(), 0);
         for node in [net.c1, net.c2] {
             let node = net.bench.network.node(node).expect("it lives");
-            assert_eq!(
-                node.engine::<earmark_boomerang::Boomerang>()
-                    .expect("a node with Boomerang")
-                    .population(),
-                (1, 0)
-            );
+            assert_eq!(boomerang_population(node), (1, 0));
         }
         let messages = net.sent(net.c1);
         assert!(messages <= 60, "{messages} messages of the core in all");

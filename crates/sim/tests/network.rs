@@ -76,6 +76,17 @@ fn net_that_signs(seed: u64, integrity: &Settings) -> Net {
 }
 
 impl Net {
+    /// Runs until the reservation is restored at r1, whose daemon is back since second 5; returns whether this took at
+    /// most one refresh interval and a round trip.
+    fn is_restored(&mut self) -> bool {
+        let r1 = self.r1;
+        let stands = |node, event: &Event| {
+            node == r1 && matches!(event, Event::Rsvp(rsvp::Event::Reservation { .. }))
+        };
+        let within = Time::from_secs(5) + Duration::from_millis(3_000 + 20);
+        self.network.run_until_event(within, stands).is_some()
+    }
+
     fn source(&mut self, port: u16, mbps: u64, packet_octets: u32) -> StreamId {
         self.network.add_source(Source {
             node: self.h1,
@@ -264,17 +275,13 @@ fn a_killed_daemon_is_replaced_unnoticed() {
     assert!(net.network.node(net.r1).is_none());
     net.network.restart(net.r1, Duration::from_secs(11));
     let r1 = net.r1;
-    let stands = |node, event: &Event| {
-        node == r1 && matches!(event, Event::Rsvp(rsvp::Event::Reservation { .. }))
-    };
     let narrow = net.narrow;
     let adopted = |net: &Net| {
         let node = net.network.node(r1).expect("it lives");
         node.link_rows().find(|link| link.index == narrow.0).map(|link| (link.claims, link.adopted))
     };
     assert_eq!(adopted(&net), Some((0, 1)));
-    let within = Time::from_secs(5) + Duration::from_millis(3_000 + 20);
-    net.network.run_until_event(within, stands).expect("state forms again with the first Path");
+    assert!(net.is_restored(), "state forms again with the first Path");
     assert_eq!(adopted(&net), Some((1, 0)));
     net.run(30);
     assert_eq!(net.loss(stream, 1, 29), 0.0);
@@ -293,12 +300,7 @@ fn state_is_restored_within_one_refresh_interval() {
         net.network.kill(net.r1);
         net.run(5);
         net.network.restart(net.r1, Duration::from_secs(11));
-        let r1 = net.r1;
-        let stands = |node, event: &Event| {
-            node == r1 && matches!(event, Event::Rsvp(rsvp::Event::Reservation { .. }))
-        };
-        let within = Time::from_secs(5) + Duration::from_millis(3_000 + 20);
-        assert!(net.network.run_until_event(within, stands).is_some(), "seed {seed}");
+        assert!(net.is_restored(), "seed {seed}");
     }
 }
 

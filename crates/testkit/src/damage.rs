@@ -99,3 +99,11 @@ pub fn damaged(text: &str, damage: &[Damage]) -> String {
     }
     text
 }
+
+/// Inverts bits of octets, each given by a number and a mask.
+pub fn flip(octets: &mut [u8], damage: &[(u16, u8)]) {
+    for &(at, mask) in damage {
+        let at = usize::from(at) % octets.len();
+        octets[at] ^= mask;
+    }
+}

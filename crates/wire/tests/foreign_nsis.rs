@@ -2,11 +2,10 @@
 //!
 //! Without tshark the tests are listed as ignored.
 
-#[path = "foreign_nsis/tshark.rs"]
 mod tshark;
 
 use std::net::IpAddr;
-use std::process::{Command as Process, ExitCode};
+use std::process::ExitCode;
 
 use earmark_wire::gist::*;
 use earmark_wire::intserv::TokenBucket;
@@ -19,26 +18,39 @@ use earmark_wire::qos_nslp::{
 use earmark_wire::qspec::iana::MessageSequence;
 use earmark_wire::qspec::{Parameter, PreemptionPriority, Procedure, QosObject, Qspec, Value};
 use earmark_wire::udp;
-use libtest_mimic::{Arguments, Failed, Trial};
-use tshark::{DESTINATION, SOURCE, TCP, segment, tshark};
+use libtest_mimic::Failed;
+use tshark::{DESTINATION, SOURCE};
 
 fn main() -> ExitCode {
-    let arguments = Arguments::from_args();
-    let available = Process::new("tshark").arg("--version").output();
-    let missing = !available.is_ok_and(|output| output.status.success());
-    let trial =
-        |name, run: fn() -> Result<(), Failed>| Trial::test(name, run).with_ignored_flag(missing);
-    let trials = vec![
-        trial("tshark_reads_query", tshark_reads_query),
-        trial("tshark_reads_flow_of_ipv6", tshark_reads_flow_of_ipv6),
-        trial("tshark_reads_error", tshark_reads_error),
-        trial("tshark_reads_reserve", tshark_reads_reserve),
-        trial("tshark_reads_response", tshark_reads_response),
-        trial("tshark_reads_ping", tshark_reads_ping),
-        trial("tshark_reads_streams_message_by_message", tshark_reads_streams_message_by_message),
-        trial("tshark_marks_malformed_messages", tshark_marks_malformed_messages),
-    ];
-    libtest_mimic::run(&arguments, trials).exit_code()
+    tshark::run(&[
+        ("tshark_reads_query", tshark_reads_query),
+        ("tshark_reads_flow_of_ipv6", tshark_reads_flow_of_ipv6),
+        ("tshark_reads_error", tshark_reads_error),
+        ("tshark_reads_reserve", tshark_reads_reserve),
+        ("tshark_reads_response", tshark_reads_response),
+        ("tshark_reads_ping", tshark_reads_ping),
+        ("tshark_reads_streams_message_by_message", tshark_reads_streams_message_by_message),
+        ("tshark_marks_malformed_messages", tshark_marks_malformed_messages),
+    ])
+}
+
+/// Protocol number of TCP.
+const TCP: u8 = 6;
+
+/// Returns a TCP segment whose octets begin at sequence number `sequence`.
+fn segment(sequence: u32, payload: &[u8]) -> Vec<u8> {
+    let mut octets = Vec::new();
+    octets.extend(50_000_u16.to_be_bytes());
+    octets.extend(iana::PORT.to_be_bytes());
+    octets.extend(sequence.to_be_bytes());
+    octets.extend([0, 0, 0, 1, 5 << 4, 0x18, 0xff, 0xff, 0, 0, 0, 0]);
+    octets.extend(payload);
+    octets
+}
+
+/// Returns the values of these fields, one line for each packet.
+fn tshark(name: &str, protocol: u8, payloads: &[Vec<u8>], fields: &[&str]) -> Vec<String> {
+    tshark::values("nsis", name, protocol, payloads, fields)
 }
 
 fn ip(text: &str) -> IpAddr {

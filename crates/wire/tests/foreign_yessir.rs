@@ -2,33 +2,25 @@
 //!
 //! Without tshark the tests are listed as ignored.
 
-use std::net::{IpAddr, Ipv4Addr};
-use std::path::PathBuf;
-use std::process::{Command as Process, ExitCode};
+use std::net::IpAddr;
+use std::process::ExitCode;
 
 use earmark_wire::intserv::{FlowSpec, Rspec, TokenBucket};
-use earmark_wire::ipv4;
 use earmark_wire::rtcp::{Packet, SenderInfo, SenderReport};
 use earmark_wire::udp;
 use earmark_wire::yessir::*;
-use libtest_mimic::{Arguments, Failed, Trial};
+use libtest_mimic::Failed;
+use tshark::{DESTINATION, SOURCE};
 
-const DISSECTOR: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../dissectors/yessir.lua");
-const SOURCE: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
-const DESTINATION: Ipv4Addr = Ipv4Addr::new(10, 0, 1, 1);
+mod tshark;
+
 const SSRC: u32 = 0x1234_5678;
 
 fn main() -> ExitCode {
-    let arguments = Arguments::from_args();
-    let available = Process::new("tshark").arg("--version").output();
-    let missing = !available.is_ok_and(|output| output.status.success());
-    let trial =
-        |name, run: fn() -> Result<(), Failed>| Trial::test(name, run).with_ignored_flag(missing);
-    let trials = vec![
-        trial("tshark_reads_the_same_values", reads_the_same_values),
-        trial("tshark_marks_malformed_messages", marks_what_is_malformed),
-    ];
-    libtest_mimic::run(&arguments, trials).exit_code()
+    tshark::run(&[
+        ("tshark_reads_the_same_values", reads_the_same_values),
+        ("tshark_marks_malformed_messages", marks_what_is_malformed),
+    ])
 }
 
 /// Returns a message with every type of fragment, in a sender report, in UDP.
@@ -88,50 +80,9 @@ fn sample() -> Vec<u8> {
     packet
 }
 
-/// Writes a classic capture of one IPv4 packet, link type RAW.
-fn capture(name: &str, udp: &[u8]) -> PathBuf {
-    let mut header = [0; 60];
-    let length = ipv4::Repr {
-        tos: 0,
-        identification: 1,
-        dont_fragment: false,
-        ttl: 64,
-        protocol: udp::PROTOCOL,
-        source: SOURCE,
-        destination: DESTINATION,
-        router_alert: Some(0),
-        payload_len: udp.len(),
-    }
-    .emit(&mut header)
-    .expect("the header fits");
-    let packet = [&header[..length], udp].concat();
-    let mut file = Vec::new();
-    file.extend(0xa1b2_c3d4_u32.to_be_bytes());
-    file.extend([0, 2, 0, 4]);
-    let size = u32::try_from(packet.len()).expect("short");
-    for word in [0, 0, 65_535, 101, 0, 0, size, size] {
-        file.extend(u32::to_be_bytes(word));
-    }
-    file.extend(packet);
-    let path =
-        std::env::temp_dir().join(format!("earmark-yessir-{}-{name}.pcap", std::process::id()));
-    std::fs::write(&path, file).expect("the temporary directory can be written to");
-    path
-}
-
 /// Returns the values of these fields, one line.
 fn tshark(name: &str, udp: &[u8], fields: &[&str]) -> String {
-    let path = capture(name, udp);
-    let mut tshark = Process::new("tshark");
-    tshark.args(["-X", &format!("lua_script:{DISSECTOR}"), "-r"]).arg(&path);
-    tshark.args(["-T", "fields", "-E", "separator=;"]);
-    for field in fields {
-        tshark.args(["-e", field]);
-    }
-    let output = tshark.output().expect("it was there a moment ago");
-    std::fs::remove_file(&path).expect("it was written");
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    String::from_utf8_lossy(&output.stdout).trim().to_owned()
+    tshark::values("yessir", name, udp::PROTOCOL, &[udp.to_vec()], fields).join("\n")
 }
 
 fn reads_the_same_values() -> Result<(), Failed> {

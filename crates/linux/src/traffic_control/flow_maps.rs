@@ -185,18 +185,22 @@ fn mapped(address: IpAddr) -> [u8; 16] {
 mod tests {
     use super::*;
 
-    #[test]
-    fn ipv4_key_has_the_layout_of_the_classifier() {
-        let flow = Flow {
+    fn flow(flow_label: u32) -> Flow {
+        Flow {
             destination: IpAddr::from([10, 0, 9, 9]),
             source: Some(IpAddr::from([10, 0, 0, 1])),
             protocol: 17,
             destination_port: 0x1234,
             source_port: 0x5678,
-            flow_label: 0,
+            flow_label,
             destination_open: 0,
             source_open: 0,
-        };
+        }
+    }
+
+    #[test]
+    fn ipv4_key_has_the_layout_of_the_classifier() {
+        let flow = flow(0);
         let key = key_ipv4(InterfaceId(7), &flow).expect("a flow of IPv4");
         assert_eq!(key[..12], [10, 0, 9, 9, 10, 0, 0, 1, 0x12, 0x34, 0x56, 0x78]);
         assert_eq!(key[12..], (7_u32 << 8 | 17).to_ne_bytes());
@@ -218,16 +222,7 @@ mod tests {
 
     #[test]
     fn key_has_the_layout_of_the_classifier() {
-        let flow = Flow {
-            destination: IpAddr::from([10, 0, 9, 9]),
-            source: Some(IpAddr::from([10, 0, 0, 1])),
-            protocol: 17,
-            destination_port: 0x1234,
-            source_port: 0x5678,
-            flow_label: 0x9_abcd,
-            destination_open: 0,
-            source_open: 0,
-        };
+        let flow = flow(0x9_abcd);
         let key = key(InterfaceId(7), &flow);
         assert_eq!(key[0..16], [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 10, 0, 9, 9]);
         assert_eq!(key[16..32], [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 10, 0, 0, 1]);

@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::time::Duration;
 
 use earmark_core::{Hop, InterfaceId, Prefix, Rate, Route};
-use earmark_node::{NodeConfig, QueueView};
+use earmark_node::{Node, NodeConfig, QueueView};
 use earmark_rsvp as rsvp;
 use earmark_sim::{LinkEnd, LinkSpec, Network, NodeId};
 
@@ -201,4 +201,11 @@ pub(crate) fn books_are_right(network: &Network) {
             assert_eq!(queued, expected, "traffic control of {} link {}", node.name(), link.0);
         }
     }
+}
+
+/// Returns the numbers of sessions and of own loops that Boomerang has on a node.
+#[allow(dead_code, reason = "not every test has it")]
+pub(crate) fn boomerang_population(node: &Node) -> (usize, usize) {
+    let engine = node.engine::<earmark_boomerang::Boomerang>();
+    engine.expect("a node with Boomerang").population()
 }

@@ -1,27 +1,22 @@
-//! Runs tshark with our dissector on packets between two nodes.
+//! Runs tshark with a dissector of ours on packets between two nodes. Without tshark the tests are listed as ignored.
 
 use std::net::Ipv4Addr;
 use std::path::PathBuf;
-use std::process::Command as Process;
+use std::process::{Command as Process, ExitCode};
 
-use earmark_wire::gist::iana;
 use earmark_wire::ipv4;
+use libtest_mimic::{Arguments, Failed, Trial};
 
-const DISSECTOR: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../dissectors/nsis.lua");
 pub(crate) const SOURCE: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
 pub(crate) const DESTINATION: Ipv4Addr = Ipv4Addr::new(10, 0, 1, 1);
-/// Protocol number of TCP.
-pub(crate) const TCP: u8 = 6;
 
-/// Returns a TCP segment whose octets begin at sequence number `sequence`.
-pub(crate) fn segment(sequence: u32, payload: &[u8]) -> Vec<u8> {
-    let mut octets = Vec::new();
-    octets.extend(50_000_u16.to_be_bytes());
-    octets.extend(iana::PORT.to_be_bytes());
-    octets.extend(sequence.to_be_bytes());
-    octets.extend([0, 0, 0, 1, 5 << 4, 0x18, 0xff, 0xff, 0, 0, 0, 0]);
-    octets.extend(payload);
-    octets
+/// Runs these tests, if tshark is there.
+pub(crate) fn run(tests: &[(&str, fn() -> Result<(), Failed>)]) -> ExitCode {
+    let available = Process::new("tshark").arg("--version").output();
+    let missing = !available.is_ok_and(|output| output.status.success());
+    let trial = |&(name, run)| Trial::test(name, run).with_ignored_flag(missing);
+    let trials = tests.iter().map(trial).collect();
+    libtest_mimic::run(&Arguments::from_args(), trials).exit_code()
 }
 
 /// Writes a classic capture of IPv4 packets, link type RAW.
@@ -42,7 +37,7 @@ fn capture(name: &str, protocol: u8, payloads: &[Vec<u8>]) -> PathBuf {
             protocol,
             source: SOURCE,
             destination: DESTINATION,
-            router_alert: None,
+            router_alert: Some(0),
             payload_len: payload.len(),
         }
         .emit(&mut header)
@@ -54,14 +49,14 @@ fn capture(name: &str, protocol: u8, payloads: &[Vec<u8>]) -> PathBuf {
         file.extend(&header[..length]);
         file.extend(payload);
     }
-    let path =
-        std::env::temp_dir().join(format!("earmark-nsis-{}-{name}.pcap", std::process::id()));
+    let path = std::env::temp_dir().join(format!("earmark-{}-{name}.pcap", std::process::id()));
     std::fs::write(&path, file).expect("the temporary directory can be written to");
     path
 }
 
-/// Returns the values of these fields, one line for each packet.
-pub(crate) fn tshark(
+/// Returns the values of these fields, one line for each packet, by the dissector of this name.
+pub(crate) fn values(
+    dissector: &str,
     name: &str,
     protocol: u8,
     payloads: &[Vec<u8>],
@@ -69,7 +64,9 @@ pub(crate) fn tshark(
 ) -> Vec<String> {
     let path = capture(name, protocol, payloads);
     let mut tshark = Process::new("tshark");
-    tshark.args(["-X", &format!("lua_script:{DISSECTOR}"), "-r"]).arg(&path);
+    let script =
+        format!("lua_script:{}/../../dissectors/{dissector}.lua", env!("CARGO_MANIFEST_DIR"));
+    tshark.args(["-X", &script, "-r"]).arg(&path);
     tshark.args(["-T", "fields", "-E", "separator=;"]);
     for field in fields {
         tshark.args(["-e", field]);
