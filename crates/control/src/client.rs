@@ -11,11 +11,10 @@ use std::time::{Duration, Instant};
 
 use serde::de::DeserializeOwned;
 
-use crate::protocols::rsvp;
 use crate::{
     AggregateRow, ApplicationId, ApplicationRow, Event, Keep, LinkRow, ListenRequest, Listing,
     NeighborRow, Opened, PathAnswer, PathRequest, Problem, ProblemCode, Release, Released, Request,
-    ReservationRequest, ReservationRow, Response, Role, Rows, SessionRow, Show, Trace, TraceBegun,
+    ReservationRequest, ReservationRow, Response, Rows, SessionRow, Show, Trace, TraceBegun,
     VERSION, Version, Versions, Watch, Watching,
 };
 
@@ -156,12 +155,6 @@ impl Client {
     /// Requests any listing, as rows of type `T`.
     pub fn show<T: DeserializeOwned>(&mut self, what: Listing) -> Result<Rows<T>, ClientError> {
         self.call(&Request::Show(Show { what, limit: None }))
-    }
-
-    /// Announces a sender on the daemon's host with RSVP, wherever the data goes.
-    pub fn sender(&mut self, request: ReservationRequest) -> Result<Opened, ClientError> {
-        let role = Some(Role::Sender);
-        self.reserve(request.with(&rsvp::ReserveOptions { role }))
     }
 
     /// Answers senders that announce themselves to the daemon's host.

@@ -1,6 +1,6 @@
 //! The control protocol of the Earmark daemon: its objects, and a blocking client.
 //!
-//! The protocol consists of JSON objects over a Unix socket, one a line; `docs/control-protocol.md` describes it for other
+//! The protocol is JSON objects over a Unix socket, one a line; `docs/control-protocol.md` describes it for other
 //! languages. A client sends a [`Request`] and receives a [`Response`]; the rows of listings are those of
 //! [`earmark_core::listing`]. [`Client`] does so for Rust. The crate links no protocol engine and no driver.
 #![forbid(unsafe_code)]

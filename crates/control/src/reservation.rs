@@ -6,6 +6,8 @@ use earmark_core::Rate;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+#[cfg(feature = "schema")]
+use crate::protocols::describe;
 use crate::protocols::{
     default_burst, default_max_packet, default_min_packet, default_protocol, default_ttl, udp,
 };
@@ -15,8 +17,9 @@ use crate::protocols::{
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct ReservationRequest {
-    /// Protocol to reserve with; by default `rsvp`.
+    /// Protocol to reserve with.
     #[serde(default = "default_protocol")]
+    #[cfg_attr(feature = "schema", schemars(description = describe::PROTOCOL))]
     pub protocol: String,
     /// Destination of the data; port 0 stands for protocols without ports, or for all ports.
     pub to: SocketAddr,
@@ -50,8 +53,9 @@ pub struct ReservationRequest {
     /// Identity for policy.
     #[serde(default, skip_serializing_if = "Identity::is_empty")]
     pub identity: Identity,
-    /// Whether to query the available rate only. Not for RSVP.
+    /// Whether to query the available rate only, if the protocol can.
     #[serde(default)]
+    #[cfg_attr(feature = "schema", schemars(description = describe::QUERY))]
     pub query: bool,
     /// Whether the reservation is released when this connection ends.
     #[serde(default)]
@@ -65,7 +69,7 @@ pub struct ReservationRequest {
 }
 
 impl ReservationRequest {
-    /// Creates a request of RSVP for UDP to `to` at `rate`, with defaults otherwise.
+    /// Creates a request of the default protocol for UDP to `to` at `rate`, with defaults otherwise.
     pub fn new(to: SocketAddr, rate: Rate) -> ReservationRequest {
         ReservationRequest {
             rate_bps: Some(rate),
@@ -106,15 +110,17 @@ impl ReservationRequest {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct ListenRequest {
-    /// Protocol by which senders announce themselves; by default `rsvp`.
+    /// Protocol by which senders announce themselves.
     #[serde(default = "default_protocol")]
+    #[cfg_attr(feature = "schema", schemars(description = describe::ANNOUNCING_PROTOCOL))]
     pub protocol: String,
     /// Destination of the data: an address of this host, or a group.
     pub on: SocketAddr,
     /// IP protocol of the data.
     #[serde(default = "udp")]
     pub ip_protocol: u8,
-    /// Rate to reserve for each sender, with NSIS the largest one; by default the rate that the sender announces.
+    /// Rate to reserve for each sender, or the largest one; by default the rate that the sender announces.
+    #[cfg_attr(feature = "schema", schemars(description = describe::LISTENING_RATE))]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rate_bps: Option<Rate>,
     /// Identity for policy.
@@ -132,7 +138,7 @@ pub struct ListenRequest {
 }
 
 impl ListenRequest {
-    /// Creates a request of RSVP for UDP to `on`, at the rate that senders announce.
+    /// Creates a request of the default protocol for UDP to `on`, at the rate that senders announce.
     pub fn new(on: SocketAddr) -> ListenRequest {
         ListenRequest::of(default_protocol(), on)
     }

@@ -34,6 +34,17 @@ pub(crate) fn default_protocol() -> String {
     "rsvp".to_owned()
 }
 
+/// Descriptions in the schema of what differs between the protocols.
+#[cfg(feature = "schema")]
+pub(crate) mod describe {
+    pub(crate) const PROTOCOL: &str = "Protocol to reserve with; by default `rsvp`.";
+    pub(crate) const ANNOUNCING_PROTOCOL: &str =
+        "Protocol by which senders announce themselves; by default `rsvp`.";
+    pub(crate) const QUERY: &str = "Whether to query the available rate only. Not for RSVP.";
+    pub(crate) const LISTENING_RATE: &str = "Rate to reserve for each sender, with NSIS the largest one; by default the rate that the \
+         sender announces.";
+}
+
 /// Returns the schemas of the protocols' own options: protocol, request and schema.
 #[cfg(feature = "schema")]
 pub(crate) fn options(

@@ -1,5 +1,7 @@
 //! Options of RSVP, its traces, and its errors as text.
 
+mod client;
+
 use std::net::{IpAddr, SocketAddr};
 
 use earmark_core::Rate;
