@@ -7,6 +7,7 @@
 //! that the protocol sends an error message. Events of the node accumulate until [`Driver::take_events`] is called.
 
 mod kernel;
+mod recorded_node;
 
 use std::collections::BTreeMap;
 use std::io;
@@ -15,48 +16,23 @@ use std::net::IpAddr;
 
 use earmark_core::admission::{AdmissionMethod, ClaimId};
 use earmark_core::checkpoint::{Checkpoint, mark};
-use earmark_core::{
-    ApplicationId, Effect, Effects, FlowResolver, Installation, InterfaceId, Rate, Time,
-};
+use earmark_core::{ApplicationId, Effect, Effects, FlowResolver, Installation, InterfaceId, Time};
 use earmark_node::{
     Command, Event, HostUpdate, Input, LinkRow, Node, NodeConfig, QueueView, ReservationRow,
 };
-use serde::Serialize;
 use tracing::{debug, info, warn};
 
 use crate::protocols;
 use crate::record::Recorder;
 
-pub use kernel::{Arrival, Kernel, LinkView, LookupFailure, SendFailure, TrafficControlFailure};
+use recorded_node::RecordedNode;
 
-/// Counters of the driver.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct DriverCounters {
-    /// Messages received.
-    pub received: u64,
-    /// Messages passed to the kernel.
-    pub sent: u64,
-    /// Messages that the kernel failed to send.
-    pub send_failed: u64,
-    /// Reservations installed or changed in traffic control.
-    pub installed: u64,
-    /// Reservations removed from traffic control.
-    pub removed: u64,
-    /// Flows added to or removed from installed reservations.
-    pub flow_changes: u64,
-    /// Operations that traffic control refused.
-    pub refused: u64,
-    /// Times that due timers were served.
-    pub expirations: u64,
-    /// Changes of interfaces and routes.
-    pub host_changes: u64,
-    /// Events reported to watchers and applications.
-    pub events: u64,
-}
+pub use kernel::{Arrival, Kernel, LinkView, LookupFailure, SendFailure, TrafficControlFailure};
+pub use recorded_node::DriverCounters;
 
 /// A node, the kernel below it, and the state between them.
 pub struct Driver<K> {
-    inside: Inside,
+    inside: RecordedNode,
     kernel: K,
     events: Vec<Event>,
     /// Groups of applications with multicast sessions, by application number, which all protocols share. The messages that
@@ -68,68 +44,6 @@ pub struct Driver<K> {
     sampled: Option<BTreeMap<InterfaceId, Time>>,
 }
 
-/// The node with its effects and recorder, separate from the kernel so that the kernel can pass datagrams to it.
-struct Inside {
-    node: Node,
-    effects: Effects<Event>,
-    recorder: Option<Recorder>,
-    counters: DriverCounters,
-}
-
-impl Inside {
-    fn take(&mut self, now: Time, input: Input<'_>) {
-        match &input {
-            Input::Datagram(..) | Input::Stream(_) => self.counters.received += 1,
-            Input::Expire => self.counters.expirations += 1,
-            Input::Host(HostUpdate::Delegated { .. } | HostUpdate::Measured { .. }) => {}
-            Input::Host(_) => self.counters.host_changes += 1,
-            Input::Command(_) => {}
-        }
-        if let Some(recorder) = &mut self.recorder
-            && let Err(error) = recorder.record(now, &input)
-        {
-            // A full disk must not stop the daemon. A shortened recording is useful, one with gaps is not.
-            warn!(%error, "recording stops here");
-            self.recorder = None;
-        }
-        let is_message = matches!(input, Input::Datagram(..));
-        if is_message {
-            mark(Checkpoint::Begin);
-        }
-        self.node.handle(now, input, &mut self.effects);
-        if is_message {
-            mark(Checkpoint::End);
-        }
-        self.record_answers(now);
-    }
-
-    /// Records the kernel's answers about flows during an input, after that input, which may have been the last.
-    fn record_answers(&mut self, now: Time) {
-        let Some(recorder) = &mut self.recorder else { return };
-        let answers = self.node.take_flow_answers();
-        for some in answers.chunks(ANSWERS_PER_LINE) {
-            let input = Input::Host(HostUpdate::FlowAnswers(some.to_vec()));
-            if let Err(error) = recorder.record(now, &input) {
-                warn!(%error, "recording stops here");
-                self.recorder = None;
-                return;
-            }
-        }
-    }
-}
-
-impl Inside {
-    /// Reports the bandwidth of a link that is delegated to the kernel to the node, if it has changed.
-    fn note_delegation(&mut self, now: Time, interface: InterfaceId, rate: Rate) {
-        if self.node.ledger().rate_set_aside(interface) != rate {
-            self.take(now, Input::Host(HostUpdate::Delegated { interface, rate }));
-        }
-    }
-}
-
-/// Most answers of the kernel in one line of a recording.
-const ANSWERS_PER_LINE: usize = 256;
-
 /// Most batches read by one call of [`Driver::look`], enough for everything in the ring.
 const BATCHES_PER_LOOK: usize = 1_024;
 
@@ -138,7 +52,7 @@ impl<K: Kernel> Driver<K> {
     pub fn new(config: NodeConfig, kernel: K, recorder: Option<Recorder>) -> Driver<K> {
         let is_measured = config.link_admission.values().any(|m| *m != AdmissionMethod::Parameter);
         Driver {
-            inside: Inside {
+            inside: RecordedNode {
                 node: Node::new(config),
                 effects: Effects::new(),
                 recorder,

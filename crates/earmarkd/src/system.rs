@@ -471,7 +471,7 @@ impl Kernel for System {
     }
 
     fn counters(&self) -> Vec<(&'static str, &'static str, u64)> {
-        self.list_counters()
+        self.counters.list(&self.socket.counters(), &self.streams.counters(), &self.flow_routes)
     }
 }
 

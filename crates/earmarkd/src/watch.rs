@@ -4,9 +4,10 @@
 //! compared with the intended state. Adopted reservations are kept for one lifetime L, so that refreshes can claim them, and
 //! are then removed.
 
+mod latest;
 mod links;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
@@ -23,6 +24,7 @@ use crate::enforcement::Enforcement;
 use crate::protocols;
 use crate::system::System;
 use earmark_control::command::with_cause;
+use latest::latest;
 use links::{Links, Obstacle};
 
 /// Interval between checks whether the kernel distributes flows differently.
@@ -474,47 +476,4 @@ impl Watch {
 fn state_of(known: Option<&Interface>) -> Option<InterfaceState> {
     let Interface { id, name, addresses, mtu, up, .. } = known.cloned()?;
     Some(InterfaceState { id, name, addresses, mtu, up })
-}
-
-/// Keeps only the last state of each interface, at the place of its first one, so that a flapping interface is reported once.
-/// An interface that goes and comes back is a new one.
-fn latest(updates: Vec<Update>) -> Vec<Update> {
-    let mut places = BTreeMap::new();
-    let mut latest: Vec<Update> = Vec::with_capacity(updates.len());
-    for update in updates {
-        match &update {
-            Update::Interface(state) => match places.get(&state.id) {
-                Some(&at) => {
-                    latest[at] = update;
-                    continue;
-                }
-                None => _ = places.insert(state.id, latest.len()),
-            },
-            Update::InterfaceGone(id) => _ = places.remove(id),
-            _ => {}
-        }
-        latest.push(update);
-    }
-    latest
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn state(id: u32, up: bool) -> Update {
-        let (id, name) = (InterfaceId(id), format!("eth{id}"));
-        Update::Interface(InterfaceState { id, name, addresses: Vec::new(), mtu: 1_500, up })
-    }
-
-    #[test]
-    fn flapping_interface_is_reported_once() {
-        let flapping = (0..99).flat_map(|n| [state(1, n % 2 == 0), state(2, true)]);
-        let gone = Update::InterfaceGone(InterfaceId(1));
-        let all = flapping.chain([gone.clone(), state(1, false), state(1, true)]);
-        let expected = vec![state(1, true), state(2, true), gone, state(1, true)];
-        assert_eq!(latest(all.collect()), expected);
-        let routes = vec![state(1, true), Update::Resynced, state(1, false)];
-        assert_eq!(latest(routes), [state(1, false), Update::Resynced]);
-    }
 }

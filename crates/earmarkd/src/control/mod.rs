@@ -1,6 +1,6 @@
 //! The control socket: requests of the command line and other programs, and the daemon's answers.
 //!
-//! The protocol consists of JSON objects over a Unix socket, one a line; `docs/control-protocol.md` describes it for other
+//! The protocol is JSON objects over a Unix socket, one a line; `docs/control-protocol.md` describes it for other
 //! languages; the crate `earmark-control` defines the objects. `connection` has the buffers of a client, `hub` all clients with their
 //! applications, `serve` their lines, `requests` and `path` the handling of requests, and `listener` the socket's file.
 

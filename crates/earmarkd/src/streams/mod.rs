@@ -13,7 +13,9 @@ mod connection;
 mod neighbors;
 mod settings;
 mod socket;
+mod source;
 mod tls;
+mod turn;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io;
@@ -25,20 +27,17 @@ use std::time::Duration;
 
 use earmark_core::{CloseReason, Connect, ConnectionId, StreamEvent, Time, Transport};
 use rustix::event::epoll;
-use rustix::fs::Timespec;
 use rustls::pki_types::ServerName;
 use socket2::Socket;
 use tracing::debug;
 
 use self::connection::{Connection, Heard, Stage, TURN};
-use self::neighbors::{Share, source};
 pub use self::settings::{Identity, Limits, Settings, TlsSettings};
 use self::socket::{begin, listen};
+use self::source::{Share, source};
 use self::tls::Tls;
 pub use self::tls::TlsError;
 
-/// Most connections served in a turn.
-const EVENTS: usize = 64;
 /// Time that a neighbor has to close its side after we have closed ours.
 const LINGER: Duration = Duration::from_secs(5);
 /// Numbers in the epoll set: listeners count down from here, connections use their own numbers.
@@ -230,35 +229,6 @@ impl Streams {
                 Err(reason) => self.end(id, reason),
             }
         }
-    }
-
-    /// Handles one turn: reports the events of connections, a bounded number; the remaining ones are reported in the next turn.
-    ///
-    /// # Errors
-    /// Waiting for events failed.
-    pub fn serve(&mut self, now: Time, each: &mut dyn FnMut(StreamEvent<'_>)) -> io::Result<()> {
-        let mut ready = Vec::with_capacity(EVENTS);
-        let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
-        match epoll::wait(&self.epoll, rustix::buffer::spare_capacity(&mut ready), Some(&at_once)) {
-            Ok(_) | Err(rustix::io::Errno::INTR) => {}
-            Err(error) => return Err(error.into()),
-        }
-        for event in ready {
-            let number = event.data.u64();
-            match usize::try_from(LISTENERS - number) {
-                Ok(listener) if listener < self.listeners.len() => self.accept(now, listener)?,
-                _ => self.serve_one(ConnectionId(number), each),
-            }
-        }
-        self.give_up(now);
-        if self.accept_again.is_some_and(|at| at <= now) {
-            self.accept_again = None;
-            self.listen_for(epoll::EventFlags::IN)?;
-        }
-        for (connection, reason) in self.ended.drain(..) {
-            each(StreamEvent::Closed { connection, reason });
-        }
-        Ok(())
     }
 
     /// Time by which [`Streams::serve`] must be called even without events.

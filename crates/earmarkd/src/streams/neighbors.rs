@@ -1,7 +1,7 @@
 //! Connections that neighbors open: which ones are accepted, and which ones are closed for them.
 
 use std::io::{self, ErrorKind};
-use std::net::{IpAddr, Ipv6Addr, SocketAddr, TcpStream};
+use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,19 +12,13 @@ use tracing::{debug, warn};
 
 use super::connection::Connection;
 use super::socket::{is_transient, prepare};
+use super::source::source;
 use super::{LISTENERS, Listener, Streams};
 
 /// Most connections accepted in a turn.
 const ACCEPTS: usize = 16;
 /// Pause in accepting connections when the process has no file descriptors left.
 const ACCEPT_BACKOFF: Duration = Duration::from_millis(100);
-
-/// Connections from one source.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Share {
-    pub(super) connections: usize,
-    pub(super) half_open: usize,
-}
 
 impl Streams {
     /// Accepts the waiting connections, a bounded number of them.
@@ -118,13 +112,5 @@ impl Streams {
             epoll::modify(&self.epoll, &listener.socket, data, flags)?;
         }
         Ok(())
-    }
-}
-
-/// The source that an address belongs to: the address itself for IPv4; for IPv6 its /64, from which a host may choose any.
-pub(super) fn source(address: IpAddr) -> IpAddr {
-    match address {
-        IpAddr::V4(_) => address,
-        IpAddr::V6(six) => Ipv6Addr::from_bits(six.to_bits() & !u128::from(u64::MAX)).into(),
     }
 }

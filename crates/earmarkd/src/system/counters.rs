@@ -2,7 +2,9 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::System;
+use earmark_linux::{FlowRouteCounters, SocketCounters};
+
+use crate::streams::StreamCounters;
 
 /// Counters of traffic control, except for operations requested by the node, which the driver counts.
 #[derive(Clone, Copy, Debug, Default)]
@@ -23,12 +25,14 @@ pub(super) struct TrafficControlCounters {
     pub(super) enforced_again: u64,
 }
 
-impl System {
-    /// Lists part, name and count of each counter.
-    pub(super) fn list_counters(&self) -> Vec<(&'static str, &'static str, u64)> {
-        let socket = self.socket.counters();
-        let traffic_control = self.counters;
-        let streams = self.streams.counters();
+impl TrafficControlCounters {
+    /// Lists part, name and count of each counter, with those of other parts.
+    pub(super) fn list(
+        self,
+        socket: &SocketCounters,
+        streams: &StreamCounters,
+        flow_routes: &FlowRouteCounters,
+    ) -> Vec<(&'static str, &'static str, u64)> {
         let routes = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         vec![
             ("streams", "connected", streams.connected),
@@ -43,18 +47,18 @@ impl System {
             ("socket", "sent", socket.sent),
             ("socket", "no_room", socket.queue_full),
             ("socket", "passed_on", socket.forwarded),
-            ("flow_routes", "asked", routes(&self.flow_routes.asked)),
-            ("flow_routes", "no_route", routes(&self.flow_routes.no_route)),
-            ("flow_routes", "other_protocol", routes(&self.flow_routes.other_protocol)),
-            ("flow_routes", "malformed", routes(&self.flow_routes.malformed)),
-            ("flow_routes", "refused", routes(&self.flow_routes.refused)),
-            ("traffic_control", "adopted", traffic_control.adopted),
-            ("traffic_control", "reaped", traffic_control.reaped),
-            ("traffic_control", "reconciliations", traffic_control.reconciliations),
-            ("traffic_control", "removed", traffic_control.removed),
-            ("traffic_control", "restored", traffic_control.restored),
-            ("traffic_control", "unenforced", traffic_control.unenforced),
-            ("traffic_control", "enforced_again", traffic_control.enforced_again),
+            ("flow_routes", "asked", routes(&flow_routes.asked)),
+            ("flow_routes", "no_route", routes(&flow_routes.no_route)),
+            ("flow_routes", "other_protocol", routes(&flow_routes.other_protocol)),
+            ("flow_routes", "malformed", routes(&flow_routes.malformed)),
+            ("flow_routes", "refused", routes(&flow_routes.refused)),
+            ("traffic_control", "adopted", self.adopted),
+            ("traffic_control", "reaped", self.reaped),
+            ("traffic_control", "reconciliations", self.reconciliations),
+            ("traffic_control", "removed", self.removed),
+            ("traffic_control", "restored", self.restored),
+            ("traffic_control", "unenforced", self.unenforced),
+            ("traffic_control", "enforced_again", self.enforced_again),
         ]
     }
 }

@@ -147,7 +147,7 @@ fn ipv6_sources_are_counted_by_prefix() {
     let one: IpAddr = "2001:db8:1:2:3:4:5:6".parse().expect("an address");
     let same: IpAddr = "2001:db8:1:2::9".parse().expect("an address");
     let other: IpAddr = "2001:db8:1:3::9".parse().expect("an address");
-    let source = super::super::neighbors::source;
+    let source = super::super::source::source;
     assert_eq!(source(one), source(same));
     assert_ne!(source(one), source(other));
     assert!(
