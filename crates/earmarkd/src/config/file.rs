@@ -90,7 +90,7 @@ impl Config {
         let mut tables: Vec<Box<dyn Tables>> = Vec::with_capacity(protocols.len());
         let mut only = None;
         for (protocol, part) in protocols.iter().zip(parts) {
-            let read = protocol.config().read(part, &source)?;
+            let read = protocol.config().reader()(part, &source)?;
             only = only.or(read.excludes_others().map(|why| (protocol.name(), why)));
             tables.push(read);
         }

@@ -10,12 +10,13 @@ use toml::Spanned;
 
 use super::ConfigError;
 use super::source::Source;
+use crate::protocol::Protocol;
 use crate::protocols;
 
 /// Names of the protocols that an interface can speak.
 static NAMES: LazyLock<Vec<&'static str>> = LazyLock::new(|| {
     let chosen = protocols::all().filter(|protocol| protocol.config().is_chosen_by_interface());
-    chosen.map(|protocol| protocol.name()).collect()
+    chosen.map(Protocol::name).collect()
 });
 
 /// A protocol that an interface can speak.

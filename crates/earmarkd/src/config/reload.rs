@@ -47,7 +47,7 @@ impl Config {
         interfaces.extend(added);
         let mut config = Config {
             interfaces,
-            settings: new.settings.clone(),
+            settings: new.settings,
             reconcile: new.reconcile,
             adoption_time: new.adoption_time,
             ..self.clone()

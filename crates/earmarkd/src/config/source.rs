@@ -50,6 +50,20 @@ impl<'a> Source<'a> {
         Ok(duration)
     }
 
+    /// Reads a time for which messages have a field of seconds that holds `max` at most; `default` if it is absent.
+    pub(crate) fn seconds<T: Copy + Into<u64> + TryFrom<u64>>(
+        &self,
+        text: Option<&Spanned<String>>,
+        max: T,
+        default: T,
+    ) -> Result<T, ConfigError> {
+        let most: u64 = max.into();
+        let range = Duration::from_secs(1)..=Duration::from_secs(most);
+        let hint = format!("\"30s\" is usual; from 1s to {most}s are possible");
+        let found = self.duration(text, range, Duration::from_secs(default.into()), &hint)?;
+        Ok(T::try_from(found.as_secs()).unwrap_or(max))
+    }
+
     /// Reads an integer within `range`; `default` if it is absent.
     pub(crate) fn within(
         &self,

@@ -21,7 +21,8 @@ pub use offload::KernelOffload;
 pub(crate) use requests::{check_arrival, check_label};
 pub use requests::{check_destination, named, options, rate, rejected, row, source};
 pub use secrets::Secrets;
-pub use settings::{ProtocolConfig, Tables};
+pub(crate) use settings::keep_all;
+pub use settings::{ProtocolConfig, ReadTables, Tables, read_as};
 
 /// A protocol that applications of this host use.
 pub trait Protocol: Sync {

@@ -7,9 +7,11 @@ use std::time::Duration;
 use earmark_linux::{InterfaceSignalling, Offload};
 use earmark_node::{Command, NodeConfig};
 use jiff::Timestamp;
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
 
 use super::{KernelOffload, Secrets};
-use crate::config::{Config, ConfigError, InterfaceConfig, Keys, Source, Table};
+use crate::config::{Config, ConfigError, InterfaceConfig, Keys, Settings, Source, Table};
 use crate::streams;
 
 /// Settings of a protocol. Every method has a default, for a protocol without them.
@@ -29,12 +31,9 @@ pub trait ProtocolConfig {
         &[]
     }
 
-    /// Reads the protocol's tables.
-    ///
-    /// # Errors
-    /// A value is not of its type, or missing, or unknown.
-    fn read(&self, _: Table<'_>, _: &Source<'_>) -> Result<Box<dyn Tables>, ConfigError> {
-        Ok(Box::new(NoTables))
+    /// Returns the function that reads the protocol's tables: [`read_as`] with their type.
+    fn reader(&self) -> ReadTables {
+        read_as::<NoTables>
     }
 
     /// Reads the protocol's keys of an interface, whose general settings are known.
@@ -119,6 +118,34 @@ pub trait ProtocolConfig {
     }
 }
 
+/// Reads the tables of a protocol.
+pub type ReadTables = fn(Table<'_>, &Source<'_>) -> Result<Box<dyn Tables>, ConfigError>;
+
+/// Reads tables as a type.
+///
+/// # Errors
+/// A value is not of its type, or missing, or unknown.
+pub fn read_as<T: Tables + DeserializeOwned + 'static>(
+    table: Table<'_>,
+    source: &Source<'_>,
+) -> Result<Box<dyn Tables>, ConfigError> {
+    Ok(Box::new(table.read::<T>(source)?))
+}
+
+/// Restores settings of which none can change while the daemon runs. `name` is that of their table.
+pub(crate) fn keep_all<T: Settings>(
+    name: &str,
+    started: &Config,
+    new: &mut Config,
+    waiting: &mut Vec<String>,
+) {
+    let started: T = started.settings.get();
+    if started != new.settings.get() {
+        waiting.push(name.to_owned());
+    }
+    new.settings.set(started);
+}
+
 /// The tables of a protocol as they are in the file.
 pub trait Tables {
     /// Returns why no other protocol can be spoken on this host, with advice; `None` if all can.
@@ -138,7 +165,8 @@ pub(super) struct NoConfig;
 
 impl ProtocolConfig for NoConfig {}
 
-struct NoTables;
+#[derive(Deserialize)]
+struct NoTables {}
 
 impl Tables for NoTables {
     fn set(self: Box<Self>, _: &Source<'_>, _: &mut Config) -> Result<(), ConfigError> {

@@ -3,6 +3,7 @@
 
 use std::fs::Permissions;
 use std::io::Read;
+use std::net::Ipv4Addr;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
@@ -226,6 +227,19 @@ pub fn line() -> Result<[Host; 3], Failed> {
         await_carrier(host, name)?;
     }
     Ok([a, r, b])
+}
+/// Connects each host with the next one: `right` of one to `left` of the other, in 10.0.1.0/24, 10.0.2.0/24 and so on.
+pub fn connect_in_row(hosts: &[Host]) -> Outcome {
+    for (pair, net) in hosts.windows(2).zip(1_u8..) {
+        let [left, right] = pair else { return Err("no pair".into()) };
+        link::create_veth(&left.namespace, "right", &right.namespace, "left")?;
+        for (host, name, last) in [(left, "right", 1), (right, "left", 2)] {
+            let address = Ipv4Addr::new(10, 0, net, last).into();
+            link::add_address(&host.namespace, name, address, 24)?;
+            link::set_up(&host.namespace, name, true)?;
+        }
+    }
+    Ok(())
 }
 
 pub fn join(a: &Host, b: &Host) -> Outcome {

@@ -9,7 +9,7 @@ use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair}
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
-use crate::host::{Host, Outcome, check, log, until, wait};
+use crate::host::{Host, Outcome, check, connect_in_row, log, until, wait};
 
 /// Address of the last host.
 const FAR: &str = "10.0.4.2";
@@ -25,15 +25,7 @@ impl Row {
     pub(crate) fn new() -> Result<Row, Failed> {
         let names = ["h1", "r1", "r2", "r3", "h2"];
         let nodes = names.iter().map(|name| Host::new(name)).collect::<Result<Vec<_>, _>>()?;
-        for (pair, net) in nodes.windows(2).zip(1_u8..) {
-            let [left, right] = pair else { return Err("no pair".into()) };
-            link::create_veth(&left.namespace, "right", &right.namespace, "left")?;
-            for (host, name, last) in [(left, "right", 1), (right, "left", 2)] {
-                let address = Ipv4Addr::new(10, 0, net, last).into();
-                link::add_address(&host.namespace, name, address, 24)?;
-                link::set_up(&host.namespace, name, true)?;
-            }
-        }
+        connect_in_row(&nodes)?;
         for (place, host) in (0_u8..).zip(&nodes) {
             if (1..4).contains(&place) {
                 link::sysctl(&host.namespace, "net.ipv4.ip_forward", "1")?;

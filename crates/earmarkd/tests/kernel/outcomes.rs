@@ -8,7 +8,7 @@ use earmark_linux::link;
 use libtest_mimic::Failed;
 use serde_json::{Value, json};
 
-use crate::host::{Host, Outcome, check, until};
+use crate::host::{Host, Outcome, check, connect_in_row, until};
 
 const NAMES: [&str; 4] = ["h1", "r1", "r2", "h2"];
 /// Address of h2.
@@ -27,15 +27,7 @@ impl Chain {
             link::sysctl(&host.namespace, "net.ipv6.conf.default.disable_ipv6", "1")?;
             link::sysctl(&host.namespace, "net.ipv4.conf.default.rp_filter", "0")?;
         }
-        for (pair, net) in nodes.windows(2).zip(1_u8..) {
-            let [left, right] = pair else { return Err("no pair".into()) };
-            link::create_veth(&left.namespace, "right", &right.namespace, "left")?;
-            for (host, name, last) in [(left, "right", 1), (right, "left", 2)] {
-                let address = Ipv4Addr::new(10, 0, net, last).into();
-                link::add_address(&host.namespace, name, address, 24)?;
-                link::set_up(&host.namespace, name, true)?;
-            }
-        }
+        connect_in_row(&nodes)?;
         for (place, host) in (0_u8..).zip(&nodes) {
             link::sysctl(&host.namespace, "net.ipv4.ip_forward", "1")?;
             for net in 1..=3_u8 {

@@ -1,7 +1,5 @@
 //! `[boomerang]`.
 
-use std::time::Duration;
-
 use earmark_boomerang::{AggregateRule, Selector};
 use earmark_control::protocols::boomerang::Account;
 use earmark_core::{Prefix, Rate, Secret};
@@ -108,9 +106,16 @@ impl Source<'_> {
             users.push(account);
         }
         let engine = earmark_boomerang::Config {
-            refresh_interval: self.seconds(table.refresh.as_ref(), defaults.refresh_interval)?,
-            max_refresh_interval: self
-                .seconds(table.longest_refresh.as_ref(), defaults.max_refresh_interval)?,
+            refresh_interval: self.seconds(
+                table.refresh.as_ref(),
+                u8::MAX,
+                defaults.refresh_interval,
+            )?,
+            max_refresh_interval: self.seconds(
+                table.longest_refresh.as_ref(),
+                u8::MAX,
+                defaults.max_refresh_interval,
+            )?,
             lifetime_multiplier: self.octet(table.lifetime_factor, defaults.lifetime_multiplier)?,
             burst: self.burst(table.burst.as_ref(), defaults.burst)?,
             lock: table.lock.unwrap_or(defaults.lock),
@@ -185,15 +190,6 @@ impl Source<'_> {
             })
         };
         tables.iter().map(rule).collect()
-    }
-
-    /// A time for which messages have one octet of seconds.
-    fn seconds(&self, text: Option<&Spanned<String>>, default: u8) -> Result<u8, ConfigError> {
-        let default = Duration::from_secs(default.into());
-        let range = Duration::from_secs(1)..=Duration::from_secs(255);
-        let hint = "\"30s\" is usual; from 1s to 255s are possible";
-        let found = self.duration(text, range, default, hint)?;
-        Ok(u8::try_from(found.as_secs()).unwrap_or(u8::MAX))
     }
 
     fn octet(&self, value: Option<Spanned<u32>>, default: u8) -> Result<u8, ConfigError> {

@@ -8,8 +8,8 @@ use jiff::Timestamp;
 
 use super::config::{BoomerangConfig, BoomerangTables};
 use super::{Boomerang, offload};
-use crate::config::{Config, ConfigError, InterfaceConfig, Keys, Source, Table};
-use crate::protocol::{KernelOffload, Protocol, ProtocolConfig, Tables};
+use crate::config::{Config, InterfaceConfig, Keys};
+use crate::protocol::{KernelOffload, Protocol, ProtocolConfig, ReadTables, keep_all, read_as};
 
 impl ProtocolConfig for Boomerang {
     fn is_chosen_by_interface(&self) -> bool {
@@ -20,16 +20,12 @@ impl ProtocolConfig for Boomerang {
         &[Keys { names: &["boomerang"], before: "protocol" }]
     }
 
-    fn read(&self, table: Table<'_>, source: &Source<'_>) -> Result<Box<dyn Tables>, ConfigError> {
-        Ok(Box::new(table.read::<BoomerangTables>(source)?))
+    fn reader(&self) -> ReadTables {
+        read_as::<BoomerangTables>
     }
 
     fn reload(&self, started: &Config, new: &mut Config, waiting: &mut Vec<String>) {
-        let started = started.settings.get::<BoomerangConfig>();
-        if started != new.settings.get() {
-            waiting.push(self.name().to_owned());
-        }
-        new.settings.set(started);
+        keep_all::<BoomerangConfig>(self.name(), started, new, waiting);
     }
 
     fn configure(&self, config: &Config, _origin: Timestamp, node: &mut NodeConfig) {

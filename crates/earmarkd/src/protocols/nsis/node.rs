@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use super::Nsis;
 use super::config::{InterfaceKeys, NsisConfig, NsisInterface, NsisTables};
 use crate::config::{Config, ConfigError, InterfaceConfig, Keys, Source, Table};
-use crate::protocol::{Protocol, ProtocolConfig, Tables};
+use crate::protocol::{Protocol, ProtocolConfig, ReadTables, read_as};
 use crate::streams;
 
 impl ProtocolConfig for Nsis {
@@ -24,8 +24,8 @@ impl ProtocolConfig for Nsis {
         &[Keys { names: &["nsis_intercept"], before: "measure_rtp" }]
     }
 
-    fn read(&self, table: Table<'_>, source: &Source<'_>) -> Result<Box<dyn Tables>, ConfigError> {
-        Ok(Box::new(table.read::<NsisTables>(source)?))
+    fn reader(&self) -> ReadTables {
+        read_as::<NsisTables>
     }
 
     fn read_interface(

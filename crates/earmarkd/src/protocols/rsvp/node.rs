@@ -11,7 +11,7 @@ use jiff::Timestamp;
 use super::config::{InterfaceKeys, RsvpConfig, RsvpInterface, RsvpTables};
 use super::{KeyFile, Rsvp};
 use crate::config::{Config, ConfigError, InterfaceConfig, Keys, Source, Table};
-use crate::protocol::{Protocol, ProtocolConfig, Secrets, Tables};
+use crate::protocol::{Protocol, ProtocolConfig, ReadTables, Secrets, read_as};
 
 impl ProtocolConfig for Rsvp {
     fn is_chosen_by_interface(&self) -> bool {
@@ -38,8 +38,8 @@ impl ProtocolConfig for Rsvp {
         ]
     }
 
-    fn read(&self, table: Table<'_>, source: &Source<'_>) -> Result<Box<dyn Tables>, ConfigError> {
-        Ok(Box::new(table.read::<RsvpTables>(source)?))
+    fn reader(&self) -> ReadTables {
+        read_as::<RsvpTables>
     }
 
     fn read_interface(

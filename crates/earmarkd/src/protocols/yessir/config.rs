@@ -136,9 +136,12 @@ impl Source<'_> {
             .filter(|interface| interface.settings.get::<YessirInterface>().measure_rtp);
         let missed = self.within(table.lifetime_factor, 1..101, defaults.missed)?;
         let engine = earmark_yessir::Config {
-            interval: self.long_seconds(table.refresh.as_ref(), defaults.interval)?,
-            max_interval: self
-                .long_seconds(table.longest_refresh.as_ref(), defaults.max_interval)?,
+            interval: self.seconds(table.refresh.as_ref(), u16::MAX, defaults.interval)?,
+            max_interval: self.seconds(
+                table.longest_refresh.as_ref(),
+                u16::MAX,
+                defaults.max_interval,
+            )?,
             missed,
             burst: self.burst(table.burst.as_ref(), defaults.burst)?,
             measuring,
@@ -198,18 +201,5 @@ impl Source<'_> {
             required_on: signed_on.iter().map(|name| name.get_ref().clone()).collect(),
             started: 0, // the daemon sets it at start
         })
-    }
-
-    /// A time for which messages have two octets of seconds.
-    fn long_seconds(
-        &self,
-        text: Option<&Spanned<String>>,
-        default: u16,
-    ) -> Result<u16, ConfigError> {
-        let default = Duration::from_secs(default.into());
-        let range = Duration::from_secs(1)..=Duration::from_secs(65_535);
-        let hint = "\"30s\" is usual; from 1s to 65535s are possible";
-        let found = self.duration(text, range, default, hint)?;
-        Ok(u16::try_from(found.as_secs()).unwrap_or(u16::MAX))
     }
 }

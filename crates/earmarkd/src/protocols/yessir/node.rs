@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use super::Yessir;
 use super::config::{InterfaceKeys, YessirConfig, YessirInterface, YessirTables};
 use crate::config::{Config, ConfigError, InterfaceConfig, Keys, Source, Table};
-use crate::protocol::{Protocol, ProtocolConfig, Tables};
+use crate::protocol::{Protocol, ProtocolConfig, ReadTables, keep_all, read_as};
 
 impl ProtocolConfig for Yessir {
     fn is_chosen_by_interface(&self) -> bool {
@@ -22,8 +22,8 @@ impl ProtocolConfig for Yessir {
         &[Keys { names: &["yessir_intercept", "measure_rtp"], before: "udp_encapsulation" }]
     }
 
-    fn read(&self, table: Table<'_>, source: &Source<'_>) -> Result<Box<dyn Tables>, ConfigError> {
-        Ok(Box::new(table.read::<YessirTables>(source)?))
+    fn reader(&self) -> ReadTables {
+        read_as::<YessirTables>
     }
 
     fn read_interface(
@@ -38,11 +38,7 @@ impl ProtocolConfig for Yessir {
     }
 
     fn reload(&self, started: &Config, new: &mut Config, waiting: &mut Vec<String>) {
-        let started = started.settings.get::<YessirConfig>();
-        if started != new.settings.get() {
-            waiting.push(self.name().to_owned());
-        }
-        new.settings.set(started);
+        keep_all::<YessirConfig>(self.name(), started, new, waiting);
     }
 
     fn reload_interface(
