@@ -12,62 +12,27 @@ mod trace;
 
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::net::UnixListener;
-use std::path::PathBuf;
 use std::process::{Command, Output};
 use std::thread::JoinHandle;
 
+use earmark_testkit::command_line::{TemporaryDirectory, status, stderr, stdout};
 use serde_json::{Value, json};
-
-/// A temporary directory of a test, removed with it.
-struct Place(PathBuf);
-
-impl Place {
-    fn new(name: &str) -> Place {
-        let path = std::env::temp_dir().join(format!("earmark-cli-{}-{name}", std::process::id()));
-        std::fs::create_dir_all(&path).unwrap();
-        Place(path)
-    }
-
-    fn file(&self, name: &str, content: &str) -> String {
-        let path = self.0.join(name);
-        std::fs::write(&path, content).unwrap();
-        path.to_str().unwrap().to_owned()
-    }
-}
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
-}
 
 fn earmark(arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_earmark")).args(arguments).output().unwrap()
 }
 
-fn status(output: &Output) -> i32 {
-    output.status.code().expect("it ended by itself")
-}
-
-fn stdout(output: &Output) -> String {
-    String::from_utf8(output.stdout.clone()).unwrap()
-}
-
-fn stderr(output: &Output) -> String {
-    String::from_utf8(output.stderr.clone()).unwrap()
-}
-
 /// A scripted daemon: answers each request with the next lines of its script, and returns the requests at the end.
-struct PaperDaemon {
+struct ScriptedDaemon {
     socket: String,
     thread: JoinHandle<Vec<Value>>,
-    _place: Place,
+    _directory: TemporaryDirectory,
 }
 
-impl PaperDaemon {
-    fn start(name: &str, script: Vec<Vec<Value>>) -> PaperDaemon {
-        let place = Place::new(name);
-        let path = place.0.join("s");
+impl ScriptedDaemon {
+    fn start(name: &str, script: Vec<Vec<Value>>) -> ScriptedDaemon {
+        let directory = TemporaryDirectory::new(name);
+        let path = directory.0.join("s");
         let listener = UnixListener::bind(&path).unwrap();
         let thread = std::thread::spawn(move || {
             let (mut stream, _) = listener.accept().unwrap();
@@ -82,7 +47,7 @@ impl PaperDaemon {
             }
             requests
         });
-        PaperDaemon { socket: path.to_str().unwrap().to_owned(), thread, _place: place }
+        ScriptedDaemon { socket: path.to_str().unwrap().to_owned(), thread, _directory: directory }
     }
 
     /// Runs the command against the scripted daemon. Returns its output and its requests.
@@ -130,7 +95,7 @@ fn confirmed_reservation_succeeds_and_is_kept() {
     let flowspec = json!({ "ControlledLoad": bucket });
     let resv = event("resv", &json!({ "flowspec": flowspec, "outcome": whole("Resv") }));
     let kept = json!({ "ok": { "application": 7 } });
-    let daemon = PaperDaemon::start("success", vec![vec![opened("sender"), resv], vec![kept]]);
+    let daemon = ScriptedDaemon::start("success", vec![vec![opened("sender"), resv], vec![kept]]);
     let (output, requests) = daemon.run(&RESERVE);
     assert_eq!(status(&output), 0, "{}", stderr(&output));
     assert_eq!(
@@ -149,7 +114,7 @@ fn refused_reservation_is_status_3_with_reason() {
     let refused = event("resv_error", &json!({ "error": error, "flowspec": null }));
     let released = json!({ "ok": { "applications": [7] } });
     let script = vec![vec![opened("receiver"), refused], vec![released]];
-    let daemon = PaperDaemon::start("refused", script.clone());
+    let daemon = ScriptedDaemon::start("refused", script.clone());
     let (output, requests) = daemon.run(&RESERVE);
     assert_eq!(status(&output), 3);
     let text = stdout(&output);
@@ -158,7 +123,7 @@ fn refused_reservation_is_status_3_with_reason() {
     assert!(text.contains("\n  help: request less"), "{text}");
     assert_eq!(requests[1], json!({ "release": { "application": 7 } }), "nothing is left behind");
 
-    let daemon = PaperDaemon::start("refused-json", script);
+    let daemon = ScriptedDaemon::start("refused-json", script);
     let (output, _) = daemon.run(&[&RESERVE[..], &["--json"]].concat());
     assert_eq!(status(&output), 3);
     let answer: Value = serde_json::from_str(&stdout(&output)).unwrap();
@@ -169,7 +134,7 @@ fn refused_reservation_is_status_3_with_reason() {
 #[test]
 fn timeout_is_status_4_with_advice() {
     let released = json!({ "ok": { "applications": [7] } });
-    let daemon = PaperDaemon::start("silence", vec![vec![opened("sender")], vec![released]]);
+    let daemon = ScriptedDaemon::start("silence", vec![vec![opened("sender")], vec![released]]);
     let (output, requests) = daemon.run(&RESERVE);
     assert_eq!(status(&output), 4);
     let text = stdout(&output);
@@ -182,7 +147,7 @@ fn timeout_is_status_4_with_advice() {
 #[test]
 fn rejected_request_is_status_1_with_hint() {
     let problem = json!({ "error": { "code": "rejected", "message": "there is no route", "hint": "add one" } });
-    let daemon = PaperDaemon::start("rejected", vec![vec![problem]]);
+    let daemon = ScriptedDaemon::start("rejected", vec![vec![problem]]);
     let (output, _) = daemon.run(&RESERVE);
     assert_eq!(status(&output), 1);
     assert_eq!(stderr(&output), "earmark: there is no route\n  help: add one\n");
@@ -199,7 +164,7 @@ fn malformed_response_or_lost_connection_is_status_1() {
         ("newer", newer, "the daemon speaks version 77 of the control protocol"),
     ] {
         for odd in [json!("what?"), bad.clone()] {
-            let daemon = PaperDaemon::start(name, vec![vec![odd], vec![answer.clone()]]);
+            let daemon = ScriptedDaemon::start(name, vec![vec![odd], vec![answer.clone()]]);
             let (output, requests) = daemon.run(&["show", "links"]);
             assert_eq!(status(&output), 1);
             assert!(stderr(&output).contains(said), "{}", stderr(&output));
@@ -208,7 +173,7 @@ fn malformed_response_or_lost_connection_is_status_1() {
     }
 
     let stopping = json!({ "error": { "code": "stopping", "message": "the daemon stops", "hint": "start it" } });
-    let daemon = PaperDaemon::start("stopping", vec![vec![opened("sender"), stopping]]);
+    let daemon = ScriptedDaemon::start("stopping", vec![vec![opened("sender"), stopping]]);
     let (output, _) = daemon.run(&RESERVE);
     assert_eq!(status(&output), 1);
     assert!(stderr(&output).contains("the daemon stops"));
@@ -221,7 +186,7 @@ fn listen_waits_for_confirmation() {
     let more = json!({ "node": "10.0.1.1", "style": "SharedExplicit", "filters": [filter] });
     let kept = json!({ "ok": { "application": 7 } });
     let script = vec![vec![opened("receiver"), event("confirmed", &more)], vec![kept]];
-    let daemon = PaperDaemon::start("wait", script);
+    let daemon = ScriptedDaemon::start("wait", script);
     let listen = ["listen", "--on", "239.1.2.3:5001", "--style", "se", "--sender", "10.0.1.1:4000"];
     let (output, requests) = daemon.run(&[&listen[..], &["--wait", "300ms"]].concat());
     assert_eq!(status(&output), 0, "{}", stderr(&output));
@@ -275,7 +240,7 @@ fn listings_are_tables_for_people_and_arrays_for_programs() {
         "reservable_bps": 0, "held_bps": 0, "claims": 0, "adopted": 0
     });
     let answer = json!({ "ok": { "rows": [row, waiting], "more": false } });
-    let daemon = PaperDaemon::start("table", vec![vec![answer.clone()]]);
+    let daemon = ScriptedDaemon::start("table", vec![vec![answer.clone()]]);
     let (output, requests) = daemon.run(&["show", "links"]);
     assert_eq!(status(&output), 0, "{}", stderr(&output));
     let table = stdout(&output);
@@ -293,7 +258,7 @@ fn listings_are_tables_for_people_and_arrays_for_programs() {
     }
     assert_eq!(requests, [json!({ "show": { "what": "links" } })]);
 
-    let daemon = PaperDaemon::start("array", vec![vec![answer]]);
+    let daemon = ScriptedDaemon::start("array", vec![vec![answer]]);
     let (output, _) = daemon.run(&["show", "links", "--json"]);
     let rows: Value = serde_json::from_str(&stdout(&output)).unwrap();
     assert_eq!(rows, json!([row, waiting]));
@@ -314,7 +279,7 @@ fn reservations_show_their_traffic() {
     });
     let rows = [row(busy), row(Value::Null)];
     let answer = json!({ "ok": { "rows": rows, "more": false } });
-    let daemon = PaperDaemon::start("traffic", vec![vec![answer.clone()]]);
+    let daemon = ScriptedDaemon::start("traffic", vec![vec![answer.clone()]]);
     let (output, _) = daemon.run(&["show", "reservations"]);
     assert_eq!(status(&output), 0, "{}", stderr(&output));
     let table = stdout(&output);
@@ -324,7 +289,7 @@ fn reservations_show_their_traffic() {
     let last = table.lines().rfind(|line| line.contains("10.0.2.2")).unwrap();
     assert_eq!(last.matches(" - ").count(), 4, "{table}");
 
-    let daemon = PaperDaemon::start("traffic-json", vec![vec![answer]]);
+    let daemon = ScriptedDaemon::start("traffic-json", vec![vec![answer]]);
     let (output, _) = daemon.run(&["show", "reservations", "--json"]);
     let shown: Value = serde_json::from_str(&stdout(&output)).unwrap();
     assert_eq!(shown, json!(rows), "nothing is lost between daemon and terminal");
@@ -334,7 +299,7 @@ fn reservations_show_their_traffic() {
 fn a_watch_ends_after_its_count_or_its_time() {
     let gone = event("resv_gone", &json!({}));
     let watching = json!({ "ok": { "node": "r1" } });
-    let daemon = PaperDaemon::start("watch", vec![vec![watching.clone(), gone.clone(), gone]]);
+    let daemon = ScriptedDaemon::start("watch", vec![vec![watching.clone(), gone.clone(), gone]]);
     let (output, _) = daemon.run(&["watch", "--count", "1", "--json"]);
     assert_eq!(status(&output), 0, "{}", stderr(&output));
     let lines = stdout(&output);
@@ -342,7 +307,7 @@ fn a_watch_ends_after_its_count_or_its_time() {
     let notice: Value = serde_json::from_str(&lines).unwrap();
     assert_eq!(notice["event"], "resv_gone");
 
-    let daemon = PaperDaemon::start("watch-time", vec![vec![watching]]);
+    let daemon = ScriptedDaemon::start("watch-time", vec![vec![watching]]);
     let (output, _) = daemon.run(&["watch", "--for", "50ms"]);
     assert_eq!(status(&output), 0);
     assert!(stdout(&output).is_empty());
@@ -350,8 +315,8 @@ fn a_watch_ends_after_its_count_or_its_time() {
 
 #[test]
 fn file_that_is_no_capture_is_refused() {
-    let place = Place::new("decode");
-    let none = place.file("none.pcap", "this is not a capture file, whatever its name says");
+    let directory = TemporaryDirectory::new("decode");
+    let none = directory.file("none.pcap", "this is not a capture file, whatever its name says");
     let output = earmark(&["decode", &none]);
     assert_eq!(status(&output), 1);
     assert!(stderr(&output).contains("neither a pcap nor a pcapng file"), "{}", stderr(&output));
@@ -359,7 +324,7 @@ fn file_that_is_no_capture_is_refused() {
     let mut header = vec![0xd4, 0xc3, 0xb2, 0xa1, 2, 0, 4, 0];
     header.extend([0; 8]);
     header.extend([0xff, 0xff, 0, 0, 101, 0, 0, 0]);
-    let empty = place.0.join("empty.pcap");
+    let empty = directory.0.join("empty.pcap");
     std::fs::write(&empty, header).unwrap();
     let output = earmark(&["decode", empty.to_str().unwrap()]);
     assert_eq!(status(&output), 0, "{}", stderr(&output));
@@ -369,14 +334,14 @@ fn file_that_is_no_capture_is_refused() {
 /// Invalid files and sockets lead to status 1 and one error that names the file and the reason.
 #[test]
 fn invalid_files_are_named_with_reason() {
-    let place = Place::new("bad-files");
-    let file = |name: &str, content: &str| place.file(name, content);
-    let directory = place.0.to_str().unwrap();
+    let directory = TemporaryDirectory::new("bad-files");
+    let file = |name: &str, content: &str| directory.file(name, content);
+    let root = directory.0.to_str().unwrap();
     let empty = &file("empty", "");
-    let missing = &format!("{directory}/none/s");
+    let missing = &format!("{root}/none/s");
     let long = "x".repeat(200);
     // A pcap header, and the header of a missing frame of 100 octets.
-    let cut = place.0.join("cut").to_str().unwrap().to_owned();
+    let cut = directory.0.join("cut").to_str().unwrap().to_owned();
     let header = [0xa1b2_c3d4_u32, 0x0004_0002, 0, 0, 65_535, 101, 0, 0, 100, 100];
     std::fs::write(&cut, header.map(u32::to_le_bytes).concat()).unwrap();
     let table: &[(&[&str], &str)] = &[
@@ -384,7 +349,7 @@ fn invalid_files_are_named_with_reason() {
         (&["show", "links", "--control", empty], "Connection refused"),
         (&["show", "links", "--control", &long], "at most 107 octets"),
         (&["decode", missing], "No such file"),
-        (&["decode", directory], "Is a directory"),
+        (&["decode", root], "Is a directory"),
         (&["decode", empty], "the file is empty"),
         (&["decode", &cut], "truncated after frame 0"),
     ];

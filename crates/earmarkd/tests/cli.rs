@@ -1,52 +1,17 @@
 //! The `earmarkd` command as seen by users and scripts: output, its stream, and exit status.
 
-use std::path::PathBuf;
 use std::process::{Command, Output};
 
+use earmark_testkit::command_line::{TemporaryDirectory, status, stderr, stdout};
 use serde_json::Value;
-
-/// A temporary directory of a test, removed with it.
-struct Place(PathBuf);
-
-impl Place {
-    fn new(name: &str) -> Place {
-        let path = std::env::temp_dir().join(format!("earmarkd-cli-{}-{name}", std::process::id()));
-        std::fs::create_dir_all(&path).unwrap();
-        Place(path)
-    }
-
-    fn file(&self, name: &str, content: &str) -> String {
-        let path = self.0.join(name);
-        std::fs::write(&path, content).unwrap();
-        path.to_str().unwrap().to_owned()
-    }
-}
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
-}
 
 fn earmarkd(arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_earmarkd")).args(arguments).output().unwrap()
 }
 
-fn status(output: &Output) -> i32 {
-    output.status.code().expect("it ended by itself")
-}
-
-fn stdout(output: &Output) -> String {
-    String::from_utf8(output.stdout.clone()).unwrap()
-}
-
-fn stderr(output: &Output) -> String {
-    String::from_utf8(output.stderr.clone()).unwrap()
-}
-
 #[test]
 fn a_configuration_is_checked_without_privileges() {
-    let place = Place::new("config");
+    let place = TemporaryDirectory::new("config");
     let example = earmarkd(&["config", "example"]);
     assert_eq!(status(&example), 0);
     let good = place.file("good.toml", &stdout(&example));
@@ -66,7 +31,7 @@ fn a_configuration_is_checked_without_privileges() {
 /// Invalid files lead to status 1 and one error that names the file and the reason.
 #[test]
 fn invalid_files_are_named_with_reason() {
-    let place = Place::new("bad-files");
+    let place = TemporaryDirectory::new("bad-files");
     let file = |name: &str, content: &str| place.file(name, content);
     let interface = "[[interface]]\nname = 'a'\nbandwidth = '1Mbit'\n";
     let directory = place.0.to_str().unwrap();
@@ -112,7 +77,7 @@ fn invalid_files_are_named_with_reason() {
 
 #[test]
 fn invalid_recording_is_refused_with_line() {
-    let place = Place::new("replay");
+    let place = TemporaryDirectory::new("replay");
     let none = place.file("none.jsonl", "{\"hello\":1}\n");
     let output = earmarkd(&["replay", &none]);
     assert_eq!(status(&output), 1);

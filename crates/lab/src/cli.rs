@@ -92,6 +92,7 @@ fn duration(text: &str) -> Result<std::time::Duration, earmark_core::amounts::Un
 #[cfg(test)]
 mod tests {
     use clap::CommandFactory;
+    use earmark_testkit::command_line::examples;
 
     use super::*;
 
@@ -103,26 +104,12 @@ mod tests {
     /// Every example in the help of any command parses as a command line.
     #[test]
     fn examples_parse() {
-        let mut examples = Vec::new();
-        collect(&Arguments::command(), &mut examples);
+        let examples = examples(&Arguments::command());
         for example in &examples {
             let parsed = Arguments::try_parse_from(example.split_whitespace());
             assert!(parsed.is_ok(), "{example}: {parsed:?}");
         }
         assert!(examples.len() > 20, "{examples:?}");
-    }
-
-    /// Collects the examples of a command: indented lines of their own, with a description after some blanks,
-    /// possibly with a pipe.
-    fn collect(command: &clap::Command, examples: &mut Vec<String>) {
-        let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
-        let lines = help.lines().filter_map(|line| line.strip_prefix("  "));
-        let lines = lines.filter(|line| line.starts_with("earmark-lab "));
-        examples.extend(lines.map(|line| {
-            let line = line.split(" | ").next().unwrap_or_default();
-            line.split("   ").next().unwrap_or_default().to_owned()
-        }));
-        command.get_subcommands().for_each(|command| collect(command, examples));
     }
 
     #[test]

@@ -1,7 +1,10 @@
-//! Support of the workspace's tests: the player of conformance cases, valid messages of every protocol, and damage.
+//! Support of the workspace's tests: the player of conformance cases, valid messages of every protocol,
+//! damage, command lines, and waiting.
 //!
 //! No crate depends on this one except for its tests.
 
+pub mod command_line;
 pub mod conformance;
 pub mod damage;
 pub mod messages;
+pub mod wait;

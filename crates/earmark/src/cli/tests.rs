@@ -4,7 +4,9 @@ use super::values::{Sharing, endpoint};
 use super::*;
 use std::time::Duration;
 
+use clap::CommandFactory;
 use earmark_core::Rate;
+use earmark_testkit::command_line::examples;
 
 fn parse(line: &str) -> Result<Arguments, clap::Error> {
     Arguments::try_parse_from(std::iter::once("earmark").chain(line.split_whitespace()))
@@ -13,27 +15,18 @@ fn parse(line: &str) -> Result<Arguments, clap::Error> {
 /// Runs clap's own check of all commands: clashing names, defaults that do not parse, and so on.
 #[test]
 fn the_command_line_is_consistent() {
-    use clap::CommandFactory;
     Arguments::command().debug_assert();
 }
 
 /// Every example of every help text is a command that exists.
 #[test]
 fn examples_of_help_are_parsed() {
-    use clap::CommandFactory;
-    let mut seen = 0;
-    let command = Arguments::command();
-    let mut waiting: Vec<&clap::Command> = vec![&command];
-    while let Some(command) = waiting.pop() {
-        waiting.extend(command.get_subcommands());
-        let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
-        for line in help.lines().filter_map(|line| line.trim().strip_prefix("earmark ")) {
-            let line = line.split(['#', '>', '<']).next().unwrap_or_default();
-            parse(line).unwrap_or_else(|error| panic!("{line}\n{error}"));
-            seen += 1;
-        }
+    let examples = examples(&Arguments::command());
+    for example in &examples {
+        let words = example.split_whitespace();
+        Arguments::try_parse_from(words).unwrap_or_else(|error| panic!("{example}\n{error}"));
     }
-    assert!(seen >= 20, "only {seen} examples");
+    assert!(examples.len() >= 40, "{examples:?}");
 }
 
 #[test]

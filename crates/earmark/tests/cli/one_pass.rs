@@ -2,7 +2,9 @@
 
 use serde_json::{Value, json};
 
-use super::{PaperDaemon, earmark, opened, status, stderr, stdout};
+use earmark_testkit::command_line::{status, stderr, stdout};
+
+use super::{ScriptedDaemon, earmark, opened};
 
 const LOOP: [&str; 9] = [
     "reserve",
@@ -61,7 +63,7 @@ fn released() -> Vec<Value> {
 
 /// Runs a command. Returns its exit status, its output, and its requests.
 fn run(name: &str, script: Vec<Vec<Value>>, arguments: &[&[&str]]) -> (i32, String, Vec<Value>) {
-    let (output, requests) = PaperDaemon::start(name, script).run(&arguments.concat());
+    let (output, requests) = ScriptedDaemon::start(name, script).run(&arguments.concat());
     assert_eq!(stderr(&output), "");
     (status(&output), stdout(&output), requests)
 }

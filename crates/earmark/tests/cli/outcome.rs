@@ -2,7 +2,9 @@
 
 use serde_json::{Value, json};
 
-use super::{PaperDaemon, opened, status, stderr, stdout};
+use earmark_testkit::command_line::{status, stderr, stdout};
+
+use super::{ScriptedDaemon, opened};
 
 /// A protocol: its name, the command, and the events that report the reach of the reservation.
 type Case = (&'static str, &'static [&'static str], fn(&Value) -> Vec<Value>);
@@ -106,7 +108,7 @@ fn run((name, command, events): Case, kind: &str, more: &[&str]) -> (i32, String
         ("rsvp", _) => vec![first, vec![busy], vec![done]],
         _ => vec![first, vec![done]],
     };
-    let daemon = PaperDaemon::start(&format!("outcome-{name}-{kind}-{}", more.len()), script);
+    let daemon = ScriptedDaemon::start(&format!("outcome-{name}-{kind}-{}", more.len()), script);
     let (output, requests) = daemon.run(&[command, more, &["--timeout", "2s"]].concat());
     assert_eq!(stderr(&output), "", "{name} {kind}");
     (status(&output), stdout(&output), requests.last().unwrap().clone())

@@ -1,8 +1,9 @@
 //! `earmark trace`: tables and JSON from the answers of nodes, and an exit status for each kind of end.
 
+use earmark_testkit::command_line::{status, stderr, stdout};
 use serde_json::{Value, json};
 
-use crate::{PaperDaemon, event, status, stderr, stdout};
+use super::{ScriptedDaemon, event};
 
 fn begun() -> Value {
     let sender = json!({ "address": "10.0.0.1", "port": 4000 });
@@ -28,7 +29,7 @@ fn traced(hops: &[Value], end: &Value) -> Value {
 }
 
 fn run(name: &str, script: Vec<Value>, arguments: &[&str]) -> (std::process::Output, Vec<Value>) {
-    let daemon = PaperDaemon::start(&format!("trace-{name}"), vec![script]);
+    let daemon = ScriptedDaemon::start(&format!("trace-{name}"), vec![script]);
     daemon.run(&[&["trace", "10.0.2.2:5001"], arguments].concat())
 }
 

@@ -10,6 +10,7 @@ use earmark_core::Rate;
 use earmark_lab::testbed::{Options, Testbed};
 use earmark_lab::traffic::{Shape, Source};
 use earmark_scenario::topology::{DEMO, Topology};
+use earmark_testkit::wait::wait_for;
 use libtest_mimic::Failed;
 
 use crate::classes::{self, Class};
@@ -99,24 +100,6 @@ fn await_refresh(testbed: &Testbed) -> Outcome {
         last = expires;
         Ok(refreshed.then_some(()))
     })
-}
-
-/// Calls `look` until it returns a value.
-fn wait_for<T>(
-    what: &str,
-    timeout: Duration,
-    mut look: impl FnMut() -> Result<Option<T>, Failed>,
-) -> Result<T, Failed> {
-    let deadline = Instant::now() + timeout;
-    loop {
-        if let Some(found) = look()? {
-            return Ok(found);
-        }
-        if Instant::now() > deadline {
-            return Err(format!("not within {timeout:?}: {what}").into());
-        }
-        std::thread::sleep(Duration::from_millis(10));
-    }
 }
 
 /// Returns the one class with traffic in the pool on r1's narrow link.

@@ -11,6 +11,7 @@ use earmark_control::{Opened, Request, ReservationRequest, ReservationRow};
 use earmark_core::{Prefix, Rate};
 use earmark_linux::link;
 use earmark_scenario::topology::DEMO;
+use earmark_testkit::wait::wait_for;
 use earmark_wire::boomerang::Rates;
 use libtest_mimic::Failed;
 
@@ -115,7 +116,7 @@ pub(crate) fn a_refusal_offers_the_available_rate() -> Outcome {
     let mut first = Asked::send(&net, loops::request(to(STREAM_PORT), mbps(8), mbps(1)))?;
     assert_eq!(first.refused()?, (narrow, OnRefusal::Release));
     for node in ["h1", "r1", "r2", "h2"] {
-        crate::net::wait_for("nothing is reserved", SLACK, || {
+        wait_for("nothing is reserved", SLACK, || {
             Ok(net.client(node)?.show_reservations()?.rows.is_empty().then_some(()))
         })?;
     }

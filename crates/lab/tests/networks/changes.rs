@@ -7,10 +7,11 @@ use earmark_control::ListenRequest;
 use earmark_core::Prefix;
 use earmark_linux::link;
 use earmark_scenario::topology::DEMO;
+use earmark_testkit::wait::wait_for;
 use libtest_mimic::Failed;
 
 use crate::Outcome;
-use crate::net::{Net, REFRESH, SLACK, lifetime, wait_for};
+use crate::net::{Net, REFRESH, SLACK, lifetime};
 use crate::stream::{STREAM_PORT, Stream, announcement, loss, watch};
 
 /// ```text

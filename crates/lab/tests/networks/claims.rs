@@ -9,9 +9,10 @@ use earmark_core::Rate;
 use earmark_scenario::topology::DEMO;
 use earmark_wire::boomerang::Rates;
 
-use crate::net::{Net, REFRESH, SLACK, wait_for};
+use crate::net::{Net, REFRESH, SLACK};
 use crate::stream::{STREAM, STREAM_PORT, Stream, announcement, loss, watch};
 use crate::{Outcome, boomerang, qos};
+use earmark_testkit::wait::wait_for;
 
 const WINDOW: Duration = Duration::from_secs(1);
 

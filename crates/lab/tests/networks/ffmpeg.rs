@@ -12,10 +12,11 @@ use std::time::{Duration, Instant};
 use earmark_control::ReservationRow;
 use earmark_core::Rate;
 use earmark_scenario::topology::DEMO;
+use earmark_testkit::wait::wait_for;
 use libtest_mimic::Failed;
 
 use crate::Outcome;
-use crate::net::{Net, REFRESH, SLACK, wait_for};
+use crate::net::{Net, REFRESH, SLACK};
 use crate::stream::{Stream, loss, watch};
 
 /// One channel of linear PCM, 48 000 samples of 16 bits a second, in packets of 1 200 octets: 12 of RTP and 594 samples.

@@ -6,7 +6,8 @@ use earmark_control::{AggregateRow, ListenRequest, ReservationRequest};
 use earmark_core::Rate;
 
 use crate::Outcome;
-use crate::net::{Net, REFRESH, SLACK, wait_for};
+use crate::net::{Net, REFRESH, SLACK};
+use earmark_testkit::wait::wait_for;
 
 /// h1 -- e1 -- c1 -- e2 -- h2
 const NETWORK: &str = r#"

@@ -9,8 +9,9 @@ use earmark_core::{MulticastRoute, Rate};
 use earmark_linux::link;
 
 use crate::Outcome;
-use crate::net::{Net, REFRESH, SLACK, wait_for};
+use crate::net::{Net, REFRESH, SLACK};
 use crate::stream::{STREAM, STREAM_PORT, Stream, announcement, loss, watch};
+use earmark_testkit::wait::wait_for;
 
 /// ```text
 ///                              ,-- 5 Mbit/s -- h2

@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 use std::path::PathBuf;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use earmark_control::Client;
 use earmark_core::{InterfaceId, MulticastRoute, Rate};
@@ -11,6 +11,7 @@ use earmark_linux::link;
 use earmark_linux::multicast_router::MulticastRouter;
 use earmark_linux::netns::Namespace;
 use earmark_scenario::topology::Topology;
+use earmark_testkit::wait::wait_for;
 use libtest_mimic::Failed;
 
 use crate::classes;
@@ -132,22 +133,4 @@ impl Net {
 /// Returns the lifetime of unrefreshed state: (K + 0.5) * 1.5 * R, K being 3 (RFC 2205 section 3.7).
 pub(crate) fn lifetime(refresh: Duration) -> Duration {
     refresh * 21 / 4
-}
-
-/// Calls `look` until it returns a value.
-pub(crate) fn wait_for<T>(
-    what: &str,
-    within: Duration,
-    mut look: impl FnMut() -> Result<Option<T>, Failed>,
-) -> Result<T, Failed> {
-    let deadline = Instant::now() + within;
-    loop {
-        if let Some(found) = look()? {
-            return Ok(found);
-        }
-        if Instant::now() > deadline {
-            return Err(format!("not within {within:?}: {what}").into());
-        }
-        std::thread::sleep(Duration::from_millis(10));
-    }
 }

@@ -8,11 +8,12 @@ use std::time::{Duration, Instant};
 use earmark_core::Rate;
 use earmark_lab::traffic::Shape;
 use earmark_scenario::topology::DEMO;
+use earmark_testkit::wait::wait_for;
 use libtest_mimic::Failed;
 
 use crate::Outcome;
 use crate::classes::{self, CONTROL, Class, SIGNALLING};
-use crate::net::{Net, REFRESH, wait_for};
+use crate::net::{Net, REFRESH};
 use crate::stream::{FLOOD, Stream, loss, watch};
 
 /// Debian's path of BIRD, which may be missing from PATH.

@@ -10,11 +10,12 @@ use earmark_core::{Prefix, Rate};
 use earmark_linux::link;
 use earmark_node::Event;
 use earmark_nsis::{Event as NsisEvent, qos};
+use earmark_testkit::wait::wait_for;
 use libtest_mimic::Failed;
 
 use crate::Outcome;
 use crate::changes::DIAMOND;
-use crate::net::{Net, REFRESH, SLACK, wait_for};
+use crate::net::{Net, REFRESH, SLACK};
 use crate::stream::{STREAM, STREAM_PORT, Stream, loss, watch};
 
 /// Link of h2.

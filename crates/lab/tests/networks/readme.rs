@@ -13,11 +13,12 @@ use std::time::Duration;
 use earmark_core::{Rate, Time};
 use earmark_lab::traffic::{self, Shape};
 use earmark_scenario::topology::DEMO;
+use earmark_testkit::wait::wait_for;
 use earmarkd::config::Config;
 use libtest_mimic::Failed;
 
 use crate::Outcome;
-use crate::net::{Net, REFRESH, SLACK, wait_for};
+use crate::net::{Net, REFRESH, SLACK};
 use crate::stream::{STREAM, Stream, loss, watch};
 
 /// Name under which this program is the `earmark` command, whose `main` is one call of [`earmark::cli::main`].

@@ -7,8 +7,9 @@ use earmark_core::Rate;
 use earmark_scenario::topology::DEMO;
 
 use crate::Outcome;
-use crate::net::{Net, REFRESH, SLACK, wait_for};
+use crate::net::{Net, REFRESH, SLACK};
 use crate::stream::{STREAM_PORT, Stream, announcement, loss, watch};
+use earmark_testkit::wait::wait_for;
 
 /// On the demo's network with IPv6, a stream identified by its ports keeps its rate beside a flood on r1's narrow
 /// link, and one identified by its flow label is reserved beside it.

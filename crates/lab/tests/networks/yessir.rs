@@ -8,12 +8,13 @@ use earmark_control::protocols::yessir::{ReserveOptions, listen_request, request
 use earmark_control::{ListenRequest, Opened, ReservationRequest};
 use earmark_core::Rate;
 use earmark_scenario::topology::DEMO;
+use earmark_testkit::wait::wait_for;
 use earmark_wire::yessir::{FailureNote, FailureReason, OctetRate};
 use earmark_yessir::Event;
 use libtest_mimic::Failed;
 
 use crate::Outcome;
-use crate::net::{Net, REFRESH, SLACK, wait_for};
+use crate::net::{Net, REFRESH, SLACK};
 use crate::stream::{Stream, loss, watch};
 
 /// Port of the data; its reports use the next one.

@@ -10,14 +10,14 @@
 //! its answers to a message are kept until then.
 
 mod arrival;
-mod boomerang;
+pub(super) mod boomerang;
 mod call;
 pub mod group;
 mod message;
 mod nsis;
 mod protocol;
 mod rsvp;
-mod yessir;
+pub(super) mod yessir;
 
 pub use arrival::{Arrival, Side};
 pub use message::{Message, Step};

@@ -3,6 +3,7 @@
 use std::net::{IpAddr, Ipv4Addr};
 use std::time::Duration;
 
+use earmark_core::Outgoing;
 use earmark_wire::intserv::{Adspec, FlowSpec, TokenBucket};
 use earmark_wire::rsvp::{
     Body, Carried, ErrorCode, ErrorSpec, FilterSpec, FixedFilterFlow, FlowDescriptors, List,
@@ -22,6 +23,21 @@ pub(super) const DESTINATIONS: (Ipv4Addr, u8) = (Ipv4Addr::new(10, 255, 255, 0),
 const PROTOCOL: u8 = 17;
 /// TTL of a host's messages, in the IP header and in the common header alike (RFC 2205 section 3.8).
 pub(super) const TTL: u8 = 63;
+
+/// Returns the envelope of a host's message, without router alert.
+pub(super) fn envelope(protocol: u8, source: IpAddr, destination: IpAddr) -> Outgoing {
+    Outgoing {
+        protocol,
+        interface: None,
+        source,
+        destination,
+        ttl: TTL,
+        router_alert: false,
+        encapsulated: false,
+        neighbor: None,
+        next_hop: None,
+    }
+}
 
 /// Traffic of every session: 8 kbit/s of controlled load.
 const BUCKET: TokenBucket = TokenBucket {

@@ -6,7 +6,7 @@ use comfy_table::{Cell, CellAlignment, ContentArrangement, Table};
 use super::bytes::Comparison;
 use super::forwarding::promise::Promise;
 use super::forwarding::{Forwarding, Traffic};
-use super::life::Life;
+use super::life::{Life, Phase};
 use super::messages::offload::OffloadCost;
 use super::messages::{MessageCost, SessionCost};
 use super::published::Published;
@@ -15,233 +15,143 @@ use super::set_up::SetUps;
 
 /// Resident sessions: one row a daemon.
 pub fn residents(results: &[Residents]) -> String {
-    let mut table = table(&[
-        "resident sessions",
-        "daemon",
-        "R\ns",
-        "messages in\n1/s",
-        "octets in\n1/s",
-        "messages out\n1/s",
-        "octets out\n1/s",
-        "processor\n%",
-        "relayed refresh\nus",
-        "memory\noctets/session",
-    ]);
-    for result in results {
-        for daemon in &result.daemons {
-            let relay = daemon.relay_us.map_or_else(|| "-".to_owned(), |us| format!("{us:.2}"));
-            let cells = [
-                format!("{} {}", spaced(result.sessions.into()), result.name),
-                daemon.node.clone(),
-                format!("{}", result.refresh_s),
-                spaced(daemon.packets_in.round() as u64),
-                spaced(daemon.octets_in.round() as u64),
-                spaced(daemon.packets_out.round() as u64),
-                spaced(daemon.octets_out.round() as u64),
-                format!("{:.2}", daemon.processor * 100.0),
-                relay,
-                format!("{:.0}", daemon.memory_octets),
-            ];
-            add(&mut table, 2, cells);
-        }
-    }
-    table.to_string()
+    let rows =
+        results.iter().flat_map(|result| result.daemons.iter().map(move |one| (result, one)));
+    table(
+        2,
+        rows,
+        &[
+            ("resident sessions", &|(all, _)| format!("{} {}", spaced(all.sessions), all.name)),
+            ("daemon", &|(_, one)| one.node.clone()),
+            ("R\ns", &|(all, _)| all.refresh_s.to_string()),
+            ("messages in\n1/s", &|(_, one)| rounded(one.packets_in)),
+            ("octets in\n1/s", &|(_, one)| rounded(one.octets_in)),
+            ("messages out\n1/s", &|(_, one)| rounded(one.packets_out)),
+            ("octets out\n1/s", &|(_, one)| rounded(one.octets_out)),
+            ("processor\n%", &|(_, one)| format!("{:.2}", one.processor * 100.0)),
+            ("relayed refresh\nus", &|(_, one)| or_dash(one.relay_us, |us| format!("{us:.2}"))),
+            ("memory\noctets/session", &|(_, one)| format!("{:.0}", one.memory_octets)),
+        ],
+    )
 }
 
 /// Set-ups: one row a measurement.
 pub fn set_ups(results: &[SetUps]) -> String {
-    let mut table = table(&[
-        "sessions",
-        "offered",
-        "installed",
-        "time\ns",
-        "rate\n1/s",
-        "p50\nms",
-        "p99\nms",
-        "messages\nlost",
-        "sessions\nrecovered",
-        "r2 processor\nus/session",
-        "r2 memory\noctets/session",
-    ]);
-    for result in results {
-        let cells = [
-            spaced(result.sessions.into()),
-            result.offer.describe(),
-            spaced(result.installed.into()),
-            format!("{:.2}", result.seconds),
-            spaced(result.rate.round() as u64),
-            format!("{:.2}", result.latency_p50_ms),
-            format!("{:.2}", result.latency_p99_ms),
-            spaced(result.lost_messages),
-            spaced(result.recovered.into()),
-            format!("{:.1}", result.processor_us),
-            format!("{:.0}", result.memory_octets),
-        ];
-        add(&mut table, 0, cells);
-    }
-    table.to_string()
+    table(
+        0,
+        results,
+        &[
+            ("sessions", &|row| spaced(row.sessions)),
+            ("offered", &|row| row.offer.describe()),
+            ("installed", &|row| spaced(row.installed)),
+            ("time\ns", &|row| format!("{:.2}", row.seconds)),
+            ("rate\n1/s", &|row| rounded(row.rate)),
+            ("p50\nms", &|row| format!("{:.2}", row.latency_p50_ms)),
+            ("p99\nms", &|row| format!("{:.2}", row.latency_p99_ms)),
+            ("messages\nlost", &|row| spaced(row.lost_messages)),
+            ("sessions\nrecovered", &|row| spaced(row.recovered)),
+            ("r2 processor\nus/session", &|row| format!("{:.1}", row.processor_us)),
+            ("r2 memory\noctets/session", &|row| format!("{:.0}", row.memory_octets)),
+        ],
+    )
 }
 
 /// Messages: one row a kind and a number of sessions.
 pub fn messages(results: &[MessageCost]) -> String {
-    let mut table = table(&[
-        "protocol",
-        "message",
-        "sessions",
-        "instructions",
-        "goal",
-        "median\nns",
-        "least\nns",
-        "most\nns",
-    ]);
-    for result in results {
-        let time = &result.nanoseconds;
-        let cells = [
-            result.protocol.name().to_owned(),
-            result.message.to_owned(),
-            spaced(result.sessions.into()),
-            result.instructions.map(spaced).unwrap_or_default(),
-            result.goal_instructions.map(|goal| spaced(goal.into())).unwrap_or_default(),
-            format!("{:.0}", time.median),
-            format!("{:.0}", time.least),
-            format!("{:.0}", time.most),
-        ];
-        add(&mut table, 2, cells);
-    }
-    table.to_string()
+    table(
+        2,
+        results,
+        &[
+            ("protocol", &|row| row.protocol.name().to_owned()),
+            ("message", &|row| row.message.to_owned()),
+            ("sessions", &|row| spaced(row.sessions)),
+            ("instructions", &|row| or_empty(row.instructions, spaced)),
+            ("goal", &|row| or_empty(row.goal_instructions, spaced)),
+            ("median\nns", &|row| format!("{:.0}", row.nanoseconds.median)),
+            ("least\nns", &|row| format!("{:.0}", row.nanoseconds.least)),
+            ("most\nns", &|row| format!("{:.0}", row.nanoseconds.most)),
+        ],
+    )
 }
 
 /// Octets of a session: one row a protocol and a number of sessions.
 pub fn sessions(results: &[SessionCost]) -> String {
-    let mut table = table(&[
-        "protocol",
-        "goal is for",
-        "sessions",
-        "octets of a session\nwith claims",
-        "of its claims",
-        "without claims",
-        "goal",
-    ]);
-    for result in results {
-        let cells = [
-            result.protocol.name().to_owned(),
-            if result.goal.with_claims { "with claims" } else { "without claims" }.to_owned(),
-            spaced(result.sessions.into()),
-            format!("{:.0}", result.octets),
-            format!("{:.0}", result.octets_of_claims),
-            format!("{:.0}", result.octets - result.octets_of_claims),
-            spaced(result.goal.octets.into()),
-        ];
-        add(&mut table, 2, cells);
-    }
-    table.to_string()
+    table(
+        2,
+        results,
+        &[
+            ("protocol", &|row| row.protocol.name().to_owned()),
+            ("goal is for", &|row| choose(row.goal.with_claims, "with claims", "without claims")),
+            ("sessions", &|row| spaced(row.sessions)),
+            ("octets of a session\nwith claims", &|row| format!("{:.0}", row.octets)),
+            ("of its claims", &|row| format!("{:.0}", row.octets_of_claims)),
+            ("without claims", &|row| format!("{:.0}", row.octets - row.octets_of_claims)),
+            ("goal", &|row| spaced(row.goal.octets)),
+        ],
+    )
 }
 
 /// Forwarding costs: one row a router and its traffic.
 pub fn forwarding(results: &[Forwarding]) -> String {
-    let mut table = table(&[
-        "queues",
-        "packets",
-        "reserved\nflows",
-        "processor\nns/packet",
-        "rate\n1000/s",
-        "added\nns",
-        "kept\n%",
-        "goal\n%",
-        "",
-        "classifier\nns",
-    ]);
-    let percent = |value: f64| format!("{:.0}", value * 100.0);
-    for result in results {
-        let traffic = match result.traffic {
-            Traffic::Reserved => "reserved",
-            Traffic::BestEffort => "best effort",
-        };
-        let cells = [
-            result.queues.to_owned(),
-            traffic.to_owned(),
-            spaced(result.flows.into()),
-            format!("{:.0}", result.nanoseconds),
-            format!("{:.0}", result.rate.scaled(1e-3)),
-            result.added.map(|added| format!("{added:.0}")).unwrap_or_default(),
-            result.kept.map(|kept| format!("{:.1}", kept.scaled(100.0))).unwrap_or_default(),
-            result.goal.map(percent).unwrap_or_default(),
-            result.met.map(met).unwrap_or_default(),
-            result.program_ns.map(|ns| format!("{ns:.0}")).unwrap_or_default(),
-        ];
-        add(&mut table, 2, cells);
-    }
-    table.to_string()
+    table(
+        2,
+        results,
+        &[
+            ("queues", &|row| row.queues.to_owned()),
+            ("packets", &|row| choose(row.traffic == Traffic::Reserved, "reserved", "best effort")),
+            ("reserved\nflows", &|row| spaced(row.flows)),
+            ("processor\nns/packet", &|row| format!("{:.0}", row.nanoseconds)),
+            ("rate\n1000/s", &|row| format!("{:.0}", row.rate.scaled(1e-3))),
+            ("added\nns", &|row| or_empty(row.added, |added| format!("{added:.0}"))),
+            ("kept\n%", &|row| or_empty(row.kept, |kept| format!("{:.1}", kept.scaled(100.0)))),
+            ("goal\n%", &|row| or_empty(row.goal, |goal| format!("{:.0}", goal * 100.0))),
+            ("", &|row| or_empty(row.met, |met| choose(met, "met", "missed"))),
+            ("classifier\nns", &|row| or_empty(row.program_ns, |ns| format!("{ns:.0}"))),
+        ],
+    )
 }
 
 /// Delay and loss of a flow: one row a router, without and with a flood.
 pub fn promises(results: &[Promise]) -> String {
-    let mut table = table(&[
-        "queues",
-        "flood",
-        "packets\nof the flow",
-        "lost",
-        "in the queue\np50 ms",
-        "p99 ms",
-        "in the device\np50 ms",
-        "p99 ms",
-        "promise",
-    ]);
-    for result in results {
-        let cells = [
-            result.queues.to_owned(),
-            if result.flood { "yes" } else { "no" }.to_owned(),
-            spaced(result.packets),
-            spaced(result.lost),
-            format!("{:.3}", result.queue_p50_ms),
-            format!("{:.3}", result.queue_p99_ms),
-            format!("{:.3}", result.ring_p50_ms),
-            format!("{:.3}", result.ring_p99_ms),
-            result
-                .kept
-                .map(|kept| if kept { "held" } else { "broken" }.to_owned())
-                .unwrap_or_default(),
-        ];
-        add(&mut table, 2, cells);
-    }
-    table.to_string()
-}
-
-fn met(is: bool) -> String {
-    if is { "met" } else { "missed" }.to_owned()
+    table(
+        2,
+        results,
+        &[
+            ("queues", &|row| row.queues.to_owned()),
+            ("flood", &|row| choose(row.flood, "yes", "no")),
+            ("packets\nof the flow", &|row| spaced(row.packets)),
+            ("lost", &|row| spaced(row.lost)),
+            ("in the queue\np50 ms", &|row| format!("{:.3}", row.queue_p50_ms)),
+            ("p99 ms", &|row| format!("{:.3}", row.queue_p99_ms)),
+            ("in the device\np50 ms", &|row| format!("{:.3}", row.ring_p50_ms)),
+            ("p99 ms", &|row| format!("{:.3}", row.ring_p99_ms)),
+            ("promise", &|row| or_empty(row.kept, |kept| choose(kept, "held", "broken"))),
+        ],
+    )
 }
 
 /// The kernel's part of Boomerang: one row a number of sessions.
 pub fn offload(results: &[OffloadCost]) -> String {
-    let mut table = table(&[
-        "in the kernel\nsessions",
-        "refresh\nns",
-        "goal\nns",
-        "in turn, one by one\nns",
-        "set-up, one by one\nns",
-        "release, one by one\nns",
-        "other ping\nns",
-        "TCP\nns",
-    ]);
-    for cost in results {
-        let cells = [
-            u64::from(cost.sessions),
-            cost.refresh,
-            cost.goal.into(),
-            cost.refresh_in_turn,
-            cost.set_up,
-            cost.release,
-            cost.other_ping,
-            cost.tcp,
-        ];
-        add(&mut table, 0, cells.map(spaced));
-    }
-    table.to_string()
+    table(
+        0,
+        results,
+        &[
+            ("in the kernel\nsessions", &|row| spaced(row.sessions)),
+            ("refresh\nns", &|row| spaced(row.refresh)),
+            ("goal\nns", &|row| spaced(row.goal)),
+            ("in turn, one by one\nns", &|row| spaced(row.refresh_in_turn)),
+            ("set-up, one by one\nns", &|row| spaced(row.set_up)),
+            ("release, one by one\nns", &|row| spaced(row.release)),
+            ("other ping\nns", &|row| spaced(row.other_ping)),
+            ("TCP\nns", &|row| spaced(row.tcp)),
+        ],
+    )
 }
 
 /// Octets of messages: one row a message and version of IP.
 pub fn bytes(of: &str, comparisons: &[Comparison]) -> String {
-    let mut table = table(&[
+    let mut table = Table::new();
+    table.load_style(UTF8_FULL_CONDENSED).set_header([
         of,
         "IP\nversion",
         "IP",
@@ -261,8 +171,8 @@ pub fn bytes(of: &str, comparisons: &[Comparison]) -> String {
             .iter()
             .map(|reason| format!("{:+}: {}", reason.octets, reason.why))
             .collect();
-        let numbers = [ip, transport, above, comparison.octets].map(|n| spaced(n.into()));
-        let printed = comparison.printed.map_or_else(|| "-".to_owned(), |n| spaced(n.into()));
+        let numbers = [ip, transport, above, comparison.octets].map(spaced);
+        let printed = comparison.printed.map_or_else(|| "-".to_owned(), spaced);
         let more = match comparison.difference {
             None => "-".to_owned(),
             Some(0) => "0".to_owned(),
@@ -279,67 +189,88 @@ pub fn bytes(of: &str, comparisons: &[Comparison]) -> String {
 
 /// Life cycle of sessions: one row a phase.
 pub fn life(life: &Life) -> String {
-    let mut table = table(&[
-        "phase",
-        "time\ns",
-        "rate\n1/s",
-        "sessions\nafter",
-        "claims\nafter",
-        "heap peak\nMB",
-        "heap after\nMB",
-        "octets/session\nafter",
-        "resident after\nMB",
-    ]);
-    let megabytes = |octets: Option<usize>| {
-        octets.map_or_else(String::new, |n| format!("{:.1}", n as f64 / 1e6))
-    };
-    for phase in &life.phases {
+    let megabytes = |octets: Option<usize>| or_empty(octets, |n| format!("{:.1}", n as f64 / 1e6));
+    let octets_each = |phase: &Phase| {
         let heap = phase.heap_after.zip(life.heap_before).filter(|_| phase.sessions > 0);
         let each = heap.map(|(after, before)| (after - before) as f64 / phase.sessions as f64);
-        let cells = [
-            format!("{} {}", life.protocol.name(), phase.name),
-            format!("{:.2}", phase.seconds),
-            spaced(phase.rate.round() as u64),
-            spaced(phase.sessions as u64),
-            spaced(phase.claims.into()),
-            megabytes(phase.heap_peak),
-            megabytes(phase.heap_after),
-            each.map_or_else(String::new, |octets| format!("{octets:.0}")),
-            phase.resident.map_or_else(String::new, |n| format!("{:.1}", n as f64 / 1e6)),
-        ];
-        add(&mut table, 1, cells);
-    }
-    table.to_string()
+        or_empty(each, |octets| format!("{octets:.0}"))
+    };
+    table(
+        1,
+        &life.phases,
+        &[
+            ("phase", &|row| format!("{} {}", life.protocol.name(), row.name)),
+            ("time\ns", &|row| format!("{:.2}", row.seconds)),
+            ("rate\n1/s", &|row| rounded(row.rate)),
+            ("sessions\nafter", &|row| spaced(row.sessions as u64)),
+            ("claims\nafter", &|row| spaced(row.claims)),
+            ("heap peak\nMB", &|row| megabytes(row.heap_peak)),
+            ("heap after\nMB", &|row| megabytes(row.heap_after)),
+            ("octets/session\nafter", &|row| octets_each(row)),
+            ("resident after\nMB", &|row| {
+                or_empty(row.resident, |n| format!("{:.1}", n as f64 / 1e6))
+            }),
+        ],
+    )
 }
 
 /// Published figures of other engines.
 pub fn published(figures: &[Published]) -> String {
-    let mut table = table(&["for comparison, from other machines", "what", "figure"]);
-    for Published { engine, what, figure } in figures {
-        add(&mut table, 3, [engine, what, figure].map(|text| (*text).to_owned()));
+    table(
+        3,
+        figures,
+        &[
+            ("for comparison, from other machines", &|row| row.engine.to_owned()),
+            ("what", &|row| row.what.to_owned()),
+            ("figure", &|row| row.figure.to_owned()),
+        ],
+    )
+}
+
+/// A column of a table: its header, and the cell of a row.
+pub(super) type Column<'c, R> = (&'c str, &'c dyn Fn(&R) -> String);
+
+/// Returns a table; its first `words` columns are text, the others numbers.
+pub(super) fn table<R>(
+    words: usize,
+    rows: impl IntoIterator<Item = R>,
+    columns: &[Column<'_, R>],
+) -> String {
+    let mut table = Table::new();
+    table.load_style(UTF8_FULL_CONDENSED).set_header(columns.iter().map(|(header, _)| header));
+    for row in rows {
+        let cells = columns.iter().map(|(_, cell)| Cell::new(cell(&row))).enumerate();
+        table.add_row(cells.map(|(column, cell)| match column < words {
+            true => cell,
+            false => cell.set_alignment(CellAlignment::Right),
+        }));
     }
     table.to_string()
 }
 
-pub(super) fn table(headers: &[&str]) -> Table {
-    let mut table = Table::new();
-    table.load_style(UTF8_FULL_CONDENSED);
-    table.set_header(headers.iter().copied());
-    table
+/// Returns one of two words.
+pub(super) fn choose(is: bool, yes: &str, no: &str) -> String {
+    if is { yes } else { no }.to_owned()
 }
 
-/// Adds a row; the first `words` columns are text, the others numbers.
-pub(super) fn add<const N: usize>(table: &mut Table, words: usize, cells: [String; N]) {
-    let cells = cells.into_iter().map(Cell::new).enumerate();
-    table.add_row(cells.map(|(column, cell)| match column < words {
-        true => cell,
-        false => cell.set_alignment(CellAlignment::Right),
-    }));
+/// Returns a value as text; nothing without a value.
+fn or_empty<T>(value: Option<T>, text: impl FnOnce(T) -> String) -> String {
+    value.map(text).unwrap_or_default()
+}
+
+/// Returns a value as text; a dash without a value.
+pub(super) fn or_dash<T>(value: Option<T>, text: impl FnOnce(T) -> String) -> String {
+    value.map_or_else(|| "-".to_owned(), text)
+}
+
+/// Returns a rounded number with a space between groups of three digits.
+pub(super) fn rounded(number: f64) -> String {
+    spaced(number.round() as u64)
 }
 
 /// Returns a number with a space between groups of three digits.
-pub(super) fn spaced(number: u64) -> String {
-    let digits = number.to_string();
+pub(super) fn spaced(number: impl Into<u64>) -> String {
+    let digits = number.into().to_string();
     let mut text = String::new();
     for (place, digit) in digits.chars().enumerate() {
         if place > 0 && (digits.len() - place).is_multiple_of(3) {
@@ -357,7 +288,7 @@ mod tests {
     #[test]
     fn large_numbers_are_grouped() {
         assert_eq!(
-            [0, 12, 999, 1_000, 1_234_567].map(spaced),
+            [0_u64, 12, 999, 1_000, 1_234_567].map(spaced),
             ["0", "12", "999", "1 000", "1 234 567"]
         );
     }

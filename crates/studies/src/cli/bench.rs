@@ -16,14 +16,14 @@ use clap::ValueEnum;
 use rustix::process::{Signal, set_parent_process_death_signal};
 use serde::Serialize;
 
-use super::progress::{Bar, interruption};
+use super::measurement::Measurement;
 use crate::bench::host::{self, Offer};
 use crate::bench::network::Set;
 use crate::bench::published::{self, Published};
 use crate::bench::resident::{self, Residents};
 use crate::bench::set_up::{self, SetUps};
-use crate::bench::{Supervision, table};
-use earmark_lab::testbed::{self, Settings};
+use crate::bench::table;
+use earmark_lab::testbed::Settings;
 
 const EXAMPLES: &str = "\
 Measurements with real daemons in network namespaces (needs root). With RSVP:
@@ -210,19 +210,15 @@ impl Bench {
 
 impl Scale {
     fn run(&self) -> Result<ExitCode> {
-        if let Some(obstacle) = testbed::obstacle() {
-            bail!("{obstacle}; measuring real daemons needs root");
-        }
-        let interrupted = interruption()?;
-        let bar = Bar::new();
-        let supervision = Supervision { watcher: &bar, interrupted: &interrupted };
+        let measurement = Measurement::in_namespaces(self.json, "real daemons")?;
         match self.protocol {
-            Protocol::Rsvp => self.run_rsvp(&bar, &supervision),
-            Protocol::Nsis => self.run_nsis(&bar, &supervision),
+            Protocol::Rsvp => self.run_rsvp(measurement),
+            Protocol::Nsis => self.run_nsis(measurement),
         }
     }
 
-    fn run_rsvp(&self, bar: &Bar, supervision: &Supervision<'_>) -> Result<ExitCode> {
+    fn run_rsvp(&self, measurement: Measurement) -> Result<ExitCode> {
+        let supervision = &measurement.supervision();
         if self.part == Some(Part::Ping) {
             bail!("RSVP has no pings\n  help: --protocol nsis");
         }
@@ -232,38 +228,18 @@ impl Scale {
                 report.resident.push(resident::measure(&plan, supervision)?);
             }
             report.published.extend(published::RESIDENT);
-            self.show(bar, || table::residents(&report.resident), &published::RESIDENT);
+            show(&measurement, || table::residents(&report.resident), &published::RESIDENT);
         }
         if self.part != Some(Part::Resident) {
             for plan in self.plans() {
                 report.set_up.push(set_up::measure(&plan, supervision)?);
             }
             report.published.extend(published::SET_UP);
-            self.show(bar, || table::set_ups(&report.set_up), &published::SET_UP);
-        }
-        bar.finish();
-        if self.json {
-            println!("{}", serde_json::to_string(&report)?);
+            show(&measurement, || table::set_ups(&report.set_up), &published::SET_UP);
         }
         let missing: u32 = report.set_up.iter().map(|s| s.sessions - s.installed).sum();
-        if missing == 0 {
-            return Ok(ExitCode::SUCCESS);
-        }
-        eprintln!("{missing} sessions were not installed");
-        Ok(ExitCode::from(super::BROKEN_PROMISE))
-    }
-
-    /// Shows each table as soon as it is complete.
-    fn show(&self, bar: &Bar, own: impl FnOnce() -> String, others: &[Published]) {
-        if self.json {
-            return;
-        }
-        bar.suspend(|| {
-            println!("{}\n", own());
-            if !others.is_empty() {
-                println!("{}\n", table::published(others));
-            }
-        });
+        let broken = || format!("{missing} sessions were not installed");
+        measurement.finish(&report, (missing > 0).then(broken))
     }
 
     fn residents(&self) -> Vec<resident::Plan> {
@@ -308,6 +284,14 @@ impl Scale {
             Queues::Aggregate => "aggregate",
         };
         format!("queues = \"{queues}\"\n")
+    }
+}
+
+/// Shows a table as soon as it is complete, and below it the published figures.
+fn show(measurement: &Measurement, own: impl FnOnce() -> String, published: &[Published]) {
+    measurement.show(|| own() + "\n");
+    if !published.is_empty() {
+        measurement.show(|| table::published(published) + "\n");
     }
 }
 

@@ -63,8 +63,7 @@ impl Report {
         let Report { quick, only, fresh, against, out: Some(out), .. } = self else {
             bail!("no directory for the report\n  help: --out DIRECTORY");
         };
-        let interrupted = interruption()?;
-        let bar = Bar::new();
+        let (interrupted, bar) = (interruption()?, Bar::new());
         let supervision = Supervision { watcher: &bar, interrupted: &interrupted };
         let outcome =
             paper_reproduction::report(&Plan { quick, only, fresh, against, out }, &supervision)?;

@@ -8,6 +8,7 @@ use earmark_core::Rate;
 use earmark_lab::testbed::Settings;
 use earmark_studies::bench::host::{End, Offer};
 use earmark_studies::bench::network::{Host, Network, Set};
+use earmark_testkit::wait::wait_for;
 use libtest_mimic::Failed;
 use serde_json::Value;
 
@@ -127,22 +128,4 @@ fn counter(network: &Network, router: usize, name: &str) -> Result<u64, Failed> 
     let counters = network.client(router)?.show_counters()?;
     let count = counters.pointer(name).and_then(Value::as_u64);
     Ok(count.ok_or_else(|| format!("no counter {name} in {counters}"))?)
-}
-
-/// Calls `look` until it returns a value.
-fn wait_for<T>(
-    what: &str,
-    within: Duration,
-    mut look: impl FnMut() -> Result<Option<T>, Failed>,
-) -> Result<T, Failed> {
-    let deadline = Instant::now() + within;
-    loop {
-        if let Some(found) = look()? {
-            return Ok(found);
-        }
-        if Instant::now() > deadline {
-            return Err(format!("not within {within:?}: {what}").into());
-        }
-        std::thread::sleep(Duration::from_millis(10));
-    }
 }

@@ -1,17 +1,18 @@
 //! Destination of a rate measurement: answers messages that need an answer, and counts the others.
 
+use std::convert::Infallible;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use earmark_core::{Effects, InterfaceId, Outgoing};
+use earmark_core::{Effects, InterfaceId};
 use earmark_linux::datagram_receiver::DatagramReceiver;
 use earmark_wire::rsvp::{Body, Message};
 use socket2::{Domain, Socket, Type};
 
-use super::super::session::TTL;
+use super::super::session::envelope;
 use super::message_cache::MessageCache;
 use super::message_writer::MessageWriter;
 use super::nsis::{Responder, SetUpProgress};
@@ -47,47 +48,26 @@ fn answer_paths(
     interface: InterfaceId,
     shared: &SharedState,
 ) -> Result<()> {
-    let mut socket = signalling(writer.protocol, interface)
-        .context("the destination cannot open its sockets")?;
-    shared.is_listening.store(true, Ordering::Relaxed);
-    let (mut outbox, mut cache) = (Effects::new(), MessageCache::default());
-    let here = writer.to.into();
-    while !shared.is_over.load(Ordering::Relaxed) {
-        let mut torn = 0;
-        let count = socket.receive(|message| {
-            let Ok(message) = Message::parse(message.datagram.payload) else { return };
-            match &message.body {
-                Body::Path(path) => {
-                    let Some(number) = writer.sessions.number(&path.session) else { return };
-                    // The router is the only previous hop, so a session has the same Resv each time.
-                    let (envelope, resv) = cache.obtain(number, Step::SetUp, |octets| {
-                        writer.sessions.resv(number, here, path.hop.lih, false, octets);
-                        Outgoing {
-                            protocol: earmark_rsvp::PROTOCOL,
-                            interface: None,
-                            source: here,
-                            destination: path.hop.address,
-                            ttl: TTL,
-                            router_alert: false,
-                            encapsulated: false,
-                            neighbor: None,
-                            next_hop: None,
-                        }
-                    });
-                    outbox.send_copy(*envelope, resv);
-                }
-                Body::PathTear(_) => torn += 1,
-                _ => {}
+    let (here, mut cache) = (writer.to.into(), MessageCache::default());
+    serve(writer, interface, shared, |octets, outbox| {
+        let Ok(message) = Message::parse(octets) else { return SetUpProgress::Nothing };
+        match &message.body {
+            Body::Path(path) => {
+                let Some(number) = writer.sessions.number(&path.session) else {
+                    return SetUpProgress::Nothing;
+                };
+                // The router is the only previous hop, so a session has the same Resv each time.
+                let (envelope, resv) = cache.obtain(number, Step::SetUp, |octets| {
+                    writer.sessions.resv(number, here, path.hop.lih, false, octets);
+                    envelope(earmark_rsvp::PROTOCOL, here, path.hop.address)
+                });
+                outbox.send_copy(*envelope, resv);
+                SetUpProgress::Nothing
             }
-        })?;
-        // A Resv that cannot be sent leaves a Path without an answer, which counts as lost.
-        send(&mut socket, &mut outbox);
-        shared.arrived.fetch_add(torn, Ordering::Relaxed);
-        if count == 0 {
-            idle();
+            Body::PathTear(_) => SetUpProgress::Last,
+            _ => SetUpProgress::Nothing,
         }
-    }
-    Ok(())
+    })
 }
 
 /// Answers each Query with the handshake, and each RESERVE that requests it with a RESPONSE; counts RESERVEs that
@@ -97,20 +77,30 @@ fn answer_reserves(
     interface: InterfaceId,
     shared: &SharedState,
 ) -> Result<()> {
+    let mut responder = Responder::new(writer);
+    serve(writer, interface, shared, |octets, outbox| responder.handle(octets, outbox))
+}
+
+/// Passes each signalling message to `handle`, and sends the answers.
+fn serve(
+    writer: &MessageWriter,
+    interface: InterfaceId,
+    shared: &SharedState,
+    mut handle: impl FnMut(&[u8], &mut Effects<Infallible>) -> SetUpProgress,
+) -> Result<()> {
     let mut socket = signalling(writer.protocol, interface)
         .context("the destination cannot open its sockets")?;
     shared.is_listening.store(true, Ordering::Relaxed);
-    let (mut outbox, mut responder) = (Effects::new(), Responder::new(writer));
+    let mut outbox = Effects::new();
     while !shared.is_over.load(Ordering::Relaxed) {
         let (mut steps, mut torn) = (0, 0);
-        let count = socket.receive(|message| {
-            match responder.handle(message.datagram.payload, &mut outbox) {
+        let count =
+            socket.receive(|message| match handle(message.datagram.payload, &mut outbox) {
                 SetUpProgress::Nothing => {}
                 SetUpProgress::Step => steps += 1,
                 SetUpProgress::Last => torn += 1,
-            }
-        })?;
-        // A failed send counts as a lost message here, too.
+            })?;
+        // A message without its answer counts as lost.
         send(&mut socket, &mut outbox);
         shared.steps.fetch_add(steps, Ordering::Relaxed);
         shared.arrived.fetch_add(torn, Ordering::Relaxed);

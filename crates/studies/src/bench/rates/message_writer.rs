@@ -1,21 +1,16 @@
 //! Messages of the sender in each protocol: set-up, refresh and release of a session.
 
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, SocketAddr};
 
 use earmark_core::Outgoing;
-use earmark_wire::boomerang::{Family, Flags, Keys, Options, Qos, Rates, Reservation, Shape};
-use earmark_wire::icmp::{self, HEADER, Kind, PseudoHeader, seal};
-use earmark_wire::intserv::{FlowSpec, TokenBucket};
-use earmark_wire::rtcp::{
-    self, Application, CNAME_LEN, Chunks, Goodbye, Packet, SenderInfo, SenderReport,
-};
+use earmark_wire::boomerang::Rates;
+use earmark_wire::icmp::{self, Kind};
+use earmark_wire::intserv::TokenBucket;
+use earmark_wire::rtcp::SenderInfo;
 use earmark_wire::udp;
-use earmark_wire::yessir::{
-    Command, Failures, Flowspec, Generic, Message as Yessir, NAME, Style, VERSION,
-};
 
-use super::super::router::{Protocol, Step};
-use super::super::session::{Sessions, TTL};
+use super::super::router::{Protocol, Step, boomerang, yessir};
+use super::super::session::{Sessions, envelope};
 use super::nsis;
 
 /// Number of different sessions; released ones are used again.
@@ -26,10 +21,16 @@ const OF_ONE_PORT: u32 = 25_000;
 const FIRST_SOURCE_PORT: u16 = 10_000;
 /// First destination port.
 const FIRST_PORT: u16 = 5_000;
-/// Octets of an APP packet before its data.
-const APP_HEADER: usize = 12;
 /// Rate of a session, bit/s; in each direction with Boomerang.
 pub(super) const RATE: u32 = 8_000;
+/// Traffic of a stream.
+const BUCKET: TokenBucket = TokenBucket {
+    rate: (RATE / 8) as f32,
+    depth: 1_500.0,
+    peak: f32::INFINITY,
+    min_policed_unit: 100,
+    max_packet_size: 1_500,
+};
 
 impl Protocol {
     /// Returns the number of reservations of a session on the links of a router.
@@ -106,17 +107,8 @@ impl MessageWriter {
     }
 
     fn out(&self, protocol: u8, destination: Ipv4Addr, router_alert: bool) -> Outgoing {
-        Outgoing {
-            protocol,
-            interface: None,
-            source: self.sessions.sender.into(),
-            destination: destination.into(),
-            ttl: TTL,
-            router_alert,
-            encapsulated: false,
-            neighbor: None,
-            next_hop: None,
-        }
+        let source = self.sessions.sender.into();
+        Outgoing { router_alert, ..envelope(protocol, source, destination.into()) }
     }
 
     /// Refresh period in whole seconds, for protocol fields: at most the largest that a daemon accepts.
@@ -141,61 +133,25 @@ impl MessageWriter {
             Step::Release => Rates::ZERO,
         };
         let [source_port, destination_port] = MessageWriter::ports_of(number);
-        let reservation = Reservation {
-            transaction_id: number,
-            flags: Flags(0),
-            refresh_interval: self.seconds(),
-            key: 1,
-            classifier: Keys {
-                source: self.sessions.sender.into(),
-                destination: self.to.into(),
-                source_port,
-                destination_port,
-                protocol: udp::PROTOCOL,
-                tos: 0,
-                flags: 0,
-            },
-            mask: Shape::exact(Family::V4),
-            qos: Qos::Bitrate(rates),
-            options: Options::NONE,
-        };
-        octets.clear();
-        octets.resize(HEADER + reservation.buffer_len(), 0);
-        reservation.emit(&mut octets[HEADER..]).expect("the buffer is long enough");
+        let ends = [
+            SocketAddr::new(self.sessions.sender.into(), source_port),
+            SocketAddr::new(self.to.into(), destination_port),
+        ];
         // A ping's identifier and sequence number have 16 bits.
-        let [identifier, sequence] = [number as u16, (number >> 16) as u16];
-        seal(octets, PseudoHeader::V4, Kind::Request, identifier, sequence)
-            .expect("it is long enough");
+        let echo = (Kind::Request, [number as u16, (number >> 16) as u16]);
+        boomerang::write_loop(number, ends, rates, self.seconds(), echo, octets);
         self.out(icmp::PROTOCOL_V4, self.to, false)
     }
 
     fn yessir(&self, number: u32, step: Step, octets: &mut Vec<u8>) -> Outgoing {
         let ssrc = 0x5000_0000 + number;
-        let app = request(number, ssrc, self.seconds());
+        let app = yessir::request(ssrc, number, self.seconds(), BUCKET, None, None);
         let sender = SenderInfo { ntp: 1 << 32, rtp_timestamp: 0, packets: 0, octets: 0 };
-        let mut room = [0; CNAME_LEN];
-        let sources = [ssrc.to_be_bytes()];
-        let name = Chunks::cname(ssrc, b"user@host", &mut room).expect("it is short");
-        let packets = [
-            Packet::SenderReport(SenderReport { ssrc, sender, blocks: &[], extension: &[] }),
-            Packet::SourceDescription(name),
-            Packet::Application(Application {
-                subtype: VERSION,
-                ssrc,
-                name: NAME,
-                data: &app[APP_HEADER..],
-            }),
-            Packet::Goodbye(Goodbye { sources: &sources, reason: None }),
-        ];
-        let packets = if step == Step::Release { &packets[..] } else { &packets[..3] };
-        octets.clear();
-        octets.resize(udp::HEADER + rtcp::buffer_len(packets), 0);
-        rtcp::emit(packets, &mut octets[udp::HEADER..]).expect("the buffer is long enough");
         // RTCP uses the next ports.
         let [source_port, destination_port] = MessageWriter::ports_of(number).map(|port| port + 1);
         let (source, destination) = (self.sessions.sender.into(), self.to.into());
-        let ports = udp::Repr { source, destination, source_port, destination_port };
-        ports.emit(octets).expect("the buffer is long enough");
+        let ends = udp::Repr { source, destination, source_port, destination_port };
+        yessir::write_report(&ends, ssrc, sender, &app, step == Step::Release, octets);
         self.out(udp::PROTOCOL, self.to, true)
     }
 }
@@ -203,35 +159,6 @@ impl MessageWriter {
 /// Returns an even port, followed by that of RTCP.
 fn port(first: u16, place: u32) -> u16 {
     u16::try_from(u32::from(first) + 2 * place).expect("there are so many")
-}
-
-/// Returns the reservation request of a stream, as an APP packet.
-fn request(number: u32, ssrc: u32, interval: u8) -> Vec<u8> {
-    let bucket = TokenBucket {
-        rate: (RATE / 8) as f32,
-        depth: 1_500.0,
-        peak: f32::INFINITY,
-        min_policed_unit: 100,
-        max_packet_size: 1_500,
-    };
-    let message = Yessir {
-        ssrc,
-        generic: Generic {
-            command: Command::Active,
-            style: Style::Individual,
-            interval: interval.into(),
-            reservation: number,
-            multiplexed: false,
-        },
-        flowspec: Some(Flowspec::Intserv(FlowSpec::ControlledLoad(bucket))),
-        link_info: None,
-        failures: Failures::default(),
-        auth: None,
-        others: &[],
-    };
-    let mut app = vec![0; message.buffer_len()];
-    message.emit(&mut app).expect("the buffer is long enough");
-    app
 }
 
 #[cfg(test)]

@@ -28,7 +28,7 @@ use earmark_wire::qos_nslp::{Message as QosNslp, Outcome};
 use earmark_wire::udp;
 
 use super::super::nsis::messages::{self, Purpose, body};
-use super::super::session::TTL;
+use super::super::session::{TTL, envelope};
 use super::message_writer::{MessageWriter, RATE};
 use crate::bench::router::Step;
 
@@ -232,17 +232,7 @@ impl Host {
     /// Writes a message and the header of its datagram into `octets`; returns its envelope.
     fn write(&self, to: IpAddr, body: Body<'_>, octets: &mut Vec<u8>) -> Outgoing {
         messages::write((self.address, to), TTL, true, body, octets);
-        Outgoing {
-            protocol: udp::PROTOCOL,
-            interface: None,
-            source: self.address,
-            destination: to,
-            ttl: TTL,
-            router_alert: false,
-            encapsulated: false,
-            neighbor: None,
-            next_hop: None,
-        }
+        envelope(udp::PROTOCOL, self.address, to)
     }
 }
 

@@ -1,10 +1,11 @@
 //! Messages of Boomerang: 64 kbit/s in each direction, 16 sessions to an initiating node. Each message passes the
 //! router twice, on its way out and on its way back.
 
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use earmark_wire::boomerang::{Family, Flags, Keys, Options, Qos, Rates, Reservation, Shape};
 use earmark_wire::icmp::{self, HEADER, Kind, PseudoHeader, seal};
+use earmark_wire::udp;
 
 use super::{Arrival, FAR, Message, NEAR, Router, Step};
 
@@ -40,17 +41,40 @@ fn release_back(_: &Router, number: u32, round: u32) -> Arrival {
 fn message(number: u32, round: u32, pass: Kind, rates: Rates) -> Arrival {
     let near = IpAddr::V4(Ipv4Addr::from(0xac10_0000 + number / 16));
     let far = IpAddr::V4(Ipv4Addr::from(0x0a00_0000 + number));
+    let mut octets = Vec::new();
+    let ends = [SocketAddr::new(near, 4_000), SocketAddr::new(far, 5_004)];
+    // A ping's identifier and sequence number have 16 bits.
+    let numbers = [number as u16, round as u16];
+    write_loop(number, ends, rates, 30, (pass, numbers), &mut octets);
+    let (interface, source, destination) = match pass {
+        Kind::Request => (NEAR, near, far),
+        Kind::Reply => (FAR, far, near),
+    };
+    let (session, protocol) = (number, icmp::PROTOCOL_V4);
+    Arrival { session, protocol, interface, source, destination, octets }
+}
+
+/// Writes an ICMP echo with a reservation for a flow between these ends; `echo` has its kind, and its identifier and
+/// sequence number.
+pub(in crate::bench) fn write_loop(
+    transaction_id: u32,
+    [near, far]: [SocketAddr; 2],
+    rates: Rates,
+    refresh_interval: u8,
+    (kind, [identifier, sequence]): (Kind, [u16; 2]),
+    octets: &mut Vec<u8>,
+) {
     let reservation = Reservation {
-        transaction_id: number,
+        transaction_id,
         flags: Flags(0),
-        refresh_interval: 30,
+        refresh_interval,
         key: 1,
         classifier: Keys {
-            source: near,
-            destination: far,
-            source_port: 4_000,
-            destination_port: 5_004,
-            protocol: 17,
+            source: near.ip(),
+            destination: far.ip(),
+            source_port: near.port(),
+            destination_port: far.port(),
+            protocol: udp::PROTOCOL,
             tos: 0,
             flags: 0,
         },
@@ -58,14 +82,8 @@ fn message(number: u32, round: u32, pass: Kind, rates: Rates) -> Arrival {
         qos: Qos::Bitrate(rates),
         options: Options::NONE,
     };
-    let mut octets = vec![0; HEADER + reservation.buffer_len()];
+    octets.clear();
+    octets.resize(HEADER + reservation.buffer_len(), 0);
     reservation.emit(&mut octets[HEADER..]).expect("it fits");
-    // A ping's identifier and sequence number have 16 bits.
-    seal(&mut octets, PseudoHeader::V4, pass, number as u16, round as u16).expect("it fits");
-    let (interface, source, destination) = match pass {
-        Kind::Request => (NEAR, near, far),
-        Kind::Reply => (FAR, far, near),
-    };
-    let (session, protocol) = (number, icmp::PROTOCOL_V4);
-    Arrival { session, protocol, interface, source, destination, octets }
+    seal(octets, PseudoHeader::V4, kind, identifier, sequence).expect("it fits");
 }

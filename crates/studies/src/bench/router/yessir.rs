@@ -80,24 +80,74 @@ fn signed(number: u32, round: u32, leaving: bool) -> Arrival {
     let key = signing_key();
     let sequence = 2 * u64::from(round) + u64::from(leaving);
     let mut auth = Auth { key: key.id, sequence, digest: [0; 16] };
-    let app = request(number, Some(auth));
+    let app = request_of(number, Some(auth));
     auth.digest = key.digest(&stream(number), ssrc(number), &app[APP_HEADER..], sequence);
-    report_with(number, round, leaving, &request(number, Some(auth)))
+    report_with(number, round, leaving, &request_of(number, Some(auth)))
 }
 
 fn message(number: u32, round: u32, leaving: bool) -> Arrival {
-    report_with(number, round, leaving, &request(number, None))
+    report_with(number, round, leaving, &request_of(number, None))
 }
 
 fn report_with(number: u32, round: u32, leaving: bool, app: &[u8]) -> Arrival {
     let Stream { source, destination, source_port, destination_port } = stream(number);
-    let ssrc = ssrc(number);
     let sender = SenderInfo {
         ntp: u64::from(30 * round + 1) << 32,
         rtp_timestamp: 240_000 * round,
         packets: 1_500 * round,
         octets: 240_000 * round,
     };
+    let (source_port, destination_port) = (source_port + 1, destination_port + 1);
+    let ends = udp::Repr { source, destination, source_port, destination_port };
+    let mut octets = Vec::new();
+    write_report(&ends, ssrc(number), sender, app, leaving, &mut octets);
+    let (session, protocol) = (number, earmark_yessir::PROTOCOL);
+    Arrival { session, protocol, interface: NEAR, source, destination, octets }
+}
+
+fn request_of(number: u32, auth: Option<Auth>) -> Vec<u8> {
+    let link_info = Some(LinkInfo { hops: 1, ..LinkInfo::unknown(64) });
+    request(ssrc(number), number, 30, BUCKET, link_info, auth)
+}
+
+/// Returns a reservation request, as an APP packet.
+pub(in crate::bench) fn request(
+    ssrc: u32,
+    reservation: u32,
+    interval: u8,
+    bucket: TokenBucket,
+    link_info: Option<LinkInfo>,
+    auth: Option<Auth>,
+) -> Vec<u8> {
+    let message = Yessir {
+        ssrc,
+        generic: Generic {
+            command: Command::Active,
+            style: Style::Individual,
+            interval: interval.into(),
+            reservation,
+            multiplexed: false,
+        },
+        flowspec: Some(Flowspec::Intserv(FlowSpec::ControlledLoad(bucket))),
+        link_info,
+        failures: Failures::default(),
+        auth,
+        others: &[],
+    };
+    let mut app = vec![0; message.buffer_len()];
+    message.emit(&mut app).expect("it fits");
+    app
+}
+
+/// Writes a UDP datagram with a sender report, a name and an APP packet, and a BYE if the sender leaves.
+pub(in crate::bench) fn write_report(
+    ends: &udp::Repr,
+    ssrc: u32,
+    sender: SenderInfo,
+    app: &[u8],
+    leaving: bool,
+    octets: &mut Vec<u8>,
+) {
     let mut room = [0; CNAME_LEN];
     let sources = [ssrc.to_be_bytes()];
     let packets = [
@@ -112,34 +162,8 @@ fn report_with(number: u32, round: u32, leaving: bool, app: &[u8]) -> Arrival {
         Packet::Goodbye(Goodbye { sources: &sources, reason: None }),
     ];
     let packets = if leaving { &packets[..] } else { &packets[..3] };
-    let mut octets = vec![0; udp::HEADER + rtcp::buffer_len(packets)];
+    octets.clear();
+    octets.resize(udp::HEADER + rtcp::buffer_len(packets), 0);
     rtcp::emit(packets, &mut octets[udp::HEADER..]).expect("it fits");
-    let (source_port, destination_port) = (source_port + 1, destination_port + 1);
-    udp::Repr { source, destination, source_port, destination_port }
-        .emit(&mut octets)
-        .expect("it fits");
-    let (session, protocol) = (number, earmark_yessir::PROTOCOL);
-    Arrival { session, protocol, interface: NEAR, source, destination, octets }
-}
-
-/// Returns the reservation request of a stream, as an APP packet.
-fn request(number: u32, auth: Option<Auth>) -> Vec<u8> {
-    let message = Yessir {
-        ssrc: ssrc(number),
-        generic: Generic {
-            command: Command::Active,
-            style: Style::Individual,
-            interval: 30,
-            reservation: number,
-            multiplexed: false,
-        },
-        flowspec: Some(Flowspec::Intserv(FlowSpec::ControlledLoad(BUCKET))),
-        link_info: Some(LinkInfo { hops: 1, ..LinkInfo::unknown(64) }),
-        failures: Failures::default(),
-        auth,
-        others: &[],
-    };
-    let mut app = vec![0; message.buffer_len()];
-    message.emit(&mut app).expect("it fits");
-    app
+    ends.emit(octets).expect("it fits");
 }

@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 use std::str::FromStr;
 
-use anyhow::{Result, bail};
+use anyhow::Result;
 use clap::ValueEnum;
 use serde::Serialize;
 
@@ -11,10 +11,8 @@ use crate::bench::forwarding::promise::{self, Promise};
 use crate::bench::forwarding::{
     End, FRAME, Forwarding, KINDS, MAX_FLOWS, PACKET, Plan, Reservations, USUAL, name, parts,
 };
-use crate::bench::{Supervision, forwarding, table};
-use crate::cli::BROKEN_PROMISE;
-use crate::cli::progress::{Bar, interruption};
-use earmark_lab::testbed;
+use crate::bench::{forwarding, table};
+use crate::cli::measurement::Measurement;
 
 const EXAMPLES: &str = "\
 A router between a sender and a sink, in network namespaces (needs root; Linux 5.18 and BPF). Packets have 78 octets of IP, 92
@@ -113,12 +111,8 @@ struct Report {
 
 impl ForwardingBench {
     pub(in crate::cli) fn run(&self) -> Result<ExitCode> {
-        if let Some(obstacle) = testbed::obstacle() {
-            bail!("{obstacle}; measuring a router needs root");
-        }
-        let interrupted = interruption()?;
-        let bar = Bar::new();
-        let supervision = Supervision { watcher: &bar, interrupted: &interrupted };
+        let measurement = Measurement::in_namespaces(self.json, "a router")?;
+        let supervision = measurement.supervision();
         let plan = self.plan();
         let mut report = Report {
             packet_octets: PACKET,
@@ -133,33 +127,20 @@ impl ForwardingBench {
         let has = |part| self.part.is_none_or(|only| only == part);
         if has(Part::Forwarding) {
             report.forwarding = forwarding::measure(&plan, &supervision)?;
-            self.show(&bar, || table::forwarding(&report.forwarding));
+            measurement.show(|| table::forwarding(&report.forwarding) + "\n");
         }
         if has(Part::Parts) {
             report.parts = parts::measure(&plan, &supervision)?;
-            self.show(&bar, || table::forwarding(&report.parts));
+            measurement.show(|| table::forwarding(&report.parts) + "\n");
         }
         if has(Part::Promise) {
             let (flood, alone) = (plan.packets.saturating_mul(5), plan.packets / 200);
             report.promise = promise::measure(flood, alone, &supervision)?;
-            self.show(&bar, || table::promises(&report.promise));
+            measurement.show(|| table::promises(&report.promise) + "\n");
         }
-        bar.finish();
-        if self.json {
-            println!("{}", serde_json::to_string(&report)?);
-        }
-        if report.promise.iter().all(|promise| promise.kept != Some(false)) {
-            return Ok(ExitCode::SUCCESS);
-        }
-        eprintln!("a flow within its rate lost packets, or waited too long");
-        Ok(ExitCode::from(BROKEN_PROMISE))
-    }
-
-    /// Shows each table as soon as it is complete.
-    fn show(&self, bar: &Bar, table: impl FnOnce() -> String) {
-        if !self.json {
-            bar.suspend(|| println!("{}\n", table()));
-        }
+        let is_broken = report.promise.iter().any(|promise| promise.kept == Some(false));
+        let broken = || "a flow within its rate lost packets, or waited too long".to_owned();
+        measurement.finish(&report, is_broken.then(broken))
     }
 
     fn plan(&self) -> Plan {

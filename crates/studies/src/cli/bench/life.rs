@@ -5,9 +5,8 @@ use std::process::ExitCode;
 use anyhow::Result;
 
 use crate::bench::router::Protocol;
-use crate::bench::{Supervision, life, table};
-use crate::cli::BROKEN_PROMISE;
-use crate::cli::progress::{Bar, interruption};
+use crate::bench::{life, table};
+use crate::cli::measurement::Measurement;
 
 const EXAMPLES: &str = "\
 One router without I/O receives the messages of a number of sessions, octet for octet: all set-ups, then every session's refresh,
@@ -38,23 +37,15 @@ pub(in crate::cli) struct Life {
 
 impl Life {
     pub(in crate::cli) fn run(&self) -> Result<ExitCode> {
-        let interrupted = interruption()?;
-        let bar = Bar::new();
-        let supervision = Supervision { watcher: &bar, interrupted: &interrupted };
-        let life = life::live(self.protocol, self.sessions, &supervision)?;
-        bar.finish();
-        if self.json {
-            println!("{}", serde_json::to_string(&life)?);
-        } else {
-            println!("{}", table::life(&life));
-        }
-        if life.is_whole() {
-            return Ok(ExitCode::SUCCESS);
-        }
+        let measurement = Measurement::begin(self.json)?;
+        let life = life::live(self.protocol, self.sessions, &measurement.supervision())?;
+        measurement.show(|| table::life(&life));
         let (sessions, claims) = (life.left, life.claims_left);
-        eprintln!(
-            "sessions were refused, or left over: {sessions} sessions and {claims} claims in the end"
-        );
-        Ok(ExitCode::from(BROKEN_PROMISE))
+        let broken = || {
+            format!(
+                "sessions were refused, or remained: {sessions} sessions and {claims} claims at the end"
+            )
+        };
+        measurement.finish(&life, (!life.is_whole()).then(broken))
     }
 }

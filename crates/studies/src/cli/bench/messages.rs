@@ -12,7 +12,7 @@ use crate::bench::messages::{self, MessageCost, Plan, SessionCost};
 use crate::bench::nsis::profile;
 use crate::bench::router::Protocol;
 use crate::bench::{Supervision, table};
-use crate::cli::progress::{Bar, interruption};
+use crate::cli::measurement::Measurement;
 
 const EXAMPLES: &str = "\
 One router without I/O (all four engines, ledger, routes) receives messages as neighbours send them:
@@ -89,9 +89,8 @@ struct Report {
 
 impl Messages {
     pub(in crate::cli) fn run(&self) -> Result<ExitCode> {
-        let interrupted = interruption()?;
-        let bar = Bar::new();
-        let supervision = Supervision { watcher: &bar, interrupted: &interrupted };
+        let measurement = Measurement::begin(self.json)?;
+        let supervision = measurement.supervision();
         let mut report = Report::default();
         for protocol in self.protocol.protocols() {
             for &sessions in &self.sessions {
@@ -101,13 +100,8 @@ impl Messages {
         if self.protocol.protocols().contains(&Protocol::Boomerang) {
             self.measure_kernel(&supervision, &mut report)?;
         }
-        bar.finish();
-        if self.json {
-            println!("{}", serde_json::to_string(&report)?);
-        } else {
-            report.show();
-        }
-        Ok(ExitCode::SUCCESS)
+        measurement.show(|| report.text());
+        measurement.finish(&report, None)
     }
 
     fn measure(
@@ -168,17 +162,12 @@ impl Report {
         }
     }
 
-    fn show(&self) {
-        println!("{}", table::messages(&self.messages));
-        if !self.sessions.is_empty() {
-            println!("\n{}", table::sessions(&self.sessions));
-        }
-        if !self.offload.is_empty() {
-            println!("\n{}", table::offload(&self.offload));
-        }
-        for note in &self.notes {
-            println!("\nnote: {note}");
-        }
+    fn text(&self) -> String {
+        let mut parts = vec![table::messages(&self.messages)];
+        parts.extend((!self.sessions.is_empty()).then(|| table::sessions(&self.sessions)));
+        parts.extend((!self.offload.is_empty()).then(|| table::offload(&self.offload)));
+        parts.extend(self.notes.iter().map(|note| format!("note: {note}")));
+        parts.join("\n\n")
     }
 }
 

@@ -6,14 +6,13 @@ use std::time::Duration;
 use anyhow::Result;
 use serde::Serialize;
 
-use super::{Part, Scale, or};
-use crate::bench::Supervision;
+use super::{Part, Scale, or, show};
 use crate::bench::nsis::ping::{self, Pings};
 use crate::bench::nsis::resident::{self, Residents};
 use crate::bench::nsis::set_up::{self, SetUps};
 use crate::bench::nsis::{Chain, Set, Transport, table};
 use crate::bench::published::{self, Published};
-use crate::cli::progress::Bar;
+use crate::cli::measurement::Measurement;
 
 /// Largest number of hops of a chain: each is a namespace and a daemon.
 const MAX_HOPS: u64 = 16;
@@ -53,21 +52,22 @@ struct Report {
 }
 
 impl Scale {
-    pub(super) fn run_nsis(&self, bar: &Bar, supervision: &Supervision<'_>) -> Result<ExitCode> {
+    pub(super) fn run_nsis(&self, measurement: Measurement) -> Result<ExitCode> {
+        let supervision = &measurement.supervision();
         let mut report = Report { protocol: "nsis", ..Report::default() };
         if self.asks_for(Part::SetUp) {
             for plan in self.nsis_set_ups() {
                 report.set_up.push(set_up::measure(&plan, supervision)?);
             }
             report.published.extend(published::GIST_SET_UP);
-            self.show(bar, || table::set_ups(&report.set_up), &published::GIST_SET_UP);
+            show(&measurement, || table::set_ups(&report.set_up), &published::GIST_SET_UP);
         }
         if self.asks_for(Part::Resident) {
             for plan in self.nsis_residents() {
                 report.resident.push(resident::measure(&plan, supervision)?);
             }
             report.published.extend(published::GIST_RESIDENT);
-            self.show(bar, || table::residents(&report.resident), &published::GIST_RESIDENT);
+            show(&measurement, || table::residents(&report.resident), &published::GIST_RESIDENT);
         }
         if self.asks_for(Part::Ping) {
             for (hops, transport) in self.chains() {
@@ -75,20 +75,13 @@ impl Scale {
                 let chain = Chain::up(&self.nsis_set(hops, transport))?;
                 let window = self.nsis.ping_window;
                 let pings = ping::measure_on(&chain, hops, window, supervision)?;
-                self.show(bar, || table::pings(&pings), &[]);
+                show(&measurement, || table::pings(&pings), &[]);
                 report.ping.push(pings);
             }
         }
-        bar.finish();
-        if self.json {
-            println!("{}", serde_json::to_string(&report)?);
-        }
         let lost: u32 = report.resident.iter().map(|resident| resident.sessions_lost).sum();
-        if lost == 0 {
-            return Ok(ExitCode::SUCCESS);
-        }
-        eprintln!("{lost} sessions were lost");
-        Ok(ExitCode::from(super::super::BROKEN_PROMISE))
+        let broken = || format!("{lost} sessions were lost");
+        measurement.finish(&report, (lost > 0).then(broken))
     }
 
     fn asks_for(&self, part: Part) -> bool {

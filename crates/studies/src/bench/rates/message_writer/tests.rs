@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
+use earmark_wire::boomerang::{Qos, Reservation};
+use earmark_wire::icmp::HEADER;
 use earmark_wire::rsvp::{Body, Message};
+use earmark_wire::rtcp;
 
 use super::*;
 
