@@ -15,7 +15,6 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::protocol::Secrets;
-use crate::protocols;
 
 /// Version of the format of recordings.
 const FORM: u32 = 1;
