@@ -82,6 +82,15 @@ impl<'a> Source<'a> {
         }
     }
 
+    /// Reads a count of at least 1; `default` if it is absent.
+    pub(crate) fn count(
+        &self,
+        value: Option<Spanned<u32>>,
+        default: u32,
+    ) -> Result<u32, ConfigError> {
+        self.within(value, 1..u32::MAX, default)
+    }
+
     /// Reads a number between two bounds; `default` if it is absent.
     pub(crate) fn between(
         &self,

@@ -16,6 +16,7 @@ use earmark_linux::netns::Namespace;
 use earmark_linux::{Mirror, Update, link};
 use libtest_mimic::Failed;
 use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
 
 /// Name under which this test program is the command line, whose `main` is one call of [`earmark::cli::main`].
 const COMMAND: &str = "earmark";
@@ -136,6 +137,17 @@ impl Host {
         let mut command = Command::new(std::env::current_exe()?);
         command.arg0(COMMAND).arg("--control").arg(self.socket()).args(arguments);
         Ok(command.output()?)
+    }
+
+    /// Runs `earmark` with JSON. Returns its status and the last printed object.
+    pub fn json(&self, arguments: &[&str]) -> Result<(Option<i32>, Value), Failed> {
+        let output = self.earmark(&[arguments, &["--json"]].concat())?;
+        let said = String::from_utf8_lossy(&output.stdout).into_owned();
+        let value = serde_json::from_str(said.lines().last().unwrap_or_default());
+        let value = value.map_err(|error| {
+            format!("{arguments:?}: {error}: {said}{}", String::from_utf8_lossy(&output.stderr))
+        })?;
+        Ok((output.status.code(), value))
     }
 }
 

@@ -75,7 +75,7 @@ impl Row {
 
     /// Runs a command on the first host. Returns its exit status and its JSON.
     fn ask(&self, arguments: &[&str]) -> Result<(Option<i32>, Value), Failed> {
-        json(&self.nodes[0], arguments)
+        self.nodes[0].json(arguments)
     }
 
     /// Reserved rate of a link on each node, bits per second; 0 if a node has no link of this name.
@@ -91,22 +91,12 @@ impl Row {
     /// Reserved rate of each node but the last, bits per second, for all flows together.
     fn reserved(&self) -> Result<Vec<u64>, Failed> {
         let sum = |host: &Host| {
-            let (_, rows) = json(host, &["show", "reservations"])?;
+            let (_, rows) = host.json(&["show", "reservations"])?;
             let rates = rows.as_array().ok_or("rows")?.iter().map(|row| row["rate_bps"].as_u64());
             Ok(rates.map(Option::unwrap_or_default).sum())
         };
         self.nodes[..4].iter().map(sum).collect()
     }
-}
-
-fn json(host: &Host, arguments: &[&str]) -> Result<(Option<i32>, Value), Failed> {
-    let output = host.earmark(&[arguments, &["--json"]].concat())?;
-    let said = String::from_utf8_lossy(&output.stdout).into_owned();
-    let value = serde_json::from_str(said.lines().last().unwrap_or_default());
-    let value = value.map_err(|error| {
-        format!("{arguments:?}: {error}: {said}{}", String::from_utf8_lossy(&output.stderr))
-    })?;
-    Ok((output.status.code(), value))
 }
 
 /// All five nodes answer with increasing round-trip times, each with its available rate.
@@ -137,7 +127,7 @@ pub(crate) fn ping_shows_every_node() -> Outcome {
     let output = row.nodes[0].earmark(&["ping", FAR, "--count", "3", "--interval", "10ms"])?;
     let said = String::from_utf8_lossy(&output.stdout);
     check(output.status.success() && said.contains("3 sent, 3 returned"), &said)?;
-    let (_, states) = json(&row.nodes[2], &["show", "routing-state"])?;
+    let (_, states) = row.nodes[2].json(&["show", "routing-state"])?;
     let states = states.as_array().ok_or("rows")?;
     let peers: Vec<&str> = states
         .iter()
@@ -159,7 +149,7 @@ pub(crate) fn datagrams_reserve_and_refuse() -> Outcome {
     let (status, offer) = row.ask(&asked)?;
     check(status == Some(0) && offer["rate_bps"] == RESERVABLE, &offer.to_string())?;
     check(row.reserved()? == [0; 4], &format!("{:?}", row.reserved()?))?;
-    let (status, listening) = json(&row.nodes[4], &["listen", "--protocol", "nsis", "--on", &to])?;
+    let (status, listening) = row.nodes[4].json(&["listen", "--protocol", "nsis", "--on", &to])?;
     check(status == Some(0), &listening.to_string())?;
     let invite = ["reserve", "--protocol", "nsis", "--to", &to, "--rate", "1Mbit", "--by-receiver"];
     let (status, outcome) = row.ask(&invite)?;
@@ -232,7 +222,7 @@ pub(crate) fn tls_reserves_for_those_who_are_let_in() -> Outcome {
     let reserve = ["reserve", "--protocol", "nsis", "--to", &to, "--rate", "2Mbit", "--secure"];
     let (status, outcome) = row.ask(&[&reserve[..], &["--timeout", "5s"]].concat())?;
     check(status == Some(3) || status == Some(4), &outcome.to_string())?;
-    let (_, counters) = json(&row.nodes[3], &["show", "counters"])?;
+    let (_, counters) = row.nodes[3].json(&["show", "counters"])?;
     let refused = counters["streams"]["not_authenticated"].as_u64();
     check(refused >= Some(1), &counters["streams"].to_string())?;
     until("nothing stays reserved", || Ok((row.reserved()? == [0; 4]).then_some(())))
@@ -245,7 +235,7 @@ pub(crate) fn a_receiver_reserves_the_way_back() -> Outcome {
     row.start(|_, _| String::new())?;
     let to = format!("{FAR}:5001");
     let listen = ["listen", "--protocol", "nsis", "--on", &to, "--back", "1Mbit"];
-    let (status, listening) = json(&row.nodes[4], &listen)?;
+    let (status, listening) = row.nodes[4].json(&listen)?;
     check(status == Some(0), &listening.to_string())?;
     let reserve = ["reserve", "--protocol", "nsis", "--to", &to, "--rate", "2Mbit"];
     let (status, outcome) = row.ask(&reserve)?;
@@ -307,7 +297,7 @@ pub(crate) fn a_daemon_that_comes_back_is_found() -> Outcome {
 
     row.nodes[2].end(Signal::KILL)?;
     let peers = |place: usize, direction: &str| -> Result<Vec<String>, Failed> {
-        let (_, rows) = json(&row.nodes[place], &["show", "routing-state"])?;
+        let (_, rows) = row.nodes[place].json(&["show", "routing-state"])?;
         let rows = rows.as_array().ok_or("rows")?.iter();
         let good = rows.filter(|row| row["direction"] == direction && row["validity"] == "good");
         Ok(good.filter_map(|row| Some(row["peer"].as_str()?.to_owned())).collect())
@@ -316,7 +306,7 @@ pub(crate) fn a_daemon_that_comes_back_is_found() -> Outcome {
     // Longer than the lifetime of state that is not refreshed.
     std::thread::sleep(Duration::from_secs(8));
     for place in [0, 1, 3] {
-        let (_, rows) = json(&row.nodes[place], &["show", "reservations"])?;
+        let (_, rows) = row.nodes[place].json(&["show", "reservations"])?;
         check(rows[0]["rate_bps"] == 2_000_000, &format!("{place}: {rows}"))?;
     }
 
@@ -369,7 +359,7 @@ pub(crate) fn settings_of_nsis_change() -> Outcome {
 /// Checks that each node has one association of this kind with each of its neighbors.
 fn assert_associations(row: &Row, transport: &str) -> Outcome {
     for (place, host) in row.nodes.iter().enumerate() {
-        let (_, found) = json(host, &["show", "associations"])?;
+        let (_, found) = host.json(&["show", "associations"])?;
         let rows = found.as_array().ok_or("rows")?;
         let expected = if place == 0 || place == 4 { 1 } else { 2 };
         let open =

@@ -63,13 +63,7 @@ impl Chain {
 
     /// Runs a command on a node. Returns its status and the printed object.
     fn ask(&self, node: usize, arguments: &[&str]) -> Result<(Option<i32>, Value), Failed> {
-        let output = self.nodes[node].earmark(&[arguments, &["--json"]].concat())?;
-        let said = String::from_utf8_lossy(&output.stdout).into_owned();
-        let value = serde_json::from_str(said.lines().last().unwrap_or_default());
-        let value = value.map_err(|error| {
-            format!("{arguments:?}: {error}: {said}{}", String::from_utf8_lossy(&output.stderr))
-        })?;
-        Ok((output.status.code(), value))
+        self.nodes[node].json(arguments)
     }
 
     /// Reserves from h1. Checks status and kind, and that `show applications` agrees if the reservation is kept.

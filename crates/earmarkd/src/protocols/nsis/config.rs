@@ -212,7 +212,6 @@ impl Source<'_> {
     fn gist(&self, table: &NsisTable) -> Result<gist::Config, ConfigError> {
         let defaults = gist::Config::default();
         let (associations, limits) = (defaults.associations, defaults.limits);
-        let many = 1..u32::MAX;
         let hint = "\"30s\" is usual; from 1s to 1 hour (60min) are possible";
         let range = Duration::from_secs(1)..=Duration::from_secs(3_600);
         Ok(gist::Config {
@@ -247,17 +246,11 @@ impl Source<'_> {
                 ..associations
             },
             limits: gist::Limits {
-                states: self.within(table.max_states.clone(), many.clone(), limits.states)?,
-                states_per_peer: self.within(
-                    table.max_states_per_peer.clone(),
-                    many.clone(),
-                    limits.states_per_peer,
-                )?,
-                queries_per_second: self.within(
-                    table.queries_per_second.clone(),
-                    many,
-                    limits.queries_per_second,
-                )?,
+                states: self.count(table.max_states.clone(), limits.states)?,
+                states_per_peer: self
+                    .count(table.max_states_per_peer.clone(), limits.states_per_peer)?,
+                queries_per_second: self
+                    .count(table.queries_per_second.clone(), limits.queries_per_second)?,
                 ..limits
             },
             ..defaults
@@ -267,7 +260,6 @@ impl Source<'_> {
     fn qos(&self, table: &NsisTable) -> Result<qos::Config, ConfigError> {
         let defaults = qos::Config::default();
         let limits = defaults.limits;
-        let many = 1..u32::MAX;
         let hint = "\"30s\" is usual; from 1s to 1 hour (60min) are possible";
         let range = Duration::from_secs(1)..=Duration::from_secs(3_600);
         let small = |value: &Option<Spanned<u32>>, range, default: u16| {
@@ -297,17 +289,11 @@ impl Source<'_> {
                 "\"10s\" is usual; from 100ms to 1 hour (60min) are possible",
             )?,
             limits: qos::Limits {
-                sessions: self.within(table.max_sessions.clone(), many.clone(), limits.sessions)?,
-                sessions_per_peer: self.within(
-                    table.max_sessions_per_peer.clone(),
-                    many.clone(),
-                    limits.sessions_per_peer,
-                )?,
-                changes_per_second: self.within(
-                    table.changes_per_second.clone(),
-                    many,
-                    limits.changes_per_second,
-                )?,
+                sessions: self.count(table.max_sessions.clone(), limits.sessions)?,
+                sessions_per_peer: self
+                    .count(table.max_sessions_per_peer.clone(), limits.sessions_per_peer)?,
+                changes_per_second: self
+                    .count(table.changes_per_second.clone(), limits.changes_per_second)?,
                 ..limits
             },
             policy: table.rule.iter().map(|rule| self.nsis_rule(rule)).collect::<Result<_, _>>()?,

@@ -6,7 +6,6 @@ use std::time::Duration;
 use earmark_control::{
     ApplicationId, ListenRequest, Ping as PingRequest, Problem, Request, ReservationRequest, Role,
 };
-use earmark_core::InterfaceId;
 use earmark_node::{Command, Event};
 use earmark_nsis::{self as nsis, ping};
 
@@ -14,7 +13,7 @@ use super::describe;
 use super::request::attributes;
 use crate::protocol::{Action, Host, Opening, Protocol, rejected, row};
 
-/// Ping NSLP.
+/// Ping NSLP. Its events are described with those of NSIS.
 pub(crate) struct Ping;
 
 /// Sends Ping messages.
@@ -66,15 +65,6 @@ impl Protocol for Ping {
 
     fn release(&self, application: ApplicationId) -> Command {
         Command::Nsis(nsis::Command::Ping(ping::Command::Release { application }))
-    }
-
-    /// Returns nothing: the events are described with those of NSIS.
-    fn describe(&self, _event: &Event, _on: &str) -> Option<String> {
-        None
-    }
-
-    fn interface_of(&self, _event: &Event) -> Option<InterfaceId> {
-        None
     }
 
     fn rejection(&self, event: &Event) -> Option<(String, &'static str)> {

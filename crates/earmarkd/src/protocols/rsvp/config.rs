@@ -253,11 +253,11 @@ impl Source<'_> {
         let defaults = Limits::default();
         let some = |value: &Option<Spanned<u32>>| match value {
             None => Ok(None),
-            Some(_) => self.within(value.clone(), 1..u32::MAX, 0).map(Some),
+            Some(_) => self.count(value.clone(), 0).map(Some),
         };
         let max_sessions = table.max_sessions.clone();
         Ok(Limits {
-            max_sessions: self.within(max_sessions, 1..u32::MAX, defaults.max_sessions)?,
+            max_sessions: self.count(max_sessions, defaults.max_sessions)?,
             per_neighbor: some(&table.max_per_neighbor)?,
             changes_per_second: some(&table.changes_per_second)?,
         })

@@ -147,17 +147,11 @@ impl Source<'_> {
             measuring,
             measured: measured.map(|interface| (interface.name.clone(), measuring)).collect(),
             limits: earmark_yessir::Limits {
-                sessions: self.within(table.max_sessions, 1..u32::MAX, limits.sessions)?,
-                sessions_per_source: self.within(
-                    table.max_per_source,
-                    1..u32::MAX,
-                    limits.sessions_per_source,
-                )?,
-                changes_per_second: self.within(
-                    table.changes_per_second,
-                    1..u32::MAX,
-                    limits.changes_per_second,
-                )?,
+                sessions: self.count(table.max_sessions, limits.sessions)?,
+                sessions_per_source: self
+                    .count(table.max_per_source, limits.sessions_per_source)?,
+                changes_per_second: self
+                    .count(table.changes_per_second, limits.changes_per_second)?,
                 ..limits
             },
             auth: self.signing(&table.key, &table.signed_on, interfaces)?,

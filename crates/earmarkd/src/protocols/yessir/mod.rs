@@ -83,8 +83,4 @@ impl Protocol for Yessir {
             _ => None,
         }
     }
-
-    fn ends(&self, _event: &Event) -> bool {
-        false
-    }
 }
