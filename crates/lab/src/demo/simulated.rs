@@ -22,8 +22,15 @@ pub struct OnSimulator {
     plan: Plan,
     streams: Vec<StreamId>,
     next_application: u64,
-    /// Reservations: the applications of their ends, with the nodes.
-    open: Vec<(Protocol, Stream, Vec<(NodeId, ApplicationId)>)>,
+    open: Vec<End>,
+}
+
+/// One end of a reservation.
+struct End {
+    by: Protocol,
+    stream: Stream,
+    node: NodeId,
+    application: ApplicationId,
 }
 
 impl OnSimulator {
@@ -151,19 +158,18 @@ impl DemoNetwork for OnSimulator {
             _ => None,
         };
         let Some(reply) = reply else { bail!("the reservation failed: {:?}", replied.what) };
+        if has_receiver || reply == Reply::InPlace {
+            self.open.push(End { by, stream, node: sending, application: sender });
+        }
         if has_receiver {
-            self.open.push((by, stream, vec![(sending, sender), (receiving, receiver)]));
-        } else if reply == Reply::InPlace {
-            self.open.push((by, stream, vec![(sending, sender)]));
+            self.open.push(End { by, stream, node: receiving, application: receiver });
         }
         Ok((reply, replied.at.since(asked)))
     }
 
     fn release(&mut self, stream: Stream) -> Result<()> {
-        for (by, _, ends) in self.open.extract_if(.., |(_, of, _)| *of == stream) {
-            for (node, application) in ends {
-                self.network.command(node, by.release(application));
-            }
+        for end in self.open.extract_if(.., |end| end.stream == stream) {
+            self.network.command(end.node, end.by.release(end.application));
         }
         Ok(())
     }

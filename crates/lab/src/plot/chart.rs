@@ -61,6 +61,18 @@ pub struct Series {
     pub points: Vec<Point>,
 }
 
+impl Series {
+    /// Returns a series of values that were measured here.
+    pub fn measured(name: impl Into<String>, points: impl IntoIterator<Item = Point>) -> Series {
+        Series { name: name.into(), published: false, points: points.into_iter().collect() }
+    }
+
+    /// Returns a series of published values.
+    pub fn published(name: impl Into<String>, points: impl IntoIterator<Item = Point>) -> Series {
+        Series { published: true, ..Series::measured(name, points) }
+    }
+}
+
 /// A value.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Point {

@@ -8,7 +8,7 @@ use anyhow::Result;
 
 use super::PartOptions;
 use super::forwarding_latency::RouterVariant;
-use super::section::{Estimate, Point, Section, Series};
+use super::section::{Estimate, Section};
 use crate::bench::Supervision;
 use crate::bench::router::Protocol;
 use earmark_lab::statistics::trimmed_mean;
@@ -53,11 +53,6 @@ fn trimmed_estimate(values: &[f64], parts: usize) -> Option<Estimate> {
 /// Returns the plain mean.
 fn mean(values: &[f64]) -> Option<f64> {
     (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
-}
-
-/// Returns a series of our own values.
-fn series(name: String, points: impl IntoIterator<Item = Point>) -> Series {
-    Series { name, published: false, points: points.into_iter().collect() }
 }
 
 #[cfg(test)]

@@ -260,8 +260,8 @@ fn figure(all: &[Rates]) -> Figure {
         let points = Protocol::ALL.into_iter().enumerate();
         let points = points.filter_map(|(place, protocol)| Some(of(protocol)?.at(place as f64)));
         let name = format!("{} processor(s)", processors.name());
-        let points: Vec<_> = points.collect();
-        (!points.is_empty()).then_some(Series { name, published: false, points })
+        let series = Series::measured(name, points);
+        (!series.points.is_empty()).then_some(series)
     });
     Figure {
         name: "scale-rates".to_owned(),

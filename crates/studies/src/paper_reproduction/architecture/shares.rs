@@ -125,8 +125,7 @@ fn figures(section: &mut Section, scenarios: &Scenarios) {
             let shares = rows.iter().enumerate().filter_map(|(place, row)| {
                 Some(scenarios.share(number, ROWS[*row].1)?.at(place as f64))
             });
-            let name = format!("scenario {number}");
-            Series { name, published: false, points: shares.collect() }
+            Series::measured(format!("scenario {number}"), shares)
         });
         series.collect()
     };
@@ -136,8 +135,7 @@ fn figures(section: &mut Section, scenarios: &Scenarios) {
     for (scenario, key) in PUBLISHED_GENERATE {
         let x = SUB.len() as f64 - 1.0;
         let points = published::number(key).map(|y| Point { x, y, interval: None });
-        let name = format!("scenario {scenario}");
-        series.push(Series { name, published: true, points: points.into_iter().collect() });
+        series.push(Series::published(format!("scenario {scenario}"), points));
     }
     let title = "Parts of process, % of its instructions";
     figure(section, ("architecture-process", title), &SUB, series);

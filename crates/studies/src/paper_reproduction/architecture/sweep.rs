@@ -258,7 +258,7 @@ fn figure(
         let point = Point { x, y, interval: None };
         match series.iter_mut().find(|one| one.name == name) {
             Some(one) => one.points.push(point),
-            None => series.push(Series { name, published: false, points: vec![point] }),
+            None => series.push(Series::measured(name, [point])),
         }
     }
     series.retain(|one| one.points.len() > 1);

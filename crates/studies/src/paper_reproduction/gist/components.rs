@@ -101,8 +101,6 @@ fn figure(ours: Vec<crate::paper_reproduction::section::Point>) -> Figure {
         let places = values.enumerate();
         places.filter_map(|(place, value)| Some(Estimate::exact(value?).at(place as f64))).collect()
     };
-    let series =
-        |name: &str, published, points| Series { name: name.to_owned(), published, points };
     Figure {
         name: "gist-components".to_owned(),
         title: "Shares of the components of GIST (Table III)".to_owned(),
@@ -110,9 +108,9 @@ fn figure(ours: Vec<crate::paper_reproduction::section::Point>) -> Figure {
         up: Axis::linear("% of the run time"),
         kind: Kind::Bars,
         series: vec![
-            series("Earmark, instructions", false, ours),
-            series("GIST 0.1.0", true, then(0)),
-            series("GIST 0.5.2", true, then(1)),
+            Series::measured("Earmark, instructions", ours),
+            Series::published("GIST 0.1.0", then(0)),
+            Series::published("GIST 0.5.2", then(1)),
         ],
     }
 }

@@ -87,18 +87,13 @@ fn of_procedures(procedures: &[Comparison]) -> Figure {
     let theirs = procedures.iter().enumerate().filter_map(|(place, procedure)| {
         Some(Estimate::exact(published::number(procedure.key?)?).at(place as f64))
     });
-    let series =
-        |name: &str, published, points| Series { name: name.to_owned(), published, points };
     Figure {
         name: "gist-procedures".to_owned(),
         title: "Octets of setting up and refreshing, in IPv4 (Figure 5)".to_owned(),
         across: Axis::named("procedure, in the order of the table below", &numbers(&names)),
         up: Axis::linear("octets"),
         kind: Kind::Bars,
-        series: vec![
-            series("Earmark", false, ours.collect()),
-            series("GIST 2009", true, theirs.collect()),
-        ],
+        series: vec![Series::measured("Earmark", ours), Series::published("GIST 2009", theirs)],
     }
 }
 

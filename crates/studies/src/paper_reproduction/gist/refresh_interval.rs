@@ -9,9 +9,7 @@ use crate::bench::Supervision;
 use crate::bench::nsis::steady_state::{self, Plan};
 use crate::bench::nsis::{Chain, Set, Transport};
 use crate::paper_reproduction::published;
-use crate::paper_reproduction::section::{
-    Axis, Estimate, Figure, Kind, Point, Section, Series, Table,
-};
+use crate::paper_reproduction::section::{Axis, Estimate, Figure, Kind, Section, Series, Table};
 
 /// Sessions, as published.
 const SESSIONS: u32 = 15_000;
@@ -110,21 +108,16 @@ fn scaling(interval: f64, period: Duration) -> Scaling {
 }
 
 fn figure(intervals: &[f64], ours: &[Estimate], then: &[f64]) -> Figure {
-    let points = |values: &mut dyn Iterator<Item = Estimate>| -> Vec<Point> {
-        intervals.iter().zip(values).map(|(interval, value)| value.at(*interval)).collect()
-    };
-    let series =
-        |name: &str, published, points| Series { name: name.to_owned(), published, points };
+    let ours = intervals.iter().zip(ours).map(|(interval, value)| value.at(*interval));
+    let then = intervals.iter().zip(then);
+    let then = then.map(|(interval, value)| Estimate::exact(*value).at(*interval));
     Figure {
         name: "gist-refreshing".to_owned(),
         title: "Processor by GIST's refresh interval (Table II)".to_owned(),
         across: Axis::linear("refresh interval, s"),
         up: Axis::logarithmic("% of a processor"),
         kind: Kind::Lines,
-        series: vec![
-            series("Earmark", false, points(&mut ours.iter().copied())),
-            series("GIST 0.1.0", true, points(&mut then.iter().copied().map(Estimate::exact))),
-        ],
+        series: vec![Series::measured("Earmark", ours), Series::published("GIST 0.1.0", then)],
     }
 }
 

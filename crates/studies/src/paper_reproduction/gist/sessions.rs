@@ -12,7 +12,7 @@ use crate::bench::{Supervision, network, resident};
 use crate::paper_reproduction::environment::Environment;
 use crate::paper_reproduction::published;
 use crate::paper_reproduction::section::{
-    Axis, Cell, Estimate, Figure, Kind, Point, Section, Series, Table,
+    Axis, Cell, Estimate, Figure, Kind, Section, Series, Table,
 };
 use earmark_lab::testbed::Settings;
 
@@ -288,19 +288,14 @@ fn figure(
     let mut series = Vec::new();
     for run in runs {
         let points = run.levels.iter();
-        let points: Vec<Point> =
-            points.filter_map(|level| Some(ours(level)?.at(sessions(level).into()))).collect();
+        let points = points.filter_map(|level| Some(ours(level)?.at(sessions(level).into())));
         let then = run.levels.iter().filter_map(|level| {
             let value = theirs(run.transport, sessions(level))?;
             Some(Estimate::exact(value).at(sessions(level).into()))
         });
-        let then: Vec<Point> = then.collect();
-        for (published, points) in [(false, points), (true, then)] {
-            if !points.is_empty() {
-                series.push(Series { name: run.name.to_owned(), published, points });
-            }
-        }
+        series.extend([Series::measured(run.name, points), Series::published(run.name, then)]);
     }
+    series.retain(|one| !one.points.is_empty());
     let across = Axis::linear("sessions, as published");
     let (name, title) = (name.to_owned(), title.to_owned());
     Figure { name, title, across, up, kind: Kind::Dots, series }

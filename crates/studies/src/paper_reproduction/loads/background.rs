@@ -7,7 +7,7 @@ use anyhow::{Context, Result, ensure};
 use earmark_core::Rate;
 use earmark_lab::statistics::{percentile, sorted};
 
-use super::{RouterVariant, VARIANTS, mean, series, trimmed_estimate};
+use super::{RouterVariant, VARIANTS, mean, trimmed_estimate};
 use crate::bench::Supervision;
 use crate::bench::router::{Message, Protocol, RESV_TEAR};
 use crate::paper_reproduction::PartOptions;
@@ -15,7 +15,9 @@ use crate::paper_reproduction::forwarding_latency::{
     ForwardingLatency, ForwardingTestbed, NOWHERE,
 };
 use crate::paper_reproduction::published;
-use crate::paper_reproduction::section::{Axis, Estimate, Figure, Kind, Point, Section, Table};
+use crate::paper_reproduction::section::{
+    Axis, Estimate, Figure, Kind, Point, Section, Series, Table,
+};
 use earmark_lab::traffic::{Shape, Source};
 
 /// Requested rates, Mbit/s. The results are for the rates that the sender reached.
@@ -201,9 +203,9 @@ fn section(found: &[(RouterVariant, Vec<RateResult>)], messages: u32, octets: u3
         let points = |value: &dyn Fn(&RateResult) -> Option<Estimate>| -> Vec<Point> {
             all.iter().filter_map(|at| Some(value(at)?.at(at.rate))).collect()
         };
-        lines.push(series(format!("{}, checkpoint 1", variant.name), points(&outer)));
+        lines.push(Series::measured(format!("{}, checkpoint 1", variant.name), points(&outer)));
         if variant.daemon {
-            lines.push(series(format!("{}, checkpoint 2", variant.name), points(&inner)));
+            lines.push(Series::measured(format!("{}, checkpoint 2", variant.name), points(&inner)));
         }
     }
     section.figure(Figure {
@@ -232,7 +234,7 @@ fn levels(section: &mut Section, found: &[(RouterVariant, Vec<RateResult>)]) {
             let values = all.last()?.interfaces();
             let points = values.into_iter().enumerate();
             let points = points.map(|(n, y)| Point { x: n as f64, y, interval: None });
-            Some(series(variant.name.to_owned(), points))
+            Some(Series::measured(variant.name, points))
         });
     section.text(
         "The paper saw levels: a message is interrupted for no packet, for one, or for two, and each costs the same. Where such \

@@ -6,12 +6,12 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 
-use super::{RouterVariant, VARIANTS, mean, series, trimmed_estimate};
+use super::{RouterVariant, VARIANTS, mean, trimmed_estimate};
 use crate::bench::Supervision;
 use crate::bench::router::{Arrival, Message, Protocol};
 use crate::paper_reproduction::PartOptions;
 use crate::paper_reproduction::forwarding_latency::ForwardingTestbed;
-use crate::paper_reproduction::section::{Axis, Figure, Kind, Section, Table};
+use crate::paper_reproduction::section::{Axis, Figure, Kind, Section, Series, Table};
 
 /// Messages a second.
 const RATES: [u32; 9] = [500, 1_000, 2_000, 5_000, 10_000, 20_000, 40_000, 80_000, 160_000];
@@ -201,7 +201,7 @@ fn section(found: &[(Flood, Vec<RateResult>)]) -> Section {
         }
         let points =
             all.iter().filter_map(|at| Some(trimmed_estimate(&at.took, PARTS)?.at(at.rate)));
-        lines.push(series(flood.name.to_owned(), points));
+        lines.push(Series::measured(flood.name, points));
     }
     section.figure(Figure {
         name: "loads-signalling".to_owned(),

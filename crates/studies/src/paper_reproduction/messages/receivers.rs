@@ -194,7 +194,7 @@ fn figure(cases: &[Case], kind: usize, name: &str) -> Figure {
             });
             let place = if one_link { "one interface" } else { "an interface each" };
             let name = format!("{short}, {place}");
-            series.push(Series { name, published: false, points: points.collect() });
+            series.push(Series::measured(name, points));
         }
     }
     Figure {

@@ -51,7 +51,10 @@ fn messages(section: &mut Section, all: &Measurements) {
             let mut row = vec![Cell::from(protocol.name()), message.name.into()];
             row.extend(values.iter().map(|(_, value)| Cell::from(*value)));
             table.row(row);
-            lines.push(series(message.name, values.into_iter().map(|(x, value)| value.at(x))));
+            lines.push(Series::measured(
+                message.name,
+                values.into_iter().map(|(x, value)| value.at(x)),
+            ));
         }
         section.figure(Figure {
             name: format!("sessions-{}", protocol.name().to_lowercase()),
@@ -98,7 +101,7 @@ fn lookups(section: &mut Section, all: &Measurements) {
         let mut row = vec![Cell::from(name)];
         row.extend(values.iter().map(|(_, value)| Cell::from(*value)));
         table.row(row);
-        lines.push(series(name, values.into_iter().map(|(x, value)| value.at(x))));
+        lines.push(Series::measured(name, values.into_iter().map(|(x, value)| value.at(x))));
     }
     section.figure(Figure {
         name: "sessions-lookups".to_owned(),
@@ -160,8 +163,8 @@ fn timers(section: &mut Section, all: &Measurements) {
             interval: None,
         };
         let sizes = sizes(all.loads.iter().map(|load| load.sessions)).into_iter();
-        let points = sizes.filter(|&sessions| sessions <= FEW).map(at).collect();
-        lines.push(Series { name: "ISI RSVP, 400 MHz".to_owned(), published: true, points });
+        let points = sizes.filter(|&sessions| sessions <= FEW).map(at);
+        lines.push(Series::published("ISI RSVP, 400 MHz", points));
     }
     section.figure(Figure {
         name: "sessions-timers".to_owned(),
@@ -205,11 +208,7 @@ fn rows(
         points.extend(value.map(|value| value.at(sessions)));
     }
     points.retain(|point| point.y > 0.0);
-    (slope, series(name, points.into_iter()))
-}
-
-fn series(name: &str, points: impl Iterator<Item = Point>) -> Series {
-    Series { name: name.to_owned(), published: false, points: points.collect() }
+    (slope, Series::measured(name, points))
 }
 
 /// Returns the sizes without duplicates.

@@ -98,20 +98,17 @@ fn table_2(section: &mut Section, all: &Measurements) {
 
 /// Adds the same as lines; the published lists are flows, means and standard deviations.
 fn figure_2(section: &mut Section, all: &Measurements, [flows, mean, sd]: [&[f64]; 3]) {
-    let line = |name: &str, of: &dyn Fn(&super::Flows) -> Option<Estimate>| Series {
-        name: name.to_owned(),
-        published: false,
-        points: (all.flows.iter())
-            .filter_map(|flows| Some(of(flows)?.at(f64::from(flows.resident))))
-            .collect(),
+    let line = |name: &str, of: &dyn Fn(&super::Flows) -> Option<Estimate>| {
+        let points = all.flows.iter();
+        let points = points.filter_map(|flows| Some(of(flows)?.at(f64::from(flows.resident))));
+        Series::measured(name, points)
     };
     let points = flows.iter().zip(mean).zip(sd).map(|((&x, &y), &sd)| Point {
         x,
         y,
         interval: Some([y - sd, y + sd]),
     });
-    let then =
-        Series { name: "YESSIR, 700 MHz".to_owned(), published: true, points: points.collect() };
+    let then = Series::published("YESSIR, 700 MHz", points);
     section.figure(Figure {
         name: "yessir-table2".to_owned(),
         title: "Building a flow, against flows that stand".to_owned(),

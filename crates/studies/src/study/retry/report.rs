@@ -225,8 +225,7 @@ fn sweep_drawing(sweep: &Sweep, title: &str, value: Of) -> String {
                 value(sweep.points.iter().find(found)?).scaled(100.0);
             Some(chart::Point { x: x as f64, y: median, interval: Some([low, high]) })
         };
-        let points = places.iter().enumerate().filter_map(at).collect();
-        Series { name, published: false, points }
+        Series::measured(name.as_str(), places.iter().enumerate().filter_map(at))
     });
     chart::svg(&Figure {
         name: sweep.name.to_owned(),
