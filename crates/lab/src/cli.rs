@@ -23,12 +23,12 @@ const BROKEN_PROMISE: u8 = 3;
 
 const EXAMPLES: &str = "\
 Examples:
-  earmark-lab demo                          the whole story in half a minute
-  earmark-lab demo --html demo.html         the same, with a page to look at
-  earmark-lab simulate scenarios/retry-high.toml   flows that come and go, in the simulator
-  earmark-lab explore --seeds 200           random networks, flows and faults, and what must hold
-  earmark-lab topology show topologies/abilene.graphml   a network in numbers, or drawn
-  earmark-lab up topologies/demo.toml       a network to play with, a daemon in each node
+  earmark-lab demo                          the whole demo in half a minute
+  earmark-lab demo --html demo.html         the same, and a page with the chart
+  earmark-lab simulate scenarios/retry-high.toml   a scenario in the simulator
+  earmark-lab explore --seeds 200           invariants in random networks, with random flows and faults
+  earmark-lab topology show topologies/abilene.graphml   size and links of a network, or its drawing
+  earmark-lab up topologies/demo.toml       a network for trials, a daemon in each node
   earmark-lab status
   earmark-lab down topologies/demo.toml";
 

@@ -236,7 +236,7 @@ impl Runner<'_> {
         let within = plan.longest_refresh() * 2;
         let restart = self.network.restart_daemon(ROUTER, Duration::from_secs(1), within)?;
         self.progress.note(&format!(
-            "a new daemon runs; {:.1} s later, with the first Path, the reservation stood in its state again",
+            "a new daemon runs; {:.1} s later, the first Path has restored the reservation",
             restart.reformed.since(restart.ready).as_secs_f64()
         ));
         Ok(restart)

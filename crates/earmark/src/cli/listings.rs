@@ -98,128 +98,113 @@ fn flatten<'a>(
     }
 }
 
+/// Columns of a table: the header of each, and its cell of a row.
+type Columns<R> = &'static [(&'static str, fn(&R) -> Cell)];
+
 /// A row of a table.
-trait Row: Serialize + DeserializeOwned {
-    const HEADER: &'static [&'static str];
+trait Row: Serialize + DeserializeOwned + 'static {
+    const COLUMNS: Columns<Self>;
     /// Text printed instead of a table without rows.
     const NOTHING: &'static str;
-    fn cells(&self) -> Vec<Cell>;
 }
 
 fn table<T: Row>(rows: &[T]) -> String {
     if rows.is_empty() {
         return T::NOTHING.to_owned();
     }
-    let mut table = new_table(T::HEADER);
+    let headers: Vec<&str> = T::COLUMNS.iter().map(|(header, _)| *header).collect();
+    let mut table = new_table(&headers);
     for row in rows {
-        table.add_row(row.cells());
+        table.add_row(T::COLUMNS.iter().map(|(_, cell)| cell(row)));
     }
     table.to_string()
 }
 
 impl Row for SessionRow {
-    const HEADER: &'static [&'static str] = &[
-        "by",
-        "destination",
-        "protocol",
-        "source",
-        "rate",
-        "burst",
-        "from",
-        "to",
-        "hops",
-        "reserved",
-        "expires",
-    ];
-    const NOTHING: &'static str = "no flow is announced";
-
-    fn cells(&self) -> Vec<Cell> {
-        let from = match (&self.previous_hop, &self.incoming) {
-            (Some(hop), Some(interface)) => format!("{hop} ({interface})"),
-            (Some(hop), None) => hop.to_string(),
-            (None, _) if !records_hops(&self.protocol) => "-".to_owned(),
-            (None, _) => "this host".to_owned(),
-        };
-        let range = |text: String, place: usize| match self.prefix_lengths {
-            Some(lengths) => format!("{text}/{}", lengths[place]),
-            None => text,
-        };
-        let source = sender(&SenderName {
-            address: self.source,
-            port: self.source_port,
-            flow_label: self.flow_label,
-        });
-        let rate = Rate::from_bps(self.rate_bps);
-        vec![
-            Cell::new(&*self.protocol),
-            Cell::new(range(with_port(self.destination, self.destination_port), 1)),
-            Cell::new(ip_protocol(self.ip_protocol)),
-            Cell::new(range(source, 0)),
-            number(match self.reverse_bps {
+    const COLUMNS: Columns<SessionRow> = &[
+        ("by", |row| Cell::new(&*row.protocol)),
+        ("destination", |row| {
+            Cell::new(in_range(row, with_port(row.destination, row.destination_port), 1))
+        }),
+        ("protocol", |row| Cell::new(ip_protocol(row.ip_protocol))),
+        ("source", |row| {
+            let (port, flow_label) = (row.source_port, row.flow_label);
+            Cell::new(in_range(
+                row,
+                sender(&SenderName { address: row.source, port, flow_label }),
+                0,
+            ))
+        }),
+        ("rate", |row| {
+            let rate = Rate::from_bps(row.rate_bps);
+            number(match row.reverse_bps {
                 Some(back) => format!("{rate}\n{} back", Rate::from_bps(back)),
                 None => rate.to_string(),
-            }),
-            number(show_octets(self.burst_octets.into())),
-            Cell::new(from),
-            Cell::new(ways(&self.outgoing, self.here)),
-            number(self.hops.map_or("-".to_owned(), |hops| hops.to_string())),
-            Cell::new(match (self.reserved, self.waiting) {
+            })
+        }),
+        ("burst", |row| number(show_octets(row.burst_octets.into()))),
+        ("from", |row| {
+            Cell::new(match (&row.previous_hop, &row.incoming) {
+                (Some(hop), Some(interface)) => format!("{hop} ({interface})"),
+                (Some(hop), None) => hop.to_string(),
+                (None, _) if !records_hops(&row.protocol) => "-".to_owned(),
+                (None, _) => "this host".to_owned(),
+            })
+        }),
+        ("to", |row| Cell::new(outgoing(&row.outgoing, row.here))),
+        ("hops", |row| number(text_or_dash(row.hops))),
+        ("reserved", |row| {
+            Cell::new(match (row.reserved, row.waiting) {
                 (true, false) => "yes",
                 (true, true) => "in part",
                 (false, true) => "waits",
                 (false, false) => "no",
-            }),
-            expires(self.expires_in_s),
-        ]
+            })
+        }),
+        ("expires", |row| expires(row.expires_in_s)),
+    ];
+    const NOTHING: &'static str = "no flow is announced";
+}
+
+/// Appends the prefix length of an end, if the session is for a range.
+fn in_range(row: &SessionRow, text: String, end: usize) -> String {
+    match row.prefix_lengths {
+        Some(lengths) => format!("{text}/{}", lengths[end]),
+        None => text,
     }
 }
 
 impl Row for ReservationRow {
-    const HEADER: &'static [&'static str] = &[
-        "by",
-        "destination",
-        "protocol",
-        "source",
-        "style",
-        "service",
-        "rate",
-        "burst",
-        "link",
-        "next hop",
-        "expires",
-        "enforced",
-        "sent",
-        "dropped",
-        "queued",
+    const COLUMNS: Columns<ReservationRow> = &[
+        ("by", |row| Cell::new(&*row.protocol)),
+        ("destination", |row| Cell::new(with_port(row.destination, row.destination_port))),
+        ("protocol", |row| Cell::new(ip_protocol(row.ip_protocol))),
+        ("source", |row| Cell::new(senders(&row.senders))),
+        ("style", |row| Cell::new(&*row.style)),
+        ("service", |row| Cell::new(&*row.service)),
+        ("rate", |row| number(Rate::from_bps(row.rate_bps))),
+        ("burst", |row| number(show_octets(row.burst_octets.into()))),
+        ("link", |row| Cell::new(row.interface.as_deref().unwrap_or("this host"))),
+        ("next hop", |row| {
+            Cell::new(match row.next_hop {
+                Some(hop) => hop.to_string(),
+                None if !records_hops(&row.protocol) => "-".to_owned(),
+                None => "this host".to_owned(),
+            })
+        }),
+        ("expires", |row| expires(row.expires_in_s)),
+        ("enforced", |row| Cell::new(enforced(row.enforcement.as_ref()))),
+        ("sent", |row| traffic(row, |t| packets(t.packets, t.octets))),
+        ("dropped", |row| traffic(row, |t| t.drops.to_string())),
+        ("queued", |row| {
+            traffic(row, |t| packets(t.backlog_packets.into(), t.backlog_octets.into()))
+        }),
     ];
     const NOTHING: &'static str = "nothing is reserved";
+}
 
-    fn cells(&self) -> Vec<Cell> {
-        let traffic =
-            |show: fn(TrafficRow) -> String| number(self.traffic.map_or("-".to_owned(), show));
-        let next_hop = match self.next_hop {
-            Some(hop) => hop.to_string(),
-            None if !records_hops(&self.protocol) => "-".to_owned(),
-            None => "this host".to_owned(),
-        };
-        vec![
-            Cell::new(&*self.protocol),
-            Cell::new(with_port(self.destination, self.destination_port)),
-            Cell::new(ip_protocol(self.ip_protocol)),
-            Cell::new(senders(&self.senders)),
-            Cell::new(&*self.style),
-            Cell::new(&*self.service),
-            number(Rate::from_bps(self.rate_bps)),
-            number(show_octets(self.burst_octets.into())),
-            Cell::new(self.interface.as_deref().unwrap_or("this host")),
-            Cell::new(next_hop),
-            expires(self.expires_in_s),
-            Cell::new(enforced(self.enforcement.as_ref())),
-            traffic(|t| packets(t.packets, t.octets)),
-            traffic(|t| t.drops.to_string()),
-            traffic(|t| packets(t.backlog_packets.into(), t.backlog_octets.into())),
-        ]
-    }
+fn traffic(row: &ReservationRow, show: fn(TrafficRow) -> String) -> Cell {
+    number(row.traffic.map_or("-".to_owned(), show))
 }
 
 /// Whether the packets get the reservation, and how many claims there are on their flow.
@@ -237,12 +222,12 @@ pub(crate) fn enforced(enforcement: Option<&EnforcementRow>) -> String {
 }
 
 /// Outgoing interfaces, one a line, and this host if the data ends here.
-fn ways(outgoing: &[String], here: bool) -> String {
-    let mut ways: Vec<&str> = outgoing.iter().map(String::as_str).collect();
+fn outgoing(interfaces: &[String], here: bool) -> String {
+    let mut lines: Vec<&str> = interfaces.iter().map(String::as_str).collect();
     if here {
-        ways.push("this host");
+        lines.push("this host");
     }
-    ways.join("\n")
+    lines.join("\n")
 }
 
 /// Senders that share a reservation, one a line.
@@ -265,187 +250,129 @@ fn reserved(link: &LinkRow) -> String {
 }
 
 impl Row for LinkRow {
-    const HEADER: &'static [&'static str] = &[
-        "link",
-        "state",
-        "address",
-        "bandwidth",
-        "reservable",
-        "reserved",
-        "reservations",
-        "adopted",
+    const COLUMNS: Columns<LinkRow> = &[
+        ("link", |row| Cell::new(&row.interface)),
+        ("state", |row| Cell::new(row.state.name())),
+        ("address", |row| {
+            let addresses: Vec<String> = row.addresses.iter().map(ToString::to_string).collect();
+            Cell::new(addresses.join("\n"))
+        }),
+        ("bandwidth", |row| number(row.bandwidth_bps)),
+        ("reservable", |row| number(row.reservable_bps)),
+        ("reserved", |row| number(reserved(row))),
+        ("reservations", |row| number(row.claims)),
+        ("adopted", |row| number(row.adopted)),
     ];
     const NOTHING: &'static str =
         "no interface takes part; name them in the daemon's configuration";
-
-    fn cells(&self) -> Vec<Cell> {
-        let addresses: Vec<String> = self.addresses.iter().map(ToString::to_string).collect();
-        vec![
-            Cell::new(&self.interface),
-            Cell::new(self.state.name()),
-            Cell::new(addresses.join("\n")),
-            number(self.bandwidth_bps),
-            number(self.reservable_bps),
-            number(reserved(self)),
-            number(self.claims),
-            number(self.adopted),
-        ]
-    }
 }
 
 impl Row for NeighborRow {
-    const HEADER: &'static [&'static str] =
-        &["neighbor", "link", "senders", "reservations", "in summaries", "hello", "heard"];
-    const NOTHING: &'static str = "no neighbor has been heard";
-
-    fn cells(&self) -> Vec<Cell> {
-        vec![
-            Cell::new(self.address),
-            Cell::new(&self.interface),
-            number(self.senders),
-            number(self.reservations),
-            match &self.reduction {
-                Some(reduction) => number(reduction.summarized),
-                None => Cell::new("-"),
-            },
-            Cell::new(self.hello.as_deref().unwrap_or("-")),
-            number(format!("{} ago", seconds(self.heard_s))),
-        ]
-    }
+    const COLUMNS: Columns<NeighborRow> = &[
+        ("neighbor", |row| Cell::new(row.address)),
+        ("link", |row| Cell::new(&row.interface)),
+        ("senders", |row| number(row.senders)),
+        ("reservations", |row| number(row.reservations)),
+        ("in summaries", |row| match &row.reduction {
+            Some(reduction) => number(reduction.summarized),
+            None => Cell::new("-"),
+        }),
+        ("hello", |row| Cell::new(row.hello.as_deref().unwrap_or("-"))),
+        ("received", |row| ago(row.heard_s)),
+    ];
+    const NOTHING: &'static str = "no neighbor is known";
 }
 
 impl Row for AggregateRow {
-    const HEADER: &'static [&'static str] = &[
-        "protocol", "range", "far edge", "link", "members", "needed", "granted", "waiting", "state",
+    const COLUMNS: Columns<AggregateRow> = &[
+        ("protocol", |row| Cell::new(&row.protocol)),
+        ("range", |row| Cell::new(row.range)),
+        ("far edge", |row| Cell::new(text_or_dash(row.to))),
+        ("link", |row| Cell::new(row.interface.as_deref().unwrap_or("-"))),
+        ("members", |row| number(row.members)),
+        ("needed", |row| number(row.need_bps)),
+        ("granted", |row| number(row.granted_bps)),
+        ("waiting", |row| number(row.waiting)),
+        ("state", |row| Cell::new(if row.failing { "failing" } else { "fine" })),
     ];
     const NOTHING: &'static str = "no aggregate is configured";
-
-    fn cells(&self) -> Vec<Cell> {
-        vec![
-            Cell::new(&self.protocol),
-            Cell::new(self.range),
-            self.to.map_or_else(|| Cell::new("-"), Cell::new),
-            Cell::new(self.interface.as_deref().unwrap_or("-")),
-            number(self.members),
-            number(self.need_bps),
-            number(self.granted_bps),
-            number(self.waiting),
-            Cell::new(if self.failing { "failing" } else { "fine" }),
-        ]
-    }
 }
 
 impl Row for RoutingStateRow {
-    const HEADER: &'static [&'static str] = &[
-        "application",
-        "destination",
-        "protocol",
-        "source",
-        "way",
-        "state",
-        "peer",
-        "hops",
-        "refresh",
-        "expires",
+    const COLUMNS: Columns<RoutingStateRow> = &[
+        ("application", |row| Cell::new(&*row.application)),
+        ("destination", |row| Cell::new(with_port(row.destination, row.destination_port))),
+        ("protocol", |row| Cell::new(ip_protocol(row.ip_protocol))),
+        ("source", |row| Cell::new(with_port(row.source, row.source_port))),
+        ("direction", |row| Cell::new(&*row.direction)),
+        ("state", |row| {
+            let state = row.state.replace('_', " ");
+            Cell::new(match &*row.validity {
+                "tentative" => format!("{state}, tentative"),
+                _ => state,
+            })
+        }),
+        ("peer", |row| {
+            Cell::new(match (row.peer, &row.interface) {
+                (Some(peer), Some(interface)) => format!("{peer} ({interface})"),
+                (Some(peer), None) => peer.to_string(),
+                (None, _) => "-".to_owned(),
+            })
+        }),
+        ("hops", |row| number(text_or_dash(row.ip_distance))),
+        ("refresh", |row| expires(row.refresh_in_s)),
+        ("expires", |row| expires(row.expires_in_s)),
     ];
-    const NOTHING: &'static str = "there is no routing state";
-
-    fn cells(&self) -> Vec<Cell> {
-        let peer = match (self.peer, &self.interface) {
-            (Some(peer), Some(interface)) => format!("{peer} ({interface})"),
-            (Some(peer), None) => peer.to_string(),
-            (None, _) => "-".to_owned(),
-        };
-        let state = match &*self.validity {
-            "tentative" => format!("{}, doubtful", state(&self.state)),
-            _ => state(&self.state).to_owned(),
-        };
-        vec![
-            Cell::new(&*self.application),
-            Cell::new(with_port(self.destination, self.destination_port)),
-            Cell::new(ip_protocol(self.ip_protocol)),
-            Cell::new(with_port(self.source, self.source_port)),
-            Cell::new(&*self.direction),
-            Cell::new(state),
-            Cell::new(peer),
-            number(self.ip_distance.map_or("-".to_owned(), |hops| hops.to_string())),
-            expires(self.refresh_in_s),
-            expires(self.expires_in_s),
-        ]
-    }
+    const NOTHING: &'static str = "no routing state";
 }
 
 impl Row for AssociationRow {
-    const HEADER: &'static [&'static str] =
-        &["peer", "by", "stage", "opened by", "this end", "other end", "used by", "heard", "said"];
-    const NOTHING: &'static str = "there is no association";
-
-    fn cells(&self) -> Vec<Cell> {
-        vec![
-            Cell::new(self.peer.map_or("-".to_owned(), |peer| peer.to_string())),
-            Cell::new(match self.transport {
+    const COLUMNS: Columns<AssociationRow> = &[
+        ("peer", |row| Cell::new(text_or_dash(row.peer))),
+        ("by", |row| {
+            Cell::new(match row.transport {
                 Transport::Tcp => "TCP",
                 Transport::Tls => "TLS",
-            }),
-            Cell::new(self.stage.replace('_', " ")),
-            Cell::new(if self.is_ours { "this node" } else { "the peer" }),
-            Cell::new(self.local),
-            Cell::new(self.remote),
-            number(self.uses),
-            number(format!("{} ago", seconds(self.heard_s))),
-            number(format!("{} ago", seconds(self.said_s))),
-        ]
-    }
-}
-
-fn state(state: &str) -> &str {
-    match state {
-        "idle" => "nothing",
-        "wait_response" => "asking",
-        "wait_association" => "connecting",
-        "established_downstream" => "asked, stands",
-        "wait_confirm" => "answered",
-        "established_upstream" => "was asked, stands",
-        other => other,
-    }
+            })
+        }),
+        ("stage", |row| Cell::new(row.stage.replace('_', " "))),
+        ("opened by", |row| Cell::new(if row.is_ours { "this node" } else { "the peer" })),
+        ("this end", |row| Cell::new(row.local)),
+        ("other end", |row| Cell::new(row.remote)),
+        ("used by", |row| number(row.uses)),
+        ("received", |row| ago(row.heard_s)),
+        ("sent", |row| ago(row.said_s)),
+    ];
+    const NOTHING: &'static str = "no association";
 }
 
 impl Row for ApplicationRow {
-    const HEADER: &'static [&'static str] = &[
-        "id",
-        "by",
-        "role",
-        "destination",
-        "protocol",
-        "style",
-        "senders",
-        "lasts",
-        "outcome",
-        "last event",
-    ];
-    const NOTHING: &'static str = "nothing was opened on this host";
-
-    fn cells(&self) -> Vec<Cell> {
-        vec![
-            number(self.application),
-            Cell::new(&self.protocol),
-            Cell::new(match self.role {
+    const COLUMNS: Columns<ApplicationRow> = &[
+        ("id", |row| number(row.application)),
+        ("by", |row| Cell::new(&row.protocol)),
+        ("role", |row| {
+            Cell::new(match row.role {
                 Role::Sender => "sender",
                 Role::Receiver => "receiver",
                 Role::Initiator => "initiator",
-            }),
-            Cell::new(with_port(self.destination, self.destination_port)),
-            Cell::new(ip_protocol(self.ip_protocol)),
-            Cell::new(self.style.map_or("-", StyleName::name)),
-            Cell::new(match self.role {
-                Role::Sender if self.senders.is_empty() => "this host".to_owned(),
-                _ => senders(&self.senders),
-            }),
-            Cell::new(if self.held { "as long as its client" } else { "until released" }),
-            Cell::new(&self.outcome),
-            Cell::new(self.last.as_deref().unwrap_or("-")),
-        ]
-    }
+            })
+        }),
+        ("destination", |row| Cell::new(with_port(row.destination, row.destination_port))),
+        ("protocol", |row| Cell::new(ip_protocol(row.ip_protocol))),
+        ("style", |row| Cell::new(row.style.map_or("-", StyleName::name))),
+        ("senders", |row| {
+            Cell::new(match row.role {
+                Role::Sender if row.senders.is_empty() => "this host".to_owned(),
+                _ => senders(&row.senders),
+            })
+        }),
+        ("lasts", |row| {
+            Cell::new(if row.held { "as long as its client" } else { "until released" })
+        }),
+        ("outcome", |row| Cell::new(&row.outcome)),
+        ("last event", |row| Cell::new(row.last.as_deref().unwrap_or("-"))),
+    ];
+    const NOTHING: &'static str = "nothing was opened on this host";
 }
 
 /// Packets with their octets, such as `1200 (1.8 MB)`.
@@ -454,6 +381,15 @@ fn packets(count: u64, octets: u64) -> String {
         0 => "0".to_owned(),
         count => format!("{count} ({})", show_octets(octets)),
     }
+}
+
+/// A value as text; a dash without a value.
+fn text_or_dash(value: Option<impl ToString>) -> String {
+    value.map_or("-".to_owned(), |value| value.to_string())
+}
+
+fn ago(span: f64) -> Cell {
+    number(format!("{} ago", seconds(span)))
 }
 
 fn expires(seconds_left: Option<f64>) -> Cell {

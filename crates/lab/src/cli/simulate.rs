@@ -22,7 +22,7 @@ Examples:
 
 A scenario names its topology, its flows and their reservation protocols. One seed gives one outcome, byte for byte.";
 
-/// Play a scenario in the simulator
+/// Run a scenario in the simulator
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Simulate {
@@ -76,7 +76,7 @@ impl Simulate {
 
     fn print(&self, outcomes: &[Outcome]) -> Result<()> {
         if self.summary {
-            let summary = Summary::of(outcomes).context("nothing was played")?;
+            let summary = Summary::of(outcomes).context("no run has a result")?;
             match self.json {
                 true => println!("{}", serde_json::to_string(&summary)?),
                 false => println!("{}", summary.describe()),

@@ -179,7 +179,7 @@ impl DemoNetwork for OnNamespaces {
             }
             self.wait(Duration::from_millis(10))?;
         }
-        bail!("the state of {node} did not form again within {within:?}")
+        bail!("{node} did not restore the reservation within {within:?}")
     }
 
     fn stop_daemon(&mut self, node: &str) -> Result<()> {

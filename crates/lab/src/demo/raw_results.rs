@@ -58,9 +58,9 @@ impl RawResults {
             reserved_bps: reserved_bps(stage),
         };
         let mut marks = Vec::new();
-        marks.extend(self.refusal.as_ref().map(|_| ("second one refused", self.refused)));
+        marks.extend(self.refusal.as_ref().map(|_| ("second request refused", self.refused)));
         marks.extend(self.restart.map(|restart| ("daemon killed", restart.killed)));
-        marks.extend(self.restart.map(|restart| ("state formed again", restart.reformed)));
+        marks.extend(self.restart.map(|restart| ("reservation restored", restart.reformed)));
         let spans = self.stages.iter().map(span).collect();
         Report {
             network,

@@ -218,7 +218,7 @@ impl Report {
             let number = index + 1;
             match stage.protocol {
                 Reserver::Nothing if stage.loss <= UNRESERVED_LOSS => broken.push(format!(
-                    "stage {number}: without a reservation the stream lost only {:.1} %, so the flood was none",
+                    "stage {number}: without a reservation the stream lost only {:.1} %: the flood is too small",
                     stage.loss * 100.0
                 )),
                 Reserver::Nothing => {}
@@ -233,11 +233,12 @@ impl Report {
             ));
         }
         if self.denials.len() < PROTOCOLS.len() {
-            broken.push("a protocol could have more than was left".into());
+            broken.push("a protocol was granted more than was available".into());
         }
         let enough = |bps: u64| bps as f64 >= KEPT * self.reserved_bps() as f64;
         match &self.refusal {
-            None => broken.push("the second reservation does not fit, but was not refused".into()),
+            None => broken
+                .push("the second reservation exceeds the capacity, but was not refused".into()),
             Some(refusal) if refusal.code != 1 => {
                 broken.push(format!("the refusal was no admission control failure: {refusal}"));
             }
@@ -253,7 +254,7 @@ impl Report {
             }
             if kill.reformed_ms > kill.longest_refresh_ms + REFORM_SLACK_MS {
                 broken.push(format!(
-                    "the state of {} took {:.0} ms to form again, longer than one refresh interval ({:.0} ms)",
+                    "{} took {:.0} ms to restore the reservation, longer than one refresh interval ({:.0} ms)",
                     kill.node, kill.reformed_ms, kill.longest_refresh_ms
                 ));
             }
@@ -354,7 +355,7 @@ mod tests {
                 },
                 "lost 10.00 % although",
             ),
-            (|r| _ = r.denials.pop(), "more than was left"),
+            (|r| _ = r.denials.pop(), "more than was available"),
             (|r| r.stages[0].loss = 0.3, "stage 1: without a reservation"),
             (|r| r.stages[1].loss = 0.001, "stage 2: the stream lost 0.10 %"),
             (|r| r.stages[1].delay_p99_ms = Some(20.0), "not below 20 ms"),

@@ -190,7 +190,7 @@ impl DemoNetwork for OnSimulator {
         let reformed = self.network.run_until_event(ready + within, |node, event| {
             node == victim && FIRST.is_reservation(event, port)
         });
-        let reformed = reformed.context("the reservation did not come back")?.at;
+        let reformed = reformed.context("the reservation was not restored")?.at;
         Ok(DaemonRestart { killed, ready, reformed })
     }
 

@@ -58,7 +58,7 @@ pub(super) fn footnotes(report: &Report) -> Vec<String> {
     let mut notes = Vec::new();
     if let Some(refusal) = &report.refusal {
         notes.push(format!(
-            "Second reservation: {refusal}; the first stream went on at {} Mbit/s.",
+            "Second reservation: {refusal}; the first stream kept {} Mbit/s.",
             mbps(refusal.stream_bps_after)
         ));
     }
@@ -71,7 +71,7 @@ pub(super) fn footnotes(report: &Report) -> Vec<String> {
         notes.push(format!("Shared: {} arrived.", parts.join(", ")));
         let denial = |denial: &Denial| {
             let left = denial.available_bps;
-            let left = left.map_or(String::new(), |left| format!(" ({} are left)", mbps(left)));
+            let left = left.map_or(String::new(), |left| format!(" ({} available)", mbps(left)));
             format!("{}{left}", denial.protocol.name())
         };
         let denials: Vec<String> = report.denials.iter().map(denial).collect();
@@ -81,7 +81,7 @@ pub(super) fn footnotes(report: &Report) -> Vec<String> {
     if let Some(kill) = &report.kill {
         notes.push(format!(
             "Daemon of {} killed: the stream kept {} Mbit/s with {} loss; {:.0} ms later a new daemon served, and \
-             {:.0} ms after that the reservation stood in its state again (one refresh interval: at most {:.0} ms).",
+             {:.0} ms after that the reservation was restored (one refresh interval: at most {:.0} ms).",
             kill.node,
             mbps(kill.stream_bps),
             percent(kill.loss),

@@ -78,9 +78,9 @@ pub(crate) fn ip_protocol(text: &str) -> Result<u8, String> {
 pub(crate) enum Sharing {
     /// Fixed filter: a reservation of its own for each sender.
     Ff,
-    /// Shared explicit: one reservation for the senders that are named, or heard.
+    /// Shared explicit: one reservation for the named or known senders.
     Se,
-    /// Wildcard filter: one reservation for all senders, of now and later.
+    /// Wildcard filter: one reservation for all senders, present and future.
     Wf,
 }
 

@@ -19,7 +19,7 @@ const NS_A_THOUSAND: f64 = 1e6;
 
 /// Adds the comparison with the published table, and every step of every message.
 pub(super) fn report(section: &mut Section, all: &Measurements) {
-    section.heading("Steps that feel how many sessions there are");
+    section.heading("Steps whose time depends on the number of sessions");
     let table = slopes(section, all);
     section.table(table);
     section.text(
@@ -34,9 +34,9 @@ pub(super) fn report(section: &mut Section, all: &Measurements) {
         section.table(table);
     }
     section.text(
-        "The paper divides steps into those that feel the session load and those that do not. Here a step is said to feel it where \
-         its intervals with few and with many sessions lie apart, and it takes at least a tenth longer: these are the steps that \
-         first touch what is kept of a session, or a place in a table that others have long since pushed out of the caches.",
+        "The paper divides steps into those whose time depends on the number of sessions and the others. Here a step depends on it if \
+         its intervals with few and with many sessions do not overlap, and it takes at least a tenth longer: these are the steps that \
+         first access the state of a session, or a table entry that has left the caches.",
     );
 }
 
@@ -78,7 +78,7 @@ fn slopes(section: &mut Section, all: &Measurements) -> Table {
             "step",
             "message",
             "ns a thousand sessions",
-            "likewise, up to 10 000",
+            "up to 10 000 sessions",
             "published ns",
             "cycles a thousand sessions",
             "published cycles",
@@ -124,7 +124,7 @@ fn every_step(all: &Measurements) -> Option<Table> {
         format!("{few} sessions, us"),
         format!("{many} sessions, us"),
         "ns a thousand sessions".to_owned(),
-        "feels them".to_owned(),
+        "depends on it".to_owned(),
     ];
     let columns: Vec<&str> = columns.iter().map(String::as_str).collect();
     let title = "Every step of every message, among few sessions and among many";
@@ -145,7 +145,7 @@ fn every_step(all: &Measurements) -> Option<Table> {
                 };
                 let (among_few, among_many) = (estimate(at_few), estimate(at_many));
                 let slope = slope_of(all, protocol, message.name, steps, u32::MAX);
-                let feels = among_few.zip(among_many).map(|(few, many)| feels(few, many));
+                let depends = among_few.zip(among_many).map(|(few, many)| is_slower(few, many));
                 table.row([
                     protocol.name().into(),
                     message.name.into(),
@@ -153,7 +153,8 @@ fn every_step(all: &Measurements) -> Option<Table> {
                     among_few.into(),
                     among_many.into(),
                     slope.map(|slope| slope.times(NS_A_THOUSAND)).into(),
-                    feels.map_or(Cell::Nothing, |feels| if feels { "yes" } else { "no" }.into()),
+                    depends
+                        .map_or(Cell::Nothing, |depends| if depends { "yes" } else { "no" }.into()),
                 ]);
             }
         }
@@ -163,7 +164,7 @@ fn every_step(all: &Measurements) -> Option<Table> {
 
 /// Returns whether times with many sessions are longer: the intervals do not overlap, and the difference is at least
 /// a tenth.
-fn feels(few: Estimate, many: Estimate) -> bool {
+fn is_slower(few: Estimate, many: Estimate) -> bool {
     many.low > few.high && many.median > 1.1 * few.median
 }
 
@@ -175,8 +176,8 @@ mod tests {
     fn slower_steps_differ_clearly_and_by_a_tenth() {
         let between = |low, median, high| Estimate { median, low, high, repetitions: 8 };
         let few = between(9.0, 10.0, 11.0);
-        assert!(feels(few, between(11.5, 12.0, 13.0)));
-        assert!(!feels(few, between(10.5, 12.0, 13.0)), "the intervals overlap");
-        assert!(!feels(between(9.9, 10.0, 10.1), between(10.4, 10.5, 10.6)), "a twentieth");
+        assert!(is_slower(few, between(11.5, 12.0, 13.0)));
+        assert!(!is_slower(few, between(10.5, 12.0, 13.0)), "the intervals overlap");
+        assert!(!is_slower(between(9.9, 10.0, 10.1), between(10.4, 10.5, 10.6)), "a twentieth");
     }
 }
