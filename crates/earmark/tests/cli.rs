@@ -42,7 +42,8 @@ impl ScriptedDaemon {
                 let Ok(line) = line else { break };
                 requests.push(serde_json::from_str(&line).unwrap());
                 for answer in script.next().unwrap_or_default() {
-                    writeln!(stream, "{answer}").unwrap();
+                    // The command may have ended already.
+                    let _ = writeln!(stream, "{answer}");
                 }
             }
             requests
@@ -72,18 +73,22 @@ fn whole(message: &str) -> Value {
 }
 
 fn event(kind: &str, more: &Value) -> Value {
-    let mut event = json!({
-        "at_s": 1.025,
-        "protocol": "rsvp",
+    let mut members = json!({
         "event": kind,
-        "application": 7,
         "session": { "destination": "10.0.2.2", "protocol": 17, "flags": 0, "port": 5001 },
         "style": "FixedFilter",
         "filter": { "source": "10.0.1.1", "selector": { "Port": 0 } },
         "filters": [{ "source": "10.0.1.1", "selector": { "Port": 0 } }],
     });
-    let members = more.as_object().unwrap().clone();
-    event.as_object_mut().unwrap().extend(members);
+    let more = more.as_object().unwrap().clone();
+    members.as_object_mut().unwrap().extend(more);
+    event_of("rsvp", &members)
+}
+
+/// An event of a protocol about the application, with these members.
+fn event_of(protocol: &str, members: &Value) -> Value {
+    let mut event = json!({ "at_s": 1.025, "protocol": protocol, "application": 7 });
+    event.as_object_mut().unwrap().extend(members.as_object().unwrap().clone());
     json!({ "event": event })
 }
 

@@ -6,7 +6,7 @@
 use std::time::{Duration, Instant};
 
 use earmark_control::command::{Failure, Output};
-use earmark_control::{Client, ClientError, Event, Opened, ProblemCode};
+use earmark_control::{ApplicationId, Client, ClientError, Event, Opened, ProblemCode};
 use earmark_core::amounts::show_duration;
 use earmark_core::outcome::{Kind, Outcome as Reach};
 use serde_json::{Value, json};
@@ -237,6 +237,21 @@ impl<'a> Wait<'a> {
             outcome => Ok(outcome.map(drop)?),
         }
     }
+}
+
+/// Returns the next event of a protocol about an application; `None` after the deadline, or if the daemon stops.
+pub(crate) fn next_event(
+    client: &mut Client,
+    protocol: &str,
+    application: ApplicationId,
+    deadline: Option<Instant>,
+) -> Result<Option<Event>, Failure> {
+    while let Some(event) = client.next_event(deadline)? {
+        if event.protocol == protocol && event.application == Some(application) {
+            return Ok(Some(event));
+        }
+    }
+    Ok(None)
 }
 
 /// The reach that an event reports; unverified if the daemon reports none.

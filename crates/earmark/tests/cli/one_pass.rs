@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use earmark_testkit::command_line::{status, stderr, stdout};
 
-use super::{ScriptedDaemon, earmark, opened};
+use super::{ScriptedDaemon, earmark, event_of, opened};
 
 const LOOP: [&str; 9] = [
     "reserve",
@@ -30,10 +30,9 @@ const STREAM: [&str; 9] = [
 ];
 
 fn event(protocol: &str, kind: &str, more: &Value) -> Value {
-    let mut event = json!({ "at_s": 1.025, "protocol": protocol, "event": kind, "application": 7 });
-    let members = more.as_object().unwrap().clone();
-    event.as_object_mut().unwrap().extend(members);
-    json!({ "event": event })
+    let mut members = more.clone();
+    members["event"] = json!(kind);
+    event_of(protocol, &members)
 }
 
 /// The answer of a receiver, with the offer of the path and the failures of hops.

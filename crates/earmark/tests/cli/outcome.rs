@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use earmark_testkit::command_line::{status, stderr, stdout};
 
-use super::{ScriptedDaemon, opened};
+use super::{ScriptedDaemon, event_of, opened};
 
 /// A protocol: its name, the command, and the events that report the reach of the reservation.
 type Case = (&'static str, &'static [&'static str], fn(&Value) -> Vec<Value>);
@@ -35,11 +35,8 @@ const CASES: [Case; 4] = [
 ];
 
 fn event(protocol: &str, outcome: &Value, mut more: Value) -> Value {
-    let common = json!({
-        "at_s": 1.025, "protocol": protocol, "application": 7, "outcome": outcome
-    });
-    more.as_object_mut().unwrap().extend(common.as_object().unwrap().clone());
-    json!({ "event": more })
+    more["outcome"] = outcome.clone();
+    event_of(protocol, &more)
 }
 
 fn rsvp(outcome: &Value) -> Vec<Value> {

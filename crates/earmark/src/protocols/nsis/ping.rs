@@ -16,6 +16,7 @@ use serde_json::{Value, json};
 use crate::cli::arguments::values::host;
 use crate::cli::outcome::Outcome;
 use crate::cli::table::{new_table, number};
+use crate::cli::wait::next_event;
 
 /// Show every node on the path to a host that supports NSIS, with its round-trip time (Ping NSLP).
 #[derive(Args, Clone, Debug)]
@@ -78,10 +79,10 @@ pub(crate) fn ping(
     let opened: Opened = client.call(&Request::Ping(request))?;
     let mut round_trips = Vec::new();
     let silence = options.interval + options.timeout.unwrap_or_default() + MAX_WAIT;
-    while let Some(event) = client.next_event(Some(Instant::now() + silence))? {
-        if event.protocol != "nsis" || event.application != Some(opened.application) {
-            continue;
-        }
+    let next = |client: &mut Client| {
+        next_event(client, "nsis", opened.application, Some(Instant::now() + silence))
+    };
+    while let Some(event) = next(client)? {
         match event.event.as_str() {
             "pong" => {
                 let Some(Returned { sequence, round_trip, nodes, visits }) = event.details() else {

@@ -23,7 +23,7 @@ use serde_json::{Value, json};
 use crate::cli::arguments::reservation::{Receiver, Reservation, Traffic};
 use crate::cli::outcome::{Outcome, wrong_usage};
 use crate::cli::reservations::begun;
-use crate::cli::wait::{Awaited, Granted, Refusal, Verdict, Wait, reach_of};
+use crate::cli::wait::{Awaited, Granted, Refusal, Verdict, Wait, next_event, reach_of};
 
 pub(super) const HELP: &str = "the receiver reserves, for a sender that announces itself";
 
@@ -257,8 +257,8 @@ impl Awaited for AwaitedReservation {
             Err(error) => return Err(error.into()),
         };
         let deadline = Instant::now() + TRACE_WITHIN;
-        while let Some(event) = client.next_event(Some(deadline))? {
-            if event.is("rsvp", "traced") && event.application == Some(trace) {
+        while let Some(event) = next_event(client, "rsvp", trace, Some(deadline))? {
+            if event.event == "traced" {
                 let traced = event.outcome.filter(|traced| traced.kind.is_reserved());
                 let Some(traced) = traced else { break };
                 let translation = reach.translation;

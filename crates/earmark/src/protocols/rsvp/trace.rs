@@ -20,6 +20,7 @@ use serde_json::{Value, json};
 use crate::cli::arguments::values::{self, endpoint, ip_protocol};
 use crate::cli::outcome::Outcome;
 use crate::cli::table::{new_table, number};
+use crate::cli::wait::next_event;
 
 /// Show a flow hop by hop: what each node from the receiver to the sender has reserved for it.
 #[derive(Args, Debug)]
@@ -71,10 +72,7 @@ pub(crate) fn trace(
         timeout_ms: u32::try_from(options.timeout.as_millis()).unwrap_or(u32::MAX),
         ..Trace::new(options.to)
     })?;
-    while let Some(event) = client.next_event(None)? {
-        if event.protocol != "rsvp" || event.application != Some(begun.trace) {
-            continue;
-        }
+    while let Some(event) = next_event(client, "rsvp", begun.trace, None)? {
         match event.event.as_str() {
             "tracing" => {
                 let Some(Tracing { last_hop, known, attempt, reach }) = event.details() else {
