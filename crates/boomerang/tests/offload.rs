@@ -124,7 +124,7 @@ fn offload_is_asked_before_session_expires() {
     }
     router.wait();
     let ended = router.wait();
-    assert_eq!(removed(&ended), 2, "nobody has answered");
+    assert_eq!(removed(&ended), 2, "no answer");
     assert!(events(&ended).contains(&Event::Recall { selector }));
     assert_eq!(router.engine.population(), (0, 0));
 }

@@ -67,7 +67,8 @@ impl ClientError {
         match self {
             ClientError::Connect { path, source } => match source.kind() {
                 io::ErrorKind::PermissionDenied => format!(
-                    "join the group that {} belongs to, or set control.group in the daemon's configuration",
+                    "join the group that {} belongs to, or set control.group in the daemon's \
+                     configuration",
                     path.display()
                 ),
                 io::ErrorKind::InvalidInput => {
@@ -220,7 +221,7 @@ impl Client {
             Some(Response::Event(event)) => Ok(Some(event)),
             Some(Response::Error(problem)) => Err(problem.into()),
             Some(Response::Ok(answer)) => {
-                Err(ClientError::Malformed(format!("an answer without a request: {answer}")))
+                Err(ClientError::Malformed(format!("unexpected answer: {answer}")))
             }
         }
     }

@@ -147,7 +147,7 @@ mod hook {
 
     /// Error: a hook is set already; a process has only one.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-    #[error("the hook for checkpoints is set already")]
+    #[error("the hook for checkpoints is already set")]
     pub struct HookAlreadySet;
 
     /// Set once and then only read, so a mark needs no lock.

@@ -153,7 +153,7 @@ pub enum FlowError {
     #[error("its source is the unspecified address")]
     UnspecifiedSource,
     /// An IPv4-mapped address such as ::ffff:10.0.0.1.
-    #[error("it names an IPv4 address in the form of an IPv6 one")]
+    #[error("it has an IPv4-mapped IPv6 address")]
     Mapped,
     /// More open bits than the address has.
     #[error("it leaves more bits open than an address has")]
@@ -177,7 +177,7 @@ pub enum FlowError {
     #[error("its flow label has more than 20 bits")]
     LargeLabel,
     /// A flow label in IPv4 (RFC 791).
-    #[error("it names a flow label, which IPv4 packets have not")]
+    #[error("it names a flow label, which IPv4 packets lack")]
     LabelOfIpv4,
     /// Ports and a flow label in one filter.
     #[error("it names a source port and a flow label")]

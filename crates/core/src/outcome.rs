@@ -236,7 +236,7 @@ impl fmt::Display for Outcome {
                 write!(f, "{what}; not known whether every hop takes part")?;
             }
             Kind::Refused => f.write_str("refused")?,
-            Kind::Unanswered => f.write_str("nobody has answered")?,
+            Kind::Unanswered => f.write_str("no answer")?,
             Kind::Ended => f.write_str("ended")?,
         }
         if let Some(by) = self.by.as_ref().filter(|by| by.message != Message::THIS_NODE) {
@@ -304,7 +304,8 @@ mod tests {
             ),
             (
                 part,
-                "reserved on part of the path from 10.0.1.1 to 10.0.2.2, with 1 other node; 2 hops take no part, says \
+                "reserved on part of the path from 10.0.1.1 to 10.0.2.2, with 1 other node; 2 \
+                 hops take no part, says \
                  10.0.2.2 (RESPONSE)",
             ),
             (
@@ -319,7 +320,7 @@ mod tests {
             (Outcome::known_locally(Kind::Refused), "refused by this node"),
             (
                 translated,
-                "nobody has answered; address translation on the way: 10.0.1.1 arrives as 10.0.2.2",
+                "no answer; address translation on the way: 10.0.1.1 arrives as 10.0.2.2",
             ),
             (Outcome::of(Kind::Ended), "ended"),
             (

@@ -86,21 +86,21 @@ pub enum StreamEvent<'a> {
 #[serde(rename_all = "snake_case")]
 pub enum CloseReason {
     /// The peer refuses connections, or is unreachable.
-    #[error("no connection could be opened")]
+    #[error("connection failed")]
     Unreachable,
     /// A timeout expired.
     #[error("the neighbour did not answer in time")]
     TimedOut,
     /// The neighbour closed it.
-    #[error("the neighbour ended it")]
+    #[error("closed by the neighbour")]
     Ended,
     /// The connection failed.
     #[error("it broke")]
     Broken,
     /// One side failed to authenticate, or is not authorized.
-    #[error("a side could not prove who it is")]
+    #[error("authentication failed")]
     NotAuthenticated,
     /// The neighbour stopped reading, and the backlog reached its limit.
-    #[error("too much waited for the neighbour to read")]
+    #[error("the neighbour does not read")]
     Backlog,
 }

@@ -121,7 +121,7 @@ pub enum RateError {
     #[error("the unit of a rate is bit, kbit, Mbit or Gbit (a trailing /s is allowed)")]
     UnknownUnit,
     /// The number is too large.
-    #[error("a rate this large cannot be")]
+    #[error("the rate is too large")]
     TooLarge,
 }
 

@@ -42,8 +42,8 @@ use earmark_control::command::with_cause;
 pub enum DaemonError {
     /// The process lacks privileges.
     #[error(
-        "the daemon needs privileges that this process lacks: {}\n  help: start it as root, \
-         or from a service manager that grants them",
+        "insufficient privileges: {}\n  help: start the daemon as root, or from a service \
+         manager that grants them",
         .0.join(", ")
     )]
     Privileges(Vec<&'static str>),
@@ -51,12 +51,12 @@ pub enum DaemonError {
     #[error(transparent)]
     Config(#[from] ConfigError),
     /// The configuration names a user that this host does not have.
-    #[error("this host has no user {0:?}\n  help: daemon.user is a name of /etc/passwd")]
+    #[error("unknown user {0:?}\n  help: daemon.user is a name from /etc/passwd")]
     NoSuchUser(String),
     /// Another daemon runs in this network namespace.
     #[error(
-        "another daemon is running in this network namespace\n  help: stop it first; `earmark show links` \
-         asks it how it is"
+        "another daemon is running in this network namespace\n  help: stop it first; `earmark \
+         show links` shows its state"
     )]
     AlreadyRunning,
     /// The control socket cannot be created.
@@ -73,7 +73,8 @@ pub enum DaemonError {
     },
     /// Traffic control cannot be set up.
     #[error(
-        "cannot set up traffic control: {}\n  help: `queues = \"none\"` in an [[interface]] leaves its queues alone",
+        "cannot set up traffic control: {}\n  help: `queues = \"none\"` in an [[interface]] \
+         keeps its queues",
         with_cause(.0)
     )]
     TrafficControl(TcError),
@@ -117,10 +118,10 @@ pub fn run(config: &Config, ready: impl FnOnce()) -> Result<(), DaemonError> {
         handed_over.map_err(DaemonError::system("become the user of daemon.user"))?;
     }
     capabilities::drop_to_network_capabilities()
-        .map_err(DaemonError::system("give up surplus capabilities"))?;
+        .map_err(DaemonError::system("drop capabilities"))?;
     info!(socket = %config.control.socket.display(), "serving");
     ready();
-    let ended = event_loop.run().map_err(DaemonError::system("go on serving"));
+    let ended = event_loop.run().map_err(DaemonError::system("continue serving"));
     stop(config, event_loop)?;
     ended
 }
@@ -132,7 +133,7 @@ fn claim(config: &Config) -> Result<SignallingSocket, DaemonError> {
     let programs_queues =
         config.interfaces.iter().any(|interface| interface.queues.plan().is_some());
     let missing = capabilities::missing(access, programs_queues)
-        .map_err(DaemonError::system("look at the process's capabilities"))?;
+        .map_err(DaemonError::system("read the capabilities of the process"))?;
     if !missing.is_empty() {
         return Err(DaemonError::Privileges(missing));
     }
@@ -217,7 +218,7 @@ fn node(
     let Links { plans, hands_off } = links(config, &present);
     let (protocol, settings) = protocols::streams(config);
     let streams = Streams::open(&settings)
-        .map_err(|error| DaemonError::failed(format!("hear connections ({protocol})"), &error))?;
+        .map_err(|error| DaemonError::failed(format!("accept connections ({protocol})"), &error))?;
     let (traffic_control, adopted) = TrafficControl::open(&plans, ClassifierChoice::Auto)
         .map_err(DaemonError::TrafficControl)?;
     info!(classifier = ?traffic_control.classifier(), links = plans.len(), adopted = adopted.len(), "traffic control");
@@ -237,7 +238,7 @@ fn node(
             if adopted.is_empty()
                 && let Err(error) = system.teardown()
             {
-                warn!("queues are left behind: {}", with_cause(&error));
+                warn!("queues could not be removed: {}", with_cause(&error));
             }
             Err(error)
         }
@@ -259,7 +260,7 @@ fn prepare(
     }
     for protocol in protocols::all() {
         let started = protocol.config().start_offload(config, node_config, system.socket.offload());
-        let doing = format!("lend the kernel something ({}.kernel)", protocol.name());
+        let doing = format!("delegate bandwidth to the kernel ({}.kernel)", protocol.name());
         if let Some(offload) = started.map_err(DaemonError::system(doing))? {
             system.offload = Some(offload);
         }
@@ -275,7 +276,7 @@ fn stop(config: &Config, event_loop: EventLoop) -> Result<(), DaemonError> {
         info!("queues stay in the kernel for the next daemon; `earmarkd clear` takes them out");
         return Ok(());
     }
-    info!("taking the reservations out of the kernel");
+    info!("removing the reservations from the kernel");
     driver.into_kernel().teardown().map_err(DaemonError::TrafficControl)
 }
 

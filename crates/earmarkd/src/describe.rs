@@ -44,10 +44,10 @@ fn of_node(event: &Event, on: &str) -> String {
             let what = match change {
                 AggregateChange::Grown => "has grown",
                 AggregateChange::Shrunk => "has shrunk",
-                AggregateChange::Released => "is not needed any more",
+                AggregateChange::Released => "is no longer needed",
                 AggregateChange::Refused => "cannot grow",
-                AggregateChange::Failing => "is refused or not answered any more",
-                AggregateChange::Lost => "is lost, and its flows' reservations with it",
+                AggregateChange::Failing => "is refused or no longer answered",
+                AggregateChange::Lost => "is lost with the reservations of its flows",
             };
             format!("aggregate to {range} by {to} {what}: {need} of {granted} in use")
         }

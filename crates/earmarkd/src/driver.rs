@@ -88,7 +88,7 @@ impl<K: Kernel> Driver<K> {
         {
             self.kernel.suspend_refreshes();
         }
-        self.take_loans_back(now);
+        self.reclaim_delegated(now);
         self.inside.take(now, input);
         self.carry_out(now);
         self.delegate(now);
@@ -99,7 +99,7 @@ impl<K: Kernel> Driver<K> {
     /// # Errors
     /// The socket failed.
     pub fn receive(&mut self, now: Time) -> io::Result<usize> {
-        self.take_loans_back(now);
+        self.reclaim_delegated(now);
         let Driver { inside, kernel, .. } = self;
         let received = kernel.receive(&mut |arrival| {
             inside.take(
@@ -120,7 +120,7 @@ impl<K: Kernel> Driver<K> {
     /// # Errors
     /// Waiting for events of connections failed.
     pub fn follow_streams(&mut self, now: Time) -> io::Result<()> {
-        self.take_loans_back(now);
+        self.reclaim_delegated(now);
         let Driver { inside, kernel, .. } = self;
         let followed =
             kernel.follow_streams(now, &mut |event| inside.take(now, Input::Stream(event)));
@@ -192,7 +192,7 @@ impl<K: Kernel> Driver<K> {
         }
         let Driver { inside, kernel, .. } = self;
         let commands = kernel.catch_up(now, &inside.node, sessions);
-        self.take_loans_back(now);
+        self.reclaim_delegated(now);
         for command in commands {
             self.inside.take(now, Input::Command(command));
         }
@@ -276,7 +276,7 @@ impl<K: Kernel> Driver<K> {
     }
 
     /// Withdraws the bandwidth delegated to the kernel, except for what it has granted already. Called before every input.
-    fn take_loans_back(&mut self, now: Time) {
+    fn reclaim_delegated(&mut self, now: Time) {
         for (interface, rate) in self.kernel.take_back() {
             self.inside.note_delegation(now, interface, rate);
         }
@@ -403,7 +403,7 @@ impl<K: Kernel> Driver<K> {
                 if let (Err(_), Installation { interface, flow, .. }) = (&done, *installation)
                     && let Err(failure) = self.kernel.drop_adopted(interface, flow, protocol)
                 {
-                    warn!("traffic control kept it: {failure}");
+                    warn!("traffic control could not remove it: {failure}");
                 }
                 done.err().map(|failure| (installation.claim, failure))
             }
@@ -415,14 +415,14 @@ impl<K: Kernel> Driver<K> {
             Effect::RemoveFlow(claim, flow) => {
                 counters.flow_changes += 1;
                 if let Err(failure) = self.kernel.remove_flow(*claim, *flow) {
-                    warn!(?claim, "traffic control kept a flow: {failure}");
+                    warn!(?claim, "traffic control could not remove a flow: {failure}");
                 }
                 None
             }
             Effect::Remove(claim) => {
                 counters.removed += 1;
                 if let Err(failure) = self.kernel.remove(*claim) {
-                    warn!(?claim, "traffic control kept a reservation: {failure}");
+                    warn!(?claim, "traffic control could not remove a reservation: {failure}");
                 }
                 None
             }
@@ -432,7 +432,7 @@ impl<K: Kernel> Driver<K> {
                     let name = self.inside.node.interfaces().by_id(*interface).map(|i| &*i.name);
                     info!(interface = name, ?flow, "not adopted: {reason}");
                     if let Err(failure) = self.kernel.drop_adopted(*interface, *flow, None) {
-                        warn!("traffic control kept it: {failure}");
+                        warn!("traffic control could not remove it: {failure}");
                     }
                 }
                 self.events.push(event.clone());

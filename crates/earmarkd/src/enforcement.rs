@@ -80,7 +80,7 @@ impl Enforcement {
             self.next_audit = now + EVERY;
             match driver.kernel().audit() {
                 Ok(deviations) => self.report(&deviations, driver),
-                Err(error) => warn!("cannot look after traffic control: {}", with_cause(&error)),
+                Err(error) => warn!("cannot check traffic control: {}", with_cause(&error)),
             }
         }
         if self.compare_at.is_none_or(|at| at > now) {
@@ -94,7 +94,7 @@ impl Enforcement {
                 Some(found)
             }
             Err(error) => {
-                warn!("cannot put traffic control right: {}", with_cause(&error));
+                warn!("cannot repair traffic control: {}", with_cause(&error));
                 None
             }
         }
@@ -109,7 +109,7 @@ impl Enforcement {
     ) {
         self.report(&found.deviations, driver);
         for (interface, kind) in &found.foreign {
-            let reason = format!("somebody else's {kind:?} qdisc has taken the link over");
+            let reason = format!("another program replaced the qdisc of the link ({kind:?})");
             if self.failing.insert(*interface, reason.clone()).is_none() {
                 let change = EnforcementChange::Unenforced;
                 tell(driver, *interface, None, change, reason);

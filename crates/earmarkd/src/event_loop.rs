@@ -80,7 +80,7 @@ impl EventLoop {
                     Source::Signals => {
                         let told = self.signals.take()?;
                         if told.end {
-                            info!("told to end: the daemon stops");
+                            info!("the daemon stops on a signal");
                             self.hub.stop();
                             return Ok(());
                         }
@@ -145,7 +145,7 @@ impl EventLoop {
                 Ok(None) => break,
                 Err(error) => {
                     // Probably out of descriptors. The client still waits, so avoid a busy loop.
-                    warn!(%error, "cannot let a client in");
+                    warn!(%error, "cannot accept a client");
                     std::thread::sleep(ACCEPT_BACKOFF);
                     break;
                 }

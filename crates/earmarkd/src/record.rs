@@ -124,13 +124,13 @@ impl Recorder {
 #[derive(Debug, thiserror::Error)]
 pub enum ReplayError {
     /// The recording cannot be read.
-    #[error("it cannot be read: {0}")]
+    #[error("cannot read it: {0}")]
     Read(io::Error),
     /// The effects cannot be written.
-    #[error("the effects cannot be written: {0}")]
+    #[error("cannot write the effects: {0}")]
     Write(#[from] io::Error),
     /// The file is not a recording of a known format.
-    #[error("this is no recording of earmark's (form {FORM}): {0}")]
+    #[error("not a recording of earmark (version {FORM}): {0}")]
     NoRecording(String),
     /// A line is malformed.
     #[error("line {line}: {text}")]
@@ -160,7 +160,10 @@ pub fn replay(
     }
     let mut header: Header = read(&text).map_err(ReplayError::NoRecording)?;
     if header.earmark_recording != FORM {
-        return Err(ReplayError::NoRecording(format!("it has form {}", header.earmark_recording)));
+        return Err(ReplayError::NoRecording(format!(
+            "unsupported version {}",
+            header.earmark_recording
+        )));
     }
     if let Some(secrets) = secrets {
         secrets.restore(&mut header.node);

@@ -41,7 +41,7 @@ impl Reload {
             None => {}
             Some(Ok(Reloaded { config, waiting })) => {
                 for key in waiting {
-                    warn!("a change that waits for a restart of the daemon: {key}");
+                    warn!("a change takes effect after a restart of the daemon: {key}");
                 }
                 watch.reload(now, &config, driver);
                 let (protocol, settings) = protocols::streams(&config);

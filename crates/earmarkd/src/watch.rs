@@ -158,12 +158,13 @@ impl Watch {
     fn follow_flows(&mut self, now: Time, driver: &mut Driver<System>) {
         let mut updates = Vec::new();
         if let Err(error) = self.mirror.poll(|update| updates.push(update)) {
-            warn!("cannot look how flows are spread: {}", with_cause(&error));
+            warn!("cannot read the hash policy: {}", with_cause(&error));
         }
         let tells = self.mirror.reports_ipv6_hops();
         if self.tells_ipv6_hops && !tells {
             warn!(
-                "net.ipv6.fib_multipath_hash_policy = 3: the kernel does not tell by which next hop an IPv6 flow leaves, so \
+                "net.ipv6.fib_multipath_hash_policy = 3: the kernel does not tell by which next \
+                 hop an IPv6 flow leaves, so \
                  that reservations may be made on another link\n  help: choose policy 1"
             );
         }
@@ -231,7 +232,7 @@ impl Watch {
         if let Some(name) = name {
             self.links.leave(&name, id);
             if self.links.get(&name).is_some() {
-                warn!(interface = %name, "the interface is gone; what was reserved on it is void");
+                warn!(interface = %name, "the interface was removed; its reservations ended");
             }
             self.wait_for(&name, driver);
         }
@@ -248,7 +249,8 @@ impl Watch {
         if self.links.get(old_name).is_none() {
             return;
         }
-        warn!(interface = %old_name, new_name = %state.name, "the interface was renamed; what was reserved on it is void");
+        warn!(interface = %old_name, new_name = %state.name, "the interface was renamed; its \
+            reservations ended");
         let unused = HostUpdate::Interface(Interface {
             bandwidth: Rate::ZERO,
             reservable: Rate::ZERO,
@@ -256,7 +258,7 @@ impl Watch {
         });
         driver.handle(now, Input::Host(unused));
         if let Err(error) = driver.kernel().release(state.id) {
-            warn!(interface = %state.name, "queues are left behind: {}", with_cause(&error));
+            warn!(interface = %state.name, "queues could not be removed: {}", with_cause(&error));
         }
         self.taken.remove(&state.id);
         self.links.leave(old_name, state.id);
@@ -273,7 +275,8 @@ impl Watch {
         match interface::main_name(name) {
             Ok(Some(main)) if main != name => warn!(
                 interface = %name,
-                "another name of {main}: settings are for the main names that `ip link` shows; waiting for {name}"
+                "another name of {main}: settings are for the main names that `ip link` shows; \
+                 waiting for {name}"
             ),
             _ => warn!(interface = %name, "no such interface: waiting for it"),
         }
@@ -317,7 +320,8 @@ impl Watch {
             if link.meets(Obstacle::NoSpeed) {
                 warn!(
                     interface = %name,
-                    "the driver tells no speed, so the interface takes no part; set `bandwidth` in its [[interface]]"
+                    "the driver reports no speed, so the interface is not used; set `bandwidth` \
+                     in its [[interface]]"
                 );
             }
             return Vec::new();
@@ -334,7 +338,7 @@ impl Watch {
         if !is_known && now < link.not_before {
             if link.obstacle != Some(Obstacle::Failed) {
                 if link.meets(Obstacle::Flapping) {
-                    warn!(interface = %name, "the interface comes and goes: taking it over after a pause");
+                    warn!(interface = %name, "the interface flaps: set up after a pause");
                 }
                 let at = link.not_before;
                 self.links.try_again(name, at);
@@ -359,12 +363,12 @@ impl Watch {
             }
             Err(error) => {
                 if link.meets(Obstacle::Failed) {
-                    warn!(interface = %name, "cannot take the interface over, and will try again: {error}");
+                    warn!(interface = %name, "cannot set the interface up, will retry: {error}");
                 }
                 link.not_before = now + self.every;
                 self.links.try_again(name, now + self.every);
                 if let Err(error) = kernel.release(state.id) {
-                    debug!(interface = %name, "giving the interface back: {}", with_cause(&error));
+                    debug!(interface = %name, "cannot release the interface: {}", with_cause(&error));
                 }
                 Vec::new()
             }
@@ -373,7 +377,8 @@ impl Watch {
 
     fn adopt(&mut self, now: Time, adopted: Vec<Adopted>, driver: &mut Driver<System>) {
         for Adopted { interface, flow, rate, protocol } in adopted.iter().copied() {
-            info!(interface = %InterfaceName(interface), ?flow, %rate, ?protocol, "adopted from an earlier daemon");
+            info!(interface = %InterfaceName(interface), ?flow, %rate, ?protocol, "adopted from \
+                an earlier daemon");
             let update = HostUpdate::Adopted { interface, flow, rate, protocol };
             driver.handle(now, Input::Host(update));
         }
@@ -396,7 +401,7 @@ impl Watch {
         match driver.kernel().reconcile() {
             Ok(found) => {
                 if found.removed + found.restored > 0 {
-                    warn!(found.removed, found.restored, "traffic control was put right");
+                    warn!(found.removed, found.restored, "traffic control was repaired");
                 }
                 self.enforcement.note(&found, None, driver);
                 self.follow_queues(now, &found.foreign, driver);
@@ -437,7 +442,7 @@ impl Watch {
     ) {
         for (id, kind) in foreign {
             if self.taken.insert(*id) {
-                warn!(interface = %InterfaceName(*id), kind, "somebody else has taken the queues over");
+                warn!(interface = %InterfaceName(*id), kind, "another program replaced the queues");
                 driver.handle(now, Input::Host(HostUpdate::QueuesTaken(*id)));
             }
         }
@@ -447,7 +452,7 @@ impl Watch {
             let Some(interface) = driver.node().interfaces().by_id(id).cloned() else { continue };
             let link = self.links.get(&interface.name);
             let Some(capacity) = link.and_then(|link| link.capacity) else { continue };
-            info!(interface = %interface.name, "the queues are ours again");
+            info!(interface = %interface.name, "the queues are restored");
             let interface = Interface { reservable: capacity.reservable, ..interface };
             driver.handle(now, Input::Host(HostUpdate::Interface(interface)));
         }
@@ -459,12 +464,9 @@ impl Watch {
         match driver.kernel().reap_adopted() {
             Ok(0) => {}
             Ok(count) => {
-                info!(
-                    count,
-                    "reservations of an earlier daemon that nobody claimed are taken back"
-                );
+                info!(count, "unclaimed reservations of an earlier daemon are removed");
             }
-            Err(error) => warn!("cannot take back unclaimed reservations: {}", with_cause(&error)),
+            Err(error) => warn!("cannot remove unclaimed reservations: {}", with_cause(&error)),
         }
         for Adopted { interface, flow, .. } in std::mem::take(&mut self.adopted) {
             driver.handle(now, Input::Host(HostUpdate::AdoptedGone { interface, flow }));

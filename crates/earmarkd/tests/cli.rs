@@ -51,7 +51,7 @@ fn invalid_files_are_named_with_reason() {
             &["config", "check", twice],
             "twice:5: interface.name: a is configured already, in line 2",
         ),
-        (&["config", "check", nothing], "a link without bandwidth carries nothing"),
+        (&["config", "check", nothing], "the bandwidth is 0"),
         (&["config", "check", share], "a share of 120% lies outside of 0 to 100%"),
         (&["config", "check", unknown], "did you mean `bandwidth`?"),
         (&["--config", missing], "No such file"),

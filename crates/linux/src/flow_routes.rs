@@ -184,7 +184,7 @@ impl FlowResolver for FlowRoutes {
                 Resolution::Nowhere
             }
             Err(error) => {
-                tracing::debug!(%error, ?flow, "the route of the destination has to do");
+                tracing::debug!(%error, ?flow, "the route of the destination is used");
                 count(match error {
                     FlowRouteError::Netlink(
                         NetlinkError::Refused { .. } | NetlinkError::Socket { .. },

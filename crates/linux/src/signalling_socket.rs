@@ -140,7 +140,7 @@ impl SignallingSocket {
                 socket.receivers = RawReceivers::open()?;
                 socket.wait_for_receivers(0)?;
                 socket.interceptor = Interceptor::open().map_err(|error| {
-                    tracing::info!(%error, "no interception by BPF here");
+                    tracing::info!(%error, "interception by BPF is unavailable");
                     error.kind()
                 });
                 if let Ok(interceptor) = &socket.interceptor {
@@ -403,7 +403,8 @@ impl SignallingSocket {
             Err(OpenError::System { doing, source })
                 if source.kind() == io::ErrorKind::PermissionDenied && self.interceptor.is_ok() =>
             {
-                tracing::warn!(%source, "cannot {doing}: other packets to it are answered with ICMP errors");
+                tracing::warn!(%source, "cannot {doing}: other packets to it are answered with \
+                    ICMP errors");
             }
             Err(error) => return Err(error),
         }

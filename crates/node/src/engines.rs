@@ -10,7 +10,7 @@ const ENGINES: [EngineKind; 4] = of_each_protocol!(engine::KIND);
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AddEngineError {
     /// Another engine has the name.
-    #[error("there is an engine named `{0}` already")]
+    #[error("duplicate engine `{0}`")]
     Name(&'static str),
     /// Another engine has the number.
     #[error("engine `{name}` has number {number} in the ledger, as `{other}` has")]

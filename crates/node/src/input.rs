@@ -70,7 +70,7 @@ pub enum HostUpdate {
         group: IpAddr,
     },
     /// Bandwidth of a link that is granted elsewhere without a request to this node (see
-    /// [`Ledger::lend`](earmark_core::admission::Ledger::lend)), and may already be in use.
+    /// [`Ledger::set_aside`](earmark_core::admission::Ledger::set_aside)), and may already be in use.
     #[serde(rename = "Lent")]
     Delegated {
         /// Interface of the link.

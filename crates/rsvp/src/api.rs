@@ -460,13 +460,13 @@ pub enum Rejection {
     #[error("there is no route to the destination")]
     NoRoute,
     /// The source address does not belong to this host.
-    #[error("the source address is none of this host's")]
+    #[error("the source address is not an address of this host")]
     NotOurAddress,
     /// Zero and non-zero ports would be mixed (RFC 2205 section 3.2).
     #[error("ports conflict with the session's (RFC 2205 section 3.2)")]
     Ports,
     /// The Tspec or flowspec is invalid.
-    #[error("the traffic or service specification makes no sense: {0}")]
+    #[error("invalid traffic or service specification: {0}")]
     Specification(BadSpecification),
     /// No sender of this session matches, so there is nothing to reserve yet.
     #[error("no Path message of that sender has arrived")]
@@ -475,7 +475,7 @@ pub enum Rejection {
     #[error("the session has several senders; one must be named")]
     SeveralSenders,
     /// Another application already sends with this address and port.
-    #[error("another application of this host is that sender already")]
+    #[error("another application of this host is already that sender")]
     SenderTaken,
     /// Another application of this host has requested another service for the same sender.
     #[error("another application of this host has reserved another service for that sender")]

@@ -21,7 +21,7 @@ pub enum ScenarioError {
     #[error("topology: {0}")]
     Topology(TopologyError),
     /// Flows name a node that does not exist.
-    #[error("flows `{flows}`: there is no node `{node}` in the topology")]
+    #[error("flows `{flows}`: the topology has no node `{node}`")]
     NoSuchNode {
         /// Name of the flows.
         flows: String,
@@ -45,7 +45,7 @@ pub enum ScenarioError {
         why: &'static str,
     },
     /// No protocol has the name.
-    #[error("there is no protocol `{name}`; there are {known}")]
+    #[error("unknown protocol `{name}`: one of {known}")]
     Protocol {
         /// The name.
         name: String,
@@ -61,7 +61,7 @@ pub enum ScenarioError {
         known: String,
     },
     /// Flows without endpoints.
-    #[error("flows `{0}` go from no node to another: say between = [[\"a\", \"b\"]]")]
+    #[error("flows `{0}` have no ends: give between = [[\"a\", \"b\"]]")]
     Nowhere(String),
     /// A scheduler is set for a link that does not exist.
     #[error("scheduler: `{}` and `{}` are not joined", .0[0], .0[1])]
@@ -88,7 +88,7 @@ pub enum OverrideError {
     #[error("no key has more than {MAX_KEY_PARTS} parts")]
     TooDeep,
     /// The parent of the key is not a table.
-    #[error("there is nothing below {0}, which is neither a table nor a list")]
+    #[error("{0} is neither a table nor a list")]
     NoTable(String),
     /// The scenario is not valid any more, in the words of the TOML parser.
     #[error("{0}")]

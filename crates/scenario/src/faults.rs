@@ -88,7 +88,7 @@ const ENOSPC: u16 = 28;
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum FaultError {
     /// The rule names neither a link nor a node, or both.
-    #[error("fault {fault}: say either link = [\"a\", \"b\"] or node = \"a\"")]
+    #[error("fault {fault}: give either link = [\"a\", \"b\"] or node = \"a\"")]
     Nowhere {
         /// Number of the rule.
         fault: usize,
@@ -104,7 +104,7 @@ pub enum FaultError {
         known: String,
     },
     /// The node does not exist.
-    #[error("fault {fault}: {field}: there is no node `{node}`; there are {known}")]
+    #[error("fault {fault}: {field}: unknown node `{node}`: one of {known}")]
     NoSuchNode {
         /// Number of the rule.
         fault: usize,
@@ -116,7 +116,7 @@ pub enum FaultError {
         known: String,
     },
     /// A share is not between 0 and 1.
-    #[error("fault {fault}: {field} = {value} is no share: say a number from 0 to 1")]
+    #[error("fault {fault}: invalid share {field} = {value}: give a number from 0 to 1")]
     NoShare {
         /// Number of the rule.
         fault: usize,
@@ -126,13 +126,13 @@ pub enum FaultError {
         value: f64,
     },
     /// The rule ends before it starts.
-    #[error("fault {fault}: until: it ends before it begins, or at once")]
+    #[error("fault {fault}: until must be after the start")]
     NoTime {
         /// Number of the rule.
         fault: usize,
     },
     /// A field for links in a rule for a node, or the other way round.
-    #[error("fault {fault}: {field} is nothing that happens to a {place}: {known} do")]
+    #[error("fault {fault}: {field} does not apply to a {place}: use {known}")]
     Misplaced {
         /// Number of the rule.
         fault: usize,
@@ -144,7 +144,7 @@ pub enum FaultError {
         known: &'static str,
     },
     /// The rule has no effect.
-    #[error("fault {fault}: nothing goes wrong: say {known}")]
+    #[error("fault {fault}: empty fault: give {known}")]
     Harmless {
         /// Number of the rule.
         fault: usize,

@@ -29,10 +29,10 @@ pub enum PlayError {
     #[error(transparent)]
     Scenario(#[from] ScenarioError),
     /// The node of the capture point does not exist.
-    #[error("there is no node `{0}` in the topology")]
+    #[error("the topology has no node `{0}`")]
     NoSuchNode(String),
     /// No link joins the nodes of the capture point.
-    #[error("there is no link between `{node}` and `{peer}` in the topology")]
+    #[error("the topology has no link between `{node}` and `{peer}`")]
     NoSuchLink {
         /// One node.
         node: String,

@@ -60,7 +60,8 @@ impl FromStr for Lifetime {
             }
             _ => {
                 return Err(format!(
-                    "`{text}` is no lifetime; write \"forever\", \"constant 60s\", \"exponential 150s\" or \
+                    "invalid lifetime `{text}`; write \"forever\", \"constant 60s\", \
+                     \"exponential 150s\" or \
                      \"uniform 30s 90s\""
                 ));
             }
@@ -91,7 +92,7 @@ pub(crate) fn some_time<'de, D: Deserializer<'de>>(
 /// Parses a rate such as `"100kbit"`.
 pub(crate) fn rate<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Rate, D::Error> {
     let text = String::deserialize(deserializer)?;
-    text.parse().map_err(|why| de::Error::custom(format!("`{text}` is no rate: {why}")))
+    text.parse().map_err(|why| de::Error::custom(format!("invalid rate `{text}`: {why}")))
 }
 
 /// Parses an optional rate.

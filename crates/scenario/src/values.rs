@@ -55,10 +55,10 @@ impl Scenario {
 fn check(scenario: &Scenario) -> Result<(), ScenarioError> {
     let wrong = |key: &str, why| Err(ScenarioError::Value { key: key.to_owned(), why });
     if scenario.duration.is_zero() {
-        return wrong("duration", "nothing can happen in no time");
+        return wrong("duration", "the duration is 0");
     }
     if scenario.discard >= scenario.duration {
-        return wrong("discard", "nothing is left of the duration that would count");
+        return wrong("discard", "discard is not shorter than the duration");
     }
     if scenario.refresh < MIN_REFRESH {
         return wrong("refresh", "it is less than a second");
@@ -74,7 +74,7 @@ fn check(scenario: &Scenario) -> Result<(), ScenarioError> {
     let mut names = BTreeSet::new();
     for flows in &scenario.flows {
         if !names.insert(&flows.name) {
-            return wrong(&format!("flows.{}", flows.name), "there are others of this name");
+            return wrong(&format!("flows.{}", flows.name), "duplicate name");
         }
         if let Some((key, why)) = senseless(flows) {
             return wrong(&format!("flows.{}.{key}", flows.name), why);
@@ -82,7 +82,7 @@ fn check(scenario: &Scenario) -> Result<(), ScenarioError> {
     }
     let all: f64 = scenario.flows.iter().map(|flows| expected(flows, scenario.duration)).sum();
     if all > MAX_FLOWS {
-        return wrong("flows", "more than ten million would come and go; let fewer live longer");
+        return wrong("flows", "more than ten million flows; use fewer and longer ones");
     }
     Ok(())
 }
@@ -100,7 +100,7 @@ fn unmeasurable(measured: &Measured) -> Option<(&'static str, &'static str)> {
 
 fn senseless(flows: &Flows) -> Option<(&'static str, &'static str)> {
     if flows.rate.as_bps() == 0 {
-        return Some(("rate", "flows without data; leave them out, or give them a rate"));
+        return Some(("rate", "flows without data; remove them, or give them a rate"));
     }
     if !(MIN_PACKET_OCTETS..=MAX_PACKET_OCTETS).contains(&flows.packet_octets) {
         return Some((
@@ -109,13 +109,13 @@ fn senseless(flows: &Flows) -> Option<(&'static str, &'static str)> {
         ));
     }
     if flows.bucket_octets < flows.packet_octets {
-        return Some(("bucket_octets", "no packet would fit the bucket"));
+        return Some(("bucket_octets", "the bucket holds no packet"));
     }
     if flows.bursts.is_some_and(|bursts| bursts.on.is_zero()) {
-        return Some(("bursts.on", "they would never send"));
+        return Some(("bursts.on", "the share of sending time is 0"));
     }
     if flows.lifetime.mean().is_some_and(|mean| mean.is_zero()) {
-        return Some(("lifetime", "they would end before they begin"));
+        return Some(("lifetime", "the lifetime is 0"));
     }
     None
 }

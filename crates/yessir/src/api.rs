@@ -278,13 +278,13 @@ pub enum Rejection {
     #[error("this application is a sender or a receiver already, and cannot be the other as well")]
     Busy,
     /// The application is neither attached nor listening.
-    #[error("this application has nothing here")]
+    #[error("this application has no stream")]
     NoApplication,
     /// No route to the destination, or no own address for it.
     #[error("there is no route to the destination")]
     NoRoute,
     /// The source address is not one of this host.
-    #[error("the source address is none of this host's")]
+    #[error("the source address is not an address of this host")]
     NotOurAddress,
     /// A port is zero, or the data port is odd although reports use their own (RFC 3550 section 11).
     #[error("the ports of an RTP stream are not zero, and even unless reports use the same ones")]
@@ -293,13 +293,13 @@ pub enum Rejection {
     #[error("a canonical name has 1 to 255 octets")]
     Name,
     /// The flowspec is invalid, or the style is unknown.
-    #[error("the flowspec says nothing that can be reserved")]
+    #[error("the flowspec has no rate")]
     Flowspec,
     /// Another application announces this stream, or listens on this port.
-    #[error("another application of this host has that stream or port already")]
+    #[error("another application of this host uses that stream or port")]
     Taken,
     /// No key with this number.
-    #[error("there is no such key")]
+    #[error("unknown key")]
     NoKey,
     /// A limit of the node is reached.
     #[error("a limit on applications is reached")]

@@ -129,9 +129,10 @@ pub fn way(offered: Option<&LinkInfo>) -> String {
     let Some(&LinkInfo { hops, other_hops, path_mtu, available, latency_us, .. }) = offered else {
         return "no node on the path reports an available rate".to_owned();
     };
-    let others = if other_hops { ", and over others that speak none" } else { "" };
+    let others = if other_hops { ", and over nodes without YESSIR" } else { "" };
     format!(
-        "{} available over {hops} nodes with YESSIR{others} (packets of {path_mtu} octets, latency {latency_us} us)",
+        "{} available over {hops} nodes with YESSIR{others} (packets of {path_mtu} octets, \
+         latency {latency_us} us)",
         rate(available)
     )
 }

@@ -47,7 +47,7 @@ pub enum AdoptError {
     #[error("the link takes no reservations")]
     NoSuchLink,
     /// The link has not enough bandwidth left.
-    #[error("the link has not enough bandwidth left")]
+    #[error("not enough bandwidth is available on the link")]
     Bandwidth,
     /// The link holds [`Ledger::MAX_ADOPTED`](super::Ledger::MAX_ADOPTED) adopted flows already.
     #[error("the link has too many adopted flows")]

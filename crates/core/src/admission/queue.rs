@@ -90,13 +90,13 @@ pub struct QueuedRequest {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum EnqueueError {
     /// The link is unknown.
-    #[error("the link is not known")]
+    #[error("unknown link")]
     NoSuchLink,
     /// The request was refused more than [`RetryPolicy::threshold`] times.
     #[error("refused more often than the retry threshold")]
     Threshold,
     /// An empty link could not grant the request; it would block the queue for ever.
-    #[error("more than the link can ever grant")]
+    #[error("more than the link's reservable bandwidth")]
     NeverFits,
     /// The queue holds [`RetryPolicy::capacity`] requests already.
     #[error("the retry queue is full")]

@@ -26,13 +26,13 @@ pub(super) fn clear(options: &ClearOptions, out: &mut Output) -> Result<(), Fail
     }
     let missing = capabilities::missing_to_clear()?;
     if !missing.is_empty() {
-        let message = format!("this takes privileges that are lacking: {}", missing.join(", "));
+        let message = format!("insufficient privileges: {}", missing.join(", "));
         return Err(Failure::new("privileges", message, "run it as root"));
     }
     if let Some(wait) = options.after
         && starts_within(wait)?
     {
-        let text = "a daemon is running: what is in the kernel is its own, and stays";
+        let text = "a daemon is running in this network namespace: its traffic control stays";
         out.line(text, &json!({ "running": true, "cleared": [] }))?;
         return Ok(());
     }
@@ -53,7 +53,7 @@ pub(super) fn clear(options: &ClearOptions, out: &mut Output) -> Result<(), Fail
     drop(claim);
     let names: Vec<String> = cleared.iter().map(|&id| InterfaceName(id).to_string()).collect();
     let text = match names.is_empty() {
-        true => "nothing of a daemon's is in the kernel".to_owned(),
+        true => "the kernel has no traffic control of a daemon".to_owned(),
         false => format!("cleared: {}", names.join(", ")),
     };
     out.line(&text, &json!({ "running": false, "cleared": names }))?;
@@ -91,15 +91,17 @@ fn schedule(file: &Path, out: &mut Output) -> Result<(), Failure> {
     let mut command = Command::new("systemd-run");
     command.args(["--quiet", "--collect", "--timer-property=AccuracySec=1s"]);
     command.args([format!("--unit={unit}"), format!("--on-active={seconds}s")]);
-    command.arg("--description=Earmark: clear what no daemon has adopted");
+    command.arg("--description=Earmark: clear traffic control that no daemon has adopted");
     if let Some(path) = &namespace.path {
         command.arg(format!("--property=NetworkNamespacePath={}", path.display()));
     }
     let output = command.arg(&program).args(["clear", "--after", "0s"]).output();
     let why = match output {
         Ok(output) if output.status.success() => {
-            let text =
-                format!("what no daemon adopts within {seconds} s is cleared ({unit}.timer)");
+            let text = format!(
+                "traffic control that no daemon adopts within {seconds} s is cleared \
+                    ({unit}.timer)"
+            );
             out.line(&text, &json!({ "unit": format!("{unit}.timer"), "after_s": seconds }))?;
             return Ok(());
         }

@@ -70,14 +70,14 @@ impl Source<'_> {
         if step == Rate::ZERO || step > highest {
             return Err(self.error(
                 table.step.span(),
-                format!("a step of {step} does not lead to {highest}"),
-                "more than nothing, and no more than `highest`",
+                format!("{highest} is not a multiple of the step {step}"),
+                "above 0, at most `highest`",
             ));
         }
         if highest > MOST {
             return Err(self.error(
                 table.highest.span(),
-                format!("an aggregate has {MOST} at most"),
+                format!("an aggregate has at most {MOST}"),
                 "give several narrower ranges",
             ));
         }

@@ -130,7 +130,7 @@ impl Source<'_> {
         match self.read(text, "write for example bandwidth = \"10Mbit\"")? {
             Rate::ZERO => Err(self.error(
                 text.span(),
-                "a link without bandwidth carries nothing",
+                "the bandwidth is 0",
                 "give the bandwidth of the link, for example \"10Mbit\"",
             )),
             rate => Ok(rate),
@@ -151,7 +151,7 @@ impl Source<'_> {
                     Err(_) => {
                         return Err(self.error(
                             share.span(),
-                            format!("{text:?} is no share"),
+                            format!("invalid share {text:?}"),
                             HINT,
                         ));
                     }
@@ -165,14 +165,14 @@ impl Source<'_> {
             Err(part) if (0.0..=1.0).contains(&part) => Ok(Reservable::Share(part)),
             Err(part) => Err(self.error(
                 share.span(),
-                format!("a share of {}% lies outside of 0 to 100%", part * 100.0),
+                format!("share {}% is outside 0 to 100%", part * 100.0),
                 HINT,
             )),
             Ok(rate) => match bandwidth.filter(|bandwidth| rate > *bandwidth) {
                 None => Ok(Reservable::Rate(rate)),
                 Some(bandwidth) => Err(self.error(
                     share.span(),
-                    format!("{rate} cannot be reserved of a link of {bandwidth}"),
+                    format!("{rate} exceeds the bandwidth of the link, {bandwidth}"),
                     "at most the link's bandwidth; best effort gets what is left",
                 )),
             },
@@ -184,9 +184,9 @@ impl Source<'_> {
 /// are those of Linux (`dev_valid_name`).
 fn fault_of_name(name: &str) -> Option<(String, &'static str)> {
     const HINT: &str = "`ip link` lists the interfaces of this host";
-    let cannot = |why: &str| format!("{name:?} cannot be an interface's name: {why}");
+    let cannot = |why: &str| format!("invalid interface name {name:?}: {why}");
     if name.is_empty() || name == "." || name == ".." {
-        return Some((cannot("it names nothing"), HINT));
+        return Some((cannot("it is empty"), HINT));
     }
     if name.len() > MAX_INTERFACE_NAME {
         let why = format!("it has more than {MAX_INTERFACE_NAME} octets");
@@ -200,7 +200,7 @@ fn fault_of_name(name: &str) -> Option<(String, &'static str)> {
         return Some((cannot("it contains '/' or a space"), HINT));
     }
     (name == "lo").then(|| {
-        let message = "lo is the loopback interface: what it carries leaves no host";
+        let message = "lo is the loopback interface: its packets do not leave this host";
         (message.to_owned(), "name the interfaces that lead to other hosts")
     })
 }

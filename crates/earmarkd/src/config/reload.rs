@@ -39,7 +39,7 @@ impl Config {
         let names: BTreeSet<&str> = new.interfaces.iter().map(|new| new.name.as_str()).collect();
         for gone in &self.interfaces {
             if !names.contains(gone.name.as_str()) {
-                waiting.push(format!("interface {}, which is not there any more", gone.name));
+                waiting.push(format!("interface {}, which was removed", gone.name));
                 interfaces.push(gone.clone());
             }
         }

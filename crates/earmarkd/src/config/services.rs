@@ -102,16 +102,18 @@ impl Source<'_> {
                 return Err(self.error(
                     table.bandwidth.span(),
                     format!(
-                        "the services and what is reservable are {sum}, more than 97 % of the link's {bandwidth}"
+                        "services and reservable bandwidth sum to {sum}, above 97 % of the \
+                         link's {bandwidth}"
                     ),
-                    "lower `reservable` of the interface, or the bandwidth of a service: signalling and best effort keep 3 %",
+                    "lower `reservable` of the interface, or the bandwidth of a service: \
+                     signalling and best effort keep 3 %",
                 ));
             }
             let mut dscps = Vec::new();
             for dscp in &table.dscp {
                 let hint = "0 to 63, or a name such as \"ef\", \"af41\" or \"cs3\"";
                 let Some(code_point) = dscp.get_ref().code_point() else {
-                    return Err(self.error(dscp.span(), "there is no such code point", hint));
+                    return Err(self.error(dscp.span(), "unknown code point", hint));
                 };
                 if matches!(code_point, 48 | 56) {
                     return Err(self.error(

@@ -156,7 +156,7 @@ impl<'a> Source<'a> {
         text: Option<&Spanned<String>>,
         default: Duration,
     ) -> Result<Duration, ConfigError> {
-        let hint = "how much may come at once, as a time at the reserved rate: from 1ms to 10s";
+        let hint = "the largest burst, as a time at the reserved rate: from 1ms to 10s";
         self.duration(text, Duration::from_millis(1)..=Duration::from_secs(10), default, hint)
     }
 

@@ -170,7 +170,7 @@ impl Hub {
             })
             .collect();
         for number in held {
-            info!(application = %number, "its client has gone");
+            info!(application = %number, "its client has disconnected");
             self.release(number, now, driver);
         }
     }
@@ -234,7 +234,7 @@ impl Hub {
             });
             client.say(text);
             if client.waiting() > MAX_UNREAD {
-                info!(?id, "a watcher does not keep up");
+                info!(?id, "a watching client does not keep up");
                 self.counters.dropped_watchers += 1;
                 client.forget_waiting();
                 client.closing = Some(now + CLOSE_TIMEOUT);
@@ -242,7 +242,7 @@ impl Hub {
                     client,
                     &Response::Error(Problem::new(
                         ProblemCode::TooSlow,
-                        "events came faster than this connection read them; some are lost",
+                        "events were lost because this connection reads too slowly",
                         "watch again, and read without waiting in between",
                     )),
                 );

@@ -19,15 +19,15 @@ const MODE: u32 = 0o660;
 #[derive(Debug, thiserror::Error)]
 pub enum ListenerError {
     /// Another daemon listens there.
-    #[error("another daemon is serving on {}\n  help: stop it first, or give this one another control.socket", .0.display())]
+    #[error("another daemon is serving on {}\n  help: stop it first, or give this one another \
+        control.socket", .0.display())]
     InUse(PathBuf),
     /// The path exists and is no socket.
-    #[error("{} is there already and is no socket\n  help: give another control.socket, or move the file away", .0.display())]
+    #[error("{} exists and is not a socket\n  help: set another control.socket, or move the \
+        file", .0.display())]
     NotASocket(PathBuf),
     /// The group does not exist.
-    #[error(
-        "this host has no group {0:?}\n  help: control.group is a name of /etc/group, or a number"
-    )]
+    #[error("unknown group {0:?}\n  help: control.group is a name from /etc/group, or a number")]
     NoSuchGroup(String),
     /// A system call failed.
     #[error("cannot {doing} {}: {source}", path.display())]

@@ -96,8 +96,8 @@ impl<K: Kernel> PathLookup<'_, K> {
         let Some(name) = &request.incoming else { return Ok(None) };
         if request.from.is_none_or(|from| from.ip().is_unspecified()) {
             return Err(rejected(
-                format!("packets that come in through {name} have a source, and none is named"),
-                "name it (--from ADDR), or leave the interface out for packets of this host",
+                format!("packets that arrive on {name} need a source"),
+                "name it (--from ADDR), or omit the interface for packets from this host",
             ));
         }
         let known = self.driver.node().interfaces().by_name(name);
@@ -166,7 +166,7 @@ fn flow_of(request: &PathRequest) -> Result<Flow, Problem> {
     let from = from.filter(|from| !from.ip().is_unspecified() || from.port() != 0);
     if to.ip().is_unspecified() {
         return Err(rejected(
-            format!("{} is no address that packets could go to", to.ip()),
+            format!("{} is not a destination address", to.ip()),
             "name the address itself, not \"any\"",
         ));
     }
@@ -177,7 +177,7 @@ fn flow_of(request: &PathRequest) -> Result<Flow, Problem> {
         ));
     }
     if ip_protocol == 0 {
-        return Err(rejected("0 is no IP protocol".to_owned(), "17 for UDP, 6 for TCP"));
+        return Err(rejected("IP protocol 0 is invalid".to_owned(), "17 for UDP, 6 for TCP"));
     }
     if let Some(label) = flow_label {
         check_label(label, to.ip())?;
@@ -203,13 +203,12 @@ fn flow_of(request: &PathRequest) -> Result<Flow, Problem> {
         Ok(()) => Ok(Flow { flow_label: flow_label.unwrap_or(0), ..flow }),
         Err(FlowError::NoPorts) => Err(rejected(
             format!("IP protocol {} has no ports", describe::ip_protocol(ip_protocol)),
-            "leave the ports out, or name a protocol that has some (--ip-protocol udp)",
+            "omit the ports, or name a protocol that has ports (--ip-protocol udp)",
         )),
-        Err(FlowError::Mapped) => Err(rejected(
-            "an IPv4 address is written in the form of an IPv6 one".to_owned(),
-            "write it as IPv4: 10.0.2.2",
-        )),
-        Err(error) => Err(rejected(format!("no packet is like this: {error}"), "name one flow")),
+        Err(FlowError::Mapped) => {
+            Err(rejected("an IPv4-mapped IPv6 address".to_owned(), "write it as IPv4: 10.0.2.2"))
+        }
+        Err(error) => Err(rejected(format!("invalid flow: {error}"), "name one flow")),
     }
 }
 
@@ -217,7 +216,7 @@ fn flow_of(request: &PathRequest) -> Result<Flow, Problem> {
 fn failed(failure: LookupFailure) -> Problem {
     Problem::new(
         ProblemCode::Rejected,
-        format!("the route of the flow cannot be found out: {failure}"),
+        format!("cannot read the route of the flow: {failure}"),
         "the daemon's log may say more",
     )
 }
@@ -292,7 +291,7 @@ fn hash_fields(policy: u8) -> &'static str {
         1 => "source, destination, protocol and ports",
         2 => "source and destination, of tunnels the inner ones",
         3 => "the fields of fib_multipath_hash_fields",
-        _ => "something that this program does not know",
+        _ => "an unknown hash policy",
     }
 }
 
@@ -387,7 +386,7 @@ mod tests {
         for (to, from, ip_protocol, words) in [
             ("0.0.0.0:1", None, 17, "no address that packets could go to"),
             ("239.1.2.3:1", None, 17, "is a group"),
-            ("10.0.0.9:1", None, 0, "0 is no IP protocol"),
+            ("10.0.0.9:1", None, 0, "IP protocol 0 is invalid"),
             ("10.0.0.9:1", None, 1, "IP protocol icmp has no ports"),
             ("10.0.0.9:0", Some("10.0.0.1:7"), 50, "IP protocol 50 has no ports"),
             ("10.0.0.9:1", Some("[2001:db8::1]:7"), 17, "are of different IP versions"),

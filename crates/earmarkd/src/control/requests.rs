@@ -152,7 +152,7 @@ impl<K: Kernel> RequestHandler<'_, K> {
         if hub.applications.len() >= MAX_APPLICATIONS {
             return Err(Problem::new(
                 ProblemCode::Limit,
-                format!("{MAX_APPLICATIONS} applications are open, which is the most there can be"),
+                format!("application limit {MAX_APPLICATIONS} reached"),
                 "`earmark show applications` lists them, `earmark release` ends them",
             ));
         }
@@ -253,7 +253,7 @@ fn by_protocol(
 fn no_such_application(number: ApplicationId) -> Problem {
     Problem::new(
         ProblemCode::NoSuchApplication,
-        format!("there is no application {number}"),
+        format!("unknown application {number}"),
         "`earmark show applications` lists them",
     )
 }

@@ -74,7 +74,7 @@ pub fn check_destination(
 ) -> Result<(), Problem> {
     if destination.ip().is_unspecified() {
         return Err(rejected(
-            format!("{} is no address that data could go to", destination.ip()),
+            format!("{} is not a destination address", destination.ip()),
             "name the address itself, not \"any\"",
         ));
     }
@@ -87,10 +87,7 @@ pub fn check_destination(
     }
     if !host.can_signal(destination.ip()) {
         return Err(rejected(
-            format!(
-                "nothing can be reserved for {}: this host does without IPv6",
-                destination.ip()
-            ),
+            format!("cannot reserve for {}: IPv6 is disabled on this host", destination.ip()),
             "use the receiver's IPv4 address",
         ));
     }
@@ -103,7 +100,7 @@ pub(crate) fn check_arrival(on: IpAddr, host: &dyn Host) -> Result<(), Problem> 
         return Ok(());
     }
     Err(rejected(
-        format!("{on} is none of this host's addresses, so nothing arrives there"),
+        format!("{on} is not an address of this host"),
         "listen on an address of this host (`ip address` lists them), or run this on the receiver",
     ))
 }
@@ -145,13 +142,13 @@ pub fn rejected(message: String, hint: &str) -> Problem {
 pub(crate) fn check_label(label: u32, address: IpAddr) -> Result<(), Problem> {
     if !address.is_ipv6() {
         return Err(rejected(
-            format!("{address} is of IPv4, which has no flow labels"),
+            format!("{address} is an IPv4 address, which has no flow label"),
             "name a port instead, or use IPv6",
         ));
     }
     if !(1..=0xf_ffff).contains(&label) {
         return Err(rejected(
-            format!("{label:#x} is no flow label"),
+            format!("invalid flow label {label:#x}"),
             "a flow label is a number from 1 to 0xfffff",
         ));
     }

@@ -330,7 +330,7 @@ impl Streams {
     /// Removes a connection and reports its end to the engine, if the connection was reported.
     fn end(&mut self, id: ConnectionId, reason: CloseReason) {
         let Some(connection) = self.remove(id) else { return };
-        debug!(peer = %connection.peer, %reason, "a connection is no more");
+        debug!(peer = %connection.peer, %reason, "connection closed");
         match reason {
             CloseReason::NotAuthenticated => self.counters.not_authenticated += 1,
             CloseReason::Backlog => self.counters.backlog += 1,

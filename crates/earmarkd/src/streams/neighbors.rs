@@ -32,14 +32,14 @@ impl Streams {
                     if let Err(error) =
                         peer.map_or(Ok(()), |peer| self.let_in(now, socket, transport, peer))
                     {
-                        debug!(%error, ?peer, "not let in");
+                        debug!(%error, ?peer, "connection not accepted");
                     }
                 }
                 Err(error) if is_transient(&error) => {}
                 Err(error) if error.kind() == ErrorKind::WouldBlock => break,
                 Err(error) => {
                     // Probably out of descriptors. Neighbors still wait, so avoid a busy loop.
-                    warn!(%error, "cannot let neighbours in");
+                    warn!(%error, "cannot accept connections of neighbours");
                     self.accept_again = Some(now + ACCEPT_BACKOFF);
                     self.listen_for(epoll::EventFlags::empty())?;
                     break;

@@ -59,7 +59,7 @@ pub enum TlsError {
     #[error("{0:?} is neither a DNS name nor an IP address")]
     Name(String),
     /// Key, certificates and authorities do not match.
-    #[error("key and certificates do not fit: {0}")]
+    #[error("key and certificates do not match: {0}")]
     Identity(String),
     /// The program was built without the feature `tls`.
     #[error("this program is built without TLS; build it with `--features tls`")]
@@ -141,9 +141,9 @@ fn by_public_keys(
     key: PrivateKeyDer<'static>,
 ) -> Result<(ClientConfig, ServerConfig), TlsError> {
     let key = provider.key_provider.load_private_key(key).map_err(of_identity)?;
-    let public = key.public_key().ok_or_else(|| {
-        TlsError::Identity("the public key cannot be had of the private one".to_owned())
-    })?;
+    let public = key
+        .public_key()
+        .ok_or_else(|| TlsError::Identity("the private key yields no public key".to_owned()))?;
     let public = CertificateDer::from(public.to_vec());
     let own = Arc::new(CertifiedKey::new(vec![public], key));
     let client = ClientConfig::builder_with_provider(provider.clone())

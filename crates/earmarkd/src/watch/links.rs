@@ -100,8 +100,8 @@ impl Link {
         if interface::has_segmentation_offload(name).unwrap_or(false) {
             warn!(
                 interface = %name,
-                "segmentation offload is on: a packet of up to 64 KiB holds this slow link; \
-                 `ethtool -K {name} tso off gso off gro off` switches it off"
+                "segmentation offload is on: one packet of up to 64 KiB can occupy this slow \
+                 link; `ethtool -K {name} tso off gso off gro off` disables it"
             );
         }
     }

@@ -9,8 +9,8 @@ use earmark_control::{
 };
 use earmark_core::record::RecordedStreamEvent;
 use earmark_core::{CloseReason, ConnectionId, Octets, Rate, Transport};
-use earmark_testkit::messages::{self, packets};
 pub(crate) use earmark_testkit::messages::packets::{DESTINATION as HERE, SOURCE as NEIGHBOR};
+use earmark_testkit::messages::{self, packets};
 use earmark_wire::boomerang::Family;
 use earmark_wire::{gist, icmp, udp};
 use serde_json::Value;

@@ -291,8 +291,9 @@ impl Subscription {
         // Above the system's limit if permitted, else at the limit.
         if set_option(socket.as_fd(), libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, buffer_size).is_err()
         {
-            set_option(socket.as_fd(), libc::SOL_SOCKET, libc::SO_RCVBUF, buffer_size)
-                .map_err(|source| NetlinkError::Socket { doing: "size the buffer", source })?;
+            set_option(socket.as_fd(), libc::SOL_SOCKET, libc::SO_RCVBUF, buffer_size).map_err(
+                |source| NetlinkError::Socket { doing: "set the size of the buffer", source },
+            )?;
         }
         for &group in groups {
             let membership = libc::NETLINK_ADD_MEMBERSHIP;

@@ -237,7 +237,7 @@ impl RawReceivers {
             let ip = libc::IPPROTO_IPV6;
             set(&socket, "ask for IPv6 router alerts", ip, libc::IPV6_ROUTER_ALERT, alert.into())?;
             // Without it the socket receives the packets of every namespace of the machine.
-            set(&socket, "keep to this namespace", ip, ROUTER_ALERT_ISOLATE, 1)?;
+            set(&socket, "restrict a socket to this namespace", ip, ROUTER_ALERT_ISOLATE, 1)?;
             set(&socket, "ask for packet information", ip, libc::IPV6_RECVPKTINFO, 1)?;
             Ok(socket)
         })

@@ -30,7 +30,7 @@ impl RawSender {
         // A message to a multicast session must not arrive here as if a neighbour had sent it.
         let open = |family, level, option| {
             let socket = raw_socket(family, libc::IPPROTO_RAW)?;
-            set(&socket, "turn multicast loops off", level, option, 0)?;
+            set(&socket, "disable multicast loops", level, option, 0)?;
             set_signalling_class(&socket)?;
             Ok(socket)
         };

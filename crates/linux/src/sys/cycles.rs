@@ -38,7 +38,7 @@ pub fn now() -> u64 {
 pub fn nanoseconds_of_a_tick() -> io::Result<f64> {
     let [first, second] = [compare(), compare()];
     if (first / second - 1.0).abs() > EVEN {
-        return Err(io::Error::other("the processor's counter does not run evenly"));
+        return Err(io::Error::other("the processor's time-stamp counter is not constant"));
     }
     Ok((first + second) / 2.0)
 }

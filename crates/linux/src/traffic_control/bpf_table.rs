@@ -83,7 +83,10 @@ impl BpfTable {
         let (flows_ipv4, flows) = maps.flows.descriptors();
         let (ranges, masks) = maps.ranges.descriptors();
         // For this program only: an earlier one keeps its own until it is replaced.
-        let work = bpf::create_work_area(WORK, WORK_AREA).map_err(failed("make a work area"))?;
+        let work = bpf::create_work_area(WORK, WORK_AREA).map_err(failed(
+            "create the scratch \
+            map",
+        ))?;
         let symbols = [
             (FLOWS_IPV4_SYMBOL, flows_ipv4),
             (FLOWS_SYMBOL, flows),
@@ -122,8 +125,8 @@ impl BpfTable {
         value: &[u8; ENTRY],
     ) -> Result<(), TcError> {
         match flow.is_range() {
-            true => self.maps.ranges.set(interface, flow, value).map_err(failed("enter a range")),
-            false => self.maps.flows.set(interface, flow, value).map_err(failed("enter a flow")),
+            true => self.maps.ranges.set(interface, flow, value).map_err(failed("insert a range")),
+            false => self.maps.flows.set(interface, flow, value).map_err(failed("insert a flow")),
         }
     }
 
@@ -157,7 +160,7 @@ impl FlowTable for BpfTable {
                 }
                 None => wanted,
             };
-            self.maps.links.set(&name, &value).map_err(failed("enter a link's settings"))?;
+            self.maps.links.set(&name, &value).map_err(failed("insert a link's settings"))?;
         }
         let there = bpf::attached(interface.0).map_err(failed("list the classifiers"))?;
         let is_new = !there.contains(&self.number);
@@ -203,7 +206,7 @@ impl FlowTable for BpfTable {
             self.remove_bucket(interface, number)?;
         }
         let name = interface.0.to_ne_bytes();
-        self.maps.links.remove(&name).map_err(failed("take a link's settings out"))?;
+        self.maps.links.remove(&name).map_err(failed("remove a link's settings"))?;
         let there = bpf::attached(interface.0).map_err(failed("list the classifiers"))?;
         if there.contains(&self.number) {
             bpf::detach(self.program.as_fd(), interface.0)
@@ -232,9 +235,9 @@ impl FlowTable for BpfTable {
     fn remove(&mut self, interface: InterfaceId, flow: &Flow) -> Result<(), TcError> {
         if flow.is_range() {
             let removed = self.maps.ranges.remove(interface, flow);
-            return removed.map_err(failed("take a range out"));
+            return removed.map_err(failed("remove a range"));
         }
-        self.maps.flows.remove(interface, flow).map_err(failed("take a flow out"))
+        self.maps.flows.remove(interface, flow).map_err(failed("remove a flow"))
     }
 
     fn entries(&mut self, _: &[InterfaceId]) -> Result<Vec<(InterfaceId, Flow, Entry)>, TcError> {
@@ -266,7 +269,7 @@ impl FlowTable for BpfTable {
         bucket: &Bucket,
     ) -> Result<(), TcError> {
         let name = bucket_name(interface, number);
-        self.maps.buckets.set(&name, &bucket.emit()).map_err(failed("put a bucket in place"))
+        self.maps.buckets.set(&name, &bucket.emit()).map_err(failed("insert a bucket"))
     }
 
     fn bucket(&mut self, interface: InterfaceId, number: u32) -> Result<Option<Bucket>, TcError> {
@@ -276,7 +279,7 @@ impl FlowTable for BpfTable {
 
     fn remove_bucket(&mut self, interface: InterfaceId, number: u32) -> Result<(), TcError> {
         let removed = self.maps.buckets.remove(&bucket_name(interface, number));
-        removed.map(drop).map_err(failed("take a bucket out"))
+        removed.map(drop).map_err(failed("remove a bucket"))
     }
 
     fn bucket_numbers(&mut self, interface: InterfaceId) -> Result<Vec<u32>, TcError> {
@@ -295,7 +298,8 @@ impl FlowTable for BpfTable {
 /// unavailable may apply to this too; then there is no classifier to detach.
 pub(super) fn retire(interface: InterfaceId) {
     if let Err(error) = detach_previous(interface) {
-        tracing::debug!(%error, interface = %InterfaceName(interface), "no BPF classifier to retire");
+        tracing::debug!(%error, interface = %InterfaceName(interface), "no BPF classifier to \
+            retire");
     }
 }
 
@@ -321,8 +325,8 @@ fn programs(interface: InterfaceId) -> Result<Vec<OwnedFd>, TcError> {
             Err(error) if error.raw_os_error() == Some(libc::EPERM) => {
                 tracing::warn!(
                     interface = %InterfaceName(interface),
-                    "a classifier is attached that cannot be examined; to take over what an earlier daemon left, \
-                     start with CAP_SYS_ADMIN"
+                    "a classifier is attached that cannot be read; start with CAP_SYS_ADMIN to \
+                     adopt the queues of an earlier daemon"
                 );
             }
             Err(source) => {

@@ -352,7 +352,8 @@ impl Link {
         self.free.extend(minors());
         let name = (self.plan.interface, handle(LINK));
         let parked = ClassParameters::parked(self.properties);
-        let classes = kernel::change_classes(netlink, "park a class", name, minors(), &parked)?;
+        let classes =
+            kernel::change_classes(netlink, "deactivate a class", name, minors(), &parked)?;
         let mut outcome = Ok(());
         for (&(minor, is_slow), class) in leaving.iter().zip(classes) {
             let done = match class {
@@ -388,12 +389,12 @@ impl Link {
     /// Creates a class of the pool again.
     fn empty_class(&self, netlink: &mut Connection, minor: u16) -> Result<(), TcError> {
         let delete = kernel::delete_class(self.plan.interface, handle(minor));
-        match netlink.request("empty a class", delete) {
+        match netlink.request("drain a class", delete) {
             Err(error) if !error.is(libc::ENOENT) => return Err(error.into()),
             _ => {}
         }
         let again = self.class_and_queue(minor, &self.unused_class());
-        Ok(netlink.request_all("make a class anew", again)?)
+        Ok(netlink.request_all("make a class again", again)?)
     }
 
     /// Returns the requests that create a class of the pool, with its queue.

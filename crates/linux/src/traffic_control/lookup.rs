@@ -231,7 +231,7 @@ impl TrafficControl {
                 _ => false,
             };
             if !is_right {
-                let text = "the classifier does not have the flow as it should";
+                let text = "the classifier has another entry for the flow";
                 fault = fault.or(Some(text.to_owned()));
             }
             if let (None, Some(entry)) = (first, found) {

@@ -18,9 +18,7 @@ pub(super) fn open(
         ClassifierChoice::U32 => None,
         ClassifierChoice::Bpf => Some(BpfTable::open(interfaces)?),
         ClassifierChoice::Auto => BpfTable::open(interfaces)
-            .inspect_err(
-                |error| tracing::info!(%error, "no BPF classifier here: using u32 filters"),
-            )
+            .inspect_err(|error| tracing::info!(%error, "BPF is unavailable: using u32 filters"))
             .ok(),
     };
     // An earlier daemon may have used the other kind. Its classifier would remain active: its flows are dropped.

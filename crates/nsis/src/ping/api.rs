@@ -124,10 +124,10 @@ pub struct Visit {
 #[serde(rename_all = "snake_case")]
 pub enum Rejection {
     /// The application has a request already.
-    #[error("there is a request already")]
+    #[error("a request is in progress")]
     Open,
     /// The application has no request.
-    #[error("there is no request")]
+    #[error("no request is in progress")]
     NotOpen,
     /// There is no route to the destination, or no address to send from.
     #[error("no route to the destination")]

@@ -7,7 +7,7 @@ use super::{GraphmlError, TopologyError};
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum ChoiceError {
     /// Neither a model nor a file is given, or both.
-    #[error("say either waxman = {{ routers = 100 }} or file = \"...\"")]
+    #[error("give either waxman = {{ routers = 100 }} or file = \"...\"")]
     NoBackbone,
     /// The file cannot be read.
     #[error("cannot read `{file}`: {why}")]
@@ -34,10 +34,10 @@ pub enum ChoiceError {
         why: GraphmlError,
     },
     /// A topology file that takes no settings.
-    #[error("`{0}` says itself what its hosts and links are: name it alone, topology = \"{0}\"")]
+    #[error("`{0}` defines its hosts and links: name it alone, topology = \"{0}\"")]
     SaysItself(String),
     /// A setting of a model is out of range.
-    #[error("{setting} is to be {range}")]
+    #[error("{setting} must be {range}")]
     OutOfRange {
         /// Name of the setting.
         setting: &'static str,
@@ -61,9 +61,7 @@ pub enum ChoiceError {
         most: usize,
     },
     /// A link without bandwidth.
-    #[error(
-        "nothing is said of the speed of the link from `{from}` to `{to}`: say bandwidth = \"10Mbit\""
-    )]
+    #[error("the link from `{from}` to `{to}` has no bandwidth: give bandwidth = \"10Mbit\"")]
     NoSpeed {
         /// One end.
         from: String,

@@ -59,7 +59,7 @@ pub enum GraphmlProblem {
     #[error("{0}")]
     Xml(String),
     /// A required element is missing.
-    #[error("this is no GraphML: there is no <{0}>")]
+    #[error("not GraphML: <{0}> is missing")]
     Missing(&'static str),
     /// An element lacks an attribute.
     #[error("<{element}> has no attribute `{attribute}`")]
@@ -70,10 +70,10 @@ pub enum GraphmlProblem {
         attribute: &'static str,
     },
     /// Two nodes have the same `id`.
-    #[error("there are two nodes with the id `{0}`")]
+    #[error("duplicate node id `{0}`")]
     DuplicateNode(String),
     /// A link to an unknown node.
-    #[error("there is no node with the id `{0}`")]
+    #[error("unknown node id `{0}`")]
     NoSuchNode(String),
     /// A link from a node to itself.
     #[error("node `{0}` is linked with itself")]
@@ -87,7 +87,7 @@ pub enum GraphmlProblem {
         attribute: &'static str,
     },
     /// An attribute is not a valid number.
-    #[error("`{text}` is no {attribute}: {range}")]
+    #[error("invalid {attribute} `{text}`: {range}")]
     BadNumber {
         /// Text of the attribute.
         text: String,
@@ -103,7 +103,7 @@ pub enum GraphmlProblem {
     #[error("a network needs at least two nodes and one edge")]
     Empty,
     /// The network is not connected.
-    #[error("node `{0}` is not linked with the first one, not over others either")]
+    #[error("node `{0}` cannot reach the first node")]
     Disconnected(String),
 }
 

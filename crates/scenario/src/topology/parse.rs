@@ -50,19 +50,19 @@ pub enum Problem {
     #[error("at most {MAX_NODES} nodes and {MAX_LINKS} links are possible")]
     TooLarge,
     /// A name that is not valid for a namespace or interface.
-    #[error("`{0}` is no name: use 1 to 32 letters, digits, `_` or `-`, not starting with `-`")]
+    #[error("invalid name `{0}`: use 1 to 32 letters, digits, `_` or `-`, not starting with `-`")]
     BadName(String),
     /// Two nodes have the same name.
     #[error("node `{0}` is defined twice")]
     DuplicateNode(String),
     /// A link to an unknown node.
-    #[error("there is no node `{0}`; add [[node]] name = \"{0}\" or correct the name")]
+    #[error("unknown node `{0}`; add [[node]] name = \"{0}\" or correct the name")]
     NoSuchNode(String),
     /// A link from a node to itself.
     #[error("`{0}` is linked with itself; a link joins two different nodes")]
     SelfLink(String),
     /// Not a rate.
-    #[error("`{text}` is no rate: {why}")]
+    #[error("invalid rate `{text}`: {why}")]
     BadRate {
         /// The text.
         text: String,
@@ -84,7 +84,7 @@ pub enum Problem {
         bandwidth: Rate,
     },
     /// Not a duration.
-    #[error("`{0}` is no duration; write 5ms, 100us or 1s, at most 10s")]
+    #[error("invalid duration `{0}`; write 5ms, 100us or 1s, at most 10s")]
     BadDuration(String),
     /// A queue without room.
     #[error("a queue holds at least one packet")]

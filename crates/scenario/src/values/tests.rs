@@ -52,7 +52,7 @@ fn invalid_value_is_named() {
     let mut twice = set(&[]).unwrap();
     twice.flows.push(twice.flows[0].clone());
     let message = twice.check(&topology).unwrap_err().to_string();
-    assert_eq!(message, "`flows.test`: there are others of this name");
+    assert_eq!(message, "`flows.test`: duplicate name");
 }
 
 #[test]

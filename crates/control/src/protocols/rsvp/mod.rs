@@ -159,14 +159,15 @@ fn remedy(error: &ErrorSpec, available: Option<Rate>) -> Option<String> {
             }
             (Some(BANDWIDTH), Some(rate)) => format!("request less: at most {rate}"),
             (Some(BANDWIDTH), None) => format!(
-                "request less, or release other reservations (`earmark show links` on {node} shows what is available)"
+                "request less, or release other reservations (`earmark show links` on {node} \
+                 shows what is available)"
             ),
             (Some(DELAY), _) => "allow for a longer delay".to_owned(),
             (Some(MTU), _) => "have the sender announce smaller packets (--max-packet)".to_owned(),
             _ => return None,
         },
         ErrorCode::ServicePreempted => {
-            "something more important took its place; ask again later".to_owned()
+            "a more important reservation displaced it; ask again later".to_owned()
         }
         ErrorCode::NoPathInformation | ErrorCode::NoSenderInformation => {
             "the sender has stopped, or the path has changed; try again when it announces itself"
@@ -175,7 +176,7 @@ fn remedy(error: &ErrorSpec, available: Option<Rate>) -> Option<String> {
         ErrorCode::ConflictingStyle => {
             "use the reservation style of the session's other receivers".to_owned()
         }
-        ErrorCode::PolicyControlFailure => format!("ask whoever runs {node} for permission"),
+        ErrorCode::PolicyControlFailure => format!("ask the operator of {node} for permission"),
         ErrorCode::TrafficControlError
         | ErrorCode::TrafficControlSystemError
         | ErrorCode::RsvpSystemError => format!("the daemon's log on {node} says more"),

@@ -43,20 +43,20 @@ impl Warnings<'_> {
                 _ => " and others",
             };
             list.push(format!(
-                "something is reserved for this flow where its packets do not go: {}{more}; {leave}",
+                "this flow is reserved on a link that its packets do not use: {}{more}; {leave}",
                 named.join(", ")
             ));
         }
         if matches!(view, Some(LinkView::LeftAlone)) {
             list.push(format!(
-                "the queues of {on} are left alone (queues = \"none\"): what is reserved there is counted and not enforced, \
-                 and cannot be looked up by flow; `earmark show reservations` lists it"
+                "{on} has no queues (queues = \"none\"): reservations there are counted but not \
+                 enforced, and cannot be looked up by flow; `earmark show reservations` lists them"
             ));
         }
         if let Some(LinkView::Planned(FlowOnLink { fault: Some(fault), count, .. })) = view {
             list.push(match count {
-                0 => format!("traffic control of {on} is not as it should be: {fault}"),
-                _ => format!("what is reserved is not enforced: {fault}"),
+                0 => format!("traffic control of {on} is damaged: {fault}"),
+                _ => format!("the reservation is not enforced: {fault}"),
             });
         }
         let route = path.route.as_ref();
@@ -66,36 +66,36 @@ impl Warnings<'_> {
         let depends_on_ports = path.rules_match_ports || matches!(policy, Some(1 | 3));
         if !is_asked_whole && depends_on_ports {
             list.push(format!(
-                "the kernel can be asked for TCP and UDP only: rules and hashes that look at IP protocol {} or its ports \
-                 may lead its packets elsewhere",
+                "the kernel answers route queries for TCP and UDP only: policy rules and hashes \
+                 by IP protocol {} or its ports may choose another route",
                 describe::ip_protocol(path.flow.protocol)
             ));
         } else if depends_on_ports && !has_ports {
             list.push(
-                "where packets go may depend on their ports: name both (--sport N, --dport N)"
-                    .to_owned(),
+                "the route may depend on the ports: name both (--sport N, --dport N)".to_owned(),
             );
         } else if is_asked_whole && path.flow.destination_port == 0 {
             list.push(
-                "no destination port is named: reservations for ports are not looked for"
-                    .to_owned(),
+                "without a destination port, reservations for ports are not shown".to_owned(),
             );
         }
         if policy.is_some() && asked.flow.source.is_none() {
             list.push(
-                "the next hop depends on the source, to which a socket of this host may be bound or not: name it (--from ADDRESS)"
+                "the next hop depends on the source, to which a socket of this host may be bound \
+                 or not: name it (--from ADDRESS)"
                     .to_owned(),
             );
         }
         if policy == Some(3) && path.flow.destination.is_ipv6() {
             list.push(
-                "with fib_multipath_hash_policy 3 the kernel tells another next hop of IPv6 than its packets may take"
+                "with fib_multipath_hash_policy 3 the kernel tells another next hop of IPv6 than \
+                 its packets may take"
                     .to_owned(),
             );
         }
         if path.rule.as_ref().is_some_and(|rule| !rule.is_certain) {
             list.push(
-                "another rule may have led there: it looks at something that cannot be told from here"
+                "another policy rule may apply: it uses a condition that cannot be evaluated here"
                     .to_owned(),
             );
         }

@@ -151,8 +151,8 @@ impl Source<'_> {
             }
         };
         let part = part.filter(|part| (0.0..=1.0).contains(part)).ok_or_else(|| {
-            let hint = "a share of what can be reserved, such as { share = \"25%\" }; with \"0%\" the \
-                        kernel refreshes and sets nothing up";
+            let hint = "a share of the reservable bandwidth, such as { share = \"25%\" }; with \
+                \"0%\" the kernel only refreshes";
             self.error(kernel.span(), "the kernel cannot be delegated such a share", hint)
         })?;
         Ok(Some(part))

@@ -9,7 +9,7 @@ pub(crate) fn event(event: &boomerang::Event, on: &str) -> String {
     match event {
         Established { rates: granted, confirmed, .. } => {
             let way = match confirmed {
-                true => "the loop came round, and nobody has refused",
+                true => "the message returned without a refusal",
                 false => "this host has reserved",
             };
             format!("{way}: {}", rates(granted))
@@ -17,15 +17,15 @@ pub(crate) fn event(event: &boomerang::Event, on: &str) -> String {
         Reached { reach, .. } => reach.to_string(),
         Refused { offer, reaction, .. } => {
             let reaction = match reaction {
-                boomerang::OnRefusal::Retry => "it is asked for again",
+                boomerang::OnRefusal::Retry => "the request is repeated",
                 boomerang::OnRefusal::TakeOffer => "that is taken",
-                boomerang::OnRefusal::Release => "it is given up",
+                boomerang::OnRefusal::Release => "the request has ended",
             };
-            format!("refused; {} could be had; {reaction}", rates(offer))
+            format!("refused; {} is available; {reaction}", rates(offer))
         }
         Changed { rates: granted, .. } => format!("{} are in place now", rates(granted)),
-        Offered { offer, reach, .. } => format!("{} could be had: {reach}", rates(offer)),
-        Lost { .. } => "nothing comes back; it is tried on".to_owned(),
+        Offered { offer, reach, .. } => format!("{} is available: {reach}", rates(offer)),
+        Lost { .. } => "no reply; the request is repeated".to_owned(),
         Released { .. } => "released".to_owned(),
         Rejected { reason, .. } => format!("not carried out: {}", rejection(*reason).0),
         Reservation { change, selector, direction, rate, .. } => format!(
@@ -37,21 +37,21 @@ pub(crate) fn event(event: &boomerang::Event, on: &str) -> String {
             match change {
                 boomerang::Change::Created => "made",
                 boomerang::Change::Changed => "changed",
-                boomerang::Change::Moved => "left with its route",
-                boomerang::Change::Unlocked => "came into force",
+                boomerang::Change::Moved => "removed: its route changed",
+                boomerang::Change::Unlocked => "installed",
                 boomerang::Change::Released => "released",
                 boomerang::Change::Expired => "expired",
-                boomerang::Change::Preempted => "gave way to a more important one",
-                boomerang::Change::Orphaned => "was beyond traffic control",
-                boomerang::Change::Aggregated => "went into an aggregate",
+                boomerang::Change::Preempted => "preempted",
+                boomerang::Change::Orphaned => "refused by traffic control",
+                boomerang::Change::Aggregated => "moved into an aggregate",
             }
         ),
-        Offload(session) => format!("the kernel treats refreshes for {}", session.selector),
+        Offload(session) => format!("the kernel processes refreshes of {}", session.selector),
         Allowance { initiator, changes } => {
             format!("the kernel may set up {changes} reservations for {initiator}")
         }
-        Withhold { selector } => format!("the kernel treats nothing for {selector}"),
-        Recall { selector } => format!("the kernel forgets {selector}"),
+        Withhold { selector } => format!("the kernel processes no message of {selector}"),
+        Recall { selector } => format!("the kernel removes {selector}"),
         Expiring { selector } => format!("{selector} is about to expire"),
         Dropped { reason, source, .. } => {
             format!("message from {source} dropped: {}", reason.name())
@@ -69,10 +69,11 @@ pub(crate) fn rejection(reason: boomerang::Rejection) -> (&'static str, &'static
         ),
         NoRoute => (
             "there is no route to the destination",
-            "is the outgoing interface up, and in the daemon's configuration? `earmark show links` lists those that are",
+            "is the outgoing interface up, and in the daemon's configuration? `earmark show \
+             links` lists those that are",
         ),
         BadSelector => (
-            "the flow cannot be told apart by that",
+            "the selector does not identify a flow",
             "source and destination of one IP version; ports need an IP protocol that has ports",
         ),
         BadWishes => {
@@ -80,15 +81,16 @@ pub(crate) fn rejection(reason: boomerang::Rejection) -> (&'static str, &'static
         }
         BadRate => (
             "a rate does not fit, or all are zero",
-            "rates of Boomerang are from 1 bit/s to 4.29 Gbit/s; give --forward, --reverse, or both",
+            "rates of Boomerang are from 1 bit/s to 4.29 Gbit/s; give --forward, --reverse, or \
+             both",
         ),
         Multicast => {
             ("a group cannot send back", "leave --reverse out: loops to groups reserve one way")
         }
         BadInterval => ("the interval is zero", "1 to 255 seconds"),
         TooMany => (
-            "this host has as many sessions as it may have",
-            "release what is not needed (`earmark show applications`), or raise the limits",
+            "session limit reached",
+            "release some (`earmark show applications`), or raise the limit",
         ),
     }
 }

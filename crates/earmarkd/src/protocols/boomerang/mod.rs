@@ -33,8 +33,8 @@ impl Protocol for Boomerang {
 
     fn listen(&self, _request: ListenRequest, _host: &dyn Host) -> Result<Opening, Problem> {
         Err(rejected(
-            "Boomerang needs nobody who listens".to_owned(),
-            "whoever answers pings will do",
+            "Boomerang needs no listener".to_owned(),
+            "every host that answers pings is a responder",
         ))
     }
 

@@ -46,7 +46,8 @@ pub(super) fn start(
     let Some(path) = path else {
         if settings.offload {
             warn!(
-                "the kernel cannot refresh sessions of Boomerang (boomerang.kernel): BPF is unavailable"
+                "the kernel cannot refresh sessions of Boomerang (boomerang.kernel): BPF is \
+                 unavailable"
             );
             settings.offload = false;
         }
@@ -111,7 +112,7 @@ impl KernelOffload for OffloadTable {
         let outcome = match event {
             Event::Allowance { initiator: IpAddr::V4(initiator), changes } => {
                 if let Err(error) = path.allow(*initiator, *changes) {
-                    debug!(%error, %initiator, "the kernel sets nothing up for it");
+                    debug!(%error, %initiator, "the kernel sets up no reservation for it");
                 }
                 return None;
             }
@@ -134,7 +135,7 @@ impl KernelOffload for OffloadTable {
             _ => return None,
         };
         if let Err(error) = outcome {
-            warn!(%error, "the kernel's sessions of Boomerang are put out of force");
+            warn!(%error, "the kernel's sessions of Boomerang are disabled");
             self.suspend(path);
         }
         None

@@ -35,8 +35,8 @@ pub(super) fn reserve(
         let account = super::config::account(account);
         let Some(id) = account.id() else {
             return Err(rejected(
-                format!("the name {:?} is longer than eight octets", account.name),
-                "Boomerang has eight octets for it; use a shorter name",
+                format!("name {:?} is longer than eight octets", account.name),
+                "names of Boomerang have at most eight octets",
             ));
         };
         Ok(boomerang::User { id, secret: account.secret })

@@ -309,7 +309,7 @@ impl Source<'_> {
         if inner.is_empty() {
             return Err(self.error(
                 table.to.span(),
-                "there is no domain that an aggregate could cross",
+                "an aggregate needs a domain",
                 "inner: the interfaces that face it",
             ));
         }
@@ -375,7 +375,7 @@ impl Source<'_> {
         let span = table.span();
         let TlsTable { port, by, key, certificate, authorities, peers, public_keys } =
             table.into_inner();
-        let missing = |hint| self.error(span, "it is not said whom to believe", hint);
+        let missing = |hint| self.error(span, "the accepted peers are missing", hint);
         let identity = match by {
             Proof::Certificates => match (certificate, authorities) {
                 (Some(chain), Some(authorities)) if !peers.is_empty() => {
@@ -383,7 +383,7 @@ impl Source<'_> {
                 }
                 _ => {
                     return Err(missing(
-                        "certificate, authorities, and peers: the names that are let in; or by = \"keys\"",
+                        "certificate, authorities, and peers: the accepted names; or by = \"keys\"",
                     ));
                 }
             },

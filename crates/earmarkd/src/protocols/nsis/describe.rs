@@ -23,16 +23,16 @@ fn of_gist(event: &gist::Event) -> String {
             let status = match status {
                 Validity::Good => "stands",
                 Validity::Tentative => "is doubtful",
-                Validity::Bad => "is no more",
+                Validity::Bad => "has ended",
             };
             let peer = peer.map_or("nobody".to_owned(), |peer| peer.to_string());
             format!("routing state for {} with {peer} {status}", flow_of(mri))
         }
         gist::Event::Ignored { reason, source, .. } => {
-            format!("message of GIST from {source} not acted on: {}", why(*reason))
+            format!("message of GIST from {source} ignored: {}", why(*reason))
         }
         gist::Event::AssociationClosed { remote, reason } => {
-            format!("association with {remote} is no more: {reason}")
+            format!("association with {remote} closed: {reason}")
         }
         gist::Event::ErrorReceived { source, code, subcode } => {
             format!("{source} answered with error {code} of GIST (subcode {subcode})")
@@ -62,21 +62,21 @@ fn of_qos(event: &qos::Event, on: &str) -> String {
         Reserved { rate, reach, .. } => format!("{rate}: {reach}"),
         Translated { session, translation, .. } => format!("session {session}: {translation}"),
         Refused { outcome: why, source, available, reaction, .. } => {
-            let offer = available.map_or(String::new(), |rate| format!("; {rate} could be had"));
+            let offer = available.map_or(String::new(), |rate| format!("; {rate} is available"));
             let reaction = match reaction {
-                qos::OnRefusal::Release => "it is given up",
-                qos::OnRefusal::Retry => "it is asked for again",
+                qos::OnRefusal::Release => "the request has ended",
+                qos::OnRefusal::Retry => "the request is repeated",
             };
             format!("refused{}: {}{offer}; {reaction}", by(source.as_ref()), outcome(*why))
         }
-        Offered { rate, reach, .. } => format!("{rate} could be had: {reach}"),
-        TimedOut { .. } => "nobody has answered".to_owned(),
+        Offered { rate, reach, .. } => format!("{rate} is available: {reach}"),
+        TimedOut { .. } => "no answer".to_owned(),
         Lost { outcome: why, source, .. } => {
             format!("a part of the path is lost{}: {}", by(source.as_ref()), outcome(*why))
         }
         Released { .. } => "released".to_owned(),
         Incoming { flow, rate, reach, .. } => format!("{rate} for {}: {reach}", target(flow)),
-        Gone { session, .. } => format!("session {session} is gone"),
+        Gone { session, .. } => format!("session {session} ended"),
         Rejected { reason, .. } => format!("not carried out: {}", qos_rejection(*reason).0),
         Reservation { change, flow, demand, .. } => format!(
             "reservation of {} for {} on {on} {}",
@@ -85,12 +85,12 @@ fn of_qos(event: &qos::Event, on: &str) -> String {
             match change {
                 qos::Change::Created => "made",
                 qos::Change::Changed => "changed",
-                qos::Change::Moved => "left with its route",
+                qos::Change::Moved => "removed: its route changed",
                 qos::Change::Released => "released",
                 qos::Change::Expired => "expired",
-                qos::Change::Refused => "taken back, as a node further on has refused",
-                qos::Change::Preempted => "gave way to a more important one",
-                qos::Change::Failed => "was beyond traffic control",
+                qos::Change::Refused => "removed: refused by a node downstream",
+                qos::Change::Preempted => "preempted",
+                qos::Change::Failed => "refused by traffic control",
             }
         ),
         Denied { session, outcome: why, .. } => {
@@ -98,7 +98,7 @@ fn of_qos(event: &qos::Event, on: &str) -> String {
         }
         Dropped { reason, session, .. } => {
             let reason = reason.name().replace('_', " ");
-            format!("message of session {session} not acted on: {reason}")
+            format!("message of session {session} ignored: {reason}")
         }
     }
 }
@@ -140,7 +140,8 @@ pub(crate) fn ping_hint(reason: ping::Rejection) -> &'static str {
     use ping::Rejection::*;
     match reason {
         NoRoute => {
-            "is the outgoing interface up, and in the daemon's configuration? `earmark show links` lists those that are"
+            "is the outgoing interface up, and in the daemon's configuration? `earmark show \
+             links` lists those that are"
         }
         Destination => "give the address of another host",
         Interval => "send fewer messages, or less often: --count, --interval",
@@ -159,18 +160,19 @@ pub(crate) fn qos_rejection(reason: qos::Rejection) -> (&'static str, &'static s
         ),
         NoRoute => (
             "there is no route to the destination",
-            "is the outgoing interface up, and in the daemon's configuration? `earmark show links` lists those that are",
+            "is the outgoing interface up, and in the daemon's configuration? `earmark show \
+             links` lists those that are",
         ),
         BadFlow => (
-            "no packets can be told apart by this flow, or it does not begin here",
-            "a sender reserves for its own packets: leave --from out, or give an address of this host",
+            "the flow matches no packets, or does not begin on this host",
+            "a sender reserves for its own packets: leave --from out, or give an address of this \
+             host",
         ),
         BadQos => (
-            "the rates and sizes make no sense",
-            "rates are positive, the least one is not above the other, and --burst has room for a packet",
+            "invalid rates or sizes",
+            "rates are positive, the smaller one is at most the larger one, and --burst holds a \
+             packet",
         ),
-        TooMany => {
-            ("no more sessions are taken", "release what is not needed, or raise the limits")
-        }
+        TooMany => ("session limit reached", "release some, or raise the limit"),
     }
 }

@@ -27,7 +27,7 @@ pub(super) fn reserve(
     if request.flow_label.is_some() && to.is_ipv4() {
         return Err(rejected(
             "only IPv6 has flow labels".to_owned(),
-            "leave the label out, or give an IPv6 destination",
+            "omit the label, or give an IPv6 destination",
         ));
     }
     let flow = Flow {

@@ -46,14 +46,14 @@ pub(crate) fn check_senders(
 ) -> Result<(), Problem> {
     if options.style == StyleName::Wf && !options.senders.is_empty() {
         return Err(rejected(
-            "the wildcard style is for all senders, so none can be named".to_owned(),
+            "the wildcard style takes no sender".to_owned(),
             "use the style SE to share among some",
         ));
     }
     for sender in &options.senders {
         if sender.address.is_ipv4() != request.on.is_ipv4() || sender.address.is_unspecified() {
             return Err(rejected(
-                format!("{} does not send to {}", sender.address, request.on.ip()),
+                format!("{} cannot be a sender to {}", sender.address, request.on.ip()),
                 "name the address of a sender, of the destination's IP version",
             ));
         }
@@ -93,7 +93,7 @@ pub(crate) fn tspec(request: &ReservationRequest, rate: Rate) -> Result<TokenBuc
     if request.peak_bps.is_some_and(|peak| peak < rate) {
         return Err(rejected(
             "the peak rate is below the token rate".to_owned(),
-            "leave it out where it is not known",
+            "omit it if it is unknown",
         ));
     }
     Ok(TokenBucket {

@@ -181,7 +181,7 @@ const MAX_OVERHEAD: u32 = 1_000;
 impl Tables for RsvpTables {
     fn excludes_others(&self) -> Option<(&'static str, &'static str)> {
         self.rsvp.udp_only.unwrap_or(false).then_some((
-            "with rsvp.udp_only nothing but RSVP can be signalled",
+            "rsvp.udp_only allows no protocol but RSVP",
             "protocols = [\"rsvp\"], or leave udp_only out and grant CAP_NET_RAW",
         ))
     }
@@ -237,8 +237,9 @@ impl Source<'_> {
                 None => Ok(None),
                 Some(secured) => Err(ConfigError::at(
                     secured.place.clone().unwrap_or_default(),
-                    format!("{} is to be secured, but there are no keys", secured.name),
-                    "[integrity] with keys = \"/etc/earmark/keys.toml\" names the file that has them",
+                    format!("{} requires integrity, but no keys are configured", secured.name),
+                    "[integrity] with keys = \"/etc/earmark/keys.toml\" names the file that has \
+                     them",
                 )),
             };
         };
@@ -278,7 +279,7 @@ impl Source<'_> {
             small @ 0..64 => Ok(Dscp(small)),
             large => Err(self.error(
                 value.span(),
-                format!("{large} has more than the six bits of a code point"),
+                format!("{large} exceeds the six bits of a code point"),
                 "0 to 63; expedited forwarding is 46",
             )),
         };

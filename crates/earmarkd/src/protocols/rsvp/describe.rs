@@ -18,14 +18,14 @@ pub(crate) fn event(event: &rsvp::Event, on: &str) -> String {
             format!("sender {} announces {rate} to {}{hops}", filter(template), to(session))
         }
         PathGone { session, template, .. } => {
-            format!("sender {} to {} is gone", filter(template), to(session))
+            format!("sender {} to {} ended", filter(template), to(session))
         }
         Resv { session, filter: of, flowspec, reach, .. } => {
             let (rate, of, to) = (rate(flowspec), filter(of), to(session));
             format!("reservation of {rate} from {of} to {to}: {reach}")
         }
         ResvGone { session, filter: of, .. } => {
-            format!("reservation from {} to {} is gone", filter(of), to(session))
+            format!("reservation from {} to {} ended", filter(of), to(session))
         }
         PathError { session, error, .. } => {
             format!("the path to {} failed: {}", to(session), error_text(error))
@@ -43,11 +43,7 @@ pub(crate) fn event(event: &rsvp::Event, on: &str) -> String {
         }
         Traced { session, sender, hops, end, .. } => {
             let (from, to) = (filter(sender), to(session));
-            format!(
-                "the way from {from} to {to} was asked for: {} nodes, {}",
-                hops.len(),
-                trace_end(end)
-            )
+            format!("trace from {from} to {to}: {} nodes, {}", hops.len(), trace_end(end))
         }
         Rejected { reason, .. } => format!("not carried out: {reason}"),
         PathState { change, session, template } => {
@@ -61,7 +57,7 @@ pub(crate) fn event(event: &rsvp::Event, on: &str) -> String {
             changed(*change)
         ),
         Refused { session, filters: of, error, available_bps, .. } => format!(
-            "reservation from {} to {} refused on {on}: {}; {} could be had",
+            "reservation from {} to {} refused on {on}: {}; {} is available",
             filters(of),
             to(session),
             error_text(error),
@@ -71,7 +67,7 @@ pub(crate) fn event(event: &rsvp::Event, on: &str) -> String {
             format!("sender {}: {translation}", filter(template))
         }
         LastKeyExpired { key } => format!(
-            "key {key} is used although its time is over, for there is no other; add a key that is valid"
+            "key {key} is used after its end because no other key is valid; add a valid key"
         ),
         NeighborLost { address, .. } => {
             format!("neighbor {address} on {on} is silent or has restarted")
@@ -86,9 +82,9 @@ pub(crate) fn event(event: &rsvp::Event, on: &str) -> String {
 pub(crate) fn trace_end(end: &TraceEnd) -> String {
     match end {
         TraceEnd::Sender => "up to the sender".to_owned(),
-        TraceEnd::NoPathState => "the last of which knows nothing of it".to_owned(),
-        TraceEnd::HopLimit => "and no more were wanted".to_owned(),
-        TraceEnd::GaveUp => "the last of which passed the question on to nobody".to_owned(),
+        TraceEnd::NoPathState => "the last of which does not know the session".to_owned(),
+        TraceEnd::HopLimit => "up to the limit of hops".to_owned(),
+        TraceEnd::GaveUp => "the last of which found no next node".to_owned(),
         TraceEnd::Silent { node } => format!("and {node} does not answer"),
         TraceEnd::Incomplete => "and parts of the answer are missing".to_owned(),
     }
@@ -112,8 +108,8 @@ fn changed(change: Change) -> &'static str {
         Change::Changed => "changed",
         Change::Torn => "torn down",
         Change::Expired => "expired",
-        Change::Preempted => "gave way to a more important one",
-        Change::Orphaned => "gone with what it hung on",
+        Change::Preempted => "preempted",
+        Change::Orphaned => "removed: its path ended",
     }
 }
 
@@ -122,7 +118,8 @@ pub(crate) fn hint(reason: rsvp::Rejection) -> &'static str {
     use rsvp::Rejection::*;
     match reason {
         NoRoute => {
-            "is the outgoing interface up, and in the daemon's configuration? `earmark show links` lists those that are"
+            "is the outgoing interface up, and in the daemon's configuration? `earmark show \
+             links` lists those that are"
         }
         NotOurAddress => "leave --from out, or give an address of this host",
         Ports => "all senders of one destination name their port (--from ADDR:PORT), or none does",
@@ -136,9 +133,10 @@ pub(crate) fn hint(reason: rsvp::Rejection) -> &'static str {
             "release the other one first (`earmark show applications`), or ask for the same service"
         }
         Style => {
-            "release the reservations in the other style first, or ask in theirs (`earmark show reservations`)"
+            "release the reservations in the other style first, or ask in theirs (`earmark show \
+             reservations`)"
         }
-        Limit => "release what is not needed, or raise the limits",
+        Limit => "release some, or raise the limit",
         Identity => "for example --user alice@example.org or --application \"APP=voice, VER=1\"",
         BadSession => "give a destination address and a protocol such as udp",
         SeveralSenders => "name one of them as `from`",

@@ -105,7 +105,7 @@ impl KeyFile {
         if mode & 0o077 != 0 {
             return Err(ConfigError::at(
                 whole(path),
-                format!("others than its owner may use these keys (mode {:03o})", mode & 0o777),
+                format!("other users can read these keys (mode {:03o})", mode & 0o777),
                 format!("chmod 600 {}", path.display()),
             ));
         }
@@ -126,7 +126,7 @@ impl KeyFile {
             // The parser may quote the text that it rejects, which is a secret.
             if source.line(place.line).contains("secret") {
                 let hint = "secret = \"...\" is text, secret_hex = \"...\" two digits an octet";
-                return ConfigError::at(place, "this is not how a secret is written", hint);
+                return ConfigError::at(place, "malformed secret", hint);
             }
             ConfigError::of_parser(place, error.message())
         })?;
@@ -139,7 +139,7 @@ impl KeyFile {
                 return Err(source.error(
                     span,
                     format!(
-                        "key {} is there already, in line {}, for the same neighbours",
+                        "duplicate key {}: line {} has it for the same neighbours",
                         key.key.id, places[&twin.key.id]
                     ),
                     "give each key a number of its own",
@@ -187,7 +187,8 @@ impl Source<'_> {
             return Err(self.error(
                 table.id.span(),
                 format!("key {id} needs a secret of at least {SHORTEST_SECRET} octets"),
-                "either secret = \"text\" or secret_hex = \"digits\"; `openssl rand -hex 32` makes one",
+                "either secret = \"text\" or secret_hex = \"digits\"; `openssl rand -hex 32` \
+                 makes one",
             ));
         };
         let start = self.date(table.start.as_ref())?;
@@ -198,8 +199,8 @@ impl Source<'_> {
             let span = table.end.map_or(0..0, |end| end.span());
             return Err(self.error(
                 span,
-                format!("key {id} ends before it begins"),
-                "end lies after start",
+                format!("key {id}: end is before start"),
+                "end must be after start",
             ));
         }
         let neighbors = table.neighbors.iter().map(|text| {
@@ -228,7 +229,7 @@ impl Source<'_> {
         date.get_ref().to_string().parse().map(Some).map_err(|_| {
             self.error(
                 date.span(),
-                "this is no moment in time",
+                "invalid time",
                 "with date, time and zone: 2027-01-31T00:00:00Z",
             )
         })

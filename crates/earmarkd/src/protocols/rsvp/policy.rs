@@ -85,7 +85,7 @@ impl Source<'_> {
         {
             return Err(self.error(
                 defending.span(),
-                "who defends less than he attacks would be displaced by his equals",
+                "a defending priority below the priority would be displaced by equals",
                 "at least as high as priority, which must be there (RFC 3181 section 4)",
             ));
         }
@@ -145,7 +145,8 @@ mod tests {
 
     #[test]
     fn policy_rule_is_parsed() {
-        let text = "[[interface]]\nname = 'a'\nbandwidth = '10Mbit'\n[policy]\npreemption = 'partial'\n\
+        let text = "[[interface]]\nname = 'a'\nbandwidth = '10Mbit'\n[policy]\npreemption = \
+            'partial'\n\
             [[policy.rule]]\nusers = ['CN=Alice']\nsources = ['10.0.0.1', '2001:db8::/32']\n\
             interfaces = ['a']\nflow = '2Mbit'\npriority = 5\n[[policy.rule]]\naction = 'refuse'\n";
         let policy =

@@ -57,7 +57,7 @@ fn sender_to_trace(
         ([one], _) => Ok(*one),
         ([], Some(named)) => Ok(template_of(named)),
         ([], None) => Err(rejected(
-            "this node knows of no sender of that session".to_owned(),
+            "this node knows no sender of that session".to_owned(),
             "name the sender (--from ADDR:PORT), or ask on a node that the data passes; \
              `earmark show sessions` lists those that it knows",
         )),
@@ -77,9 +77,9 @@ fn sender_to_trace(
 fn hint_for(reason: rsvp::Rejection) -> &'static str {
     match reason {
         rsvp::Rejection::NoRoute => {
-            "there is no way from here to the last hop; name a node that can be reached (--last-hop ADDR)"
+            "no route to the last hop; name a reachable node (--last-hop ADDR)"
         }
-        rsvp::Rejection::Limit => "other traces are under way; wait until they have ended",
+        rsvp::Rejection::Limit => "too many traces are in progress; wait until they end",
         _ => "the sender and the last hop must be addresses of single nodes",
     }
 }

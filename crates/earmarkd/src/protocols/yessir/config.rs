@@ -185,7 +185,7 @@ impl Source<'_> {
             if !interfaces.iter().any(|interface| interface.name == *name.get_ref()) {
                 return Err(self.error(
                     name.span(),
-                    format!("{} is no interface of this file", name.get_ref()),
+                    format!("unknown interface {}", name.get_ref()),
                     "name one of the [[interface]] tables",
                 ));
             }

@@ -16,7 +16,7 @@ pub(crate) fn event(event: &yessir::Event, on: &str) -> String {
         Announced { stream: of, answer, reach, .. } => {
             format!("{} is announced: {}", stream(of), outcome(answer, reach))
         }
-        AnnouncementGone { stream: of, .. } => format!("{} has ended", stream(of)),
+        AnnouncementGone { stream: of, .. } => format!("{} ended", stream(of)),
         Rejected { reason, .. } => format!("not carried out: {reason}"),
         Reservation { change, stream: of, style, demand, .. } => format!(
             "reservation of {} for {}{} on {on} {}",
@@ -25,23 +25,23 @@ pub(crate) fn event(event: &yessir::Event, on: &str) -> String {
             if *style == Style::Shared { " (shared)" } else { "" },
             match change {
                 yessir::Change::Created => "made",
-                yessir::Change::Grabbed => "made with what others gave back",
+                yessir::Change::Grabbed => "granted from freed bandwidth",
                 yessir::Change::Changed => "changed",
                 yessir::Change::Released => "released",
                 yessir::Change::Expired => "expired",
-                yessir::Change::Moved => "gone: the stream takes another way",
+                yessir::Change::Moved => "removed: the route of the stream changed",
                 yessir::Change::Failed => "failed",
-                yessir::Change::Preempted => "gave way to a more important one",
+                yessir::Change::Preempted => "preempted",
             }
         ),
         Refused { stream: of, reason, available, waits, .. } => format!(
-            "reservation for {} refused on {on}: {}; {available} could be had{}",
+            "reservation for {} refused on {on}: {}; {available} is available{}",
             stream(of),
             failure_reason(*reason),
             if *waits { "; it waits for more" } else { "" }
         ),
         Ignored { reason, source, .. } => {
-            format!("message from {source} not acted on: {}", reason.name())
+            format!("message from {source} ignored: {}", reason.name())
         }
     }
 }
@@ -72,16 +72,18 @@ pub(crate) fn hint(reason: yessir::Rejection) -> &'static str {
     match reason {
         Busy | NoApplication => "this is a defect of earmark's; please report it",
         NoRoute => {
-            "is the outgoing interface up, and in the daemon's configuration? `earmark show links` lists those that are"
+            "is the outgoing interface up, and in the daemon's configuration? `earmark show \
+             links` lists those that are"
         }
-        NotOurAddress => "leave the address of --from out, or give one of this host",
+        NotOurAddress => "omit the address of --from, or give one of this host",
         Ports => {
-            "name the ports of the RTP stream with --from ADDR:PORT and --to HOST:PORT, both even; with --mux any will do"
+            "name the ports of the RTP stream with --from ADDR:PORT and --to HOST:PORT, both \
+             even; with --mux any will do"
         }
         Name => "a name such as alice@h1.example.org",
         Flowspec => "a positive --rate, a --codec of RFC 3551, or --measured",
         Taken => "release the other one first (`earmark show applications`)",
-        NoKey => "the keys that the daemon has are in [yessir] of its configuration",
-        Limit => "release what is not needed (`earmark show applications`), or raise the limits",
+        NoKey => "[yessir] in the daemon's configuration has the keys",
+        Limit => "release some (`earmark show applications`), or raise the limit",
     }
 }

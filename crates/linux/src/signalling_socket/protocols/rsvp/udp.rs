@@ -101,7 +101,8 @@ impl UdpSockets {
             match membership(port.socket.as_fd(), group, interface, serve) {
                 // The interface lacks that family, or was deleted.
                 Err(error) if !serve || !port.is_ipv4 => {
-                    tracing::debug!(%error, interface = %InterfaceName(interface), "membership of {group}");
+                    tracing::debug!(%error, interface = %InterfaceName(interface), "membership \
+                        of {group}");
                 }
                 outcome => outcome?,
             }
@@ -202,7 +203,7 @@ impl Port {
             false => (libc::IPPROTO_IPV6, libc::IPV6_RECVPKTINFO, libc::IPV6_MULTICAST_LOOP),
         };
         set(&socket, "ask for packet information", level, information, 1)?;
-        set(&socket, "turn multicast loops off", level, echo, 0)?;
+        set(&socket, "disable multicast loops", level, echo, 0)?;
         set_receive_buffer(&socket)?;
         // A host without privileges cannot use the class; its messages wait with other traffic.
         let class = SIGNALLING_CLASS as i32;
