@@ -142,8 +142,7 @@ impl Store {
     /// Inserts a new session. The caller arms its timer.
     pub(crate) fn insert(&mut self, place: VacantEntry, session: Session) -> Index {
         self.masks.acquire(session.mask);
-        grow(&mut self.sessions);
-        let index = self.sessions.insert(session) as Index;
+        let index = growth::insert(&mut self.sessions, session);
         let (sessions, masks, key) = (&self.sessions, &self.masks, &self.hash);
         self.by_key.insert_unique(place.0, index, |&i| {
             let session = &sessions[i as usize];
@@ -161,7 +160,9 @@ impl Store {
 
     /// Returns the packets of a session.
     pub(crate) fn selector(&self, index: Index) -> Option<Selector> {
-        self.keys(index).map(|(keys, shape)| Selector::of_keys(&keys, &shape))
+        let key = self.key(index);
+        let shape = &self.masks.mask(key.mask).shape;
+        key.keys().map(|keys| Selector::of_keys(&keys, shape))
     }
 
     /// Returns classifier and mask of a session.
@@ -225,7 +226,7 @@ impl Store {
     /// Returns the entry of an initiating node.
     #[inline]
     pub(crate) fn initiator_entry(&self, address: IpAddr) -> InitiatorEntry {
-        let hash = hash_address(&self.hash, address);
+        let hash = self.hash.of_address(address);
         let same = |&index: &Index| self.sources[index as usize].address == address;
         InitiatorEntry { hash, source: self.by_address.find(hash, same).copied() }
     }
@@ -235,7 +236,7 @@ impl Store {
     pub(crate) fn initiator_entry_of(&self, index: Index) -> InitiatorEntry {
         let source = self.session(index).source;
         let address = self.sources[source as usize].address;
-        InitiatorEntry { hash: hash_address(&self.hash, address), source: Some(source) }
+        InitiatorEntry { hash: self.hash.of_address(address), source: Some(source) }
     }
 
     /// Returns how many sessions an initiating node has.
@@ -252,11 +253,10 @@ impl Store {
             self.sources[index as usize].sessions += 1;
             return index;
         }
-        grow(&mut self.sources);
-        let index = self.sources.insert(Source { address, sessions: 1 }) as Index;
+        let index = growth::insert(&mut self.sources, Source { address, sessions: 1 });
         let (sources, hash) = (&self.sources, &self.hash);
         self.by_address
-            .insert_unique(entry.hash, index, |&i| hash_address(hash, sources[i as usize].address));
+            .insert_unique(entry.hash, index, |&i| hash.of_address(sources[i as usize].address));
         index
     }
 
@@ -265,31 +265,12 @@ impl Store {
         let source = &mut self.sources[index as usize];
         source.sessions -= 1;
         if source.sessions == 0 {
-            let hash = hash_address(&self.hash, source.address);
+            let hash = self.hash.of_address(source.address);
             if let Ok(entry) = self.by_address.find_entry(hash, |&i| i == index) {
                 entry.remove();
             }
             self.sources.remove(index as usize);
         }
-    }
-}
-
-/// Returns a hash of an address that peers cannot predict.
-#[inline]
-fn hash_address(hash: &KeyedHash, address: IpAddr) -> u64 {
-    match address {
-        IpAddr::V4(address) => hash.of_two([address.to_bits().into(), 0]),
-        IpAddr::V6(address) => {
-            let bits = address.to_bits();
-            hash.of_two([(bits >> 64) as u64, bits as u64])
-        }
-    }
-}
-
-/// Reserves room for one more block.
-fn grow<T>(slab: &mut Slab<T>) {
-    if slab.len() == slab.capacity() {
-        slab.reserve_exact(growth::step(slab.len()));
     }
 }
 

@@ -2,6 +2,8 @@
 
 use alloc::vec::Vec;
 
+use slab::Slab;
+
 /// Returns the number of elements to reserve when a table of `len` is full: a sixteenth more.
 ///
 /// A table that doubled would leave up to half of a large memory empty. This one moves each element about sixteen
@@ -17,4 +19,13 @@ pub fn push<T>(table: &mut Vec<T>, element: T) {
         table.reserve_exact(step(table.len()));
     }
     table.push(element);
+}
+
+/// Inserts into a slab that may become large. Returns the index.
+#[inline]
+pub fn insert<T>(slab: &mut Slab<T>, element: T) -> u32 {
+    if slab.len() == slab.capacity() {
+        slab.reserve_exact(step(slab.len()));
+    }
+    slab.insert(element) as u32
 }

@@ -10,6 +10,8 @@
 //! A pseudo-random function such as SipHash guarantees more: nothing can be learned from observed hashes. It costs a
 //! hundred instructions more, a fifth of the cheapest refresh of the engines.
 
+use core::net::IpAddr;
+
 use crate::random::Stream;
 
 /// A function from the family; see the module documentation.
@@ -34,6 +36,18 @@ impl KeyedHash {
     #[inline]
     pub fn of_two(&self, words: [u64; 2]) -> u64 {
         self.of_pairs([words])
+    }
+
+    /// Returns the hash of an address.
+    #[inline]
+    pub fn of_address(&self, address: IpAddr) -> u64 {
+        match address {
+            IpAddr::V4(address) => self.of_two([address.to_bits().into(), 0]),
+            IpAddr::V6(address) => {
+                let bits = address.to_bits();
+                self.of_two([(bits >> 64) as u64, bits as u64])
+            }
+        }
     }
 
     /// Returns the hash of a key of six words.

@@ -181,7 +181,6 @@ impl Store {
     /// Inserts a new session; returns `None` if it would mix zero and non-zero destination ports. Existing sessions of
     /// a destination never mix them, so comparing with the first is enough.
     pub(crate) fn insert_session(&mut self, place: Place, session: Session) -> Option<Index> {
-        grow(&mut self.session_blocks);
         let index = self.session_blocks.vacant_key() as Index;
         let (blocks, key) = (&self.session_blocks, self.hash_key);
         let next = match self.destinations.entry(
@@ -210,7 +209,7 @@ impl Store {
             next,
             previous: NONE,
         };
-        self.session_blocks.insert(block);
+        growth::insert(&mut self.session_blocks, block);
         if next != NONE {
             self.session_blocks[next as usize].previous = index;
         }
@@ -250,8 +249,7 @@ impl Store {
         let block = psb.session;
         let head = self.session(block).senders;
         (psb.next, psb.previous) = (head, NONE);
-        grow(&mut self.psbs);
-        let index = self.psbs.insert(psb) as Index;
+        let index = growth::insert(&mut self.psbs, psb);
         let (blocks, psbs, key) = (&self.session_blocks, &self.psbs, self.hash_key);
         self.senders.insert_unique(place.0, index, |&i| {
             let psb = &psbs[i as usize];
@@ -304,13 +302,6 @@ impl Store {
 /// Hash of a key that was looked up, so that a following insertion need not compute it again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Place(u64);
-
-/// Reserves space for one more block.
-fn grow<T>(slab: &mut Slab<T>) {
-    if slab.len() == slab.capacity() {
-        slab.reserve_exact(growth::step(slab.len()));
-    }
-}
 
 fn chain(head: Index, next: impl Fn(Index) -> Index) -> impl Iterator<Item = Index> {
     let here = |index: Index| if index == NONE { None } else { Some(index) };

@@ -31,7 +31,7 @@ impl Sources {
     /// Returns a hash of an address that peers cannot predict.
     #[inline]
     pub(crate) fn hash(&self, source: IpAddr) -> u64 {
-        hash_address(&self.hash, source)
+        self.hash.of_address(source)
     }
 
     /// Counts a stream of the source with this hash; `false` if it has `most` already.
@@ -39,7 +39,7 @@ impl Sources {
     pub(crate) fn add_stream(&mut self, hash: u64, source: IpAddr, most: u32) -> bool {
         let key = &self.hash;
         let same = |other: &Source| other.address == source;
-        match self.by_address.entry(hash, same, |other| hash_address(key, other.address)) {
+        match self.by_address.entry(hash, same, |other| key.of_address(other.address)) {
             Entry::Occupied(mut known) if known.get().streams < most => {
                 known.get_mut().streams += 1;
                 true
@@ -70,17 +70,6 @@ impl Sources {
     #[inline]
     pub(crate) fn admits_change(&mut self, now: Time, hash: u64, rate: u32) -> bool {
         self.throttle.admits(now, hash, rate)
-    }
-}
-
-#[inline]
-fn hash_address(hash: &KeyedHash, address: IpAddr) -> u64 {
-    match address {
-        IpAddr::V4(address) => hash.of_two([address.to_bits().into(), 0]),
-        IpAddr::V6(address) => {
-            let bits = address.to_bits();
-            hash.of_two([(bits >> 64) as u64, bits as u64])
-        }
     }
 }
 

@@ -99,7 +99,7 @@ impl Store {
     #[inline]
     pub(crate) fn insert(&mut self, session: Session, place: VacantEntry) -> Index {
         let key = &self.hash;
-        let index = insert(&mut self.sessions, session);
+        let index = growth::insert(&mut self.sessions, session);
         let sessions = &self.sessions;
         let hasher = |&other: &Index| hash(key, &sessions[other as usize].stream);
         self.streams.insert_unique(place.0, index, hasher);
@@ -187,7 +187,7 @@ impl Store {
             refusal_reported: false,
             failed: false,
         };
-        insert(&mut self.legs, leg)
+        growth::insert(&mut self.legs, leg)
     }
 
     /// Removes a leg.
@@ -218,15 +218,6 @@ impl Store {
 /// Hash of a stream that a lookup did not find, so that an insertion need not hash it again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct VacantEntry(u64);
-
-/// Inserts a block into its slab.
-#[inline]
-fn insert<T>(slab: &mut Slab<T>, block: T) -> Index {
-    if slab.len() == slab.capacity() {
-        slab.reserve_exact(growth::step(slab.len()));
-    }
-    slab.insert(block) as Index
-}
 
 /// Returns the hash of a stream; an IPv4 stream takes a short one.
 #[inline]

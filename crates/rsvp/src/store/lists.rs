@@ -4,7 +4,9 @@
 use earmark_core::{InterfaceId, Time};
 use earmark_wire::rsvp::{FilterSpec, Session, Style};
 
-use super::{Store, chain, grow};
+use earmark_core::growth;
+
+use super::{Store, chain};
 use crate::refresh_reduction::message_id_key::{MessageIdKey, NamedBlock};
 use crate::state::{Block, Holder, Index, NONE, Origin, Pool, Rsb, Tcsb};
 
@@ -85,8 +87,7 @@ impl Store {
     pub(crate) fn insert_tcsb(&mut self, mut tcsb: Tcsb) -> Index {
         let holder = tcsb.holder;
         tcsb.next = self.head(holder);
-        grow(&mut self.tcsbs);
-        let index = self.tcsbs.insert(tcsb) as Index;
+        let index = growth::insert(&mut self.tcsbs, tcsb);
         *self.head_mut(holder) = index;
         if let Holder::Sender(psb) = holder {
             let session = self.psb(psb).session;
@@ -123,8 +124,7 @@ impl Store {
     pub(crate) fn insert_rsb(&mut self, mut rsb: Rsb) -> Index {
         let tcsb = rsb.tcsb;
         rsb.next = self.tcsb(tcsb).rsbs;
-        grow(&mut self.rsbs);
-        let index = self.rsbs.insert(rsb) as Index;
+        let index = growth::insert(&mut self.rsbs, rsb);
         self.tcsb_mut(tcsb).rsbs = index;
         index
     }
