@@ -42,8 +42,8 @@
 //!
 //! # References
 //!
-//! The specification draft of 1999, the framework drafts of 1999 and 2000, and "Performance analysis of the signalling
-//! protocols RSVP and Boomerang" (Budapest, 2001). Instruction counts: `cargo bench -p earmark-boomerang`.
+//! The specification draft of 1999, the framework drafts of 1999 and 2000, and the performance analysis of 2001, all in
+//! `docs/boomerang.md`. Instruction counts: `cargo bench -p earmark-boomerang`.
 #![no_std]
 #![forbid(unsafe_code)]
 

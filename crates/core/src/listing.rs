@@ -6,7 +6,6 @@ use alloc::vec::Vec;
 use core::net::{IpAddr, SocketAddr};
 
 use earmark_wire::gist::SessionId;
-use earmark_wire::rsvp::{FilterSpec, SenderTemplate, SourceSelector};
 use serde::{Deserialize, Serialize};
 
 use crate::{Prefix, Rate, Transport};
@@ -129,23 +128,19 @@ pub struct SenderName {
 
 impl SenderName {
     /// Returns whether this name matches a sender. A name without port and flow label matches all senders at its address.
-    pub fn matches(&self, template: &SenderTemplate) -> bool {
-        let selector = match (self.flow_label, self.port) {
-            (Some(label), _) => Some(SourceSelector::FlowLabel(label)),
-            (None, 0) => None,
-            (None, port) => Some(SourceSelector::Port(port)),
+    pub fn matches(&self, sender: &SenderName) -> bool {
+        let selects = match (self.flow_label, self.port) {
+            (Some(label), _) => sender.flow_label == Some(label),
+            (None, 0) => true,
+            (None, port) => (sender.flow_label, sender.port) == (None, port),
         };
-        self.address == template.source && selector.is_none_or(|named| named == template.selector)
+        self.address == sender.address && selects
     }
 }
 
-impl From<&FilterSpec> for SenderName {
-    fn from(filter: &FilterSpec) -> SenderName {
-        let (port, flow_label) = match filter.selector {
-            SourceSelector::Port(port) => (port, None),
-            SourceSelector::FlowLabel(label) => (0, Some(label)),
-        };
-        SenderName { address: filter.source, port, flow_label }
+impl From<(IpAddr, u16, Option<u32>)> for SenderName {
+    fn from((address, port, flow_label): (IpAddr, u16, Option<u32>)) -> SenderName {
+        SenderName { address, port, flow_label }
     }
 }
 
@@ -304,7 +299,7 @@ pub struct AggregateRow {
     pub failing: bool,
 }
 
-/// Routing state towards one peer for one session: half of a routing state of GIST.
+/// Routing state towards one peer for one session: half of a message routing state (RFC 5971 section 4.2.1).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct RoutingStateRow {
@@ -336,7 +331,7 @@ pub struct RoutingStateRow {
     pub peer: Option<IpAddr>,
     /// Interface towards the peer.
     pub interface: Option<String>,
-    /// IP hops to the peer, if known. More than 1 means routers without GIST between.
+    /// IP hops to the peer, if known. More than 1 means routers between that take no part.
     pub ip_distance: Option<u8>,
     /// Number of messages that wait for the discovery of the peer.
     pub waiting: usize,
@@ -346,7 +341,7 @@ pub struct RoutingStateRow {
     pub expires_in_s: Option<f64>,
 }
 
-/// A messaging association of GIST: a connection to a peer, shared by all sessions.
+/// A messaging association (RFC 5971): a connection to a peer, shared by all sessions.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct AssociationRow {

@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::counters::DropReason;
 use crate::diagnostics::{Trace, TraceEnd, TraceHop};
+use crate::filters::Filters;
 use crate::integrity::Key;
 use crate::policy::Identity;
 use crate::reload::Renewal;
@@ -120,65 +121,6 @@ impl ReserveRequest {
             ReserveRequest::FixedFilter { flowspec, .. }
             | ReserveRequest::Wildcard { flowspec }
             | ReserveRequest::SharedExplicit { flowspec, .. } => flowspec,
-        }
-    }
-}
-
-/// Senders of a reservation, as in its filter specs: one for FF, any number for SE, none for WF, which means all of the
-/// session. Serialized as a list.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(from = "Vec<FilterSpec>", into = "Vec<FilterSpec>")]
-pub enum Filters {
-    /// All senders.
-    #[default]
-    All,
-    /// One sender.
-    One(FilterSpec),
-    /// Several senders.
-    Several(Vec<FilterSpec>),
-}
-
-impl Filters {
-    /// Returns the filter specs; an empty list means all senders.
-    pub fn as_slice(&self) -> &[FilterSpec] {
-        match self {
-            Filters::All => &[],
-            Filters::One(filter) => core::slice::from_ref(filter),
-            Filters::Several(filters) => filters,
-        }
-    }
-
-    /// Returns whether the reservation includes this sender.
-    pub fn match_sender(&self, template: &SenderTemplate) -> bool {
-        matches!(self, Filters::All) || self.as_slice().contains(template)
-    }
-}
-
-impl From<&[FilterSpec]> for Filters {
-    fn from(filters: &[FilterSpec]) -> Filters {
-        match *filters {
-            [] => Filters::All,
-            [one] => Filters::One(one),
-            _ => Filters::Several(filters.to_vec()),
-        }
-    }
-}
-
-impl From<Vec<FilterSpec>> for Filters {
-    fn from(filters: Vec<FilterSpec>) -> Filters {
-        match filters[..] {
-            [] => Filters::All,
-            [one] => Filters::One(one),
-            _ => Filters::Several(filters),
-        }
-    }
-}
-
-impl From<Filters> for Vec<FilterSpec> {
-    fn from(filters: Filters) -> Vec<FilterSpec> {
-        match filters {
-            Filters::Several(filters) => filters,
-            few => few.as_slice().to_vec(),
         }
     }
 }

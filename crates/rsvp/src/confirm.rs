@@ -10,8 +10,10 @@ use earmark_wire::rsvp::{
     ResvConf, Style,
 };
 
-use crate::api::{Event, Filters};
+use crate::api::Event;
+
 use crate::counters::DropReason;
+use crate::filters::Filters;
 use crate::instance::{HandlerContext, NEIGHBOR_TTL, PROTOCOL, Rsvp};
 use crate::merge::{is_greater, least_upper_bound};
 use crate::next_hops::{NextHops, SenderData};

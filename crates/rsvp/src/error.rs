@@ -14,9 +14,11 @@ use earmark_wire::rsvp::{
     Style,
 };
 
-use crate::api::{Event, Filters};
+use crate::api::Event;
+
 use crate::blockade::{concerns, flags_for};
 use crate::counters::DropReason;
+use crate::filters::Filters;
 use crate::instance::{HandlerContext, NEIGHBOR_TTL, Rsvp};
 use crate::merge::is_greater;
 use crate::policy::explanation;

@@ -11,8 +11,8 @@ use earmark_core::checkpoint::{Checkpoint, mark};
 use earmark_core::{Context, Hop, InterfaceId};
 use earmark_wire::rsvp::{SenderTemplate, Session};
 
+use crate::filters::flow;
 use crate::state::OutInterfaces;
-use crate::traffic::flow;
 
 /// Next hops of data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

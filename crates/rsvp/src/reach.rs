@@ -11,7 +11,9 @@ use earmark_core::outcome::{Kind, Message, Outcome, Translation};
 use earmark_wire::intserv::Adspec;
 use earmark_wire::rsvp::{FilterSpec, Path, Session};
 
-use crate::api::{Event, Filters};
+use crate::api::Event;
+
+use crate::filters::Filters;
 use crate::instance::{HandlerContext, Rsvp};
 use crate::state::{Holder, Index, Peer, Psb};
 

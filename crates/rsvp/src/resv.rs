@@ -7,9 +7,11 @@ use earmark_wire::rsvp::{
     ErrorCode, FilterSpec, FixedFilterFlow, FlowDescriptors, List, Resv, Session, Style,
 };
 
-use crate::api::{Event, Filters};
+use crate::api::Event;
+
 use crate::counters::DropReason;
 use crate::error::ResvFault;
+use crate::filters::Filters;
 use crate::instance::{EFFECTS_PER_MESSAGE, HandlerContext, Rsvp};
 use crate::path::{is_neighbor, is_unicast};
 use crate::refresh_reduction::message_id_key::{MessageIdKey, NamedBlock};

@@ -10,8 +10,10 @@ use earmark_wire::rsvp::{
     ErrorCode, FilterSpec, FlowDescriptors, List, Resv, ResvTear, Session, Style,
 };
 
-use crate::api::{Change, Event, Filters};
+use crate::api::{Change, Event};
+
 use crate::error::ResvFault;
+use crate::filters::Filters;
 use crate::instance::{HandlerContext, Rsvp};
 use crate::path::is_unicast;
 use crate::refresh_reduction::message_id_key::{MessageIdKey, NamedBlock};

@@ -5,17 +5,16 @@
 //! the state blocks, so a refusal leaves nothing to undo.
 
 use alloc::boxed::Box;
-use alloc::vec::Vec;
 use core::net::IpAddr;
 
 use earmark_core::admission::{ClaimId, Owner};
 use earmark_core::checkpoint::{Checkpoint, mark};
-use earmark_core::{Flow, InterfaceId, Time};
+use earmark_core::{InterfaceId, Time};
 use earmark_wire::intserv::FlowSpec;
 use earmark_wire::rsvp::iana::TrafficControlError;
-use earmark_wire::rsvp::{Carried, ErrorCode, FilterSpec, Session, SourceSelector, Style};
+use earmark_wire::rsvp::{Carried, ErrorCode, Style};
 
-use crate::api::{Application, Change, Event, Filters};
+use crate::api::{Application, Change, Event};
 use crate::confirm::ConfirmRequest;
 use crate::error::ResvFault;
 use crate::instance::{HandlerContext, Rsvp};
@@ -267,51 +266,6 @@ impl Rsvp {
         merged
     }
 
-    /// TC_AddFilter and TC_DelFilter: sets the filters of a shared reservation to those of its requests; only those of
-    /// `changed` may differ. Returns whether any filter has changed.
-    fn update_filters<E: From<Event>>(
-        &mut self,
-        cx: &mut HandlerContext<'_, '_, E>,
-        tcsb: Index,
-        changed: Option<Index>,
-    ) -> bool {
-        let Holder::Pool(pool) = self.store.tcsb(tcsb).holder else { return false };
-        if self.store.pool(pool).style == Style::Wildcard {
-            return false;
-        }
-        let before = self.store.filters_of(pool, tcsb);
-        let named = changed.map_or(&[][..], |rsb| self.store.rsb(rsb).filters());
-        let named = named.iter().map(|filter| filter.spec);
-        let new: Vec<FilterSpec> =
-            named.filter(|spec| before.binary_search(spec).is_err()).collect();
-        // In most cases all requests have the same senders, and the first of them names all.
-        let is_named = |spec: &FilterSpec| {
-            self.store.rsbs_of(tcsb).any(|rsb| self.store.rsb(rsb).has_filter(spec))
-        };
-        let gone: Vec<FilterSpec> = before.iter().filter(|spec| !is_named(spec)).copied().collect();
-        if new.is_empty() && gone.is_empty() {
-            return false;
-        }
-        if let Some(claim) = self.store.tcsb(tcsb).claim {
-            for filter in &new {
-                let flow = self.flow(Holder::Pool(pool), Some(filter));
-                // A class for this flow left by a previous daemon run is part of the claim now.
-                if let Some(interface) = self.store.tcsb(tcsb).outgoing {
-                    cx.context.ledger.drop_adopted(interface, &flow);
-                }
-                cx.out.add_flow(claim, flow);
-            }
-            for filter in &gone {
-                cx.out.remove_flow(claim, self.flow(Holder::Pool(pool), Some(filter)));
-            }
-        }
-        let filters = self.store.pool_mut(pool).filters.entry(tcsb).or_default();
-        filters.retain(|spec| gone.binary_search(spec).is_err());
-        filters.extend(new);
-        filters.sort_unstable();
-        true
-    }
-
     /// Stores a granted request in its block, or in a new one, and returns the block.
     fn write_request(
         &mut self,
@@ -444,24 +398,7 @@ impl Rsvp {
         });
     }
 
-    /// Returns the flow of a sender, of one sender in a pool, or of all senders.
-    pub(crate) fn flow(&self, holder: Holder, filter: Option<&FilterSpec>) -> Flow {
-        let session = self.store.session_key(holder);
-        match holder {
-            Holder::Sender(psb) => flow(&session, Some(&self.store.psb(psb).template)),
-            Holder::Pool(_) => flow(&session, filter),
-        }
-    }
-
-    /// Returns the senders of a reservation.
-    #[inline]
-    pub(crate) fn filters_in(&self, tcsb: Index) -> Filters {
-        match self.store.tcsb(tcsb).holder {
-            Holder::Sender(psb) => Filters::One(self.store.psb(psb).template),
-            Holder::Pool(pool) => self.store.filters_of(pool, tcsb).into(),
-        }
-    }
-
+    /// Notifies watchers of a change of a reservation.
     pub(crate) fn notify_reservation<E: From<Event>>(
         &self,
         cx: &mut HandlerContext<'_, '_, E>,
@@ -489,23 +426,4 @@ fn with_packets_of(mut flowspec: FlowSpec, other: &FlowSpec) -> FlowSpec {
     bucket.max_packet_size = bucket.max_packet_size.min(other.max_packet_size);
     bucket.min_policed_unit = bucket.min_policed_unit.min(bucket.max_packet_size);
     flowspec
-}
-
-/// Returns the flow of a session that a filter selects; without one, that of every sender.
-pub(crate) fn flow(session: &Session, filter: Option<&FilterSpec>) -> Flow {
-    let (source_port, flow_label) = match filter.map(|filter| filter.selector) {
-        Some(SourceSelector::Port(port)) => (port, 0),
-        Some(SourceSelector::FlowLabel(label)) => (0, label),
-        None => (0, 0),
-    };
-    Flow {
-        destination: session.destination,
-        source: filter.map(|filter| filter.source),
-        protocol: session.protocol,
-        destination_port: session.port,
-        source_port,
-        flow_label,
-        destination_open: 0,
-        source_open: 0,
-    }
 }

@@ -9,7 +9,7 @@ use earmark_core::{InterfaceId, Time};
 use earmark_wire::intserv::{Adspec, FlowSpec, SenderTspec};
 use earmark_wire::rsvp::{SenderTemplate, Session, Style};
 
-use crate::api::Filters;
+use crate::filters::Filters;
 use crate::instance::Rsvp;
 use crate::refresh_reduction::Liveness;
 use crate::state::{Holder, Index, Rsb};

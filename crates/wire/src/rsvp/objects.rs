@@ -45,6 +45,16 @@ pub struct FilterSpec {
     pub selector: SourceSelector,
 }
 
+impl FilterSpec {
+    /// Returns the address, the port, which is 0 with a flow label, and the flow label.
+    pub fn parts(&self) -> (IpAddr, u16, Option<u32>) {
+        match self.selector {
+            SourceSelector::Port(port) => (self.source, port, None),
+            SourceSelector::FlowLabel(label) => (self.source, 0, Some(label)),
+        }
+    }
+}
+
 /// SENDER_TEMPLATE (class 11), in the form of a FILTER_SPEC.
 pub type SenderTemplate = FilterSpec;
 

@@ -214,7 +214,7 @@ pub fn rate(flowspec: &FlowSpec) -> Rate {
 
 /// Formats a sender: `10.0.0.1:4000`.
 pub fn filter(filter: &FilterSpec) -> String {
-    sender(&SenderName::from(filter))
+    sender(&SenderName::from(filter.parts()))
 }
 
 /// Describes the progress of a trace.

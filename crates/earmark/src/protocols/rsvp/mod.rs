@@ -223,7 +223,7 @@ impl AwaitedReservation {
         rate: Option<Rate>,
         reach: Reach,
     ) -> Granted {
-        self.sender = sender.map(SenderName::from);
+        self.sender = sender.map(|sender| sender.parts().into());
         // A receiver that reserves what senders announce learns that the reservation stands, but not its rate.
         let rate = rate.or(self.rate);
         let much = rate.map_or(String::new(), |rate| format!("{rate} "));

@@ -295,7 +295,7 @@ impl Report<'_> {
                     "reserved_bps": hop.flowspec.as_ref().map(rate),
                     "service": hop.flowspec.as_ref().map(service),
                     "style": hop.style.map(Style::name),
-                    "senders": hop.filters.iter().map(SenderName::from).collect::<Vec<_>>(),
+                    "senders": hop.filters.iter().map(|f| SenderName::from(f.parts())).collect::<Vec<_>>(),
                     "merged": hop.merged,
                     "refresh_s": hop.refresh_s,
                     "refresh_multiple": hop.refresh_multiple,

@@ -44,7 +44,7 @@ pub(super) fn reserve(
     let tspec = tspec(&request, rate(&request)?)?;
     let senders = match template.source.is_unspecified() {
         true => Vec::new(),
-        false => vec![(&template).into()],
+        false => vec![template.parts().into()],
     };
     let row = row(&Rsvp, Role::Sender, request.to, request.ip_protocol, request.hold);
     let ttl = request.ttl;

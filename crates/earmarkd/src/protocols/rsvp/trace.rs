@@ -32,7 +32,7 @@ pub(super) fn begin(request: &Trace, host: &dyn Host) -> Result<Tracing, Problem
         patience: Duration::from_millis(request.timeout_ms.into()),
     };
     Ok(Tracing {
-        sender: SenderName::from(&sender),
+        sender: sender.parts().into(),
         command: Box::new(move |application| {
             Command::Rsvp(rsvp::Command::Trace { application, trace })
         }),
@@ -51,7 +51,7 @@ fn sender_to_trace(
 ) -> Result<SenderTemplate, Problem> {
     let engine = node.engine::<rsvp::Rsvp>().into_iter();
     let senders = engine.flat_map(|engine| engine.senders_of(session));
-    let mut known = senders.filter(|s| named.is_none_or(|n| n.matches(s)));
+    let mut known = senders.filter(|s| named.is_none_or(|n| n.matches(&s.parts().into())));
     let first: Vec<SenderTemplate> = known.by_ref().take(SENDERS_NAMED).collect();
     match (&first[..], named) {
         ([one], _) => Ok(*one),

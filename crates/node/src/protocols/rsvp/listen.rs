@@ -82,7 +82,8 @@ impl Listen {
     }
 
     pub(super) fn wants(&self, sender: &SenderTemplate) -> bool {
-        self.senders.is_empty() || self.senders.iter().any(|name| name.matches(sender))
+        let sender = SenderName::from(sender.parts());
+        self.senders.is_empty() || self.senders.iter().any(|name| name.matches(&sender))
     }
 }
 

@@ -10,7 +10,7 @@ use earmark_core::listing::{NeighborRow, ReductionRow, ReservationRow, SenderNam
 
 /// Returns the row of a sender.
 pub(super) fn session_row(sender: &SenderView<'_>, view: NodeView<'_>) -> SessionRow {
-    let name = SenderName::from(&sender.template);
+    let name = SenderName::from(sender.template.parts());
     SessionRow {
         protocol: "rsvp".into(),
         destination: sender.session.destination,
@@ -42,7 +42,12 @@ pub(super) fn reservation_row(reservation: &ReservationView, view: NodeView<'_>)
         destination: reservation.session.destination,
         destination_port: reservation.session.port,
         ip_protocol: reservation.session.protocol,
-        senders: reservation.filters.as_slice().iter().map(SenderName::from).collect(),
+        senders: reservation
+            .filters
+            .as_slice()
+            .iter()
+            .map(|filter| filter.parts().into())
+            .collect(),
         style: reservation.style.name().into(),
         service: match reservation.flowspec {
             FlowSpec::ControlledLoad(_) => "controlled-load".into(),

@@ -1,0 +1,84 @@
+//! Senders of a reservation, and the flows that they select.
+
+use alloc::vec::Vec;
+
+use earmark_core::Flow;
+use earmark_wire::rsvp::{FilterSpec, SenderTemplate, Session};
+use serde::{Deserialize, Serialize};
+
+/// Senders of a reservation, as in its filter specs: one for FF, any number for SE, none for WF, which means all of the
+/// session. Serialized as a list.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(from = "Vec<FilterSpec>", into = "Vec<FilterSpec>")]
+pub enum Filters {
+    /// All senders.
+    #[default]
+    All,
+    /// One sender.
+    One(FilterSpec),
+    /// Several senders.
+    Several(Vec<FilterSpec>),
+}
+
+impl Filters {
+    /// Returns the filter specs; an empty list means all senders.
+    pub fn as_slice(&self) -> &[FilterSpec] {
+        match self {
+            Filters::All => &[],
+            Filters::One(filter) => core::slice::from_ref(filter),
+            Filters::Several(filters) => filters,
+        }
+    }
+
+    /// Returns whether the reservation includes this sender.
+    pub fn match_sender(&self, template: &SenderTemplate) -> bool {
+        matches!(self, Filters::All) || self.as_slice().contains(template)
+    }
+}
+
+impl From<&[FilterSpec]> for Filters {
+    fn from(filters: &[FilterSpec]) -> Filters {
+        match *filters {
+            [] => Filters::All,
+            [one] => Filters::One(one),
+            _ => Filters::Several(filters.to_vec()),
+        }
+    }
+}
+
+impl From<Vec<FilterSpec>> for Filters {
+    fn from(filters: Vec<FilterSpec>) -> Filters {
+        match filters[..] {
+            [] => Filters::All,
+            [one] => Filters::One(one),
+            _ => Filters::Several(filters),
+        }
+    }
+}
+
+impl From<Filters> for Vec<FilterSpec> {
+    fn from(filters: Filters) -> Vec<FilterSpec> {
+        match filters {
+            Filters::Several(filters) => filters,
+            few => few.as_slice().to_vec(),
+        }
+    }
+}
+
+/// Returns the flow of a session that a filter selects; without one, that of every sender.
+pub(crate) fn flow(session: &Session, filter: Option<&FilterSpec>) -> Flow {
+    let (source, source_port, flow_label) = match filter.map(FilterSpec::parts) {
+        Some((source, port, flow_label)) => (Some(source), port, flow_label.unwrap_or(0)),
+        None => (None, 0, 0),
+    };
+    Flow {
+        destination: session.destination,
+        source,
+        protocol: session.protocol,
+        destination_port: session.port,
+        source_port,
+        flow_label,
+        destination_open: 0,
+        source_open: 0,
+    }
+}
