@@ -4,27 +4,16 @@
 #![allow(missing_docs)] // the harness writes modules of its own
 
 use std::hint::black_box;
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::Ipv4Addr;
 
 use earmark_core::admission::{ClaimId, Demand, Ledger, LinkCapacity, Owner, Protocol, Service};
-use earmark_core::{Flow, InterfaceId, Rate};
+use earmark_core::{Flow, InterfaceId, Prefix, Rate};
 use gungraun::{library_benchmark, library_benchmark_group, main};
 
-const FLOW: Flow = Flow {
-    destination: IpAddr::V4(Ipv4Addr::LOCALHOST),
-    source: None,
-    protocol: 17,
-    destination_port: 5_004,
-    source_port: 0,
-    flow_label: 0,
-    destination_open: 0,
-    source_open: 0,
-};
-
-/// A ledger with claims on each of its links, and the last claim.
+/// A ledger with claims on each of its links, the last claim, and their flow.
 ///
 /// The case is boxed, so that handing it over costs the measured function nothing.
-type Case = Box<(Ledger, ClaimId)>;
+type Case = Box<(Ledger, ClaimId, Flow)>;
 
 fn demand(mbps: u64) -> Demand {
     let rate = Rate::from_mbps(mbps);
@@ -41,18 +30,19 @@ fn ledger() -> Case {
         let capacity = LinkCapacity { bandwidth: Rate::MAX, reservable: Rate::MAX, mtu: 1_500 };
         ledger.set_link(InterfaceId(link), capacity);
     }
-    let claim = |block| ledger.claim(InterfaceId(1 + block % 16), owner(block), &FLOW, demand(2));
+    let flow = Flow::to_range(Prefix::host(Ipv4Addr::LOCALHOST.into()));
+    let claim = |block| ledger.claim(InterfaceId(1 + block % 16), owner(block), &flow, demand(2));
     let claims: Vec<ClaimId> = (0..1_000).map(claim).map(|claim| claim.expect("fits")).collect();
     // A claim in a used slot, and without growth of the list.
     ledger.release(claims[500]);
-    Box::new((ledger, claims[999]))
+    Box::new((ledger, claims[999], flow))
 }
 
 #[library_benchmark]
 #[bench::in_used_slot(ledger())]
 fn claim(mut case: Case) -> Case {
-    let (ledger, _) = &mut *case;
-    let _ = black_box(ledger.claim(InterfaceId(3), owner(1_000), &FLOW, black_box(demand(1))));
+    let (ledger, _, flow) = &mut *case;
+    let _ = black_box(ledger.claim(InterfaceId(3), owner(1_000), flow, black_box(demand(1))));
     case
 }
 
@@ -60,7 +50,7 @@ fn claim(mut case: Case) -> Case {
 #[bench::to_more(ledger(), 3)]
 #[bench::to_less(ledger(), 1)]
 fn change(mut case: Case, mbps: u64) -> Case {
-    let (ledger, claim) = &mut *case;
+    let (ledger, claim, _) = &mut *case;
     let _ = black_box(ledger.change(*claim, black_box(demand(mbps))));
     case
 }
@@ -68,7 +58,7 @@ fn change(mut case: Case, mbps: u64) -> Case {
 #[library_benchmark]
 #[bench::of_many(ledger())]
 fn release(mut case: Case) -> Case {
-    let (ledger, claim) = &mut *case;
+    let (ledger, claim, _) = &mut *case;
     black_box(ledger.release(*claim));
     case
 }

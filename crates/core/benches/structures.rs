@@ -115,16 +115,7 @@ fn ledger() {
         let capacity = LinkCapacity { bandwidth: Rate::MAX, reservable: Rate::MAX, mtu: 1_500 };
         ledger.set_link(InterfaceId(link), capacity);
     }
-    let flow = Flow {
-        destination: IpAddr::V4(Ipv4Addr::LOCALHOST),
-        source: None,
-        protocol: 17,
-        destination_port: 5_004,
-        source_port: 0,
-        flow_label: 0,
-        destination_open: 0,
-        source_open: 0,
-    };
+    let flow = Flow::to_range(Prefix::host(Ipv4Addr::LOCALHOST.into()));
     let demand = Demand {
         service: Service::ControlledLoad,
         rate: Rate::from_mbps(1),

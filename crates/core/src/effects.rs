@@ -272,6 +272,14 @@ mod tests {
     };
     const CLAIM: ClaimId = ClaimId { slot: 1, generation: 0 };
 
+    fn messages(effects: &Effects<u8>) -> Vec<&[u8]> {
+        let octets = effects.iter().map(|effect| match effect {
+            Effect::Send(_, range) => Some(effects.octets(range)),
+            _ => None,
+        });
+        octets.flatten().collect()
+    }
+
     #[test]
     fn effects_keep_order_and_octets() {
         let mut effects = Effects::<u8>::new();
@@ -282,14 +290,7 @@ mod tests {
         effects.send_copy(HOW, &[0, 0xcc])[0] = 0xcc;
         effects.notify(7);
         assert_eq!(effects.len(), 5);
-        let seen: Vec<&[u8]> = effects
-            .iter()
-            .filter_map(|effect| match effect {
-                Effect::Send(_, range) => Some(effects.octets(range)),
-                _ => None,
-            })
-            .collect();
-        assert_eq!(seen, [&[0xaa; 3][..], &[], &[0xcc; 2]]);
+        assert_eq!(messages(&effects), [&[0xaa; 3][..], &[], &[0xcc; 2]]);
         assert_eq!(effects.iter().nth(1), Some(&Effect::Remove(CLAIM)));
         assert_eq!(effects.iter().last(), Some(&Effect::Notify(7)));
     }
@@ -358,14 +359,7 @@ mod tests {
         effects.send_copy(HOW, &[1, 2, 3])[1] = 9;
         effects.send_copy(HOW, &[7]);
         effects.discard_last();
-        let seen: Vec<&[u8]> = effects
-            .iter()
-            .filter_map(|effect| match effect {
-                Effect::Send(_, range) => Some(effects.octets(range)),
-                _ => None,
-            })
-            .collect();
-        assert_eq!(seen, [&[0xaa; 2][..], &[1, 9, 3]]);
+        assert_eq!(messages(&effects), [&[0xaa; 2][..], &[1, 9, 3]]);
     }
 
     /// In steady state nothing is allocated.

@@ -162,11 +162,7 @@ impl Rsvp {
         if let Some(open) = self.applications.open.get_mut(&application) {
             open.sender = Some(template);
         }
-        self.notify_path_state(cx, index, Change::Created);
-        self.notify_applications_of_sender(cx, index);
-        self.path_refresh(cx, index);
-        self.update_receiver_proxy(cx, index);
-        self.update_shared_reservations(cx, index);
+        self.begin_sender(cx, index);
         Ok(())
     }
 

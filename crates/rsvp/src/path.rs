@@ -156,12 +156,21 @@ impl Rsvp {
         );
         mark(Checkpoint::CreatePsb);
         self.store_message_id(cx, NamedBlock::new(Block::Sender, index));
+        self.begin_sender(cx, index);
+        Ok(())
+    }
+
+    /// Tells everybody concerned of a new sender.
+    pub(crate) fn begin_sender<E: From<Event>>(
+        &mut self,
+        cx: &mut HandlerContext<'_, '_, E>,
+        index: Index,
+    ) {
         self.notify_path_state(cx, index, Change::Created);
         self.notify_applications_of_sender(cx, index);
         self.path_refresh(cx, index);
         self.update_receiver_proxy(cx, index);
         self.update_shared_reservations(cx, index);
-        Ok(())
     }
 
     /// Recomputes the reservations of a sender after its Tspec has changed.
