@@ -1,6 +1,6 @@
 //! Cost of the contract's structures at the sizes of the design: nanoseconds per operation.
 //!
-//! A plain program, since the result is a table of a dozen numbers: `cargo bench -p earmark-core`.
+//! A plain program, since the result is a table of a dozen numbers: `cargo bench -p earmark-core --bench structures`.
 
 use std::hint::black_box;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
