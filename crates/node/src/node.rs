@@ -106,11 +106,12 @@ impl Node {
     pub fn handle(&mut self, now: Time, input: Input<'_>, out: &mut Effects<Event>) {
         let before = out.len();
         match input {
-            Input::Datagram(protocol, datagram) => {
-                if let Some((protocol, datagram)) = self.pass_edge(now, protocol, datagram) {
-                    self.receive(now, protocol, datagram, out);
+            Input::Datagram(protocol, datagram) => match &self.edge {
+                Some((_, edge)) if edge.examines(protocol) => {
+                    self.receive_at_edge(now, protocol, datagram, out);
                 }
-            }
+                _ => self.receive(now, protocol, datagram, out),
+            },
             Input::Stream(event) => {
                 if let Some(index) = self.with_streams {
                     self.with_engine(index, |engine, context| {
@@ -137,19 +138,20 @@ impl Node {
         }
     }
 
-    /// Returns a message as it passes the edge, if the node has one; `None` if it waits there or is dropped.
-    fn pass_edge<'a>(
+    /// Passes a message to the edge, and from there to the engine unless it waits.
+    #[cold] // few nodes have an edge
+    fn receive_at_edge(
         &mut self,
         now: Time,
         ip_protocol: u8,
-        datagram: Datagram<'a>,
-    ) -> Option<(u8, Datagram<'a>)> {
-        match &mut self.edge {
-            Some((index, edge)) if edge.examines(ip_protocol) => {
-                let engine = self.engines[*index].engine();
-                edge.receive(now, ip_protocol, datagram, engine, &self.ledger)
-            }
-            _ => Some((ip_protocol, datagram)),
+        datagram: Datagram<'_>,
+        out: &mut Effects<Event>,
+    ) {
+        let Some((index, edge)) = &mut self.edge else { return };
+        let engine = self.engines[*index].engine();
+        let passed = edge.receive(now, ip_protocol, datagram, engine, &self.ledger);
+        if let Some((ip_protocol, datagram)) = passed {
+            self.receive(now, ip_protocol, datagram, out);
         }
     }
 
@@ -181,9 +183,11 @@ impl Node {
     /// Returns what the host does with a packet for the sake of signalling.
     pub fn interception(&self, arrival: &Arrival<'_>) -> Interception {
         let engines = self.by_ip_protocol.iter().filter(|(ip, _)| *ip == arrival.ip_protocol);
-        let of_engines = engines.map(|&(_, index)| self.engines[index].interception(arrival));
-        let mut answers = of_engines.chain(self.edge().map(|edge| edge.interception(arrival)));
-        answers.find(|answer| *answer != Interception::Left).unwrap_or(Interception::Left)
+        let mut answers = engines.map(|&(_, index)| self.engines[index].interception(arrival));
+        if let Some(answer) = answers.find(|answer| *answer != Interception::Left) {
+            return answer;
+        }
+        self.edge().map_or(Interception::Left, |edge| edge.interception(arrival))
     }
 
     fn with_engine(
@@ -352,6 +356,7 @@ impl Node {
         self.settle_again_at = Some(now);
     }
     /// Carries out the actions of the edge after an input, whose effects begin at `from`.
+    #[cold]
     fn update_edge(&mut self, now: Time, mut from: usize, out: &mut Effects<Event>) {
         for _ in 0..MAX_EDGE_ROUNDS {
             let Some((_, edge)) = &mut self.edge else { return };
