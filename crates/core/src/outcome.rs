@@ -318,10 +318,7 @@ mod tests {
             ),
             (refused, "refused, says 10.0.2.2 (ResvErr); 2 Mbit/s is available"),
             (Outcome::known_locally(Kind::Refused), "refused by this node"),
-            (
-                translated,
-                "no answer; address translation on the way: 10.0.1.1 arrives as 10.0.2.2",
-            ),
+            (translated, "no answer; address translation on the way: 10.0.1.1 arrives as 10.0.2.2"),
             (Outcome::of(Kind::Ended), "ended"),
             (
                 Outcome {

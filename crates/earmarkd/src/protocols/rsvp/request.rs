@@ -50,7 +50,7 @@ pub(super) fn reserve(
     let ttl = request.ttl;
     Ok(Opening {
         row: ApplicationRow { senders, ..row },
-        sender: Some((&template).into()),
+        sender: Some(template.parts().into()),
         follow: request.follow,
         commands: Box::new(move |application| {
             let open = rsvp::Command::Session { application, session };
