@@ -10,8 +10,11 @@ use libtest_mimic::{Arguments, Failed, Trial};
 pub(crate) const SOURCE: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
 pub(crate) const DESTINATION: Ipv4Addr = Ipv4Addr::new(10, 0, 1, 1);
 
+/// A test with its name.
+type Test<'a> = (&'a str, fn() -> Result<(), Failed>);
+
 /// Runs these tests, if tshark is there.
-pub(crate) fn run(tests: &[(&str, fn() -> Result<(), Failed>)]) -> ExitCode {
+pub(crate) fn run(tests: &[Test<'_>]) -> ExitCode {
     let available = Process::new("tshark").arg("--version").output();
     let missing = !available.is_ok_and(|output| output.status.success());
     let trial = |&(name, run)| Trial::test(name, run).with_ignored_flag(missing);
