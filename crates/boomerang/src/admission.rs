@@ -10,7 +10,7 @@ use alloc::boxed::Box;
 use crate::api::{Change, Event};
 use crate::counters::RefusalReason;
 use crate::instance::{Boomerang, HandlerContext};
-use crate::message::{MessagePass, Origin, Refused};
+use crate::message::{Origin, Refused, TransitMessage};
 use crate::selector::{Direction, Selector};
 use crate::state::{Extra, Half, Index, Session, flag};
 use crate::store::{Grant, InitiatorEntry, Key, VacantEntry};
@@ -30,7 +30,7 @@ impl Boomerang {
     pub(crate) fn admit<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
-        pass: &MessagePass<'_>,
+        transit: &TransitMessage<'_>,
         (slot, interface): (usize, InterfaceId),
         grant: &mut Grant,
         wanted: u32,
@@ -56,7 +56,7 @@ impl Boomerang {
         }
         let verdict = match *decision {
             AccessDecision::Decided(verdict) => verdict,
-            AccessDecision::Pending => self.check_change(cx.now, pass, grant),
+            AccessDecision::Pending => self.check_change(cx.now, transit, grant),
         };
         *decision = AccessDecision::Decided(verdict);
         let entry = verdict?;
@@ -74,7 +74,7 @@ impl Boomerang {
                 self.notify_reservation(cx, index, slot, Change::Changed);
                 Ok(())
             }
-            _ => self.claim(cx, pass, (slot, interface), grant, (wanted, entry)),
+            _ => self.claim(cx, transit, (slot, interface), grant, (wanted, entry)),
         }
     }
 
@@ -82,7 +82,7 @@ impl Boomerang {
     fn claim<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
-        pass: &MessagePass<'_>,
+        transit: &TransitMessage<'_>,
         (slot, interface): (usize, InterfaceId),
         grant: &mut Grant,
         (wanted, entry): (u32, InitiatorEntry),
@@ -107,10 +107,10 @@ impl Boomerang {
         let index = match *grant {
             Grant::Known(index) => index,
             Grant::New { key, place, prime } => {
-                if self.config.offload && pass.origin != Origin::Settled {
+                if self.config.offload && transit.origin != Origin::Settled {
                     cx.out.notify(Event::Withhold { selector });
                 }
-                self.create(pass, key, place, prime, entry)
+                self.create(transit, key, place, prime, entry)
             }
         };
         *grant = Grant::Known(index);
@@ -130,7 +130,7 @@ impl Boomerang {
     /// Creates a session that holds nothing.
     fn create(
         &mut self,
-        pass: &MessagePass<'_>,
+        transit: &TransitMessage<'_>,
         key: Key,
         place: VacantEntry,
         prime: u32,
@@ -138,7 +138,7 @@ impl Boomerang {
     ) -> Index {
         let [w0, w1, rest @ ..] = key.words;
         let extra = (rest != [0; 3]).then(|| Box::new(Extra { rest, ..Extra::default() }));
-        let flags = match (prime, pass.direction) {
+        let flags = match (prime, transit.direction) {
             (0, _) => 0,
             (_, Direction::Forward) => flag::LOCKED,
             (_, Direction::Reverse) => flag::LOCKED | flag::LOCKED_ON_RETURN,
@@ -148,7 +148,7 @@ impl Boomerang {
             halves: [Half::NONE; 2],
             extra,
             timer: None,
-            source: self.store.join(entry, pass.initiator),
+            source: self.store.join(entry, transit.initiator),
             epoch: self.epoch,
             prime,
             mask: key.mask,

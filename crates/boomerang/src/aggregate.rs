@@ -29,7 +29,7 @@ use crate::admission::AccessDecision;
 use crate::aggregates::Member;
 use crate::api::{Change, Event};
 use crate::instance::{Boomerang, HandlerContext};
-use crate::message::{MessagePass, Outcome};
+use crate::message::{Outcome, TransitMessage};
 use crate::participation::counted_record;
 use crate::route::{follow_flow_route, route};
 use crate::selector::Direction;
@@ -48,32 +48,33 @@ impl Boomerang {
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
         datagram: &Datagram<'_>,
-        pass: &MessagePass<'_>,
+        transit: &TransitMessage<'_>,
     ) {
         // A release removes the session, but downstream nodes still have to be sent its aggregate.
-        let before = self.member_of(pass);
-        let outcome = match self.note_in(pass) {
-            Some(note) => self.process_member(cx, pass, &note),
-            None => self.process(cx, pass),
+        let before = self.member_of(transit);
+        let outcome = match self.note_in(transit) {
+            Some(note) => self.process_member(cx, transit, &note),
+            None => self.process(cx, transit),
         };
-        let note = match pass.direction {
-            Direction::Forward => self.note_for(cx, pass, &outcome, before),
+        let note = match transit.direction {
+            Direction::Forward => self.note_for(cx, transit, &outcome, before),
             Direction::Reverse => {
-                self.confirm_member(pass, &outcome);
+                self.confirm_member(transit, &outcome);
                 None
             }
         };
         let note = note.map(OptionItem::Aggregation);
         let Some(mut how) = self.transit_outgoing(cx, datagram, outcome.interface) else { return };
-        follow_flow_route(cx, pass, &mut how);
-        let (length, family) = (datagram.payload.len(), pass.view.family());
+        follow_flow_route(cx, transit, &mut how);
+        let (length, family) = (datagram.payload.len(), transit.view.family());
         let room = note.map_or(0, |note| note.buffer_len(family));
-        let record = counted_record(cx.context, datagram, &pass.view, pass.direction, &outcome);
+        let record =
+            counted_record(cx.context, datagram, &transit.view, transit.direction, &outcome);
         let message = cx.out.send(how, length + room);
         message[..length].copy_from_slice(datagram.payload);
-        outcome.edits.apply(message, &pass.view);
+        outcome.edits.apply(message, &transit.view);
         if let Some((at, record)) = record {
-            Editor::new(message, &pass.view).set_participation(at, &record);
+            Editor::new(message, &transit.view).set_participation(at, &record);
         }
         let ends = PseudoHeader::of(datagram.source, datagram.destination);
         if let (Some(note), Some(ends)) = (note, ends) {
@@ -84,8 +85,9 @@ impl Boomerang {
     }
 
     /// Returns the session of a message and its membership in an aggregate.
-    fn member_of(&mut self, pass: &MessagePass<'_>) -> Option<(Index, Option<Member>)> {
-        let index = self.store.find(pass.view.classifier_octets(), pass.view.mask_octets())?;
+    fn member_of(&mut self, transit: &TransitMessage<'_>) -> Option<(Index, Option<Member>)> {
+        let index =
+            self.store.find(transit.view.classifier_octets(), transit.view.mask_octets())?;
         let extra = self.store.session(index).extra.as_ref();
         Some((index, extra.and_then(|extra| extra.member)))
     }
@@ -94,26 +96,26 @@ impl Boomerang {
     fn note_for<E>(
         &mut self,
         cx: &HandlerContext<'_, '_, E>,
-        pass: &MessagePass<'_>,
+        transit: &TransitMessage<'_>,
         outcome: &Outcome,
         before: Option<(Index, Option<Member>)>,
     ) -> Option<Aggregation> {
         // Nothing behind an option that this node does not know could be found.
-        let readable = pass.view.options().check().is_ok()
-            && !pass.view.options().iter().any(|o| matches!(o, OptionItem::Unknown { .. }));
+        let readable = transit.view.options().check().is_ok()
+            && !transit.view.options().iter().any(|o| matches!(o, OptionItem::Unknown { .. }));
         if !readable {
             return None;
         }
-        let hop = || route(cx, pass).map(|hop| hop.interface);
+        let hop = || route(cx, transit).map(|hop| hop.interface);
         let interface = outcome.interface.or_else(hop);
-        let Some((index, member)) = self.member_of(pass) else {
+        let Some((index, member)) = self.member_of(transit) else {
             // The session was released just now and no longer counts.
             let member = before.and_then(|(_, member)| member)?;
             let leaves = if member.announcements_left > 0 { aggregation_flag::LEAVES } else { 0 };
-            return self.note(cx, pass, interface, member.aggregate, leaves);
+            return self.note(cx, transit, interface, member.aggregate, leaves);
         };
         let rate = self.store.session(index).half_at(FORWARD).rate;
-        let changes_nothing = outcome.edits.nack || pass.view.flags().is_nack();
+        let changes_nothing = outcome.edits.nack || transit.view.flags().is_nack();
         let mut member = match member {
             Some(member) => member,
             None if changes_nothing || rate == 0 => return None,
@@ -147,14 +149,14 @@ impl Boomerang {
         extra.member = (!gone).then_some(member);
         let raises = if member.settled { 0 } else { aggregation_flag::RAISES };
         let flags = if member.announcements_left > 0 { aggregation_flag::LEAVES } else { raises };
-        if gone { None } else { self.note(cx, pass, interface, number, flags) }
+        if gone { None } else { self.note(cx, transit, interface, number, flags) }
     }
 
     /// Returns the note of an aggregate for a message that leaves through `interface`.
     fn note<E>(
         &self,
         cx: &HandlerContext<'_, '_, E>,
-        pass: &MessagePass<'_>,
+        transit: &TransitMessage<'_>,
         interface: Option<InterfaceId>,
         number: u32,
         flags: u16,
@@ -163,7 +165,7 @@ impl Boomerang {
         // The node is named by its first address on the outgoing interface.
         let like = aggregate.keys.destination;
         let node = cx.context.interfaces.by_id(interface?)?.address_like(like)?;
-        let same_family = aggregate.keys.family() == Ok(pass.view.family());
+        let same_family = aggregate.keys.family() == Ok(transit.view.family());
         same_family.then(|| Aggregation {
             flags: OptionFlags(flags),
             node,
@@ -175,11 +177,12 @@ impl Boomerang {
     }
 
     /// Marks a member as settled: its message has come back through this node without a refusal.
-    fn confirm_member(&mut self, pass: &MessagePass<'_>, outcome: &Outcome) {
-        if pass.view.flags().is_nack() || outcome.edits.nack {
+    fn confirm_member(&mut self, transit: &TransitMessage<'_>, outcome: &Outcome) {
+        if transit.view.flags().is_nack() || outcome.edits.nack {
             return;
         }
-        let Some(index) = self.store.find(pass.view.classifier_octets(), pass.view.mask_octets())
+        let Some(index) =
+            self.store.find(transit.view.classifier_octets(), transit.view.mask_octets())
         else {
             return;
         };
@@ -194,11 +197,11 @@ impl Boomerang {
 /// The node further on, which keeps aggregates only.
 impl Boomerang {
     /// Returns the note in a message, if this node heeds it: the note of the nearest aggregating node.
-    fn note_in(&self, pass: &MessagePass<'_>) -> Option<Aggregation> {
-        if !self.config.aggregate_only || pass.direction == Direction::Reverse {
+    fn note_in(&self, transit: &TransitMessage<'_>) -> Option<Aggregation> {
+        if !self.config.aggregate_only || transit.direction == Direction::Reverse {
             return None;
         }
-        let notes = pass.view.options().iter().filter_map(|option| match option {
+        let notes = transit.view.options().iter().filter_map(|option| match option {
             OptionItem::Aggregation(note) => Some(note),
             _ => None,
         });
@@ -209,50 +212,50 @@ impl Boomerang {
     fn process_member<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
-        pass: &MessagePass<'_>,
+        transit: &TransitMessage<'_>,
         note: &Aggregation,
     ) -> Outcome {
-        let interface = route(cx, pass).map(|hop| hop.interface);
-        let grant = self.find_aggregate(pass, note);
+        let interface = route(cx, transit).map(|hop| hop.interface);
+        let grant = self.find_aggregate(transit, note);
         let (Some(interface), Some(mut grant)) = (interface, grant) else {
-            return self.process(cx, pass);
+            return self.process(cx, transit);
         };
         let held = self.held_by(&grant);
         // An aggregate has one link. Its flows that leave elsewhere are processed by themselves.
         let elsewhere = held.is_there() && held.interface != interface;
         if elsewhere || !cx.context.interfaces.takes_part(interface) {
-            return self.process(cx, pass);
+            return self.process(cx, transit);
         }
-        if note.flags.leaves() || pass.is_release() {
-            return self.process_leaving_member(cx, pass, note, &grant);
+        if note.flags.leaves() || transit.is_release() {
+            return self.process_leaving_member(cx, transit, note, &grant);
         }
-        if pass.view.flags().is_nack() {
-            self.extend_aggregate_lifetime(cx, pass, &grant);
-            return self.process(cx, pass);
+        if transit.view.flags().is_nack() {
+            self.extend_aggregate_lifetime(cx, transit, &grant);
+            return self.process(cx, transit);
         }
         let own = self
             .store
-            .find(pass.view.classifier_octets(), pass.view.mask_octets())
+            .find(transit.view.classifier_octets(), transit.view.mask_octets())
             .filter(|&i| self.store.session(i).half_at(FORWARD).is_there());
-        let as_node = MessagePass { initiator: note.node, ..*pass };
+        let as_node = TransitMessage { initiator: note.node, ..*transit };
         let place = (FORWARD, interface);
         let mut decision = AccessDecision::Pending;
         let whole = self.admit(cx, &as_node, place, &mut grant, note.rate, &mut decision);
         if whole.is_err() && own.is_none() && (note.flags.raises() || !held.is_there()) {
-            return self.process(cx, pass);
+            return self.process(cx, transit);
         }
         if let Some(own) = own {
             if whole.is_err() && !self.fold(cx, &as_node, place, &mut grant, own) {
-                return self.process(cx, pass);
+                return self.process(cx, transit);
             }
             self.release_half(cx, own, FORWARD, Change::Aggregated);
             self.remove_if_empty(cx, own);
         }
-        self.extend_aggregate_lifetime(cx, pass, &grant);
+        self.extend_aggregate_lifetime(cx, transit, &grant);
         let longest = self.config.max_refresh_interval;
         let mut outcome =
             Outcome { interface: Some(interface), edits: crate::message::Edits::NONE };
-        outcome.edits.interval = (pass.view.refresh_interval() > longest).then_some(longest);
+        outcome.edits.interval = (transit.view.refresh_interval() > longest).then_some(longest);
         outcome
     }
 
@@ -261,7 +264,7 @@ impl Boomerang {
     fn fold<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
-        as_node: &MessagePass<'_>,
+        as_node: &TransitMessage<'_>,
         place: (usize, InterfaceId),
         grant: &mut Grant,
         own: Index,
@@ -288,11 +291,11 @@ impl Boomerang {
     fn process_leaving_member<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
-        pass: &MessagePass<'_>,
+        transit: &TransitMessage<'_>,
         note: &Aggregation,
         grant: &Grant,
     ) -> Outcome {
-        let Grant::Known(index) = *grant else { return self.process(cx, pass) };
+        let Grant::Known(index) = *grant else { return self.process(cx, transit) };
         let held = self.store.session(index).half_at(FORWARD);
         let shrinks = note.rate < held.rate;
         if shrinks {
@@ -300,7 +303,7 @@ impl Boomerang {
             let granted = cx.context.ledger.change(held.claim, self.demand(note.rate));
             debug_assert!(granted.is_ok() || !held.is_there(), "{granted:?}");
         }
-        let outcome = self.process(cx, pass);
+        let outcome = self.process(cx, transit);
         if shrinks && note.rate == 0 {
             self.release_session(cx, index, Change::Released);
         } else if shrinks {
@@ -309,15 +312,19 @@ impl Boomerang {
             self.notify_reservation(cx, index, FORWARD, Change::Changed);
         }
         if note.rate != 0 {
-            self.extend_aggregate_lifetime(cx, pass, grant);
+            self.extend_aggregate_lifetime(cx, transit, grant);
         }
         outcome
     }
 
     /// Returns the aggregate of a note, or the entry for a new one; `None` if its mask is invalid or over the limit,
     /// or if the aggregate belongs to another node.
-    fn find_aggregate(&mut self, pass: &MessagePass<'_>, note: &Aggregation) -> Option<Grant> {
-        let family = pass.view.family();
+    fn find_aggregate(
+        &mut self,
+        transit: &TransitMessage<'_>,
+        note: &Aggregation,
+    ) -> Option<Grant> {
+        let family = transit.view.family();
         let shape = note.shape()?;
         let mut octets = [[0; 40]; 2];
         for (octets, keys) in octets.iter_mut().zip([note.classifier, note.mask]) {
@@ -345,11 +352,11 @@ impl Boomerang {
     fn extend_aggregate_lifetime<E>(
         &mut self,
         cx: &HandlerContext<'_, '_, E>,
-        pass: &MessagePass<'_>,
+        transit: &TransitMessage<'_>,
         grant: &Grant,
     ) {
         let Grant::Known(index) = *grant else { return };
-        let interval = pass.view.refresh_interval().min(self.config.max_refresh_interval);
+        let interval = transit.view.refresh_interval().min(self.config.max_refresh_interval);
         let half = self.store.session(index).half_at(FORWARD);
         let ends = self.config.expiry_time(cx.now, interval);
         if half.expires_at == earmark_core::Time::MAX || half.expires_at < ends {

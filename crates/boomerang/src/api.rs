@@ -29,8 +29,9 @@ pub enum Command {
     Modify {
         /// The application; it has a session.
         application: Application,
-        /// New rates, in order of preference; see [`Request::wishes`].
-        wishes: Vec<RequestedRates>,
+        /// New rates, in order of preference; see [`Request::rates`].
+        #[serde(rename = "wishes")]
+        rates: Vec<RequestedRates>,
     },
     /// Releases the session. [`Event::Released`] follows when the loop has come back, or after the last attempt.
     Release {
@@ -41,7 +42,7 @@ pub enum Command {
     Query {
         /// The application; it has no session.
         application: Application,
-        /// The request. Only the first of its `wishes` counts.
+        /// The request. Only the first of its `rates` counts.
         request: Request,
     },
     /// Replaces the rules by which this node aggregates flows; see [`crate::AggregateRule`]. Flows join or leave with
@@ -137,7 +138,8 @@ pub struct Request {
     /// to the destination.
     pub selector: Selector,
     /// Rates in order of preference: one for a message with bitrates, several, up to 255, for one with downgrades.
-    pub wishes: Vec<RequestedRates>,
+    #[serde(rename = "wishes")]
+    pub rates: Vec<RequestedRates>,
     /// Seconds between refreshes; `None` for the configured interval.
     pub interval: Option<u8>,
     /// Reaction to a refusal.
@@ -152,11 +154,11 @@ pub struct Request {
 
 impl Request {
     /// Creates a request for one flow at one pair of rates, with the configured interval, repeated if it is refused.
-    pub fn new(destination: IpAddr, selector: Selector, wish: RequestedRates) -> Request {
+    pub fn new(destination: IpAddr, selector: Selector, pair: RequestedRates) -> Request {
         Request {
             destination,
             selector,
-            wishes: [wish].into(),
+            rates: [pair].into(),
             interval: None,
             on_refusal: OnRefusal::Retry,
             user: None,
@@ -233,7 +235,8 @@ pub enum Rejection {
     /// The selector is of another family than the destination, or has ports without a protocol.
     BadSelector,
     /// No rates, more than 255 pairs, or pairs that do not decrease.
-    BadWishes,
+    #[serde(rename = "bad_wishes")]
+    BadRateList,
     /// A rate does not fit 32 bits, or all are zero.
     BadRate,
     /// A reverse rate for a group.

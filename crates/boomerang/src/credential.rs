@@ -11,7 +11,7 @@ use earmark_wire::boomerang::{OptionItem, View};
 
 use crate::config::Account;
 use crate::counters::RefusalReason;
-use crate::message::{MessagePass, Origin, Refused};
+use crate::message::{Origin, Refused, TransitMessage};
 
 /// Known users by user id. The operator chooses them, so an ordered map is safe.
 #[derive(Debug, Default)]
@@ -26,11 +26,11 @@ impl Users {
     }
 
     /// Checks the credential of a message that changes something.
-    pub(crate) fn check(&self, pass: &MessagePass<'_>) -> Result<(), Refused> {
-        if self.secrets.is_empty() || pass.origin == Origin::Own {
+    pub(crate) fn check(&self, transit: &TransitMessage<'_>) -> Result<(), Refused> {
+        if self.secrets.is_empty() || transit.origin == Origin::Own {
             return Ok(());
         }
-        let view = &pass.view;
+        let view = &transit.view;
         let signed = view.options().iter().any(|option| match option {
             OptionItem::UserId(id) => self
                 .secrets

@@ -126,8 +126,8 @@ impl Boomerang {
             Command::Query { application, request } => {
                 (application, self.begin(cx, application, request, Phase::Query))
             }
-            Command::Modify { application, wishes } => {
-                (application, self.modify(cx, application, &wishes))
+            Command::Modify { application, rates } => {
+                (application, self.modify(cx, application, &rates))
             }
             Command::Release { application } => match self.loop_of(application) {
                 Some(index) => {

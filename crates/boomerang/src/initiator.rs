@@ -25,7 +25,7 @@ use crate::counters::DropReason;
 use crate::credential::credential;
 use crate::instance::{Boomerang, HandlerContext, TTL, outgoing};
 use crate::loops::{Loop, Phase};
-use crate::message::{MessagePass, Origin};
+use crate::message::{Origin, TransitMessage};
 use crate::route::follow_flow_route;
 use crate::selector::Direction;
 use crate::state::{Index, Timer, TimerKind};
@@ -54,7 +54,7 @@ impl Boomerang {
         if requested_interval == 0 {
             return Err(Rejection::BadInterval);
         }
-        let requested = request::rates(&request.wishes, request.destination.is_multicast())?;
+        let requested = request::rates(&request.rates, request.destination.is_multicast())?;
         let source = source_of(cx, &request)?;
         let (keys, shape) = request::keys(&request, source)?;
         let transaction_id = self.loops.new_transaction_id();
@@ -92,15 +92,15 @@ impl Boomerang {
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
         application: Application,
-        wishes: &[crate::api::RequestedRates],
+        rates: &[crate::api::RequestedRates],
     ) -> Result<(), Rejection> {
         let index = self.loop_of(application).ok_or(Rejection::NoSession)?;
         let state = self.loops.get_mut(index);
         if state.phase != Phase::Reserve {
             return Err(Rejection::NoSession);
         }
-        state.requested = request::rates(wishes, state.destination.is_multicast())?;
-        state.is_vector = wishes.len() > 1;
+        state.requested = request::rates(rates, state.destination.is_multicast())?;
+        state.is_vector = rates.len() > 1;
         self.send_request(cx, index);
         Ok(())
     }
@@ -152,7 +152,7 @@ impl Boomerang {
             && let Ok(view) = View::parse(&message[HEADER..])
         {
             let direction = Direction::Forward;
-            let pass = MessagePass {
+            let transit = TransitMessage {
                 view,
                 direction,
                 initiator: source,
@@ -162,12 +162,12 @@ impl Boomerang {
             };
             self.counters.sent += 1;
             if destination.is_multicast() {
-                self.send_to_group(cx, index, &pass, &message);
+                self.send_to_group(cx, index, &transit, &message);
             } else {
-                let outcome = self.process(cx, &pass);
+                let outcome = self.process(cx, &transit);
                 let mut how = outgoing(source, destination);
                 how.interface = outcome.interface;
-                follow_flow_route(cx, &pass, &mut how);
+                follow_flow_route(cx, &transit, &mut how);
                 let sent = cx.out.send_copy(how, &message);
                 outcome.edits.apply(sent, &view);
             }
@@ -181,16 +181,16 @@ impl Boomerang {
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
         index: Index,
-        pass: &MessagePass<'_>,
+        transit: &TransitMessage<'_>,
         message: &[u8],
     ) {
-        let branches = group_branches(cx, pass);
-        let edits = self.process_branches(cx, pass, &branches);
+        let branches = group_branches(cx, transit);
+        let edits = self.process_branches(cx, transit, &branches);
         for (&branch, edits) in branches.iter().zip(&edits) {
-            let mut how = outgoing(pass.initiator, pass.toward);
+            let mut how = outgoing(transit.initiator, transit.toward);
             how.interface = Some(branch);
             let sent = cx.out.send_copy(how, message);
-            edits.apply(sent, &pass.view);
+            edits.apply(sent, &transit.view);
         }
         let refused = edits.iter().find(|edits| edits.nack);
         let state = self.loops.get_mut(index);
@@ -371,10 +371,10 @@ fn source_of<E>(cx: &HandlerContext<'_, '_, E>, request: &Request) -> Result<IpA
 /// unicast routes.
 fn group_branches<E>(
     cx: &HandlerContext<'_, '_, E>,
-    pass: &MessagePass<'_>,
+    transit: &TransitMessage<'_>,
 ) -> Vec<earmark_core::InterfaceId> {
-    match cx.context.routes.multicast(pass.initiator, pass.toward) {
+    match cx.context.routes.multicast(transit.initiator, transit.toward) {
         Some(branches) => branches.outgoing.to_vec(),
-        None => cx.context.routes.lookup(pass.toward).map(|h| h.interface).into_iter().collect(),
+        None => cx.context.routes.lookup(transit.toward).map(|h| h.interface).into_iter().collect(),
     }
 }

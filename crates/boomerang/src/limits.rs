@@ -6,7 +6,7 @@ use earmark_core::Time;
 
 use crate::counters::RefusalReason;
 use crate::instance::Boomerang;
-use crate::message::{MessagePass, Origin, Refused};
+use crate::message::{Origin, Refused, TransitMessage};
 use crate::store::{Grant, InitiatorEntry};
 
 impl Boomerang {
@@ -16,15 +16,15 @@ impl Boomerang {
     pub(crate) fn check_change(
         &mut self,
         now: Time,
-        pass: &MessagePass<'_>,
+        transit: &TransitMessage<'_>,
         grant: &Grant,
     ) -> Result<InitiatorEntry, Refused> {
         let limits = &self.config.limits;
         let entry = match *grant {
             Grant::Known(index) => self.store.initiator_entry_of(index),
-            Grant::New { .. } => self.store.initiator_entry(pass.initiator),
+            Grant::New { .. } => self.store.initiator_entry(transit.initiator),
         };
-        if pass.origin == Origin::Settled {
+        if transit.origin == Origin::Settled {
             self.throttle.charge(now, entry.hash, limits.changes_per_second);
             return Ok(entry);
         }
@@ -34,12 +34,12 @@ impl Boomerang {
                 return Err(Refused::without_offer(RefusalReason::Limit));
             }
         }
-        let throttled = pass.origin == Origin::Others
+        let throttled = transit.origin == Origin::Others
             && !self.throttle.admits(now, entry.hash, limits.changes_per_second);
         if throttled {
             return Err(Refused::without_offer(RefusalReason::Limit));
         }
-        self.users.check(pass)?;
+        self.users.check(transit)?;
         Ok(entry)
     }
 

@@ -10,7 +10,7 @@ use earmark_core::random::Stream;
 use crate::api::{Change, Event};
 use crate::counters::RefusalReason;
 use crate::instance::{Boomerang, HandlerContext};
-use crate::message::{MessagePass, Origin, Refused};
+use crate::message::{Origin, Refused, TransitMessage};
 use crate::selector::Direction;
 use crate::state::{Index, flag};
 use crate::store::Grant;
@@ -24,13 +24,13 @@ impl Boomerang {
     #[inline]
     pub(crate) fn multiply_key(
         &mut self,
-        pass: &MessagePass<'_>,
+        transit: &TransitMessage<'_>,
         grant: &mut Grant,
     ) -> Result<Option<u64>, Refused> {
-        let key = pass.view.key();
+        let key = transit.view.key();
         let prime = match grant {
             Grant::New { prime, .. } => {
-                if !self.config.lock || pass.origin == Origin::Own {
+                if !self.config.lock || transit.origin == Origin::Own {
                     return Ok(None);
                 }
                 *prime = draw_prime(&mut self.primes);
@@ -55,12 +55,13 @@ impl Boomerang {
     pub(crate) fn unlock<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
-        pass: &MessagePass<'_>,
+        transit: &TransitMessage<'_>,
         index: Index,
     ) {
         let session = self.store.session_mut(index);
         let on_return = session.flags & flag::LOCKED_ON_RETURN != 0;
-        if session.flags & flag::LOCKED == 0 || on_return != (pass.direction == Direction::Reverse)
+        if session.flags & flag::LOCKED == 0
+            || on_return != (transit.direction == Direction::Reverse)
         {
             return;
         }

@@ -10,7 +10,7 @@ use earmark_wire::boomerang::{CommonForm, Family, QosView, Rates, View};
 
 use crate::counters::RefusalReason;
 use crate::instance::Boomerang;
-use crate::message::{MessagePass, Refused};
+use crate::message::{Refused, TransitMessage};
 use crate::selector::Direction;
 use crate::state::{Half, Index, flag};
 use crate::store::{Grant, Key, Masks, VacantEntry};
@@ -61,8 +61,11 @@ impl Boomerang {
     }
 
     /// Returns the session of a message, or the entry for a new one. A new mask is numbered.
-    pub(crate) fn find_or_vacant(&mut self, pass: &MessagePass<'_>) -> Result<Grant, Refused> {
-        let view = &pass.view;
+    pub(crate) fn find_or_vacant(
+        &mut self,
+        transit: &TransitMessage<'_>,
+    ) -> Result<Grant, Refused> {
+        let view = &transit.view;
         let number = match self.store.masks.find(view.mask_octets()) {
             Some(number) => number,
             None => {

@@ -8,9 +8,9 @@ use earmark_wire::boomerang::{Editor, QosView, Rates, View};
 use crate::counters::RefusalReason;
 use crate::selector::Direction;
 
-/// A message on one of its passes.
+/// A message in transit, or at its initiator, in one direction.
 #[derive(Clone, Copy)]
-pub(crate) struct MessagePass<'a> {
+pub(crate) struct TransitMessage<'a> {
     pub(crate) view: View<'a>,
     pub(crate) direction: Direction,
     /// The initiating node, to which the session belongs.
@@ -77,7 +77,7 @@ pub(crate) struct Outcome {
     pub(crate) edits: Edits,
 }
 
-impl MessagePass<'_> {
+impl TransitMessage<'_> {
     /// Returns the rate of this pass.
     #[inline]
     pub(crate) fn part_of(&self, rates: Rates) -> u32 {

@@ -13,7 +13,7 @@ use earmark_wire::boomerang::View;
 use crate::api::{Change, Event};
 use crate::counters::{DropReason, RefusalReason};
 use crate::instance::{Boomerang, HandlerContext};
-use crate::message::{Edits, MessagePass, Origin, Refused};
+use crate::message::{Edits, Origin, Refused, TransitMessage};
 use crate::selector::Direction;
 use crate::state::Index;
 use crate::store::Grant;
@@ -31,7 +31,7 @@ impl Boomerang {
         }
         let Some(branches) = self.branches(cx, datagram) else { return };
         self.counters.requests += 1;
-        let pass = MessagePass {
+        let transit = TransitMessage {
             view: *view,
             direction: Direction::Forward,
             initiator: datagram.source,
@@ -39,7 +39,7 @@ impl Boomerang {
             incoming: Some(datagram.interface),
             origin: Origin::Others,
         };
-        let edits = self.process_branches(cx, &pass, &branches);
+        let edits = self.process_branches(cx, &transit, &branches);
         for (&branch, edits) in branches.iter().zip(&edits) {
             let Some(how) = self.transit_outgoing(cx, datagram, Some(branch)) else { return };
             let message = cx.out.send_copy(how, datagram.payload);
@@ -87,35 +87,35 @@ impl Boomerang {
     pub(crate) fn process_branches<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
-        pass: &MessagePass<'_>,
+        transit: &TransitMessage<'_>,
         branches: &[InterfaceId],
     ) -> Vec<Edits> {
         let all = |edits| branches.iter().map(|_| edits).collect();
-        let mut grant = match self.find_or_vacant(pass) {
+        let mut grant = match self.find_or_vacant(transit) {
             Ok(grant) => grant,
-            Err(_) if pass.is_release() => return all(Edits::NONE),
-            Err(refused) => return all(self.refuse(pass, refused)),
+            Err(_) if transit.is_release() => return all(Edits::NONE),
+            Err(refused) => return all(self.refuse(transit, refused)),
         };
         if let Grant::Known(index) = grant {
-            let may = self.check_initiator(pass, index);
-            let may = may.and_then(|()| match pass.is_release() {
-                true => self.users.check(pass),
+            let may = self.check_initiator(transit, index);
+            let may = may.and_then(|()| match transit.is_release() {
+                true => self.users.check(transit),
                 false => Ok(()),
             });
             if let Err(refused) = may {
-                return all(self.refuse(pass, refused));
+                return all(self.refuse(transit, refused));
             }
-            if pass.is_release() {
+            if transit.is_release() {
                 self.release_session(cx, index, Change::Released);
                 return all(Edits::NONE);
             }
             self.prune(cx, index, branches);
-        } else if pass.is_release() {
+        } else if transit.is_release() {
             return all(Edits::NONE);
         }
         let mut edits = Vec::with_capacity(branches.len());
         for &branch in branches {
-            edits.push(self.process_branch(cx, pass, branch, &mut grant));
+            edits.push(self.process_branch(cx, transit, branch, &mut grant));
         }
         if let Grant::Known(index) = grant {
             self.remove_if_empty(cx, index);
@@ -127,7 +127,7 @@ impl Boomerang {
     fn process_branch<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
-        pass: &MessagePass<'_>,
+        transit: &TransitMessage<'_>,
         branch: InterfaceId,
         grant: &mut Grant,
     ) -> Edits {
@@ -139,9 +139,9 @@ impl Boomerang {
             Grant::New { .. } => 0,
         };
         if slot > usize::from(self.config.limits.branches) {
-            return self.refuse(pass, Refused::without_offer(RefusalReason::Limit));
+            return self.refuse(transit, Refused::without_offer(RefusalReason::Limit));
         }
-        self.apply_request(cx, pass, slot, branch, grant)
+        self.apply_request(cx, transit, slot, branch, grant)
     }
 
     /// Returns the slot of a session on a branch, or else the first free one.

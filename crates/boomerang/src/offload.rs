@@ -21,7 +21,7 @@ use earmark_wire::boomerang::{Family, QosView};
 
 use crate::api::{Event, LinkRate, Offloaded};
 use crate::instance::{Boomerang, HandlerContext};
-use crate::message::{Edits, MessagePass, Origin};
+use crate::message::{Edits, Origin, TransitMessage};
 use crate::selector::Selector;
 use crate::state::{Half, Index, flag};
 
@@ -34,24 +34,24 @@ impl Boomerang {
     pub(crate) fn offload<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
-        pass: &MessagePass<'_>,
+        transit: &TransitMessage<'_>,
         edits: &Edits,
         index: Index,
         before: Half,
     ) {
         // The offload forwards refreshes by their own destinations, and the flow may leave elsewhere.
-        if cx.context.routes.differs_by_flow(pass.toward) {
+        if cx.context.routes.differs_by_flow(transit.toward) {
             return self.withhold(cx, index);
         }
-        let view = &pass.view;
+        let view = &transit.view;
         let config = &self.config;
         let trusting = !config.lock && config.users.is_empty();
         let alone = !config.aggregate_only && self.aggregates.is_empty();
         let session = self.store.session(index);
         let plain = trusting
             && alone
-            && pass.origin == Origin::Others
-            && !pass.toward.is_multicast()
+            && transit.origin == Origin::Others
+            && !transit.toward.is_multicast()
             && *edits == Edits::NONE
             && session.flags & !flag::OFFLOAD == 0
             && session.prime == 0
@@ -63,7 +63,7 @@ impl Boomerang {
         // Bits outside the mask may differ in the next message; usually they are zero.
         let named = self.store.keys(index).filter(|(keys, _)| *keys == view.classifier());
         let Some((keys, shape)) = named.filter(|(_, shape)| plain && !shape.tos) else {
-            let half = session.half(pass.direction);
+            let half = session.half(transit.direction);
             if (half.rate, half.interface) != (before.rate, before.interface) {
                 self.withhold(cx, index);
             }
@@ -76,7 +76,7 @@ impl Boomerang {
         let [forward, reverse] = session.halves.map(share);
         let offloaded = Offloaded {
             selector: Selector::of_keys(&keys, &shape),
-            initiator: pass.initiator,
+            initiator: transit.initiator,
             interval: view.refresh_interval(),
             forward,
             reverse,
@@ -84,7 +84,7 @@ impl Boomerang {
         let session = self.store.session_mut(index);
         session.flags = (session.flags | flag::OFFLOADED) & !flag::ASKED;
         cx.out.notify(Event::Offload(offloaded));
-        self.allow(cx, pass.initiator);
+        self.allow(cx, transit.initiator);
     }
 
     /// Tells the offload how many changes of an initiating node it may process.

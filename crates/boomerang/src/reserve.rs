@@ -13,7 +13,7 @@ use crate::api::{Change, Event};
 use crate::counters::RefusalReason;
 use crate::instance::{Boomerang, HandlerContext};
 use crate::lookup::Lookup;
-use crate::message::{Edits, MessagePass, Origin, Outcome, Refused};
+use crate::message::{Edits, Origin, Outcome, Refused, TransitMessage};
 use crate::route::route;
 use crate::selector::Direction;
 use crate::state::{Half, Index, flag};
@@ -24,24 +24,25 @@ impl Boomerang {
     pub(crate) fn process<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
-        pass: &MessagePass<'_>,
+        transit: &TransitMessage<'_>,
     ) -> Outcome {
-        let found = self.look_up_message(cx.now, &pass.view, pass.direction, pass.initiator);
-        self.process_found(cx, pass, found)
+        let found =
+            self.look_up_message(cx.now, &transit.view, transit.direction, transit.initiator);
+        self.process_found(cx, transit, found)
     }
 
     /// Applies the rules to a message whose session was looked up.
     pub(crate) fn process_found<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
-        pass: &MessagePass<'_>,
+        transit: &TransitMessage<'_>,
         found: Lookup,
     ) -> Outcome {
         match found {
             Lookup::Refreshed(interface) => Outcome { interface, edits: Edits::NONE },
-            Lookup::Found(index) => self.process_known(cx, pass, index),
-            Lookup::Missing(key, place) => self.process_new(cx, pass, key, place),
-            Lookup::NewMask => self.process_new_mask(cx, pass),
+            Lookup::Found(index) => self.process_known(cx, transit, index),
+            Lookup::Missing(key, place) => self.process_new(cx, transit, key, place),
+            Lookup::NewMask => self.process_new_mask(cx, transit),
         }
     }
 
@@ -50,14 +51,14 @@ impl Boomerang {
     fn process_new_mask<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
-        pass: &MessagePass<'_>,
+        transit: &TransitMessage<'_>,
     ) -> Outcome {
-        match self.find_or_vacant(pass) {
-            Ok(Grant::Known(index)) => self.process_known(cx, pass, index),
-            Ok(Grant::New { key, place, .. }) => self.process_new(cx, pass, key, place),
+        match self.find_or_vacant(transit) {
+            Ok(Grant::Known(index)) => self.process_known(cx, transit, index),
+            Ok(Grant::New { key, place, .. }) => self.process_new(cx, transit, key, place),
             // A release has nothing to release and is not refused.
-            Err(_) if pass.is_release() => Outcome { interface: None, edits: Edits::NONE },
-            Err(refused) => Outcome { interface: None, edits: self.refuse(pass, refused) },
+            Err(_) if transit.is_release() => Outcome { interface: None, edits: Edits::NONE },
+            Err(refused) => Outcome { interface: None, edits: self.refuse(transit, refused) },
         }
     }
 
@@ -65,21 +66,21 @@ impl Boomerang {
     fn process_new<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
-        pass: &MessagePass<'_>,
+        transit: &TransitMessage<'_>,
         key: Key,
         place: VacantEntry,
     ) -> Outcome {
-        if pass.is_release() {
+        if transit.is_release() {
             return Outcome { interface: None, edits: Edits::NONE };
         }
-        let interface = route(cx, pass).map(|hop| hop.interface);
+        let interface = route(cx, transit).map(|hop| hop.interface);
         mark(Checkpoint::Route);
         let edits = match interface {
             Some(interface) if cx.context.interfaces.takes_part(interface) => {
-                let slot = pass.direction as usize;
+                let slot = transit.direction as usize;
                 self.apply_request(
                     cx,
-                    pass,
+                    transit,
                     slot,
                     interface,
                     &mut Grant::New { key, place, prime: 0 },
@@ -95,27 +96,27 @@ impl Boomerang {
     fn process_known<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
-        pass: &MessagePass<'_>,
+        transit: &TransitMessage<'_>,
         index: Index,
     ) -> Outcome {
-        if let Err(refused) = self.check_initiator(pass, index) {
-            let interface = self.store.session(index).half(pass.direction);
+        if let Err(refused) = self.check_initiator(transit, index) {
+            let interface = self.store.session(index).half(transit.direction);
             let interface = interface.is_there().then_some(interface.interface);
-            return Outcome { interface, edits: self.refuse(pass, refused) };
+            return Outcome { interface, edits: self.refuse(transit, refused) };
         }
-        if pass.is_release() {
-            if let Err(refused) = self.users.check(pass) {
-                return Outcome { interface: None, edits: self.refuse(pass, refused) };
+        if transit.is_release() {
+            if let Err(refused) = self.users.check(transit) {
+                return Outcome { interface: None, edits: self.refuse(transit, refused) };
             }
             self.release_session(cx, index, Change::Released);
             return Outcome { interface: None, edits: Edits::NONE };
         }
-        let slot = pass.direction as usize;
-        let half = *self.store.session(index).half(pass.direction);
-        let interface = if half.is_there() && self.is_fresh(index, pass.direction) {
+        let slot = transit.direction as usize;
+        let half = *self.store.session(index).half(transit.direction);
+        let interface = if half.is_there() && self.is_fresh(index, transit.direction) {
             half.interface
         } else {
-            let hop = route(cx, pass);
+            let hop = route(cx, transit);
             mark(Checkpoint::Route);
             let interface = hop.map(|hop| hop.interface);
             let Some(outgoing) =
@@ -129,7 +130,7 @@ impl Boomerang {
             self.check_route(cx, index, slot, outgoing);
             outgoing
         };
-        let edits = self.apply_request(cx, pass, slot, interface, &mut Grant::Known(index));
+        let edits = self.apply_request(cx, transit, slot, interface, &mut Grant::Known(index));
         self.remove_if_empty(cx, index);
         Outcome { interface: Some(interface), edits }
     }
@@ -138,18 +139,18 @@ impl Boomerang {
     /// node that knows the key.
     pub(crate) fn check_initiator(
         &self,
-        pass: &MessagePass<'_>,
+        transit: &TransitMessage<'_>,
         index: Index,
     ) -> Result<(), Refused> {
         let session = self.store.session(index);
-        if self.store.initiator(index) != pass.initiator {
+        if self.store.initiator(index) != transit.initiator {
             return Err(Refused::without_offer(RefusalReason::Foreign));
         }
         // A message refused upstream may have lost its key. It changes nothing.
-        let (key, prime) = (pass.view.key(), u64::from(session.prime));
+        let (key, prime) = (transit.view.key(), u64::from(session.prime));
         let opens = prime == 0 || (key != 0 && key.is_multiple_of(prime));
         let waits = session.flags & flag::LOCKED != 0 && key != 0;
-        if !opens && !waits && !pass.view.flags().is_nack() {
+        if !opens && !waits && !transit.view.flags().is_nack() {
             return Err(Refused::without_offer(RefusalReason::Key));
         }
         Ok(())
@@ -171,36 +172,36 @@ impl Boomerang {
     pub(crate) fn apply_request<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
-        pass: &MessagePass<'_>,
+        transit: &TransitMessage<'_>,
         slot: usize,
         interface: InterfaceId,
         grant: &mut Grant,
     ) -> Edits {
-        let interval = pass.view.refresh_interval().min(self.config.max_refresh_interval);
+        let interval = transit.view.refresh_interval().min(self.config.max_refresh_interval);
         let before = match *grant {
             Grant::Known(index) if self.config.offload => self.store.session(index).half_at(slot),
             _ => Half::NONE,
         };
-        let mut edits = if pass.view.flags().is_nack() {
-            self.answer_query(cx, pass, slot, interface, grant)
+        let mut edits = if transit.view.flags().is_nack() {
+            self.answer_query(cx, transit, slot, interface, grant)
         } else {
-            match self.reserve(cx, pass, slot, interface, grant) {
+            match self.reserve(cx, transit, slot, interface, grant) {
                 Ok(edits) => edits,
-                Err(refused) => self.refuse(pass, refused),
+                Err(refused) => self.refuse(transit, refused),
             }
         };
         // An existing half is refreshed while its initiating node asks, even if the new request is refused.
         if let Grant::Known(index) = *grant {
             self.extend_lifetime(cx.now, index, slot, interval);
         }
-        if interval < pass.view.refresh_interval() {
+        if interval < transit.view.refresh_interval() {
             edits.interval = Some(interval);
         }
         if let Grant::Known(index) = *grant
             && self.config.offload
-            && pass.origin == Origin::Others
+            && transit.origin == Origin::Others
         {
-            self.offload(cx, pass, &edits, index, before);
+            self.offload(cx, transit, &edits, index, before);
         }
         edits
     }
@@ -209,25 +210,25 @@ impl Boomerang {
     fn reserve<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
-        pass: &MessagePass<'_>,
+        transit: &TransitMessage<'_>,
         slot: usize,
         interface: InterfaceId,
         grant: &mut Grant,
     ) -> Result<Edits, Refused> {
-        let mut edits = Edits { key: self.multiply_key(pass, grant)?, ..Edits::NONE };
+        let mut edits = Edits { key: self.multiply_key(transit, grant)?, ..Edits::NONE };
         let mut decision = AccessDecision::Pending;
-        match pass.view.qos() {
+        match transit.view.qos() {
             QosView::Bitrate(rates) => {
-                let wanted = pass.part_of(rates);
-                self.admit(cx, pass, (slot, interface), grant, wanted, &mut decision)?;
+                let wanted = transit.part_of(rates);
+                self.admit(cx, transit, (slot, interface), grant, wanted, &mut decision)?;
             }
             // The first pair that can be granted counts; those before it are set to zero.
             QosView::Downgrade(vector) => {
                 let mut last = Refused::without_offer(RefusalReason::Bandwidth);
                 let mut granted = None;
                 for (number, octets) in vector.iter().enumerate().filter(|(_, o)| **o != [0; 8]) {
-                    let wanted = pass.part_of(Rates::from_octets(*octets));
-                    match self.admit(cx, pass, (slot, interface), grant, wanted, &mut decision) {
+                    let wanted = transit.part_of(Rates::from_octets(*octets));
+                    match self.admit(cx, transit, (slot, interface), grant, wanted, &mut decision) {
                         Ok(()) => {
                             granted = Some(number);
                             break;
@@ -243,7 +244,7 @@ impl Boomerang {
         if let Grant::Known(index) = *grant
             && edits.key.is_none()
         {
-            self.unlock(cx, pass, index);
+            self.unlock(cx, transit, index);
         }
         Ok(edits)
     }
@@ -252,7 +253,7 @@ impl Boomerang {
     fn answer_query<E>(
         &self,
         cx: &HandlerContext<'_, '_, E>,
-        pass: &MessagePass<'_>,
+        transit: &TransitMessage<'_>,
         slot: usize,
         interface: InterfaceId,
         grant: &Grant,
@@ -264,22 +265,22 @@ impl Boomerang {
         let held = if held.is_there() && held.interface == interface { held.rate } else { 0 };
         let free = cx.context.ledger.available(interface).as_bps();
         let offer = u32::try_from(free.saturating_add(held.into())).unwrap_or(u32::MAX);
-        self.lowered(pass, offer)
+        self.lowered(transit, offer)
     }
 
     /// Returns the changes of a refusal: NACK, no key, the longest interval of this node, and the available rate.
-    pub(crate) fn refuse(&mut self, pass: &MessagePass<'_>, refused: Refused) -> Edits {
+    pub(crate) fn refuse(&mut self, transit: &TransitMessage<'_>, refused: Refused) -> Edits {
         self.counters.refuse(refused.reason);
         let interval = Some(self.config.max_refresh_interval);
-        Edits { nack: true, key: Some(0), interval, ..self.lowered(pass, refused.offer) }
+        Edits { nack: true, key: Some(0), interval, ..self.lowered(transit, refused.offer) }
     }
 
     /// Lowers the rate of this direction to `offer`. Larger pairs of a list of downgrades become zero.
-    fn lowered(&self, pass: &MessagePass<'_>, offer: u32) -> Edits {
-        match pass.view.qos() {
+    fn lowered(&self, transit: &TransitMessage<'_>, offer: u32) -> Edits {
+        match transit.view.qos() {
             QosView::Bitrate(rates) => {
                 let mut lowered = rates;
-                match pass.direction {
+                match transit.direction {
                     Direction::Forward => lowered.forward = rates.forward.min(offer),
                     Direction::Reverse => lowered.reverse = rates.reverse.min(offer),
                 }
@@ -288,7 +289,7 @@ impl Boomerang {
             QosView::Downgrade(vector) => {
                 let fits = |octets: &[u8; 8]| {
                     let pair = Rates::from_octets(*octets);
-                    pair != Rates::ZERO && pass.part_of(pair) <= offer
+                    pair != Rates::ZERO && transit.part_of(pair) <= offer
                 };
                 let zeroed = vector.iter().position(fits).unwrap_or(vector.len());
                 Edits { zeroed, ..Edits::NONE }

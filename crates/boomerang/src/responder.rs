@@ -11,7 +11,7 @@ use earmark_wire::icmp::{self, PseudoHeader};
 use crate::api::Event;
 use crate::counters::DropReason;
 use crate::instance::{Boomerang, HandlerContext, outgoing};
-use crate::message::{MessagePass, Origin};
+use crate::message::{Origin, TransitMessage};
 use crate::participation::returned_record;
 use crate::route::follow_flow_route;
 use crate::selector::Direction;
@@ -32,8 +32,8 @@ impl Boomerang {
         if view.is_some_and(|view| view.flags().is_no_echo()) {
             return;
         }
-        let pass = view.filter(|_| !cx.context.interfaces.is_local(datagram.source));
-        let pass = pass.map(|view| MessagePass {
+        let transit = view.filter(|_| !cx.context.interfaces.is_local(datagram.source));
+        let transit = transit.map(|view| TransitMessage {
             view: *view,
             direction: Direction::Reverse,
             initiator: datagram.source,
@@ -41,12 +41,12 @@ impl Boomerang {
             incoming: None,
             origin: Origin::Others,
         });
-        let outcome = pass.as_ref().map(|pass| self.process(cx, pass));
+        let outcome = transit.as_ref().map(|transit| self.process(cx, transit));
         let mut how = outgoing(datagram.destination, datagram.source);
         how.router_alert = datagram.router_alert;
         how.interface = outcome.and_then(|outcome| outcome.interface);
-        if let Some(pass) = &pass {
-            follow_flow_route(cx, pass, &mut how);
+        if let Some(transit) = &transit {
+            follow_flow_route(cx, transit, &mut how);
         }
         let record = outcome.zip(view).and_then(|(outcome, view)| {
             returned_record(cx.context, datagram, view, &outcome, how.ttl)

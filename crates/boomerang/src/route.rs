@@ -6,29 +6,32 @@
 use earmark_core::{Flow, Hop, Outgoing};
 
 use crate::instance::HandlerContext;
-use crate::message::MessagePass;
+use crate::message::TransitMessage;
 use crate::selector::Selector;
 
 /// Returns the next hop of the packets that a message is about, on its pass.
-pub(crate) fn route<E>(cx: &HandlerContext<'_, '_, E>, pass: &MessagePass<'_>) -> Option<Hop> {
+pub(crate) fn route<E>(
+    cx: &HandlerContext<'_, '_, E>,
+    transit: &TransitMessage<'_>,
+) -> Option<Hop> {
     let routes = cx.context.routes;
-    if !routes.differs_by_flow(pass.toward) {
-        return routes.lookup(pass.toward);
+    if !routes.differs_by_flow(transit.toward) {
+        return routes.lookup(transit.toward);
     }
-    routes.lookup_flow(&flow_of(pass), pass.incoming)
+    routes.lookup_flow(&flow_of(transit), transit.incoming)
 }
 
 /// Sets the next hop of a message to that of its packets.
 #[inline]
 pub(crate) fn follow_flow_route<E>(
     cx: &HandlerContext<'_, '_, E>,
-    pass: &MessagePass<'_>,
+    transit: &TransitMessage<'_>,
     how: &mut Outgoing,
 ) {
-    if !cx.context.routes.differs_by_flow(pass.toward) {
+    if !cx.context.routes.differs_by_flow(transit.toward) {
         return;
     }
-    let Some(hop) = route(cx, pass) else { return };
+    let Some(hop) = route(cx, transit) else { return };
     if how.interface.is_none_or(|interface| interface == hop.interface) {
         how.interface = Some(hop.interface);
         how.next_hop = hop.gateway;
@@ -37,13 +40,13 @@ pub(crate) fn follow_flow_route<E>(
 
 /// Returns one flow of the packets that a message is about: a range has at least one destination, that of the
 /// message.
-fn flow_of(pass: &MessagePass<'_>) -> Flow {
-    let view = &pass.view;
+fn flow_of(transit: &TransitMessage<'_>) -> Flow {
+    let view = &transit.view;
     let selector = view.shape().ok().map(|shape| Selector::of_keys(&view.classifier(), &shape));
-    let named = selector.and_then(|selector| selector.flow(false, pass.direction));
-    let all = named.unwrap_or_else(|| Flow::to_range(earmark_core::Prefix::host(pass.toward)));
+    let named = selector.and_then(|selector| selector.flow(false, transit.direction));
+    let all = named.unwrap_or_else(|| Flow::to_range(earmark_core::Prefix::host(transit.toward)));
     Flow {
-        destination: pass.toward,
+        destination: transit.toward,
         source: all.source.filter(|_| all.source_open == 0),
         destination_open: 0,
         source_open: 0,

@@ -12,7 +12,7 @@ use crate::api::Event;
 use crate::counters::DropReason;
 use crate::instance::{Boomerang, HandlerContext};
 use crate::lookup::Lookup;
-use crate::message::{Edits, MessagePass, Origin, Outcome};
+use crate::message::{Edits, Origin, Outcome, TransitMessage};
 use crate::participation::counted_record;
 use crate::route::follow_flow_route;
 use crate::selector::Direction;
@@ -30,7 +30,7 @@ impl Boomerang {
             return self.drop(cx, datagram, DropReason::TtlExpired);
         }
         let (direction, initiator) = self.count_pass(kind, datagram.source, datagram.destination);
-        let pass = MessagePass {
+        let transit = TransitMessage {
             view: *view,
             direction,
             initiator,
@@ -39,10 +39,10 @@ impl Boomerang {
             origin: Origin::Others,
         };
         if !self.aggregates.is_empty() || (self.config.aggregate_only && view.has_options()) {
-            return self.transit_with_aggregates(cx, datagram, &pass);
+            return self.transit_with_aggregates(cx, datagram, &transit);
         }
         let found = self.look_up_message(cx.now, view, direction, initiator);
-        self.complete_transit(cx, datagram, &pass, found);
+        self.complete_transit(cx, datagram, &transit, found);
     }
 
     /// Processes a plain message in transit. Nearly all messages are plain refreshes.
@@ -58,7 +58,7 @@ impl Boomerang {
         }
         let (direction, initiator) = self.count_pass(plain.kind, source, destination);
         let found = self.look_up_plain(cx.now, plain, direction, initiator);
-        let pass = || MessagePass {
+        let transit = || TransitMessage {
             view: plain.view(),
             direction,
             initiator: initiator.into(),
@@ -67,10 +67,10 @@ impl Boomerang {
             origin: Origin::Others,
         };
         let Lookup::Refreshed(interface) = found else {
-            return self.complete_transit(cx, datagram, &pass(), found);
+            return self.complete_transit(cx, datagram, &transit(), found);
         };
         if cx.context.routes.differs_by_flow(datagram.destination) {
-            return self.complete_transit(cx, datagram, &pass(), found);
+            return self.complete_transit(cx, datagram, &transit(), found);
         }
         let how = Outgoing {
             protocol: PROTOCOL_V4,
@@ -92,25 +92,26 @@ impl Boomerang {
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
         datagram: &Datagram<'_>,
-        pass: &MessagePass<'_>,
+        transit: &TransitMessage<'_>,
         found: Lookup,
     ) {
-        let outcome = self.process_found(cx, pass, found);
+        let outcome = self.process_found(cx, transit, found);
         let Outcome { interface, edits } = outcome;
         let Some(mut how) = self.transit_outgoing(cx, datagram, interface) else { return };
-        follow_flow_route(cx, pass, &mut how);
-        let record = counted_record(cx.context, datagram, &pass.view, pass.direction, &outcome);
+        follow_flow_route(cx, transit, &mut how);
+        let record =
+            counted_record(cx.context, datagram, &transit.view, transit.direction, &outcome);
         let message = cx.out.send_copy(how, datagram.payload);
         if edits != Edits::NONE {
-            edits.apply(message, &pass.view);
+            edits.apply(message, &transit.view);
         }
         if let Some((at, record)) = record {
-            Editor::new(message, &pass.view).set_participation(at, &record);
+            Editor::new(message, &transit.view).set_participation(at, &record);
         }
         mark(Checkpoint::Forward);
     }
 
-    /// Counts a message in transit. Returns its pass and its initiating node.
+    /// Counts a message in transit. Returns the message with its direction and initiating node.
     #[inline]
     pub(crate) fn count_pass<A>(
         &mut self,

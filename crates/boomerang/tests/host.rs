@@ -153,7 +153,7 @@ fn offer_in_each_requested_direction_is_taken() {
 fn refused_change_keeps_old_reservation() {
     let (mut host, out) = ask(OnRefusal::Release);
     back(&mut host, &out);
-    let modify = |rates| Command::Modify { application: APP, wishes: vec![rate_pair(rates)] };
+    let modify = |rates| Command::Modify { application: APP, rates: vec![rate_pair(rates)] };
     let more = one(&host.command(modify(kbit(5_000, 500))));
     assert_eq!(host.held(ETH2), 5_000);
     let outcomes = back(&mut host, &refused(&more, kbit(4_000, 500)));
@@ -180,9 +180,9 @@ fn own_link_without_room_refuses() {
 #[test]
 fn granted_downgrade_is_requested_from_then_on() {
     let mut host = router();
-    let wishes = [kbit(4_000, 0), kbit(2_000, 0), kbit(1_000, 0)];
-    let out = one(&host.reserve(request(&wishes)));
-    assert_eq!(out.rates, wishes);
+    let rates = [kbit(4_000, 0), kbit(2_000, 0), kbit(1_000, 0)];
+    let out = one(&host.reserve(request(&rates)));
+    assert_eq!(out.rates, rates);
     let mut lowered = out.clone();
     lowered.rates[0] = Rates::ZERO;
     let outcomes = back(&mut host, &lowered);
@@ -248,8 +248,8 @@ fn invalid_request_is_rejected() {
         (mixed, Rejection::BadSelector),
         (portless, Rejection::BadSelector),
         (Request { interval: Some(0), ..good.clone() }, Rejection::BadInterval),
-        (Request { wishes: vec![], ..good.clone() }, Rejection::BadWishes),
-        (Request { wishes: vec![rate_pair(Rates::ZERO)], ..good.clone() }, Rejection::BadRate),
+        (Request { rates: vec![], ..good.clone() }, Rejection::BadRateList),
+        (Request { rates: vec![rate_pair(Rates::ZERO)], ..good.clone() }, Rejection::BadRate),
     ] {
         let mut host = router();
         let reported = events(&host.reserve(request));

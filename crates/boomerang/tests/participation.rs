@@ -217,9 +217,9 @@ fn change_of_rates_counts_anew() {
     let mut chain = Chain::new([true, true, true]);
     assert_eq!(chain.reserve(kbit(1_000, 0)).kind, Kind::Whole);
     chain.nodes[2] = None;
-    let wishes =
+    let rates =
         vec![RequestedRates { forward: Rate::from_bps(2_000_000), reverse: Rate::from_bps(0) }];
-    chain.command(Command::Modify { application: APP, wishes });
+    chain.command(Command::Modify { application: APP, rates });
     assert_eq!(chain.reached().kind, Kind::Part);
 }
 

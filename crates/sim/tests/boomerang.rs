@@ -66,20 +66,20 @@ impl Net {
         }
     }
 
-    fn ask(&mut self, application: Application, source_port: u16, wish: RequestedRates) {
-        self.ask_and(application, source_port, wish, OnRefusal::Retry);
+    fn ask(&mut self, application: Application, source_port: u16, pair: RequestedRates) {
+        self.ask_and(application, source_port, pair, OnRefusal::Retry);
     }
 
     fn ask_and(
         &mut self,
         application: Application,
         source_port: u16,
-        wish: RequestedRates,
+        pair: RequestedRates,
         on_refusal: OnRefusal,
     ) {
         let flow = Flow { source_port, ..self.flow() };
         let selector = Selector::of_flow(&flow);
-        let request = Request { on_refusal, ..Request::new(flow.destination, selector, wish) };
+        let request = Request { on_refusal, ..Request::new(flow.destination, selector, pair) };
         self.command(Command::Reserve { application, request });
     }
 
@@ -139,7 +139,7 @@ impl Net {
     }
 }
 
-fn wish(forward: u64, reverse: u64) -> RequestedRates {
+fn pair(forward: u64, reverse: u64) -> RequestedRates {
     RequestedRates { forward: Rate::from_mbps(forward), reverse: Rate::from_mbps(reverse) }
 }
 
@@ -156,7 +156,7 @@ fn rates(forward: u32, reverse: u32) -> Rates {
 fn one_loop_reserves_both_ways() {
     for family in [Family::V4, Family::V6] {
         let mut net = net(family);
-        net.ask(CALL, 4_000, wish(3, 1));
+        net.ask(CALL, 4_000, pair(3, 1));
         let (took, event) = net.await_event(5, is_established).expect("an answer");
         assert!(took < Duration::from_millis(8), "{took:?}");
         let expected = rates(3, 1);
@@ -180,7 +180,7 @@ fn one_loop_reserves_both_ways() {
 fn each_direction_is_reserved_on_its_path() {
     let mut net = net(Family::V4);
     net.send_home_by_r3();
-    net.ask(CALL, 4_000, wish(3, 1));
+    net.ask(CALL, 4_000, pair(3, 1));
     net.await_event(5, is_established).expect("an answer");
     assert_eq!(net.held(), [[3, 1], [0, 3], [3, 0], [0, 1], [0, 1]]);
     books_are_right(&net.bench.network);
@@ -198,12 +198,12 @@ fn refusal_returns_an_acceptable_offer() {
     let other = Application(9);
     let flow =
         Flow { source: Some(net.address(3, 1)), destination: net.address(1, 0), ..net.flow() };
-    let request = Request::new(flow.destination, Selector::of_flow(&flow), wish(8, 0));
+    let request = Request::new(flow.destination, Selector::of_flow(&flow), pair(8, 0));
     let command = Command::Reserve { application: other, request };
     net.bench.network.command(net.r3, NodeCommand::Boomerang(command));
     net.run(1);
     let before = net.held();
-    net.ask_and(CALL, 4_000, wish(5, 1), OnRefusal::TakeOffer);
+    net.ask_and(CALL, 4_000, pair(5, 1), OnRefusal::TakeOffer);
     let refused = |event: &Event| matches!(event, Event::Refused { .. });
     let (_, event) = net.await_event(1, refused).expect("a refusal");
     let expected = rates(2, 1);
@@ -231,7 +231,7 @@ fn lost_messages_are_repeated() {
         let (node, interface) = net.bench.links[link].ends[0];
         net.bench.network.set_faults(node, interface, bad);
     }
-    net.ask(CALL, 4_000, wish(3, 1));
+    net.ask(CALL, 4_000, pair(3, 1));
     net.await_event(60, is_established).expect("an answer in the end");
     for _ in 0..60 {
         net.run(5);
@@ -249,7 +249,7 @@ fn lost_messages_are_repeated() {
 #[test]
 fn the_reservation_follows_the_route() {
     let mut net = net(Family::V4);
-    net.ask(CALL, 4_000, wish(3, 1));
+    net.ask(CALL, 4_000, pair(3, 1));
     net.await_event(5, is_established).expect("an answer");
     let (node, interface) = net.bench.links[2].ends[0];
     net.bench.network.set_link_up(node, interface, false);
@@ -278,7 +278,7 @@ fn the_reservation_follows_the_route() {
 #[test]
 fn nothing_outlives_its_initiating_node() {
     let mut net = net(Family::V4);
-    net.ask(CALL, 4_000, wish(3, 1));
+    net.ask(CALL, 4_000, pair(3, 1));
     net.await_event(5, is_established).expect("an answer");
     net.bench.network.kill(net.h1);
     net.run(12);
@@ -304,7 +304,7 @@ fn nothing_outlives_its_initiating_node() {
 fn routers_without_boomerang_just_forward() {
     let mut net = net(Family::V4);
     net.bench.network.kill(net.r1);
-    net.ask(CALL, 4_000, wish(3, 1));
+    net.ask(CALL, 4_000, pair(3, 1));
     net.await_event(5, is_established).expect("an answer");
     assert_eq!(net.held()[0..3], [[3, 0], [0, 3], [0, 1]]);
 }
@@ -314,8 +314,8 @@ fn routers_without_boomerang_just_forward() {
 fn same_seed_gives_the_same_log() {
     let story = || {
         let mut net = net(Family::V4);
-        net.ask(CALL, 4_000, wish(3, 1));
-        net.ask(Application(2), 4_001, wish(8, 1));
+        net.ask(CALL, 4_000, pair(3, 1));
+        net.ask(Application(2), 4_001, pair(8, 1));
         net.run(100);
         assert!(net.bench.network.now() > Time::ZERO);
         serde_json::to_string(net.bench.network.log()).expect("a log")

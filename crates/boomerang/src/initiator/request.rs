@@ -9,10 +9,10 @@ use earmark_wire::boomerang::{Family, Keys, Rates, Shape};
 use crate::api::{Rejection, Request, RequestedRates};
 
 /// Converts the pairs of rates: one to 255, each non-zero, and none larger than the one before in either direction.
-pub(super) fn rates(wishes: &[RequestedRates], group: bool) -> Result<Vec<Rates>, Rejection> {
+pub(super) fn rates(requested: &[RequestedRates], group: bool) -> Result<Vec<Rates>, Rejection> {
     let bits = |rate: Rate| u32::try_from(rate.as_bps()).map_err(|_| Rejection::BadRate);
-    let mut rates: Vec<Rates> = Vec::with_capacity(wishes.len());
-    for request in wishes {
+    let mut rates: Vec<Rates> = Vec::with_capacity(requested.len());
+    for request in requested {
         let pair = Rates { forward: bits(request.forward)?, reverse: bits(request.reverse)? };
         if pair == Rates::ZERO {
             return Err(Rejection::BadRate);
@@ -24,12 +24,12 @@ pub(super) fn rates(wishes: &[RequestedRates], group: bool) -> Result<Vec<Rates>
             *last != pair && pair.forward <= last.forward && pair.reverse <= last.reverse
         });
         if !decreases {
-            return Err(Rejection::BadWishes);
+            return Err(Rejection::BadRateList);
         }
         rates.push(pair);
     }
     if rates.is_empty() || rates.len() > usize::from(u8::MAX) {
-        return Err(Rejection::BadWishes);
+        return Err(Rejection::BadRateList);
     }
     Ok(rates)
 }
@@ -63,18 +63,18 @@ mod tests {
     fn invalid_rate_lists_are_rejected() {
         assert_eq!(rates(&[request(2, 1)], false), Ok([Rates { forward: 2, reverse: 1 }].into()));
         assert!(rates(&[request(3, 1), request(2, 1), request(0, 1)], false).is_ok());
-        for (wishes, group, reason) in [
-            (&[][..], false, Rejection::BadWishes),
-            (&[request(1, 1), request(2, 1)], false, Rejection::BadWishes),
-            (&[request(1, 1), request(1, 1)], false, Rejection::BadWishes),
+        for (requested, group, reason) in [
+            (&[][..], false, Rejection::BadRateList),
+            (&[request(1, 1), request(2, 1)], false, Rejection::BadRateList),
+            (&[request(1, 1), request(1, 1)], false, Rejection::BadRateList),
             (&[request(0, 0)], false, Rejection::BadRate),
             (&[request(1 << 32, 0)], false, Rejection::BadRate),
             (&[request(1, 1)], true, Rejection::Multicast),
         ] {
-            assert_eq!(rates(wishes, group), Err(reason), "{wishes:?}");
+            assert_eq!(rates(requested, group), Err(reason), "{requested:?}");
         }
         let many: Vec<RequestedRates> = (1..=256).rev().map(|n| request(n, 0)).collect();
-        assert_eq!(rates(&many, false), Err(Rejection::BadWishes));
+        assert_eq!(rates(&many, false), Err(Rejection::BadRateList));
         assert!(rates(&many[1..], false).is_ok());
     }
 }

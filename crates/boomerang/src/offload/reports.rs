@@ -6,7 +6,7 @@ use earmark_wire::icmp::{Echo, PseudoHeader};
 
 use crate::api::{Event, LinkRate, Passed, Seen, Settled, Settlement};
 use crate::instance::{Boomerang, HandlerContext};
-use crate::message::{Edits, MessagePass, Origin};
+use crate::message::{Edits, Origin, TransitMessage};
 use crate::selector::Selector;
 use crate::state::{Index, flag};
 
@@ -23,7 +23,7 @@ impl Boomerang {
         let Ok(echo) = Echo::parse(message, ends) else { return };
         let Ok(view) = View::parse(echo.data) else { return };
         let (direction, initiator) = self.count_pass(echo.kind, source, destination);
-        let pass = MessagePass {
+        let transit = TransitMessage {
             view,
             direction,
             initiator,
@@ -37,7 +37,7 @@ impl Boomerang {
             // The offload is notified at the end only, whatever happens now.
             self.store.session_mut(index).flags &= !flag::OFFLOAD;
         }
-        let edits = self.process(cx, &pass).edits;
+        let edits = self.process(cx, &transit).edits;
         let Some(index) = find(self) else {
             if let (None, Ok(shape)) = (before, view.shape()) {
                 let selector = Selector::of_keys(&view.classifier(), &shape);

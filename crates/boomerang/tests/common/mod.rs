@@ -408,6 +408,6 @@ pub fn request(rates: &[Rates]) -> Request {
         Selector::of_flow(&flow),
         rates.first().map(pair).unwrap_or_default(),
     );
-    request.wishes = rates.iter().map(pair).collect();
+    request.rates = rates.iter().map(pair).collect();
     request
 }

@@ -235,13 +235,13 @@ fn octets(header: IpHeader, kind: Kind, text: &str) -> Result<Vec<u8>, Fault> {
 /// Reads a command of application 1: `reserve rates=2000000/64000`, for the flow from its port 4000.
 fn command(mut words: Words<'_>) -> Result<Command, Fault> {
     let application = Application(1);
-    let wishes = |words: &mut Words<'_>| -> Result<Vec<RequestedRates>, Fault> {
+    let rates = |words: &mut Words<'_>| -> Result<Vec<RequestedRates>, Fault> {
         let rates = rates(words.text("rates").ok_or("rates=... is missing")?)?;
-        let wish = |rates: &Rates| RequestedRates {
+        let pair = |rates: &Rates| RequestedRates {
             forward: Rate::from_bps(rates.forward.into()),
             reverse: Rate::from_bps(rates.reverse.into()),
         };
-        Ok(rates.iter().map(wish).collect())
+        Ok(rates.iter().map(pair).collect())
     };
     let command = match words.next("a command")? {
         what @ ("reserve" | "query") => {
@@ -256,9 +256,9 @@ fn command(mut words: Words<'_>) -> Result<Command, Fault> {
                 destination_open: 0,
                 source_open: 0,
             };
-            let wishes = wishes(&mut words)?;
-            let mut request = Request::new(destination, Selector::of_flow(&flow), wishes[0]);
-            request.wishes = wishes;
+            let rates = rates(&mut words)?;
+            let mut request = Request::new(destination, Selector::of_flow(&flow), rates[0]);
+            request.rates = rates;
             request.interval = words.maybe("interval")?;
             request.on_refusal = match words.text("on-refusal") {
                 None | Some("retry") => OnRefusal::Retry,
@@ -271,7 +271,7 @@ fn command(mut words: Words<'_>) -> Result<Command, Fault> {
                 _ => Command::Query { application, request },
             }
         }
-        "modify" => Command::Modify { application, wishes: wishes(&mut words)? },
+        "modify" => Command::Modify { application, rates: rates(&mut words)? },
         "release" => Command::Release { application },
         other => return Err(format!("`{other}` is no command")),
     };

@@ -403,7 +403,7 @@ impl Play {
                 let request = boomerang::Request::new(self.ends.destination, selector, rates);
                 vec![Command::Boomerang(match is_new {
                     true => boomerang::Command::Reserve { application, request },
-                    false => boomerang::Command::Modify { application, wishes: [rates].into() },
+                    false => boomerang::Command::Modify { application, rates: [rates].into() },
                 })]
             }
             YessirAlone | YessirShared => {

@@ -76,9 +76,10 @@ pub(crate) fn rejection(reason: boomerang::Rejection) -> (&'static str, &'static
             "the selector does not identify a flow",
             "source and destination of one IP version; ports need an IP protocol that has ports",
         ),
-        BadWishes => {
-            ("the wishes are none, too many, or do not decrease", "the largest rates come first")
-        }
+        BadRateList => (
+            "the list of rates is empty, too long, or does not decrease",
+            "the largest rates come first",
+        ),
         BadRate => (
             "a rate does not fit, or all are zero",
             "rates of Boomerang are from 1 bit/s to 4.29 Gbit/s; give --forward, --reverse, or \

@@ -44,7 +44,7 @@ pub(super) fn reserve(
     let message = boomerang::Request {
         destination: to.ip(),
         selector,
-        wishes: rates.into_iter().map(rate_pair).collect(),
+        rates: rates.into_iter().map(rate_pair).collect(),
         interval: interval_s,
         on_refusal: on_refusal(reaction),
         user: user.transpose()?,

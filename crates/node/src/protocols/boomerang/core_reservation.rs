@@ -41,8 +41,8 @@ pub(crate) fn reserve(number: u32, to: IpAddr, range: Prefix, rate: Rate) -> Com
 
 /// Returns the command to change the rate of an aggregate.
 pub(crate) fn modify(number: u32, rate: Rate) -> Command {
-    let (application, wishes) = (application(number), [one_way(rate)].into());
-    Command::Boomerang(boomerang::Command::Modify { application, wishes })
+    let (application, rates) = (application(number), [one_way(rate)].into());
+    Command::Boomerang(boomerang::Command::Modify { application, rates })
 }
 
 /// Returns the command to release an aggregate.
