@@ -112,7 +112,7 @@ impl Enforcement {
             let reason = format!("another program replaced the qdisc of the link ({kind:?})");
             if self.failing.insert(*interface, reason.clone()).is_none() {
                 let change = EnforcementChange::Unenforced;
-                tell(driver, *interface, None, change, reason);
+                report(driver, *interface, None, change, reason);
             }
         }
         let is_over = |id: &InterfaceId, _: &mut String| {
@@ -121,7 +121,7 @@ impl Enforcement {
         };
         for (interface, reason) in self.failing.extract_if(.., is_over).collect::<Vec<_>>() {
             if !found.gone.contains(&interface) {
-                tell(driver, interface, None, EnforcementChange::EnforcedAgain, reason);
+                report(driver, interface, None, EnforcementChange::EnforcedAgain, reason);
             }
         }
     }
@@ -132,14 +132,14 @@ impl Enforcement {
             let flow = deviation.reservation.map(|(_, flow)| flow);
             let reason = deviation.fault.to_string();
             for change in [EnforcementChange::Unenforced, EnforcementChange::EnforcedAgain] {
-                tell(driver, deviation.interface, flow, change, reason.clone());
+                report(driver, deviation.interface, flow, change, reason.clone());
             }
         }
     }
 }
 
 /// Reports an event, counts it and logs it.
-fn tell(
+fn report(
     driver: &mut Driver<System>,
     interface: InterfaceId,
     flow: Option<earmark_core::Flow>,

@@ -78,13 +78,13 @@ impl EventLoop {
             for (source, readable) in ready.drain(..) {
                 match source {
                     Source::Signals => {
-                        let told = self.signals.take()?;
-                        if told.end {
+                        let received = self.signals.take()?;
+                        if received.end {
                             info!("the daemon stops on a signal");
                             self.hub.stop();
                             return Ok(());
                         }
-                        if told.reload {
+                        if received.reload {
                             let now = self.clock.now();
                             self.reload.read(now, &mut self.watch, &mut self.driver);
                         }
@@ -197,7 +197,7 @@ struct Signals {
 
 /// Signals received.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Told {
+struct ReceivedSignals {
     end: bool,
     reload: bool,
 }
@@ -217,8 +217,8 @@ impl Signals {
         Ok(Signals { end, reload, handlers })
     }
 
-    fn take(&mut self) -> io::Result<Told> {
-        Ok(Told { end: any(&mut self.end)?, reload: any(&mut self.reload)? })
+    fn take(&mut self) -> io::Result<ReceivedSignals> {
+        Ok(ReceivedSignals { end: any(&mut self.end)?, reload: any(&mut self.reload)? })
     }
 }
 

@@ -173,8 +173,8 @@ fn recording() -> Vec<String> {
     // Other tests create recordings at the same time.
     static COUNT: AtomicU32 = AtomicU32::new(0);
     let number = COUNT.fetch_add(1, Ordering::Relaxed);
-    let file =
-        std::env::temp_dir().join(format!("earmark-rubbish-{}-{number}.jsonl", std::process::id()));
+    let file = std::env::temp_dir()
+        .join(format!("earmark-malformed-{}-{number}.jsonl", std::process::id()));
     let mut host = Host::recorded(Some(&file));
     let mut peer = host.connect();
     for request in valid_samples::requests() {

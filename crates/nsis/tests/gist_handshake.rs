@@ -35,7 +35,7 @@ fn three_messages_set_up_routing_state_and_carry_data() {
     assert_eq!(states(&network, 0), [State::EstablishedDownstream]);
     assert_eq!(states(&network, 1), [State::EstablishedUpstream]);
     let calls = apps[1].calls();
-    assert!(matches!(&calls[0], Call::Asked { ip_distance: Some(1), hops: 63, .. }), "{calls:?}");
+    assert!(matches!(&calls[0], Call::MayPeer { ip_distance: Some(1), hops: 63, .. }), "{calls:?}");
     assert!(
         matches!(
             &calls[1],
@@ -162,7 +162,7 @@ fn query_is_forwarded_with_new_data() {
     network.run(SECOND);
     let calls = apps[2].calls();
     assert!(
-        matches!(&calls[0], Call::Asked { data, hops: 62, .. } if data == b"seen by 1..."),
+        matches!(&calls[0], Call::MayPeer { data, hops: 62, .. } if data == b"seen by 1..."),
         "{calls:?}"
     );
     assert!(states(&network, 1).is_empty());

@@ -181,7 +181,7 @@ proptest! {
     /// Random octets, and valid messages with damage, are only dropped or answered.
     #[test]
     fn malformed_input_is_dropped_or_answered(
-        rubbish in proptest::collection::vec(any::<u8>(), 0..256),
+        malformed in proptest::collection::vec(any::<u8>(), 0..256),
         damage in proptest::collection::vec((0..200usize, any::<u8>()), 0..6),
         from_downstream: bool,
     ) {
@@ -200,7 +200,7 @@ proptest! {
             }
         }
         let interface = if from_downstream { ETH2 } else { ETH1 };
-        for octets in [&rubbish, &message] {
+        for octets in [&malformed, &message] {
             let outcomes = router.receive_octets(interface, ip("10.0.2.1"), 63, octets);
             let _ = sent(&outcomes);
         }

@@ -364,8 +364,8 @@ mod tests {
             fs::write(&file, text).unwrap();
             read_results(&file).map_err(|error| format!("{error:#}"))
         };
-        for rubbish in ["", "{\"pan\":", "\u{0}\u{1}"] {
-            let error = read(rubbish).unwrap_err();
+        for malformed in ["", "{\"pan\":", "\u{0}\u{1}"] {
+            let error = read(malformed).unwrap_err();
             assert!(error.contains("cannot read") && error.contains("earmark-earlier-"), "{error}");
         }
         for other in ["[]", "7", r#"{"a":{"value":"x","interval":[],"repetitions":-1}}"#] {

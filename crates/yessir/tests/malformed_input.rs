@@ -24,7 +24,7 @@ proptest! {
 
     #[test]
     fn malformed_input_does_no_harm(
-        rubbish in vec(any::<u8>(), 0..200),
+        malformed in vec(any::<u8>(), 0..200),
         damage in vec((any::<Index>(), any::<u8>()), 0..5),
         end in proptest::option::of(any::<Index>()),
         known: bool,
@@ -42,8 +42,8 @@ proptest! {
         if let Some(end) = end {
             damaged.octets.truncate(udp::HEADER + end.index(length));
         }
-        let random = Arrival { octets: [&[0; udp::HEADER][..], &rubbish].concat(), ..damaged.clone() };
-        let raw = Arrival { octets: rubbish, ..damaged.clone() };
+        let random = Arrival { octets: [&[0; udp::HEADER][..], &malformed].concat(), ..damaged.clone() };
+        let raw = Arrival { octets: malformed, ..damaged.clone() };
         for mut arrival in [sealed(damaged), sealed(random), raw] {
             if local {
                 arrival.destination = address("10.0.9.1");

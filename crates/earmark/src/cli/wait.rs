@@ -75,7 +75,7 @@ pub(crate) trait Awaited {
     }
 
     /// Returns what is missing when time is up, and advice.
-    fn silence(&self) -> (&'static str, &'static str);
+    fn timeout_advice(&self) -> (&'static str, &'static str);
 }
 
 impl<'a> Wait<'a> {
@@ -115,7 +115,7 @@ impl<'a> Wait<'a> {
                 }
             }
         }
-        let (why, hint) = awaited.silence();
+        let (why, hint) = awaited.timeout_advice();
         self.timed_out(&known, within, why, hint)
     }
 

@@ -154,7 +154,7 @@ impl Awaited for AwaitedLoop {
         self.read(event).unwrap_or(Verdict::Open)
     }
 
-    fn silence(&self) -> (&'static str, &'static str) {
+    fn timeout_advice(&self) -> (&'static str, &'static str) {
         match self.granted {
             None => (
                 "the loop has not returned",

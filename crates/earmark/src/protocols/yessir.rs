@@ -153,7 +153,7 @@ impl Awaited for AwaitedStream<'_> {
         }
     }
 
-    fn silence(&self) -> (&'static str, &'static str) {
+    fn timeout_advice(&self) -> (&'static str, &'static str) {
         (
             "no receiver has answered",
             "is `earmark listen --protocol yessir` running on the receiver? Without it, give --unconfirmed",

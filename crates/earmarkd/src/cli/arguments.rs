@@ -92,7 +92,7 @@ pub(super) enum ConfigCommand {
     Reference,
 }
 
-/// What `earmarkd clear` is told.
+/// Arguments of `earmarkd clear`.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:

@@ -68,7 +68,7 @@ pub struct InterfaceConfig {
     /// Rates for packets with certain DSCPs that are not reserved for, in the order of service.
     pub services: Vec<ServicePlan>,
     /// Protocols that the interface could speak and does not.
-    pub silent: BTreeSet<&'static str>,
+    pub excluded_protocols: BTreeSet<&'static str>,
     /// Settings of the protocols for the interface, each by its own type.
     pub settings: ProtocolSettings,
     /// The core that the interface faces, with the aggregates across it.
@@ -90,7 +90,7 @@ impl InterfaceConfig {
             queues: Queueing::PerFlow,
             admission: AdmissionMethod::Parameter,
             services: Vec::new(),
-            silent: BTreeSet::new(),
+            excluded_protocols: BTreeSet::new(),
             settings: ProtocolSettings::default(),
             border: None,
             place: None,
@@ -99,6 +99,6 @@ impl InterfaceConfig {
 
     /// Returns whether a protocol is spoken on the interface; all are by default.
     pub fn speaks(&self, protocol: &str) -> bool {
-        !self.silent.contains(protocol)
+        !self.excluded_protocols.contains(protocol)
     }
 }

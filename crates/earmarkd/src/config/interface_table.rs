@@ -103,7 +103,7 @@ impl Source<'_> {
         }
         let bandwidth = table.bandwidth.as_ref().map(|text| self.bandwidth(text)).transpose()?;
         let defaults = InterfaceConfig::new(name.as_str(), Rate::ZERO);
-        let silent = self.silent(table.protocols.as_ref(), only)?;
+        let excluded_protocols = self.excluded_protocols(table.protocols.as_ref(), only)?;
         let reservable = match &table.reservable {
             Some(share) => self.reservable(share, bandwidth)?,
             None => defaults.reservable,
@@ -119,7 +119,7 @@ impl Source<'_> {
             queue_packets: self.within(queue_packets, 1..100_001, defaults.queue_packets)?,
             queues,
             admission: self.admission(table.admission.as_ref(), queues)?,
-            silent,
+            excluded_protocols,
             border: self.border(table.faces_core, &table.across)?,
             place: Some(place),
             ..defaults

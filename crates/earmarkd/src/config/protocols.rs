@@ -52,12 +52,12 @@ pub(super) type OnlyProtocol = (&'static str, (&'static str, &'static str));
 
 impl Source<'_> {
     /// Returns the protocols that an interface does not speak; by default it speaks all that are possible.
-    pub(super) fn silent(
+    pub(super) fn excluded_protocols(
         &self,
         names: Option<&Spanned<Vec<ProtocolName>>>,
         only: Option<OnlyProtocol>,
     ) -> Result<BTreeSet<&'static str>, ConfigError> {
-        let is_silent = |name: &str| match names {
+        let is_excluded = |name: &str| match names {
             Some(names) => names.get_ref().iter().all(|spoken| spoken.0 != name),
             None => only.is_some_and(|(only, _)| only != name),
         };
@@ -66,6 +66,6 @@ impl Source<'_> {
         {
             return Err(self.error(names.span(), message, hint));
         }
-        Ok(NAMES.iter().copied().filter(|name| is_silent(name)).collect())
+        Ok(NAMES.iter().copied().filter(|name| is_excluded(name)).collect())
     }
 }

@@ -40,7 +40,7 @@ pub(super) enum Stage {
 
 /// Event of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Heard<'a> {
+pub(super) enum ConnectionEvent<'a> {
     /// The connection is open now.
     Open,
     /// Received octets.
@@ -58,12 +58,12 @@ pub(super) struct Connection {
     pub(super) local: SocketAddr,
     pub(super) peer: SocketAddr,
     /// Whether the connection was reported to the engine, which wants its events.
-    pub(super) is_told: bool,
+    pub(super) is_reported: bool,
     /// Whether a neighbor has opened the connection without having authenticated or sent data yet.
     pub(super) is_half_open: bool,
     /// Whether the connection is to be closed when its queue is empty.
     pub(super) is_ending: bool,
-    /// Whether TLS was told to close.
+    /// Whether TLS has sent its close alert.
     is_over: bool,
     /// Time at which the connection is aborted.
     pub(super) deadline: Option<Time>,
@@ -79,7 +79,7 @@ impl Connection {
         [local, peer]: [SocketAddr; 2],
     ) -> Connection {
         Connection {
-            is_told: true,
+            is_reported: true,
             ..Connection::new(socket, tls, Stage::Connecting, [local, peer])
         }
     }
@@ -111,7 +111,7 @@ impl Connection {
             stage,
             local,
             peer,
-            is_told: false,
+            is_reported: false,
             is_half_open: false,
             is_ending: false,
             is_over: false,
@@ -153,7 +153,7 @@ impl Connection {
     pub(super) fn serve(
         &mut self,
         room: &mut [u8],
-        each: &mut dyn FnMut(&Connection, Heard<'_>),
+        each: &mut dyn FnMut(&Connection, ConnectionEvent<'_>),
     ) -> Result<(), CloseReason> {
         if self.stage == Stage::Connecting {
             if !self.is_connected()? {
@@ -213,9 +213,9 @@ impl Connection {
         self.socket.shutdown(Shutdown::Write)
     }
 
-    fn open(&mut self, each: &mut dyn FnMut(&Connection, Heard<'_>)) {
+    fn open(&mut self, each: &mut dyn FnMut(&Connection, ConnectionEvent<'_>)) {
         self.stage = Stage::Open;
-        each(self, Heard::Open);
+        each(self, ConnectionEvent::Open);
     }
 
     fn is_connected(&mut self) -> Result<bool, CloseReason> {
@@ -235,7 +235,7 @@ impl Connection {
     fn read(
         &mut self,
         room: &mut [u8],
-        each: &mut dyn FnMut(&Connection, Heard<'_>),
+        each: &mut dyn FnMut(&Connection, ConnectionEvent<'_>),
     ) -> Result<(), CloseReason> {
         match (&self.socket).read(room) {
             Ok(0) => Err(CloseReason::Ended),
@@ -243,7 +243,7 @@ impl Connection {
                 if self.stage == Stage::Silent {
                     self.open(each);
                 }
-                each(self, Heard::Data(&room[..length]));
+                each(self, ConnectionEvent::Data(&room[..length]));
                 Ok(())
             }
             Err(error) if is_for_later(&error) => Ok(()),
@@ -254,7 +254,7 @@ impl Connection {
     fn read_tls(
         &mut self,
         room: &mut [u8],
-        each: &mut dyn FnMut(&Connection, Heard<'_>),
+        each: &mut dyn FnMut(&Connection, ConnectionEvent<'_>),
     ) -> Result<(), CloseReason> {
         let mut taken = 0;
         while taken < TURN {
@@ -284,12 +284,12 @@ impl Connection {
     fn read_plain(
         &mut self,
         room: &mut [u8],
-        each: &mut dyn FnMut(&Connection, Heard<'_>),
+        each: &mut dyn FnMut(&Connection, ConnectionEvent<'_>),
     ) -> Result<(), CloseReason> {
         while let Some(tls) = &mut self.tls {
             match tls.reader().read(room) {
                 Ok(0) => return Err(CloseReason::Ended),
-                Ok(length) => each(self, Heard::Data(&room[..length])),
+                Ok(length) => each(self, ConnectionEvent::Data(&room[..length])),
                 Err(error) if is_for_later(&error) => break,
                 // The stream was cut off without close_notify, possibly by an attacker.
                 Err(_) => return Err(CloseReason::Broken),

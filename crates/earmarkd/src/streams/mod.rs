@@ -31,7 +31,7 @@ use rustls::pki_types::ServerName;
 use socket2::Socket;
 use tracing::debug;
 
-use self::connection::{Connection, Heard, Stage, TURN};
+use self::connection::{Connection, ConnectionEvent, Stage, TURN};
 pub use self::settings::{Identity, Limits, Settings, TlsSettings};
 use self::socket::{begin, listen};
 use self::source::{Share, source};
@@ -206,12 +206,12 @@ impl Streams {
             return;
         };
         if connection.stage != Stage::Open && connection.backlog() == 0 {
-            connection.is_told = false;
+            connection.is_reported = false;
             self.remove(id);
             return;
         }
         connection.is_ending = true;
-        connection.is_told = false;
+        connection.is_reported = false;
         self.written.push(id);
         let due = now + LINGER;
         if connection.deadline.is_none() {
@@ -283,14 +283,14 @@ impl Streams {
         let was_half_open = connection.is_half_open;
         let mut opened = false;
         let wanted = !connection.is_ending;
-        let outcome = connection.serve(&mut self.room, &mut |connection, heard| {
-            opened |= heard == Heard::Open;
+        let outcome = connection.serve(&mut self.room, &mut |connection, event| {
+            opened |= event == ConnectionEvent::Open;
             if wanted {
-                each(event(id, connection, heard));
+                each(stream_event(id, connection, event));
             }
         });
         if opened {
-            connection.is_told = wanted;
+            connection.is_reported = wanted;
             if let Some(due) = connection.deadline.take_if(|_| wanted) {
                 self.deadlines.remove(&(due, id));
             }
@@ -315,7 +315,7 @@ impl Streams {
     }
 
     /// Ends the connections that were not set up, or not closed, in time.
-    fn give_up(&mut self, now: Time) {
+    fn expire(&mut self, now: Time) {
         while let Some(&(at, id)) = self.deadlines.first()
             && at <= now
         {
@@ -336,7 +336,7 @@ impl Streams {
             CloseReason::Backlog => self.counters.backlog += 1,
             _ => {}
         }
-        if connection.is_told {
+        if connection.is_reported {
             self.ended.push_back((id, reason));
         }
     }
@@ -387,15 +387,19 @@ impl AsFd for Streams {
 /// Error number of an unsupported address family, `EAFNOSUPPORT`.
 const EAFNOSUPPORT: i32 = rustix::io::Errno::AFNOSUPPORT.raw_os_error();
 
-fn event<'a>(id: ConnectionId, connection: &Connection, heard: Heard<'a>) -> StreamEvent<'a> {
-    match heard {
-        Heard::Open => StreamEvent::Open {
+fn stream_event<'a>(
+    id: ConnectionId,
+    connection: &Connection,
+    event: ConnectionEvent<'a>,
+) -> StreamEvent<'a> {
+    match event {
+        ConnectionEvent::Open => StreamEvent::Open {
             connection: id,
             local: connection.local,
             peer: connection.peer,
             transport: connection.transport,
         },
-        Heard::Data(octets) => StreamEvent::Data { connection: id, octets },
+        ConnectionEvent::Data(octets) => StreamEvent::Data { connection: id, octets },
     }
 }
 

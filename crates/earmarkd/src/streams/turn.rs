@@ -30,7 +30,7 @@ impl Streams {
                 _ => self.serve_one(ConnectionId(number), each),
             }
         }
-        self.give_up(now);
+        self.expire(now);
         if self.accept_again.is_some_and(|at| at <= now) {
             self.accept_again = None;
             self.listen_for(epoll::EventFlags::IN)?;

@@ -41,8 +41,8 @@ fn both_ways(ipv4: bool) -> Outcome {
     net.kill_daemon("h2")?;
     let (h1, h2) = (net.address("h1", ipv4), net.address("h2", ipv4));
     let to = SocketAddr::new(h2, STREAM_PORT);
-    let mut asked = Asked::send(&net, loops::request(to, mbps(2), mbps(3)))?;
-    let rates = asked.established()?;
+    let mut pending = PendingRequest::send(&net, loops::request(to, mbps(2), mbps(3)))?;
+    let rates = pending.established()?;
     assert_eq!(rates, Rates { forward: 2_000_000, reverse: 3_000_000 });
     for (at, rate) in [
         (("h1", "eth0"), 2),
@@ -73,7 +73,7 @@ fn both_ways(ipv4: bool) -> Outcome {
         assert_eq!(loss(&heard[0], since, WINDOW), 0.0, "from {from}");
     }
 
-    asked.release()?;
+    pending.release()?;
     for at in [("h1", "eth0"), ("r1", "eth1"), ("r2", "eth1"), ("r2", "eth0"), ("r1", "eth0")] {
         net.await_reserved(at, &[], SLACK)?;
     }
@@ -88,8 +88,8 @@ pub(crate) fn each_way_has_its_own_route() -> Outcome {
     link::remove_route(net.namespace("r4"), towards_h1)?;
     link::add_route(net.namespace("r4"), towards_h1, "10.0.4.1".parse()?)?;
     let to = SocketAddr::new(net.address("h2", true), STREAM_PORT);
-    let mut asked = Asked::send(&net, loops::request(to, mbps(2), mbps(3)))?;
-    asked.established()?;
+    let mut pending = PendingRequest::send(&net, loops::request(to, mbps(2), mbps(3)))?;
+    pending.established()?;
     let there = [("h1", "eth0"), ("r1", "eth1"), ("r2", "eth1"), ("r4", "eth2")];
     let back = [("r4", "eth1"), ("r3", "eth0"), ("r1", "eth0")];
     for (ways, rate) in [(&there[..], 2), (&back[..], 3)] {
@@ -100,7 +100,7 @@ pub(crate) fn each_way_has_its_own_route() -> Outcome {
     for nothing in [("r2", "eth0"), ("r3", "eth1"), ("r1", "eth2"), ("r4", "eth0")] {
         net.await_reserved(nothing, &[], Duration::ZERO)?;
     }
-    asked.release()?;
+    pending.release()?;
     for at in there.into_iter().chain(back) {
         net.await_reserved(at, &[], SLACK)?;
     }
@@ -113,7 +113,7 @@ pub(crate) fn a_refusal_offers_the_available_rate() -> Outcome {
     let net = up(DEMO, "offer")?;
     let to = |port| SocketAddr::new(net.address("h2", true), port);
     let narrow = Rates { forward: 7_500_000, reverse: 1_000_000 };
-    let mut first = Asked::send(&net, loops::request(to(STREAM_PORT), mbps(8), mbps(1)))?;
+    let mut first = PendingRequest::send(&net, loops::request(to(STREAM_PORT), mbps(8), mbps(1)))?;
     assert_eq!(first.refused()?, (narrow, OnRefusal::Release));
     for node in ["h1", "r1", "r2", "h2"] {
         wait_for("nothing is reserved", SLACK, || {
@@ -121,11 +121,13 @@ pub(crate) fn a_refusal_offers_the_available_rate() -> Outcome {
         })?;
     }
     let most = Rate::from_bps(narrow.forward.into());
-    let mut second = Asked::send(&net, loops::request(to(STREAM_PORT + 1), most, Rate::ZERO))?;
+    let mut second =
+        PendingRequest::send(&net, loops::request(to(STREAM_PORT + 1), most, Rate::ZERO))?;
     assert_eq!(second.established()?.forward, narrow.forward);
-    let mut third = Asked::send(&net, loops::request(to(STREAM_PORT + 2), mbps(1), Rate::ZERO))?;
+    let mut third =
+        PendingRequest::send(&net, loops::request(to(STREAM_PORT + 2), mbps(1), Rate::ZERO))?;
     assert_eq!(third.refused()?.0, Rates::ZERO);
-    let mut fourth = Asked::send(
+    let mut fourth = PendingRequest::send(
         &net,
         ReservationRequest { query: true, ..loops::request(to(80), mbps(9), mbps(9)) },
     )?;
@@ -143,7 +145,7 @@ pub(crate) fn a_refusal_offers_the_available_rate() -> Outcome {
 pub(crate) fn silence_ends_a_loop() -> Outcome {
     let mut net = up(DEMO, "silent")?;
     let to = SocketAddr::new(net.address("h2", true), STREAM_PORT);
-    Asked::send(&net, loops::request(to, mbps(2), mbps(3)))?.established()?;
+    PendingRequest::send(&net, loops::request(to, mbps(2), mbps(3)))?.established()?;
     let places = [("r1", "eth1"), ("r2", "eth1"), ("r2", "eth0"), ("r1", "eth0")];
     for (at, rate) in places.into_iter().zip([2, 2, 3, 3]) {
         net.await_reserved(at, &[rate], SLACK)?;
@@ -170,9 +172,11 @@ pub(crate) fn a_group_is_reserved_for_without_an_answer() -> Outcome {
     ];
     let to = SocketAddr::new(group, STREAM_PORT);
     let from = Some(SocketAddr::new(flow.0, STREAM_PORT));
-    let mut asked =
-        Asked::send(&net, ReservationRequest { from, ..loops::request(to, mbps(2), Rate::ZERO) })?;
-    let confirmed = asked.wait(|event| match event {
+    let mut pending = PendingRequest::send(
+        &net,
+        ReservationRequest { from, ..loops::request(to, mbps(2), Rate::ZERO) },
+    )?;
+    let confirmed = pending.wait(|event| match event {
         Event::Established { confirmed, .. } => Some(*confirmed),
         _ => None,
     })?;
@@ -181,7 +185,7 @@ pub(crate) fn a_group_is_reserved_for_without_an_answer() -> Outcome {
     for at in places {
         net.await_reserved(at, &[2], SLACK)?;
     }
-    asked.release()?;
+    pending.release()?;
     for at in places {
         net.await_reserved(at, &[], SLACK)?;
     }
@@ -207,17 +211,17 @@ fn ends(row: &ReservationRow) -> (&str, std::net::IpAddr, u16, std::net::IpAddr,
 }
 
 /// A loop from h1.
-pub(crate) struct Asked {
+pub(crate) struct PendingRequest {
     client: Client,
     opened: Opened,
 }
 
-impl Asked {
-    pub(crate) fn send(net: &Net, request: ReservationRequest) -> Result<Asked, Failed> {
+impl PendingRequest {
+    pub(crate) fn send(net: &Net, request: ReservationRequest) -> Result<PendingRequest, Failed> {
         let mut client = net.client("h1")?;
         let opened =
             client.call(&Request::Reserve(ReservationRequest { follow: true, ..request }))?;
-        Ok(Asked { client, opened })
+        Ok(PendingRequest { client, opened })
     }
 
     /// Returns the rates that all nodes have granted.

@@ -16,7 +16,7 @@ use libtest_mimic::Failed;
 use serde_json::Value;
 
 use crate::Outcome;
-use crate::boomerang::Asked;
+use crate::boomerang::PendingRequest;
 use crate::net::{Net, REFRESH, SLACK};
 use crate::stream::STREAM_PORT;
 use crate::yessir::{DATA_PORT, Receiver, Sender};
@@ -84,10 +84,12 @@ fn play(net: &Net, ipv4: bool) -> Outcome {
     let h2 = net.address("h2", ipv4);
     let (whole, wide) = (Rate::from_mbps(3), Rate::from_mbps(5));
     let mut granted =
-        Asked::send(net, loops::request(SocketAddr::new(h2, STREAM_PORT), whole, whole))?;
+        PendingRequest::send(net, loops::request(SocketAddr::new(h2, STREAM_PORT), whole, whole))?;
     granted.established()?;
-    let mut refused =
-        Asked::send(net, loops::request(SocketAddr::new(h2, STREAM_PORT + 1), wide, wide))?;
+    let mut refused = PendingRequest::send(
+        net,
+        loops::request(SocketAddr::new(h2, STREAM_PORT + 1), wide, wide),
+    )?;
     refused.refused()?;
     let mut streams = Vec::new();
     for (port, rate, notes) in [(DATA_PORT, whole, 0), (DATA_PORT + 2, wide, 1)] {

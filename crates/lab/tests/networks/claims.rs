@@ -36,12 +36,12 @@ pub(crate) fn a_stream_keeps_the_best_of_its_reservations() -> Outcome {
     let of_loop = |kbps: u32| {
         let forward = Rates { forward: kbps * 1_000, reverse: 0 };
         let request = loops::request(to, Rate::from_bps(forward.forward.into()), Rate::ZERO);
-        boomerang::Asked::send(&net, ReservationRequest { from, ..request })
+        boomerang::PendingRequest::send(&net, ReservationRequest { from, ..request })
     };
     let mut whole = vec![("RSVP alone", watch(WINDOW))];
     let mut small = of_loop(8)?;
     small.established()?;
-    let mut other = qos::Asked::send(&net, Rate::from_bps(100_000))?;
+    let mut other = qos::PendingRequest::send(&net, Rate::from_bps(100_000))?;
     other.reserved()?;
     expect(&net, &[("rsvp", "enforced"), ("boomerang", "standby"), ("nsis", "standby")])?;
     whole.push(("beside two smaller ones", watch(WINDOW)));

@@ -32,8 +32,8 @@ pub(crate) fn a_reservation_by_nsis_follows_the_route() -> Outcome {
     const WINDOW: Duration = Duration::from_secs(1);
     let net = Net::up(DIAMOND, "moves", REFRESH)?;
     let h2 = net.address("h2", true);
-    let mut asked = Asked::send(&net, STREAM.rate)?;
-    asked.reserved()?;
+    let mut pending = PendingRequest::send(&net, STREAM.rate)?;
+    pending.reserved()?;
     let there = [("h1", "eth0"), ("r4", "eth2")];
     let (by_r2, by_r3) = ([("r1", "eth1"), ("r2", "eth1")], [("r1", "eth2"), ("r3", "eth1")]);
     let stands = |ways: &[(&str, &str)], mbps: &[u32]| -> Outcome {
@@ -69,7 +69,7 @@ pub(crate) fn a_reservation_by_nsis_follows_the_route() -> Outcome {
     for since in whole {
         assert_eq!(loss(&heard[0], since, WINDOW), 0.0);
     }
-    asked.release()?;
+    pending.release()?;
     stands(&by_r2, &[])?;
     stands(&there, &[])?;
     wait_for("r1 forgets", SLACK, || {
@@ -78,13 +78,13 @@ pub(crate) fn a_reservation_by_nsis_follows_the_route() -> Outcome {
 }
 
 /// Request of h1: a rate for the stream to h2.
-pub(crate) struct Asked {
+pub(crate) struct PendingRequest {
     client: Client,
     opened: Opened,
 }
 
-impl Asked {
-    pub(crate) fn send(net: &Net, rate: Rate) -> Result<Asked, Failed> {
+impl PendingRequest {
+    pub(crate) fn send(net: &Net, rate: Rate) -> Result<PendingRequest, Failed> {
         let [from, to] = ["h1", "h2"].map(|at| SocketAddr::new(net.address(at, true), STREAM_PORT));
         let mut client = net.client("h1")?;
         let opened = client.call(&Request::Reserve(ReservationRequest {
@@ -94,7 +94,7 @@ impl Asked {
             follow: true,
             ..nsis_request(to, rate)
         }))?;
-        Ok(Asked { client, opened })
+        Ok(PendingRequest { client, opened })
     }
 
     pub(crate) fn reserved(&mut self) -> Outcome {

@@ -23,7 +23,7 @@ use earmark_wire::ping_nslp::iana::NSLPID;
 
 use super::*;
 use crate::nslp::{
-    Attributes, HandlerContext, Nslp, Received, Request as Asked, Requests, SendFailure,
+    Attributes, HandlerContext, Nslp, Received, Request as GistRequest, Requests, SendFailure,
     SendMessage,
 };
 
@@ -205,7 +205,9 @@ impl Line {
 /// Returns the message that was sent, if any.
 fn sent(requests: &Requests) -> Option<(SendMessage, Box<[u8]>)> {
     let mut messages = requests.list.iter().filter_map(|(_, request)| match request {
-        Asked::Send(message, range) => Some((*message, requests.octets[range.clone()].into())),
+        GistRequest::Send(message, range) => {
+            Some((*message, requests.octets[range.clone()].into()))
+        }
         _ => None,
     });
     let first = messages.next();
@@ -388,8 +390,8 @@ fn unlimited_request_ends_with_its_release() {
     let release = Command::Release { application: APP };
     let (requests, events) = line.call(0, |ping, cx| ping.command(cx, release));
     assert_eq!(events, [Event::Finished { application: APP }]);
-    let forgets = |(_, request): &(u16, Asked)| {
-        matches!(request, Asked::SetStateLifetime { lifetime: Duration::ZERO, .. })
+    let forgets = |(_, request): &(u16, GistRequest)| {
+        matches!(request, GistRequest::SetStateLifetime { lifetime: Duration::ZERO, .. })
     };
     assert!(requests.list.len() == 1 && requests.list.iter().all(forgets), "{requests:?}");
     assert_eq!(line.nodes[0].ping.next_deadline(), None);

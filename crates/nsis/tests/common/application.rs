@@ -28,7 +28,7 @@ pub enum Call {
         ip_distance: Option<u8>,
         hops: u8,
     },
-    Asked {
+    MayPeer {
         data: Vec<u8>,
         session: SessionId,
         hops: u8,
@@ -155,7 +155,7 @@ impl Nslp for Application {
         answer: &mut Vec<u8>,
     ) -> Peering {
         let &Received { data, session, hops, ip_distance, .. } = query;
-        self.record(cx, Call::Asked { data: data.to_vec(), session, hops, ip_distance });
+        self.record(cx, Call::MayPeer { data: data.to_vec(), session, hops, ip_distance });
         let state = self.state.0.borrow();
         answer.extend_from_slice(&state.answer);
         if state.pass { Peering::Pass } else { Peering::Accept }

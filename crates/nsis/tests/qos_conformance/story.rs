@@ -8,7 +8,7 @@ use earmark_core::admission::PreemptionPolicy;
 use earmark_core::random::RandomStreams;
 use earmark_core::{Effect, Effects, Flow, HostEvent, Rate, Time};
 use earmark_nsis::nslp::{
-    Attributes, NetworkNotification, Notification, PeerHandle, Received, Request as Asked,
+    Attributes, NetworkNotification, Notification, PeerHandle, Received, Request as GistRequest,
     Requests, SendFailure, SendMessage, Validity,
 };
 use earmark_nsis::qos::{
@@ -229,7 +229,7 @@ impl Player {
             });
         }
         for (nslpid, request) in requests.iter() {
-            let Asked::Send(message, range) = request else { continue };
+            let GistRequest::Send(message, range) = request else { continue };
             let data = requests.octets(range).to_vec();
             lines.push(self.sends(*nslpid, message, &data));
             self.sent = Some((*nslpid, *message, data));

@@ -152,7 +152,7 @@ impl Awaited for AwaitedSession {
         self.read(event).unwrap_or(Verdict::Open)
     }
 
-    fn silence(&self) -> (&'static str, &'static str) {
+    fn timeout_advice(&self) -> (&'static str, &'static str) {
         (
             "no node has answered for the path",
             "do the next router and the receiver support NSIS? `earmark ping` shows the nodes that do",
@@ -201,7 +201,7 @@ impl AwaitedSession {
                 })
             }
             "timed_out" => {
-                let (why, hint) = self.silence();
+                let (why, hint) = self.timeout_advice();
                 Verdict::TimedOut(why, hint)
             }
             _ => return None,

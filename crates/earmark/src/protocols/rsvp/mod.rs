@@ -268,13 +268,13 @@ impl Awaited for AwaitedReservation {
         Ok(reach)
     }
 
-    fn silence(&self) -> (&'static str, &'static str) {
-        silence(self.role, self.heard_sender)
+    fn timeout_advice(&self) -> (&'static str, &'static str) {
+        timeout_advice(self.role, self.heard_sender)
     }
 }
 
 /// Returns what is missing, and possible reasons.
-fn silence(role: Role, heard_sender: bool) -> (&'static str, &'static str) {
+fn timeout_advice(role: Role, heard_sender: bool) -> (&'static str, &'static str) {
     match (role, heard_sender) {
         (Role::Sender | Role::Initiator, _) => (
             "no reservation has arrived from the receiver",

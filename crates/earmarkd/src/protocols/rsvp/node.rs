@@ -88,8 +88,8 @@ impl ProtocolConfig for Rsvp {
         if speaks != new.speaks(self.name()) {
             differing.push("protocols (rsvp)");
             match speaks {
-                true => _ = new.silent.remove(self.name()),
-                false => _ = new.silent.insert(self.name()),
+                true => _ = new.excluded_protocols.remove(self.name()),
+                false => _ = new.excluded_protocols.insert(self.name()),
             }
         }
         differing

@@ -81,22 +81,22 @@ fn silent_connection_times_out() {
 /// are closed, none is reported to the engine, and a connection with TLS is accepted.
 #[test]
 fn malformed_tls_is_disconnected() {
-    let authority = Authority::new("rubbish");
+    let authority = Authority::new("malformed");
     let limits = Limits { handshake: Duration::from_millis(500), ..Limits::default() };
     let mut far = Node::new(&Settings { limits, ..authority.settings("r1", &["r2"]) });
     let port = far.port(Transport::Tls);
-    let mut random = RandomStreams::new(11).stream("rubbish");
+    let mut random = RandomStreams::new(11).stream("malformed");
     let mut octets =
         |count: usize| (0..count).map(|_| random.next_u64() as u8).collect::<Vec<u8>>();
-    let mut rubbish: Vec<Vec<u8>> = (0..12).map(|round| octets(1 << round)).collect();
+    let mut malformed: Vec<Vec<u8>> = (0..12).map(|round| octets(1 << round)).collect();
     for kind in [20, 21, 22, 23, 24, 255] {
         // Type, version 1.2 and a correct length, as in a record of TLS 1.3 (RFC 8446 section 5.1).
-        rubbish.push([&[kind, 3, 3, 0, 64], &octets(64)[..]].concat());
-        rubbish.push(vec![kind, 3, 3, 0xff, 0xff]);
+        malformed.push([&[kind, 3, 3, 0, 64], &octets(64)[..]].concat());
+        malformed.push(vec![kind, 3, 3, 0xff, 0xff]);
     }
-    rubbish.push(b"\x01\x00\x00\x06\x01\x80\x00\x00 GIST, as it were".to_vec());
-    let count = rubbish.len() as u64;
-    let held: Vec<TcpStream> = rubbish
+    malformed.push(b"\x01\x00\x00\x06\x01\x80\x00\x00 GIST, as it were".to_vec());
+    let count = malformed.len() as u64;
+    let held: Vec<TcpStream> = malformed
         .into_iter()
         .zip(1_u32..)
         .map(|(octets, n)| {
