@@ -208,32 +208,32 @@ fn invalid_rule_is_rejected() {
     let base = "name = \"x\"\ntopology = \"y\"\nprotocol = \"rsvp\"\nduration = \"1s\"\n";
     let topology = Topology::parse(TWO_WAYS).expect("a topology");
     for (fault, why) in [
-        ("loss = 0.1", "fault 1: say either link = [\"a\", \"b\"] or node = \"a\""),
+        ("loss = 0.1", "fault 1: give either link = [\"a\", \"b\"] or node = \"a\""),
         (
             "link = [\"r1\", \"r4\"]\nloss = 0.1",
             "fault 1: link: `r1` and `r4` are not joined; links of `r1` lead to a, r2, r3",
         ),
         (
             "node = \"r9\"\ncrash = true",
-            "fault 1: node: there is no node `r9`; there are a, b, c, d, r1, r2, r3, r4",
+            "fault 1: node: unknown node `r9`: one of a, b, c, d, r1, r2, r3, r4",
         ),
         (
             "link = [\"r1\", \"r2\"]\ncorruption = 1.5",
-            "fault 1: corruption = 1.5 is no share: say a number from 0 to 1",
+            "fault 1: invalid share corruption = 1.5: give a number from 0 to 1",
         ),
         (
             "link = [\"r1\", \"r2\"]\nloss = 0.5\nfrom = \"2s\"\nuntil = \"1s\"",
-            "fault 1: until: it ends before it begins, or at once",
+            "fault 1: until must be after the start",
         ),
         (
             "link = [\"r1\", \"r2\"]\ncrash = true",
-            "fault 1: crash is nothing that happens to a link: loss, duplication, corruption, jitter, outage do",
+            "fault 1: crash does not apply to a link: use loss, duplication, corruption, jitter, outage",
         ),
         (
             "node = \"r1\"\nloss = 0.5",
-            "fault 1: loss is nothing that happens to a node: crash (with grace), refusal do",
+            "fault 1: loss does not apply to a node: use crash (with grace), refusal",
         ),
-        ("node = \"r1\"", "fault 1: nothing goes wrong: say crash (with grace), refusal"),
+        ("node = \"r1\"", "fault 1: empty fault: give crash (with grace), refusal"),
     ] {
         let text = format!("{base}[[faults]]\n{fault}");
         let scenario = Scenario::parse(&text).expect("it is read");

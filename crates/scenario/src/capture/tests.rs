@@ -40,7 +40,7 @@ fn link_capture_has_half_of_router_capture() {
         Ok(_) => String::new(),
         Err(why) => why.to_string(),
     });
-    assert_eq!(wrong[0], "there is no node `r3` in the topology");
+    assert_eq!(wrong[0], "the topology has no node `r3`");
     assert_eq!(wrong[1], wrong[0]);
-    assert_eq!(wrong[2], "there is no link between `r1` and `b` in the topology");
+    assert_eq!(wrong[2], "the topology has no link between `r1` and `b`");
 }

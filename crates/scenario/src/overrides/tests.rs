@@ -66,8 +66,8 @@ fn invalid_override_is_named() {
             "`flows.tset.count`: flows has no element `tset`; there are `best effort`, `test`",
         ),
         (&["flows.2.count=1"], "flows has no element `2`"),
-        (&["name.first=1"], "`name.first`: there is nothing below name, which is neither"),
-        (&["flows.test.between.0.1.x=1"], "nothing below flows.test.between.0.1"),
+        (&["name.first=1"], "`name.first`: name is neither"),
+        (&["flows.test.between.0.1.x=1"], "flows.test.between.0.1 is neither"),
     ] {
         let message = with(overrides).unwrap_err().to_string();
         assert!(message.contains(error), "{message}");

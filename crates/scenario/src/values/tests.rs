@@ -82,7 +82,7 @@ fn scheduler_is_checked_against_topology_and_data() {
 fn malformed_value_is_named() {
     for (value, message) in [
         ("rollback={ after = \"5s\" }", "missing field `again`"),
-        ("rollback={ after = \"5 s\", again = \"soon\" }", "`soon` is no lifetime"),
+        ("rollback={ after = \"5 s\", again = \"soon\" }", "invalid lifetime `soon`"),
         ("rollback={ after = 5, again = \"constant 1s\" }", "invalid type: integer `5`"),
         ("rollback={ after = \"5s\", again = \"constant 1s\", how = 1 }", "unknown field `how`"),
         ("retry.counting=some", "unknown variant `some`, expected `entries` or `tries`"),
@@ -92,7 +92,7 @@ fn malformed_value_is_named() {
         ("flows.test.arrivals=never", "unknown variant `never`, expected `replaced` or `poisson`"),
         ("flows.test.priority=70000", "invalid value: integer `70000`"),
         ("flows.test.priority=high", "invalid type: string \"high\""),
-        ("flows.test.rate=fast", "`fast` is no rate"),
+        ("flows.test.rate=fast", "invalid rate `fast`"),
         ("data=waves", "unknown variant `waves`"),
         ("scheduler=fair", "`priority`, `wfq`, `fifo`, or a list of { link, discipline }"),
         ("admission=guess", "unknown variant `guess`, expected `parameter` or `measured`"),

@@ -35,13 +35,13 @@ fn node_errors_name_line_and_key() {
             two.replace("\"b\"", "\"b/c\"") + "ends = [\"a\", \"b\"]\nbandwidth = \"1Mbit\"",
             4,
             "node.name",
-            "is no name",
+            "invalid name",
         ),
         (
             format!("{two}ends = [\"a\", \"c\"]\nbandwidth = \"1Mbit\""),
             6,
             "link.ends",
-            "there is no node `c`",
+            "unknown node `c`",
         ),
         (
             format!("{two}ends = [\"b\", \"b\"]\nbandwidth = \"1Mbit\""),
@@ -91,7 +91,7 @@ fn link_errors_name_line_and_key() {
             format!("{link}bandwidth = \"1Mbit\"\ndelay = \"soon\""),
             8,
             "link.delay",
-            "is no duration",
+            "invalid duration",
         ),
         (format!("{link}bandwidth = \"1Mbit\"\ndelay = \"11s\""), 8, "link.delay", "at most 10s"),
         (
