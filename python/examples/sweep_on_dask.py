@@ -4,9 +4,9 @@
     sweep_on_dask.py scenarios/retry-high.toml --set retry.threshold=0,1,3,10,infinite --seeds 30 --out sweep.csv
     sweep_on_dask.py scenarios/retry-high.toml --seeds 1000 --scheduler tcp://10.1.2.3:8786
 
-Without --scheduler the processors of this machine do the work. Workers need the package earmark and nothing else: the scenario
-and its topology are sent to them. Rows stand in the order of the values and seeds, whichever run was done first, so that the
-file is the same however many workers there were.
+Without --scheduler the runs use the processors of this machine. Workers need only the package earmark: the script sends them the
+scenario and its topology. Rows are in the order of the values and seeds, so the file does not depend on the number of workers or
+on the order of the runs.
 """
 
 from __future__ import annotations
