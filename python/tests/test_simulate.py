@@ -66,7 +66,7 @@ def test_a_scenario_can_be_text(small, monkeypatch):
         ({"retry.treshold": 3}, "`retry.treshold`: unknown field `treshold`"),
         ({"flows.tset.count": 3}, "flows has no element `tset`; there are `best effort`, `test`"),
         ({"refresh": 5}, "`refresh`: invalid type: integer `5`"),
-        ({"flows.test.between": [["a", "x"]]}, "unknown node `x`"),
+        ({"flows.test.between": [["a", "x"]]}, "the topology has no node `x`"),
     ],
 )
 def test_invalid_override_is_named(small, overrides, told):
