@@ -158,7 +158,7 @@ fn scenario_file_is_played_by_name() {
     let topology = Topology::parse(include_str!("../../../topologies/retry.toml"));
     let topology = topology.expect("a topology");
     let error = play(&scenario, &topology, 1).expect_err("nobody has added the protocol");
-    assert!(error.to_string().contains("there is no protocol `tickets`"), "{error}");
+    assert!(error.to_string().contains("unknown protocol `tickets`"), "{error}");
     let scenario = Scenario { protocols: protocols(), ..scenario };
     let outcome = play(&scenario, &topology, 1).expect("it fits");
     assert!(outcome.completed > 40 && outcome.completed <= outcome.wanted, "{outcome:?}");
