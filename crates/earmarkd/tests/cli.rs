@@ -52,7 +52,7 @@ fn invalid_files_are_named_with_reason() {
             "twice:5: interface.name: a is configured already, in line 2",
         ),
         (&["config", "check", nothing], "the bandwidth is 0"),
-        (&["config", "check", share], "a share of 120% lies outside of 0 to 100%"),
+        (&["config", "check", share], "share 120% is outside 0 to 100%"),
         (&["config", "check", unknown], "did you mean `bandwidth`?"),
         (&["--config", missing], "No such file"),
         (&["--config", unknown], "did you mean `bandwidth`?"),
@@ -81,7 +81,7 @@ fn invalid_recording_is_refused_with_line() {
     let none = place.file("none.jsonl", "{\"hello\":1}\n");
     let output = earmarkd(&["replay", &none]);
     assert_eq!(status(&output), 1);
-    assert!(stderr(&output).contains("no recording"), "{}", stderr(&output));
+    assert!(stderr(&output).contains("not a recording"), "{}", stderr(&output));
     let header = r#"{"earmark_recording":1,"node":{"name":"r1","seed":1,"rsvp":{}}}"#;
     let cut =
         place.file("cut.jsonl", &format!("{header}\n{{\"at\":5,\"what\":\"Expire\"}}\n{{\"at\":"));

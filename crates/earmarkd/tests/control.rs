@@ -176,7 +176,7 @@ fn ipv6_session_without_ipv6_signalling_is_refused() {
     let answer =
         host.ask(&mut peer, r#"{"reserve":{"to":"[2001:db8::2]:5001","rate_bps":2000000}}"#);
     let message = answer["error"]["message"].as_str().unwrap();
-    assert!(message.contains("2001:db8::2: this host does without IPv6"), "{answer}");
+    assert!(message.contains("2001:db8::2: IPv6 is disabled on this host"), "{answer}");
     assert!(answer["error"]["hint"].as_str().unwrap().contains("IPv4"), "{answer}");
     assert!(host.driver.kernel().sent.is_empty());
 }

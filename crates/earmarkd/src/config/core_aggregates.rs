@@ -155,7 +155,7 @@ mod tests {
                 "to = \"10.0.3.2\"\nranges = [\"10.0.4.0/24\"]\nstep = \"50Mbit\"\n\
                  highest = \"40Mbit\"\n"
                     .to_owned(),
-                "does not lead",
+                "is not a multiple",
             ),
             (
                 format!("to = \"10.0.3.2\"\nranges = [\"10.0.4.0/24\", \"10.0.4.7/24\"]\n{rest}"),

@@ -186,7 +186,7 @@ fn fault_of_name(name: &str) -> Option<(String, &'static str)> {
     const HINT: &str = "`ip link` lists the interfaces of this host";
     let cannot = |why: &str| format!("invalid interface name {name:?}: {why}");
     if name.is_empty() || name == "." || name == ".." {
-        return Some((cannot("it is empty"), HINT));
+        return Some((cannot("it is empty, . or .."), HINT));
     }
     if name.len() > MAX_INTERFACE_NAME {
         let why = format!("it has more than {MAX_INTERFACE_NAME} octets");

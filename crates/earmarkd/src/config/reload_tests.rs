@@ -69,5 +69,5 @@ fn reload_adds_interfaces_and_removes_none() {
     assert_eq!((renewed.interfaces.len(), waiting), (3, vec![]));
     let Reloaded { config: renewed, waiting } = started.reload(config(STARTED));
     assert_eq!(renewed.interfaces.len(), 3);
-    assert_eq!(waiting, ["interface eth2, which is not there any more"]);
+    assert_eq!(waiting, ["interface eth2, which was removed"]);
 }

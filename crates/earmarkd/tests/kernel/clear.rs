@@ -98,7 +98,7 @@ pub(crate) fn what_is_adopted_in_time_stays() -> Outcome {
     check(row.adopted + row.claims == 1, &format!("{row:?}"))?;
     let output = waiting.wait_with_output()?;
     check(output.status.code() == Some(0), &said(&output))?;
-    check(said(&output).contains("is its own, and stays"), &said(&output))?;
+    check(said(&output).contains("its traffic control stays"), &said(&output))?;
     check(has_class(&a)?, "the reservation keeps its class")
 }
 

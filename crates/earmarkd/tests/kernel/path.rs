@@ -322,7 +322,7 @@ pub(crate) fn malformed_questions_are_rejected() -> Outcome {
         (&["10.0.9.1", "--ip-protocol", "1", "--dport", "9"], 1, "IP protocol icmp has no ports"),
         (&["10.0.9.1", "--from", "fd01::1"], 1, "are of different IP versions"),
         (&["239.1.2.3:5001"], 1, "is a group"),
-        (&["0.0.0.0"], 1, "no address that packets could go to"),
+        (&["0.0.0.0"], 1, "is not a destination address"),
         (
             &["10.0.9.1", "--from", "10.0.1.5", "--interface-in", "eth9"],
             1,

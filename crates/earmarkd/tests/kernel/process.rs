@@ -74,7 +74,7 @@ pub(super) fn without_privileges_it_says_which() -> Outcome {
     let said = String::from_utf8_lossy(&output.stderr);
     check(output.status.code() == Some(1), &format!("{:?}", output.status))?;
     check(said.contains("CAP_NET_ADMIN, CAP_NET_RAW"), &said)?;
-    check(said.contains("help: start it as root"), &said)
+    check(said.contains("help: start the daemon as root"), &said)
 }
 
 /// With `daemon.user` the process belongs to that user, keeps two capabilities, and works as before.

@@ -436,9 +436,9 @@ mod tests {
         let settings = streams.tls.unwrap();
         assert_eq!((settings.port, settings.identity), (1, Identity::PublicKeys("p".into())));
         for (text, hint) in [
-            ("", "let in"),
-            ("certificate = 'c'\nauthorities = 'a'", "let in"),
-            ("certificate = 'c'\npeers = ['r2']", "let in"),
+            ("", "accepted names"),
+            ("certificate = 'c'\nauthorities = 'a'", "accepted names"),
+            ("certificate = 'c'\npeers = ['r2']", "accepted names"),
             ("by = 'keys'", "public_keys"),
         ] {
             let error = tls(text).expect_err(text);

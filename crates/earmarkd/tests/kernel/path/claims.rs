@@ -185,8 +185,8 @@ pub(crate) fn reservation_elsewhere_is_warned_of() -> Outcome {
     expect(&marked, marked.packets.as_ref().is_some_and(|packets| packets.get == "best_effort"))?;
     let [other] = &marked.elsewhere[..] else { return expect(&marked, false) };
     expect(&marked, other.interface == "eth1" && other.protocol.as_deref() == Some("boomerang"))?;
-    let warning = "something is reserved for this flow where its packets do not go: boomerang 1 Mbit/s on eth1; they leave \
-                   through eth2";
+    let warning = "this flow is reserved on a link that its packets do not use: boomerang 1 Mbit/s on eth1; \
+                   they leave through eth2";
     expect(&marked, marked.warnings == [warning])?;
     let refused = path(&fork.router, PathRequest { mark: Some(8), ..asked()? })?;
     expect(&refused, refused.outcome == PathOutcome::Unreachable && refused.elsewhere.len() == 1)?;
@@ -196,5 +196,5 @@ pub(crate) fn reservation_elsewhere_is_warned_of() -> Outcome {
     expect(&back, leaves(&back).0 == Some("eth0"))?;
     let packets = back.packets.as_ref().ok_or("no packets")?;
     expect(&back, packets.queues.as_deref() == Some("none") && packets.get == "best_effort")?;
-    expect(&back, back.warnings.iter().any(|warning| warning.contains("are left alone")))
+    expect(&back, back.warnings.iter().any(|warning| warning.contains("has no queues")))
 }
