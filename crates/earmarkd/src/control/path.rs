@@ -397,7 +397,7 @@ mod tests {
             assert!(!problem.hint.is_empty(), "{to}");
         }
         let label = PathRequest { flow_label: Some(7), ..request("10.0.0.9:1", None, 17) };
-        assert!(flow_of(&label).expect_err("a label").message.contains("lack"));
+        assert!(flow_of(&label).expect_err("a label").message.contains("flow label"));
     }
 
     #[test]

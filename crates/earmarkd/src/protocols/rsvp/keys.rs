@@ -317,7 +317,7 @@ neighbors = ["10.0.1.2", "fe80::1"]
             ),
             (format!("{one}neighbors = [\"r2\"]\n"), "invalid IP address", 5),
             (format!("{one}purpose = \"none\"\n"), "unknown variant", 5),
-            (format!("{one}{one}"), "there already, in line 2", 6),
+            (format!("{one}{one}"), "line 2 has it", 6),
         ];
         for (text, message, line) in cases {
             let error = read(&text).expect_err(&text);
