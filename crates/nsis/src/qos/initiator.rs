@@ -55,9 +55,7 @@ impl QosNslp {
         match refused {
             InitiationError::Rejected(reason) => Err(reason),
             InitiationError::Refused(refused) => {
-                let (outcome, available) = (refused.fault.outcome, refused.available);
-                let (source, reaction) = (None, OnRefusal::Release);
-                cx.report(Event::Refused { application, outcome, source, available, reaction });
+                report_refused(cx, application, &refused);
                 Ok(())
             }
         }
@@ -155,11 +153,7 @@ impl QosNslp {
             Ok(()) => {
                 self.store.session_mut(index).extra().before.get_or_insert(before);
             }
-            Err(refused) => {
-                let (outcome, available) = (refused.fault.outcome, refused.available);
-                let (source, reaction) = (None, OnRefusal::Release);
-                cx.report(Event::Refused { application, outcome, source, available, reaction });
-            }
+            Err(refused) => report_refused(cx, application, &refused),
         }
         Ok(())
     }
@@ -230,4 +224,16 @@ pub(super) struct Initiation<'a> {
 pub(super) enum InitiationError {
     Rejected(Rejection),
     Refused(Refused),
+}
+
+/// Reports that this node itself refuses the request of an application.
+fn report_refused(cx: &mut HandlerContext<'_, '_>, application: Application, refused: &Refused) {
+    let (outcome, available) = (refused.fault.outcome, refused.available);
+    cx.report(Event::Refused {
+        application,
+        outcome,
+        source: None,
+        available,
+        reaction: OnRefusal::Release,
+    });
 }
