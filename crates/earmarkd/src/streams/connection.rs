@@ -10,16 +10,16 @@
 //! whose handshake does not proceed: neither is reported.
 
 use std::collections::VecDeque;
-use std::io::{self, ErrorKind, Read, Write};
+use std::io::{self, ErrorKind, Read};
 use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::os::fd::{AsFd, BorrowedFd};
 
 use earmark_core::{CloseReason, Time, Transport};
 use rustix::event::epoll::EventFlags;
-use rustls::{AlertDescription, Error as TlsError};
 
-/// Encrypted octets that TLS may buffer, besides the queue here.
-const TLS_BUFFER: usize = 32 << 10;
+use super::socket::{is_for_later, of_transfer, write};
+use super::tls::Session;
+
 /// Most octets read from one connection in a turn.
 pub(super) const TURN: usize = 64 << 10;
 
@@ -51,7 +51,7 @@ pub(super) enum ConnectionEvent<'a> {
 #[derive(Debug)]
 pub(super) struct Connection {
     socket: TcpStream,
-    tls: Option<Box<rustls::Connection>>,
+    tls: Option<Session>,
     outgoing: VecDeque<u8>,
     pub(super) stage: Stage,
     pub(super) transport: Transport,
@@ -63,8 +63,6 @@ pub(super) struct Connection {
     pub(super) is_half_open: bool,
     /// Whether the connection is to be closed when its queue is empty.
     pub(super) is_ending: bool,
-    /// Whether TLS has sent its close alert.
-    is_over: bool,
     /// Time at which the connection is aborted.
     pub(super) deadline: Option<Time>,
     /// Events that the epoll set waits for.
@@ -75,7 +73,7 @@ impl Connection {
     /// Creates a connection that this node initiates.
     pub(super) fn ours(
         socket: TcpStream,
-        tls: Option<rustls::Connection>,
+        tls: Option<Session>,
         [local, peer]: [SocketAddr; 2],
     ) -> Connection {
         Connection {
@@ -87,7 +85,7 @@ impl Connection {
     /// Creates a connection that a neighbor has initiated.
     pub(super) fn accepted(
         socket: TcpStream,
-        tls: Option<rustls::Connection>,
+        tls: Option<Session>,
         [local, peer]: [SocketAddr; 2],
     ) -> Connection {
         let stage = if tls.is_some() { Stage::Handshaking } else { Stage::Silent };
@@ -96,17 +94,14 @@ impl Connection {
 
     fn new(
         socket: TcpStream,
-        mut tls: Option<rustls::Connection>,
+        tls: Option<Session>,
         stage: Stage,
         [local, peer]: [SocketAddr; 2],
     ) -> Connection {
-        if let Some(tls) = &mut tls {
-            tls.set_buffer_limit(Some(TLS_BUFFER));
-        }
         Connection {
             transport: if tls.is_some() { Transport::Tls } else { Transport::Tcp },
             socket,
-            tls: tls.map(Box::new),
+            tls,
             outgoing: VecDeque::new(),
             stage,
             local,
@@ -114,7 +109,6 @@ impl Connection {
             is_reported: false,
             is_half_open: false,
             is_ending: false,
-            is_over: false,
             deadline: None,
             awaited: EventFlags::empty(),
         }
@@ -137,7 +131,7 @@ impl Connection {
             (Stage::Connecting, _) => return EventFlags::OUT,
             (Stage::Lingering, _) => false,
             (Stage::Open, tls) => {
-                !self.outgoing.is_empty() || tls.as_ref().is_some_and(|tls| tls.wants_write())
+                !self.outgoing.is_empty() || tls.as_ref().is_some_and(Session::wants_write)
             }
             (_, Some(tls)) => tls.wants_write(),
             (_, None) => false,
@@ -182,19 +176,16 @@ impl Connection {
         let stands = self.stage == Stage::Open;
         let outcome = match &mut self.tls {
             Some(_) if self.stage == Stage::Connecting => Ok(()),
-            Some(tls) => flush_tls(tls, &self.socket, &mut self.outgoing, stands),
-            None if stands => flush(&self.socket, &mut self.outgoing),
+            Some(tls) if stands => tls.write(&self.socket, &mut self.outgoing),
+            Some(tls) => tls.write_records(&self.socket),
+            None if stands => write(&self.socket, &mut self.outgoing),
             None => Ok(()),
         };
         outcome.map_err(|error| of_transfer(&error))?;
         if stands && self.is_ending && self.outgoing.is_empty() {
             if let Some(tls) = &mut self.tls {
-                if !self.is_over {
-                    tls.send_close_notify();
-                    self.is_over = true;
-                }
-                flush_tls(tls, &self.socket, &mut self.outgoing, false)
-                    .map_err(|error| of_transfer(&error))?;
+                tls.close();
+                tls.write_records(&self.socket).map_err(|error| of_transfer(&error))?;
                 if tls.wants_write() {
                     return Ok(());
                 }
@@ -259,13 +250,8 @@ impl Connection {
         let mut taken = 0;
         while taken < TURN {
             let Some(tls) = &mut self.tls else { return Ok(()) };
-            let length = match tls.read_tls(&mut &self.socket) {
-                Ok(length) => length,
-                Err(error) if is_for_later(&error) => break,
-                Err(error) => return Err(of_transfer(&error)),
-            };
+            let Some(length) = tls.receive(&self.socket)? else { break };
             taken += length;
-            tls.process_new_packets().map_err(|error| of_tls(&error))?;
             if tls.is_handshaking() {
                 match length {
                     0 => return Err(CloseReason::Ended),
@@ -287,7 +273,7 @@ impl Connection {
         each: &mut dyn FnMut(&Connection, ConnectionEvent<'_>),
     ) -> Result<(), CloseReason> {
         while let Some(tls) = &mut self.tls {
-            match tls.reader().read(room) {
+            match tls.read(room) {
                 Ok(0) => return Err(CloseReason::Ended),
                 Ok(length) => each(self, ConnectionEvent::Data(&room[..length])),
                 Err(error) if is_for_later(&error) => break,
@@ -312,68 +298,5 @@ impl Connection {
 impl AsFd for Connection {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
-    }
-}
-
-fn flush(mut socket: &TcpStream, outgoing: &mut VecDeque<u8>) -> io::Result<()> {
-    while !outgoing.is_empty() {
-        match socket.write(outgoing.as_slices().0) {
-            Ok(length) => drop(outgoing.drain(..length)),
-            Err(error) if error.kind() == ErrorKind::Interrupted => {}
-            Err(error) if is_for_later(&error) => break,
-            Err(error) => return Err(error),
-        }
-    }
-    Ok(())
-}
-
-/// Writes the queue through TLS if the handshake is complete, otherwise only the messages of TLS itself.
-fn flush_tls(
-    tls: &mut rustls::Connection,
-    mut socket: &TcpStream,
-    outgoing: &mut VecDeque<u8>,
-    stands: bool,
-) -> io::Result<()> {
-    loop {
-        while tls.wants_write() {
-            match tls.write_tls(&mut socket) {
-                Ok(_) => {}
-                Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                Err(error) if is_for_later(&error) => return Ok(()),
-                Err(error) => return Err(error),
-            }
-        }
-        if !stands || outgoing.is_empty() {
-            return Ok(());
-        }
-        let length = tls.writer().write(outgoing.as_slices().0)?;
-        drop(outgoing.drain(..length));
-    }
-}
-
-fn is_for_later(error: &io::Error) -> bool {
-    matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted)
-}
-
-fn of_transfer(error: &io::Error) -> CloseReason {
-    match error.kind() {
-        ErrorKind::TimedOut => CloseReason::TimedOut,
-        _ => CloseReason::Broken,
-    }
-}
-
-/// Reason for an error of TLS. With TLS 1.3 the client may learn only after its handshake is complete that it was not
-/// accepted.
-fn of_tls(error: &TlsError) -> CloseReason {
-    use AlertDescription::{DecodeError, InternalError, RecordOverflow, UnexpectedMessage};
-    match error {
-        TlsError::AlertReceived(
-            DecodeError | InternalError | RecordOverflow | UnexpectedMessage,
-        )
-        | TlsError::InvalidMessage(_)
-        | TlsError::InappropriateMessage { .. }
-        | TlsError::PeerSentOversizedRecord
-        | TlsError::DecryptError => CloseReason::Broken,
-        _ => CloseReason::NotAuthenticated,
     }
 }

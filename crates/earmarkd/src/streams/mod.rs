@@ -22,12 +22,10 @@ use std::io;
 use std::mem;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::Arc;
 use std::time::Duration;
 
 use earmark_core::{CloseReason, Connect, ConnectionId, StreamEvent, Time, Transport};
 use rustix::event::epoll;
-use rustls::pki_types::ServerName;
 use socket2::Socket;
 use tracing::debug;
 
@@ -35,8 +33,8 @@ use self::connection::{Connection, ConnectionEvent, Stage, TURN};
 pub use self::settings::{Identity, Limits, Settings, TlsSettings};
 use self::socket::{begin, listen};
 use self::source::{Share, source};
-use self::tls::Tls;
 pub use self::tls::TlsError;
+use self::tls::{Session, Tls};
 
 /// Time that a neighbor has to close its side after we have closed ours.
 const LINGER: Duration = Duration::from_secs(5);
@@ -248,9 +246,8 @@ impl Streams {
             (Transport::Tcp, _) => None,
             (Transport::Tls, None) => return Err(CloseReason::NotAuthenticated),
             (Transport::Tls, Some(tls)) => {
-                let name = ServerName::from(connect.destination.ip());
-                let client = rustls::ClientConnection::new(Arc::clone(&tls.client), name);
-                Some(client.map_err(|_| CloseReason::NotAuthenticated)?.into())
+                let session = Session::initiated(tls, connect.destination.ip());
+                Some(session.map_err(|_| CloseReason::NotAuthenticated)?)
             }
         };
         let local = match (connect.source, connect.destination) {

@@ -2,7 +2,6 @@
 
 use std::io::{self, ErrorKind};
 use std::net::{IpAddr, SocketAddr, TcpStream};
-use std::sync::Arc;
 use std::time::Duration;
 
 use earmark_core::{ConnectionId, Time, Transport};
@@ -13,6 +12,7 @@ use tracing::{debug, warn};
 use super::connection::Connection;
 use super::socket::{is_transient, prepare};
 use super::source::source;
+use super::tls::Session;
 use super::{LISTENERS, Listener, Streams};
 
 /// Most connections accepted in a turn.
@@ -70,10 +70,7 @@ impl Streams {
         }
         let tls = match (transport, &self.tls) {
             (Transport::Tcp, _) => None,
-            (Transport::Tls, Some(tls)) => {
-                let server = rustls::ServerConnection::new(Arc::clone(&tls.server));
-                Some(server.map_err(io::Error::other)?.into())
-            }
+            (Transport::Tls, Some(tls)) => Some(Session::accepted(tls)?),
             (Transport::Tls, None) => return Ok(()),
         };
         prepare(&socket, peer.is_ipv4())?;

@@ -1,9 +1,11 @@
 //! Sockets of connections: listening, connecting and their options.
 
-use std::io::{self, ErrorKind};
+use std::collections::VecDeque;
+use std::io::{self, ErrorKind, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
+use earmark_core::CloseReason;
 use earmark_linux::traffic_control::SIGNALLING_CLASS;
 use rustix::io::Errno;
 use socket2::{Domain, Socket, Type};
@@ -65,6 +67,32 @@ fn set_traffic_class(socket: &Socket, is_ipv4: bool) -> io::Result<()> {
         debug!(%error, "a connection goes with best effort");
     }
     Ok(())
+}
+
+/// Writes the queue until it is empty or the neighbor accepts no more.
+pub(super) fn write(mut socket: &TcpStream, outgoing: &mut VecDeque<u8>) -> io::Result<()> {
+    while !outgoing.is_empty() {
+        match socket.write(outgoing.as_slices().0) {
+            Ok(length) => drop(outgoing.drain(..length)),
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(error) if is_for_later(&error) => break,
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
+/// Whether a read or write can be repeated when the socket is ready.
+pub(super) fn is_for_later(error: &io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted)
+}
+
+/// Reason for a failed read or write.
+pub(super) fn of_transfer(error: &io::Error) -> CloseReason {
+    match error.kind() {
+        ErrorKind::TimedOut => CloseReason::TimedOut,
+        _ => CloseReason::Broken,
+    }
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@
 //! current settings.
 
 use std::fmt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
@@ -15,8 +15,8 @@ use rustls::client::{
     verify_server_name,
 };
 use rustls::crypto::{
-    CryptoProvider, WebPkiSupportedAlgorithms, verify_tls12_signature, verify_tls13_signature,
-    verify_tls13_signature_with_raw_key,
+    CryptoProvider, WebPkiSupportedAlgorithms, aws_lc_rs, verify_tls12_signature,
+    verify_tls13_signature, verify_tls13_signature_with_raw_key,
 };
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{
@@ -34,41 +34,12 @@ use rustls::{
     ServerConfig, SignatureScheme,
 };
 
-use super::settings::{Identity, TlsSettings};
-
-/// Why the settings of TLS are invalid.
-#[derive(Debug, thiserror::Error)]
-pub enum TlsError {
-    /// A file cannot be read or is malformed.
-    #[error("{}: {source}", path.display())]
-    File {
-        /// Path of the file.
-        path: PathBuf,
-        /// The error.
-        source: pem::Error,
-    },
-    /// A file does not contain what it is configured for.
-    #[error("{}: there is no {what} in it", path.display())]
-    Nothing {
-        /// Path of the file.
-        path: PathBuf,
-        /// The missing content.
-        what: &'static str,
-    },
-    /// A name is neither a DNS name nor an IP address.
-    #[error("{0:?} is neither a DNS name nor an IP address")]
-    Name(String),
-    /// Key, certificates and authorities do not match.
-    #[error("key and certificates do not match: {0}")]
-    Identity(String),
-    /// The program was built without the feature `tls`.
-    #[error("this program is built without TLS; build it with `--features tls`")]
-    Unavailable,
-}
+use super::TlsError;
+use crate::streams::settings::{Identity, TlsSettings};
 
 /// Configurations of TLS in both roles.
 #[derive(Clone)]
-pub(super) struct Tls {
+pub(in crate::streams) struct Tls {
     pub(super) client: Arc<ClientConfig>,
     pub(super) server: Arc<ServerConfig>,
 }
@@ -81,8 +52,8 @@ impl fmt::Debug for Tls {
 
 impl Tls {
     /// Reads the configured files.
-    pub(super) fn load(settings: &TlsSettings) -> Result<Tls, TlsError> {
-        let provider = Arc::new(provider()?);
+    pub(in crate::streams) fn load(settings: &TlsSettings) -> Result<Tls, TlsError> {
+        let provider = Arc::new(aws_lc_rs::default_provider());
         let key = PrivateKeyDer::from_pem_file(&settings.key).map_err(of_file(&settings.key))?;
         let verifier = Arc::new(Verifier::load(&settings.identity, &provider)?);
         let (mut client, mut server) = match &settings.identity {
@@ -98,18 +69,6 @@ impl Tls {
         server.send_tls13_tickets = 0;
         Ok(Tls { client: Arc::new(client), server: Arc::new(server) })
     }
-}
-
-/// Returns the cryptography that the program was built with.
-#[cfg(feature = "tls")]
-fn provider() -> Result<CryptoProvider, TlsError> {
-    Ok(rustls::crypto::aws_lc_rs::default_provider())
-}
-
-/// Returns the cryptography that the program was built with: none.
-#[cfg(not(feature = "tls"))]
-fn provider() -> Result<CryptoProvider, TlsError> {
-    Err(TlsError::Unavailable)
 }
 
 fn by_certificates(
@@ -346,25 +305,10 @@ fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
 }
 
 fn of_file(path: &Path) -> impl Fn(pem::Error) -> TlsError {
-    move |source| TlsError::File { path: path.to_owned(), source }
+    move |error| TlsError::File { path: path.to_owned(), source: error.into() }
 }
 
 #[expect(clippy::needless_pass_by_value, reason = "for map_err")]
 fn of_identity(error: Error) -> TlsError {
     TlsError::Identity(error.to_string())
-}
-
-#[cfg(all(test, not(feature = "tls")))]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn settings_without_cryptography_are_refused() {
-        let settings = TlsSettings {
-            port: 1,
-            key: PathBuf::from("key.pem"),
-            identity: Identity::PublicKeys(PathBuf::from("all.pem")),
-        };
-        assert!(matches!(Tls::load(&settings), Err(TlsError::Unavailable)));
-    }
 }
