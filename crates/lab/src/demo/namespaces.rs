@@ -13,7 +13,7 @@ use earmark_sim::Trace;
 
 use super::network::{DaemonRestart, DemoNetwork, NetworkKind};
 use super::plan::{Plan, SENT, Stream};
-use super::protocol::{Daemons, Ends, FlowRequest, Protocol, Reply};
+use super::protocol::{Daemons, Ends, FlowRequest, Notice, Protocol, Reply, reply};
 use crate::testbed::Testbed;
 use crate::traffic::{self, Shape, Sink, Source};
 
@@ -224,8 +224,12 @@ fn next_reply(
     (client, opened): &mut (Client, Opened),
 ) -> Result<Option<(Reply, f64)>> {
     while let Some(event) = client.next_event(Some(Instant::now() + POLL_INTERVAL))? {
-        let Some(engine_event) = earmarkd::control::engine_event(&event) else { continue };
-        if let Some(reply) = by.reply(&engine_event, &[opened.application])? {
+        if event.application != Some(opened.application) {
+            continue;
+        }
+        let outcome = event.outcome.as_deref();
+        let notice = Notice { event: &event.event, outcome, details: &event.details };
+        if let Some(reply) = reply(by, notice)? {
             return Ok(Some((reply, event.at_s)));
         }
     }

@@ -5,11 +5,13 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 use std::time::Duration;
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 use earmark_control::{Client, Opened};
+use earmark_core::outcome::{Kind, Outcome};
 use earmark_core::{ApplicationId, Flow, Rate};
-use earmark_node::{Command, Event};
+use earmark_node::Command;
 use serde::{Serialize, Serializer};
+use serde_json::{Map, Value};
 
 /// IP protocol number of UDP, which carries the data.
 pub(crate) const UDP: u8 = 17;
@@ -126,11 +128,50 @@ pub trait DemoProtocol: Sync {
     /// Returns the command that releases an end.
     fn release(&self, application: ApplicationId) -> Command;
 
-    /// Returns the reply that an event brings to one of these applications, if any.
+    /// Returns the names of the events that answer a request at one of its ends.
+    fn answers(&self) -> &'static [&'static str];
+
+    /// Returns the error in the members of an event that refuses a request, if the protocol has such errors.
     ///
     /// # Errors
-    /// The request has failed.
-    fn reply(&self, event: &Event, applications: &[ApplicationId]) -> Result<Option<Reply>>;
+    /// The event has none.
+    fn error(&self, _details: &Map<String, Value>) -> Result<Option<ErrorReport>> {
+        Ok(None)
+    }
+}
+
+/// An event of an end of a reservation, in the form of the control protocol.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Notice<'a> {
+    /// Name of the event.
+    pub(crate) event: &'a str,
+    /// Outcome of the request after the event.
+    pub(crate) outcome: Option<&'a Outcome>,
+    /// Other members of the event.
+    pub(crate) details: &'a Map<String, Value>,
+}
+
+/// Returns the reply that an event brings, if any.
+///
+/// # Errors
+/// The request has failed.
+pub(crate) fn reply(by: Protocol, notice: Notice<'_>) -> Result<Option<Reply>> {
+    let Notice { event, outcome, details } = notice;
+    if let "rejected" | "no_answer" = event {
+        bail!("the request failed: {}", details.get("reason").unwrap_or(&Value::Null));
+    }
+    let Some(outcome) = outcome else { return Ok(None) };
+    let is_refused = matches!(outcome.kind, Kind::Refused | Kind::Unanswered);
+    match (by.answers().contains(&event), outcome.available_bps) {
+        (false, _) if is_refused => bail!("the request failed: {outcome}"),
+        (false, _) => Ok(None),
+        (true, Some(available)) => Ok(Some(Reply::Offered(available))),
+        (true, None) if is_refused => match by.error(details)? {
+            Some(error) => Ok(Some(Reply::Refused(error))),
+            None => bail!("the request failed: {outcome}"),
+        },
+        (true, None) => Ok(Some(Reply::InPlace)),
+    }
 }
 
 /// One of the demo's protocols.

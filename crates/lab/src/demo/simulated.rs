@@ -5,12 +5,15 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use earmark_core::{ApplicationId, Rate, Time};
+use earmark_node::Event;
+use earmark_node::outcome::{application_of, outcome_of};
 use earmark_scenario::topology::Topology;
 use earmark_sim::{CapturedPacket, LogEvent, Network, NodeId, Source, StreamId, Trace};
+use serde_json::Value;
 
 use super::network::{DaemonRestart, DemoNetwork, NetworkKind};
 use super::plan::{Plan, SENT, Stream};
-use super::protocol::{FlowRequest, Protocol, Reply};
+use super::protocol::{FlowRequest, Notice, Protocol, Reply, reply};
 use crate::protocols::FIRST;
 use crate::traffic::Shape;
 
@@ -150,11 +153,11 @@ impl DemoNetwork for OnSimulator {
             self.network.command_at(asked, sending, command);
         }
         let replied = self.network.run_until_event(asked + within, |_, event| {
-            !matches!(by.reply(event, &applications), Ok(None))
+            !matches!(reply_of(by, event, &applications), Ok(None))
         });
         let replied = replied.with_context(|| format!("no answer within {within:?}"))?;
         let reply = match &replied.what {
-            LogEvent::Event(event) => by.reply(event, &applications)?,
+            LogEvent::Event(event) => reply_of(by, event, &applications)?,
             _ => None,
         };
         let Some(reply) = reply else { bail!("the reservation failed: {:?}", replied.what) };
@@ -219,4 +222,14 @@ impl DemoNetwork for OnSimulator {
         let traces = (0..SENT).map(trace).collect::<Result<Vec<_>>>()?;
         traces.try_into().ok().context("a trace for each stream")
     }
+}
+
+/// Returns the reply that an event brings to one of these applications, if any.
+fn reply_of(by: Protocol, event: &Event, applications: &[ApplicationId]) -> Result<Option<Reply>> {
+    if !application_of(event).is_some_and(|of| applications.contains(&ApplicationId(of))) {
+        return Ok(None);
+    }
+    let Value::Object(details) = serde_json::to_value(event)? else { return Ok(None) };
+    let name = details.get("event").and_then(Value::as_str).unwrap_or_default();
+    reply(by, Notice { event: name, outcome: outcome_of(event).as_ref(), details: &details })
 }

@@ -5,9 +5,9 @@ use earmark_boomerang as boomerang;
 use earmark_control::protocols::boomerang::request;
 use earmark_control::{Client, ReservationRequest};
 use earmark_core::{ApplicationId, Rate};
-use earmark_node::{Command, Event};
+use earmark_node::Command;
 
-use crate::demo::protocol::{Commands, Daemons, DemoProtocol, Ends, FlowRequest, Reply};
+use crate::demo::protocol::{Commands, Daemons, DemoProtocol, Ends, FlowRequest};
 
 /// Boomerang.
 pub(super) struct Boomerang;
@@ -50,20 +50,7 @@ impl DemoProtocol for Boomerang {
         Command::Boomerang(boomerang::Command::Release { application })
     }
 
-    fn reply(&self, event: &Event, applications: &[ApplicationId]) -> Result<Option<Reply>> {
-        let ours = |application| applications.contains(application);
-        Ok(match event {
-            Event::Boomerang(boomerang::Event::Established { application, .. })
-                if ours(application) =>
-            {
-                Some(Reply::InPlace)
-            }
-            Event::Boomerang(boomerang::Event::Refused { application, offer, .. })
-                if ours(application) =>
-            {
-                Some(Reply::Offered(Rate::from_bps(offer.forward.into())))
-            }
-            _ => None,
-        })
+    fn answers(&self) -> &'static [&'static str] {
+        &["established", "refused"]
     }
 }

@@ -2,17 +2,17 @@
 
 use std::time::Duration;
 
-use anyhow::{Result, bail};
+use anyhow::{Context, Result};
 use earmark_control::{Client, ListenRequest, ReservationRequest};
 use earmark_core::ApplicationId;
 use earmark_node::{Command, Event, Listen, NodeConfig};
 use earmark_rsvp as rsvp;
 use earmark_wire::intserv::TokenBucket;
-use earmark_wire::rsvp::{FilterSpec, Session, SourceSelector};
+use earmark_wire::rsvp::{ErrorSpec, FilterSpec, Session, SourceSelector};
+use serde::Deserialize;
+use serde_json::{Map, Value};
 
-use crate::demo::protocol::{
-    Commands, Daemons, DemoProtocol, Ends, ErrorReport, FlowRequest, Reply, UDP,
-};
+use crate::demo::protocol::{Commands, Daemons, DemoProtocol, Ends, ErrorReport, FlowRequest, UDP};
 
 /// RSVP.
 pub(crate) struct Rsvp;
@@ -94,30 +94,14 @@ impl DemoProtocol for Rsvp {
         Command::Rsvp(rsvp::Command::Release { application })
     }
 
-    fn reply(&self, event: &Event, applications: &[ApplicationId]) -> Result<Option<Reply>> {
-        let ours = |application| applications.contains(application);
-        match event {
-            Event::Rsvp(rsvp::Event::Resv { application, .. }) if ours(application) => {
-                Ok(Some(Reply::InPlace))
-            }
-            Event::Rsvp(rsvp::Event::ResvError { application, error, .. }) if ours(application) => {
-                Ok(Some(Reply::Refused(ErrorReport {
-                    error: error.code.name().to_ascii_lowercase(),
-                    code: error.code.code(),
-                    value: error.value,
-                    node: error.node,
-                })))
-            }
-            Event::Rsvp(rsvp::Event::PathError { application, error, .. }) if ours(application) => {
-                bail!("the sender's Path was refused: {}", error.code.name());
-            }
-            Event::Rsvp(rsvp::Event::Rejected { application, reason }) if ours(application) => {
-                bail!("the request was rejected: {reason}");
-            }
-            Event::NoAnswer { application, reason, .. } if ours(application) => {
-                bail!("the receiver has no answer to the sender: {reason}");
-            }
-            _ => Ok(None),
-        }
+    fn answers(&self) -> &'static [&'static str] {
+        &["resv", "resv_error"]
+    }
+
+    fn error(&self, details: &Map<String, Value>) -> Result<Option<ErrorReport>> {
+        let error = details.get("error").context("a refusal without an error")?;
+        let ErrorSpec { node, code, value, .. } = ErrorSpec::deserialize(error)?;
+        let text = code.name().to_ascii_lowercase();
+        Ok(Some(ErrorReport { error: text, code: code.code(), value, node }))
     }
 }

@@ -3,12 +3,12 @@
 use anyhow::Result;
 use earmark_control::protocols::yessir::{ReserveOptions, listen_request, request};
 use earmark_control::{Client, ReservationRequest};
-use earmark_core::{ApplicationId, Rate};
-use earmark_node::{Command, Event};
+use earmark_core::ApplicationId;
+use earmark_node::Command;
 use earmark_wire::yessir::{Flowspec, OctetRate, Style};
 use earmark_yessir as yessir;
 
-use crate::demo::protocol::{Commands, Daemons, DemoProtocol, Ends, FlowRequest, Reply};
+use crate::demo::protocol::{Commands, Daemons, DemoProtocol, Ends, FlowRequest};
 
 /// YESSIR.
 pub(super) struct Yessir;
@@ -68,18 +68,7 @@ impl DemoProtocol for Yessir {
         Command::Yessir(yessir::Command::Release { application })
     }
 
-    /// Returns the reply of a receiver: if hops have refused, the offer is the least of their available rates.
-    fn reply(&self, event: &Event, applications: &[ApplicationId]) -> Result<Option<Reply>> {
-        let Event::Yessir(yessir::Event::Answered { application, answer, .. }) = event else {
-            return Ok(None);
-        };
-        if !applications.contains(application) {
-            return Ok(None);
-        }
-        let available = answer.failures.iter().map(|note| note.available.0);
-        Ok(Some(match available.reduce(f32::min) {
-            None => Reply::InPlace,
-            Some(least) => Reply::Offered(Rate::from_octets_per_second(least)),
-        }))
+    fn answers(&self) -> &'static [&'static str] {
+        &["answered"]
     }
 }

@@ -3,14 +3,14 @@
 #[cfg(feature = "tls")]
 pub mod tls_keys;
 
-use anyhow::{Result, bail};
+use anyhow::Result;
 use earmark_control::protocols::nsis::request;
 use earmark_control::{Client, ReservationRequest};
 use earmark_core::ApplicationId;
-use earmark_node::{Command, Event};
+use earmark_node::Command;
 use earmark_nsis::{self as nsis, qos};
 
-use crate::demo::protocol::{Commands, Daemons, DemoProtocol, Ends, FlowRequest, Reply};
+use crate::demo::protocol::{Commands, Daemons, DemoProtocol, Ends, FlowRequest};
 
 /// QoS NSLP over GIST.
 pub(super) struct Nsis;
@@ -51,26 +51,7 @@ impl DemoProtocol for Nsis {
         Command::Nsis(nsis::Command::Qos(qos::Command::Release { application }))
     }
 
-    fn reply(&self, event: &Event, applications: &[ApplicationId]) -> Result<Option<Reply>> {
-        let ours = |application| applications.contains(application);
-        let Event::Nsis(nsis::Event::Qos(event)) = event else { return Ok(None) };
-        match event {
-            qos::Event::Reserved { application, .. } if ours(application) => {
-                Ok(Some(Reply::InPlace))
-            }
-            qos::Event::Refused { application, available: Some(available), .. }
-                if ours(application) =>
-            {
-                Ok(Some(Reply::Offered(*available)))
-            }
-            qos::Event::Refused { application, .. }
-            | qos::Event::TimedOut { application }
-            | qos::Event::Rejected { application, .. }
-                if ours(application) =>
-            {
-                bail!("the reservation failed: {event:?}")
-            }
-            _ => Ok(None),
-        }
+    fn answers(&self) -> &'static [&'static str] {
+        &["reserved", "refused"]
     }
 }
