@@ -208,10 +208,10 @@ pub fn replay(
 /// Parses a line; an error contains the column of a syntax error.
 fn read<T: DeserializeOwned>(line: &str) -> Result<T, String> {
     let wrong = |error: serde_json::Error| error.to_string();
-    let read = serde_json::from_str(line).map_err(wrong)?;
-    match longest_span(&serde_json::from_str(line).map_err(wrong)?) {
+    let value = serde_json::from_str(line).map_err(wrong)?;
+    match longest_span(&value) {
         seconds if seconds > LONGEST_SPAN => Err(format!("a time of {seconds} s is too long")),
-        _ => Ok(read),
+        _ => serde_json::from_value(value).map_err(wrong),
     }
 }
 

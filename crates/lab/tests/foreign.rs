@@ -4,6 +4,8 @@
 //! The first test that needs a variant runs it, once. Without the privileges for namespaces, or without the tool in
 //! question, a test is shown as ignored, with the reason.
 
+#[path = "shared/engine_event.rs"]
+mod engine_event;
 #[path = "foreign/scenario.rs"]
 mod scenario;
 

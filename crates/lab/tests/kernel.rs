@@ -7,6 +7,8 @@
 mod adoption;
 #[path = "shared/classes.rs"]
 mod classes;
+#[path = "shared/engine_event.rs"]
+mod engine_event;
 #[path = "kernel/tracing.rs"]
 mod tracing;
 

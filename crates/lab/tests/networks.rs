@@ -15,6 +15,8 @@ mod changes;
 mod claims;
 #[path = "shared/classes.rs"]
 mod classes;
+#[path = "shared/engine_event.rs"]
+mod engine_event;
 #[path = "networks/ffmpeg.rs"]
 mod ffmpeg;
 #[path = "networks/interworking.rs"]

@@ -52,8 +52,3 @@ fn members(event: Value) -> Map<String, Value> {
         other => Map::from_iter([("value".to_owned(), other)]),
     }
 }
-
-/// Returns the event of a node that a client's event was converted from; `None` if it is of another version.
-pub fn engine_event(event: &ClientEvent) -> Option<Event> {
-    serde_json::from_value(serde_json::to_value(event).ok()?).ok()
-}

@@ -12,6 +12,5 @@ mod path;
 mod requests;
 mod serve;
 
-pub use events::engine_event;
 pub use hub::{ClientId, Hub, MAX_CLIENTS};
 pub use listener::{Listener, ListenerError};

@@ -25,6 +25,8 @@ use earmark_wire::rsvp::{
 use earmark_wire::{ipv4, ipv6};
 use socket2::{Domain, Socket, Type};
 
+use crate::engine_event::engine_event;
+
 /// Refresh period R of all nodes.
 const REFRESH: Duration = Duration::from_secs(1);
 /// Timeout of a step, for a machine with much other load.
@@ -254,7 +256,7 @@ impl Network {
     fn receive(&mut self, what: &str, wanted: impl Fn(&rsvp::Event) -> bool) -> Result<()> {
         let deadline = Instant::now() + TIMEOUT;
         while let Some(notice) = self.h2.next_event(Some(deadline))? {
-            let event = earmarkd::control::engine_event(&notice);
+            let event = engine_event(&notice);
             if matches!(&event, Some(Event::Rsvp(event)) if wanted(event)) {
                 return Ok(());
             }

@@ -22,6 +22,7 @@ use earmark_wire::rsvp::{
 use libtest_mimic::Failed;
 use socket2::{Domain, Protocol, Socket, Type};
 
+use crate::engine_event::engine_event;
 use crate::{LAB, Outcome};
 
 /// h1 - r1 - x - r2 - h2: addresses 10.0.N.1 and 10.0.N.2 on the Nth link, from 0.
@@ -127,9 +128,7 @@ fn trace(testbed: &Testbed, node: usize) -> Result<(Vec<TraceHop>, TraceEnd), Fa
     client.trace(Trace::new("10.0.3.2:5001".parse()?))?;
     let deadline = Some(Instant::now() + 2 * TIMEOUT);
     while let Some(notice) = client.next_event(deadline)? {
-        if let Some(Event::Rsvp(rsvp::Event::Traced { hops, end, .. })) =
-            earmarkd::control::engine_event(&notice)
-        {
+        if let Some(Event::Rsvp(rsvp::Event::Traced { hops, end, .. })) = engine_event(&notice) {
             return Ok((hops, end));
         }
     }

@@ -17,6 +17,7 @@ use libtest_mimic::Failed;
 
 use crate::Outcome;
 use crate::changes::DIAMOND;
+use crate::engine_event::engine_event;
 use crate::multicast::TREE;
 use crate::net::{Net, REFRESH, SLACK};
 use crate::stream::{STREAM_PORT, Stream, loss, watch};
@@ -245,9 +246,7 @@ impl PendingRequest {
         let deadline = Instant::now() + SLACK * 2;
         let mut others = Vec::new();
         while let Some(notice) = self.client.next_event(Some(deadline))? {
-            let Some(earmark_node::Event::Boomerang(event)) =
-                earmarkd::control::engine_event(&notice)
-            else {
+            let Some(earmark_node::Event::Boomerang(event)) = engine_event(&notice) else {
                 continue;
             };
             match find(&event) {

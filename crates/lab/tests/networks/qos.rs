@@ -15,6 +15,7 @@ use libtest_mimic::Failed;
 
 use crate::Outcome;
 use crate::changes::DIAMOND;
+use crate::engine_event::engine_event;
 use crate::net::{Net, REFRESH, SLACK};
 use crate::stream::{STREAM, STREAM_PORT, Stream, loss, watch};
 
@@ -101,8 +102,7 @@ impl PendingRequest {
         let deadline = Instant::now() + SLACK * 2;
         let mut others = Vec::new();
         while let Some(notice) = self.client.next_event(Some(deadline))? {
-            let Some(Event::Nsis(NsisEvent::Qos(event))) = earmarkd::control::engine_event(&notice)
-            else {
+            let Some(Event::Nsis(NsisEvent::Qos(event))) = engine_event(&notice) else {
                 continue;
             };
             if matches!(event, qos::Event::Reserved { .. }) {

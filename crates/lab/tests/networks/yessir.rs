@@ -14,6 +14,7 @@ use earmark_yessir::Event;
 use libtest_mimic::Failed;
 
 use crate::Outcome;
+use crate::engine_event::engine_event;
 use crate::net::{Net, REFRESH, SLACK};
 use crate::stream::{Stream, loss, watch};
 
@@ -195,8 +196,7 @@ fn next<T>(client: &mut Client, mut find: impl FnMut(&Event) -> Option<T>) -> Re
     let deadline = Instant::now() + SLACK * 2;
     let mut others = Vec::new();
     while let Some(notice) = client.next_event(Some(deadline))? {
-        let Some(earmark_node::Event::Yessir(event)) = earmarkd::control::engine_event(&notice)
-        else {
+        let Some(earmark_node::Event::Yessir(event)) = engine_event(&notice) else {
             continue;
         };
         match find(&event) {
