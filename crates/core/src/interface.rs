@@ -6,7 +6,7 @@ use core::net::IpAddr;
 
 use serde::{Deserialize, Serialize};
 
-use crate::Rate;
+use crate::{Rate, Trust};
 
 /// Index of an interface in the kernel (or the simulator), never 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -32,6 +32,9 @@ pub struct Interface {
     pub reservable: Rate,
     /// Minimum latency of the link, microseconds (RFC 2215 section 3.4).
     pub latency_us: u32,
+    /// Trust in what is behind it.
+    #[serde(default = "Trust::unlimited")]
+    pub trust: Trust,
 }
 
 impl Interface {
@@ -153,6 +156,7 @@ mod tests {
             bandwidth: Rate::from_mbps(10),
             reservable: Rate::from_mbps(5),
             latency_us: 10,
+            trust: Trust::CORE,
         }
     }
 

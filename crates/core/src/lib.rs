@@ -31,6 +31,7 @@ mod stream;
 pub mod throttle;
 mod time;
 pub mod timer;
+mod trust;
 mod units;
 
 pub use application::ApplicationId;
@@ -47,4 +48,5 @@ pub use routes::{
 pub use secret::{KeyedDigest, Secret};
 pub use stream::{CloseReason, Connect, ConnectionId, StreamEvent, Transport};
 pub use time::Time;
+pub use trust::{Role, Trust};
 pub use units::{Rate, RateError};

@@ -11,7 +11,7 @@ use std::collections::BTreeSet;
 use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
-use earmark_core::{Interface, InterfaceId, Rate, Time};
+use earmark_core::{Interface, InterfaceId, Rate, Time, Trust};
 use earmark_linux::{
     Adopted, InterfaceName, InterfaceState, Mirror, Reconciliation, TcError, Update, interface,
 };
@@ -302,6 +302,7 @@ impl Watch {
                 .filter(|_| !self.taken.contains(&state.id))
                 .map_or(Rate::ZERO, |capacity| capacity.reservable),
             latency_us: link.map_or(0, |link| link.config.latency_us),
+            trust: link.map_or(Trust::ACCESS, |link| link.config.trust.clone()),
         }
     }
 

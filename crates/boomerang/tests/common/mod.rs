@@ -17,7 +17,7 @@ use earmark_core::admission::{ClaimId, Ledger, LinkCapacity};
 use earmark_core::random::RandomStreams;
 use earmark_core::{
     Context, Datagram, Effect, Effects, Engine, Flow, Hop, HostEvent, Input, Installation,
-    Interface, InterfaceId, Interfaces, Outgoing, Prefix, Rate, Route, RouteTable, Time,
+    Interface, InterfaceId, Interfaces, Outgoing, Prefix, Rate, Route, RouteTable, Time, Trust,
 };
 use earmark_wire::boomerang::{
     Flags, Keys, OptionItem, Options, Qos, Rates, Reservation, Shape, Vector,
@@ -221,6 +221,7 @@ impl Bench {
             bandwidth,
             reservable,
             latency_us: 100,
+            trust: Trust::CORE,
         });
         self.ledger.set_link(id, LinkCapacity { bandwidth, reservable, mtu: 1500 });
     }

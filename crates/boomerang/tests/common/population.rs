@@ -9,7 +9,7 @@ use earmark_core::admission::{Ledger, LinkCapacity};
 use earmark_core::random::RandomStreams;
 use earmark_core::{
     Context, Datagram, Effects, Engine, Hop, Input, Interface, InterfaceId, Interfaces, Rate,
-    Route, RouteTable, Time,
+    Route, RouteTable, Time, Trust,
 };
 use earmark_wire::boomerang::{Family, Flags, Keys, Options, Qos, Rates, Reservation, Shape};
 use earmark_wire::icmp::{HEADER, Kind, PseudoHeader, seal};
@@ -70,6 +70,7 @@ impl Population {
                 bandwidth,
                 reservable: bandwidth,
                 latency_us: 10,
+                trust: Trust::CORE,
             });
             let capacity = LinkCapacity { bandwidth, reservable: bandwidth, mtu: 1500 };
             population.ledger.set_link(id, capacity);

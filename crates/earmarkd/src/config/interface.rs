@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use earmark_core::Rate;
 use earmark_core::admission::AdmissionMethod;
+use earmark_core::{Rate, Trust};
 use earmark_linux::{Queues, ServicePlan};
 use earmark_node::Border;
 
@@ -57,6 +57,8 @@ pub struct InterfaceConfig {
     pub reservable: Reservable,
     /// Minimum latency of the link, microseconds (RFC 2215 section 3.4).
     pub latency_us: u32,
+    /// Trust in what is behind the interface.
+    pub trust: Trust,
     /// Traffic classes to create in advance; up to this number, reservations create none.
     pub classes: u32,
     /// Limit of the best-effort queue, packets.
@@ -85,6 +87,7 @@ impl InterfaceConfig {
             bandwidth: Some(bandwidth),
             reservable: Reservable::Share(0.75),
             latency_us: 0,
+            trust: Trust::ACCESS,
             classes: 256,
             queue_packets: 50,
             queues: Queueing::PerFlow,

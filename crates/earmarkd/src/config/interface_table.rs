@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use earmark_core::Rate;
+use earmark_core::{Prefix, Rate, Role, Trust};
 use serde::Deserialize;
 use toml::Spanned;
 
@@ -17,11 +17,13 @@ use crate::protocol::Protocol;
 use crate::protocols;
 
 /// General keys of the table.
-const KEYS: [&str; 12] = [
+const KEYS: [&str; 14] = [
     "name",
     "bandwidth",
     "reservable",
     "latency_us",
+    "role",
+    "sources",
     "classes",
     "queue_packets",
     "queues",
@@ -40,6 +42,10 @@ pub(super) struct InterfaceTable {
     reservable: Option<Spanned<Share>>,
     #[serde(default)]
     latency_us: u32,
+    #[serde(default)]
+    role: Role,
+    #[serde(default)]
+    sources: Vec<Spanned<String>>,
     classes: Option<Spanned<u32>>,
     queue_packets: Option<Spanned<u32>>,
     queues: Option<Queueing>,
@@ -115,6 +121,7 @@ impl Source<'_> {
             services: self.services(&table.service, bandwidth, reservable)?,
             reservable,
             latency_us: table.latency_us,
+            trust: self.trust(table)?,
             classes: self.within(table.classes.clone(), 1..MAX_CLASSES + 1, defaults.classes)?,
             queue_packets: self.within(queue_packets, 1..100_001, defaults.queue_packets)?,
             queues,
@@ -124,6 +131,21 @@ impl Source<'_> {
             place: Some(place),
             ..defaults
         })
+    }
+
+    /// Reads the role of an interface and the sources behind it.
+    fn trust(&self, table: &InterfaceTable) -> Result<Trust, ConfigError> {
+        if let (Role::Core, Some(first)) = (table.role, table.sources.first()) {
+            return Err(self.error(
+                first.span(),
+                "a core interface accepts data from all sources",
+                "remove `sources`, or remove `role = \"core\"`",
+            ));
+        }
+        let read =
+            |text| self.read::<Prefix>(text, "write for example sources = [\"10.1.0.0/16\"]");
+        let sources = table.sources.iter().map(read).collect::<Result<_, _>>()?;
+        Ok(Trust { role: table.role, sources })
     }
 
     fn bandwidth(&self, text: &Spanned<String>) -> Result<Rate, ConfigError> {

@@ -8,7 +8,7 @@ use std::path::Path;
 
 use earmark_core::admission::{ClaimId, Protocol};
 use earmark_core::{
-    Flow, Hop, Installation, Interface, InterfaceId, Outgoing, Prefix, Rate, Route, Time,
+    Flow, Hop, Installation, Interface, InterfaceId, Outgoing, Prefix, Rate, Route, Time, Trust,
 };
 use earmark_node::{HostUpdate, Input, NodeConfig, TrafficRow};
 use earmarkd::control::{ClientId, Hub};
@@ -114,6 +114,7 @@ impl Host {
             bandwidth: Rate::from_mbps(10),
             reservable: Rate::from_mbps(7),
             latency_us: 0,
+            trust: Trust::CORE,
         };
         driver.handle(Time::ZERO, Input::Host(HostUpdate::Interface(interface.clone())));
         let gateway = Some("10.0.1.254".parse().unwrap());

@@ -14,6 +14,7 @@ use earmark_boomerang as boomerang;
 use earmark_core::admission::{ClaimId, LinkStatus, Protocol};
 use earmark_core::{
     Datagram, Flow, Hop, Installation, Interface, InterfaceId, Outgoing, Prefix, Rate, Route, Time,
+    Trust,
 };
 use earmark_linux::netns::Namespace;
 use earmark_linux::{SignallingSocket, link};
@@ -244,6 +245,7 @@ impl Router {
                 bandwidth: Rate::from_bps(2 * CAPACITY),
                 reservable: Rate::from_bps(CAPACITY),
                 latency_us: 0,
+                trust: Trust::CORE,
             }));
             let hop = Hop { interface: id, gateway: None, source: Some(address) };
             let route = Route { prefix: Prefix::new(address, 24), metric: 0, hop };

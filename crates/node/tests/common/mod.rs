@@ -10,7 +10,7 @@ use std::net::IpAddr;
 
 use earmark_core::{
     Datagram, Effect, Effects, Hop, Installation, Interface, InterfaceId, Outgoing, Rate, Route,
-    Time,
+    Time, Trust,
 };
 use earmark_node::{Event, HostUpdate, Input, Node, NodeConfig};
 use earmark_wire::intserv::{Adspec, SenderTspec, TokenBucket};
@@ -54,6 +54,7 @@ pub fn interface(id: InterfaceId, addresses: &[&str], bandwidth: Rate) -> Interf
         bandwidth,
         reservable: bandwidth.share(0.75),
         latency_us: 100,
+        trust: Trust::CORE,
     }
 }
 

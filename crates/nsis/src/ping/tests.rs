@@ -15,7 +15,7 @@ use earmark_core::admission::{Ledger, LinkCapacity};
 use earmark_core::random::RandomStreams;
 use earmark_core::{
     Context, Effect, Effects, Hop, Interface, InterfaceId, Interfaces, Prefix, Rate, Route,
-    RouteTable, Time,
+    RouteTable, Time, Trust,
 };
 use earmark_wire::gist::Direction;
 use earmark_wire::ping_nslp::Version;
@@ -81,6 +81,7 @@ impl Line {
                 bandwidth,
                 reservable: bandwidth,
                 latency_us: 0,
+                trust: Trust::CORE,
             });
             ledger.set_link(id, LinkCapacity { bandwidth, reservable: bandwidth, mtu: 1_500 });
             for link in range {

@@ -2,7 +2,9 @@
 
 use earmark_core::admission::Ledger;
 use earmark_core::random::RandomStreams;
-use earmark_core::{Effects, Hop, Interface, InterfaceId, Interfaces, Rate, Route, RouteTable};
+use earmark_core::{
+    Effects, Hop, Interface, InterfaceId, Interfaces, Rate, Route, RouteTable, Trust,
+};
 use earmark_nsis::{Config, Nsis};
 use earmark_wire::gist::Mri;
 
@@ -84,6 +86,7 @@ impl Network {
                 bandwidth: Rate::from_mbps(10),
                 reservable: Rate::from_mbps(8),
                 latency_us: 10,
+                trust: Trust::CORE,
             });
             (node, id)
         });

@@ -10,7 +10,7 @@ use earmark_core::admission::Ledger;
 use earmark_core::random::RandomStreams;
 use earmark_core::{
     Context, Datagram, Effect, Effects, Engine, Hop, Input, Interface, InterfaceId, Interfaces,
-    Outgoing, Prefix, Rate, Route, RouteTable, Time,
+    Outgoing, Prefix, Rate, Route, RouteTable, Time, Trust,
 };
 use earmark_nsis::gist::Installation;
 use earmark_nsis::nslp::{
@@ -157,6 +157,7 @@ impl Node {
             bandwidth: Rate::from_mbps(1_000),
             reservable: Rate::from_mbps(800),
             latency_us: 10,
+            trust: Trust::CORE,
         });
     }
 

@@ -9,7 +9,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use earmark_core::admission::{Ledger, LinkCapacity};
 use earmark_core::random::RandomStreams;
 use earmark_core::{
-    Context, Effects, Hop, Interface, InterfaceId, Interfaces, Rate, Route, RouteTable, Time,
+    Context, Effects, Hop, Interface, InterfaceId, Interfaces, Rate, Route, RouteTable, Time, Trust,
 };
 use earmark_nsis::nslp::{Attributes, PeerHandle, Received, Requests};
 use earmark_nsis::qos::{Config, QosNslp};
@@ -84,6 +84,7 @@ impl Population {
                 bandwidth,
                 reservable: bandwidth,
                 latency_us: 10,
+                trust: Trust::CORE,
             });
             let capacity = LinkCapacity { bandwidth, reservable: bandwidth, mtu: 1_500 };
             population.ledger.set_link(id, capacity);

@@ -11,7 +11,7 @@ use earmark_core::admission::{Ledger, LinkCapacity};
 use earmark_core::random::RandomStreams;
 use earmark_core::{
     Context, Datagram, Effect, Effects, Engine, Hop, Input, Interface, InterfaceId, Interfaces,
-    Rate, Route, RouteTable, Time,
+    Rate, Route, RouteTable, Time, Trust,
 };
 use earmark_nsis::{Config, Event, Nsis, PORT};
 use earmark_wire::gist::{
@@ -154,6 +154,7 @@ impl Population {
                 bandwidth,
                 reservable: bandwidth,
                 latency_us: 10,
+                trust: Trust::CORE,
             });
             let capacity = LinkCapacity { bandwidth, reservable: bandwidth, mtu: 1_500 };
             population.ledger.set_link(id, capacity);

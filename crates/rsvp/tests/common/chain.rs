@@ -14,7 +14,7 @@ use earmark_core::admission::{Ledger, LinkCapacity};
 use earmark_core::random::{RandomStreams, Stream};
 use earmark_core::{
     Context, Datagram, Effect, Effects, Engine, Hop, Input, Interface, InterfaceId, Interfaces,
-    Outgoing, Rate, Route, RouteTable, Time,
+    Outgoing, Rate, Route, RouteTable, Time, Trust,
 };
 use earmark_rsvp::{Application, Command, Config, Event, ReserveRequest, Rsvp};
 use earmark_wire::rsvp::{Body, FilterSpec, Message, MessageType, Session, SourceSelector};
@@ -56,6 +56,7 @@ impl Node {
                 bandwidth,
                 reservable: bandwidth,
                 latency_us: 10,
+                trust: Trust::CORE,
             });
             node.ledger.set_link(id, LinkCapacity { bandwidth, reservable: bandwidth, mtu: 1500 });
         }

@@ -14,7 +14,7 @@ use earmark_core::admission::{Ledger, LinkCapacity};
 use earmark_core::random::RandomStreams;
 use earmark_core::{
     Context, Datagram, Effect, Effects, Engine, Flow, Hop, HostEvent, Input, Installation,
-    Interface, InterfaceId, Interfaces, Outgoing, Prefix, Rate, Route, RouteTable, Time,
+    Interface, InterfaceId, Interfaces, Outgoing, Prefix, Rate, Route, RouteTable, Time, Trust,
 };
 use earmark_rsvp::{Command, Config, Event, Rsvp};
 use earmark_wire::intserv::{Adspec, FlowSpec, SenderTspec, TokenBucket};
@@ -110,6 +110,7 @@ impl Bench {
             bandwidth,
             reservable,
             latency_us: 100,
+            trust: Trust::CORE,
         });
         self.ledger.set_link(id, LinkCapacity { bandwidth, reservable, mtu: 1500 });
     }

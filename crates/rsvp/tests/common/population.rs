@@ -9,7 +9,7 @@ use earmark_core::admission::{Ledger, LinkCapacity};
 use earmark_core::random::RandomStreams;
 use earmark_core::{
     Context, Datagram, Effect, Effects, Engine, Hop, Input, Interface, InterfaceId, Interfaces,
-    MulticastRoute, Rate, Route, RouteTable, Time,
+    MulticastRoute, Rate, Route, RouteTable, Time, Trust,
 };
 use earmark_rsvp::{Config, Event, Rsvp};
 use earmark_wire::intserv::{Adspec, FlowSpec, SenderTspec, TokenBucket};
@@ -203,6 +203,7 @@ impl Population {
             bandwidth,
             reservable: bandwidth,
             latency_us: 10,
+            trust: Trust::CORE,
         });
         self.ledger.set_link(id, LinkCapacity { bandwidth, reservable: bandwidth, mtu });
     }

@@ -5,7 +5,7 @@ use alloc::vec;
 use core::net::IpAddr;
 use core::time::Duration;
 
-use earmark_core::{Hop, Interface, InterfaceId, Prefix, Rate, Route, Time};
+use earmark_core::{Hop, Interface, InterfaceId, Prefix, Rate, Route, Time, Trust};
 use earmark_node::HostUpdate;
 
 use super::Network;
@@ -81,6 +81,7 @@ impl Network {
                 bandwidth,
                 reservable,
                 latency_us: u32::try_from(delay.as_micros()).unwrap_or(u32::MAX),
+                trust: Trust::CORE,
             };
             host.interfaces.set(interface.clone());
             self.inform(end.node, HostUpdate::Interface(interface));

@@ -32,7 +32,9 @@ use std::time::Duration;
 
 use earmark_core::admission::LinkStatus;
 use earmark_core::checkpoint::{Checkpoint, mark};
-use earmark_core::{Datagram, Effect, Effects, Hop, Interface, InterfaceId, Rate, Route, Time};
+use earmark_core::{
+    Datagram, Effect, Effects, Hop, Interface, InterfaceId, Rate, Route, Time, Trust,
+};
 use earmark_node::{Event, HostUpdate, Input, Node, NodeConfig};
 
 /// Interface towards the senders.
@@ -171,6 +173,7 @@ impl Router {
             bandwidth: BANDWIDTH,
             reservable: BANDWIDTH,
             latency_us: 10,
+            trust: Trust::CORE,
         }));
     }
 

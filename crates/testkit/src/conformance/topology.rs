@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use earmark_core::{Hop, Interface, InterfaceId, MulticastRoute, Prefix, Rate, Route};
+use earmark_core::{Hop, Interface, InterfaceId, MulticastRoute, Prefix, Rate, Route, Trust};
 use serde::de::{DeserializeOwned, Deserializer, Error as _};
 use serde::{Deserialize, Serialize};
 
@@ -153,6 +153,7 @@ impl Links {
                 bandwidth: link.bandwidth,
                 reservable: link.reservable,
                 latency_us: link.latency_us,
+                trust: Trust::CORE,
             });
         }
         for entry in common.routes {

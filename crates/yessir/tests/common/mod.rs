@@ -8,7 +8,7 @@ use earmark_core::admission::{ClaimId, Ledger, LinkCapacity, RetryPolicy};
 use earmark_core::random::RandomStreams;
 use earmark_core::{
     Context, Datagram, Effect, Effects, Engine, Flow, Hop, HostEvent, Input, Installation,
-    Interface, InterfaceId, Interfaces, Outgoing, Rate, Route, RouteTable, Time,
+    Interface, InterfaceId, Interfaces, Outgoing, Rate, Route, RouteTable, Time, Trust,
 };
 use earmark_wire::intserv::{FlowSpec, TokenBucket};
 use earmark_wire::rtcp::{
@@ -139,6 +139,7 @@ impl Node {
             bandwidth,
             reservable,
             latency_us: 100,
+            trust: Trust::CORE,
         });
         self.ledger.set_link(id, LinkCapacity { bandwidth, reservable, mtu: 1_500 });
     }

@@ -12,7 +12,7 @@ use earmark_core::admission::Ledger;
 use earmark_core::random::RandomStreams;
 use earmark_core::{
     Context, Datagram, Effect, Effects, Engine, Hop, Input, Interface, InterfaceId, Interfaces,
-    Outgoing, Rate, Route, RouteTable, Time, Transport,
+    Outgoing, Rate, Route, RouteTable, Time, Transport, Trust,
 };
 use earmark_nsis::nslp::{
     Attributes, HandlerContext, MessageHandle, NetworkNotification, Nslp, Peering, Received,
@@ -184,6 +184,7 @@ impl Node {
             bandwidth: Rate::from_mbps(100),
             reservable: Rate::from_mbps(75),
             latency_us: 10,
+            trust: Trust::CORE,
         });
         let mut routes = RouteTable::new();
         let hop = Hop { interface: LINK, gateway: None, source: None };

@@ -23,7 +23,7 @@ use earmark_core::admission::{Ledger, LinkCapacity};
 use earmark_core::random::RandomStreams;
 use earmark_core::{
     Context, Effect, Effects, Flow, Hop, HostEvent, Interface, InterfaceId, Interfaces, Prefix,
-    Rate, Route, RouteTable, Time,
+    Rate, Route, RouteTable, Time, Trust,
 };
 use earmark_wire::gist::{Direction, Mri, PathCoupled, SessionId};
 use earmark_wire::qos_nslp::Message;
@@ -110,6 +110,7 @@ impl Node {
                 bandwidth: mbps(10),
                 reservable: mbps(8),
                 latency_us: 100,
+                trust: Trust::CORE,
             });
             let capacity = LinkCapacity { bandwidth: mbps(10), reservable: mbps(8), mtu: 1_500 };
             ledger.set_link(id, capacity);

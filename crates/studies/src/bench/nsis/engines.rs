@@ -13,7 +13,7 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use earmark_core::{
-    Datagram, Effect, Effects, Hop, Interface, InterfaceId, Outgoing, Rate, Route, Time,
+    Datagram, Effect, Effects, Hop, Interface, InterfaceId, Outgoing, Rate, Route, Time, Trust,
 };
 use earmark_node::{Command, Event, HostUpdate, Input, Node, NodeConfig};
 use earmark_nsis::{self as nsis, ping};
@@ -208,6 +208,7 @@ fn hosts() -> Vec<(usize, HostUpdate)> {
             bandwidth,
             reservable: bandwidth,
             latency_us: 10,
+            trust: Trust::CORE,
         };
         updates.push((place, HostUpdate::Interface(interface)));
     }

@@ -1,0 +1,147 @@
+//! Trust in what is behind an interface.
+//!
+//! An interface is of one of two roles. Behind an *access* interface are hosts and customers: a message from there
+//! concerns only flows that pass that interface. Behind a *core* interface are routers of the same administration: a
+//! message from there may also concern another core interface, because routes between routers need not be symmetric.
+
+use alloc::vec::Vec;
+use core::net::IpAddr;
+
+use serde::{Deserialize, Serialize};
+
+use crate::{Context, Interface, InterfaceId, Prefix};
+
+/// Role of an interface.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Role {
+    /// Hosts and customers are behind it.
+    #[default]
+    Access,
+    /// Only routers of the same administration are behind it.
+    Core,
+}
+
+/// Trust in what is behind an interface; the default is an access interface whose sources follow the routes.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Trust {
+    /// Role of the interface.
+    pub role: Role,
+    /// Sources whose data may arrive through an access interface; if empty, those to which a route leads through it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub sources: Vec<Prefix>,
+}
+
+impl Trust {
+    /// A core interface.
+    pub const CORE: Trust = Trust { role: Role::Core, sources: Vec::new() };
+
+    /// An access interface whose sources follow the routes.
+    pub const ACCESS: Trust = Trust { role: Role::Access, sources: Vec::new() };
+
+    /// Returns the trust in an interface of a recording from before interfaces had roles.
+    pub(crate) const fn unlimited() -> Trust {
+        Trust::CORE
+    }
+}
+
+impl Interface {
+    /// Returns whether only routers of the same administration are behind the interface.
+    #[inline]
+    pub fn is_core(&self) -> bool {
+        self.trust.role == Role::Core
+    }
+}
+
+impl Context<'_> {
+    /// Returns whether a message that arrived through one interface may concern state at another one: if both are the
+    /// same, or both are core interfaces.
+    #[inline]
+    pub fn may_concern(&self, arrival: InterfaceId, at: InterfaceId) -> bool {
+        let is_core = |id| self.interfaces.by_id(id).is_some_and(Interface::is_core);
+        arrival == at || (is_core(arrival) && is_core(at))
+    }
+
+    /// Returns whether data from `source` may arrive through an interface: through a core interface from anywhere,
+    /// through an access interface from its configured sources, or else from where the route to the source leads.
+    pub fn is_behind(&self, source: IpAddr, interface: InterfaceId) -> bool {
+        let Some(link) = self.interfaces.by_id(interface) else { return false };
+        match (&link.trust.role, link.trust.sources.as_slice()) {
+            (Role::Core, _) => true,
+            (Role::Access, []) => {
+                self.routes.lookup(source).is_some_and(|hop| hop.interface == interface)
+            }
+            (Role::Access, sources) => sources.iter().any(|prefix| prefix.contains(source)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::string::ToString;
+    use alloc::vec;
+
+    use super::*;
+    use crate::admission::Ledger;
+    use crate::{Hop, Interfaces, Rate, Route, RouteTable};
+
+    const CORE: [InterfaceId; 2] = [InterfaceId(1), InterfaceId(2)];
+    const ACCESS: [InterfaceId; 2] = [InterfaceId(3), InterfaceId(4)];
+
+    fn interfaces(sources: &[&str]) -> Interfaces {
+        let mut interfaces = Interfaces::default();
+        for id in CORE.into_iter().chain(ACCESS) {
+            let sources = sources.iter().map(|text| text.parse().expect("a prefix")).collect();
+            let role = if CORE.contains(&id) { Role::Core } else { Role::Access };
+            interfaces.set(Interface {
+                id,
+                name: id.0.to_string(),
+                addresses: vec![],
+                mtu: 1_500,
+                up: true,
+                bandwidth: Rate::from_mbps(10),
+                reservable: Rate::from_mbps(5),
+                latency_us: 10,
+                trust: Trust { role, sources },
+            });
+        }
+        interfaces
+    }
+
+    /// Every pair of interfaces: only equal ones and pairs of core interfaces are allowed.
+    #[test]
+    fn message_concerns_its_own_interface_or_other_core_interfaces() {
+        let (interfaces, routes, mut ledger) =
+            (interfaces(&[]), RouteTable::new(), Ledger::default());
+        let context = Context { routes: &routes, interfaces: &interfaces, ledger: &mut ledger };
+        let all: Vec<InterfaceId> = CORE.into_iter().chain(ACCESS).collect();
+        for &arrival in &all {
+            for &at in &all {
+                let expected = arrival == at || (CORE.contains(&arrival) && CORE.contains(&at));
+                assert_eq!(context.may_concern(arrival, at), expected, "{arrival:?} {at:?}");
+            }
+        }
+        assert!(!context.may_concern(CORE[0], InterfaceId(9)), "an interface that is gone");
+    }
+
+    #[test]
+    fn source_is_behind_access_interface_by_route_or_settings() {
+        let mut routes = RouteTable::new();
+        for (prefix, interface) in [("10.3.0.0/16", ACCESS[0]), ("0.0.0.0/0", CORE[0])] {
+            let hop = Hop { interface, gateway: None, source: None };
+            routes.insert(Route { prefix: prefix.parse().expect("a prefix"), metric: 0, hop });
+        }
+        let (ours, foreign) = ([10, 3, 0, 1].into(), [192, 0, 2, 1].into());
+        let check = |sources: &[&str], source, interface| {
+            let (interfaces, mut ledger) = (interfaces(sources), Ledger::default());
+            let context = Context { routes: &routes, interfaces: &interfaces, ledger: &mut ledger };
+            context.is_behind(source, interface)
+        };
+        assert!(check(&[], ours, ACCESS[0]));
+        assert!(!check(&[], ours, ACCESS[1]), "behind another interface");
+        assert!(!check(&[], foreign, ACCESS[0]), "behind the core");
+        assert!(check(&[], foreign, CORE[1]) && check(&[], ours, CORE[1]), "from anywhere");
+        assert!(check(&["192.0.2.0/24"], foreign, ACCESS[1]), "as configured");
+        assert!(!check(&["192.0.2.0/24"], ours, ACCESS[0]), "not configured");
+    }
+}
