@@ -61,11 +61,17 @@ pub enum DropReason {
     DiagnosticsOff,
     /// A later message about the same state arrived earlier (RFC 2961 section 4.5).
     Overtaken,
+    /// The message concerns state at another interface, and its own interface is not trusted with that.
+    OtherInterface,
+    /// The message concerns state at another interface, which accepts only messages signed with one of its keys.
+    Unsigned,
+    /// The source of the data is not behind the incoming interface, which is an access interface.
+    SourceElsewhere,
 }
 
 impl DropReason {
     /// All reasons.
-    pub const ALL: [DropReason; 26] = [
+    pub const ALL: [DropReason; 29] = [
         DropReason::Malformed,
         DropReason::ZeroRefreshPeriod,
         DropReason::BadHop,
@@ -92,6 +98,9 @@ impl DropReason {
         DropReason::NotSigned,
         DropReason::DiagnosticsOff,
         DropReason::Overtaken,
+        DropReason::OtherInterface,
+        DropReason::Unsigned,
+        DropReason::SourceElsewhere,
     ];
 
     /// Returns the name of the reason in counters.
@@ -123,6 +132,9 @@ impl DropReason {
             DropReason::NotSigned => "not_signed",
             DropReason::DiagnosticsOff => "diagnostics_off",
             DropReason::Overtaken => "overtaken",
+            DropReason::OtherInterface => "other_interface",
+            DropReason::Unsigned => "unsigned",
+            DropReason::SourceElsewhere => "source_elsewhere",
         }
     }
 }
@@ -158,6 +170,8 @@ pub struct Counters {
     /// Senders whose first Path had another IP source address than its SENDER_TEMPLATE: address translation on the
     /// path.
     pub translated: u64,
+    /// Errors of this node that were not sent, because of the limit of an access interface.
+    pub suppressed_errors: u64,
     /// Counters of refresh reduction.
     pub reduction: ReductionCounters,
     /// Dropped messages, in the order of [`DropReason::ALL`].
@@ -242,6 +256,7 @@ impl Counters {
         let relayed = core::iter::once(("relayed", "messages", self.relayed));
         let preempted = core::iter::once(("preempted", "reservations", self.preempted));
         let translated = core::iter::once(("translated", "senders", self.translated));
+        let suppressed = core::iter::once(("suppressed", "errors", self.suppressed_errors));
         let dropped =
             DropReason::ALL.iter().zip(self.dropped).map(|(r, n)| ("dropped", r.name(), n));
         let malformed = self.malformed.iter().map(|(&name, &n)| ("malformed", name, n));
@@ -250,6 +265,7 @@ impl Counters {
             .chain(relayed)
             .chain(preempted)
             .chain(translated)
+            .chain(suppressed)
             .chain(self.reduction.iter())
             .chain(dropped)
             .chain(malformed)

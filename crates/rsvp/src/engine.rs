@@ -36,6 +36,7 @@ impl Engine for Rsvp {
             now,
             context,
             out,
+            verified: None,
             message_id: MessageIdKey::NONE,
             acknowledge_to: None,
         };
@@ -99,8 +100,11 @@ impl Rsvp {
         datagram: &Datagram<'_>,
         bundled: Option<u8>,
     ) {
-        if self.integrity.is_some() && !self.is_authentic(cx, datagram) {
-            return;
+        if self.integrity.is_some() {
+            cx.verified = None; // of another message in a Bundle
+            if !self.is_authentic(cx, datagram) {
+                return;
+            }
         }
         let takes_part = cx.context.interfaces.takes_part(datagram.interface);
         // Parsed in place because a message is large.

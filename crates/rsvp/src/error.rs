@@ -1,6 +1,8 @@
 //! Errors: PathErr towards senders, ResvErr towards receivers (RFC 2205 sections 3.1.7 and 3.1.8; RFC 2209, PERR and
 //! RERR MESSAGE ARRIVES).
 
+mod resv_err;
+
 use alloc::vec::Vec;
 use core::net::IpAddr;
 
@@ -9,24 +11,20 @@ use earmark_core::{Datagram, InterfaceId, Outgoing, Rate};
 use earmark_wire::intserv::{FlowSpec, SenderTspec};
 use earmark_wire::rsvp::iana::TrafficControlError;
 use earmark_wire::rsvp::{
-    Body, Carried, ErrorCode, ErrorSpec, FilterSpec, FixedFilterFlow, FlowDescriptors, List,
-    MessageType, PartialMessage, Path, PathErr, Resv, ResvErr, RsvpHop, SenderTemplate, Session,
-    Style,
+    Body, Carried, ErrorCode, ErrorSpec, FixedFilterFlow, FlowDescriptors, List, MessageType,
+    PartialMessage, Path, PathErr, Resv, ResvErr, RsvpHop, SenderTemplate, Session, Style,
 };
 
 use crate::api::Event;
 
-use crate::blockade::{concerns, flags_for};
 use crate::counters::DropReason;
 use crate::filters::Filters;
 use crate::instance::{HandlerContext, NEIGHBOR_TTL, Rsvp};
-use crate::merge::is_greater;
 use crate::policy::explanation;
 use crate::pool::shared_flows;
 use crate::proxy::PROXY;
 use crate::refresh_reduction::OutgoingMessage;
-use crate::shared::{event_filters, filters_of, flowspec_of};
-use crate::state::{Blocked, Holder, Index, Origin, Peer};
+use crate::state::{Holder, Index, Origin, Peer};
 
 /// Reason for refusing a reservation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -75,6 +73,9 @@ impl Rsvp {
         let Some(index) = found else {
             return self.drop(cx, datagram, DropReason::NoState);
         };
+        if let Err(reason) = self.comes_from_downstream(cx, datagram, index) {
+            return self.drop(cx, datagram, reason);
+        }
         if error.error.node == datagram.source {
             self.refuse_path(cx, datagram, index);
         }
@@ -99,185 +100,6 @@ impl Rsvp {
                     .to(self.refresh_reduction.peer(incoming, hop.address));
                 self.send_once(cx, outgoing_message, &Body::PathErr(*error));
             }
-        }
-    }
-
-    pub(crate) fn receive_resv_err<E: From<Event>>(
-        &mut self,
-        cx: &mut HandlerContext<'_, '_, E>,
-        datagram: &Datagram<'_>,
-        error: &ResvErr<'_>,
-    ) {
-        let Some(ttl) = forwarded_ttl(datagram) else {
-            return self.drop(cx, datagram, DropReason::TtlExpired);
-        };
-        let found_any = match error.flows {
-            FlowDescriptors::FixedFilter(flows) => {
-                let mut found_any = false;
-                for flow in flows {
-                    found_any |= self.receive_distinct_err(cx, datagram, error, &flow, ttl);
-                }
-                found_any
-            }
-            _ => self.receive_shared_err(cx, datagram, error, ttl),
-        };
-        if !found_any {
-            self.drop(cx, datagram, DropReason::NoState);
-        }
-    }
-
-    /// Handles an error about a fixed-filter reservation. Returns whether there is such a reservation.
-    fn receive_distinct_err<E: From<Event>>(
-        &mut self,
-        cx: &mut HandlerContext<'_, '_, E>,
-        datagram: &Datagram<'_>,
-        error: &ResvErr<'_>,
-        flow: &FixedFilterFlow,
-        ttl: u8,
-    ) -> bool {
-        let Some(psb) = self.store.find_sender(&error.session, &flow.filter) else { return false };
-        // Errors come from upstream, so through the incoming interface of the sender's data.
-        let incoming = self.store.neighbor_of(self.store.psb(psb).hop).map(|(id, _)| id);
-        if incoming != Some(datagram.interface) {
-            return false;
-        }
-        let before = self.requested_flowspec(cx.now, psb);
-        let blocked = Blocked::Sender(psb);
-        self.note_failure(cx.now, datagram.interface, &error.error, blocked, flow.flowspec);
-        self.refresh_resv_by_message(cx.now, psb);
-        if let Some(requested) = self.requested_flowspec(cx.now, psb)
-            && before != Some(requested)
-            && flow.flowspec.is_none_or(|failed| is_greater(&failed, &requested))
-        {
-            self.resv_refresh(cx, psb, None);
-        }
-        let flows = FlowDescriptors::FixedFilter(List::Items(core::slice::from_ref(flow)));
-        let mut found_any = false;
-        let tcsbs: Vec<Index> = self.store.tcsbs_of(Holder::Sender(psb)).collect();
-        for tcsb in tcsbs {
-            if self.store.tcsb(tcsb).outgoing == incoming {
-                continue;
-            }
-            let mut next = self.store.first_rsb(tcsb);
-            while let Some(rsb) = next {
-                next = self.store.next_rsb(rsb);
-                found_any = true;
-                let passed = ResvErr { flows, ..*error };
-                self.forward_resv_err(cx, rsb, &passed, flow.flowspec, ttl);
-            }
-        }
-        found_any
-    }
-
-    /// Handles an error about a shared reservation. Returns whether there is such a reservation.
-    fn receive_shared_err<E: From<Event>>(
-        &mut self,
-        cx: &mut HandlerContext<'_, '_, E>,
-        datagram: &Datagram<'_>,
-        error: &ResvErr<'_>,
-        ttl: u8,
-    ) -> bool {
-        let style = error.flows.style();
-        let session = self.store.find_session(&error.session);
-        let pool = session.and_then(|session| self.store.pool_of(session));
-        let Some(pool) = pool.filter(|&pool| self.store.pool(pool).style == style) else {
-            return false;
-        };
-        let failed = flowspec_of(&error.flows);
-        let incoming = datagram.interface;
-        let named = filters_of(&error.flows);
-        if style == Style::Wildcard {
-            let Some(hop) = self.store.find_neighbor(incoming, error.hop.address) else {
-                return false;
-            };
-            self.note_failure(cx.now, incoming, &error.error, Blocked::Hop(pool, hop), failed);
-        } else {
-            for filter in &named {
-                let Some(psb) = self.store.find_sender(&error.session, filter) else { continue };
-                let hop = self.store.neighbor_of(self.store.psb(psb).hop);
-                if hop.is_some_and(|(interface, _)| interface == incoming) {
-                    let blocked = Blocked::Sender(psb);
-                    self.note_failure(cx.now, incoming, &error.error, blocked, failed);
-                }
-            }
-        }
-        self.forget_shared_message_ids(pool);
-        self.update_pool_upstream_after_failure(cx, pool, failed);
-        let mut found_any = false;
-        let tcsbs: Vec<Index> = self.store.tcsbs_of(Holder::Pool(pool)).collect();
-        for tcsb in tcsbs {
-            let outgoing = self.store.tcsb(tcsb).outgoing;
-            let scope = self.scope_through(pool, outgoing, error.scope);
-            if outgoing == Some(incoming) || scope.as_ref().is_some_and(Vec::is_empty) {
-                continue;
-            }
-            let mut next = self.store.first_rsb(tcsb);
-            while let Some(rsb) = next {
-                next = self.store.next_rsb(rsb);
-                let wanted = self.store.rsb(rsb).filters();
-                let common = |filter: &&FilterSpec| wanted.iter().any(|f| f.spec == **filter);
-                let common: Vec<FilterSpec> = named.iter().filter(common).copied().collect();
-                if style == Style::SharedExplicit && common.is_empty() {
-                    continue;
-                }
-                found_any = true;
-                let flows = shared_flows(style, failed, &common);
-                let scope = scope.as_deref().map(List::Items);
-                self.forward_resv_err(cx, rsb, &ResvErr { flows, scope, ..*error }, failed, ttl);
-            }
-        }
-        found_any
-    }
-
-    /// Returns the senders of a SCOPE object whose data uses an interface; `None` without SCOPE.
-    fn scope_through(
-        &self,
-        pool: Index,
-        outgoing: Option<InterfaceId>,
-        scope: Option<List<'_, IpAddr>>,
-    ) -> Option<Vec<IpAddr>> {
-        let session = self.store.pool(pool).session;
-        let goes = |source: &IpAddr| {
-            self.store
-                .senders_of(session)
-                .map(|psb| self.store.psb(psb))
-                .any(|psb| psb.template.source == *source && psb.leaves_through(outgoing))
-        };
-        Some(scope?.iter().filter(goes).collect())
-    }
-
-    /// Forwards an error about `failed` to one next hop, with this TTL, or to one application, if it is concerned.
-    fn forward_resv_err<E: From<Event>>(
-        &mut self,
-        cx: &mut HandlerContext<'_, '_, E>,
-        rsb: Index,
-        error: &ResvErr<'_>,
-        failed: Option<FlowSpec>,
-        ttl: u8,
-    ) {
-        let block = self.store.rsb(rsb);
-        if !concerns(&error.error, failed.as_ref(), &block.flowspec) {
-            return;
-        }
-        match self.store.origin(block.hop) {
-            Origin::Local(PROXY) => {
-                if let Holder::Sender(psb) = self.store.tcsb(block.tcsb).holder {
-                    let ErrorSpec { code, value, flags, .. } = error.error;
-                    self.send_proxy_path_err(cx, psb, code, value, flags);
-                }
-            }
-            Origin::Local(application) => {
-                let flags = flags_for(&error.error, failed.as_ref(), &block.flowspec);
-                cx.out.notify(Event::ResvError {
-                    application,
-                    session: error.session,
-                    error: ErrorSpec { flags, ..error.error },
-                    style: error.flows.style(),
-                    filters: event_filters(&error.flows),
-                    flowspec: failed,
-                });
-            }
-            Origin::Neighbor(outgoing, hop) => emit_resv_err(self, cx, outgoing, hop, error, ttl),
         }
     }
 
@@ -313,6 +135,9 @@ impl Rsvp {
         code: ErrorCode,
         value: u16,
     ) {
+        if !self.may_send_error(cx, interface, to) {
+            return;
+        }
         let Some(interface) = cx.context.interfaces.by_id(interface) else { return };
         let Some(node) = interface.address_like(to) else { return };
         let error = ErrorSpec { node, flags: 0, code, value };
@@ -368,6 +193,9 @@ impl Rsvp {
         flows: FlowDescriptors<'_>,
     ) {
         let Some(error) = self.local_spec(cx, outgoing, to.address, fault) else { return };
+        if !self.may_send_error(cx, outgoing, to.address) {
+            return;
+        }
         let explanation = explanation(fault.code, fault.preempted_by);
         let (session, carried) = (*session, Carried::Objects(&explanation));
         let error = ResvErr { session, hop: to, error, scope, carried, flows };
@@ -429,6 +257,9 @@ impl Rsvp {
             }
             MessageType::Resv => {
                 let Some(outgoing) = self.interface_of_lih(cx, hop.lih) else { return };
+                if self.may_act_at(cx, datagram, outgoing, hop.address).is_err() {
+                    return;
+                }
                 let fault = ResvFault::new(code, value);
                 match salvage.flows {
                     Some(flows) => {
@@ -452,6 +283,9 @@ impl Rsvp {
         salvage: &PartialMessage<'_>,
     ) {
         let Some(error) = self.local_spec(cx, outgoing, to.address, fault) else { return };
+        if !self.may_send_error(cx, outgoing, to.address) {
+            return;
+        }
         let hop = RsvpHop { address: error.node, lih: self.lih(outgoing) };
         let mut answer = [0; PartialMessage::MAX_ANSWER];
         let how = self.to_neighbor(outgoing, error.node, to.address);

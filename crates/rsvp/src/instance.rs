@@ -5,6 +5,7 @@ use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 use core::net::IpAddr;
 
+use earmark_core::hash::KeyedHash;
 use earmark_core::random::{RandomStreams, Stream};
 use earmark_core::{Context, Datagram, Effects, InterfaceId, Interfaces, Outgoing, Time};
 use earmark_wire::rsvp::{Body, FilterSpec};
@@ -14,8 +15,8 @@ use crate::applications::Applications;
 use crate::config::Config;
 use crate::counters::{Counters, DropReason};
 use crate::diagnostics::Diagnostics;
-use crate::integrity::Integrity;
-use crate::limits::Throttle;
+use crate::integrity::{Integrity, Signature};
+use crate::limits::Throttles;
 use crate::policy::Policy;
 use crate::proxy::SenderProxy;
 use crate::refresh_reduction::message_id_key::MessageIdKey;
@@ -60,7 +61,7 @@ pub struct Rsvp {
     /// Traces in progress and the rate limit of diagnostics.
     pub(crate) diagnostics: Diagnostics,
     /// Rate limits of neighbours.
-    pub(crate) throttle: Throttle,
+    pub(crate) throttles: Throttles,
     /// Signs and verifies messages; `None` if not configured.
     pub(crate) integrity: Option<Box<Integrity>>,
     /// Policy control; `None` if not configured.
@@ -72,6 +73,8 @@ pub(crate) struct HandlerContext<'t, 'c, E> {
     pub(crate) now: Time,
     pub(crate) context: &'t mut Context<'c>,
     pub(crate) out: &'t mut Effects<E>,
+    /// Signature of the current message, if it was verified.
+    pub(crate) verified: Option<Signature>,
     /// MESSAGE_ID of the current message, if any.
     pub(crate) message_id: MessageIdKey,
     /// Peer that gets the acknowledgement of the current message, and its MESSAGE_ID, if one is requested.
@@ -80,13 +83,13 @@ pub(crate) struct HandlerContext<'t, 'c, E> {
 
 impl Rsvp {
     /// Creates an engine without state. Random numbers come from the streams `rsvp/jitter`, `rsvp/hash`, `rsvp/lih`,
-    /// `rsvp/diagnostics` and `rsvp/cookie`.
+    /// `rsvp/diagnostics`, `rsvp/cookie` and `rsvp/limits`.
     pub fn new(config: Config, random: &RandomStreams) -> Rsvp {
         Rsvp {
             integrity: Integrity::new(&config.integrity, random).map(Box::new),
             diagnostics: Diagnostics::new(random),
             policy: Policy::new(&config.policy).map(Box::new),
-            throttle: Throttle::default(),
+            throttles: Throttles::new(KeyedHash::draw(&mut random.stream("rsvp/limits"))),
             refresh_reduction: RefreshReduction::new(&config, random),
             sender_proxies: config.proxies.senders.iter().copied().map(Some).collect(),
             config,

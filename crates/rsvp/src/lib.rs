@@ -78,6 +78,7 @@ pub mod limits;
 mod marking;
 mod merge;
 mod next_hops;
+mod origin;
 mod path;
 pub mod policy;
 mod pool;

@@ -7,14 +7,16 @@
 use alloc::collections::BTreeMap;
 use alloc::string::String;
 use alloc::vec::Vec;
-use core::net::{IpAddr, Ipv4Addr};
+use core::net::IpAddr;
 use core::time::Duration;
 
-use earmark_core::{Context, Datagram, InterfaceId, Prefix, Rate, Time};
+use earmark_core::hash::KeyedHash;
+use earmark_core::throttle::Throttle;
+use earmark_core::{Context, Datagram, Interface as Link, InterfaceId, Prefix, Rate, Time};
 use earmark_wire::rsvp::Body;
 use serde::{Deserialize, Serialize};
 
-use crate::instance::Rsvp;
+use crate::instance::{HandlerContext, Rsvp};
 use crate::state::{Block, Origin};
 
 /// Limits of a node. The default has only those of [`crate::Config`].
@@ -27,6 +29,8 @@ pub struct Settings {
     pub per_neighbor: Option<u32>,
     /// Limit of new or changed senders and reservations of one neighbour in one second.
     pub changes_per_second: Option<u32>,
+    /// Limits of each access interface.
+    pub access: Access,
 }
 
 /// Limits of one interface.
@@ -42,55 +46,50 @@ pub struct Interface {
     pub overhead: u32,
 }
 
-/// Use of [`Settings::changes_per_second`] by neighbours.
-#[derive(Debug, Default)]
-pub(crate) struct Throttle {
-    /// Buckets by neighbour. Neighbours may choose their addresses, so the map is ordered and limited to
-    /// [`MAX_NEIGHBORS`].
-    buckets: BTreeMap<(InterfaceId, IpAddr), Bucket>,
-    /// Time when full buckets were last removed, at most once in a second.
-    swept: Time,
+/// Limits of an access interface, whose neighbours are not trusted. Neighbours without a verified signature share them,
+/// because they choose their addresses; each neighbour with one has the same limits by itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Access {
+    /// Limit of senders, and of reservations.
+    pub max_blocks: u32,
+    /// Limit of new or changed senders and reservations in one second.
+    pub changes_per_second: u32,
+    /// Limit of errors in one second that this node sends there by itself.
+    pub errors_per_second: u32,
+    /// Limit of the lifetime of state, whatever refresh period is announced.
+    pub max_lifetime: Duration,
 }
 
-#[derive(Clone, Copy, Debug)]
-struct Bucket {
-    /// Remaining credit, billionths of a change.
-    left: u64,
-    at: Time,
+impl Default for Access {
+    fn default() -> Access {
+        Access {
+            max_blocks: 500_000,
+            changes_per_second: 10_000,
+            errors_per_second: 100,
+            // Four times the lifetime with the default refresh period.
+            max_lifetime: Duration::from_secs(630),
+        }
+    }
 }
 
-/// Limit of neighbours with a bucket; further ones on an interface share one, until others are removed.
-const MAX_NEIGHBORS: usize = 1_024;
-/// One change, in the unit of [`Bucket::left`].
-const ONE: u64 = 1_000_000_000;
-const SECOND: Duration = Duration::from_secs(1);
+/// Use of the limits per second, by neighbour or by access interface.
+#[derive(Debug)]
+pub(crate) struct Throttles {
+    changes: Throttle,
+    errors: Throttle,
+    /// Hash of interfaces and neighbours, who may choose their addresses.
+    hash: KeyedHash,
+}
 
-impl Throttle {
-    /// Returns whether a neighbour may request one more change. The bucket holds those of one second.
-    fn admits(&mut self, now: Time, interface: InterfaceId, neighbor: IpAddr, rate: u32) -> bool {
-        let full = u64::from(rate) * ONE;
-        let mut who = (interface, neighbor);
-        if self.buckets.len() >= MAX_NEIGHBORS && !self.buckets.contains_key(&who) {
-            if now >= self.swept + SECOND {
-                self.swept = now;
-                self.buckets.retain(|_, bucket| now < bucket.at + SECOND);
-            }
-            if self.buckets.len() >= MAX_NEIGHBORS {
-                who.1 = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
-            }
-        }
-        let bucket = self.buckets.entry(who).or_insert(Bucket { left: full, at: now });
-        let earned = now.since(bucket.at).as_nanos() * u128::from(rate);
-        let earned = u64::try_from(earned).unwrap_or(u64::MAX);
-        bucket.left = bucket.left.saturating_add(earned).min(full);
-        bucket.at = now;
-        match bucket.left.checked_sub(ONE) {
-            Some(left) => {
-                bucket.left = left;
-                true
-            }
-            None => false,
-        }
+impl Throttles {
+    pub(crate) fn new(hash: KeyedHash) -> Throttles {
+        Throttles { changes: Throttle::default(), errors: Throttle::default(), hash }
+    }
+
+    fn hash(&self, interface: InterfaceId, neighbor: Option<IpAddr>) -> u64 {
+        let neighbor = neighbor.map_or(0, |address| self.hash.of_address(address));
+        self.hash.of_two([interface.0.into(), neighbor])
     }
 }
 
@@ -121,7 +120,17 @@ impl Rsvp {
             Body::ResvConf(_) => return true,
             _ => datagram.source,
         };
-        self.limits_of(context, datagram.interface).is_none_or(|limits| {
+        self.accepts_at(context, datagram.interface, neighbor)
+    }
+
+    /// Returns whether an interface accepts a neighbour.
+    pub(crate) fn accepts_at(
+        &self,
+        context: &Context<'_>,
+        interface: InterfaceId,
+        neighbor: IpAddr,
+    ) -> bool {
+        self.limits_of(context, interface).is_none_or(|limits| {
             limits.neighbors.is_empty()
                 || limits.neighbors.iter().any(|range| range.contains(neighbor))
         })
@@ -129,64 +138,90 @@ impl Rsvp {
 
     /// Returns whether a peer may have one more block, or (`new` is `None`) a change of one.
     #[inline]
-    pub(crate) fn admits_change(&mut self, now: Time, origin: Origin, new: Option<Block>) -> bool {
+    pub(crate) fn admits_change<E>(
+        &mut self,
+        cx: &HandlerContext<'_, '_, E>,
+        origin: Origin,
+        new: Option<Block>,
+    ) -> bool {
+        let Origin::Neighbor(interface, hop) = origin else { return true };
         let limits = &self.config.limits;
-        let unlimited = limits.per_neighbor.is_none() && limits.changes_per_second.is_none();
-        unlimited || self.is_within_limits(now, origin, new)
+        let is_limited = limits.per_neighbor.is_some() || limits.changes_per_second.is_some();
+        let is_core = cx.context.interfaces.by_id(interface).is_some_and(Link::is_core);
+        (is_core || self.is_within_access_limits(cx, interface, hop.address, new))
+            && (!is_limited || self.is_within_limits(cx.now, interface, hop.address, new))
     }
 
-    fn is_within_limits(&mut self, now: Time, origin: Origin, new: Option<Block>) -> bool {
-        let Origin::Neighbor(interface, hop) = origin else { return true };
+    fn is_within_limits(
+        &mut self,
+        now: Time,
+        interface: InterfaceId,
+        neighbor: IpAddr,
+        new: Option<Block>,
+    ) -> bool {
         if let (Some(most), Some(block)) = (self.config.limits.per_neighbor, new)
-            && let Some(index) = self.store.find_neighbor(interface, hop.address)
-            && *self.store.neighbors[index as usize].count(block) >= most
+            && self.store.blocks_of_neighbor(interface, neighbor, block) >= most
         {
             return false;
         }
-        let rate = self.config.limits.changes_per_second;
-        rate.is_none_or(|rate| self.throttle.admits(now, interface, hop.address, rate))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    const ETH1: InterfaceId = InterfaceId(1);
-
-    fn neighbor(number: u32) -> IpAddr {
-        Ipv4Addr::from_bits(0x0a00_0000 + number).into()
+        self.config.limits.changes_per_second.is_none_or(|rate| {
+            let hash = self.throttles.hash(interface, Some(neighbor));
+            self.throttles.changes.admits(now, hash, rate)
+        })
     }
 
-    #[test]
-    fn changes_are_limited_for_each_neighbor() {
-        let mut throttle = Throttle::default();
-        let start = Time::from_secs(5);
-        let granted = |throttle: &mut Throttle, now, who| {
-            (0..100).filter(|_| throttle.admits(now, ETH1, neighbor(who), 10)).count()
+    fn is_within_access_limits<E>(
+        &mut self,
+        cx: &HandlerContext<'_, '_, E>,
+        interface: InterfaceId,
+        neighbor: IpAddr,
+        new: Option<Block>,
+    ) -> bool {
+        let Access { max_blocks, changes_per_second, .. } = self.config.limits.access;
+        let is_signed = cx.verified.is_some();
+        let blocks = |block| match is_signed {
+            true => self.store.blocks_of_neighbor(interface, neighbor, block),
+            false => self.store.blocks_of_interface(interface, block),
         };
-        assert_eq!(granted(&mut throttle, start, 1), 10);
-        assert_eq!(granted(&mut throttle, start, 2), 10);
-        assert_eq!(granted(&mut throttle, start + Duration::from_millis(250), 1), 2);
-        assert_eq!(granted(&mut throttle, start + Duration::from_millis(300), 1), 1);
-        assert_eq!(granted(&mut throttle, start + Duration::from_secs(9), 1), 10);
-        assert!(!throttle.admits(start, ETH1, neighbor(3), 0), "nothing is nothing");
+        if new.is_some_and(|block| blocks(block) >= max_blocks) {
+            return false;
+        }
+        let hash = self.throttles.hash(interface, is_signed.then_some(neighbor));
+        self.throttles.changes.admits(cx.now, hash, changes_per_second)
     }
 
-    /// Forged neighbours do not fill the memory: above the limit they share a bucket, and known neighbours are
-    /// unaffected.
-    #[test]
-    fn neighbors_over_limit_share_bucket() {
-        let mut throttle = Throttle::default();
-        let start = Time::from_secs(5);
-        assert!(throttle.admits(start, ETH1, neighbor(0), 10));
-        let crowd = 1..10_000;
-        let granted = crowd.filter(|&who| throttle.admits(start, ETH1, neighbor(who), 10)).count();
-        assert_eq!(granted, MAX_NEIGHBORS - 1 + 10);
-        assert!(throttle.buckets.len() <= MAX_NEIGHBORS + 1);
-        assert!(throttle.admits(start, ETH1, neighbor(0), 10));
-        let later = start + SECOND;
-        assert!(throttle.admits(later, ETH1, neighbor(200_000), 10));
-        assert!(throttle.buckets.len() < 10);
+    /// Returns whether this node may send an error of its own through an interface. Above the limit of an access
+    /// interface errors are counted instead.
+    pub(crate) fn may_send_error<E>(
+        &mut self,
+        cx: &HandlerContext<'_, '_, E>,
+        interface: InterfaceId,
+        neighbor: IpAddr,
+    ) -> bool {
+        if cx.context.interfaces.by_id(interface).is_some_and(Link::is_core) {
+            return true;
+        }
+        let hash = self.throttles.hash(interface, cx.verified.map(|_| neighbor));
+        let rate = self.config.limits.access.errors_per_second;
+        let is_allowed = self.throttles.errors.admits(cx.now, hash, rate);
+        self.counters.suppressed_errors += u64::from(!is_allowed);
+        is_allowed
+    }
+
+    /// Returns the lifetime of state that a message of this refresh period sets up or refreshes.
+    #[inline]
+    pub(crate) fn lifetime<E>(
+        &self,
+        cx: &HandlerContext<'_, '_, E>,
+        interface: InterfaceId,
+        refresh_ms: u32,
+    ) -> Duration {
+        let lifetime = self.config.lifetime(interface, refresh_ms);
+        let longest = self.config.limits.access.max_lifetime;
+        let is_long = lifetime > longest;
+        if is_long && !cx.context.interfaces.by_id(interface).is_some_and(Link::is_core) {
+            return longest;
+        }
+        lifetime
     }
 }

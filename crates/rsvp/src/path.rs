@@ -41,7 +41,7 @@ impl Rsvp {
             ttl,
             flags: if message.send_ttl == ttl { 0 } else { Psb::NON_RSVP }
                 | if path.session.flags & Session::E_POLICE == 0 { 0 } else { Psb::E_POLICE },
-            expires_at: cx.now + self.config.lifetime(interface, path.refresh_ms),
+            expires_at: cx.now + self.lifetime(cx, interface, path.refresh_ms),
             next_hops: None,
         };
         let found = self.store.look_up_sender(&path.session, &path.sender.template);
@@ -110,6 +110,9 @@ impl Rsvp {
         if !is_neighbor(cx.context, path.hop.address) {
             return Err(PathFault::Silent(DropReason::BadHop));
         }
+        if !cx.context.is_behind(path.sender.template.source, received.interface) {
+            return Err(PathFault::Silent(DropReason::SourceElsewhere));
+        }
         if path.sender.tspec.validate().is_err() {
             return Err(bad_tspec());
         }
@@ -120,7 +123,7 @@ impl Rsvp {
             self.check_sender(path).map_err(policy_refused)?;
         }
         let origin = received.origin(path);
-        if !self.admits_change(cx.now, origin, Some(Block::Sender)) {
+        if !self.admits_change(cx, origin, Some(Block::Sender)) {
             return Err(limit_reached());
         }
         let session = self.admit_sender(&path.session, &path.sender.template)?;

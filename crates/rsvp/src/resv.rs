@@ -34,8 +34,11 @@ impl Rsvp {
         let Some(outgoing) = self.interface_of_lih(cx, resv.hop.lih) else {
             return self.drop_unacknowledged(cx, datagram, DropReason::BadLih);
         };
+        if let Err(reason) = self.may_act_at(cx, datagram, outgoing, resv.hop.address) {
+            return self.drop_unacknowledged(cx, datagram, reason);
+        }
         self.note_encapsulation(datagram, outgoing, resv.hop.address);
-        let expires_at = cx.now + self.config.lifetime(datagram.interface, resv.refresh_ms);
+        let expires_at = cx.now + self.lifetime(cx, datagram.interface, resv.refresh_ms);
         let FlowDescriptors::FixedFilter(flows) = resv.flows else {
             return self.receive_shared_resv(cx, datagram, resv, outgoing, expires_at);
         };

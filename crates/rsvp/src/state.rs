@@ -430,26 +430,14 @@ pub(crate) struct Bsb {
 pub(crate) struct Neighbor {
     pub(crate) interface: InterfaceId,
     pub(crate) address: IpAddr,
-    /// Number of senders with this PHOP.
-    pub(crate) senders: u32,
-    /// Number of reservations with this NHOP.
-    pub(crate) reservations: u32,
+    /// Numbers of senders with this PHOP and of reservations with this NHOP, by [`Block`].
+    pub(crate) blocks: [u32; 2],
     /// Time when the neighbour last created or refreshed state.
     pub(crate) last_refresh_at: Time,
     /// Whether the neighbour uses UDP encapsulation (RFC 2205 appendix C).
     pub(crate) encapsulated: bool,
     /// Last ADSPEC of the neighbour, which the next sender probably has, too.
     pub(crate) adspec: Option<Arc<[u8]>>,
-}
-
-impl Neighbor {
-    /// Returns the counter of blocks of a kind.
-    pub(crate) fn count(&mut self, block: Block) -> &mut u32 {
-        match block {
-            Block::Sender => &mut self.senders,
-            Block::Reservation => &mut self.reservations,
-        }
-    }
 }
 
 /// Kinds of block that belong to neighbours.

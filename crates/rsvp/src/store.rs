@@ -18,6 +18,7 @@ mod message_ids;
 mod neighbors;
 
 use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
 use core::net::IpAddr;
 
 use earmark_core::hash::KeyedHash;
@@ -51,6 +52,8 @@ pub(crate) struct Store {
     senders: HashTable<Index>,
     destinations: HashTable<Index>,
     neighbors_by_address: BTreeMap<(InterfaceId, IpAddr), Index>,
+    /// Blocks of the neighbours behind each interface, by kind; there are few interfaces.
+    blocks_by_interface: Vec<(InterfaceId, [u32; 2])>,
     /// Neighbour of the last block of each kind. It may have been removed and its index reused.
     last_neighbors: [Index; 2],
     blockades: BTreeMap<Blocked, Bsb>,
@@ -74,6 +77,7 @@ impl Store {
             senders: HashTable::new(),
             destinations: HashTable::new(),
             neighbors_by_address: BTreeMap::new(),
+            blocks_by_interface: Vec::new(),
             last_neighbors: [NONE; 2],
             blockades: BTreeMap::new(),
             hash_key,

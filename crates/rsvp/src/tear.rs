@@ -76,6 +76,9 @@ impl Rsvp {
         let Some(outgoing) = self.interface_of_lih(cx, tear.hop.lih) else {
             return self.drop(cx, datagram, DropReason::BadLih);
         };
+        if let Err(reason) = self.may_act_at(cx, datagram, outgoing, tear.hop.address) {
+            return self.drop(cx, datagram, reason);
+        }
         let FlowDescriptors::FixedFilter(flows) = tear.flows else {
             if !self.receive_shared_tear(cx, tear, outgoing) {
                 self.drop(cx, datagram, DropReason::NoState);

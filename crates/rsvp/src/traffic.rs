@@ -53,8 +53,7 @@ impl Rsvp {
         {
             return Err(ResvFault::limit_reached());
         }
-        if !self.admits_change(cx.now, request.origin, rsb.is_none().then_some(Block::Reservation))
-        {
+        if !self.admits_change(cx, request.origin, rsb.is_none().then_some(Block::Reservation)) {
             return Err(ResvFault::limit_reached());
         }
         let merged = self.merged(tcsb, rsb, Some(&request.flowspec));

@@ -12,7 +12,7 @@ use earmark_wire::rsvp::{SenderTemplate, Session, Style};
 use crate::filters::Filters;
 use crate::instance::Rsvp;
 use crate::refresh_reduction::Liveness;
-use crate::state::{Holder, Index, Rsb};
+use crate::state::{Block, Holder, Index, Rsb};
 
 /// One sender of one session.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -184,8 +184,8 @@ impl Rsvp {
     /// Returns all neighbours: those with state in slab order, then those with only refresh reduction or Hello.
     pub fn neighbors(&self) -> impl Iterator<Item = NeighborView> {
         let with_state = self.store.neighbors.iter().map(|(_, neighbor)| NeighborView {
-            senders: neighbor.senders,
-            reservations: neighbor.reservations,
+            senders: neighbor.blocks[Block::Sender as usize],
+            reservations: neighbor.blocks[Block::Reservation as usize],
             heard: neighbor.last_refresh_at,
             ..self.refresh_reduction.view(neighbor.interface, neighbor.address)
         });

@@ -267,9 +267,10 @@ fn resv_err_is_forwarded_downstream() {
     assert_eq!(passed.hop, hop);
     assert_eq!(router.held(), Rate::from_mbps(2), "it changes no state");
 
-    // From downstream it is invalid.
+    // From the next hop it is invalid.
+    let message = ResvErr { hop: RsvpHop { address: ip(DOWNSTREAM), lih: 77 }, ..message };
     let outcomes = router.receive(ETH2, Body::ResvErr(message));
-    assert_eq!(dropped(&outcomes), [DropReason::NoState]);
+    assert_eq!(dropped(&outcomes), [DropReason::OtherHop]);
 }
 
 /// The kernel refuses what the ledger granted: the receiver gets a ResvErr (code 22, the errno as value), the previous

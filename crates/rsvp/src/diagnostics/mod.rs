@@ -29,7 +29,8 @@ mod trace;
 use core::net::IpAddr;
 
 use earmark_core::random::{RandomStreams, Stream};
-use earmark_core::{Context, Datagram, Time};
+use earmark_core::throttle::Throttle;
+use earmark_core::{Context, Datagram, Interface, InterfaceId};
 use earmark_wire::rsvp::Diagnosis;
 use serde::{Deserialize, Serialize};
 use slab::Slab;
@@ -41,6 +42,7 @@ use crate::api::Event;
 use crate::counters::DropReason;
 use crate::instance::{HandlerContext, Rsvp};
 use crate::path::is_unicast;
+use crate::state::key;
 
 /// Settings of diagnostics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -49,7 +51,7 @@ pub struct Settings {
     /// Whether DREQs of other nodes are answered and forwarded. They change no state, but reveal it (RFC 2745 section
     /// 7).
     pub answer: bool,
-    /// Limit of DREQs and DREPs processed in one second; more are dropped.
+    /// Limit of DREQs and DREPs from one interface processed in one second; more are dropped.
     pub per_second: u32,
     /// NTP time of the engine's [`Time::ZERO`]: units of 2^-32 s since 1900 (RFC 5905 section 6). Responses contain the
     /// arrival time of a DREQ in NTP time; with 0, in the engine's time.
@@ -69,34 +71,14 @@ pub(crate) struct Diagnostics {
     tracing: Slab<PendingTrace>,
     /// Random Request IDs, so that other nodes cannot guess them.
     ids: Stream,
-    allowance: Allowance,
+    /// DREQs and DREPs of each interface.
+    throttle: Throttle,
 }
 
 impl Diagnostics {
     pub(crate) fn new(random: &RandomStreams) -> Diagnostics {
         let ids = random.stream("rsvp/diagnostics");
-        Diagnostics { tracing: Slab::new(), ids, allowance: Allowance::default() }
-    }
-}
-
-/// Token bucket with the capacity of one second.
-#[derive(Debug, Default)]
-struct Allowance {
-    used: u32,
-    since: Time,
-}
-
-impl Allowance {
-    fn take(&mut self, now: Time, per_second: u32) -> bool {
-        let elapsed = now - self.since;
-        let back = elapsed.as_nanos() * u128::from(per_second) / 1_000_000_000;
-        if back > 0 {
-            self.used = self.used.saturating_sub(u32::try_from(back).unwrap_or(u32::MAX));
-            self.since = now;
-        }
-        let granted = self.used < per_second;
-        self.used += u32::from(granted);
-        granted
+        Diagnostics { tracing: Slab::new(), ids, throttle: Throttle::default() }
     }
 }
 
@@ -110,13 +92,16 @@ impl Rsvp {
         send_ttl: u8,
         dreq: &Diagnosis<'_>,
     ) {
-        if let Err(reason) = self.admit_diagnosis(cx, dreq) {
+        if let Err(reason) = self.admit_diagnosis(cx, datagram.interface, dreq) {
             return self.drop(cx, datagram, reason);
         }
         let diagnostic = &dreq.diagnostic;
         // RFC 2745 section 4.1: without responses, the DREQ is still on its way to the LAST-HOP.
         if is_fresh(dreq) && !cx.context.interfaces.is_local(diagnostic.last_hop) {
             return self.relay_to(cx, datagram, diagnostic.last_hop);
+        }
+        if let Err(reason) = self.may_ask(cx, datagram, dreq) {
+            return self.drop(cx, datagram, reason);
         }
         let ip_hops = send_ttl.saturating_sub(datagram.ttl).saturating_add(1);
         self.handle_dreq(cx, dreq, ip_hops);
@@ -130,7 +115,9 @@ impl Rsvp {
         datagram: &Datagram<'_>,
         answer: &Diagnosis<'_>,
     ) {
-        let done = self.admit_diagnosis(cx, answer).and_then(|()| self.forward_drep(cx, answer));
+        let done = self
+            .admit_diagnosis(cx, datagram.interface, answer)
+            .and_then(|()| self.forward_drep(cx, answer));
         if let Err(reason) = done {
             self.drop(cx, datagram, reason);
         }
@@ -140,6 +127,7 @@ impl Rsvp {
     fn admit_diagnosis<E>(
         &mut self,
         cx: &HandlerContext<'_, '_, E>,
+        interface: InterfaceId,
         diagnosis: &Diagnosis<'_>,
     ) -> Result<(), DropReason> {
         let diagnostic = &diagnosis.diagnostic;
@@ -153,10 +141,42 @@ impl Rsvp {
         if !is_unicast(diagnostic.requester.source) || !is_unicast(diagnostic.last_hop) {
             return Err(DropReason::BadHop);
         }
-        match self.diagnostics.allowance.take(cx.now, per_second) {
+        match self.diagnostics.throttle.admits(cx.now, interface.0.into(), per_second) {
             true => Ok(()),
             false => Err(DropReason::Limit),
         }
+    }
+
+    /// Checks that the sender of a DREQ may learn the state that it asks for. Behind a core interface everybody may.
+    /// Behind an access interface a sender or receiver may ask about its own data, and a next hop about data that it
+    /// receives through that interface.
+    fn may_ask<E>(
+        &self,
+        cx: &HandlerContext<'_, '_, E>,
+        datagram: &Datagram<'_>,
+        dreq: &Diagnosis<'_>,
+    ) -> Result<(), DropReason> {
+        let interface = datagram.interface;
+        let link = cx.context.interfaces.by_id(interface);
+        if link.is_some_and(Interface::is_core) {
+            return match self.interface_of_lih(cx, dreq.hop.lih) {
+                Some(at) if !is_fresh(dreq) => self.may_act_at(cx, datagram, at, dreq.hop.address),
+                _ => Ok(()),
+            };
+        }
+        let (session, request) = (key(dreq.session), dreq.diagnostic);
+        let sender = self.store.find_sender(&session, &request.sender);
+        let Some(psb) = sender.map(|index| self.store.psb(index)) else { return Ok(()) };
+        let is_end = session.destination.is_multicast()
+            || [session.destination, request.sender.source].contains(&request.requester.source);
+        if is_fresh(dreq) && !(is_end && cx.context.is_behind(request.requester.source, interface))
+        {
+            return Err(DropReason::DiagnosticsOff);
+        }
+        let previous = self.store.neighbor_of(psb.hop).map(|(incoming, _)| incoming);
+        let is_on_path =
+            psb.leaves_through(Some(interface)) || (is_fresh(dreq) && previous == Some(interface));
+        if is_on_path { Ok(()) } else { Err(DropReason::OtherInterface) }
     }
 
     /// Returns whether a DREQ or DREP belongs to a trace of this node.
@@ -180,25 +200,4 @@ fn own_address_towards(context: &Context<'_>, destination: IpAddr) -> Option<IpA
     let hop = context.routes.lookup(destination)?;
     let own = || context.interfaces.by_id(hop.interface)?.address_like(destination);
     hop.source.filter(|source| source.is_ipv4() == destination.is_ipv4()).or_else(own)
-}
-
-#[cfg(test)]
-mod tests {
-    use core::time::Duration;
-
-    use super::*;
-
-    #[test]
-    fn diagnostics_are_rate_limited() {
-        let mut allowance = Allowance::default();
-        let mut now = Time::from_secs(10);
-        let granted =
-            |allowance: &mut Allowance, now| (0..100).filter(|_| allowance.take(now, 10)).count();
-        assert_eq!(granted(&mut allowance, now), 10);
-        now = now + Duration::from_millis(500);
-        assert_eq!(granted(&mut allowance, now), 5);
-        now = now + Duration::from_secs(1_000_000);
-        assert_eq!(granted(&mut allowance, now), 10);
-        assert_eq!(granted(&mut Allowance::default(), Time::ZERO), 10);
-    }
 }

@@ -6,7 +6,10 @@ use core::hash::Hasher;
 use core::net::IpAddr;
 use core::time::Duration;
 
-use earmark_core::Time;
+use earmark_core::hash::KeyedHash;
+use earmark_core::random::Stream;
+use earmark_core::throttle::Throttle;
+use earmark_core::{InterfaceId, Time};
 use earmark_wire::rsvp::Challenge;
 use siphasher::sip::SipHasher24;
 
@@ -36,7 +39,11 @@ pub(super) struct Handshakes {
     window: usize,
     interval: Duration,
     limit: usize,
-    response_rate: RateLimiter,
+    /// Integrity Responses to each challenger.
+    responses: Throttle,
+    /// Hash of challengers, who may choose their addresses.
+    hash: KeyedHash,
+    responses_per_second: u32,
 }
 
 #[derive(Debug)]
@@ -48,7 +55,8 @@ enum Association {
 }
 
 impl Handshakes {
-    pub(super) fn new(cookie_key: (u64, u64), settings: &Settings) -> Handshakes {
+    pub(super) fn new(keys: &mut Stream, settings: &Settings) -> Handshakes {
+        let (cookie_key, hash) = (keys.hash_key(), KeyedHash::draw(keys));
         Handshakes {
             associations: BTreeMap::new(),
             due: BTreeSet::new(),
@@ -58,7 +66,9 @@ impl Handshakes {
             window: usize::from(settings.window.max(1)),
             interval: settings.challenge_interval.max(Duration::from_millis(1)),
             limit: settings.max_associations as usize,
-            response_rate: RateLimiter::new(settings.answers_per_second),
+            responses: Throttle::default(),
+            hash,
+            responses_per_second: settings.answers_per_second,
         }
     }
 
@@ -174,9 +184,16 @@ impl Handshakes {
         self.due.first().map(|&(at, _)| at)
     }
 
-    /// Returns whether the rate limit allows another Integrity Response.
-    pub(super) fn may_answer(&mut self, now: Time) -> bool {
-        self.response_rate.take(now)
+    /// Returns whether the rate limit of a challenger allows another Integrity Response.
+    pub(super) fn may_answer(
+        &mut self,
+        now: Time,
+        interface: InterfaceId,
+        challenger: IpAddr,
+    ) -> bool {
+        let hash = self.hash.of_address(challenger);
+        let hash = self.hash.of_two([interface.0.into(), hash]);
+        self.responses.admits(now, hash, self.responses_per_second)
     }
 
     fn challenge(&mut self, now: Time, peer: Peer, configured: bool) {
@@ -198,53 +215,5 @@ impl Handshakes {
         hasher.write_u64(at.as_nanos());
         hasher.write_u64(peer.0);
         hasher.finish()
-    }
-}
-
-/// Rate limiter: a number of events per second, with bursts of the same number.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct RateLimiter {
-    per_second: u32,
-    /// Remaining credit, billionths of an event.
-    credit: u64,
-    since: Time,
-}
-
-impl RateLimiter {
-    const ONE: u64 = 1_000_000_000;
-
-    pub(crate) fn new(per_second: u32) -> RateLimiter {
-        let credit = u64::from(per_second) * Self::ONE;
-        RateLimiter { per_second, credit, since: Time::ZERO }
-    }
-
-    /// Returns whether another event is allowed now, and counts it.
-    pub(crate) fn take(&mut self, now: Time) -> bool {
-        let rate = u64::from(self.per_second);
-        let gained = (now - self.since).as_nanos().saturating_mul(u128::from(rate));
-        let gained = u64::try_from(gained).unwrap_or(u64::MAX);
-        self.credit = self.credit.saturating_add(gained).min(rate * Self::ONE);
-        self.since = now;
-        let allowed = self.credit >= Self::ONE;
-        if allowed {
-            self.credit -= Self::ONE;
-        }
-        allowed
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn rate_limiter_allows_given_rate() {
-        let mut pace = RateLimiter::new(3);
-        let burst = |pace: &mut RateLimiter, at| (0..100).filter(|_| pace.take(at)).count();
-        assert_eq!(burst(&mut pace, Time::from_secs(5)), 3);
-        assert_eq!(burst(&mut pace, Time::from_millis(5_300)), 0);
-        assert_eq!(burst(&mut pace, Time::from_millis(5_400)), 1);
-        assert_eq!(burst(&mut pace, Time::from_secs(1_000)), 3);
-        assert_eq!(burst(&mut RateLimiter::new(0), Time::MAX), 0);
     }
 }

@@ -42,8 +42,10 @@ mod verify;
 use alloc::collections::BTreeMap;
 use alloc::string::String;
 use alloc::vec::Vec;
+use core::net::IpAddr;
 use core::time::Duration;
 
+use earmark_core::Interface;
 use earmark_core::random::RandomStreams;
 use earmark_core::timer::TimerId;
 use serde::{Deserialize, Serialize};
@@ -71,7 +73,7 @@ pub struct Settings {
     pub handshake: HandshakeMode,
     /// Time until an unanswered challenge is repeated; doubled each time.
     pub challenge_interval: Duration,
-    /// Limit of Integrity Responses in one second. Anyone can send challenges, unsigned.
+    /// Limit of Integrity Responses to one neighbour in one second. Anyone can send challenges, unsigned.
     pub answers_per_second: u32,
     /// Limit of associations (pairs of key and neighbour) with sequence numbers.
     pub max_associations: u32,
@@ -129,6 +131,15 @@ pub enum HandshakeMode {
     Required,
 }
 
+/// Verified signature of a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Signature {
+    /// Identifier of the key.
+    key_id: u64,
+    /// The sending system (RFC 2747 section 4).
+    sender: IpAddr,
+}
+
 /// State of message integrity.
 #[derive(Debug)]
 pub(crate) struct Integrity {
@@ -155,7 +166,7 @@ impl Integrity {
             hashes: hashes(&settings.keys),
             clock: SequenceClock::new(settings.sequence_start),
             last_sequences: BTreeMap::new(),
-            handshakes: Handshakes::new(random.stream("rsvp/cookie").hash_key(), settings),
+            handshakes: Handshakes::new(&mut random.stream("rsvp/cookie"), settings),
             recent: RecentMessages::default(),
             overdue: alloc::vec![false; settings.keys.len()],
             timer: None,
@@ -169,6 +180,19 @@ impl Integrity {
         self.overdue = alloc::vec![false; keys.len()];
         self.handshakes.forget(|id| !keys.iter().any(|key| key.id == id));
         self.settings.keys = keys;
+    }
+
+    /// Returns whether an interface accepts only signed messages.
+    pub(crate) fn requires_signature(&self, interface: &Interface) -> bool {
+        self.secured(&interface.name).is_some_and(Secured::receives)
+    }
+
+    /// Returns whether a message was signed with a key that is valid on this interface for its sender.
+    pub(crate) fn is_signed_for(&self, signature: Signature, interface: &Interface) -> bool {
+        self.settings
+            .keys
+            .iter()
+            .any(|key| key.id == signature.key_id && key.serves(&interface.name, signature.sender))
     }
 
     fn secured(&self, interface: &str) -> Option<Secured> {

@@ -9,7 +9,7 @@ use earmark_core::{Datagram, HostEvent, Interface, Time};
 use earmark_wire::rsvp::{Body, Message, MessageType, Object, objects};
 
 use super::sign::integrity_of;
-use super::{Integrity, Key, Secured};
+use super::{Integrity, Key, Secured, Signature};
 use crate::api::Event;
 use crate::counters::DropReason;
 use crate::instance::{HandlerContext, Rsvp};
@@ -54,11 +54,14 @@ impl Rsvp {
                     .verify(cx, datagram, interface)
                     .and_then(|verified| self.check_sequence(cx.now, &verified));
                 self.send_challenges(cx);
-                if verdict.is_ok() {
-                    mark(Checkpoint::Integrity);
-                    return true;
+                match verdict {
+                    Ok(signature) => {
+                        cx.verified = Some(signature);
+                        mark(Checkpoint::Integrity);
+                        return true;
+                    }
+                    Err(reason) => Err(reason),
                 }
-                verdict
             }
         };
         if let Err(reason) = verdict {
@@ -104,10 +107,17 @@ impl Rsvp {
         })
     }
 
-    fn check_sequence(&mut self, now: Time, verified: &VerifiedMessage) -> Result<(), DropReason> {
+    fn check_sequence(
+        &mut self,
+        now: Time,
+        verified: &VerifiedMessage,
+    ) -> Result<Signature, DropReason> {
         let &VerifiedMessage { key_id, sender, sequence, handshake_flag } = verified;
-        let Some(integrity) = &mut self.integrity else { return Ok(()) };
-        integrity.handshakes.check_sequence(now, (key_id, sender), sequence, handshake_flag)
+        if let Some(integrity) = &mut self.integrity {
+            let peer = (key_id, sender);
+            integrity.handshakes.check_sequence(now, peer, sequence, handshake_flag)?;
+        }
+        Ok(Signature { key_id, sender })
     }
 
     fn receive_response(
@@ -152,7 +162,7 @@ impl Rsvp {
                 && key.serves(&interface.name, to)
         };
         let key = integrity.settings.keys.iter().position(serves).ok_or(DropReason::UnknownKey)?;
-        if !integrity.handshakes.may_answer(cx.now) {
+        if !integrity.handshakes.may_answer(cx.now, datagram.interface, to) {
             return Err(DropReason::Limit);
         }
         let how = to_neighbor(own, to);

@@ -73,6 +73,9 @@ impl Rsvp {
         if hop && !is_neighbor(cx.context, path.hop.address) {
             return Err(PathFault::Silent(DropReason::BadHop));
         }
+        if hop && !cx.context.is_behind(psb.template.source, received.interface) {
+            return Err(PathFault::Silent(DropReason::SourceElsewhere));
+        }
         if !hop && self.is_overtaken(cx, psb.message_id) {
             return Err(PathFault::Silent(DropReason::Overtaken));
         }

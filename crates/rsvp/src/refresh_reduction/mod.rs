@@ -96,6 +96,8 @@ pub(crate) struct RefreshReduction {
 /// Copy of a sent message without state.
 #[derive(Debug)]
 struct StoredMessage {
+    /// The peer that acknowledges it.
+    receiver: Index,
     how: Outgoing,
     octets: Box<[u8]>,
 }

@@ -171,9 +171,11 @@ impl Rsvp {
             return; // of a previous run of this node
         }
         let Some(entry) = self.refresh_reduction.sent.find(id) else {
+            let copies = &mut self.refresh_reduction.copies;
             if kind == AcknowledgementKind::Ack
-                && self.refresh_reduction.copies.remove(&id).is_some()
+                && copies.get(&id).is_some_and(|copy| copy.receiver == peer)
             {
+                copies.remove(&id);
                 self.counters.reduction.acknowledged += 1;
             }
             return;

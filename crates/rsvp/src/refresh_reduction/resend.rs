@@ -173,7 +173,7 @@ impl Rsvp {
             self.counters.reduction.given_up += u64::from(gone);
             return false;
         }
-        let Some(StoredMessage { how, octets }) = self.refresh_reduction.copies.get(&id) else {
+        let Some(StoredMessage { how, octets, .. }) = self.refresh_reduction.copies.get(&id) else {
             return false;
         };
         cx.out.send(*how, octets.len()).copy_from_slice(octets);

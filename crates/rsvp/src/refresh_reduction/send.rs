@@ -211,10 +211,11 @@ impl RefreshReduction {
         message: OutgoingMessage,
         body: &Body<'_>,
     ) {
-        let peer = message.receiver();
-        if peer.is_none() || self.copies.len() >= self.settings.max_copies as usize {
+        let receiver = message.receiver();
+        let is_full = self.copies.len() >= self.settings.max_copies as usize;
+        let Some(receiver) = receiver.filter(|_| !is_full) else {
             return self.send(counters, cx.out, message, body);
-        }
+        };
         let (flags, epoch, id) = (MessageId::ACK_DESIRED, self.sent.epoch(), self.sent.next_id());
         let message_id = Some(MessageId { flags, epoch, id });
         self.send(counters, cx.out, OutgoingMessage { message_id, ..message }, body);
@@ -223,7 +224,7 @@ impl RefreshReduction {
         let message = Message { flags, message_id, ..Message::new(how.ttl, *body) };
         let mut octets = alloc::vec![0; message.buffer_len()].into_boxed_slice();
         if message.emit(&mut octets).is_ok() {
-            self.copies.insert(id, StoredMessage { how, octets });
+            self.copies.insert(id, StoredMessage { receiver, how, octets });
             self.await_acknowledgement(timers, cx.now, 0, id, None);
         }
     }

@@ -87,9 +87,9 @@ impl Rsvp {
         };
         let Some(peer) = self.refresh_reduction.peers.get_mut(index) else { return };
         peer.summary_counts.1 += 1;
-        let timing = self.config.timing(interface);
         let announced = Some(peer.refresh_ms).filter(|&refresh_ms| refresh_ms > 0);
-        let expires_at = cx.now + timing.lifetime(announced.unwrap_or_else(|| timing.refresh_ms()));
+        let refresh_ms = announced.unwrap_or_else(|| self.config.timing(interface).refresh_ms());
+        let expires_at = cx.now + self.lifetime(cx, interface, refresh_ms);
         let neighbor = self.store.find_neighbor(interface, address);
         let mut reminder = SummaryRefresh { neighbor, expires_at, last: None };
         for list in srefresh.lists {

@@ -47,8 +47,35 @@ impl Store {
         self.last_neighbors[block as usize] = index;
         let neighbor = &mut self.neighbors[index as usize];
         neighbor.last_refresh_at = now;
-        *neighbor.count(block) += 1;
+        neighbor.blocks[block as usize] += 1;
+        *self.count_at(interface, block) += 1;
         Peer::Neighbor { index, lih: hop.lih }
+    }
+
+    /// Returns the number of blocks of a kind that the neighbours behind an interface have.
+    pub(crate) fn blocks_of_interface(&self, interface: InterfaceId, block: Block) -> u32 {
+        let mut all = self.blocks_by_interface.iter();
+        all.find(|(id, _)| *id == interface).map_or(0, |(_, counts)| counts[block as usize])
+    }
+
+    /// Returns the number of blocks of a kind that a neighbour has.
+    pub(crate) fn blocks_of_neighbor(
+        &self,
+        interface: InterfaceId,
+        address: IpAddr,
+        block: Block,
+    ) -> u32 {
+        let neighbor = self.find_neighbor(interface, address);
+        neighbor.map_or(0, |index| self.neighbors[index as usize].blocks[block as usize])
+    }
+
+    fn count_at(&mut self, interface: InterfaceId, block: Block) -> &mut u32 {
+        let all = &mut self.blocks_by_interface;
+        let place = all.iter().position(|(id, _)| *id == interface).unwrap_or_else(|| {
+            all.push((interface, [0; 2]));
+            all.len() - 1
+        });
+        &mut all[place].1[block as usize]
     }
 
     /// Returns the neighbour with this address behind an interface, inserting it if it is new.
@@ -58,8 +85,7 @@ impl Store {
             let new = Neighbor {
                 interface,
                 address,
-                senders: 0,
-                reservations: 0,
+                blocks: [0; 2],
                 last_refresh_at: now,
                 encapsulated: false,
                 adspec: None,
@@ -72,8 +98,11 @@ impl Store {
     pub(crate) fn release_neighbor(&mut self, peer: Peer, block: Block) {
         let Peer::Neighbor { index, .. } = peer else { return };
         let neighbor = &mut self.neighbors[index as usize];
-        *neighbor.count(block) -= 1;
-        if neighbor.senders == 0 && neighbor.reservations == 0 {
+        neighbor.blocks[block as usize] -= 1;
+        let interface = neighbor.interface;
+        *self.count_at(interface, block) -= 1;
+        let neighbor = &self.neighbors[index as usize];
+        if neighbor.blocks == [0; 2] {
             let gone = self.neighbors.remove(index as usize);
             self.neighbors_by_address.remove(&(gone.interface, gone.address));
         }

@@ -1,0 +1,362 @@
+//! Origins of messages: who may create, change, end or ask for which state.
+//!
+//! A router has three interfaces: the data arrive through eth1 and leave through eth2, and an attacker is behind eth3.
+//! Each kind of message is sent from each place with interfaces of each role. Expected outcomes follow from the rules of
+//! docs/security.md, not from the engine.
+
+mod common;
+#[path = "common/signing.rs"]
+mod signing;
+
+use std::time::Duration;
+
+use common::*;
+use earmark_core::{InterfaceId, Rate, Role, Trust};
+use earmark_rsvp::integrity::{Algorithm, Secured, Settings};
+use earmark_rsvp::{Config, DropReason, Event, limits};
+use earmark_wire::rsvp::{
+    Body, Carried, ErrorCode, ErrorSpec, FlowDescriptors, List, Path, PathErr, ResvConf, ResvErr,
+    RsvpHop, Session, Style,
+};
+use signing::*;
+
+const ATTACKER: &str = "10.0.3.2";
+
+/// Roles of eth1, eth2 and eth3.
+type Roles = [Role; 3];
+use Role::{Access, Core};
+
+const ROLES: [Roles; 5] = [
+    [Access, Access, Access],
+    [Core, Core, Access],
+    [Access, Core, Core],
+    [Core, Access, Core],
+    [Core, Core, Core],
+];
+
+fn set_roles(bench: &mut Bench, roles: Roles) {
+    for (id, role) in [ETH1, ETH2, ETH3].into_iter().zip(roles) {
+        let mut interface = bench.interfaces.by_id(id).expect("an interface").clone();
+        interface.trust = Trust { role, sources: vec![] };
+        bench.interfaces.set(interface);
+    }
+}
+
+/// Returns a router with a reservation of 2 Mbit/s on eth2.
+fn reserved(config: Config, roles: Roles) -> Bench {
+    let mut bench = with_config(config);
+    bench.add_interface(ETH3, "10.0.3.1");
+    bench.add_route("10.0.3.0/24", ETH3, None);
+    set_roles(&mut bench, roles);
+    bench.receive(ETH1, Body::Path(path()));
+    bench.receive(ETH2, Body::Resv(resv(&[flow(2)])));
+    assert_eq!(bench.held(), Rate::from_mbps(2));
+    bench
+}
+
+fn error_spec(node: &str) -> ErrorSpec {
+    let code = ErrorCode::AdmissionControlFailure;
+    ErrorSpec { node: ip(node), flags: 0, code, value: 2 }
+}
+
+fn path_err() -> PathErr<'static> {
+    PathErr {
+        session: session(),
+        error: error_spec("10.0.9.1"),
+        carried: Carried::Objects(&[]),
+        sender: Some((template(), Some(tspec(2)))),
+    }
+}
+
+fn resv_err<'a>(hop: &str, flows: FlowDescriptors<'a>) -> ResvErr<'a> {
+    ResvErr {
+        session: session(),
+        hop: RsvpHop { address: ip(hop), lih: 77 },
+        error: error_spec("10.0.0.254"),
+        scope: None,
+        carried: Carried::Objects(&[]),
+        flows,
+    }
+}
+
+fn sends(outcomes: &[Outcome]) -> usize {
+    sent(outcomes).len()
+}
+
+/// Whether interfaces of these roles may act for each other.
+fn is_allowed(arrival: Role, at: Role) -> bool {
+    (arrival, at) == (Core, Core)
+}
+
+/// A Resv, a ResvTear, a PathErr and a ResvErr with the neighbour's own addresses and handles, from the attacker's port.
+#[test]
+fn message_acts_at_another_interface_only_between_core_interfaces() {
+    let flows = [flow(1)];
+    let same = [flow(2)];
+    for roles in ROLES {
+        let [eth1, eth2, eth3] = roles;
+        let refused = |outcomes: &[Outcome], allowed: bool, what: &str| {
+            let expected = if allowed { vec![] } else { vec![DropReason::OtherInterface] };
+            assert_eq!(dropped(outcomes), expected, "{what} {roles:?}");
+        };
+        let mut bench = reserved(Config::default(), roles);
+        let outcomes = bench.receive(ETH3, Body::Resv(resv(&flows)));
+        refused(&outcomes, is_allowed(eth3, eth2), "Resv");
+        let left = if is_allowed(eth3, eth2) { 1 } else { 2 };
+        assert_eq!(bench.held(), Rate::from_mbps(left), "{roles:?}");
+
+        let mut bench = reserved(Config::default(), roles);
+        let outcomes = bench.receive(ETH3, Body::ResvTear(resv_tear(&same)));
+        refused(&outcomes, is_allowed(eth3, eth2), "ResvTear");
+        let left = if is_allowed(eth3, eth2) { 0 } else { 2 };
+        assert_eq!(bench.held(), Rate::from_mbps(left), "{roles:?}");
+
+        let outcomes = reserved(Config::default(), roles).receive(ETH3, Body::PathErr(path_err()));
+        refused(&outcomes, is_allowed(eth3, eth2), "PathErr");
+        assert_eq!(sends(&outcomes), usize::from(is_allowed(eth3, eth2)), "{roles:?}");
+
+        let error = resv_err(UPSTREAM, FlowDescriptors::FixedFilter(List::Items(&same)));
+        let outcomes = reserved(Config::default(), roles).receive(ETH3, Body::ResvErr(error));
+        refused(&outcomes, is_allowed(eth3, eth1), "ResvErr");
+        assert_eq!(sends(&outcomes), usize::from(is_allowed(eth3, eth1)), "{roles:?}");
+    }
+}
+
+/// A ResvErr through the right interface, from a node that is not the previous hop, in each style.
+#[test]
+fn resv_err_is_believed_from_previous_hop_only() {
+    let (flows, filters) = ([flow(2)], [template()]);
+    let all = [
+        FlowDescriptors::FixedFilter(List::Items(&flows)),
+        FlowDescriptors::SharedExplicit(Some(flowspec(2)), List::Items(&filters)),
+        FlowDescriptors::Wildcard(Some(flowspec(2))),
+    ];
+    for flows in all {
+        for (hop, reason) in [("10.0.1.77", Some(DropReason::OtherHop)), (UPSTREAM, None)] {
+            let mut bench = with_config(Config::default());
+            bench.receive(ETH1, Body::Path(path()));
+            let mut request = resv(&[]);
+            request.flows = flows;
+            bench.receive(ETH2, Body::Resv(request));
+            assert_eq!(bench.held(), Rate::from_mbps(2));
+            let outcomes = bench.receive(ETH1, Body::ResvErr(resv_err(hop, flows)));
+            let style: Style = flows.style();
+            assert_eq!(dropped(&outcomes).first().copied(), reason, "{style:?}");
+            assert_eq!(sends(&outcomes), usize::from(reason.is_none()), "{style:?}");
+            // The request is not in blockade state: a smaller one would not be sent upstream.
+            assert_eq!(bench.held(), Rate::from_mbps(2), "{style:?}");
+        }
+    }
+}
+
+/// eth2 accepts only signed messages. An unsigned one from another core interface has no effect there, in a Bundle or alone;
+/// a signed one has.
+#[test]
+fn protection_of_interface_holds_for_messages_through_others() {
+    let integrity = Settings {
+        interfaces: [("eth2".to_owned(), Secured::Both)].into(),
+        ..settings(vec![key(KEY, Algorithm::HmacSha256)])
+    };
+    let both = Settings {
+        interfaces: ["eth2", "eth3"].map(|name| (name.to_owned(), Secured::Both)).into(),
+        ..integrity.clone()
+    };
+    let flows = [flow(2)];
+    for (integrity, is_signed) in [(integrity, false), (both, true)] {
+        let mut bench = with_config(Config { integrity, ..Config::default() });
+        bench.add_interface(ETH3, "10.0.3.1");
+        bench.receive(ETH1, Body::Path(path()));
+        let signed = |bench: &mut Bench, interface, body, sequence| {
+            let octets = Signer { sequence, ..SIGNER }.sign(&octets(body, 64));
+            let address = bench.interfaces.by_id(interface).expect("known").addresses[0];
+            bench.receive_octets(interface, address, 64, &octets)
+        };
+        let lih = bench.engine.lih(ETH2);
+        let hop = RsvpHop { address: ip(DOWNSTREAM), lih };
+        let mut request = resv(&flows);
+        request.hop = hop;
+        signed(&mut bench, ETH2, Body::Resv(request), 1);
+        assert_eq!(bench.held(), Rate::from_mbps(2));
+        let mut tear = resv_tear(&flows);
+        tear.hop = hop;
+        let outcomes = match is_signed {
+            true => signed(&mut bench, ETH3, Body::ResvTear(tear), 2),
+            false => bench.receive(ETH3, Body::ResvTear(tear)),
+        };
+        let (reasons, left) = if is_signed { (vec![], 0) } else { (vec![DropReason::Unsigned], 2) };
+        assert_eq!(dropped(&outcomes), reasons);
+        assert_eq!(bench.held(), Rate::from_mbps(left));
+    }
+}
+
+/// eth2 accepts one neighbour only. The hop of a Resv through another core interface must be that neighbour.
+#[test]
+fn neighbors_of_interface_hold_for_messages_through_others() {
+    let only = |range: &str| limits::Interface {
+        neighbors: vec![range.parse().expect("a range")],
+        ..limits::Interface::default()
+    };
+    let interfaces = [("eth2".to_owned(), only("10.0.2.2/32"))].into();
+    let limits = limits::Settings { interfaces, ..limits::Settings::default() };
+    let mut bench = reserved(Config { limits, ..Config::default() }, [Core; 3]);
+    let flows = [flow(1)];
+    let mut foreign = resv(&flows);
+    foreign.hop.address = ip(ATTACKER);
+    let outcomes = bench.receive(ETH3, Body::Resv(foreign));
+    assert_eq!(dropped(&outcomes), [DropReason::UnknownNeighbor]);
+    assert_eq!(bench.held(), Rate::from_mbps(2));
+}
+
+/// A Path with another host's address, from the attacker's port: a new sender, and one that takes over the sender of
+/// somebody else.
+#[test]
+fn source_must_be_behind_access_interface() {
+    for roles in ROLES {
+        let hop = RsvpHop { address: ip(ATTACKER), lih: 1 };
+        let mut bench = reserved(Config::default(), roles);
+        let is_trusted = roles[2] == Core;
+        let reasons = if is_trusted { vec![] } else { vec![DropReason::SourceElsewhere] };
+        for session in [session(), Session { port: 5_006, ..session() }] {
+            let outcomes = bench.receive(ETH3, Body::Path(Path { hop, session, ..path() }));
+            assert_eq!(dropped(&outcomes), reasons, "{roles:?}");
+        }
+        let senders = if is_trusted { 2 } else { 1 };
+        assert_eq!(bench.engine.population().1, senders, "{roles:?}");
+        // The state still hangs on its previous hop: its PathTear is honoured, unless the sender was taken over.
+        let outcomes = bench.receive(ETH1, Body::PathTear(path_tear()));
+        let expected = if is_trusted { vec![DropReason::OtherHop] } else { vec![] };
+        assert_eq!(dropped(&outcomes), expected, "{roles:?}");
+    }
+}
+
+/// The sources behind an access interface can be configured.
+#[test]
+fn configured_sources_replace_routes() {
+    let mut bench = reserved(Config::default(), [Access; 3]);
+    let mut eth3 = bench.interfaces.by_id(ETH3).expect("an interface").clone();
+    eth3.trust.sources = vec!["10.0.0.0/24".parse().expect("a prefix")];
+    bench.interfaces.set(eth3);
+    let hop = RsvpHop { address: ip(ATTACKER), lih: 1 };
+    let outcomes = bench.receive(ETH3, Body::Path(Path { hop, ..path() }));
+    assert_eq!(dropped(&outcomes), []);
+}
+
+/// A ResvConf for a receiver on this host counts only from where the data come from.
+#[test]
+fn confirmation_comes_from_senders() {
+    let flows = [flow(2)];
+    let confirmation = ResvConf {
+        session: session(),
+        error: ErrorSpec { code: ErrorCode::Confirmation, value: 0, ..error_spec(UPSTREAM) },
+        confirm: ip("10.0.1.2"),
+        carried: Carried::Objects(&[]),
+        flows: FlowDescriptors::FixedFilter(List::Items(&flows)),
+    };
+    let mut bench = reserved(Config::default(), [Access; 3]);
+    let outcomes = bench.receive(ETH3, Body::ResvConf(confirmation));
+    assert_eq!(dropped(&outcomes), [DropReason::OtherInterface]);
+    let outcomes = bench.receive(ETH1, Body::ResvConf(confirmation));
+    assert_eq!(dropped(&outcomes), [DropReason::NotForUs], "nobody here has asked");
+}
+
+/// State from an access interface lives for a bounded time whatever period is announced; from a core interface it lives
+/// as announced. Summary refreshes do not extend the bound.
+#[test]
+fn lifetime_of_access_state_is_bounded() {
+    for (role, survives) in [(Access, false), (Core, true)] {
+        let mut bench = reserved(Config::default(), [role; 3]);
+        bench.receive(ETH1, Body::Path(Path { refresh_ms: u32::MAX, ..path() }));
+        bench.pass(Duration::from_secs(700));
+        assert_eq!(bench.engine.population().1 == 1, survives, "{role:?}");
+    }
+}
+
+fn announce(bench: &mut Bench, interface: InterfaceId, port: u16) -> Vec<Outcome> {
+    // The source is behind eth3, and the hop a new neighbour each time.
+    let source = if interface == ETH3 { ip(ATTACKER) } else { template().source };
+    let mut path = Path { session: Session { port, ..session() }, ..path() };
+    path.sender.template.source = source;
+    path.hop.address = match interface {
+        ETH3 => std::net::Ipv4Addr::from_bits(0x0a00_0300 + u32::from(port) % 250 + 2).into(),
+        _ => path.hop.address,
+    };
+    bench.receive(interface, Body::Path(path))
+}
+
+/// Who floods uses up the limits of its own port only, whatever addresses it writes; errors are limited, too.
+#[test]
+fn flood_of_one_port_leaves_other_ports_their_limits() {
+    let access = limits::Access {
+        max_blocks: 50,
+        changes_per_second: 100,
+        errors_per_second: 10,
+        ..limits::Access::default()
+    };
+    let limits = limits::Settings { access, ..limits::Settings::default() };
+    let mut bench = reserved(Config { limits, ..Config::default() }, [Access; 3]);
+    let errors: usize = (1..=1_000)
+        .map(|port| announce(&mut bench, ETH3, port))
+        .map(|outcomes| {
+            let is_error = |body: &Body<'_>| matches!(body, Body::PathErr(_));
+            sent(&outcomes).iter().filter(|(_, message)| is_error(&message.body)).count()
+        })
+        .sum();
+    assert_eq!((bench.engine.population().1, errors), (1 + 50, 10));
+    assert_eq!(bench.engine.counters().suppressed_errors, 1_000 - 50 - 10);
+    for port in 2_001..=2_040 {
+        assert_eq!(dropped(&announce(&mut bench, ETH1, port)), [], "an honest sender");
+    }
+    assert_eq!(bench.engine.population().1, 1 + 50 + 40);
+    // Existing state of the flooding port is refreshed as before.
+    assert_eq!(dropped(&announce(&mut bench, ETH3, 1)), []);
+}
+
+/// Challenges of strangers do not use up the answers that a neighbour gets.
+#[test]
+fn challenges_of_others_leave_neighbor_its_answers() {
+    let mut integrity = settings(vec![key(KEY, Algorithm::HmacSha256)]);
+    integrity.answers_per_second = 5;
+    let mut bench = with_config(Config { integrity, ..Config::default() });
+    let challenge = |cookie| {
+        let challenge = earmark_wire::rsvp::Challenge { key_id: KEY, cookie };
+        octets(Body::IntegrityChallenge(challenge), 64)
+    };
+    let answers = |bench: &mut Bench, source: &str, number: u64| {
+        let payload = challenge(number);
+        let datagram = earmark_core::Datagram {
+            interface: ETH1,
+            source: ip(source),
+            destination: ip("10.0.1.2"),
+            ttl: 64,
+            router_alert: false,
+            encapsulated: false,
+            payload: &payload,
+        };
+        let outcomes = bench.handle(earmark_core::Input::Datagram(datagram));
+        sent(&outcomes)
+            .iter()
+            .filter(|(_, message)| matches!(message.body, Body::IntegrityResponse(_)))
+            .count()
+    };
+    let flood: usize = (0..3_000).map(|number| answers(&mut bench, "10.0.1.77", number)).sum();
+    assert_eq!(flood, 5);
+    assert_eq!(answers(&mut bench, UPSTREAM, 1), 1);
+}
+
+/// Returns the events of a kind, so that a test fails if none was expected.
+fn refusals(outcomes: &[Outcome]) -> usize {
+    events(outcomes).iter().filter(|event| matches!(event, Event::Dropped { .. })).count()
+}
+
+/// Each refused message is reported once.
+#[test]
+fn refusal_is_counted_and_reported() {
+    let mut bench = reserved(Config::default(), [Access; 3]);
+    let same = [flow(2)];
+    let outcomes = bench.receive(ETH3, Body::ResvTear(resv_tear(&same)));
+    assert_eq!(refusals(&outcomes), 1);
+    let counted = bench.engine.counters().iter();
+    let other =
+        counted.filter(|(group, name, _)| (*group, *name) == ("dropped", "other_interface"));
+    assert_eq!(other.map(|(_, _, count)| count).sum::<u64>(), 1);
+}
