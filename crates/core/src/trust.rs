@@ -64,14 +64,17 @@ impl Context<'_> {
 
     /// Returns whether data from `source` may arrive through an interface: through a core interface from anywhere,
     /// through an access interface from its configured sources, or else from where the route to the source leads.
+    #[inline]
     pub fn is_behind(&self, source: IpAddr, interface: InterfaceId) -> bool {
-        let Some(link) = self.interfaces.by_id(interface) else { return false };
-        match (&link.trust.role, link.trust.sources.as_slice()) {
-            (Role::Core, _) => true,
-            (Role::Access, []) => {
-                self.routes.lookup(source).is_some_and(|hop| hop.interface == interface)
-            }
-            (Role::Access, sources) => sources.iter().any(|prefix| prefix.contains(source)),
+        let link = self.interfaces.by_id(interface);
+        link.is_some_and(|link| link.is_core() || self.is_behind_access(source, link))
+    }
+
+    #[cold]
+    fn is_behind_access(&self, source: IpAddr, link: &Interface) -> bool {
+        match link.trust.sources.as_slice() {
+            [] => self.routes.lookup(source).is_some_and(|hop| hop.interface == link.id),
+            sources => sources.iter().any(|prefix| prefix.contains(source)),
         }
     }
 }

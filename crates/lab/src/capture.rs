@@ -83,6 +83,42 @@ impl Capture {
     }
 }
 
+/// The signalling on all interfaces of a namespace, to be read from time to time.
+#[derive(Debug)]
+pub struct Tap {
+    socket: Socket,
+}
+
+impl Tap {
+    /// Opens a tap.
+    ///
+    /// # Errors
+    /// A packet socket is unavailable (it needs CAP_NET_RAW).
+    pub fn open(namespace: &Namespace) -> Result<Tap> {
+        let socket = namespace.run_in(open)?.context("cannot capture")?;
+        socket.set_nonblocking(true)?;
+        Ok(Tap { socket })
+    }
+
+    /// Returns the Ethernet frames since the last call.
+    ///
+    /// # Errors
+    /// The packet socket has failed.
+    pub fn frames(&mut self) -> Result<Vec<Vec<u8>>> {
+        let mut frames = Vec::new();
+        let mut frame = vec![0; LONGEST_FRAME];
+        while frames.len() < MAX_LATE {
+            match self.socket.read(&mut frame) {
+                Ok(length) => frames.push(frame[..length].to_vec()),
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) if is_nothing(&error) => break,
+                Err(error) => return Err(error).context("cannot capture"),
+            }
+        }
+        Ok(frames)
+    }
+}
+
 impl Drop for Capture {
     fn drop(&mut self) {
         if self.thread.is_some() {

@@ -3,6 +3,7 @@
 //! Results go to standard output, progress and errors to standard error. Exit status: 0 success, 1 an error, 2 wrong
 //! usage, 3 the demo ran but a promise did not hold.
 
+mod attack;
 mod demo;
 mod explore;
 mod network;
@@ -46,6 +47,7 @@ pub struct Arguments {
 #[derive(Debug, Subcommand)]
 enum Command {
     Demo(demo::Demo),
+    Attack(attack::Attack),
     Simulate(simulate::Simulate),
     Explore(explore::Explore),
     #[command(subcommand)]
@@ -73,6 +75,7 @@ pub fn main() -> ExitCode {
 fn run(arguments: Arguments) -> Result<ExitCode> {
     match arguments.command {
         Command::Demo(demo) => demo.run(),
+        Command::Attack(attack) => attack.run(),
         Command::Simulate(simulate) => simulate.run(),
         Command::Explore(explore) => explore.run(),
         Command::Topology(topology) => topology.run(),

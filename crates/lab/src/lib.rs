@@ -4,6 +4,7 @@
 //! - [`traffic`]: sends and receives packets, each of which is measured.
 //! - [`demo`]: a stream beside a flood, without and with a reservation, on either kind of network.
 //! - [`protocols`]: what of each protocol is in the demo.
+//! - [`attack`]: attacks on a reservation, on either kind of network.
 //! - [`capture`]: the signalling that passes a node, as a pcap file.
 //! - [`plot`]: plots as SVG.
 //! - [`report`]: results of the demo, as table, drawing and page.
@@ -15,6 +16,7 @@
 //! The program is one file: the daemons of a testbed run this program with its hidden subcommand `node`.
 #![forbid(unsafe_code)]
 
+pub mod attack;
 pub mod capture;
 pub mod cli;
 pub mod demo;

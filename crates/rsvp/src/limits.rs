@@ -152,6 +152,7 @@ impl Rsvp {
             && (!is_limited || self.is_within_limits(cx.now, interface, hop.address, new))
     }
 
+    #[cold]
     fn is_within_limits(
         &mut self,
         now: Time,
@@ -170,6 +171,7 @@ impl Rsvp {
         })
     }
 
+    #[cold]
     fn is_within_access_limits<E>(
         &mut self,
         cx: &HandlerContext<'_, '_, E>,

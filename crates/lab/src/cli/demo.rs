@@ -146,10 +146,10 @@ impl Demo {
 }
 
 /// Progress on standard error: a bar on a terminal, lines elsewhere.
-struct Bar(ProgressBar);
+pub(super) struct Bar(pub(super) ProgressBar);
 
 impl Bar {
-    fn new() -> Bar {
+    pub(super) fn new() -> Bar {
         let bar = ProgressBar::with_draw_target(Some(1), ProgressDrawTarget::stderr());
         let style = ProgressStyle::with_template("{bar:30} {msg}");
         Bar(bar.with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar())))

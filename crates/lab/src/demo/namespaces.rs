@@ -48,6 +48,11 @@ impl OnNamespaces {
         Ok(OnNamespaces { testbed, plan, interrupted, sender, receiver, traffic, open })
     }
 
+    /// Returns the network.
+    pub(crate) fn testbed(&self) -> &Testbed {
+        &self.testbed
+    }
+
     fn check(&self) -> Result<()> {
         if self.interrupted.load(Ordering::Relaxed) {
             bail!("interrupted");
@@ -55,7 +60,7 @@ impl OnNamespaces {
         Ok(())
     }
 
-    fn address(&self, node: usize) -> Result<IpAddr> {
+    pub(crate) fn address(&self, node: usize) -> Result<IpAddr> {
         let address = self.testbed.topology().address(node).context("a node without a link")?;
         Ok(address.into())
     }
@@ -78,7 +83,7 @@ impl OnNamespaces {
         Ok((shape, source, sink))
     }
 
-    fn node(&self, name: &str) -> Result<usize> {
+    pub(crate) fn node(&self, name: &str) -> Result<usize> {
         self.testbed.topology().node(name).context("no such node")
     }
 }

@@ -1,7 +1,7 @@
 //! A protocol as the demo shows it: its requests in daemons and in the simulator, and the meaning of its events.
 
 use std::fmt;
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::Path;
 use std::time::Duration;
 
@@ -12,6 +12,8 @@ use earmark_core::{ApplicationId, Flow, Rate};
 use earmark_node::Command;
 use serde::{Serialize, Serializer};
 use serde_json::{Map, Value};
+
+use crate::attack::{Attack, Packet};
 
 /// IP protocol number of UDP, which carries the data.
 pub(crate) const UDP: u8 = 17;
@@ -130,6 +132,12 @@ pub trait DemoProtocol: Sync {
 
     /// Returns the names of the events that answer a request at one of its ends.
     fn answers(&self) -> &'static [&'static str];
+
+    /// Returns forged messages of the protocol, by an attacker with this address who has seen the messages of a
+    /// reservation at r1.
+    fn forgeries(&self, _seen: &[Packet], _attacker: Ipv4Addr) -> Vec<Attack> {
+        Vec::new()
+    }
 
     /// Returns the error in the members of an event that refuses a request, if the protocol has such errors.
     ///

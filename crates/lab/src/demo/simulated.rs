@@ -4,7 +4,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use earmark_core::{ApplicationId, Rate, Time};
+use earmark_core::{ApplicationId, Rate, Time, Trust};
 use earmark_node::Event;
 use earmark_node::outcome::{application_of, outcome_of};
 use earmark_scenario::topology::Topology;
@@ -50,6 +50,23 @@ impl OnSimulator {
         &self.network
     }
 
+    /// Returns the network, for packets of applications without Earmark.
+    pub(crate) fn network_mut(&mut self) -> &mut Network {
+        &mut self.network
+    }
+
+    /// Sets the trust in what is behind an interface.
+    ///
+    /// # Errors
+    /// There is no such node or interface.
+    pub(crate) fn set_trust(&mut self, node: &str, interface: &str, trust: Trust) -> Result<()> {
+        let (id, _) = self.node(node)?;
+        let known = self.network.node(id).and_then(|node| node.interfaces().by_name(interface));
+        let interface = known.with_context(|| format!("{node} has no {interface}"))?.id;
+        self.network.set_trust(id, interface, trust);
+        Ok(())
+    }
+
     /// Records all packets that pass a node from now on, for [`take_captured`](OnSimulator::take_captured).
     ///
     /// # Errors
@@ -69,7 +86,7 @@ impl OnSimulator {
         Ok(self.network.take_captured(node))
     }
 
-    fn node(&self, name: &str) -> Result<(NodeId, IpAddr)> {
+    pub(crate) fn node(&self, name: &str) -> Result<(NodeId, IpAddr)> {
         let index = self.topology.node(name).with_context(|| format!("no node {name}"))?;
         let address = self.topology.address(index).context("a node without a link")?;
         Ok((self.nodes[index], address.into()))

@@ -131,6 +131,16 @@ impl Network {
         self.set_fluid_bandwidth(node, interface);
     }
 
+    /// Sets the trust of a node in what is behind one of its interfaces; the node is informed.
+    pub fn set_trust(&mut self, node: NodeId, interface: InterfaceId, trust: Trust) {
+        let host = &mut self.hosts[node.0];
+        if let Some(mut changed) = host.interfaces.by_id(interface).cloned() {
+            changed.trust = trust;
+            host.interfaces.set(changed.clone());
+            self.inform(node, HostUpdate::Interface(changed));
+        }
+    }
+
     /// Replaces the scheduler of both directions of the link behind an interface. Packets that wait there are lost.
     pub fn set_scheduler<S: Scheduler + 'static>(&mut self, node: NodeId, interface: InterfaceId) {
         let Some(peer) = self.hosts[node.0].ports.get(interface).map(|port| port.peer) else {

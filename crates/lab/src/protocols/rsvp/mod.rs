@@ -1,5 +1,8 @@
 //! RSVP in the demo.
 
+mod forgeries;
+
+use std::net::Ipv4Addr;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
@@ -12,6 +15,7 @@ use earmark_wire::rsvp::{ErrorSpec, FilterSpec, Session, SourceSelector};
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
+use crate::attack::{Attack, Packet};
 use crate::demo::protocol::{Commands, Daemons, DemoProtocol, Ends, ErrorReport, FlowRequest, UDP};
 
 /// RSVP.
@@ -96,6 +100,10 @@ impl DemoProtocol for Rsvp {
 
     fn answers(&self) -> &'static [&'static str] {
         &["resv", "resv_error"]
+    }
+
+    fn forgeries(&self, seen: &[Packet], attacker: Ipv4Addr) -> Vec<Attack> {
+        forgeries::forgeries(seen, attacker)
     }
 
     fn error(&self, details: &Map<String, Value>) -> Result<Option<ErrorReport>> {

@@ -1,0 +1,140 @@
+//! Attacks on a reservation: a stream beside a flood, an attacker on a customer's port, and whether anything changes.
+//!
+//! The network is that of the demo with one more host at r1, the attacker, who has seen all signalling between r1 and r2
+//! and sends what the catalogue says. During each attack the stream must lose nothing, its reservation must stay as it
+//! is, and a new reservation must be set up.
+
+mod catalogue;
+mod network;
+mod packet;
+mod report;
+
+use std::net::IpAddr;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use earmark_core::{Rate, Time};
+
+use crate::demo::protocol::{Protocol, Reply};
+use crate::demo::{DemoNetwork, Plan, Progress, Stream};
+
+pub use self::catalogue::{Attack, Power};
+pub use self::network::{
+    AttackNetwork, AttackedNamespaces, AttackedSimulator, CORE_LINK, TOPOLOGY,
+};
+pub use self::packet::Packet;
+pub use self::report::{Report, Row};
+
+/// Name of the attacker's node.
+pub const ATTACKER: &str = "a";
+/// Duration of one attack.
+const ATTACK: Duration = Duration::from_millis(1_500);
+/// Number of parts in which the packets of an attack are sent.
+const PARTS: u32 = 15;
+/// Packets that the attacker sends in one part at most.
+const PACKETS_PER_PART: usize = 200;
+/// Rate of the new reservation during an attack.
+const NEW: Rate = Rate::from_bps(200_000);
+/// Time within which the new reservation must be set up.
+const ANSWER_WITHIN: Duration = Duration::from_secs(1);
+
+/// Result of an attack, before the stream's losses are known.
+struct Trial {
+    row: Row,
+    from: Time,
+    until: Time,
+}
+
+/// Plays the catalogue against the reservations of these protocols.
+///
+/// # Errors
+/// A reservation could not be set up before any attack, or the network has failed.
+pub fn run(
+    network: &mut impl AttackNetwork,
+    protocols: &[Protocol],
+    plan: &Plan,
+    seed: u64,
+    progress: &mut dyn Progress,
+) -> Result<Report> {
+    let IpAddr::V4(attacker) = network.address_of(ATTACKER)? else { bail!("IPv4 only") };
+    network.demo().start_traffic()?;
+    network.demo().wait(plan.settle)?;
+    let mut trials = Vec::new();
+    for &by in protocols {
+        let rate = plan.stream.rate;
+        network.observed()?;
+        match network.demo().reserve(by, Stream::Measured, rate, ANSWER_WITHIN)? {
+            (Reply::InPlace, _) => {}
+            (reply, _) => bail!("{} did not reserve before any attack: {reply:?}", by.name()),
+        }
+        // Refreshes are seen as well, and the queues settle.
+        network.demo().wait(plan.longest_refresh() * 2)?;
+        let seen = network.observed()?;
+        let mut attacks = catalogue::common(&seen, attacker, seed);
+        attacks.extend(by.forgeries(&seen, attacker));
+        progress.begin(&format!("attacks on {}", by.name()), attacks.len() as u64);
+        for attack in attacks {
+            let trial = play(network, by, rate, &attack)?;
+            progress.note(&format!("{}: {} ({})", by.name(), attack.name, attack.power.describe()));
+            trials.push(trial);
+        }
+        network.demo().release(Stream::Measured)?;
+        network.demo().wait(plan.settle)?;
+    }
+    let traces = network.demo().stop_traffic()?;
+    let kind = network.demo().kind();
+    let rows = trials.into_iter().map(|Trial { row, from, until }| {
+        let loss = traces[0].figures(from, until).loss;
+        Row { loss, ..row }
+    });
+    Ok(Report { network: kind, rows: rows.collect() })
+}
+
+/// Plays one attack: its packets in rounds, and a new reservation in the middle.
+fn play(
+    network: &mut impl AttackNetwork,
+    by: Protocol,
+    rate: Rate,
+    attack: &Attack,
+) -> Result<Trial> {
+    let (from, before) = (network.demo().now(), network.reasons()?);
+    let mut rounds = attack.packets.iter().cycle();
+    let (mut packets, mut setup_ms) = (0, None);
+    let per_part = PACKETS_PER_PART.min(attack.packets.len().max(20));
+    for part in 0..PARTS {
+        for packet in rounds.by_ref().take(per_part) {
+            network.send(packet)?;
+            packets += 1;
+        }
+        if part == PARTS / 2 {
+            let asked = network.demo().reserve(by, Stream::Second, NEW, ANSWER_WITHIN);
+            if let Ok((Reply::InPlace, setup)) = asked {
+                setup_ms = Some(setup.as_secs_f64() * 1e3);
+            }
+            network.demo().release(Stream::Second)?;
+        }
+        network.demo().wait(ATTACK / PARTS)?;
+    }
+    let mut counted: Vec<(String, u64)> = network
+        .reasons()?
+        .into_iter()
+        .map(|(name, count)| {
+            let earlier = before.get(&name).copied().unwrap_or_default();
+            (name, count.saturating_sub(earlier))
+        })
+        .filter(|(_, count)| *count > 0)
+        .collect();
+    counted.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+    let reserved = network.reserved(Stream::Measured).context("no listing")? == Some(rate);
+    let row = Row {
+        protocol: by.name(),
+        attack: attack.name.clone(),
+        power: attack.power,
+        packets,
+        counted,
+        reserved,
+        loss: 0.0,
+        setup_ms,
+    };
+    Ok(Trial { row, from, until: network.demo().now() })
+}
