@@ -78,3 +78,20 @@ pub enum Input<'a, C> {
     /// A command of a user of this node.
     Command(C),
 }
+
+impl<'a, C> Input<'a, C> {
+    /// Converts a command; other inputs stay as they are. `None` if the command is converted to nothing.
+    #[inline]
+    pub fn filter_map_command<D>(
+        self,
+        convert: impl FnOnce(C) -> Option<D>,
+    ) -> Option<Input<'a, D>> {
+        Some(match self {
+            Input::Datagram(datagram) => Input::Datagram(datagram),
+            Input::Stream(event) => Input::Stream(event),
+            Input::Expire => Input::Expire,
+            Input::Host(event) => Input::Host(event),
+            Input::Command(command) => Input::Command(convert(command)?),
+        })
+    }
+}

@@ -17,8 +17,7 @@ use earmark_core::listing::{
 };
 use earmark_core::random::RandomStreams;
 use earmark_core::{
-    Context, Datagram, Effects, Engine, HostEvent, Input, Interface, InterfaceId, Interfaces,
-    StreamEvent, Time,
+    Context, Datagram, Effects, Engine, Input, Interface, InterfaceId, Interfaces, Time,
 };
 
 use crate::edge::Edge;
@@ -36,11 +35,8 @@ pub type Counter = (&'static str, &'static str, &'static str, u64);
 /// The contract of [`earmark_core::Engine`] applies: an engine does no I/O and no unbounded work, all effects of an
 /// input are in `out` when a method returns, and `now` never goes back.
 pub trait NodeEngine: ProcessInput + fmt::Debug {
-    /// Returns the number of the engine's claims in the ledger.
-    fn protocol(&self) -> Protocol;
-
-    /// Returns the name of the protocol in listings, settings and commands: lower case, one word.
-    fn name(&self) -> &'static str;
+    /// Returns the kind of the engine.
+    fn kind(&self) -> &'static EngineKind;
 
     /// Returns the numbers of the IP protocols whose packets may be messages of this engine.
     fn ip_protocols(&self) -> &'static [u8];
@@ -89,7 +85,7 @@ pub trait NodeEngine: ProcessInput + fmt::Debug {
     /// Combines messages to one neighbour, as a last step before the driver carries out the effects.
     fn bundle(&mut self, _interfaces: &Interfaces, _out: &mut Effects<Event>) {}
 
-    /// Notes an added or changed interface, before [`ProcessInput::host`] reports it.
+    /// Notes an added or changed interface, before an [`Input::Host`] reports it.
     fn set_interface(&mut self, _interface: &Interface) {}
 
     /// Notes a removed interface.
@@ -142,58 +138,27 @@ pub trait NodeEngine: ProcessInput + fmt::Debug {
 
     /// Lists the kinds of soft state and their numbers, which are all zero once every session has ended.
     fn state_counts(&self) -> Rows<'_, (&'static str, usize)>;
+}
+
+/// Processes the inputs of a node that concern one engine.
+pub trait ProcessInput {
+    /// Processes an input. The [`Command::protocol`] of a command is the name of this engine.
+    fn process(
+        &mut self,
+        now: Time,
+        input: Input<'_, Command>,
+        context: &mut Context<'_>,
+        out: &mut Effects<Event>,
+    );
+
+    /// Returns when [`Input::Expire`] is due next. O(1). `None` if no deadline is set.
+    fn next_deadline(&self) -> Option<Time>;
 
     /// Returns the engine itself, for callers that know its type.
     fn engine(&self) -> &dyn Any;
 
     /// Returns the engine itself, for callers that know its type and change it.
     fn engine_mut(&mut self) -> &mut dyn Any;
-}
-
-/// Processes the inputs of a node that concern one engine.
-pub trait ProcessInput {
-    /// Processes a message.
-    fn receive(
-        &mut self,
-        now: Time,
-        datagram: Datagram<'_>,
-        context: &mut Context<'_>,
-        out: &mut Effects<Event>,
-    );
-
-    /// Processes an event of a connection.
-    fn stream(
-        &mut self,
-        _now: Time,
-        _event: StreamEvent<'_>,
-        _context: &mut Context<'_>,
-        _out: &mut Effects<Event>,
-    ) {
-    }
-
-    /// Serves the timers that are due.
-    fn expire(&mut self, now: Time, context: &mut Context<'_>, out: &mut Effects<Event>);
-
-    /// Processes a change of the host.
-    fn host(
-        &mut self,
-        now: Time,
-        event: HostEvent,
-        context: &mut Context<'_>,
-        out: &mut Effects<Event>,
-    );
-
-    /// Carries out a command whose [`Command::protocol`] is the name of this engine.
-    fn command(
-        &mut self,
-        now: Time,
-        command: Command,
-        context: &mut Context<'_>,
-        out: &mut Effects<Event>,
-    );
-
-    /// Returns when [`ProcessInput::expire`] is due next. O(1). `None` if no deadline is set.
-    fn next_deadline(&self) -> Option<Time>;
 }
 
 /// An engine of the contract [`Engine`], which selects its own commands among those of a node. It thereby processes the
@@ -203,58 +168,33 @@ pub trait OwnCommands: Engine {
     fn own_command(command: Command, context: &mut Context<'_>) -> Option<Self::Command>;
 }
 
-impl<T: OwnCommands> ProcessInput for T
+impl<T: OwnCommands + 'static> ProcessInput for T
 where
     Event: From<T::Event>,
 {
-    fn receive(
+    fn process(
         &mut self,
         now: Time,
-        datagram: Datagram<'_>,
+        input: Input<'_, Command>,
         context: &mut Context<'_>,
         out: &mut Effects<Event>,
     ) {
-        self.handle(now, Input::Datagram(datagram), context, out);
-    }
-
-    fn stream(
-        &mut self,
-        now: Time,
-        event: StreamEvent<'_>,
-        context: &mut Context<'_>,
-        out: &mut Effects<Event>,
-    ) {
-        self.handle(now, Input::Stream(event), context, out);
-    }
-
-    fn expire(&mut self, now: Time, context: &mut Context<'_>, out: &mut Effects<Event>) {
-        self.handle(now, Input::Expire, context, out);
-    }
-
-    fn host(
-        &mut self,
-        now: Time,
-        event: HostEvent,
-        context: &mut Context<'_>,
-        out: &mut Effects<Event>,
-    ) {
-        self.handle(now, Input::Host(event), context, out);
-    }
-
-    fn command(
-        &mut self,
-        now: Time,
-        command: Command,
-        context: &mut Context<'_>,
-        out: &mut Effects<Event>,
-    ) {
-        if let Some(command) = T::own_command(command, context) {
-            self.handle(now, Input::Command(command), context, out);
+        let own = input.filter_map_command(|command| T::own_command(command, context));
+        if let Some(input) = own {
+            self.handle(now, input, context, out);
         }
     }
 
     fn next_deadline(&self) -> Option<Time> {
         Engine::next_deadline(self).map(|(at, _)| at)
+    }
+
+    fn engine(&self) -> &dyn Any {
+        self
+    }
+
+    fn engine_mut(&mut self) -> &mut dyn Any {
+        self
     }
 }
 

@@ -9,8 +9,8 @@ use earmark_core::admission::{AdmissionMethod, Attempt, Ledger, Owner, Protocol}
 use earmark_core::hash::KeyedHash;
 use earmark_core::random::RandomStreams;
 use earmark_core::{
-    Context, Datagram, Effects, FlowAnswer, FlowResolver, HostEvent, Interface, InterfaceId,
-    Interfaces, RouteTable, Time,
+    Context, Datagram, Effects, FlowAnswer, FlowResolver, HostEvent, Input as EngineInput,
+    Interface, InterfaceId, Interfaces, RouteTable, Time,
 };
 
 use crate::edge::{Edge, EdgeAction};
@@ -114,9 +114,7 @@ impl Node {
             },
             Input::Stream(event) => {
                 if let Some(index) = self.with_streams {
-                    self.with_engine(index, |engine, context| {
-                        engine.stream(now, event, context, out);
-                    });
+                    self.process(index, now, EngineInput::Stream(event), out);
                 }
             }
             Input::Expire => self.expire(now, out),
@@ -125,10 +123,10 @@ impl Node {
         }
         self.settle(now, out);
         let mut any = false;
-        for position in 0..self.with_follow_up.len() {
-            self.with_engine(self.with_follow_up[position], |engine, context| {
-                any |= engine.follow_up(now, before, context, out);
-            });
+        let Node { engines, with_follow_up, routes, interfaces, ledger, .. } = self;
+        for &index in &*with_follow_up {
+            let context = &mut Context { routes, interfaces, ledger };
+            any |= engines[index].follow_up(now, before, context, out);
         }
         if any {
             self.settle(now, out);
@@ -167,16 +165,16 @@ impl Node {
         for &(number, index) in &*by_ip_protocol {
             if number == ip_protocol && engines[index].accepts(&datagram) {
                 let context = &mut Context { routes, interfaces, ledger };
-                return engines[index].receive(now, datagram, context, out);
+                return engines[index].process(now, EngineInput::Datagram(datagram), context, out);
             }
         }
     }
 
     /// Carries out a command.
     pub(crate) fn command(&mut self, now: Time, command: Command, out: &mut Effects<Event>) {
-        let index = self.engines().position(|engine| engine.name() == command.protocol());
+        let index = self.engines().position(|engine| engine.kind().name == command.protocol());
         if let Some(index) = index {
-            self.with_engine(index, |engine, context| engine.command(now, command, context, out));
+            self.process(index, now, EngineInput::Command(command), out);
         }
     }
 
@@ -190,13 +188,16 @@ impl Node {
         self.edge().map_or(Interception::Left, |edge| edge.interception(arrival))
     }
 
-    fn with_engine(
+    /// Passes an input to the engine with this index.
+    fn process(
         &mut self,
         index: usize,
-        action: impl FnOnce(&mut dyn NodeEngine, &mut Context<'_>),
+        now: Time,
+        input: EngineInput<'_, Command>,
+        out: &mut Effects<Event>,
     ) {
         let Node { engines, routes, interfaces, ledger, .. } = self;
-        action(&mut *engines[index], &mut Context { routes, interfaces, ledger });
+        engines[index].process(now, input, &mut Context { routes, interfaces, ledger }, out);
     }
 
     /// Iterates over the engines, in the order in which they were added.
@@ -216,7 +217,9 @@ impl Node {
 
     /// Returns the name of a protocol, if the node has an engine for it.
     pub fn protocol_name(&self, protocol: Protocol) -> Option<&'static str> {
-        self.engines().find(|engine| engine.protocol() == protocol).map(NodeEngine::name)
+        self.engines()
+            .find(|engine| engine.kind().protocol == protocol)
+            .map(|engine| engine.kind().name)
     }
 
     /// Bundles messages to the same neighbor if protocol and neighbor support this. Optional last step over
@@ -314,7 +317,7 @@ impl Node {
     fn expire(&mut self, now: Time, out: &mut Effects<Event>) {
         for index in 0..self.engines.len() {
             if self.engines[index].next_deadline().is_some_and(|at| at <= now) {
-                self.with_engine(index, |engine, context| engine.expire(now, context, out));
+                self.process(index, now, EngineInput::Expire, out);
             }
         }
     }
@@ -322,7 +325,7 @@ impl Node {
     /// Notifies all engines of a change of the host.
     pub(crate) fn notify_engines(&mut self, now: Time, event: HostEvent, out: &mut Effects<Event>) {
         for index in 0..self.engines.len() {
-            self.with_engine(index, |engine, context| engine.host(now, event, context, out));
+            self.process(index, now, EngineInput::Host(event), out);
         }
     }
 
@@ -334,9 +337,9 @@ impl Node {
         event: HostEvent,
         out: &mut Effects<Event>,
     ) {
-        let index = self.engines().position(|engine| engine.protocol() == owner.protocol);
+        let index = self.engines().position(|engine| engine.kind().protocol == owner.protocol);
         if let Some(index) = index {
-            self.with_engine(index, |engine, context| engine.host(now, event, context, out));
+            self.process(index, now, EngineInput::Host(event), out);
         }
     }
 

@@ -54,7 +54,7 @@ impl Node {
     pub fn reservation_of(&self, claim: ClaimId, now: Time) -> Option<ReservationRow> {
         let owner = self.ledger.owner(claim)?;
         let mut engines = self.engines();
-        let engine = engines.find(|engine| engine.protocol() == owner.protocol)?;
+        let engine = engines.find(|engine| engine.kind().protocol == owner.protocol)?;
         engine.reservation_of(claim, owner, self.view(now))
     }
 

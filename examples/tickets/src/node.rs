@@ -2,9 +2,9 @@
 
 use std::any::Any;
 
-use earmark_core::admission::{ClaimId, Owner, Protocol};
+use earmark_core::admission::{ClaimId, Owner};
 use earmark_core::listing::{ReservationRow, SenderName, SessionRow};
-use earmark_core::{Context, Datagram, Effects, Flow, HostEvent, Time};
+use earmark_core::{Context, Effects, Flow, Time};
 use earmark_node::{
     Command, Counter, EngineKind, Event, HeldClaim, NodeEngine, NodeView, OtherCommand,
     ProcessInput, Rows,
@@ -29,59 +29,49 @@ pub fn command(command: &TicketsCommand) -> Command {
 }
 
 impl ProcessInput for Tickets {
-    fn receive(
+    fn process(
         &mut self,
         now: Time,
-        datagram: Datagram<'_>,
+        input: earmark_core::Input<'_, Command>,
         context: &mut Context<'_>,
         out: &mut Effects<Event>,
     ) {
-        self.receive(&mut Input { now, context, out }, &datagram);
-    }
-
-    fn expire(&mut self, now: Time, context: &mut Context<'_>, out: &mut Effects<Event>) {
-        self.expire(&mut Input { now, context, out });
-    }
-
-    fn host(
-        &mut self,
-        now: Time,
-        event: HostEvent,
-        context: &mut Context<'_>,
-        out: &mut Effects<Event>,
-    ) {
-        self.host(&mut Input { now, context, out }, event);
-    }
-
-    fn command(
-        &mut self,
-        now: Time,
-        command: Command,
-        context: &mut Context<'_>,
-        out: &mut Effects<Event>,
-    ) {
-        let Command::Other(OtherCommand { command, .. }) = command else { return };
-        // A malformed command may nevertheless say which application it is about.
-        let of = |body: &Value| body.get("application").and_then(Value::as_u64);
-        let application = command.as_object().and_then(|named| named.values().find_map(of));
-        match serde_json::from_value(command) {
-            Ok(command) => self.command(&mut Input { now, context, out }, command),
-            Err(error) => reject(out, application, &error),
+        let mut cx = Input { now, context, out };
+        match input {
+            earmark_core::Input::Datagram(datagram) => self.receive(&mut cx, &datagram),
+            // Tickets has no connections.
+            earmark_core::Input::Stream(_) => {}
+            earmark_core::Input::Expire => self.expire(&mut cx),
+            earmark_core::Input::Host(event) => self.host(&mut cx, event),
+            earmark_core::Input::Command(Command::Other(OtherCommand { command, .. })) => {
+                // A malformed command may nevertheless say which application it is about.
+                let of = |body: &Value| body.get("application").and_then(Value::as_u64);
+                let application = command.as_object().and_then(|named| named.values().find_map(of));
+                match serde_json::from_value(command) {
+                    Ok(command) => self.command(&mut cx, command),
+                    Err(error) => reject(cx.out, application, &error),
+                }
+            }
+            earmark_core::Input::Command(_) => {}
         }
     }
 
     fn next_deadline(&self) -> Option<Time> {
         self.next_deadline()
     }
+
+    fn engine(&self) -> &dyn Any {
+        self
+    }
+
+    fn engine_mut(&mut self) -> &mut dyn Any {
+        self
+    }
 }
 
 impl NodeEngine for Tickets {
-    fn protocol(&self) -> Protocol {
-        ID
-    }
-
-    fn name(&self) -> &'static str {
-        NAME
+    fn kind(&self) -> &'static EngineKind {
+        &ENGINE
     }
 
     fn ip_protocols(&self) -> &'static [u8] {
@@ -129,14 +119,6 @@ impl NodeEngine for Tickets {
             ("requests of Tickets", self.request_count()),
         ];
         Box::new(counts.into_iter())
-    }
-
-    fn engine(&self) -> &dyn Any {
-        self
-    }
-
-    fn engine_mut(&mut self) -> &mut dyn Any {
-        self
     }
 }
 

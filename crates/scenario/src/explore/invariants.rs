@@ -62,7 +62,7 @@ fn listed_claims(node: &Node) -> BTreeMap<ClaimId, ListedClaim> {
     let claims = engines.flat_map(|engine| {
         engine.claims().map(|held| {
             let HeldClaim { claim, interface, locked } = held;
-            (claim, ListedClaim { protocol: engine.protocol(), interface, locked })
+            (claim, ListedClaim { protocol: engine.kind().protocol, interface, locked })
         })
     });
     claims.collect()

@@ -1,11 +1,10 @@
 //! Boomerang as an engine of a node.
 
 use alloc::boxed::Box;
-use core::any::Any;
 
 use earmark_boomerang::{self as boomerang, Boomerang};
 use earmark_core::Context;
-use earmark_core::admission::{ClaimId, Ledger, Owner, Protocol};
+use earmark_core::admission::{ClaimId, Ledger, Owner};
 use earmark_wire::boomerang::iana::MAGIC;
 use earmark_wire::icmp;
 
@@ -34,12 +33,8 @@ impl OwnCommands for Boomerang {
 }
 
 impl NodeEngine for Boomerang {
-    fn protocol(&self) -> Protocol {
-        KIND.protocol
-    }
-
-    fn name(&self) -> &'static str {
-        KIND.name
+    fn kind(&self) -> &'static EngineKind {
+        &KIND
     }
 
     fn ip_protocols(&self) -> &'static [u8] {
@@ -96,14 +91,6 @@ impl NodeEngine for Boomerang {
     fn state_counts(&self) -> Rows<'_, (&'static str, usize)> {
         let (transit, own) = self.population();
         Box::new([("sessions of Boomerang", transit), ("loops of Boomerang", own)].into_iter())
-    }
-
-    fn engine(&self) -> &dyn Any {
-        self
-    }
-
-    fn engine_mut(&mut self) -> &mut dyn Any {
-        self
     }
 }
 

@@ -1,9 +1,8 @@
 //! NSIS as an engine of a node.
 
 use alloc::boxed::Box;
-use core::any::Any;
 
-use earmark_core::admission::{ClaimId, Owner, Protocol};
+use earmark_core::admission::{ClaimId, Owner};
 use earmark_core::{Context, Datagram};
 use earmark_nsis::{self as nsis, Nsis};
 use earmark_wire::udp;
@@ -34,12 +33,8 @@ impl OwnCommands for Nsis {
 }
 
 impl NodeEngine for Nsis {
-    fn protocol(&self) -> Protocol {
-        KIND.protocol
-    }
-
-    fn name(&self) -> &'static str {
-        KIND.name
+    fn kind(&self) -> &'static EngineKind {
+        &KIND
     }
 
     fn ip_protocols(&self) -> &'static [u8] {
@@ -119,14 +114,6 @@ impl NodeEngine for Nsis {
             ("peers of GIST", gist.peers().len()),
         ];
         Box::new(counts.into_iter())
-    }
-
-    fn engine(&self) -> &dyn Any {
-        self
-    }
-
-    fn engine_mut(&mut self) -> &mut dyn Any {
-        self
     }
 }
 

@@ -5,11 +5,10 @@ use alloc::collections::BTreeSet;
 use alloc::string::String;
 use core::any::Any;
 
-use earmark_core::admission::{ClaimId, Owner, Protocol};
+use earmark_core::admission::{ClaimId, Owner};
 use earmark_core::random::RandomStreams;
 use earmark_core::{
-    Context, Datagram, Effect, Effects, Engine, HostEvent, Input, Interface, InterfaceId,
-    Interfaces, Rate, Time,
+    Context, Effect, Effects, Engine, Input, Interface, InterfaceId, Interfaces, Rate, Time,
 };
 use earmark_rsvp::{self as rsvp, Rejection, Rsvp};
 
@@ -63,6 +62,24 @@ impl RsvpEngine {
         self.rsvp.handle(now, input, &mut context, out);
     }
 
+    /// Returns RSVP's own command, whose consequences for receivers and ledger are applied; `None` for one of another
+    /// engine.
+    fn own_command(
+        &mut self,
+        command: Command,
+        context: &mut Context<'_>,
+    ) -> Option<rsvp::Command> {
+        let Command::Rsvp(command) = command else { return None };
+        match &command {
+            rsvp::Command::Release { application } => self.receivers.remove(*application),
+            rsvp::Command::Renew(renewal) => {
+                context.ledger.set_preemption(renewal.policy.preemption);
+            }
+            _ => {}
+        }
+        Some(command)
+    }
+
     /// Opens a session and answers its senders from now on. Without the session there are no answers.
     fn listen(
         &mut self,
@@ -90,65 +107,40 @@ impl RsvpEngine {
 }
 
 impl ProcessInput for RsvpEngine {
-    fn receive(
+    fn process(
         &mut self,
         now: Time,
-        datagram: Datagram<'_>,
+        input: Input<'_, Command>,
         context: &mut Context<'_>,
         out: &mut Effects<Event>,
     ) {
-        self.handle(now, Input::Datagram(datagram), context, out);
-    }
-
-    fn expire(&mut self, now: Time, context: &mut Context<'_>, out: &mut Effects<Event>) {
-        self.handle(now, Input::Expire, context, out);
-    }
-
-    fn host(
-        &mut self,
-        now: Time,
-        event: HostEvent,
-        context: &mut Context<'_>,
-        out: &mut Effects<Event>,
-    ) {
-        self.handle(now, Input::Host(event), context, out);
-    }
-
-    fn command(
-        &mut self,
-        now: Time,
-        command: Command,
-        context: &mut Context<'_>,
-        out: &mut Effects<Event>,
-    ) {
-        match command {
-            Command::Rsvp(command) => {
-                match &command {
-                    rsvp::Command::Release { application } => self.receivers.remove(*application),
-                    rsvp::Command::Renew(renewal) => {
-                        context.ledger.set_preemption(renewal.policy.preemption);
-                    }
-                    _ => {}
-                }
-                self.handle(now, Input::Command(command), context, out);
+        let own = match input {
+            Input::Command(Command::Listen(listen)) => {
+                return self.listen(now, listen, context, out);
             }
-            Command::Listen(listen) => self.listen(now, listen, context, out),
-            _ => {}
+            input => input.filter_map_command(|command| self.own_command(command, context)),
+        };
+        if let Some(input) = own {
+            self.handle(now, input, context, out);
         }
     }
 
     fn next_deadline(&self) -> Option<Time> {
         self.rsvp.next_deadline().map(|(at, _)| at)
     }
+
+    fn engine(&self) -> &dyn Any {
+        &self.rsvp
+    }
+
+    fn engine_mut(&mut self) -> &mut dyn Any {
+        &mut self.rsvp
+    }
 }
 
 impl NodeEngine for RsvpEngine {
-    fn protocol(&self) -> Protocol {
-        KIND.protocol
-    }
-
-    fn name(&self) -> &'static str {
-        KIND.name
+    fn kind(&self) -> &'static EngineKind {
+        &KIND
     }
 
     fn ip_protocols(&self) -> &'static [u8] {
@@ -250,13 +242,5 @@ impl NodeEngine for RsvpEngine {
             ("messages of RSVP not acknowledged", self.rsvp.reduction().1),
         ];
         Box::new(counts.into_iter())
-    }
-
-    fn engine(&self) -> &dyn Any {
-        &self.rsvp
-    }
-
-    fn engine_mut(&mut self) -> &mut dyn Any {
-        &mut self.rsvp
     }
 }

@@ -1,10 +1,9 @@
 //! YESSIR as an engine of a node.
 
 use alloc::boxed::Box;
-use core::any::Any;
 
 use earmark_core::Context;
-use earmark_core::admission::{ClaimId, Owner, Protocol};
+use earmark_core::admission::{ClaimId, Owner};
 use earmark_wire::rtcp::PacketType;
 use earmark_wire::udp;
 use earmark_wire::yessir::has_message;
@@ -34,12 +33,8 @@ impl OwnCommands for Yessir {
 }
 
 impl NodeEngine for Yessir {
-    fn protocol(&self) -> Protocol {
-        KIND.protocol
-    }
-
-    fn name(&self) -> &'static str {
-        KIND.name
+    fn kind(&self) -> &'static EngineKind {
+        &KIND
     }
 
     fn ip_protocols(&self) -> &'static [u8] {
@@ -100,14 +95,6 @@ impl NodeEngine for Yessir {
             ("applications of YESSIR", self.applications().count()),
         ];
         Box::new(counts.into_iter())
-    }
-
-    fn engine(&self) -> &dyn Any {
-        self
-    }
-
-    fn engine_mut(&mut self) -> &mut dyn Any {
-        self
     }
 }
 
