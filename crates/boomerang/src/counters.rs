@@ -2,95 +2,47 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Reason why a message was dropped.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum DropReason {
-    /// The TTL expired.
-    TtlExpired,
-    /// No route to the destination.
-    NoRoute,
-    /// The message arrived on an interface where the multicast routes do not expect its source.
-    WrongInterface,
-    /// The message is addressed to this node, and no application waits for it.
-    NotForUs,
-    /// The source address is invalid.
-    BadSource,
-}
-
-impl DropReason {
-    /// All reasons.
-    pub const ALL: [DropReason; 5] = [
-        DropReason::TtlExpired,
-        DropReason::NoRoute,
-        DropReason::WrongInterface,
-        DropReason::NotForUs,
-        DropReason::BadSource,
-    ];
-
-    /// Returns the name in counters.
-    pub fn name(self) -> &'static str {
-        match self {
-            DropReason::TtlExpired => "ttl_expired",
-            DropReason::NoRoute => "no_route",
-            DropReason::WrongInterface => "wrong_interface",
-            DropReason::NotForUs => "not_for_us",
-            DropReason::BadSource => "bad_source",
-        }
+earmark_core::named_enum! {
+    /// Reason why a message was dropped.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+    #[serde(rename_all = "snake_case")]
+    pub enum DropReason {
+        /// The TTL expired.
+        TtlExpired = "ttl_expired",
+        /// No route to the destination.
+        NoRoute = "no_route",
+        /// The message arrived on an interface where the multicast routes do not expect its source.
+        WrongInterface = "wrong_interface",
+        /// The message is addressed to this node, and no application waits for it.
+        NotForUs = "not_for_us",
+        /// The source address is invalid.
+        BadSource = "bad_source",
     }
 }
 
-/// Reason why a request was refused.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum RefusalReason {
-    /// The link has not enough bandwidth left.
-    Bandwidth,
-    /// The link takes no reservations.
-    NoSuchLink,
-    /// A limit of this node is reached.
-    Limit,
-    /// The mask is invalid, or traffic control cannot match packets by it.
-    Mask,
-    /// The session belongs to another initiating node.
-    Foreign,
-    /// The session is locked, and the key does not open it.
-    Key,
-    /// The key would exceed 64 bits.
-    KeyOverflow,
-    /// Unknown user or wrong credential.
-    Credential,
-    /// Traffic control refused what the ledger had granted.
-    TrafficControl,
-}
-
-impl RefusalReason {
-    /// All reasons.
-    pub const ALL: [RefusalReason; 9] = [
-        RefusalReason::Bandwidth,
-        RefusalReason::NoSuchLink,
-        RefusalReason::Limit,
-        RefusalReason::Mask,
-        RefusalReason::Foreign,
-        RefusalReason::Key,
-        RefusalReason::KeyOverflow,
-        RefusalReason::Credential,
-        RefusalReason::TrafficControl,
-    ];
-
-    /// Returns the name in counters.
-    pub fn name(self) -> &'static str {
-        match self {
-            RefusalReason::Bandwidth => "bandwidth",
-            RefusalReason::NoSuchLink => "no_such_link",
-            RefusalReason::Limit => "limit",
-            RefusalReason::Mask => "mask",
-            RefusalReason::Foreign => "foreign",
-            RefusalReason::Key => "key",
-            RefusalReason::KeyOverflow => "key_overflow",
-            RefusalReason::Credential => "credential",
-            RefusalReason::TrafficControl => "traffic_control",
-        }
+earmark_core::named_enum! {
+    /// Reason why a request was refused.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+    #[serde(rename_all = "snake_case")]
+    pub enum RefusalReason {
+        /// The link has not enough bandwidth left.
+        Bandwidth = "bandwidth",
+        /// The link takes no reservations.
+        NoSuchLink = "no_such_link",
+        /// A limit of this node is reached.
+        Limit = "limit",
+        /// The mask is invalid, or traffic control cannot match packets by it.
+        Mask = "mask",
+        /// The session belongs to another initiating node.
+        Foreign = "foreign",
+        /// The session is locked, and the key does not open it.
+        Key = "key",
+        /// The key would exceed 64 bits.
+        KeyOverflow = "key_overflow",
+        /// Unknown user or wrong credential.
+        Credential = "credential",
+        /// Traffic control refused what the ledger had granted.
+        TrafficControl = "traffic_control",
     }
 }
 

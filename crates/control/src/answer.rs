@@ -145,38 +145,25 @@ impl Problem {
     }
 }
 
-/// Kinds of [`Problem`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(rename_all = "snake_case")]
-pub enum ProblemCode {
-    /// The line is not a valid request.
-    BadRequest,
-    /// The line is too long and was skipped.
-    LineTooLong,
-    /// The node rejected the request.
-    Rejected,
-    /// No application has that number.
-    NoSuchApplication,
-    /// A limit was reached.
-    Limit,
-    /// The watcher reads too slowly; the connection ends.
-    TooSlow,
-    /// The daemon stops; the connection ends.
-    Stopping,
-}
-
-impl ProblemCode {
-    /// Name of the code, as in the JSON.
-    pub fn name(self) -> &'static str {
-        match self {
-            ProblemCode::BadRequest => "bad_request",
-            ProblemCode::LineTooLong => "line_too_long",
-            ProblemCode::Rejected => "rejected",
-            ProblemCode::NoSuchApplication => "no_such_application",
-            ProblemCode::Limit => "limit",
-            ProblemCode::TooSlow => "too_slow",
-            ProblemCode::Stopping => "stopping",
-        }
+earmark_core::named_enum! {
+    /// Kinds of [`Problem`].
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+    #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+    #[serde(rename_all = "snake_case")]
+    pub enum ProblemCode {
+        /// The line is not a valid request.
+        BadRequest = "bad_request",
+        /// The line is too long and was skipped.
+        LineTooLong = "line_too_long",
+        /// The node rejected the request.
+        Rejected = "rejected",
+        /// No application has that number.
+        NoSuchApplication = "no_such_application",
+        /// A limit was reached.
+        Limit = "limit",
+        /// The watcher reads too slowly; the connection ends.
+        TooSlow = "too_slow",
+        /// The daemon stops; the connection ends.
+        Stopping = "stopping",
     }
 }

@@ -7,117 +7,59 @@
 //! counter, which this crate, having neither clock nor `unsafe`, cannot. A mark has no result, so it cannot change
 //! behaviour.
 
-/// End of a step of message processing.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[repr(u8)]
-pub enum Checkpoint {
-    /// The message was passed to the engine; the steps begin.
-    Begin,
-    /// The message was parsed.
-    Parse,
-    /// The message was authenticated.
-    Integrity,
-    /// The session or flow was looked up.
-    FindSession,
-    /// The session or flow was created.
-    CreateSession,
-    /// The path state block was looked up.
-    SearchPsb,
-    /// The path state block was created.
-    CreatePsb,
-    /// The next hop is known.
-    Route,
-    /// The Path message was forwarded.
-    PathRefresh,
-    /// The styles of the reservations were compared.
-    CheckStyles,
-    /// The reservation state block was looked up.
-    FindRsb,
-    /// Admission control has decided.
-    Admission,
-    /// The reservation was merged, admitted and passed to traffic control.
-    ReservationManagement,
-    /// The Resv message was forwarded.
-    ResvRefresh,
-    /// The path state was removed.
-    TearPsb,
-    /// The reservation state was removed.
-    TearRsb,
-    /// The session was removed.
-    TearSession,
-    /// A refresh without a change was processed (one-pass protocols).
-    Refresh,
-    /// The message was forwarded, unchanged or edited.
-    Forward,
-    /// The outgoing message was composed.
-    Compose,
-    /// Timers were armed or have fired.
-    Timers,
-    /// All effects of the message are known.
-    End,
-    /// Traffic control has applied the effects.
-    TrafficControl,
-    /// The resulting messages were passed on to be sent.
-    HandOut,
-}
-
-impl Checkpoint {
-    /// All checkpoints in the order of their numbers: `ALL[n] as u8 == n`.
-    pub const ALL: [Checkpoint; 24] = [
-        Checkpoint::Begin,
-        Checkpoint::Parse,
-        Checkpoint::Integrity,
-        Checkpoint::FindSession,
-        Checkpoint::CreateSession,
-        Checkpoint::SearchPsb,
-        Checkpoint::CreatePsb,
-        Checkpoint::Route,
-        Checkpoint::PathRefresh,
-        Checkpoint::CheckStyles,
-        Checkpoint::FindRsb,
-        Checkpoint::Admission,
-        Checkpoint::ReservationManagement,
-        Checkpoint::ResvRefresh,
-        Checkpoint::TearPsb,
-        Checkpoint::TearRsb,
-        Checkpoint::TearSession,
-        Checkpoint::Refresh,
-        Checkpoint::Forward,
-        Checkpoint::Compose,
-        Checkpoint::Timers,
-        Checkpoint::End,
-        Checkpoint::TrafficControl,
-        Checkpoint::HandOut,
-    ];
-
-    /// Returns the name in reports, `create_psb`.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Checkpoint::Begin => "begin",
-            Checkpoint::Parse => "parse",
-            Checkpoint::Integrity => "integrity",
-            Checkpoint::FindSession => "find_session",
-            Checkpoint::CreateSession => "create_session",
-            Checkpoint::SearchPsb => "search_psb",
-            Checkpoint::CreatePsb => "create_psb",
-            Checkpoint::Route => "route",
-            Checkpoint::PathRefresh => "path_refresh",
-            Checkpoint::CheckStyles => "check_styles",
-            Checkpoint::FindRsb => "find_rsb",
-            Checkpoint::Admission => "admission",
-            Checkpoint::ReservationManagement => "reservation_management",
-            Checkpoint::ResvRefresh => "resv_refresh",
-            Checkpoint::TearPsb => "tear_psb",
-            Checkpoint::TearRsb => "tear_rsb",
-            Checkpoint::TearSession => "tear_session",
-            Checkpoint::Refresh => "refresh",
-            Checkpoint::Forward => "forward",
-            Checkpoint::Compose => "compose",
-            Checkpoint::Timers => "timers",
-            Checkpoint::End => "end",
-            Checkpoint::TrafficControl => "traffic_control",
-            Checkpoint::HandOut => "hand_out",
-        }
+crate::named_enum! {
+    /// End of a step of message processing. The numbers are those of the order: `ALL[n] as u8 == n`.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+    #[repr(u8)]
+    pub enum Checkpoint {
+        /// The message was passed to the engine; the steps begin.
+        Begin = "begin",
+        /// The message was parsed.
+        Parse = "parse",
+        /// The message was authenticated.
+        Integrity = "integrity",
+        /// The session or flow was looked up.
+        FindSession = "find_session",
+        /// The session or flow was created.
+        CreateSession = "create_session",
+        /// The path state block was looked up.
+        SearchPsb = "search_psb",
+        /// The path state block was created.
+        CreatePsb = "create_psb",
+        /// The next hop is known.
+        Route = "route",
+        /// The Path message was forwarded.
+        PathRefresh = "path_refresh",
+        /// The styles of the reservations were compared.
+        CheckStyles = "check_styles",
+        /// The reservation state block was looked up.
+        FindRsb = "find_rsb",
+        /// Admission control has decided.
+        Admission = "admission",
+        /// The reservation was merged, admitted and passed to traffic control.
+        ReservationManagement = "reservation_management",
+        /// The Resv message was forwarded.
+        ResvRefresh = "resv_refresh",
+        /// The path state was removed.
+        TearPsb = "tear_psb",
+        /// The reservation state was removed.
+        TearRsb = "tear_rsb",
+        /// The session was removed.
+        TearSession = "tear_session",
+        /// A refresh without a change was processed (one-pass protocols).
+        Refresh = "refresh",
+        /// The message was forwarded, unchanged or edited.
+        Forward = "forward",
+        /// The outgoing message was composed.
+        Compose = "compose",
+        /// Timers were armed or have fired.
+        Timers = "timers",
+        /// All effects of the message are known.
+        End = "end",
+        /// Traffic control has applied the effects.
+        TrafficControl = "traffic_control",
+        /// The resulting messages were passed on to be sent.
+        HandOut = "hand_out",
     }
 }
 

@@ -21,6 +21,7 @@ pub mod hash;
 mod input;
 mod interface;
 pub mod listing;
+mod named_enum;
 mod octets;
 pub mod outcome;
 pub mod random;

@@ -201,37 +201,25 @@ pub struct AdmissionRow {
     pub measured_bps: Option<Rate>,
 }
 
-/// State of a link. Only links in the first two states take part.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(rename_all = "snake_case")]
-pub enum LinkState {
-    /// The interface takes part, and can send packets.
-    Up,
-    /// The interface takes part, and is down or without carrier.
-    #[default]
-    Down,
-    /// The configuration names an interface that does not exist.
-    Absent,
-    /// The configuration relies on the driver's speed, and the driver reports none.
-    NoSpeed,
-    /// The interface has returned too often, and takes part again after a pause.
-    Flapping,
-    /// The system refused the required setup.
-    Failed,
-}
-
-impl LinkState {
-    /// Returns the state as text.
-    pub fn name(self) -> &'static str {
-        match self {
-            LinkState::Up => "up",
-            LinkState::Down => "down",
-            LinkState::Absent => "absent",
-            LinkState::NoSpeed => "no speed",
-            LinkState::Flapping => "flapping",
-            LinkState::Failed => "failed",
-        }
+crate::named_enum! {
+    /// State of a link. Only links in the first two states take part.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+    #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+    #[serde(rename_all = "snake_case")]
+    pub enum LinkState {
+        /// The interface takes part, and can send packets.
+        Up = "up",
+        /// The interface takes part, and is down or without carrier.
+        #[default]
+        Down = "down",
+        /// The configuration names an interface that does not exist.
+        Absent = "absent",
+        /// The configuration relies on the driver's speed, and the driver reports none.
+        NoSpeed = "no speed",
+        /// The interface has returned too often, and takes part again after a pause.
+        Flapping = "flapping",
+        /// The system refused the required setup.
+        Failed = "failed",
     }
 }
 

@@ -40,47 +40,35 @@ pub struct Outcome {
     pub translation: Option<Translation>,
 }
 
-/// Extent of a reservation.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(rename_all = "snake_case")]
-pub enum Kind {
-    /// The request was sent; no result is known.
-    Pending,
-    /// Reserved on every hop of the path.
-    Whole,
-    /// Reserved on some hops; others take no part.
-    Part,
-    /// Reserved on this node only.
-    OnlyHere,
-    /// Reserved beyond this node; the protocol does not tell whether every hop takes part.
-    Unverified,
-    /// The request was refused.
-    Refused,
-    /// No answer has arrived.
-    Unanswered,
-    /// The reservation has ended.
-    Ended,
+crate::named_enum! {
+    /// Extent of a reservation.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+    #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+    #[serde(rename_all = "snake_case")]
+    pub enum Kind {
+        /// The request was sent; no result is known.
+        Pending = "pending",
+        /// Reserved on every hop of the path.
+        Whole = "whole",
+        /// Reserved on some hops; others take no part.
+        Part = "part",
+        /// Reserved on this node only.
+        OnlyHere = "only_here",
+        /// Reserved beyond this node; the protocol does not tell whether every hop takes part.
+        Unverified = "unverified",
+        /// The request was refused.
+        Refused = "refused",
+        /// No answer has arrived.
+        Unanswered = "unanswered",
+        /// The reservation has ended.
+        Ended = "ended",
+    }
 }
 
 impl Kind {
     /// Returns whether something is reserved.
     pub const fn is_reserved(self) -> bool {
         matches!(self, Kind::Whole | Kind::Part | Kind::OnlyHere | Kind::Unverified)
-    }
-
-    /// Returns the name of the kind in JSON.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Kind::Pending => "pending",
-            Kind::Whole => "whole",
-            Kind::Part => "part",
-            Kind::OnlyHere => "only_here",
-            Kind::Unverified => "unverified",
-            Kind::Refused => "refused",
-            Kind::Unanswered => "unanswered",
-            Kind::Ended => "ended",
-        }
     }
 }
 

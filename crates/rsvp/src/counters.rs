@@ -5,137 +5,69 @@ use serde::{Deserialize, Serialize};
 
 use crate::refresh_reduction::Bundled;
 
-/// Reason for dropping a message.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum DropReason {
-    /// The message is malformed; [`Counters::malformed`] has the kinds of error.
-    Malformed,
-    /// The refresh period is zero.
-    ZeroRefreshPeriod,
-    /// The hop object has an address that cannot be a neighbour's.
-    BadHop,
-    /// The incoming interface is unknown.
-    UnknownInterface,
-    /// The logical interface handle was not assigned by this node.
-    BadLih,
-    /// The session or sender has no state here.
-    NoState,
-    /// The previous hop is not that of the state.
-    OtherHop,
-    /// There is no route to the destination.
-    NoRoute,
-    /// The incoming interface is not the one that multicast routing expects for the sender.
-    WrongInterface,
-    /// The TTL has expired.
-    TtlExpired,
-    /// Zero and non-zero ports would be mixed (RFC 2205 section 3.2).
-    Ports,
-    /// A limit of this node is reached.
-    Limit,
-    /// The neighbour is not accepted on that interface.
-    UnknownNeighbor,
-    /// The request was refused with an error message.
-    Refused,
-    /// The message is addressed to this node but nothing here expects it.
-    NotForUs,
-    /// INTEGRITY is missing on an interface that requires it (RFC 2747 section 4).
-    MissingIntegrity,
-    /// The key is unknown, or not used on that interface or with that neighbour.
-    UnknownKey,
-    /// The key is not valid yet, or not any more.
-    KeyNotValid,
-    /// The digest length differs from that of the key.
-    DigestLength,
-    /// The digest is wrong.
-    WrongDigest,
-    /// The sequence number was seen before, or is too old.
-    Replayed,
-    /// The sender has not answered a challenge yet.
-    HandshakePending,
-    /// The response answers no pending challenge.
-    UnknownChallenge,
-    /// The message must be signed, and there is no key for it.
-    NotSigned,
-    /// The message requests or reports session state, and diagnostics are disabled here (RFC 2745 section 7).
-    DiagnosticsOff,
-    /// A later message about the same state arrived earlier (RFC 2961 section 4.5).
-    Overtaken,
-    /// The message concerns state at another interface, and its own interface is not trusted with that.
-    OtherInterface,
-    /// The message concerns state at another interface, which accepts only messages signed with one of its keys.
-    Unsigned,
-    /// The source of the data is not behind the incoming interface, which is an access interface.
-    SourceElsewhere,
-}
-
-impl DropReason {
-    /// All reasons.
-    pub const ALL: [DropReason; 29] = [
-        DropReason::Malformed,
-        DropReason::ZeroRefreshPeriod,
-        DropReason::BadHop,
-        DropReason::UnknownInterface,
-        DropReason::BadLih,
-        DropReason::NoState,
-        DropReason::OtherHop,
-        DropReason::NoRoute,
-        DropReason::WrongInterface,
-        DropReason::TtlExpired,
-        DropReason::Ports,
-        DropReason::Limit,
-        DropReason::UnknownNeighbor,
-        DropReason::Refused,
-        DropReason::NotForUs,
-        DropReason::MissingIntegrity,
-        DropReason::UnknownKey,
-        DropReason::KeyNotValid,
-        DropReason::DigestLength,
-        DropReason::WrongDigest,
-        DropReason::Replayed,
-        DropReason::HandshakePending,
-        DropReason::UnknownChallenge,
-        DropReason::NotSigned,
-        DropReason::DiagnosticsOff,
-        DropReason::Overtaken,
-        DropReason::OtherInterface,
-        DropReason::Unsigned,
-        DropReason::SourceElsewhere,
-    ];
-
-    /// Returns the name of the reason in counters.
-    pub fn name(self) -> &'static str {
-        match self {
-            DropReason::Malformed => "malformed",
-            DropReason::ZeroRefreshPeriod => "zero_refresh_period",
-            DropReason::BadHop => "bad_hop",
-            DropReason::UnknownInterface => "unknown_interface",
-            DropReason::BadLih => "bad_lih",
-            DropReason::NoState => "no_state",
-            DropReason::OtherHop => "other_hop",
-            DropReason::NoRoute => "no_route",
-            DropReason::WrongInterface => "wrong_interface",
-            DropReason::TtlExpired => "ttl_expired",
-            DropReason::Ports => "ports",
-            DropReason::Limit => "limit",
-            DropReason::UnknownNeighbor => "unknown_neighbor",
-            DropReason::Refused => "refused",
-            DropReason::NotForUs => "not_for_us",
-            DropReason::MissingIntegrity => "missing_integrity",
-            DropReason::UnknownKey => "unknown_key",
-            DropReason::KeyNotValid => "key_not_valid",
-            DropReason::DigestLength => "digest_length",
-            DropReason::WrongDigest => "wrong_digest",
-            DropReason::Replayed => "replayed",
-            DropReason::HandshakePending => "handshake_pending",
-            DropReason::UnknownChallenge => "unknown_challenge",
-            DropReason::NotSigned => "not_signed",
-            DropReason::DiagnosticsOff => "diagnostics_off",
-            DropReason::Overtaken => "overtaken",
-            DropReason::OtherInterface => "other_interface",
-            DropReason::Unsigned => "unsigned",
-            DropReason::SourceElsewhere => "source_elsewhere",
-        }
+earmark_core::named_enum! {
+    /// Reason for dropping a message.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+    #[serde(rename_all = "snake_case")]
+    pub enum DropReason {
+        /// The message is malformed; [`Counters::malformed`] has the kinds of error.
+        Malformed = "malformed",
+        /// The refresh period is zero.
+        ZeroRefreshPeriod = "zero_refresh_period",
+        /// The hop object has an address that cannot be a neighbour's.
+        BadHop = "bad_hop",
+        /// The incoming interface is unknown.
+        UnknownInterface = "unknown_interface",
+        /// The logical interface handle was not assigned by this node.
+        BadLih = "bad_lih",
+        /// The session or sender has no state here.
+        NoState = "no_state",
+        /// The previous hop is not that of the state.
+        OtherHop = "other_hop",
+        /// There is no route to the destination.
+        NoRoute = "no_route",
+        /// The incoming interface is not the one that multicast routing expects for the sender.
+        WrongInterface = "wrong_interface",
+        /// The TTL has expired.
+        TtlExpired = "ttl_expired",
+        /// Zero and non-zero ports would be mixed (RFC 2205 section 3.2).
+        Ports = "ports",
+        /// A limit of this node is reached.
+        Limit = "limit",
+        /// The neighbour is not accepted on that interface.
+        UnknownNeighbor = "unknown_neighbor",
+        /// The request was refused with an error message.
+        Refused = "refused",
+        /// The message is addressed to this node but nothing here expects it.
+        NotForUs = "not_for_us",
+        /// INTEGRITY is missing on an interface that requires it (RFC 2747 section 4).
+        MissingIntegrity = "missing_integrity",
+        /// The key is unknown, or not used on that interface or with that neighbour.
+        UnknownKey = "unknown_key",
+        /// The key is not valid yet, or not any more.
+        KeyNotValid = "key_not_valid",
+        /// The digest length differs from that of the key.
+        DigestLength = "digest_length",
+        /// The digest is wrong.
+        WrongDigest = "wrong_digest",
+        /// The sequence number was seen before, or is too old.
+        Replayed = "replayed",
+        /// The sender has not answered a challenge yet.
+        HandshakePending = "handshake_pending",
+        /// The response answers no pending challenge.
+        UnknownChallenge = "unknown_challenge",
+        /// The message must be signed, and there is no key for it.
+        NotSigned = "not_signed",
+        /// The message requests or reports session state, and diagnostics are disabled here (RFC 2745 section 7).
+        DiagnosticsOff = "diagnostics_off",
+        /// A later message about the same state arrived earlier (RFC 2961 section 4.5).
+        Overtaken = "overtaken",
+        /// The message concerns state at another interface, and its own interface is not trusted with that.
+        OtherInterface = "other_interface",
+        /// The message concerns state at another interface, which accepts only messages signed with one of its keys.
+        Unsigned = "unsigned",
+        /// The source of the data is not behind the incoming interface, which is an access interface.
+        SourceElsewhere = "source_elsewhere",
     }
 }
 

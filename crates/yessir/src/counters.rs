@@ -4,73 +4,37 @@ use alloc::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-/// Reason why a message was ignored.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum DropReason {
-    /// The message is malformed; [`Counters::malformed`] has the kinds. Forwarded.
-    Malformed,
-    /// The UDP checksum is wrong. Forwarded.
-    Checksum,
-    /// The ports cannot be those of reports. Forwarded.
-    Ports,
-    /// AUTH is required and missing. Forwarded.
-    MissingAuth,
-    /// The message is signed with an unknown key. Forwarded.
-    UnknownKey,
-    /// The digest is wrong. Forwarded.
-    WrongDigest,
-    /// The sequence number was seen before. Forwarded.
-    Replayed,
-    /// A limit of this node is reached. Forwarded with a note.
-    Limit,
-    /// The message is about an unknown stream. Forwarded.
-    NoState,
-    /// The message is for this host, and no application waits for it.
-    NotForUs,
-    /// The TTL expired.
-    TtlExpired,
-    /// No route to the destination.
-    NoRoute,
-    /// The message arrived on an interface where the multicast routes do not expect its source.
-    WrongInterface,
-}
-
-impl DropReason {
-    /// All reasons.
-    pub const ALL: [DropReason; 13] = [
-        DropReason::Malformed,
-        DropReason::Checksum,
-        DropReason::Ports,
-        DropReason::MissingAuth,
-        DropReason::UnknownKey,
-        DropReason::WrongDigest,
-        DropReason::Replayed,
-        DropReason::Limit,
-        DropReason::NoState,
-        DropReason::NotForUs,
-        DropReason::TtlExpired,
-        DropReason::NoRoute,
-        DropReason::WrongInterface,
-    ];
-
-    /// Returns the name in counters.
-    pub fn name(self) -> &'static str {
-        match self {
-            DropReason::Malformed => "malformed",
-            DropReason::Checksum => "checksum",
-            DropReason::Ports => "ports",
-            DropReason::MissingAuth => "missing_auth",
-            DropReason::UnknownKey => "unknown_key",
-            DropReason::WrongDigest => "wrong_digest",
-            DropReason::Replayed => "replayed",
-            DropReason::Limit => "limit",
-            DropReason::NoState => "no_state",
-            DropReason::NotForUs => "not_for_us",
-            DropReason::TtlExpired => "ttl_expired",
-            DropReason::NoRoute => "no_route",
-            DropReason::WrongInterface => "wrong_interface",
-        }
+earmark_core::named_enum! {
+    /// Reason why a message was ignored.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+    #[serde(rename_all = "snake_case")]
+    pub enum DropReason {
+        /// The message is malformed; [`Counters::malformed`] has the kinds. Forwarded.
+        Malformed = "malformed",
+        /// The UDP checksum is wrong. Forwarded.
+        Checksum = "checksum",
+        /// The ports cannot be those of reports. Forwarded.
+        Ports = "ports",
+        /// AUTH is required and missing. Forwarded.
+        MissingAuth = "missing_auth",
+        /// The message is signed with an unknown key. Forwarded.
+        UnknownKey = "unknown_key",
+        /// The digest is wrong. Forwarded.
+        WrongDigest = "wrong_digest",
+        /// The sequence number was seen before. Forwarded.
+        Replayed = "replayed",
+        /// A limit of this node is reached. Forwarded with a note.
+        Limit = "limit",
+        /// The message is about an unknown stream. Forwarded.
+        NoState = "no_state",
+        /// The message is for this host, and no application waits for it.
+        NotForUs = "not_for_us",
+        /// The TTL expired.
+        TtlExpired = "ttl_expired",
+        /// No route to the destination.
+        NoRoute = "no_route",
+        /// The message arrived on an interface where the multicast routes do not expect its source.
+        WrongInterface = "wrong_interface",
     }
 }
 

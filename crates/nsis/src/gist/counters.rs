@@ -4,101 +4,51 @@ use alloc::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-/// Why a message was ignored.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum DropReason {
-    /// The packet is not UDP to GIST's port, or lacks the magic number.
-    NotGist,
-    /// The UDP checksum is wrong.
-    Checksum,
-    /// The message is malformed; [`Counters::malformed`] distinguishes the kinds.
-    Malformed,
-    /// The GIST hop count is zero.
-    HopLimit,
-    /// The IP TTL is exhausted.
-    TtlExpired,
-    /// The message must be forwarded, but there is no route.
-    NoRoute,
-    /// The message exceeds the MTU of the next link.
-    TooLarge,
-    /// A rate limit was exceeded.
-    Throttled,
-    /// A limit of this node is reached.
-    Limit,
-    /// No application of this node serves the NSLPID.
-    UnknownApplication,
-    /// The message was sent by this node itself.
-    Own,
-    /// The MRI is invalid.
-    Mri,
-    /// Addresses were translated on the path, but not the objects of the message.
-    Untranslated,
-    /// The sender is more hops away than allowed.
-    TooFar,
-    /// The cookie is forged or expired.
-    Cookie,
-    /// Nothing waits for the message.
-    Unexpected,
-    /// There is no routing state for the message.
-    NoRoutingState,
-    /// The sender is not the peer of the routing state.
-    WrongPeer,
-    /// The message arrived over an association that its session does not use.
-    WrongAssociation,
-    /// The Confirm does not repeat the stack proposal of this node.
-    Downgrade,
-}
-
-impl DropReason {
-    /// All reasons.
-    pub const ALL: [DropReason; 20] = [
-        DropReason::NotGist,
-        DropReason::Checksum,
-        DropReason::Malformed,
-        DropReason::HopLimit,
-        DropReason::TtlExpired,
-        DropReason::NoRoute,
-        DropReason::TooLarge,
-        DropReason::Throttled,
-        DropReason::Limit,
-        DropReason::UnknownApplication,
-        DropReason::Own,
-        DropReason::Mri,
-        DropReason::Untranslated,
-        DropReason::TooFar,
-        DropReason::Cookie,
-        DropReason::Unexpected,
-        DropReason::NoRoutingState,
-        DropReason::WrongPeer,
-        DropReason::WrongAssociation,
-        DropReason::Downgrade,
-    ];
-
-    /// Returns the name of the reason in counters.
-    pub fn name(self) -> &'static str {
-        match self {
-            DropReason::NotGist => "not_gist",
-            DropReason::Checksum => "checksum",
-            DropReason::Malformed => "malformed",
-            DropReason::HopLimit => "hop_limit",
-            DropReason::TtlExpired => "ttl_expired",
-            DropReason::NoRoute => "no_route",
-            DropReason::TooLarge => "too_large",
-            DropReason::Throttled => "throttled",
-            DropReason::Limit => "limit",
-            DropReason::UnknownApplication => "unknown_application",
-            DropReason::Own => "own",
-            DropReason::Mri => "mri",
-            DropReason::Untranslated => "untranslated",
-            DropReason::TooFar => "too_far",
-            DropReason::Cookie => "cookie",
-            DropReason::Unexpected => "unexpected",
-            DropReason::NoRoutingState => "no_routing_state",
-            DropReason::WrongPeer => "wrong_peer",
-            DropReason::WrongAssociation => "wrong_association",
-            DropReason::Downgrade => "downgrade",
-        }
+earmark_core::named_enum! {
+    /// Why a message was ignored.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+    #[serde(rename_all = "snake_case")]
+    pub enum DropReason {
+        /// The packet is not UDP to GIST's port, or lacks the magic number.
+        NotGist = "not_gist",
+        /// The UDP checksum is wrong.
+        Checksum = "checksum",
+        /// The message is malformed; [`Counters::malformed`] distinguishes the kinds.
+        Malformed = "malformed",
+        /// The GIST hop count is zero.
+        HopLimit = "hop_limit",
+        /// The IP TTL is exhausted.
+        TtlExpired = "ttl_expired",
+        /// The message must be forwarded, but there is no route.
+        NoRoute = "no_route",
+        /// The message exceeds the MTU of the next link.
+        TooLarge = "too_large",
+        /// A rate limit was exceeded.
+        Throttled = "throttled",
+        /// A limit of this node is reached.
+        Limit = "limit",
+        /// No application of this node serves the NSLPID.
+        UnknownApplication = "unknown_application",
+        /// The message was sent by this node itself.
+        Own = "own",
+        /// The MRI is invalid.
+        Mri = "mri",
+        /// Addresses were translated on the path, but not the objects of the message.
+        Untranslated = "untranslated",
+        /// The sender is more hops away than allowed.
+        TooFar = "too_far",
+        /// The cookie is forged or expired.
+        Cookie = "cookie",
+        /// Nothing waits for the message.
+        Unexpected = "unexpected",
+        /// There is no routing state for the message.
+        NoRoutingState = "no_routing_state",
+        /// The sender is not the peer of the routing state.
+        WrongPeer = "wrong_peer",
+        /// The message arrived over an association that its session does not use.
+        WrongAssociation = "wrong_association",
+        /// The Confirm does not repeat the stack proposal of this node.
+        Downgrade = "downgrade",
     }
 }
 

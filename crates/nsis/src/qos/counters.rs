@@ -4,65 +4,33 @@ use alloc::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-/// Why a message was dropped.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum DropReason {
-    /// The message is malformed; [`Counters::malformed`] distinguishes the kinds.
-    Malformed,
-    /// The message has no peer: there is no routing state for a response.
-    NoPeer,
-    /// The sequence number is older than the known one (RFC 5974 section 5.3.1).
-    OldRsn,
-    /// The sender is not, or no longer, the peer of the session (sections 5.2.5.4 and 5.4.1).
-    OtherPeer,
-    /// The session is unknown.
-    NoSession,
-    /// The response answers no request.
-    Unasked,
-    /// The message refreshes a reservation that is gone (section 5.4.1).
-    NoReservation,
-    /// A peer exceeds the limit of changes per second.
-    TooOften,
-    /// A limit of this node is reached.
-    Limit,
-    /// The bound message did not arrive (section 4.6).
-    NotBound,
-    /// The message could not be written.
-    TooLong,
-}
-
-impl DropReason {
-    /// All reasons.
-    pub const ALL: [DropReason; 11] = [
-        DropReason::Malformed,
-        DropReason::NoPeer,
-        DropReason::OldRsn,
-        DropReason::OtherPeer,
-        DropReason::NoSession,
-        DropReason::Unasked,
-        DropReason::NoReservation,
-        DropReason::TooOften,
-        DropReason::Limit,
-        DropReason::NotBound,
-        DropReason::TooLong,
-    ];
-
-    /// Returns the name of the reason in counters.
-    pub fn name(self) -> &'static str {
-        match self {
-            DropReason::Malformed => "malformed",
-            DropReason::NoPeer => "no_peer",
-            DropReason::OldRsn => "old_rsn",
-            DropReason::OtherPeer => "other_peer",
-            DropReason::NoSession => "no_session",
-            DropReason::Unasked => "unasked",
-            DropReason::NoReservation => "no_reservation",
-            DropReason::TooOften => "too_often",
-            DropReason::Limit => "limit",
-            DropReason::NotBound => "not_bound",
-            DropReason::TooLong => "too_long",
-        }
+earmark_core::named_enum! {
+    /// Why a message was dropped.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+    #[serde(rename_all = "snake_case")]
+    pub enum DropReason {
+        /// The message is malformed; [`Counters::malformed`] distinguishes the kinds.
+        Malformed = "malformed",
+        /// The message has no peer: there is no routing state for a response.
+        NoPeer = "no_peer",
+        /// The sequence number is older than the known one (RFC 5974 section 5.3.1).
+        OldRsn = "old_rsn",
+        /// The sender is not, or no longer, the peer of the session (sections 5.2.5.4 and 5.4.1).
+        OtherPeer = "other_peer",
+        /// The session is unknown.
+        NoSession = "no_session",
+        /// The response answers no request.
+        Unasked = "unasked",
+        /// The message refreshes a reservation that is gone (section 5.4.1).
+        NoReservation = "no_reservation",
+        /// A peer exceeds the limit of changes per second.
+        TooOften = "too_often",
+        /// A limit of this node is reached.
+        Limit = "limit",
+        /// The bound message did not arrive (section 4.6).
+        NotBound = "not_bound",
+        /// The message could not be written.
+        TooLong = "too_long",
     }
 }
 

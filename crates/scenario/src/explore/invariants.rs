@@ -8,29 +8,19 @@ use earmark_node::{HeldClaim, Node};
 use earmark_sim::Reserved;
 use serde::Serialize;
 
-/// An invariant; see the parent module.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Invariant {
-    /// Ledger, engines and traffic control agree.
-    BooksAgree,
-    /// The reservations of a link never exceed its reservable rate.
-    NothingPromisedTwice,
-    /// Reserved packets arrive.
-    ReservedPacketsArrive,
-    /// No state is left after the end.
-    EmptyInTheEnd,
-}
-
-impl Invariant {
-    /// Returns the violation in words.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Invariant::BooksAgree => "books disagree",
-            Invariant::NothingPromisedTwice => "promised twice",
-            Invariant::ReservedPacketsArrive => "reserved packets lost",
-            Invariant::EmptyInTheEnd => "left behind",
-        }
+earmark_core::named_enum! {
+    /// An invariant, named by its violation; see the parent module.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+    #[serde(rename_all = "snake_case")]
+    pub enum Invariant {
+        /// Ledger, engines and traffic control agree.
+        BooksAgree = "books disagree",
+        /// The reservations of a link never exceed its reservable rate.
+        NothingPromisedTwice = "promised twice",
+        /// Reserved packets arrive.
+        ReservedPacketsArrive = "reserved packets lost",
+        /// No state is left after the end.
+        EmptyInTheEnd = "left behind",
     }
 }
 

@@ -36,31 +36,21 @@ use serde::Serialize;
 
 pub use chain::{Chain, Set};
 
-/// By what messages of applications travel.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, clap::ValueEnum)]
-#[serde(rename_all = "snake_case")]
-pub enum Transport {
-    /// In datagrams (D-mode).
-    Datagram,
-    /// Over connections (C-mode).
-    Tcp,
-    /// Over connections whose ends have proved who they are.
-    Tls,
+earmark_core::named_enum! {
+    /// By what messages of applications travel.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, clap::ValueEnum)]
+    #[serde(rename_all = "snake_case")]
+    pub enum Transport {
+        /// In datagrams (D-mode).
+        Datagram = "datagrams",
+        /// Over connections (C-mode).
+        Tcp = "TCP",
+        /// Over connections whose ends have proved who they are.
+        Tls = "TLS",
+    }
 }
 
 impl Transport {
-    /// All transports.
-    pub const ALL: [Transport; 3] = [Transport::Datagram, Transport::Tcp, Transport::Tls];
-
-    /// Returns the name for tables.
-    pub fn name(self) -> &'static str {
-        match self {
-            Transport::Datagram => "datagrams",
-            Transport::Tcp => "TCP",
-            Transport::Tls => "TLS",
-        }
-    }
-
     /// Value of the daemons' setting `nsis.require`.
     fn need(self) -> &'static str {
         match self {

@@ -2,66 +2,45 @@
 
 use core::fmt;
 
-/// Faults of a Boomerang message.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum ErrorKind {
-    /// The message ends before its last field.
-    Truncated,
-    /// The message does not begin with MAGIC.
-    Magic,
-    /// The message type is unsupported: DS marker set-up, or an unknown one.
-    Type,
-    /// The address family is unknown.
-    Family,
-    /// The QoS format is unsupported: IntServ, or an unknown one.
-    Qos,
-    /// The version is not 1.
-    Version,
-    /// The downgrade vector is empty.
-    EmptyVector,
-    /// The mask of the source address is no prefix.
-    SourceMask,
-    /// The mask of the destination address is no prefix.
-    DestinationMask,
-    /// The mask of the source port is neither all ones nor all zeros.
-    SourcePortMask,
-    /// The mask of the destination port is neither all ones nor all zeros.
-    DestinationPortMask,
-    /// The mask of the protocol is neither all ones nor all zeros.
-    ProtocolMask,
-    /// The mask of the type of service is neither all ones nor all zeros.
-    TosMask,
-    /// The mask has bits set in the flags field, which has no meaning.
-    FlagsMask,
-    /// The mask covers ports but not the protocol, so that their position in a packet is unknown.
-    PortsWithoutProtocol,
-    /// An option leads past the end of the message.
-    OptionLength,
+error_kinds! {
+    /// Faults of a Boomerang message.
+    pub enum ErrorKind {
+        /// The message ends before its last field.
+        Truncated = "truncated" "is truncated",
+        /// The message does not begin with MAGIC.
+        Magic = "magic" "is not 0x47114711",
+        /// The message type is unsupported: DS marker set-up, or an unknown one.
+        Type = "type" "is not that of a reservation",
+        /// The address family is unknown.
+        Family = "family" "is neither IPv4 nor IPv6",
+        /// The QoS format is unsupported: IntServ, or an unknown one.
+        Qos = "qos" "is neither bitrates nor downgrades",
+        /// The version is not 1.
+        Version = "version" "is not 1",
+        /// The downgrade vector is empty.
+        EmptyVector = "empty_vector" "is zero",
+        /// The mask of the source address is no prefix.
+        SourceMask = "source_mask" "is not a prefix",
+        /// The mask of the destination address is no prefix.
+        DestinationMask = "destination_mask" "is not a prefix",
+        /// The mask of the source port is neither all ones nor all zeros.
+        SourcePortMask = "source_port_mask" "is neither all ones nor all zeros",
+        /// The mask of the destination port is neither all ones nor all zeros.
+        DestinationPortMask = "destination_port_mask" "is neither all ones nor all zeros",
+        /// The mask of the protocol is neither all ones nor all zeros.
+        ProtocolMask = "protocol_mask" "is neither all ones nor all zeros",
+        /// The mask of the type of service is neither all ones nor all zeros.
+        TosMask = "tos_mask" "is neither all ones nor all zeros",
+        /// The mask has bits set in the flags field, which has no meaning.
+        FlagsMask = "flags_mask" "is not zero",
+        /// The mask covers ports but not the protocol, so that their position in a packet is unknown.
+        PortsWithoutProtocol = "ports_without_protocol" "is zero although ports are significant",
+        /// An option leads past the end of the message.
+        OptionLength = "option_length" "exceeds the message",
+    }
 }
 
 impl ErrorKind {
-    /// Returns a short fixed name for counters.
-    pub const fn name(self) -> &'static str {
-        match self {
-            ErrorKind::Truncated => "truncated",
-            ErrorKind::Magic => "magic",
-            ErrorKind::Type => "type",
-            ErrorKind::Family => "family",
-            ErrorKind::Qos => "qos",
-            ErrorKind::Version => "version",
-            ErrorKind::EmptyVector => "empty_vector",
-            ErrorKind::SourceMask => "source_mask",
-            ErrorKind::DestinationMask => "destination_mask",
-            ErrorKind::SourcePortMask => "source_port_mask",
-            ErrorKind::DestinationPortMask => "destination_port_mask",
-            ErrorKind::ProtocolMask => "protocol_mask",
-            ErrorKind::TosMask => "tos_mask",
-            ErrorKind::FlagsMask => "flags_mask",
-            ErrorKind::PortsWithoutProtocol => "ports_without_protocol",
-            ErrorKind::OptionLength => "option_length",
-        }
-    }
-
     /// Returns the name of the field at fault.
     const fn field(self) -> &'static str {
         match self {
@@ -80,28 +59,6 @@ impl ErrorKind {
             ErrorKind::FlagsMask => "mask of the flags",
             ErrorKind::OptionLength => "option",
         }
-    }
-}
-
-impl fmt::Display for ErrorKind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            ErrorKind::Truncated => "is truncated",
-            ErrorKind::Magic => "is not 0x47114711",
-            ErrorKind::Type => "is not that of a reservation",
-            ErrorKind::Family => "is neither IPv4 nor IPv6",
-            ErrorKind::Qos => "is neither bitrates nor downgrades",
-            ErrorKind::Version => "is not 1",
-            ErrorKind::EmptyVector => "is zero",
-            ErrorKind::SourceMask | ErrorKind::DestinationMask => "is not a prefix",
-            ErrorKind::SourcePortMask
-            | ErrorKind::DestinationPortMask
-            | ErrorKind::ProtocolMask
-            | ErrorKind::TosMask => "is neither all ones nor all zeros",
-            ErrorKind::FlagsMask => "is not zero",
-            ErrorKind::PortsWithoutProtocol => "is zero although ports are significant",
-            ErrorKind::OptionLength => "exceeds the message",
-        })
     }
 }
 

@@ -5,78 +5,66 @@ use core::fmt;
 use super::iana::{ErrorCode, ObjectType, subcode};
 use crate::nsis::{Object, WORD};
 
-/// Faults of a GIST message.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum ErrorKind {
-    /// The octets end within the common header.
-    Truncated,
-    /// The version is not 1.
-    Version,
-    /// The message type is unknown.
-    Type,
-    /// The R-flag is invalid for this message.
-    ReplyFlag,
-    /// The message length differs from the length of the objects.
-    MessageLength {
-        /// Length of the objects, words.
-        calculated: u16,
-    },
-    /// The E-flag is set in a message other than Data.
-    ExplicitFlag,
-    /// The C-flag is set in a message other than Query and Q-mode Data, or is clear in a Query.
-    ContextFlag,
-    /// A Query came in C-mode, or an MA-Hello in D-mode.
-    Encapsulation,
-    /// An object occurs twice.
-    Duplicate,
-    /// An object is unknown and must not be ignored.
-    Unrecognised,
-    /// A required object is missing.
-    Missing,
-    /// An object is not allowed in this message.
-    InvalidObject,
-    /// An object follows one that it must precede.
-    Order,
-    /// The extensibility flags are AB=11.
-    ExtensibilityFlags,
-    /// The length of an object does not fit its contents.
-    Length,
-    /// A value is unknown or not allowed.
-    NotSupported,
-    /// Flags and fields contradict each other.
-    Combination,
-    /// A profile has no protocols.
-    EmptyList,
-    /// Stack-Proposal and Stack-Configuration-Data contradict each other.
-    StackMismatch,
+error_kinds! {
+    /// Faults of a GIST message.
+    pub enum ErrorKind {
+        /// The octets end within the common header.
+        Truncated = "gist_truncated" "truncated within the common header",
+        /// The version is not 1.
+        Version = "gist_version" "version is not 1",
+        /// The message type is unknown.
+        Type = "gist_type" "unknown message type",
+        /// The R-flag is invalid for this message.
+        ReplyFlag = "gist_reply_flag" "invalid R-flag for the message",
+        /// The E-flag is set in a message other than Data.
+        ExplicitFlag = "gist_explicit_flag" "the E-flag is set outside of Data",
+        /// The C-flag is set in a message other than Query and Q-mode Data, or is clear in a Query.
+        ContextFlag = "gist_context_flag" "invalid C-flag for the message",
+        /// A Query came in C-mode, or an MA-Hello in D-mode.
+        Encapsulation = "gist_encapsulation" "wrong encapsulation for the message",
+        /// An object occurs twice.
+        Duplicate = "gist_duplicate_object" "duplicate",
+        /// An object is unknown and must not be ignored.
+        Unrecognised = "gist_unrecognised_object" "unknown and mandatory",
+        /// A required object is missing.
+        Missing = "gist_missing_object" "missing",
+        /// An object is not allowed in this message.
+        InvalidObject = "gist_invalid_object" "not allowed in this message",
+        /// An object follows one that it must precede.
+        Order = "gist_object_order" "out of order",
+        /// The extensibility flags are AB=11.
+        ExtensibilityFlags = "gist_extensibility_flags" "both extensibility flags are set",
+        /// The length of an object does not fit its contents.
+        Length = "gist_object_length" "length does not match the contents",
+        /// A value is unknown or not allowed.
+        NotSupported = "gist_not_supported" "unsupported value",
+        /// Flags and fields contradict each other.
+        Combination = "gist_combination" "flags and fields contradict each other",
+        /// A profile has no protocols.
+        EmptyList = "gist_empty_list" "profile without protocols",
+        /// Stack-Proposal and Stack-Configuration-Data contradict each other.
+        StackMismatch = "gist_stack_mismatch" "contradicts the Stack-Proposal",
+        ;
+        /// The message length differs from the length of the objects.
+        MessageLength(LengthMismatch),
+    }
+}
+
+/// The length of the objects, which differs from that of the message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, thiserror::Error)]
+#[error("the message length is not {words}, that of the objects")]
+pub struct LengthMismatch {
+    /// Length of the objects, words.
+    pub words: u16,
+}
+
+impl LengthMismatch {
+    const fn name(self) -> &'static str {
+        "gist_message_length"
+    }
 }
 
 impl ErrorKind {
-    /// Returns a short fixed name for counters.
-    pub const fn name(self) -> &'static str {
-        match self {
-            ErrorKind::Truncated => "gist_truncated",
-            ErrorKind::Version => "gist_version",
-            ErrorKind::Type => "gist_type",
-            ErrorKind::ReplyFlag => "gist_reply_flag",
-            ErrorKind::MessageLength { .. } => "gist_message_length",
-            ErrorKind::ExplicitFlag => "gist_explicit_flag",
-            ErrorKind::ContextFlag => "gist_context_flag",
-            ErrorKind::Encapsulation => "gist_encapsulation",
-            ErrorKind::Duplicate => "gist_duplicate_object",
-            ErrorKind::Unrecognised => "gist_unrecognised_object",
-            ErrorKind::Missing => "gist_missing_object",
-            ErrorKind::InvalidObject => "gist_invalid_object",
-            ErrorKind::Order => "gist_object_order",
-            ErrorKind::ExtensibilityFlags => "gist_extensibility_flags",
-            ErrorKind::Length => "gist_object_length",
-            ErrorKind::NotSupported => "gist_not_supported",
-            ErrorKind::Combination => "gist_combination",
-            ErrorKind::EmptyList => "gist_empty_list",
-            ErrorKind::StackMismatch => "gist_stack_mismatch",
-        }
-    }
-
     /// Returns code and subcode (RFC 5971 A.4.4); `None` for faults that cannot be answered.
     pub const fn code(self) -> Option<(ErrorCode, u8)> {
         use ErrorCode::{CommonHeaderParse, IncorrectEncapsulation, ObjectType, ObjectValue};
@@ -86,9 +74,7 @@ impl ErrorKind {
             ErrorKind::Version => (CommonHeaderParse, header::UNKNOWN_VERSION),
             ErrorKind::Type => (CommonHeaderParse, header::UNKNOWN_TYPE),
             ErrorKind::ReplyFlag => (CommonHeaderParse, header::INVALID_R_FLAG),
-            ErrorKind::MessageLength { .. } => {
-                (CommonHeaderParse, header::INCORRECT_MESSAGE_LENGTH)
-            }
+            ErrorKind::MessageLength(_) => (CommonHeaderParse, header::INCORRECT_MESSAGE_LENGTH),
             ErrorKind::ExplicitFlag => (CommonHeaderParse, header::INVALID_E_FLAG),
             ErrorKind::ContextFlag => (CommonHeaderParse, header::INVALID_C_FLAG),
             ErrorKind::Encapsulation => (IncorrectEncapsulation, 0),
@@ -102,34 +88,6 @@ impl ErrorKind {
             ErrorKind::Combination => (ObjectValue, object_value::INVALID_COMBINATION),
             ErrorKind::EmptyList => (ObjectValue, object_value::EMPTY_LIST),
             ErrorKind::StackMismatch => (ObjectValue, object_value::STACK_MISMATCH),
-        })
-    }
-}
-
-impl fmt::Display for ErrorKind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            ErrorKind::Truncated => "truncated within the common header",
-            ErrorKind::Version => "version is not 1",
-            ErrorKind::Type => "unknown message type",
-            ErrorKind::ReplyFlag => "invalid R-flag for the message",
-            ErrorKind::MessageLength { calculated } => {
-                return write!(f, "the message length is not {calculated}, that of the objects");
-            }
-            ErrorKind::ExplicitFlag => "the E-flag is set outside of Data",
-            ErrorKind::ContextFlag => "invalid C-flag for the message",
-            ErrorKind::Encapsulation => "wrong encapsulation for the message",
-            ErrorKind::Duplicate => "duplicate",
-            ErrorKind::Unrecognised => "unknown and mandatory",
-            ErrorKind::Missing => "missing",
-            ErrorKind::InvalidObject => "not allowed in this message",
-            ErrorKind::Order => "out of order",
-            ErrorKind::ExtensibilityFlags => "both extensibility flags are set",
-            ErrorKind::Length => "length does not match the contents",
-            ErrorKind::NotSupported => "unsupported value",
-            ErrorKind::Combination => "flags and fields contradict each other",
-            ErrorKind::EmptyList => "profile without protocols",
-            ErrorKind::StackMismatch => "contradicts the Stack-Proposal",
         })
     }
 }

@@ -1,6 +1,6 @@
 //! Contents of the Error message that answers a message (RFC 5971 A.4).
 
-use super::error::{ErrorKind, ParseError};
+use super::error::{ErrorKind, LengthMismatch, ParseError};
 use super::error_data::{ErrorData, Info, Infos};
 use super::grammar::Mode;
 use super::header::{HEADER, Header};
@@ -24,8 +24,8 @@ impl ParseError {
 
     /// Returns the additional information that the error catalogue demands.
     fn infos<'a>(&self, octets: &'a [u8]) -> [Option<Info<'a>>; 2] {
-        if let ErrorKind::MessageLength { calculated } = self.kind {
-            return [Some(Info::MessageLength(calculated)), None];
+        if let ErrorKind::MessageLength(LengthMismatch { words }) = self.kind {
+            return [Some(Info::MessageLength(words)), None];
         }
         let Some(origin) = self.object else { return [None, None] };
         match self.kind.code() {

@@ -4,7 +4,7 @@
 //! which are optional. Objects that depend on other objects are checked afterwards.
 
 use super::continuation::Continuation;
-use super::error::{ErrorKind, Origin, ParseError};
+use super::error::{ErrorKind, LengthMismatch, Origin, ParseError};
 use super::header::{self, HEADER, Header};
 use super::iana::{MessageType, NSLP_DATA_CONTINUATION, ObjectType};
 use super::reader::Reader;
@@ -321,6 +321,6 @@ fn length_error(octets: &[u8]) -> ParseError {
         words += object;
         rest = rest.get(object * WORD..).unwrap_or_default();
     }
-    let calculated = u16::try_from(words).unwrap_or(u16::MAX);
-    ParseError::header(ErrorKind::MessageLength { calculated }, header::at::LENGTH)
+    let words = u16::try_from(words).unwrap_or(u16::MAX);
+    ParseError::header(ErrorKind::MessageLength(LengthMismatch { words }), header::at::LENGTH)
 }

@@ -54,7 +54,7 @@ mod stack;
 
 pub use crate::nsis::SessionId;
 pub use continuation::Continuation;
-pub use error::{ErrorKind, Origin, ParseError};
+pub use error::{ErrorKind, LengthMismatch, Origin, ParseError};
 pub use error_answer::{find_object, find_sender};
 pub use error_data::{ErrorData, Info, Infos, MAX_OBJECT_SHOWN, WireInfos};
 pub use forward::{ForwardError, forward, forward_with_data};

@@ -7,42 +7,25 @@
 use super::iana::{Parameter, Service};
 use crate::writer::{EmitError, Writer};
 
-/// Faults of the frame. [`super::ValueError`] has the faults of values.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, thiserror::Error)]
-pub enum FormatProblem {
-    /// The format version is not 0.
-    #[error("unknown format version")]
-    Version,
-    /// A length leads past the end, or leaves octets over.
-    #[error("length does not fit")]
-    Length,
-    /// The requested service is unsupported.
-    #[error("unknown service")]
-    UnknownService,
-    /// The fragments are not in ascending order of their service numbers, or service 1 is not the first.
-    #[error("service fragments out of order")]
-    ServiceOrder,
-    /// A parameter is not the expected one, or occurs twice.
-    #[error("unexpected parameter")]
-    UnexpectedParameter,
-    /// A required parameter is missing.
-    #[error("missing parameter")]
-    MissingParameter,
-}
-
-impl FormatProblem {
-    /// Returns a short fixed name for counters.
-    pub const fn name(self) -> &'static str {
-        match self {
-            FormatProblem::Version => "intserv_version",
-            FormatProblem::Length => "intserv_length",
-            FormatProblem::UnknownService => "intserv_unknown_service",
-            FormatProblem::ServiceOrder => "intserv_service_order",
-            FormatProblem::UnexpectedParameter => "intserv_unexpected_parameter",
-            FormatProblem::MissingParameter => "intserv_missing_parameter",
-        }
+error_kinds! {
+    /// Faults of the frame. [`super::ValueError`] has the faults of values.
+    pub enum FormatProblem {
+        /// The format version is not 0.
+        Version = "intserv_version" "unknown format version",
+        /// A length leads past the end, or leaves octets over.
+        Length = "intserv_length" "length does not fit",
+        /// The requested service is unsupported.
+        UnknownService = "intserv_unknown_service" "unknown service",
+        /// The fragments are not in ascending order of their service numbers, or service 1 is not the first.
+        ServiceOrder = "intserv_service_order" "service fragments out of order",
+        /// A parameter is not the expected one, or occurs twice.
+        UnexpectedParameter = "intserv_unexpected_parameter" "unexpected parameter",
+        /// A required parameter is missing.
+        MissingParameter = "intserv_missing_parameter" "missing parameter",
     }
 }
+
+impl FormatProblem {}
 
 /// Malformed integrated-services data: the fault and its offset.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, thiserror::Error)]

@@ -7,45 +7,47 @@ use crate::intserv;
 use crate::qos_nslp::Outcome;
 use crate::qos_nslp::iana::ProtocolError;
 
-/// Faults of a QSPEC.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum ErrorKind {
-    /// The QSPEC ends within its header.
-    Truncated,
-    /// The version is not 0.
-    Version,
-    /// The length differs from the number of octets.
-    Length,
-    /// The QSPEC has no objects.
-    Empty,
-    /// A local QSPEC contains another local QSPEC.
-    Nested,
-    /// The octets at the end are too few for an object header.
-    ObjectTruncated,
-    /// An object leads past the end of the QSPEC.
-    ObjectLength,
-    /// An object has no parameters.
-    EmptyObject,
-    /// The object type is unknown.
-    UnknownObject,
-    /// An object occurs twice.
-    DuplicateObject,
-    /// The octets at the end of an object are too few for a parameter header.
-    ParameterTruncated,
-    /// A parameter leads past the end of its object.
-    ParameterLength,
-    /// The value of a parameter has a wrong length.
-    ValueLength,
-    /// A parameter occurs twice in an object.
-    DuplicateParameter,
-    /// Message sequence or object combination is unknown, or the message is not part of that sequence.
-    Procedure,
-    /// An object that the procedure requires is missing.
-    MissingObject,
-    /// An object is not part of the procedure.
-    UnexpectedObject,
-    /// A value is invalid.
-    Value(ValueError),
+error_kinds! {
+    /// Faults of a QSPEC.
+    pub enum ErrorKind {
+        /// The QSPEC ends within its header.
+        Truncated = "qspec_truncated" "truncated within the header",
+        /// The version is not 0.
+        Version = "qspec_version" "the version is not 0",
+        /// The length differs from the number of octets.
+        Length = "qspec_length" "the length differs from that of the octets",
+        /// The QSPEC has no objects.
+        Empty = "qspec_empty" "there are no objects",
+        /// A local QSPEC contains another local QSPEC.
+        Nested = "qspec_nested" "a local QSPEC within another QSPEC",
+        /// The octets at the end are too few for an object header.
+        ObjectTruncated = "qspec_object_truncated" "fewer than four octets are left for an object header",
+        /// An object leads past the end of the QSPEC.
+        ObjectLength = "qspec_object_length" "the object exceeds the QSPEC",
+        /// An object has no parameters.
+        EmptyObject = "qspec_empty_object" "the object has no parameters",
+        /// The object type is unknown.
+        UnknownObject = "qspec_unknown_object" "the object type is unknown",
+        /// An object occurs twice.
+        DuplicateObject = "qspec_duplicate_object" "duplicate object",
+        /// The octets at the end of an object are too few for a parameter header.
+        ParameterTruncated = "qspec_parameter_truncated" "fewer than four octets are left for a parameter header",
+        /// A parameter leads past the end of its object.
+        ParameterLength = "qspec_parameter_length" "the parameter exceeds its object",
+        /// The value of a parameter has a wrong length.
+        ValueLength = "qspec_value_length" "invalid length of the value",
+        /// A parameter occurs twice in an object.
+        DuplicateParameter = "qspec_duplicate_parameter" "duplicate parameter",
+        /// Message sequence or object combination is unknown, or the message is not part of that sequence.
+        Procedure = "qspec_procedure" "the procedure is unknown or invalid for the message",
+        /// An object that the procedure requires is missing.
+        MissingObject = "qspec_missing_object" "an object of the procedure is missing",
+        /// An object is not part of the procedure.
+        UnexpectedObject = "qspec_unexpected_object" "the object is not part of the procedure",
+        ;
+        /// A value is invalid.
+        Value(ValueError),
+    }
 }
 
 /// Values that the format allows and the parameter does not.
@@ -77,56 +79,9 @@ pub enum ValueError {
     Y1541QosClass,
 }
 
-impl ErrorKind {
-    /// Returns a short fixed name for counters.
-    pub const fn name(self) -> &'static str {
-        match self {
-            ErrorKind::Truncated => "qspec_truncated",
-            ErrorKind::Version => "qspec_version",
-            ErrorKind::Length => "qspec_length",
-            ErrorKind::Empty => "qspec_empty",
-            ErrorKind::Nested => "qspec_nested",
-            ErrorKind::ObjectTruncated => "qspec_object_truncated",
-            ErrorKind::ObjectLength => "qspec_object_length",
-            ErrorKind::EmptyObject => "qspec_empty_object",
-            ErrorKind::UnknownObject => "qspec_unknown_object",
-            ErrorKind::DuplicateObject => "qspec_duplicate_object",
-            ErrorKind::ParameterTruncated => "qspec_parameter_truncated",
-            ErrorKind::ParameterLength => "qspec_parameter_length",
-            ErrorKind::ValueLength => "qspec_value_length",
-            ErrorKind::DuplicateParameter => "qspec_duplicate_parameter",
-            ErrorKind::Procedure => "qspec_procedure",
-            ErrorKind::MissingObject => "qspec_missing_object",
-            ErrorKind::UnexpectedObject => "qspec_unexpected_object",
-            ErrorKind::Value(_) => "qspec_value",
-        }
-    }
-}
-
-impl fmt::Display for ErrorKind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            ErrorKind::Truncated => "truncated within the header",
-            ErrorKind::Version => "the version is not 0",
-            ErrorKind::Length => "the length differs from that of the octets",
-            ErrorKind::Empty => "there are no objects",
-            ErrorKind::Nested => "a local QSPEC within another QSPEC",
-            ErrorKind::ObjectTruncated => "fewer than four octets are left for an object header",
-            ErrorKind::ObjectLength => "the object exceeds the QSPEC",
-            ErrorKind::EmptyObject => "the object has no parameters",
-            ErrorKind::UnknownObject => "the object type is unknown",
-            ErrorKind::DuplicateObject => "duplicate object",
-            ErrorKind::ParameterTruncated => {
-                "fewer than four octets are left for a parameter header"
-            }
-            ErrorKind::ParameterLength => "the parameter exceeds its object",
-            ErrorKind::ValueLength => "invalid length of the value",
-            ErrorKind::DuplicateParameter => "duplicate parameter",
-            ErrorKind::Procedure => "the procedure is unknown or invalid for the message",
-            ErrorKind::MissingObject => "an object of the procedure is missing",
-            ErrorKind::UnexpectedObject => "the object is not part of the procedure",
-            ErrorKind::Value(error) => return error.fmt(f),
-        })
+impl ValueError {
+    const fn name(self) -> &'static str {
+        "qspec_value"
     }
 }
 

@@ -54,27 +54,18 @@ impl Default for ListenOptions {
     }
 }
 
-/// A reservation style, by its name in RFC 2205 section 1.3 and in listings.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(rename_all = "UPPERCASE")]
-pub enum StyleName {
-    /// Fixed filter: each sender has a reservation of its own.
-    Ff,
-    /// Shared explicit: the named senders share one reservation.
-    Se,
-    /// Wildcard filter: all senders share one reservation.
-    Wf,
-}
-
-impl StyleName {
-    /// Returns the name of the style, as in the JSON.
-    pub fn name(self) -> &'static str {
-        match self {
-            StyleName::Ff => "FF",
-            StyleName::Se => "SE",
-            StyleName::Wf => "WF",
-        }
+earmark_core::named_enum! {
+    /// A reservation style, by its name in RFC 2205 section 1.3 and in listings.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+    #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+    #[serde(rename_all = "UPPERCASE")]
+    pub enum StyleName {
+        /// Fixed filter: each sender has a reservation of its own.
+        Ff = "FF",
+        /// Shared explicit: the named senders share one reservation.
+        Se = "SE",
+        /// Wildcard filter: all senders share one reservation.
+        Wf = "WF",
     }
 }
 

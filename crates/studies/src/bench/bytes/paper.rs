@@ -7,27 +7,19 @@ use super::{Part, Parts};
 /// Octets of the header of QoS NSLP's RESERVE, with its RSN, and of its RESPONSE, with an INFO-SPEC.
 pub(super) const QOS_NSLP: u32 = 16;
 
-/// IP version.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Version {
-    /// IPv4.
-    V4,
-    /// IPv6.
-    V6,
+earmark_core::named_enum! {
+    /// IP version.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+    #[serde(rename_all = "lowercase")]
+    pub enum Version {
+        /// IPv4.
+        V4 = "IPv4",
+        /// IPv6.
+        V6 = "IPv6",
+    }
 }
 
 impl Version {
-    pub(super) const ALL: [Version; 2] = [Version::V4, Version::V6];
-
-    /// Returns the name for tables.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Version::V4 => "IPv4",
-            Version::V6 => "IPv6",
-        }
-    }
-
     /// Selects the value of this version.
     pub(super) const fn pick(self, [v4, v6]: [u32; 2]) -> u32 {
         match self {
@@ -37,62 +29,44 @@ impl Version {
     }
 }
 
-/// The messages of Table I, and two that it does not distinguish: over an existing association, the proposal to set
-/// one up is left out.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Message {
-    /// Query that proposes no association.
-    Query,
-    /// Query that proposes an association.
-    QueryWithStack,
-    /// Response in a datagram.
-    Response,
-    /// Response over TCP, for a new association.
-    ResponseOverTcp,
-    /// Response over the existing association.
-    ResponseOverExisting,
-    /// Confirm in a datagram.
-    Confirm,
-    /// Confirm as the first message of an association.
-    ConfirmOverTcp,
-    /// Confirm over the existing association.
-    ConfirmOverExisting,
-    /// Data in a datagram.
-    Data,
-    /// Data over an association.
-    DataOverTcp,
-    /// SYN or SYN-ACK.
-    TcpSyn,
-    /// Acknowledgement alone.
-    TcpAck,
-    /// RSVP's Path.
-    RsvpPath,
-    /// RSVP's Resv.
-    RsvpResv,
+earmark_core::named_enum! {
+    /// The messages of Table I, and two that it does not distinguish: over an existing association, the proposal to set
+    /// one up is left out.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+    #[serde(rename_all = "snake_case")]
+    pub enum Message {
+        /// Query that proposes no association.
+        Query = "Query",
+        /// Query that proposes an association.
+        QueryWithStack = "Query, stack proposal",
+        /// Response in a datagram.
+        Response = "Response, D-mode",
+        /// Response over TCP, for a new association.
+        ResponseOverTcp = "Response, C-mode",
+        /// Response over the existing association.
+        ResponseOverExisting = "Response, C-mode, association exists",
+        /// Confirm in a datagram.
+        Confirm = "Confirm, D-mode",
+        /// Confirm as the first message of an association.
+        ConfirmOverTcp = "Confirm, C-mode",
+        /// Confirm over the existing association.
+        ConfirmOverExisting = "Confirm, C-mode, association exists",
+        /// Data in a datagram.
+        Data = "Data, D-mode",
+        /// Data over an association.
+        DataOverTcp = "Data, C-mode",
+        /// SYN or SYN-ACK.
+        TcpSyn = "TCP SYN, SYN+ACK",
+        /// Acknowledgement alone.
+        TcpAck = "TCP ACK",
+        /// RSVP's Path.
+        RsvpPath = "RSVP Path",
+        /// RSVP's Resv.
+        RsvpResv = "RSVP Resv",
+    }
 }
 
 impl Message {
-    /// Returns the name for tables.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Message::Query => "Query",
-            Message::QueryWithStack => "Query, stack proposal",
-            Message::Response => "Response, D-mode",
-            Message::ResponseOverTcp => "Response, C-mode",
-            Message::ResponseOverExisting => "Response, C-mode, association exists",
-            Message::Confirm => "Confirm, D-mode",
-            Message::ConfirmOverTcp => "Confirm, C-mode",
-            Message::ConfirmOverExisting => "Confirm, C-mode, association exists",
-            Message::Data => "Data, D-mode",
-            Message::DataOverTcp => "Data, C-mode",
-            Message::TcpSyn => "TCP SYN, SYN+ACK",
-            Message::TcpAck => "TCP ACK",
-            Message::RsvpPath => "RSVP Path",
-            Message::RsvpResv => "RSVP Resv",
-        }
-    }
-
     /// Returns the key of the published figure; `None` for rows that are not in Table I.
     pub(super) const fn key(self) -> Option<&'static str> {
         Some(match self {

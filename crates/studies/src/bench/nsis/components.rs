@@ -9,53 +9,27 @@ use serde::Serialize;
 
 use crate::callgrind::{Call, Costs, Location};
 
-/// A component of Table III. The table's sockets are absent, because a router without I/O has none.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Component {
-    /// Timers.
-    Timers,
-    /// Receiving messages, and dispatching them.
-    ReceiveAndDistribute,
-    /// Parsing messages.
-    Parse,
-    /// Encoding messages.
-    Compose,
-    /// Looking up routing state and associations.
-    HashTables,
-    /// State machines.
-    Fsm,
-    /// The application, Ping NSLP.
-    Nslp,
-    /// Everything else: routes, cookies, limits.
-    Misc,
-}
-
-impl Component {
-    /// All components, in the order of the table.
-    pub const ALL: [Component; 8] = [
-        Component::Timers,
-        Component::ReceiveAndDistribute,
-        Component::Parse,
-        Component::Compose,
-        Component::HashTables,
-        Component::Fsm,
-        Component::Nslp,
-        Component::Misc,
-    ];
-
-    /// Returns the name for tables.
-    pub fn name(self) -> &'static str {
-        match self {
-            Component::Timers => "timers",
-            Component::ReceiveAndDistribute => "receiving and distribution",
-            Component::Parse => "message parsing",
-            Component::Compose => "message composing",
-            Component::HashTables => "hash tables",
-            Component::Fsm => "state machines",
-            Component::Nslp => "NSLP (Ping)",
-            Component::Misc => "miscellaneous",
-        }
+earmark_core::named_enum! {
+    /// A component of Table III. The table's sockets are absent, because a router without I/O has none.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
+    #[serde(rename_all = "snake_case")]
+    pub enum Component {
+        /// Timers.
+        Timers = "timers",
+        /// Receiving messages, and dispatching them.
+        ReceiveAndDistribute = "receiving and distribution",
+        /// Parsing messages.
+        Parse = "message parsing",
+        /// Encoding messages.
+        Compose = "message composing",
+        /// Looking up routing state and associations.
+        HashTables = "hash tables",
+        /// State machines.
+        Fsm = "state machines",
+        /// The application, Ping NSLP.
+        Nslp = "NSLP (Ping)",
+        /// Everything else: routes, cookies, limits.
+        Misc = "miscellaneous",
     }
 }
 

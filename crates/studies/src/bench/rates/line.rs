@@ -39,14 +39,16 @@ fn nsis_settings(refresh: Duration) -> String {
     )
 }
 
-/// Assignment of processors.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Processors {
-    /// Daemon and both ends share one.
-    One,
-    /// The daemon has one, both ends share another.
-    Two,
+earmark_core::named_enum! {
+    /// Assignment of processors.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+    #[serde(rename_all = "snake_case")]
+    pub enum Processors {
+        /// Daemon and both ends share one.
+        One = "one",
+        /// The daemon has one, both ends share another.
+        Two = "two",
+    }
 }
 
 impl Processors {
@@ -55,14 +57,6 @@ impl Processors {
         match allowed() {
             Ok(processors) if processors.len() > 1 => vec![Processors::Two, Processors::One],
             _ => vec![Processors::One],
-        }
-    }
-
-    /// Returns the name for tables.
-    pub fn name(self) -> &'static str {
-        match self {
-            Processors::One => "one",
-            Processors::Two => "two",
         }
     }
 

@@ -5,18 +5,20 @@ use serde::{Deserialize, Serialize};
 use super::message::{Message, Step};
 use super::{boomerang, nsis, rsvp, yessir};
 
-/// A protocol that can be measured.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
-#[serde(rename_all = "snake_case")]
-pub enum Protocol {
-    /// RFC 2205.
-    Rsvp,
-    /// One loop of one message, both directions at once.
-    Boomerang,
-    /// In RTCP sender reports.
-    Yessir,
-    /// RFC 5971 and 5974, in datagrams.
-    Nsis,
+earmark_core::named_enum! {
+    /// A protocol that can be measured.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
+    #[serde(rename_all = "snake_case")]
+    pub enum Protocol {
+        /// RFC 2205.
+        Rsvp = "RSVP",
+        /// One loop of one message, both directions at once.
+        Boomerang = "Boomerang",
+        /// In RTCP sender reports.
+        Yessir = "YESSIR",
+        /// RFC 5971 and 5974, in datagrams.
+        Nsis = "NSIS",
+    }
 }
 
 /// Goal for the memory of a session.
@@ -29,20 +31,6 @@ pub struct MemoryGoal {
 }
 
 impl Protocol {
-    /// All protocols.
-    pub const ALL: [Protocol; 4] =
-        [Protocol::Rsvp, Protocol::Boomerang, Protocol::Yessir, Protocol::Nsis];
-
-    /// Returns the name for tables.
-    pub fn name(self) -> &'static str {
-        match self {
-            Protocol::Rsvp => "RSVP",
-            Protocol::Boomerang => "Boomerang",
-            Protocol::Yessir => "YESSIR",
-            Protocol::Nsis => "NSIS",
-        }
-    }
-
     /// Returns the kinds of messages in order: set-up, refresh, release.
     pub fn messages(self) -> &'static [Message] {
         match self {

@@ -22,14 +22,16 @@ pub(super) fn file(name: &str) -> io::Result<String> {
     }
 }
 
-/// Requested bandwidth.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Load {
-    /// 85 reservations at a time.
-    Regular,
-    /// 120 reservations at a time.
-    High,
+earmark_core::named_enum! {
+    /// Requested bandwidth.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+    #[serde(rename_all = "lowercase")]
+    pub enum Load {
+        /// 85 reservations at a time.
+        Regular = "regular",
+        /// 120 reservations at a time.
+        High = "high",
+    }
 }
 
 /// Method of completing refused reservations.
@@ -70,22 +72,11 @@ pub struct Published {
 }
 
 impl Load {
-    /// Both loads.
-    pub const ALL: [Load; 2] = [Load::Regular, Load::High];
-
     /// Returns the scenario of the load.
     pub(super) fn scenario(self) -> &'static str {
         match self {
             Load::Regular => REGULAR,
             Load::High => HIGH,
-        }
-    }
-
-    /// Returns the name in JSON.
-    pub fn name(self) -> &'static str {
-        match self {
-            Load::Regular => "regular",
-            Load::High => "high",
         }
     }
 }
