@@ -128,7 +128,7 @@ pub fn run(config: &Config, ready: impl FnOnce()) -> Result<(), DaemonError> {
 
 /// Claims the network namespace, if this process has the privileges that the settings need.
 fn claim(config: &Config) -> Result<SignallingSocket, DaemonError> {
-    let is_udp_only = protocols::all().any(|protocol| protocol.config().is_udp_only(config));
+    let is_udp_only = protocols::all().any(|protocol| protocol.is_udp_only(config));
     let access = if is_udp_only { Access::UdpOnly } else { Access::Raw };
     let programs_queues =
         config.interfaces.iter().any(|interface| interface.queues.plan().is_some());
@@ -259,7 +259,7 @@ fn prepare(
         }
     }
     for protocol in protocols::all() {
-        let started = protocol.config().start_offload(config, node_config, system.socket.offload());
+        let started = protocol.start_offload(config, node_config, system.socket.offload());
         let doing = format!("delegate bandwidth to the kernel ({}.kernel)", protocol.name());
         if let Some(offload) = started.map_err(DaemonError::system(doing))? {
             system.offload = Some(offload);

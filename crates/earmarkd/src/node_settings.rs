@@ -22,7 +22,7 @@ pub(crate) fn node_config(config: &Config, origin: Timestamp) -> NodeConfig {
         ..NodeConfig::default()
     };
     for protocol in protocols::all() {
-        protocol.config().configure(config, origin, &mut node);
+        protocol.configure(config, origin, &mut node);
     }
     node
 }

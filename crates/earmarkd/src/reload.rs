@@ -9,7 +9,7 @@ use tracing::{info, warn};
 
 use crate::config::{Config, ConfigError, Reloaded};
 use crate::driver::Driver;
-use crate::protocol::ProtocolConfig;
+use crate::protocol::Protocol;
 use crate::protocols;
 use crate::system::System;
 use crate::watch::Watch;
@@ -19,7 +19,7 @@ pub(crate) struct Reload {
     /// Settings of the file when the daemon started; `None` if there is no file.
     started: Option<Config>,
     /// Paths of the key files, with their protocols.
-    keys: Vec<(&'static dyn ProtocolConfig, PathBuf)>,
+    keys: Vec<(&'static dyn Protocol, PathBuf)>,
     /// Wall-clock time at which the clock started, for the lifetimes of keys.
     origin: Timestamp,
 }
@@ -28,10 +28,8 @@ impl Reload {
     pub(crate) fn new(config: &Config, origin: Timestamp) -> Reload {
         // Overrides on the command line are not changes of the file.
         let started = config.file.as_ref().and_then(|file| Config::load(file).ok());
-        let keys = protocols::all().filter_map(|protocol| {
-            let protocol = protocol.config();
-            Some((protocol, protocol.key_file(config)?))
-        });
+        let keys =
+            protocols::all().filter_map(|protocol| Some((protocol, protocol.key_file(config)?)));
         Reload { started, keys: keys.collect(), origin }
     }
 
@@ -49,7 +47,7 @@ impl Reload {
                     warn!(%error, "the old keys and certificates stay ({protocol}.tls)");
                 }
                 for protocol in protocols::all() {
-                    let command = protocol.config().reload_command(&config, self.origin);
+                    let command = protocol.reload_command(&config, self.origin);
                     if let Some(command) = command {
                         driver.handle(now, Input::Command(command));
                     }

@@ -101,7 +101,7 @@ impl System {
     ) -> Result<(), InterfaceError> {
         let mut how = InterfaceSignalling::default();
         for protocol in protocols::all() {
-            protocol.config().intercept(config, &mut how);
+            protocol.intercept(config, &mut how);
         }
         self.socket.set_interface(interface, how)?;
         for &group in self.groups.keys() {

@@ -8,7 +8,7 @@ use earmark_core::admission::{Demand, Service};
 use earmark_node::{Command as NodeCommand, EngineKind};
 use earmark_wire::udp;
 use earmarkd::protocol::{
-    Host, Opening, Protocol, check_destination, named, rate, rejected, row, source,
+    Host, Opening, Protocol, ProtocolConfig, check_destination, named, rate, rejected, row, source,
 };
 use serde_json::Value;
 
@@ -18,6 +18,8 @@ use crate::node::{ENGINE, command};
 /// Tickets in the daemon: `{"reserve":{"protocol":"tickets","to":"10.0.2.2:5001","from":"10.0.0.1:5001","rate_bps":1000000}}`.
 #[derive(Debug)]
 pub struct TicketsInDaemon;
+
+impl ProtocolConfig for TicketsInDaemon {}
 
 impl Protocol for TicketsInDaemon {
     fn name(&self) -> &'static str {

@@ -82,15 +82,14 @@ impl Config {
     pub fn parse(text: &str, path: &Path) -> Result<Config, ConfigError> {
         let source = Source::new(text, path);
         let protocols: Vec<&dyn Protocol> = protocols::all().collect();
-        let owners =
-            Owners::new(&TABLES, protocols.iter().map(|protocol| protocol.config().tables()));
+        let owners = Owners::new(&TABLES, protocols.iter().map(|protocol| protocol.tables()));
         let (mut general, parts) = owners.divide(Table::parse(text, &source)?, &source)?;
         let interfaces = general.take_tables::<InterfaceTable>(INTERFACE, &source)?;
         let file: File = general.read(&source)?;
         let mut tables: Vec<Box<dyn Tables>> = Vec::with_capacity(protocols.len());
         let mut only = None;
         for (protocol, part) in protocols.iter().zip(parts) {
-            let read = protocol.config().reader()(part, &source)?;
+            let read = protocol.reader()(part, &source)?;
             only = only.or(read.excludes_others().map(|why| (protocol.name(), why)));
             tables.push(read);
         }

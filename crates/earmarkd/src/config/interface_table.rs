@@ -72,7 +72,7 @@ impl Source<'_> {
         only: Option<OnlyProtocol>,
     ) -> Result<Vec<InterfaceConfig>, ConfigError> {
         let protocols: Vec<&dyn Protocol> = protocols::all().collect();
-        let keys = protocols.iter().map(|protocol| protocol.config().interface_keys());
+        let keys = protocols.iter().map(|protocol| protocol.interface_keys());
         let owners = Owners::new(&KEYS, keys);
         let mut line_of_name = BTreeMap::new();
         let mut interfaces = Vec::with_capacity(tables.len());
@@ -82,7 +82,7 @@ impl Source<'_> {
             let place = self.place(table.name.span());
             let mut interface = self.interface(&table, place.clone(), only)?;
             for (protocol, part) in protocols.iter().zip(parts) {
-                protocol.config().read_interface(part, self, &mut interface)?;
+                protocol.read_interface(part, self, &mut interface)?;
             }
             if let Some(line) = line_of_name.insert(interface.name.clone(), place.line) {
                 return Err(ConfigError::at(

@@ -15,7 +15,7 @@ use crate::protocols;
 
 /// Names of the protocols that an interface can speak.
 static NAMES: LazyLock<Vec<&'static str>> = LazyLock::new(|| {
-    let chosen = protocols::all().filter(|protocol| protocol.config().is_chosen_by_interface());
+    let chosen = protocols::all().filter(|protocol| protocol.is_chosen_by_interface());
     chosen.map(Protocol::name).collect()
 });
 

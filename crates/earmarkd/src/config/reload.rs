@@ -27,8 +27,8 @@ impl Config {
             match known.get(interface.name.as_str()) {
                 Some(known) => interfaces.push(known.reload(interface, &mut waiting)),
                 None => {
-                    let mut keys = protocols::all()
-                        .filter_map(|protocol| protocol.config().needs_restart(interface));
+                    let mut keys =
+                        protocols::all().filter_map(|protocol| protocol.needs_restart(interface));
                     match keys.next() {
                         Some(key) => waiting.push(format!("interface {}: {key}", interface.name)),
                         None => added.push(interface.clone()),
@@ -63,7 +63,7 @@ impl Config {
         ];
         note(&mut waiting, &general);
         for protocol in protocols::all() {
-            protocol.config().reload(self, &mut config, &mut waiting);
+            protocol.reload(self, &mut config, &mut waiting);
         }
         let keeps = self.keep_reservations_on_exit != new.keep_reservations_on_exit;
         let general = [
@@ -97,7 +97,7 @@ impl InterfaceConfig {
             keys.extend(differs.then_some(key));
         }
         for protocol in protocols::all() {
-            keys.extend(protocol.config().reload_interface(self, &mut config));
+            keys.extend(protocol.reload_interface(self, &mut config));
         }
         keys.extend((self.border != new.border).then_some("faces_core and across"));
         waiting.extend(keys.iter().map(|key| format!("interface {}: {key}", self.name)));

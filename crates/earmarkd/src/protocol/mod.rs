@@ -25,7 +25,7 @@ pub(crate) use settings::keep_all;
 pub use settings::{ProtocolConfig, ReadTables, Tables, read_as};
 
 /// A protocol that applications of this host use.
-pub trait Protocol: Sync {
+pub trait Protocol: ProtocolConfig + Sync {
     /// Returns the name of the protocol in requests and listings.
     fn name(&self) -> &'static str;
 
@@ -41,11 +41,6 @@ pub trait Protocol: Sync {
     /// The reason why the settings are invalid.
     fn check_settings(&self, _settings: &Value) -> Result<(), String> {
         Ok(())
-    }
-
-    /// Returns the protocol's settings in tables of its own, and what they make of node and host.
-    fn config(&self) -> &dyn ProtocolConfig {
-        &settings::NoConfig
     }
 
     /// Converts a request to reserve.

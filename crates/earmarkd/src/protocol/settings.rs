@@ -14,11 +14,11 @@ use super::{KernelOffload, Secrets};
 use crate::config::{Config, ConfigError, InterfaceConfig, Keys, Settings, Source, Table};
 use crate::streams;
 
-/// Settings of a protocol. Every method has a default, for a protocol without them.
+/// Settings of a protocol in tables of its own, and what they make of node and host. Every method has a default, for a protocol without them.
 pub trait ProtocolConfig {
-    /// Returns whether the key `protocols` of an interface names the protocol.
+    /// Returns whether the key `protocols` of an interface names the protocol; by default, if it has tables.
     fn is_chosen_by_interface(&self) -> bool {
-        false
+        !self.tables().is_empty()
     }
 
     /// Returns the names of the protocol's tables.
@@ -159,11 +159,6 @@ pub trait Tables {
     /// A value is invalid.
     fn set(self: Box<Self>, source: &Source<'_>, config: &mut Config) -> Result<(), ConfigError>;
 }
-
-/// Settings of a protocol without any.
-pub(super) struct NoConfig;
-
-impl ProtocolConfig for NoConfig {}
 
 #[derive(Deserialize)]
 struct NoTables {}

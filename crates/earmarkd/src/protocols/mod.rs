@@ -55,14 +55,14 @@ pub(crate) fn engines() -> Engines {
 
 /// Returns the settings of connections with the name of their protocol; only one has connections.
 pub(crate) fn streams(config: &Config) -> (&'static str, streams::Settings) {
-    let mut found = all().filter_map(|p| Some((p.name(), p.config().streams(config)?)));
+    let mut found = all().filter_map(|p| Some((p.name(), p.streams(config)?)));
     found.next().unwrap_or_default()
 }
 
 /// Returns the lifetime of state that is not refreshed, by this node's own timing. Adopted reservations of an earlier daemon
 /// are kept as long.
 pub(crate) fn lifetime(config: &Config) -> Duration {
-    all().filter_map(|protocol| protocol.config().lifetime(config)).max().unwrap_or_default()
+    all().filter_map(|protocol| protocol.lifetime(config)).max().unwrap_or_default()
 }
 
 /// Loads the keys that a configuration names.
@@ -70,7 +70,7 @@ pub(crate) fn lifetime(config: &Config) -> Duration {
 /// # Errors
 /// A file cannot be read, others than its owner may read it, or it is invalid.
 pub(crate) fn load_keys(config: &Config) -> Result<Vec<Box<dyn Secrets>>, ConfigError> {
-    let files = all().map(Protocol::config).filter_map(|protocol| {
+    let files = all().filter_map(|protocol| {
         let path = protocol.key_file(config)?;
         protocol.load_keys(&path)
     });
@@ -82,7 +82,7 @@ pub(crate) fn load_keys(config: &Config) -> Result<Vec<Box<dyn Secrets>>, Config
 /// # Errors
 /// The errors of [`load_keys`].
 pub(crate) fn load_key_file(path: &Path) -> Result<Option<Box<dyn Secrets>>, ConfigError> {
-    all().find_map(|protocol| protocol.config().load_keys(path)).transpose()
+    all().find_map(|protocol| protocol.load_keys(path)).transpose()
 }
 
 /// Returns a protocol by its name.

@@ -11,7 +11,7 @@ use earmark_control::{ApplicationId, ListenRequest, Problem, ReservationRequest}
 use earmark_core::InterfaceId;
 use earmark_node::{Command, Event};
 
-use crate::protocol::{Host, Opening, Protocol, ProtocolConfig, rejected};
+use crate::protocol::{Host, Opening, Protocol, rejected};
 
 pub use config::BoomerangConfig;
 
@@ -21,10 +21,6 @@ pub(crate) struct Boomerang;
 impl Protocol for Boomerang {
     fn name(&self) -> &'static str {
         "boomerang"
-    }
-
-    fn config(&self) -> &dyn ProtocolConfig {
-        self
     }
 
     fn reserve(&self, request: ReservationRequest, host: &dyn Host) -> Result<Opening, Problem> {

@@ -12,10 +12,6 @@ use crate::config::{Config, InterfaceConfig, Keys};
 use crate::protocol::{KernelOffload, Protocol, ProtocolConfig, ReadTables, keep_all, read_as};
 
 impl ProtocolConfig for Boomerang {
-    fn is_chosen_by_interface(&self) -> bool {
-        true
-    }
-
     fn tables(&self) -> &'static [Keys] {
         &[Keys { names: &["boomerang"], before: "protocol" }]
     }

@@ -11,7 +11,7 @@ use earmark_core::InterfaceId;
 use earmark_node::{Command, Event};
 use earmark_nsis::{self as nsis, gist, qos};
 
-use crate::protocol::{Host, Opening, Protocol, ProtocolConfig};
+use crate::protocol::{Host, Opening, Protocol};
 
 pub use config::{NsisConfig, NsisInterface};
 
@@ -21,10 +21,6 @@ pub(crate) struct Nsis;
 impl Protocol for Nsis {
     fn name(&self) -> &'static str {
         "nsis"
-    }
-
-    fn config(&self) -> &dyn ProtocolConfig {
-        self
     }
 
     fn reserve(&self, request: ReservationRequest, host: &dyn Host) -> Result<Opening, Problem> {

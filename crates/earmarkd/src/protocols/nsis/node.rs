@@ -12,10 +12,6 @@ use crate::protocol::{Protocol, ProtocolConfig, ReadTables, read_as};
 use crate::streams;
 
 impl ProtocolConfig for Nsis {
-    fn is_chosen_by_interface(&self) -> bool {
-        true
-    }
-
     fn tables(&self) -> &'static [Keys] {
         &[Keys { names: &["nsis"], before: "protocol" }]
     }

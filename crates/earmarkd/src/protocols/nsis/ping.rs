@@ -11,7 +11,7 @@ use earmark_nsis::{self as nsis, ping};
 
 use super::describe;
 use super::request::attributes;
-use crate::protocol::{Action, Host, Opening, Protocol, rejected, row};
+use crate::protocol::{Action, Host, Opening, Protocol, ProtocolConfig, rejected, row};
 
 /// Ping NSLP. Its events are described with those of NSIS.
 pub(crate) struct Ping;
@@ -42,6 +42,8 @@ fn open(request: &PingRequest) -> Opening {
 fn reserves_nothing() -> Problem {
     rejected("Ping NSLP reserves nothing".to_owned(), "`earmark ping` uses it; reserve with nsis")
 }
+
+impl ProtocolConfig for Ping {}
 
 impl Protocol for Ping {
     fn name(&self) -> &'static str {

@@ -20,7 +20,7 @@ use earmark_core::InterfaceId;
 use earmark_node::{Command, Event};
 use earmark_rsvp as rsvp;
 
-use crate::protocol::{Action, Consequence, Host, Opening, Protocol, ProtocolConfig};
+use crate::protocol::{Action, Consequence, Host, Opening, Protocol};
 
 pub use config::{IntegrityConfig, Limits, RsvpConfig, RsvpInterface};
 pub use keys::KeyFile;
@@ -31,10 +31,6 @@ pub(crate) struct Rsvp;
 impl Protocol for Rsvp {
     fn name(&self) -> &'static str {
         "rsvp"
-    }
-
-    fn config(&self) -> &dyn ProtocolConfig {
-        self
     }
 
     fn reserve(&self, request: ReservationRequest, host: &dyn Host) -> Result<Opening, Problem> {

@@ -14,10 +14,6 @@ use crate::config::{Config, ConfigError, InterfaceConfig, Keys, Source, Table};
 use crate::protocol::{Protocol, ProtocolConfig, ReadTables, Secrets, read_as};
 
 impl ProtocolConfig for Rsvp {
-    fn is_chosen_by_interface(&self) -> bool {
-        true
-    }
-
     fn tables(&self) -> &'static [Keys] {
         const NAMES: &[&str] = &["rsvp", "integrity", "policy", "sender_proxy", "receiver_proxy"];
         &[Keys { names: NAMES, before: "mark" }]

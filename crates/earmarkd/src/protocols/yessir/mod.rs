@@ -12,7 +12,7 @@ use earmark_core::InterfaceId;
 use earmark_node::{Command, Event};
 use earmark_yessir as yessir;
 
-use crate::protocol::{Action, Host, Opening, Protocol, ProtocolConfig};
+use crate::protocol::{Action, Host, Opening, Protocol};
 
 pub use config::{YessirConfig, YessirInterface};
 
@@ -22,10 +22,6 @@ pub(crate) struct Yessir;
 impl Protocol for Yessir {
     fn name(&self) -> &'static str {
         "yessir"
-    }
-
-    fn config(&self) -> &dyn ProtocolConfig {
-        self
     }
 
     fn reserve(&self, request: ReservationRequest, host: &dyn Host) -> Result<Opening, Problem> {

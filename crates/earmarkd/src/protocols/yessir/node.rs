@@ -10,10 +10,6 @@ use crate::config::{Config, ConfigError, InterfaceConfig, Keys, Source, Table};
 use crate::protocol::{Protocol, ProtocolConfig, ReadTables, keep_all, read_as};
 
 impl ProtocolConfig for Yessir {
-    fn is_chosen_by_interface(&self) -> bool {
-        true
-    }
-
     fn tables(&self) -> &'static [Keys] {
         &[Keys { names: &["yessir"], before: "protocol" }]
     }
