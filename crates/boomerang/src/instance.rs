@@ -126,16 +126,7 @@ pub(crate) const TTL: u8 = 64;
 /// Returns how this host's own messages leave: with router alert, as the drafts recommend.
 #[inline]
 pub(crate) fn outgoing(source: IpAddr, destination: IpAddr) -> Outgoing {
-    Outgoing {
-        protocol: PseudoHeader::of(source, destination)
-            .map_or(earmark_wire::icmp::PROTOCOL_V4, |ends| ends.protocol()),
-        interface: None,
-        source,
-        destination,
-        ttl: TTL,
-        router_alert: true,
-        encapsulated: false,
-        neighbor: None,
-        next_hop: None,
-    }
+    let protocol = PseudoHeader::of(source, destination)
+        .map_or(earmark_wire::icmp::PROTOCOL_V4, |ends| ends.protocol());
+    Outgoing { router_alert: true, ..Outgoing::new(protocol, source, destination, TTL) }
 }

@@ -72,17 +72,7 @@ impl Boomerang {
         if cx.context.routes.differs_by_flow(datagram.destination) {
             return self.complete_transit(cx, datagram, &transit(), found);
         }
-        let how = Outgoing {
-            protocol: PROTOCOL_V4,
-            interface,
-            source: source.into(),
-            destination: destination.into(),
-            ttl: datagram.ttl - 1,
-            router_alert: datagram.router_alert,
-            encapsulated: false,
-            neighbor: None,
-            next_hop: None,
-        };
+        let how = Outgoing { interface, ..datagram.forwarded(PROTOCOL_V4) };
         cx.out.send_copy(how, datagram.payload);
         mark(Checkpoint::Forward);
     }

@@ -36,6 +36,24 @@ pub struct Outgoing {
     pub next_hop: Option<IpAddr>,
 }
 
+impl Outgoing {
+    /// Returns how a message leaves that follows the routes to its destination, without router alert.
+    #[inline]
+    pub const fn new(protocol: u8, source: IpAddr, destination: IpAddr, ttl: u8) -> Outgoing {
+        Outgoing {
+            protocol,
+            interface: None,
+            source,
+            destination,
+            ttl,
+            router_alert: false,
+            encapsulated: false,
+            neighbor: None,
+            next_hop: None,
+        }
+    }
+}
+
 /// A neighbour by its location.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Neighbor {
@@ -259,17 +277,8 @@ mod tests {
 
     use super::*;
 
-    const HOW: Outgoing = Outgoing {
-        protocol: 46,
-        interface: None,
-        source: IpAddr::V4(Ipv4Addr::LOCALHOST),
-        destination: IpAddr::V4(Ipv4Addr::BROADCAST),
-        ttl: 1,
-        router_alert: false,
-        encapsulated: false,
-        neighbor: None,
-        next_hop: None,
-    };
+    const HOW: Outgoing =
+        Outgoing::new(46, IpAddr::V4(Ipv4Addr::LOCALHOST), IpAddr::V4(Ipv4Addr::BROADCAST), 1);
     const CLAIM: ClaimId = ClaimId { slot: 1, generation: 0 };
 
     fn messages(effects: &Effects<u8>) -> Vec<&[u8]> {

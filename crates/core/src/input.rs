@@ -5,7 +5,7 @@ use core::net::IpAddr;
 use serde::{Deserialize, Serialize};
 
 use crate::admission::{ClaimId, Displaced, Owner};
-use crate::{InterfaceId, Prefix, StreamEvent};
+use crate::{InterfaceId, Outgoing, Prefix, StreamEvent};
 
 /// A received message of the engine's protocol, without its IP header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -25,6 +25,17 @@ pub struct Datagram<'a> {
     /// The message.
     #[serde(serialize_with = "crate::octets::hexadecimal")]
     pub payload: &'a [u8],
+}
+
+impl Datagram<'_> {
+    /// Returns how the message leaves if this node forwards it by the routes, unchanged but for its TTL.
+    #[inline]
+    pub const fn forwarded(&self, protocol: u8) -> Outgoing {
+        Outgoing {
+            router_alert: self.router_alert,
+            ..Outgoing::new(protocol, self.source, self.destination, self.ttl.saturating_sub(1))
+        }
+    }
 }
 
 /// Events of the host.

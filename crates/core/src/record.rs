@@ -273,15 +273,9 @@ mod tests {
     #[test]
     fn recorded_effects_keep_order_and_octets() {
         let how = Outgoing {
-            protocol: 46,
             interface: Some(InterfaceId(3)),
-            source: NEAR,
-            destination: FAR,
-            ttl: 62,
             router_alert: true,
-            encapsulated: false,
-            neighbor: None,
-            next_hop: None,
+            ..Outgoing::new(46, NEAR, FAR, 62)
         };
         let claim = ClaimId { slot: 1, generation: 2 };
         let mut effects = Effects::<u32>::new();

@@ -14,10 +14,11 @@ use crate::api::Event;
 
 use crate::counters::DropReason;
 use crate::filters::Filters;
-use crate::instance::{HandlerContext, NEIGHBOR_TTL, PROTOCOL, Rsvp};
+use crate::instance::{HandlerContext, PROTOCOL, Rsvp};
 use crate::merge::{is_greater, least_upper_bound};
 use crate::next_hops::{NextHops, SenderData};
 use crate::pool::shared_flows;
+use crate::refresh::to_neighbor;
 use crate::refresh_reduction::OutgoingMessage;
 use crate::shared::event_filters as told_filters;
 use crate::state::{Holder, Index, Peer};
@@ -139,15 +140,10 @@ impl Rsvp {
         let data = self.data_confirmed(cx.context, &confirmation);
         let by_flow = data.and_then(|data| data.hop(cx.context));
         let how = Outgoing {
-            protocol: PROTOCOL,
             interface: by_flow.map(|hop| hop.interface),
-            source: node,
-            destination: receiver,
-            ttl: NEIGHBOR_TTL,
             router_alert: true,
-            encapsulated: false,
-            neighbor: None,
             next_hop: by_flow.and_then(|hop| hop.gateway),
+            ..to_neighbor(node, receiver)
         };
         let peer = self.refresh_reduction.peer_towards(cx, None, receiver, |context| {
             by_flow.or_else(|| context.routes.lookup(receiver))
@@ -184,16 +180,12 @@ impl Rsvp {
         let link = cx.context.interfaces.by_id(interface);
         let own = link.and_then(|link| link.address_like(confirmation.confirm));
         let how = Outgoing {
-            protocol: PROTOCOL,
             interface: Some(interface),
             // A receiver that gets a MESSAGE_ID must know the address to acknowledge it to.
             source: peer.and(own).unwrap_or(datagram.source),
-            destination: datagram.destination,
-            ttl: datagram.ttl - 1,
             router_alert: true,
-            encapsulated: false,
-            neighbor: None,
             next_hop: data.and_then(|data| data.next_hop(cx.context, interface)),
+            ..datagram.forwarded(PROTOCOL)
         };
         self.send_once(cx, OutgoingMessage::new(how).via(peer), &Body::ResvConf(*confirmation));
     }

@@ -154,17 +154,7 @@ impl Rsvp {
             // The message is another node's, so it is not signed here.
             integrity.skip_signing(cx.out.len());
         }
-        let how = Outgoing {
-            protocol: PROTOCOL,
-            interface: None,
-            source: datagram.source,
-            destination,
-            ttl: datagram.ttl - 1,
-            router_alert: datagram.router_alert,
-            encapsulated: false,
-            neighbor: None,
-            next_hop: None,
-        };
+        let how = Outgoing { destination, ..datagram.forwarded(PROTOCOL) };
         cx.out.send(how, datagram.payload.len()).copy_from_slice(datagram.payload);
     }
 

@@ -136,15 +136,9 @@ impl Rsvp {
         let interface = cx.context.interfaces.by_id(outgoing)?;
         let address = interface.address_like(session.destination)?;
         let how = Outgoing {
-            protocol: PROTOCOL,
             interface: Some(interface.id),
-            source: template.source,
-            destination: session.destination,
-            ttl,
             router_alert: true,
-            encapsulated: false,
-            neighbor: None,
-            next_hop: None,
+            ..Outgoing::new(PROTOCOL, template.source, session.destination, ttl)
         };
         (ttl > 0).then_some((RsvpHop { address, lih: self.lih(interface.id) }, how, interface))
     }
@@ -304,17 +298,7 @@ impl Rsvp {
 
 /// Returns the header of a message to a neighbour.
 pub(crate) fn to_neighbor(source: IpAddr, destination: IpAddr) -> Outgoing {
-    Outgoing {
-        protocol: PROTOCOL,
-        interface: None,
-        source,
-        destination,
-        ttl: NEIGHBOR_TTL,
-        router_alert: false,
-        encapsulated: false,
-        neighbor: None,
-        next_hop: None,
-    }
+    Outgoing::new(PROTOCOL, source, destination, NEIGHBOR_TTL)
 }
 
 /// Returns the ADSPEC of a sender with this hop added, composed in `scratch`. A malformed one is omitted: none is

@@ -193,7 +193,10 @@ fn message_length_other_than_that_of_objects_is_refused() {
         (splice(query(), 116..124, &[0, 8, 0xff, 0xff]), words - 2 + 4096),
     ];
     for (wire, calculated) in cases {
-        assert_eq!(verdict(&wire, Mode::D), Err((E::MessageLength(LengthMismatch { words: calculated }), 2)));
+        assert_eq!(
+            verdict(&wire, Mode::D),
+            Err((E::MessageLength(LengthMismatch { words: calculated }), 2))
+        );
         let sub = subcode::header::INCORRECT_MESSAGE_LENGTH;
         let expected = (ErrorCode::CommonHeaderParse, sub, vec![Info::MessageLength(calculated)]);
         assert_eq!(answer(&wire, Mode::D), Some(expected));

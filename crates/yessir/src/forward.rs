@@ -31,21 +31,14 @@ impl Yessir {
         (interface, next_hop): (InterfaceId, Option<IpAddr>),
         failure: Option<Failure>,
     ) {
-        let how = Outgoing {
-            protocol: PROTOCOL,
+        let mut how = Outgoing {
             interface: Some(interface),
-            source: received.datagram.source,
-            destination: received.datagram.destination,
-            ttl: if received.incoming.is_some() {
-                received.datagram.ttl - 1
-            } else {
-                received.datagram.ttl
-            },
-            router_alert: received.datagram.router_alert,
-            encapsulated: false,
-            neighbor: None,
             next_hop,
+            ..received.datagram.forwarded(PROTOCOL)
         };
+        if received.incoming.is_none() {
+            how.ttl = received.datagram.ttl;
+        }
         if let (Some(message), Some(failure)) = (message, failure) {
             self.forward_with_note(cx, received, how, message, &failure);
         } else {

@@ -44,17 +44,8 @@ impl Yessir {
                 (stream.flow(), Some(datagram.interface))
             })
         });
-        let how = Outgoing {
-            protocol: PROTOCOL,
-            interface: Some(interface.id),
-            source: datagram.source,
-            destination: datagram.destination,
-            ttl: datagram.ttl - 1,
-            router_alert: datagram.router_alert,
-            encapsulated: false,
-            neighbor: None,
-            next_hop,
-        };
+        let how =
+            Outgoing { interface: Some(interface.id), next_hop, ..datagram.forwarded(PROTOCOL) };
         let target = cx.out.send_copy(how, packet.octets());
         if let Some(at) = usual.edit_offsets().link_info() {
             let updated_link_info =

@@ -193,16 +193,9 @@ impl Yessir {
                 Packet::Application(App { subtype: VERSION, ssrc, name: NAME, data }),
             ];
             let how = Outgoing {
-                protocol: PROTOCOL,
-                interface: None,
-                source,
-                destination: received.datagram.source,
-                ttl: TTL,
                 // The sender's host intercepts packets with router alert, not all of UDP.
                 router_alert: true,
-                encapsulated: false,
-                neighbor: None,
-                next_hop: None,
+                ..Outgoing::new(PROTOCOL, source, received.datagram.source, TTL)
             };
             let header = udp::Repr {
                 source,

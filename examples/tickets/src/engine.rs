@@ -220,15 +220,10 @@ impl Tickets {
             input.context.next_hop(destination, interface, || (message.flow, None))
         });
         let how = Outgoing {
-            protocol: PROTOCOL,
             interface,
-            source,
-            destination,
-            ttl,
             router_alert: interface.is_some(),
-            encapsulated: false,
-            neighbor: None,
             next_hop,
+            ..Outgoing::new(PROTOCOL, source, destination, ttl)
         };
         input.out.send(how, LENGTH).copy_from_slice(&message.emit());
     }

@@ -252,17 +252,7 @@ impl Gist {
             self.ignore_datagram(cx, received, DropReason::NoRoute);
             return None;
         };
-        Some(Outgoing {
-            protocol: udp::PROTOCOL,
-            interface: Some(hop.interface),
-            source: received.source,
-            destination: received.destination,
-            ttl: received.ttl - 1,
-            router_alert: received.router_alert,
-            encapsulated: false,
-            neighbor: None,
-            next_hop: None,
-        })
+        Some(Outgoing { interface: Some(hop.interface), ..received.forwarded(udp::PROTOCOL) })
     }
 
     /// Counts an ignored message, and reports it.

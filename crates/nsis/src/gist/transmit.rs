@@ -51,15 +51,10 @@ impl Gist {
             return false;
         }
         let how = Outgoing {
-            protocol: udp::PROTOCOL,
             interface: path.interface,
-            source: path.source,
-            destination: path.destination,
-            ttl: path.ttl,
             router_alert: path.router_alert,
-            encapsulated: false,
-            neighbor: None,
             next_hop: path.next_hop,
+            ..Outgoing::new(udp::PROTOCOL, path.source, path.destination, path.ttl)
         };
         let header = udp::Repr {
             source: path.source,

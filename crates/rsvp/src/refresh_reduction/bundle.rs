@@ -235,15 +235,10 @@ mod tests {
     /// Header of a Path that `neighbor` forwards.
     fn past(neighbor: Option<Neighbor>) -> Outgoing {
         Outgoing {
-            protocol: 46,
             interface: Some(ETH1),
-            source: address(100),
-            destination: address(200),
-            ttl: 62,
             router_alert: true,
-            encapsulated: false,
             neighbor,
-            next_hop: None,
+            ..Outgoing::new(46, address(100), address(200), 62)
         }
     }
 

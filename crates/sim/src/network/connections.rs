@@ -216,17 +216,7 @@ impl Network {
         let Pair { local, peer } = pair;
         let segment =
             Segment { source_port: local.port(), destination_port: peer.port(), ..segment };
-        let how = Outgoing {
-            protocol: TCP,
-            interface: None,
-            source: local.ip(),
-            destination: peer.ip(),
-            ttl: DEFAULT_TTL,
-            router_alert: false,
-            encapsulated: false,
-            neighbor: None,
-            next_hop: None,
-        };
+        let how = Outgoing::new(TCP, local.ip(), peer.ip(), DEFAULT_TTL);
         let packet = Packet::signalling(&how, &segment.octets(local.ip(), peer.ip()));
         match self.hosts[node.0].routes_to(peer.ip()) {
             Some(interface) => self.send(node, interface, packet),

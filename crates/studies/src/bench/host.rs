@@ -33,7 +33,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde::{Deserialize, Serialize};
 
 use super::refresh_reduction::{ReductionObject, RefreshReduction, reduction_objects};
-use super::session::{Sessions, TTL};
+use super::session::{Sessions, envelope};
 use earmark_lab::traffic::now;
 
 /// IP protocol number of RSVP.
@@ -391,16 +391,10 @@ impl Host {
 
     fn send(&mut self, source: IpAddr, destination: IpAddr, router_alert: bool) {
         let out = Outgoing {
-            protocol: RSVP,
-            interface: None,
-            source,
-            destination,
-            ttl: TTL,
             router_alert,
-            encapsulated: false,
             // All messages go to the only neighbor.
             neighbor: self.reduction.as_ref().and_then(RefreshReduction::neighbor),
-            next_hop: None,
+            ..envelope(RSVP, source, destination)
         };
         self.outbox.send(out, self.message.len()).copy_from_slice(&self.message);
     }

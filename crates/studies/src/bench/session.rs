@@ -26,17 +26,7 @@ pub(super) const TTL: u8 = 63;
 
 /// Returns the envelope of a host's message, without router alert.
 pub(super) fn envelope(protocol: u8, source: IpAddr, destination: IpAddr) -> Outgoing {
-    Outgoing {
-        protocol,
-        interface: None,
-        source,
-        destination,
-        ttl: TTL,
-        router_alert: false,
-        encapsulated: false,
-        neighbor: None,
-        next_hop: None,
-    }
+    Outgoing::new(protocol, source, destination, TTL)
 }
 
 /// Traffic of every session: 8 kbit/s of controlled load.
