@@ -7,6 +7,7 @@
 use core::net::{IpAddr, SocketAddr};
 
 use serde::{Deserialize, Serialize};
+use thiserror::Error;
 
 /// Identifier of a connection; never reused. Connections that an engine opens have even numbers, which the engine
 /// chooses; those that a neighbour opens have odd ones, which the driver chooses.
@@ -71,17 +72,7 @@ pub enum StreamEvent<'a> {
 
 /// Reason why a connection was closed.
 #[derive(
-    Clone,
-    Copy,
-    Debug,
-    PartialEq,
-    Eq,
-    PartialOrd,
-    Ord,
-    Hash,
-    Serialize,
-    Deserialize,
-    thiserror::Error,
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, Error,
 )]
 #[serde(rename_all = "snake_case")]
 pub enum CloseReason {

@@ -5,6 +5,7 @@ use core::time::Duration;
 use earmark_core::InterfaceId;
 use earmark_wire::gist::{Mri, SessionId};
 use serde::{Deserialize, Serialize};
+use thiserror::Error;
 
 /// A message that an application sends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -74,17 +75,7 @@ pub struct Received<'a> {
 
 /// Why a message was not sent, or not delivered.
 #[derive(
-    Clone,
-    Copy,
-    Debug,
-    PartialEq,
-    Eq,
-    PartialOrd,
-    Ord,
-    Hash,
-    Serialize,
-    Deserialize,
-    thiserror::Error,
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, Error,
 )]
 #[serde(rename_all = "snake_case")]
 pub enum SendFailure {

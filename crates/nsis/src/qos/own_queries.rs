@@ -4,7 +4,7 @@ use alloc::boxed::Box;
 
 use earmark_core::Rate;
 use earmark_core::outcome::Outcome;
-use earmark_wire::gist::{Mri, SessionId};
+use earmark_wire::gist::{Mri, PathCoupled, SessionId};
 use earmark_wire::qos_nslp::iana::MessageType;
 use earmark_wire::qos_nslp::{
     BoundSessions, Extra as Objects, GenericFlags, Notify, Query, Response,
@@ -95,6 +95,20 @@ impl QosNslp {
         }
     }
 
+    /// Ends the own QUERY with this RII; returns its application and MRI.
+    fn end_own_query(
+        &mut self,
+        session: SessionId,
+        rii: u32,
+    ) -> Option<(Application, PathCoupled)> {
+        let (application, own_query) = self.querier_of(session)?;
+        let mri = own_query.mri;
+        (own_query.rii == Some(rii)).then(|| {
+            self.drop_own_query(application);
+            (application, mri)
+        })
+    }
+
     /// Handles a RESPONSE to a QUERY of this node; returns whether it was one.
     pub(super) fn receive_query_response(
         &mut self,
@@ -103,12 +117,7 @@ impl QosNslp {
         rii: u32,
         response: &Response<'_>,
     ) -> bool {
-        let Some((application, own_query)) = self.querier_of(session) else { return false };
-        if own_query.rii != Some(rii) {
-            return false;
-        }
-        let mri = own_query.mri;
-        self.drop_own_query(application);
+        let Some((application, mri)) = self.end_own_query(session, rii) else { return false };
         let values = qspec::response_values(response.qspec);
         let outcome = response.info.outcome;
         let event = match values.available {
@@ -138,12 +147,7 @@ impl QosNslp {
         rii: u32,
         query: &Query<'_>,
     ) -> bool {
-        let Some((application, own_query)) = self.querier_of(session) else { return false };
-        if own_query.rii != Some(rii) {
-            return false;
-        }
-        let mri = own_query.mri;
-        self.drop_own_query(application);
+        let Some((application, mri)) = self.end_own_query(session, rii) else { return false };
         let values = qspec::response_values(Some(query.qspec));
         let (rate, latency_us) = (values.available.unwrap_or(Rate::ZERO), values.latency_us);
         let breaks = query.flags.breaks;
