@@ -58,6 +58,40 @@ pub struct RecordedDatagram {
     pub payload: Octets,
 }
 
+impl From<Datagram<'_>> for RecordedDatagram {
+    fn from(datagram: Datagram<'_>) -> Self {
+        let Datagram { interface, source, destination, ttl, router_alert, encapsulated, .. } =
+            datagram;
+        let payload = Octets(datagram.payload.to_vec());
+        RecordedDatagram {
+            interface,
+            source,
+            destination,
+            ttl,
+            router_alert,
+            encapsulated,
+            payload,
+        }
+    }
+}
+
+impl RecordedDatagram {
+    /// Returns the original datagram.
+    pub fn replay(&self) -> Datagram<'_> {
+        let &RecordedDatagram {
+            interface,
+            source,
+            destination,
+            ttl,
+            router_alert,
+            encapsulated,
+            ..
+        } = self;
+        let payload = &self.payload.0;
+        Datagram { interface, source, destination, ttl, router_alert, encapsulated, payload }
+    }
+}
+
 /// A [`StreamEvent`] that owns its octets.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum RecordedStreamEvent {
@@ -124,15 +158,7 @@ impl RecordedStreamEvent {
 impl<C> From<Input<'_, C>> for RecordedInput<C> {
     fn from(input: Input<'_, C>) -> Self {
         match input {
-            Input::Datagram(d) => RecordedInput::Datagram(RecordedDatagram {
-                interface: d.interface,
-                source: d.source,
-                destination: d.destination,
-                ttl: d.ttl,
-                router_alert: d.router_alert,
-                encapsulated: d.encapsulated,
-                payload: Octets(d.payload.to_vec()),
-            }),
+            Input::Datagram(datagram) => RecordedInput::Datagram(datagram.into()),
             Input::Stream(event) => RecordedInput::Stream(event.into()),
             Input::Expire => RecordedInput::Expire,
             Input::Host(event) => RecordedInput::Host(event),
@@ -145,15 +171,7 @@ impl<C: Clone> RecordedInput<C> {
     /// Returns the original input, to be passed to an engine again.
     pub fn replay(&self) -> Input<'_, C> {
         match self {
-            RecordedInput::Datagram(d) => Input::Datagram(Datagram {
-                interface: d.interface,
-                source: d.source,
-                destination: d.destination,
-                ttl: d.ttl,
-                router_alert: d.router_alert,
-                encapsulated: d.encapsulated,
-                payload: &d.payload.0,
-            }),
+            RecordedInput::Datagram(datagram) => Input::Datagram(datagram.replay()),
             RecordedInput::Stream(event) => Input::Stream(event.replay()),
             RecordedInput::Expire => Input::Expire,
             RecordedInput::Host(event) => Input::Host(*event),

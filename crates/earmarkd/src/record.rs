@@ -8,7 +8,7 @@ use std::io::{self, BufRead, BufWriter, Write};
 use std::path::Path;
 
 use earmark_core::record::{RecordedDatagram, RecordedStreamEvent, Timed};
-use earmark_core::{Datagram, Effects, Octets, Time};
+use earmark_core::{Effects, Time};
 use earmark_node::{Command, Event, HostUpdate, Input, Node, NodeConfig};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -45,18 +45,9 @@ enum Recorded {
 impl From<&Input<'_>> for Recorded {
     fn from(input: &Input<'_>) -> Recorded {
         match input {
-            Input::Datagram(protocol, datagram) => Recorded::Datagram(
-                *protocol,
-                RecordedDatagram {
-                    interface: datagram.interface,
-                    source: datagram.source,
-                    destination: datagram.destination,
-                    ttl: datagram.ttl,
-                    router_alert: datagram.router_alert,
-                    encapsulated: datagram.encapsulated,
-                    payload: Octets(datagram.payload.to_vec()),
-                },
-            ),
+            Input::Datagram(protocol, datagram) => {
+                Recorded::Datagram(*protocol, (*datagram).into())
+            }
             Input::Stream(event) => Recorded::Stream((*event).into()),
             Input::Expire => Recorded::Expire,
             Input::Host(update) => Recorded::Host(update.clone()),
@@ -69,18 +60,7 @@ impl Recorded {
     /// The input for a replay.
     fn replay(&self) -> Input<'_> {
         match self {
-            Recorded::Datagram(protocol, datagram) => Input::Datagram(
-                *protocol,
-                Datagram {
-                    interface: datagram.interface,
-                    source: datagram.source,
-                    destination: datagram.destination,
-                    ttl: datagram.ttl,
-                    router_alert: datagram.router_alert,
-                    encapsulated: datagram.encapsulated,
-                    payload: &datagram.payload.0,
-                },
-            ),
+            Recorded::Datagram(protocol, datagram) => Input::Datagram(*protocol, datagram.replay()),
             Recorded::Stream(event) => Input::Stream(event.replay()),
             Recorded::Expire => Input::Expire,
             Recorded::Host(update) => Input::Host(update.clone()),

@@ -14,7 +14,8 @@ use super::{KernelOffload, Secrets};
 use crate::config::{Config, ConfigError, InterfaceConfig, Keys, Settings, Source, Table};
 use crate::streams;
 
-/// Settings of a protocol in tables of its own, and what they make of node and host. Every method has a default, for a protocol without them.
+/// Settings of a protocol in tables of its own, and what they make of node and host. Every method has a default, for a
+/// protocol without them.
 pub trait ProtocolConfig {
     /// Returns whether the key `protocols` of an interface names the protocol; by default, if it has tables.
     fn is_chosen_by_interface(&self) -> bool {
