@@ -77,6 +77,12 @@ pub struct Supervision<'a> {
 }
 
 impl Supervision<'_> {
+    /// Creates a supervision that ignores all progress and never interrupts.
+    pub const fn unwatched() -> Supervision<'static> {
+        static NEVER: AtomicBool = AtomicBool::new(false);
+        Supervision { watcher: &Unwatched, interrupted: &NEVER }
+    }
+
     /// Waits until `reached` returns `total`; returns whether that was before `timeout` was over.
     fn await_all(
         &self,

@@ -177,15 +177,11 @@ impl Phase {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::AtomicBool;
-
     use super::*;
-    use crate::bench::Unwatched;
 
     #[test]
     fn sessions_of_every_protocol_are_refreshed_and_expire() {
-        let interrupted = AtomicBool::new(false);
-        let supervision = Supervision { watcher: &Unwatched, interrupted: &interrupted };
+        let supervision = Supervision::unwatched();
         for protocol in Protocol::ALL {
             let life = live(protocol, 1_500, &supervision).expect("nobody interrupts");
             assert!(life.is_whole(), "{life:?}");

@@ -155,8 +155,7 @@ mod tests {
     /// Whatever runs between them, all rounds run once, in order, and about as many at each stop.
     #[test]
     fn rounds_are_spread_over_all_stops() {
-        let interrupted = AtomicBool::new(false);
-        let supervision = Supervision { watcher: &Unwatched, interrupted: &interrupted };
+        let supervision = Supervision::unwatched();
         for stops in 1..12 {
             let mut spread = PartProgress::new("numbers", Box::new(RanRounds(Vec::new())));
             for stop in 0..stops {

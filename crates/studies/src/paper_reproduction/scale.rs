@@ -290,9 +290,7 @@ mod tests {
     #[test]
     fn missing_namespaces_are_noted() {
         let order = PartOptions { quick: true, obstacle: Some("no root".to_owned()) };
-        let interrupted = std::sync::atomic::AtomicBool::new(false);
-        let watcher = &crate::bench::Unwatched;
-        let section = measure(&order, &Supervision { watcher, interrupted: &interrupted }).unwrap();
+        let section = measure(&order, &Supervision::unwatched()).unwrap();
         assert!(format!("{section:?}").contains("no root"));
     }
 }

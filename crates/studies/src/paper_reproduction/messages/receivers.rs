@@ -209,15 +209,11 @@ fn figure(cases: &[Case], kind: usize, name: &str) -> Figure {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::AtomicBool;
-
     use super::*;
-    use crate::bench::Unwatched;
 
     #[test]
     fn every_case_is_measured_and_shown() {
-        let interrupted = AtomicBool::new(false);
-        let supervision = Supervision { watcher: &Unwatched, interrupted: &interrupted };
+        let supervision = Supervision::unwatched();
         let mut cases = cases(&[1, 3]);
         assert_eq!(cases.len(), 3 * (2 + 1 + 1));
         rounds(&mut cases, 1, Duration::ZERO, &supervision).unwrap();

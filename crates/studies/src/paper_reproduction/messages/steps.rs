@@ -115,19 +115,15 @@ fn round(
 
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::AtomicBool;
-
     use earmark_core::checkpoint::Checkpoint;
 
     use super::*;
-    use crate::bench::Unwatched;
     use crate::paper_reproduction::steps::Steps;
 
     /// The steps add up to the whole, and a new Path has exactly those of the papers.
     #[test]
     fn every_message_has_steps_that_add_up() {
-        let interrupted = AtomicBool::new(false);
-        let supervision = Supervision { watcher: &Unwatched, interrupted: &interrupted };
+        let supervision = Supervision::unwatched();
         let results = rounds(2, Duration::ZERO, &supervision).unwrap();
         for (protocol, times) in &results.times {
             for (name, times) in times {
