@@ -18,6 +18,7 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::{Parser, Subcommand};
+use earmark_core::amounts::parse_duration;
 
 /// Exit status if the demo ran but a promise did not hold.
 const BROKEN_PROMISE: u8 = 3;
@@ -63,13 +64,15 @@ enum Command {
 
 /// Runs the program with the arguments of this process.
 pub fn main() -> ExitCode {
-    match run(Arguments::parse()) {
-        Ok(code) => code,
-        Err(error) => {
-            eprintln!("error: {error:#}");
-            ExitCode::FAILURE
-        }
-    }
+    exit_code(run(Arguments::parse()))
+}
+
+/// Returns the exit status of a run. An error is shown on standard error.
+pub fn exit_code(result: Result<ExitCode>) -> ExitCode {
+    result.unwrap_or_else(|error| {
+        eprintln!("error: {error:#}");
+        ExitCode::FAILURE
+    })
 }
 
 fn run(arguments: Arguments) -> Result<ExitCode> {
@@ -87,32 +90,15 @@ fn run(arguments: Arguments) -> Result<ExitCode> {
     }
 }
 
-/// Parses a time span, for clap.
-fn duration(text: &str) -> Result<std::time::Duration, earmark_core::amounts::UnitError> {
-    earmark_core::amounts::parse_duration(text)
-}
-
 #[cfg(test)]
 mod tests {
-    use clap::CommandFactory;
-    use earmark_testkit::command_line::examples;
+    use earmark_testkit::command_line::check_arguments;
 
     use super::*;
 
     #[test]
-    fn arguments_pass_the_checks_of_clap() {
-        Arguments::command().debug_assert();
-    }
-
-    /// Every example in the help of any command parses as a command line.
-    #[test]
-    fn examples_parse() {
-        let examples = examples(&Arguments::command());
-        for example in &examples {
-            let parsed = Arguments::try_parse_from(example.split_whitespace());
-            assert!(parsed.is_ok(), "{example}: {parsed:?}");
-        }
-        assert!(examples.len() > 20, "{examples:?}");
+    fn arguments_and_examples_are_valid() {
+        check_arguments::<Arguments>(21);
     }
 
     #[test]

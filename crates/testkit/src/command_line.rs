@@ -21,6 +21,21 @@ pub fn examples(command: &clap::Command) -> Vec<String> {
     examples
 }
 
+/// Checks the arguments of a program: their declaration, by the checks of clap, and that every example in the help of
+/// any command parses as a command line.
+///
+/// # Panics
+/// A check fails, or the help has fewer examples.
+pub fn check_arguments<A: clap::Parser>(least_examples: usize) {
+    A::command().debug_assert();
+    let examples = examples(&A::command());
+    for example in &examples {
+        let parsed = A::try_parse_from(example.split_whitespace());
+        assert!(parsed.is_ok(), "{example}: {:?}", parsed.err());
+    }
+    assert!(examples.len() >= least_examples, "{examples:?}");
+}
+
 /// A temporary directory of a test; dropping the value removes it.
 #[derive(Debug)]
 pub struct TemporaryDirectory(pub PathBuf);

@@ -4,29 +4,16 @@ use super::values::{Sharing, endpoint};
 use super::*;
 use std::time::Duration;
 
-use clap::CommandFactory;
 use earmark_core::Rate;
-use earmark_testkit::command_line::examples;
+use earmark_testkit::command_line::check_arguments;
 
 fn parse(line: &str) -> Result<Arguments, clap::Error> {
     Arguments::try_parse_from(std::iter::once("earmark").chain(line.split_whitespace()))
 }
 
-/// Runs clap's own check of all commands: clashing names, defaults that do not parse, and so on.
 #[test]
-fn the_command_line_is_consistent() {
-    Arguments::command().debug_assert();
-}
-
-/// Every example of every help text is a command that exists.
-#[test]
-fn examples_of_help_are_parsed() {
-    let examples = examples(&Arguments::command());
-    for example in &examples {
-        let words = example.split_whitespace();
-        Arguments::try_parse_from(words).unwrap_or_else(|error| panic!("{example}\n{error}"));
-    }
-    assert!(examples.len() >= 40, "{examples:?}");
+fn arguments_and_examples_are_valid() {
+    check_arguments::<Arguments>(40);
 }
 
 #[test]

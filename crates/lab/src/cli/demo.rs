@@ -61,7 +61,7 @@ pub(super) struct Demo {
     #[arg(long, default_value_t = 1)]
     seed: u64,
     /// Length of each stage.
-    #[arg(long, value_name = "TIME", default_value = "7s", value_parser = super::duration)]
+    #[arg(long, value_name = "TIME", default_value = "7s", value_parser = super::parse_duration)]
     stage: Duration,
 }
 

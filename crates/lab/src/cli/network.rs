@@ -41,7 +41,7 @@ pub(super) struct Up {
     #[arg(long)]
     name: Option<String>,
     /// Refresh period R of all nodes.
-    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = super::duration)]
+    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = super::parse_duration)]
     refresh: Duration,
 }
 

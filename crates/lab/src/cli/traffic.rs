@@ -56,7 +56,7 @@ pub(super) struct SourceArguments {
     #[arg(long, default_value_t = 32_000)]
     burst: u32,
     /// Duration.
-    #[arg(long = "for", value_name = "TIME", default_value = "10s", value_parser = super::duration)]
+    #[arg(long = "for", value_name = "TIME", default_value = "10s", value_parser = super::parse_duration)]
     how_long: Duration,
     /// Print JSON.
     #[arg(long)]
@@ -69,7 +69,7 @@ pub(super) struct SinkArguments {
     #[arg(long)]
     on: SocketAddr,
     /// Duration [default: until Ctrl-C].
-    #[arg(long = "for", value_name = "TIME", value_parser = super::duration)]
+    #[arg(long = "for", value_name = "TIME", value_parser = super::parse_duration)]
     how_long: Option<Duration>,
     /// Print JSON.
     #[arg(long)]

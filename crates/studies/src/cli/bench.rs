@@ -85,17 +85,17 @@ pub(super) struct Scale {
     #[arg(long, value_name = "COUNT,...", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=10_000_000))]
     set_ups: Vec<u32>,
     /// Refresh period R of the daemons; with NSIS that of QoS NSLP.
-    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = super::duration)]
+    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = super::parse_duration)]
     refresh: Duration,
     /// Traffic control of the daemons: none, so that signalling alone is measured, or one class and a token bucket for each
     /// session.
     #[arg(long, value_enum, default_value = "none")]
     queues: Queues,
     /// Measured time of resident sessions, after a warm-up; at least R.
-    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = super::duration)]
+    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = super::parse_duration)]
     window: Duration,
     /// Warm-up of resident sessions. [default: 1.5 R; with NSIS the validity]
-    #[arg(long, value_name = "TIME", value_parser = super::duration)]
+    #[arg(long, value_name = "TIME", value_parser = super::parse_duration)]
     warm_up: Option<Duration>,
     #[command(flatten)]
     rsvp: RsvpScale,
@@ -123,7 +123,7 @@ struct RsvpScale {
     #[arg(long, value_enum, default_value = "on")]
     reduction: Reduction,
     /// Timeout of a set-up.
-    #[arg(long, value_name = "TIME", default_value = "5min", value_parser = super::duration)]
+    #[arg(long, value_name = "TIME", default_value = "5min", value_parser = super::parse_duration)]
     timeout: Duration,
 }
 

@@ -28,7 +28,7 @@ pub(super) struct NsisScale {
     #[arg(long, value_name = "COUNT,...", value_delimiter = ',', value_parser = clap::value_parser!(u64).range(1..=MAX_HOPS))]
     hops: Vec<u64>,
     /// Validity of GIST's routing state without a refresh.
-    #[arg(long, value_name = "TIME", default_value = "180s", value_parser = super::super::duration)]
+    #[arg(long, value_name = "TIME", default_value = "180s", value_parser = crate::cli::parse_duration)]
     validity: Duration,
     /// Number of further sessions in a summary refresh of QoS NSLP; resident sessions are measured with each number.
     #[arg(long, value_name = "COUNT,...", value_delimiter = ',', default_value = "0", value_parser = clap::value_parser!(u32).range(0..=1_000))]
@@ -37,7 +37,7 @@ pub(super) struct NsisScale {
     #[arg(long, value_name = "COUNT", default_value_t = 5)]
     new_associations: u32,
     /// Duration of each rate of pings.
-    #[arg(long, value_name = "TIME", default_value = "4s", value_parser = super::super::duration)]
+    #[arg(long, value_name = "TIME", default_value = "4s", value_parser = crate::cli::parse_duration)]
     ping_window: Duration,
 }
 
