@@ -117,19 +117,3 @@ impl Counters {
             .chain(malformed)
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// The arrays are indexed by the discriminants.
-    #[test]
-    fn lists_are_complete_and_in_order() {
-        for (number, reason) in DropReason::ALL.into_iter().enumerate() {
-            assert_eq!(reason as usize, number);
-        }
-        for (number, reason) in RefusalReason::ALL.into_iter().enumerate() {
-            assert_eq!(reason as usize, number);
-        }
-    }
-}

@@ -132,11 +132,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn checkpoint_list_is_complete_and_names_are_distinct() {
-        for (number, checkpoint) in Checkpoint::ALL.into_iter().enumerate() {
-            assert_eq!(checkpoint as usize, number);
-        }
-        assert_eq!(Checkpoint::ALL.last(), Some(&Checkpoint::HandOut));
+    fn names_are_distinct() {
         let names: BTreeSet<_> = Checkpoint::ALL.into_iter().map(Checkpoint::name).collect();
         assert_eq!(names.len(), Checkpoint::ALL.len());
     }
