@@ -12,6 +12,8 @@ mod message;
 mod settings;
 #[path = "conformance/story.rs"]
 mod story;
+#[path = "common/task.rs"]
+mod task;
 
 use std::process::ExitCode;
 

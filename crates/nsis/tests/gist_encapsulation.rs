@@ -5,7 +5,7 @@ mod common;
 use std::time::Duration;
 
 use common::application::Task;
-use common::{Network, Packet, address, line, session, states};
+use common::{Network, Packet, address, alerted, line, session, states};
 use earmark_core::Outgoing;
 use earmark_nsis::gist::machine::State;
 use earmark_nsis::nslp::SendFailure;
@@ -66,17 +66,7 @@ fn non_gist_packets_are_forwarded_unchanged() {
     octets[udp::HEADER..].copy_from_slice(payload);
     let header = udp::Repr { source, destination, source_port: 4_000, destination_port: PORT };
     header.emit(&mut octets).expect("room");
-    let how = Outgoing {
-        protocol: udp::PROTOCOL,
-        interface: None,
-        source,
-        destination,
-        ttl: 9,
-        router_alert: true,
-        encapsulated: false,
-        neighbor: None,
-        next_hop: None,
-    };
+    let how = alerted(source, destination, 9);
     network.inject(1, 1, Packet { how, octets: octets.clone() });
     let [passed] = &network.seen[..] else { panic!("{:?}", network.seen) };
     assert_eq!((passed.node, passed.packet.octets.as_slice()), (1, &octets[..]));

@@ -7,7 +7,7 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use common::application::{Call, Handle, Task, message as to_send};
-use common::{Network, Packet, address, flow, line, session};
+use common::{Network, Packet, address, alerted, flow, line, session};
 use earmark_core::random::RandomStreams;
 use earmark_core::{Outgoing, Transport};
 use earmark_nsis::PORT;
@@ -67,17 +67,7 @@ fn raw(source: &str, destination: IpAddr, ttl: u8, message: &[u8]) -> Packet {
     let source = address(source);
     let header = udp::Repr { source, destination, source_port: PORT, destination_port: PORT };
     header.emit(&mut octets).expect("room");
-    let how = Outgoing {
-        protocol: udp::PROTOCOL,
-        interface: None,
-        source,
-        destination,
-        ttl,
-        router_alert: true,
-        encapsulated: false,
-        neighbor: None,
-        next_hop: None,
-    };
+    let how = alerted(source, destination, ttl);
     Packet { how, octets }
 }
 

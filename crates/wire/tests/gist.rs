@@ -2,6 +2,7 @@
 
 use std::net::IpAddr;
 
+use earmark_testkit::messages::gist::udp_flow;
 use earmark_wire::EmitError;
 use earmark_wire::gist::iana::nslpid;
 use earmark_wire::gist::*;
@@ -11,19 +12,7 @@ fn ip(text: &str) -> IpAddr {
 }
 
 fn flow() -> PathCoupled {
-    PathCoupled {
-        source: ip("10.0.1.1"),
-        destination: ip("10.0.9.9"),
-        source_prefix: 32,
-        destination_prefix: 32,
-        protocol: Some(17),
-        ds_field: None,
-        flow_label: None,
-        spi: None,
-        source_port: Some(0x1234),
-        destination_port: Some(0x5678),
-        direction: Direction::Downstream,
-    }
+    udp_flow((ip("10.0.1.1"), 0x1234), (ip("10.0.9.9"), 0x5678))
 }
 
 const SESSION: SessionId = SessionId(*b"0123456789abcdef");

@@ -2,6 +2,7 @@
 
 use std::net::IpAddr;
 
+use earmark_testkit::messages::gist::udp_flow;
 use earmark_wire::EmitError;
 use earmark_wire::gist::ErrorKind as E;
 use earmark_wire::gist::iana::subcode;
@@ -14,19 +15,8 @@ fn ip(text: &str) -> IpAddr {
 const SESSION: SessionId = SessionId([7; 16]);
 
 fn mri() -> Mri {
-    Mri::PathCoupled(PathCoupled {
-        source: ip("10.0.1.1"),
-        destination: ip("10.0.9.9"),
-        source_prefix: 32,
-        destination_prefix: 32,
-        protocol: Some(17),
-        ds_field: None,
-        flow_label: None,
-        spi: None,
-        source_port: None,
-        destination_port: Some(9),
-        direction: Direction::Downstream,
-    })
+    let flow = udp_flow((ip("10.0.1.1"), 0), (ip("10.0.9.9"), 9));
+    Mri::PathCoupled(PathCoupled { source_port: None, ..flow })
 }
 
 fn nli() -> NetworkLayerInformation<'static> {

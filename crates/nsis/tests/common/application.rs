@@ -8,9 +8,11 @@ use std::time::Duration;
 use earmark_core::Time;
 use earmark_nsis::nslp::{
     Attributes, HandlerContext, MessageHandle, NetworkNotification, Notification, Nslp, PeerHandle,
-    Peering, Received, SendFailure, SendMessage, Validity,
+    Peering, Received, SendFailure, SendMessage,
 };
 use earmark_wire::gist::{Mri, SessionId};
+
+pub(crate) use super::task::Task;
 
 /// NSLPID of the application: one for experiments.
 pub const TEST: u16 = 32_767;
@@ -43,14 +45,6 @@ pub enum Call {
         mri: Mri,
         what: Notification,
     },
-}
-
-/// Tasks of a test for the application.
-#[derive(Clone, Debug)]
-pub enum Task {
-    Send(SendMessage, Vec<u8>),
-    Lifetime(Mri, SessionId, Duration),
-    Invalidate(Mri, Validity, bool),
 }
 
 /// Calls and tasks of the application.
@@ -200,19 +194,7 @@ impl Nslp for Application {
 
     fn expire(&mut self, cx: &mut HandlerContext<'_, '_>) {
         let tasks = std::mem::take(&mut self.state.0.borrow_mut().tasks);
-        for task in tasks {
-            match task {
-                Task::Send(message, data) => {
-                    cx.send(message, data.len()).copy_from_slice(&data);
-                }
-                Task::Lifetime(mri, session, lifetime) => {
-                    cx.set_state_lifetime(mri, session, lifetime);
-                }
-                Task::Invalidate(mri, status, urgent) => {
-                    cx.invalidate_routing_state(mri, status, urgent);
-                }
-            }
-        }
+        tasks.into_iter().for_each(|task| task.perform(cx));
     }
 
     fn next_deadline(&self) -> Option<Time> {

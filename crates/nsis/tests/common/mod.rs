@@ -9,6 +9,7 @@
 pub mod application;
 mod connections;
 mod lines;
+mod task;
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
@@ -22,7 +23,8 @@ use earmark_core::{
 };
 use earmark_nsis::gist::machine::State;
 use earmark_nsis::{Command, Config, Event, Nsis, PORT};
-use earmark_wire::gist::{self, Message, MessageType, Mode, Mri, PathCoupled, SessionId};
+use earmark_testkit::messages::gist::udp_flow;
+use earmark_wire::gist::{self, Message, MessageType, Mode, Mri, SessionId};
 use earmark_wire::udp;
 
 /// Delay of a link.
@@ -66,6 +68,21 @@ pub fn line_through(places: &[Place]) -> (Network, Vec<Handle>) {
     (network, handles)
 }
 
+/// Returns how a UDP datagram with router alert is sent.
+pub fn alerted(source: IpAddr, destination: IpAddr, ttl: u8) -> Outgoing {
+    Outgoing {
+        protocol: udp::PROTOCOL,
+        interface: None,
+        source,
+        destination,
+        ttl,
+        router_alert: true,
+        encapsulated: false,
+        neighbor: None,
+        next_hop: None,
+    }
+}
+
 /// Returns the routing states of a node.
 pub fn states(network: &Network, node: usize) -> Vec<State> {
     network.engine(node).gist().routing_states(0).map(|(_, view)| view.state).collect()
@@ -73,20 +90,7 @@ pub fn states(network: &Network, node: usize) -> Vec<State> {
 
 /// Returns a UDP flow between two addresses, downstream.
 pub fn flow(source: IpAddr, destination: IpAddr) -> Mri {
-    let bits = if source.is_ipv4() { 32 } else { 128 };
-    Mri::PathCoupled(PathCoupled {
-        source,
-        destination,
-        source_prefix: bits,
-        destination_prefix: bits,
-        protocol: Some(17),
-        ds_field: None,
-        flow_label: None,
-        spi: None,
-        source_port: Some(5_000),
-        destination_port: Some(6_000),
-        direction: gist::Direction::Downstream,
-    })
+    Mri::PathCoupled(udp_flow((source, 5_000), (destination, 6_000)))
 }
 
 pub fn session(number: u8) -> SessionId {

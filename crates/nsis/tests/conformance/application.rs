@@ -3,27 +3,19 @@
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::rc::Rc;
-use std::time::Duration;
 
 use earmark_core::Time;
 use earmark_nsis::nslp::{
     HandlerContext, MessageHandle, NetworkNotification, Notification, Nslp, Peering, Received,
-    SendFailure, SendMessage, Validity,
+    SendFailure,
 };
-use earmark_wire::gist::{Mri, SessionId};
+use earmark_wire::gist::SessionId;
 
 use crate::message::{mri_text, text};
+use crate::task::Task;
 
 /// NSLPID of the application, one for experiments.
 pub(crate) const NSLPID: u16 = 32_767;
-
-/// Tasks of a story.
-#[derive(Clone, Debug)]
-pub(crate) enum Task {
-    Send(SendMessage, Vec<u8>),
-    Lifetime(Mri, SessionId, Duration),
-    Invalidate(Mri, Validity, bool),
-}
 
 #[derive(Debug, Default)]
 pub(crate) struct State {
@@ -103,19 +95,7 @@ impl Nslp for Application {
 
     fn expire(&mut self, cx: &mut HandlerContext<'_, '_>) {
         let tasks = std::mem::take(&mut self.0.borrow_mut().tasks);
-        for task in tasks {
-            match task {
-                Task::Send(message, data) => {
-                    cx.send(message, data.len()).copy_from_slice(&data);
-                }
-                Task::Lifetime(mri, session, lifetime) => {
-                    cx.set_state_lifetime(mri, session, lifetime);
-                }
-                Task::Invalidate(mri, status, urgent) => {
-                    cx.invalidate_routing_state(mri, status, urgent);
-                }
-            }
-        }
+        tasks.into_iter().for_each(|task| task.perform(cx));
     }
 
     fn next_deadline(&self) -> Option<Time> {

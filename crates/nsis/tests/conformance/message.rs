@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::net::IpAddr;
 
+use earmark_testkit::messages::gist::udp_flow;
 use earmark_wire::gist::{
     Body, Confirm, Continuation, Data, Direction, Error, ErrorCode, ErrorData, Extensions, Hello,
     Infos, Message, MessageType, Mri, NetworkLayerInformation, PathCoupled, Profile, Profiles,
@@ -41,19 +42,8 @@ impl Cookies {
 
 /// Returns the flow of all stories: from 10.0.1.9 to 10.0.9.9.
 pub(crate) fn flow(direction: Direction) -> Mri {
-    Mri::PathCoupled(PathCoupled {
-        source: IpAddr::from([10, 0, 1, 9]),
-        destination: IpAddr::from([10, 0, 9, 9]),
-        source_prefix: 32,
-        destination_prefix: 32,
-        protocol: Some(17),
-        ds_field: None,
-        flow_label: None,
-        spi: None,
-        source_port: Some(5_000),
-        destination_port: Some(6_000),
-        direction,
-    })
+    let flow = udp_flow(([10, 0, 1, 9], 5_000), ([10, 0, 9, 9], 6_000));
+    Mri::PathCoupled(PathCoupled { direction, ..flow })
 }
 
 pub(crate) fn mri_text(mri: &Mri) -> &'static str {

@@ -20,9 +20,10 @@ use earmark_testkit::conformance::words::{Fault, Seconds, Words};
 use earmark_wire::gist::{Message, Mode, datagram, emit_magic};
 use earmark_wire::udp;
 
-use crate::application::{Application, State, Task};
+use crate::application::{Application, State};
 use crate::message::{self, Cookies, compose, data, direction, flow, session};
 use crate::settings::Settings;
+use crate::task::Task;
 
 /// A node with GIST and an application.
 pub(crate) struct Player {

@@ -4,6 +4,7 @@ use earmark_testkit::conformance::words::{Fault, Words};
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
+use earmark_testkit::messages::gist::udp_flow;
 use earmark_wire::gist::{Direction, PathCoupled, SessionId};
 
 /// Limit of the numbers of stories; random values of a node are above it.
@@ -79,19 +80,7 @@ impl Names {
 
 /// Returns the flow of all stories: UDP from 10.0.1.9 port 5000 to 10.0.9.9 port 6000.
 pub(crate) fn flow() -> PathCoupled {
-    PathCoupled {
-        source: IpAddr::from([10, 0, 1, 9]),
-        destination: IpAddr::from([10, 0, 9, 9]),
-        source_prefix: 32,
-        destination_prefix: 32,
-        protocol: Some(17),
-        ds_field: None,
-        flow_label: None,
-        spi: None,
-        source_port: Some(5_000),
-        destination_port: Some(6_000),
-        direction: Direction::Downstream,
-    }
+    udp_flow(([10, 0, 1, 9], 5_000), ([10, 0, 9, 9], 6_000))
 }
 
 /// Returns the flow in the reverse direction.

@@ -282,24 +282,34 @@ pub fn with_message(kit: &Kit, check: impl FnOnce(&Message<'_>, Mode)) {
     check(&Message { hops, nslpid, source_is_peer, body, extensions }, mode);
 }
 
+/// Returns the routing information of a UDP flow between two ports of hosts, downstream.
+pub fn udp_flow(
+    (source, source_port): (impl Into<IpAddr>, u16),
+    (destination, destination_port): (impl Into<IpAddr>, u16),
+) -> PathCoupled {
+    let (source, destination) = (source.into(), destination.into());
+    let bits = if source.is_ipv4() { 32 } else { 128 };
+    PathCoupled {
+        source,
+        destination,
+        source_prefix: bits,
+        destination_prefix: bits,
+        protocol: Some(udp::PROTOCOL),
+        ds_field: None,
+        flow_label: None,
+        spi: None,
+        source_port: Some(source_port),
+        destination_port: Some(destination_port),
+        direction: Direction::Downstream,
+    }
+}
+
 /// Returns a Query of GIST from [`SOURCE`], with a stack proposal and NSLP data.
 ///
 /// # Panics
 /// Never: the message is complete.
 pub fn valid_query() -> Vec<u8> {
-    let mri = Mri::PathCoupled(PathCoupled {
-        source: SOURCE.into(),
-        destination: DESTINATION.into(),
-        source_prefix: 32,
-        destination_prefix: 32,
-        protocol: Some(udp::PROTOCOL),
-        ds_field: None,
-        flow_label: None,
-        spi: None,
-        source_port: Some(1),
-        destination_port: Some(2),
-        direction: Direction::Downstream,
-    });
+    let mri = Mri::PathCoupled(udp_flow((SOURCE, 1), (DESTINATION, 2)));
     let nli = NetworkLayerInformation {
         peer_identity: b"edge1",
         ip_ttl: 63,

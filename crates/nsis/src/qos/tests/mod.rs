@@ -25,6 +25,7 @@ use earmark_core::{
     Context, Effect, Effects, Flow, Hop, HostEvent, Interface, InterfaceId, Interfaces, Prefix,
     Rate, Route, RouteTable, Time, Trust,
 };
+use earmark_testkit::messages::gist::udp_flow;
 use earmark_wire::gist::{Direction, Mri, PathCoupled, SessionId};
 use earmark_wire::qos_nslp::Message;
 use earmark_wire::qos_nslp::iana::NSLPID;
@@ -376,19 +377,8 @@ pub(super) fn flow(from: usize, to: IpAddr) -> Flow {
 }
 
 pub(super) fn mri(from: usize, to: IpAddr, direction: Direction) -> Mri {
-    Mri::PathCoupled(PathCoupled {
-        source: of_node(from),
-        destination: to,
-        source_prefix: 32,
-        destination_prefix: 32,
-        protocol: Some(17),
-        ds_field: None,
-        flow_label: None,
-        spi: None,
-        source_port: Some(6_000),
-        destination_port: Some(5_000),
-        direction,
-    })
+    let flow = udp_flow((of_node(from), 6_000), (to, 5_000));
+    Mri::PathCoupled(PathCoupled { direction, ..flow })
 }
 
 pub(super) fn listen() -> Listen {
