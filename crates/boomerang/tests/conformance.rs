@@ -11,10 +11,9 @@ mod story;
 
 use std::process::ExitCode;
 
-use earmark_testkit::conformance::{Protocol, lists, run};
+use earmark_testkit::conformance::datagrams::Player;
+use earmark_testkit::conformance::run_listed;
 
 fn main() -> ExitCode {
-    run::<story::Player>(("every_case_is_in_the_document", |cases| {
-        lists::check(story::Player::FOLDER, cases)
-    }))
+    run_listed::<Player<story::Story>>()
 }

@@ -5,6 +5,7 @@
 //! `story.txt` (inputs and effects). `conformance/README.md` has what all stories share; the trait [`Protocol`] supplies
 //! the rest: how the node is made, what a line of input means, and how an effect is written.
 
+pub mod datagrams;
 pub mod lists;
 pub mod tables;
 pub mod topology;
@@ -13,7 +14,7 @@ pub mod words;
 mod cases;
 mod story;
 
-pub use cases::{CheckAll, run};
+pub use cases::{CheckAll, run, run_listed};
 pub use story::play;
 
 use std::net::IpAddr;
@@ -23,6 +24,9 @@ use serde::de::DeserializeOwned;
 
 use topology::Topology;
 use words::{Fault, Words};
+
+/// Effects of a step, one text each, whose further lines are indented by five blanks; or what is wrong in its line.
+pub type Lines = Result<Vec<String>, Fault>;
 
 /// A protocol with conformance cases, and a node that runs it in a story.
 pub trait Protocol: Sized {
@@ -39,11 +43,11 @@ pub trait Protocol: Sized {
     /// What is wrong in the topology.
     fn new(topology: Topology<Self::Settings>) -> Result<Self, Fault>;
 
-    /// Performs a step; returns its effects, one text each, whose further lines are indented by five blanks.
+    /// Performs a step.
     ///
     /// # Errors
     /// What is wrong in the line.
-    fn step(&mut self, now: Time, words: Words<'_>, body: &[&str]) -> Result<Vec<String>, Fault>;
+    fn step(&mut self, now: Time, words: Words<'_>, body: &[&str]) -> Lines;
 
     /// Returns when the node's next timer is due.
     fn next_deadline(&self) -> Option<Time>;

@@ -1,16 +1,16 @@
-//! Stories of Boomerang: the inputs and effects of a node.
+//! Stories of Boomerang: the messages and commands of a node.
 
 use std::net::IpAddr;
 
 use earmark_boomerang::{
-    Application, Boomerang, Command, Config, OnRefusal, Request, RequestedRates, Selector,
+    Application, Boomerang, Command, Config, Event, OnRefusal, Request, RequestedRates, Selector,
 };
 use earmark_core::random::RandomStreams;
-use earmark_core::{Datagram, Effect, Engine, Flow, Input, Rate, Time};
+use earmark_core::{Flow, Outgoing, Rate};
+use earmark_testkit::conformance::IpHeader;
+use earmark_testkit::conformance::datagrams::Datagrams;
 use earmark_testkit::conformance::tables::Tables;
-use earmark_testkit::conformance::topology::Topology;
 use earmark_testkit::conformance::words::{self, Fault, Words};
-use earmark_testkit::conformance::{IpHeader, Protocol};
 use earmark_wire::boomerang::{Rates, Shape};
 use earmark_wire::icmp::{self, HEADER, Kind, PseudoHeader};
 use serde::Deserialize;
@@ -33,129 +33,62 @@ pub(crate) struct Settings {
     boomerang: Config,
 }
 
-/// A node with Boomerang.
-pub(crate) struct Player {
-    engine: Boomerang,
-    tables: Tables,
+/// What a story has to know about the node.
+#[derive(Debug)]
+pub(crate) struct Story {
     /// Last message that the node sent, with its ends, which a far end may bounce.
     sent: Option<(IpAddr, IpAddr, Vec<u8>)>,
 }
 
-impl Protocol for Player {
+impl Datagrams for Story {
     const FOLDER: &'static str = "boomerang";
-    const CITATION: &'static str = "Source: ";
+    const CHECKSUM: usize = 3;
     type Settings = Settings;
+    type Engine = Boomerang;
 
-    fn new(topology: Topology<Settings>) -> Result<Player, Fault> {
-        let random = RandomStreams::new(topology.seed);
-        let engine = Boomerang::new(topology.settings.boomerang, &random);
-        Ok(Player { engine, tables: Tables::new(topology.links), sent: None })
+    fn new(settings: Settings, random: &RandomStreams, _: &mut Tables) -> (Boomerang, Story) {
+        (Boomerang::new(settings.boomerang, random), Story { sent: None })
     }
 
-    fn step(
-        &mut self,
-        now: Time,
-        mut words: Words<'_>,
-        body: &[&str],
-    ) -> Result<Vec<String>, Fault> {
-        match words.next("what happens")? {
-            "in" => self.arrive(now, words, body),
-            "do" => {
-                let command = command(words)?;
-                Ok(self.handle(now, Input::Command(command), &[]))
-            }
-            "host" => {
-                let event = self.tables.change(words)?;
-                Ok(self.handle(now, Input::Host(event), &[]))
-            }
-            other => Err(format!("`{other}`: say `at`, `wait`, `in`, `do` or `host`")),
-        }
+    /// Reads `echo from A to B ...`, or `bounced ...`: the reply to the node's last message.
+    fn compose(&self, words: &mut Words<'_>, body: &[&str]) -> Result<(IpHeader, Vec<u8>), Fault> {
+        let kind = match words.next("echo, reply or bounced")? {
+            "echo" => Kind::Request,
+            "reply" => Kind::Reply,
+            "bounced" => return self.bounced(words),
+            other => return Err(format!("`{other}` is no message")),
+        };
+        let header = IpHeader::read(words)?;
+        let payload = match words.flag("octets") {
+            true => octets(header, kind, &body.concat())?,
+            false => message(header, kind, words)?,
+        };
+        Ok((header, payload))
     }
 
-    fn next_deadline(&self) -> Option<Time> {
-        self.engine.next_deadline().map(|(at, _)| at)
+    fn command(words: Words<'_>) -> Result<Command, Fault> {
+        command(words)
     }
 
-    fn expire(&mut self, now: Time) -> Vec<String> {
-        self.handle(now, Input::Expire, &[])
+    fn sent(&mut self, tables: &Tables, how: &Outgoing, octets: &[u8], came: &[u8]) -> String {
+        self.sent = Some((how.source, how.destination, octets.to_vec()));
+        show::message(tables, how, octets, came)
     }
 
-    fn when(_: Time) -> String {
-        String::new()
+    fn event(event: &Event) -> Option<String> {
+        show::event(event)
     }
 }
 
-impl Player {
-    /// Receives `in eth1 echo from A to B ...`, or `in eth2 bounced ...`: the reply to the node's last message.
-    fn arrive(
-        &mut self,
-        now: Time,
-        mut words: Words<'_>,
-        body: &[&str],
-    ) -> Result<Vec<String>, Fault> {
-        let interface = self.tables.links.id(words.next("an interface")?)?;
-        let kind = words.next("echo, reply or bounced")?;
-        let wrong_checksum = words.flag("wrong-checksum");
-        let (header, mut payload) = if kind == "bounced" {
-            let (source, destination, octets) = self.sent.clone().ok_or("nothing was sent")?;
-            let mut message = Message::parse(&octets, source, destination).back();
-            edit(&mut message, &mut words)?;
-            let ttl = words.maybe("ttl")?.unwrap_or(63);
-            let (source, destination) = (destination, source);
-            let header = IpHeader { source, destination, ttl, router_alert: false };
-            (header, message.octets(source, destination))
-        } else {
-            let header = IpHeader::read(&mut words)?;
-            let kind = match kind {
-                "echo" => Kind::Request,
-                "reply" => Kind::Reply,
-                other => return Err(format!("`{other}` is no message")),
-            };
-            let payload = match words.flag("octets") {
-                true => octets(header, kind, &body.concat())?,
-                false => message(header, kind, &mut words)?,
-            };
-            (header, payload)
-        };
-        words.end()?;
-        if wrong_checksum {
-            payload[3] ^= 1;
-        }
-        let datagram = Datagram {
-            interface,
-            source: header.source,
-            destination: header.destination,
-            ttl: header.ttl,
-            router_alert: header.router_alert,
-            encapsulated: false,
-            payload: &payload,
-        };
-        Ok(self.handle(now, Input::Datagram(datagram), &payload))
-    }
-
-    /// Handles an input; returns first the reservations, then the messages, then the events.
-    fn handle(&mut self, now: Time, input: Input<'_, Command>, came: &[u8]) -> Vec<String> {
-        let effects = self.tables.handle(&mut self.engine, now, input);
-        let (mut lines, mut messages, mut events) = (Vec::new(), Vec::new(), Vec::new());
-        // What is given back has its line, and its number, first.
-        let gives_back = |effect: &Effect<_>| matches!(effect, Effect::Remove(_));
-        for effect in effects.iter().filter(|effect| gives_back(effect)) {
-            lines.extend(self.tables.reservation(effect));
-        }
-        for effect in effects.iter().filter(|effect| !gives_back(effect)) {
-            match effect {
-                Effect::Send(how, range) => {
-                    let octets = effects.octets(range);
-                    messages.push(show::message(&self.tables, how, octets, came));
-                    self.sent = Some((how.source, how.destination, octets.to_vec()));
-                }
-                Effect::Notify(event) => events.extend(show::event(event)),
-                other => lines.extend(self.tables.reservation(other)),
-            }
-        }
-        lines.extend(messages);
-        lines.extend(events);
-        lines
+impl Story {
+    fn bounced(&self, words: &mut Words<'_>) -> Result<(IpHeader, Vec<u8>), Fault> {
+        let (source, destination, octets) = self.sent.clone().ok_or("nothing was sent")?;
+        let mut message = Message::parse(&octets, source, destination).back();
+        edit(&mut message, words)?;
+        let ttl = words.maybe("ttl")?.unwrap_or(63);
+        let (source, destination) = (destination, source);
+        let header = IpHeader { source, destination, ttl, router_alert: false };
+        Ok((header, message.octets(source, destination)))
     }
 }
 

@@ -9,9 +9,9 @@ use earmark_core::{Datagram, Effects, Interface, Time};
 use earmark_node::{Ask, Command, HostUpdate, Input, Listen, Node};
 use earmark_rsvp as rsvp;
 use earmark_rsvp::{Application, ReserveRequest};
-use earmark_testkit::conformance::Protocol;
 use earmark_testkit::conformance::topology::Topology;
 use earmark_testkit::conformance::words::{self, Fault, Seconds, Words};
+use earmark_testkit::conformance::{Lines, Protocol};
 use earmark_wire::rsvp::Style;
 
 use crate::message::{self, Draft};
@@ -44,12 +44,7 @@ impl Protocol for Player {
         Ok(Player { topology, handles, node, messages, sent })
     }
 
-    fn step(
-        &mut self,
-        now: Time,
-        mut words: Words<'_>,
-        body: &[&str],
-    ) -> Result<Vec<String>, Fault> {
+    fn step(&mut self, now: Time, mut words: Words<'_>, body: &[&str]) -> Lines {
         match words.next("what happens")? {
             "in" => self.receive(now, words, body),
             "do" => {
@@ -100,12 +95,7 @@ impl Player {
     }
 
     /// Receives `in eth1 Path from ...`, `in eth1 again Path ...`, `in eth1 octets from ...`.
-    fn receive(
-        &mut self,
-        now: Time,
-        mut words: Words<'_>,
-        body: &[&str],
-    ) -> Result<Vec<String>, Fault> {
+    fn receive(&mut self, now: Time, mut words: Words<'_>, body: &[&str]) -> Lines {
         let interface = self.topology.links.id(words.next("interface")?)?;
         let name: Option<String> = words.after("as")?;
         let signature = Signature::read(&mut words, &self.topology.settings.keys)?;

@@ -13,10 +13,10 @@ use earmark_core::{
 };
 use earmark_nsis::nslp::{Attributes, MessageHandle, SendMessage, Validity};
 use earmark_nsis::{Command, Event, Nsis, PORT};
-use earmark_testkit::conformance::Protocol;
 use earmark_testkit::conformance::tables::Tables;
 use earmark_testkit::conformance::topology::Topology;
 use earmark_testkit::conformance::words::{Fault, Seconds, Words};
+use earmark_testkit::conformance::{Lines, Protocol};
 use earmark_wire::gist::{Message, Mode, datagram, emit_magic};
 use earmark_wire::udp;
 
@@ -55,12 +55,7 @@ impl Protocol for Player {
         })
     }
 
-    fn step(
-        &mut self,
-        now: Time,
-        mut words: Words<'_>,
-        body: &[&str],
-    ) -> Result<Vec<String>, Fault> {
+    fn step(&mut self, now: Time, mut words: Words<'_>, body: &[&str]) -> Lines {
         match words.next("what happens")? {
             "in" => self.arrive(now, words, body),
             "app" => self.application(now, words),
@@ -89,12 +84,7 @@ impl Protocol for Player {
 }
 
 impl Player {
-    fn arrive(
-        &mut self,
-        now: Time,
-        mut words: Words<'_>,
-        body: &[&str],
-    ) -> Result<Vec<String>, Fault> {
+    fn arrive(&mut self, now: Time, mut words: Words<'_>, body: &[&str]) -> Lines {
         let interface = self.tables.links.id(words.next("an interface")?)?;
         let name = words.next("a message")?;
         words.next("from")?;
@@ -123,7 +113,7 @@ impl Player {
         ))
     }
 
-    fn application(&mut self, now: Time, mut words: Words<'_>) -> Result<Vec<String>, Fault> {
+    fn application(&mut self, now: Time, mut words: Words<'_>) -> Lines {
         let task = match words.next("what it does")? {
             "passes" => {
                 self.app.borrow_mut().pass = true;
@@ -162,12 +152,7 @@ impl Player {
         Ok(self.handle(now, Input::Expire))
     }
 
-    fn stream(
-        &mut self,
-        now: Time,
-        mut words: Words<'_>,
-        body: &[&str],
-    ) -> Result<Vec<String>, Fault> {
+    fn stream(&mut self, now: Time, mut words: Words<'_>, body: &[&str]) -> Lines {
         let connection = ConnectionId(words.value("a connection")?);
         let octets;
         let event = match words.next("what happens to it")? {

@@ -15,10 +15,10 @@ use earmark_nsis::qos::{
     Application, Command, Listen, OnRefusal, QosNslp, Request, RequestedQos, Scope,
 };
 use earmark_nsis::{Event, HandlerContext, Nslp};
-use earmark_testkit::conformance::Protocol;
 use earmark_testkit::conformance::tables::Tables;
 use earmark_testkit::conformance::topology::Topology;
 use earmark_testkit::conformance::words::{Fault, Words};
+use earmark_testkit::conformance::{Lines, Protocol};
 use earmark_wire::gist::Mri;
 use earmark_wire::qos_nslp::BoundSessionId;
 use earmark_wire::qos_nslp::iana::{BindingCode, NSLPID};
@@ -53,12 +53,7 @@ impl Protocol for Player {
         Ok(Player { qos, tables, names, sent: None, shown: BTreeMap::new() })
     }
 
-    fn step(
-        &mut self,
-        now: Time,
-        mut words: Words<'_>,
-        body: &[&str],
-    ) -> Result<Vec<String>, Fault> {
+    fn step(&mut self, now: Time, mut words: Words<'_>, body: &[&str]) -> Lines {
         match words.next("what happens")? {
             "in" => self.arrive(now, words, body),
             "do" => self.application(now, words),
@@ -81,12 +76,7 @@ impl Protocol for Player {
 }
 
 impl Player {
-    fn arrive(
-        &mut self,
-        now: Time,
-        mut words: Words<'_>,
-        body: &[&str],
-    ) -> Result<Vec<String>, Fault> {
+    fn arrive(&mut self, now: Time, mut words: Words<'_>, body: &[&str]) -> Lines {
         let interface = self.tables.links.id(words.next("an interface")?)?;
         let peer = peer(words.next("a peer")?)?;
         let name = words.next("a message")?;
@@ -112,7 +102,7 @@ impl Player {
         Ok(self.call(now, level, |qos, cx| qos.receive(cx, &received)))
     }
 
-    fn application(&mut self, now: Time, mut words: Words<'_>) -> Result<Vec<String>, Fault> {
+    fn application(&mut self, now: Time, mut words: Words<'_>) -> Lines {
         let what = words.next("what it does")?;
         let application = Application(words.maybe("application")?.unwrap_or(1));
         let command = match what {
@@ -170,7 +160,7 @@ impl Player {
         Ok(request)
     }
 
-    fn gist(&mut self, now: Time, mut words: Words<'_>) -> Result<Vec<String>, Fault> {
+    fn gist(&mut self, now: Time, mut words: Words<'_>) -> Lines {
         let what = words.next("what it says")?;
         if what == "finds-nobody" {
             words.end()?;

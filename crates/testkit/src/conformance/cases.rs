@@ -8,7 +8,7 @@ use libtest_mimic::{Arguments, Failed, Trial};
 use similar::TextDiff;
 
 use super::words::Fault;
-use super::{Protocol, play};
+use super::{Protocol, lists, play};
 
 /// Environment variable: with 1, stories are rewritten instead of compared.
 const REWRITE: &str = "EARMARK_REWRITE";
@@ -43,6 +43,12 @@ pub fn run<P: Protocol>((test_of_all, check_all): CheckAll) -> ExitCode {
     let names: Vec<String> = cases.into_iter().map(|(name, _)| name).collect();
     trials.push(Trial::test(test_of_all, move || Ok(check_all(&names)?)));
     libtest_mimic::run(&Arguments::from_args(), trials).exit_code()
+}
+
+/// Runs the cases of a protocol, and checks that the lists of rules name each: the `main` of a test target without the
+/// usual harness.
+pub fn run_listed<P: Protocol>() -> ExitCode {
+    run::<P>(("every_case_is_in_the_document", |cases| lists::check(P::FOLDER, cases)))
 }
 
 /// Returns the cases in the order of names.

@@ -1,16 +1,16 @@
-//! Stories of YESSIR: the inputs and effects of a node.
+//! Stories of YESSIR: the messages and commands of a node.
 
 use std::net::IpAddr;
 
+use earmark_core::Outgoing;
 use earmark_core::admission::RetryPolicy;
 use earmark_core::random::RandomStreams;
-use earmark_core::{Datagram, Effect, Engine, Input, Time};
+use earmark_testkit::conformance::IpHeader;
+use earmark_testkit::conformance::datagrams::Datagrams;
 use earmark_testkit::conformance::tables::Tables;
-use earmark_testkit::conformance::topology::Topology;
 use earmark_testkit::conformance::words::{Fault, Words};
-use earmark_testkit::conformance::{IpHeader, Protocol};
 use earmark_wire::yessir::Style;
-use earmark_yessir::{Application, Attachment, Command, Config, Stream, Yessir};
+use earmark_yessir::{Application, Attachment, Command, Config, Event, Stream, Yessir};
 use serde::Deserialize;
 
 use crate::{report, show};
@@ -27,111 +27,41 @@ pub(crate) struct Settings {
     retry: RetryPolicy,
 }
 
-/// A node with YESSIR.
-pub(crate) struct Player {
-    engine: Yessir,
-    tables: Tables,
+/// What a story has to know about the node.
+#[derive(Debug)]
+pub(crate) struct Story {
     /// Reservation id of the last report of the node itself.
     sent: u32,
 }
 
-impl Protocol for Player {
+impl Datagrams for Story {
     const FOLDER: &'static str = "yessir";
-    const CITATION: &'static str = "Source: ";
+    const CHECKSUM: usize = 7;
     type Settings = Settings;
+    type Engine = Yessir;
 
-    fn new(topology: Topology<Settings>) -> Result<Player, Fault> {
-        let Settings { yessir, retry } = topology.settings;
-        let engine = Yessir::new(yessir, &RandomStreams::new(topology.seed));
-        let mut tables = Tables::new(topology.links);
-        tables.ledger.set_retry_policy(retry);
-        Ok(Player { engine, tables, sent: 0 })
+    fn new(settings: Settings, random: &RandomStreams, tables: &mut Tables) -> (Yessir, Story) {
+        tables.ledger.set_retry_policy(settings.retry);
+        (Yessir::new(settings.yessir, random), Story { sent: 0 })
     }
 
-    fn step(
-        &mut self,
-        now: Time,
-        mut words: Words<'_>,
-        body: &[&str],
-    ) -> Result<Vec<String>, Fault> {
-        match words.next("what happens")? {
-            "in" => self.arrive(now, words, body),
-            "do" => {
-                let command = command(words)?;
-                Ok(self.handle(now, Input::Command(command), &[]))
-            }
-            "host" => {
-                let event = self.tables.change(words)?;
-                Ok(self.handle(now, Input::Host(event), &[]))
-            }
-            other => Err(format!("`{other}`: say `at`, `wait`, `in`, `do` or `host`")),
-        }
-    }
-
-    fn next_deadline(&self) -> Option<Time> {
-        self.engine.next_deadline().map(|(at, _)| at)
-    }
-
-    fn expire(&mut self, now: Time) -> Vec<String> {
-        self.handle(now, Input::Expire, &[])
-    }
-
-    fn when(_: Time) -> String {
-        String::new()
-    }
-}
-
-impl Player {
-    fn arrive(
-        &mut self,
-        now: Time,
-        mut words: Words<'_>,
-        body: &[&str],
-    ) -> Result<Vec<String>, Fault> {
-        let interface = self.tables.links.id(words.next("an interface")?)?;
+    fn compose(&self, words: &mut Words<'_>, body: &[&str]) -> Result<(IpHeader, Vec<u8>), Fault> {
         let kind = words.next("report or answer")?;
-        let header = IpHeader::read(&mut words)?;
-        let wrong_checksum = words.flag("wrong-checksum");
-        let mut payload = report::compose(kind, header, &mut words, body, self.sent)?;
-        words.end()?;
-        if wrong_checksum {
-            payload[7] ^= 1;
-        }
-        let datagram = Datagram {
-            interface,
-            source: header.source,
-            destination: header.destination,
-            ttl: header.ttl,
-            router_alert: header.router_alert,
-            encapsulated: false,
-            payload: &payload,
-        };
-        Ok(self.handle(now, Input::Datagram(datagram), &payload))
+        let header = IpHeader::read(words)?;
+        Ok((header, report::compose(kind, header, words, body, self.sent)?))
     }
 
-    /// Handles an input; returns first the reservations, then the messages, then the events.
-    fn handle(&mut self, now: Time, input: Input<'_, Command>, came: &[u8]) -> Vec<String> {
-        let effects = self.tables.handle(&mut self.engine, now, input);
-        let (mut lines, mut messages, mut events) = (Vec::new(), Vec::new(), Vec::new());
-        // What is given back has its line, and its number, first.
-        let gives_back = |effect: &Effect<_>| matches!(effect, Effect::Remove(_));
-        for effect in effects.iter().filter(|effect| gives_back(effect)) {
-            lines.extend(self.tables.reservation(effect));
-        }
-        for effect in effects.iter().filter(|effect| !gives_back(effect)) {
-            match effect {
-                Effect::Send(how, range) => {
-                    let octets = effects.octets(range);
-                    messages.push(show::message(&self.tables, how, octets, came));
-                    self.sent = report::reservation(octets).unwrap_or(self.sent);
-                }
-                Effect::Notify(event) => events.extend(show::event(event)),
-                other => lines.extend(self.tables.reservation(other)),
-            }
-        }
-        lines.extend(messages);
-        lines.extend(events);
-        lines
+    fn command(words: Words<'_>) -> Result<Command, Fault> {
+        command(words)
+    }
+
+    fn sent(&mut self, tables: &Tables, how: &Outgoing, octets: &[u8], came: &[u8]) -> String {
+        self.sent = report::reservation(octets).unwrap_or(self.sent);
+        show::message(tables, how, octets, came)
+    }
+
+    fn event(event: &Event) -> Option<String> {
+        show::event(event)
     }
 }
 
