@@ -6,10 +6,10 @@ mod common;
 use std::collections::VecDeque;
 use std::net::IpAddr;
 
-use common::{APP, Bench, ETH1, ETH2, ETH3, Outcome as Effect, ip, kbit, router};
-use earmark_boomerang::{Command, Event, Request, RequestedRates, Selector};
+use common::{APP, Bench, ETH1, ETH2, ETH3, Outcome as Effect, ip, kbit, request_to, router};
+use earmark_boomerang::{Command, Event, Request, RequestedRates};
 use earmark_core::outcome::{Kind, Message, NodeName, Outcome, OutcomeSource, Translation};
-use earmark_core::{Datagram, Flow, Input, Rate};
+use earmark_core::{Datagram, Input, Rate};
 use earmark_wire::boomerang::Rates;
 use earmark_wire::icmp::{self, PseudoHeader};
 
@@ -139,19 +139,7 @@ impl Chain {
 }
 
 fn request(rates: Rates) -> Request {
-    let flow = Flow {
-        destination: ip(FAR),
-        source: Some(ip("0.0.0.0")),
-        protocol: 17,
-        destination_port: 5_000,
-        source_port: 4_000,
-        flow_label: 0,
-        destination_open: 0,
-        source_open: 0,
-    };
-    let [forward, reverse] = [rates.forward, rates.reverse].map(|bps| Rate::from_bps(bps.into()));
-    let pair = RequestedRates { forward, reverse };
-    Request { count_nodes: true, ..Request::new(ip(FAR), Selector::of_flow(&flow), pair) }
+    Request { count_nodes: true, ..request_to(ip(FAR), &[rates]) }
 }
 
 fn reply() -> Option<OutcomeSource> {

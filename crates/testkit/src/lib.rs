@@ -1,8 +1,9 @@
-//! Support of the workspace's tests: the player of conformance cases, valid messages of every protocol,
-//! damage, command lines, and waiting.
+//! Support of the workspace's tests: a bench for one engine, the player of conformance cases, valid messages of every
+//! protocol, damage, command lines, and waiting.
 //!
 //! No crate depends on this one except for its tests.
 
+pub mod bench;
 pub mod command_line;
 pub mod conformance;
 pub mod damage;

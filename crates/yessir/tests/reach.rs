@@ -5,11 +5,10 @@ mod common;
 
 use std::net::IpAddr;
 
-use common::{Ask, DOWN, Node, UP, address, mbps};
+use common::{Ask, DOWN, Node, UP, address, announcement};
 use earmark_core::Rate;
 use earmark_core::outcome::{Kind, Message, NodeName, Outcome, OutcomeSource};
-use earmark_wire::yessir::Style;
-use earmark_yessir::{Application, Attachment, Command, Event, Stream};
+use earmark_yessir::{Application, Attachment, Command, Event};
 
 const SENDER: Application = Application(1);
 const RECEIVER: Application = Application(2);
@@ -62,23 +61,7 @@ impl Path {
             port: 5_000,
             cname: "receiver@h2".into(),
         });
-        let attachment = Attachment {
-            stream: Stream {
-                source: address("0.0.0.0"),
-                destination: far(),
-                source_port: 4_000,
-                destination_port: 5_000,
-            },
-            ssrc: None,
-            cname: "sender@h1".into(),
-            multiplexed: false,
-            flowspec: mbps(1.0),
-            style: Style::Individual,
-            passive,
-            interval: 10,
-            ttl: 64,
-            key: None,
-        };
+        let attachment = Attachment { passive, ..announcement(far()) };
         self.nodes[0].command(Command::Attach { application: SENDER, attachment });
         self.run();
         [0, last].map(|node| {

@@ -3,13 +3,13 @@
 
 mod common;
 
-use common::{Ask, DOWN, Node, SIDE, Sent, UP, address, mbps};
+use common::{Ask, DOWN, Node, SIDE, Sent, UP, address, announcement, mbps};
 use earmark_core::HostEvent;
 use earmark_wire::rtcp::{Compound, ItemType, Packet};
 use earmark_wire::udp;
 use earmark_wire::yessir::{Command as Wire, FailureReason, Flowspec, Style};
 use earmark_yessir::{
-    Answer, Application, ApplicationView, Attachment, Change, Command, Event, Rejection, Stream,
+    Answer, Application, ApplicationView, Attachment, Change, Command, Event, Rejection,
 };
 
 const SENDER: Application = Application(1);
@@ -17,23 +17,7 @@ const RECEIVER: Application = Application(2);
 
 /// Returns an announcement of a stream from the first node to the listener of the last one.
 fn attachment() -> Attachment {
-    Attachment {
-        stream: Stream {
-            source: address("0.0.0.0"),
-            destination: address("10.9.9.2"),
-            source_port: 4_000,
-            destination_port: 5_000,
-        },
-        ssrc: None,
-        cname: "sender@h1".into(),
-        multiplexed: false,
-        flowspec: mbps(1.0),
-        style: Style::Individual,
-        passive: false,
-        interval: 10,
-        ttl: 64,
-        key: None,
-    }
+    announcement(address("10.9.9.2"))
 }
 
 fn attach(attachment: Attachment) -> Command {

@@ -349,17 +349,8 @@ fn preempted_reservation_returns_when_there_is_room() {
     let priority = Priority::new(5, 5);
     let claim = node.ledger.claim_with_priority(DOWN, owner, &flow, demand, priority);
     let claim = claim.expect("it is more important");
-    let mut out = earmark_core::Effects::<Event>::new();
-    while let Some(displaced) = node.ledger.next_displaced() {
-        let context = &mut earmark_core::Context {
-            routes: &node.routes,
-            interfaces: &node.interfaces,
-            ledger: &mut node.ledger,
-        };
-        let input = earmark_core::Input::Host(HostEvent::Displaced(displaced));
-        earmark_core::Engine::handle(&mut node.engine, node.now, input, context, &mut out);
-    }
-    let installed = out.iter().find_map(|effect| match effect {
+    node.give_displaced();
+    let installed = node.out.iter().find_map(|effect| match effect {
         earmark_core::Effect::Install(installation) => Some(installation.demand.rate),
         _ => None,
     });

@@ -8,17 +8,17 @@
 #![allow(dead_code, unreachable_pub)]
 
 use std::net::IpAddr;
-use std::time::Duration;
+use std::ops::{Deref, DerefMut};
 
 use earmark_boomerang::{
     Application, Boomerang, Command, Config, Event, Request, RequestedRates, Selector,
 };
-use earmark_core::admission::{ClaimId, Ledger, LinkCapacity};
 use earmark_core::random::RandomStreams;
 use earmark_core::{
-    Context, Datagram, Effect, Effects, Engine, Flow, Hop, HostEvent, Input, Installation,
-    Interface, InterfaceId, Interfaces, Outgoing, Prefix, Rate, Route, RouteTable, Time, Trust,
+    Datagram, Engine, Flow, Hop, HostEvent, Input, InterfaceId, Outgoing, Rate, Route, Time,
 };
+use earmark_testkit::bench;
+pub use earmark_testkit::bench::{ip, prefix};
 use earmark_wire::boomerang::{
     Flags, Keys, OptionItem, Options, Qos, Rates, Reservation, Shape, Vector,
 };
@@ -30,14 +30,6 @@ pub const ETH1: InterfaceId = InterfaceId(1);
 pub const ETH2: InterfaceId = InterfaceId(2);
 pub const ETH3: InterfaceId = InterfaceId(3);
 pub const APP: Application = Application(7);
-
-pub fn ip(text: &str) -> IpAddr {
-    text.parse().expect("test addresses are right")
-}
-
-pub fn prefix(text: &str) -> Prefix {
-    text.parse().expect("test prefixes are right")
-}
 
 pub const fn kbit(forward: u32, reverse: u32) -> Rates {
     Rates { forward: forward * 1_000, reverse: reverse * 1_000 }
@@ -162,21 +154,23 @@ impl Message {
 }
 
 /// An engine, its node, and the time.
-pub struct Bench {
-    pub engine: Boomerang,
-    pub interfaces: Interfaces,
-    pub routes: RouteTable,
-    pub ledger: Ledger,
-    pub now: Time,
-}
+pub struct Bench(bench::Bench<Boomerang>);
 
 /// An effect of one input.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Outcome {
-    Sent(Outgoing, Vec<u8>),
-    Installed(Installation),
-    Removed(ClaimId),
-    Event(Event),
+pub type Outcome = bench::Outcome<Event>;
+
+impl Deref for Bench {
+    type Target = bench::Bench<Boomerang>;
+
+    fn deref(&self) -> &Self::Target {
+        &self.0
+    }
+}
+
+impl DerefMut for Bench {
+    fn deref_mut(&mut self) -> &mut Self::Target {
+        &mut self.0
+    }
 }
 
 /// Creates a router with links of 10 Mbit/s, of which 7.5 Mbit/s can be reserved.
@@ -185,13 +179,8 @@ pub fn router() -> Bench {
 }
 
 pub fn with_config(config: Config) -> Bench {
-    let mut bench = Bench {
-        engine: Boomerang::new(config, &RandomStreams::new(7)),
-        interfaces: Interfaces::default(),
-        routes: RouteTable::new(),
-        ledger: Ledger::new(),
-        now: Time::from_secs(1_000),
-    };
+    let engine = Boomerang::new(config, &RandomStreams::new(7));
+    let mut bench = Bench(bench::Bench::new(engine, Time::from_secs(1_000)));
     bench.add_interface(ETH1, &["10.0.1.2", "2001:db8:1::2"]);
     bench.add_interface(ETH2, &["10.0.2.1", "2001:db8:2::1"]);
     bench.add_interface(ETH3, &["10.0.3.1", "2001:db8:3::1"]);
@@ -211,24 +200,7 @@ pub fn with_config(config: Config) -> Bench {
 impl Bench {
     pub fn add_interface(&mut self, id: InterfaceId, addresses: &[&str]) {
         let bandwidth = Rate::from_mbps(10);
-        let reservable = bandwidth.share(0.75);
-        self.interfaces.set(Interface {
-            id,
-            name: format!("eth{}", id.0),
-            addresses: addresses.iter().map(|a| ip(a)).collect(),
-            mtu: 1500,
-            up: true,
-            bandwidth,
-            reservable,
-            latency_us: 100,
-            trust: Trust::CORE,
-        });
-        self.ledger.set_link(id, LinkCapacity { bandwidth, reservable, mtu: 1500 });
-    }
-
-    pub fn add_route(&mut self, to: &str, interface: InterfaceId, gateway: Option<&str>) {
-        let hop = Hop { interface, gateway: gateway.map(ip), source: None };
-        self.routes.insert(Route { prefix: prefix(to), metric: 0, hop });
+        self.set_link(id, addresses, bandwidth, bandwidth.share(0.75));
     }
 
     /// Moves the route to [`FAR`] to eth3.
@@ -238,34 +210,6 @@ impl Bench {
         assert!(self.routes.remove(&Route { prefix: far, metric: 0, hop }));
         self.add_route("10.0.9.0/24", ETH3, Some("10.0.3.2"));
         self.handle(Input::Host(HostEvent::RouteChanged(far)))
-    }
-
-    pub fn handle(&mut self, input: Input<'_, Command>) -> Vec<Outcome> {
-        let mut out: Effects<Event> = Effects::new();
-        let context = &mut Context {
-            routes: &self.routes,
-            interfaces: &self.interfaces,
-            ledger: &mut self.ledger,
-        };
-        self.engine.handle(self.now, input, context, &mut out);
-        // As the node does.
-        while let Some(displaced) = context.ledger.next_displaced() {
-            let input = Input::Host(HostEvent::Displaced(displaced));
-            self.engine.handle(self.now, input, context, &mut out);
-        }
-        out.iter()
-            .map(|effect| match effect {
-                Effect::Send(how, range) => Outcome::Sent(*how, out.octets(range).to_vec()),
-                Effect::Install(installation) => Outcome::Installed(*installation),
-                Effect::Remove(claim) => Outcome::Removed(*claim),
-                Effect::Notify(event) => Outcome::Event(event.clone()),
-                other => panic!("this engine does not do that: {other:?}"),
-            })
-            .collect()
-    }
-
-    pub fn command(&mut self, command: Command) -> Vec<Outcome> {
-        self.handle(Input::Command(command))
     }
 
     pub fn reserve(&mut self, request: Request) -> Vec<Outcome> {
@@ -313,23 +257,12 @@ impl Bench {
         }))
     }
 
-    /// Advances time; timers fire when they are due.
-    pub fn pass(&mut self, duration: Duration) -> Vec<Outcome> {
-        let end = self.now + duration;
-        let mut outcomes = Vec::new();
-        while let Some((at, _)) = self.engine.next_deadline().filter(|(at, _)| *at <= end) {
-            self.now = at.max(self.now);
-            outcomes.extend(self.handle(Input::Expire));
-        }
-        self.now = end;
-        outcomes
-    }
-
     /// Advances time until something happens.
     pub fn wait(&mut self) -> Vec<Outcome> {
         loop {
             let (at, _) = self.engine.next_deadline().expect("something is to be expected");
-            let outcomes = self.pass(at - self.now);
+            let time = at - self.now;
+            let outcomes = self.pass(time);
             if !outcomes.is_empty() {
                 return outcomes;
             }
@@ -338,7 +271,7 @@ impl Bench {
 
     /// Returns the reserved bandwidth of a link, kbit/s.
     pub fn held(&self, interface: InterfaceId) -> u64 {
-        self.ledger.link(interface).expect("a link").held.as_bps() / 1_000
+        self.held_on(interface).as_bps() / 1_000
     }
 
     /// Returns the reserved bandwidth of eth1, where the reverse direction leaves, and of eth2, where the forward
@@ -350,13 +283,10 @@ impl Bench {
 
 /// Returns the sent messages.
 pub fn sent(outcomes: &[Outcome]) -> Vec<(Outgoing, Message)> {
-    let messages = outcomes.iter().filter_map(|outcome| match outcome {
-        Outcome::Sent(how, octets) => {
-            Some((*how, Message::parse(octets, how.source, how.destination)))
-        }
-        _ => None,
-    });
-    messages.collect()
+    let parse = |(how, octets): (Outgoing, &[u8])| {
+        (how, Message::parse(octets, how.source, how.destination))
+    };
+    bench::sent(outcomes).map(parse).collect()
 }
 
 /// Returns the one message that was sent.
@@ -368,20 +298,14 @@ pub fn one(outcomes: &[Outcome]) -> Message {
 }
 
 pub fn events(outcomes: &[Outcome]) -> Vec<Event> {
-    let events = outcomes.iter().filter_map(|outcome| match outcome {
-        Outcome::Event(Event::Reservation { .. }) => None,
-        Outcome::Event(event) => Some(event.clone()),
-        _ => None,
-    });
-    events.collect()
+    let mut events = bench::events(outcomes);
+    events.retain(|event| !matches!(event, Event::Reservation { .. }));
+    events
 }
 
 pub fn installed(outcomes: &[Outcome]) -> Vec<(InterfaceId, u64)> {
-    let installations = outcomes.iter().filter_map(|outcome| match outcome {
-        Outcome::Installed(i) => Some((i.interface, i.demand.rate.as_bps() / 1_000)),
-        _ => None,
-    });
-    installations.collect()
+    let installations = bench::installed(outcomes).into_iter();
+    installations.map(|i| (i.interface, i.demand.rate.as_bps() / 1_000)).collect()
 }
 
 pub fn removed(outcomes: &[Outcome]) -> usize {
@@ -390,8 +314,13 @@ pub fn removed(outcomes: &[Outcome]) -> usize {
 
 /// Returns a request of this host for the flow from its port 4000 to port 5000 of [`FAR`].
 pub fn request(rates: &[Rates]) -> Request {
+    request_to(ip(FAR), rates)
+}
+
+/// Returns a request of this host for the flow from its port 4000 to port 5000 of a destination.
+pub fn request_to(destination: IpAddr, rates: &[Rates]) -> Request {
     let flow = Flow {
-        destination: ip(FAR),
+        destination,
         source: Some(ip("0.0.0.0")),
         protocol: 17,
         destination_port: 5_000,
@@ -405,7 +334,7 @@ pub fn request(rates: &[Rates]) -> Request {
         reverse: Rate::from_bps(rates.reverse.into()),
     };
     let mut request = Request::new(
-        ip(FAR),
+        destination,
         Selector::of_flow(&flow),
         rates.first().map(pair).unwrap_or_default(),
     );

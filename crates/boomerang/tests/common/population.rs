@@ -4,27 +4,18 @@
 
 use std::net::{IpAddr, Ipv4Addr};
 
-use earmark_boomerang::{Boomerang, Config, Event, Limits};
-use earmark_core::admission::{Ledger, LinkCapacity};
+use earmark_boomerang::{Boomerang, Config, Limits};
 use earmark_core::random::RandomStreams;
-use earmark_core::{
-    Context, Datagram, Effects, Engine, Hop, Input, Interface, InterfaceId, Interfaces, Rate,
-    Route, RouteTable, Time, Trust,
-};
+use earmark_core::{Input, InterfaceId, Time};
+pub use earmark_testkit::bench::Arrival;
+use earmark_testkit::bench::Bench;
 use earmark_wire::boomerang::{Family, Flags, Keys, Options, Qos, Rates, Reservation, Shape};
 use earmark_wire::icmp::{HEADER, Kind, PseudoHeader, seal};
 
 const RATES: Rates = Rates { forward: 64_000, reverse: 64_000 };
 
-/// The router, and a buffer for its effects.
-pub struct Population {
-    engine: Boomerang,
-    interfaces: Interfaces,
-    routes: RouteTable,
-    ledger: Ledger,
-    out: Effects<Event>,
-    now: Time,
-}
+/// The router.
+pub struct Population(Bench<Boomerang>);
 
 impl Population {
     /// Creates a router with `sessions` sessions reserved both ways, numbered from 0.
@@ -40,7 +31,7 @@ impl Population {
                 population.handle(&population.message(number, pass, RATES));
             }
         }
-        assert_eq!(population.engine.population(), (sessions as usize, 0));
+        assert_eq!(population.0.engine.population(), (sessions as usize, 0));
         population
     }
 
@@ -48,37 +39,15 @@ impl Population {
     pub fn empty() -> Population {
         let limits = Limits { changes_per_second: u32::MAX, ..Limits::default() };
         let config = Config { limits, ..Config::default() };
-        let mut population = Population {
-            engine: Boomerang::new(config, &RandomStreams::new(1)),
-            interfaces: Interfaces::default(),
-            routes: RouteTable::new(),
-            ledger: Ledger::new(),
-            out: Effects::new(),
-            now: Time::from_secs(1),
-        };
-        let bandwidth = Rate::from_mbps(400_000);
+        let engine = Boomerang::new(config, &RandomStreams::new(1));
+        let mut bench = Bench::new(engine, Time::from_secs(1));
         for (index, address, prefix) in
             [(1, "192.0.2.2", "172.16.0.0/12"), (2, "198.51.100.1", "10.0.0.0/8")]
         {
-            let id = InterfaceId(index);
-            population.interfaces.set(Interface {
-                id,
-                name: format!("eth{index}"),
-                addresses: vec![address.parse().expect("an address")],
-                mtu: 1500,
-                up: true,
-                bandwidth,
-                reservable: bandwidth,
-                latency_us: 10,
-                trust: Trust::CORE,
-            });
-            let capacity = LinkCapacity { bandwidth, reservable: bandwidth, mtu: 1500 };
-            population.ledger.set_link(id, capacity);
-            let prefix = prefix.parse().expect("a prefix");
-            let hop = Hop { interface: id, gateway: None, source: None };
-            population.routes.insert(Route { prefix, metric: 0, hop });
+            bench.set_large_link(InterfaceId(index), address);
+            bench.add_route(prefix, InterfaceId(index), None);
         }
-        population
+        Population(bench)
     }
 
     /// Returns the message of session `number` on one of its passes.
@@ -106,14 +75,11 @@ impl Population {
         let mut octets = vec![0; HEADER + reservation.buffer_len()];
         reservation.emit(&mut octets[HEADER..]).expect("it fits");
         seal(&mut octets, PseudoHeader::V4, pass, number as u16, 0).expect("it fits");
-        match pass {
-            Kind::Request => {
-                Arrival { interface: InterfaceId(1), source: near, destination: far, octets }
-            }
-            Kind::Reply => {
-                Arrival { interface: InterfaceId(2), source: far, destination: near, octets }
-            }
-        }
+        let (interface, source, destination) = match pass {
+            Kind::Request => (InterfaceId(1), near, far),
+            Kind::Reply => (InterfaceId(2), far, near),
+        };
+        Arrival { interface, source, destination, ttl: 62, router_alert: true, octets }
     }
 
     /// Returns the refresh of session `number`.
@@ -123,63 +89,28 @@ impl Population {
 
     /// Returns the number of sessions.
     pub fn sessions(&self) -> usize {
-        self.engine.population().0
+        self.0.engine.population().0
     }
 
     /// Drops the effects of the last message, as a driver would have by now.
     pub fn forget_effects(&mut self) {
-        self.out.clear();
+        self.0.forget_effects();
     }
 
     /// Handles one message with all its effects; returns their number.
     #[inline(never)]
     pub fn handle(&mut self, arrival: &Arrival) -> usize {
-        let context = &mut Context {
-            routes: &self.routes,
-            interfaces: &self.interfaces,
-            ledger: &mut self.ledger,
-        };
-        self.out.clear();
-        self.engine.handle(self.now, Input::Datagram(arrival.datagram()), context, &mut self.out);
-        self.out.len()
+        self.0.forget_effects();
+        self.0.give(Input::Datagram(arrival.datagram()));
+        self.0.out.len()
     }
 
     /// Advances time to `now` and handles all timers that are due; returns the number of sessions left.
     pub fn expire(&mut self, now: Time) -> usize {
-        while self.engine.next_deadline().is_some_and(|(at, _)| at <= now) {
-            let (at, _) = self.engine.next_deadline().expect("it was there");
-            self.now = self.now.max(at);
-            let context = &mut Context {
-                routes: &self.routes,
-                interfaces: &self.interfaces,
-                ledger: &mut self.ledger,
-            };
-            self.out.clear();
-            self.engine.handle(self.now, Input::Expire, context, &mut self.out);
+        while self.0.advance(now) {
+            self.0.forget_effects();
+            self.0.give(Input::Expire);
         }
-        self.now = now;
-        self.engine.population().0
-    }
-}
-
-/// A message that arrives.
-pub struct Arrival {
-    interface: InterfaceId,
-    source: IpAddr,
-    destination: IpAddr,
-    octets: Vec<u8>,
-}
-
-impl Arrival {
-    fn datagram(&self) -> Datagram<'_> {
-        Datagram {
-            interface: self.interface,
-            source: self.source,
-            destination: self.destination,
-            ttl: 62,
-            router_alert: true,
-            encapsulated: false,
-            payload: &self.octets,
-        }
+        self.0.engine.population().0
     }
 }

@@ -6,19 +6,18 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::rc::Rc;
 use std::time::Duration;
 
-use earmark_core::admission::Ledger;
 use earmark_core::random::RandomStreams;
-use earmark_core::{
-    Context, Datagram, Effect, Effects, Engine, Hop, Input, Interface, InterfaceId, Interfaces,
-    Outgoing, Prefix, Rate, Route, RouteTable, Time, Trust,
-};
+use earmark_core::{Engine, Input, InterfaceId, Outgoing, Rate, Time};
 use earmark_nsis::gist::Installation;
 use earmark_nsis::nslp::{
     Attributes, HandlerContext, MessageHandle, NetworkNotification, Nslp, Peering, Received,
     SendFailure, SendMessage,
 };
-use earmark_nsis::{Config, Event, Nsis};
-use earmark_wire::gist::{Direction, Mri, PathCoupled, SessionId};
+use earmark_nsis::{Command, Config, Nsis};
+pub use earmark_testkit::bench::Arrival;
+use earmark_testkit::bench::Bench;
+use earmark_testkit::messages::gist::udp_flow;
+use earmark_wire::gist::{Mri, SessionId};
 
 const NSLPID: u16 = 32_767;
 
@@ -98,35 +97,12 @@ fn session(number: u32) -> SessionId {
 
 /// Returns the flow of a session, each with its own destination.
 fn mri(number: u32) -> Mri {
-    Mri::PathCoupled(PathCoupled {
-        source: Ipv4Addr::new(10, 0, 0, 9).into(),
-        destination: Ipv4Addr::from_bits(0x0b00_0000 + number).into(),
-        source_prefix: 32,
-        destination_prefix: 32,
-        protocol: Some(17),
-        ds_field: None,
-        flow_label: None,
-        spi: None,
-        source_port: Some(5_000),
-        destination_port: Some(6_000),
-        direction: Direction::Downstream,
-    })
-}
-
-/// A message that owns its octets.
-#[derive(Clone, Debug)]
-pub struct Arrival {
-    pub interface: InterfaceId,
-    pub how: Outgoing,
-    pub octets: Vec<u8>,
+    let destination = Ipv4Addr::from_bits(0x0b00_0000 + number);
+    Mri::PathCoupled(udp_flow((Ipv4Addr::new(10, 0, 0, 9), 5_000), (destination, 6_000)))
 }
 
 struct Node {
-    engine: Nsis,
-    interfaces: Interfaces,
-    routes: RouteTable,
-    ledger: Ledger,
-    effects: Effects<Event>,
+    bench: Bench<Nsis>,
     role: Rc<Cell<Role>>,
     next: Rc<Cell<Option<u32>>>,
 }
@@ -136,73 +112,33 @@ impl Node {
         let (role, next) = (Rc::new(Cell::new(role)), Rc::new(Cell::new(None)));
         let mut engine = Nsis::new(config, &RandomStreams::new(seed));
         engine.add(Box::new(Application { role: role.clone(), next: next.clone() }));
-        Node {
-            engine,
-            interfaces: Interfaces::default(),
-            routes: RouteTable::new(),
-            ledger: Ledger::new(),
-            effects: Effects::new(),
-            role,
-            next,
-        }
+        Node { bench: Bench::new(engine, Time::ZERO), role, next }
     }
 
-    fn link(&mut self, id: u32, address: [u8; 4]) {
-        self.interfaces.set(Interface {
-            id: InterfaceId(id),
-            name: format!("eth{id}"),
-            addresses: vec![IpAddr::from(address)],
-            mtu: 1_500,
-            up: true,
-            bandwidth: Rate::from_mbps(1_000),
-            reservable: Rate::from_mbps(800),
-            latency_us: 10,
-            trust: Trust::CORE,
-        });
+    fn link(&mut self, id: u32, address: &str) {
+        let (bandwidth, reservable) = (Rate::from_mbps(1_000), Rate::from_mbps(800));
+        self.bench.set_link(InterfaceId(id), &[address], bandwidth, reservable);
     }
 
     fn route(&mut self, prefix: &str, interface: u32) {
-        let prefix: Prefix = prefix.parse().expect("a prefix");
-        let hop = Hop { interface: InterfaceId(interface), gateway: None, source: None };
-        self.routes.insert(Route { prefix, metric: 0, hop });
+        self.bench.add_route(prefix, InterfaceId(interface), None);
     }
 
-    fn handle(&mut self, now: Time, input: Input<'_, earmark_nsis::Command>) {
-        self.effects.clear();
-        let mut context = Context {
-            routes: &self.routes,
-            interfaces: &self.interfaces,
-            ledger: &mut self.ledger,
-        };
-        self.engine.handle(now, input, &mut context, &mut self.effects);
+    fn handle(&mut self, now: Time, input: Input<'_, Command>) {
+        self.bench.forget_effects();
+        self.bench.now = now;
+        self.bench.give(input);
     }
 
     fn arrive(&mut self, now: Time, arrival: &Arrival) {
-        let datagram = Datagram {
-            interface: arrival.interface,
-            source: arrival.how.source,
-            destination: arrival.how.destination,
-            ttl: arrival.how.ttl,
-            router_alert: arrival.how.router_alert,
-            encapsulated: false,
-            payload: &arrival.octets,
-        };
-        self.handle(now, Input::Datagram(datagram));
+        self.handle(now, Input::Datagram(arrival.datagram()));
     }
 
     /// Returns the sent messages as they arrive at the other end of the link.
     fn sent(&self, there: u32) -> Vec<Arrival> {
-        self.effects
-            .iter()
-            .filter_map(|effect| match effect {
-                Effect::Send(how, range) => Some(Arrival {
-                    interface: InterfaceId(there),
-                    how: *how,
-                    octets: self.effects.octets(range).to_vec(),
-                }),
-                _ => None,
-            })
-            .collect()
+        let arrival =
+            |(how, octets): (Outgoing, &[u8])| Arrival::of(InterfaceId(there), how, octets);
+        self.bench.sent().map(arrival).collect()
     }
 }
 
@@ -241,14 +177,14 @@ impl Population {
             heap: None,
             octets: 0,
         };
-        population.before.link(1, [10, 0, 0, 9]);
+        population.before.link(1, "10.0.0.9");
         population.before.route("0.0.0.0/0", 1);
-        population.router.link(1, [10, 0, 0, 1]);
-        population.router.link(2, [10, 0, 1, 1]);
+        population.router.link(1, "10.0.0.1");
+        population.router.link(2, "10.0.1.1");
         population.router.route("10.0.0.0/24", 1);
         population.router.route("10.0.1.0/24", 2);
         population.router.route("11.0.0.0/8", 2);
-        population.behind.link(1, [10, 0, 1, 2]);
+        population.behind.link(1, "10.0.1.2");
         population.behind.route("0.0.0.0/0", 1);
         population.behind.route("11.0.0.0/8", 1);
         population
@@ -292,7 +228,7 @@ impl Population {
         for _ in 0..8 {
             let (mut left, mut right) = (Vec::new(), Vec::new());
             for sent in self.router.sent(1) {
-                let towards = u32::from_be_bytes(match sent.how.destination {
+                let towards = u32::from_be_bytes(match sent.destination {
                     IpAddr::V4(address) => address.octets(),
                     IpAddr::V6(_) => [0; 4],
                 });
@@ -322,7 +258,7 @@ impl Population {
         self.router.arrive(self.now, arrival);
         let after = self.heap.map_or(0, |heap| heap());
         self.octets += after as isize - before as isize;
-        self.router.effects.len()
+        self.router.bench.out.len()
     }
 
     /// Returns the Confirm of a session whose Query was answered.
@@ -350,22 +286,22 @@ impl Population {
 
     /// Drops the effects of the setup, so that they do not count for the measured message.
     pub fn forget_effects(&mut self) {
-        self.router.effects.clear();
+        self.router.bench.forget_effects();
     }
 
     pub fn routing_states(&self) -> usize {
-        self.router.engine.gist().routing_state_count()
+        self.router.bench.engine.gist().routing_state_count()
     }
 
     pub fn engine(&self) -> &Nsis {
-        &self.router.engine
+        &self.router.bench.engine
     }
 
     /// Expires all timers of the router that are due at a time.
     pub fn expire(&mut self, now: Time) -> usize {
         self.now = now;
         let mut sent = 0;
-        while self.router.engine.next_deadline().is_some_and(|(at, _)| at <= now) {
+        while self.router.bench.engine.next_deadline().is_some_and(|(at, _)| at <= now) {
             self.router.handle(now, Input::Expire);
             sent += self.router.sent(1).len();
         }

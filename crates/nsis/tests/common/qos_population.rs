@@ -4,16 +4,15 @@
 
 mod qos_messages;
 
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::Ipv4Addr;
 
-use earmark_core::admission::{Ledger, LinkCapacity};
 use earmark_core::random::RandomStreams;
-use earmark_core::{
-    Context, Effects, Hop, Interface, InterfaceId, Interfaces, Rate, Route, RouteTable, Time, Trust,
-};
+use earmark_core::{Effects, InterfaceId, Time};
 use earmark_nsis::nslp::{Attributes, PeerHandle, Received, Requests};
 use earmark_nsis::qos::{Config, QosNslp};
 use earmark_nsis::{Event, HandlerContext, Nslp};
+use earmark_testkit::bench::Host;
+use earmark_testkit::messages::gist::udp_flow;
 use earmark_wire::gist::{Direction, Mri, PathCoupled, SessionId};
 use earmark_wire::intserv::TokenBucket;
 
@@ -25,9 +24,7 @@ const BEHIND: PeerHandle = PeerHandle { slot: 2, generation: 0 };
 /// The router, and buffers for its effects.
 pub struct Population {
     qos: QosNslp,
-    interfaces: Interfaces,
-    routes: RouteTable,
-    ledger: Ledger,
+    host: Host,
     out: Effects<Event>,
     requests: Requests,
     pub now: Time,
@@ -55,7 +52,7 @@ impl Population {
             population.forget_effects();
         }
         assert_eq!(population.qos.session_count(), sessions as usize);
-        let link = population.ledger.link(InterfaceId(2)).expect("known");
+        let link = population.host.ledger.link(InterfaceId(2)).expect("known");
         assert_eq!(link.claims, sessions);
         population
     }
@@ -65,43 +62,20 @@ impl Population {
         config.limits.changes_per_second = u32::MAX;
         let mut population = Population {
             qos: QosNslp::new(config, &RandomStreams::new(1)),
-            interfaces: Interfaces::default(),
-            routes: RouteTable::new(),
-            ledger: Ledger::new(),
+            host: Host::default(),
             out: Effects::new(),
             requests: Requests::default(),
             now: Time::from_secs(1),
         };
-        let bandwidth = Rate::from_mbps(400_000);
-        for (index, address) in [(1, "192.0.2.2"), (2, "198.51.100.1")] {
-            let id = InterfaceId(index);
-            population.interfaces.set(Interface {
-                id,
-                name: format!("eth{index}"),
-                addresses: vec![address.parse().expect("an address")],
-                mtu: 1_500,
-                up: true,
-                bandwidth,
-                reservable: bandwidth,
-                latency_us: 10,
-                trust: Trust::CORE,
-            });
-            let capacity = LinkCapacity { bandwidth, reservable: bandwidth, mtu: 1_500 };
-            population.ledger.set_link(id, capacity);
-        }
-        let prefix = "10.128.0.0/9".parse().expect("a prefix");
-        let gateway = Some("198.51.100.2".parse().expect("an address"));
-        let hop = Hop { interface: InterfaceId(2), gateway, source: None };
-        population.routes.insert(Route { prefix, metric: 0, hop });
+        let host = &mut population.host;
+        host.set_large_link(InterfaceId(1), "192.0.2.2");
+        host.set_large_link(InterfaceId(2), "198.51.100.1");
+        host.add_route("10.128.0.0/9", InterfaceId(2), Some("198.51.100.2"));
         population
     }
 
     fn call(&mut self, act: impl FnOnce(&mut QosNslp, &mut HandlerContext<'_, '_>)) {
-        let context = &mut Context {
-            routes: &self.routes,
-            interfaces: &self.interfaces,
-            ledger: &mut self.ledger,
-        };
+        let context = &mut self.host.context();
         let id = self.qos.id();
         let mut cx = HandlerContext::new(self.now, context, &mut self.out, id, &mut self.requests);
         act(&mut self.qos, &mut cx);
@@ -154,19 +128,10 @@ impl Population {
 }
 
 fn mri(number: u32, direction: Direction) -> Mri {
-    Mri::PathCoupled(PathCoupled {
-        source: IpAddr::V4(Ipv4Addr::from_bits(0x0a00_0000 + number / 1_000)),
-        destination: IpAddr::V4(Ipv4Addr::from_bits(0x0a80_0000 + number / 1_000)),
-        source_prefix: 32,
-        destination_prefix: 32,
-        protocol: Some(17),
-        ds_field: None,
-        flow_label: None,
-        spi: None,
-        source_port: Some(1_000 + (number % 1_000) as u16),
-        destination_port: Some(5_000),
-        direction,
-    })
+    let source = Ipv4Addr::from_bits(0x0a00_0000 + number / 1_000);
+    let destination = Ipv4Addr::from_bits(0x0a80_0000 + number / 1_000);
+    let port = 1_000 + (number % 1_000) as u16;
+    Mri::PathCoupled(PathCoupled { direction, ..udp_flow((source, port), (destination, 5_000)) })
 }
 
 fn reserve(number: u32, qspec: Option<&[u8]>, tear: bool) -> Arrival {

@@ -7,13 +7,12 @@ mod qos_messages;
 use std::net::{IpAddr, Ipv4Addr};
 use std::time::Duration;
 
-use earmark_core::admission::{Ledger, LinkCapacity};
 use earmark_core::random::RandomStreams;
-use earmark_core::{
-    Context, Datagram, Effect, Effects, Engine, Hop, Input, Interface, InterfaceId, Interfaces,
-    Rate, Route, RouteTable, Time, Trust,
-};
-use earmark_nsis::{Config, Event, Nsis, PORT};
+use earmark_core::{Input, InterfaceId, Time};
+use earmark_nsis::{Config, Nsis, PORT};
+pub use earmark_testkit::bench::Arrival;
+use earmark_testkit::bench::Bench;
+use earmark_testkit::messages::gist::udp_flow;
 use earmark_wire::gist::{
     Body, Confirm, Continuation, Data, Direction, Extensions, MAGIC_LEN, Message as Gist, Mode,
     Mri, NetworkLayerInformation, PathCoupled, Query, ResponderPart, Response, Returned, datagram,
@@ -38,14 +37,6 @@ struct Neighbor {
     router: Ipv4Addr,
     interface: InterfaceId,
     identity: [u8; 4],
-}
-
-/// A message that owns its octets.
-pub struct Arrival {
-    interface: InterfaceId,
-    source: IpAddr,
-    destination: IpAddr,
-    octets: Vec<u8>,
 }
 
 impl Neighbor {
@@ -81,7 +72,8 @@ impl Neighbor {
         message.emit(room).expect("it fits");
         let header = udp::Repr { source, destination, source_port: PORT, destination_port: PORT };
         header.emit(&mut octets).expect("it fits");
-        Arrival { interface: self.interface, source, destination, octets }
+        let interface = self.interface;
+        Arrival { interface, source, destination, ttl: 62, router_alert: true, octets }
     }
 
     fn data(&self, number: u32, direction: Direction, octets: &[u8]) -> Arrival {
@@ -98,15 +90,8 @@ impl Neighbor {
     }
 }
 
-/// The router, and buffers for its effects.
-pub struct Population {
-    engine: Nsis,
-    interfaces: Interfaces,
-    routes: RouteTable,
-    ledger: Ledger,
-    out: Effects<Event>,
-    now: Time,
-}
+/// The router.
+pub struct Population(Bench<Nsis>);
 
 impl Population {
     /// Creates a router with `sessions` sessions, numbered from 0.
@@ -121,8 +106,8 @@ impl Population {
             population.handle(&response);
             population.handle(&confirmation(number));
         }
-        assert_eq!(population.engine.gist().routing_state_count(), sessions as usize);
-        assert_eq!(population.engine.qos().session_count(), sessions as usize);
+        assert_eq!(population.0.engine.gist().routing_state_count(), sessions as usize);
+        assert_eq!(population.0.engine.qos().session_count(), sessions as usize);
         population
     }
 
@@ -134,62 +119,25 @@ impl Population {
         limits.queries_per_second = u32::MAX;
         limits.queries_per_second_of_a_peer = u32::MAX;
         config.qos.limits.changes_per_second = u32::MAX;
-        let mut population = Population {
-            engine: Nsis::new(config, &RandomStreams::new(1)),
-            interfaces: Interfaces::default(),
-            routes: RouteTable::new(),
-            ledger: Ledger::new(),
-            out: Effects::new(),
-            now: Time::from_secs(1),
-        };
-        let bandwidth = Rate::from_mbps(400_000);
+        let engine = Nsis::new(config, &RandomStreams::new(1));
+        let mut bench = Bench::new(engine, Time::from_secs(1));
         for (neighbor, leads_to) in [(BEFORE, "172.16.0.0/12"), (BEHIND, "10.0.0.0/8")] {
-            let id = neighbor.interface;
-            population.interfaces.set(Interface {
-                id,
-                name: format!("eth{}", id.0),
-                addresses: vec![neighbor.router.into()],
-                mtu: 1_500,
-                up: true,
-                bandwidth,
-                reservable: bandwidth,
-                latency_us: 10,
-                trust: Trust::CORE,
-            });
-            let capacity = LinkCapacity { bandwidth, reservable: bandwidth, mtu: 1_500 };
-            population.ledger.set_link(id, capacity);
-            let gateway = Some(neighbor.address.into());
-            let prefix = leads_to.parse().expect("a prefix");
-            let hop = Hop { interface: id, gateway, source: None };
-            population.routes.insert(Route { prefix, metric: 0, hop });
+            bench.set_large_link(neighbor.interface, &neighbor.router.to_string());
+            bench.add_route(leads_to, neighbor.interface, Some(&neighbor.address.to_string()));
         }
-        population
+        Population(bench)
     }
 
     /// Passes a message to the router; returns the number of effects.
     pub fn handle(&mut self, arrival: &Arrival) -> usize {
-        self.out.clear();
-        let mut context = Context {
-            routes: &self.routes,
-            interfaces: &self.interfaces,
-            ledger: &mut self.ledger,
-        };
-        let datagram = Datagram {
-            interface: arrival.interface,
-            source: arrival.source,
-            destination: arrival.destination,
-            ttl: 62,
-            router_alert: true,
-            encapsulated: false,
-            payload: &arrival.octets,
-        };
-        self.engine.handle(self.now, Input::Datagram(datagram), &mut context, &mut self.out);
-        self.out.len()
+        self.0.forget_effects();
+        self.0.give(Input::Datagram(arrival.datagram()));
+        self.0.out.len()
     }
 
     /// Drops the effects of the setup, so that they do not count for the measured message.
     pub fn forget_effects(&mut self) {
-        self.out.clear();
+        self.0.forget_effects();
     }
 
     /// Returns the Confirm to the latest Response of the router, with the RESERVE in it.
@@ -222,11 +170,7 @@ impl Population {
 
     /// Returns the latest message of the router.
     fn last_sent(&self) -> Body<'_> {
-        let sent = self.out.iter().filter_map(|effect| match effect {
-            Effect::Send(_, range) => Some(self.out.octets(range)),
-            _ => None,
-        });
-        let octets = sent.last().expect("the router has answered");
+        let (_, octets) = self.0.sent().last().expect("the router has answered");
         let octets = datagram(&octets[udp::HEADER..]).expect("GIST");
         Gist::parse(octets, Mode::D).expect("a message").body
     }
@@ -239,19 +183,8 @@ fn ends(number: u32) -> (IpAddr, IpAddr) {
 
 fn mri(number: u32, direction: Direction) -> Mri {
     let (source, destination) = ends(number);
-    Mri::PathCoupled(PathCoupled {
-        source,
-        destination,
-        source_prefix: 32,
-        destination_prefix: 32,
-        protocol: Some(udp::PROTOCOL),
-        ds_field: None,
-        flow_label: None,
-        spi: None,
-        source_port: Some(4_000),
-        destination_port: Some(5_004),
-        direction,
-    })
+    let flow = udp_flow((source, 4_000), (destination, 5_004));
+    Mri::PathCoupled(PathCoupled { direction, ..flow })
 }
 
 /// Returns the Query that starts a session, or refreshes its routing state. It looks like a packet of the flow.

@@ -10,13 +10,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use earmark_core::admission::{Ledger, LinkCapacity};
 use earmark_core::random::{RandomStreams, Stream};
-use earmark_core::{
-    Context, Datagram, Effect, Effects, Engine, Hop, Input, Interface, InterfaceId, Interfaces,
-    Outgoing, Rate, Route, RouteTable, Time, Trust,
-};
+use earmark_core::{Effect, Effects, Engine, Input, InterfaceId, Outgoing, Rate, Routes, Time};
 use earmark_rsvp::{Application, Command, Config, Event, ReserveRequest, Rsvp};
+use earmark_testkit::bench::{Arrival, Host};
 use earmark_wire::rsvp::{Body, FilterSpec, Message, MessageType, Session, SourceSelector};
 
 use crate::common::{ETH1, ETH2, flowspec, ip, tspec};
@@ -31,41 +28,17 @@ const DELAY: Duration = Duration::from_millis(1);
 pub(crate) struct Node {
     pub(crate) engine: Rsvp,
     pub(crate) config: Config,
-    interfaces: Interfaces,
-    routes: RouteTable,
-    ledger: Ledger,
+    host: Host,
 }
 
 impl Node {
     fn new(config: Config, seed: u64, links: &[(InterfaceId, &str)]) -> Node {
-        let mut node = Node {
-            engine: Rsvp::new(config.clone(), &RandomStreams::new(seed)),
-            config,
-            interfaces: Interfaces::default(),
-            routes: RouteTable::new(),
-            ledger: Ledger::new(),
-        };
+        let mut host = Host::default();
         let bandwidth = Rate::from_mbps(100_000);
         for &(id, address) in links {
-            node.interfaces.set(Interface {
-                id,
-                name: format!("eth{}", id.0),
-                addresses: vec![ip(address)],
-                mtu: 1500,
-                up: true,
-                bandwidth,
-                reservable: bandwidth,
-                latency_us: 10,
-                trust: Trust::CORE,
-            });
-            node.ledger.set_link(id, LinkCapacity { bandwidth, reservable: bandwidth, mtu: 1500 });
+            host.set_link(id, &[address], bandwidth, bandwidth);
         }
-        node
-    }
-
-    fn route(&mut self, prefix: &str, interface: InterfaceId, gateway: Option<&str>) {
-        let hop = Hop { interface, gateway: gateway.map(ip), source: None };
-        self.routes.insert(Route { prefix: prefix.parse().expect("a prefix"), metric: 0, hop });
+        Node { engine: Rsvp::new(config.clone(), &RandomStreams::new(seed)), config, host }
     }
 }
 
@@ -87,8 +60,8 @@ pub(crate) struct SentRecord {
     pub(crate) kind: MessageType,
 }
 
-/// A message in transit: receiving node, its interface, header and octets.
-type InTransit = (usize, InterfaceId, Outgoing, Vec<u8>);
+/// A message in transit: receiving node, and the datagram.
+type InTransit = (usize, Arrival);
 
 pub(crate) struct Chain {
     pub(crate) nodes: [Node; 3],
@@ -110,11 +83,11 @@ pub(crate) struct Chain {
 impl Chain {
     pub(crate) fn new(config: Config) -> Chain {
         let mut left = Node::new(config.clone(), 1, &[(ETH2, "10.0.1.1")]);
-        left.route("10.0.1.0/24", ETH2, None);
-        left.route("10.0.2.0/24", ETH2, Some("10.0.1.2"));
+        left.host.add_route("10.0.1.0/24", ETH2, None);
+        left.host.add_route("10.0.2.0/24", ETH2, Some("10.0.1.2"));
         let mut right = Node::new(config.clone(), 3, &[(ETH1, "10.0.2.2")]);
-        right.route("10.0.2.0/24", ETH1, None);
-        right.route("10.0.1.0/24", ETH1, Some("10.0.2.1"));
+        right.host.add_route("10.0.2.0/24", ETH1, None);
+        right.host.add_route("10.0.1.0/24", ETH1, Some("10.0.2.1"));
         Chain {
             nodes: [left, Chain::middle(config, 2), right],
             now: Time::from_secs(1_000),
@@ -131,8 +104,8 @@ impl Chain {
 
     fn middle(config: Config, seed: u64) -> Node {
         let mut middle = Node::new(config, seed, &[(ETH1, "10.0.1.2"), (ETH2, "10.0.2.1")]);
-        middle.route("10.0.1.0/24", ETH1, None);
-        middle.route("10.0.2.0/24", ETH2, None);
+        middle.host.add_route("10.0.1.0/24", ETH1, None);
+        middle.host.add_route("10.0.2.0/24", ETH2, None);
         middle
     }
 
@@ -220,17 +193,8 @@ impl Chain {
         while let Some(arrival) = self.under_way.first_entry()
             && arrival.key().0 <= self.now
         {
-            let (node, interface, how, octets) = arrival.remove();
-            let datagram = Datagram {
-                interface,
-                source: how.source,
-                destination: how.destination,
-                ttl: how.ttl,
-                router_alert: how.router_alert,
-                encapsulated: false,
-                payload: &octets,
-            };
-            self.engine_handles(node, Input::Datagram(datagram));
+            let (node, arrival) = arrival.remove();
+            self.engine_handles(node, Input::Datagram(arrival.datagram()));
         }
         for node in [LEFT, MIDDLE, RIGHT] {
             self.execute_effects(node);
@@ -244,11 +208,7 @@ impl Chain {
 
     fn engine_handles(&mut self, at: usize, input: Input<'_, Command>) {
         let node = &mut self.nodes[at];
-        let context = &mut Context {
-            routes: &node.routes,
-            interfaces: &node.interfaces,
-            ledger: &mut node.ledger,
-        };
+        let context = &mut node.host.context();
         node.engine.handle(self.now, input, context, &mut self.effects[at]);
     }
 
@@ -258,7 +218,7 @@ impl Chain {
             let mut out = std::mem::take(&mut self.effects[at]);
             let node = &mut self.nodes[at];
             if self.bundles {
-                node.engine.bundle(&node.interfaces, &mut out);
+                node.engine.bundle(&node.host.interfaces, &mut out);
             }
             for effect in out.iter() {
                 match effect {
@@ -304,8 +264,8 @@ impl Chain {
                 SentRecord { kind: message.body.message_type(), ..sight }
             }));
         }
-        let routed = || self.nodes[from].routes.lookup_interface(how.destination);
-        let interface = how.interface.unwrap_or_else(routed);
+        let hop = || self.nodes[from].host.routes.lookup(how.destination).expect("a route");
+        let interface = how.interface.unwrap_or_else(|| hop().interface);
         let (node, arriving) = match (from, interface) {
             (LEFT, _) => (MIDDLE, ETH1),
             (MIDDLE, ETH1) => (LEFT, ETH2),
@@ -321,7 +281,7 @@ impl Chain {
         for &times in delays {
             let key = (self.now + DELAY * times, self.entered);
             self.entered += 1;
-            self.under_way.insert(key, (node, arriving, how, octets.to_vec()));
+            self.under_way.insert(key, (node, Arrival::of(arriving, how, octets)));
         }
     }
 
@@ -336,16 +296,6 @@ impl Chain {
     /// Number of messages of a type sent since `since`.
     pub(crate) fn count(&self, kind: MessageType, since: Time) -> usize {
         self.seen.iter().filter(|sight| sight.at >= since && sight.kind == kind).count()
-    }
-}
-
-trait InterfaceLookup {
-    fn lookup_interface(&self, destination: std::net::IpAddr) -> InterfaceId;
-}
-
-impl InterfaceLookup for RouteTable {
-    fn lookup_interface(&self, destination: std::net::IpAddr) -> InterfaceId {
-        earmark_core::Routes::lookup(self, destination).expect("there is a route").interface
     }
 }
 

@@ -5,14 +5,12 @@
 use std::net::{IpAddr, Ipv4Addr};
 use std::time::Duration;
 
-use earmark_core::admission::{Ledger, LinkCapacity};
 use earmark_core::random::RandomStreams;
-use earmark_core::{
-    Context, Datagram, Effect, Effects, Engine, Hop, Input, Interface, InterfaceId, Interfaces,
-    MulticastRoute, Rate, Route, RouteTable, Time, Trust,
-};
-use earmark_rsvp::{Config, Event, Rsvp};
-use earmark_wire::intserv::{Adspec, FlowSpec, SenderTspec, TokenBucket};
+use earmark_core::{Effect, Engine, Input, InterfaceId, MulticastRoute, Time};
+use earmark_rsvp::{Config, Rsvp};
+pub use earmark_testkit::bench::Arrival;
+use earmark_testkit::bench::{Bench, rsvp};
+use earmark_wire::intserv::{FlowSpec, SenderTspec, TokenBucket};
 use earmark_wire::rsvp::{
     Acknowledgement, AcknowledgementKind, Body, Carried, FilterSpec, FixedFilterFlow,
     FlowDescriptors, List, Message, MessageId, Path, PathTear, RefreshIds, RefreshList, Resv,
@@ -38,15 +36,10 @@ const TSPEC: SenderTspec = TokenBucket {
     max_packet_size: 1_500,
 };
 
-/// The router, and buffers for its effects.
+/// The router.
 pub struct Population {
-    engine: Rsvp,
-    interfaces: Interfaces,
-    routes: RouteTable,
-    ledger: Ledger,
-    out: Effects<Event>,
+    bench: Bench<Rsvp>,
     adspec: Vec<u8>,
-    now: Time,
 }
 
 impl Population {
@@ -58,7 +51,7 @@ impl Population {
             population.handle(&population.resv(number));
         }
         assert_eq!(
-            population.engine.population(),
+            population.bench.engine.population(),
             (sessions as usize, sessions as usize, sessions as usize)
         );
         population
@@ -74,15 +67,16 @@ impl Population {
         for number in 0..sessions {
             let mut message_ids = Vec::new();
             for arrival in [population.path(number), population.resv(number)] {
-                population.handle(&arrival.with_message_id(number));
+                population.handle(&with_message_id(&arrival, number));
                 message_ids.extend(population.names_sent());
             }
             population.acknowledge(&message_ids);
             population.pass(Duration::from_micros(100));
         }
         population.pass(Duration::from_secs(8));
-        assert_eq!(population.engine.population().0, sessions as usize);
+        assert_eq!(population.bench.engine.population().0, sessions as usize);
         let summarized: usize = population
+            .bench
             .engine
             .neighbors()
             .filter_map(|neighbor| neighbor.reduction)
@@ -95,54 +89,47 @@ impl Population {
     /// Both neighbours acknowledge all identifiers; those that were not sent to them have no effect.
     fn acknowledge(&mut self, names: &[MessageId]) {
         for neighbor in [UPSTREAM, DOWNSTREAM] {
-            self.handle(&Arrival::acknowledging(neighbor, names));
+            self.handle(&acknowledging(neighbor, names));
         }
     }
 
     /// MESSAGE_IDs of the last sent messages.
     fn names_sent(&self) -> Vec<MessageId> {
-        let messages = self.out.iter().filter_map(|effect| match effect {
-            Effect::Send(_, range) => Message::parse(self.out.octets(range)).ok(),
-            _ => None,
-        });
+        let messages = self.sent().filter_map(|octets| Message::parse(octets).ok());
         messages.filter_map(|message| message.message_id).collect()
+    }
+
+    fn sent(&self) -> impl Iterator<Item = &[u8]> {
+        self.bench.out.iter().filter_map(|effect| match effect {
+            Effect::Send(_, range) => Some(self.bench.out.octets(range)),
+            _ => None,
+        })
     }
 
     /// Advances the time, timer by timer; returns the summary refreshes sent meanwhile.
     pub fn pass(&mut self, duration: Duration) -> Vec<Vec<u8>> {
-        let end = self.now + duration;
+        let end = self.bench.now + duration;
         let mut summaries = Vec::new();
-        while let Some((at, _)) = self.engine.next_deadline().filter(|&(at, _)| at <= end) {
-            self.now = self.now.max(at);
+        while self.bench.advance(end) {
             self.expire();
-            summaries.extend(self.out.iter().filter_map(|effect| match effect {
-                Effect::Send(_, range) if self.out.octets(range)[1] == SREFRESH => {
-                    Some(self.out.octets(range).to_vec())
-                }
-                _ => None,
-            }));
+            let sent = self.sent().filter(|octets| octets[1] == SREFRESH);
+            summaries.extend(sent.map(<[u8]>::to_vec));
         }
-        self.now = end;
         summaries
     }
 
     /// Advances the time to the next deadline, without handling it.
     pub fn wait(&mut self) {
-        let (at, _) = self.engine.next_deadline().expect("summaries are due");
-        self.now = self.now.max(at);
+        let (at, _) = self.bench.engine.next_deadline().expect("summaries are due");
+        self.bench.advance(at);
     }
 
     /// Handles the due timers.
     #[inline(never)]
     pub fn expire(&mut self) -> usize {
-        let context = &mut Context {
-            routes: &self.routes,
-            interfaces: &self.interfaces,
-            ledger: &mut self.ledger,
-        };
-        self.out.clear();
-        self.engine.handle(self.now, Input::Expire, context, &mut self.out);
-        self.out.len()
+        self.bench.forget_effects();
+        self.bench.give(Input::Expire);
+        self.bench.out.len()
     }
 
     /// Summary refresh of the previous hop for the Paths of these sessions.
@@ -151,29 +138,17 @@ impl Population {
         let names = RefreshIds::Messages(List::Items(&ids));
         let lists = [RefreshList { epoch: EPOCH, ids: names }];
         let body = Body::Srefresh(Srefresh { lists: List::Items(&lists) });
-        Arrival::of(UPSTREAM, Message::new(62, body))
+        of_neighbor(UPSTREAM, Message::new(62, body))
     }
 
     /// Creates the router without sessions.
     pub fn empty() -> Population {
-        let mut population = Population {
-            engine: Rsvp::new(Config::default(), &RandomStreams::new(1)),
-            interfaces: Interfaces::default(),
-            routes: RouteTable::new(),
-            ledger: Ledger::new(),
-            out: Effects::new(),
-            adspec: Vec::new(),
-            now: Time::from_secs(1),
-        };
-        population.attach(1, Ipv4Addr::new(192, 0, 2, 2));
-        population.attach(2, Ipv4Addr::new(198, 51, 100, 1));
-        let prefix = "10.0.0.0/8".parse().expect("a prefix");
-        let hop = Hop { interface: InterfaceId(2), gateway: Some(DOWNSTREAM), source: None };
-        population.routes.insert(Route { prefix, metric: 0, hop });
-        let adspec = Adspec::for_sender();
-        population.adspec = vec![0; adspec.buffer_len()];
-        adspec.emit(&mut population.adspec).expect("it fits");
-        population
+        let engine = Rsvp::new(Config::default(), &RandomStreams::new(1));
+        let mut bench = Bench::new(engine, Time::from_secs(1));
+        bench.set_large_link(InterfaceId(1), "192.0.2.2");
+        bench.set_large_link(InterfaceId(2), "198.51.100.1");
+        bench.add_route("10.0.0.0/8", InterfaceId(2), Some("198.51.100.2"));
+        Population { bench, adspec: rsvp::adspec() }
     }
 
     /// Creates a router that forwards the data of a [`GROUP`] through this number of interfaces, the first of which is
@@ -181,31 +156,16 @@ impl Population {
     pub fn forked(links: u32) -> Population {
         let mut population = Population::empty();
         for link in 1..links {
-            population.attach(2 + link, Ipv4Addr::new(198, 51, 100 + link as u8, 1));
+            let address = format!("198.51.{}.1", 100 + link);
+            population.bench.set_large_link(InterfaceId(2 + link), &address);
         }
-        population.routes.insert_multicast(MulticastRoute {
+        population.bench.routes.insert_multicast(MulticastRoute {
             source: None,
             group: names(GROUP).0.destination,
             incoming: Some(InterfaceId(1)),
             outgoing: (0..links).map(|link| InterfaceId(2 + link)).collect(),
         });
         population
-    }
-
-    fn attach(&mut self, index: u32, address: Ipv4Addr) {
-        let (id, bandwidth, mtu) = (InterfaceId(index), Rate::from_mbps(400_000), 1_500);
-        self.interfaces.set(Interface {
-            id,
-            name: format!("eth{index}"),
-            addresses: vec![address.into()],
-            mtu,
-            up: true,
-            bandwidth,
-            reservable: bandwidth,
-            latency_us: 10,
-            trust: Trust::CORE,
-        });
-        self.ledger.set_link(id, LinkCapacity { bandwidth, reservable: bandwidth, mtu });
     }
 
     /// Path of session `number`.
@@ -224,7 +184,7 @@ impl Population {
             carried: Carried::Objects(&[]),
             sender: SenderDescriptor { template, tspec: TSPEC, adspec: Some(&self.adspec) },
         };
-        Arrival::new(InterfaceId(1), template.source, session.destination, Body::Path(path))
+        arrival(InterfaceId(1), template.source, session.destination, Body::Path(path))
     }
 
     /// PathTear of session `number`.
@@ -237,7 +197,7 @@ impl Population {
             template,
             tspec: Some(TSPEC),
         };
-        Arrival::new(InterfaceId(1), template.source, session.destination, Body::PathTear(tear))
+        arrival(InterfaceId(1), template.source, session.destination, Body::PathTear(tear))
     }
 
     /// Resv for session `number`.
@@ -249,7 +209,7 @@ impl Population {
 
     /// ResvTear for session `number`.
     pub fn resv_tear(&self, number: u32) -> Arrival {
-        self.resv(number).taken_back()
+        taken_back(&self.resv(number))
     }
 
     /// Resv of a next hop in shared-explicit style for the sender of the [`GROUP`]: host number `host` behind interface
@@ -291,109 +251,74 @@ impl Population {
         let (session, _) = names(number);
         let resv = Resv {
             session,
-            hop: RsvpHop { address, lih: self.engine.lih(interface) },
+            hop: RsvpHop { address, lih: self.bench.engine.lih(interface) },
             refresh_ms: 30_000,
             confirm: None,
             scope: None,
             carried: Carried::Objects(&[]),
             flows,
         };
-        let here = self.interfaces.by_id(interface).expect("it is attached").addresses[0];
-        Arrival::new(interface, address, here, Body::Resv(resv))
+        let here = self.bench.interfaces.by_id(interface).expect("it is attached").addresses[0];
+        arrival(interface, address, here, Body::Resv(resv))
     }
 
     /// Drops the effects of the last message, as a driver would have by now.
     pub fn forget_effects(&mut self) {
-        self.out.clear();
+        self.bench.forget_effects();
     }
 
     /// Handles one message with all its consequences; returns their number.
     #[inline(never)]
     pub fn handle(&mut self, arrival: &Arrival) -> usize {
-        let context = &mut Context {
-            routes: &self.routes,
-            interfaces: &self.interfaces,
-            ledger: &mut self.ledger,
-        };
-        self.out.clear();
-        self.engine.handle(self.now, Input::Datagram(arrival.datagram()), context, &mut self.out);
-        self.out.len()
+        self.bench.forget_effects();
+        self.bench.give(Input::Datagram(arrival.datagram()));
+        self.bench.out.len()
     }
 }
 
-/// A message to be received.
-pub struct Arrival {
-    interface: InterfaceId,
-    source: IpAddr,
-    destination: IpAddr,
-    octets: Vec<u8>,
+fn arrival(interface: InterfaceId, source: IpAddr, destination: IpAddr, body: Body<'_>) -> Arrival {
+    let octets = rsvp::octets(body, 62);
+    Arrival { interface, source, destination, ttl: 62, router_alert: true, octets }
 }
 
-impl Arrival {
-    fn new(interface: InterfaceId, source: IpAddr, destination: IpAddr, body: Body<'_>) -> Arrival {
-        Arrival::write(interface, source, destination, &Message::new(62, body))
-    }
+/// Returns this message with MESSAGE_ID and the flag of refresh reduction.
+fn with_message_id(arrival: &Arrival, id: u32) -> Arrival {
+    let message = Message::parse(&arrival.octets).expect("it was written");
+    let message_id = Some(MessageId { flags: MessageId::ACK_DESIRED, epoch: EPOCH, id });
+    let message = Message { flags: Message::REFRESH_REDUCTION, message_id, ..message };
+    Arrival { octets: rsvp::emit(&message), ..arrival.clone() }
+}
 
-    /// Returns this message with MESSAGE_ID and the flag of refresh reduction.
-    fn with_message_id(&self, id: u32) -> Arrival {
-        let message = Message::parse(&self.octets).expect("it was written");
-        let message_id = Some(MessageId { flags: MessageId::ACK_DESIRED, epoch: EPOCH, id });
-        let message = Message { flags: Message::REFRESH_REDUCTION, message_id, ..message };
-        Arrival::write(self.interface, self.source, self.destination, &message)
-    }
+/// Returns the ResvTear for this Resv.
+fn taken_back(resv: &Arrival) -> Arrival {
+    let message = Message::parse(&resv.octets).expect("it was written");
+    let Body::Resv(body) = message.body else { panic!("a Resv: {message:?}") };
+    let Resv { session, hop, scope, carried, flows, .. } = body;
+    let tear = ResvTear { session, hop, scope, carried, flows };
+    arrival(resv.interface, resv.source, resv.destination, Body::ResvTear(tear))
+}
 
-    /// Returns the ResvTear for this Resv.
-    fn taken_back(&self) -> Arrival {
-        let message = Message::parse(&self.octets).expect("it was written");
-        let Body::Resv(resv) = message.body else { panic!("a Resv: {message:?}") };
-        let Resv { session, hop, scope, carried, flows, .. } = resv;
-        let tear = ResvTear { session, hop, scope, carried, flows };
-        Arrival::new(self.interface, self.source, self.destination, Body::ResvTear(tear))
-    }
+/// Ack message of a neighbour for these MESSAGE_IDs.
+fn acknowledging(neighbor: IpAddr, names: &[MessageId]) -> Arrival {
+    let kind = AcknowledgementKind::Ack;
+    let names: Vec<Acknowledgement> = names
+        .iter()
+        .map(|&MessageId { epoch, id, .. }| Acknowledgement { kind, epoch, id })
+        .collect();
+    let acknowledgements = List::Items(&names);
+    of_neighbor(neighbor, Message { acknowledgements, ..Message::new(62, Body::Ack) })
+}
 
-    /// Ack message of a neighbour for these MESSAGE_IDs.
-    fn acknowledging(neighbor: IpAddr, names: &[MessageId]) -> Arrival {
-        let kind = AcknowledgementKind::Ack;
-        let names: Vec<Acknowledgement> = names
-            .iter()
-            .map(|&MessageId { epoch, id, .. }| Acknowledgement { kind, epoch, id })
-            .collect();
-        let acknowledgements = List::Items(&names);
-        Arrival::of(neighbor, Message { acknowledgements, ..Message::new(62, Body::Ack) })
-    }
-
-    /// Message to this router from a neighbour with refresh reduction.
-    fn of(neighbor: IpAddr, message: Message<'_>) -> Arrival {
-        let (interface, here) = match neighbor {
-            UPSTREAM => (InterfaceId(1), Ipv4Addr::new(192, 0, 2, 2)),
-            _ => (InterfaceId(2), Ipv4Addr::new(198, 51, 100, 1)),
-        };
-        let message = Message { flags: Message::REFRESH_REDUCTION, ..message };
-        Arrival::write(interface, neighbor, here.into(), &message)
-    }
-
-    fn write(
-        interface: InterfaceId,
-        source: IpAddr,
-        destination: IpAddr,
-        message: &Message<'_>,
-    ) -> Arrival {
-        let mut octets = vec![0; message.buffer_len()];
-        message.emit(&mut octets).expect("it fits");
-        Arrival { interface, source, destination, octets }
-    }
-
-    fn datagram(&self) -> Datagram<'_> {
-        Datagram {
-            interface: self.interface,
-            source: self.source,
-            destination: self.destination,
-            ttl: 62,
-            router_alert: true,
-            encapsulated: false,
-            payload: &self.octets,
-        }
-    }
+/// Message to this router from a neighbour with refresh reduction.
+fn of_neighbor(neighbor: IpAddr, message: Message<'_>) -> Arrival {
+    let (interface, here) = match neighbor {
+        UPSTREAM => (InterfaceId(1), Ipv4Addr::new(192, 0, 2, 2)),
+        _ => (InterfaceId(2), Ipv4Addr::new(198, 51, 100, 1)),
+    };
+    let message = Message { flags: Message::REFRESH_REDUCTION, ..message };
+    let (source, destination) = (neighbor, here.into());
+    let octets = rsvp::emit(&message);
+    Arrival { interface, source, destination, ttl: 62, router_alert: true, octets }
 }
 
 fn names(number: u32) -> (Session, FilterSpec) {

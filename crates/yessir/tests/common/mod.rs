@@ -3,13 +3,15 @@
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
+use std::ops::{Deref, DerefMut};
 
-use earmark_core::admission::{ClaimId, Ledger, LinkCapacity, RetryPolicy};
+use earmark_core::admission::{ClaimId, RetryPolicy};
 use earmark_core::random::RandomStreams;
 use earmark_core::{
-    Context, Datagram, Effect, Effects, Engine, Flow, Hop, HostEvent, Input, Installation,
-    Interface, InterfaceId, Interfaces, Outgoing, Rate, Route, RouteTable, Time, Trust,
+    Effect, Flow, Hop, HostEvent, Input, Installation, InterfaceId, Outgoing, Rate, Route, Time,
 };
+pub use earmark_testkit::bench::{Arrival, ip as address};
+use earmark_testkit::bench::{Bench, prefix};
 use earmark_wire::intserv::{FlowSpec, TokenBucket};
 use earmark_wire::rtcp::{
     self, Application as App, CNAME_LEN, Chunks, Goodbye, Packet, SenderInfo, SenderReport,
@@ -20,17 +22,13 @@ use earmark_wire::yessir::{
     VERSION,
 };
 use earmark_yessir::auth::Key;
-use earmark_yessir::{Command, Config, Event, SessionView, Stream, Yessir};
+use earmark_yessir::{Attachment, Command, Config, Event, SessionView, Stream, Yessir};
 
 /// Upstream interface.
 pub const UP: InterfaceId = InterfaceId(1);
 pub const DOWN: InterfaceId = InterfaceId(2);
 /// Alternative downstream interface.
 pub const SIDE: InterfaceId = InterfaceId(3);
-
-pub fn address(text: &str) -> IpAddr {
-    text.parse().expect("an address")
-}
 
 /// A sent message with its octets.
 #[derive(Clone, Debug, PartialEq)]
@@ -58,42 +56,34 @@ impl Sent {
 
     /// Returns it as it arrives at the next node.
     pub fn arrival(&self, interface: InterfaceId) -> Arrival {
-        Arrival {
-            interface,
-            source: self.how.source,
-            destination: self.how.destination,
-            ttl: self.how.ttl,
-            router_alert: self.how.router_alert,
-            octets: self.octets.clone(),
-        }
+        Arrival::of(interface, self.how, &self.octets)
     }
-}
-
-/// A datagram that owns its octets.
-#[derive(Clone, Debug)]
-pub struct Arrival {
-    pub interface: InterfaceId,
-    pub source: IpAddr,
-    pub destination: IpAddr,
-    pub ttl: u8,
-    pub router_alert: bool,
-    pub octets: Vec<u8>,
 }
 
 /// A node. `UP` leads to 10.0.0.0/8, `DOWN` to 10.9.0.0/16 (and fd09::/16), 10 Mbit/s each, of which 5 may be
 /// reserved.
 pub struct Node {
-    pub engine: Yessir,
-    pub interfaces: Interfaces,
-    pub routes: RouteTable,
-    pub ledger: Ledger,
-    pub now: Time,
+    bench: Bench<Yessir>,
     pub events: Vec<Event>,
     pub sent: Vec<Sent>,
     /// Installations in traffic control.
     pub installed: BTreeMap<ClaimId, Installation>,
     /// Flows added to installed classes.
     pub added: BTreeMap<Flow, ClaimId>,
+}
+
+impl Deref for Node {
+    type Target = Bench<Yessir>;
+
+    fn deref(&self) -> &Bench<Yessir> {
+        &self.bench
+    }
+}
+
+impl DerefMut for Node {
+    fn deref_mut(&mut self) -> &mut Bench<Yessir> {
+        &mut self.bench
+    }
 }
 
 impl Node {
@@ -106,12 +96,9 @@ impl Node {
     }
 
     pub fn seeded(config: Config, seed: u64) -> Node {
+        let engine = Yessir::new(config, &RandomStreams::new(seed));
         let mut node = Node {
-            engine: Yessir::new(config, &RandomStreams::new(seed)),
-            interfaces: Interfaces::default(),
-            routes: RouteTable::new(),
-            ledger: Ledger::new(),
-            now: Time::from_secs(1),
+            bench: Bench::new(engine, Time::from_secs(1)),
             events: Vec::new(),
             sent: Vec::new(),
             installed: BTreeMap::new(),
@@ -129,25 +116,13 @@ impl Node {
     }
 
     pub fn set_link(&mut self, id: InterfaceId, addresses: &[&str], reservable: u64) {
-        let (bandwidth, reservable) = (Rate::from_mbps(10), Rate::from_mbps(reservable));
-        self.interfaces.set(Interface {
-            id,
-            name: format!("eth{}", id.0),
-            addresses: addresses.iter().map(|text| address(text)).collect(),
-            mtu: 1_500,
-            up: true,
-            bandwidth,
-            reservable,
-            latency_us: 100,
-            trust: Trust::CORE,
-        });
-        self.ledger.set_link(id, LinkCapacity { bandwidth, reservable, mtu: 1_500 });
+        let reservable = Rate::from_mbps(reservable);
+        self.bench.set_link(id, addresses, Rate::from_mbps(10), reservable);
     }
 
-    pub fn set_route(&mut self, prefix: &str, interface: InterfaceId, metric: u32) {
+    pub fn set_route(&mut self, to: &str, interface: InterfaceId, metric: u32) {
         let hop = Hop { interface, gateway: None, source: None };
-        let prefix = prefix.parse().expect("a prefix");
-        assert!(self.routes.insert(Route { prefix, metric, hop }));
+        assert!(self.routes.insert(Route { prefix: prefix(to), metric, hop }));
     }
 
     pub fn set_retries(&mut self, threshold: u32) {
@@ -156,14 +131,13 @@ impl Node {
 
     /// Handles one input and its effects, as a driver does: released bandwidth goes to the next in the queue.
     pub fn handle(&mut self, input: Input<'_, Command>) {
-        let mut out = Effects::<Event>::new();
-        self.give(input, &mut out);
+        self.bench.forget_effects();
+        self.give(input);
         while let Some((interface, owner)) = self.ledger.next_grantable() {
-            self.give(Input::Host(HostEvent::Grantable { interface, owner }), &mut out);
+            self.give(Input::Host(HostEvent::Grantable { interface, owner }));
         }
-        while let Some(displaced) = self.ledger.next_displaced() {
-            self.give(Input::Host(HostEvent::Displaced(displaced)), &mut out);
-        }
+        self.give_displaced();
+        let out = std::mem::take(&mut self.bench.out);
         for effect in out.iter() {
             match effect {
                 Effect::Send(how, range) => {
@@ -192,25 +166,8 @@ impl Node {
         assert_eq!(held, self.installed.len() as u64, "ledger and traffic control agree");
     }
 
-    fn give(&mut self, input: Input<'_, Command>, out: &mut Effects<Event>) {
-        let context = &mut Context {
-            routes: &self.routes,
-            interfaces: &self.interfaces,
-            ledger: &mut self.ledger,
-        };
-        self.engine.handle(self.now, input, context, out);
-    }
-
     pub fn arrive(&mut self, arrival: &Arrival) {
-        self.handle(Input::Datagram(Datagram {
-            interface: arrival.interface,
-            source: arrival.source,
-            destination: arrival.destination,
-            ttl: arrival.ttl,
-            router_alert: arrival.router_alert,
-            encapsulated: false,
-            payload: &arrival.octets,
-        }));
+        self.handle(Input::Datagram(arrival.datagram()));
     }
 
     /// Handles a message and returns the one that is forwarded.
@@ -232,11 +189,9 @@ impl Node {
     /// Advances time; timers fire when they are due.
     pub fn advance(&mut self, seconds: f64) {
         let end = Time::from_nanos(self.now.as_nanos() + (seconds * 1e9) as u64);
-        while let Some((at, _)) = self.engine.next_deadline().filter(|(at, _)| *at <= end) {
-            self.now = self.now.max(at);
+        while self.bench.advance(end) {
             self.handle(Input::Expire);
         }
-        self.now = end;
     }
 
     /// Takes the events so far.
@@ -246,7 +201,7 @@ impl Node {
 
     /// Returns the bandwidth held on a link, bits per second.
     pub fn held(&self, link: InterfaceId) -> u64 {
-        self.ledger.link(link).expect("a link").held.as_bps()
+        self.held_on(link).as_bps()
     }
 
     pub fn session(&self, ask: &Ask) -> Option<SessionView> {
@@ -278,6 +233,27 @@ pub fn mbps(rate: f32) -> Flowspec {
         min_policed_unit: 64,
         max_packet_size: 1_000,
     }))
+}
+
+/// Returns the announcement of a stream of 1 Mbit/s from a node itself to port 5000 of a destination.
+pub fn announcement(destination: IpAddr) -> Attachment {
+    Attachment {
+        stream: Stream {
+            source: address("0.0.0.0"),
+            destination,
+            source_port: 4_000,
+            destination_port: 5_000,
+        },
+        ssrc: None,
+        cname: "sender@h1".into(),
+        multiplexed: false,
+        flowspec: mbps(1.0),
+        style: Style::Individual,
+        passive: false,
+        interval: 10,
+        ttl: 64,
+        key: None,
+    }
 }
 
 /// A request as it arrives; tests change its fields.

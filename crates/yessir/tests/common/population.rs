@@ -2,13 +2,12 @@
 #![allow(dead_code, unreachable_pub)]
 
 use std::net::IpAddr;
+use std::time::Duration;
 
-use earmark_core::admission::{Ledger, LinkCapacity};
 use earmark_core::random::RandomStreams;
-use earmark_core::{
-    Context, Datagram, Effects, Engine, Hop, Input, Interface, InterfaceId, Interfaces, Rate,
-    Route, RouteTable, Time, Trust,
-};
+use earmark_core::{Engine, Input, InterfaceId, Time};
+pub use earmark_testkit::bench::Arrival;
+use earmark_testkit::bench::Bench;
 use earmark_wire::intserv::{FlowSpec, TokenBucket};
 use earmark_wire::rtcp::{
     self, Application as App, CNAME_LEN, Chunks, Goodbye, Packet, SenderInfo, SenderReport,
@@ -17,27 +16,13 @@ use earmark_wire::udp;
 use earmark_wire::yessir::{
     Command, Failures, Flowspec, Generic, LinkInfo, Message, NAME, Style, VERSION,
 };
-use earmark_yessir::{Config, Event, Yessir};
+use earmark_yessir::{Config, Yessir};
 
 /// Number of streams of one source.
 const OF_ONE_SOURCE: u32 = 256;
 
-/// The router, and a buffer for its effects.
-pub struct Population {
-    engine: Yessir,
-    interfaces: Interfaces,
-    routes: RouteTable,
-    ledger: Ledger,
-    out: Effects<Event>,
-    pub now: Time,
-}
-
-/// A datagram that owns its octets.
-pub struct Arrival {
-    source: IpAddr,
-    destination: IpAddr,
-    octets: Vec<u8>,
-}
+/// The router.
+pub struct Population(Bench<Yessir>);
 
 impl Population {
     /// Creates a router with `sessions` reserved streams, numbered from 0.
@@ -47,8 +32,8 @@ impl Population {
             population.handle(&request(number));
             population.forget_effects();
         }
-        assert_eq!(population.engine.session_count(), sessions as usize);
-        let link = population.ledger.link(InterfaceId(2)).expect("known");
+        assert_eq!(population.0.engine.session_count(), sessions as usize);
+        let link = population.0.ledger.link(InterfaceId(2)).expect("known");
         assert_eq!(link.claims, sessions);
         population
     }
@@ -57,78 +42,36 @@ impl Population {
     pub fn empty() -> Population {
         let mut config = Config::default();
         config.limits.changes_per_second = u32::MAX;
-        let mut population = Population {
-            engine: Yessir::new(config, &RandomStreams::new(1)),
-            interfaces: Interfaces::default(),
-            routes: RouteTable::new(),
-            ledger: Ledger::new(),
-            out: Effects::new(),
-            now: Time::from_secs(1),
-        };
-        let bandwidth = Rate::from_mbps(400_000);
-        for (index, address) in [(1, "192.0.2.2"), (2, "198.51.100.1")] {
-            let id = InterfaceId(index);
-            population.interfaces.set(Interface {
-                id,
-                name: format!("eth{index}"),
-                addresses: vec![address.parse().expect("an address")],
-                mtu: 1500,
-                up: true,
-                bandwidth,
-                reservable: bandwidth,
-                latency_us: 10,
-                trust: Trust::CORE,
-            });
-            let capacity = LinkCapacity { bandwidth, reservable: bandwidth, mtu: 1500 };
-            population.ledger.set_link(id, capacity);
-        }
-        let prefix = "10.0.0.0/8".parse().expect("a prefix");
-        let gateway = Some("198.51.100.2".parse().expect("an address"));
-        let hop = Hop { interface: InterfaceId(2), gateway, source: None };
-        population.routes.insert(Route { prefix, metric: 0, hop });
-        population
+        let engine = Yessir::new(config, &RandomStreams::new(1));
+        let mut bench = Bench::new(engine, Time::from_secs(1));
+        bench.set_large_link(InterfaceId(1), "192.0.2.2");
+        bench.set_large_link(InterfaceId(2), "198.51.100.1");
+        bench.add_route("10.0.0.0/8", InterfaceId(2), Some("198.51.100.2"));
+        Population(bench)
     }
 
     /// Handles a message; returns the number of effects.
     pub fn handle(&mut self, arrival: &Arrival) -> usize {
-        let context = &mut Context {
-            routes: &self.routes,
-            interfaces: &self.interfaces,
-            ledger: &mut self.ledger,
-        };
-        let datagram = Datagram {
-            interface: InterfaceId(1),
-            source: arrival.source,
-            destination: arrival.destination,
-            ttl: 63,
-            router_alert: true,
-            encapsulated: false,
-            payload: &arrival.octets,
-        };
-        self.engine.handle(self.now, Input::Datagram(datagram), context, &mut self.out);
-        self.out.len()
+        self.0.give(Input::Datagram(arrival.datagram()));
+        self.0.out.len()
     }
 
-    /// Fires all timers that are due.
-    pub fn expire(&mut self) {
-        while self.engine.next_deadline().is_some_and(|(at, _)| at <= self.now) {
-            let context = &mut Context {
-                routes: &self.routes,
-                interfaces: &self.interfaces,
-                ledger: &mut self.ledger,
-            };
-            self.engine.handle(self.now, Input::Expire, context, &mut self.out);
-            self.out.clear();
+    /// Advances the time at once, and fires all timers that are due.
+    pub fn expire(&mut self, time: Duration) {
+        self.0.now = self.0.now + time;
+        while self.0.engine.next_deadline().is_some_and(|(at, _)| at <= self.0.now) {
+            self.0.give(Input::Expire);
+            self.0.forget_effects();
         }
     }
 
     /// Returns the number of streams.
     pub fn sessions(&self) -> usize {
-        self.engine.session_count()
+        self.0.engine.session_count()
     }
 
     pub fn forget_effects(&mut self) {
-        self.out.clear();
+        self.0.forget_effects();
     }
 }
 
@@ -193,5 +136,6 @@ fn message(number: u32, command: Command, leaving: bool) -> Arrival {
     udp::Repr { source, destination, source_port, destination_port }
         .emit(&mut octets)
         .expect("it fits");
-    Arrival { source, destination, octets }
+    let interface = InterfaceId(1);
+    Arrival { interface, source, destination, ttl: 63, router_alert: true, octets }
 }
