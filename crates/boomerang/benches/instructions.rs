@@ -7,17 +7,14 @@
 #[path = "../tests/common/population.rs"]
 mod population;
 
-use std::hint::black_box;
-
+use earmark_testkit::instructions::{self, measured};
 use earmark_wire::boomerang::Rates;
 use earmark_wire::icmp::Kind;
 use gungraun::{library_benchmark, library_benchmark_group, main};
 use population::{Arrival, Population};
 
-/// A router with `sessions` sessions, and a message about one of them, or about the next.
-///
-/// The case is boxed, so that handing it over costs the measured function nothing.
-type Case = Box<(Population, Arrival)>;
+/// A router, and a message about one of its sessions, or about the next.
+type Case = instructions::Case<Population, Arrival>;
 
 /// Builds a case. The effects of the set-up are removed first: no message pays for another one's effects.
 fn case(mut population: Population, arrival: Arrival) -> Case {
@@ -68,61 +65,45 @@ fn known_release(sessions: u32) -> Case {
     case(population, arrival)
 }
 
-/// Numbers of resident sessions. The largest population takes a minute per benchmark, so it is optional.
+/// Returns the numbers of resident sessions.
 fn populations() -> Vec<u32> {
-    // Read when this is compiled: the runner gives the measured process no environment.
-    match option_env!("EARMARK_BENCH_LARGE") {
-        Some(_) => vec![1_000, 100_000, 1_000_000],
-        None => vec![1_000, 100_000],
-    }
+    instructions::populations(&[1_000, 100_000], 1_000_000)
 }
 
 #[library_benchmark(setup = new_session)]
 #[benches::sessions(iter = populations())]
-fn set_up_outward(mut case: Case) -> Case {
-    let (population, arrival) = &mut *case;
-    black_box(population.handle(black_box(arrival)));
-    case
+fn set_up_outward(case: Case) -> Case {
+    measured(case, Population::handle)
 }
 
 #[library_benchmark(setup = new_reverse)]
 #[benches::sessions(iter = populations())]
-fn set_up_return(mut case: Case) -> Case {
-    let (population, arrival) = &mut *case;
-    black_box(population.handle(black_box(arrival)));
-    case
+fn set_up_return(case: Case) -> Case {
+    measured(case, Population::handle)
 }
 
 #[library_benchmark(setup = outward_refresh)]
 #[benches::sessions(iter = populations())]
-fn refresh_outward(mut case: Case) -> Case {
-    let (population, arrival) = &mut *case;
-    black_box(population.handle(black_box(arrival)));
-    case
+fn refresh_outward(case: Case) -> Case {
+    measured(case, Population::handle)
 }
 
 #[library_benchmark(setup = return_refresh)]
 #[benches::sessions(iter = populations())]
-fn refresh_return(mut case: Case) -> Case {
-    let (population, arrival) = &mut *case;
-    black_box(population.handle(black_box(arrival)));
-    case
+fn refresh_return(case: Case) -> Case {
+    measured(case, Population::handle)
 }
 
 #[library_benchmark(setup = renegotiation)]
 #[benches::sessions(iter = populations())]
-fn change(mut case: Case) -> Case {
-    let (population, arrival) = &mut *case;
-    black_box(population.handle(black_box(arrival)));
-    case
+fn change(case: Case) -> Case {
+    measured(case, Population::handle)
 }
 
 #[library_benchmark(setup = known_release)]
 #[benches::sessions(iter = populations())]
-fn release(mut case: Case) -> Case {
-    let (population, arrival) = &mut *case;
-    black_box(population.handle(black_box(arrival)));
-    case
+fn release(case: Case) -> Case {
+    measured(case, Population::handle)
 }
 
 library_benchmark_group!(

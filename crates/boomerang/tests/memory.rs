@@ -4,6 +4,7 @@
 #[path = "common/population.rs"]
 mod population;
 
+use earmark_testkit::memory::octets_per_session;
 use earmark_wire::icmp::Kind;
 use population::Population;
 
@@ -15,14 +16,9 @@ const CLAIM: f64 = 32.0;
 
 /// Returns the octets per session, with its claims.
 fn cost(sessions: u32, passes: &[Kind]) -> f64 {
-    let before = dhat::HeapStats::get().curr_bytes;
-    let empty = Population::empty();
-    let base = dhat::HeapStats::get().curr_bytes - before;
-    drop(empty);
-    let population = Population::with_halves(sessions, passes);
-    let octets = dhat::HeapStats::get().curr_bytes - before - base;
-    drop(population);
-    octets as f64 / f64::from(sessions)
+    let heap = || dhat::HeapStats::get().curr_bytes;
+    let populated = |sessions| Population::with_halves(sessions, passes);
+    octets_per_session(heap, Population::empty, sessions, populated)
 }
 
 /// The hash tables grow by doubling, so the cost swings; it is measured where they are fullest, and right after they

@@ -8,13 +8,12 @@ mod population;
 
 use std::hint::black_box;
 
+use earmark_testkit::instructions::{self, measured};
 use gungraun::{library_benchmark, library_benchmark_group, main};
 use population::{Arrival, Population};
 
-/// A router with `sessions` sessions, and a message about one of them, or about the next.
-///
-/// The box makes passing it to the measured function free.
-type Case = Box<(Population, Arrival)>;
+/// A router, and a message about one of its sessions, or about the next.
+type Case = instructions::Case<Population, Arrival>;
 
 fn case(sessions: u32, arrival: Arrival) -> Case {
     let mut population = Population::new(sessions);
@@ -71,44 +70,33 @@ fn steps_to_one(sessions: u32) -> usize {
     unreachable!("sessions are refreshed one by one")
 }
 
+/// Returns the numbers of resident sessions.
 fn populations() -> Vec<u32> {
-    // Read at compile time: the runner gives the measured process no environment.
-    match option_env!("EARMARK_BENCH_LARGE") {
-        Some(_) => vec![1_000, 60_000],
-        None => vec![1_000],
-    }
+    instructions::populations(&[1_000], 60_000)
 }
 
 #[library_benchmark(setup = new_session)]
 #[benches::sessions(iter = populations())]
-fn reserve_new(mut case: Case) -> Case {
-    let (population, arrival) = &mut *case;
-    black_box(population.handle(black_box(arrival)));
-    case
+fn reserve_new(case: Case) -> Case {
+    measured(case, Population::handle)
 }
 
 #[library_benchmark(setup = known_session)]
 #[benches::sessions(iter = populations())]
-fn reserve_refresh(mut case: Case) -> Case {
-    let (population, arrival) = &mut *case;
-    black_box(population.handle(black_box(arrival)));
-    case
+fn reserve_refresh(case: Case) -> Case {
+    measured(case, Population::handle)
 }
 
 #[library_benchmark(setup = answered_session)]
 #[benches::sessions(iter = populations())]
-fn response(mut case: Case) -> Case {
-    let (population, arrival) = &mut *case;
-    black_box(population.handle(black_box(arrival)));
-    case
+fn response(case: Case) -> Case {
+    measured(case, Population::handle)
 }
 
 #[library_benchmark(setup = torn_session)]
 #[benches::sessions(iter = populations())]
-fn reserve_tear(mut case: Case) -> Case {
-    let (population, arrival) = &mut *case;
-    black_box(population.handle(black_box(arrival)));
-    case
+fn reserve_tear(case: Case) -> Case {
+    measured(case, Population::handle)
 }
 
 #[library_benchmark(setup = due_session)]

@@ -7,15 +7,12 @@
 #[path = "../tests/common/session_population.rs"]
 mod population;
 
-use std::hint::black_box;
-
+use earmark_testkit::instructions::{self, measured};
 use gungraun::{library_benchmark, library_benchmark_group, main};
 use population::{Arrival, Population};
 
-/// A router with `sessions` sessions, and a message about one of them, or about the next.
-///
-/// The box makes passing it to the measured function free.
-type Case = Box<(Population, Arrival)>;
+/// A router, and a message about one of its sessions, or about the next.
+type Case = instructions::Case<Population, Arrival>;
 
 fn case(mut population: Population, arrival: Arrival) -> Case {
     population.forget_effects();
@@ -58,69 +55,51 @@ fn torn_session(sessions: u32) -> Case {
     case(Population::new(sessions), population::tear(sessions / 2))
 }
 
-/// Returns the numbers of resident sessions. The large population takes minutes, so it is optional.
+/// Returns the numbers of resident sessions.
 fn populations() -> Vec<u32> {
-    // Read at compile time: the runner gives the measured process no environment.
-    match option_env!("EARMARK_BENCH_LARGE") {
-        Some(_) => vec![1_000, 100_000],
-        None => vec![1_000],
-    }
+    instructions::populations(&[1_000], 100_000)
 }
 
 #[library_benchmark(setup = new_query)]
 #[benches::sessions(iter = populations())]
-fn query(mut case: Case) -> Case {
-    let (population, arrival) = &mut *case;
-    black_box(population.handle(black_box(arrival)));
-    case
+fn query(case: Case) -> Case {
+    measured(case, Population::handle)
 }
 
 #[library_benchmark(setup = new_confirm)]
 #[benches::sessions(iter = populations())]
-fn confirm(mut case: Case) -> Case {
-    let (population, arrival) = &mut *case;
-    black_box(population.handle(black_box(arrival)));
-    case
+fn confirm(case: Case) -> Case {
+    measured(case, Population::handle)
 }
 
 #[library_benchmark(setup = new_response)]
 #[benches::sessions(iter = populations())]
-fn response(mut case: Case) -> Case {
-    let (population, arrival) = &mut *case;
-    black_box(population.handle(black_box(arrival)));
-    case
+fn response(case: Case) -> Case {
+    measured(case, Population::handle)
 }
 
 #[library_benchmark(setup = new_confirmation)]
 #[benches::sessions(iter = populations())]
-fn confirmation(mut case: Case) -> Case {
-    let (population, arrival) = &mut *case;
-    black_box(population.handle(black_box(arrival)));
-    case
+fn confirmation(case: Case) -> Case {
+    measured(case, Population::handle)
 }
 
 #[library_benchmark(setup = known_query)]
 #[benches::sessions(iter = populations())]
-fn query_refresh(mut case: Case) -> Case {
-    let (population, arrival) = &mut *case;
-    black_box(population.handle(black_box(arrival)));
-    case
+fn query_refresh(case: Case) -> Case {
+    measured(case, Population::handle)
 }
 
 #[library_benchmark(setup = known_session)]
 #[benches::sessions(iter = populations())]
-fn reserve_refresh(mut case: Case) -> Case {
-    let (population, arrival) = &mut *case;
-    black_box(population.handle(black_box(arrival)));
-    case
+fn reserve_refresh(case: Case) -> Case {
+    measured(case, Population::handle)
 }
 
 #[library_benchmark(setup = torn_session)]
 #[benches::sessions(iter = populations())]
-fn reserve_tear(mut case: Case) -> Case {
-    let (population, arrival) = &mut *case;
-    black_box(population.handle(black_box(arrival)));
-    case
+fn reserve_tear(case: Case) -> Case {
+    measured(case, Population::handle)
 }
 
 library_benchmark_group!(

@@ -5,6 +5,7 @@
 mod population;
 
 use earmark_nsis::qos::Config;
+use earmark_testkit::memory::octets_per_session;
 use population::{Population, refresh};
 
 #[global_allocator]
@@ -15,17 +16,10 @@ static ALLOCATOR: dhat::Alloc = dhat::Alloc;
 #[test]
 fn session_takes_less_than_400_octets_and_refresh_none() {
     let _profiler = dhat::Profiler::builder().testing().build();
-    let mut costs = Vec::new();
-    for sessions in [7 << 11, (7 << 11) + 1] {
-        let before = dhat::HeapStats::get().curr_bytes;
-        let empty = Population::empty(Config::default());
-        let base = dhat::HeapStats::get().curr_bytes - before;
-        drop(empty);
-        let population = Population::new(sessions);
-        let octets = dhat::HeapStats::get().curr_bytes - before - base;
-        costs.push(octets as f64 / f64::from(sessions));
-        drop(population);
-    }
+    let heap = || dhat::HeapStats::get().curr_bytes;
+    let empty = || Population::empty(Config::default());
+    let costs = [7 << 11, (7 << 11) + 1]
+        .map(|sessions| octets_per_session(heap, empty, sessions, Population::new));
     println!("octets a session: {costs:.0?} where the index is full, and just doubled");
     assert!(costs.iter().all(|cost| *cost <= 400.0), "{costs:?}");
 

@@ -9,13 +9,12 @@ mod population;
 
 use std::hint::black_box;
 
+use earmark_testkit::instructions::{self, measured};
 use gungraun::{library_benchmark, library_benchmark_group, main};
 use population::{Arrival, GROUP, Population};
 
-/// A router with `sessions` sessions, and a message about one of them, or about the next.
-///
-/// The box makes moving it free for the measured function.
-type Case = Box<(Population, Arrival)>;
+/// A router, and a message about one of its sessions, or about the next.
+type Case = instructions::Case<Population, Arrival>;
 
 /// Drops the effects of the set-up, so that no message pays for another one's effects.
 fn case(mut population: Population, arrival: Arrival) -> Case {
@@ -125,61 +124,45 @@ fn due_summary(sessions: u32) -> Box<Population> {
     Box::new(population)
 }
 
-/// Numbers of resident sessions. The largest population takes a minute for each benchmark, so it must be requested.
+/// Returns the numbers of resident sessions.
 fn populations() -> Vec<u32> {
-    // Read at compile time: the runner clears the environment of the measured process.
-    match option_env!("EARMARK_BENCH_LARGE") {
-        Some(_) => vec![1_000, 100_000, 1_000_000],
-        None => vec![1_000, 100_000],
-    }
+    instructions::populations(&[1_000, 100_000], 1_000_000)
 }
 
 #[library_benchmark(setup = new_path)]
 #[benches::sessions(iter = populations())]
-fn path_new(mut case: Case) -> Case {
-    let (population, arrival) = &mut *case;
-    black_box(population.handle(black_box(arrival)));
-    case
+fn path_new(case: Case) -> Case {
+    measured(case, Population::handle)
 }
 
 #[library_benchmark(setup = known_path)]
 #[benches::sessions(iter = populations())]
-fn path_refreshed(mut case: Case) -> Case {
-    let (population, arrival) = &mut *case;
-    black_box(population.handle(black_box(arrival)));
-    case
+fn path_refreshed(case: Case) -> Case {
+    measured(case, Population::handle)
 }
 
 #[library_benchmark(setup = new_resv)]
 #[benches::sessions(iter = populations())]
-fn resv_new(mut case: Case) -> Case {
-    let (population, arrival) = &mut *case;
-    black_box(population.handle(black_box(arrival)));
-    case
+fn resv_new(case: Case) -> Case {
+    measured(case, Population::handle)
 }
 
 #[library_benchmark(setup = known_resv)]
 #[benches::sessions(iter = populations())]
-fn resv_refreshed(mut case: Case) -> Case {
-    let (population, arrival) = &mut *case;
-    black_box(population.handle(black_box(arrival)));
-    case
+fn resv_refreshed(case: Case) -> Case {
+    measured(case, Population::handle)
 }
 
 #[library_benchmark(setup = known_path_tear)]
 #[benches::sessions(iter = populations())]
-fn path_tear(mut case: Case) -> Case {
-    let (population, arrival) = &mut *case;
-    black_box(population.handle(black_box(arrival)));
-    case
+fn path_tear(case: Case) -> Case {
+    measured(case, Population::handle)
 }
 
 #[library_benchmark(setup = known_resv_tear)]
 #[benches::sessions(iter = populations())]
-fn resv_tear(mut case: Case) -> Case {
-    let (population, arrival) = &mut *case;
-    black_box(population.handle(black_box(arrival)));
-    case
+fn resv_tear(case: Case) -> Case {
+    measured(case, Population::handle)
 }
 
 // Messages about a group with 64 receivers, behind one interface or behind one each; the reservations are
@@ -187,46 +170,36 @@ fn resv_tear(mut case: Case) -> Case {
 #[library_benchmark]
 #[bench::one_link(setup = group_path, args = (1))]
 #[bench::many_links(setup = group_path, args = (64))]
-fn path_to_group(mut case: Case) -> Case {
-    let (population, arrival) = &mut *case;
-    black_box(population.handle(black_box(arrival)));
-    case
+fn path_to_group(case: Case) -> Case {
+    measured(case, Population::handle)
 }
 
 #[library_benchmark]
 #[bench::one_link(setup = group_resv, args = (1))]
 #[bench::many_links(setup = group_resv, args = (64))]
-fn resv_of_group(mut case: Case) -> Case {
-    let (population, arrival) = &mut *case;
-    black_box(population.handle(black_box(arrival)));
-    case
+fn resv_of_group(case: Case) -> Case {
+    measured(case, Population::handle)
 }
 
 #[library_benchmark]
 #[bench::one_link(setup = group_path_tear, args = (1))]
 #[bench::many_links(setup = group_path_tear, args = (64))]
-fn path_tear_to_group(mut case: Case) -> Case {
-    let (population, arrival) = &mut *case;
-    black_box(population.handle(black_box(arrival)));
-    case
+fn path_tear_to_group(case: Case) -> Case {
+    measured(case, Population::handle)
 }
 
 // 300 sessions at once, so divide the count by that. The cost does not depend on the number of sessions, but
 // populations with refresh reduction take long to set up.
 #[library_benchmark(setup = summary)]
 #[bench::sessions(1_000)]
-fn summary_of_300(mut case: Case) -> Case {
-    let (population, arrival) = &mut *case;
-    black_box(population.handle(black_box(arrival)));
-    case
+fn summary_of_300(case: Case) -> Case {
+    measured(case, Population::handle)
 }
 
 #[library_benchmark(setup = shuffled_summary)]
 #[bench::sessions(1_000)]
-fn summary_of_300_shuffled(mut case: Case) -> Case {
-    let (population, arrival) = &mut *case;
-    black_box(population.handle(black_box(arrival)));
-    case
+fn summary_of_300_shuffled(case: Case) -> Case {
+    measured(case, Population::handle)
 }
 
 // As many as fit into a packet of 1 500 octets, which are 311.

@@ -4,6 +4,7 @@
 #[path = "common/population.rs"]
 mod population;
 
+use earmark_testkit::memory::octets_per_session;
 use population::Population;
 
 #[global_allocator]
@@ -30,14 +31,6 @@ fn session_needs_less_than_600_octets() {
 }
 
 fn octets_a_session(with: fn(u32) -> Population) -> [f64; 2] {
-    [FULL, FULL + 1].map(|sessions| {
-        let before = dhat::HeapStats::get().curr_bytes;
-        let empty = Population::empty();
-        let base = dhat::HeapStats::get().curr_bytes - before;
-        drop(empty);
-        let population = with(sessions);
-        let octets = dhat::HeapStats::get().curr_bytes - before - base;
-        drop(population);
-        octets as f64 / f64::from(sessions)
-    })
+    let heap = || dhat::HeapStats::get().curr_bytes;
+    [FULL, FULL + 1].map(|sessions| octets_per_session(heap, Population::empty, sessions, with))
 }

@@ -1,5 +1,5 @@
 //! Support of the workspace's tests: a bench for one engine, the player of conformance cases, valid messages of every
-//! protocol, damage, command lines, and waiting.
+//! protocol, damage, command lines, measurements, and waiting.
 //!
 //! No crate depends on this one except for its tests.
 
@@ -7,5 +7,7 @@ pub mod bench;
 pub mod command_line;
 pub mod conformance;
 pub mod damage;
+pub mod instructions;
+pub mod memory;
 pub mod messages;
 pub mod wait;

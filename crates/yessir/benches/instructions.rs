@@ -7,15 +7,12 @@
 #[path = "../tests/common/population.rs"]
 mod population;
 
-use std::hint::black_box;
-
+use earmark_testkit::instructions::{self, measured};
 use gungraun::{library_benchmark, library_benchmark_group, main};
 use population::{Arrival, Population, goodbye, release, request};
 
-/// A router with so many streams, and a message about one of them, or about the next.
-///
-/// The case is boxed, so that handing it over costs the measured function nothing.
-type Case = Box<(Population, Arrival)>;
+/// A router, and a message about one of its sessions, or about the next.
+type Case = instructions::Case<Population, Arrival>;
 
 fn new(sessions: u32) -> Case {
     Box::new((Population::new(sessions), request(sessions)))
@@ -38,45 +35,33 @@ fn leaving(sessions: u32) -> Case {
     Box::new((population, goodbye(sessions / 2)))
 }
 
-/// Numbers of resident streams. The largest population takes a minute per benchmark, so it is optional.
+/// Returns the numbers of resident sessions.
 fn populations() -> Vec<u32> {
-    // Read when this is compiled: the runner gives the measured process no environment.
-    match option_env!("EARMARK_BENCH_LARGE") {
-        Some(_) => vec![1_000, 100_000, 1_000_000],
-        None => vec![1_000, 100_000],
-    }
+    instructions::populations(&[1_000, 100_000], 1_000_000)
 }
 
 #[library_benchmark(setup = new)]
 #[benches::sessions(iter = populations())]
-fn set_up(mut case: Case) -> Case {
-    let (population, arrival) = &mut *case;
-    black_box(population.handle(black_box(arrival)));
-    case
+fn set_up(case: Case) -> Case {
+    measured(case, Population::handle)
 }
 
 #[library_benchmark(setup = known)]
 #[benches::sessions(iter = populations())]
-fn refreshed(mut case: Case) -> Case {
-    let (population, arrival) = &mut *case;
-    black_box(population.handle(black_box(arrival)));
-    case
+fn refreshed(case: Case) -> Case {
+    measured(case, Population::handle)
 }
 
 #[library_benchmark(setup = releasing)]
 #[benches::sessions(iter = populations())]
-fn released(mut case: Case) -> Case {
-    let (population, arrival) = &mut *case;
-    black_box(population.handle(black_box(arrival)));
-    case
+fn released(case: Case) -> Case {
+    measured(case, Population::handle)
 }
 
 #[library_benchmark(setup = leaving)]
 #[benches::sessions(iter = populations())]
-fn left(mut case: Case) -> Case {
-    let (population, arrival) = &mut *case;
-    black_box(population.handle(black_box(arrival)));
-    case
+fn left(case: Case) -> Case {
+    measured(case, Population::handle)
 }
 
 library_benchmark_group!(name = messages, benchmarks = [set_up, refreshed, released, left]);

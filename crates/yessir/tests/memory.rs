@@ -4,6 +4,7 @@
 #[path = "common/population.rs"]
 mod population;
 
+use earmark_testkit::memory::octets_per_session;
 use population::Population;
 
 #[global_allocator]
@@ -14,17 +15,9 @@ static ALLOCATOR: dhat::Alloc = dhat::Alloc;
 #[test]
 fn a_stream_takes_less_than_256_octets() {
     let _profiler = dhat::Profiler::builder().testing().build();
-    let mut costs = Vec::new();
-    for sessions in [1 << 13, 7 << 11, (1 << 14) + 1] {
-        let before = dhat::HeapStats::get().curr_bytes;
-        let empty = Population::empty();
-        let base = dhat::HeapStats::get().curr_bytes - before;
-        drop(empty);
-        let population = Population::new(sessions);
-        let octets = dhat::HeapStats::get().curr_bytes - before - base;
-        costs.push(octets as f64 / f64::from(sessions));
-        drop(population);
-    }
+    let heap = || dhat::HeapStats::get().curr_bytes;
+    let costs = [1 << 13, 7 << 11, (1 << 14) + 1]
+        .map(|sessions| octets_per_session(heap, Population::empty, sessions, Population::new));
     println!("octets a stream: {costs:.0?} where all tables are full, 7/8 full, and just doubled");
     assert!(costs[0] <= 256.0, "{costs:?}");
 }
