@@ -179,6 +179,26 @@ fn an_empty_file_gives_a_daemon_without_interfaces_and_with_the_hosts_name() {
     assert!(!config.name.is_empty());
 }
 
+/// Text behind the bandwidth of an interface, which begins with a key, and a word that the message must contain.
+const WRONG_OF_INTERFACE: &[(&str, &str)] = &[
+    ("queues = 'shared'", "expected one of `per-flow`, `aggregate`, `priority`, `none`"),
+    ("reservable = 1.5", "0 to 100%"),
+    ("reservable = '120%'", "share 120% is outside"),
+    ("reservable = '-3%'", "0 to 100%"),
+    ("reservable = 'x%'", "invalid share"),
+    ("reservable = '2Mbit'", "exceeds the bandwidth of the link"),
+    ("reservable = nan", "0 to 100%"),
+    ("reservable = true", "a share such as"),
+    ("classes = 0", "out of range"),
+    ("classes = 99999", "out of range"),
+    ("queue_packets = 0", "out of range"),
+    ("neighbors = ['10.0.0.0/33']", "range"),
+    ("largest_reservation = 'all'", "number"),
+    ("overhead = 2000", "out of range"),
+    ("dscp = [46, 64]", "six bits"),
+    ("integrity = 'yes'", "unknown variant"),
+];
+
 /// Text, line, key, and a word that the message must contain.
 const WRONG: &[(&str, usize, &str, &str)] = &[
     ("[node]\nname = \"\"", 2, "node.name", "empty"),
@@ -199,12 +219,6 @@ const WRONG: &[(&str, usize, &str, &str)] = &[
         "the bandwidth is 0",
     ),
     (
-        "[[interface]]\nname = 'a'\nbandwidth = '1Mbit'\nqueues = 'shared'",
-        4,
-        "interface.queues",
-        "expected one of `per-flow`, `aggregate`, `priority`, `none`",
-    ),
-    (
         "[[interface]]\nname = 'a/b'\nbandwidth = '1Mbit'",
         2,
         "interface.name",
@@ -218,94 +232,10 @@ const WRONG: &[(&str, usize, &str, &str)] = &[
     ("[[interface]]\nname = 'eth0:1'", 2, "interface.name", "contains ':'"),
     ("[[interface]]\nname = 'lo'", 2, "interface.name", "loopback"),
     (
-        "[[interface]]\nname = 'a'\nbandwidth = '1Mbit'\nreservable = 1.5",
-        4,
-        "interface.reservable",
-        "0 to 100%",
-    ),
-    (
-        "[[interface]]\nname = 'a'\nbandwidth = '1Mbit'\nreservable = '120%'",
-        4,
-        "interface.reservable",
-        "share 120% is outside",
-    ),
-    (
-        "[[interface]]\nname = 'a'\nbandwidth = '1Mbit'\nreservable = '-3%'",
-        4,
-        "interface.reservable",
-        "0 to 100%",
-    ),
-    (
-        "[[interface]]\nname = 'a'\nbandwidth = '1Mbit'\nreservable = 'x%'",
-        4,
-        "interface.reservable",
-        "invalid share",
-    ),
-    (
-        "[[interface]]\nname = 'a'\nbandwidth = '1Mbit'\nreservable = '2Mbit'",
-        4,
-        "interface.reservable",
-        "exceeds the bandwidth of the link",
-    ),
-    (
-        "[[interface]]\nname = 'a'\nbandwidth = '1Mbit'\nreservable = nan",
-        4,
-        "interface.reservable",
-        "0 to 100%",
-    ),
-    (
-        "[[interface]]\nname = 'a'\nbandwidth = '1Mbit'\nreservable = true",
-        4,
-        "interface.reservable",
-        "a share such as",
-    ),
-    (
-        "[[interface]]\nname = 'a'\nbandwidth = '1Mbit'\nclasses = 0",
-        4,
-        "interface.classes",
-        "out of range",
-    ),
-    (
-        "[[interface]]\nname = 'a'\nbandwidth = '1Mbit'\nclasses = 99999",
-        4,
-        "interface.classes",
-        "out of range",
-    ),
-    (
-        "[[interface]]\nname = 'a'\nbandwidth = '1Mbit'\nqueue_packets = 0",
-        4,
-        "interface.queue_packets",
-        "out of range",
-    ),
-    (
         "[[interface]]\nname = 'a'\nbandwidth = '1Mbit'\n[[interface]]\nname = 'a'\nbandwidth = '1Mbit'",
         5,
         "interface.name",
         "already, in line 2",
-    ),
-    (
-        "[[interface]]\nname = 'a'\nbandwidth = '1Mbit'\nneighbors = ['10.0.0.0/33']",
-        4,
-        "interface.neighbors",
-        "range",
-    ),
-    (
-        "[[interface]]\nname = 'a'\nbandwidth = '1Mbit'\nlargest_reservation = 'all'",
-        4,
-        "interface.largest_reservation",
-        "number",
-    ),
-    (
-        "[[interface]]\nname = 'a'\nbandwidth = '1Mbit'\noverhead = 2000",
-        4,
-        "interface.overhead",
-        "out of range",
-    ),
-    (
-        "[[interface]]\nname = 'a'\nbandwidth = '1Mbit'\ndscp = [46, 64]",
-        4,
-        "interface.dscp",
-        "six bits",
     ),
     ("[rsvp]\nmax_sessions = 0", 2, "rsvp.max_sessions", "out of range"),
     ("[rsvp]\nmax_per_neighbor = 0", 2, "rsvp.max_per_neighbor", "out of range"),
@@ -330,12 +260,6 @@ const WRONG: &[(&str, usize, &str, &str)] = &[
     ("[integrity]\nwindow = 2000", 2, "integrity.window", "out of range"),
     ("[integrity]\nhandshake = 'sometimes'", 2, "integrity.handshake", "unknown variant"),
     ("[integrity]\nsecret = 'a secret'", 2, "integrity.secret", "unknown field"),
-    (
-        "[[interface]]\nname = 'a'\nbandwidth = '1Mbit'\nintegrity = 'yes'",
-        4,
-        "interface.integrity",
-        "unknown variant",
-    ),
     (
         "[[interface]]\nname = 'a'\nbandwidth = '1Mbit'\nintegrity = 'both'",
         2,
@@ -436,9 +360,17 @@ const WRONG: &[(&str, usize, &str, &str)] = &[
 
 #[test]
 fn invalid_settings_are_refused_with_line_and_key() {
-    for &(text, line, key, word) in WRONG {
-        let error = read(text).expect_err(text);
-        assert_eq!((error.place.line, error.place.key.as_str()), (line, key), "{text}\n{error}");
+    let of_interface = |&(text, word): &(&str, &'static str)| {
+        let key = text.split(' ').next().expect("a key");
+        let text = format!("[[interface]]\nname = 'a'\nbandwidth = '1Mbit'\n{text}");
+        (text, 4, format!("interface.{key}"), word)
+    };
+    let of_any =
+        |&(text, line, key, word): &(&str, _, &str, _)| (text.into(), line, key.into(), word);
+    let all = WRONG.iter().map(of_any).chain(WRONG_OF_INTERFACE.iter().map(of_interface));
+    for (text, line, key, word) in all {
+        let error = read(&text).expect_err(&text);
+        assert_eq!((error.place.line, &error.place.key), (line, &key), "{text}\n{error}");
         assert!(error.message.contains(word), "{text}\n{error}");
         assert!(!error.hint.is_empty(), "{text}");
         assert!(error.to_string().starts_with(&format!("r1.toml:{line}: {key}: ")), "{error}");
