@@ -7,6 +7,7 @@ mod tshark;
 use std::net::IpAddr;
 use std::process::ExitCode;
 
+use earmark_testkit::messages::qos_nslp::RESERVE;
 use earmark_wire::gist::*;
 use earmark_wire::intserv::TokenBucket;
 use earmark_wire::ping_nslp::{self, NodeRecord, Ping, Timestamp, WITH_BANDWIDTH};
@@ -476,19 +477,6 @@ fn tshark_marks_malformed_messages() -> Result<(), Failed> {
 }
 
 fn written_reserve() -> Vec<u8> {
-    written(&QosMessage::Reserve(Reserve {
-        flags: GenericFlags::default(),
-        tear: false,
-        replace: false,
-        rsn: Rsn { number: 1, epoch: 1 },
-        rii: None,
-        refresh_period: None,
-        bound: BoundSessions::NONE,
-        summary: None,
-        binding: None,
-        info: None,
-        classifier: None,
-        qspec: Some(&qspec()),
-        extra: Extra::NONE,
-    }))
+    let rsn = Rsn { number: 1, epoch: 1 };
+    written(&QosMessage::Reserve(Reserve { rsn, qspec: Some(&qspec()), ..RESERVE }))
 }

@@ -1,5 +1,6 @@
 //! QoS NSLP: layouts of RFC 5974, treatment of unknown objects, and refusal to emit unreadable messages.
 
+use earmark_testkit::messages::qos_nslp;
 use earmark_wire::EmitError;
 use earmark_wire::nsis::Treatment;
 use earmark_wire::qos_nslp::iana::{
@@ -14,21 +15,7 @@ const RSN: Rsn = Rsn { number: 0x0102_0304, epoch: 0x0506_0708 };
 /// An empty default QSPEC, which only the QSPEC parser refuses.
 const QSPEC: &[u8] = &[0, 0, 0, 0];
 
-const RESERVE: Reserve<'static> = Reserve {
-    flags: GenericFlags { scoping: false, proxy: false, ack_req: false, breaks: false },
-    tear: false,
-    replace: false,
-    rsn: RSN,
-    rii: None,
-    refresh_period: None,
-    bound: BoundSessions::NONE,
-    summary: None,
-    binding: None,
-    info: None,
-    classifier: None,
-    qspec: None,
-    extra: Extra::NONE,
-};
+const RESERVE: Reserve<'static> = Reserve { rsn: RSN, ..qos_nslp::RESERVE };
 
 const QUERY: Query<'static> = Query {
     flags: RESERVE.flags,

@@ -1,10 +1,11 @@
 //! Messages of QoS NSLP about numbered sessions, for the measured routers.
 
+use earmark_testkit::messages::qos_nslp::RESERVE;
 use earmark_wire::gist::SessionId;
 use earmark_wire::intserv::TokenBucket;
 use earmark_wire::qos_nslp::iana::Success;
 use earmark_wire::qos_nslp::{
-    Answers, BoundSessions, Extra, GenericFlags, InfoSpec, Message, Outcome, Reserve, Response, Rsn,
+    Answers, Extra, GenericFlags, InfoSpec, Message, Outcome, Reserve, Response, Rsn,
 };
 use earmark_wire::qspec::iana::MessageSequence;
 use earmark_wire::qspec::{Parameter, Procedure, QosObject, Qspec, Value};
@@ -27,21 +28,9 @@ pub fn qspec(bucket: TokenBucket) -> Vec<u8> {
 
 /// Returns a RESERVE: with a QSPEC and an RII, or one that only refreshes or tears down its session.
 pub fn reserve(number: u32, qspec: Option<&[u8]>, tear: bool) -> Vec<u8> {
-    written(&Message::Reserve(Reserve {
-        flags: GenericFlags::default(),
-        tear,
-        replace: true,
-        rsn: Rsn { number: 0, epoch: 4_711 },
-        rii: qspec.map(|_| number),
-        refresh_period: None,
-        bound: BoundSessions::NONE,
-        summary: None,
-        binding: None,
-        info: None,
-        classifier: None,
-        qspec,
-        extra: Extra::NONE,
-    }))
+    let rsn = Rsn { number: 0, epoch: 4_711 };
+    let rii = qspec.map(|_| number);
+    written(&Message::Reserve(Reserve { tear, replace: true, rsn, rii, qspec, ..RESERVE }))
 }
 
 /// Returns the RESPONSE of the receiver after a successful reservation.

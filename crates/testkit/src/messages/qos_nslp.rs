@@ -19,6 +19,23 @@ pub fn emit(message: &Message<'_>) -> Vec<u8> {
     buffer
 }
 
+/// A RESERVE with an RSN and nothing else.
+pub const RESERVE: Reserve<'static> = Reserve {
+    flags: GenericFlags { scoping: false, proxy: false, ack_req: false, breaks: false },
+    tear: false,
+    replace: false,
+    rsn: Rsn { number: 0, epoch: 0 },
+    rii: None,
+    refresh_period: None,
+    bound: BoundSessions::NONE,
+    summary: None,
+    binding: None,
+    info: None,
+    classifier: None,
+    qspec: None,
+    extra: Extra::NONE,
+};
+
 /// Sessions, and an epoch with as many sequence numbers.
 type OwnedSummary = (Vec<[u8; 16]>, Option<(u32, Vec<[u8; 4]>)>);
 

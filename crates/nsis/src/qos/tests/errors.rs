@@ -4,9 +4,7 @@ use std::vec;
 use std::vec::Vec;
 
 use earmark_wire::qos_nslp::iana::{ProtocolError, TransientFailure};
-use earmark_wire::qos_nslp::{
-    Answers, BoundSessions, Extra, GenericFlags, Outcome, Reserve, Response, Rsn,
-};
+use earmark_wire::qos_nslp::{Answers, Extra, GenericFlags, Outcome, Reserve, Response, Rsn};
 
 use super::*;
 use crate::qos::DropReason;
@@ -14,21 +12,8 @@ use crate::qos::qspec::{self, Purpose};
 
 /// Creates a RESERVE of a peer with its own sequence numbers.
 fn reserve(number: u32, qspec: Option<&[u8]>) -> Reserve<'_> {
-    Reserve {
-        flags: GenericFlags::default(),
-        tear: false,
-        replace: true,
-        rsn: Rsn { number, epoch: 1 },
-        rii: None,
-        refresh_period: None,
-        bound: BoundSessions::NONE,
-        summary: None,
-        binding: None,
-        info: None,
-        classifier: None,
-        qspec,
-        extra: Extra::NONE,
-    }
+    let rsn = Rsn { number, epoch: 1 };
+    Reserve { replace: true, rsn, qspec, ..earmark_testkit::messages::qos_nslp::RESERVE }
 }
 
 fn octets(reserve: Reserve<'_>) -> Vec<u8> {
