@@ -287,3 +287,26 @@ impl<N: Engine<Event: Clone>> Bench<N> {
         outcomes
     }
 }
+
+/// Defines a type `Bench`, which has a [`Bench`](crate::bench::Bench) of an engine, so that tests can add methods.
+#[macro_export]
+macro_rules! bench_of {
+    ($engine:ty) => {
+        /// An engine, its node, and the time.
+        pub struct Bench(::earmark_testkit::bench::Bench<$engine>);
+
+        impl ::std::ops::Deref for Bench {
+            type Target = ::earmark_testkit::bench::Bench<$engine>;
+
+            fn deref(&self) -> &Self::Target {
+                &self.0
+            }
+        }
+
+        impl ::std::ops::DerefMut for Bench {
+            fn deref_mut(&mut self) -> &mut Self::Target {
+                &mut self.0
+            }
+        }
+    };
+}

@@ -8,7 +8,6 @@
 #![allow(dead_code, unreachable_pub)]
 
 use std::net::IpAddr;
-use std::ops::{Deref, DerefMut};
 
 use earmark_boomerang::{
     Application, Boomerang, Command, Config, Event, Request, RequestedRates, Selector,
@@ -153,25 +152,10 @@ impl Message {
     }
 }
 
-/// An engine, its node, and the time.
-pub struct Bench(bench::Bench<Boomerang>);
+earmark_testkit::bench_of!(Boomerang);
 
 /// An effect of one input.
 pub type Outcome = bench::Outcome<Event>;
-
-impl Deref for Bench {
-    type Target = bench::Bench<Boomerang>;
-
-    fn deref(&self) -> &Self::Target {
-        &self.0
-    }
-}
-
-impl DerefMut for Bench {
-    fn deref_mut(&mut self) -> &mut Self::Target {
-        &mut self.0
-    }
-}
 
 /// Creates a router with links of 10 Mbit/s, of which 7.5 Mbit/s can be reserved.
 pub fn router() -> Bench {

@@ -8,7 +8,6 @@
 #![allow(dead_code, unreachable_pub, unused_imports)]
 
 use std::net::IpAddr;
-use std::ops::{Deref, DerefMut};
 
 use earmark_core::random::RandomStreams;
 use earmark_core::{Datagram, Input, InterfaceId, Outgoing, Rate, Time};
@@ -25,25 +24,10 @@ use earmark_wire::rsvp::{
 /// A third link, if added: between 10.0.3.1, the engine's, and 10.0.3.2.
 pub const ETH3: InterfaceId = InterfaceId(3);
 
-/// An engine, its node, and the time.
-pub struct Bench(bench::Bench<Rsvp>);
+earmark_testkit::bench_of!(Rsvp);
 
 /// Effects of one input, with messages as octets.
 pub type Outcome = bench::Outcome<Event>;
-
-impl Deref for Bench {
-    type Target = bench::Bench<Rsvp>;
-
-    fn deref(&self) -> &Self::Target {
-        &self.0
-    }
-}
-
-impl DerefMut for Bench {
-    fn deref_mut(&mut self) -> &mut Self::Target {
-        &mut self.0
-    }
-}
 
 /// A router with 10 Mbit/s links of which 7.5 Mbit/s may be reserved.
 pub fn router() -> Bench {
