@@ -5,24 +5,11 @@ mod common;
 #[path = "common/signing.rs"]
 mod signing;
 
-use std::sync::atomic::{AtomicU32, Ordering};
-
 use common::*;
 use earmark_core::checkpoint::{Checkpoint, Hook, enable, set_hook};
 use earmark_rsvp::Config;
+use earmark_testkit::checkpoints::{note, passed};
 use signing::*;
-
-/// Bit `n` is checkpoint number `n`, set if it was passed since the last check.
-static PASSED: AtomicU32 = AtomicU32::new(0);
-
-fn note(checkpoint: Checkpoint) {
-    PASSED.fetch_or(1 << checkpoint as u32, Ordering::Relaxed);
-}
-
-/// Whether a checkpoint was passed since the last check.
-fn passed(checkpoint: Checkpoint) -> bool {
-    PASSED.swap(0, Ordering::Relaxed) & 1 << checkpoint as u32 != 0
-}
 
 /// One test for all cases, because a process has only one hook.
 #[test]

@@ -1,9 +1,10 @@
 //! Support of the workspace's tests: a bench for one engine, the player of conformance cases, valid messages of every
-//! protocol, damage, command lines, measurements, and waiting.
+//! protocol, damage, command lines, checkpoints, measurements, and waiting.
 //!
 //! No crate depends on this one except for its tests.
 
 pub mod bench;
+pub mod checkpoints;
 pub mod command_line;
 pub mod conformance;
 pub mod damage;

@@ -3,25 +3,12 @@
 
 mod common;
 
-use std::sync::atomic::{AtomicU32, Ordering};
-
 use common::{Ask, Node};
 use earmark_core::Secret;
 use earmark_core::checkpoint::{Checkpoint, Hook, enable, set_hook};
+use earmark_testkit::checkpoints::{note, passed};
 use earmark_yessir::Config;
 use earmark_yessir::auth::{Key, Settings};
-
-/// Checkpoints passed since the last query; bit `n` is the checkpoint with number `n`.
-static PASSED: AtomicU32 = AtomicU32::new(0);
-
-fn note(checkpoint: Checkpoint) {
-    PASSED.fetch_or(1 << checkpoint as u32, Ordering::Relaxed);
-}
-
-/// Returns whether a checkpoint was passed since the last query.
-fn passed(checkpoint: Checkpoint) -> bool {
-    PASSED.swap(0, Ordering::Relaxed) & 1 << checkpoint as u32 != 0
-}
 
 /// One test for all, since a process has only one hook.
 #[test]
