@@ -9,7 +9,7 @@ use std::time::Duration;
 use earmark_core::admission::{ClaimId, Ledger, LinkCapacity};
 use earmark_core::{
     Context, Datagram, Effect, Effects, Engine, Flow, Hop, HostEvent, Input, Installation,
-    Interface, InterfaceId, Interfaces, Outgoing, Prefix, Rate, Route, RouteTable, Time,
+    Interface, InterfaceId, Interfaces, Outgoing, Prefix, Rate, Route, RouteTable, Time, Trust,
 };
 
 /// Returns an address.
@@ -38,6 +38,7 @@ pub fn interface(
         bandwidth,
         reservable,
         latency_us: 100,
+        trust: Trust::CORE,
     }
 }
 
