@@ -56,11 +56,16 @@ pub(super) fn common(seen: &[Packet], attacker: Ipv4Addr, seed: u64) -> Vec<Atta
         return Vec::new();
     }
     let mut random = RandomStreams::new(seed).stream("attack");
-    let own = |packet: &Packet| Packet { source: attacker, ..packet.clone() };
+    let own = |packet: &Packet| {
+        let mut packet = Packet { source: attacker, ..packet.clone() };
+        packet.seal();
+        packet
+    };
     let mut sample = |change: fn(&mut Packet, &mut Stream)| -> Vec<Packet> {
         let mut change_one = || {
             let mut packet = seen[pick(&mut random, seen.len())].clone();
             change(&mut packet, &mut random);
+            packet.seal();
             packet
         };
         (0..RANDOM_PACKETS).map(|_| change_one()).collect()

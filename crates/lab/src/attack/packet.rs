@@ -5,6 +5,11 @@ use std::net::{IpAddr, Ipv4Addr};
 use earmark_core::Outgoing;
 use earmark_wire::ipv4;
 
+/// IP protocol numbers of what is sealed.
+const ICMP: u8 = 1;
+const UDP: u8 = 17;
+const RSVP: u8 = 46;
+
 /// An IPv4 packet: header fields that matter to signalling, and the payload.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Packet {
@@ -56,19 +61,27 @@ impl Packet {
         Some(octets)
     }
 
+    /// Makes the checksum in the payload right again after a change. RSVP and UDP have none if the field is zero.
+    pub fn seal(&mut self) {
+        let field = match self.protocol {
+            ICMP => 2..4,
+            RSVP => 2..4,
+            UDP => 6..8,
+            _ => return,
+        };
+        let Some(checksum) = self.payload.get_mut(field.clone()) else { return };
+        checksum.fill(0);
+        if self.protocol == ICMP {
+            let checksum = earmark_wire::checksum::checksum(&self.payload);
+            self.payload[field].copy_from_slice(&checksum.to_be_bytes());
+        }
+    }
+
     /// Returns how the simulator sends the packet.
     pub fn outgoing(&self) -> Outgoing {
-        Outgoing {
-            protocol: self.protocol,
-            interface: None,
-            source: IpAddr::V4(self.source),
-            destination: IpAddr::V4(self.destination),
-            ttl: self.ttl,
-            router_alert: self.router_alert,
-            encapsulated: false,
-            neighbor: None,
-            next_hop: None,
-        }
+        let (source, destination) = (IpAddr::V4(self.source), IpAddr::V4(self.destination));
+        let how = Outgoing::new(self.protocol, source, destination, self.ttl);
+        Outgoing { router_alert: self.router_alert, ..how }
     }
 }
 
@@ -91,5 +104,22 @@ mod tests {
             assert_eq!(Packet::parse(&octets), Some(packet));
         }
         assert_eq!(Packet::parse(&[0x60; 40]), None, "IPv6");
+    }
+
+    #[test]
+    fn changed_echo_has_a_right_checksum() {
+        let mut packet = Packet {
+            source: [10, 0, 0, 1].into(),
+            destination: [10, 0, 9, 9].into(),
+            protocol: ICMP,
+            ttl: 63,
+            router_alert: false,
+            payload: vec![8, 0, 0xff, 0xff, 1, 2, 3, 4, 5, 6],
+        };
+        packet.seal();
+        assert_eq!(earmark_wire::checksum::checksum(&packet.payload), 0);
+        packet.payload.truncate(3);
+        packet.seal();
+        assert_eq!(packet.payload, [8, 0, packet.payload[2]], "too short for a checksum");
     }
 }

@@ -96,8 +96,7 @@ pub(crate) struct RefreshReduction {
 /// Copy of a sent message without state.
 #[derive(Debug)]
 struct StoredMessage {
-    /// The peer that acknowledges it.
-    receiver: Index,
+    /// How it was sent; `neighbor` is the peer that acknowledges it, whether or not messages to it are bundled.
     how: Outgoing,
     octets: Box<[u8]>,
 }

@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 use core::net::{IpAddr, Ipv4Addr};
 
 use earmark_core::timer::TimerId;
-use earmark_core::{Interface, InterfaceId, Rate, Time};
+use earmark_core::{Interface, InterfaceId, Neighbor, Rate, Time};
 use earmark_wire::rsvp::{Acknowledgement, AcknowledgementKind};
 use slab::Slab;
 
@@ -93,6 +93,11 @@ impl Peer {
             hello: HelloState::default(),
             summary_counts: (0, 0),
         }
+    }
+
+    /// Returns the location of the peer.
+    pub(crate) fn location(&self) -> Neighbor {
+        Neighbor { interface: self.interface, address: self.address }
     }
 
     /// Adds a pending acknowledgement unless the limit is reached, in which case the sender retransmits its message.

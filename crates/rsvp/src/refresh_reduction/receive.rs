@@ -7,7 +7,7 @@ use earmark_core::{Datagram, Time};
 use earmark_wire::rsvp::{Acknowledgement, AcknowledgementKind, Body, Bundle, Message, MessageId};
 
 use super::message_id_key::{MessageIdKey, NamedBlock};
-use super::peer::LinkEnd;
+use super::peer::{LinkEnd, Peer};
 use super::send::OutgoingMessage;
 use super::sent_message_ids::{DeliveryState, Subject};
 use crate::api::Event;
@@ -171,9 +171,10 @@ impl Rsvp {
             return; // of a previous run of this node
         }
         let Some(entry) = self.refresh_reduction.sent.find(id) else {
+            let peer = self.refresh_reduction.peers.get(peer).map(Peer::location);
             let copies = &mut self.refresh_reduction.copies;
             if kind == AcknowledgementKind::Ack
-                && copies.get(&id).is_some_and(|copy| copy.receiver == peer)
+                && copies.get(&id).is_some_and(|copy| copy.how.neighbor == peer)
             {
                 copies.remove(&id);
                 self.counters.reduction.acknowledged += 1;

@@ -5,7 +5,7 @@
 use core::net::IpAddr;
 use core::time::Duration;
 
-use earmark_core::{InterfaceId, Time};
+use earmark_core::{InterfaceId, Outgoing, Time};
 
 use super::peer::LinkEnd;
 use super::retransmission::Stage;
@@ -173,10 +173,12 @@ impl Rsvp {
             self.counters.reduction.given_up += u64::from(gone);
             return false;
         }
-        let Some(StoredMessage { how, octets, .. }) = self.refresh_reduction.copies.get(&id) else {
+        let Some(StoredMessage { how, octets }) = self.refresh_reduction.copies.get(&id) else {
             return false;
         };
-        cx.out.send(*how, octets.len()).copy_from_slice(octets);
+        let bundles = self.config.reduction.bundle && !how.encapsulated;
+        let how = Outgoing { neighbor: how.neighbor.filter(|_| bundles), ..*how };
+        cx.out.send(how, octets.len()).copy_from_slice(octets);
         self.counters.reduction.repeated += 1;
         self.refresh_reduction.retransmissions.push(cx.now, next, id, None);
         true

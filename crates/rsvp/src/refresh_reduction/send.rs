@@ -6,6 +6,7 @@ use earmark_core::timer::TimingWheel;
 use earmark_core::{Context, Effects, Hop, InterfaceId, Neighbor, Outgoing, Time};
 use earmark_wire::rsvp::{Body, List, Message, MessageId};
 
+use super::peer::Peer;
 use super::sent_message_ids::Subject;
 use super::{RefreshReduction, StoredMessage};
 use crate::counters::Counters;
@@ -165,7 +166,7 @@ impl RefreshReduction {
         }
         let peer = self.peers.get(peer)?;
         self.can_bundle = true;
-        Some(Neighbor { interface: peer.interface, address: peer.address })
+        Some(peer.location())
     }
 
     /// Writes a message into the effects and counts it.
@@ -219,12 +220,13 @@ impl RefreshReduction {
         let (flags, epoch, id) = (MessageId::ACK_DESIRED, self.sent.epoch(), self.sent.next_id());
         let message_id = Some(MessageId { flags, epoch, id });
         self.send(counters, cx.out, OutgoingMessage { message_id, ..message }, body);
-        let how = Outgoing { neighbor: self.bundle_neighbor(&message), ..message.how };
+        let neighbor = self.peers.get(receiver).map(Peer::location);
+        let how = Outgoing { neighbor, ..message.how };
         let flags = self.settings.flags();
         let message = Message { flags, message_id, ..Message::new(how.ttl, *body) };
         let mut octets = alloc::vec![0; message.buffer_len()].into_boxed_slice();
         if message.emit(&mut octets).is_ok() {
-            self.copies.insert(id, StoredMessage { receiver, how, octets });
+            self.copies.insert(id, StoredMessage { how, octets });
             self.await_acknowledgement(timers, cx.now, 0, id, None);
         }
     }
