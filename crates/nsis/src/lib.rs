@@ -13,6 +13,7 @@ extern crate std;
 
 mod api;
 mod applications;
+mod behind;
 mod config;
 mod engine;
 pub mod gist;

@@ -289,7 +289,7 @@ fn half_open_associations_are_limited_in_number_and_time() {
     let elsewhere: Vec<ConnectionId> =
         (0..100).map(|host| network.open(1, &format!("10.7.0.{host}"), Transport::Tcp)).collect();
     let there = elsewhere.iter().filter(|&&one| network.is_open(1, one)).count();
-    assert_eq!(there, 6);
+    assert_eq!(there, 4, "with those of the first address three quarters, for one interface");
     network.run(11 * SECOND);
     assert_eq!(open(&network), 0);
     assert_eq!(network.engine(1).gist().associations().count(), 0);

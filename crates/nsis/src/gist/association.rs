@@ -163,7 +163,7 @@ pub(crate) fn decode(code: u32) -> Option<HalfId> {
     (code != NONE).then_some(HalfId { index: code >> 1, direction })
 }
 
-/// Adds a half to the list of users of an association.
+/// Adds a half to the list of users of an association. A half that uses a secured one stays secured.
 pub(crate) fn link_user(
     store: &mut Store,
     associations: &mut Associations,
@@ -175,12 +175,17 @@ pub(crate) fn link_user(
     }
     unlink_user(store, associations, half);
     let Some(association) = associations.get_mut(index) else { return };
-    let first = core::mem::replace(&mut association.first_user, encode(half));
+    let code = encode(half);
+    let first = core::mem::replace(&mut association.first_user, code);
     association.uses += 1;
-    let Half { association, next_user, previous_user, .. } = store.half_mut(half);
-    (*association, *next_user, *previous_user) = (index, first, NONE);
+    let secures = association.transport == Transport::Tls;
+    let half = store.half_mut(half);
+    if secures {
+        (half.secured, half.needs) = (true, Needs::Secure);
+    }
+    (half.association, half.next_user, half.previous_user) = (index, first, NONE);
     if let Some(first) = decode(first) {
-        store.half_mut(first).previous_user = encode(half);
+        store.half_mut(first).previous_user = code;
     }
 }
 

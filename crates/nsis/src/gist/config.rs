@@ -166,19 +166,19 @@ pub enum UpstreamQueries {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Limits {
-    /// Routing states of the node.
+    /// Routing states of the node; peers behind one interface may create three quarters.
     pub states: u32,
     /// Routing states with one peer; each direction counts.
     pub states_per_peer: u32,
-    /// Peers.
+    /// Peers; three quarters behind one interface.
     pub peers: u32,
     /// Queries that are answered per second, of all peers.
     pub queries_per_second: u32,
-    /// Queries that are answered per second, of each peer.
+    /// Queries that are answered per second, of all peers behind one interface: their addresses are only claimed.
     pub queries_per_second_of_a_peer: u32,
     /// Datagrams that this node sends per second (RFC 5971 section 5.3.3).
     pub datagrams_per_second: u32,
-    /// Error messages per second to one address.
+    /// Error messages per second to one address behind one interface; ten times as many through one interface.
     pub errors_per_second: u32,
     /// Messages that wait for one peer.
     pub waiting_messages: u32,
@@ -190,7 +190,7 @@ pub struct Limits {
     pub message_octets: u32,
     /// Messaging associations.
     pub associations: u32,
-    /// Half-open associations; a quarter of them for one address.
+    /// Half-open associations; a quarter of them for one address, three quarters for one interface.
     pub half_open: u32,
     /// Longest message on a half-open association, octets.
     pub half_open_octets: u32,

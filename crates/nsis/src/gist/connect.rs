@@ -9,7 +9,7 @@ use super::Gist;
 use super::association::{Association, Stage, link_user, unlink_user};
 use super::event_data::EventData;
 use super::handshake::Handshake;
-use super::message_origin::MessageOrigin;
+use super::receipt::Receipt;
 use super::state::{HalfRef, Index, NONE, Needs, millis};
 use super::transmit::own_address;
 use crate::input_context::InputContext;
@@ -121,6 +121,16 @@ impl Gist {
         is_open.then_some(index)
     }
 
+    /// Returns whether an association is open and serves the offer of a Query.
+    pub(super) fn can_reuse(&self, index: Index, stack: &Stack<'_>) -> bool {
+        let offers_tcp = stack.proposal.iter().any(|profile| profile == Profile(&TCP));
+        let needs = if offers_tcp { Needs::Reliable } else { Needs::Secure };
+        !stack.proposal.is_empty()
+            && self.associations.get(index).is_some_and(|one| {
+                one.stage == Stage::Open && one.serves(needs.max(self.least_needs()))
+            })
+    }
+
     /// Opens the association that a Response needs, or joins it if it is being opened already. The data for the Confirm
     /// are kept.
     pub(super) fn connect(
@@ -129,7 +139,7 @@ impl Gist {
         at: &HalfRef,
         event_data: &EventData<'_>,
     ) {
-        let EventData::Response { origin, response, peer } = event_data else { return };
+        let EventData::Response { receipt, response, peer } = event_data else { return };
         let half = self.store.half(at.half_id());
         let (before, needs) = (half.peer, half.needs.max(self.least_needs()));
         if before != NONE
@@ -140,25 +150,20 @@ impl Gist {
             self.notify_application(cx, at, Notification::RouteDeletion(old));
         }
         self.set_peer(cx.now, at, *peer);
-        self.store_handshake(at, origin, response);
+        self.store_handshake(at, receipt, response);
         let until = cx.now + self.config.associations.connect_timeout;
         let half = self.store.half_mut(at.half_id());
         half.unanswered = 0;
         half.next_at = until;
         self.arm(at.half_id());
         let found = self.associations.find(*peer, needs);
-        let opened = found.or_else(|| self.open(cx, origin, response, *peer, needs, until));
+        let opened = found.or_else(|| self.open(cx, receipt, response, *peer, needs, until));
         if let Some(index) = opened {
             link_user(&mut self.store, &mut self.associations, at.half_id(), index);
         }
     }
 
-    fn store_handshake(
-        &mut self,
-        at: &HalfRef,
-        origin: &MessageOrigin<'_>,
-        response: &Response<'_>,
-    ) {
+    fn store_handshake(&mut self, at: &HalfRef, receipt: &Receipt<'_>, response: &Response<'_>) {
         let queue = self.find_or_insert_queue(at);
         let responder = response.responder;
         let stack = responder.and_then(|responder| responder.stack);
@@ -168,7 +173,7 @@ impl Gist {
                 .map(|stack| Handshake::copy_profiles(stack.proposal))
                 .unwrap_or_default(),
             validity_ms: response.nli.routing_state_validity,
-            ip_distance: origin.ip_distance(response.mri.direction(), response.nli.ip_ttl),
+            ip_distance: receipt.ip_distance(response.mri.direction(), response.nli.ip_ttl),
             confirm_requested: response.confirm_requested,
         };
         if let Some(queue) = self.store.queues.get_mut(queue as usize) {
@@ -180,7 +185,7 @@ impl Gist {
     fn open(
         &mut self,
         cx: &mut InputContext<'_, '_>,
-        origin: &MessageOrigin<'_>,
+        receipt: &Receipt<'_>,
         response: &Response<'_>,
         peer: Index,
         needs: Needs,
@@ -191,7 +196,7 @@ impl Gist {
         }
         let (transport, port) = self.choose(response, needs)?;
         let address = response.nli.interface_address;
-        let interface = cx.context.interfaces.by_id(origin.interface)?;
+        let interface = cx.context.interfaces.by_id(receipt.interface)?;
         let source = own_address(interface, address)?;
         self.associations.next_connection += 2;
         let connection = ConnectionId(self.associations.next_connection);
@@ -206,7 +211,7 @@ impl Gist {
             peer,
             local: SocketAddr::new(source, 0),
             remote: destination,
-            interface: origin.interface,
+            interface: receipt.interface,
             is_ours: true,
             hold_time_sent: false,
             first_user: NONE,

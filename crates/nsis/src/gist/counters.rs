@@ -49,6 +49,12 @@ earmark_core::named_enum! {
         WrongAssociation = "wrong_association",
         /// The Confirm does not repeat the stack proposal of this node.
         Downgrade = "downgrade",
+        /// The message is in the clear, but its routing state was secured, or the settings require it.
+        NotSecured = "not_secured",
+        /// The message is a datagram, but its routing state uses an association.
+        NotOverAssociation = "not_over_association",
+        /// The message arrived through an interface that may not concern its routing state.
+        WrongInterface = "wrong_interface",
     }
 }
 

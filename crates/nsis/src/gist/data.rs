@@ -11,13 +11,11 @@ use super::counters::DropReason;
 use super::event_data::EventData;
 use super::identity::Identity;
 use super::machine::{Event, Fact, Facts, State};
-use super::message_origin::MessageOrigin;
+use super::receipt::Receipt;
 use super::state::{Half, HalfRef, Index, Key, NONE, Needs, millis};
 use super::transmit::{message, target};
 use crate::input_context::InputContext;
-use crate::nslp::{
-    Attributes, Notification, Received, Request, SendFailure, SendMessage, Validity,
-};
+use crate::nslp::{Notification, Origin, Received, Request, SendFailure, SendMessage, Validity};
 
 /// Largest message that may wait for a datagram to a still unknown peer, octets.
 const LARGEST_DATAGRAM: usize = 1_500 - 64;
@@ -177,13 +175,14 @@ impl Gist {
     ) -> Result<(), SendFailure> {
         let unknown = Half { peer, ..Half::default() };
         let needs = self.needs_of(Some(&unknown), message, data)?;
-        let sent = match needs {
-            Needs::Nothing => self.transmit_to(cx, nslpid, message, data, peer, 0),
-            _ => {
-                let over = self.open_association(peer, needs);
-                let over = over.ok_or(SendFailure::NoAssociation)?;
-                self.transmit_over(cx, nslpid, message, data, over)
-            }
+        // The state at the peer may have come over an association, and then nothing weaker touches it.
+        let over = self
+            .open_association(peer, Needs::Secure)
+            .or_else(|| self.open_association(peer, Needs::Reliable));
+        let sent = match over.filter(|&over| self.served_by(over) >= needs) {
+            Some(over) => self.transmit_over(cx, nslpid, message, data, over),
+            None if needs == Needs::Nothing => self.transmit_to(cx, nslpid, message, data, peer, 0),
+            None => return Err(SendFailure::NoAssociation),
         };
         if sent { Ok(()) } else { Err(SendFailure::Limit) }
     }
@@ -258,18 +257,18 @@ impl Gist {
     pub(super) fn receive_data(
         &mut self,
         cx: &mut InputContext<'_, '_>,
-        origin: &MessageOrigin<'_>,
+        receipt: &Receipt<'_>,
         data: &Data<'_>,
     ) {
         if data.continuation.is_empty() {
-            return self.receive_whole_data(cx, origin, data);
+            return self.receive_whole_data(cx, receipt, data);
         }
         let mut whole = mem::take(&mut self.assembly);
         whole.clear();
         whole.extend_from_slice(data.nslp_data);
         data.continuation.pieces().for_each(|piece| whole.extend_from_slice(piece));
         let data = Data { nslp_data: &whole, continuation: Continuation::NONE, ..*data };
-        self.receive_whole_data(cx, origin, &data);
+        self.receive_whole_data(cx, receipt, &data);
         self.assembly = whole;
     }
 
@@ -278,28 +277,77 @@ impl Gist {
     fn receive_whole_data(
         &mut self,
         cx: &mut InputContext<'_, '_>,
-        origin: &MessageOrigin<'_>,
+        receipt: &Receipt<'_>,
         data: &Data<'_>,
     ) {
         let direction = data.mri.direction().inverted();
-        let key = Key::new(origin.nslpid, data.session, data.mri);
+        let key = Key::new(receipt.nslpid, data.session, data.mri);
         if data.explicitly_routed {
-            let peer = data.nli.and_then(|nli| self.peers.find(&nli, origin.interface));
-            let at = HalfRef { key, direction, index: NONE };
-            return self.deliver_from_peer(cx, &at, origin, data.mri, data.nslp_data, true, peer);
+            return self.receive_explicit_data(
+                cx,
+                receipt,
+                data,
+                &HalfRef { key, direction, index: NONE },
+            );
         }
         let mut at = self.at(key, direction);
-        let state = self.state(&at);
+        let half = self.store.get(at.half_id());
+        let checked = match half.filter(|half| half.peer != NONE) {
+            Some(half) => self.origin_for(cx, receipt, data.nli.as_ref(), half),
+            None => Ok(Origin { peer: None, channel: receipt.channel }),
+        };
+        let sender = match checked {
+            Ok(sender) => sender,
+            Err(reason) => return self.refuse_sender(cx, receipt, reason),
+        };
+        let state = half.map_or(State::Idle, |half| half.state);
         if state == State::Idle && data.context_free && self.config.stateless_data {
-            return self.deliver_to_application(cx, &at, origin, data.mri, data.nslp_data, false);
+            return self.deliver_to_application(
+                cx,
+                &at,
+                receipt,
+                sender,
+                (data.mri, data.nslp_data),
+            );
         }
-        let peer = self.store.get(at.half_id()).map_or(NONE, |half| half.peer);
-        let facts = Facts::default().with(Fact::PeerKnown, peer != NONE);
-        let event_data = EventData::Data { origin, data };
+        let facts = Facts::default().with(Fact::PeerKnown, sender.peer.is_some());
+        let event_data = EventData::Data { receipt, data, sender };
         self.step(cx, &mut at, Event::Data, facts, &event_data);
     }
 
-    /// Delivers Data, or the data of a Confirm, if they come from the peer.
+    /// Handles explicitly routed Data, whatever the routing state (RFC 5971 section 7.1.5).
+    fn receive_explicit_data(
+        &mut self,
+        cx: &mut InputContext<'_, '_>,
+        receipt: &Receipt<'_>,
+        data: &Data<'_>,
+        at: &HalfRef,
+    ) {
+        let known = self.at(at.key, at.direction);
+        match self.explicit_origin(cx, receipt, data.nli.as_ref(), &known) {
+            Ok(sender) => {
+                self.deliver_to_application(cx, at, receipt, sender, (data.mri, data.nslp_data));
+            }
+            Err(reason) => self.ignore(cx, receipt, reason),
+        }
+    }
+
+    /// Ignores a message of a sender that may not touch its routing state. Over an association, the sender gets an
+    /// Error.
+    #[cold]
+    pub(super) fn refuse_sender(
+        &mut self,
+        cx: &mut InputContext<'_, '_>,
+        receipt: &Receipt<'_>,
+        reason: DropReason,
+    ) {
+        if reason == DropReason::WrongAssociation {
+            self.refuse(cx, receipt, ErrorCode::IncorrectlyDelivered, 0);
+        }
+        self.ignore(cx, receipt, reason);
+    }
+
+    /// Delivers Data, or the data of a Confirm.
     pub(super) fn deliver(
         &mut self,
         cx: &mut InputContext<'_, '_>,
@@ -307,37 +355,15 @@ impl Gist {
         event_data: &EventData<'_>,
     ) {
         match event_data {
-            EventData::Data { origin, data } => {
-                let half = self.store.half(at.half_id());
-                if let Some(association) = self.associations.get(origin.association) {
-                    // Both peers may have opened an association at the same time.
-                    if half.association == NONE || association.peer != half.peer {
-                        self.refuse(cx, origin, ErrorCode::IncorrectlyDelivered, 0);
-                        return self.ignore(cx, origin, DropReason::WrongAssociation);
-                    }
-                    return self.deliver_to_application(
-                        cx,
-                        at,
-                        origin,
-                        data.mri,
-                        data.nslp_data,
-                        false,
-                    );
-                }
-                let is_peer = match (self.peers.get(half.peer), &data.nli) {
-                    (Some(peer), Some(nli)) => {
-                        peer.is(nli) && origin.source == nli.interface_address
-                    }
-                    _ => false,
-                };
-                if !is_peer {
-                    return self.ignore(cx, origin, DropReason::WrongPeer);
-                }
-                self.deliver_to_application(cx, at, origin, data.mri, data.nslp_data, false);
+            EventData::Data { receipt, data, sender } => {
+                let content = (data.mri, data.nslp_data);
+                self.deliver_to_application(cx, at, receipt, *sender, content);
             }
-            EventData::Confirm { origin, confirm, .. } => {
+            EventData::Confirm { receipt, confirm, peer } => {
                 if let Some(data) = confirm.nslp_data {
-                    self.deliver_to_application(cx, at, origin, confirm.mri, data, false);
+                    let sender =
+                        Origin { peer: self.peers.handle(*peer), channel: receipt.channel };
+                    self.deliver_to_application(cx, at, receipt, sender, (confirm.mri, data));
                 }
             }
             _ => {}
@@ -349,42 +375,22 @@ impl Gist {
         &mut self,
         cx: &mut InputContext<'_, '_>,
         at: &HalfRef,
-        origin: &MessageOrigin<'_>,
-        mri: Mri,
-        data: &[u8],
-        explicitly_routed: bool,
-    ) {
-        let peer = self.store.get(at.half_id()).map(|half| half.peer);
-        self.deliver_from_peer(cx, at, origin, mri, data, explicitly_routed, peer);
-    }
-
-    #[allow(clippy::too_many_arguments)] // one message, taken apart
-    fn deliver_from_peer(
-        &mut self,
-        cx: &mut InputContext<'_, '_>,
-        at: &HalfRef,
-        origin: &MessageOrigin<'_>,
-        mri: Mri,
-        data: &[u8],
-        explicitly_routed: bool,
-        peer: Option<Index>,
+        receipt: &Receipt<'_>,
+        origin: Origin,
+        (mri, data): (Mri, &[u8]),
     ) {
         let distance = self.store.get(at.half_id()).map(|half| half.ip_distance);
         let received = Received {
             data,
             session: at.key.session,
             mri,
-            peer: peer.and_then(|peer| self.peers.handle(peer)),
-            attributes: Attributes {
-                reliable: origin.association != NONE,
-                secure: self.served_by(origin.association) == Needs::Secure,
-            },
-            explicitly_routed,
+            origin,
+            explicitly_routed: receipt.explicitly_routed,
             ip_distance: distance.filter(|distance| *distance != 0),
-            hops: origin.hops,
-            interface: origin.interface,
+            hops: receipt.hops,
+            interface: receipt.interface,
         };
-        cx.call(origin.nslpid, |application, cx| application.receive(cx, &received));
+        cx.call(receipt.nslpid, |application, cx| application.receive(cx, &received));
     }
 
     /// Refuses Data without routing state.
@@ -393,13 +399,13 @@ impl Gist {
         cx: &mut InputContext<'_, '_>,
         event_data: &EventData<'_>,
     ) {
-        let EventData::Data { origin, .. } = event_data else { return };
-        if !cx.is_served(origin.nslpid) {
-            self.refuse(cx, origin, ErrorCode::UnknownNslpid, 0);
-            return self.ignore(cx, origin, DropReason::UnknownApplication);
+        let EventData::Data { receipt, .. } = event_data else { return };
+        if !cx.is_served(receipt.nslpid) {
+            self.refuse(cx, receipt, ErrorCode::UnknownNslpid, 0);
+            return self.ignore(cx, receipt, DropReason::UnknownApplication);
         }
-        self.refuse(cx, origin, ErrorCode::NoRoutingState, 0);
-        self.ignore(cx, origin, DropReason::NoRoutingState);
+        self.refuse(cx, receipt, ErrorCode::NoRoutingState, 0);
+        self.ignore(cx, receipt, DropReason::NoRoutingState);
     }
 
     /// Sets how long an application needs routing state.

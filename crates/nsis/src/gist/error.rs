@@ -5,8 +5,8 @@ use core::net::IpAddr;
 use earmark_core::outcome::Translation;
 use earmark_wire::gist::iana::subcode::object_type;
 use earmark_wire::gist::{
-    Body, Direction, Error, ErrorCode, ErrorData, Info, Infos, MessageType, Mode, ObjectType,
-    find_object, find_sender,
+    Body, Direction, Error, ErrorCode, ErrorData, Info, Infos, MessageType, Mode,
+    NetworkLayerInformation, ObjectType, find_object, find_sender,
 };
 
 use super::Gist;
@@ -14,23 +14,30 @@ use super::api::Event as GistEvent;
 use super::counters::DropReason;
 use super::event_data::EventData;
 use super::machine::{Event, Facts, State};
-use super::message_origin::MessageOrigin;
+use super::receipt::Receipt;
 use super::state::{HalfRef, Key, NONE};
 use super::transmit::{DatagramPath, message, own_address};
 use crate::input_context::InputContext;
+use crate::route;
+
+/// Limit of Errors through one interface, as a multiple of that for one address.
+const ADDRESSES_PER_INTERFACE: u32 = 10;
+/// Key of the first interface among the total rate limits, after those of datagrams and Queries.
+const FIRST_INTERFACE_KEY: u64 = 2;
 
 impl Gist {
     /// Refuses a message with an error without additional information.
     pub(super) fn refuse(
         &mut self,
         cx: &mut InputContext<'_, '_>,
-        origin: &MessageOrigin<'_>,
+        receipt: &Receipt<'_>,
         code: ErrorCode,
         subcode: u8,
     ) {
-        if let Some(error) = ErrorData::error_data_about(origin.octets, mode(origin), code, subcode)
+        if let Some(error) =
+            ErrorData::error_data_about(receipt.octets, mode(receipt), code, subcode)
         {
-            self.send_error(cx, origin, error);
+            self.send_error(cx, receipt, error);
         }
     }
 
@@ -38,13 +45,13 @@ impl Gist {
     pub(super) fn refuse_size(
         &mut self,
         cx: &mut InputContext<'_, '_>,
-        origin: &MessageOrigin<'_>,
+        receipt: &Receipt<'_>,
         mtu: u16,
     ) {
         let code = ErrorCode::MessageTooLarge;
-        if let Some(error) = ErrorData::error_data_about(origin.octets, mode(origin), code, 0) {
+        if let Some(error) = ErrorData::error_data_about(receipt.octets, mode(receipt), code, 0) {
             let infos = Infos::Few([Some(Info::Mtu(mtu)), None]);
-            self.send_error(cx, origin, ErrorData { infos, ..error });
+            self.send_error(cx, receipt, ErrorData { infos, ..error });
         }
     }
 
@@ -52,21 +59,21 @@ impl Gist {
     pub(super) fn refuse_object(
         &mut self,
         cx: &mut InputContext<'_, '_>,
-        origin: &MessageOrigin<'_>,
+        receipt: &Receipt<'_>,
         code: ErrorCode,
         subcode: u8,
         object: ObjectType,
     ) {
-        let Some(error) = ErrorData::error_data_about(origin.octets, mode(origin), code, subcode)
+        let Some(error) = ErrorData::error_data_about(receipt.octets, mode(receipt), code, subcode)
         else {
             return;
         };
         let info = match code {
             ErrorCode::ObjectType => Some(Info::ObjectType(object.code())),
-            _ => find_object(origin.octets, object)
+            _ => find_object(receipt.octets, object)
                 .map(|object| Info::object_value(object.octets(), 0)),
         };
-        self.send_error(cx, origin, ErrorData { infos: Infos::Few([info, None]), ..error });
+        self.send_error(cx, receipt, ErrorData { infos: Infos::Few([info, None]), ..error });
     }
 
     /// Sends an Error to the origin of a message: to the address in its NLI, or without one to its IP source if that is
@@ -74,32 +81,41 @@ impl Gist {
     pub(super) fn send_error(
         &mut self,
         cx: &mut InputContext<'_, '_>,
-        origin: &MessageOrigin<'_>,
+        receipt: &Receipt<'_>,
         error: ErrorData<'_>,
     ) {
-        if origin.association != NONE {
+        if receipt.association != NONE {
             let body = Body::Error(Error { nat_traversal: None, nli: None, error });
             let hops = self.config.hops;
-            self.write_message(cx, origin.association, &message(hops, 0, true, body));
+            self.write_message(cx, receipt.association, &message(hops, 0, true, body));
             return;
         }
-        let untranslated = error.code == ErrorCode::ObjectType && origin.source_is_peer;
-        let named = find_sender(origin.octets).map(|nli| nli.interface_address);
-        let source = origin.source_is_peer.then_some(origin.source);
+        let untranslated = error.code == ErrorCode::ObjectType && receipt.source_is_peer;
+        let named = find_sender(receipt.octets).map(|nli| nli.interface_address);
+        let source = receipt.source_is_peer.then_some(receipt.source);
         // Behind a translator, only the IP source leads back (RFC 5971 section 7.2.1).
         let to = if untranslated { source } else { named.or(source) };
         let Some(destination) = to.filter(|to| is_unicast(*to)) else { return };
-        let hash = self.hash_address(destination);
-        if !self.errors.admits(cx.now, hash, self.config.limits.errors_per_second) {
+        // Nobody on another interface uses up the Errors of this address, and one interface not those of the others.
+        let key = self.hash_address(destination) ^ u64::from(receipt.interface.0);
+        let rate = self.config.limits.errors_per_second;
+        let of_interface = FIRST_INTERFACE_KEY + u64::from(receipt.interface.0);
+        if !self.errors.admits(cx.now, key, rate)
+            || !self.totals.admits(
+                cx.now,
+                of_interface,
+                rate.saturating_mul(ADDRESSES_PER_INTERFACE),
+            )
+        {
             self.counters.held_back += 1;
             return;
         }
-        let Some(interface) = cx.context.interfaces.by_id(origin.interface) else { return };
+        let Some(interface) = cx.context.interfaces.by_id(receipt.interface) else { return };
         let Some(own) = own_address(interface, destination) else { return };
         let path = DatagramPath {
             source: own,
             destination,
-            port: origin.source_port,
+            port: receipt.source_port,
             interface: None,
             next_hop: None,
             ttl: self.config.ttl,
@@ -113,16 +129,15 @@ impl Gist {
         self.send_datagram(cx, &path, &message(hops, 0, true, body));
     }
 
-    /// Handles an Error. It affects only routing state whose session and flow it names, which nobody off the path can
-    /// guess.
+    /// Handles an Error about a message of this node, from a node that may have received the message.
     pub(super) fn receive_error(
         &mut self,
         cx: &mut InputContext<'_, '_>,
-        origin: &MessageOrigin<'_>,
+        receipt: &Receipt<'_>,
         error: &Error<'_>,
     ) {
         let error = &error.error;
-        let event = GistEvent::error_received(origin.source, error.code, error.subcode);
+        let event = GistEvent::error_received(receipt.source, error.code, error.subcode);
         cx.report(event);
         let (Some(original), Some(session), Some(mri)) =
             (error.original_header(), error.session, error.mri)
@@ -133,29 +148,37 @@ impl Gist {
         let mut at = self.at(Key::new(original.nslpid, session, mri), mri.direction());
         let state = self.state(&at);
         if at.index == NONE || state == State::Idle {
-            return self.ignore(cx, origin, DropReason::NoRoutingState);
+            return self.ignore(cx, receipt, DropReason::NoRoutingState);
+        }
+        let is_query = original.message_type == MessageType::Query;
+        let is_asked = is_query && self.store.half(at.half_id()).unanswered > 0;
+        let checked = match is_asked {
+            true => self.check_query_error(cx, receipt, &at),
+            false => self.check_peer_error(cx, receipt, &at),
+        };
+        if let Err(reason) = checked {
+            return self.ignore(cx, receipt, reason);
         }
         if error.code == ErrorCode::ObjectType && error.subcode == object_type::UNTRANSLATED {
             // The node that saw another address does not report it.
-            let translation = Translation { named: origin.destination, seen: None };
+            let translation = Translation { named: receipt.destination, seen: None };
             cx.call(original.nslpid, |application, cx| {
                 application.translated(cx, (session, mri), translation);
             });
         }
-        let is_query = original.message_type == MessageType::Query;
-        let unanswered = self.store.half(at.half_id()).unanswered > 0;
         match error.code {
-            ErrorCode::NoRoutingState if self.is_from_peer(origin, &at) => {
+            // After either, the peer needs another handshake.
+            ErrorCode::NoRoutingState | ErrorCode::IncorrectlyDelivered if !is_asked => {
                 let event_data = EventData::Nothing;
                 self.step(cx, &mut at, Event::NoRoutingState, Facts::default(), &event_data);
             }
-            ErrorCode::EndpointFound | ErrorCode::UnknownNslpid if is_query && unanswered => {
+            ErrorCode::EndpointFound | ErrorCode::UnknownNslpid if is_asked => {
                 let event_data = EventData::Nothing;
                 self.step(cx, &mut at, Event::EndpointFound, Facts::default(), &event_data);
             }
             ErrorCode::MessageTooLarge => self.update_mtu(&at, error),
             ErrorCode::ObjectType | ErrorCode::MriValidation | ErrorCode::InvalidTtl
-                if is_query && unanswered =>
+                if is_asked =>
             {
                 let event_data = EventData::Nothing;
                 self.step(cx, &mut at, Event::Error, Facts::default(), &event_data);
@@ -164,13 +187,41 @@ impl Gist {
         }
     }
 
-    /// Returns whether a message came from the peer of a half.
-    fn is_from_peer(&self, origin: &MessageOrigin<'_>, at: &HalfRef) -> bool {
-        let half = self.store.half(at.half_id());
-        match self.associations.get(origin.association) {
-            Some(association) => association.peer == half.peer && half.peer != NONE,
-            None => self.peers.get(half.peer).is_some_and(|peer| peer.address == origin.source),
+    /// Checks an Error about a Query of this node. Any node on the path may send one, so it must arrive through an
+    /// interface that may concern the hop of the Query. State that was secured stays as it is.
+    fn check_query_error(
+        &self,
+        cx: &InputContext<'_, '_>,
+        receipt: &Receipt<'_>,
+        at: &HalfRef,
+    ) -> Result<(), DropReason> {
+        if self.store.half(at.half_id()).secured && !receipt.channel.is_secured() {
+            return Err(DropReason::NotSecured);
         }
+        let hop = route::hop(cx.context, &at.mri());
+        match hop.is_some_and(|hop| cx.context.may_concern(receipt.interface, hop.interface)) {
+            true => Ok(()),
+            false => Err(DropReason::WrongInterface),
+        }
+    }
+
+    /// Checks an Error about another message of this node, which only the peer has received.
+    fn check_peer_error(
+        &self,
+        cx: &InputContext<'_, '_>,
+        receipt: &Receipt<'_>,
+        at: &HalfRef,
+    ) -> Result<(), DropReason> {
+        let half = self.store.half(at.half_id());
+        let Some(peer) = self.peers.get(half.peer) else { return Err(DropReason::WrongPeer) };
+        // An Error may lack the sender's NLI; its source is the address of the peer.
+        let named = NetworkLayerInformation {
+            peer_identity: &peer.identity,
+            ip_ttl: 0,
+            interface_address: peer.address,
+            routing_state_validity: 0,
+        };
+        self.origin_for(cx, receipt, Some(&named), half).map(|_| ())
     }
 
     /// Lowers the path MTU of a peer.
@@ -196,8 +247,8 @@ impl Gist {
     }
 }
 
-fn mode(origin: &MessageOrigin<'_>) -> Mode {
-    if origin.association == NONE { Mode::D } else { Mode::C }
+fn mode(receipt: &Receipt<'_>) -> Mode {
+    if receipt.association == NONE { Mode::D } else { Mode::C }
 }
 
 /// Returns whether an address can belong to one node.

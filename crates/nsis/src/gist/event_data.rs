@@ -4,9 +4,9 @@ use earmark_core::Hop;
 use earmark_wire::gist::{Confirm, Data, Query, Response};
 
 use super::handshake::Handshake;
-use super::message_origin::MessageOrigin;
+use super::receipt::Receipt;
 use super::state::{Index, Needs};
-use crate::nslp::SendMessage;
+use crate::nslp::{Origin, SendMessage};
 
 /// The data of an event.
 #[derive(Clone, Copy, Debug)]
@@ -17,7 +17,7 @@ pub(super) enum EventData<'a> {
     Send { message: &'a SendMessage, data: &'a [u8], needs: Needs, hop: Option<Hop> },
     /// A Query; the peer exists if the state is installed at once.
     Query {
-        origin: &'a MessageOrigin<'a>,
+        receipt: &'a Receipt<'a>,
         query: &'a Query<'a>,
         answer: &'a [u8],
         peer: Index,
@@ -26,11 +26,11 @@ pub(super) enum EventData<'a> {
         over: Index,
     },
     /// A Response and its sender.
-    Response { origin: &'a MessageOrigin<'a>, response: &'a Response<'a>, peer: Index },
+    Response { receipt: &'a Receipt<'a>, response: &'a Response<'a>, peer: Index },
     /// A Confirm and its sender.
-    Confirm { origin: &'a MessageOrigin<'a>, confirm: &'a Confirm<'a>, peer: Index },
+    Confirm { receipt: &'a Receipt<'a>, confirm: &'a Confirm<'a>, peer: Index },
     /// The association that the Response needed is established.
     Established { handshake: &'a Handshake },
-    /// Received Data.
-    Data { origin: &'a MessageOrigin<'a>, data: &'a Data<'a> },
+    /// Received Data; the sender may touch the half, if it has a peer.
+    Data { receipt: &'a Receipt<'a>, data: &'a Data<'a>, sender: Origin },
 }

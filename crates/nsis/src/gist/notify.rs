@@ -8,7 +8,7 @@ use earmark_wire::gist::{Mri, SessionId};
 use super::Gist;
 use super::api::Event as GistEvent;
 use super::machine::Event;
-use super::message_origin::MessageOrigin;
+use super::receipt::Receipt;
 use super::state::{HalfRef, NONE};
 use crate::input_context::InputContext;
 use crate::nslp::{HandlerContext, NetworkNotification, Notification, Nslp, PeerHandle, Validity};
@@ -82,13 +82,13 @@ impl Gist {
 /// Reports to the application that the address in a message differs from its source.
 pub(super) fn report_translation(
     cx: &mut InputContext<'_, '_>,
-    origin: &MessageOrigin<'_>,
+    receipt: &Receipt<'_>,
     flow: (SessionId, Mri),
     named: IpAddr,
 ) {
-    let translation = Translation { named, seen: Some(origin.source) };
+    let translation = Translation { named, seen: Some(receipt.source) };
     let call = |application: &mut dyn Nslp, cx: &mut HandlerContext<'_, '_>| {
         application.translated(cx, flow, translation);
     };
-    cx.call(origin.nslpid, call);
+    cx.call(receipt.nslpid, call);
 }

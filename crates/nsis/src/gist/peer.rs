@@ -5,6 +5,7 @@
 //! changed (RFC 5971 section 7.1.4).
 
 use alloc::boxed::Box;
+use alloc::collections::BTreeMap;
 use core::net::IpAddr;
 
 use earmark_core::InterfaceId;
@@ -15,6 +16,7 @@ use hashbrown::HashTable;
 use slab::Slab;
 
 use super::state::{Index, NONE};
+use crate::behind::share_of_interface;
 use crate::nslp::PeerHandle;
 
 /// A peer.
@@ -53,13 +55,30 @@ pub(crate) struct Peers {
     /// Peers by identity, address and interface. The hash is keyed, because peers choose identity and address.
     by_name: HashTable<Index>,
     hash: KeyedHash,
+    /// Peers and their routing states, by interface.
+    by_interface: BTreeMap<InterfaceId, InterfaceUse>,
     /// Generation of the last inserted peer.
     generation: u32,
 }
 
+/// Use of an interface by peers.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct InterfaceUse {
+    /// Peers behind it.
+    pub(crate) peers: u32,
+    /// Halves of routing states that its peers have queried for.
+    pub(crate) states: u32,
+}
+
 impl Peers {
     pub(crate) fn new(hash: KeyedHash) -> Peers {
-        Peers { slab: Slab::new(), by_name: HashTable::new(), hash, generation: 0 }
+        Peers {
+            slab: Slab::new(),
+            by_name: HashTable::new(),
+            hash,
+            by_interface: BTreeMap::new(),
+            generation: 0,
+        }
     }
 
     pub(crate) fn get(&self, index: Index) -> Option<&Peer> {
@@ -98,9 +117,11 @@ impl Peers {
             peer.port = port.unwrap_or(peer.port);
             return Some(index);
         }
-        if self.slab.len() >= limit as usize {
+        let behind = self.interface(interface).peers;
+        if self.slab.len() >= limit as usize || behind >= share_of_interface(limit) {
             return None;
         }
+        self.interface_mut(interface).peers += 1;
         self.generation = self.generation.wrapping_add(1);
         let index = self.slab.insert(Peer {
             identity: nli.peer_identity.into(),
@@ -124,11 +145,22 @@ impl Peers {
 
     pub(crate) fn remove(&mut self, index: Index) -> Option<Peer> {
         let peer = self.slab.try_remove(index as usize)?;
+        self.interface_mut(peer.interface).peers -= 1;
         let place = hash(&self.hash, &peer.identity, peer.address, peer.interface);
         if let Ok(entry) = self.by_name.find_entry(place, |&other| other == index) {
             entry.remove();
         }
         Some(peer)
+    }
+
+    /// Returns the use of an interface.
+    pub(crate) fn interface(&self, interface: InterfaceId) -> InterfaceUse {
+        self.by_interface.get(&interface).copied().unwrap_or_default()
+    }
+
+    /// Returns the use of an interface, to change it.
+    pub(crate) fn interface_mut(&mut self, interface: InterfaceId) -> &mut InterfaceUse {
+        self.by_interface.entry(interface).or_default()
     }
 
     /// Returns the handle of a peer for applications.

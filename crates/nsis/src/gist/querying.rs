@@ -16,13 +16,13 @@ use super::counters::DropReason;
 use super::event_data::EventData;
 use super::handshake::Handshake;
 use super::machine::{Event, Fact, Facts, State};
-use super::message_origin::MessageOrigin;
 use super::notify::report_translation;
+use super::receipt::Receipt;
 use super::state::{HalfRef, Index, Key, NONE, Needs, millis};
 use super::transmit::{DatagramPath, UPSTREAM_TTL, message, own_address, target};
 use crate::PORT;
 use crate::input_context::InputContext;
-use crate::nslp::{SendFailure, Validity};
+use crate::nslp::{Origin, SendFailure, Validity};
 use crate::route;
 
 impl Gist {
@@ -176,44 +176,46 @@ impl Gist {
     pub(super) fn receive_response(
         &mut self,
         cx: &mut InputContext<'_, '_>,
-        origin: &MessageOrigin<'_>,
+        receipt: &Receipt<'_>,
         response: &Response<'_>,
     ) {
         let direction = response.mri.direction().inverted();
-        let key = Key::new(origin.nslpid, response.session, response.mri);
+        let key = Key::new(receipt.nslpid, response.session, response.mri);
         let mut at = self.at(key, direction);
         let Some(half) = self.store.get(at.half_id()).filter(|half| half.state.is_querying())
         else {
-            return self.ignore(cx, origin, DropReason::Unexpected);
+            return self.ignore(cx, receipt, DropReason::Unexpected);
         };
         if !self.cookies.is_query(&at.key, half.query, response.query_cookie) {
-            return self.ignore(cx, origin, DropReason::Cookie);
+            return self.ignore(cx, receipt, DropReason::Cookie);
         }
         let (before, unanswered, offered) = (half.peer, half.unanswered, half.offered);
         let needs = half.needs.max(self.least_needs());
         // RFC 5971 section 7.2.1: the peer is behind a translator, where the addresses of the flow are wrong.
-        if origin.association == NONE && origin.source != response.nli.interface_address {
-            self.ignore(cx, origin, DropReason::Untranslated);
+        if receipt.association == NONE && receipt.source != response.nli.interface_address {
+            self.ignore(cx, receipt, DropReason::Untranslated);
             let named = response.nli.interface_address;
-            report_translation(cx, origin, (response.session, response.mri), named);
-            self.step(cx, &mut at, Event::Error, Facts::default(), &EventData::Nothing);
+            report_translation(cx, receipt, (response.session, response.mri), named);
+            if !self.store.half(at.half_id()).secured {
+                self.step(cx, &mut at, Event::Error, Facts::default(), &EventData::Nothing);
+            }
             return;
         }
-        let Some(peer) = self.find_or_insert_peer(cx, origin, &response.nli) else {
-            return self.ignore(cx, origin, DropReason::Limit);
+        let Some(peer) = self.find_or_insert_peer(cx, receipt, &response.nli) else {
+            return self.ignore(cx, receipt, DropReason::Limit);
         };
         if self.exceeds_peer_limit(peer) && before != peer {
-            self.ignore(cx, origin, DropReason::Limit);
+            self.ignore(cx, receipt, DropReason::Limit);
             return self.start_peer_lifetime(cx.now, peer);
         }
-        let found = match self.associations.get(origin.association) {
+        let found = match self.associations.get(receipt.association) {
             // Multiplexing: the responder has chosen the association (RFC 5971 section 4.4.3).
             Some(association) if association.peer == peer && association.serves(needs) => {
-                Some(origin.association)
+                Some(receipt.association)
             }
             Some(_) => {
-                self.refuse(cx, origin, ErrorCode::IncorrectlyDelivered, 0);
-                self.ignore(cx, origin, DropReason::WrongAssociation);
+                self.refuse(cx, receipt, ErrorCode::IncorrectlyDelivered, 0);
+                self.ignore(cx, receipt, DropReason::WrongAssociation);
                 return self.start_peer_lifetime(cx.now, peer);
             }
             None => self.open_association(peer, needs),
@@ -230,7 +232,7 @@ impl Gist {
             .with(Fact::PeerLostState, unanswered == 0 && response.confirm_requested)
             .with(Fact::NeedsAssociation, wanted)
             .with(Fact::AssociationExists, found.is_some());
-        let event_data = EventData::Response { origin, response, peer };
+        let event_data = EventData::Response { receipt, response, peer };
         self.step(cx, &mut at, Event::Response, facts, &event_data);
         self.start_peer_lifetime(cx.now, peer);
         if self
@@ -244,7 +246,12 @@ impl Gist {
         if self.state(&at) == State::EstablishedDownstream
             && let Some(data) = response.nslp_data
         {
-            self.deliver_to_application(cx, &at, origin, response.mri, data, false);
+            let half = self.store.half(at.half_id());
+            if half.secured && !receipt.channel.is_secured() {
+                return self.ignore(cx, receipt, DropReason::NotSecured);
+            }
+            let origin = Origin { peer: self.peers.handle(half.peer), channel: receipt.channel };
+            self.deliver_to_application(cx, &at, receipt, origin, (response.mri, data));
         }
     }
 
@@ -253,7 +260,7 @@ impl Gist {
         &mut self,
         cx: &mut InputContext<'_, '_>,
         at: &HalfRef,
-        origin: &MessageOrigin<'_>,
+        receipt: &Receipt<'_>,
         response: &Response<'_>,
         peer: u32,
     ) {
@@ -261,8 +268,8 @@ impl Gist {
         let handle = self.peers.handle(before);
         let was_good = self.store.half(at.half_id()).validity == Validity::Good;
         self.set_peer(cx.now, at, peer);
-        self.use_association(at, origin, peer);
-        self.refresh_response(cx, at, origin, response);
+        self.use_association(at, receipt, peer);
+        self.refresh_response(cx, at, receipt, response);
         if before != peer || !was_good {
             self.notify_installed(cx, at, handle.filter(|_| before != peer));
         }
@@ -273,16 +280,17 @@ impl Gist {
         &mut self,
         cx: &mut InputContext<'_, '_>,
         at: &HalfRef,
-        origin: &MessageOrigin<'_>,
+        receipt: &Receipt<'_>,
         response: &Response<'_>,
     ) {
-        let distance = origin.ip_distance(response.mri.direction(), response.nli.ip_ttl);
+        let distance = receipt.ip_distance(response.mri.direction(), response.nli.ip_ttl);
         self.refresh_half(cx.now, at, response.nli.routing_state_validity, distance);
     }
 
     /// Restarts the refresh timer of routing state.
     fn refresh_half(&mut self, now: Time, at: &HalfRef, validity_ms: u32, ip_distance: Option<u8>) {
-        let validity = Duration::from_millis(validity_ms.into());
+        // A peer cannot make this node query for ever, or never again.
+        let validity = Duration::from_millis(self.granted_ms(validity_ms).into());
         // RFC 5971 section 4.4.4: randomized between half and three quarters of the validity.
         let next = self.jitter.uniform(validity / 2, validity * 3 / 4);
         let half = self.store.half_mut(at.half_id());
@@ -295,13 +303,13 @@ impl Gist {
     }
 
     /// Uses an association for messages to the peer, if one exists and is needed.
-    fn use_association(&mut self, at: &HalfRef, origin: &MessageOrigin<'_>, peer: Index) {
+    fn use_association(&mut self, at: &HalfRef, receipt: &Receipt<'_>, peer: Index) {
         let half = self.store.half(at.half_id());
         let needs = half.needs.max(self.least_needs());
         if needs == Needs::Nothing || !half.offered {
             return;
         }
-        let came = (origin.association != NONE).then_some(origin.association);
+        let came = (receipt.association != NONE).then_some(receipt.association);
         if let Some(index) = came.or_else(|| self.open_association(peer, needs)) {
             link_user(&mut self.store, &mut self.associations, at.half_id(), index);
         }

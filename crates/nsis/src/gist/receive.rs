@@ -5,7 +5,7 @@
 //! its own applications pass on.
 
 use earmark_core::checkpoint::{Checkpoint, mark};
-use earmark_core::{Datagram, Interface, Outgoing};
+use earmark_core::{Datagram, Interface, InterfaceId, Outgoing};
 use earmark_wire::gist::{
     Body, ErrorCode, Header, MAGIC_LEN, Message, MessageType, Mode, ObjectType, datagram,
     emit_magic, forward_with_data,
@@ -15,11 +15,11 @@ use earmark_wire::udp;
 use super::Gist;
 use super::api::Event as GistEvent;
 use super::counters::DropReason;
-use super::message_origin::MessageOrigin;
+use super::receipt::Receipt;
 use super::state::NONE;
 use crate::PORT;
 use crate::input_context::InputContext;
-use crate::nslp::Peering;
+use crate::nslp::{Channel, Encapsulation, Peering};
 use crate::route;
 
 /// Longest IP header with router alert, octets: that of IPv6.
@@ -54,7 +54,7 @@ impl Gist {
             // Only messages routed by MRI may be intercepted in transit.
             return self.forward_unchanged(cx, received, &packet);
         }
-        let mut origin = MessageOrigin {
+        let mut receipt = Receipt {
             octets,
             interface: received.interface,
             source: received.source,
@@ -62,34 +62,41 @@ impl Gist {
             destination: received.destination,
             ttl: Some(received.ttl),
             association: NONE,
+            channel: Channel::Datagram {
+                interface: received.interface,
+                encapsulation: Encapsulation::Normal,
+            },
             source_is_peer: false,
+            explicitly_routed: false,
             nslpid: 0,
             hops: 0,
         };
         if let Ok(header) = header {
-            origin.source_is_peer = header.flags.source_is_peer;
-            origin.nslpid = header.nslpid;
+            receipt.source_is_peer = header.flags.source_is_peer;
+            receipt.explicitly_routed = header.flags.explicitly_routed;
+            receipt.channel = channel(received.interface, &header);
+            receipt.nslpid = header.nslpid;
             let Some(hops) = header.hops.checked_sub(1) else {
-                self.refuse(cx, &origin, ErrorCode::HopLimitExceeded, 0);
-                return self.ignore(cx, &origin, DropReason::HopLimit);
+                self.refuse(cx, &receipt, ErrorCode::HopLimitExceeded, 0);
+                return self.ignore(cx, &receipt, DropReason::HopLimit);
             };
-            origin.hops = hops;
+            receipt.hops = hops;
             if self.is_without_application(cx, &header) {
-                return self.receive_unserved(cx, received, &packet, &origin, is_local);
+                return self.receive_unserved(cx, received, &packet, &receipt, is_local);
             }
         }
         // The parsed message is large, and is used in place.
         match &header.and_then(|header| Message::parse_rest(header, octets, Mode::D)) {
             Ok(message) => {
                 mark(Checkpoint::Parse);
-                self.receive_message(cx, received, &packet, &origin, message, is_local);
+                self.receive_message(cx, received, &packet, &receipt, message, is_local);
             }
             Err(error) => {
                 *self.counters.malformed.entry(error.kind.name()).or_default() += 1;
                 let answer = error.error_data(octets, Mode::D);
-                self.ignore(cx, &origin, DropReason::Malformed);
+                self.ignore(cx, &receipt, DropReason::Malformed);
                 if let Some(answer) = answer {
-                    self.send_error(cx, &origin, answer);
+                    self.send_error(cx, &receipt, answer);
                 }
             }
         }
@@ -112,17 +119,17 @@ impl Gist {
         cx: &mut InputContext<'_, '_>,
         received: &Datagram<'_>,
         packet: &udp::Packet<'_>,
-        origin: &MessageOrigin<'_>,
+        receipt: &Receipt<'_>,
         is_local: bool,
     ) {
-        let is_query = Header::parse(origin.octets)
+        let is_query = Header::parse(receipt.octets)
             .is_ok_and(|header| header.message_type == MessageType::Query);
         if !is_local {
-            return self.forward_query(cx, received, packet, origin, Payload::Untouched);
+            return self.forward_query(cx, received, packet, receipt, Payload::Untouched);
         }
-        self.ignore(cx, origin, DropReason::UnknownApplication);
+        self.ignore(cx, receipt, DropReason::UnknownApplication);
         let code = if is_query { ErrorCode::EndpointFound } else { ErrorCode::UnknownNslpid };
-        self.refuse(cx, origin, code, 0);
+        self.refuse(cx, receipt, code, 0);
     }
 
     fn receive_message(
@@ -130,23 +137,23 @@ impl Gist {
         cx: &mut InputContext<'_, '_>,
         received: &Datagram<'_>,
         packet: &udp::Packet<'_>,
-        origin: &MessageOrigin<'_>,
+        receipt: &Receipt<'_>,
         message: &Message<'_>,
         is_local: bool,
     ) {
         self.count(message.body.message_type()).received += 1;
         match &message.body {
             Body::Query(query) => {
-                if self.receive_query(cx, origin, query, is_local) == Some(Peering::Pass) {
+                if self.receive_query(cx, receipt, query, is_local) == Some(Peering::Pass) {
                     let payload =
                         if self.scratch.is_empty() { Payload::Untouched } else { Payload::Answer };
-                    self.forward_query(cx, received, packet, origin, payload);
+                    self.forward_query(cx, received, packet, receipt, payload);
                 }
             }
-            Body::Response(response) => self.receive_response(cx, origin, response),
-            Body::Confirm(confirm) => self.receive_confirm(cx, origin, confirm),
-            Body::Data(data) => self.receive_data(cx, origin, data),
-            Body::Error(error) => self.receive_error(cx, origin, error),
+            Body::Response(response) => self.receive_response(cx, receipt, response),
+            Body::Confirm(confirm) => self.receive_confirm(cx, receipt, confirm),
+            Body::Data(data) => self.receive_data(cx, receipt, data),
+            Body::Error(error) => self.receive_error(cx, receipt, error),
             Body::Hello(_) => {}
         }
     }
@@ -157,15 +164,15 @@ impl Gist {
         cx: &mut InputContext<'_, '_>,
         received: &Datagram<'_>,
         packet: &udp::Packet<'_>,
-        origin: &MessageOrigin<'_>,
+        receipt: &Receipt<'_>,
         payload: Payload,
     ) {
-        if origin.hops == 0 {
-            self.refuse(cx, origin, ErrorCode::HopLimitExceeded, 0);
-            return self.ignore(cx, origin, DropReason::HopLimit);
+        if receipt.hops == 0 {
+            self.refuse(cx, receipt, ErrorCode::HopLimitExceeded, 0);
+            return self.ignore(cx, receipt, DropReason::HopLimit);
         }
         let Some(mut how) = self.forwarding_route(cx, received) else { return };
-        route_by_flow(cx, origin, &mut how);
+        route_by_flow(cx, receipt, &mut how);
         let answer = core::mem::take(&mut self.scratch);
         let (data, growth) = match payload {
             Payload::Untouched => (None, 0),
@@ -176,10 +183,10 @@ impl Gist {
         if IP_HEADER + packet.octets().len() + growth > mtu {
             self.scratch = answer;
             let shown = u16::try_from(mtu.saturating_sub(IP_HEADER)).unwrap_or(u16::MAX);
-            self.refuse_size(cx, origin, shown);
-            return self.ignore(cx, origin, DropReason::TooLarge);
+            self.refuse_size(cx, receipt, shown);
+            return self.ignore(cx, receipt, DropReason::TooLarge);
         }
-        let length = udp::HEADER + MAGIC_LEN + origin.octets.len() + growth;
+        let length = udp::HEADER + MAGIC_LEN + receipt.octets.len() + growth;
         let mut copy = core::mem::take(&mut self.copy);
         copy.clear();
         copy.resize(length, 0);
@@ -187,12 +194,12 @@ impl Gist {
             None => {
                 let room = &mut copy[udp::HEADER..];
                 emit_magic(room).ok().and_then(|room| {
-                    room.copy_from_slice(origin.octets);
-                    *room.get_mut(1)? = origin.hops;
-                    Some(MAGIC_LEN + origin.octets.len())
+                    room.copy_from_slice(receipt.octets);
+                    *room.get_mut(1)? = receipt.hops;
+                    Some(MAGIC_LEN + receipt.octets.len())
                 })
             }
-            Some(data) => forward_with_data(origin.octets, data, &mut copy[udp::HEADER..]).ok(),
+            Some(data) => forward_with_data(receipt.octets, data, &mut copy[udp::HEADER..]).ok(),
         };
         self.scratch = answer;
         if let Some(written) = written {
@@ -260,12 +267,12 @@ impl Gist {
     pub(super) fn ignore(
         &mut self,
         cx: &mut InputContext<'_, '_>,
-        origin: &MessageOrigin<'_>,
+        receipt: &Receipt<'_>,
         reason: DropReason,
     ) {
         *self.counters.ignored.entry(reason).or_default() += 1;
-        let interface = (origin.association == NONE).then_some(origin.interface);
-        let source = origin.source;
+        let interface = (receipt.association == NONE).then_some(receipt.interface);
+        let source = receipt.source;
         cx.report(GistEvent::Ignored { reason, interface, source });
     }
 
@@ -285,12 +292,12 @@ impl Gist {
     pub(super) fn refuse_mri(
         &mut self,
         cx: &mut InputContext<'_, '_>,
-        origin: &MessageOrigin<'_>,
+        receipt: &Receipt<'_>,
         code: ErrorCode,
         subcode: u8,
     ) {
         let object = ObjectType::MessageRoutingInformation;
-        self.refuse_object(cx, origin, code, subcode, object);
+        self.refuse_object(cx, receipt, code, subcode, object);
     }
 }
 
@@ -303,12 +310,22 @@ enum Payload {
     Answer,
 }
 
+/// Returns the channel of a datagram.
+fn channel(interface: InterfaceId, header: &Header) -> Channel {
+    let encapsulation = match header.flags {
+        flags if flags.explicitly_routed => Encapsulation::ExplicitlyRouted,
+        flags if flags.context_free => Encapsulation::Query,
+        _ => Encapsulation::Normal,
+    };
+    Channel::Datagram { interface, encapsulation }
+}
+
 /// Sends a forwarded Query along the route of its flow.
-fn route_by_flow(cx: &InputContext<'_, '_>, origin: &MessageOrigin<'_>, how: &mut Outgoing) {
+fn route_by_flow(cx: &InputContext<'_, '_>, receipt: &Receipt<'_>, how: &mut Outgoing) {
     if !cx.context.routes.differs_by_flow(how.destination) {
         return;
     }
-    let Ok(message) = Message::parse(origin.octets, Mode::D) else { return };
+    let Ok(message) = Message::parse(receipt.octets, Mode::D) else { return };
     if let Body::Query(query) = message.body
         && let Some(hop) = route::hop(cx.context, &query.mri)
     {

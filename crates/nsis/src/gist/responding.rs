@@ -4,8 +4,8 @@ use core::mem;
 
 use earmark_wire::gist::iana::subcode;
 use earmark_wire::gist::{
-    Body, Confirm, Direction, ErrorCode, Mri, NetworkLayerInformation, ObjectType, Profiles,
-    ProtocolOptionsList, Query, ResponderPart, Response, Stack, StackConfiguration,
+    Body, Direction, ErrorCode, Mri, NetworkLayerInformation, Profiles, ProtocolOptionsList, Query,
+    ResponderPart, Response, Stack, StackConfiguration,
 };
 
 use super::Gist;
@@ -15,42 +15,51 @@ use super::cookie::CookieBinding;
 use super::counters::DropReason;
 use super::event_data::EventData;
 use super::machine::{Event, Fact, Facts, State};
-use super::message_origin::MessageOrigin;
 use super::notify::report_translation;
+use super::receipt::Receipt;
 use super::state::{HalfRef, Index, Key, NONE, Needs};
 use super::transmit::{DatagramPath, message, own_address};
 use crate::input_context::InputContext;
-use crate::nslp::{Attributes, Peering, Received, Validity};
+use crate::nslp::{Origin, Peering, Received, Validity};
 
 /// TTL below which an upstream Query has crossed more than one hop (RFC 5971 A.4.4.11).
 const NEIGHBOUR_TTL: u8 = 254;
+
+/// Proof of the address of a querying node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Proof {
+    /// A Query proves nothing.
+    None,
+    /// The cookie in a Confirm.
+    Cookie,
+}
 
 impl Gist {
     /// Handles a Query for an application of this node.
     pub(super) fn receive_query(
         &mut self,
         cx: &mut InputContext<'_, '_>,
-        origin: &MessageOrigin<'_>,
+        receipt: &Receipt<'_>,
         query: &Query<'_>,
         is_local: bool,
     ) -> Option<Peering> {
         if query.nli.peer_identity == self.identity.octets()
             && cx.context.interfaces.is_local(query.nli.interface_address)
         {
-            self.ignore(cx, origin, DropReason::Own);
+            self.ignore(cx, receipt, DropReason::Own);
             return None;
         }
-        if let Err(reason) = self.check_query(cx, origin, query) {
-            self.ignore(cx, origin, reason);
+        if let Err(reason) = self.check_query(cx, receipt, query) {
+            self.ignore(cx, receipt, reason);
             return None;
         }
         let mut answer = mem::take(&mut self.scratch);
         answer.clear();
-        let peering = self.ask_application(cx, origin, query, &mut answer);
+        let peering = self.ask_application(cx, receipt, query, &mut answer);
         // RFC 5971 section 4.3.2: no node behind the destination could accept it.
         let accepts = is_local || peering == Some(Peering::Accept);
         if accepts {
-            self.answer_query(cx, origin, query, &answer);
+            self.answer_query(cx, receipt, query, &answer);
         }
         self.scratch = answer;
         Some(if accepts { Peering::Accept } else { Peering::Pass })
@@ -60,40 +69,41 @@ impl Gist {
     fn check_query(
         &mut self,
         cx: &mut InputContext<'_, '_>,
-        origin: &MessageOrigin<'_>,
+        receipt: &Receipt<'_>,
         query: &Query<'_>,
     ) -> Result<(), DropReason> {
         let limits = self.config.limits;
-        let peer = self.hash_address(query.nli.interface_address);
-        if !self.queries.admits(cx.now, peer, limits.queries_per_second_of_a_peer)
+        // The sender of a Query has not proved its address, so the limit is that of the interface.
+        let arrival = receipt.interface.0.into();
+        if !self.queries.admits(cx.now, arrival, limits.queries_per_second_of_a_peer)
             || !self.totals.admits(cx.now, 1, limits.queries_per_second)
         {
             return Err(DropReason::Throttled);
         }
         // RFC 5971 section 7.2.1.
-        if origin.source_is_peer && origin.source != query.nli.interface_address {
+        if receipt.source_is_peer && receipt.source != query.nli.interface_address {
             let code = ErrorCode::ObjectType;
             let subcode = subcode::object_type::UNTRANSLATED;
-            self.refuse_mri(cx, origin, code, subcode);
+            self.refuse_mri(cx, receipt, code, subcode);
             let named = query.nli.interface_address;
-            report_translation(cx, origin, (query.session, query.mri), named);
+            report_translation(cx, receipt, (query.session, query.mri), named);
             return Err(DropReason::Untranslated);
         }
         if query.mri.direction() == Direction::Upstream
-            && origin.ttl.is_some_and(|ttl| ttl < NEIGHBOUR_TTL)
+            && receipt.ttl.is_some_and(|ttl| ttl < NEIGHBOUR_TTL)
         {
-            self.refuse(cx, origin, ErrorCode::InvalidTtl, 0);
+            self.refuse(cx, receipt, ErrorCode::InvalidTtl, 0);
             return Err(DropReason::TooFar);
         }
-        if let Err(subcode) = self.check_mri(cx, origin, &query.mri) {
-            self.refuse_mri(cx, origin, ErrorCode::MriValidation, subcode);
+        if let Err(subcode) = self.check_mri(cx, receipt, &query.mri) {
+            self.refuse_mri(cx, receipt, ErrorCode::MriValidation, subcode);
             return Err(DropReason::Mri);
         }
         // A downstream Query with the addresses of the flow must have the source of the flow.
         let source = query.mri.addresses().0;
-        let as_data = !origin.source_is_peer && query.mri.direction() == Direction::Downstream;
-        if as_data && origin.source != source {
-            report_translation(cx, origin, (query.session, query.mri), source);
+        let as_data = !receipt.source_is_peer && query.mri.direction() == Direction::Downstream;
+        if as_data && receipt.source != source {
+            report_translation(cx, receipt, (query.session, query.mri), source);
             return Err(DropReason::Untranslated);
         }
         Ok(())
@@ -103,21 +113,26 @@ impl Gist {
     fn check_mri(
         &self,
         cx: &InputContext<'_, '_>,
-        origin: &MessageOrigin<'_>,
+        receipt: &Receipt<'_>,
         mri: &Mri,
     ) -> Result<(), u8> {
         let (source, destination) = mri.addresses();
-        if destination.is_ipv4() != origin.destination.is_ipv4() {
+        if destination.is_ipv4() != receipt.destination.is_ipv4() {
             return Err(subcode::mri::IP_VERSION_MISMATCH);
         }
         let Mri::PathCoupled(flow) = mri else { return Ok(()) };
         if flow.destination_prefix < self.config.shortest_prefix || destination.is_multicast() {
             return Err(subcode::mri::TOO_WILD);
         }
+        // Behind an access interface, messages of a flow come from where its packets come from or go to.
+        let end = if mri.direction() == Direction::Downstream { source } else { destination };
+        if !cx.context.is_behind(end, receipt.interface) {
+            return Err(subcode::mri::INGRESS_FILTER);
+        }
         if mri.direction() == Direction::Downstream {
             let comes_elsewhere = || {
                 let hop = cx.context.routes.lookup(source);
-                hop.is_none_or(|hop| hop.interface != origin.interface)
+                hop.is_none_or(|hop| hop.interface != receipt.interface)
             };
             let wrong_way = self.config.ingress_filter && comes_elsewhere();
             if wrong_way || cx.context.interfaces.is_local(source) {
@@ -130,7 +145,7 @@ impl Gist {
     fn ask_application(
         &mut self,
         cx: &mut InputContext<'_, '_>,
-        origin: &MessageOrigin<'_>,
+        receipt: &Receipt<'_>,
         query: &Query<'_>,
         answer: &mut alloc::vec::Vec<u8>,
     ) -> Option<Peering> {
@@ -138,33 +153,34 @@ impl Gist {
             data: query.nslp_data.unwrap_or_default(),
             session: query.session,
             mri: query.mri,
-            peer: None,
-            attributes: Attributes::default(),
+            origin: Origin { peer: None, channel: receipt.channel },
             explicitly_routed: false,
-            ip_distance: origin.ip_distance(query.mri.direction(), query.nli.ip_ttl),
-            hops: origin.hops,
-            interface: origin.interface,
+            ip_distance: receipt.ip_distance(query.mri.direction(), query.nli.ip_ttl),
+            hops: receipt.hops,
+            interface: receipt.interface,
         };
-        cx.call(origin.nslpid, |application, cx| application.may_peer(cx, &received, answer))
+        cx.call(receipt.nslpid, |application, cx| application.may_peer(cx, &received, answer))
     }
 
     fn answer_query(
         &mut self,
         cx: &mut InputContext<'_, '_>,
-        origin: &MessageOrigin<'_>,
+        receipt: &Receipt<'_>,
         query: &Query<'_>,
         answer: &[u8],
     ) {
         let direction = query.mri.direction().inverted();
-        let mut at = self.at(Key::new(origin.nslpid, query.session, query.mri), direction);
+        let mut at = self.at(Key::new(receipt.nslpid, query.session, query.mri), direction);
         let mut state = self.state(&at);
         if state.is_querying() {
-            if direction == Direction::Downstream {
+            if direction == Direction::Downstream
+                || self.config.installation == Installation::Delayed
+            {
                 // RFC 5971 section 5.8.1.3: the result of a downstream Query takes precedence. The peer gets a
-                // Response; its Confirm changes nothing here.
+                // Response; only its Confirm ends an upstream search, because anybody can send a Query.
                 let confirm = true;
                 let (peer, over) = (NONE, NONE);
-                let event_data = EventData::Query { origin, query, answer, peer, confirm, over };
+                let event_data = EventData::Query { receipt, query, answer, peer, confirm, over };
                 return self.send_response(cx, &at, &event_data);
             }
             let event_data = EventData::Nothing;
@@ -176,37 +192,59 @@ impl Gist {
         let is_same = self
             .peers
             .get(before)
-            .is_some_and(|peer| peer.interface == origin.interface && peer.is(&query.nli));
+            .is_some_and(|peer| peer.interface == receipt.interface && peer.is(&query.nli));
         let is_new = before != NONE && !is_same;
         let known = match (is_same, query.stack) {
             (true, _) => before,
-            (false, Some(_)) => self.peers.find(&query.nli, origin.interface).unwrap_or(NONE),
+            (false, Some(_)) => self.peers.find(&query.nli, receipt.interface).unwrap_or(NONE),
             (false, None) => NONE,
         };
         let policy = self.config.installation;
         // If an association is requested: does one that serves exist with this peer, and does the half already use it?
         let wanted = query.stack.is_some_and(|stack| !stack.proposal.is_empty())
             && self.can_serve(Needs::Reliable);
-        let found = query.stack.and_then(|stack| self.reusable(known, &stack));
         let used = self.store.get(at.half_id()).map_or(NONE, |half| half.association);
-        let needs_association = wanted && (found.is_none() || found != Some(used));
+        let found = query.stack.and_then(|stack| {
+            let stays = is_same && self.can_reuse(used, &stack);
+            if stays { Some(used) } else { self.reusable(known, &stack) }
+        });
+        // Without a proposal the sender leaves the association; it must prove that with a Confirm.
+        let leaves = !wanted && used != NONE;
+        let needs_association = wanted && (found.is_none() || found != Some(used)) || leaves;
         let confirm = needs_association
             || policy != Installation::Immediate
                 && (state != State::EstablishedUpstream || is_new || before == NONE);
+        if policy != Installation::Delayed
+            && state == State::EstablishedUpstream
+            && (is_new || needs_association)
+        {
+            match self.check_handshake(cx, receipt, &at) {
+                Ok(()) => {}
+                Err(DropReason::NotSecured) => {
+                    // Only the Confirm over a secured association changes the half.
+                    let (peer, confirm) = (NONE, true);
+                    let over = found.filter(|_| wanted).unwrap_or(NONE);
+                    let event_data =
+                        EventData::Query { receipt, query, answer, peer, confirm, over };
+                    return self.send_response(cx, &at, &event_data);
+                }
+                Err(reason) => return self.ignore(cx, receipt, reason),
+            }
+        }
         let mut peer = NONE;
         if policy == Installation::Immediate || state == State::EstablishedUpstream && !confirm {
             let obtained = match is_same {
                 true => Some(before),
-                false => self.find_or_insert_peer(cx, origin, &query.nli),
+                false => self.find_or_insert_peer(cx, receipt, &query.nli),
             };
             peer = match obtained {
-                Some(peer) if before == peer || !self.exceeds_peer_limit(peer) => peer,
-                _ => return self.ignore(cx, origin, DropReason::Limit),
+                Some(peer) if before == peer || !self.exceeds_querier_limit(peer) => peer,
+                _ => return self.ignore(cx, receipt, DropReason::Limit),
             };
         }
         if state == State::Idle && policy != Installation::Delayed && self.is_full(&at) {
             self.start_peer_lifetime(cx.now, peer);
-            return self.ignore(cx, origin, DropReason::Limit);
+            return self.ignore(cx, receipt, DropReason::Limit);
         }
         let facts = Facts::default()
             .with(Fact::ConfirmRequired, policy != Installation::Immediate)
@@ -214,7 +252,7 @@ impl Gist {
             .with(Fact::NewPeer, is_new)
             .with(Fact::NeedsAssociation, needs_association);
         let over = found.filter(|_| wanted).unwrap_or(NONE);
-        let event_data = EventData::Query { origin, query, answer, peer, confirm, over };
+        let event_data = EventData::Query { receipt, query, answer, peer, confirm, over };
         self.step(cx, &mut at, Event::Query, facts, &event_data);
         self.start_peer_lifetime(cx.now, peer);
     }
@@ -247,21 +285,21 @@ impl Gist {
         event_data: &EventData<'_>,
         stack: Option<Stack<'_>>,
     ) {
-        let EventData::Query { origin, query, answer, confirm, over, .. } = event_data else {
+        let EventData::Query { receipt, query, answer, confirm, over, .. } = event_data else {
             return;
         };
-        let Some(path) = self.path_back(cx, origin, &query.nli) else { return };
+        let Some(path) = self.path_back(cx, receipt, &query.nli) else { return };
         // A refresh without Confirm has no cookie.
         let cookie = confirm.then(|| {
             let binding = CookieBinding {
                 nli: &query.nli,
                 mri: &query.mri,
                 session: query.session,
-                nslpid: origin.nslpid,
+                nslpid: receipt.nslpid,
             };
-            self.cookies.responder(cx.now, &binding, origin.interface)
+            self.cookies.responder(cx.now, &binding, receipt.interface)
         });
-        let distance = origin.ip_distance(query.mri.direction(), query.nli.ip_ttl).unwrap_or(0);
+        let distance = receipt.ip_distance(query.mri.direction(), query.nli.ip_ttl).unwrap_or(0);
         let validity = self.granted_ms(query.nli.routing_state_validity);
         let identity = self.identity;
         let response = Response {
@@ -274,7 +312,7 @@ impl Gist {
             confirm_requested: *confirm,
             nslp_data: (!answer.is_empty()).then_some(*answer),
         };
-        let response = message(self.config.hops, origin.nslpid, true, Body::Response(response));
+        let response = message(self.config.hops, receipt.nslpid, true, Body::Response(response));
         match *over {
             NONE => self.send_datagram(cx, &path, &response),
             over => self.write_message(cx, over, &response),
@@ -285,14 +323,14 @@ impl Gist {
     pub(super) fn path_back(
         &self,
         cx: &InputContext<'_, '_>,
-        origin: &MessageOrigin<'_>,
+        receipt: &Receipt<'_>,
         nli: &NetworkLayerInformation<'_>,
     ) -> Option<DatagramPath> {
-        let interface = cx.context.interfaces.by_id(origin.interface)?;
+        let interface = cx.context.interfaces.by_id(receipt.interface)?;
         Some(DatagramPath {
             source: own_address(interface, nli.interface_address)?,
             destination: nli.interface_address,
-            port: origin.source_port,
+            port: receipt.source_port,
             interface: None,
             next_hop: None,
             ttl: self.config.ttl,
@@ -301,90 +339,9 @@ impl Gist {
     }
 
     /// Returns the validity that is granted for a proposed one, milliseconds.
-    fn granted_ms(&self, proposed: u32) -> u32 {
+    pub(super) fn granted_ms(&self, proposed: u32) -> u32 {
         let most = self.validity_ms();
         proposed.clamp(self.validities.shortest.clamp(1, most), most)
-    }
-
-    /// Handles a Confirm.
-    pub(super) fn receive_confirm(
-        &mut self,
-        cx: &mut InputContext<'_, '_>,
-        origin: &MessageOrigin<'_>,
-        confirm: &Confirm<'_>,
-    ) {
-        let direction = confirm.mri.direction().inverted();
-        let mut at = self.at(Key::new(origin.nslpid, confirm.session, confirm.mri), direction);
-        let state = self.state(&at);
-        if state.is_querying() {
-            return; // see `answer_query`
-        }
-        let delayed = self.config.installation == Installation::Delayed;
-        let binding = CookieBinding {
-            nli: &confirm.nli,
-            mri: &confirm.mri,
-            session: confirm.session,
-            nslpid: origin.nslpid,
-        };
-        let opened =
-            confirm.returned.map(|returned| self.cookies.open(cx.now, &binding, returned.cookie));
-        let interface = match opened {
-            Some(Some(interface)) => interface,
-            Some(None) => return self.refuse_cookie(cx, origin),
-            None if state == State::Idle => {
-                self.refuse(cx, origin, ErrorCode::NoRoutingState, 0);
-                return self.ignore(cx, origin, DropReason::NoRoutingState);
-            }
-            // A Confirm without cookie answers no request of this node.
-            None => return self.ignore(cx, origin, DropReason::Unexpected),
-        };
-        if origin.association == NONE && origin.source != confirm.nli.interface_address {
-            let named = confirm.nli.interface_address;
-            report_translation(cx, origin, (confirm.session, confirm.mri), named);
-            return self.ignore(cx, origin, DropReason::Untranslated);
-        }
-        if let Err(reason) = self.check_encapsulation(cx, origin, confirm) {
-            return self.ignore(cx, origin, reason);
-        }
-        if state == State::Idle && (!delayed || self.is_full(&at)) {
-            let reason = if delayed { DropReason::Limit } else { DropReason::NoRoutingState };
-            self.refuse(cx, origin, ErrorCode::NoRoutingState, 0);
-            return self.ignore(cx, origin, reason);
-        }
-        let origin = &MessageOrigin { interface, ..*origin };
-        let used = self.store.get(at.half_id()).map_or(NONE, |half| half.association);
-        let before = self.store.get(at.half_id()).map_or(NONE, |half| half.peer);
-        let peer = match self.find_or_insert_peer(cx, origin, &confirm.nli) {
-            Some(peer) if before == peer || !self.exceeds_peer_limit(peer) => peer,
-            Some(peer) => {
-                self.start_peer_lifetime(cx.now, peer);
-                return self.ignore(cx, origin, DropReason::Limit);
-            }
-            None => return self.ignore(cx, origin, DropReason::Limit),
-        };
-        if let Err(reason) = self.set_association_peer(cx, origin, confirm, peer) {
-            self.refuse(cx, origin, ErrorCode::IncorrectlyDelivered, 0);
-            self.start_peer_lifetime(cx.now, peer);
-            return self.ignore(cx, origin, reason);
-        }
-        let facts = Facts::default()
-            .with(Fact::Delayed, delayed)
-            .with(Fact::NewPeer, before != peer)
-            .with(Fact::NeedsAssociation, origin.association != used)
-            .with(Fact::PeerKnown, before != NONE);
-        let event_data = EventData::Confirm { origin, confirm, peer };
-        self.step(cx, &mut at, Event::Confirm, facts, &event_data);
-        self.start_peer_lifetime(cx.now, peer);
-    }
-
-    /// Refuses a message with a wrong cookie. The sender gets an error only if the settings ask for it (RFC 5971
-    /// section 8.5).
-    fn refuse_cookie(&mut self, cx: &mut InputContext<'_, '_>, origin: &MessageOrigin<'_>) {
-        if self.config.report_cookies {
-            let (code, subcode) = (ErrorCode::ObjectValue, subcode::object_value::INVALID_COOKIE);
-            self.refuse_object(cx, origin, code, subcode, ObjectType::ResponderCookie);
-        }
-        self.ignore(cx, origin, DropReason::Cookie);
     }
 
     /// Installs the querying node as the peer.
@@ -392,29 +349,41 @@ impl Gist {
         &mut self,
         cx: &mut InputContext<'_, '_>,
         at: &HalfRef,
-        origin: &MessageOrigin<'_>,
+        receipt: &Receipt<'_>,
         nli: &NetworkLayerInformation<'_>,
         peer: Index,
+        proof: Proof,
     ) {
         let before = self.store.half(at.half_id()).peer;
         let handle = self.peers.handle(before);
+        let is_refresh = proof == Proof::None && before == peer;
         self.set_peer(cx.now, at, peer);
-        match origin.association {
+        if before != peer {
+            self.count_querier(at);
+        }
+        match receipt.association {
             // A refresh arrives in a datagram, whatever the session uses.
-            NONE if before == peer => {}
+            NONE if is_refresh => {}
             NONE => self.release(at),
             index => link_user(&mut self.store, &mut self.associations, at.half_id(), index),
         }
-        let validity = self.granted_ms(nli.routing_state_validity);
+        let mut validity = self.granted_ms(nli.routing_state_validity);
+        if is_refresh {
+            // Anybody can send a Query in the name of the peer: it never shortens the lifetime.
+            let lifetime = self.store.half(at.half_id()).lifetime_ms;
+            validity = validity.max(lifetime.min(self.validity_ms()));
+        }
         let direction = at.direction.inverted();
-        let distance = origin.ip_distance(direction, nli.ip_ttl);
+        let distance = receipt.ip_distance(direction, nli.ip_ttl);
         let half = self.store.half_mut(at.half_id());
         let was_due = half.due();
         let was_good = mem::replace(&mut half.validity, Validity::Good) == Validity::Good;
         half.lifetime_ms = validity;
         half.expires_at = cx.now.after_millis(validity.into());
         half.next_at = earmark_core::Time::MAX;
-        half.ip_distance = distance.unwrap_or(half.ip_distance);
+        if !(is_refresh && half.secured) {
+            half.ip_distance = distance.unwrap_or(half.ip_distance);
+        }
         self.arm_if_earlier(at.half_id(), was_due);
         if before != peer || !was_good {
             self.notify_installed(cx, at, handle.filter(|_| before != peer));
@@ -425,12 +394,12 @@ impl Gist {
     pub(super) fn find_or_insert_peer(
         &mut self,
         cx: &InputContext<'_, '_>,
-        origin: &MessageOrigin<'_>,
+        receipt: &Receipt<'_>,
         nli: &NetworkLayerInformation<'_>,
     ) -> Option<Index> {
-        let mtu = cx.context.interfaces.by_id(origin.interface).map_or(0, |found| found.mtu);
+        let mtu = cx.context.interfaces.by_id(receipt.interface).map_or(0, |found| found.mtu);
         let limit = self.config.limits.peers;
-        let port = (origin.association == NONE).then_some(origin.source_port);
-        self.peers.find_or_insert(nli, origin.interface, port, mtu, limit)
+        let port = (receipt.association == NONE).then_some(receipt.source_port);
+        self.peers.find_or_insert(nli, receipt.interface, port, mtu, limit)
     }
 }

@@ -99,8 +99,8 @@ pub(crate) struct Half {
     pub(crate) validity: Validity,
     /// IP hops to the peer; 0 if unknown.
     pub(crate) ip_distance: u8,
-    /// Needs of the messages in this direction.
-    pub(crate) needs: Needs,
+    /// Whether the half has used a secured association: nothing in the clear touches it any more.
+    pub(crate) secured: bool,
     /// Peer in this direction.
     pub(crate) peer: Index,
     /// Association for messages to the peer, if any.
@@ -128,6 +128,10 @@ pub(crate) struct Half {
     pub(crate) unanswered: u8,
     /// Whether the last Query had a stack proposal.
     pub(crate) offered: bool,
+    /// Needs of the messages in this direction.
+    pub(crate) needs: Needs,
+    /// Whether the peer has queried this node; if so, the half counts for the interface of the peer.
+    pub(crate) of_querier: bool,
 }
 
 impl Default for Half {
@@ -137,7 +141,9 @@ impl Default for Half {
             validity: Validity::Bad,
             unanswered: 0,
             ip_distance: 0,
+            secured: false,
             needs: Needs::Nothing,
+            of_querier: false,
             offered: false,
             peer: NONE,
             association: NONE,

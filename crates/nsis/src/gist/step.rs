@@ -7,6 +7,7 @@ use earmark_wire::gist::Direction;
 use super::Gist;
 use super::event_data::EventData;
 use super::machine::{Action, Event, Facts, QUERYING, RESPONDING, State, Transition};
+use super::responding::Proof;
 use super::state::{Half, HalfId, HalfRef, Index, Key, NONE, Timer, TimerPurpose};
 use crate::input_context::InputContext;
 use crate::nslp::{Notification, SendFailure, Validity};
@@ -168,9 +169,14 @@ impl Gist {
         let half = self.store.half_mut(at.half_id());
         let peer = core::mem::replace(&mut half.peer, NONE);
         half.validity = Validity::Bad;
+        let of_querier = core::mem::take(&mut half.of_querier);
         if let Some(block) = self.peers.get_mut(peer) {
             block.uses -= 1;
-            if block.uses == 0 {
+            let (is_unused, interface) = (block.uses == 0, block.interface);
+            if of_querier {
+                self.peers.interface_mut(interface).states -= 1;
+            }
+            if is_unused {
                 self.start_peer_lifetime(now, peer);
             }
         }
@@ -221,14 +227,14 @@ impl Gist {
     /// Installs the sender of a Query, Response or Confirm as the peer.
     fn install(&mut self, cx: &mut InputContext<'_, '_>, at: &HalfRef, event_data: &EventData<'_>) {
         match event_data {
-            EventData::Response { origin, response, peer } => {
-                self.install_response(cx, at, origin, response, *peer);
+            EventData::Response { receipt, response, peer } => {
+                self.install_response(cx, at, receipt, response, *peer);
             }
-            EventData::Query { origin, query, peer, .. } => {
-                self.install_querier(cx, at, origin, &query.nli, *peer);
+            EventData::Query { receipt, query, peer, .. } => {
+                self.install_querier(cx, at, receipt, &query.nli, *peer, Proof::None);
             }
-            EventData::Confirm { origin, confirm, peer } => {
-                self.install_querier(cx, at, origin, &confirm.nli, *peer);
+            EventData::Confirm { receipt, confirm, peer } => {
+                self.install_querier(cx, at, receipt, &confirm.nli, *peer, Proof::Cookie);
             }
             EventData::Established { handshake } => self.install_handshake(cx, at, handshake),
             _ => {}
@@ -236,9 +242,9 @@ impl Gist {
     }
 
     fn refresh(&mut self, cx: &mut InputContext<'_, '_>, at: &HalfRef, event_data: &EventData<'_>) {
-        let EventData::Response { origin, response, .. } = event_data else { return };
+        let EventData::Response { receipt, response, .. } = event_data else { return };
         let was_good = self.store.half(at.half_id()).validity == Validity::Good;
-        self.refresh_response(cx, at, origin, response);
+        self.refresh_response(cx, at, receipt, response);
         if !was_good {
             self.notify_good(cx, at);
         }

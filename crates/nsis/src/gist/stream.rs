@@ -12,11 +12,13 @@ use super::association::{Association, Stage, decode};
 use super::counters::DropReason;
 use super::event_data::EventData;
 use super::machine::{Event, Facts};
-use super::message_origin::MessageOrigin;
+use super::receipt::Receipt;
 use super::state::{Index, NONE, Needs, Timer, TimerPurpose};
 use super::transmit::message;
 use crate::PORT;
+use crate::behind::share_of_interface;
 use crate::input_context::InputContext;
+use crate::nslp::{AssociationId, Channel};
 
 /// Limit of routing states that are notified of their association for one input; the others follow at once.
 const MAX_NOTIFIED_PER_INPUT: usize = 256;
@@ -86,20 +88,29 @@ impl Gist {
         transport: Transport,
     ) {
         let limits = self.config.limits;
+        // The neighbor was reached by this route; the address that it has connected to says nothing about it.
+        let interface = cx.context.routes.lookup(remote.ip()).map(|hop| hop.interface);
+        let interface = interface
+            .or_else(|| cx.context.interfaces.owner_of(local.ip()))
+            .unwrap_or(InterfaceId(0));
         let is_half_open = |one: &Association| matches!(one.stage, Stage::HalfOpen { .. });
-        let of_same = self.associations.slab.iter().map(|(_, one)| one);
-        let of_same = of_same.filter(|one| is_half_open(one) && one.remote.ip() == remote.ip());
+        let (mut of_same, mut of_interface) = (0, 0);
+        for (_, one) in self.associations.slab.iter().filter(|(_, one)| is_half_open(one)) {
+            of_same += u32::from(one.remote.ip() == remote.ip());
+            of_interface += u32::from(one.interface == interface);
+        }
         let too_weak = transport == Transport::Tcp && self.least_needs() == Needs::Secure;
-        // A quarter of the limit for each address keeps half-open associations available to other neighbors.
+        // A quarter of the limit for each address, and three quarters for each interface, keep half-open associations
+        // available to other neighbors.
         let crowded = self.associations.half_open >= limits.half_open
             || self.associations.slab.len() >= limits.associations as usize
-            || of_same.count() as u32 >= limits.half_open.div_ceil(4);
+            || of_interface >= share_of_interface(limits.half_open)
+            || of_same >= limits.half_open.div_ceil(4);
         if too_weak || crowded {
             self.counters.associations_refused += 1;
             return cx.out.close(connection);
         }
         let until = cx.now + self.config.associations.connect_timeout;
-        let interface = cx.context.interfaces.owner_of(local.ip()).unwrap_or(InterfaceId(0));
         let index = self.associations.insert(Association {
             connection,
             transport,
@@ -155,9 +166,9 @@ impl Gist {
                 Err(error) => {
                     // The start of the next message is unknown now.
                     *self.counters.malformed.entry(error.kind.name()).or_default() += 1;
-                    let origin = origin(association, index, rest);
+                    let receipt = receipt(association, index, rest);
                     if let Some(answer) = error.error_data(rest, Mode::C) {
-                        self.send_error(cx, &origin, answer);
+                        self.send_error(cx, &receipt, answer);
                     }
                     return self.end_association(cx, index, CloseReason::Broken);
                 }
@@ -183,21 +194,22 @@ impl Gist {
     ) {
         let Some(association) = self.associations.get(index) else { return };
         let half_open = matches!(association.stage, Stage::HalfOpen { .. });
-        let mut origin = origin(association, index, octets);
+        let mut receipt = receipt(association, index, octets);
         let Ok(header) = Header::parse(octets) else { return };
-        origin.nslpid = header.nslpid;
+        receipt.nslpid = header.nslpid;
+        receipt.explicitly_routed = header.flags.explicitly_routed;
         let Some(hops) = header.hops.checked_sub(1) else {
-            self.refuse(cx, &origin, ErrorCode::HopLimitExceeded, 0);
-            return self.ignore(cx, &origin, DropReason::HopLimit);
+            self.refuse(cx, &receipt, ErrorCode::HopLimitExceeded, 0);
+            return self.ignore(cx, &receipt, DropReason::HopLimit);
         };
-        origin.hops = hops;
+        receipt.hops = hops;
         let parsed = match Message::parse(octets, Mode::C) {
             Ok(parsed) => parsed,
             Err(error) => {
                 *self.counters.malformed.entry(error.kind.name()).or_default() += 1;
-                self.ignore(cx, &origin, DropReason::Malformed);
+                self.ignore(cx, &receipt, DropReason::Malformed);
                 if let Some(answer) = error.error_data(octets, Mode::C) {
-                    self.send_error(cx, &origin, answer);
+                    self.send_error(cx, &receipt, answer);
                 }
                 return;
             }
@@ -205,18 +217,18 @@ impl Gist {
         self.count(parsed.body.message_type()).received += 1;
         let of_application = !matches!(parsed.body, Body::Error(_) | Body::Hello(_));
         if of_application && !cx.is_served(header.nslpid) {
-            self.refuse(cx, &origin, ErrorCode::UnknownNslpid, 0);
-            return self.ignore(cx, &origin, DropReason::UnknownApplication);
+            self.refuse(cx, &receipt, ErrorCode::UnknownNslpid, 0);
+            return self.ignore(cx, &receipt, DropReason::UnknownApplication);
         }
         if half_open && matches!(header.message_type, MessageType::Response | MessageType::Data) {
-            self.refuse(cx, &origin, ErrorCode::IncorrectlyDelivered, 0);
-            return self.ignore(cx, &origin, DropReason::WrongAssociation);
+            self.refuse(cx, &receipt, ErrorCode::IncorrectlyDelivered, 0);
+            return self.ignore(cx, &receipt, DropReason::WrongAssociation);
         }
         match &parsed.body {
-            Body::Response(response) => self.receive_response(cx, &origin, response),
-            Body::Confirm(confirm) => self.receive_confirm(cx, &origin, confirm),
-            Body::Data(data) => self.receive_data(cx, &origin, data),
-            Body::Error(error) => self.receive_error(cx, &origin, error),
+            Body::Response(response) => self.receive_response(cx, &receipt, response),
+            Body::Confirm(confirm) => self.receive_confirm(cx, &receipt, confirm),
+            Body::Data(data) => self.receive_data(cx, &receipt, data),
+            Body::Error(error) => self.receive_error(cx, &receipt, error),
             Body::Hello(hello) => {
                 if hello.reply_requested && !half_open {
                     self.send_hello(cx, index, Hello { reply_requested: false, ..*hello });
@@ -334,8 +346,8 @@ impl Gist {
 }
 
 /// Describes the receipt of a message on an association.
-fn origin<'a>(association: &Association, index: Index, octets: &'a [u8]) -> MessageOrigin<'a> {
-    MessageOrigin {
+fn receipt<'a>(association: &Association, index: Index, octets: &'a [u8]) -> Receipt<'a> {
+    Receipt {
         octets,
         interface: association.interface,
         source: association.remote.ip(),
@@ -343,7 +355,12 @@ fn origin<'a>(association: &Association, index: Index, octets: &'a [u8]) -> Mess
         destination: association.local.ip(),
         ttl: None,
         association: index,
+        channel: Channel::Association {
+            id: AssociationId(index),
+            secured: association.transport == Transport::Tls,
+        },
         source_is_peer: true,
+        explicitly_routed: false,
         nslpid: 0,
         hops: 0,
     }

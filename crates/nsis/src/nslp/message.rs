@@ -7,6 +7,8 @@ use earmark_wire::gist::{Mri, SessionId};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
+use super::origin::Origin;
+
 /// A message that an application sends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SendMessage {
@@ -59,18 +61,24 @@ pub struct Received<'a> {
     pub session: SessionId,
     /// Flow of the message, and the direction in which the message travels along the flow.
     pub mri: Mri,
-    /// Sender; `None` for a Query, and for a message without routing state.
-    pub peer: Option<PeerHandle>,
-    /// Transport that carried the message.
-    pub attributes: Attributes,
+    /// Verified sender, and the channel that carried the message.
+    pub origin: Origin,
     /// Whether the sender has marked the message as explicitly routed.
     pub explicitly_routed: bool,
     /// IP hops from the peer; `None` if unknown. A value above 1 means nodes without GIST in between.
     pub ip_distance: Option<u8>,
     /// Limit of GIST nodes that may still handle the message.
     pub hops: u8,
-    /// Incoming interface.
+    /// Incoming interface; for an association, the one that leads to the peer.
     pub interface: InterfaceId,
+}
+
+impl Received<'_> {
+    /// Returns the transfer attributes that the channel of the message provides.
+    #[inline]
+    pub const fn attributes(&self) -> Attributes {
+        self.origin.channel.attributes()
+    }
 }
 
 /// Why a message was not sent, or not delivered.

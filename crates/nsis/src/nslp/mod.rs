@@ -17,6 +17,7 @@ mod application;
 mod context;
 mod message;
 mod notification;
+mod origin;
 mod requests;
 mod sink;
 
@@ -24,5 +25,6 @@ pub use application::{Nslp, Peering};
 pub use context::HandlerContext;
 pub use message::{Attributes, MessageHandle, PeerHandle, Received, SendFailure, SendMessage};
 pub use notification::{NetworkNotification, Notification, Validity};
+pub use origin::{AssociationId, Channel, Encapsulation, Origin};
 pub use requests::{Request, Requests};
 pub use sink::Sink;

@@ -13,6 +13,8 @@ pub struct Counters {
     pub lost: u64,
     /// Answers after the timeout.
     pub late: u64,
+    /// Answers of nodes that may not answer: explicitly routed, for another flow, or in the clear for a secure request.
+    pub foreign: u64,
     /// Messages of other nodes that were forwarded, in either direction.
     pub passed_on: u64,
     /// Messages of other nodes that were returned by this node.
@@ -39,6 +41,7 @@ impl Counters {
             ("ping_answered", self.answered),
             ("ping_lost", self.lost),
             ("ping_late", self.late),
+            ("ping_foreign", self.foreign),
             ("ping_passed_on", self.passed_on),
             ("ping_turned_round", self.turned_round),
             ("ping_stuck", self.stuck),

@@ -41,6 +41,10 @@ impl Nslp for PingNslp {
                 self.forward(cx, message, &ping, message.mri.inverted());
             }
             Direction::Upstream if self.initiator.knows(message.session) => {
+                if !self.initiator.may_answer(message) {
+                    self.counters.foreign += 1;
+                    return;
+                }
                 self.initiator.answered(cx, &mut self.counters, message.session, &ping);
             }
             Direction::Downstream | Direction::Upstream => {
@@ -111,7 +115,7 @@ impl PingNslp {
             session: message.session,
             mri,
             to: None,
-            attributes: message.attributes,
+            attributes: message.attributes(),
             timeout: self.discovery,
             // On its way back the message has its initial hop limit again.
             hops: (mri == message.mri).then_some(message.hops),

@@ -15,7 +15,7 @@ use super::api::{Application, Command, Event, Rejection, Request, Visit};
 use super::config::Config;
 use super::counters::Counters;
 use super::node_record::{available, timestamp};
-use crate::nslp::{HandlerContext, SendFailure, SendMessage};
+use crate::nslp::{HandlerContext, Received, SendFailure, SendMessage};
 use crate::session::SessionIds;
 
 /// Limit of timers for one call of [`Initiator::expire`].
@@ -69,6 +69,19 @@ impl Initiator {
     /// Returns whether this node has created a session.
     pub(super) fn knows(&self, session: SessionId) -> bool {
         self.sessions.contains_key(&session)
+    }
+
+    /// Returns whether a message about a known session may be an answer: by the routing state of the session, and
+    /// secured if the request was.
+    pub(super) fn may_answer(&self, message: &Received<'_>) -> bool {
+        let application = self.sessions.get(&message.session);
+        let Some(asked) = application.and_then(|application| self.asked.get(application)) else {
+            return false;
+        };
+        let is_secured = message.origin.channel.is_secured();
+        message.mri == asked.mri.inverted()
+            && !message.explicitly_routed
+            && (is_secured || !asked.request.attributes.secure)
     }
 
     pub(super) fn applications(&self) -> usize {

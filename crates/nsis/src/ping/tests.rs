@@ -17,14 +17,14 @@ use earmark_core::{
     Context, Effect, Effects, Hop, Interface, InterfaceId, Interfaces, Prefix, Rate, Route,
     RouteTable, Time, Trust,
 };
-use earmark_wire::gist::Direction;
+use earmark_wire::gist::{Direction, Mri, PathCoupled};
 use earmark_wire::ping_nslp::Version;
 use earmark_wire::ping_nslp::iana::NSLPID;
 
 use super::*;
 use crate::nslp::{
-    Attributes, HandlerContext, Nslp, Received, Request as GistRequest, Requests, SendFailure,
-    SendMessage,
+    AssociationId, Attributes, Channel, HandlerContext, Nslp, Origin, Received,
+    Request as GistRequest, Requests, SendFailure, SendMessage,
 };
 
 const APP: Application = Application(7);
@@ -222,12 +222,19 @@ fn received<'a>(message: &SendMessage, data: &'a [u8], interface: InterfaceId) -
         data,
         session: message.session,
         mri: message.mri,
-        peer: None,
-        attributes: message.attributes,
+        origin: Origin { peer: None, channel: channel(message.attributes, interface) },
         explicitly_routed: false,
         ip_distance: Some(1),
         hops: message.hops.unwrap_or(32) - 1,
         interface,
+    }
+}
+
+/// Returns a channel with these attributes.
+fn channel(attributes: Attributes, interface: InterfaceId) -> Channel {
+    match attributes.reliable {
+        true => Channel::Association { id: AssociationId(1), secured: attributes.secure },
+        false => Origin::datagram(None, interface).channel,
     }
 }
 
@@ -378,6 +385,33 @@ fn duplicate_answer_counts_once() {
         assert_eq!(requests.list.len(), 0);
         let counters = line.nodes[0].ping.counters();
         assert_eq!((counters.answered, counters.late), (answered, late));
+    }
+}
+
+/// An answer comes by the routing state of the session, over a channel as secure as the request.
+#[test]
+fn answer_of_another_origin_is_ignored() {
+    for attributes in [Attributes::default(), Attributes { reliable: true, secure: true }] {
+        let mut line = Line::new(3, false);
+        let request = Request { attributes, count: Some(2), ..Request::new(line.end()) };
+        let (requests, _) = line.call(0, |ping, cx| {
+            ping.command(cx, Command::Ping { application: APP, request });
+        });
+        let (message, data) = sent(&requests).expect("a message");
+        let back = SendMessage { mri: message.mri.inverted(), ..message };
+        let answer = received(&back, &data, InterfaceId(2));
+        let Mri::PathCoupled(flow) = answer.mri else { panic!("{answer:?}") };
+        let other_flow = Mri::PathCoupled(PathCoupled { source_port: Some(9), ..flow });
+        let explicit = Received { explicitly_routed: true, ..answer };
+        let clear = Received { origin: Origin::datagram(None, InterfaceId(2)), ..answer };
+        let foreign = [Received { mri: other_flow, ..answer }, explicit, clear];
+        let count = if attributes.secure { 3 } else { 2 };
+        for message in &foreign[..count] {
+            assert_eq!(line.call(0, |ping, cx| ping.receive(cx, message)).1, []);
+        }
+        assert_eq!(line.nodes[0].ping.counters().foreign, count as u64);
+        let (_, events) = line.call(0, |ping, cx| ping.receive(cx, &answer));
+        assert!(matches!(events[..], [Event::Pong { .. }]), "{events:?}");
     }
 }
 

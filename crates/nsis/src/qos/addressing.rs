@@ -18,7 +18,8 @@ pub(super) struct Addressing {
 impl Addressing {
     /// Returns the addressing of a message that is forwarded.
     pub(super) fn forwarding(message: &Received<'_>) -> Addressing {
-        let Received { session, mri, attributes, .. } = *message;
+        let Received { session, mri, .. } = *message;
+        let attributes = message.attributes();
         Addressing { session, mri, to: None, attributes, nslpid: None }
     }
 }

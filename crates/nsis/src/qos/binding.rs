@@ -51,6 +51,12 @@ impl QosNslp {
         received: &ReceivedReserve<'_>,
         id: MessageId,
     ) -> bool {
+        if let Some(Binding { state: State::Waiting(stored), .. }) = self.bindings.by_id.get(&id.id)
+            && !stored.has_message_id
+        {
+            self.store_waiting(cx, received.message, id, false);
+            return true;
+        }
         match self.take(id) {
             Some(State::Arrived(true)) => false,
             Some(State::Arrived(false)) => {
@@ -64,7 +70,6 @@ impl QosNslp {
                 self.resume(cx, &stored);
                 true
             }
-            // A retransmission replaces the waiting message.
             _ => {
                 self.store_waiting(cx, received.message, id, false);
                 true
@@ -140,6 +145,12 @@ impl QosNslp {
         id: MessageId,
         has_message_id: bool,
     ) {
+        // A retransmission replaces the waiting message; another session or peer does not.
+        if let Some(Binding { state: State::Waiting(stored), .. }) = self.bindings.by_id.get(&id.id)
+            && (stored.session, stored.origin.peer) != (message.session, message.origin.peer)
+        {
+            return self.ignore(cx, message, DropReason::OtherPeer);
+        }
         self.take(id);
         if self.bindings.by_id.len() >= self.config.limits.waiting as usize {
             return self.ignore(cx, message, DropReason::Limit);
@@ -179,7 +190,7 @@ impl QosNslp {
         self.ignore(cx, &message, DropReason::NotBound);
         let Ok(Message::Reserve(reserve)) = Message::parse(&stored.data) else { return };
         let reserve = Reserve { binding: None, ..reserve };
-        let (Mri::PathCoupled(mri), Some(peer)) = (stored.mri, stored.peer) else { return };
+        let (Mri::PathCoupled(mri), Some(peer)) = (stored.mri, stored.origin.peer) else { return };
         let received = ReceivedReserve { message: &message, reserve: &reserve, mri, peer };
         let previous_nslpid = core::mem::replace(&mut cx.nslpid, stored.nslpid);
         let code = TransientFailure::MismatchedSynchronization;

@@ -17,6 +17,9 @@ pub struct Config {
     pub level: u16,
     /// R, the mean refresh interval of this node (REFRESH-PERIOD, section 5.1.3.3).
     pub refresh: Duration,
+    /// Longest refresh period of a peer that counts: state of a peer that announces a longer one ends as if it had
+    /// announced this one. If R is longer, R counts instead.
+    pub longest_refresh: Duration,
     /// K: number of consecutive refreshes that may be lost (RFC 2205 section 3.7).
     pub lost_refreshes: u32,
     /// Whether refreshes omit unchanged objects.
@@ -50,6 +53,7 @@ impl Default for Config {
         Config {
             level: 0,
             refresh: Duration::from_secs(30),
+            longest_refresh: Duration::from_secs(120),
             lost_refreshes: 3,
             reduced_refresh: true,
             summary: 0,
@@ -80,11 +84,12 @@ impl Config {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Limits {
-    /// Sessions.
+    /// Sessions; those that arrived through one interface may use three quarters.
     pub sessions: u32,
     /// Sessions from one peer.
     pub sessions_per_peer: u32,
-    /// New and changed reservations that one peer may request per second.
+    /// New and changed reservations per second: of one peer over associations, and of all peers behind one interface in
+    /// datagrams.
     pub changes_per_second: u32,
     /// Octets of a QSPEC.
     pub qspec: u16,

@@ -31,6 +31,12 @@ earmark_core::named_enum! {
         NotBound = "not_bound",
         /// The message could not be written.
         TooLong = "too_long",
+        /// The message is in the clear, but its session was secured.
+        NotSecured = "not_secured",
+        /// The message is an explicitly routed datagram, but its session is refreshed over an association.
+        NotOverAssociation = "not_over_association",
+        /// Another node wants to replace the previous one, and its interface does not lead to the end of the flow.
+        WrongInterface = "wrong_interface",
     }
 }
 

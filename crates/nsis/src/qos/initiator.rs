@@ -1,6 +1,6 @@
 //! The initiator: applications of this node that reserve, and the sessions of which this node is the QNI.
 
-use earmark_core::Time;
+use earmark_core::{InterfaceId, Time};
 use earmark_wire::gist::{PathCoupled, SessionId};
 use earmark_wire::qos_nslp::{PacketClassifier, Rsn};
 
@@ -88,6 +88,7 @@ impl QosNslp {
         let wait = self.refresh_wait();
         let (at, wait_ms, until) = self.first_retry(cx.now);
         let mut block = Session {
+            arrival: InterfaceId(0),
             id: session,
             mri,
             back: None,

@@ -1,4 +1,4 @@
-//! Limits: the sessions of this node and of each peer, and the changes of a peer per second.
+//! Limits: the sessions of this node, of each peer and through each interface, and the changes per second.
 
 use earmark_core::Time;
 use earmark_wire::qos_nslp::Outcome;
@@ -7,7 +7,11 @@ use earmark_wire::qos_nslp::iana::TransientFailure;
 use super::QosNslp;
 use super::admission::Refused;
 use super::received_reserve::ReceivedReserve;
-use crate::nslp::{HandlerContext, PeerHandle};
+use crate::behind::share_of_interface;
+use crate::nslp::{Channel, HandlerContext, Origin};
+
+/// Rate limits of peers have other buckets than those of the first interfaces.
+const FIRST_PEER_KEY: u64 = 1_024;
 
 impl QosNslp {
     /// Checks the limits for a new session; returns its QSPEC.
@@ -23,8 +27,10 @@ impl QosNslp {
         };
         let limits = self.config.limits;
         let full = self.store.sessions.len() >= limits.sessions as usize
-            || self.store.sessions_from(received.peer) >= limits.sessions_per_peer;
-        if full || !self.may_change(cx.now, received.peer) {
+            || self.store.sessions_from(received.peer) >= limits.sessions_per_peer
+            || self.store.sessions_through(received.message.interface)
+                >= share_of_interface(limits.sessions);
+        if full || !self.may_change(cx.now, &received.message.origin) {
             return Err(Refused::of(Outcome::TransientFailure(
                 TransientFailure::ReservationFailure,
             )));
@@ -32,9 +38,16 @@ impl QosNslp {
         Ok(qspec)
     }
 
-    /// Returns whether a peer may request another change.
-    pub(super) fn may_change(&mut self, now: Time, peer: PeerHandle) -> bool {
-        // GIST chooses the handles, so no peer can choose to share the bucket of another one.
-        self.throttle.admits(now, peer.slot.into(), self.config.limits.changes_per_second)
+    /// Returns whether the sender of a message may request another change.
+    pub(super) fn may_change(&mut self, now: Time, origin: &Origin) -> bool {
+        // One node can have many addresses behind an interface, so in datagrams the interface counts. GIST chooses the
+        // handles, so no peer can choose to share the bucket of another one.
+        let key = match (origin.channel, origin.peer) {
+            (Channel::Datagram { interface, .. }, _) => u64::from(interface.0),
+            (Channel::Association { .. }, peer) => {
+                peer.map_or(0, |peer| FIRST_PEER_KEY + u64::from(peer.slot))
+            }
+        };
+        self.throttle.admits(now, key, self.config.limits.changes_per_second)
     }
 }

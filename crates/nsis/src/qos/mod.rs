@@ -26,6 +26,7 @@
 //! | `rmf`, `qspec` | the meaning of a QSPEC for a link, and QSPECs that this node writes |
 //! | `initiator`, `own_queries`, `responder` | applications of this node: QNI, QUERYs, QNR |
 //! | `request`, `outcome` | their requests, and the results |
+//! | `origin` | who may touch a session |
 //! | `limits` | limits of sessions and of changes |
 //! | `engine` | dispatch of commands, and of the calls of GIST |
 //!
@@ -56,6 +57,7 @@ mod initiator;
 mod instance;
 mod limits;
 mod notify;
+mod origin;
 mod outcome;
 mod own_queries;
 mod path_extent;

@@ -28,6 +28,9 @@ impl QosNslp {
         if message.mri.direction() == session.direction() {
             return self.ignore(cx, message, DropReason::Unasked);
         }
+        if let Err(reason) = self.check_answer(message, index) {
+            return self.ignore(cx, message, reason);
+        }
         let outcome = notify.info.outcome;
         if outcome == Outcome::Informational(Informational::RouteChange) {
             // The next node has a new previous hop: this node must query for its next node again (section 5.2.5.3).
@@ -56,7 +59,7 @@ impl QosNslp {
         if !self.is_own_end(cx, &message.mri) {
             return self.send(cx, Addressing::forwarding(message), &Message::Notify(*notify));
         }
-        if !self.receive_invitation_notify(cx, message.session, notify) {
+        if !self.receive_invitation_notify(cx, message, notify) {
             self.ignore(cx, message, DropReason::Unasked);
         }
     }

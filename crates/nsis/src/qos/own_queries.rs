@@ -21,7 +21,7 @@ use super::response::is_error;
 use super::role::{OwnQuery, Role};
 use super::timeouts::next_retry;
 use super::wait::Wait;
-use crate::nslp::HandlerContext;
+use crate::nslp::{HandlerContext, Received};
 
 impl QosNslp {
     pub(super) fn start_query(
@@ -113,11 +113,20 @@ impl QosNslp {
     pub(super) fn receive_query_response(
         &mut self,
         cx: &mut HandlerContext<'_, '_>,
-        session: SessionId,
+        message: &Received<'_>,
         rii: u32,
         response: &Response<'_>,
     ) -> bool {
-        let Some((application, mri)) = self.end_own_query(session, rii) else { return false };
+        if let Some((_, own_query)) = self.querier_of(message.session)
+            && own_query.rii == Some(rii)
+            && let Err(reason) = self.check_query_answer(message, own_query)
+        {
+            self.ignore(cx, message, reason);
+            return true;
+        }
+        let Some((application, mri)) = self.end_own_query(message.session, rii) else {
+            return false;
+        };
         let values = qspec::response_values(response.qspec);
         let outcome = response.info.outcome;
         let event = match values.available {
@@ -172,10 +181,16 @@ impl QosNslp {
     pub(super) fn receive_invitation_notify(
         &mut self,
         cx: &mut HandlerContext<'_, '_>,
-        session: SessionId,
+        message: &Received<'_>,
         notify: &Notify<'_>,
     ) -> bool {
-        let Some((application, _)) = self.querier_of(session) else { return false };
+        let Some((application, own_query)) = self.querier_of(message.session) else {
+            return false;
+        };
+        if let Err(reason) = self.check_query_answer(message, own_query) {
+            self.ignore(cx, message, reason);
+            return true;
+        }
         self.drop_own_query(application);
         let outcome = notify.info.outcome;
         let source = notify.info.source.and_then(Source::of);

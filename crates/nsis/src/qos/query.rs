@@ -88,7 +88,7 @@ impl QosNslp {
             Err(_) => available = Rate::ZERO,
         }
         let verdict = flow_of(mri, query.classifier)
-            .and_then(|flow| self.policy.evaluate(&flow, message.attributes, (None, Rate::ZERO)));
+            .and_then(|flow| self.policy.evaluate(&flow, message.attributes(), (None, Rate::ZERO)));
         let most = verdict.map_or(Rate::ZERO, |verdict| verdict.most);
         qspec::compose(qspec, MessageType::Query, available.min(most), latency_us);
     }

@@ -28,7 +28,7 @@ impl QosNslp {
         if reserve.binding.is_none() {
             return self.handle_reserve(cx, message, reserve);
         }
-        let (Mri::PathCoupled(mri), Some(peer)) = (message.mri, message.peer) else {
+        let (Mri::PathCoupled(mri), Some(peer)) = (message.mri, message.origin.peer) else {
             return self.handle_reserve(cx, message, reserve);
         };
         let received = ReceivedReserve { message, reserve, mri, peer };
@@ -44,7 +44,7 @@ impl QosNslp {
         message: &Received<'_>,
         reserve: &Reserve<'_>,
     ) {
-        let Some(peer) = message.peer else {
+        let Some(peer) = message.origin.peer else {
             return self.ignore(cx, message, DropReason::NoPeer);
         };
         let Mri::PathCoupled(mri) = message.mri else {
@@ -71,7 +71,7 @@ impl QosNslp {
         cx.report(Event::Dropped { reason, session, interface });
         let message_type = message.data.first().map(|code| MessageType::from_code(*code));
         let is_answer = matches!(message_type, Some(MessageType::Response | MessageType::Notify));
-        if is_answer || message.peer.is_none() {
+        if is_answer || message.origin.peer.is_none() {
             return;
         }
         let RequestIds { rii, rsn } = RequestIds::find(message.data);
@@ -164,7 +164,7 @@ impl QosNslp {
     /// Returns the transport of messages of a session: no weaker than that of a received message, so that the
     /// requirement of the QNI holds for the whole path.
     pub(super) fn attributes_of(&self, message: &Received<'_>) -> crate::nslp::Attributes {
-        let (own, theirs) = (self.config.attributes, message.attributes);
+        let (own, theirs) = (self.config.attributes, message.attributes());
         crate::nslp::Attributes {
             reliable: own.reliable || theirs.reliable,
             secure: own.secure || theirs.secure,

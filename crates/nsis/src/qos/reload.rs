@@ -34,7 +34,7 @@ impl QosNslp {
             let demand = session.claim.and_then(|claim| ledger.demand(claim));
             let flow = flow_of(&session.mri, session.classifier);
             let Some((demand, flow)) = demand.zip(flow) else { continue };
-            session.rule = self.policy.rule_of(&flow, session.attributes);
+            session.rule = self.policy.rule_of(&flow, session.policy_attributes());
             self.policy.account(session.rule, Rate::ZERO, demand.rate);
         }
     }

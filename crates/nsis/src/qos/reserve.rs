@@ -20,7 +20,6 @@ use super::flow::{flow_of, is_foreign, outgoing_interface};
 use super::received_reserve::{Order, ReceivedReserve, order};
 use super::state::{Extra, Flags, Index, NONE, Ring, Session};
 use super::store::VacantEntry;
-use super::timeouts::lifetime_ms;
 use crate::nslp::{HandlerContext, PeerHandle, Received};
 
 impl QosNslp {
@@ -49,6 +48,9 @@ impl QosNslp {
         index: Index,
     ) {
         let ReceivedReserve { message, reserve, mri, peer } = *received;
+        if let Err(reason) = self.check_reserve(cx, received, index) {
+            return self.ignore(cx, message, reason);
+        }
         let session = self.store.session(index);
         if session.direction() != mri.direction {
             let outcome = Outcome::ProtocolError(ProtocolError::WrongDirection);
@@ -106,11 +108,13 @@ impl QosNslp {
     ) {
         let ReceivedReserve { message, reserve, .. } = *received;
         let breaks = self.has_break(cx, message, reserve);
+        let lifetime_ms = self.lifetime_for(reserve.refresh_period);
         let session = self.store.session_mut(index);
         if session.flags.has(Flags::REMOVED) {
             return self.ignore(cx, message, DropReason::NoReservation);
         }
-        session.lifetime_ms = lifetime_ms(reserve.refresh_period, self.config.lost_refreshes);
+        session.record_channel(message.origin.channel);
+        session.lifetime_ms = lifetime_ms;
         session.expires_at = cx.now.after_millis(session.lifetime_ms.into());
         if breaks {
             session.flags.set(Flags::BREAK, true);
@@ -153,13 +157,14 @@ impl QosNslp {
             Err(refused) => return self.deny(cx, received, &refused),
         };
         let Granted { claim, rule, qspec } = granted;
-        let lifetime_ms = lifetime_ms(reserve.refresh_period, self.config.lost_refreshes);
+        let lifetime_ms = self.lifetime_for(reserve.refresh_period);
         let ends_here = self.ends_here(cx, received);
         let session = Session {
             id: message.session,
             mri,
             back: Some(peer),
             on: None,
+            arrival: message.interface,
             rsn: reserve.rsn,
             own_rsn: 0,
             lifetime_ms,
@@ -179,7 +184,9 @@ impl QosNslp {
                 .with(Flags::REPLACE, reserve.replace)
                 .with(Flags::BREAK, self.has_break(cx, message, reserve))
                 .with(Flags::IN_AGGREGATE, aggregate.is_some())
-                .with(Flags::FROM_AGGREGATE, cx.nslpid == self.nslpid_of_level(true)),
+                .with(Flags::FROM_AGGREGATE, cx.nslpid == self.nslpid_of_level(true))
+                .with(Flags::SECURED, message.origin.channel.is_secured())
+                .with(Flags::OVER_ASSOCIATION, message.origin.channel.is_association()),
             extra: None,
         };
         let index = self.store.insert(session, place);
@@ -205,7 +212,7 @@ impl QosNslp {
         index: Index,
     ) {
         let ReceivedReserve { message, reserve, mri, peer } = *received;
-        if !self.may_change(cx.now, peer) {
+        if !self.may_change(cx.now, &message.origin) {
             return self.ignore(cx, message, DropReason::TooOften);
         }
         let qspec = reserve.qspec.unwrap_or_default();
@@ -228,6 +235,7 @@ impl QosNslp {
         };
         let (breaks, from_aggregate) =
             (self.has_break(cx, message, reserve), cx.nslpid == self.nslpid_of_level(true));
+        let lifetime_ms = self.lifetime_for(reserve.refresh_period);
         let session = self.store.session_mut(index);
         let moved = claim.filter(|_| granted.claim != claim);
         let is_news = *session.qspec != *granted.qspec || session.mri != mri;
@@ -237,7 +245,8 @@ impl QosNslp {
         session.classifier = reserve.classifier;
         (session.claim, session.interface, session.rule) = (granted.claim, interface, granted.rule);
         session.qspec = granted.qspec.into();
-        session.lifetime_ms = lifetime_ms(reserve.refresh_period, self.config.lost_refreshes);
+        session.record_channel(message.origin.channel);
+        session.lifetime_ms = lifetime_ms;
         session.expires_at = cx.now.after_millis(session.lifetime_ms.into());
         session.flags.set(Flags::REMOVED | Flags::TORN, false);
         session.flags.set(Flags::REPLACE, reserve.replace);
@@ -264,7 +273,7 @@ impl QosNslp {
         let change = if moved.is_some() { Change::Moved } else { Change::Changed };
         self.report_claim(cx, index, change);
         if old_peer != Some(peer) {
-            self.change_previous_peer(cx, index, peer);
+            self.change_previous_peer(cx, index, peer, message.interface);
         }
         if is_news || reserve.rii.is_some() {
             let success = if is_news { Success::Reservation } else { Success::Refresh };
@@ -302,7 +311,7 @@ impl QosNslp {
             Err(_) => return Err(Refused::of(failure)),
         };
         let aggregate = self.aggregate_of(cx, mri, interface);
-        let attributes = message.attributes;
+        let attributes = message.attributes();
         Ok(AdmissionRequest {
             block,
             flow,

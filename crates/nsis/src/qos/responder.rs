@@ -170,7 +170,7 @@ impl QosNslp {
         let upstream = PathCoupled { direction: Direction::Upstream, ..*mri };
         let request = Request {
             bound: query.bound.iter().collect(),
-            attributes: Some(message.attributes),
+            attributes: Some(message.attributes()),
             scope: if query.flags.proxy { Scope::Proxy } else { Scope::Path },
             ..Request::new(flow, RequestedQos::of(Rate::ZERO))
         };
@@ -193,7 +193,7 @@ impl QosNslp {
             sessions.push(session);
         }
         if let Some(index) = self.store.find(session) {
-            self.store.set_on(index, message.peer);
+            self.store.set_on(index, message.origin.peer);
         }
         true
     }

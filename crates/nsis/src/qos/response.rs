@@ -29,18 +29,21 @@ impl QosNslp {
         response: &Response<'_>,
     ) {
         if let Some(Answers::Rii(rii)) = response.answers
-            && self.receive_query_response(cx, message.session, rii, response)
+            && self.receive_query_response(cx, message, rii, response)
         {
             return;
         }
         let Some(index) = self.store.find(message.session) else {
             return self.forward_response(cx, message, response);
         };
-        let session = self.store.session_mut(index);
-        if message.mri.direction() == session.direction() {
+        if message.mri.direction() == self.store.session(index).direction() {
             // The direction of RESERVEs: a response to a QUERY of the other end.
             return self.forward_response(cx, message, response);
         }
+        if let Err(reason) = self.check_answer(message, index) {
+            return self.ignore(cx, message, reason);
+        }
+        let session = self.store.session_mut(index);
         session.flags.set(Flags::BREAK, session.flags.has(Flags::BREAK) || response.flags.breaks);
         match response.answers {
             Some(Answers::Rii(rii)) => {
@@ -106,7 +109,12 @@ impl QosNslp {
                 let on = self.store.session(index).on;
                 for id in summary.ids() {
                     let other = self.store.find(id);
-                    if let Some(other) = other.filter(|&other| self.store.session(other).on == on) {
+                    let is_of_peer = |&other: &Index| {
+                        let other = self.store.session(other);
+                        let is_secured = message.origin.channel.is_secured();
+                        other.on == on && (is_secured || !other.attributes.secure)
+                    };
+                    if let Some(other) = other.filter(is_of_peer) {
                         self.send_full_reserve(cx, other);
                     }
                 }

@@ -39,7 +39,13 @@ impl QosNslp {
             return;
         }
         let direction = notification.mri.direction();
-        if direction == session.direction() {
+        let is_next = direction == session.direction();
+        // Others may have routing state with the same session identifier.
+        let own = if is_next { session.towards_qnr() } else { session.towards_qni() };
+        if notification.mri != own {
+            return;
+        }
+        if is_next {
             self.handle_next_notification(cx, index, notification.what);
         } else if let Notification::RoutingStatusChange { status: Validity::Good, peer: Some(peer) } =
             notification.what
@@ -139,7 +145,7 @@ impl QosNslp {
         message: &Received<'_>,
         index: Index,
     ) {
-        let Some(peer) = message.peer.filter(|_| !message.explicitly_routed) else { return };
+        let Some(peer) = message.origin.peer.filter(|_| !message.explicitly_routed) else { return };
         let session = self.store.session_mut(index);
         session.flags.set(Flags::LAST, false);
         let (old, mri) = (session.on, session.mri);
@@ -178,6 +184,7 @@ impl QosNslp {
         cx: &mut HandlerContext<'_, '_>,
         index: Index,
         peer: PeerHandle,
+        arrival: InterfaceId,
     ) {
         let session = self.store.session_mut(index);
         let until = cx.now.after_millis(session.lifetime_ms.into());
@@ -185,7 +192,7 @@ impl QosNslp {
         if let Some(old) = old {
             session.extra().former = Some((old, until));
         }
-        self.store.set_back(index, peer);
+        self.store.set_back(index, peer, arrival);
         if let Some(old) = old {
             self.notify_route_change(cx, index, Some(old));
         }
@@ -285,7 +292,7 @@ impl QosNslp {
             flow,
             interface,
             aggregate: self.aggregate_of(cx, &session.mri, interface),
-            attributes: session.attributes,
+            attributes: session.policy_attributes(),
             held: None,
             rule: session.rule,
             qspec: &qspec,
@@ -331,11 +338,14 @@ impl QosNslp {
         cx: &mut HandlerContext<'_, '_>,
         message: &Received<'_>,
     ) -> bool {
-        let (Some(index), Some(peer)) = (self.store.find(message.session), message.peer) else {
+        let (Some(index), Some(peer)) = (self.store.find(message.session), message.origin.peer)
+        else {
             return false;
         };
         let session = self.store.session(index);
         let meets = session.direction() == Direction::Upstream
+            && self.check_answer(message, index).is_ok()
+            && !message.explicitly_routed
             && session.on.is_some_and(|on| on != peer)
             && !session.flags.has(Flags::TORN);
         if meets {

@@ -115,12 +115,13 @@ impl QosNslp {
     /// another peer.
     pub(super) fn back(&self, message: &Received<'_>) -> Addressing {
         let known = self.store.find(message.session);
-        let is_peer = known.is_none_or(|index| self.store.session(index).back == message.peer);
+        let is_peer =
+            known.is_none_or(|index| self.store.session(index).back == message.origin.peer);
         Addressing {
             session: message.session,
             mri: message.mri.inverted(),
-            to: message.peer.filter(|_| !is_peer || message.explicitly_routed),
-            attributes: message.attributes,
+            to: message.origin.peer.filter(|_| !is_peer || message.explicitly_routed),
+            attributes: message.attributes(),
             nslpid: None,
         }
     }

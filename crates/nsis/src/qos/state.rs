@@ -37,6 +37,8 @@ pub(super) struct Session {
     pub(super) rsn: Rsn,
     pub(super) flags: Flags,
     pub(super) attributes: Attributes,
+    /// Interface that leads to `back`; counts for nothing if this node is the QNI.
+    pub(super) arrival: InterfaceId,
     /// Lifetime after a refresh, milliseconds.
     pub(super) lifetime_ms: u32,
     /// End of the state without a refresh by `back`; never if this node is the QNI.
@@ -103,6 +105,10 @@ impl Flags {
     pub(super) const FROM_AGGREGATE: u16 = 1 << 11;
     /// The session is an aggregate of this node: traffic control has its flows, not the aggregate.
     pub(super) const AGGREGATE: u16 = 1 << 12;
+    /// A RESERVE arrived over a secured channel: nothing in the clear touches the session any more.
+    pub(super) const SECURED: u16 = 1 << 13;
+    /// The last RESERVE arrived over an association.
+    pub(super) const OVER_ASSOCIATION: u16 = 1 << 14;
 
     /// Returns whether all of these flags are set.
     #[inline]
@@ -242,6 +248,15 @@ impl Session {
         if self.extra.as_ref().is_some_and(|extra| extra.is_empty()) {
             self.extra = None;
         }
+    }
+
+    /// Returns the transport for policy rules: that of the previous node, or of this node if it is the QNI.
+    pub(super) fn policy_attributes(&self) -> Attributes {
+        let secure = match self.is_initiator() {
+            true => self.attributes.secure,
+            false => self.flags.has(Flags::SECURED),
+        };
+        Attributes { secure, ..self.attributes }
     }
 
     pub(super) fn application(&self) -> Option<Application> {

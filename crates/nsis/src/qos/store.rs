@@ -4,6 +4,7 @@
 //! |---|---|---|---|
 //! | `by_id` | SESSION-ID | one for each [`Session`] | peers, so a [`KeyedHash`] |
 //! | `peers` | SII-Handle | one for each peer with sessions | GIST, an ordered map |
+//! | `through` | interface | one for each interface with sessions | this node, an ordered map |
 //! | `bound` | SESSION-ID that others are bound to | one for each binding | peers, an ordered map |
 //!
 //! No index is ever walked; listings are in slab order, so that order never depends on a hash.
@@ -11,6 +12,7 @@
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
+use earmark_core::InterfaceId;
 use earmark_core::growth;
 use earmark_core::hash::KeyedHash;
 use earmark_core::timer::TimingWheel;
@@ -29,6 +31,8 @@ pub(super) struct Store {
     pub(super) timers: TimingWheel<Index>,
     by_id: HashTable<Index>,
     peers: BTreeMap<PeerHandle, Peer>,
+    /// Number of sessions by the interface that leads to their previous peer.
+    through: BTreeMap<InterfaceId, u32>,
     bound: BTreeMap<SessionId, Vec<Index>>,
     hash: KeyedHash,
 }
@@ -60,6 +64,7 @@ impl Store {
             timers: TimingWheel::new(),
             by_id: HashTable::new(),
             peers: BTreeMap::new(),
+            through: BTreeMap::new(),
             bound: BTreeMap::new(),
             hash,
         }
@@ -98,7 +103,7 @@ impl Store {
         if self.sessions.len() == self.sessions.capacity() {
             self.sessions.reserve_exact(growth::step(self.sessions.len()));
         }
-        let (back, on) = (session.back, session.on);
+        let (back, on, arrival) = (session.back, session.on, session.arrival);
         let index = self.sessions.insert(session) as Index;
         let (key, sessions) = (&self.hash, &self.sessions);
         let hasher = |&other: &Index| hash(key, sessions[other as usize].id);
@@ -106,6 +111,7 @@ impl Store {
         self.session_mut(index).ring = Ring { previous: index, next: index };
         if let Some(back) = back {
             self.peer(back).session_count += 1;
+            *self.through.entry(arrival).or_default() += 1;
         }
         if let Some(on) = on {
             self.join(index, on);
@@ -124,6 +130,7 @@ impl Store {
         }
         if let Some(back) = session.back {
             self.remove_session_of(back);
+            self.remove_session_through(session.arrival);
         }
         if let Some(timer) = session.timer {
             self.timers.cancel(timer);
@@ -136,12 +143,29 @@ impl Store {
         self.peers.get(&peer).map_or(0, |peer| peer.session_count)
     }
 
-    /// Changes the previous peer of a session.
-    pub(super) fn set_back(&mut self, index: Index, peer: PeerHandle) {
-        if let Some(old) = self.session_mut(index).back.replace(peer) {
+    /// Returns the number of sessions whose previous peer is behind an interface.
+    pub(super) fn sessions_through(&self, interface: InterfaceId) -> u32 {
+        self.through.get(&interface).copied().unwrap_or_default()
+    }
+
+    /// Changes the previous peer of a session, and the interface that leads to it.
+    pub(super) fn set_back(&mut self, index: Index, peer: PeerHandle, arrival: InterfaceId) {
+        let session = self.session_mut(index);
+        let old_arrival = core::mem::replace(&mut session.arrival, arrival);
+        if let Some(old) = session.back.replace(peer) {
             self.remove_session_of(old);
+            self.remove_session_through(old_arrival);
         }
         self.peer(peer).session_count += 1;
+        *self.through.entry(arrival).or_default() += 1;
+    }
+
+    fn remove_session_through(&mut self, interface: InterfaceId) {
+        let Some(count) = self.through.get_mut(&interface) else { return };
+        *count -= 1;
+        if *count == 0 {
+            self.through.remove(&interface);
+        }
     }
 
     /// Changes the next peer of a session.

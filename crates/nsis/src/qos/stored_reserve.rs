@@ -5,7 +5,7 @@ use alloc::boxed::Box;
 use earmark_core::InterfaceId;
 use earmark_wire::gist::{Mri, SessionId};
 
-use crate::nslp::{Attributes, PeerHandle, Received};
+use crate::nslp::{Origin, Received};
 
 /// A message that waits.
 #[derive(Debug)]
@@ -15,8 +15,7 @@ pub(super) struct StoredReserve {
     pub(super) nslpid: u16,
     pub(super) session: SessionId,
     pub(super) mri: Mri,
-    pub(super) peer: Option<PeerHandle>,
-    pub(super) attributes: Attributes,
+    pub(super) origin: Origin,
     pub(super) explicitly_routed: bool,
     pub(super) ip_distance: Option<u8>,
     pub(super) hops: u8,
@@ -32,8 +31,7 @@ impl StoredReserve {
             data: message.data.into(),
             session: message.session,
             mri: message.mri,
-            peer: message.peer,
-            attributes: message.attributes,
+            origin: message.origin,
             explicitly_routed: message.explicitly_routed,
             ip_distance: message.ip_distance,
             hops: message.hops,
@@ -47,8 +45,7 @@ impl StoredReserve {
             data: &self.data,
             session: self.session,
             mri: self.mri,
-            peer: self.peer,
-            attributes: self.attributes,
+            origin: self.origin,
             explicitly_routed: self.explicitly_routed,
             ip_distance: self.ip_distance,
             hops: self.hops,

@@ -38,10 +38,19 @@ impl QosNslp {
         }
         let (mut unknown, mut mismatched) = (SummaryLists::default(), SummaryLists::default());
         for (id, number) in summary.ids().zip(rsns.numbers()) {
-            let Some(index) = self.store.find(id).filter(|&index| self.is_of(index, received))
-            else {
-                unknown.push(id, number);
-                continue;
+            let found = self.store.find(id).ok_or(None);
+            let checked =
+                found.and_then(|index| self.check_summarized(received, index).map(|()| index));
+            let index = match checked {
+                Ok(index) => index,
+                Err(None) => {
+                    unknown.push(id, number);
+                    continue;
+                }
+                Err(Some(reason)) => {
+                    self.ignore(cx, received.message, reason);
+                    continue;
+                }
             };
             let session = self.store.session_mut(index);
             if session.flags.has(Flags::REMOVED) {
@@ -67,10 +76,13 @@ impl QosNslp {
     ) {
         let Some(rsns) = summary.rsns else { return };
         for (id, number) in summary.ids().zip(rsns.numbers()) {
-            let Some(index) = self.store.find(id).filter(|&index| self.is_of(index, received))
-            else {
+            let Some(index) = self.store.find(id) else { continue };
+            if let Err(reason) = self.check_summarized(received, index) {
+                if let Some(reason) = reason {
+                    self.ignore(cx, received.message, reason);
+                }
                 continue;
-            };
+            }
             let rsn = Rsn { number, epoch: rsns.epoch };
             if id == received.message.session
                 || order(self.store.session(index).rsn, rsn) == Order::Older
@@ -80,11 +92,6 @@ impl QosNslp {
             self.counters.released += 1;
             self.end(cx, index, Change::Released, None);
         }
-    }
-
-    fn is_of(&self, index: Index, received: &ReceivedReserve<'_>) -> bool {
-        let session = self.store.session(index);
-        session.back == Some(received.peer) && session.direction() == received.mri.direction
     }
 
     fn report_sessions(

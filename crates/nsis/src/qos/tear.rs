@@ -128,7 +128,12 @@ impl QosNslp {
                 .any(|bound| bound.binding == BindingCode::Dependent);
             let outcome = Outcome::Informational(Informational::UnknownBoundSessionId);
             self.notify_qni(cx, binder, outcome);
-            if depends && !self.store.session(binder).flags.has(Flags::TORN) {
+            // Others may have reserved the session that this one depends on.
+            let (ended, session) = (self.store.session(index), self.store.session(binder));
+            let is_concerned = ended.is_initiator()
+                || session.is_initiator()
+                || cx.context.may_concern(ended.arrival, session.arrival);
+            if depends && is_concerned && !session.flags.has(Flags::TORN) {
                 self.counters.released += 1;
                 self.end_dependent(cx, binder);
             }

@@ -4,6 +4,8 @@ use core::time::Duration;
 
 use earmark_core::Time;
 
+use super::QosNslp;
+
 /// Default refresh period, milliseconds (RFC 5974 section 5.1.2.1).
 pub(super) const DEFAULT_REFRESH_MS: u32 = 30_000;
 
@@ -12,6 +14,19 @@ pub(super) const DEFAULT_REFRESH_MS: u32 = 30_000;
 pub(super) fn next_retry(now: Time, wait_ms: u32, until: Time) -> (Time, u32) {
     let wait_ms = wait_ms.saturating_mul(2);
     ((now + Duration::from_millis(wait_ms.into())).min(until), wait_ms)
+}
+
+impl QosNslp {
+    /// Returns the lifetime of state for the refresh period that a peer announces, which is bounded: by the setting, or
+    /// by the refresh period of this node if that is longer.
+    #[inline]
+    pub(super) fn lifetime_for(&self, announced: Option<u32>) -> u32 {
+        let period = announced.map(|period| {
+            let longest = self.config.longest_refresh.max(self.config.refresh);
+            period.min(u32::try_from(longest.as_millis()).unwrap_or(u32::MAX))
+        });
+        lifetime_ms(period, self.config.lost_refreshes)
+    }
 }
 
 /// Returns L, the lifetime for a refresh period in milliseconds: (K + 0.5) 1.5 R (RFC 2205 section 3.7).

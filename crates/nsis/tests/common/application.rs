@@ -156,7 +156,8 @@ impl Nslp for Application {
     }
 
     fn receive(&mut self, cx: &mut HandlerContext<'_, '_>, message: &Received<'_>) {
-        let &Received { session, mri, peer, attributes, explicitly_routed, .. } = message;
+        let &Received { session, mri, origin, explicitly_routed, .. } = message;
+        let (peer, attributes) = (origin.peer, message.attributes());
         let (ip_distance, hops) = (message.ip_distance, message.hops);
         let data = message.data.to_vec();
         if self.state.0.borrow().echo {

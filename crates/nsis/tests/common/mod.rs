@@ -8,6 +8,7 @@
 
 pub mod application;
 mod connections;
+pub mod forged;
 mod lines;
 mod task;
 

@@ -8,7 +8,7 @@ use std::net::Ipv4Addr;
 
 use earmark_core::random::RandomStreams;
 use earmark_core::{Effects, InterfaceId, Time};
-use earmark_nsis::nslp::{Attributes, PeerHandle, Received, Requests};
+use earmark_nsis::nslp::{Origin, PeerHandle, Received, Requests};
 use earmark_nsis::qos::{Config, QosNslp};
 use earmark_nsis::{Event, HandlerContext, Nslp};
 use earmark_testkit::bench::Host;
@@ -87,8 +87,7 @@ impl Population {
             data: &arrival.data,
             session: arrival.session,
             mri: arrival.mri,
-            peer: Some(arrival.peer),
-            attributes: Attributes::default(),
+            origin: Origin::datagram(Some(arrival.peer), InterfaceId(1)),
             explicitly_routed: false,
             ip_distance: Some(1),
             hops: 60,

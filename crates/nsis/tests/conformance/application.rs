@@ -57,7 +57,7 @@ impl Nslp for Application {
     }
 
     fn receive(&mut self, _: &mut HandlerContext<'_, '_>, message: &Received<'_>) {
-        let how = match (message.attributes.reliable, message.attributes.secure) {
+        let how = match (message.attributes().reliable, message.attributes().secure) {
             (_, true) => " secure",
             (true, false) => " reliable",
             (false, false) => "",

@@ -8,8 +8,8 @@ use earmark_core::admission::PreemptionPolicy;
 use earmark_core::random::RandomStreams;
 use earmark_core::{Effect, Effects, Flow, HostEvent, Rate, Time};
 use earmark_nsis::nslp::{
-    Attributes, NetworkNotification, Notification, PeerHandle, Received, Request as GistRequest,
-    Requests, SendFailure, SendMessage, Validity,
+    AssociationId, Channel, NetworkNotification, Notification, Origin, PeerHandle, Received,
+    Request as GistRequest, Requests, SendFailure, SendMessage, Validity,
 };
 use earmark_nsis::qos::{
     Application, Command, Listen, OnRefusal, QosNslp, Request, RequestedQos, Scope,
@@ -84,7 +84,10 @@ impl Player {
         let session = self.names.session(words.text("session").ok_or("session=... is missing")?)?;
         let ip_distance = Some(words.maybe("distance")?.unwrap_or(1));
         let level: Option<u16> = words.maybe("level")?;
-        let attributes = Attributes { reliable: words.flag("reliable"), secure: false };
+        let channel = match words.flag("reliable") {
+            true => Channel::Association { id: AssociationId(1), secured: false },
+            false => Origin::datagram(None, interface).channel,
+        };
         let explicitly_routed = words.flag("by-name");
         let data = message::compose(name, &mut words, body, &self.names)?;
         words.end()?;
@@ -92,8 +95,7 @@ impl Player {
             data: &data,
             session,
             mri: Mri::PathCoupled(mri),
-            peer: Some(peer),
-            attributes,
+            origin: Origin { peer: Some(peer), channel },
             explicitly_routed,
             ip_distance,
             hops: 10,

@@ -96,9 +96,9 @@ impl Nslp for Echo {
     }
 
     fn receive(&mut self, turn: &mut HandlerContext<'_, '_>, message: &Received<'_>) {
-        self.0.borrow_mut().incoming.push((message.data.to_vec(), message.attributes));
+        self.0.borrow_mut().incoming.push((message.data.to_vec(), message.attributes()));
         if message.mri.direction() == Direction::Downstream {
-            let back = sending(message.mri.inverted(), message.attributes);
+            let back = sending(message.mri.inverted(), message.attributes());
             turn.send(back, message.data.len()).copy_from_slice(message.data);
         }
     }

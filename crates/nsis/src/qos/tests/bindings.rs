@@ -71,6 +71,18 @@ fn net() -> Net {
 const GOES_ON: &str = "2>3 RESERVE 0 qspec rii bound";
 
 #[test]
+fn waiting_message_is_not_replaced_by_another_peer() {
+    let mut net = net();
+    deliver_bound(&mut net, false);
+    let path = mri(3, of_node(0), Direction::Downstream);
+    let octets = reserve(MessageBinding::Bound(name(false)), mbps(1));
+    net.deliver((3, 2, NSLPID), SessionId([9; 16]), path, &octets, false);
+    assert_eq!(net.nodes[2].qos.counters().dropped[&crate::qos::DropReason::OtherPeer], 1);
+    deliver_aggregate(&mut net, false, mbps(1));
+    assert!(net.lines().contains(&GOES_ON.into()));
+}
+
+#[test]
 fn bound_message_waits_for_the_other() {
     let mut net = net();
     deliver_bound(&mut net, false);

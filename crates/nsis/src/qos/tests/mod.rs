@@ -32,8 +32,8 @@ use earmark_wire::qos_nslp::iana::NSLPID;
 
 use super::{Application, Command, Config, Event, Listen, QosNslp, Request, RequestedQos};
 use crate::nslp::{
-    HandlerContext, NetworkNotification, Notification, Nslp, PeerHandle, Received, Requests,
-    SendFailure, SendMessage, Validity,
+    HandlerContext, NetworkNotification, Notification, Nslp, Origin, PeerHandle, Received,
+    Requests, SendFailure, SendMessage, Validity,
 };
 
 /// Interface towards lower numbers.
@@ -286,16 +286,16 @@ impl Net {
     ) {
         let between = (from.abs_diff(to) as u8).saturating_sub(1);
         let passed = if nslpid == NSLPID { 0 } else { between };
+        let interface = if from < to { LEFT } else { RIGHT };
         let message = Received {
             data,
             session,
             mri,
-            peer: Some(handle(from)),
-            attributes: crate::nslp::Attributes::default(),
+            origin: Origin::datagram(Some(handle(from)), interface),
             explicitly_routed,
             ip_distance: Some(self.distance[from.min(to)] + passed),
             hops: 10,
-            interface: if from < to { LEFT } else { RIGHT },
+            interface,
         };
         self.call_as(to, nslpid, |qos, cx| qos.receive(cx, &message));
     }

@@ -6,10 +6,11 @@ use earmark_core::InterfaceId;
 use earmark_wire::gist::Direction;
 
 use super::state::Index;
+use crate::nslp::Channel;
 
 /// How a message was received.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct MessageOrigin<'a> {
+pub(crate) struct Receipt<'a> {
     /// The whole message, from its common header on.
     pub(crate) octets: &'a [u8],
     /// Incoming interface; for an association, the one that leads to the peer.
@@ -24,15 +25,19 @@ pub(crate) struct MessageOrigin<'a> {
     pub(crate) ttl: Option<u8>,
     /// Association that carried the message; `NONE` for a datagram.
     pub(crate) association: Index,
+    /// The channel that carried the message, as applications see it.
+    pub(crate) channel: Channel,
     /// Whether the IP source is that of the peer.
     pub(crate) source_is_peer: bool,
+    /// Whether the sender has marked the message as explicitly routed (E-flag).
+    pub(crate) explicitly_routed: bool,
     /// NSLPID of the application.
     pub(crate) nslpid: u16,
     /// GIST hop count, already decremented by this node.
     pub(crate) hops: u8,
 }
 
-impl MessageOrigin<'_> {
+impl Receipt<'_> {
     /// Returns the IP hops from the sender of a message (RFC 5971 section 5.2.2): downstream the TTL that the packet
     /// has lost, upstream the distance that the peer has found. A neighbor on the same link has distance 1; its packets
     /// lose no TTL.

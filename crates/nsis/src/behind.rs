@@ -1,0 +1,31 @@
+//! What lies behind an interface: which peers it may replace, and how much of a limit it may use.
+
+use core::net::IpAddr;
+
+use earmark_core::{Context, Interface, InterfaceId};
+
+/// Returns whether a message through `arrival` may replace a peer at another interface: if it may concern that
+/// interface, or if `end`, the end of the flow on the side of the peer, is behind `arrival` by the routes or settings
+/// of this node.
+pub(crate) fn may_replace(
+    context: &Context<'_>,
+    arrival: InterfaceId,
+    at: InterfaceId,
+    end: IpAddr,
+) -> bool {
+    context.may_concern(arrival, at) || has_behind(context, arrival, end)
+}
+
+/// Returns the part of a limit that what is behind one interface may use: three quarters.
+pub(crate) const fn share_of_interface(limit: u32) -> u32 {
+    limit - limit / 4
+}
+
+/// Returns whether an address is behind an interface. Everything may be behind a core interface, so there the route
+/// decides.
+fn has_behind(context: &Context<'_>, interface: InterfaceId, address: IpAddr) -> bool {
+    if context.interfaces.by_id(interface).is_some_and(Interface::is_core) {
+        return context.routes.lookup(address).is_some_and(|hop| hop.interface == interface);
+    }
+    context.is_behind(address, interface)
+}

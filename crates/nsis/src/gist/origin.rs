@@ -1,0 +1,141 @@
+//! Who may touch routing state: the predicate for every message about a session.
+//!
+//! The channel is part of who speaks. A half of routing state is touched only by its peer, and only over its channel:
+//! the association that it uses, or a datagram from the address of the peer through an interface that may concern the
+//! half. A half that was secured once stays secured until it ends: nothing in the clear touches it.
+
+use earmark_wire::gist::NetworkLayerInformation;
+
+use super::Gist;
+use super::counters::DropReason;
+use super::receipt::Receipt;
+use super::state::{Half, HalfRef, Index, Needs};
+use crate::behind::may_replace;
+use crate::input_context::InputContext;
+use crate::nslp::Origin;
+
+impl Gist {
+    /// Returns the origin of a message about a half of routing state.
+    ///
+    /// # Errors
+    /// Why the sender may not touch the half.
+    #[inline]
+    pub(super) fn origin_for(
+        &self,
+        cx: &InputContext<'_, '_>,
+        receipt: &Receipt<'_>,
+        nli: Option<&NetworkLayerInformation<'_>>,
+        half: &Half,
+    ) -> Result<Origin, DropReason> {
+        if let Some(association) = self.associations.get(receipt.association) {
+            // Both peers may have opened an association at the same time, but the half uses one of them (RFC 5971
+            // section 4.3.2).
+            if half.association != receipt.association || association.peer != half.peer {
+                return Err(DropReason::WrongAssociation);
+            }
+            self.check_required_transport(receipt)?;
+        } else {
+            self.check_clear(receipt, half)?;
+            self.check_datagram(cx, receipt, nli, half.peer)?;
+        }
+        Ok(Origin { peer: self.peers.handle(half.peer), channel: receipt.channel })
+    }
+
+    /// Returns the origin of an explicitly routed message, for which routing state may be missing: the peer of the
+    /// association that carries it, or a known peer whose address is the source of the datagram.
+    ///
+    /// # Errors
+    /// Why the sender may not send the message.
+    pub(super) fn explicit_origin(
+        &self,
+        cx: &InputContext<'_, '_>,
+        receipt: &Receipt<'_>,
+        nli: Option<&NetworkLayerInformation<'_>>,
+        at: &HalfRef,
+    ) -> Result<Origin, DropReason> {
+        let half = self.store.get(at.half_id());
+        if half.is_some_and(|half| half.secured) && !receipt.channel.is_secured() {
+            return Err(DropReason::NotSecured);
+        }
+        self.check_required_transport(receipt)?;
+        let peer = match self.associations.get(receipt.association) {
+            Some(association) => association.peer,
+            None => {
+                let of_half =
+                    half.filter(|half| self.check_datagram(cx, receipt, nli, half.peer).is_ok());
+                if let Some(half) = of_half {
+                    self.check_clear(receipt, half)?;
+                }
+                let known = nli
+                    .filter(|nli| nli.interface_address == receipt.source)
+                    .and_then(|nli| self.peers.find(nli, receipt.interface));
+                of_half.map(|half| half.peer).or(known).ok_or(DropReason::WrongPeer)?
+            }
+        };
+        Ok(Origin { peer: self.peers.handle(peer), channel: receipt.channel })
+    }
+
+    /// Checks whether a handshake may install its peer in a half: only over a secured channel if the half was secured,
+    /// and only through an interface that may concern the present peer, or that leads to the end of the flow.
+    ///
+    /// # Errors
+    /// Why the half stays as it is.
+    pub(super) fn check_handshake(
+        &self,
+        cx: &InputContext<'_, '_>,
+        receipt: &Receipt<'_>,
+        at: &HalfRef,
+    ) -> Result<(), DropReason> {
+        self.check_required_transport(receipt)?;
+        let Some(half) = self.store.get(at.half_id()) else { return Ok(()) };
+        if half.secured && !receipt.channel.is_secured() {
+            return Err(DropReason::NotSecured);
+        }
+        let Some(peer) = self.peers.get(half.peer) else { return Ok(()) };
+        let end = super::transmit::target(&at.mri());
+        match may_replace(cx.context, receipt.interface, peer.interface, end) {
+            true => Ok(()),
+            false => Err(DropReason::WrongInterface),
+        }
+    }
+
+    /// Checks a message in the clear against the channel of a half.
+    #[inline]
+    fn check_clear(&self, receipt: &Receipt<'_>, half: &Half) -> Result<(), DropReason> {
+        if half.secured {
+            return Err(DropReason::NotSecured);
+        }
+        if self.associations.get(half.association).is_some() {
+            return Err(DropReason::NotOverAssociation);
+        }
+        self.check_required_transport(receipt)
+    }
+
+    /// Checks the channel of a message against the transport that the settings require.
+    #[inline]
+    pub(super) fn check_required_transport(&self, receipt: &Receipt<'_>) -> Result<(), DropReason> {
+        let is_enough = self.least_needs() < Needs::Secure || receipt.channel.is_secured();
+        if is_enough { Ok(()) } else { Err(DropReason::NotSecured) }
+    }
+
+    /// Checks that a datagram comes from a peer: from its address, through an interface that may concern it.
+    #[inline]
+    pub(super) fn check_datagram(
+        &self,
+        cx: &InputContext<'_, '_>,
+        receipt: &Receipt<'_>,
+        nli: Option<&NetworkLayerInformation<'_>>,
+        peer: Index,
+    ) -> Result<(), DropReason> {
+        let (Some(peer), Some(nli)) = (self.peers.get(peer), nli) else {
+            return Err(DropReason::WrongPeer);
+        };
+        if !peer.is(nli) || receipt.source != nli.interface_address {
+            return Err(DropReason::WrongPeer);
+        }
+        match cx.context.may_concern(receipt.interface, peer.interface) {
+            true => Ok(()),
+            false => Err(DropReason::WrongInterface),
+        }
+    }
+}
