@@ -19,6 +19,7 @@ use earmark_wire::qos_nslp::iana::TransientFailure;
 
 const SECOND: Duration = Duration::from_secs(1);
 const APP: Application = Application(1);
+const TLS_PORT: u16 = 4_270;
 const OTHER: Application = Application(2);
 const SESSION: SessionId = SessionId([7; 16]);
 
@@ -229,15 +230,6 @@ fn lost_messages_are_recovered() {
     assert_eq!(all_held(&network), [2, 2, 2, 0]);
 }
 
-/// Two paths from 0 to 3, over 1 and over 2; flows over 1 move to 2.
-///
-/// ```text
-///        n1
-///  net 0/  \net 1
-///     n0    n3
-///  net 2\  /net 3
-///        n2
-/// ```
 /// Sessions that are refreshed in the summaries of others send no messages of their own; their routing state is kept
 /// all the same, because GIST detects route changes.
 #[test]
@@ -274,11 +266,25 @@ fn summaries_keep_the_routing_state_of_their_sessions() {
     }
 }
 
-#[test]
-fn route_change_moves_the_reservation() {
+fn with_tls() -> gist::Config {
+    let mut config = gist::Config::default();
+    config.associations.tls_port = Some(TLS_PORT);
+    config
+}
+
+/// Creates two paths from 0 to 3, over 1 and over 2; flows take the first.
+///
+/// ```text
+///        n1
+///  net 0/  \net 1
+///     n0    n3
+///  net 2\  /net 3
+///        n2
+/// ```
+fn diamond() -> Network {
     let mut network = Network::new();
     let place = Place::Aware(Config {
-        gist: gist::Config { validity: 10 * SECOND, ..gist::Config::default() },
+        gist: gist::Config { validity: 10 * SECOND, ..with_tls() },
         ..Config::default()
     });
     (0..4).for_each(|number| network.add_node(number, &place));
@@ -309,19 +315,51 @@ fn route_change_moves_the_reservation() {
     ] {
         network.set_route(node, prefix, interface, gateway);
     }
-    reserve(&mut network, request(address("10.0.1.2"), mbps(2)));
-    network.run(2 * SECOND);
-    assert_eq!(all_held(&network), [2, 2, 0, 0]);
+    network
+}
+
+/// Moves the flows of a [`diamond`] to the second path.
+fn reroute(network: &mut Network) {
     network.set_route(0, "10.0.1.0/24", 2, Some("10.0.2.2"));
     network.set_route(3, "10.0.0.0/24", 2, Some("10.0.3.1"));
     let changed = |prefix: &str| HostEvent::RouteChanged(prefix.parse().expect("a prefix"));
     network.host(0, changed("10.0.1.0/24"));
     network.host(3, changed("10.0.0.0/24"));
+}
+
+#[test]
+fn route_change_moves_the_reservation() {
+    let mut network = diamond();
+    reserve(&mut network, request(address("10.0.1.2"), mbps(2)));
+    network.run(2 * SECOND);
+    assert_eq!(all_held(&network), [2, 2, 0, 0]);
+    reroute(&mut network);
     network.run(20 * SECOND);
     assert_eq!(all_held(&network), [2, 0, 2, 0], "{:?}", network.log(0));
     assert_eq!(network.engine(1).qos().session_count(), 0, "torn down, not expired");
     network.run(600 * SECOND);
     assert_eq!(all_held(&network), [2, 0, 2, 0]);
+}
+
+/// The tear of the old branch has no address of its sender: it is known by the association that carries it.
+#[test]
+fn old_branch_over_an_association_is_torn_down() {
+    for secure in [false, true] {
+        let mut network = diamond();
+        for node in &mut network.nodes {
+            node.listens.extend([(270, Transport::Tcp), (TLS_PORT, Transport::Tls)]);
+        }
+        let attributes = Some(Attributes { reliable: true, secure });
+        reserve(&mut network, Request { attributes, ..request(address("10.0.1.2"), mbps(2)) });
+        network.run(2 * SECOND);
+        assert_eq!(all_held(&network), [2, 2, 0, 0]);
+        reroute(&mut network);
+        network.run(20 * SECOND);
+        assert_eq!(all_held(&network), [2, 0, 2, 0], "secure: {secure}, {:?}", network.log(0));
+        assert_eq!(network.engine(1).qos().session_count(), 0, "torn down, not expired");
+        network.run(600 * SECOND);
+        assert_eq!(all_held(&network), [2, 0, 2, 0]);
+    }
 }
 
 /// RFC 5974 section 4.5: node 1 carries flows to the last network across nodes 2 and 3 in one session, up to node 4.
