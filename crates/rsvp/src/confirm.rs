@@ -90,7 +90,7 @@ impl Rsvp {
             let Some((incoming, _)) = self.store.neighbor_of(self.store.psb(psb).hop) else {
                 continue;
             };
-            verdict = self.may_act_at(cx, datagram, incoming, datagram.source);
+            verdict = self.is_trusted_at(cx, datagram, incoming, datagram.source);
             if verdict.is_ok() {
                 break;
             }

@@ -66,6 +66,8 @@ earmark_core::named_enum! {
         OtherInterface = "other_interface",
         /// The message concerns state at another interface, which accepts only messages signed with one of its keys.
         Unsigned = "unsigned",
+        /// The message comes from another link, but the neighbour that it names is on this one (RFC 5082).
+        FromFar = "from_far",
         /// The source of the data is not behind the incoming interface, which is an access interface.
         SourceElsewhere = "source_elsewhere",
     }

@@ -10,6 +10,7 @@ use earmark_wire::rsvp::{Body, ErrorKind, Message, MessageType, ParseError, Part
 use crate::api::{Command, Event};
 use crate::counters::DropReason;
 use crate::instance::{HandlerContext, Rsvp};
+use crate::origin::is_from_this_link;
 use crate::path::is_neighbor;
 use crate::refresh_reduction::message_id_key::MessageIdKey;
 use crate::refresh_reduction::unbundled;
@@ -37,6 +38,7 @@ impl Engine for Rsvp {
             context,
             out,
             verified: None,
+            is_near: false,
             message_id: MessageIdKey::NONE,
             acknowledge_to: None,
         };
@@ -106,6 +108,7 @@ impl Rsvp {
                 return;
             }
         }
+        cx.is_near = is_from_this_link(datagram);
         let takes_part = cx.context.interfaces.takes_part(datagram.interface);
         // Parsed in place because a message is large.
         let mut parsed = Message::parse(datagram.payload);
@@ -121,7 +124,10 @@ impl Rsvp {
         let datagram = match bundled {
             None => datagram,
             Some(send_ttl) => {
-                message.send_ttl = send_ttl;
+                // The Send_TTL of an error counts the nodes that may forward it.
+                if !matches!(message.body, Body::PathErr(_) | Body::ResvErr(_)) {
+                    message.send_ttl = send_ttl;
+                }
                 alone = unbundled(datagram, &message.body);
                 &alone
             }
@@ -146,8 +152,8 @@ impl Rsvp {
         match &message.body {
             Body::Path(path) => self.receive_path(cx, datagram, message, path),
             Body::Resv(resv) => self.receive_resv(cx, datagram, resv),
-            Body::PathErr(error) => self.receive_path_err(cx, datagram, error),
-            Body::ResvErr(error) => self.receive_resv_err(cx, datagram, error),
+            Body::PathErr(error) => self.receive_path_err(cx, datagram, message.send_ttl, error),
+            Body::ResvErr(error) => self.receive_resv_err(cx, datagram, message.send_ttl, error),
             Body::PathTear(tear) => self.receive_path_tear(cx, datagram, tear),
             Body::ResvTear(tear) => self.receive_resv_tear(cx, datagram, tear),
             Body::ResvConf(confirmation) => self.receive_resv_conf(cx, datagram, confirmation),
@@ -183,6 +189,13 @@ impl Rsvp {
             && !self.accepts_neighbor(cx.context, datagram, &message.body)
         {
             return self.drop(cx, datagram, DropReason::UnknownNeighbor);
+        }
+        // The TTL of a Bundle is that of its messages, and acknowledgements are in all of them.
+        if matches!(message.body, Body::Srefresh(_))
+            && !is_from_this_link(datagram)
+            && self.is_near(datagram.interface, datagram.source)
+        {
+            return self.drop(cx, datagram, DropReason::FromFar);
         }
         self.counters.receive(message.body.message_type());
         match &message.body {

@@ -7,7 +7,7 @@ use alloc::vec::Vec;
 use core::net::IpAddr;
 
 use earmark_core::admission::Priority;
-use earmark_core::{Datagram, InterfaceId, Outgoing, Rate};
+use earmark_core::{Datagram, InterfaceId, Rate};
 use earmark_wire::intserv::{FlowSpec, SenderTspec};
 use earmark_wire::rsvp::iana::TrafficControlError;
 use earmark_wire::rsvp::{
@@ -19,7 +19,7 @@ use crate::api::Event;
 
 use crate::counters::DropReason;
 use crate::filters::Filters;
-use crate::instance::{HandlerContext, NEIGHBOR_TTL, Rsvp};
+use crate::instance::{ERROR_HOPS, HandlerContext, Rsvp};
 use crate::policy::explanation;
 use crate::pool::shared_flows;
 use crate::proxy::PROXY;
@@ -65,6 +65,7 @@ impl Rsvp {
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
         datagram: &Datagram<'_>,
+        send_ttl: u8,
         error: &PathErr<'_>,
     ) {
         let found = error
@@ -92,11 +93,12 @@ impl Rsvp {
                 let Some(source) = interface.and_then(|i| i.address_like(hop.address)) else {
                     return;
                 };
-                let Some(ttl) = forwarded_ttl(datagram) else {
+                let Some(hops_left) = hops_left(send_ttl) else {
                     return self.drop(cx, datagram, DropReason::TtlExpired);
                 };
-                let how = Outgoing { ttl, ..self.to_neighbor(incoming, source, hop.address) };
+                let how = self.to_neighbor(incoming, source, hop.address);
                 let outgoing_message = OutgoingMessage::new(how)
+                    .with_send_ttl(hops_left)
                     .to(self.refresh_reduction.peer(incoming, hop.address));
                 self.send_once(cx, outgoing_message, &Body::PathErr(*error));
             }
@@ -145,8 +147,9 @@ impl Rsvp {
         let carried = Carried::Objects(&explanation);
         let body = PathErr { session, error, carried, sender: Some(sender) };
         let how = self.to_neighbor(interface.id, node, to);
-        let outgoing_message =
-            OutgoingMessage::new(how).to(self.refresh_reduction.peer(interface.id, to));
+        let outgoing_message = OutgoingMessage::new(how)
+            .with_send_ttl(ERROR_HOPS)
+            .to(self.refresh_reduction.peer(interface.id, to));
         self.send_once(cx, outgoing_message, &Body::PathErr(body));
     }
 
@@ -199,7 +202,7 @@ impl Rsvp {
         let explanation = explanation(fault.code, fault.preempted_by);
         let (session, carried) = (*session, Carried::Objects(&explanation));
         let error = ResvErr { session, hop: to, error, scope, carried, flows };
-        emit_resv_err(self, cx, outgoing, to, &error, NEIGHBOR_TTL);
+        emit_resv_err(self, cx, outgoing, to, &error, ERROR_HOPS);
     }
 
     /// Reports to the next hop or application of one request that its reservation was lost, or reduced to `left`.
@@ -232,7 +235,7 @@ impl Rsvp {
                 style => shared_flows(style, flowspec, filters.as_slice()),
             },
         };
-        emit_resv_err(self, cx, outgoing, hop, &error, NEIGHBOR_TTL);
+        emit_resv_err(self, cx, outgoing, hop, &error, ERROR_HOPS);
     }
 
     /// Sends an error for a message that was parsed only in part, if the receiver of the error is known.
@@ -289,7 +292,7 @@ impl Rsvp {
         let hop = RsvpHop { address: error.node, lih: self.lih(outgoing) };
         let mut answer = [0; PartialMessage::MAX_ANSWER];
         let how = self.to_neighbor(outgoing, error.node, to.address);
-        if let Ok(Some(length)) = salvage.emit_resv_err(&hop, &error, how.ttl, &mut answer) {
+        if let Ok(Some(length)) = salvage.emit_resv_err(&hop, &error, ERROR_HOPS, &mut answer) {
             cx.out.send(how, length).copy_from_slice(&answer[..length]);
             self.counters.send(MessageType::ResvErr);
         }
@@ -314,19 +317,24 @@ fn emit_resv_err<E>(
     outgoing: InterfaceId,
     to: RsvpHop,
     error: &ResvErr<'_>,
-    ttl: u8,
+    send_ttl: u8,
 ) {
     let Some(interface) = cx.context.interfaces.by_id(outgoing) else { return };
     let Some(address) = interface.address_like(to.address) else { return };
     let hop = RsvpHop { address, lih: engine.lih(outgoing) };
-    let how = Outgoing { ttl, ..engine.to_neighbor(outgoing, address, to.address) };
-    let outgoing_message =
-        OutgoingMessage::new(how).to(engine.refresh_reduction.peer(outgoing, to.address));
+    let how = engine.to_neighbor(outgoing, address, to.address);
+    let outgoing_message = OutgoingMessage::new(how)
+        .with_send_ttl(send_ttl)
+        .to(engine.refresh_reduction.peer(outgoing, to.address));
     engine.send_once(cx, outgoing_message, &Body::ResvErr(ResvErr { hop, ..*error }));
 }
 
-/// Returns the TTL of a forwarded error. It decreases at each hop although each hop sets a new destination: if the
-/// states of two nodes name each other as next hop, by a routing loop or by malice, the error would circulate forever.
-fn forwarded_ttl(datagram: &Datagram<'_>) -> Option<u8> {
-    datagram.ttl.checked_sub(1).filter(|&ttl| ttl > 0).map(|ttl| ttl.min(NEIGHBOR_TTL))
+/// Returns the Send_TTL of a forwarded error: the number of nodes that may still forward it. If the states of two nodes
+/// name each other as next hop, by a routing loop or by malice, the error would circulate forever without it. The TTL of
+/// the packet cannot serve, because it shows that the sender is a neighbour.
+fn hops_left(send_ttl: u8) -> Option<u8> {
+    match send_ttl {
+        0 => Some(ERROR_HOPS), // not set
+        hops => Some(hops.min(ERROR_HOPS) - 1).filter(|&hops| hops > 0),
+    }
 }

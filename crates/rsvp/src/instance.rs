@@ -28,8 +28,12 @@ use crate::store::Store;
 /// IP protocol number of RSVP.
 pub const PROTOCOL: u8 = 46;
 
-/// TTL of messages between neighbours; routers without RSVP in between may decrement it.
-pub(crate) const NEIGHBOR_TTL: u8 = 64;
+/// TTL of messages between neighbours: the largest one, which no message from another link can have on arrival (RFC
+/// 5082). Routers without RSVP in between may decrement it.
+pub(crate) const NEIGHBOR_TTL: u8 = 255;
+
+/// Limit of nodes that forward an error, in the Send_TTL of the error.
+pub(crate) const ERROR_HOPS: u8 = 64;
 
 /// Limit of effects for one message; further flows in it are skipped, so that a message that repeats one flow a
 /// thousand times does not cause a thousand errors. Refreshed flows have no effects and do not count; skipped flows are
@@ -75,6 +79,8 @@ pub(crate) struct HandlerContext<'t, 'c, E> {
     pub(crate) out: &'t mut Effects<E>,
     /// Signature of the current message, if it was verified.
     pub(crate) verified: Option<Signature>,
+    /// Whether the current message has come from this link for certain.
+    pub(crate) is_near: bool,
     /// MESSAGE_ID of the current message, if any.
     pub(crate) message_id: MessageIdKey,
     /// Peer that gets the acknowledgement of the current message, and its MESSAGE_ID, if one is requested.

@@ -6,20 +6,44 @@
 //!
 //! - the message came through that interface, or both are core interfaces, whose routes need not be symmetric;
 //! - if that interface accepts only signed messages, the message is signed with a key of that interface (RFC 2747);
-//! - if that interface accepts only certain neighbours, the sender is one of them.
+//! - if that interface accepts only certain neighbours, the sender is one of them;
+//! - if the neighbour that it names is known to be on the link, it does not come from another one: its TTL is still the
+//!   largest (RFC 5082). A neighbour is known after its first message with that TTL; others need not send it.
 
 use core::net::IpAddr;
 
 use earmark_core::{Datagram, InterfaceId};
 
 use crate::counters::DropReason;
-use crate::instance::{HandlerContext, Rsvp};
+use crate::instance::{HandlerContext, NEIGHBOR_TTL, Rsvp};
 use crate::state::Index;
 
 impl Rsvp {
-    /// Checks that a message from `neighbor` may act on state at an interface.
+    /// Checks that a message between neighbours, from `neighbor`, may act on state at an interface.
     #[inline]
     pub(crate) fn may_act_at<E>(
+        &self,
+        cx: &HandlerContext<'_, '_, E>,
+        datagram: &Datagram<'_>,
+        at: InterfaceId,
+        neighbor: IpAddr,
+    ) -> Result<(), DropReason> {
+        if !is_from_this_link(datagram) && self.is_near(datagram.interface, neighbor) {
+            return Err(DropReason::FromFar);
+        }
+        self.is_trusted_at(cx, datagram, at, neighbor)
+    }
+
+    /// Returns whether a neighbour is known to be on the link of an interface.
+    #[cold]
+    pub(crate) fn is_near(&self, interface: InterfaceId, neighbor: IpAddr) -> bool {
+        self.store.is_near(interface, neighbor)
+            || self.refresh_reduction.is_near(interface, neighbor)
+    }
+
+    /// Checks that a message that passes several nodes, last `neighbor`, may act on state at an interface.
+    #[inline]
+    pub(crate) fn is_trusted_at<E>(
         &self,
         cx: &HandlerContext<'_, '_, E>,
         datagram: &Datagram<'_>,
@@ -90,4 +114,11 @@ impl Rsvp {
         }
         self.may_act_at(cx, datagram, incoming, hop).map(|()| incoming)
     }
+}
+
+/// Returns whether a message cannot come from another link: it has the largest TTL, which every router decrements. The
+/// TTL of an encapsulated one is unknown.
+#[inline]
+pub(crate) fn is_from_this_link(datagram: &Datagram<'_>) -> bool {
+    datagram.ttl == NEIGHBOR_TTL && !datagram.encapsulated
 }

@@ -22,7 +22,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::api::{Application, Change, Event};
 use crate::error::ResvFault;
-use crate::instance::{HandlerContext, Rsvp};
+use crate::instance::{ERROR_HOPS, HandlerContext, Rsvp};
 use crate::next_hops::{NextHops, SenderData};
 use crate::refresh_reduction::OutgoingMessage;
 use crate::state::{Holder, Index, NONE, Origin};
@@ -257,6 +257,7 @@ impl Rsvp {
                 let body = PathErr { session, error, carried: Carried::NONE, sender };
                 let how = self.to_neighbor(incoming, node, hop.address);
                 let outgoing_message = OutgoingMessage::new(how)
+                    .with_send_ttl(ERROR_HOPS)
                     .to(self.refresh_reduction.peer(incoming, hop.address));
                 self.send_once(cx, outgoing_message, &Body::PathErr(body));
             }

@@ -434,6 +434,8 @@ pub(crate) struct Neighbor {
     pub(crate) blocks: [u32; 2],
     /// Time when the neighbour last created or refreshed state.
     pub(crate) last_refresh_at: Time,
+    /// Whether the neighbour has sent a message with the largest TTL, so that it is on this link.
+    pub(crate) is_near: bool,
     /// Whether the neighbour uses UDP encapsulation (RFC 2205 appendix C).
     pub(crate) encapsulated: bool,
     /// Last ADSPEC of the neighbour, which the next sender probably has, too.

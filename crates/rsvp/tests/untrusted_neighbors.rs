@@ -171,25 +171,27 @@ fn skipped_flows_are_reserved_by_refresh() {
     assert_eq!(router.receive(ETH2, Body::Resv(resv(&flows))), []);
 }
 
-/// The TTL of errors decreases at each hop, so that they end even if the states of two nodes name each other.
+/// The Send_TTL of errors decreases at each hop, so that they end even if the states of two nodes name each other. Their
+/// packets leave with the largest TTL, which shows the receiver that they come from its link.
 #[test]
-fn error_in_loop_ends_by_ttl() {
+fn error_in_loop_ends_by_send_ttl() {
     let mut router = router();
     router.receive(ETH1, Body::Path(path()));
     router.receive(ETH2, Body::Resv(resv(&[flow(2)])));
     let flows = [flow(2)];
-    let path_err = octets(Body::PathErr(path_err()), 9);
-    let resv_err = octets(Body::ResvErr(resv_err(&flows)), 9);
-    for (interface, address, message) in
-        [(ETH2, "10.0.2.1", &path_err), (ETH1, "10.0.1.2", &resv_err)]
-    {
-        for (received, passed) in [(255, 64), (64, 63), (2, 1)] {
-            let outcomes = router.receive_octets(interface, ip(address), received, message);
+    let errors = [
+        (ETH2, "10.0.2.1", Body::PathErr(path_err())),
+        (ETH1, "10.0.1.2", Body::ResvErr(resv_err(&flows))),
+    ];
+    for (interface, address, error) in errors {
+        for (received, passed) in [(255, 63), (64, 63), (0, 64), (2, 1)] {
+            let message = octets(error, received);
+            let outcomes = router.receive_octets(interface, ip(address), 255, &message);
             let ttls: Vec<_> =
                 sent(&outcomes).iter().map(|(how, m)| (how.ttl, m.send_ttl)).collect();
-            assert_eq!(ttls, [(passed, passed)]);
+            assert_eq!(ttls, [(255, passed)], "{received}");
         }
-        let outcomes = router.receive_octets(interface, ip(address), 1, message);
+        let outcomes = router.receive_octets(interface, ip(address), 255, &octets(error, 1));
         assert_eq!(dropped(&outcomes), [DropReason::TtlExpired]);
         assert_eq!(sent(&outcomes), []);
     }

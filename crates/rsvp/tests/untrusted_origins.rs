@@ -11,7 +11,7 @@ mod signing;
 use std::time::Duration;
 
 use common::*;
-use earmark_core::{InterfaceId, Rate, Role, Trust};
+use earmark_core::{Datagram, Input, InterfaceId, Rate, Role, Trust};
 use earmark_rsvp::integrity::{Algorithm, Secured, Settings};
 use earmark_rsvp::{Config, DropReason, Event, limits};
 use earmark_wire::rsvp::{
@@ -323,7 +323,7 @@ fn challenges_of_others_leave_neighbor_its_answers() {
     };
     let answers = |bench: &mut Bench, source: &str, number: u64| {
         let payload = challenge(number);
-        let datagram = earmark_core::Datagram {
+        let datagram = Datagram {
             interface: ETH1,
             source: ip(source),
             destination: ip("10.0.1.2"),
@@ -332,7 +332,7 @@ fn challenges_of_others_leave_neighbor_its_answers() {
             encapsulated: false,
             payload: &payload,
         };
-        let outcomes = bench.handle(earmark_core::Input::Datagram(datagram));
+        let outcomes = bench.handle(Input::Datagram(datagram));
         sent(&outcomes)
             .iter()
             .filter(|(_, message)| matches!(message.body, Body::IntegrityResponse(_)))
@@ -359,4 +359,67 @@ fn refusal_is_counted_and_reported() {
     let other =
         counted.filter(|(group, name, _)| (*group, *name) == ("dropped", "other_interface"));
     assert_eq!(other.map(|(_, _, count)| count).sum::<u64>(), 1);
+}
+
+/// Delivers a message to the router's own address with this TTL, encapsulated in UDP or not.
+fn deliver(
+    bench: &mut Bench,
+    interface: InterfaceId,
+    ttl: u8,
+    encapsulated: bool,
+    body: Body<'_>,
+) -> Vec<Outcome> {
+    let payload = octets(body, ttl);
+    let source = ip(if interface == ETH1 { UPSTREAM } else { DOWNSTREAM });
+    let destination = bench.interfaces.by_id(interface).expect("known").addresses[0];
+    let datagram = Datagram {
+        interface,
+        source,
+        destination,
+        ttl,
+        router_alert: false,
+        encapsulated,
+        payload: &payload,
+    };
+    bench.handle(Input::Datagram(datagram))
+}
+
+/// RFC 5082: a neighbour that has sent a message with TTL 255 is on this link, so that messages in its name from other
+/// links, which a router has forwarded, have no effect. A neighbour that sends lower ones is believed as before.
+#[test]
+fn message_from_another_link_is_dropped_if_neighbor_is_on_this_one() {
+    let (less, same) = ([flow(1)], [flow(2)]);
+    for (first, is_near) in [(255, true), (64, false)] {
+        for (ttl, encapsulated) in [(254, false), (64, false), (255, true), (255, false)] {
+            let reserved = || {
+                let mut bench = with_config(Config::default());
+                bench.receive(ETH1, Body::Path(path()));
+                let mut request = resv(&same);
+                request.hop.lih = bench.engine.lih(ETH2);
+                deliver(&mut bench, ETH2, first, false, Body::Resv(request));
+                assert_eq!(bench.held(), Rate::from_mbps(2));
+                bench
+            };
+            let is_believed = !is_near || (ttl == 255 && !encapsulated);
+            let reasons = if is_believed { vec![] } else { vec![DropReason::FromFar] };
+            let what = format!("first {first}, then {ttl}, encapsulated: {encapsulated}");
+
+            let mut bench = reserved();
+            let mut request = resv(&less);
+            request.hop.lih = bench.engine.lih(ETH2);
+            let outcomes = deliver(&mut bench, ETH2, ttl, encapsulated, Body::Resv(request));
+            assert_eq!(dropped(&outcomes), reasons, "Resv, {what}");
+            assert_eq!(bench.held(), Rate::from_mbps(if is_believed { 1 } else { 2 }), "{what}");
+
+            let mut bench = reserved();
+            let mut tear = resv_tear(&same);
+            tear.hop.lih = bench.engine.lih(ETH2);
+            let outcomes = deliver(&mut bench, ETH2, ttl, encapsulated, Body::ResvTear(tear));
+            assert_eq!(dropped(&outcomes), reasons, "ResvTear, {what}");
+
+            let mut bench = reserved();
+            let outcomes = deliver(&mut bench, ETH2, ttl, encapsulated, Body::PathErr(path_err()));
+            assert_eq!(dropped(&outcomes), reasons, "PathErr, {what}");
+        }
+    }
 }

@@ -9,7 +9,7 @@ use earmark_wire::rsvp::{
     ErrorSpec, FilterSpec, FixedFilterFlow, FlowDescriptors, List, ResvErr, Style,
 };
 
-use super::{emit_resv_err, forwarded_ttl};
+use super::{emit_resv_err, hops_left};
 use crate::api::Event;
 use crate::blockade::{concerns, flags_for};
 use crate::counters::DropReason;
@@ -25,23 +25,24 @@ impl Rsvp {
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
         datagram: &Datagram<'_>,
+        send_ttl: u8,
         error: &ResvErr<'_>,
     ) {
-        let Some(ttl) = forwarded_ttl(datagram) else {
+        let Some(hops_left) = hops_left(send_ttl) else {
             return self.drop(cx, datagram, DropReason::TtlExpired);
         };
         let verdict = match error.flows {
             FlowDescriptors::FixedFilter(flows) => {
                 let mut verdict = Err(DropReason::NoState);
                 for flow in flows {
-                    let outcome = self.receive_distinct_err(cx, datagram, error, &flow, ttl);
+                    let outcome = self.receive_distinct_err(cx, datagram, error, &flow, hops_left);
                     if verdict.is_err() {
                         verdict = outcome;
                     }
                 }
                 verdict
             }
-            _ => self.receive_shared_err(cx, datagram, error, ttl),
+            _ => self.receive_shared_err(cx, datagram, error, hops_left),
         };
         if let Err(reason) = verdict {
             self.drop(cx, datagram, reason);
@@ -55,7 +56,7 @@ impl Rsvp {
         datagram: &Datagram<'_>,
         error: &ResvErr<'_>,
         flow: &FixedFilterFlow,
-        ttl: u8,
+        hops_left: u8,
     ) -> Result<(), DropReason> {
         let sender = self.store.find_sender(&error.session, &flow.filter);
         let psb = sender.ok_or(DropReason::NoState)?;
@@ -82,7 +83,7 @@ impl Rsvp {
                 next = self.store.next_rsb(rsb);
                 found_any = true;
                 let passed = ResvErr { flows, ..*error };
-                self.forward_resv_err(cx, rsb, &passed, flow.flowspec, ttl);
+                self.forward_resv_err(cx, rsb, &passed, flow.flowspec, hops_left);
             }
         }
         if found_any { Ok(()) } else { Err(DropReason::NoState) }
@@ -94,7 +95,7 @@ impl Rsvp {
         cx: &mut HandlerContext<'_, '_, E>,
         datagram: &Datagram<'_>,
         error: &ResvErr<'_>,
-        ttl: u8,
+        hops_left: u8,
     ) -> Result<(), DropReason> {
         let style = error.flows.style();
         let session = self.store.find_session(&error.session).ok_or(DropReason::NoState)?;
@@ -152,7 +153,13 @@ impl Rsvp {
                 found_any = true;
                 let flows = shared_flows(style, failed, &common);
                 let scope = scope.as_deref().map(List::Items);
-                self.forward_resv_err(cx, rsb, &ResvErr { flows, scope, ..*error }, failed, ttl);
+                self.forward_resv_err(
+                    cx,
+                    rsb,
+                    &ResvErr { flows, scope, ..*error },
+                    failed,
+                    hops_left,
+                );
             }
         }
         if found_any { Ok(()) } else { Err(DropReason::NoState) }
@@ -175,14 +182,14 @@ impl Rsvp {
         Some(scope?.iter().filter(goes).collect())
     }
 
-    /// Forwards an error about `failed` to one next hop, with this TTL, or to one application, if it is concerned.
+    /// Forwards an error about `failed` to one next hop, with this Send_TTL, or to one application, if it is concerned.
     fn forward_resv_err<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
         rsb: Index,
         error: &ResvErr<'_>,
         failed: Option<FlowSpec>,
-        ttl: u8,
+        hops_left: u8,
     ) {
         let block = self.store.rsb(rsb);
         if !concerns(&error.error, failed.as_ref(), &block.flowspec) {
@@ -206,7 +213,9 @@ impl Rsvp {
                     flowspec: failed,
                 });
             }
-            Origin::Neighbor(outgoing, hop) => emit_resv_err(self, cx, outgoing, hop, error, ttl),
+            Origin::Neighbor(outgoing, hop) => {
+                emit_resv_err(self, cx, outgoing, hop, error, hops_left);
+            }
         }
     }
 }

@@ -136,6 +136,12 @@ impl RefreshReduction {
         entry != NONE && matches!(self.sent.delivery_state(entry), DeliveryState::Listed { .. })
     }
 
+    /// Returns whether a peer is known to be on this link.
+    pub(crate) fn is_near(&self, interface: InterfaceId, address: IpAddr) -> bool {
+        let peer = self.peers.find(interface, address).and_then(|index| self.peers.get(index));
+        peer.is_some_and(|peer| peer.is_near)
+    }
+
     /// Returns what refresh reduction knows of a neighbour that has no state.
     pub(crate) fn view(&self, interface: InterfaceId, address: IpAddr) -> NeighborView {
         let peer = self.peers.find(interface, address).and_then(|i| self.peers.get(i));

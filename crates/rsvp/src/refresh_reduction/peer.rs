@@ -19,6 +19,8 @@ pub(crate) struct Peer {
     pub(crate) address: IpAddr,
     /// Time of the last message from the peer.
     pub(crate) last_message_at: Time,
+    /// Whether the peer has sent a message with the largest TTL, so that it is on this link.
+    pub(crate) is_near: bool,
     /// Whether the last message had the flag Refresh-Reduction-Capable.
     pub(crate) capable: bool,
     /// Epoch of the last message with MESSAGE_ID.
@@ -82,6 +84,7 @@ impl Peer {
             interface,
             address,
             last_message_at: Time::ZERO,
+            is_near: false,
             capable: false,
             epoch: None,
             refresh_ms: 0,

@@ -36,6 +36,8 @@ pub(crate) struct OutgoingMessage {
     how: Outgoing,
     to: Receiver,
     message_id: Option<MessageId>,
+    /// Send_TTL in the common header.
+    send_ttl: u8,
 }
 
 /// Receiver of a message.
@@ -51,7 +53,7 @@ enum Receiver {
 
 impl OutgoingMessage {
     pub(crate) fn new(how: Outgoing) -> OutgoingMessage {
-        OutgoingMessage { how, to: Receiver::NotPeer, message_id: None }
+        OutgoingMessage { how, to: Receiver::NotPeer, message_id: None, send_ttl: how.ttl }
     }
 
     /// Sets the neighbour that the message is addressed to.
@@ -62,6 +64,11 @@ impl OutgoingMessage {
     /// Sets the neighbour that forwards the message.
     pub(crate) fn via(self, peer: Option<Index>) -> OutgoingMessage {
         OutgoingMessage { to: peer.map_or(Receiver::NotPeer, Receiver::Via), ..self }
+    }
+
+    /// Sets a Send_TTL that is not the TTL of the packet.
+    pub(crate) fn with_send_ttl(self, send_ttl: u8) -> OutgoingMessage {
+        OutgoingMessage { send_ttl, ..self }
     }
 
     pub(crate) fn with_message_id(self, message_id: Option<MessageId>) -> OutgoingMessage {
@@ -178,9 +185,9 @@ impl RefreshReduction {
         body: &Body<'_>,
     ) {
         message.how.neighbor = self.bundle_neighbor(&message);
-        let OutgoingMessage { how, to, message_id } = message;
+        let OutgoingMessage { how, to, message_id, send_ttl } = message;
         let flags = self.settings.flags();
-        let mut message = Message { flags, message_id, ..Message::new(how.ttl, *body) };
+        let mut message = Message { flags, message_id, ..Message::new(send_ttl, *body) };
         let peer = match to {
             Receiver::Peer(peer) => self.peers.get_mut(peer),
             Receiver::NotPeer | Receiver::Via(_) => None,
@@ -223,7 +230,7 @@ impl RefreshReduction {
         let neighbor = self.peers.get(receiver).map(Peer::location);
         let how = Outgoing { neighbor, ..message.how };
         let flags = self.settings.flags();
-        let message = Message { flags, message_id, ..Message::new(how.ttl, *body) };
+        let message = Message { flags, message_id, ..Message::new(message.send_ttl, *body) };
         let mut octets = alloc::vec![0; message.buffer_len()].into_boxed_slice();
         if message.emit(&mut octets).is_ok() {
             self.copies.insert(id, StoredMessage { how, octets });

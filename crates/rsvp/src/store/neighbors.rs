@@ -87,6 +87,7 @@ impl Store {
                 address,
                 blocks: [0; 2],
                 last_refresh_at: now,
+                is_near: false,
                 encapsulated: false,
                 adspec: None,
             };
@@ -114,6 +115,19 @@ impl Store {
         if let Peer::Neighbor { index, .. } = peer {
             self.neighbors[index as usize].last_refresh_at = now;
         }
+    }
+
+    /// Records that a neighbour with state is on this link.
+    pub(crate) fn note_near(&mut self, peer: Peer) {
+        if let Peer::Neighbor { index, .. } = peer {
+            self.neighbors[index as usize].is_near = true;
+        }
+    }
+
+    /// Returns whether a neighbour with state is known to be on this link.
+    pub(crate) fn is_near(&self, interface: InterfaceId, address: IpAddr) -> bool {
+        let neighbor = self.find_neighbor(interface, address);
+        neighbor.is_some_and(|index| self.neighbors[index as usize].is_near)
     }
 
     /// Returns the neighbour with this address behind an interface.
