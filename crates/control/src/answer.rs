@@ -161,6 +161,10 @@ earmark_core::named_enum! {
         NoSuchApplication = "no_such_application",
         /// A limit was reached.
         Limit = "limit",
+        /// The user may not send this request, or not use the socket; then the connection ends.
+        Forbidden = "forbidden",
+        /// The connection was idle and ends.
+        Idle = "idle",
         /// The watcher reads too slowly; the connection ends.
         TooSlow = "too_slow",
         /// The daemon stops; the connection ends.

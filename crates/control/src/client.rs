@@ -95,6 +95,8 @@ pub struct Client {
     /// The part of a line that was read before the deadline.
     begun: Vec<u8>,
     events: VecDeque<Event>,
+    /// The control socket, to connect again after the daemon has closed an idle connection.
+    path: Option<PathBuf>,
 }
 
 impl Client {
@@ -106,12 +108,17 @@ impl Client {
         let path = path.as_ref();
         let stream = UnixStream::connect(path)
             .map_err(|source| ClientError::Connect { path: path.to_owned(), source })?;
-        Ok(Client::over(stream))
+        Ok(Client { path: Some(path.to_owned()), ..Client::over(stream) })
     }
 
     /// Uses a stream that is connected already.
     pub fn over(stream: UnixStream) -> Client {
-        Client { reader: BufReader::new(stream), begun: Vec::new(), events: VecDeque::new() }
+        Client {
+            reader: BufReader::new(stream),
+            begun: Vec::new(),
+            events: VecDeque::new(),
+            path: None,
+        }
     }
 
     /// Lists the senders that are announced here.
@@ -226,9 +233,20 @@ impl Client {
         }
     }
 
-    /// Sends a request and waits for its answer.
+    /// Sends a request and waits for its answer. If the daemon has closed the connection because it was idle, a new one is
+    /// opened; nothing depends on an idle connection.
     pub fn call<T: DeserializeOwned>(&mut self, request: &Request) -> Result<T, ClientError> {
-        match self.ask(request, None) {
+        let answer = match (self.ask(request, None), self.path.clone()) {
+            (Err(ClientError::Refused(problem)), Some(path))
+                if problem.code == ProblemCode::Idle =>
+            {
+                let events = std::mem::take(&mut self.events);
+                *self = Client { events, ..Client::connect(path)? };
+                self.ask(request, None)
+            }
+            (answer, _) => answer,
+        };
+        match answer {
             Err(error) if error.may_be_of_another_version() => Err(self.explain(error)),
             answer => answer?.ok_or_else(|| ClientError::Lost(io::ErrorKind::TimedOut.into())),
         }
@@ -254,7 +272,9 @@ impl Client {
         let mut line = serde_json::to_vec(request)
             .map_err(|error| ClientError::Malformed(error.to_string()))?;
         line.push(b'\n');
-        self.reader.get_mut().write_all(&line)?;
+        if let Err(error) = self.reader.get_mut().write_all(&line) {
+            return Err(self.reason_of_end().unwrap_or(error.into()));
+        }
         loop {
             match self.read(deadline)? {
                 Some(Response::Event(event)) => self.events.push_back(event),
@@ -265,6 +285,18 @@ impl Client {
                         .map_err(|error| ClientError::Malformed(error.to_string()));
                 }
                 None => return Ok(None),
+            }
+        }
+    }
+
+    /// Returns the error that the daemon sent before it closed the connection.
+    fn reason_of_end(&mut self) -> Option<ClientError> {
+        let deadline = Some(Instant::now() + VERSION_TIMEOUT);
+        loop {
+            match self.read(deadline) {
+                Ok(Some(Response::Error(problem))) => return Some(problem.into()),
+                Ok(Some(Response::Event(event))) => self.events.push_back(event),
+                _ => return None,
             }
         }
     }

@@ -46,7 +46,7 @@ pub use octets::{Octets, OctetsError};
 pub use routes::{
     Branches, FlowAnswer, FlowResolver, Hop, MulticastRoute, Resolution, Route, RouteTable, Routes,
 };
-pub use secret::{KeyedDigest, Secret};
+pub use secret::{KeyedDigest, Secret, SecretSeed};
 pub use stream::{CloseReason, Connect, ConnectionId, StreamEvent, Transport};
 pub use time::Time;
 pub use trust::{Role, Trust};

@@ -63,6 +63,55 @@ impl<'de> Deserialize<'de> for Secret {
     }
 }
 
+/// Seed of the random streams of cookies, keys and identifiers, never shown or recorded.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+pub enum SecretSeed {
+    /// No seed of its own: one seed serves all streams.
+    #[default]
+    None,
+    /// A seed that a recording does not contain.
+    Redacted,
+    /// The seed.
+    Known(u64),
+}
+
+impl SecretSeed {
+    /// Returns the seed if it is known.
+    pub fn known(self) -> Option<u64> {
+        match self {
+            SecretSeed::Known(seed) => Some(seed),
+            SecretSeed::None | SecretSeed::Redacted => None,
+        }
+    }
+}
+
+const REDACTED: &str = "redacted";
+
+impl fmt::Debug for SecretSeed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("SecretSeed(..)")
+    }
+}
+
+impl Serialize for SecretSeed {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            SecretSeed::None => serializer.serialize_unit(),
+            SecretSeed::Redacted | SecretSeed::Known(_) => serializer.serialize_str(REDACTED),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for SecretSeed {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        match Option::<String>::deserialize(deserializer)? {
+            None => Ok(SecretSeed::None),
+            Some(text) if text == REDACTED => Ok(SecretSeed::Redacted),
+            Some(_) => Err(D::Error::custom("a secret is not read from here")),
+        }
+    }
+}
+
 /// HMAC-SHA-256 (RFC 2104) of the octets given so far.
 pub struct KeyedDigest(Hmac<Sha256>);
 
@@ -120,6 +169,19 @@ mod tests {
             assert!(!digest().begins_with(&wrong));
         }
         assert!(!digest().begins_with(&[]) && !digest().begins_with(&[0; 33]));
+    }
+
+    #[test]
+    fn seed_is_not_shown_or_serialized() {
+        let seed = SecretSeed::Known(4_711);
+        assert_eq!(format!("{seed:?}"), "SecretSeed(..)");
+        let text = serde_json::to_string(&seed).expect("serialisable");
+        assert_eq!(text, "\"redacted\"");
+        let back: SecretSeed = serde_json::from_str(&text).expect("what was written");
+        assert_eq!((back, back.known()), (SecretSeed::Redacted, None));
+        let none: SecretSeed = serde_json::from_str("null").expect("no seed");
+        assert_eq!(none, SecretSeed::None);
+        assert!(serde_json::from_str::<SecretSeed>("\"4711\"").is_err());
     }
 
     #[test]

@@ -20,16 +20,17 @@ use earmark_linux::{
 };
 use earmark_node::NodeConfig;
 use jiff::Timestamp;
+use rustix::fs::Mode;
 use tracing::{info, warn};
 
 use crate::config::{Config, ConfigError};
-use crate::control::{Hub, Listener, ListenerError};
+use crate::control::{Hub, Listener, ListenerError, Roles};
 use crate::driver::Driver;
 use crate::event_loop::EventLoop;
 use crate::node_settings::node_config;
 use crate::protocol::Protocol;
 use crate::protocols;
-use crate::record::Recorder;
+use crate::record::{self, Recorder};
 use crate::reload::Reload;
 use crate::streams::Streams;
 use crate::system::{System, plan};
@@ -107,6 +108,8 @@ impl DaemonError {
 /// # Errors
 /// The daemon could not start, or lost a socket that it depends on.
 pub fn run(config: &Config, ready: impl FnOnce()) -> Result<(), DaemonError> {
+    // No file of the daemon is for others, unless a mode says so.
+    rustix::process::umask(Mode::from_raw_mode(0o077));
     let socket = claim(config)?;
     let user = config.user.as_deref().map(find_user).transpose()?;
     let listener = Listener::prepare(&config.control)?;
@@ -163,7 +166,9 @@ fn start(
 ) -> Result<EventLoop, DaemonError> {
     let Runtime { clock, origin, driver, watch } = Runtime::start(config, socket)?;
     let reload = Reload::new(config, origin);
-    EventLoop::new(clock, driver, watch, listener, Hub::new(&config.name), reload)
+    let roles = Roles::of(&config.control)?;
+    let hub = Hub::new(&config.name).with(roles, config.control.idle_timeout);
+    EventLoop::new(clock, driver, watch, listener, hub, reload)
         .map_err(DaemonError::system("wait for events"))
 }
 
@@ -227,7 +232,7 @@ fn node(
         System::new(socket, traffic_control, streams, planned, hands_off, adopted.len() as u64);
     match prepare(config, &present, &mut system, &mut node_config) {
         Ok(recorder) => {
-            info!(node = %node_config.name, seed = node_config.seed, "the node");
+            info!(node = %node_config.name, "the node");
             system.show_flow_routes(flow_routes.counters(), config.marks.clone());
             let mut driver = Driver::new(node_config, system, recorder);
             driver.ask_for_flows(Box::new(flow_routes));
@@ -265,7 +270,12 @@ fn prepare(
             system.offload = Some(offload);
         }
     }
-    let recorder = config.record.as_ref().map(|path| Recorder::create(path, node_config));
+    let recorder = config.record.as_ref().map(|path| {
+        if config.record_secrets {
+            record::write_secrets(path, node_config)?;
+        }
+        Recorder::create(path, node_config)
+    });
     recorder.transpose().map_err(DaemonError::system("write the recording (daemon.record)"))
 }
 

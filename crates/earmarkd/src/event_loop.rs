@@ -140,7 +140,7 @@ impl EventLoop {
         for _ in 0..ACCEPTS {
             match self.listener.accept() {
                 Ok(Some(stream)) => {
-                    self.hub.connect(stream);
+                    self.hub.connect(stream, self.clock.now());
                 }
                 Ok(None) => break,
                 Err(error) => {

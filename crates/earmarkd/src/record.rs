@@ -1,19 +1,21 @@
 //! Recordings of all inputs of a node with their times, one JSON object a line, and their replay.
 //!
 //! A node is a function of its settings and its inputs, so that a replay reproduces it exactly: `earmarkd replay FILE` prints
-//! the effects that the daemon carried out. The first line contains the settings, with the seed of the random streams.
+//! the effects that the daemon carried out. The first line contains the settings, without secrets: keys, and the seed of
+//! cookies and identifiers, which `earmarkd --record-secrets` writes into a file of its own.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufWriter, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use earmark_core::record::{RecordedDatagram, RecordedStreamEvent, Timed};
-use earmark_core::{Effects, Time};
+use earmark_core::{Effects, SecretSeed, Time};
 use earmark_node::{Command, Event, HostUpdate, Input, Node, NodeConfig};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::private_file;
 use crate::protocol::Secrets;
 
 /// Version of the format of recordings.
@@ -75,12 +77,12 @@ pub struct Recorder {
 }
 
 impl Recorder {
-    /// Starts a recording of a node with these settings. An existing file is overwritten.
+    /// Starts a recording of a node with these settings, which only its owner may read. An existing file is overwritten.
     ///
     /// # Errors
     /// The file cannot be written.
     pub fn create(path: &Path, config: &NodeConfig) -> io::Result<Recorder> {
-        let mut file = BufWriter::new(File::create(path)?);
+        let mut file = BufWriter::new(private_file::create(path)?);
         let header = Header { earmark_recording: FORM, node: config.clone() };
         serde_json::to_writer(&mut file, &header)?;
         file.write_all(b"\n")?;
@@ -98,6 +100,63 @@ impl Recorder {
         // Recordings are needed most when a daemon has died, so nothing may stay in a buffer.
         self.file.flush()
     }
+}
+
+/// Content of a file with the secrets of a recording.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RecordedSecrets {
+    earmark_recording_secrets: u32,
+    seed: u64,
+}
+
+/// Returns the path of the file with the secrets of a recording.
+pub fn secrets_path(recording: &Path) -> PathBuf {
+    let mut path = recording.as_os_str().to_owned();
+    path.push(".secrets");
+    path.into()
+}
+
+/// Writes the secret seed of a node beside its recording, into a file that only its owner may read.
+///
+/// # Errors
+/// The file cannot be written.
+pub fn write_secrets(recording: &Path, config: &NodeConfig) -> io::Result<()> {
+    let seed = config.secret_seed.known().unwrap_or(config.seed);
+    let secrets = RecordedSecrets { earmark_recording_secrets: FORM, seed };
+    let mut file = private_file::create(&secrets_path(recording))?;
+    serde_json::to_writer(&mut file, &secrets)?;
+    file.write_all(b"\n")
+}
+
+/// Reads the secret seed of a recording.
+///
+/// # Errors
+/// The file cannot be read, or is not one of [`write_secrets`].
+pub fn read_secrets(from: impl io::Read) -> io::Result<SecretSeed> {
+    let secrets: RecordedSecrets = serde_json::from_reader(from.take(LONGEST_LINE))?;
+    match secrets.earmark_recording_secrets {
+        FORM => Ok(SecretSeed::Known(secrets.seed)),
+        other => Err(io::Error::other(format!("unsupported version {other}"))),
+    }
+}
+
+/// Secrets that a recording lacks.
+#[derive(Clone, Copy, Default)]
+pub struct ReplaySecrets<'a> {
+    /// Keys of the recorded daemon; without them the verification of signed messages fails.
+    pub keys: Option<&'a dyn Secrets>,
+    /// Seed of the recorded daemon; without it identifiers and cookies differ, and answers with recorded ones fail.
+    pub seed: SecretSeed,
+}
+
+/// What a replay has done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Replayed {
+    /// Number of inputs.
+    pub inputs: usize,
+    /// Whether identifiers and cookies are those of the recorded daemon.
+    pub has_seed: bool,
 }
 
 /// Why a recording cannot be replayed.
@@ -122,18 +181,17 @@ pub enum ReplayError {
     },
 }
 
-/// Replays a recording and writes the effects of each input, one JSON object a line. Returns the number of inputs.
-///
-/// Recordings contain no secrets. If messages were signed, `secrets` must be those of the recorded daemon; otherwise their
-/// verification fails.
+/// Replays a recording and writes the effects of each input, one JSON object a line. Recordings contain no secrets, so
+/// `secrets` must be those of the recorded daemon.
 ///
 /// # Errors
 /// A line of the recording is too long, truncated or malformed. The effects up to that line are written.
 pub fn replay(
     mut from: impl BufRead,
-    secrets: Option<&dyn Secrets>,
+    secrets: ReplaySecrets<'_>,
     out: &mut dyn Write,
-) -> Result<usize, ReplayError> {
+) -> Result<Replayed, ReplayError> {
+    let ReplaySecrets { keys, seed } = secrets;
     let mut text = String::new();
     if !read_line(&mut from, &mut text, 1)? {
         return Err(ReplayError::NoRecording("it is empty".to_owned()));
@@ -145,8 +203,13 @@ pub fn replay(
             header.earmark_recording
         )));
     }
-    if let Some(secrets) = secrets {
-        secrets.restore(&mut header.node);
+    if let Some(keys) = keys {
+        keys.restore(&mut header.node);
+    }
+    let mut has_seed = true;
+    if header.node.secret_seed == SecretSeed::Redacted {
+        header.node.secret_seed = seed;
+        has_seed = seed.known().is_some();
     }
     let mut node = Node::new(header.node);
     let mut effects = Effects::<Event>::new();
@@ -170,8 +233,8 @@ pub fn replay(
             node.handle(*at, answers, &mut effects);
             next = next_entry();
         }
-        if let (Recorded::Command(command), Some(secrets)) = (&mut entry.what, secrets) {
-            secrets.restore_command(command);
+        if let (Recorded::Command(command), Some(keys)) = (&mut entry.what, keys) {
+            keys.restore_command(command);
         }
         effects.clear();
         node.handle(entry.at, entry.what.replay(), &mut effects);
@@ -182,7 +245,7 @@ pub fn replay(
         }
         inputs += 1;
     }
-    Ok(inputs)
+    Ok(Replayed { inputs, has_seed })
 }
 
 /// Parses a line; an error contains the column of a syntax error.

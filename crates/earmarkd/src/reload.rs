@@ -9,7 +9,7 @@ use tracing::{info, warn};
 
 use crate::config::{Config, ConfigError, Reloaded};
 use crate::driver::Driver;
-use crate::protocol::Protocol;
+use crate::protocol::{Protocol, load_keys};
 use crate::protocols;
 use crate::system::System;
 use crate::watch::Watch;
@@ -57,7 +57,7 @@ impl Reload {
             Some(Err(error)) => warn!(%error, "the old settings stay"),
         }
         for (protocol, path) in &self.keys {
-            match protocol.load_keys(path) {
+            match load_keys(*protocol, path) {
                 Some(Ok(file)) => {
                     info!(keys = file.count(), "keys read again");
                     driver.handle(now, Input::Command(file.command(self.origin)));

@@ -21,6 +21,11 @@ impl User {
         Ok(find_in(&std::fs::read_to_string("/etc/passwd")?, name))
     }
 
+    /// Returns the number of the user.
+    pub(crate) fn number(self) -> u32 {
+        self.uid.as_raw()
+    }
+
     /// Changes the calling thread, the daemon's only one, to this user for good, and keeps the capabilities.
     pub(crate) fn become_now(self) -> io::Result<()> {
         thread::set_keep_capabilities(true)?;
@@ -39,6 +44,18 @@ impl User {
     pub(crate) fn own(self, path: &std::path::Path) -> io::Result<()> {
         Ok(rustix::fs::chown(path, Some(self.uid), None)?)
     }
+}
+
+/// Returns the name of a user; `None` if `/etc/passwd` has none.
+pub(crate) fn name_of(uid: u32) -> Option<String> {
+    name_in(&std::fs::read_to_string("/etc/passwd").ok()?, uid)
+}
+
+fn name_in(passwd: &str, uid: u32) -> Option<String> {
+    passwd.lines().map(|line| line.split(':')).find_map(|mut fields| {
+        let name = fields.next()?;
+        (fields.nth(1)?.parse() == Ok(uid)).then(|| name.to_owned())
+    })
 }
 
 /// Finds a user in `name:password:uid:gid:...`, one user a line.
@@ -65,5 +82,7 @@ mod tests {
         assert_eq!((found.uid.as_raw(), found.gid.as_raw()), (990, 985));
         assert_eq!(find_in(passwd, "ear"), None);
         assert_eq!(find_in(passwd, "bad"), None);
+        assert_eq!(name_in(passwd, 990).as_deref(), Some("earmark"));
+        assert_eq!(name_in(passwd, 985), None);
     }
 }

@@ -7,6 +7,10 @@
 mod host;
 #[path = "control/outcome.rs"]
 mod outcome;
+#[path = "control/places.rs"]
+mod places;
+#[path = "control/recording.rs"]
+mod recording;
 #[path = "control/styles.rs"]
 mod styles;
 #[path = "control/trace.rs"]
@@ -21,7 +25,7 @@ use earmark_control::LONGEST_LINE;
 use earmark_core::{Flow, FlowResolver, Hop, InterfaceId, Octets, Prefix, Rate, Resolution, Time};
 use earmark_node::{Command, HostUpdate, Input};
 use earmark_rsvp::{Renewal, Timing};
-use earmarkd::record::replay;
+use earmarkd::record::{ReplaySecrets, replay};
 use host::{Host, Peer};
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -263,7 +267,7 @@ fn watcher_that_does_not_read_is_disconnected() {
     sleeper.say(b"{\"watch\":{}}\n");
     host.serve(&sleeper);
     let mut rounds = 0;
-    while host.hub.next_deadline().is_none() {
+    while !is_closing(&host) {
         rounds += 1;
         assert!(rounds < 20_000, "it is never dropped");
         let opened = host.ask(&mut peer, SEND);
@@ -280,6 +284,11 @@ fn watcher_that_does_not_read_is_disconnected() {
     assert!(!host.is_connected(&sleeper));
 }
 
+/// Returns whether a connection is about to be closed: idle ones stay longer.
+fn is_closing(host: &Host) -> bool {
+    host.hub.next_deadline().is_some_and(|at| at <= host.now + Duration::from_secs(5))
+}
+
 /// A watcher that never reads again is removed at its deadline.
 #[test]
 fn watcher_that_never_reads_again_is_removed_at_deadline() {
@@ -289,7 +298,7 @@ fn watcher_that_never_reads_again_is_removed_at_deadline() {
     sleeper.say(b"{\"watch\":{}}\n");
     host.serve(&sleeper);
     for _ in 0..20_000 {
-        if host.hub.next_deadline().is_some() {
+        if is_closing(&host) {
             break;
         }
         let opened = host.ask(&mut peer, SEND);
@@ -333,9 +342,15 @@ fn requests_wait_while_answers_are_unread() {
 #[test]
 fn client_beyond_limit_gets_error() {
     let mut host = Host::new();
-    let peers: Vec<Peer> = (0..earmarkd::control::MAX_CLIENTS).map(|_| host.connect()).collect();
+    let watcher = |host: &mut Host| {
+        let mut peer = host.connect();
+        host.ask(&mut peer, r#"{"watch":{}}"#);
+        peer
+    };
+    let peers: Vec<Peer> =
+        (0..earmarkd::control::MAX_CLIENTS).map(|_| watcher(&mut host)).collect();
     let (ours, mut theirs) = UnixStream::pair().unwrap();
-    assert!(host.hub.connect(ours).is_none());
+    assert!(host.hub.connect(ours, host.now).is_none());
     let mut told = String::new();
     theirs.read_to_string(&mut told).unwrap();
     let told: Value = serde_json::from_str(&told).unwrap();
@@ -374,7 +389,7 @@ fn a_recording_replays_to_the_same_effects() {
 
     let mut effects = Vec::new();
     let recording = BufReader::new(std::fs::File::open(&file).unwrap());
-    let inputs = replay(recording, None, &mut effects).unwrap();
+    let inputs = replay(recording, ReplaySecrets::default(), &mut effects).unwrap().inputs;
     std::fs::remove_file(&file).unwrap();
     // Interface, route, the session and its sender, expirations, and changed settings before the last refresh.
     assert_eq!(inputs, 5 + expirations);
@@ -424,7 +439,7 @@ fn recording_replays_the_answers_of_the_kernel() {
 
     let mut effects = Vec::new();
     let recording = BufReader::new(std::fs::File::open(&file).unwrap());
-    replay(recording, None, &mut effects).unwrap();
+    replay(recording, ReplaySecrets::default(), &mut effects).unwrap();
     std::fs::remove_file(&file).unwrap();
     let lines = effects.split(|&octet| octet == b'\n').filter(|line| !line.is_empty());
     let replayed: Vec<Option<IpAddr>> = lines

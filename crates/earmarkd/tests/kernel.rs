@@ -37,7 +37,8 @@ type Test = (&'static str, fn() -> Outcome);
 const ADDRESS_TRANSLATION: &str = "outcome_behind_address_translation";
 
 /// Tests that run programs that may not be installed.
-const NEEDS: [(&str, &str); 3] = [
+const NEEDS: [(&str, &str); 4] = [
+    ("readers_operators_and_strangers_are_told_apart", "setpriv"),
     ("bandwidth_follows_the_speed", "ethtool"),
     ("segmentation_offload_on_a_slow_link_is_warned_of_once", "ethtool"),
     ("link_without_ethernet_takes_reservations", "python3"),
@@ -54,6 +55,14 @@ fn main() -> ExitCode {
             process::a_daemon_becomes_its_user_and_still_serves,
         ),
         ("a_daemon_serves_and_ends_in_good_order", process::a_daemon_serves_and_ends_in_good_order),
+        (
+            "readers_operators_and_strangers_are_told_apart",
+            process::readers_operators_and_strangers_are_told_apart,
+        ),
+        (
+            "recording_is_private_and_the_log_has_no_seed",
+            process::recording_is_private_and_the_log_has_no_seed,
+        ),
         ("a_second_daemon_is_refused", process::a_second_daemon_is_refused),
         ("a_socket_that_is_served_is_refused", process::a_socket_that_is_served_is_refused),
         ("a_killed_daemon_is_replaced", process::a_killed_daemon_is_replaced),

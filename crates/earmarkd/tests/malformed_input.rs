@@ -17,7 +17,7 @@ use earmark_node::Input;
 use earmark_testkit::damage::{ODD, damage, damaged};
 use earmarkd::config::{Config, ConfigError, EXAMPLE};
 use earmarkd::protocols::rsvp::KeyFile;
-use earmarkd::record::{ReplayError, replay};
+use earmarkd::record::{ReplayError, ReplaySecrets, replay};
 use host::Host;
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -206,8 +206,8 @@ fn recording() -> Vec<String> {
 fn replayed(lines: &[String]) {
     let text = lines.join("\n");
     let mut effects = Vec::new();
-    match replay(text.as_bytes(), None, &mut effects) {
-        Ok(inputs) => assert!(inputs < lines.len().max(1)),
+    match replay(text.as_bytes(), ReplaySecrets::default(), &mut effects) {
+        Ok(replayed) => assert!(replayed.inputs < lines.len().max(1)),
         Err(ReplayError::Line { line, .. }) => assert!((2..=lines.len() + 1).contains(&line)),
         Err(error) => assert!(!error.to_string().is_empty()),
     }
@@ -250,7 +250,8 @@ fn excessive_time_span_is_refused() {
     let mut header: Value = serde_json::from_str(&lines[0]).expect("it was recorded");
     header["node"]["nsis"]["qos"]["refresh"]["secs"] = json!(u64::MAX);
     lines[0] = header.to_string();
-    let error = replay(lines.join("\n").as_bytes(), None, &mut Vec::new()).expect_err("ages");
+    let error = replay(lines.join("\n").as_bytes(), ReplaySecrets::default(), &mut Vec::new())
+        .expect_err("ages");
     assert!(
         matches!(&error, ReplayError::NoRecording(text) if text.contains("too long")),
         "{error}"

@@ -9,8 +9,9 @@
 
 mod pcap;
 
-use std::fs::File;
+use std::fs::{File, OpenOptions, Permissions};
 use std::io::{self, BufWriter, ErrorKind, Read};
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -47,6 +48,13 @@ pub struct Capture {
     thread: Option<JoinHandle<io::Result<u64>>>,
 }
 
+/// Creates a capture, which only its owner may read: captures contain what hosts reserve, and names of users.
+fn create(path: &Path) -> io::Result<File> {
+    let file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path)?;
+    file.set_permissions(Permissions::from_mode(0o600))?;
+    Ok(file)
+}
+
 impl Capture {
     /// Starts to write the signalling on all interfaces of a namespace to `file`, which is replaced.
     ///
@@ -57,7 +65,7 @@ impl Capture {
         // A socket stays in the namespace where it was opened, whatever thread uses it.
         let socket = namespace.run_in(open).and_then(|opened| opened).with_context(refused)?;
         let cannot_write = || format!("cannot write {}", file.display());
-        let out = BufWriter::new(File::create(file).with_context(cannot_write)?);
+        let out = BufWriter::new(create(file).with_context(cannot_write)?);
         let pcap = PcapWriter::new(out, LinkType::Ethernet).with_context(cannot_write)?;
         let stop = Arc::new(AtomicBool::new(false));
         let stopped = Arc::clone(&stop);
@@ -188,7 +196,7 @@ fn is_nothing(error: &io::Error) -> bool {
 /// The file cannot be written.
 pub fn write_tapped(file: &Path, tapped: &[CapturedPacket]) -> Result<u64> {
     let write = || -> io::Result<u64> {
-        let mut pcap = PcapWriter::new(BufWriter::new(File::create(file)?), LinkType::RawIp)?;
+        let mut pcap = PcapWriter::new(BufWriter::new(create(file)?), LinkType::RawIp)?;
         for CapturedPacket { at, octets, .. } in tapped {
             pcap.packet(at.since(Time::ZERO), octets)?;
         }

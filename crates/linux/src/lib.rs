@@ -27,6 +27,7 @@ mod namespace_claim;
 pub mod netlink;
 pub mod netns;
 pub mod packets;
+mod peer_credentials;
 pub mod signalling_socket;
 mod sys;
 pub mod traffic_control;
@@ -38,6 +39,7 @@ pub use flow_routes::{FlowRouteCounters, FlowRouteError, FlowRoutes, MarkRule};
 pub use interface::InterfaceName;
 pub use mirror::{InterfaceState, Mirror, Update};
 pub use namespace_claim::NamespaceClaim;
+pub use peer_credentials::PeerCredentials;
 pub use signalling_socket::*;
 pub use sys::{cycles, heap, packet_times};
 pub use traffic_control::{

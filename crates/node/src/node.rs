@@ -58,7 +58,8 @@ pub struct Node {
 impl Node {
     /// Creates a node without interfaces and routes, with the engines of its settings.
     pub fn new(config: NodeConfig) -> Node {
-        let random = RandomStreams::new(config.seed);
+        let secret_seed = config.secret_seed.known().unwrap_or(config.seed);
+        let random = RandomStreams::with_secret(config.seed, secret_seed);
         let mut ledger = Ledger::new();
         ledger.set_preemption(config.preemption());
         ledger.set_retry_policy(config.retry);

@@ -50,6 +50,10 @@ pub(super) struct DaemonOptions {
     /// Take reservations out of the kernel at the end, whatever the configuration says.
     #[arg(long)]
     pub(super) cleanup: bool,
+    /// Write the seed of identifiers and cookies into `FILE.secrets` beside the recording `daemon.record = FILE`, for
+    /// `earmarkd replay --secrets`. Who reads it while the daemon runs can forge its cookies.
+    #[arg(long)]
+    pub(super) record_secrets: bool,
     /// What to log: error, warn, info, debug or trace.
     #[arg(long, value_name = "LEVEL", default_value = "info")]
     pub(super) log: tracing::Level,
@@ -73,6 +77,10 @@ Example:
         /// The key file of the daemon that was recorded, if it signed messages; recordings hold no secrets.
         #[arg(long, value_name = "FILE")]
         keys: Option<PathBuf>,
+        /// The file that `earmarkd --record-secrets` wrote beside the recording. Without it identifiers and cookies
+        /// differ from the recorded ones.
+        #[arg(long, value_name = "FILE")]
+        secrets: Option<PathBuf>,
     },
 }
 

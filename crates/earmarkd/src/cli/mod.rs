@@ -14,12 +14,13 @@ use serde_json::json;
 use tracing::{info, warn};
 
 use earmark_control::command::{Failure, Output};
+use earmark_core::SecretSeed;
 
 use crate::config::{Config, EXAMPLE, reference};
 use crate::daemon;
 use crate::protocol::Protocol;
 use crate::protocols;
-use crate::record::{self, ReplayError};
+use crate::record::{self, ReplayError, ReplaySecrets};
 use arguments::{Arguments, Command, ConfigCommand, DaemonOptions};
 
 /// Runs [`main`] with protocols of the program beside those of this project.
@@ -40,7 +41,9 @@ pub fn main() -> ExitCode {
     let outcome = match (&command, &options) {
         (Some(Command::Config(what)), _) => config(what, &mut out),
         (Some(Command::Clear(options)), _) => clear::clear(options, &mut out),
-        (Some(Command::Replay { file, keys }), _) => replay(file, keys.as_deref(), &mut out),
+        (Some(Command::Replay { file, keys, secrets }), _) => {
+            replay(file, keys.as_deref(), secrets.as_deref(), &mut out)
+        }
         (None, Some(options)) => daemon(options),
         (None, None) => unreachable!("the configuration is required without a command"),
     };
@@ -62,6 +65,7 @@ fn daemon(options: &DaemonOptions) -> Result<(), Failure> {
     if options.cleanup {
         config.keep_reservations_on_exit = false;
     }
+    config.record_secrets = options.record_secrets;
     if let Some(socket) = &options.control {
         config.control.socket.clone_from(socket);
     }
@@ -112,19 +116,40 @@ fn config(what: &ConfigCommand, out: &mut Output) -> Result<(), Failure> {
     Ok(())
 }
 
-fn replay(file: &Path, keys: Option<&Path>, out: &mut Output) -> Result<(), Failure> {
+fn replay(
+    file: &Path,
+    keys: Option<&Path>,
+    secrets: Option<&Path>,
+    out: &mut Output,
+) -> Result<(), Failure> {
     let input = BufReader::new(open(file)?);
-    let secrets = keys.map(protocols::load_key_file).transpose().map_err(|error| {
+    let keys = keys.map(protocols::load_key_file).transpose().map_err(|error| {
         Failure::new("configuration", format!("{}: {}", error.place, error.message), error.hint)
     })?;
-    let secrets = secrets.flatten();
-    let count =
-        record::replay(input, secrets.as_deref(), &mut out.to).map_err(|error| match error {
-            ReplayError::Write(error) => Failure::from(error),
-            other => Failure::new("recording", format!("{}: {other}", file.display()), ""),
-        })?;
+    let keys = keys.flatten();
+    let seed = match secrets {
+        Some(path) => record::read_secrets(open(path)?).map_err(|error| {
+            Failure::new(
+                "recording",
+                format!("{}: no secrets of a recording: {error}", path.display()),
+                "`earmarkd --record-secrets` writes them",
+            )
+        })?,
+        None => SecretSeed::None,
+    };
+    let secrets = ReplaySecrets { keys: keys.as_deref(), seed };
+    let replayed = record::replay(input, secrets, &mut out.to).map_err(|error| match error {
+        ReplayError::Write(error) => Failure::from(error),
+        other => Failure::new("recording", format!("{}: {other}", file.display()), ""),
+    })?;
     if !out.json {
-        eprintln!("{count} inputs replayed");
+        eprintln!("{} inputs replayed", replayed.inputs);
+        if !replayed.has_seed {
+            eprintln!(
+                "identifiers and cookies differ from the recorded ones\n  help: record with \
+                 `earmarkd --record-secrets`, and give --secrets FILE.secrets"
+            );
+        }
     }
     Ok(())
 }

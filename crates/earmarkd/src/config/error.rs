@@ -45,7 +45,8 @@ impl ConfigError {
         message: impl Into<String>,
         hint: impl Into<String>,
     ) -> ConfigError {
-        ConfigError { place, message: message.into(), hint: hint.into() }
+        let place = Place { key: abridged(place.key), ..place };
+        ConfigError { place, message: abridged(message.into()), hint: abridged(hint.into()) }
     }
 
     /// An error of the TOML parser, with as much advice as its message allows.
@@ -69,6 +70,22 @@ impl ConfigError {
     }
 }
 
+/// Longest text of an error, octets. A longer one, which quotes a value of the file, loses its middle.
+const LONGEST_TEXT: usize = 2_000;
+
+/// Returns a text of bounded length: begin and end of a long one.
+fn abridged(text: String) -> String {
+    if text.len() <= LONGEST_TEXT {
+        return text;
+    }
+    let part = LONGEST_TEXT / 4;
+    let (begin, end) = (text.floor_char_boundary(part), text.ceil_char_boundary(text.len() - part));
+    format!("{} [... {} octets ...] {}", &text[..begin], end - begin, &text[end..])
+}
+
+/// Longest unknown key that is compared with the known ones.
+const LONGEST_SLIP: usize = 64;
+
 /// Least similarity of two names for one to be a misspelling of the other: 0 nothing in common, 1 equal.
 const SLIP: f64 = 0.5;
 
@@ -77,6 +94,9 @@ const SLIP: f64 = 0.5;
 fn nearest(message: &str) -> Option<&str> {
     let mut names = message.split('`').skip(1).step_by(2);
     let unknown = names.next().filter(|_| message.starts_with("unknown field"))?;
+    if unknown.len() > LONGEST_SLIP {
+        return None;
+    }
     let likeness = |name: &str| strsim::normalized_damerau_levenshtein(unknown, name);
     let best = names.max_by(|a, b| likeness(a).total_cmp(&likeness(b)))?;
     (likeness(best) >= SLIP).then_some(best)

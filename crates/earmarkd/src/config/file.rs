@@ -12,7 +12,7 @@ use super::interface_table::InterfaceTable;
 use super::mark::MarkTable;
 use super::source::Source;
 use super::table::{Owners, Table};
-use super::{Config, ConfigError, Control, DEFAULT_SOCKET};
+use super::{Config, ConfigError, Control, DEFAULT_SOCKET, secret_file};
 use crate::protocol::{Protocol, Tables};
 use crate::protocols;
 
@@ -46,14 +46,16 @@ struct NodeTable {
 #[serde(deny_unknown_fields)]
 struct ControlTable {
     socket: Option<Spanned<PathBuf>>,
-    group: Option<String>,
+    group: Option<Spanned<String>>,
+    readers: Option<Spanned<String>>,
+    idle_timeout: Option<Spanned<String>>,
 }
 
 #[derive(Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct DaemonTable {
-    record: Option<PathBuf>,
-    user: Option<String>,
+    record: Option<Spanned<PathBuf>>,
+    user: Option<Spanned<String>>,
     keep_reservations_on_exit: Option<bool>,
     adoption_time: Option<Spanned<String>>,
     reconcile: Option<Spanned<String>>,
@@ -63,16 +65,25 @@ struct DaemonTable {
 /// temporary name that is a little longer.
 const MAX_SOCKET_PATH: usize = 90;
 
+/// Longest name of a node, user or group, octets.
+const MAX_NAME: usize = 255;
+
+/// Longest path, octets (`PATH_MAX` of Linux without its terminator).
+const MAX_PATH: usize = 4_095;
+
 impl Config {
     /// Reads a configuration file.
     ///
     /// # Errors
-    /// The file cannot be read, is not TOML, or contains an invalid value.
+    /// The file cannot be read, is not TOML, or contains an invalid value; or others may use a file with secrets.
     pub fn load(path: &Path) -> Result<Config, ConfigError> {
-        let text =
-            std::fs::read_to_string(path).map_err(|error| ConfigError::unreadable(path, &error))?;
-        let config = Config::parse(&text, path)?;
-        Ok(Config { file: Some(path.to_owned()), ..config })
+        let (text, metadata) = secret_file::read_text(path)?;
+        let source = Source::new(&text, path);
+        let table = Table::parse(&text, &source)?;
+        let secret = table.secret(&source);
+        let config = Config { file: Some(path.to_owned()), ..Config::of(table, &source)? };
+        config.check_secret_files(path, &metadata, secret)?;
+        Ok(config)
     }
 
     /// Parses the text of a configuration file; `path` appears in the errors only.
@@ -81,22 +92,26 @@ impl Config {
     /// The errors of [`Config::load`], except for access to the file.
     pub fn parse(text: &str, path: &Path) -> Result<Config, ConfigError> {
         let source = Source::new(text, path);
+        Config::of(Table::parse(text, &source)?, &source)
+    }
+
+    fn of(table: Table<'_>, source: &Source<'_>) -> Result<Config, ConfigError> {
         let protocols: Vec<&dyn Protocol> = protocols::all().collect();
         let owners = Owners::new(&TABLES, protocols.iter().map(|protocol| protocol.tables()));
-        let (mut general, parts) = owners.divide(Table::parse(text, &source)?, &source)?;
-        let interfaces = general.take_tables::<InterfaceTable>(INTERFACE, &source)?;
-        let file: File = general.read(&source)?;
+        let (mut general, parts) = owners.divide(table, source)?;
+        let interfaces = general.take_tables::<InterfaceTable>(INTERFACE, source)?;
+        let file: File = general.read(source)?;
         let mut tables: Vec<Box<dyn Tables>> = Vec::with_capacity(protocols.len());
         let mut only = None;
         for (protocol, part) in protocols.iter().zip(parts) {
-            let read = protocol.reader()(part, &source)?;
+            let read = protocol.reader()(part, source)?;
             only = only.or(read.excludes_others().map(|why| (protocol.name(), why)));
             tables.push(read);
         }
         let mut config = source.general(file)?;
         config.interfaces = source.interfaces(interfaces, only)?;
         for tables in tables {
-            tables.set(&source, &mut config)?;
+            tables.set(source, &mut config)?;
         }
         Ok(config)
     }
@@ -113,7 +128,7 @@ impl Source<'_> {
                     "leave the key out to use the host's name",
                 ));
             }
-            Some(name) => name.into_inner(),
+            Some(name) => self.name(name)?,
             None => rustix::system::uname().nodename().to_string_lossy().into_owned(),
         };
         let control = self.control(file.control)?;
@@ -123,8 +138,8 @@ impl Source<'_> {
             control,
             others: self.others(file.protocol)?,
             marks: self.marks(&file.mark)?,
-            record: file.daemon.record,
-            user: file.daemon.user,
+            record: file.daemon.record.map(|path| self.path(path)).transpose()?,
+            user: file.daemon.user.map(|name| self.name(name)).transpose()?,
             keep_reservations_on_exit: file.daemon.keep_reservations_on_exit.unwrap_or(true),
             adoption_time: self.duration(
                 file.daemon.adoption_time.as_ref(),
@@ -176,10 +191,49 @@ impl Source<'_> {
                 ));
             }
         }
-        let socket = table.socket.map_or_else(|| DEFAULT_SOCKET.into(), Spanned::into_inner);
-        Ok(Control { socket, group: table.group })
+        let socket: PathBuf =
+            table.socket.map_or_else(|| DEFAULT_SOCKET.into(), Spanned::into_inner);
+        let defaults = Control::new(socket);
+        Ok(Control {
+            group: table.group.map(|name| self.name(name)).transpose()?,
+            readers: table.readers.map(|name| self.name(name)).transpose()?,
+            idle_timeout: self.duration(
+                table.idle_timeout.as_ref(),
+                Duration::from_secs(1)..=Duration::from_secs(24 * 3_600),
+                defaults.idle_timeout,
+                "\"60s\" is usual; from 1s to a day (1440min) are possible",
+            )?,
+            ..defaults
+        })
+    }
+
+    /// Returns the name of a node, user or group: names appear in the log.
+    fn name(&self, name: Spanned<String>) -> Result<String, ConfigError> {
+        match name.get_ref().len() {
+            0..=MAX_NAME => Ok(name.into_inner()),
+            length => Err(self.error(
+                name.span(),
+                format!("the name has {length} octets"),
+                format!("at most {MAX_NAME} octets"),
+            )),
+        }
+    }
+
+    fn path(&self, path: Spanned<PathBuf>) -> Result<PathBuf, ConfigError> {
+        match path.get_ref().as_os_str().len() {
+            0..=MAX_PATH => Ok(path.into_inner()),
+            length => Err(self.error(
+                path.span(),
+                format!("the path has {length} octets"),
+                format!("at most {MAX_PATH} octets, as Linux allows"),
+            )),
+        }
     }
 }
+
+#[cfg(test)]
+#[path = "large_input_tests.rs"]
+mod large_input_tests;
 
 #[cfg(test)]
 #[path = "tests.rs"]

@@ -31,6 +31,8 @@ pub struct Config {
     pub marks: Vec<MarkRule>,
     /// File to record inputs to.
     pub record: Option<PathBuf>,
+    /// Whether the secret seed is written beside the recording, for an exact replay.
+    pub record_secrets: bool,
     /// User to change to once all work that needs root is done; `None` keeps the user that started the daemon.
     pub user: Option<String>,
     /// Whether reserved flows keep their queues when the daemon shuts down cleanly, for its successor to adopt.
@@ -48,6 +50,18 @@ pub struct Control {
     pub socket: PathBuf,
     /// Group that may use the socket besides its owner: a number, or a name of `/etc/group`.
     pub group: Option<String>,
+    /// Group that may list and watch, but change nothing; `None` lets only those use the socket who may change everything.
+    pub readers: Option<String>,
+    /// Time without a request after which a connection without an application, a trace or a watch is closed.
+    pub idle_timeout: Duration,
+}
+
+impl Control {
+    /// The socket at a path, with every other default.
+    pub fn new(socket: impl Into<PathBuf>) -> Control {
+        let idle_timeout = Duration::from_secs(60);
+        Control { socket: socket.into(), group: None, readers: None, idle_timeout }
+    }
 }
 
 impl Config {
@@ -57,12 +71,13 @@ impl Config {
             file: None,
             name: name.into(),
             seed: None,
-            control: Control { socket: socket.into(), group: None },
+            control: Control::new(socket),
             interfaces: Vec::new(),
             settings: ProtocolSettings::default(),
             others: BTreeMap::new(),
             marks: Vec::new(),
             record: None,
+            record_secrets: false,
             user: None,
             keep_reservations_on_exit: true,
             adoption_time: Duration::from_secs(180),

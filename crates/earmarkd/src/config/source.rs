@@ -1,5 +1,7 @@
 //! Text of a settings file and its path. All values are read through it, so that every error is reported with its place.
 
+use std::cell::OnceCell;
+use std::collections::BTreeSet;
 use std::fmt::Display;
 use std::ops::{Range, RangeInclusive};
 use std::path::Path;
@@ -8,7 +10,7 @@ use std::time::Duration;
 
 use toml::Spanned;
 
-use super::{ConfigError, Place};
+use super::{ConfigError, InterfaceConfig, Place};
 use earmark_core::Prefix;
 use earmark_core::amounts::parse_duration;
 
@@ -22,6 +24,8 @@ pub struct Source<'a> {
     lines: Vec<usize>,
     /// Headers of tables with their lines, counted from 0.
     tables: Vec<(usize, &'a str)>,
+    /// Names of the interfaces, once they are read and a value names one.
+    interfaces: OnceCell<BTreeSet<String>>,
 }
 
 impl<'a> Source<'a> {
@@ -30,7 +34,7 @@ impl<'a> Source<'a> {
         let lines = std::iter::once(0).chain(ends).collect();
         let tables = text.lines().enumerate();
         let tables = tables.filter_map(|(line, text)| Some((line, table_of(text)?))).collect();
-        Source { text, path, lines, tables }
+        Source { text, path, lines, tables, interfaces: OnceCell::new() }
     }
 
     /// Reads a duration within `range`; `default` if it is absent.
@@ -167,6 +171,12 @@ impl<'a> Source<'a> {
             Err(_) => self.read(text, RANGE),
         };
         texts.iter().map(range).collect()
+    }
+
+    /// Returns whether an interface of this file, `known`, has this name.
+    pub(crate) fn has_interface(&self, name: &str, known: &[InterfaceConfig]) -> bool {
+        let names = || known.iter().map(|interface| interface.name.clone()).collect();
+        self.interfaces.get_or_init(names).contains(name)
     }
 
     /// Returns a line, counted from 1.

@@ -33,6 +33,12 @@ impl<'a> Table<'a> {
         Ok(Table { span: root.span(), items: root.into_inner() })
     }
 
+    /// Returns the line and the name of the first key whose value is a secret; `None` if there is none.
+    pub(super) fn secret(&self, source: &Source<'_>) -> Option<(usize, String)> {
+        let place = source.place(secret_in(&self.items)?);
+        Some((place.line, place.key))
+    }
+
     /// Returns the tables of an array of tables, which is taken out of this one.
     pub(super) fn take_tables<T: DeserializeOwned>(
         &mut self,
@@ -66,6 +72,27 @@ impl<'a> Table<'a> {
     /// A value is not of its type, or missing, or unknown.
     pub fn read<T: DeserializeOwned>(self, source: &Source<'_>) -> Result<T, ConfigError> {
         read(Spanned::new(self.span, DeValue::Table(self.items)), source)
+    }
+}
+
+/// Begin of the names of keys whose values are secrets.
+const SECRET: &str = "secret";
+
+/// Returns the place of the first secret in a table; the parser has limited the nesting depth.
+fn secret_in(items: &DeTable<'_>) -> Option<Range<usize>> {
+    let in_value = |value: &Spanned<DeValue<'_>>| in_items(value.get_ref());
+    let in_item = |(key, value): (&Spanned<_>, &Spanned<DeValue<'_>>)| {
+        let key_text: &std::borrow::Cow<'_, str> = key.get_ref();
+        if key_text.starts_with(SECRET) { Some(key.span()) } else { in_value(value) }
+    };
+    items.iter().filter_map(in_item).min_by_key(|span| span.start)
+}
+
+fn in_items(value: &DeValue<'_>) -> Option<Range<usize>> {
+    match value {
+        DeValue::Table(items) => secret_in(items),
+        DeValue::Array(values) => values.iter().find_map(|value| in_items(value.get_ref())),
+        _ => None,
     }
 }
 

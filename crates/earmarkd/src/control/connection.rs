@@ -3,10 +3,13 @@
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
-
-use earmark_core::Time;
+use std::time::Duration;
 
 use earmark_control::LONGEST_LINE;
+use earmark_core::Time;
+use earmark_linux::PeerCredentials;
+
+use super::roles::Role;
 
 /// Octets that may be queued for a client before the daemon stops reading its requests.
 pub(super) const BACKLOG: usize = 256 * 1024;
@@ -30,6 +33,12 @@ pub(super) struct Connection {
     pub(super) closing: Option<Time>,
     /// Whether the client receives every event.
     pub(super) watching: bool,
+    /// Process of the client.
+    pub(super) peer: PeerCredentials,
+    /// What the client may do.
+    pub(super) role: Role,
+    /// Time of the latest request, or of the latest output that the client has read.
+    pub(super) active_at: Time,
 }
 
 /// Content of a line.
@@ -42,7 +51,12 @@ pub(super) enum Line {
 }
 
 impl Connection {
-    pub(super) fn new(stream: UnixStream) -> io::Result<Connection> {
+    pub(super) fn new(
+        stream: UnixStream,
+        peer: PeerCredentials,
+        role: Role,
+        now: Time,
+    ) -> io::Result<Connection> {
         stream.set_nonblocking(true)?;
         Ok(Connection {
             stream,
@@ -53,6 +67,9 @@ impl Connection {
             ended: false,
             closing: None,
             watching: false,
+            peer,
+            role,
+            active_at: now,
         })
     }
 
@@ -149,6 +166,11 @@ impl Connection {
         let idle = self.waiting() == 0;
         (self.ended && idle && self.inbound.is_empty())
             || self.closing.is_some_and(|deadline| idle || deadline <= now)
+    }
+
+    /// Time at which the connection is idle for too long; `None` if it watches or is being closed.
+    pub(super) fn idle_deadline(&self, timeout: Duration) -> Option<Time> {
+        (!self.watching && self.closing.is_none()).then(|| self.active_at + timeout)
     }
 
     /// Whether requests are to be read now.

@@ -6,7 +6,6 @@
 
 use std::collections::BTreeMap;
 use std::os::fd::BorrowedFd;
-use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
 use earmark_core::Time;
@@ -16,22 +15,23 @@ use serde::Serialize;
 use serde_json::json;
 use tracing::info;
 
+use super::audit::TARGET as AUDIT;
 use super::connection::Connection;
 use super::events::to_client;
+use super::roles::Roles;
+use crate::config::Control;
 use crate::describe;
 use crate::driver::{Driver, Kernel};
 use crate::protocol::Consequence;
 use crate::protocols;
 use earmark_control::{ApplicationId, ApplicationRow, Problem, ProblemCode, Response, SenderName};
 
-/// Most clients at a time.
-pub const MAX_CLIENTS: usize = 64;
 /// Most applications at a time.
 pub(crate) const MAX_APPLICATIONS: usize = 65_536;
 /// Octets of events that may be queued for a watcher.
 const MAX_UNREAD: usize = 1024 * 1024;
 /// Time that a client has to read the remaining output before its connection is closed.
-const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
+pub(super) const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Number of a client while it is connected; never reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -43,11 +43,14 @@ pub struct Hub {
     pub(crate) node: String,
     pub(super) clients: BTreeMap<ClientId, Connection>,
     pub(crate) applications: BTreeMap<ApplicationId, Application>,
-    last_client: u64,
+    pub(super) last_client: u64,
     /// Owners of the traces in progress.
     pub(crate) traces: BTreeMap<ApplicationId, ClientId>,
     pub(crate) last_application: u64,
     pub(crate) counters: ControlCounters,
+    pub(super) roles: Roles,
+    /// Time without a request after which a connection is closed that has no application, trace or watch.
+    pub(super) idle_timeout: Duration,
 }
 
 /// An application, opened by `send`, `listen` or `reserve`.
@@ -71,6 +74,10 @@ pub(crate) struct ControlCounters {
     pub requests: u64,
     /// Lines that were answered with an error.
     pub errors: u64,
+    /// Clients that were refused: no place, or no right to use the socket.
+    pub refused_clients: u64,
+    /// Idle clients that were disconnected.
+    pub idle_clients: u64,
     /// Watchers that were disconnected because they read too slowly.
     pub dropped_watchers: u64,
 }
@@ -78,30 +85,14 @@ pub(crate) struct ControlCounters {
 impl Hub {
     /// Creates a hub without clients for the node `node`.
     pub fn new(node: impl Into<String>) -> Hub {
-        Hub { node: node.into(), ..Hub::default() }
+        let idle_timeout = Control::new("").idle_timeout;
+        Hub { node: node.into(), idle_timeout, ..Hub::default() }
     }
 
-    /// Adds a client. Returns `None` if that failed, or if there are too many (the client gets an error).
-    pub fn connect(&mut self, stream: UnixStream) -> Option<ClientId> {
-        let mut connection = Connection::new(stream).ok()?;
-        if self.clients.len() >= MAX_CLIENTS {
-            say(
-                &mut connection,
-                &Response::Error(Problem::new(
-                    ProblemCode::Limit,
-                    format!("client limit {MAX_CLIENTS} reached"),
-                    "end a `watch` or two and try again",
-                )),
-            );
-            // The client is disconnected whether it gets the error or not.
-            let _ = connection.flush();
-            return None;
-        }
-        self.counters.clients += 1;
-        self.last_client += 1;
-        let id = ClientId(self.last_client);
-        self.clients.insert(id, connection);
-        Some(id)
+    /// Returns the hub with these roles of users and this timeout of idle connections.
+    #[must_use]
+    pub fn with(self, roles: Roles, idle_timeout: Duration) -> Hub {
+        Hub { roles, idle_timeout, ..self }
     }
 
     /// Distributes the driver's events to watchers and followers. Must be called after every input.
@@ -113,6 +104,7 @@ impl Hub {
 
     /// Removes finished connections and those whose deadline has passed. Must be called by [`Hub::next_deadline`].
     pub fn sweep<K: Kernel>(&mut self, now: Time, driver: &mut Driver<K>) {
+        self.close_idle(now);
         let done: Vec<ClientId> =
             self.clients.iter().filter(|(_, c)| c.is_done(now)).map(|(&id, _)| id).collect();
         for id in done {
@@ -142,7 +134,9 @@ impl Hub {
 
     /// Time by which [`Hub::sweep`] must be called.
     pub fn next_deadline(&self) -> Option<Time> {
-        self.clients.values().filter_map(|client| client.closing).min()
+        let timeout = self.idle_timeout;
+        let deadline = |client: &Connection| client.closing.or(client.idle_deadline(timeout));
+        self.clients.values().filter_map(deadline).min()
     }
 
     pub(crate) fn watch(&mut self, id: ClientId) {
@@ -170,7 +164,7 @@ impl Hub {
             })
             .collect();
         for number in held {
-            info!(application = %number, "its client has disconnected");
+            info!(target: AUDIT, application = %number, "released: its client has disconnected");
             self.release(number, now, driver);
         }
     }

@@ -14,6 +14,9 @@ use crate::user::User;
 
 /// Permissions of the socket: owner and group may connect.
 const MODE: u32 = 0o660;
+/// Permissions of the socket if there is a group of readers: a file has one group only, so the daemon looks at those of each
+/// client.
+const MODE_WITH_READERS: u32 = 0o666;
 
 /// Why the control socket cannot be created.
 #[derive(Debug, thiserror::Error)]
@@ -27,7 +30,10 @@ pub enum ListenerError {
         file", .0.display())]
     NotASocket(PathBuf),
     /// The group does not exist.
-    #[error("unknown group {0:?}\n  help: control.group is a name from /etc/group, or a number")]
+    #[error(
+        "unknown group {0:?}\n  help: control.group and control.readers are names from /etc/group, or \
+        numbers"
+    )]
     NoSuchGroup(String),
     /// A system call failed.
     #[error("cannot {doing} {}: {source}", path.display())]
@@ -64,6 +70,9 @@ impl Listener {
     pub fn prepare(control: &Control) -> Result<Listener, ListenerError> {
         let path = control.socket.clone();
         let group = control.group.as_deref().map(group_number).transpose()?;
+        // An unknown group must not be found out after the socket is in place.
+        control.readers.as_deref().map(group_number).transpose()?;
+        let mode = if control.readers.is_some() { MODE_WITH_READERS } else { MODE };
         let made_directory = make_directory(&path)?;
         check_place(&path)?;
         let place = temporary_name(&path);
@@ -73,14 +82,14 @@ impl Listener {
             |doing, source| ListenerError::System { doing, path: control.socket.clone(), source };
         let socket = UnixListener::bind(&place).map_err(|error| failed("listen on", error))?;
         let mut listener = Listener { socket, path, place, inode: 0, made_directory };
-        listener.arrange(group).map_err(|error| failed("set the permissions of", error))?;
+        listener.arrange(group, mode).map_err(|error| failed("set the permissions of", error))?;
         Ok(listener)
     }
 
-    fn arrange(&mut self, group: Option<Gid>) -> io::Result<()> {
+    fn arrange(&mut self, group: Option<Gid>, mode: u32) -> io::Result<()> {
         self.inode = std::fs::symlink_metadata(&self.place)?.ino();
         self.socket.set_nonblocking(true)?;
-        std::fs::set_permissions(&self.place, Permissions::from_mode(MODE))?;
+        std::fs::set_permissions(&self.place, Permissions::from_mode(mode))?;
         if let Some(group) = group {
             rustix::fs::chown(&self.place, None, Some(group))?;
         }
@@ -147,8 +156,17 @@ fn make_directory(path: &Path) -> Result<bool, ListenerError> {
     if directory.is_dir() {
         return Ok(false);
     }
-    let made = std::fs::DirBuilder::new().recursive(true).mode(0o755).create(directory);
-    made.map(|()| true).map_err(|source| ListenerError::System {
+    let missing = directory.ancestors().take_while(|one| !one.exists());
+    let missing: Vec<&Path> = missing.filter(|one| !one.as_os_str().is_empty()).collect();
+    // The mode is set afterwards, because the process creates files for itself only.
+    let make = || {
+        for one in missing.iter().rev() {
+            std::fs::DirBuilder::new().mode(0o755).create(one)?;
+            std::fs::set_permissions(one, Permissions::from_mode(0o755))?;
+        }
+        Ok(true)
+    };
+    make().map_err(|source| ListenerError::System {
         doing: "create the directory",
         path: directory.to_owned(),
         source,
@@ -184,7 +202,7 @@ fn temporary_name(path: &Path) -> PathBuf {
 
 /// Number of a group. Names are looked up in `/etc/group` alone: a daemon that depends on a directory server to start is
 /// of no use when the network is down.
-fn group_number(group: &str) -> Result<Gid, ListenerError> {
+pub(super) fn group_number(group: &str) -> Result<Gid, ListenerError> {
     if let Ok(number) = group.parse() {
         return Ok(Gid::from_raw(number));
     }
@@ -212,7 +230,7 @@ mod tests {
         }
 
         fn control(&self) -> Control {
-            Control { socket: self.0.join("deeper/control.sock"), group: None }
+            Control::new(self.0.join("deeper/control.sock"))
         }
     }
 
@@ -239,6 +257,8 @@ mod tests {
         assert!(listener.accept().unwrap().is_some());
         let mode = std::fs::metadata(&control.socket).unwrap().permissions().mode();
         assert_eq!(mode & 0o7777, MODE);
+        let directory = std::fs::metadata(control.socket.parent().unwrap()).unwrap();
+        assert_eq!(directory.permissions().mode() & 0o7777, 0o755);
         drop(listener);
         assert!(!control.socket.exists());
         // A socket that was never published is removed too.
@@ -276,7 +296,7 @@ mod tests {
     #[test]
     fn other_file_is_not_removed() {
         let place = Place::new("file");
-        let control = Control { socket: place.0.join("file"), group: None };
+        let control = Control::new(place.0.join("file"));
         std::fs::write(&control.socket, "precious").unwrap();
         assert!(matches!(open(&control), Err(ListenerError::NotASocket(_))));
         assert_eq!(std::fs::read_to_string(&control.socket).unwrap(), "precious");
@@ -286,7 +306,7 @@ mod tests {
     fn failure_to_create_directory_is_named() {
         let place = Place::new("directory");
         std::fs::write(place.0.join("file"), "").unwrap();
-        let control = Control { socket: place.0.join("file/deeper/s"), group: None };
+        let control = Control::new(place.0.join("file/deeper/s"));
         let error = open(&control).unwrap_err().to_string();
         assert!(error.starts_with("cannot create the directory "), "{error}");
         assert!(error.contains("file/deeper: Not a directory"), "{error}");

@@ -2,15 +2,21 @@
 //!
 //! The protocol is JSON objects over a Unix socket, one a line; `docs/control-protocol.md` describes it for other
 //! languages; the crate `earmark-control` defines the objects. `connection` has the buffers of a client, `hub` all clients with their
-//! applications, `serve` their lines, `requests` and `path` the handling of requests, and `listener` the socket's file.
+//! applications, `places` their limits, `roles` what they may do, `audit` the log of what they change, `serve` their lines, `requests` and `path` the handling of requests, and `listener` the socket's file.
 
+mod audit;
 mod connection;
 mod events;
 mod hub;
 mod listener;
 mod path;
+mod places;
 mod requests;
+mod roles;
 mod serve;
 
-pub use hub::{ClientId, Hub, MAX_CLIENTS};
+pub use audit::TARGET as AUDIT_TARGET;
+pub use hub::{ClientId, Hub};
 pub use listener::{Listener, ListenerError};
+pub use places::{MAX_CLIENTS, MAX_CLIENTS_PER_USER, RESERVED_CLIENTS};
+pub use roles::{Role, Roles};

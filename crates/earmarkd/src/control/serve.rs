@@ -5,6 +5,7 @@ use earmark_core::Time;
 use serde_json::Value;
 use tracing::debug;
 
+use super::audit::Entry;
 use super::connection::Line;
 use super::hub::{ClientId, Hub, say};
 use super::requests::RequestHandler;
@@ -36,9 +37,13 @@ impl Hub {
             let Some(client) = self.clients.get_mut(&id) else {
                 return;
             };
+            let waiting = client.waiting();
             if let Err(error) = client.flush() {
                 debug!(?id, %error, "client lost");
                 return self.disconnect(id, now, driver);
+            }
+            if client.waiting() < waiting {
+                client.active_at = now;
             }
             let Some(line) = client.next_line() else {
                 break;
@@ -84,6 +89,19 @@ impl Hub {
                 r#"one JSON object a line, such as {"show":{"what":"links"}}; see docs/control-protocol.md"#,
             )
         })?;
-        RequestHandler { hub: self, driver, client: id, now }.carry_out(request)
+        let Some(client) = self.clients.get_mut(&id) else {
+            return Err(Problem::new(ProblemCode::BadRequest, "the client is gone", ""));
+        };
+        client.active_at = now;
+        let (role, peer) = (client.role, client.peer.clone());
+        let entry = Entry::of(&request, self);
+        let outcome = match self.roles.check(role, &peer, &request) {
+            Ok(()) => RequestHandler { hub: self, driver, client: id, now }.carry_out(request),
+            Err(problem) => Err(problem),
+        };
+        if let Some(entry) = entry {
+            entry.log(&peer, &outcome);
+        }
+        outcome
     }
 }

@@ -21,6 +21,7 @@ pub use offload::KernelOffload;
 pub(crate) use requests::{check_arrival, check_label};
 pub use requests::{check_destination, named, options, rate, rejected, row, source};
 pub use secrets::Secrets;
+pub(crate) use secrets::load_keys;
 pub(crate) use settings::keep_all;
 pub use settings::{ProtocolConfig, ReadTables, Tables, read_as};
 

@@ -1,7 +1,21 @@
 //! Secrets in a file that only its owner may read.
 
+use std::path::Path;
+
 use earmark_node::{Command, NodeConfig};
 use jiff::Timestamp;
+
+use super::ProtocolConfig;
+use crate::config::ConfigError;
+use crate::config::secret_file::unchanged;
+
+/// Loads a file with keys of a protocol, again if it changes meanwhile; `None` if the protocol has no keys.
+pub(crate) fn load_keys(
+    protocol: &dyn ProtocolConfig,
+    path: &Path,
+) -> Option<Result<Box<dyn Secrets>, ConfigError>> {
+    unchanged(path, || protocol.load_keys(path).transpose()).transpose()
+}
 
 /// The keys of a file. Recordings do not contain them.
 pub trait Secrets {

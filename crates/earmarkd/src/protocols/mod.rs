@@ -15,7 +15,7 @@ use std::time::Duration;
 use earmark_node::{AddEngineError, Engines};
 
 use crate::config::{Config, ConfigError};
-use crate::protocol::{Protocol, Secrets};
+use crate::protocol::{self, Protocol, Secrets};
 use crate::streams;
 
 /// The protocols of this project.
@@ -72,7 +72,7 @@ pub(crate) fn lifetime(config: &Config) -> Duration {
 pub(crate) fn load_keys(config: &Config) -> Result<Vec<Box<dyn Secrets>>, ConfigError> {
     let files = all().filter_map(|protocol| {
         let path = protocol.key_file(config)?;
-        protocol.load_keys(&path)
+        protocol::load_keys(protocol, &path)
     });
     files.collect()
 }
@@ -82,7 +82,7 @@ pub(crate) fn load_keys(config: &Config) -> Result<Vec<Box<dyn Secrets>>, Config
 /// # Errors
 /// The errors of [`load_keys`].
 pub(crate) fn load_key_file(path: &Path) -> Result<Option<Box<dyn Secrets>>, ConfigError> {
-    all().find_map(|protocol| protocol.load_keys(path)).transpose()
+    all().find_map(|known| protocol::load_keys(known, path)).transpose()
 }
 
 /// Returns a protocol by its name.

@@ -100,7 +100,10 @@ impl Host {
     }
 
     pub(crate) fn recorded(file: Option<&Path>) -> Host {
-        let config = NodeConfig { name: "h1".into(), seed: 1, ..NodeConfig::default() };
+        Host::with(NodeConfig { name: "h1".into(), seed: 1, ..NodeConfig::default() }, file)
+    }
+
+    pub(crate) fn with(config: NodeConfig, file: Option<&Path>) -> Host {
         let recorder = file.map(|file| Recorder::create(file, &config).unwrap());
         let mut driver = Driver::new(config, Paper::default(), recorder);
         let address = "10.0.1.1".parse().unwrap();
@@ -146,7 +149,7 @@ impl Host {
     pub(crate) fn connect(&mut self) -> Peer {
         let (ours, theirs) = UnixStream::pair().unwrap();
         theirs.set_nonblocking(true).unwrap();
-        let id = self.hub.connect(ours).expect("room for one more");
+        let id = self.hub.connect(ours, self.now).expect("room for one more");
         Peer { id, stream: theirs, read: Vec::new() }
     }
 

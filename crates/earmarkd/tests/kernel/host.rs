@@ -65,7 +65,10 @@ impl Host {
             "[control]\nsocket = \"{}\"\n[rsvp]\nrefresh = \"500ms\"\n{more}",
             socket.display()
         );
-        std::fs::write(&path, text)?;
+        std::fs::write(&path, &text)?;
+        if text.contains("secret") {
+            std::fs::set_permissions(&path, Permissions::from_mode(0o600))?;
+        }
         Ok(path)
     }
 
@@ -79,7 +82,12 @@ impl Host {
     /// Starts the daemon and waits until it serves.
     pub fn start(&mut self, more: &str) -> Outcome {
         let config = self.configure(more)?;
-        let daemon = self.command(&config)?.spawn()?;
+        self.start_with(&config)
+    }
+
+    /// Starts the daemon with a configuration that exists, and waits until it serves.
+    pub fn start_with(&mut self, config: &std::path::Path) -> Outcome {
+        let daemon = self.command(config)?.spawn()?;
         self.await_daemon(daemon)
     }
 

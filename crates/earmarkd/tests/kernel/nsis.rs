@@ -1,6 +1,8 @@
 //! NSIS over four hops: h1 -- r1 -- r2 -- r3 -- h2, with a daemon on each.
 
+use std::fs::Permissions;
 use std::net::Ipv4Addr;
+use std::os::unix::fs::PermissionsExt;
 use std::time::Duration;
 
 use earmark_linux::link;
@@ -392,6 +394,7 @@ impl Authority {
         ] {
             let path = host.directory.join(setting);
             std::fs::write(&path, pem)?;
+            std::fs::set_permissions(&path, Permissions::from_mode(0o600))?;
             text += &format!("{setting} = {path:?}\n");
         }
         Ok(text)

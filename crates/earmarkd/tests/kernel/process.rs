@@ -1,14 +1,16 @@
 //! The daemon as a process: start, refusal, user, end and restart.
 
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
 use std::time::Instant;
 
 use earmark_control::{ListenRequest, ReservationRequest};
 use earmark_core::Rate;
 use libtest_mimic::Failed;
-use rustix::process::Signal;
+use rustix::process::{Pid, Signal, kill_process};
 
-use crate::host::{ETH0, Host, Outcome, PATIENCE, PROGRAM, check, line, pair, until};
+use crate::host::{ETH0, Host, Outcome, PATIENCE, PROGRAM, check, line, log, pair, until, wait};
 
 pub(super) fn a_daemon_serves_and_ends_in_good_order() -> Outcome {
     for signal in [Signal::TERM, Signal::INT] {
@@ -125,4 +127,102 @@ pub(super) fn a_reservation_survives_kill_and_restart() -> Outcome {
     })?;
     let rows = r.client()?.show_reservations()?.rows;
     check(rows.len() == 1 && rows[0].rate_bps == 2_000_000, &format!("{rows:?}"))
+}
+
+/// Clients of other users are told apart by their groups: a reader lists and changes nothing, a stranger is refused, and
+/// the log names who changed what.
+pub(super) fn readers_operators_and_strangers_are_told_apart() -> Outcome {
+    let (mut host, _other) = pair()?;
+    std::fs::set_permissions(&host.directory, Permissions::from_mode(0o755))?;
+    let config = host.configure(&format!("{ETH0}[daemon]\nuser = \"nobody\"\n"))?;
+    let text = std::fs::read_to_string(&config)?;
+    let text = text.replacen("[control]\n", "[control]\ngroup = \"4001\"\nreaders = \"4002\"\n", 1);
+    std::fs::write(&config, text)?;
+    host.start_with(&config)?;
+    check(mode(&host.socket())? == 0o666, "the socket is for all, the daemon decides")?;
+    // Another user may have no access to the build directory.
+    let program = host.directory.join("earmark");
+    std::fs::copy(std::env::current_exe()?, &program)?;
+    let path = std::env::var("PATH").unwrap_or_default();
+    let path = format!("{}:{path}", host.directory.display());
+    let earmark = |uid: u32, groups: &str, arguments: &[&str]| -> Result<(bool, String), Failed> {
+        let mut command = Command::new("setpriv");
+        command.arg(format!("--reuid={uid}")).arg(format!("--regid={uid}"));
+        command.arg(format!("--groups={groups}")).args(["--", "earmark"]);
+        command.env("PATH", path.as_str());
+        let output = command.arg("--control").arg(host.socket()).args(arguments).output()?;
+        Ok((output.status.success(), String::from_utf8_lossy(&output.stderr).into_owned()))
+    };
+    let announce = ["send", "--to", "10.0.1.2:5001", "--rate", "1Mbit"];
+    let (show, release) = (["show", "links"], ["release", "1"]);
+    for (uid, groups, arguments, told) in [
+        (4_100, "4003", &show[..], Some("user 4100 may not use the control socket")),
+        (4_101, "4002,4003", &show[..], None),
+        (4_101, "4002,4003", &announce[..], Some("this request needs group \"4001\"")),
+        (4_101, "4002", &release[..], Some("user 4101 may only list and watch")),
+        (4_102, "4001", &announce[..], None),
+        (4_102, "4001", &release[..], None),
+        (65_534, "65534", &show[..], None),
+    ] {
+        let (is_ok, said) = earmark(uid, groups, arguments)?;
+        let what = format!("{uid} in {groups}: {arguments:?}: {said}");
+        check(is_ok == told.is_none() && said.contains(told.unwrap_or_default()), &what)?;
+    }
+    let mut daemon = host.daemon.take().ok_or("no daemon")?;
+    kill_process(Pid::from_child(&daemon), Signal::TERM)?;
+    wait(&mut daemon)?;
+    let said = log(&mut daemon);
+    let lines: Vec<&str> = said.lines().filter(|line| line.contains("control request")).collect();
+    for (user, parts) in [
+        ("uid=4101 ", ["request=\"reserve\"", "flow=to 10.0.1.2:5001", "outcome=\"forbidden\""]),
+        ("uid=4101 ", ["request=\"release\"", "application=1", "outcome=\"forbidden\""]),
+        ("uid=4102 ", ["request=\"reserve\"", "application=1", "outcome=\"ok\""]),
+        ("uid=4102 ", ["request=\"release\"", "flow=to 10.0.1.2:5001", "outcome=\"ok\""]),
+    ] {
+        let is_it = |line: &&&str| line.contains(user) && parts.iter().all(|p| line.contains(p));
+        check(lines.iter().filter(is_it).count() == 1, &format!("{user}{parts:?}: {lines:#?}"))?;
+    }
+    check(lines.len() == 4, &format!("{lines:#?}"))
+}
+
+/// Recordings are for their owner even if a file for all existed, and neither they nor the log contain a secret seed.
+pub(super) fn recording_is_private_and_the_log_has_no_seed() -> Outcome {
+    let (mut host, _other) = pair()?;
+    let recording = host.directory.join("inputs.jsonl");
+    std::fs::write(&recording, "of an earlier daemon")?;
+    std::fs::set_permissions(&recording, Permissions::from_mode(0o644))?;
+    host.start(&format!("{ETH0}[daemon]\nrecord = {recording:?}\n"))?;
+    check(mode(&recording)? == 0o600, "mode of the recording")?;
+    check(mode(&host.socket())? == 0o660, "mode of the socket")?;
+    let pid = host.daemon.as_ref().ok_or("no daemon")?.id();
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status"))?;
+    check(status.contains("Umask:\t0077\n"), &status)?;
+    let secrets = host.directory.join("inputs.jsonl.secrets");
+    check(!secrets.exists(), "secrets are written on request only")?;
+    let text = std::fs::read_to_string(&recording)?;
+    check(text.contains("\"secret_seed\":\"redacted\""), "the seed is redacted")?;
+    let mut daemon = host.daemon.take().ok_or("no daemon")?;
+    kill_process(Pid::from_child(&daemon), Signal::TERM)?;
+    wait(&mut daemon)?;
+    check(!log(&mut daemon).contains("seed"), "the log has no seed")?;
+
+    let mut command = host.command(&host.directory.join("c.toml"))?;
+    let mut daemon = command.arg("--record-secrets").spawn()?;
+    until("the secrets are written", || Ok(secrets.exists().then_some(())))?;
+    check(mode(&secrets)? == 0o600, "mode of the secrets")?;
+    kill_process(Pid::from_child(&daemon), Signal::TERM)?;
+    wait(&mut daemon)?;
+    let replay = |arguments: &[&std::ffi::OsStr]| -> Result<String, Failed> {
+        let output =
+            Command::new(PROGRAM).arg("replay").arg(&recording).args(arguments).output()?;
+        check(output.status.success(), &String::from_utf8_lossy(&output.stderr))?;
+        Ok(String::from_utf8_lossy(&output.stderr).into_owned())
+    };
+    let differs = "identifiers and cookies differ";
+    check(replay(&[])?.contains(differs), "without the secrets")?;
+    check(!replay(&["--secrets".as_ref(), secrets.as_ref()])?.contains(differs), "with them")
+}
+
+fn mode(path: &std::path::Path) -> Result<u32, Failed> {
+    Ok(std::fs::metadata(path)?.permissions().mode() & 0o7777)
 }

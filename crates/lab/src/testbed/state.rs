@@ -1,7 +1,8 @@
 //! State directory of a network, `/run/earmark-lab/NAME`: the parts that have to be removed.
 
-use std::fs::{self, File, TryLockError};
-use std::io::{self, ErrorKind};
+use std::fs::{self, File, OpenOptions, Permissions, TryLockError};
+use std::io::{self, ErrorKind, Write};
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -211,7 +212,14 @@ impl State {
 
     fn write(&self, file: &str, text: &str) -> Result<()> {
         let path = self.path(file);
-        fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))
+        let write = || -> io::Result<()> {
+            // A configuration may contain secrets.
+            let mut file = OpenOptions::new();
+            let mut file = file.write(true).create(true).truncate(true).mode(0o600).open(&path)?;
+            file.set_permissions(Permissions::from_mode(0o600))?;
+            file.write_all(text.as_bytes())
+        };
+        write().with_context(|| format!("cannot write {}", path.display()))
     }
 
     fn path(&self, file: &str) -> PathBuf {

@@ -401,3 +401,54 @@ fn write_control(
     octets[start..length].copy_from_slice(data);
     space
 }
+
+/// Returns process, user and group of the peer of a connected Unix socket.
+pub(crate) fn peer_credentials(socket: BorrowedFd<'_>) -> io::Result<(i32, u32, u32)> {
+    let mut found = libc::ucred { pid: 0, uid: u32::MAX, gid: u32::MAX };
+    let mut length = size_of::<libc::ucred>() as libc::socklen_t;
+    // SAFETY: pointer and length describe `found`, which outlives the call; every value of its integers is valid.
+    let outcome = unsafe {
+        libc::getsockopt(
+            socket.as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_PEERCRED,
+            (&raw mut found).cast(),
+            &raw mut length,
+        )
+    };
+    match outcome {
+        0 => Ok((found.pid, found.uid, found.gid)),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+/// Returns the supplementary groups of the peer of a connected Unix socket.
+pub(crate) fn peer_groups(socket: BorrowedFd<'_>) -> io::Result<Vec<u32>> {
+    // Linux allows 65 536 groups (NGROUPS_MAX); most users have a few.
+    let mut groups = vec![0_u32; 64];
+    loop {
+        let mut length = size_of_val(groups.as_slice()) as libc::socklen_t;
+        // SAFETY: pointer and length describe `groups`, which outlives the call; every value of its integers is valid.
+        let outcome = unsafe {
+            libc::getsockopt(
+                socket.as_raw_fd(),
+                libc::SOL_SOCKET,
+                libc::SO_PEERGROUPS,
+                groups.as_mut_ptr().cast(),
+                &raw mut length,
+            )
+        };
+        let count = length as usize / size_of::<u32>();
+        if outcome == 0 {
+            groups.truncate(count);
+            return Ok(groups);
+        }
+        match io::Error::last_os_error() {
+            // The kernel has written the required length.
+            error if error.raw_os_error() == Some(libc::ERANGE) && count > groups.len() => {
+                groups.resize(count, 0);
+            }
+            error => return Err(error),
+        }
+    }
+}

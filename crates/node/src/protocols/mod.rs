@@ -15,7 +15,7 @@ use core::net::IpAddr;
 use earmark_boomerang as boomerang_engine;
 use earmark_core::admission::{AdmissionMethod, PreemptionPolicy, RetryPolicy};
 use earmark_core::outcome::{Kind, Outcome, Translation};
-use earmark_core::{Flow, InterfaceId, Prefix, Rate};
+use earmark_core::{Flow, InterfaceId, Prefix, Rate, SecretSeed};
 use earmark_nsis as nsis_engine;
 use earmark_rsvp as rsvp_engine;
 use earmark_wire::rsvp::SenderTemplate;
@@ -52,8 +52,11 @@ pub(crate) use of_each_protocol;
 pub struct NodeConfig {
     /// Name for display.
     pub name: String,
-    /// Seed of all random streams.
+    /// Seed of all random streams, or of those of jitter if there is a secret one.
     pub seed: u64,
+    /// Seed of cookies, keys and identifiers.
+    #[serde(default)]
+    pub secret_seed: SecretSeed,
     /// Settings of RSVP.
     pub rsvp: rsvp_engine::Config,
     /// Names of interfaces without RSVP. Packets that pass through them are forwarded like any other.

@@ -125,7 +125,7 @@ impl Source<'_> {
         known: &[InterfaceConfig],
     ) -> Result<Vec<String>, ConfigError> {
         let name = |name: &Spanned<String>| {
-            if known.iter().any(|interface| interface.name == *name.get_ref()) {
+            if self.has_interface(name.get_ref(), known) {
                 return Ok(name.get_ref().clone());
             }
             let message = format!("there is no [[interface]] {}", name.get_ref());

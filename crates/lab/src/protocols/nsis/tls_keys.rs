@@ -1,7 +1,8 @@
 //! Keys for daemons that use TLS: one key pair for each node, and a list of all public keys, raw as in RFC 7250.
 
-use std::fs::{self, DirBuilder};
-use std::os::unix::fs::DirBuilderExt;
+use std::fs::{self, DirBuilder, OpenOptions};
+use std::io::Write;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::PathBuf;
 
 use anyhow::{Context, Result};
@@ -27,7 +28,10 @@ impl Keys {
         for node in nodes {
             let pair = KeyPair::generate().context("cannot make a key")?;
             all.push_str(&pair.public_key_pem());
-            fs::write(keys.directory.join(format!("{node}.key")), pair.serialize_pem())?;
+            let path = keys.directory.join(format!("{node}.key"));
+            let mut file =
+                OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
+            file.write_all(pair.serialize_pem().as_bytes())?;
         }
         fs::write(keys.directory.join("all.pem"), all)?;
         Ok(keys)

@@ -1,0 +1,157 @@
+//! Files with secrets: who may read them, and changes while they are read.
+
+use std::fs::Metadata;
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use super::{Config, ConfigError, Place};
+use crate::protocols;
+use crate::user::User;
+
+/// Permissions of users who are neither the owner nor in the group of a file.
+const OTHERS: u32 = 0o007;
+
+/// Most attempts to read a file that changes meanwhile.
+const ATTEMPTS: usize = 3;
+
+/// Why a file with secrets is refused.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SecretFileError {
+    /// The permissions of the file let every user of this host read or change it.
+    #[error("{} contains secrets, and every user of this host may use it (mode {mode:04o})", .path.display())]
+    OpenToOthers {
+        /// Path of the file.
+        path: PathBuf,
+        /// Permissions of the file.
+        mode: u32,
+    },
+    /// A user other than root and the daemon's own owns the file, and so can change it.
+    #[error("{} contains secrets, and user {owner} owns it", .path.display())]
+    OtherOwner {
+        /// Path of the file.
+        path: PathBuf,
+        /// Number of the owner.
+        owner: u32,
+    },
+    /// A program writes the file while it is read.
+    #[error("{} changed while it was read", .0.display())]
+    Changed(PathBuf),
+}
+
+impl SecretFileError {
+    /// Returns the command or advice that mends the file.
+    pub fn hint(&self) -> String {
+        match self {
+            SecretFileError::OpenToOthers { path, mode } => {
+                format!("chmod {:03o} {}", mode & 0o770 & !0o111, path.display())
+            }
+            SecretFileError::OtherOwner { path, .. } => format!("chown root {}", path.display()),
+            SecretFileError::Changed(path) => format!(
+                "write a new file beside it and rename that to {}, so that it changes at once",
+                path.display()
+            ),
+        }
+    }
+
+    /// Returns the error at a line of a file; line 0 is none.
+    fn at(self, file: &Path, line: usize, key: &str) -> ConfigError {
+        let place = Place { file: file.to_owned(), line, key: key.to_owned() };
+        ConfigError::at(place, self.to_string(), self.hint())
+    }
+}
+
+/// Users that may own a file with secrets: root, this process, and the user of `daemon.user`.
+#[derive(Clone, Copy, Debug)]
+struct Owners {
+    process: u32,
+    daemon: Option<u32>,
+}
+
+impl Owners {
+    fn of(config: &Config) -> Owners {
+        let user = config.user.as_deref().and_then(|name| User::find(name).ok().flatten());
+        let process = rustix::process::geteuid().as_raw();
+        Owners { process, daemon: user.map(User::number) }
+    }
+
+    fn check(self, path: &Path, file: &Metadata) -> Result<(), SecretFileError> {
+        // A pipe has no name by which another user could open it.
+        if !file.is_file() {
+            return Ok(());
+        }
+        let (mode, owner) = (file.mode() & 0o7777, file.uid());
+        if mode & OTHERS != 0 {
+            return Err(SecretFileError::OpenToOthers { path: path.to_owned(), mode });
+        }
+        if owner != 0 && owner != self.process && Some(owner) != self.daemon {
+            return Err(SecretFileError::OtherOwner { path: path.to_owned(), owner });
+        }
+        Ok(())
+    }
+}
+
+/// Reads a file as text, together with its metadata.
+pub(super) fn read_text(path: &Path) -> Result<(String, Metadata), ConfigError> {
+    unchanged(path, || {
+        let read = || -> io::Result<(String, Metadata)> {
+            let file = std::fs::File::open(path)?;
+            let metadata = file.metadata()?;
+            Ok((io::read_to_string(file)?, metadata))
+        };
+        read().map_err(|error| ConfigError::unreadable(path, &error))
+    })
+}
+
+/// Calls `read`, which reads the file, again if the file has changed meanwhile.
+pub(crate) fn unchanged<T>(
+    path: &Path,
+    mut read: impl FnMut() -> Result<T, ConfigError>,
+) -> Result<T, ConfigError> {
+    for _ in 0..ATTEMPTS {
+        let before = state(path);
+        let read = read();
+        if before == state(path) {
+            return read;
+        }
+    }
+    Err(SecretFileError::Changed(path.to_owned()).at(path, 0, ""))
+}
+
+/// What changes whenever a regular file is written or replaced; `None` for other files, and for those that are out of reach.
+fn state(path: &Path) -> Option<[i64; 6]> {
+    let file = std::fs::metadata(path).ok().filter(Metadata::is_file)?;
+    let (inode, size) = (file.ino().cast_signed(), file.size().cast_signed());
+    Some([inode, size, file.mtime(), file.mtime_nsec(), file.ctime(), file.ctime_nsec()])
+}
+
+impl Config {
+    /// Checks who may read the file of these settings, which contains a secret in line `secret`, and the files with secrets
+    /// that the settings name.
+    pub(super) fn check_secret_files(
+        &self,
+        path: &Path,
+        metadata: &Metadata,
+        secret: Option<(usize, String)>,
+    ) -> Result<(), ConfigError> {
+        let owners = Owners::of(self);
+        if let Some((line, key)) = secret {
+            owners.check(path, metadata).map_err(|error| error.at(path, line, &key))?;
+        }
+        let keys = protocols::all()
+            .filter_map(|protocol| Some((protocol.name(), protocol.key_file(self)?)));
+        let (name, streams) = protocols::streams(self);
+        let tls = streams.tls.map(|tls| (name, tls.key));
+        for (protocol, file) in keys.chain(tls) {
+            // A file that is out of reach now is an error of the start, which reads it.
+            if let Ok(found) = std::fs::metadata(&file) {
+                owners.check(&file, &found).map_err(|error| error.at(path, 0, protocol))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+#[path = "secret_file_tests.rs"]
+mod tests;

@@ -1,0 +1,84 @@
+//! Audit log: one line for each request that changes something, with its user and its outcome and without secrets.
+
+use earmark_control::{ApplicationId, Problem, Release, Request};
+use earmark_linux::PeerCredentials;
+use serde_json::Value;
+use tracing::info;
+
+use super::hub::Hub;
+use crate::user;
+
+/// Target of the log lines.
+pub const TARGET: &str = "earmark::audit";
+
+/// A request that changes something.
+#[derive(Debug)]
+pub(super) struct Entry {
+    request: &'static str,
+    protocol: String,
+    flow: String,
+    application: Option<ApplicationId>,
+}
+
+/// Longest text of a client in a line, octets.
+const LONGEST: usize = 128;
+
+impl Entry {
+    /// Describes a request before it is carried out; `None` if it changes nothing.
+    pub(super) fn of(request: &Request, hub: &Hub) -> Option<Entry> {
+        let new = |request, protocol: &str, flow| {
+            let protocol = protocol.chars().take(LONGEST).collect();
+            Some(Entry { request, protocol, flow, application: None })
+        };
+        let known = |request, application: ApplicationId| {
+            let row = hub.applications.get(&application).map(|known| &known.row);
+            let protocol = row.map(|row| row.protocol.clone()).unwrap_or_default();
+            let to = |row: &earmark_control::ApplicationRow| {
+                format!(
+                    "to {}",
+                    earmark_control::text::with_port(row.destination, row.destination_port)
+                )
+            };
+            let flow = row.map(to).unwrap_or_default();
+            Some(Entry { request, protocol, flow, application: Some(application) })
+        };
+        match request {
+            Request::Show(_) | Request::Watch(_) | Request::Path(_) | Request::Version(_) => None,
+            Request::Reserve(request) => {
+                let from = request.from.map(|from| format!(" from {from}")).unwrap_or_default();
+                let rate = request.rate_bps.map(|rate| format!(" rate {rate}")).unwrap_or_default();
+                let flow =
+                    format!("to {}{from} ip_protocol {}{rate}", request.to, request.ip_protocol);
+                new("reserve", &request.protocol, flow)
+            }
+            Request::Listen(request) => {
+                let flow = format!("on {} ip_protocol {}", request.on, request.ip_protocol);
+                new("listen", &request.protocol, flow)
+            }
+            Request::Ping(request) => new("ping", "nsis", format!("to {}", request.to)),
+            Request::Trace(request) => new("trace", "rsvp", format!("to {}", request.to)),
+            Request::Statistics(request) => known("statistics", request.application),
+            Request::Keep(request) => known("keep", request.application),
+            Request::Release(Release::Application(application)) => known("release", *application),
+            Request::Release(Release::All {}) => new("release", "", "all".to_owned()),
+        }
+    }
+
+    /// Writes the line.
+    pub(super) fn log(&self, peer: &PeerCredentials, outcome: &Result<Value, Problem>) {
+        let Entry { request, protocol, flow, application } = self;
+        let opened = |answer: &Value| {
+            let number = answer.get("application").or_else(|| answer.get("trace"))?.as_u64()?;
+            Some(ApplicationId(number))
+        };
+        let (opened, result) = match outcome {
+            Ok(answer) => (opened(answer), "ok"),
+            Err(problem) => (None, problem.code.name()),
+        };
+        let application = application.or(opened).map(|number| number.to_string());
+        let application = application.unwrap_or_default();
+        let (uid, pid) = (peer.uid, peer.pid);
+        let user = user::name_of(uid).unwrap_or_default();
+        info!(target: TARGET, uid, pid, %user, request, %protocol, %flow, %application, outcome = result, "control request");
+    }
+}
