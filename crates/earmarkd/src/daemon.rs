@@ -122,6 +122,9 @@ pub fn run(config: &Config, ready: impl FnOnce()) -> Result<(), DaemonError> {
     }
     capabilities::drop_to_network_capabilities()
         .map_err(DaemonError::system("drop capabilities"))?;
+    config.syscall_filter.apply().map_err(DaemonError::system(
+        "filter system calls (daemon.syscall_filter = \"off\" does without)",
+    ))?;
     info!(socket = %config.control.socket.display(), "serving");
     ready();
     let ended = event_loop.run().map_err(DaemonError::system("continue serving"));

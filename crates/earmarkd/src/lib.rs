@@ -21,6 +21,7 @@ pub mod protocols;
 pub mod record;
 mod reload;
 pub mod streams;
+pub mod syscall_filter;
 mod system;
 mod user;
 mod watch;

@@ -22,6 +22,8 @@ mod offload;
 mod outcomes;
 #[path = "kernel/path.rs"]
 mod path;
+#[path = "kernel/privileges.rs"]
+mod privileges;
 #[path = "kernel/process.rs"]
 mod process;
 #[path = "kernel/reservations.rs"]
@@ -37,7 +39,9 @@ type Test = (&'static str, fn() -> Outcome);
 const ADDRESS_TRANSLATION: &str = "outcome_behind_address_translation";
 
 /// Tests that run programs that may not be installed.
-const NEEDS: [(&str, &str); 4] = [
+const NEEDS: [(&str, &str); 6] = [
+    ("a_daemon_of_an_ordinary_user_serves_and_adopts", "setpriv"),
+    ("unit_is_hardened", "systemd-analyze"),
     ("readers_operators_and_strangers_are_told_apart", "setpriv"),
     ("bandwidth_follows_the_speed", "ethtool"),
     ("segmentation_offload_on_a_slow_link_is_warned_of_once", "ethtool"),
@@ -63,6 +67,12 @@ fn main() -> ExitCode {
             "recording_is_private_and_the_log_has_no_seed",
             process::recording_is_private_and_the_log_has_no_seed,
         ),
+        (
+            "a_daemon_of_an_ordinary_user_serves_and_adopts",
+            privileges::a_daemon_of_an_ordinary_user_serves_and_adopts,
+        ),
+        ("syscall_filter_can_be_switched_off", privileges::syscall_filter_can_be_switched_off),
+        ("unit_is_hardened", privileges::unit_is_hardened),
         ("a_second_daemon_is_refused", process::a_second_daemon_is_refused),
         ("a_socket_that_is_served_is_refused", process::a_socket_that_is_served_is_refused),
         ("a_killed_daemon_is_replaced", process::a_killed_daemon_is_replaced),

@@ -1,5 +1,6 @@
 //! Interfaces that face a core, and the aggregates across it.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use earmark_core::{Prefix, Rate};
@@ -38,10 +39,11 @@ impl Source<'_> {
         tables: &[AcrossTable],
     ) -> Result<Option<Border>, ConfigError> {
         let mut across = Vec::new();
+        let mut known = BTreeSet::new();
         for table in tables {
             for range in &table.ranges {
                 let aggregate = self.across(table, range)?;
-                if across.iter().any(|known: &Across| known.range == aggregate.range) {
+                if !known.insert(aggregate.range) {
                     return Err(self.error(
                         range.span(),
                         "another aggregate across this core has the same range",

@@ -15,6 +15,7 @@ use super::table::{Owners, Table};
 use super::{Config, ConfigError, Control, DEFAULT_SOCKET, secret_file};
 use crate::protocol::{Protocol, Tables};
 use crate::protocols;
+use crate::syscall_filter::SyscallFilter;
 
 /// The general tables.
 const TABLES: [&str; 6] = ["node", "control", INTERFACE, "mark", "protocol", "daemon"];
@@ -56,6 +57,8 @@ struct ControlTable {
 struct DaemonTable {
     record: Option<Spanned<PathBuf>>,
     user: Option<Spanned<String>>,
+    #[serde(default)]
+    syscall_filter: SyscallFilter,
     keep_reservations_on_exit: Option<bool>,
     adoption_time: Option<Spanned<String>>,
     reconcile: Option<Spanned<String>>,
@@ -140,6 +143,7 @@ impl Source<'_> {
             marks: self.marks(&file.mark)?,
             record: file.daemon.record.map(|path| self.path(path)).transpose()?,
             user: file.daemon.user.map(|name| self.name(name)).transpose()?,
+            syscall_filter: file.daemon.syscall_filter,
             keep_reservations_on_exit: file.daemon.keep_reservations_on_exit.unwrap_or(true),
             adoption_time: self.duration(
                 file.daemon.adoption_time.as_ref(),

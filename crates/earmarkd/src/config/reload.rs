@@ -71,6 +71,7 @@ impl Config {
             ("mark", self.marks != new.marks),
             ("daemon.record", self.record != new.record),
             ("daemon.user", self.user != new.user),
+            ("daemon.syscall_filter", self.syscall_filter != new.syscall_filter),
             ("daemon.keep_reservations_on_exit", keeps),
         ];
         note(&mut waiting, &general);

@@ -9,6 +9,7 @@ use serde_json::Value;
 
 use super::interface::InterfaceConfig;
 use super::protocol_settings::ProtocolSettings;
+use crate::syscall_filter::SyscallFilter;
 
 /// All settings of one daemon.
 #[derive(Clone, Debug, PartialEq)]
@@ -35,6 +36,8 @@ pub struct Config {
     pub record_secrets: bool,
     /// User to change to once all work that needs root is done; `None` keeps the user that started the daemon.
     pub user: Option<String>,
+    /// What happens at a system call that the daemon never needs once it serves.
+    pub syscall_filter: SyscallFilter,
     /// Whether reserved flows keep their queues when the daemon shuts down cleanly, for its successor to adopt.
     pub keep_reservations_on_exit: bool,
     /// How long the queues are kept if no successor starts, provided that a service manager enforces it.
@@ -79,6 +82,7 @@ impl Config {
             record: None,
             record_secrets: false,
             user: None,
+            syscall_filter: SyscallFilter::default(),
             keep_reservations_on_exit: true,
             adoption_time: Duration::from_secs(180),
             reconcile: Duration::from_secs(30),

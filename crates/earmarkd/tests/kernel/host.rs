@@ -106,7 +106,7 @@ impl Host {
         self.await_daemon(daemon)
     }
 
-    fn await_daemon(&mut self, mut daemon: Child) -> Outcome {
+    pub fn await_daemon(&mut self, mut daemon: Child) -> Outcome {
         let deadline = Instant::now() + PATIENCE;
         while Client::connect(self.socket()).is_err() {
             if let Some(status) = daemon.try_wait()? {
