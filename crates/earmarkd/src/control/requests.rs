@@ -12,7 +12,7 @@ use earmark_node::outcome::application_of;
 use earmark_node::{Event, Input, Node};
 use serde::Serialize;
 use serde_json::Value;
-use tracing::info;
+use tracing::debug;
 
 use super::hub::{Application, ClientId, Hub, MAX_APPLICATIONS};
 use super::path::PathLookup;
@@ -177,7 +177,7 @@ impl<K: Kernel> RequestHandler<'_, K> {
                 hub.publish_one(*now, event, driver.node());
             }
         }
-        info!(application = %number, %protocol, ?role, %destination, port, "opened");
+        debug!(application = %number, %protocol, ?role, %destination, port, "opened");
         Ok(value(Opened { application: number, role, at_s: now.as_secs_f64() }))
     }
 

@@ -1,13 +1,14 @@
 //! Test hosts: a namespace each, with a daemon as a process.
 #![allow(unreachable_pub)]
 
-use std::fs::Permissions;
+use std::fs::{File, Permissions};
 use std::io::Read;
 use std::net::Ipv4Addr;
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Child, ChildStderr, Command, Output, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
@@ -87,7 +88,11 @@ impl Host {
 
     /// Starts the daemon with a configuration that exists, and waits until it serves.
     pub fn start_with(&mut self, config: &std::path::Path) -> Outcome {
-        let daemon = self.command(config)?.spawn()?;
+        let mut command = self.command(config)?;
+        // A file takes any number of lines, while a full pipe would stop the daemon.
+        let path = self.directory.join("log");
+        let mut daemon = command.stderr(File::create(&path)?).spawn()?;
+        daemon.stderr = Some(ChildStderr::from(OwnedFd::from(File::open(&path)?)));
         self.await_daemon(daemon)
     }
 
