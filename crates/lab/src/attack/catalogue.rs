@@ -102,7 +102,7 @@ fn truncate(packet: &mut Packet, random: &mut Stream) {
 mod tests {
     use super::*;
 
-    /// The same seed gives the same packets, and no attack is empty or equal to what was seen.
+    /// A seed gives the same packets each time, and no attack is empty or equal to what was seen.
     #[test]
     fn attacks_are_repeatable_and_change_something() {
         let seen = vec![Packet {

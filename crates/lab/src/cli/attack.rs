@@ -21,7 +21,7 @@ use crate::testbed;
 enum Kind {
     /// Daemons in network namespaces; needs root.
     Testbed,
-    /// The same engines in the simulator.
+    /// The engines in the simulator.
     Simulated,
 }
 
