@@ -56,7 +56,7 @@ impl Boomerang {
         }
         let verdict = match *decision {
             AccessDecision::Decided(verdict) => verdict,
-            AccessDecision::Pending => self.check_change(cx.now, transit, grant),
+            AccessDecision::Pending => self.check_change(cx.now, cx.context, transit, grant),
         };
         *decision = AccessDecision::Decided(verdict);
         let entry = verdict?;
@@ -118,6 +118,9 @@ impl Boomerang {
         // The caller sets the lifetime from the message; see `extend_lifetime`.
         let half = Half { claim, expires_at: Time::MAX, rate: wanted, interface };
         *session.half_at_mut(slot) = half;
+        if slot == Direction::Reverse as usize {
+            session.flags &= !flag::REPLY_EXPECTED;
+        }
         self.counters.created += 1;
         if session.flags & flag::LOCKED == 0 {
             cx.out.install(Installation { claim, interface, flow, demand });
@@ -128,7 +131,8 @@ impl Boomerang {
     }
 
     /// Creates a session that holds nothing.
-    fn create(
+    #[inline(always)]
+    pub(crate) fn create(
         &mut self,
         transit: &TransitMessage<'_>,
         key: Key,
@@ -143,17 +147,24 @@ impl Boomerang {
             (_, Direction::Forward) => flag::LOCKED,
             (_, Direction::Reverse) => flag::LOCKED | flag::LOCKED_ON_RETURN,
         };
-        let session = Session {
+        let unproven = match transit.origin {
+            Origin::Own => 0,
+            Origin::Others | Origin::Settled => transit.direction.unproven(),
+        };
+        let mut session = Session {
             words: [w0, w1],
             halves: [Half::NONE; 2],
             extra,
             timer: None,
             source: self.store.join(entry, transit.initiator),
+            far: 0,
+            reply_arrival: crate::origin::NONE,
             epoch: self.epoch,
             prime,
             mask: key.mask,
-            flags,
+            flags: flags | unproven,
         };
+        session.record_origin(transit);
         let index = self.store.insert(place, session);
         mark(Checkpoint::CreateSession);
         index
@@ -237,7 +248,7 @@ impl Boomerang {
         self.remove(cx, index);
     }
 
-    /// Removes a session that holds nothing and has no fault to report.
+    /// Removes a session that is empty; see [`Session::is_empty`].
     pub(crate) fn remove_if_empty<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
@@ -260,10 +271,15 @@ impl Boomerang {
         mark(Checkpoint::TearSession);
     }
 
-    /// Extends the lifetime of half a session by so many refresh intervals from now.
+    /// Extends the lifetime of half a session by so many refresh intervals from now, or by less while its initiating
+    /// node is unproven.
+    #[inline(always)]
     pub(crate) fn extend_lifetime(&mut self, now: Time, index: Index, slot: usize, interval: u8) {
-        let expires_at = self.config.expiry_time(now, interval);
+        let mut expires_at = self.config.expiry_time(now, interval);
         let session = self.store.session_mut(index);
+        if session.flags & Direction::of_slot(slot).unproven() != 0 {
+            expires_at = expires_at.min(now + self.config.unproven_lifetime);
+        }
         let Some(half) = session.known_half_mut(slot).filter(|half| half.is_there()) else {
             return;
         };
@@ -290,7 +306,11 @@ impl Boomerang {
             }
             self.counters.expired += u64::from(half.is_there());
             self.release_half(cx, index, slot, Change::Expired);
-            self.store.session_mut(index).flags &= !Direction::of_slot(slot).fault();
+            let pending = match Direction::of_slot(slot) {
+                Direction::Forward => flag::FORWARD_FAULT,
+                Direction::Reverse => flag::REVERSE_FAULT | flag::REPLY_EXPECTED,
+            };
+            self.store.session_mut(index).flags &= !pending;
         }
         if self.store.session(index).is_empty() {
             self.remove(cx, index);

@@ -30,10 +30,11 @@ use crate::aggregates::Member;
 use crate::api::{Change, Event};
 use crate::instance::{Boomerang, HandlerContext};
 use crate::message::{Outcome, TransitMessage};
+use crate::origin::is_core;
 use crate::participation::counted_record;
 use crate::route::{follow_flow_route, route};
 use crate::selector::Direction;
-use crate::state::{Half, Index};
+use crate::state::{Half, Index, flag};
 use crate::store::Grant;
 
 /// Number of messages in which a flow is announced to leave.
@@ -52,10 +53,11 @@ impl Boomerang {
     ) {
         // A release removes the session, but downstream nodes still have to be sent its aggregate.
         let before = self.member_of(transit);
-        let outcome = match self.note_in(transit) {
+        let outcome = match self.note_in(cx, transit) {
             Some(note) => self.process_member(cx, transit, &note),
             None => self.process(cx, transit),
         };
+        let outcome = self.expect_reply_of_member(cx, transit, outcome);
         let note = match transit.direction {
             Direction::Forward => self.note_for(cx, transit, &outcome, before),
             Direction::Reverse => {
@@ -196,9 +198,17 @@ impl Boomerang {
 
 /// The node further on, which keeps aggregates only.
 impl Boomerang {
-    /// Returns the note in a message, if this node heeds it: the note of the nearest aggregating node.
-    fn note_in(&self, transit: &TransitMessage<'_>) -> Option<Aggregation> {
-        if !self.config.aggregate_only || transit.direction == Direction::Reverse {
+    /// Returns the note in a message, if this node heeds it: the note of the nearest aggregating node. Only routers of
+    /// the same administration aggregate.
+    fn note_in<E>(
+        &self,
+        cx: &HandlerContext<'_, '_, E>,
+        transit: &TransitMessage<'_>,
+    ) -> Option<Aggregation> {
+        if !self.config.aggregate_only
+            || transit.direction == Direction::Reverse
+            || !is_core(cx.context, transit.arrival)
+        {
             return None;
         }
         let notes = transit.view.options().iter().filter_map(|option| match option {
@@ -216,7 +226,7 @@ impl Boomerang {
         note: &Aggregation,
     ) -> Outcome {
         let interface = route(cx, transit).map(|hop| hop.interface);
-        let grant = self.find_aggregate(transit, note);
+        let grant = self.find_aggregate(cx, transit, note);
         let (Some(interface), Some(mut grant)) = (interface, grant) else {
             return self.process(cx, transit);
         };
@@ -241,6 +251,10 @@ impl Boomerang {
         let place = (FORWARD, interface);
         let mut decision = AccessDecision::Pending;
         let whole = self.admit(cx, &as_node, place, &mut grant, note.rate, &mut decision);
+        if let Grant::Known(index) = grant {
+            // Aggregating nodes are routers of the same administration, and need no proof.
+            self.store.session_mut(index).flags &= !flag::UNPROVEN;
+        }
         if whole.is_err() && own.is_none() && (note.flags.raises() || !held.is_there()) {
             return self.process(cx, transit);
         }
@@ -275,8 +289,11 @@ impl Boomerang {
         if half.interface != place.1 || cx.context.ledger.change(half.claim, nothing).is_err() {
             return false;
         }
-        let mut decision =
-            AccessDecision::Decided(Ok(self.store.initiator_entry(as_node.initiator)));
+        let mut decision = AccessDecision::Decided(Ok(self.store.initiator_entry(
+            as_node.initiator,
+            as_node.request_arrival(),
+            cx.context,
+        )));
         let granted = self.admit(cx, as_node, place, grant, sum, &mut decision).is_ok();
         if !granted {
             // The bandwidth released a moment ago is still free.
@@ -318,9 +335,10 @@ impl Boomerang {
     }
 
     /// Returns the aggregate of a note, or the entry for a new one; `None` if its mask is invalid or over the limit,
-    /// or if the aggregate belongs to another node.
-    fn find_aggregate(
+    /// or if the aggregate is of another origin.
+    fn find_aggregate<E>(
         &mut self,
+        cx: &HandlerContext<'_, '_, E>,
         transit: &TransitMessage<'_>,
         note: &Aggregation,
     ) -> Option<Grant> {
@@ -336,8 +354,29 @@ impl Boomerang {
             None => self.store.masks.insert(family, shape, self.config.limits.masks)?,
         };
         match self.store.grant(number, classifier) {
-            Grant::Known(index) if self.store.initiator(index) != note.node => None,
+            Grant::Known(index) => {
+                let arrival = self.store.request_arrival(index);
+                let is_origin = self.store.initiator(index) == note.node
+                    && cx.context.may_concern(transit.arrival, arrival);
+                is_origin.then_some(Grant::Known(index))
+            }
             grant => Some(grant),
+        }
+    }
+
+    /// Expects the reply of a flow that has no session here, because its aggregate has the reservation.
+    fn expect_reply_of_member<E: From<Event>>(
+        &mut self,
+        cx: &HandlerContext<'_, '_, E>,
+        transit: &TransitMessage<'_>,
+        outcome: Outcome,
+    ) -> Outcome {
+        if transit.direction == Direction::Reverse || self.member_of(transit).is_some() {
+            return outcome;
+        }
+        match self.find_or_vacant(transit) {
+            Ok(grant) => self.expect_reply(cx, transit, grant, outcome),
+            Err(_) => outcome,
         }
     }
 

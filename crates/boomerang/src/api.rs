@@ -86,6 +86,9 @@ pub struct Passed {
 /// A message that the offload has processed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Settled {
+    /// Arrival interface; 0 if that is unknown, as in recordings from before it was recorded.
+    #[serde(default = "unknown_interface")]
+    pub interface: InterfaceId,
     /// IP source.
     pub source: IpAddr,
     /// IP destination.
@@ -94,6 +97,11 @@ pub struct Settled {
     pub message: Vec<u8>,
     /// Result.
     pub outcome: Settlement,
+}
+
+/// Returns the number of no interface.
+fn unknown_interface() -> InterfaceId {
+    InterfaceId(0)
 }
 
 /// Result of a message that the offload has processed.
@@ -112,6 +120,10 @@ pub struct Offloaded {
     pub selector: Selector,
     /// Source of its outward messages, and destination of its return messages.
     pub initiator: IpAddr,
+    /// Destination of its outward messages, and source of its return messages.
+    pub far_end: IpAddr,
+    /// Arrival interfaces of its outward and of its return messages; 0 for a pass that has not come by.
+    pub arrivals: [InterfaceId; 2],
     /// Seconds between refreshes, from its messages.
     pub interval: u8,
     /// Reservation in the forward direction.
@@ -337,6 +349,8 @@ pub enum Event {
     Allowance {
         /// The initiating node.
         initiator: IpAddr,
+        /// Interface that its requests arrive through.
+        interface: InterfaceId,
         /// Maximum number of set-ups.
         changes: u32,
     },

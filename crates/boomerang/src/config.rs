@@ -19,6 +19,9 @@ pub struct Config {
     pub max_refresh_interval: u8,
     /// K: state expires this many refresh intervals after the last message.
     pub lifetime_multiplier: u8,
+    /// Lifetime of state whose initiating node has sent one request only, until it repeats the request or the far
+    /// end's reply passes.
+    pub unproven_lifetime: Duration,
     /// Time after which a loop that has not come back is sent again; doubled each time, up to the refresh interval.
     pub retry: Duration,
     /// Number of attempts to send a release before the node gives up.
@@ -46,8 +49,9 @@ impl Default for Config {
     fn default() -> Self {
         Config {
             refresh_interval: 30,
-            max_refresh_interval: u8::MAX,
+            max_refresh_interval: 60,
             lifetime_multiplier: 3,
+            unproven_lifetime: Duration::from_secs(10),
             retry: Duration::from_millis(500),
             release_attempts: 4,
             burst: Duration::from_millis(100),
@@ -79,10 +83,10 @@ impl Config {
 pub struct Limits {
     /// Maximum number of sessions.
     pub sessions: u32,
-    /// Maximum number of sessions of one initiating node.
+    /// Maximum number of sessions of one initiating node, or of all nodes behind an access interface together.
     pub sessions_per_source: u32,
-    /// Maximum number of new and changed sessions of one initiating node per second; those of one second may arrive
-    /// in one burst.
+    /// Maximum number of new and changed sessions per second of one initiating node, or of all nodes behind an access
+    /// interface together; those of one second may arrive in one burst.
     pub changes_per_second: u32,
     /// Maximum number of different masks. Each adds to the cost of a longest match.
     pub masks: u16,

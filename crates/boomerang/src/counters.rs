@@ -15,8 +15,18 @@ earmark_core::named_enum! {
         WrongInterface = "wrong_interface",
         /// The message is addressed to this node, and no application waits for it.
         NotForUs = "not_for_us",
-        /// The source address is invalid.
+        /// The source address is invalid, or this node's own.
         BadSource = "bad_source",
+        /// The source is not behind the access interface that the message arrived through.
+        SourceNotBehind = "source_not_behind",
+        /// A reply without a request that passed here.
+        UnsolicitedReply = "unsolicited_reply",
+        /// A reply of another node than the far end of the request.
+        WrongFarEnd = "wrong_far_end",
+        /// The message arrived through another interface than those that made the session.
+        WrongArrival = "wrong_arrival",
+        /// A reply that repeats the nonce of no outstanding request of this host.
+        UnknownNonce = "unknown_nonce",
     }
 }
 
@@ -43,6 +53,8 @@ earmark_core::named_enum! {
         Credential = "credential",
         /// Traffic control refused what the ledger had granted.
         TrafficControl = "traffic_control",
+        /// The packets do not come from behind the access interface that the message arrived through.
+        FlowNotBehind = "flow_not_behind",
     }
 }
 

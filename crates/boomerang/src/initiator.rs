@@ -24,7 +24,7 @@ use crate::api::{Application, Event, OnRefusal, Rejection, Request};
 use crate::counters::DropReason;
 use crate::credential::credential;
 use crate::instance::{Boomerang, HandlerContext, TTL, outgoing};
-use crate::loops::{Loop, Phase};
+use crate::loops::{Loop, Nonces, Phase};
 use crate::message::{Origin, TransitMessage};
 use crate::route::follow_flow_route;
 use crate::selector::Direction;
@@ -74,9 +74,9 @@ impl Boomerang {
             requested_interval,
             interval: requested_interval,
             key: 1,
-            next_sequence: 0,
-            first_sequence: 0,
+            nonces: Nonces::default(),
             attempts: 0,
+            repeated: false,
             last_reply_at: cx.now,
             lost: false,
             counts_nodes: request.count_nodes && !request.destination.is_multicast(),
@@ -133,16 +133,16 @@ impl Boomerang {
     /// Sends the loop with a new request.
     fn send_request<E: From<Event>>(&mut self, cx: &mut HandlerContext<'_, '_, E>, index: Index) {
         let state = self.loops.get_mut(index);
-        state.first_sequence = state.next_sequence;
+        state.nonces.clear();
         state.attempts = 0;
+        state.repeated = state.granted.is_some();
         self.send_loop(cx, index);
     }
 
     /// Sends the loop, and arms its timer for the next transmission.
     fn send_loop<E: From<Event>>(&mut self, cx: &mut HandlerContext<'_, '_, E>, index: Index) {
-        let state = self.loops.get_mut(index);
-        let sequence = state.next_sequence;
-        state.next_sequence = sequence.wrapping_add(1);
+        let Some(state) = self.loops.list.get_mut(index as usize) else { return };
+        let sequence = state.nonces.draw(&mut self.loops.nonces);
         state.attempts = state.attempts.saturating_add(1);
         let (source, destination) = (state.source, state.destination);
         let Some(ends) = PseudoHeader::of(source, destination) else { return };
@@ -156,6 +156,9 @@ impl Boomerang {
                 view,
                 direction,
                 initiator: source,
+                far_end: destination,
+                is_reply: false,
+                arrival: crate::origin::OWN,
                 toward: destination,
                 incoming: None,
                 origin: Origin::Own,
@@ -273,7 +276,12 @@ impl Boomerang {
         let retry = self.config.retry;
         let Some(state) = self.loops.list.get_mut(index as usize) else { return };
         let interval = Duration::from_secs(state.interval.max(1).into());
+        let soon = self.config.unproven_lifetime / 2;
         let pause = match state.attempts {
+            // Nodes that no reply passes keep what one request has made for a short time only.
+            0 if state.granted.is_some() && !state.repeated && soon < interval => {
+                self.jitter.uniform(soon / 2, soon)
+            }
             0 => self.jitter.uniform(interval / 2, interval + interval / 2),
             attempts => retry.saturating_mul(1 << u32::from(attempts - 1).min(20)).min(interval),
         };
@@ -325,22 +333,39 @@ impl Boomerang {
         echo: &Echo<'_>,
         view: &View<'_>,
     ) {
-        let index = self.loops.by_transaction.get(&view.transaction_id()).copied();
-        let ours = index.filter(|&index| {
-            let state = self.loops.get(index);
-            let age = echo.sequence.wrapping_sub(state.first_sequence);
-            let sent = state.next_sequence.wrapping_sub(state.first_sequence);
-            state.source == datagram.destination
-                && state.destination == datagram.source
-                && state.identifier() == echo.identifier
-                && age < sent
-        });
-        match ours {
-            Some(index) => {
+        match self.requested(cx, datagram, echo, view) {
+            Ok(index) => {
                 self.counters.returned += 1;
                 self.process_reply(cx, index, datagram, view);
             }
-            None => self.drop(cx, datagram, DropReason::NotForUs),
+            Err(reason) => self.drop(cx, datagram, reason),
+        }
+    }
+
+    /// Returns the loop whose outstanding request a reply answers: the reply repeats its nonce, and comes from the far
+    /// end that the request was sent to, through an interface that the far end is behind.
+    fn requested<E>(
+        &self,
+        cx: &HandlerContext<'_, '_, E>,
+        datagram: &Datagram<'_>,
+        echo: &Echo<'_>,
+        view: &View<'_>,
+    ) -> Result<Index, DropReason> {
+        let index = self.loops.by_transaction.get(&view.transaction_id()).copied();
+        let index = index.ok_or(DropReason::NotForUs)?;
+        let state = self.loops.get(index);
+        if state.source != datagram.destination {
+            return Err(DropReason::NotForUs);
+        }
+        if state.destination != datagram.source {
+            return Err(DropReason::WrongFarEnd);
+        }
+        if !cx.context.is_behind(datagram.source, datagram.interface) {
+            return Err(DropReason::SourceNotBehind);
+        }
+        match state.identifier() == echo.identifier && state.nonces.contains(echo.sequence) {
+            true => Ok(index),
+            false => Err(DropReason::UnknownNonce),
         }
     }
 

@@ -49,7 +49,7 @@ pub(crate) struct HandlerContext<'t, 'c, E> {
 
 impl Boomerang {
     /// Creates an engine without state. Draws from the streams `boomerang/hash`, `boomerang/jitter`,
-    /// `boomerang/names` and `boomerang/primes`.
+    /// `boomerang/names`, `boomerang/nonces` and `boomerang/primes`.
     pub fn new(config: Config, random: &RandomStreams) -> Boomerang {
         let hash = KeyedHash::draw(&mut random.stream("boomerang/hash"));
         Boomerang {
@@ -58,7 +58,7 @@ impl Boomerang {
             throttle: Throttle::default(),
             config,
             store: Store::new(hash),
-            loops: Loops::new(random.stream("boomerang/names")),
+            loops: Loops::new(random.stream("boomerang/names"), random.stream("boomerang/nonces")),
             counters: Counters::default(),
             epoch: 0,
             jitter: random.stream("boomerang/jitter"),

@@ -66,6 +66,7 @@ mod loops;
 mod message;
 mod multicast;
 mod offload;
+mod origin;
 mod participation;
 mod reserve;
 mod responder;

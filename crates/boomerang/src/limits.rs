@@ -1,8 +1,8 @@
-//! Limits per initiating node.
+//! Limits per initiating node, or per access interface, because whoever is behind one chooses among its addresses.
 
 use core::net::IpAddr;
 
-use earmark_core::Time;
+use earmark_core::{Context, InterfaceId, Time};
 
 use crate::counters::RefusalReason;
 use crate::instance::Boomerang;
@@ -16,16 +16,19 @@ impl Boomerang {
     pub(crate) fn check_change(
         &mut self,
         now: Time,
+        context: &Context<'_>,
         transit: &TransitMessage<'_>,
         grant: &Grant,
     ) -> Result<InitiatorEntry, Refused> {
         let limits = &self.config.limits;
         let entry = match *grant {
-            Grant::Known(index) => self.store.initiator_entry_of(index),
-            Grant::New { .. } => self.store.initiator_entry(transit.initiator),
+            Grant::Known(index) => self.store.initiator_entry_of(index, context),
+            Grant::New { .. } => {
+                self.store.initiator_entry(transit.initiator, transit.request_arrival(), context)
+            }
         };
         if transit.origin == Origin::Settled {
-            self.throttle.charge(now, entry.hash, limits.changes_per_second);
+            self.throttle.charge(now, entry.limited, limits.changes_per_second);
             return Ok(entry);
         }
         if let Grant::New { .. } = grant {
@@ -35,24 +38,30 @@ impl Boomerang {
             }
         }
         let throttled = transit.origin == Origin::Others
-            && !self.throttle.admits(now, entry.hash, limits.changes_per_second);
+            && !self.throttle.admits(now, entry.limited, limits.changes_per_second);
         if throttled {
             return Err(Refused::without_offer(RefusalReason::Limit));
         }
         self.users.check(transit)?;
+        Self::check_flow(context, transit)?;
         Ok(entry)
     }
 
     /// Returns how many changes of an initiating node the offload may process without the engine: half of what the
     /// limits allow now, so that both together stay within the limits until the engine receives the offload's
     /// reports.
-    pub(crate) fn allowance(&mut self, now: Time, initiator: IpAddr) -> u32 {
+    pub(crate) fn allowance(
+        &mut self,
+        now: Time,
+        context: &Context<'_>,
+        (initiator, interface): (IpAddr, InterfaceId),
+    ) -> u32 {
         let limits = self.config.limits;
-        let entry = self.store.initiator_entry(initiator);
+        let entry = self.store.initiator_entry(initiator, interface, context);
         let all = u32::try_from(self.store.sessions.len()).unwrap_or(u32::MAX);
         let theirs = self.store.sessions_of(entry);
         let sessions = limits.sessions.saturating_sub(all);
         let sessions = sessions.min(limits.sessions_per_source.saturating_sub(theirs));
-        sessions.min(self.throttle.remaining(now, entry.hash, limits.changes_per_second)) / 2
+        sessions.min(self.throttle.remaining(now, entry.limited, limits.changes_per_second)) / 2
     }
 }

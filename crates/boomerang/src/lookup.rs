@@ -6,7 +6,7 @@ use core::net::{IpAddr, Ipv4Addr};
 
 use earmark_core::checkpoint::{Checkpoint, mark};
 use earmark_core::{InterfaceId, Time};
-use earmark_wire::boomerang::{CommonForm, Family, QosView, Rates, View};
+use earmark_wire::boomerang::{CommonForm, Family, QosView, Rates};
 
 use crate::counters::RefusalReason;
 use crate::instance::Boomerang;
@@ -32,13 +32,8 @@ pub(crate) enum Lookup {
 impl Boomerang {
     /// Looks up the session of a message, and refreshes it if the message is a refresh.
     #[inline]
-    pub(crate) fn look_up_message(
-        &mut self,
-        now: Time,
-        view: &View<'_>,
-        direction: Direction,
-        initiator: IpAddr,
-    ) -> Lookup {
+    pub(crate) fn look_up_message(&mut self, now: Time, transit: &TransitMessage<'_>) -> Lookup {
+        let view = &transit.view;
         let Some(number) = self.store.masks.find(view.mask_octets()) else {
             return Lookup::NewMask;
         };
@@ -51,7 +46,10 @@ impl Boomerang {
                 let refreshed = match view.qos() {
                     QosView::Bitrate(rates) if view.flags().0 == 0 => {
                         let interval = view.refresh_interval();
-                        self.refresh(now, rates, interval, direction, initiator, index)
+                        let ends = (transit.initiator, transit.far_end);
+                        let is_reply = transit.is_reply;
+                        let way = (transit.direction, transit.arrival, is_reply);
+                        self.refresh(now, rates, interval, way, ends, index)
                     }
                     _ => None,
                 };
@@ -90,7 +88,8 @@ impl Boomerang {
         now: Time,
         plain: &CommonForm<'_>,
         direction: Direction,
-        initiator: Ipv4Addr,
+        (initiator, far_end): (Ipv4Addr, Ipv4Addr),
+        arrival: InterfaceId,
     ) -> Lookup {
         let [w0, w1] = plain.flow();
         let found = self.store.look_up_short(Masks::ONE_FLOW, [w0, w1]);
@@ -102,8 +101,9 @@ impl Boomerang {
             }
             Ok(index) => {
                 let interval = plain.refresh_interval();
-                let initiator = initiator.into();
-                self.refresh(now, plain.rates(), interval, direction, initiator, index)
+                let ends = (initiator.into(), far_end.into());
+                let way = (direction, arrival, direction == Direction::Reverse);
+                self.refresh(now, plain.rates(), interval, way, ends, index)
                     .map_or(Lookup::Found(index), Lookup::Refreshed)
             }
         }
@@ -118,8 +118,8 @@ impl Boomerang {
         now: Time,
         rates: Rates,
         interval: u8,
-        direction: Direction,
-        initiator: IpAddr,
+        (direction, arrival, is_reply): (Direction, InterfaceId, bool),
+        (initiator, far_end): (IpAddr, IpAddr),
         index: Index,
     ) -> Option<Option<InterfaceId>> {
         let wanted = match direction {
@@ -130,7 +130,9 @@ impl Boomerang {
         let (epoch, most) = (self.epoch, self.config.max_refresh_interval);
         let sources = &self.store.sources;
         let session = &mut self.store.sessions[index as usize];
-        let known = sources[session.source as usize].address;
+        let known = &sources[session.source as usize];
+        let expected = if is_reply { session.reply_arrival } else { known.port };
+        let is_origin = expected == arrival && session.is_far_end(far_end);
         let half = session.half_mut(direction);
         let Half { rate, interface, expires_at: before, .. } = *half;
         // An offload needs to know the session: if it does not, the full processing reports it.
@@ -139,7 +141,8 @@ impl Boomerang {
             && session.flags & !flag::ASKED == offloaded
             && session.prime == 0
             && interval <= most
-            && known == initiator;
+            && known.address == initiator
+            && is_origin;
         if !plain || rates == Rates::ZERO || (session.epoch != epoch && wanted != 0) {
             return None;
         }

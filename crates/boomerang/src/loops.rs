@@ -23,6 +23,8 @@ pub(crate) struct Loops {
     pub(crate) by_transaction: BTreeMap<u32, Index>,
     /// Source of transaction ids.
     pub(crate) transaction_ids: Stream,
+    /// Source of nonces.
+    pub(crate) nonces: Stream,
 }
 
 /// One session of this host's own.
@@ -51,10 +53,11 @@ pub(crate) struct Loop {
     pub(crate) interval: u8,
     /// Product of the primes of the nodes that have locked the session.
     pub(crate) key: u64,
-    /// Sequence number of the next message.
-    pub(crate) next_sequence: u16,
-    /// Sequence number of the first message of the current request; older ones answer an earlier request.
-    pub(crate) first_sequence: u16,
+    /// Nonces of the current request's last transmissions; a reply repeats one of them.
+    pub(crate) nonces: Nonces,
+    /// Whether the request was repeated since it was granted, which proves to the nodes on the path that this node
+    /// continues to ask.
+    pub(crate) repeated: bool,
     /// Number of transmissions without a reply; zero while no reply is awaited.
     pub(crate) attempts: u8,
     /// Time of the last reply, or of the start of the loop.
@@ -66,6 +69,39 @@ pub(crate) struct Loop {
     /// Whether the next message carries the record in which nodes count themselves.
     pub(crate) has_record: bool,
     pub(crate) timer: Option<TimerId>,
+}
+
+/// Nonces of transmissions without a reply: unpredictable ICMP sequence numbers, which whoever has not seen the message
+/// cannot repeat.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Nonces {
+    /// The last nonces, the latest first.
+    last: [u16; Nonces::MAX],
+    outstanding: u8,
+}
+
+impl Nonces {
+    /// Maximum number of outstanding nonces.
+    const MAX: usize = 8;
+
+    /// Draws the nonce of one more transmission.
+    pub(crate) fn draw(&mut self, stream: &mut Stream) -> u16 {
+        let nonce = stream.next_u64() as u16;
+        self.last.rotate_right(1);
+        self.last[0] = nonce;
+        self.outstanding = (self.outstanding + 1).min(Nonces::MAX as u8);
+        nonce
+    }
+
+    /// Returns whether a nonce is outstanding.
+    pub(crate) fn contains(&self, nonce: u16) -> bool {
+        self.last.iter().take(self.outstanding.into()).any(|&other| other == nonce)
+    }
+
+    /// Invalidates all nonces: the request was answered, or another one follows.
+    pub(crate) fn clear(&mut self) {
+        self.outstanding = 0;
+    }
 }
 
 /// Purpose of a loop.
@@ -80,12 +116,13 @@ pub(crate) enum Phase {
 }
 
 impl Loops {
-    pub(crate) fn new(transaction_ids: Stream) -> Loops {
+    pub(crate) fn new(transaction_ids: Stream, nonces: Stream) -> Loops {
         Loops {
             list: Slab::new(),
             by_application: BTreeMap::new(),
             by_transaction: BTreeMap::new(),
             transaction_ids,
+            nonces,
         }
     }
 

@@ -15,6 +15,12 @@ pub(crate) struct TransitMessage<'a> {
     pub(crate) direction: Direction,
     /// The initiating node, to which the session belongs.
     pub(crate) initiator: IpAddr,
+    /// The far end that the initiating node addresses, or a group.
+    pub(crate) far_end: IpAddr,
+    /// Whether this is a reply in transit, and not a request.
+    pub(crate) is_reply: bool,
+    /// Interface that the message arrived through; [`crate::origin::OWN`] for this host's own.
+    pub(crate) arrival: InterfaceId,
     /// Destination of the message, and of the packets of this direction.
     pub(crate) toward: IpAddr,
     /// Incoming interface of the message, and of the packets of this direction; `None` for this host's own.

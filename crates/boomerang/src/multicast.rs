@@ -35,10 +35,17 @@ impl Boomerang {
             view: *view,
             direction: Direction::Forward,
             initiator: datagram.source,
+            far_end: datagram.destination,
+            is_reply: false,
+            arrival: datagram.interface,
             toward: datagram.destination,
             incoming: Some(datagram.interface),
             origin: Origin::Others,
         };
+        let found = self.store.find(view.classifier_octets(), view.mask_octets());
+        if let Err(reason) = self.check_origin(cx.context, &transit, found) {
+            return self.drop(cx, datagram, reason);
+        }
         let edits = self.process_branches(cx, &transit, &branches);
         for (&branch, edits) in branches.iter().zip(&edits) {
             let Some(how) = self.transit_outgoing(cx, datagram, Some(branch)) else { return };
@@ -109,6 +116,7 @@ impl Boomerang {
                 self.release_session(cx, index, Change::Released);
                 return all(Edits::NONE);
             }
+            self.store.record_origin(cx.context, transit, index);
             self.prune(cx, index, branches);
         } else if transit.is_release() {
             return all(Edits::NONE);

@@ -16,12 +16,13 @@ mod reports;
 use core::net::IpAddr;
 use core::time::Duration;
 
-use earmark_core::Rate;
+use earmark_core::{InterfaceId, Rate};
 use earmark_wire::boomerang::{Family, QosView};
 
 use crate::api::{Event, LinkRate, Offloaded};
 use crate::instance::{Boomerang, HandlerContext};
 use crate::message::{Edits, Origin, TransitMessage};
+use crate::origin::NONE;
 use crate::selector::Selector;
 use crate::state::{Half, Index, flag};
 
@@ -48,12 +49,13 @@ impl Boomerang {
         let trusting = !config.lock && config.users.is_empty();
         let alone = !config.aggregate_only && self.aggregates.is_empty();
         let session = self.store.session(index);
+        let origin = (transit.initiator, self.store.request_arrival(index));
         let plain = trusting
             && alone
             && transit.origin == Origin::Others
             && !transit.toward.is_multicast()
             && *edits == Edits::NONE
-            && session.flags & !flag::OFFLOAD == 0
+            && session.flags & !(flag::OFFLOAD | flag::UNPROVEN) == 0
             && session.prime == 0
             && view.family() == Family::V4
             && matches!(view.qos(), QosView::Bitrate(_))
@@ -77,6 +79,8 @@ impl Boomerang {
         let offloaded = Offloaded {
             selector: Selector::of_keys(&keys, &shape),
             initiator: transit.initiator,
+            far_end: transit.far_end,
+            arrivals: [origin.1, session.reply_arrival],
             interval: view.refresh_interval(),
             forward,
             reverse,
@@ -84,17 +88,21 @@ impl Boomerang {
         let session = self.store.session_mut(index);
         session.flags = (session.flags | flag::OFFLOADED) & !flag::ASKED;
         cx.out.notify(Event::Offload(offloaded));
-        self.allow(cx, transit.initiator);
+        self.allow(cx, origin);
     }
 
-    /// Tells the offload how many changes of an initiating node it may process.
+    /// Tells the offload how many changes of an initiating node it may process whose requests arrive through an
+    /// interface.
     pub(super) fn allow<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
-        initiator: IpAddr,
+        (initiator, interface): (IpAddr, InterfaceId),
     ) {
-        let changes = self.allowance(cx.now, initiator);
-        cx.out.notify(Event::Allowance { initiator, changes });
+        if interface == NONE {
+            return;
+        }
+        let changes = self.allowance(cx.now, cx.context, (initiator, interface));
+        cx.out.notify(Event::Allowance { initiator, interface, changes });
     }
 
     /// Ends the offload of a session after a change that the offload has to know: its messages come to the engine

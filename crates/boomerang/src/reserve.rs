@@ -26,8 +26,7 @@ impl Boomerang {
         cx: &mut HandlerContext<'_, '_, E>,
         transit: &TransitMessage<'_>,
     ) -> Outcome {
-        let found =
-            self.look_up_message(cx.now, &transit.view, transit.direction, transit.initiator);
+        let found = self.look_up_message(cx.now, transit);
         self.process_found(cx, transit, found)
     }
 
@@ -75,21 +74,16 @@ impl Boomerang {
         }
         let interface = route(cx, transit).map(|hop| hop.interface);
         mark(Checkpoint::Route);
+        let mut grant = Grant::New { key, place, prime: 0 };
         let edits = match interface {
             Some(interface) if cx.context.interfaces.takes_part(interface) => {
                 let slot = transit.direction as usize;
-                self.apply_request(
-                    cx,
-                    transit,
-                    slot,
-                    interface,
-                    &mut Grant::New { key, place, prime: 0 },
-                )
+                self.apply_request(cx, transit, slot, interface, &mut grant)
             }
             // As a node without Boomerang; without a route the driver decides.
             _ => Edits::NONE,
         };
-        Outcome { interface, edits }
+        self.expect_reply(cx, transit, grant, Outcome { interface, edits })
     }
 
     /// Processes a message about a known session that is more than a refresh.
@@ -111,6 +105,7 @@ impl Boomerang {
             self.release_session(cx, index, Change::Released);
             return Outcome { interface: None, edits: Edits::NONE };
         }
+        self.store.record_origin(cx.context, transit, index);
         let slot = transit.direction as usize;
         let half = *self.store.session(index).half(transit.direction);
         let interface = if half.is_there() && self.is_fresh(index, transit.direction) {
@@ -131,6 +126,9 @@ impl Boomerang {
             outgoing
         };
         let edits = self.apply_request(cx, transit, slot, interface, &mut Grant::Known(index));
+        if transit.direction == Direction::Forward {
+            self.await_reply(cx.now, index);
+        }
         self.remove_if_empty(cx, index);
         Outcome { interface: Some(interface), edits }
     }
@@ -179,8 +177,8 @@ impl Boomerang {
     ) -> Edits {
         let interval = transit.view.refresh_interval().min(self.config.max_refresh_interval);
         let before = match *grant {
-            Grant::Known(index) if self.config.offload => self.store.session(index).half_at(slot),
-            _ => Half::NONE,
+            Grant::Known(index) => self.store.session(index).half_at(slot),
+            Grant::New { .. } => Half::NONE,
         };
         let mut edits = if transit.view.flags().is_nack() {
             self.answer_query(cx, transit, slot, interface, grant)
@@ -192,6 +190,7 @@ impl Boomerang {
         };
         // An existing half is refreshed while its initiating node asks, even if the new request is refused.
         if let Grant::Known(index) = *grant {
+            self.prove(transit, index, (slot, interval), before.is_there(), cx.now);
             self.extend_lifetime(cx.now, index, slot, interval);
         }
         if interval < transit.view.refresh_interval() {

@@ -37,10 +37,20 @@ impl Boomerang {
             view: *view,
             direction: Direction::Reverse,
             initiator: datagram.source,
+            far_end: datagram.destination,
+            is_reply: false,
+            arrival: datagram.interface,
             toward: datagram.source,
             incoming: None,
             origin: Origin::Others,
         });
+        if let Some(transit) = &transit {
+            let view = &transit.view;
+            let found = self.store.find(view.classifier_octets(), view.mask_octets());
+            if let Err(reason) = self.check_origin(cx.context, transit, found) {
+                return self.drop(cx, datagram, reason);
+            }
+        }
         let outcome = transit.as_ref().map(|transit| self.process(cx, transit));
         let mut how = outgoing(datagram.destination, datagram.source);
         how.router_alert = datagram.router_alert;

@@ -5,7 +5,7 @@
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
-use core::net::IpAddr;
+use core::net::{IpAddr, Ipv6Addr};
 
 use earmark_core::admission::ClaimId;
 use earmark_core::timer::TimerId;
@@ -61,8 +61,13 @@ pub(crate) struct Session {
     pub(crate) extra: Option<Box<Extra>>,
     /// Timer that fires no later than the first half expires.
     pub(crate) timer: Option<TimerId>,
-    /// The initiating node.
+    /// The initiating node, and the arrival interface of its requests.
     pub(crate) source: Index,
+    /// Far end that the initiating node addresses, if that is an IPv4 address; otherwise 0, and [`Extra::far_end`]
+    /// has the address.
+    pub(crate) far: u32,
+    /// Arrival interface of the far end's replies; [`crate::origin::NONE`] if none has passed.
+    pub(crate) reply_arrival: InterfaceId,
     /// Value of [`crate::Boomerang`]'s route epoch when the halves were last checked against the routes.
     pub(crate) epoch: u32,
     /// Prime that this node multiplies the key with; 0 if it has not locked the session.
@@ -70,34 +75,45 @@ pub(crate) struct Session {
     /// Number of the mask.
     pub(crate) mask: u16,
     /// See [`flag`].
-    pub(crate) flags: u8,
+    pub(crate) flags: u16,
 }
 
 /// Bits of [`Session::flags`]. While none but those of [`flag::OFFLOAD`] is set, a message that changes nothing is a plain
 /// refresh.
 pub(crate) mod flag {
     /// The forward half has to be checked against the routes.
-    pub(crate) const FORWARD_STALE: u8 = 1 << 0;
+    pub(crate) const FORWARD_STALE: u16 = 1 << 0;
     /// The reverse half has to be checked against the routes.
-    pub(crate) const REVERSE_STALE: u8 = 1 << 1;
+    pub(crate) const REVERSE_STALE: u16 = 1 << 1;
     /// Traffic control has refused the forward half, and the initiating node has not been notified.
-    pub(crate) const FORWARD_FAULT: u8 = 1 << 2;
+    pub(crate) const FORWARD_FAULT: u16 = 1 << 2;
     /// Traffic control has refused the reverse half, and the initiating node has not been notified.
-    pub(crate) const REVERSE_FAULT: u8 = 1 << 3;
+    pub(crate) const REVERSE_FAULT: u16 = 1 << 3;
     /// The prime was multiplied in on the return pass, because only that pass comes by here.
-    pub(crate) const LOCKED_ON_RETURN: u8 = 1 << 4;
+    pub(crate) const LOCKED_ON_RETURN: u16 = 1 << 4;
     /// The initiating node has not returned the key yet, so nothing is installed.
-    pub(crate) const LOCKED: u8 = 1 << 5;
+    pub(crate) const LOCKED: u16 = 1 << 5;
 
     /// The offload handles plain refreshes of the session.
-    pub(crate) const OFFLOADED: u8 = 1 << 6;
+    pub(crate) const OFFLOADED: u16 = 1 << 6;
     /// The offload was asked for refreshes.
-    pub(crate) const ASKED: u8 = 1 << 7;
+    pub(crate) const ASKED: u16 = 1 << 7;
+
+    /// The initiating node has sent one request, and neither repeated it nor received a reply that passed here.
+    pub(crate) const FORWARD_UNPROVEN: u16 = 1 << 8;
+    /// The reverse half was made by one message, without a request that passed here.
+    pub(crate) const REVERSE_UNPROVEN: u16 = 1 << 9;
+    /// A request has passed that has reserved nothing here; its reply is expected until the reverse half expires.
+    pub(crate) const REPLY_EXPECTED: u16 = 1 << 10;
 
     /// Bits that a refresh may have set.
-    pub(crate) const OFFLOAD: u8 = OFFLOADED | ASKED;
+    pub(crate) const OFFLOAD: u16 = OFFLOADED | ASKED;
     /// Both fault bits.
-    pub(crate) const FAULT: u8 = FORWARD_FAULT | REVERSE_FAULT;
+    pub(crate) const FAULT: u16 = FORWARD_FAULT | REVERSE_FAULT;
+    /// Bits of a session whose initiating node is unproven.
+    pub(crate) const UNPROVEN: u16 = FORWARD_UNPROVEN | REVERSE_UNPROVEN;
+    /// Bits that keep a session without reservations.
+    pub(crate) const PENDING: u16 = FAULT | REPLY_EXPECTED;
 }
 
 /// Reservation of a session in one direction on its outgoing link.
@@ -132,6 +148,8 @@ impl Half {
 pub(crate) struct Extra {
     /// IPv6: destination address, ports and protocol under the mask.
     pub(crate) rest: [u64; 3],
+    /// Far end, if that is an IPv6 address.
+    pub(crate) far_end: Option<Ipv6Addr>,
     /// Groups: the reservation on each branch but that of the forward half.
     pub(crate) branches: Vec<Half>,
     /// Membership of its flow in an aggregate of this node.
@@ -142,6 +160,8 @@ pub(crate) struct Extra {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Source {
     pub(crate) address: IpAddr,
+    /// Arrival interface of its requests; [`crate::origin::NONE`] if only replies to it have passed.
+    pub(crate) port: InterfaceId,
     pub(crate) sessions: u32,
 }
 
@@ -213,11 +233,11 @@ impl Session {
         ends.fold(forward.expires_at.min(reverse.expires_at), Time::min)
     }
 
-    /// Returns whether the session holds nothing and has no fault to report.
+    /// Returns whether the session holds nothing, has no fault to report, and expects no reply.
     pub(crate) fn is_empty(&self) -> bool {
         let [forward, reverse] = &self.halves;
         let nothing = !forward.is_there() && !reverse.is_there();
-        nothing && self.flags & flag::FAULT == 0 && !self.branches().iter().any(Half::is_there)
+        nothing && self.flags & flag::PENDING == 0 && !self.branches().iter().any(Half::is_there)
     }
 }
 
@@ -227,8 +247,16 @@ impl Direction {
         if slot == 1 { Direction::Reverse } else { Direction::Forward }
     }
 
+    /// Returns the flag of a half whose initiating node is unproven.
+    pub(crate) fn unproven(self) -> u16 {
+        match self {
+            Direction::Forward => flag::FORWARD_UNPROVEN,
+            Direction::Reverse => flag::REVERSE_UNPROVEN,
+        }
+    }
+
     /// Returns the flag of a half that has to be checked against the routes.
-    pub(crate) fn stale(self) -> u8 {
+    pub(crate) fn stale(self) -> u16 {
         match self {
             Direction::Forward => flag::FORWARD_STALE,
             Direction::Reverse => flag::REVERSE_STALE,
@@ -236,7 +264,7 @@ impl Direction {
     }
 
     /// Returns the flag of a half that traffic control has refused.
-    pub(crate) fn fault(self) -> u8 {
+    pub(crate) fn fault(self) -> u16 {
         match self {
             Direction::Forward => flag::FORWARD_FAULT,
             Direction::Reverse => flag::REVERSE_FAULT,

@@ -3,7 +3,7 @@
 //! | index | key | cardinality | who chooses the key |
 //! |---|---|---|---|
 //! | `sessions` | (number of the mask, classifier under it) | one per [`Session`] | peers, so a [`KeyedHash`] |
-//! | `sources` | address of an initiating node | one per node with sessions | peers, so a [`KeyedHash`] |
+//! | `sources` | address and arrival interface of an initiating node | one per node with sessions | peers, so a [`KeyedHash`] |
 //!
 //! The index is a tuple space: sessions of one mask are found exactly, whatever their number. The longest match over the
 //! five keys is the most specific mask under which there is a session, so it costs a lookup per mask, of which there
@@ -13,18 +13,20 @@
 mod keys;
 mod masks;
 
+use alloc::vec::Vec;
 use core::net::IpAddr;
 
 use earmark_core::admission::{ClaimId, Owner};
 use earmark_core::hash::KeyedHash;
 use earmark_core::timer::TimingWheel;
-use earmark_core::{Flow, Time, growth};
+use earmark_core::{Context, Flow, InterfaceId, Time, growth};
 use earmark_wire::boomerang::{Family, Keys, Shape};
 use hashbrown::HashTable;
 use slab::Slab;
 
 pub(crate) use self::keys::Key;
 pub(crate) use self::masks::Masks;
+use crate::origin::is_core;
 use crate::selector::{Direction, Selector};
 use crate::state::{Index, Session, Source, Timer, TimerKind};
 
@@ -37,6 +39,8 @@ pub(crate) struct Store {
     pub(crate) masks: Masks,
     by_key: HashTable<Index>,
     by_address: HashTable<Index>,
+    /// Numbers of sessions by arrival interface. There are few interfaces.
+    ports: Vec<(InterfaceId, u32)>,
     hash: KeyedHash,
 }
 
@@ -44,11 +48,17 @@ pub(crate) struct Store {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct VacantEntry(u64);
 
-/// An initiating node: the hash of its address, and its block, if it has sessions.
+/// An initiating node: the hash of its address and arrival interface, and its block, if it has sessions.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct InitiatorEntry {
-    pub(crate) hash: u64,
+    hash: u64,
     source: Option<Index>,
+    /// Arrival interface of the first message.
+    port: InterfaceId,
+    /// Whether limits count all nodes behind the interface together.
+    shares_limits: bool,
+    /// Hash of what limits count.
+    pub(crate) limited: u64,
 }
 
 /// Session whose half is to be granted bandwidth.
@@ -75,6 +85,7 @@ impl Store {
             masks: Masks::new(),
             by_key: HashTable::new(),
             by_address: HashTable::new(),
+            ports: Vec::new(),
             hash,
         }
     }
@@ -223,55 +234,108 @@ impl Store {
         self.leave(source);
     }
 
-    /// Returns the entry of an initiating node.
+    /// Returns the entry of an initiating node whose messages arrive through an interface.
     #[inline]
-    pub(crate) fn initiator_entry(&self, address: IpAddr) -> InitiatorEntry {
-        let hash = self.hash.of_address(address);
-        let same = |&index: &Index| self.sources[index as usize].address == address;
-        InitiatorEntry { hash, source: self.by_address.find(hash, same).copied() }
+    pub(crate) fn initiator_entry(
+        &self,
+        address: IpAddr,
+        port: InterfaceId,
+        context: &Context<'_>,
+    ) -> InitiatorEntry {
+        let hash = self.hash_of_source(address, port);
+        let same = |&index: &Index| {
+            let source = &self.sources[index as usize];
+            source.address == address && source.port == port
+        };
+        self.entry(hash, self.by_address.find(hash, same).copied(), port, context)
     }
 
     /// Returns the entry of the initiating node of a session.
     #[inline]
-    pub(crate) fn initiator_entry_of(&self, index: Index) -> InitiatorEntry {
+    pub(crate) fn initiator_entry_of(&self, index: Index, context: &Context<'_>) -> InitiatorEntry {
         let source = self.session(index).source;
-        let address = self.sources[source as usize].address;
-        InitiatorEntry { hash: self.hash.of_address(address), source: Some(source) }
+        let Source { address, port, .. } = self.sources[source as usize];
+        self.entry(self.hash_of_source(address, port), Some(source), port, context)
     }
 
-    /// Returns how many sessions an initiating node has.
+    #[inline]
+    fn entry(
+        &self,
+        hash: u64,
+        source: Option<Index>,
+        port: InterfaceId,
+        context: &Context<'_>,
+    ) -> InitiatorEntry {
+        let is_known = port != crate::origin::OWN && port != crate::origin::NONE;
+        let shares_limits = is_known && !is_core(context, port);
+        let limited =
+            if shares_limits { self.hash.of_two([u64::MAX, port.0.into()]) } else { hash };
+        InitiatorEntry { hash, source, port, shares_limits, limited }
+    }
+
+    /// Returns how many sessions count together with those of an initiating node.
     #[inline]
     pub(crate) fn sessions_of(&self, entry: InitiatorEntry) -> u32 {
+        if entry.shares_limits {
+            let port = self.ports.iter().find(|(port, _)| *port == entry.port);
+            return port.map_or(0, |&(_, sessions)| sessions);
+        }
         entry.source.map_or(0, |index| self.sources[index as usize].sessions)
     }
 
     /// Counts one more session of an initiating node, looked up a moment ago.
     #[inline]
     pub(crate) fn join(&mut self, entry: InitiatorEntry, address: IpAddr) -> Index {
+        let InitiatorEntry { port, .. } = entry;
+        match self.ports.iter_mut().find(|(other, _)| *other == port) {
+            Some((_, sessions)) => *sessions += 1,
+            None => self.ports.push((port, 1)),
+        }
         if let Some(index) = entry.source {
             debug_assert_eq!(self.sources[index as usize].address, address);
             self.sources[index as usize].sessions += 1;
             return index;
         }
-        let index = growth::insert(&mut self.sources, Source { address, sessions: 1 });
+        let index = growth::insert(&mut self.sources, Source { address, port, sessions: 1 });
         let (sources, hash) = (&self.sources, &self.hash);
-        self.by_address
-            .insert_unique(entry.hash, index, |&i| hash.of_address(sources[i as usize].address));
+        self.by_address.insert_unique(entry.hash, index, |&i| {
+            let Source { address, port, .. } = sources[i as usize];
+            hash_of_source(hash, address, port)
+        });
         index
     }
 
     /// Counts one session less.
-    fn leave(&mut self, index: Index) {
+    pub(crate) fn leave(&mut self, index: Index) {
         let source = &mut self.sources[index as usize];
         source.sessions -= 1;
-        if source.sessions == 0 {
-            let hash = self.hash.of_address(source.address);
+        let Source { address, port, sessions } = *source;
+        if let Some(place) = self.ports.iter().position(|(other, _)| *other == port) {
+            self.ports[place].1 -= 1;
+            if self.ports[place].1 == 0 {
+                self.ports.swap_remove(place);
+            }
+        }
+        if sessions == 0 {
+            let hash = self.hash_of_source(address, port);
             if let Ok(entry) = self.by_address.find_entry(hash, |&i| i == index) {
                 entry.remove();
             }
             self.sources.remove(index as usize);
         }
     }
+
+    #[inline]
+    fn hash_of_source(&self, address: IpAddr, port: InterfaceId) -> u64 {
+        hash_of_source(&self.hash, address, port)
+    }
+}
+
+/// Returns the hash of an initiating node whose messages arrive through an interface.
+#[inline]
+fn hash_of_source(hash: &KeyedHash, address: IpAddr, port: InterfaceId) -> u64 {
+    // An odd factor spreads the few numbers of interfaces; the keyed hash hides which addresses would collide.
+    hash.of_address(address) ^ u64::from(port.0).wrapping_mul(0x9e37_79b9_7f4a_7c15)
 }
 
 #[cfg(test)]
@@ -282,8 +346,8 @@ mod tests {
     #[test]
     fn blocks_stay_small() {
         for (block, size, limit) in [
-            ("session", size_of::<super::Session>(), 96),
-            ("source", size_of::<super::Source>(), 24),
+            ("session", size_of::<super::Session>(), 104),
+            ("source", size_of::<super::Source>(), 28),
             ("timer", size_of::<super::Timer>(), 4),
         ] {
             assert!(size <= limit, "a {block} block has {size} octets, more than {limit}");

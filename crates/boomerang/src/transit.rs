@@ -29,19 +29,27 @@ impl Boomerang {
         if datagram.ttl <= 1 {
             return self.drop(cx, datagram, DropReason::TtlExpired);
         }
-        let (direction, initiator) = self.count_pass(kind, datagram.source, datagram.destination);
+        let (direction, initiator, far_end) =
+            self.count_pass(kind, datagram.source, datagram.destination);
         let transit = TransitMessage {
             view: *view,
             direction,
             initiator,
+            far_end,
+            is_reply: direction == Direction::Reverse,
+            arrival: datagram.interface,
             toward: datagram.destination,
             incoming: Some(datagram.interface),
             origin: Origin::Others,
         };
         if !self.aggregates.is_empty() || (self.config.aggregate_only && view.has_options()) {
-            return self.transit_with_aggregates(cx, datagram, &transit);
+            let found = self.store.find(view.classifier_octets(), view.mask_octets());
+            return match self.check_origin(cx.context, &transit, found) {
+                Ok(()) => self.transit_with_aggregates(cx, datagram, &transit),
+                Err(reason) => self.drop(cx, datagram, reason),
+            };
         }
-        let found = self.look_up_message(cx.now, view, direction, initiator);
+        let found = self.look_up_message(cx.now, &transit);
         self.complete_transit(cx, datagram, &transit, found);
     }
 
@@ -56,12 +64,16 @@ impl Boomerang {
         if datagram.ttl <= 1 || !self.aggregates.is_empty() {
             return self.transit(cx, datagram, plain.kind, &plain.view());
         }
-        let (direction, initiator) = self.count_pass(plain.kind, source, destination);
-        let found = self.look_up_plain(cx.now, plain, direction, initiator);
+        let (direction, initiator, far_end) = self.count_pass(plain.kind, source, destination);
+        let ends = (initiator, far_end);
+        let found = self.look_up_plain(cx.now, plain, direction, ends, datagram.interface);
         let transit = || TransitMessage {
             view: plain.view(),
             direction,
             initiator: initiator.into(),
+            far_end: far_end.into(),
+            is_reply: direction == Direction::Reverse,
+            arrival: datagram.interface,
             toward: datagram.destination,
             incoming: Some(datagram.interface),
             origin: Origin::Others,
@@ -85,6 +97,11 @@ impl Boomerang {
         transit: &TransitMessage<'_>,
         found: Lookup,
     ) {
+        if !matches!(found, Lookup::Refreshed(_))
+            && let Err(reason) = self.check_origin(cx.context, transit, found.found())
+        {
+            return self.drop(cx, datagram, reason);
+        }
         let outcome = self.process_found(cx, transit, found);
         let Outcome { interface, edits } = outcome;
         let Some(mut how) = self.transit_outgoing(cx, datagram, interface) else { return };
@@ -101,22 +118,22 @@ impl Boomerang {
         mark(Checkpoint::Forward);
     }
 
-    /// Counts a message in transit. Returns the message with its direction and initiating node.
+    /// Counts a message in transit. Returns its direction, initiating node and far end.
     #[inline]
     pub(crate) fn count_pass<A>(
         &mut self,
         kind: Kind,
         source: A,
         destination: A,
-    ) -> (Direction, A) {
+    ) -> (Direction, A, A) {
         match kind {
             Kind::Request => {
                 self.counters.requests += 1;
-                (Direction::Forward, source)
+                (Direction::Forward, source, destination)
             }
             Kind::Reply => {
                 self.counters.replies += 1;
-                (Direction::Reverse, destination)
+                (Direction::Reverse, destination, source)
             }
         }
     }

@@ -24,7 +24,7 @@ fn cost(sessions: u32, passes: &[Kind]) -> f64 {
 /// The hash tables grow by doubling, so the cost swings; it is measured where they are fullest, and right after they
 /// have doubled.
 #[test]
-fn a_session_takes_less_than_160_octets_and_its_claims() {
+fn a_session_takes_less_than_168_octets_and_its_claims() {
     let _profiler = dhat::Profiler::builder().testing().build();
     let both = [Kind::Request, Kind::Reply];
     let full = cost(14_336, &both);
@@ -33,6 +33,6 @@ fn a_session_takes_less_than_160_octets_and_its_claims() {
     let alone = |octets: f64| octets - 2.0 * CLAIM;
     println!("octets a session: {full:.0} and {grown:.0}, {one_way:.0} for one direction");
     println!("without its claims: {:.0} and {:.0}", alone(full), alone(grown));
-    assert!(alone(full) <= 160.0 && alone(grown) <= 160.0, "{full} {grown}");
+    assert!(alone(full) <= 168.0 && alone(grown) <= 168.0, "{full} {grown}");
     assert!(one_way <= 192.0, "{one_way}");
 }

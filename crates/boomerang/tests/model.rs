@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use common::*;
+use earmark_boomerang::Config;
 use earmark_core::admission::ClaimId;
 use earmark_core::{Engine, HostEvent, Input, InterfaceId};
 use earmark_wire::boomerang::Rates;
@@ -52,6 +53,12 @@ struct Model {
     now: u64,
     halves: BTreeMap<(u16, bool), Half>,
     way: InterfaceId,
+}
+
+/// Creates a router for which one message proves its origin; `untrusted_origins.rs` has the rules of others.
+fn patient_router() -> Bench {
+    let unproven_lifetime = Duration::from_secs(1_000);
+    with_config(Config { unproven_lifetime, ..Config::default() })
 }
 
 /// Reservable Mbit/s of a link; the ledger has half a Mbit/s more, which nobody requests.
@@ -196,7 +203,7 @@ impl World {
 }
 
 fn world() -> World {
-    World { router: router(), installed: BTreeMap::new(), moved: false }
+    World { router: patient_router(), installed: BTreeMap::new(), moved: false }
 }
 
 proptest! {
@@ -247,7 +254,7 @@ proptest! {
         back: bool,
         local: bool,
     ) {
-        let mut router = router();
+        let mut router = patient_router();
         router.passes(&message(1, kbit(2_000, 500)));
         router.passes(&message(1, kbit(2_000, 500)).back());
         let good = message(1, kbit(2_500, 500));

@@ -47,10 +47,18 @@ fn plain_session_is_offloaded_with_both_halves() {
     let out = offloaded(&router.passes(&loop_));
     let forward = share(ETH2, 2_000);
     let selector = selector(&router);
-    let first = Offloaded { selector, initiator: ip(NEAR), interval: 30, forward, reverse: None };
+    let first = Offloaded {
+        selector,
+        initiator: ip(NEAR),
+        far_end: ip(FAR),
+        arrivals: [ETH1, InterfaceId(0)],
+        interval: 30,
+        forward,
+        reverse: None,
+    };
     assert_eq!(out, [first]);
     let back = offloaded(&router.passes(&loop_.back()));
-    assert_eq!(back, [Offloaded { reverse: share(ETH1, 500), ..first }]);
+    assert_eq!(back, [Offloaded { reverse: share(ETH1, 500), arrivals: [ETH1, ETH2], ..first }]);
     assert_eq!(router.passes(&loop_).len(), 1, "a refresh that comes all the same");
     let (keys, shape) = selector.keys();
     assert_eq!((keys, shape), (loop_.classifier, loop_.mask), "as in the message");
@@ -156,7 +164,8 @@ fn settled(message: &Message, outcome: Settlement) -> Command {
         std::mem::swap(&mut source, &mut destination);
     }
     let message = message.octets(source, destination);
-    Command::Settled(Settled { source, destination, message, outcome })
+    let interface = if source == ip(NEAR) { ETH1 } else { ETH2 };
+    Command::Settled(Settled { interface, source, destination, message, outcome })
 }
 
 fn reserved(interface: InterfaceId, kbps: u64) -> Settlement {
@@ -172,7 +181,7 @@ fn settled_message_changes_engine_state() {
     let outcomes = with.command(settled(&loop_, reserved(ETH2, 2_000)));
     assert_eq!(sent(&outcomes), []);
     assert!(outcomes.iter().any(|outcome| matches!(outcome, Outcome::Installed(_))));
-    let allowance = Event::Allowance { initiator: ip(NEAR), changes: 4_999 };
+    let allowance = Event::Allowance { initiator: ip(NEAR), interface: ETH1, changes: 4_999 };
     assert!(events(&outcomes).contains(&allowance), "{outcomes:?}");
     with.command(settled(&loop_.back(), reserved(ETH1, 500)));
     without.passes(&loop_);
@@ -216,6 +225,7 @@ fn settled_message_that_cannot_be_applied_is_withdrawn() {
     assert_eq!(router.held_both(), (2_000, 500));
     let mut router = helped();
     let broken = Settled {
+        interface: ETH1,
         source: ip(NEAR),
         destination: ip(FAR),
         message: vec![8; 30],

@@ -11,17 +11,18 @@
 //
 // Refresh. The daemon enters the sessions that it has granted. A message that it would forward unchanged, and that would
 // only update a time, is counted, and its time is written into the session's entry. Its classifier and mask, initiating
-// node, interval and rate are those of the entry.
+// node, far end, arrival interface, interval and rate are those of the entry.
 //
-// Setup, of a session that names all five keys exactly. The daemon delegates a share of a link to the kernel, and a number
-// of setups for an initiating node. If both suffice, the kernel takes from them and enters the session. The daemon
-// receives a copy, but is not woken for it.
+// Setup, of a session that names all five keys exactly, for packets from the initiating node to the far end. The daemon
+// delegates a share of a link to the kernel, and a number of setups for an initiating node whose requests arrive through an
+// interface. If both suffice, the kernel takes from them and enters the session. A reply sets up the way back only in a
+// session whose request has passed here. The daemon receives a copy, but is not woken for it.
 //
 // Release. The rates of the session are added to the shares of its links, and the daemon receives a copy. The entry stays,
 // without rates, until the daemon removes it, because the message passes a second time, in the other direction. Until then
 // setups go to the daemon: it would remove the new session with the entry, and other nodes could set that up once more.
 //
-// All other messages go to the daemon: other rates, refusals, sessions that no share suffices for. So does the next message
+// All other messages go to the daemon: those of another origin, other rates, refusals, sessions that no share suffices for. So does the next message
 // of every session when routes may have changed: the daemon then increments the epoch, and entries of earlier epochs are
 // ignored.
 //
@@ -71,26 +72,34 @@ struct reservation {
 #define MAX_RESERVATION (60 + sizeof(struct reservation))
 
 // One direction of a session: bits per second, zero where nothing is reserved here; refreshes; the time of the last, by
-// the monotonic clock; and the link that the rate is reserved on.
+// the monotonic clock; the link that the rate is reserved on; and the interface that the messages of the direction arrive
+// through, 0 if none has come by.
 struct half {
 	__be32 rate;
 	__u32 refreshes;
 	__u64 seen;
 	__u32 interface;
-	__u32 padding;
+	__u32 arrival;
 };
 
 struct session {
 	__be32 initiator;
 	__u32 epoch;
 	__u8 interval;
-	__u8 padding[7];
+	__u8 padding[3];
+	__be32 far_end;
 	struct half forward;
 	struct half reverse;
 };
 
+// An initiating node whose requests arrive through an interface.
+struct source {
+	__be32 initiator;
+	__u32 arrival;
+};
+
 // Created by the loader: struct keys to struct session; values for all of them (__u64); and delegated amounts, of links in
-// bits per second and of initiating nodes in setups: interface (__u32) and initiating node (__be32) to an index (__u32), at
+// bits per second and of initiating nodes in setups: interface (__u32) and struct source to an index (__u32), at
 // which the total of delegated amounts is (__u64), followed by the total of taken amounts. This program writes only the
 // second.
 extern const char sessions;
@@ -141,9 +150,9 @@ static __always_inline int has_right_checksum(const struct reservation *message)
 }
 
 // Takes an amount of what is delegated; returns the total of taken amounts, 0 if what is delegated does not suffice.
-static __always_inline __u64 *take_share(const void *places, const void *numbers, __u32 key, __u32 amount)
+static __always_inline __u64 *take_share(const void *places, const void *numbers, const void *key, __u32 amount)
 {
-	__u32 *place = bpf_map_lookup_elem((void *)places, &key);
+	__u32 *place = bpf_map_lookup_elem((void *)places, key);
 	__u64 *total = place ? number_at(numbers, *place) : 0;
 	__u64 *sum = place ? number_at(numbers, *place + 1) : 0;
 
@@ -205,14 +214,17 @@ static __always_inline int report(struct __sk_buff *packet, const struct packet 
 	return failed ? -1 : 0;
 }
 
-// All five keys, with ports, and nothing else.
-static __always_inline int is_exact(const struct keys *keys)
+// All five keys, with ports, and nothing else; for the packets from an initiating node to a far end.
+static __always_inline int is_exact(const struct keys *keys, const struct source *source, __be32 far_end)
 {
+	const __be32 *addresses = (const __be32 *)keys->classifier;
 	const __u64 *classifier = (const __u64 *)keys->classifier;
 	const __u64 *mask = (const __u64 *)keys->mask;
 	const __be16 *ports = (const __be16 *)(keys->classifier + 8);
 
 	if (mask[0] != ~0ull || mask[1] != bpf_cpu_to_be64(0xffffffffff000000ull))
+		return 0;
+	if (addresses[0] != source->initiator || addresses[1] != far_end)
 		return 0;
 	return ports[0] && ports[1] && !(classifier[1] & ~mask[1]);
 }
@@ -226,23 +238,29 @@ static __always_inline int set_up(struct __sk_buff *packet, const struct packet 
 	__u64 *epoch = node_number(NODE_EPOCH);
 	struct change changes[2] = {};
 	struct session fresh = {};
-	__be32 initiator = is_reply ? found->destination : found->source;
+	struct source source = { is_reply ? found->destination : found->source, packet->ifindex };
+	__be32 far_end = is_reply ? found->source : found->destination;
 	struct half *half;
 	__u32 rate = bpf_ntohl(wanted);
 	__u64 *share, *allowance;
 	__u32 interface;
 
+	// A reply whose request has not passed: the daemon decides.
+	if (is_reply && !session)
+		return 0;
+	if (session)
+		source.arrival = session->forward.arrival;
 	if (!interval || !epoch || !wanted || !message->interval || message->interval > *interval)
 		return 0;
-	if (message->key[0] || message->key[1] != bpf_htonl(UNLOCKED) || !is_exact(&message->keys))
+	if (message->key[0] || message->key[1] != bpf_htonl(UNLOCKED) || !is_exact(&message->keys, &source, far_end))
 		return 0;
 	interface = outgoing_interface(packet, found);
 	if (!interface || found->to_group)
 		return 0;
-	share = take_share(&links, &shares, interface, rate);
+	share = take_share(&links, &shares, &interface, rate);
 	if (!share)
 		return 0;
-	allowance = take_share(&initiators, &allowances, initiator, 1);
+	allowance = take_share(&initiators, &allowances, &source, 1);
 	if (!allowance)
 		goto undo_share;
 	half = is_reply ? &fresh.reverse : &fresh.forward;
@@ -252,10 +270,12 @@ static __always_inline int set_up(struct __sk_buff *packet, const struct packet 
 			goto disallow;
 	}
 	half->interface = interface;
+	half->arrival = packet->ifindex;
 	half->seen = bpf_ktime_get_coarse_ns();
 	if (!session) {
 		half->rate = wanted;
-		fresh.initiator = initiator;
+		fresh.initiator = source.initiator;
+		fresh.far_end = far_end;
 		fresh.epoch = *epoch;
 		fresh.interval = message->interval;
 		if (bpf_map_update_elem((void *)&sessions, &message->keys, &fresh, BPF_NOEXIST))
@@ -330,11 +350,28 @@ static __always_inline int release(struct __sk_buff *packet, const struct packet
 	return 1;
 }
 
-static __always_inline int refresh(int is_reply, struct half *half)
+// The daemon takes any message as a proof that the sender continues, also of a direction without a reservation.
+static __always_inline int refresh(int is_reply, struct half *half, __be32 wanted)
 {
 	half->seen = bpf_ktime_get_coarse_ns();
 	__sync_fetch_and_add(&half->refreshes, 1);
-	return count_forwarded(is_reply, 1);
+	return count_forwarded(is_reply, wanted != 0);
+}
+
+// Whether a message comes from an end of a session, through the interface that the end is behind. Where no reply has
+// arrived yet, that is the link that requests leave by.
+static __always_inline int is_of_origin(const struct __sk_buff *packet, const struct packet *found, int is_reply,
+					const struct session *session)
+{
+	__u32 arrival = session->forward.arrival;
+
+	if (session->initiator != (is_reply ? found->destination : found->source))
+		return 0;
+	if (!arrival || session->far_end != (is_reply ? found->source : found->destination))
+		return 0;
+	if (is_reply)
+		arrival = session->reverse.arrival ? session->reverse.arrival : session->forward.interface;
+	return arrival && arrival == packet->ifindex;
 }
 
 // Handles a message if the kernel can; then the packet is forwarded.
@@ -357,7 +394,7 @@ static __always_inline int handle(struct __sk_buff *packet, const struct packet 
 	if (!epoch || !has_right_checksum(message))
 		return 0;
 	if (session) {
-		if (session->epoch != *epoch || session->initiator != (is_reply ? found->destination : found->source))
+		if (session->epoch != *epoch || !is_of_origin(packet, found, is_reply, session))
 			return 0;
 		if (!message->forward && !message->reverse)
 			return release(packet, found, is_reply, session);
@@ -365,7 +402,7 @@ static __always_inline int handle(struct __sk_buff *packet, const struct packet 
 			return 0;
 		half = is_reply ? &session->reverse : &session->forward;
 		if (half->rate == wanted)
-			return wanted ? refresh(is_reply, half) : count_forwarded(is_reply, 0);
+			return refresh(is_reply, half, wanted);
 		if (half->rate || is_released(session))
 			return 0;
 	}

@@ -112,6 +112,7 @@ fn main() -> ExitCode {
         gist::interface_set_without_privilege_is_served,
         offload::entered_session_is_refreshed_by_the_kernel,
         offload::other_message_goes_to_the_daemon,
+        offload::message_of_another_origin_goes_to_the_daemon,
         offload::malformed_packet_is_not_offloaded,
         offload::session_is_set_up_and_released_by_the_kernel,
         offload::copy_does_not_wake_the_daemon,

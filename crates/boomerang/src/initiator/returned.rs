@@ -24,6 +24,7 @@ impl Boomerang {
         state.last_reply_at = cx.now;
         let was_lost = core::mem::take(&mut state.lost);
         state.attempts = 0;
+        state.nonces.clear();
         let wanted_by_nodes = view.refresh_interval().max(1);
         state.interval = state.requested_interval.min(wanted_by_nodes);
         let application = state.application;
@@ -86,6 +87,7 @@ impl Boomerang {
             Some(before) if before == rates => {}
             Some(_) => cx.out.notify(Event::Changed { application, rates }),
             None => {
+                state.repeated = false;
                 let confirmed = true;
                 cx.out.notify(Event::Established { application, rates, interval, confirmed });
             }

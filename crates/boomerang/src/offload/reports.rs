@@ -7,7 +7,7 @@ use earmark_wire::icmp::{Echo, PseudoHeader};
 use crate::api::{Event, LinkRate, Passed, Seen, Settled, Settlement};
 use crate::instance::{Boomerang, HandlerContext};
 use crate::message::{Edits, Origin, TransitMessage};
-use crate::selector::Selector;
+use crate::selector::{Direction, Selector};
 use crate::state::{Index, flag};
 
 impl Boomerang {
@@ -18,21 +18,30 @@ impl Boomerang {
         cx: &mut HandlerContext<'_, '_, E>,
         settled: &Settled,
     ) {
-        let Settled { source, destination, ref message, outcome } = *settled;
+        let Settled { interface, source, destination, ref message, outcome } = *settled;
         let Some(ends) = PseudoHeader::of(source, destination) else { return };
         let Ok(echo) = Echo::parse(message, ends) else { return };
         let Ok(view) = View::parse(echo.data) else { return };
-        let (direction, initiator) = self.count_pass(echo.kind, source, destination);
+        let (direction, initiator, far_end) = self.count_pass(echo.kind, source, destination);
         let transit = TransitMessage {
             view,
             direction,
             initiator,
+            far_end,
+            is_reply: direction == Direction::Reverse,
+            arrival: interface,
             toward: destination,
             incoming: None, // not offloaded where the flow decides the route
             origin: Origin::Settled,
         };
         let find = |engine: &Self| engine.store.find(view.classifier_octets(), view.mask_octets());
         let before = find(self);
+        if self.check_origin(cx.context, &transit, before).is_err() {
+            if let Some(index) = before {
+                self.withhold(cx, index);
+            }
+            return;
+        }
         if let Some(index) = before {
             // The offload is notified at the end only, whatever happens now.
             self.store.session_mut(index).flags &= !flag::OFFLOAD;
@@ -51,7 +60,8 @@ impl Boomerang {
         session.flags |= flag::OFFLOADED;
         match outcome {
             Settlement::Reserved(share) if share == has && edits == Edits::NONE => {
-                self.allow(cx, initiator);
+                let arrival = self.store.request_arrival(index);
+                self.allow(cx, (initiator, arrival));
             }
             _ => self.withhold(cx, index),
         }
@@ -68,7 +78,16 @@ impl Boomerang {
     pub(crate) fn apply_seen_refreshes(&mut self, now: Time, seen: &Seen) {
         let Some(index) = self.find_selector(&seen.selector) else { return };
         let session = &mut self.store.sessions[index as usize];
-        for (half, at) in session.halves.iter_mut().zip([seen.forward, seen.reverse]) {
+        let mut ends = [seen.forward, seen.reverse];
+        if seen.reverse.is_some() {
+            if session.flags & flag::FORWARD_UNPROVEN != 0 {
+                ends[0] = seen.forward.max(seen.reverse);
+            }
+            session.flags &= !flag::UNPROVEN;
+        } else if seen.forward.is_some() {
+            session.flags &= !flag::FORWARD_UNPROVEN;
+        }
+        for (half, at) in session.halves.iter_mut().zip(ends) {
             let Some(at) = at.filter(|_| half.is_there()) else { continue };
             let end = self.config.expiry_time(at, seen.interval);
             half.expires_at = half.expires_at.max(end);

@@ -38,10 +38,18 @@ fn message(source_port: u16) -> Message {
 }
 
 impl Message {
-    fn session(&self) -> OffloadSession {
-        let share = |rate| Share { interface: InterfaceId(1), rate };
-        let [forward, reverse] = self.rates.map(|rate| (rate > 0).then(|| share(rate)));
-        OffloadSession { initiator: SENDER, interval: 30, forward, reverse }
+    /// Returns the session of a router whose echoes arrive through the first interface, and leave through the second.
+    fn session(&self, arrivals: [InterfaceId; 2]) -> OffloadSession {
+        let [inward, outward] = arrivals;
+        let share = |interface, rate| (rate > 0).then_some(Share { interface, rate });
+        OffloadSession {
+            initiator: SENDER,
+            far_end: RECEIVER,
+            arrivals,
+            interval: 30,
+            forward: share(outward, self.rates[0]),
+            reverse: share(inward, self.rates[1]),
+        }
     }
 
     /// Returns the ICMP message: an echo, or its reply.
@@ -93,7 +101,7 @@ pub(crate) fn entered_session_is_refreshed_by_the_kernel() {
         receive_one(what, router, |m| assert_eq!(m.datagram.payload, ours.octets(false)));
     };
     is_taken(&mut sender, &mut router, "the first");
-    offload(&router).set(&ours.key, &ours.session()).expect("entered");
+    offload(&router).set(&ours.key, &ours.session([line.inward, line.outward])).expect("entered");
     assert_eq!(refreshes(&router, &ours.key), [0, 0]);
     for count in 1..=3 {
         for router_alert in [true, false] {
@@ -113,17 +121,21 @@ pub(crate) fn entered_session_is_refreshed_by_the_kernel() {
     offload(&router).suspend_all().expect("suspended");
     is_taken(&mut sender, &mut router, "after a change of routes");
     assert_eq!(refreshes(&router, &ours.key), [6, 6], "what was seen is still known");
-    offload(&router).set(&ours.key, &ours.session()).expect("entered");
+    offload(&router).set(&ours.key, &ours.session([line.inward, line.outward])).expect("entered");
     send(&mut sender);
     receive_one("it is back", &mut sender, |_| ());
     assert_eq!(refreshes(&router, &ours.key), [1, 1]);
 
-    // A direction without a reservation here is forwarded, and is not counted.
+    // A message of a direction without a reservation here is forwarded and recorded, but is no refresh.
     let one_way = Message { rates: [2_000_000, 0], ..ours };
-    offload(&router).set(&ours.key, &one_way.session()).expect("entered");
+    offload(&router)
+        .set(&ours.key, &one_way.session([line.inward, line.outward]))
+        .expect("entered");
     sender.send(&out, &one_way.octets(false)).expect("sent");
     receive_one("it is back", &mut sender, |_| ());
-    assert_eq!(refreshes(&router, &ours.key), [1, 0]);
+    assert_eq!(refreshes(&router, &ours.key), [1, 1]);
+    let passed = offload(&router).forwarded().expect("counts");
+    assert_eq!((passed.replies, passed.refreshes), (8, 15));
 
     assert!(offload(&router).remove(&ours.key).expect("removed"));
     assert!(!offload(&router).remove(&ours.key).expect("an answer"));
@@ -137,7 +149,7 @@ pub(crate) fn other_message_goes_to_the_daemon() {
     let mut sender = open_on(&line.sender, &[ends(&line)[0]], boomerang_on());
     let mut router = router(&line);
     let ours = message(6_001);
-    offload(&router).set(&ours.key, &ours.session()).expect("entered");
+    offload(&router).set(&ours.key, &ours.session([line.inward, line.outward])).expect("entered");
     let out = outgoing(1, SENDER.into(), RECEIVER.into());
     // Offsets of octets that are changed: the format, a flag, the interval, the version, each key, the mask, the rate.
     let offsets = [16, 17, 19, 20, 21, 32, 36, 40, 43, 44, 48, 55, 64, 67];
@@ -183,7 +195,7 @@ pub(crate) fn malformed_packet_is_not_offloaded() {
     let line = line();
     let router = router(&line);
     let ours = message(6_001);
-    offload(&router).set(&ours.key, &ours.session()).expect("entered");
+    offload(&router).set(&ours.key, &ours.session([InterfaceId(1); 2])).expect("entered");
     let packet = |first: u8| {
         let (header, octets) = (usize::from(first & 15) * 4, ours.octets(false));
         let mut packet = vec![0; header];
@@ -240,7 +252,7 @@ pub(crate) fn session_is_set_up_and_released_by_the_kernel() {
         [(outward, 2_000_000), (inward, 64_000)].map(|(interface, rate)| Share { interface, rate });
 
     delegate(&mut router, [5_000_000, 1_000_000]);
-    router.offload_mut().expect("BPF").allow(SENDER, 1_000).expect("allowed");
+    router.offload_mut().expect("BPF").allow(SENDER, line.inward, 1_000).expect("allowed");
     for port in [1, 2] {
         send(&message(port), "it is back");
         assert_eq!(refreshes(&router, &message(port).key), [0, 0]);
@@ -294,6 +306,54 @@ pub(crate) fn session_is_set_up_and_released_by_the_kernel() {
     assert_eq!(shares(&router), [3_000_000, 872_000]);
 }
 
+/// Messages of another origin than the session's go to the daemon: of another node, to or from another far end, or
+/// through another interface. None is a refresh, and none releases anything.
+pub(crate) fn message_of_another_origin_goes_to_the_daemon() {
+    let line = line();
+    let mut sender = open_on(&line.sender, &[ends(&line)[0]], boomerang_on());
+    let mut receiver = open_on(&line.receiver, &[ends(&line)[1]], boomerang_on());
+    let mut router = router(&line);
+    let ours = message(6_001);
+    let path = router.offload_mut().expect("BPF");
+    path.set_longest_interval(Some(30)).expect("set");
+    for interface in [line.outward, line.inward] {
+        path.delegate(interface, 5_000_000).expect("delegated");
+    }
+    path.allow(SENDER, line.inward, 1_000).expect("allowed");
+    let release = Message { rates: [0, 0], ..ours };
+    let echo = outgoing(1, SENDER.into(), RECEIVER.into());
+    let reply = outgoing(1, RECEIVER.into(), SENDER.into());
+    let foreign = |last| IpAddr::from(Ipv4Addr::new(10, 77, 2, last));
+    // Without a session, a reply sets up nothing.
+    receiver.send(&reply, &ours.octets(true)).expect("sent");
+    receive_one("the daemon's", &mut router, |m| assert!(!m.is_copy));
+    offload(&router).set(&ours.key, &ours.session([line.inward, line.outward])).expect("entered");
+    for message in [ours, release] {
+        for (is_from_sender, out, is_reply) in [
+            (false, Outgoing { source: foreign(99), ..reply }, true),
+            (true, Outgoing { destination: foreign(99), ..echo }, false),
+        ] {
+            let socket = if is_from_sender { &mut sender } else { &mut receiver };
+            socket.send(&out, &message.octets(is_reply)).expect("sent");
+            receive_one("the daemon's", &mut router, |m| {
+                let treatment = (m.datagram.source, m.is_copy, m.share_change);
+                assert_eq!(treatment, (out.source, false, None));
+            });
+        }
+        assert_eq!(refreshes(&router, &ours.key), [0, 0]);
+    }
+    receiver.send(&reply, &ours.octets(true)).expect("sent");
+    receive_one("it is back", &mut sender, |_| ());
+    assert_eq!(refreshes(&router, &ours.key), [0, 1], "the far end itself");
+    // The ends are right, and the interfaces are not.
+    offload(&router).set(&ours.key, &ours.session([line.outward, line.inward])).expect("entered");
+    sender.send(&echo, &ours.octets(false)).expect("sent");
+    receive_one("the daemon's", &mut router, |m| assert!(!m.is_copy));
+    receiver.send(&reply, &release.octets(true)).expect("sent");
+    receive_one("the daemon's", &mut router, |m| assert!(!m.is_copy));
+    assert_eq!(refreshes(&router, &ours.key), [0, 0]);
+}
+
 /// Copies do not wake the daemon; other messages do, even after unread copies.
 pub(crate) fn copy_does_not_wake_the_daemon() {
     let line = line();
@@ -305,7 +365,7 @@ pub(crate) fn copy_does_not_wake_the_daemon() {
     for interface in [line.outward, line.inward] {
         assert_eq!(path.delegate(interface, 5_000_000).ok(), Some(5_000_000));
     }
-    path.allow(SENDER, 1_000).expect("allowed");
+    path.allow(SENDER, line.inward, 1_000).expect("allowed");
     let is_awake = |router: &SignallingSocket, patience: Timespec| {
         let mut descriptors = [PollFd::new(router, PollFlags::IN)];
         poll(&mut descriptors, Some(&patience)).expect("polled") > 0
@@ -334,6 +394,7 @@ pub(crate) fn initiating_node_is_limited_to_its_allowance() {
     path.set_longest_interval(Some(30)).expect("set");
     path.delegate(line.outward, 100_000_000).expect("delegated");
     path.delegate(line.inward, 100_000_000).expect("delegated");
+    let inward = line.inward;
     let mut next = 1;
     // Number of half sessions that are set up until one goes to the daemon.
     let mut set_up = |router: &mut SignallingSocket| {
@@ -361,16 +422,16 @@ pub(crate) fn initiating_node_is_limited_to_its_allowance() {
     assert_eq!(set_up(&mut router), 0, "no allowance");
     for allowance in [5, 4, 0, 1] {
         let path = router.offload_mut().expect("BPF");
-        path.allow(SENDER, allowance).expect("allowed");
+        path.allow(SENDER, inward, allowance).expect("allowed");
         assert_eq!(set_up(&mut router), allowance);
-        assert_eq!(offload(&router).allowance(SENDER), Some(0));
+        assert_eq!(offload(&router).allowance(SENDER, inward), Some(0));
     }
     let path = router.offload_mut().expect("BPF");
-    path.allow(SENDER, 5).expect("allowed");
+    path.allow(SENDER, inward, 5).expect("allowed");
     for number in 0..4_096_u32 {
-        path.allow(Ipv4Addr::from(number.to_be_bytes()), 1).expect("allowed");
+        path.allow(Ipv4Addr::from(number.to_be_bytes()), inward, 1).expect("allowed");
     }
-    assert_eq!(path.allowance(SENDER), None);
+    assert_eq!(path.allowance(SENDER, inward), None);
     assert_eq!(set_up(&mut router), 0);
 
     let path = router.offload_mut().expect("BPF");
@@ -396,7 +457,7 @@ pub(crate) fn shares_after_a_flood_are_accounted_for() {
     let mut sender = open_on(&line.sender, &[ends(&line)[0]], boomerang_on());
     let router = router(&line);
     let ours = message(6_001);
-    offload(&router).set(&ours.key, &ours.session()).expect("entered");
+    offload(&router).set(&ours.key, &ours.session([line.inward, line.outward])).expect("entered");
     let out = outgoing(1, SENDER.into(), RECEIVER.into());
     let messages = || {
         for _ in 0..COUNT {

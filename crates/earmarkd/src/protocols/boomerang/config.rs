@@ -1,5 +1,7 @@
 //! `[boomerang]`.
 
+use std::time::Duration;
+
 use earmark_boomerang::{AggregateRule, Selector};
 use earmark_control::protocols::boomerang::Account;
 use earmark_core::{Prefix, Rate, Secret};
@@ -39,6 +41,7 @@ impl Tables for BoomerangTables {
 struct BoomerangTable {
     refresh: Option<Spanned<String>>,
     longest_refresh: Option<Spanned<String>>,
+    unproven_lifetime: Option<Spanned<String>>,
     lifetime_factor: Option<Spanned<u32>>,
     burst: Option<Spanned<String>>,
     lock: Option<bool>,
@@ -116,6 +119,14 @@ impl Source<'_> {
                 u8::MAX,
                 defaults.max_refresh_interval,
             )?,
+            unproven_lifetime: Duration::from_secs(
+                self.seconds(
+                    table.unproven_lifetime.as_ref(),
+                    u8::MAX,
+                    defaults.unproven_lifetime.as_secs() as u8, // ten
+                )?
+                .into(),
+            ),
             lifetime_multiplier: self.octet(table.lifetime_factor, defaults.lifetime_multiplier)?,
             burst: self.burst(table.burst.as_ref(), defaults.burst)?,
             lock: table.lock.unwrap_or(defaults.lock),

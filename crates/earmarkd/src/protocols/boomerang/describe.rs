@@ -47,7 +47,7 @@ pub(crate) fn event(event: &boomerang::Event, on: &str) -> String {
             }
         ),
         Offload(session) => format!("the kernel processes refreshes of {}", session.selector),
-        Allowance { initiator, changes } => {
+        Allowance { initiator, changes, .. } => {
             format!("the kernel may set up {changes} reservations for {initiator}")
         }
         Withhold { selector } => format!("the kernel processes no message of {selector}"),

@@ -15,7 +15,7 @@ use earmark_boomerang::{
 use earmark_core::admission::LinkStatus;
 use earmark_core::{Datagram, InterfaceId, Rate, Time};
 use earmark_linux::{
-    ForwardedMessages, InterfaceName, Offload, OffloadKey, OffloadSession, Share, ShareChange,
+    Activity, ForwardedMessages, InterfaceName, Offload, OffloadKey, OffloadSession, Share, ShareChange,
 };
 use earmark_node::{Command as NodeCommand, Event as NodeEvent, Node};
 use earmark_wire::boomerang::Family;
@@ -110,8 +110,8 @@ impl KernelOffload for OffloadTable {
     ) -> Option<NodeCommand> {
         let NodeEvent::Boomerang(event) = event else { return None };
         let outcome = match event {
-            Event::Allowance { initiator: IpAddr::V4(initiator), changes } => {
-                if let Err(error) = path.allow(*initiator, *changes) {
+            Event::Allowance { initiator: IpAddr::V4(initiator), interface, changes } => {
+                if let Err(error) = path.allow(*initiator, *interface, *changes) {
                     debug!(%error, %initiator, "the kernel sets up no reservation for it");
                 }
                 return None;
@@ -188,6 +188,7 @@ impl KernelOffload for OffloadTable {
             })),
         };
         NodeCommand::Boomerang(Command::Settled(Settled {
+            interface: datagram.interface,
             source: datagram.source,
             destination: datagram.destination,
             message: datagram.payload.to_vec(),
@@ -219,11 +220,13 @@ fn seen(path: &Offload, now: Time, selector: &Selector) -> io::Result<Option<See
     let Some(key) = key(selector) else { return Ok(None) };
     let Some(found) = path.activity(&key)? else { return Ok(None) };
     let at = |ago| Time::ZERO + now.since(Time::ZERO).saturating_sub(ago);
+    // The engine knows of a setup by its copy: only what came after it is news.
+    let last = |direction: &Activity| direction.ago.filter(|_| direction.refreshes > 0).map(at);
     Ok(Some(Seen {
         selector: *selector,
         interval: found.interval,
-        forward: found.forward.ago.map(at),
-        reverse: found.reverse.ago.map(at),
+        forward: last(&found.forward),
+        reverse: last(&found.reverse),
     }))
 }
 
@@ -232,8 +235,8 @@ fn link_rate(share: Share) -> LinkRate {
 }
 
 fn enter(path: &Offload, offloaded: &Offloaded) -> io::Result<()> {
-    let (Some(key), std::net::IpAddr::V4(initiator)) =
-        (key(&offloaded.selector), offloaded.initiator)
+    let (Some(key), IpAddr::V4(initiator), IpAddr::V4(far_end)) =
+        (key(&offloaded.selector), offloaded.initiator, offloaded.far_end)
     else {
         return Err(io::ErrorKind::Unsupported.into());
     };
@@ -243,6 +246,8 @@ fn enter(path: &Offload, offloaded: &Offloaded) -> io::Result<()> {
     };
     let session = OffloadSession {
         initiator,
+        far_end,
+        arrivals: offloaded.arrivals,
         interval: offloaded.interval,
         forward: offloaded.forward.and_then(share),
         reverse: offloaded.reverse.and_then(share),

@@ -24,6 +24,8 @@ const RATE: u32 = 64_000;
 const HOT: u32 = 1_000_000;
 /// Number of sessions that are refreshed in turn, set up, and released.
 const IN_TURN: u32 = 10_000;
+/// Interface that the measured packets arrive through.
+const LOOPBACK: InterfaceId = InterfaceId(1);
 /// IP protocol number of TCP.
 const TCP: u8 = 6;
 /// Capacity of the kernel's map, sessions.
@@ -80,9 +82,16 @@ fn measure_here(out: InterfaceId, sessions: u32) -> Result<OffloadCost> {
     let [set_up, release] = changes(&mut socket, out)?;
     let path = socket.offload().context("BPF is unavailable")?;
     let share = Some(Share { interface: InterfaceId(1), rate: RATE });
+    let arrivals = [LOOPBACK, InterfaceId(0)];
     for number in 0..sessions {
-        let session =
-            OffloadSession { initiator: INITIATOR, interval: 30, forward: share, reverse: share };
+        let session = OffloadSession {
+            initiator: INITIATOR,
+            far_end: FAR_END,
+            arrivals,
+            interval: 30,
+            forward: share,
+            reverse: share,
+        };
         path.set(&key(number), &session)?;
     }
     let refresh = nanoseconds(path.measure(&packet(0, RATE), HOT)?);
@@ -104,7 +113,7 @@ fn changes(socket: &mut SignallingSocket, link: InterfaceId) -> Result<[u64; 2]>
     let path = socket.offload_mut().context("BPF is unavailable")?;
     path.set_longest_interval(Some(30))?;
     path.delegate(link, u64::from(RATE) * u64::from(IN_TURN))?;
-    path.allow(INITIATOR, IN_TURN)?;
+    path.allow(INITIATOR, LOOPBACK, IN_TURN)?;
     let mut change = |rate| -> Result<u64> {
         let path = socket.offload().context("BPF is unavailable")?;
         let mean = one_by_one(path, (0..IN_TURN).map(|number| CAPACITY + number), rate)?;

@@ -13,14 +13,14 @@ use rustix::io::Errno;
 
 use crate::sys::bpf::Map;
 
-/// Delegated amounts, by keys of four octets.
+/// Delegated amounts, by keys of `KEY` octets.
 #[derive(Debug)]
-pub(super) struct Delegation {
+pub(super) struct Delegation<const KEY: usize> {
     /// Index of the delegated total in `totals`; the taken total follows it.
-    indexes: Map<4, 4>,
+    indexes: Map<KEY, 4>,
     totals: Map<4, 8>,
     /// Ordered, because peers may choose the keys.
-    entries: BTreeMap<[u8; 4], Entry>,
+    entries: BTreeMap<[u8; KEY], Entry>,
     /// Indexes without a key. The one that has been free for longest is used next: no program writes there any more on
     /// behalf of its previous key.
     free: VecDeque<u32>,
@@ -36,8 +36,8 @@ struct Entry {
     known: u64,
 }
 
-impl Delegation {
-    pub(super) fn create(names: [&str; 2], max_keys: u32) -> io::Result<Delegation> {
+impl<const KEY: usize> Delegation<KEY> {
+    pub(super) fn create(names: [&str; 2], max_keys: u32) -> io::Result<Delegation<KEY>> {
         let [indexes, totals] = names;
         Ok(Delegation {
             indexes: Map::create(indexes, max_keys)?,
@@ -62,7 +62,7 @@ impl Delegation {
     ///
     /// # Errors
     /// `E2BIG`: the limit of keys is reached.
-    pub(super) fn delegate(&mut self, key: [u8; 4], amount: u64) -> io::Result<()> {
+    pub(super) fn delegate(&mut self, key: [u8; KEY], amount: u64) -> io::Result<()> {
         let Some(entry) = self.entries.get_mut(&key) else { return self.add_key(key, amount) };
         let delegated = entry.known.wrapping_add(amount);
         if delegated != entry.delegated {
@@ -73,7 +73,7 @@ impl Delegation {
     }
 
     /// Delegates this much under a key that has no index yet.
-    fn add_key(&mut self, key: [u8; 4], amount: u64) -> io::Result<()> {
+    fn add_key(&mut self, key: [u8; KEY], amount: u64) -> io::Result<()> {
         let index = *self.free.front().ok_or(Errno::TOOBIG)?;
         self.totals.set(&index.to_ne_bytes(), &amount.to_ne_bytes())?;
         self.totals.set(&taken_index(index), &[0; 8])?;
@@ -84,20 +84,20 @@ impl Delegation {
     }
 
     /// Returns the delegated amount, as far as the daemon knows; `None` if the key has no entry.
-    pub(super) fn delegated(&self, key: [u8; 4]) -> Option<u64> {
+    pub(super) fn delegated(&self, key: [u8; KEY]) -> Option<u64> {
         let Entry { delegated, known, .. } = *self.entries.get(&key)?;
         Some(difference(delegated, known))
     }
 
     /// Returns the delegated amount, or more if more was taken before the amount was reduced.
-    pub(super) fn outstanding(&self, key: [u8; 4]) -> io::Result<u64> {
+    pub(super) fn outstanding(&self, key: [u8; KEY]) -> io::Result<u64> {
         let Some(&Entry { index, delegated, known }) = self.entries.get(&key) else { return Ok(0) };
         let taken = self.totals.get(&taken_index(index))?.map_or(known, u64::from_ne_bytes);
         Ok(difference(delegated, known).max(difference(taken, known)))
     }
 
     /// Accounts for an amount that the program has taken, or (`is_returned`) returned.
-    pub(super) fn account(&mut self, key: [u8; 4], amount: u64, is_returned: bool) {
+    pub(super) fn account(&mut self, key: [u8; KEY], amount: u64, is_returned: bool) {
         if let Some(entry) = self.entries.get_mut(&key) {
             entry.known = match is_returned {
                 true => entry.known.wrapping_sub(amount),
@@ -107,7 +107,7 @@ impl Delegation {
     }
 
     /// Removes a key and its totals.
-    pub(super) fn remove(&mut self, key: [u8; 4]) -> io::Result<()> {
+    pub(super) fn remove(&mut self, key: [u8; KEY]) -> io::Result<()> {
         let entry = self.entries.remove(&key);
         self.indexes.remove(&key)?;
         self.free.extend(entry.map(|entry| entry.index));

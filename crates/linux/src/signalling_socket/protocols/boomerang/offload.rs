@@ -36,8 +36,9 @@ use crate::sys::bpf_run;
 pub(super) const SECTION: &str = "boomerang";
 /// Maximum number of sessions. The kernel reserves sixteen octets for each, and a hundred more for existing ones.
 const SESSIONS: u32 = 1 << 18;
-/// Octets of `struct keys` and `struct session`.
+/// Octets of `struct keys`, `struct source` and `struct session`.
 const KEYS: usize = 32;
+const SOURCE: usize = 8;
 const SESSION: usize = 64;
 /// Maximum number of links with a delegated share.
 const LINKS: u32 = 1_024;
@@ -53,7 +54,10 @@ const NODE_NUMBERS: u32 = 6;
 /// Offsets in `struct session`.
 const EPOCH: usize = 4;
 const INTERVAL: usize = 8;
+const FAR_END: usize = 12;
 const HALVES: [usize; 2] = [16, 40];
+/// Offset of the classifier in a message, which the mask follows.
+const CLASSIFIER: usize = 32;
 /// The program's verdict for a packet that continues (`TCX_NEXT`).
 const NEXT: u32 = u32::MAX;
 /// An Ethernet header for IPv4 with zero addresses.
@@ -73,6 +77,10 @@ pub struct OffloadKey {
 pub struct OffloadSession {
     /// Node that sends echoes and receives the replies.
     pub initiator: Ipv4Addr,
+    /// Node that receives echoes and sends the replies.
+    pub far_end: Ipv4Addr,
+    /// Arrival interfaces of echoes and of replies; 0 if none has passed.
+    pub arrivals: [InterfaceId; 2],
     /// Seconds between refreshes.
     pub interval: u8,
     /// Reservation here in the direction of the echo; `None` if the echo does not pass this node.
@@ -136,11 +144,11 @@ pub struct Offload {
     sessions: Map<KEYS, SESSION>,
     node: Map<4, 8>,
     /// Delegated bits per second, by interface.
-    links: Delegation,
-    /// Permitted setups of half sessions, by initiating node.
-    initiators: Delegation,
+    links: Delegation<4>,
+    /// Permitted setups of half sessions, by initiating node and arrival interface.
+    initiators: Delegation<SOURCE>,
     /// The initiating nodes in the order of their entry.
-    order: VecDeque<[u8; 4]>,
+    order: VecDeque<[u8; SOURCE]>,
     /// `None` until it is loaded.
     program: Option<OwnedFd>,
 }
@@ -192,6 +200,10 @@ impl Offload {
         value[..EPOCH].copy_from_slice(&session.initiator.octets());
         value[EPOCH..INTERVAL].copy_from_slice(&self.epoch()?.to_ne_bytes());
         value[INTERVAL] = session.interval;
+        value[FAR_END..FAR_END + 4].copy_from_slice(&session.far_end.octets());
+        for (at, arrival) in HALVES.into_iter().zip(session.arrivals) {
+            value[at + 20..at + 24].copy_from_slice(&arrival.0.to_ne_bytes());
+        }
         for (at, share) in HALVES.into_iter().zip([session.forward, session.reverse]) {
             if let Some(Share { interface, rate }) = share {
                 value[at..at + 4].copy_from_slice(&rate.to_be_bytes());
@@ -266,10 +278,15 @@ impl Offload {
         self.links.remove(interface.0.to_ne_bytes())
     }
 
-    /// Lets the kernel set up this many half sessions of an initiating node before it asks the daemon again, in place
-    /// of the previous number. At the limit of nodes, the permission of the oldest entry is removed.
-    pub fn allow(&mut self, initiator: Ipv4Addr, set_ups: u32) -> io::Result<()> {
-        let key = initiator.octets();
+    /// Lets the kernel set up this many half sessions of an initiating node whose requests arrive through an interface
+    /// before it asks the daemon again, in place of the previous number. At the limit of nodes, the permission of the oldest entry is removed.
+    pub fn allow(
+        &mut self,
+        initiator: Ipv4Addr,
+        arrival: InterfaceId,
+        set_ups: u32,
+    ) -> io::Result<()> {
+        let key = source_key(initiator, arrival);
         let (wanted, has) = (u64::from(set_ups), self.initiators.delegated(key));
         // Small changes are not worth a system call.
         if has.is_some_and(|has| (wanted.div_ceil(2)..=wanted).contains(&has)) {
@@ -288,8 +305,8 @@ impl Offload {
 
     /// Returns how many half sessions of an initiating node the kernel may still set up, as far as the daemon has read
     /// the copies; `None` if the node has no entry.
-    pub fn allowance(&self, initiator: Ipv4Addr) -> Option<u64> {
-        self.initiators.delegated(initiator.octets())
+    pub fn allowance(&self, initiator: Ipv4Addr, arrival: InterfaceId) -> Option<u64> {
+        self.initiators.delegated(source_key(initiator, arrival))
     }
 
     /// Accounts for the copy of a message; `None` if it is malformed.
@@ -300,8 +317,8 @@ impl Offload {
         match change {
             ShareChange::Reserved(share) => {
                 account_for(share, false);
-                if let Some(initiator) = message.and_then(initiator) {
-                    self.initiators.account(initiator.octets(), 1, false);
+                if let Some(source) = message.and_then(|message| self.source(message)) {
+                    self.initiators.account(source, 1, false);
                 }
             }
             ShareChange::Released(shares) => {
@@ -337,10 +354,31 @@ impl Offload {
         }
     }
 
+    /// Returns the source that a message of a setup was charged to: a reply is charged like the request.
+    fn source(&self, datagram: &Datagram<'_>) -> Option<[u8; SOURCE]> {
+        let initiator = initiator(datagram)?;
+        let is_reply = datagram.payload.first() == Some(&0);
+        if !is_reply {
+            return Some(source_key(initiator, datagram.interface));
+        }
+        let keys = datagram.payload.get(CLASSIFIER..)?.first_chunk::<KEYS>()?;
+        let session = self.sessions.get(keys).ok()??;
+        let arrival = number::<4>(&session, HALVES[0] + 20) as u32;
+        Some(source_key(initiator, InterfaceId(arrival)))
+    }
+
     fn epoch(&self) -> io::Result<u32> {
         let epoch = self.node.get(&NODE_EPOCH)?.map_or(0, u64::from_ne_bytes);
         Ok(epoch as u32) // no larger value is ever written
     }
+}
+
+/// Returns the key of an initiating node whose requests arrive through an interface.
+fn source_key(initiator: Ipv4Addr, arrival: InterfaceId) -> [u8; SOURCE] {
+    let mut key = [0; SOURCE];
+    key[..4].copy_from_slice(&initiator.octets());
+    key[4..].copy_from_slice(&arrival.0.to_ne_bytes());
+    key
 }
 
 /// Returns the initiating node of a message.
