@@ -35,6 +35,14 @@ earmark_core::named_enum! {
         NoRoute = "no_route",
         /// The message arrived on an interface where the multicast routes do not expect its source.
         WrongInterface = "wrong_interface",
+        /// The source is not behind the access interface that the message arrived through, or is this node's own.
+        SourceNotBehind = "source_not_behind",
+        /// The SSRC is not that of the first reporter of the stream. Forwarded.
+        ForeignSsrc = "foreign_ssrc",
+        /// The message arrived through another interface than those of the stream's first reporter. Forwarded.
+        WrongArrival = "wrong_arrival",
+        /// The answer is not of the receiver that the stream is for.
+        ForeignReceiver = "foreign_receiver",
     }
 }
 

@@ -15,6 +15,7 @@ use earmark_wire::yessir::{
 };
 
 use crate::api::{Answer, Application, Attachment, Event, Rejection, Stream};
+use crate::counters::DropReason;
 use crate::forward::own_address;
 use crate::instance::{HandlerContext, Hint, Received, Yessir};
 use crate::roles::{Role, Sender};
@@ -298,20 +299,28 @@ impl Yessir {
         Some(end)
     }
 
-    /// Handles a receiver's answer to a stream of this host. Returns whether the stream is known.
+    /// Handles a receiver's answer to a stream of this host.
+    ///
+    /// # Errors
+    /// The stream is unknown, or the answer is not of its receiver.
     pub(crate) fn handle_answer<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
         received: &Received<'_>,
         message: &Message<'_>,
-    ) -> bool {
+    ) -> Result<(), DropReason> {
         let port = (received.datagram.destination, received.packet.destination_port);
-        let Some(index) = self.roles.by_port.get(&port) else { return false };
+        let index = self.roles.by_port.get(&port).ok_or(DropReason::NotForUs)?;
         let sender = &mut self.roles.senders[*index as usize];
         if message.generic.reservation != reservation_of(sender.ssrc) {
-            return false;
+            return Err(DropReason::NotForUs);
         }
         let receiver = received.datagram.source;
+        // A group has receivers anywhere; a host that answers must be behind the interface in any case.
+        let destination = sender.stream.destination;
+        if !destination.is_multicast() && receiver != destination {
+            return Err(DropReason::ForeignReceiver);
+        }
         let answer =
             Answer { path: message.link_info, failures: message.failures.iter().collect() };
         if sender.answers.get(&receiver) != Some(&answer) {
@@ -324,7 +333,7 @@ impl Yessir {
             let reach = Box::new(Outcome { offer: sender.attachment.passive, ..reach });
             cx.out.notify(Event::Answered { application, receiver, answer, reach });
         }
-        true
+        Ok(())
     }
 }
 

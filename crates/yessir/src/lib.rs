@@ -94,6 +94,7 @@ pub mod library;
 mod limits;
 mod measure;
 mod next_hops;
+mod origin;
 mod pool;
 mod receive;
 mod refresh;

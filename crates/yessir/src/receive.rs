@@ -16,6 +16,7 @@ use crate::counters::DropReason;
 use crate::flowspec::RequestedRate;
 use crate::instance::{HandlerContext, Hint, Received, Yessir};
 use crate::next_hops::NextHops;
+use crate::origin::{OWN, Origin};
 use crate::reserve::{Failure, Request};
 
 impl Yessir {
@@ -81,12 +82,19 @@ impl Yessir {
             self.ignore(cx, datagram, DropReason::Checksum);
             return self.relay(cx, datagram, received);
         }
+        // Routers further on trust this one to have checked the source.
+        if !self.checks_source(cx, datagram) {
+            return;
+        }
         if interfaces.is_local(datagram.destination) {
             return self.handle_local_message(cx, datagram, received, report, message);
         }
         if datagram.destination.is_multicast() && !self.roles.is_empty() && report.sender.is_some()
         {
-            self.handle_announcement(cx, received, report, message);
+            match self.handle_announcement(cx, received, report, message) {
+                Ok(()) | Err(DropReason::NotForUs) => {}
+                Err(reason) => self.ignore(cx, datagram, reason),
+            }
         }
         if !takes_part {
             return self.relay(cx, datagram, received);
@@ -124,6 +132,16 @@ impl Yessir {
                     self.ignore(cx, datagram, reason);
                     return self.relay(cx, datagram, received);
                 }
+            }
+        }
+        if let Ok(index) = received.hint.found.unwrap_or_else(|| self.store.look_up(stream)) {
+            let origin = Origin { ssrc: report.ssrc, arrival: datagram.interface };
+            let session = self.store.session(index);
+            if message.generic.command != Command::Passive
+                && let Err(reason) = session.may_touch(cx.context, origin, sequence.is_some())
+            {
+                self.ignore(cx, datagram, reason);
+                return self.relay(cx, datagram, received);
             }
         }
         if let Err(reason) = self.dispatch(cx, received, stream, report, message, places, sequence)
@@ -213,6 +231,7 @@ impl Yessir {
             let request = Request {
                 stream: *stream,
                 ssrc: report.ssrc,
+                arrival: received.incoming.unwrap_or(OWN),
                 asked,
                 shared: message.generic.style == Style::Shared,
                 lifetime_ms: self.config.lifetime_ms(message.generic.interval),
@@ -259,9 +278,18 @@ impl Yessir {
             return;
         }
         let Ok(stream) = received.stream(false) else { return };
+        if !self.checks_source(cx, datagram) {
+            return;
+        }
+        let found = self.store.find(&stream);
+        if let Some(index) = found {
+            let origin = Origin { ssrc: report.ssrc, arrival: datagram.interface };
+            if let Err(reason) = self.store.session(index).may_touch(cx.context, origin, false) {
+                return self.ignore(cx, datagram, reason);
+            }
+        }
         self.counters.measured += 1;
         if report.goodbye {
-            let found = self.store.find(&stream);
             return self.release(cx, found, report.ssrc, Change::Released);
         }
         let (incoming, source) = (Some(datagram.interface), datagram.source);
@@ -273,6 +301,7 @@ impl Yessir {
         let request = Request {
             stream,
             ssrc: report.ssrc,
+            arrival: datagram.interface,
             asked: RequestedRate::Measured(measuring),
             shared: false,
             lifetime_ms: self.config.lifetime_ms(0),

@@ -83,6 +83,7 @@ impl Yessir {
         let same = !usual.goodbye()
             && session.fingerprint == hint.fingerprint
             && session.ssrc == usual.ssrc
+            && session.arrival == datagram.interface
             && session.routes_version == self.routes_version
             && session.pool == NONE;
         let leg = self.store.legs.get(session.legs as usize).filter(|_| same)?;

@@ -50,9 +50,10 @@ impl Yessir {
     ) {
         self.drop_legs(cx, index, change);
         mark(Checkpoint::ReservationManagement);
-        let source = self.store.session(index).stream.source;
+        let session = self.store.session(index);
+        let (source, port) = (session.stream.source, session.port);
         self.store.remove(index);
-        self.sources.remove_stream(source);
+        self.sources.remove_stream(source, port);
         mark(Checkpoint::TearSession);
     }
 

@@ -17,6 +17,7 @@ use crate::flowspec::RequestedRate;
 use crate::instance::{HandlerContext, Yessir};
 use crate::measure::Measurement;
 use crate::next_hops::NextHops;
+use crate::origin::limited_port;
 use crate::state::{Extra, Holder, Index, Leg, NONE, NOTHING, Session, Timer, TimerKind};
 use crate::store::VacantEntry;
 
@@ -27,6 +28,8 @@ pub(crate) struct Request {
     /// Result of the lookup of the stream, if there was one.
     pub(crate) found: Option<Result<Index, VacantEntry>>,
     pub(crate) ssrc: u32,
+    /// Interface that the message arrived through; [`crate::origin::OWN`] for this host's own.
+    pub(crate) arrival: InterfaceId,
     pub(crate) asked: RequestedRate,
     pub(crate) shared: bool,
     /// Lifetime without another message, milliseconds.
@@ -71,6 +74,7 @@ impl Yessir {
         let expires_at = cx.now.after_millis(request.lifetime_ms.into());
         let session = self.store.session_mut(index);
         session.expires_at = expires_at;
+        session.arrival = request.arrival;
         // A refused message may be granted when it is repeated.
         session.fingerprint = 0;
         let timer = session.timer;
@@ -146,10 +150,11 @@ impl Yessir {
     ) -> Result<Index, FailureReason> {
         let limits = self.config.limits;
         let source = request.stream.source;
-        let hash = self.sources.hash(source);
+        let port = limited_port(cx.context, request.arrival);
+        let hash = self.sources.hash(source, port);
         if self.store.sessions.len() >= limits.sessions as usize
             || !self.sources.admits_change(cx.now, hash, limits.changes_per_second)
-            || !self.sources.add_stream(hash, source, limits.sessions_per_source)
+            || !self.sources.add_stream(hash, (source, port), limits.sessions_per_source)
         {
             return Err(self.limit_reached().reason);
         }
@@ -167,6 +172,8 @@ impl Yessir {
             legs: NONE,
             pool: NONE,
             ssrc: request.ssrc,
+            arrival: request.arrival,
+            port,
             asked,
             fingerprint: request.fingerprint,
             lifetime_ms: request.lifetime_ms,
@@ -177,7 +184,7 @@ impl Yessir {
         };
         let index = self.store.insert(session, place);
         if request.shared && !self.join_pool(index) {
-            self.sources.remove_stream(source);
+            self.sources.remove_stream(source, port);
             self.store.remove(index);
             return Err(self.limit_reached().reason);
         }
@@ -196,11 +203,15 @@ impl Yessir {
     ) -> Result<(), FailureReason> {
         let session = self.store.session_mut(index);
         session.ssrc = request.ssrc;
-        let shared = session.pool != NONE;
+        let (shared, port) = (session.pool != NONE, session.port);
         let more = asked.rate > session.asked.rate || asked.max_packet > session.asked.max_packet;
         let rate = self.config.limits.changes_per_second;
         if (more || request.shared != shared)
-            && !self.sources.admits_change(cx.now, self.sources.hash(request.stream.source), rate)
+            && !self.sources.admits_change(
+                cx.now,
+                self.sources.hash(request.stream.source, port),
+                rate,
+            )
         {
             return Err(self.limit_reached().reason);
         }

@@ -17,6 +17,7 @@ use crate::api::{Answer, Application, Event, Rejection, Stream};
 use crate::counters::DropReason;
 use crate::forward::{own_address, passed_other_routers};
 use crate::instance::{HandlerContext, PROTOCOL, Received, Yessir};
+use crate::origin::Origin;
 use crate::roles::{AnnouncedStream, Listener, Role};
 use crate::state::{Index, Timer, TimerKind};
 
@@ -83,21 +84,29 @@ impl Yessir {
             self.counters.answers += 1;
             self.handle_answer(cx, received, message)
         };
-        if !known {
-            self.ignore(cx, datagram, DropReason::NotForUs);
+        if let Err(reason) = known {
+            self.ignore(cx, datagram, reason);
         }
     }
 
-    /// Handles an announcement. Returns whether an application listens to the stream.
+    /// Handles an announcement.
+    ///
+    /// # Errors
+    /// No application listens to the stream, or another origin has announced it.
     pub(crate) fn handle_announcement<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
         received: &Received<'_>,
         report: &Report<'_>,
         message: &Message<'_>,
-    ) -> bool {
-        let Ok(stream) = received.stream(message.generic.multiplexed) else { return false };
-        let Some(index) = self.listener_of(&stream) else { return false };
+    ) -> Result<(), DropReason> {
+        let stream = received.stream(message.generic.multiplexed);
+        let stream = stream.map_err(|_| DropReason::NotForUs)?;
+        let index = self.listener_of(&stream).ok_or(DropReason::NotForUs)?;
+        let origin = Origin { ssrc: report.ssrc, arrival: received.datagram.interface };
+        if let Some(known) = self.roles.listeners[index as usize].streams.get(&stream) {
+            known.origin.admits(cx.context, origin, stream.source)?;
+        }
         let path = message.link_info.map(|info| LinkInfo {
             other_hops: info.other_hops || passed_other_routers(Some(&info), received.datagram.ttl),
             ..info
@@ -111,20 +120,22 @@ impl Yessir {
             if listener.streams.remove(&stream).is_some() {
                 cx.out.notify(Event::AnnouncementGone { application, stream });
             }
-            return true;
+            return Ok(());
         }
         let many = listener.streams.len() >= MAX_STREAMS;
         let changed = match listener.streams.get_mut(&stream) {
             Some(known) => {
                 let changed = known.answer != answer || known.flowspec != flowspec;
                 (known.answer, known.flowspec) = (answer.clone(), flowspec);
-                known.expires_at = expires_at;
+                (known.origin, known.expires_at) = (origin, expires_at);
                 changed
             }
             None if many => false,
             None => {
                 let answer = answer.clone();
-                listener.streams.insert(stream, AnnouncedStream { flowspec, answer, expires_at });
+                listener
+                    .streams
+                    .insert(stream, AnnouncedStream { origin, flowspec, answer, expires_at });
                 if listener.timer.is_none() {
                     self.arm_announcements(index, expires_at);
                 }
@@ -142,7 +153,7 @@ impl Yessir {
             let reach = Box::new(Outcome { offer, ..reach });
             cx.out.notify(Event::Announced { application, stream, flowspec, answer, reach });
         }
-        true
+        Ok(())
     }
 
     /// Returns the listener of a stream.

@@ -11,6 +11,7 @@ use earmark_wire::yessir::Flowspec;
 use slab::Slab;
 
 use crate::api::{Answer, Application, Attachment, Stream};
+use crate::origin::Origin;
 use crate::state::Index;
 
 /// All applications. They are few compared to streams in transit, and this host's own, so ordered maps serve.
@@ -64,6 +65,8 @@ pub(crate) struct Listener {
 /// An announced stream that a listener knows.
 #[derive(Debug)]
 pub(crate) struct AnnouncedStream {
+    /// Origin of its first announcement.
+    pub(crate) origin: Origin,
     pub(crate) flowspec: Option<Flowspec>,
     pub(crate) answer: Answer,
     pub(crate) expires_at: Time,

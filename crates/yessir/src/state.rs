@@ -36,6 +36,10 @@ pub(crate) struct Session {
     pub(crate) pool: Index,
     /// Source of the stream.
     pub(crate) ssrc: u32,
+    /// Interface that its reports arrive through; [`crate::origin::OWN`] for a stream of this host.
+    pub(crate) arrival: InterfaceId,
+    /// Interface whose senders share limits; see [`crate::origin::limited_port`].
+    pub(crate) port: InterfaceId,
     /// Demand on each link.
     pub(crate) asked: Demand,
     /// Fingerprint of the last message: [`earmark_wire::yessir::CommonForm::fingerprint`]; 0 if a refresh cannot be

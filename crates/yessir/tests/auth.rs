@@ -129,6 +129,8 @@ fn sequence_numbers_grow_over_restarts() {
         key,
     };
     let mut router = guarded();
+    // The host has the usual address.
+    router.set_link(common::UP, &["10.0.0.254"], 5);
     for (started, expected) in [(1_000, 3), (1_001, 3)] {
         let auth = Settings { keys: vec![key(1)], required_on: vec![], started };
         let mut host = Node::with(Config { auth, ..Config::default() });

@@ -101,6 +101,7 @@ fn new_source_restarts_measurement() {
     let ask = measured(1);
     node.pass(&report(&ask, 0).arrival());
     let other = Ask { ssrc: 5, ..ask.clone() };
+    node.pass(&Ask { goodbye: true, ..report(&ask, 5) }.arrival());
     node.pass(&report(&other, 1_000).arrival());
     assert_eq!(node.held(DOWN), 0, "two sources have no rate together");
     node.pass(&report(&other, 1_005).arrival());

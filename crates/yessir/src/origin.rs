@@ -1,0 +1,104 @@
+//! Origin of a message, and the state that it may touch.
+//!
+//! A stream belongs to its first reporter: the source address, which is part of the stream, the SSRC, and the interface
+//! that its reports arrive through. A report of another origin changes and releases nothing until the state has expired.
+//! Behind an access interface are only the sources that the routes or the settings place there, so nobody there can
+//! report for a sender elsewhere.
+
+use core::net::IpAddr;
+
+use earmark_core::{Context, Datagram, Interface, InterfaceId};
+
+use crate::api::Event;
+use crate::counters::DropReason;
+use crate::instance::{HandlerContext, Yessir};
+use crate::state::Session;
+
+/// Arrival interface of this host's own reports.
+pub(crate) const OWN: InterfaceId = InterfaceId(0);
+
+/// Origin of a report, beside the address of its stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Origin {
+    pub(crate) ssrc: u32,
+    /// Interface that the report arrived through; [`OWN`] for this host's own.
+    pub(crate) arrival: InterfaceId,
+}
+
+impl Origin {
+    /// Checks whether a report of another origin may touch what this origin has made: only if its reports come another
+    /// way now, because the routes between core routers have changed or the sender has moved.
+    ///
+    /// # Errors
+    /// The reason why the report changes nothing.
+    pub(crate) fn admits(
+        self,
+        context: &Context<'_>,
+        other: Origin,
+        source: IpAddr,
+    ) -> Result<(), DropReason> {
+        if other.ssrc != self.ssrc {
+            return Err(DropReason::ForeignSsrc);
+        }
+        let has_moved = || {
+            self.arrival != OWN
+                && (context.may_concern(other.arrival, self.arrival)
+                    || !context.is_behind(source, self.arrival))
+        };
+        match other.arrival == self.arrival || has_moved() {
+            true => Ok(()),
+            false => Err(DropReason::WrongArrival),
+        }
+    }
+}
+
+impl Session {
+    /// Returns the origin that owns the stream.
+    pub(crate) fn origin(&self) -> Origin {
+        Origin { ssrc: self.ssrc, arrival: self.arrival }
+    }
+
+    /// Checks whether a report may touch the stream. A stream that was reserved by signed reports needs signed ones.
+    pub(crate) fn may_touch(
+        &self,
+        context: &Context<'_>,
+        origin: Origin,
+        is_signed: bool,
+    ) -> Result<(), DropReason> {
+        self.origin().admits(context, origin, self.stream.source)?;
+        let needs_signature = self.extra.as_ref().is_some_and(|extra| extra.sequence.is_some());
+        match needs_signature && !is_signed {
+            true => Err(DropReason::MissingAuth),
+            false => Ok(()),
+        }
+    }
+}
+
+impl Yessir {
+    /// Checks whether the source of a message is behind the interface that it arrived through; counts it otherwise.
+    #[inline]
+    pub(crate) fn checks_source<E: From<Event>>(
+        &mut self,
+        cx: &mut HandlerContext<'_, '_, E>,
+        datagram: &Datagram<'_>,
+    ) -> bool {
+        let interfaces = cx.context.interfaces;
+        let is_core = interfaces.by_id(datagram.interface).is_some_and(Interface::is_core);
+        let is_behind = (is_core || cx.context.is_behind(datagram.source, datagram.interface))
+            && !interfaces.is_local(datagram.source);
+        if !is_behind {
+            self.ignore(cx, datagram, DropReason::SourceNotBehind);
+        }
+        is_behind
+    }
+}
+
+/// Returns the interface whose senders share limits: an access interface, because whoever is behind it chooses among its
+/// addresses; otherwise [`OWN`], and limits count each address.
+#[inline]
+pub(crate) fn limited_port(context: &Context<'_>, arrival: InterfaceId) -> InterfaceId {
+    match context.interfaces.by_id(arrival) {
+        Some(interface) if !interface.is_core() => arrival,
+        _ => OWN,
+    }
+}
