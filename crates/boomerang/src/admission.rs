@@ -166,6 +166,7 @@ impl Boomerang {
         };
         session.record_origin(transit);
         let index = self.store.insert(place, session);
+        self.record_credential(transit, index);
         mark(Checkpoint::CreateSession);
         index
     }

@@ -30,7 +30,6 @@ use crate::aggregates::Member;
 use crate::api::{Change, Event};
 use crate::instance::{Boomerang, HandlerContext};
 use crate::message::{Outcome, TransitMessage};
-use crate::origin::is_core;
 use crate::participation::counted_record;
 use crate::route::{follow_flow_route, route};
 use crate::selector::Direction;
@@ -53,7 +52,7 @@ impl Boomerang {
     ) {
         // A release removes the session, but downstream nodes still have to be sent its aggregate.
         let before = self.member_of(transit);
-        let outcome = match self.note_in(cx, transit) {
+        let outcome = match self.note_in(transit) {
             Some(note) => self.process_member(cx, transit, &note),
             None => self.process(cx, transit),
         };
@@ -200,14 +199,10 @@ impl Boomerang {
 impl Boomerang {
     /// Returns the note in a message, if this node heeds it: the note of the nearest aggregating node. Only routers of
     /// the same administration aggregate.
-    fn note_in<E>(
-        &self,
-        cx: &HandlerContext<'_, '_, E>,
-        transit: &TransitMessage<'_>,
-    ) -> Option<Aggregation> {
+    fn note_in(&self, transit: &TransitMessage<'_>) -> Option<Aggregation> {
         if !self.config.aggregate_only
             || transit.direction == Direction::Reverse
-            || !is_core(cx.context, transit.arrival)
+            || !transit.from_core
         {
             return None;
         }
@@ -292,7 +287,7 @@ impl Boomerang {
         let mut decision = AccessDecision::Decided(Ok(self.store.initiator_entry(
             as_node.initiator,
             as_node.request_arrival(),
-            cx.context,
+            !as_node.from_core,
         )));
         let granted = self.admit(cx, as_node, place, grant, sum, &mut decision).is_ok();
         if !granted {

@@ -33,7 +33,8 @@ pub struct Config {
     /// Whether to lock sessions with a private prime, so that they are in force only when the initiating node has
     /// returned the product.
     pub lock: bool,
-    /// Users that may reserve; empty for everybody. Refreshes that change nothing are not checked.
+    /// Users that may reserve; empty for everybody. Refreshes that change nothing are not checked. A user with several
+    /// entries has several valid secrets, so that a new one can replace an old one.
     pub users: Vec<Account>,
     /// Aggregates that this node makes.
     pub aggregates: Vec<AggregateRule>,

@@ -55,6 +55,8 @@ earmark_core::named_enum! {
         TrafficControl = "traffic_control",
         /// The packets do not come from behind the access interface that the message arrived through.
         FlowNotBehind = "flow_not_behind",
+        /// The credential was used before.
+        Replayed = "replayed",
     }
 }
 

@@ -74,6 +74,7 @@ impl Boomerang {
             requested_interval,
             interval: requested_interval,
             key: 1,
+            sequence: transaction_id as u16,
             nonces: Nonces::default(),
             attempts: 0,
             repeated: false,
@@ -143,6 +144,7 @@ impl Boomerang {
     fn send_loop<E: From<Event>>(&mut self, cx: &mut HandlerContext<'_, '_, E>, index: Index) {
         let Some(state) = self.loops.list.get_mut(index as usize) else { return };
         let sequence = state.nonces.draw(&mut self.loops.nonces);
+        state.sequence = state.sequence.wrapping_add(1);
         state.attempts = state.attempts.saturating_add(1);
         let (source, destination) = (state.source, state.destination);
         let Some(ends) = PseudoHeader::of(source, destination) else { return };
@@ -159,6 +161,7 @@ impl Boomerang {
                 far_end: destination,
                 is_reply: false,
                 arrival: crate::origin::OWN,
+                from_core: true,
                 toward: destination,
                 incoming: None,
                 origin: Origin::Own,
@@ -232,13 +235,11 @@ impl Boomerang {
         let first = state.requested.first().copied().unwrap_or_default();
         let mut record = Participation::new(state.source, TTL);
         record.set(FORWARD_ENDS, near);
-        let flags = OptionFlags(0);
+        let flags = OptionFlags(state.sequence);
         let user = state.user.as_ref().map_or([0; 8], |user| user.id);
+        let user_id = UserId { flags, user, credential: [0; 8] };
         // The user's credential is written last, where the message ends.
-        let options = [
-            OptionItem::Participation(record),
-            OptionItem::UserId(UserId { flags, user, credential: [0; 8] }),
-        ];
+        let options = [OptionItem::Participation(record), OptionItem::UserId(user_id)];
         let begin = usize::from(!state.has_record);
         let end = 1 + usize::from(state.user.is_some());
         let reservation = Reservation {
@@ -262,7 +263,7 @@ impl Boomerang {
             return false;
         }
         if let Some(user) = &state.user {
-            let proof = View::parse(data).map(|view| credential(&user.secret, &user.id, &view));
+            let proof = View::parse(data).map(|view| credential(&user.secret, &user_id, &view));
             // The credential is the last field of the message.
             if let (Ok(proof), Some(field)) = (proof, data.last_chunk_mut()) {
                 *field = proof;

@@ -7,6 +7,7 @@ use earmark_core::{Context, InterfaceId, Time};
 use crate::counters::RefusalReason;
 use crate::instance::Boomerang;
 use crate::message::{Origin, Refused, TransitMessage};
+use crate::origin::is_core;
 use crate::store::{Grant, InitiatorEntry};
 
 impl Boomerang {
@@ -22,10 +23,12 @@ impl Boomerang {
     ) -> Result<InitiatorEntry, Refused> {
         let limits = &self.config.limits;
         let entry = match *grant {
-            Grant::Known(index) => self.store.initiator_entry_of(index, context),
-            Grant::New { .. } => {
-                self.store.initiator_entry(transit.initiator, transit.request_arrival(), context)
-            }
+            Grant::Known(index) => self.store.initiator_entry_of(index, !transit.from_core),
+            Grant::New { .. } => self.store.initiator_entry(
+                transit.initiator,
+                transit.request_arrival(),
+                !transit.from_core,
+            ),
         };
         if transit.origin == Origin::Settled {
             self.throttle.charge(now, entry.limited, limits.changes_per_second);
@@ -42,8 +45,12 @@ impl Boomerang {
         if throttled {
             return Err(Refused::without_offer(RefusalReason::Limit));
         }
-        self.users.check(transit)?;
         Self::check_flow(context, transit)?;
+        let known = match *grant {
+            Grant::Known(index) => Some(index),
+            Grant::New { .. } => None,
+        };
+        self.check_credential(transit, known)?;
         Ok(entry)
     }
 
@@ -57,7 +64,7 @@ impl Boomerang {
         (initiator, interface): (IpAddr, InterfaceId),
     ) -> u32 {
         let limits = self.config.limits;
-        let entry = self.store.initiator_entry(initiator, interface, context);
+        let entry = self.store.initiator_entry(initiator, interface, !is_core(context, interface));
         let all = u32::try_from(self.store.sessions.len()).unwrap_or(u32::MAX);
         let theirs = self.store.sessions_of(entry);
         let sessions = limits.sessions.saturating_sub(all);

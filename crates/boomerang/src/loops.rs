@@ -53,6 +53,8 @@ pub(crate) struct Loop {
     pub(crate) interval: u8,
     /// Product of the primes of the nodes that have locked the session.
     pub(crate) key: u64,
+    /// Sequence number of the last message, which a credential covers.
+    pub(crate) sequence: u16,
     /// Nonces of the current request's last transmissions; a reply repeats one of them.
     pub(crate) nonces: Nonces,
     /// Whether the request was repeated since it was granted, which proves to the nodes on the path that this node

@@ -21,6 +21,8 @@ pub(crate) struct TransitMessage<'a> {
     pub(crate) is_reply: bool,
     /// Interface that the message arrived through; [`crate::origin::OWN`] for this host's own.
     pub(crate) arrival: InterfaceId,
+    /// Whether only routers of the same administration are behind that interface.
+    pub(crate) from_core: bool,
     /// Destination of the message, and of the packets of this direction.
     pub(crate) toward: IpAddr,
     /// Incoming interface of the message, and of the packets of this direction; `None` for this host's own.

@@ -14,6 +14,7 @@ use crate::api::{Change, Event};
 use crate::counters::{DropReason, RefusalReason};
 use crate::instance::{Boomerang, HandlerContext};
 use crate::message::{Edits, Origin, Refused, TransitMessage};
+use crate::origin::is_core;
 use crate::selector::Direction;
 use crate::state::Index;
 use crate::store::Grant;
@@ -38,6 +39,7 @@ impl Boomerang {
             far_end: datagram.destination,
             is_reply: false,
             arrival: datagram.interface,
+            from_core: is_core(cx.context, datagram.interface),
             toward: datagram.destination,
             incoming: Some(datagram.interface),
             origin: Origin::Others,
@@ -106,7 +108,7 @@ impl Boomerang {
         if let Grant::Known(index) = grant {
             let may = self.check_initiator(transit, index);
             let may = may.and_then(|()| match transit.is_release() {
-                true => self.users.check(transit),
+                true => self.check_credential(transit, Some(index)),
                 false => Ok(()),
             });
             if let Err(refused) = may {
@@ -116,7 +118,7 @@ impl Boomerang {
                 self.release_session(cx, index, Change::Released);
                 return all(Edits::NONE);
             }
-            self.store.record_origin(cx.context, transit, index);
+            self.store.record_origin(transit, index);
             self.prune(cx, index, branches);
         } else if transit.is_release() {
             return all(Edits::NONE);

@@ -82,15 +82,11 @@ impl Store {
 
     /// Records the origin of a message that may touch a session.
     #[inline]
-    pub(crate) fn record_origin(
-        &mut self,
-        context: &Context<'_>,
-        transit: &TransitMessage<'_>,
-        index: Index,
-    ) {
+    pub(crate) fn record_origin(&mut self, transit: &TransitMessage<'_>, index: Index) {
         self.session_mut(index).record_origin(transit);
         if !transit.is_reply && self.request_arrival(index) != transit.arrival {
-            let entry = self.initiator_entry(transit.initiator, transit.arrival, context);
+            let entry =
+                self.initiator_entry(transit.initiator, transit.arrival, !transit.from_core);
             let source = self.join(entry, transit.initiator);
             let before = core::mem::replace(&mut self.session_mut(index).source, source);
             self.leave(before);
@@ -111,29 +107,53 @@ impl Boomerang {
         transit: &TransitMessage<'_>,
         found: Option<Index>,
     ) -> Result<(), DropReason> {
+        match found {
+            Some(index) if self.is_recorded_origin(transit, index) => Ok(()),
+            // Nearly all messages of a session are of its own origin, and in the core nothing else is to be checked.
+            None if transit.from_core && transit.origin == Origin::Others => Ok(()),
+            _ => self.check_other_origin(context, transit, found),
+        }
+    }
+
+    /// Returns whether a message is of the origin that was recorded when it was checked.
+    #[inline]
+    fn is_recorded_origin(&self, transit: &TransitMessage<'_>, index: Index) -> bool {
+        let session = self.store.session(index);
+        let source = &self.store.sources[session.source as usize];
+        let expected = if transit.is_reply { session.reply_arrival } else { source.port };
+        expected == transit.arrival
+            && source.address == transit.initiator
+            && session.is_far_end(transit.far_end)
+    }
+
+    #[inline(never)]
+    fn check_other_origin(
+        &self,
+        context: &Context<'_>,
+        transit: &TransitMessage<'_>,
+        found: Option<Index>,
+    ) -> Result<(), DropReason> {
         if transit.origin == Origin::Own {
             return Ok(());
         }
-        let is_core = is_core(context, transit.arrival);
-        if transit.origin == Origin::Others {
+        if transit.origin == Origin::Others && !transit.from_core {
             let sender = transit.sender();
             if context.interfaces.is_local(sender) {
                 return Err(DropReason::BadSource);
             }
-            if !is_core && !context.is_behind(sender, transit.arrival) {
+            if !context.is_behind(sender, transit.arrival) {
                 return Err(DropReason::SourceNotBehind);
             }
         }
         match found {
             Some(index) => self.may_touch(context, transit, index),
-            None if !is_core && is_unsolicited(transit) => Err(DropReason::UnsolicitedReply),
+            None if is_unsolicited(transit) => Err(DropReason::UnsolicitedReply),
             None => Ok(()),
         }
     }
 
     /// Checks whether the origin of a message may touch a session. A message of another initiating node is refused
     /// later, so that this node learns of it.
-    #[inline(always)]
     fn may_touch(
         &self,
         context: &Context<'_>,
@@ -153,7 +173,7 @@ impl Boomerang {
         if same_initiator {
             return may_move(context, transit, session, expected);
         }
-        match is_unsolicited(transit) && !is_core(context, transit.arrival) {
+        match is_unsolicited(transit) {
             true => Err(DropReason::UnsolicitedReply),
             false => Ok(()),
         }
@@ -166,7 +186,7 @@ impl Boomerang {
         context: &Context<'_>,
         transit: &TransitMessage<'_>,
     ) -> Result<(), Refused> {
-        match transit.origin != Origin::Others || is_core(context, transit.arrival) {
+        match transit.origin != Origin::Others || transit.from_core {
             true => Ok(()),
             false => check_flow_behind(context, transit),
         }
@@ -310,6 +330,7 @@ fn may_move(
 fn is_unsolicited(transit: &TransitMessage<'_>) -> bool {
     transit.is_reply
         && transit.origin == Origin::Others
+        && !transit.from_core
         && !transit.view.flags().is_nack()
         && !transit.is_release()
 }

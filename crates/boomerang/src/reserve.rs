@@ -99,13 +99,13 @@ impl Boomerang {
             return Outcome { interface, edits: self.refuse(transit, refused) };
         }
         if transit.is_release() {
-            if let Err(refused) = self.users.check(transit) {
+            if let Err(refused) = self.check_credential(transit, Some(index)) {
                 return Outcome { interface: None, edits: self.refuse(transit, refused) };
             }
             self.release_session(cx, index, Change::Released);
             return Outcome { interface: None, edits: Edits::NONE };
         }
-        self.store.record_origin(cx.context, transit, index);
+        self.store.record_origin(transit, index);
         let slot = transit.direction as usize;
         let half = *self.store.session(index).half(transit.direction);
         let interface = if half.is_there() && self.is_fresh(index, transit.direction) {

@@ -12,6 +12,7 @@ use crate::api::Event;
 use crate::counters::DropReason;
 use crate::instance::{Boomerang, HandlerContext, outgoing};
 use crate::message::{Origin, TransitMessage};
+use crate::origin::is_core;
 use crate::participation::returned_record;
 use crate::route::follow_flow_route;
 use crate::selector::Direction;
@@ -40,6 +41,7 @@ impl Boomerang {
             far_end: datagram.destination,
             is_reply: false,
             arrival: datagram.interface,
+            from_core: is_core(cx.context, datagram.interface),
             toward: datagram.source,
             incoming: None,
             origin: Origin::Others,

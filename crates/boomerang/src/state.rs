@@ -12,6 +12,7 @@ use earmark_core::timer::TimerId;
 use earmark_core::{InterfaceId, Time};
 
 use crate::aggregates::Member;
+use crate::credential::Accepted;
 use crate::selector::Direction;
 
 /// Index of a block in its slab.
@@ -154,6 +155,8 @@ pub(crate) struct Extra {
     pub(crate) branches: Vec<Half>,
     /// Membership of its flow in an aggregate of this node.
     pub(crate) member: Option<Member>,
+    /// Credentials that were accepted, if they are checked.
+    pub(crate) accepted: Option<Accepted>,
 }
 
 /// An initiating node that has sessions.

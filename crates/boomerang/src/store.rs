@@ -19,14 +19,13 @@ use core::net::IpAddr;
 use earmark_core::admission::{ClaimId, Owner};
 use earmark_core::hash::KeyedHash;
 use earmark_core::timer::TimingWheel;
-use earmark_core::{Context, Flow, InterfaceId, Time, growth};
+use earmark_core::{Flow, InterfaceId, Time, growth};
 use earmark_wire::boomerang::{Family, Keys, Shape};
 use hashbrown::HashTable;
 use slab::Slab;
 
 pub(crate) use self::keys::Key;
 pub(crate) use self::masks::Masks;
-use crate::origin::is_core;
 use crate::selector::{Direction, Selector};
 use crate::state::{Index, Session, Source, Timer, TimerKind};
 
@@ -234,28 +233,28 @@ impl Store {
         self.leave(source);
     }
 
-    /// Returns the entry of an initiating node whose messages arrive through an interface.
+    /// Returns the entry of an initiating node whose requests arrive through an interface.
     #[inline]
     pub(crate) fn initiator_entry(
         &self,
         address: IpAddr,
         port: InterfaceId,
-        context: &Context<'_>,
+        is_access: bool,
     ) -> InitiatorEntry {
         let hash = self.hash_of_source(address, port);
         let same = |&index: &Index| {
             let source = &self.sources[index as usize];
             source.address == address && source.port == port
         };
-        self.entry(hash, self.by_address.find(hash, same).copied(), port, context)
+        self.entry(hash, self.by_address.find(hash, same).copied(), port, is_access)
     }
 
     /// Returns the entry of the initiating node of a session.
     #[inline]
-    pub(crate) fn initiator_entry_of(&self, index: Index, context: &Context<'_>) -> InitiatorEntry {
+    pub(crate) fn initiator_entry_of(&self, index: Index, is_access: bool) -> InitiatorEntry {
         let source = self.session(index).source;
         let Source { address, port, .. } = self.sources[source as usize];
-        self.entry(self.hash_of_source(address, port), Some(source), port, context)
+        self.entry(self.hash_of_source(address, port), Some(source), port, is_access)
     }
 
     #[inline]
@@ -264,10 +263,10 @@ impl Store {
         hash: u64,
         source: Option<Index>,
         port: InterfaceId,
-        context: &Context<'_>,
+        is_access: bool,
     ) -> InitiatorEntry {
         let is_known = port != crate::origin::OWN && port != crate::origin::NONE;
-        let shares_limits = is_known && !is_core(context, port);
+        let shares_limits = is_known && is_access;
         let limited =
             if shares_limits { self.hash.of_two([u64::MAX, port.0.into()]) } else { hash };
         InitiatorEntry { hash, source, port, shares_limits, limited }

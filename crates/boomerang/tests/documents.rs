@@ -35,6 +35,7 @@ fn the_requirement_list_names_every_test() {
     let files = [
         "node",
         "untrusted_peers",
+        "untrusted_origins",
         "host",
         "multicast",
         "aggregates",
@@ -47,7 +48,7 @@ fn the_requirement_list_names_every_test() {
     }
     let missing: Vec<_> = known.iter().filter(|name| !named.contains(name.as_str())).collect();
     assert!(missing.is_empty(), "not in the list: {missing:?}");
-    let words = ["NO_ECHO", "untrusted_peers"];
+    let words = ["NO_ECHO", "untrusted_peers", "untrusted_origins"];
     let unknown: Vec<_> =
         named.iter().filter(|name| !known.contains(**name) && !words.contains(name)).collect();
     assert!(unknown.is_empty(), "no tests: {unknown:?}");

@@ -10,10 +10,11 @@ use std::time::Duration;
 
 use common::*;
 use earmark_boomerang::{
-    Boomerang, Command, Config, DropReason, Event, Limits, RefusalReason, Settled, Settlement,
+    Account, Boomerang, Command, Config, DropReason, Event, Limits, RefusalReason, Request,
+    RequestedRates, Settled, Settlement, User,
 };
 use earmark_core::random::RandomStreams;
-use earmark_core::{InterfaceId, MulticastRoute, Trust};
+use earmark_core::{InterfaceId, MulticastRoute, Rate, Secret, Trust};
 use earmark_wire::boomerang::iana::aggregation_flag::LEAVES;
 use earmark_wire::boomerang::{Aggregation, OptionFlags, OptionItem, Rates};
 use earmark_wire::icmp::Kind;
@@ -135,6 +136,11 @@ fn request_of_another_origin_changes_nothing() {
                 assert_eq!(dropped(&outcomes), DropReason::SourceNotBehind);
                 assert_eq!(router.held_both(), (2_000, 500));
             }
+            let own = router.interfaces.by_id(ETH1).expect("there").addresses.clone();
+            let own = own.into_iter().find(|a| a.is_ipv4() == nodes.near.is_ipv4());
+            let message = about(&nodes, kbit(1, 1));
+            let outcomes = router.arrives(interface, own.expect("one"), nodes.far, &message);
+            assert_eq!(dropped(&outcomes), DropReason::BadSource);
             // Through the core, from where any source may come.
             trust(&mut router, interface, Trust::CORE);
             for message in forgeries(&nodes) {
@@ -142,11 +148,6 @@ fn request_of_another_origin_changes_nothing() {
                 assert_eq!(dropped(&outcomes), DropReason::WrongArrival);
                 assert_eq!(router.held_both(), (2_000, 500));
             }
-            let own = router.interfaces.by_id(ETH1).expect("there").addresses.clone();
-            let own = own.into_iter().find(|a| a.is_ipv4() == nodes.near.is_ipv4());
-            let message = about(&nodes, kbit(1, 1));
-            let outcomes = router.arrives(interface, own.expect("one"), nodes.far, &message);
-            assert_eq!(dropped(&outcomes), DropReason::BadSource);
             router.pass(Duration::from_secs(10));
             assert_eq!(router.held_both(), (0, 0), "none of them was a refresh");
         }
@@ -415,6 +416,45 @@ fn reply_without_the_nonce_is_not_taken() {
             assert_eq!(dropped(&replayed), DropReason::UnknownNonce, "{what}");
         }
     }
+}
+
+/// A credential covers the rates and the session, and each pass of a message counts once; two secrets of a user are
+/// valid while one replaces the other.
+#[test]
+fn credential_covers_rates_and_is_used_once() {
+    let account = |secret: &str| Account { name: "alice".into(), secret: Secret::new(secret) };
+    let users = vec![account("old"), account("new")];
+    let mut router = with_config(Config { users, ..Config::default() });
+    router.add_interface(ETH2, &["10.0.2.254"]);
+    let mut host = edge();
+    let id = account("new").id().expect("short");
+    let user = Some(User { id, secret: Secret::new("new") });
+    let asks = Request { user, ..request(&[kbit(2_000, 500)]) };
+    let out = one(&host.reserve(asks));
+    let own = out.classifier.source;
+    let mut passes = |message: &Message| {
+        let outcomes = router.arrives(ETH1, own, ip(FAR), message);
+        (one(&outcomes).is_nack(), router.held(ETH2), router.engine.counters().refused)
+    };
+    for rates in [kbit(2_001, 500), kbit(1, 500), kbit(2_000, 1)] {
+        let (is_refused, held, counters) = passes(&Message { rates: vec![rates], ..out.clone() });
+        assert_eq!((is_refused, held), (true, 0), "{rates:?}");
+        assert!(counters[RefusalReason::Credential as usize] > 0);
+    }
+    let mut moved = out.clone();
+    moved.classifier.source_port += 1;
+    assert_eq!(passes(&moved).1, 0, "another flow");
+    assert_eq!(passes(&out).1, 2_000);
+    assert_eq!(passes(&Message { rates: vec![Rates::ZERO], ..out.clone() }).1, 2_000);
+
+    let rates = vec![RequestedRates { forward: Rate::from_mbps(3), reverse: Rate::from_bps(0) }];
+    let more = one(&host.command(Command::Modify { application: APP, rates }));
+    assert_eq!(passes(&more).1, 3_000);
+    let (is_refused, held, counters) = passes(&out);
+    assert_eq!((is_refused, held), (true, 3_000), "replayed");
+    assert_eq!(counters[RefusalReason::Replayed as usize], 1);
+    let end = one(&host.command(Command::Release { application: APP }));
+    assert_eq!(passes(&end).1, 0);
 }
 
 /// Each transmission has a nonce of its own, which does not follow from those before.

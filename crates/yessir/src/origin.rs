@@ -31,12 +31,16 @@ impl Origin {
     ///
     /// # Errors
     /// The reason why the report changes nothing.
+    #[inline]
     pub(crate) fn admits(
         self,
         context: &Context<'_>,
         other: Origin,
         source: IpAddr,
     ) -> Result<(), DropReason> {
+        if other == self {
+            return Ok(());
+        }
         if other.ssrc != self.ssrc {
             return Err(DropReason::ForeignSsrc);
         }
@@ -45,7 +49,7 @@ impl Origin {
                 && (context.may_concern(other.arrival, self.arrival)
                     || !context.is_behind(source, self.arrival))
         };
-        match other.arrival == self.arrival || has_moved() {
+        match has_moved() {
             true => Ok(()),
             false => Err(DropReason::WrongArrival),
         }
@@ -59,6 +63,7 @@ impl Session {
     }
 
     /// Checks whether a report may touch the stream. A stream that was reserved by signed reports needs signed ones.
+    #[inline]
     pub(crate) fn may_touch(
         &self,
         context: &Context<'_>,
@@ -83,8 +88,10 @@ impl Yessir {
         datagram: &Datagram<'_>,
     ) -> bool {
         let interfaces = cx.context.interfaces;
-        let is_core = interfaces.by_id(datagram.interface).is_some_and(Interface::is_core);
-        let is_behind = (is_core || cx.context.is_behind(datagram.source, datagram.interface))
+        if interfaces.by_id(datagram.interface).is_some_and(Interface::is_core) {
+            return true;
+        }
+        let is_behind = cx.context.is_behind(datagram.source, datagram.interface)
             && !interfaces.is_local(datagram.source);
         if !is_behind {
             self.ignore(cx, datagram, DropReason::SourceNotBehind);

@@ -21,13 +21,13 @@ const HEADER: usize = 4;
 /// User identification with a credential.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 pub struct UserId {
-    /// Flags, without meaning; kept as received.
+    /// Flags. Nodes of Earmark take them as a sequence number, which the credential covers.
     #[serde(skip)]
     pub flags: OptionFlags,
     /// User identifier.
     #[serde(serialize_with = "text")]
     pub user: [u8; 8],
-    /// Credential: the first octets of a keyed digest over the fields that no node may edit.
+    /// Credential: the first octets of a keyed digest over what the message claims.
     #[serde(serialize_with = "hex")]
     pub credential: [u8; 8],
 }

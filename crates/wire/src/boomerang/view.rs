@@ -194,14 +194,15 @@ impl<'a> View<'a> {
         Options::Wire { octets, family: self.family, at: self.options }
     }
 
-    /// Returns the fields that no node may edit and that a credential covers: transaction_id, version, classifier and
-    /// mask.
-    pub fn covered(&self) -> [&'a [u8]; 3] {
+    /// Returns what a credential covers: transaction_id, type and format, version, classifier and mask, and the rates, of
+    /// a list of downgrades the last pair. A node edits these rates only if it refuses the message.
+    pub fn covered(&self) -> [&'a [u8]; 4] {
         let part = |from: usize, to: usize| self.octets.get(from..to).unwrap_or(&[]);
         [
-            part(offset::TRANSACTION, offset::TYPE),
+            part(offset::TRANSACTION, offset::FLAGS),
             part(offset::VERSION, offset::VERSION + 1),
             part(offset::CLASSIFIER, self.qos_at()),
+            part(self.options.saturating_sub(8), self.options),
         ]
     }
 }

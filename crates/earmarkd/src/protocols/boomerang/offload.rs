@@ -15,7 +15,8 @@ use earmark_boomerang::{
 use earmark_core::admission::LinkStatus;
 use earmark_core::{Datagram, InterfaceId, Rate, Time};
 use earmark_linux::{
-    Activity, ForwardedMessages, InterfaceName, Offload, OffloadKey, OffloadSession, Share, ShareChange,
+    Activity, ForwardedMessages, InterfaceName, Offload, OffloadKey, OffloadSession, Share,
+    ShareChange,
 };
 use earmark_node::{Command as NodeCommand, Event as NodeEvent, Node};
 use earmark_wire::boomerang::Family;
