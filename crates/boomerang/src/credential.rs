@@ -91,14 +91,24 @@ impl Accepted {
 
 impl Boomerang {
     /// Checks the credential of a message that changes something, and records that it was used.
+    #[inline]
     pub(crate) fn check_credential(
         &mut self,
         transit: &TransitMessage<'_>,
         known: Option<Index>,
     ) -> Result<(), Refused> {
-        if self.users.secrets.is_empty() || transit.origin == Origin::Own {
-            return Ok(());
+        match self.users.secrets.is_empty() || transit.origin == Origin::Own {
+            true => Ok(()),
+            false => self.accept_credential(transit, known),
         }
+    }
+
+    #[inline(never)]
+    fn accept_credential(
+        &mut self,
+        transit: &TransitMessage<'_>,
+        known: Option<Index>,
+    ) -> Result<(), Refused> {
         let id = self.users.verified(&transit.view);
         let id = id.ok_or(Refused::without_offer(RefusalReason::Credential))?;
         let Some(index) = known else { return Ok(()) };
@@ -114,10 +124,15 @@ impl Boomerang {
     }
 
     /// Records the credential of the message that has created a session.
+    #[inline]
     pub(crate) fn record_credential(&mut self, transit: &TransitMessage<'_>, index: Index) {
-        if self.users.secrets.is_empty() || transit.origin == Origin::Own {
-            return;
+        if !self.users.secrets.is_empty() && transit.origin != Origin::Own {
+            self.record_first_credential(transit, index);
         }
+    }
+
+    #[inline(never)]
+    fn record_first_credential(&mut self, transit: &TransitMessage<'_>, index: Index) {
         let Some(id) = self.users.verified(&transit.view) else { return };
         let transaction_id = transit.view.transaction_id();
         let extra = self.store.session_mut(index).extra.get_or_insert_default();

@@ -162,7 +162,6 @@ impl Boomerang {
                 is_reply: false,
                 arrival: crate::origin::OWN,
                 from_core: true,
-                toward: destination,
                 incoming: None,
                 origin: Origin::Own,
             };
@@ -193,7 +192,7 @@ impl Boomerang {
         let branches = group_branches(cx, transit);
         let edits = self.process_branches(cx, transit, &branches);
         for (&branch, edits) in branches.iter().zip(&edits) {
-            let mut how = outgoing(transit.initiator, transit.toward);
+            let mut how = outgoing(transit.initiator, transit.toward());
             how.interface = Some(branch);
             let sent = cx.out.send_copy(how, message);
             edits.apply(sent, &transit.view);
@@ -399,8 +398,10 @@ fn group_branches<E>(
     cx: &HandlerContext<'_, '_, E>,
     transit: &TransitMessage<'_>,
 ) -> Vec<earmark_core::InterfaceId> {
-    match cx.context.routes.multicast(transit.initiator, transit.toward) {
+    match cx.context.routes.multicast(transit.initiator, transit.toward()) {
         Some(branches) => branches.outgoing.to_vec(),
-        None => cx.context.routes.lookup(transit.toward).map(|h| h.interface).into_iter().collect(),
+        None => {
+            cx.context.routes.lookup(transit.toward()).map(|h| h.interface).into_iter().collect()
+        }
     }
 }

@@ -23,8 +23,6 @@ pub(crate) struct TransitMessage<'a> {
     pub(crate) arrival: InterfaceId,
     /// Whether only routers of the same administration are behind that interface.
     pub(crate) from_core: bool,
-    /// Destination of the message, and of the packets of this direction.
-    pub(crate) toward: IpAddr,
     /// Incoming interface of the message, and of the packets of this direction; `None` for this host's own.
     pub(crate) incoming: Option<InterfaceId>,
     /// Origin of the message, which decides what is checked.
@@ -86,6 +84,15 @@ pub(crate) struct Outcome {
 }
 
 impl TransitMessage<'_> {
+    /// Returns the destination of the message, and of the packets of this direction.
+    #[inline]
+    pub(crate) fn toward(&self) -> IpAddr {
+        match self.direction {
+            Direction::Forward => self.far_end,
+            Direction::Reverse => self.initiator,
+        }
+    }
+
     /// Returns the rate of this pass.
     #[inline]
     pub(crate) fn part_of(&self, rates: Rates) -> u32 {

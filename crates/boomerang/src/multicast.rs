@@ -40,7 +40,6 @@ impl Boomerang {
             is_reply: false,
             arrival: datagram.interface,
             from_core: is_core(cx.context, datagram.interface),
-            toward: datagram.destination,
             incoming: Some(datagram.interface),
             origin: Origin::Others,
         };

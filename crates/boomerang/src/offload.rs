@@ -41,7 +41,7 @@ impl Boomerang {
         before: Half,
     ) {
         // The offload forwards refreshes by their own destinations, and the flow may leave elsewhere.
-        if cx.context.routes.differs_by_flow(transit.toward) {
+        if cx.context.routes.differs_by_flow(transit.toward()) {
             return self.withhold(cx, index);
         }
         let view = &transit.view;
@@ -53,7 +53,7 @@ impl Boomerang {
         let plain = trusting
             && alone
             && transit.origin == Origin::Others
-            && !transit.toward.is_multicast()
+            && !transit.toward().is_multicast()
             && *edits == Edits::NONE
             && session.flags & !(flag::OFFLOAD | flag::UNPROVEN) == 0
             && session.prime == 0

@@ -109,6 +109,7 @@ impl Boomerang {
     ) -> Result<(), DropReason> {
         match found {
             Some(index) if self.is_recorded_origin(transit, index) => Ok(()),
+            Some(index) if self.is_first_reply_in_core(transit, index) => Ok(()),
             // Nearly all messages of a session are of its own origin, and in the core nothing else is to be checked.
             None if transit.from_core && transit.origin == Origin::Others => Ok(()),
             _ => self.check_other_origin(context, transit, found),
@@ -117,11 +118,24 @@ impl Boomerang {
 
     /// Returns whether a message is of the origin that was recorded when it was checked.
     #[inline]
-    fn is_recorded_origin(&self, transit: &TransitMessage<'_>, index: Index) -> bool {
+    pub(crate) fn is_recorded_origin(&self, transit: &TransitMessage<'_>, index: Index) -> bool {
         let session = self.store.session(index);
         let source = &self.store.sources[session.source as usize];
         let expected = if transit.is_reply { session.reply_arrival } else { source.port };
         expected == transit.arrival
+            && source.address == transit.initiator
+            && session.is_far_end(transit.far_end)
+    }
+
+    /// Returns whether a message is the far end's first reply, through the core interface that requests leave by.
+    #[inline]
+    fn is_first_reply_in_core(&self, transit: &TransitMessage<'_>, index: Index) -> bool {
+        let session = self.store.session(index);
+        let source = &self.store.sources[session.source as usize];
+        transit.is_reply
+            && transit.from_core
+            && session.reply_arrival == NONE
+            && session.half(Direction::Forward).interface == transit.arrival
             && source.address == transit.initiator
             && session.is_far_end(transit.far_end)
     }
@@ -192,8 +206,15 @@ impl Boomerang {
         }
     }
 
+    /// Returns whether a slot holds something of an unproven initiating node.
+    #[inline]
+    pub(crate) fn is_unproven(&self, index: Index, slot: usize) -> bool {
+        let session = self.store.session(index);
+        session.flags & flag::UNPROVEN != 0 && session.half_at(slot).is_there()
+    }
+
     /// Marks a session as proven by a message: by a request that its origin has repeated, or by the far end's reply.
-    /// `repeated`: the slot held something before.
+    /// `repeated`: the slot held something of an unproven node before.
     #[inline(always)]
     pub(crate) fn prove(
         &mut self,
@@ -232,7 +253,7 @@ impl Boomerang {
         let passes = matches!(grant, Grant::New { .. })
             && transit.origin == Origin::Others
             && transit.direction == Direction::Forward
-            && !transit.toward.is_multicast()
+            && !transit.toward().is_multicast()
             && !transit.view.flags().is_nack()
             && !transit.is_release()
             && !outcome.edits.nack;
@@ -262,10 +283,11 @@ impl Boomerang {
     }
 
     /// Sets how long the reply of a request is expected that has reserved nothing here.
+    #[inline]
     pub(crate) fn await_reply(&mut self, now: earmark_core::Time, index: Index) {
-        let until = now + self.config.unproven_lifetime;
         let session = self.store.session_mut(index);
         if session.flags & flag::REPLY_EXPECTED != 0 {
+            let until = now + self.config.unproven_lifetime;
             session.half_mut(Direction::Reverse).expires_at = until;
             self.store.rearm(index);
         }

@@ -105,7 +105,9 @@ impl Boomerang {
             self.release_session(cx, index, Change::Released);
             return Outcome { interface: None, edits: Edits::NONE };
         }
-        self.store.record_origin(transit, index);
+        if !self.is_recorded_origin(transit, index) {
+            self.store.record_origin(transit, index);
+        }
         let slot = transit.direction as usize;
         let half = *self.store.session(index).half(transit.direction);
         let interface = if half.is_there() && self.is_fresh(index, transit.direction) {
@@ -177,9 +179,10 @@ impl Boomerang {
     ) -> Edits {
         let interval = transit.view.refresh_interval().min(self.config.max_refresh_interval);
         let before = match *grant {
-            Grant::Known(index) => self.store.session(index).half_at(slot),
-            Grant::New { .. } => Half::NONE,
+            Grant::Known(index) if self.config.offload => self.store.session(index).half_at(slot),
+            _ => Half::NONE,
         };
+        let repeated = matches!(*grant, Grant::Known(index) if self.is_unproven(index, slot));
         let mut edits = if transit.view.flags().is_nack() {
             self.answer_query(cx, transit, slot, interface, grant)
         } else {
@@ -190,7 +193,7 @@ impl Boomerang {
         };
         // An existing half is refreshed while its initiating node asks, even if the new request is refused.
         if let Grant::Known(index) = *grant {
-            self.prove(transit, index, (slot, interval), before.is_there(), cx.now);
+            self.prove(transit, index, (slot, interval), repeated, cx.now);
             self.extend_lifetime(cx.now, index, slot, interval);
         }
         if interval < transit.view.refresh_interval() {

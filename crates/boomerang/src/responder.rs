@@ -42,7 +42,6 @@ impl Boomerang {
             is_reply: false,
             arrival: datagram.interface,
             from_core: is_core(cx.context, datagram.interface),
-            toward: datagram.source,
             incoming: None,
             origin: Origin::Others,
         });

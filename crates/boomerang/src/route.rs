@@ -15,8 +15,8 @@ pub(crate) fn route<E>(
     transit: &TransitMessage<'_>,
 ) -> Option<Hop> {
     let routes = cx.context.routes;
-    if !routes.differs_by_flow(transit.toward) {
-        return routes.lookup(transit.toward);
+    if !routes.differs_by_flow(transit.toward()) {
+        return routes.lookup(transit.toward());
     }
     routes.lookup_flow(&flow_of(transit), transit.incoming)
 }
@@ -28,7 +28,7 @@ pub(crate) fn follow_flow_route<E>(
     transit: &TransitMessage<'_>,
     how: &mut Outgoing,
 ) {
-    if !cx.context.routes.differs_by_flow(transit.toward) {
+    if !cx.context.routes.differs_by_flow(transit.toward()) {
         return;
     }
     let Some(hop) = route(cx, transit) else { return };
@@ -44,9 +44,9 @@ fn flow_of(transit: &TransitMessage<'_>) -> Flow {
     let view = &transit.view;
     let selector = view.shape().ok().map(|shape| Selector::of_keys(&view.classifier(), &shape));
     let named = selector.and_then(|selector| selector.flow(false, transit.direction));
-    let all = named.unwrap_or_else(|| Flow::to_range(earmark_core::Prefix::host(transit.toward)));
+    let all = named.unwrap_or_else(|| Flow::to_range(earmark_core::Prefix::host(transit.toward())));
     Flow {
-        destination: transit.toward,
+        destination: transit.toward(),
         source: all.source.filter(|_| all.source_open == 0),
         destination_open: 0,
         source_open: 0,

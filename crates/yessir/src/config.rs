@@ -38,7 +38,7 @@ impl Default for Config {
     fn default() -> Self {
         Config {
             interval: 30,
-            max_interval: 3_600,
+            max_interval: 120,
             missed: 3,
             burst: Duration::from_millis(100),
             min_burst: 4_500,

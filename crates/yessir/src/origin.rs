@@ -7,7 +7,7 @@
 
 use core::net::IpAddr;
 
-use earmark_core::{Context, Datagram, Interface, InterfaceId};
+use earmark_core::{Context, Datagram, InterfaceId};
 
 use crate::api::Event;
 use crate::counters::DropReason;
@@ -80,17 +80,15 @@ impl Session {
 }
 
 impl Yessir {
-    /// Checks whether the source of a message is behind the interface that it arrived through; counts it otherwise.
-    #[inline]
+    /// Checks whether the source of a message is behind the access interface that it arrived through; counts it
+    /// otherwise.
+    #[cold]
     pub(crate) fn checks_source<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
         datagram: &Datagram<'_>,
     ) -> bool {
         let interfaces = cx.context.interfaces;
-        if interfaces.by_id(datagram.interface).is_some_and(Interface::is_core) {
-            return true;
-        }
         let is_behind = cx.context.is_behind(datagram.source, datagram.interface)
             && !interfaces.is_local(datagram.source);
         if !is_behind {

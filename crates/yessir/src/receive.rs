@@ -4,7 +4,7 @@
 //! reports without YESSIR and messages for this host, is a copy: the packet itself is delivered without the engine.
 
 use earmark_core::checkpoint::{Checkpoint, mark};
-use earmark_core::{Datagram, InterfaceId, Rate};
+use earmark_core::{Datagram, Interface, InterfaceId, Rate};
 use earmark_wire::udp;
 use earmark_wire::yessir::{
     Command, CommonForm, EditOffsets, Message, ParseError, Report, Style, has_message,
@@ -71,7 +71,9 @@ impl Yessir {
     ) {
         mark(Checkpoint::Parse);
         let interfaces = cx.context.interfaces;
-        let takes_part = interfaces.takes_part(datagram.interface);
+        let link = interfaces.by_id(datagram.interface);
+        let takes_part = link.is_some_and(Interface::takes_part);
+        let is_core = link.is_some_and(Interface::is_core);
         let Some((message, places)) = &report.message else {
             if takes_part {
                 self.process_foreign_report(cx, datagram, received, report);
@@ -83,7 +85,7 @@ impl Yessir {
             return self.relay(cx, datagram, received);
         }
         // Routers further on trust this one to have checked the source.
-        if !self.checks_source(cx, datagram) {
+        if !is_core && !self.checks_source(cx, datagram) {
             return;
         }
         if interfaces.is_local(datagram.destination) {
@@ -278,7 +280,8 @@ impl Yessir {
             return;
         }
         let Ok(stream) = received.stream(false) else { return };
-        if !self.checks_source(cx, datagram) {
+        let is_core = interfaces.by_id(datagram.interface).is_some_and(Interface::is_core);
+        if !is_core && !self.checks_source(cx, datagram) {
             return;
         }
         let found = self.store.find(&stream);

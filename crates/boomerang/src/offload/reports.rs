@@ -32,7 +32,6 @@ impl Boomerang {
             is_reply: direction == Direction::Reverse,
             arrival: interface,
             from_core: is_core(cx.context, interface),
-            toward: destination,
             incoming: None, // not offloaded where the flow decides the route
             origin: Origin::Settled,
         };
