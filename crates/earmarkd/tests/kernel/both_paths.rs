@@ -234,6 +234,18 @@ impl Router {
         let kernel = socket.map(|socket| (socket, offload));
         let paper = Paper { kernel, ..Paper::default() };
         let mut router = Router { driver: Driver::new(config, paper, None), links };
+        // The messages arrive through the loopback interface, on which nothing is reserved.
+        router.host(HostUpdate::Interface(Interface {
+            id: InterfaceId(1),
+            name: "lo".to_owned(),
+            addresses: Vec::new(),
+            mtu: 1_500,
+            up: true,
+            bandwidth: Rate::ZERO,
+            reservable: Rate::ZERO,
+            latency_us: 0,
+            trust: Trust::CORE,
+        }));
         for (number, id) in links.into_iter().enumerate() {
             let address = IpAddr::from([10, 77, 2 - number as u8, 2]);
             router.host(HostUpdate::Interface(Interface {
@@ -400,7 +412,8 @@ fn compare(links: [InterfaceId; 2]) {
     outcome.unwrap_or_else(|error| panic!("{error}"));
     let [all, taken, settled] = [&counts.all, &counts.taken, &counts.settled].map(Cell::get);
     let both = format!("{all} messages: {taken} the daemon's, {settled} the kernel left word of");
-    assert!(taken > all / 10 && taken < all * 3 / 4 && settled > all / 20, "{both}");
+    // The first reply of each session is the daemon's, because it arrives through another interface than requests leave by.
+    assert!(taken > all / 10 && taken < all * 9 / 10 && settled > all / 20, "{both}");
     println!("{both}");
 }
 

@@ -112,7 +112,9 @@ fn flood(
     const OTHERS: u16 = 5;
     let [a, mut r, b] = line()?;
     let interface = |name| {
-        format!("[[interface]]\nname = \"{name}\"\nbandwidth = \"10Mbit\"\nqueues = \"none\"\n")
+        format!(
+            "[[interface]]\nname = \"{name}\"\nbandwidth = \"10Mbit\"\nqueues = \"none\"\nrole = \"core\"\n"
+        )
     };
     let limits = format!("max_per_source = {SESSIONS}\nchanges_per_second = {CHANGES}\n");
     let tables = format!("[boomerang]\n{limits}{settings}[yessir]\n{limits}");
