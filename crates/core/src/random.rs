@@ -95,11 +95,11 @@ mod tests {
         let (one, other) = (RandomStreams::with_secret(1, 2), RandomStreams::with_secret(1, 3));
         let drawn = |streams: &RandomStreams, name| streams.stream(name).next_u64();
         for (name, is_public) in [
-            ("rsvp/jitter", true),
+            ("engine/jitter", true),
             ("jitter", true),
-            ("rsvp/cookie", false),
+            ("engine/cookie", false),
             ("gist/cookies", false),
-            ("rsvp/jitter/key", false),
+            ("engine/jitter/key", false),
             ("gist/nojitter", false),
         ] {
             assert_eq!(drawn(&one, name) == drawn(&other, name), is_public, "{name}");

@@ -72,7 +72,7 @@ pub fn run(
         // Refreshes are seen as well, and the queues settle.
         network.demo().wait(plan.longest_refresh() * 2)?;
         let seen = network.observed()?;
-        let mut attacks = catalogue::common(&seen, attacker, seed);
+        let mut attacks = catalogue::common(by, &seen, attacker, seed);
         attacks.extend(by.forgeries(&seen, attacker));
         progress.begin(&format!("attacks on {}", by.name()), attacks.len() as u64);
         for attack in attacks {

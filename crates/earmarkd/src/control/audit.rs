@@ -55,8 +55,8 @@ impl Entry {
                 let flow = format!("on {} ip_protocol {}", request.on, request.ip_protocol);
                 new("listen", &request.protocol, flow)
             }
-            Request::Ping(request) => new("ping", "nsis", format!("to {}", request.to)),
-            Request::Trace(request) => new("trace", "rsvp", format!("to {}", request.to)),
+            Request::Ping(request) => new("ping", "", format!("to {}", request.to)),
+            Request::Trace(request) => new("trace", "", format!("to {}", request.to)),
             Request::Statistics(request) => known("statistics", request.application),
             Request::Keep(request) => known("keep", request.application),
             Request::Release(Release::Application(application)) => known("release", *application),

@@ -8,6 +8,7 @@ use std::net::Ipv4Addr;
 use earmark_core::random::{RandomStreams, Stream};
 
 use super::packet::Packet;
+use crate::demo::protocol::Protocol;
 
 /// What the attacker can do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
@@ -51,21 +52,21 @@ impl Attack {
 const RANDOM_PACKETS: usize = 400;
 
 /// Returns the attacks that need no knowledge of the protocol.
-pub(super) fn common(seen: &[Packet], attacker: Ipv4Addr, seed: u64) -> Vec<Attack> {
+pub(super) fn common(by: Protocol, seen: &[Packet], attacker: Ipv4Addr, seed: u64) -> Vec<Attack> {
     if seen.is_empty() {
         return Vec::new();
     }
     let mut random = RandomStreams::new(seed).stream("attack");
     let own = |packet: &Packet| {
         let mut packet = Packet { source: attacker, ..packet.clone() };
-        packet.seal();
+        by.seal(&mut packet);
         packet
     };
     let mut sample = |change: fn(&mut Packet, &mut Stream)| -> Vec<Packet> {
         let mut change_one = || {
             let mut packet = seen[pick(&mut random, seen.len())].clone();
             change(&mut packet, &mut random);
-            packet.seal();
+            by.seal(&mut packet);
             packet
         };
         (0..RANDOM_PACKETS).map(|_| change_one()).collect()
@@ -101,6 +102,7 @@ fn truncate(packet: &mut Packet, random: &mut Stream) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::protocols::PROTOCOLS;
 
     /// A seed gives the same packets each time, and no attack is empty or equal to what was seen.
     #[test]
@@ -113,14 +115,14 @@ mod tests {
             router_alert: true,
             payload: (0..64).collect(),
         }];
-        let attacks = common(&seen, [10, 0, 3, 2].into(), 7);
-        let again = common(&seen, [10, 0, 3, 2].into(), 7);
+        let attacks = common(PROTOCOLS[0], &seen, [10, 0, 3, 2].into(), 7);
+        let again = common(PROTOCOLS[0], &seen, [10, 0, 3, 2].into(), 7);
         assert_eq!(attacks.len(), 4);
         for (attack, again) in attacks.iter().zip(&again) {
             assert!(!attack.packets.is_empty(), "{}", attack.name);
             assert_eq!(attack.packets, again.packets, "{}", attack.name);
         }
         assert!(attacks[1..].iter().all(|attack| attack.packets.iter().any(|p| *p != seen[0])));
-        assert!(common(&[], [10, 0, 3, 2].into(), 7).is_empty());
+        assert!(common(PROTOCOLS[0], &[], [10, 0, 3, 2].into(), 7).is_empty());
     }
 }

@@ -8,7 +8,6 @@ use earmark_wire::ipv4;
 /// IP protocol numbers of what is sealed.
 const ICMP: u8 = 1;
 const UDP: u8 = 17;
-const RSVP: u8 = 46;
 
 /// An IPv4 packet: header fields that matter to signalling, and the payload.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -61,11 +60,10 @@ impl Packet {
         Some(octets)
     }
 
-    /// Makes the checksum in the payload right again after a change. RSVP and UDP have none if the field is zero.
+    /// Makes the checksum of ICMP or UDP right again after a change. UDP has none if the field is zero.
     pub fn seal(&mut self) {
         let field = match self.protocol {
             ICMP => 2..4,
-            RSVP => 2..4,
             UDP => 6..8,
             _ => return,
         };
@@ -95,7 +93,7 @@ mod tests {
             let packet = Packet {
                 source: [10, 0, 0, 1].into(),
                 destination: [10, 0, 9, 9].into(),
-                protocol: 46,
+                protocol: 253,
                 ttl: 63,
                 router_alert,
                 payload: vec![1, 2, 3, 4, 5],

@@ -89,11 +89,11 @@ mod tests {
     #[test]
     fn any_effect_breaks_the_promise() {
         let held = Row {
-            protocol: "rsvp",
+            protocol: "example",
             attack: "ResvTear".to_owned(),
             power: Power::AnyAddress,
             packets: 10,
-            counted: vec![("rsvp dropped other_interface".to_owned(), 10)],
+            counted: vec![("example dropped other_interface".to_owned(), 10)],
             reserved: true,
             loss: 0.0,
             setup_ms: Some(1.5),

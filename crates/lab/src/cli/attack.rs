@@ -34,7 +34,7 @@ enum Kind {
 #[command(after_help = "Examples:
   earmark-lab attack --network simulated
   earmark-lab attack --network testbed
-  earmark-lab attack --network simulated --protocol rsvp --json")]
+  earmark-lab attack --network simulated --protocol yessir --json")]
 pub(super) struct Attack {
     /// The network; by default namespaces if they are available.
     #[arg(long, value_enum)]

@@ -133,6 +133,11 @@ pub trait DemoProtocol: Sync {
     /// Returns the names of the events that answer a request at one of its ends.
     fn answers(&self) -> &'static [&'static str];
 
+    /// Makes the checksum of a changed message right again.
+    fn seal(&self, packet: &mut Packet) {
+        packet.seal();
+    }
+
     /// Returns forged messages of the protocol, by an attacker with this address who has seen the messages of a
     /// reservation at r1.
     fn forgeries(&self, _seen: &[Packet], _attacker: Ipv4Addr) -> Vec<Attack> {
