@@ -19,9 +19,7 @@ use crate::demo::protocol::{Protocol, Reply};
 use crate::demo::{DemoNetwork, Plan, Progress, Stream};
 
 pub use self::catalogue::{Attack, Power};
-pub use self::network::{
-    AttackNetwork, AttackedNamespaces, AttackedSimulator, CORE_LINK, TOPOLOGY,
-};
+pub use self::network::{AttackNetwork, AttackedNamespaces, AttackedSimulator, TOPOLOGY};
 pub use self::packet::Packet;
 pub use self::report::{Report, Row};
 

@@ -15,10 +15,8 @@ use crate::demo::{DemoNetwork, Stream};
 pub use self::namespaces::AttackedNamespaces;
 pub use self::simulated::AttackedSimulator;
 
-/// Names of the nodes whose link is a core link; all other interfaces are access interfaces.
-pub const CORE_LINK: [&str; 2] = ["r1", "r2"];
-
-/// The demo's network, and the attacker's host `a` at r1.
+/// The demo's network, and the attacker's host `a` at r1. The link between the routers is a core link, all others are access
+/// links.
 pub const TOPOLOGY: &str = r#"
 name = "attacked"
 node = [{ name = "h1" }, { name = "r1" }, { name = "r2" }, { name = "h2" }, { name = "a" }]

@@ -184,6 +184,11 @@ impl Topology {
         self.nodes.iter().position(|n| n.name == name)
     }
 
+    /// Returns whether a link joins two routers.
+    pub fn is_between_routers(&self, link: &Link) -> bool {
+        link.ends.iter().all(|end| self.nodes[end.node].role == Role::Router)
+    }
+
     /// Returns the interfaces of a node, in order: `eth0` first, each with its link.
     pub fn interfaces(&self, node: usize) -> impl Iterator<Item = (&End, &Link)> {
         self.links.iter().flat_map(move |link| {

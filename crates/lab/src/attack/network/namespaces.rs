@@ -12,7 +12,7 @@ use earmark_core::Rate;
 use earmark_scenario::topology::Topology;
 use socket2::{Domain, Protocol, Socket, Type};
 
-use super::{AttackNetwork, CORE_LINK, Packet, TOPOLOGY, distinct, is_reason};
+use super::{AttackNetwork, Packet, TOPOLOGY, distinct, is_reason};
 use crate::attack::ATTACKER;
 use crate::capture::Tap;
 use crate::demo::{OnNamespaces, Plan, ROUTER, Stream};
@@ -45,19 +45,7 @@ impl AttackedNamespaces {
     ) -> Result<AttackedNamespaces> {
         let mut topology = Topology::parse(TOPOLOGY)?;
         topology.name = format!("earmark-attack-{}", std::process::id());
-        let mut options = Options { bound: true, ..Options::new(program, plan.refresh) };
-        for name in CORE_LINK {
-            let node = topology.node(name).context("no such node")?;
-            let ends = topology.interfaces(node);
-            let is_core = |link: &earmark_scenario::topology::Link| {
-                let names = link.ends.iter().map(|end| topology.nodes[end.node].name.as_str());
-                names.into_iter().all(|name| CORE_LINK.contains(&name))
-            };
-            for (end, _) in ends.filter(|(_, link)| is_core(link)) {
-                let interface = (name.to_owned(), end.interface.clone());
-                options.settings.own.insert(interface, "role = \"core\"\n".to_owned());
-            }
-        }
+        let options = Options { bound: true, ..Options::new(program, plan.refresh) };
         let router = topology.node(ROUTER).context("the router is missing")?;
         let attacker = topology.node(ATTACKER).context("the attacker is missing")?;
         let testbed = Testbed::up(topology, options)?;

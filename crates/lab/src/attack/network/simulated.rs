@@ -8,7 +8,7 @@ use earmark_core::{Rate, Trust};
 use earmark_node::QueueView;
 use earmark_scenario::topology::Topology;
 
-use super::{AttackNetwork, CORE_LINK, Packet, TOPOLOGY, distinct, is_reason};
+use super::{AttackNetwork, Packet, TOPOLOGY, distinct, is_reason};
 use crate::attack::ATTACKER;
 use crate::demo::{DemoNetwork, OnSimulator, Plan, ROUTER, Stream};
 
@@ -25,11 +25,8 @@ impl AttackedSimulator {
         let mut network = OnSimulator::new(topology.clone(), plan, seed);
         for (index, node) in topology.nodes.iter().enumerate() {
             for (end, link) in topology.interfaces(index) {
-                let is_core = link
-                    .ends
-                    .iter()
-                    .all(|end| CORE_LINK.contains(&topology.nodes[end.node].name.as_str()));
-                let trust = if is_core { Trust::CORE } else { Trust::ACCESS };
+                let trust =
+                    if topology.is_between_routers(link) { Trust::CORE } else { Trust::ACCESS };
                 network.set_trust(&node.name, &end.interface, trust)?;
             }
         }

@@ -1,5 +1,6 @@
 //! Configuration that is written for a daemon.
 
+use earmark_core::Role;
 use earmarkd::config::Queueing;
 use earmarkd::protocols::boomerang::BoomerangConfig;
 use earmarkd::protocols::nsis::NsisConfig;
@@ -42,6 +43,8 @@ fn daemon_configuration_is_valid() {
     assert!(config.interfaces.iter().all(|interface| interface.queues == Queueing::None));
     let faces_core = config.interfaces.iter().map(|interface| interface.border.is_some());
     assert!(faces_core.eq([true, false]));
+    let roles = config.interfaces.iter().map(|interface| interface.trust.role);
+    assert!(roles.eq([Role::Access, Role::Core]), "a host is behind eth0, a router behind eth1");
     let links: Vec<_> = config
         .interfaces
         .iter()
