@@ -58,6 +58,9 @@ pub struct Settings {
     pub protocols: BTreeMap<&'static str, String>,
     /// Lines of the table of a protocol at a node, by the names of node and protocol; tables below it may follow.
     pub own_protocols: BTreeMap<(String, &'static str), String>,
+    /// Whether every interface is a core interface, also those of hosts: for hosts that send in the name of others, and
+    /// more than an access interface admits. Otherwise only those between routers are.
+    pub all_core: bool,
     /// Lines of every `[[interface]]` table.
     pub interface: String,
     /// Lines of the `[[interface]]` table of this node and name.

@@ -52,7 +52,7 @@ pub(super) fn configuration(
             link.queue_packets,
             settings.interface
         );
-        if topology.is_between_routers(link) {
+        if settings.all_core || topology.is_between_routers(link) {
             text.push_str("role = \"core\"\n");
         }
         if let Some(own) = settings.own.get(&(name.clone(), end.interface.clone())) {

@@ -67,7 +67,7 @@ impl Network {
     /// The errors of [`Network::up`].
     pub fn of(program: PathBuf, set: &Set, sessions: u32) -> Result<Network> {
         let topology = chain(["s", "d"], set.routers)?;
-        let mut settings = set.settings.clone();
+        let mut settings = Settings { all_core: true, ..set.settings.clone() };
         // Writing to a string does not fail.
         let rsvp = settings.protocols.entry("rsvp").or_default();
         let _ = writeln!(rsvp, "reduction.enabled = {}", set.reduction);

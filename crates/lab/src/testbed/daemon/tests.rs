@@ -24,6 +24,7 @@ fn daemon_configuration_is_valid() {
         ]
         .into(),
         own_protocols: [(("r1".to_owned(), "nsis"), "validity = \"5s\"\n".to_owned())].into(),
+        all_core: false,
         interface: "queues = \"none\"\n".to_owned(),
         own: [(("r1".to_owned(), "eth0".to_owned()), "faces_core = true\n".to_owned())].into(),
     };

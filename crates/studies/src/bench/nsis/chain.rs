@@ -104,6 +104,7 @@ impl Chain {
         let settings = Settings {
             protocols: [("nsis", nsis)].into(),
             own_protocols,
+            all_core: true,
             interface: format!("protocols = [\"nsis\"]\n{}", set.interface),
             ..Settings::default()
         };
