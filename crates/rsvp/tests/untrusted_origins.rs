@@ -15,8 +15,8 @@ use earmark_core::{Datagram, Input, InterfaceId, Rate, Role, Trust};
 use earmark_rsvp::integrity::{Algorithm, Secured, Settings};
 use earmark_rsvp::{Config, DropReason, Event, limits};
 use earmark_wire::rsvp::{
-    Body, Carried, ErrorCode, ErrorSpec, FlowDescriptors, List, Path, PathErr, ResvConf, ResvErr,
-    RsvpHop, Session, Style,
+    Body, Carried, Diagnosis, Diagnostic, ErrorCode, ErrorSpec, FilterSpec, FlowDescriptors, List,
+    Path, PathErr, ResvConf, ResvErr, RsvpHop, Session, SourceSelector, Style,
 };
 use signing::*;
 
@@ -421,5 +421,51 @@ fn message_from_another_link_is_dropped_if_neighbor_is_on_this_one() {
             let outcomes = deliver(&mut bench, ETH2, ttl, encapsulated, Body::PathErr(path_err()));
             assert_eq!(dropped(&outcomes), reasons, "PathErr, {what}");
         }
+    }
+}
+
+/// A DREQ that begins at this node, through one of its interfaces and with an answer to `requester`.
+fn ask(bench: &mut Bench, interface: InterfaceId, requester: &str) -> Vec<DropReason> {
+    let own = bench.interfaces.by_id(interface).expect("known").addresses[0];
+    let requester = FilterSpec { source: ip(requester), selector: SourceSelector::Port(4_444) };
+    let diagnostic = Diagnostic {
+        max_hops: 0,
+        hop_count: 0,
+        more_fragments: false,
+        request_id: 1,
+        path_mtu: 1_400,
+        fragment_offset: 0,
+        last_hop: own,
+        sender: template(),
+        requester,
+    };
+    let question = Diagnosis {
+        session: session(),
+        hop: RsvpHop { address: ip(ATTACKER), lih: 0 },
+        diagnostic,
+        select: None,
+        route: None,
+        responses: List::Items(&[]),
+        carried: Carried::Objects(&[]),
+    };
+    dropped(&bench.receive(interface, Body::Dreq(question)))
+}
+
+/// Behind an access interface the ends of a flow may ask about it, through the interfaces of its path; behind a core
+/// interface everybody may.
+#[test]
+fn state_is_shown_to_those_whose_data_it_concerns() {
+    let (sender, stranger) = ("10.0.0.1", ATTACKER);
+    assert_eq!(template().source, ip(sender));
+    for (roles, interface, requester, expected) in [
+        ([Access; 3], ETH2, RECEIVER, vec![]),
+        ([Access; 3], ETH1, sender, vec![]),
+        ([Access; 3], ETH3, stranger, vec![DropReason::DiagnosticsOff]),
+        ([Access; 3], ETH2, stranger, vec![DropReason::DiagnosticsOff]),
+        ([Access; 3], ETH3, RECEIVER, vec![DropReason::DiagnosticsOff]),
+        ([Access, Access, Core], ETH3, stranger, vec![]),
+    ] {
+        let mut bench = reserved(Config::default(), roles);
+        assert_eq!(ask(&mut bench, interface, requester), expected, "{interface:?} {requester}");
     }
 }

@@ -430,8 +430,7 @@ pub(crate) fn settings(names: &[&str]) -> String {
         "[boomerang]\nrefresh = \"1s\"\n[yessir]\nrefresh = \"1s\"\n[nsis]\nrefresh = \"1s\"\n",
     );
     // Packets come from the other side through any of several links.
-    let protocols =
-        "role = \"core\"\nprotocols = [\"rsvp\", \"boomerang\", \"yessir\", \"nsis\"]";
+    let protocols = "role = \"core\"\nprotocols = [\"rsvp\", \"boomerang\", \"yessir\", \"nsis\"]";
     for name in names {
         text += &format!(
             "[[interface]]\nname = \"{name}\"\nbandwidth = \"1Gbit\"\nclasses = 256\n{protocols}\n"

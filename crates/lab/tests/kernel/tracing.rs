@@ -10,7 +10,7 @@ use earmark_control::{ListenRequest, ReservationRequest, Trace};
 use earmark_core::Rate;
 use earmark_decode::{Format, decode};
 use earmark_lab::capture::Capture;
-use earmark_lab::testbed::{Options, Testbed};
+use earmark_lab::testbed::{Options, Settings, Testbed};
 use earmark_node::Event;
 use earmark_rsvp as rsvp;
 use earmark_rsvp::diagnostics::{TraceEnd, TraceHop};
@@ -59,7 +59,9 @@ const TIMEOUT: Duration = Duration::from_secs(20);
 pub(crate) fn a_trace_shows_hops_without_rsvp_and_silent_ones() -> Outcome {
     let mut topology = Topology::parse(CHAIN)?;
     topology.name = format!("earmark-test-{}", std::process::id());
-    let options = Options { bound: true, ..Options::new(PathBuf::from(LAB), REFRESH) };
+    // r1 and x ask h2 about a flow that is not theirs.
+    let settings = Settings { all_core: true, ..Settings::default() };
+    let options = Options { bound: true, settings, ..Options::new(PathBuf::from(LAB), REFRESH) };
     let mut testbed = Testbed::up(topology, options)?;
     testbed.kill_daemon(X)?;
     let file = std::env::temp_dir().join(format!("earmark-trace-{}.pcap", std::process::id()));
