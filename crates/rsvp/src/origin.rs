@@ -35,7 +35,7 @@ impl Rsvp {
     }
 
     /// Returns whether a neighbour is known to be on the link of an interface.
-    #[cold]
+    #[inline]
     pub(crate) fn is_near(&self, interface: InterfaceId, neighbor: IpAddr) -> bool {
         self.store.is_near(interface, neighbor)
             || self.refresh_reduction.is_near(interface, neighbor)

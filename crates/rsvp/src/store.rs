@@ -54,6 +54,8 @@ pub(crate) struct Store {
     neighbors_by_address: BTreeMap<(InterfaceId, IpAddr), Index>,
     /// Blocks of the neighbours behind each interface, by kind; there are few interfaces.
     blocks_by_interface: Vec<(InterfaceId, [u32; 2])>,
+    /// Whether any neighbour is known to be on its link, so that the question is worth a lookup.
+    any_near: bool,
     /// Neighbour of the last block of each kind. It may have been removed and its index reused.
     last_neighbors: [Index; 2],
     blockades: BTreeMap<Blocked, Bsb>,
@@ -78,6 +80,7 @@ impl Store {
             destinations: HashTable::new(),
             neighbors_by_address: BTreeMap::new(),
             blocks_by_interface: Vec::new(),
+            any_near: false,
             last_neighbors: [NONE; 2],
             blockades: BTreeMap::new(),
             hash_key,

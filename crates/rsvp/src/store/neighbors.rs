@@ -121,12 +121,14 @@ impl Store {
     pub(crate) fn note_near(&mut self, peer: Peer) {
         if let Peer::Neighbor { index, .. } = peer {
             self.neighbors[index as usize].is_near = true;
+            self.any_near = true;
         }
     }
 
     /// Returns whether a neighbour with state is known to be on this link.
+    #[inline]
     pub(crate) fn is_near(&self, interface: InterfaceId, address: IpAddr) -> bool {
-        let neighbor = self.find_neighbor(interface, address);
+        let neighbor = self.any_near.then(|| self.find_neighbor(interface, address)).flatten();
         neighbor.is_some_and(|index| self.neighbors[index as usize].is_near)
     }
 
