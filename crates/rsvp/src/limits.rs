@@ -136,18 +136,19 @@ impl Rsvp {
         })
     }
 
-    /// Returns whether a peer may have one more block, or (`new` is `None`) a change of one.
+    /// Returns whether a peer, behind a core interface or not, may have one more block, or (`new` is `None`) a change of
+    /// one.
     #[inline]
     pub(crate) fn admits_change<E>(
         &mut self,
         cx: &HandlerContext<'_, '_, E>,
         origin: Origin,
+        is_core: bool,
         new: Option<Block>,
     ) -> bool {
         let Origin::Neighbor(interface, hop) = origin else { return true };
         let limits = &self.config.limits;
         let is_limited = limits.per_neighbor.is_some() || limits.changes_per_second.is_some();
-        let is_core = cx.context.interfaces.by_id(interface).is_some_and(Link::is_core);
         (is_core || self.is_within_access_limits(cx, interface, hop.address, new))
             && (!is_limited || self.is_within_limits(cx.now, interface, hop.address, new))
     }

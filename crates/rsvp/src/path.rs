@@ -5,7 +5,7 @@ mod known_sender;
 use core::net::{IpAddr, Ipv4Addr};
 
 use earmark_core::checkpoint::{Checkpoint, mark};
-use earmark_core::{Context, Datagram, InterfaceId, Time};
+use earmark_core::{Context, Datagram, Interface, InterfaceId, Time};
 use earmark_wire::intserv::Adspec;
 use earmark_wire::rsvp::iana::TrafficControlError;
 use earmark_wire::rsvp::{
@@ -110,7 +110,9 @@ impl Rsvp {
         if !is_neighbor(cx.context, path.hop.address) {
             return Err(PathFault::Silent(DropReason::BadHop));
         }
-        if !cx.context.is_behind(path.sender.template.source, received.interface) {
+        let link = cx.context.interfaces.by_id(received.interface);
+        let is_core = link.is_some_and(Interface::is_core);
+        if !is_core && !cx.context.is_behind(path.sender.template.source, received.interface) {
             return Err(PathFault::Silent(DropReason::SourceElsewhere));
         }
         if path.sender.tspec.validate().is_err() {
@@ -123,7 +125,7 @@ impl Rsvp {
             self.check_sender(path).map_err(policy_refused)?;
         }
         let origin = received.origin(path);
-        if !self.admits_change(cx, origin, Some(Block::Sender)) {
+        if !self.admits_change(cx, origin, is_core, Some(Block::Sender)) {
             return Err(limit_reached());
         }
         let session = self.admit_sender(&path.session, &path.sender.template)?;

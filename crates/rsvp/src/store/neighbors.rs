@@ -48,7 +48,8 @@ impl Store {
         let neighbor = &mut self.neighbors[index as usize];
         neighbor.last_refresh_at = now;
         neighbor.blocks[block as usize] += 1;
-        *self.count_at(interface, block) += 1;
+        let port = neighbor.port as usize;
+        self.blocks_by_interface[port].1[block as usize] += 1;
         Peer::Neighbor { index, lih: hop.lih }
     }
 
@@ -69,22 +70,25 @@ impl Store {
         neighbor.map_or(0, |index| self.neighbors[index as usize].blocks[block as usize])
     }
 
-    fn count_at(&mut self, interface: InterfaceId, block: Block) -> &mut u32 {
+    /// Returns the place of an interface among the counts of all.
+    fn port_of(&mut self, interface: InterfaceId) -> Index {
         let all = &mut self.blocks_by_interface;
         let place = all.iter().position(|(id, _)| *id == interface).unwrap_or_else(|| {
             all.push((interface, [0; 2]));
             all.len() - 1
         });
-        &mut all[place].1[block as usize]
+        place as Index
     }
 
     /// Returns the neighbour with this address behind an interface, inserting it if it is new.
     fn obtain_neighbor(&mut self, interface: InterfaceId, address: IpAddr, now: Time) -> Index {
+        let port = self.port_of(interface);
         let neighbors = &mut self.neighbors;
         *self.neighbors_by_address.entry((interface, address)).or_insert_with(|| {
             let new = Neighbor {
                 interface,
                 address,
+                port,
                 blocks: [0; 2],
                 last_refresh_at: now,
                 is_near: false,
@@ -100,8 +104,8 @@ impl Store {
         let Peer::Neighbor { index, .. } = peer else { return };
         let neighbor = &mut self.neighbors[index as usize];
         neighbor.blocks[block as usize] -= 1;
-        let interface = neighbor.interface;
-        *self.count_at(interface, block) -= 1;
+        let port = neighbor.port as usize;
+        self.blocks_by_interface[port].1[block as usize] -= 1;
         let neighbor = &self.neighbors[index as usize];
         if neighbor.blocks == [0; 2] {
             let gone = self.neighbors.remove(index as usize);
