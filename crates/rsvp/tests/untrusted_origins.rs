@@ -11,8 +11,8 @@ mod signing;
 use std::time::Duration;
 
 use common::*;
-use earmark_core::{Datagram, Input, InterfaceId, Rate, Role, Trust};
-use earmark_rsvp::integrity::{Algorithm, Secured, Settings};
+use earmark_core::{Datagram, Input, InterfaceId, Rate, Role, Secret, Trust};
+use earmark_rsvp::integrity::{Algorithm, Key, Secured, Settings};
 use earmark_rsvp::{Config, DropReason, Event, limits};
 use earmark_wire::rsvp::{
     Body, Carried, Diagnosis, Diagnostic, ErrorCode, ErrorSpec, FilterSpec, FlowDescriptors, List,
@@ -468,4 +468,38 @@ fn state_is_shown_to_those_whose_data_it_concerns() {
         let mut bench = reserved(Config::default(), roles);
         assert_eq!(ask(&mut bench, interface, requester), expected, "{interface:?} {requester}");
     }
+}
+
+/// Two interfaces have keys of their own with the same identifier. A key of one does not sign for the other.
+#[test]
+fn key_of_another_interface_with_same_identifier_does_not_sign_for_this_one() {
+    let on = |name: &str, secret: &[u8]| Key {
+        secret: Secret::new(secret),
+        interfaces: vec![name.to_owned()],
+        ..key(KEY, Algorithm::HmacSha256)
+    };
+    let integrity = Settings {
+        interfaces: ["eth2", "eth3"].map(|name| (name.to_owned(), Secured::Both)).into(),
+        ..settings(vec![on("eth2", b"of eth2"), on("eth3", b"of eth3")])
+    };
+    let mut bench = with_config(Config { integrity, ..Config::default() });
+    bench.add_interface(ETH3, "10.0.3.1");
+    bench.receive(ETH1, Body::Path(path()));
+    let flows = [flow(2)];
+    let hop = RsvpHop { address: ip(DOWNSTREAM), lih: bench.engine.lih(ETH2) };
+    let signed = |bench: &mut Bench, interface, signer: Signer, body| {
+        let octets = signer.sign(&octets(body, 64));
+        let address = bench.interfaces.by_id(interface).expect("known").addresses[0];
+        bench.receive_octets(interface, address, 64, &octets)
+    };
+    let mut request = resv(&flows);
+    request.hop = hop;
+    signed(&mut bench, ETH2, Signer { secret: b"of eth2", ..SIGNER }, Body::Resv(request));
+    assert_eq!(bench.held(), Rate::from_mbps(2));
+    let mut tear = resv_tear(&flows);
+    tear.hop = hop;
+    let attacker = Signer { secret: b"of eth3", sequence: 2, ..SIGNER };
+    let outcomes = signed(&mut bench, ETH3, attacker, Body::ResvTear(tear));
+    assert_eq!(dropped(&outcomes), [DropReason::Unsigned]);
+    assert_eq!(bench.held(), Rate::from_mbps(2));
 }

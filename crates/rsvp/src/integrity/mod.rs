@@ -134,8 +134,8 @@ pub enum HandshakeMode {
 /// Verified signature of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Signature {
-    /// Identifier of the key.
-    key_id: u64,
+    /// Index of the key. Several keys may have one identifier.
+    key: usize,
     /// The sending system (RFC 2747 section 4).
     sender: IpAddr,
 }
@@ -187,12 +187,9 @@ impl Integrity {
         self.secured(&interface.name).is_some_and(Secured::receives)
     }
 
-    /// Returns whether a message was signed with a key that is valid on this interface for its sender.
+    /// Returns whether a message was signed with a key that serves on this interface with its sender, too.
     pub(crate) fn is_signed_for(&self, signature: Signature, interface: &Interface) -> bool {
-        self.settings
-            .keys
-            .iter()
-            .any(|key| key.id == signature.key_id && key.serves(&interface.name, signature.sender))
+        self.settings.keys[signature.key].serves(&interface.name, signature.sender)
     }
 
     fn secured(&self, interface: &str) -> Option<Secured> {

@@ -101,7 +101,7 @@ impl Rsvp {
         }
         Ok(VerifiedMessage {
             key_id: object.key_id,
-            sender,
+            signature: Signature { key: index, sender },
             sequence: object.sequence,
             handshake_flag: object.flags & earmark_wire::rsvp::Integrity::HANDSHAKE != 0,
         })
@@ -112,12 +112,12 @@ impl Rsvp {
         now: Time,
         verified: &VerifiedMessage,
     ) -> Result<Signature, DropReason> {
-        let &VerifiedMessage { key_id, sender, sequence, handshake_flag } = verified;
+        let &VerifiedMessage { key_id, signature, sequence, handshake_flag } = verified;
         if let Some(integrity) = &mut self.integrity {
-            let peer = (key_id, sender);
+            let peer = (key_id, signature.sender);
             integrity.handshakes.check_sequence(now, peer, sequence, handshake_flag)?;
         }
-        Ok(Signature { key_id, sender })
+        Ok(signature)
     }
 
     fn receive_response(
@@ -131,7 +131,7 @@ impl Rsvp {
             return Err(DropReason::Malformed);
         };
         let Some(integrity) = &mut self.integrity else { return Ok(()) };
-        let peer = (verified.key_id, verified.sender);
+        let peer = (verified.key_id, verified.signature.sender);
         integrity.handshakes.accept_response(peer, challenge, verified.sequence)
     }
 
@@ -311,7 +311,7 @@ impl Integrity {
 /// Message with a valid digest.
 struct VerifiedMessage {
     key_id: u64,
-    sender: IpAddr,
+    signature: Signature,
     sequence: u64,
     /// HF: the sender answers challenges.
     handshake_flag: bool,
