@@ -15,7 +15,7 @@ pub mod embedded;
 mod enforcement;
 mod event_loop;
 mod node_settings;
-mod private_file;
+pub mod private_file;
 pub mod protocol;
 pub mod protocols;
 pub mod record;

@@ -1,4 +1,4 @@
-//! Files that only their owner may read: recordings, and the secrets of recordings.
+//! Files that only their owner may read: recordings and their secrets, captures, and what a test network writes.
 
 use std::fs::{File, OpenOptions, Permissions};
 use std::io;
@@ -15,7 +15,7 @@ const MODE: u32 = 0o600;
 ///
 /// # Errors
 /// The file cannot be written, is not a regular file, or belongs to another user.
-pub(crate) fn create(path: &Path) -> io::Result<File> {
+pub fn create(path: &Path) -> io::Result<File> {
     let flags = OFlags::NOFOLLOW.union(OFlags::NONBLOCK).bits().cast_signed();
     let file =
         OpenOptions::new().write(true).create(true).mode(MODE).custom_flags(flags).open(path)?;

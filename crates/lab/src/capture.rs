@@ -9,9 +9,8 @@
 
 mod pcap;
 
-use std::fs::{File, OpenOptions, Permissions};
+use std::fs::{self, File};
 use std::io::{self, BufWriter, ErrorKind, Read};
-use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -22,6 +21,7 @@ use anyhow::{Context, Result, bail};
 use earmark_core::Time;
 use earmark_linux::netns::Namespace;
 use earmark_sim::CapturedPacket;
+use earmarkd::private_file;
 use socket2::{Domain, Protocol, Socket, Type};
 
 use crate::protocols::SIGNALLING;
@@ -48,11 +48,13 @@ pub struct Capture {
     thread: Option<JoinHandle<io::Result<u64>>>,
 }
 
-/// Creates a capture, which only its owner may read: captures contain what hosts reserve, and names of users.
+/// Creates a capture, which only its owner may read: captures contain what hosts reserve, and names of users. A pipe or
+/// a device is written as it is.
 fn create(path: &Path) -> io::Result<File> {
-    let file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path)?;
-    file.set_permissions(Permissions::from_mode(0o600))?;
-    Ok(file)
+    match fs::metadata(path) {
+        Ok(found) if !found.is_file() => File::create(path),
+        _ => private_file::create(path),
+    }
 }
 
 impl Capture {
@@ -214,6 +216,15 @@ mod tests {
     use crate::demo::{DemoNetwork, OnSimulator, Plan, ROUTER, Stream};
     use crate::protocols::PROTOCOLS;
     use earmark_scenario::topology::{DEMO, Topology};
+
+    #[test]
+    fn device_is_written_as_it_is() {
+        let null = Path::new("/dev/null");
+        let mode = || fs::metadata(null).unwrap().permissions();
+        let before = mode();
+        assert_eq!(write_tapped(null, &[]).unwrap(), 0);
+        assert_eq!(mode(), before);
+    }
 
     /// The decoder also reads the packets of the simulator's router, which shows that they are well-formed.
     #[test]

@@ -1,12 +1,12 @@
 //! State directory of a network, `/run/earmark-lab/NAME`: the parts that have to be removed.
 
-use std::fs::{self, File, OpenOptions, Permissions, TryLockError};
+use std::fs::{self, File, TryLockError};
 use std::io::{self, ErrorKind, Write};
-use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
+use earmarkd::private_file;
 use rustix::process::{Pid, Signal, kill_process};
 
 /// Directory of the state of all networks.
@@ -212,14 +212,10 @@ impl State {
 
     fn write(&self, file: &str, text: &str) -> Result<()> {
         let path = self.path(file);
-        let write = || -> io::Result<()> {
-            // A configuration may contain secrets.
-            let mut file = OpenOptions::new();
-            let mut file = file.write(true).create(true).truncate(true).mode(0o600).open(&path)?;
-            file.set_permissions(Permissions::from_mode(0o600))?;
-            file.write_all(text.as_bytes())
-        };
-        write().with_context(|| format!("cannot write {}", path.display()))
+        // A configuration may contain secrets.
+        private_file::create(&path)
+            .and_then(|mut file| file.write_all(text.as_bytes()))
+            .with_context(|| format!("cannot write {}", path.display()))
     }
 
     fn path(&self, file: &str) -> PathBuf {

@@ -1,11 +1,12 @@
 //! Keys for daemons that use TLS: one key pair for each node, and a list of all public keys, raw as in RFC 7250.
 
-use std::fs::{self, DirBuilder, OpenOptions};
+use std::fs::{self, DirBuilder};
 use std::io::Write;
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::fs::DirBuilderExt;
 use std::path::PathBuf;
 
 use anyhow::{Context, Result};
+use earmarkd::private_file;
 use rcgen::KeyPair;
 
 /// A temporary directory with the keys of one network; dropping the value removes it.
@@ -29,9 +30,7 @@ impl Keys {
             let pair = KeyPair::generate().context("cannot make a key")?;
             all.push_str(&pair.public_key_pem());
             let path = keys.directory.join(format!("{node}.key"));
-            let mut file =
-                OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
-            file.write_all(pair.serialize_pem().as_bytes())?;
+            private_file::create(&path)?.write_all(pair.serialize_pem().as_bytes())?;
         }
         fs::write(keys.directory.join("all.pem"), all)?;
         Ok(keys)
