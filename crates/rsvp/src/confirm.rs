@@ -69,33 +69,12 @@ impl Rsvp {
         if !cx.context.interfaces.is_local(confirmation.confirm) {
             return self.forward_resv_conf(cx, datagram, confirmation);
         }
-        if let Err(reason) = self.comes_from_senders(cx, datagram, confirmation) {
+        if let Err(reason) = self.comes_from_upstream(cx, datagram, &confirmation.session) {
             return self.drop(cx, datagram, reason);
         }
         if !self.notify_confirmed(cx, confirmation) {
             self.drop(cx, datagram, DropReason::NotForUs);
         }
-    }
-
-    /// Checks that a ResvConf comes from where the data of a sender of its session come from.
-    fn comes_from_senders<E>(
-        &self,
-        cx: &HandlerContext<'_, '_, E>,
-        datagram: &Datagram<'_>,
-        confirmation: &ResvConf<'_>,
-    ) -> Result<(), DropReason> {
-        let session = self.store.find_session(&confirmation.session);
-        let mut verdict = Err(DropReason::NotForUs);
-        for psb in session.into_iter().flat_map(|session| self.store.senders_of(session)) {
-            let Some((incoming, _)) = self.store.neighbor_of(self.store.psb(psb).hop) else {
-                continue;
-            };
-            verdict = self.is_trusted_at(cx, datagram, incoming, datagram.source);
-            if verdict.is_ok() {
-                break;
-            }
-        }
-        verdict
     }
 
     /// Sends a ResvConf from this node: the reservation is in place here and no node upstream has to confirm it.

@@ -9,8 +9,7 @@ use earmark_wire::rsvp::{Body, ErrorKind, Message, MessageType, ParseError, Part
 
 use crate::api::{Command, Event};
 use crate::counters::DropReason;
-use crate::instance::{HandlerContext, Rsvp};
-use crate::origin::is_from_this_link;
+use crate::instance::{HandlerContext, NEIGHBOR_TTL, Rsvp};
 use crate::path::is_neighbor;
 use crate::refresh_reduction::message_id_key::MessageIdKey;
 use crate::refresh_reduction::unbundled;
@@ -38,7 +37,7 @@ impl Engine for Rsvp {
             context,
             out,
             verified: None,
-            is_near: false,
+            is_from_this_link: false,
             message_id: MessageIdKey::NONE,
             acknowledge_to: None,
         };
@@ -108,7 +107,7 @@ impl Rsvp {
                 return;
             }
         }
-        cx.is_near = is_from_this_link(datagram);
+        cx.is_from_this_link = datagram.ttl == NEIGHBOR_TTL && !datagram.encapsulated;
         let takes_part = cx.context.interfaces.takes_part(datagram.interface);
         // Parsed in place because a message is large.
         let mut parsed = Message::parse(datagram.payload);
@@ -192,10 +191,9 @@ impl Rsvp {
         }
         // The TTL of a Bundle is that of its messages, and acknowledgements are in all of them.
         if matches!(message.body, Body::Srefresh(_))
-            && !is_from_this_link(datagram)
-            && self.is_near(datagram.interface, datagram.source)
+            && let Err(reason) = self.may_act_at(cx, datagram, datagram.interface, datagram.source)
         {
-            return self.drop(cx, datagram, DropReason::FromFar);
+            return self.drop(cx, datagram, reason);
         }
         self.counters.receive(message.body.message_type());
         match &message.body {

@@ -79,8 +79,9 @@ pub(crate) struct HandlerContext<'t, 'c, E> {
     pub(crate) out: &'t mut Effects<E>,
     /// Signature of the current message, if it was verified.
     pub(crate) verified: Option<Signature>,
-    /// Whether the current message has come from this link for certain.
-    pub(crate) is_near: bool,
+    /// Whether the current message cannot come from another link: it has the largest TTL, which every router decrements. The
+    /// TTL of an encapsulated one is unknown.
+    pub(crate) is_from_this_link: bool,
     /// MESSAGE_ID of the current message, if any.
     pub(crate) message_id: MessageIdKey,
     /// Peer that gets the acknowledgement of the current message, and its MESSAGE_ID, if one is requested.

@@ -78,13 +78,44 @@ impl Default for Access {
 pub(crate) struct Throttles {
     changes: Throttle,
     errors: Throttle,
+    challenges: Throttle,
+    diagnoses: Throttle,
     /// Hash of interfaces and neighbours, who may choose their addresses.
     hash: KeyedHash,
 }
 
 impl Throttles {
     pub(crate) fn new(hash: KeyedHash) -> Throttles {
-        Throttles { changes: Throttle::default(), errors: Throttle::default(), hash }
+        Throttles {
+            changes: Throttle::default(),
+            errors: Throttle::default(),
+            challenges: Throttle::default(),
+            diagnoses: Throttle::default(),
+            hash,
+        }
+    }
+
+    /// Returns whether a challenge of a neighbour may be answered, at `rate` answers to each in one second.
+    pub(crate) fn admits_challenge(
+        &mut self,
+        now: Time,
+        interface: InterfaceId,
+        neighbor: IpAddr,
+        rate: u32,
+    ) -> bool {
+        let hash = self.hash(interface, Some(neighbor));
+        self.challenges.admits(now, hash, rate)
+    }
+
+    /// Returns whether a DREQ or DREP may be processed, at `rate` from each interface in one second.
+    pub(crate) fn admits_diagnosis(
+        &mut self,
+        now: Time,
+        interface: InterfaceId,
+        rate: u32,
+    ) -> bool {
+        let hash = self.hash(interface, None);
+        self.diagnoses.admits(now, hash, rate)
     }
 
     fn hash(&self, interface: InterfaceId, neighbor: Option<IpAddr>) -> u64 {

@@ -13,9 +13,10 @@
 use core::net::IpAddr;
 
 use earmark_core::{Datagram, InterfaceId};
+use earmark_wire::rsvp::Session;
 
 use crate::counters::DropReason;
-use crate::instance::{HandlerContext, NEIGHBOR_TTL, Rsvp};
+use crate::instance::{HandlerContext, Rsvp};
 use crate::state::Index;
 
 impl Rsvp {
@@ -28,17 +29,26 @@ impl Rsvp {
         at: InterfaceId,
         neighbor: IpAddr,
     ) -> Result<(), DropReason> {
-        if !is_from_this_link(datagram) && self.is_near(datagram.interface, neighbor) {
-            return Err(DropReason::FromFar);
-        }
+        self.is_of_this_link(cx, datagram.interface, neighbor)?;
         self.is_trusted_at(cx, datagram, at, neighbor)
     }
 
-    /// Returns whether a neighbour is known to be on the link of an interface.
+    /// Checks that a message in the name of a neighbour that is known to be on the link does not come from another one.
     #[inline]
-    pub(crate) fn is_near(&self, interface: InterfaceId, neighbor: IpAddr) -> bool {
-        self.store.is_near(interface, neighbor)
-            || self.refresh_reduction.is_near(interface, neighbor)
+    fn is_of_this_link<E>(
+        &self,
+        cx: &HandlerContext<'_, '_, E>,
+        interface: InterfaceId,
+        neighbor: IpAddr,
+    ) -> Result<(), DropReason> {
+        let is_near = || {
+            self.store.is_near(interface, neighbor)
+                || self.refresh_reduction.is_near(interface, neighbor)
+        };
+        match !cx.is_from_this_link && is_near() {
+            true => Err(DropReason::FromFar),
+            false => Ok(()),
+        }
     }
 
     /// Checks that a message that passes several nodes, last `neighbor`, may act on state at an interface.
@@ -79,6 +89,24 @@ impl Rsvp {
         }
     }
 
+    /// Checks that a message that passes several nodes may act at one of these interfaces; `otherwise` if there are none.
+    fn is_trusted_at_any<E>(
+        &self,
+        cx: &HandlerContext<'_, '_, E>,
+        datagram: &Datagram<'_>,
+        interfaces: impl IntoIterator<Item = InterfaceId>,
+        otherwise: DropReason,
+    ) -> Result<(), DropReason> {
+        let mut verdict = Err(otherwise);
+        for interface in interfaces {
+            verdict = self.is_trusted_at(cx, datagram, interface, datagram.source);
+            if verdict.is_ok() {
+                break;
+            }
+        }
+        verdict
+    }
+
     /// Checks that an error about the Path of a sender comes from where its data go: through one of the outgoing
     /// interfaces, or one that may act there.
     pub(crate) fn comes_from_downstream<E>(
@@ -87,15 +115,23 @@ impl Rsvp {
         datagram: &Datagram<'_>,
         sender: Index,
     ) -> Result<(), DropReason> {
-        let outgoing = self.store.psb(sender).outgoing.as_slice();
-        let mut verdict = Err(DropReason::OtherInterface);
-        for &interface in outgoing {
-            verdict = self.may_act_at(cx, datagram, interface, datagram.source);
-            if verdict.is_ok() {
-                break;
-            }
-        }
-        verdict
+        self.is_of_this_link(cx, datagram.interface, datagram.source)?;
+        let outgoing = self.store.psb(sender).outgoing.as_slice().iter().copied();
+        self.is_trusted_at_any(cx, datagram, outgoing, DropReason::OtherInterface)
+    }
+
+    /// Checks that a message about a session comes from where the data of one of its senders come from.
+    pub(crate) fn comes_from_upstream<E>(
+        &self,
+        cx: &HandlerContext<'_, '_, E>,
+        datagram: &Datagram<'_>,
+        session: &Session,
+    ) -> Result<(), DropReason> {
+        let session = self.store.find_session(session);
+        let senders = session.into_iter().flat_map(|session| self.store.senders_of(session));
+        let previous = senders.filter_map(|psb| self.store.neighbor_of(self.store.psb(psb).hop));
+        let incoming = previous.map(|(incoming, _)| incoming);
+        self.is_trusted_at_any(cx, datagram, incoming, DropReason::NotForUs)
     }
 
     /// Checks that a message comes from the previous hop of a sender: its address in the hop object, through the incoming
@@ -114,11 +150,4 @@ impl Rsvp {
         }
         self.may_act_at(cx, datagram, incoming, hop).map(|()| incoming)
     }
-}
-
-/// Returns whether a message cannot come from another link: it has the largest TTL, which every router decrements. The
-/// TTL of an encapsulated one is unknown.
-#[inline]
-pub(crate) fn is_from_this_link(datagram: &Datagram<'_>) -> bool {
-    datagram.ttl == NEIGHBOR_TTL && !datagram.encapsulated
 }

@@ -111,7 +111,7 @@ impl Rsvp {
         self.check_style(self.store.psb(psb).session, Style::FixedFilter)?;
         mark(Checkpoint::CheckStyles);
         let rsb = self.reserve(cx, holder, known, request)?;
-        if cx.is_near {
+        if cx.is_from_this_link {
             self.store.note_near(self.store.rsb(rsb).hop);
         }
         self.store_message_id(cx, NamedBlock::new(Block::Reservation, rsb));

@@ -104,7 +104,7 @@ impl Rsvp {
             confirm: resv.confirm.filter(|&receiver| is_unicast(receiver)),
         };
         let rsb = self.reserve_shared(cx, session, style, known, request)?;
-        if cx.is_near {
+        if cx.is_from_this_link {
             self.store.note_near(self.store.rsb(rsb).hop);
         }
         self.store_shared_message_id(cx, rsb, wanted.len(), specs.len());

@@ -29,7 +29,6 @@ mod trace;
 use core::net::IpAddr;
 
 use earmark_core::random::{RandomStreams, Stream};
-use earmark_core::throttle::Throttle;
 use earmark_core::{Context, Datagram, Interface, InterfaceId};
 use earmark_wire::rsvp::Diagnosis;
 use serde::{Deserialize, Serialize};
@@ -71,14 +70,12 @@ pub(crate) struct Diagnostics {
     tracing: Slab<PendingTrace>,
     /// Random Request IDs, so that other nodes cannot guess them.
     ids: Stream,
-    /// DREQs and DREPs of each interface.
-    throttle: Throttle,
 }
 
 impl Diagnostics {
     pub(crate) fn new(random: &RandomStreams) -> Diagnostics {
         let ids = random.stream("rsvp/diagnostics");
-        Diagnostics { tracing: Slab::new(), ids, throttle: Throttle::default() }
+        Diagnostics { tracing: Slab::new(), ids }
     }
 }
 
@@ -141,7 +138,7 @@ impl Rsvp {
         if !is_unicast(diagnostic.requester.source) || !is_unicast(diagnostic.last_hop) {
             return Err(DropReason::BadHop);
         }
-        match self.diagnostics.throttle.admits(cx.now, interface.0.into(), per_second) {
+        match self.throttles.admits_diagnosis(cx.now, interface, per_second) {
             true => Ok(()),
             false => Err(DropReason::Limit),
         }

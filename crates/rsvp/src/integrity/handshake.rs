@@ -6,10 +6,7 @@ use core::hash::Hasher;
 use core::net::IpAddr;
 use core::time::Duration;
 
-use earmark_core::hash::KeyedHash;
-use earmark_core::random::Stream;
-use earmark_core::throttle::Throttle;
-use earmark_core::{InterfaceId, Time};
+use earmark_core::Time;
 use earmark_wire::rsvp::Challenge;
 use siphasher::sip::SipHasher24;
 
@@ -39,11 +36,6 @@ pub(super) struct Handshakes {
     window: usize,
     interval: Duration,
     limit: usize,
-    /// Integrity Responses to each challenger.
-    responses: Throttle,
-    /// Hash of challengers, who may choose their addresses.
-    hash: KeyedHash,
-    responses_per_second: u32,
 }
 
 #[derive(Debug)]
@@ -55,8 +47,7 @@ enum Association {
 }
 
 impl Handshakes {
-    pub(super) fn new(keys: &mut Stream, settings: &Settings) -> Handshakes {
-        let (cookie_key, hash) = (keys.hash_key(), KeyedHash::draw(keys));
+    pub(super) fn new(cookie_key: (u64, u64), settings: &Settings) -> Handshakes {
         Handshakes {
             associations: BTreeMap::new(),
             due: BTreeSet::new(),
@@ -66,9 +57,6 @@ impl Handshakes {
             window: usize::from(settings.window.max(1)),
             interval: settings.challenge_interval.max(Duration::from_millis(1)),
             limit: settings.max_associations as usize,
-            responses: Throttle::default(),
-            hash,
-            responses_per_second: settings.answers_per_second,
         }
     }
 
@@ -182,18 +170,6 @@ impl Handshakes {
     /// Returns the time of the next challenge from [`next_challenge`](Handshakes::next_challenge).
     pub(super) fn next_due(&self) -> Option<Time> {
         self.due.first().map(|&(at, _)| at)
-    }
-
-    /// Returns whether the rate limit of a challenger allows another Integrity Response.
-    pub(super) fn may_answer(
-        &mut self,
-        now: Time,
-        interface: InterfaceId,
-        challenger: IpAddr,
-    ) -> bool {
-        let hash = self.hash.of_address(challenger);
-        let hash = self.hash.of_two([interface.0.into(), hash]);
-        self.responses.admits(now, hash, self.responses_per_second)
     }
 
     fn challenge(&mut self, now: Time, peer: Peer, configured: bool) {

@@ -166,7 +166,7 @@ impl Integrity {
             hashes: hashes(&settings.keys),
             clock: SequenceClock::new(settings.sequence_start),
             last_sequences: BTreeMap::new(),
-            handshakes: Handshakes::new(&mut random.stream("rsvp/cookie"), settings),
+            handshakes: Handshakes::new(random.stream("rsvp/cookie").hash_key(), settings),
             recent: RecentMessages::default(),
             overdue: alloc::vec![false; settings.keys.len()],
             timer: None,

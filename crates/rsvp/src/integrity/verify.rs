@@ -162,7 +162,8 @@ impl Rsvp {
                 && key.serves(&interface.name, to)
         };
         let key = integrity.settings.keys.iter().position(serves).ok_or(DropReason::UnknownKey)?;
-        if !integrity.handshakes.may_answer(cx.now, datagram.interface, to) {
+        let rate = integrity.settings.answers_per_second;
+        if !self.throttles.admits_challenge(cx.now, datagram.interface, to, rate) {
             return Err(DropReason::Limit);
         }
         let how = to_neighbor(own, to);

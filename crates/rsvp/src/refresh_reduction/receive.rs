@@ -12,7 +12,6 @@ use super::send::OutgoingMessage;
 use super::sent_message_ids::{DeliveryState, Subject};
 use crate::api::Event;
 use crate::instance::{HandlerContext, Rsvp};
-use crate::origin::is_from_this_link;
 use crate::path::is_neighbor;
 use crate::refresh::to_neighbor;
 use crate::state::{Index, NONE, Timer, TimerKind};
@@ -59,7 +58,7 @@ impl Rsvp {
         let Some(index) = peer else { return };
         let Some(peer) = self.refresh_reduction.peers.get_mut(index) else { return };
         peer.last_message_at = cx.now;
-        peer.is_near |= is_from_this_link(datagram);
+        peer.is_near |= cx.is_from_this_link;
         let before = core::mem::replace(&mut peer.capable, takes_part);
         let mut again = before && !takes_part;
         if let Some(id) = message.message_id {
