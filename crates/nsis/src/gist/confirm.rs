@@ -82,13 +82,8 @@ impl Gist {
         }
         let used = self.store.get(at.half_id()).map_or(NONE, |half| half.association);
         let before = self.store.get(at.half_id()).map_or(NONE, |half| half.peer);
-        let peer = match self.find_or_insert_peer(cx, receipt, &confirm.nli) {
-            Some(peer) if before == peer || !self.exceeds_querier_limit(peer) => peer,
-            Some(peer) => {
-                self.start_peer_lifetime(cx.now, peer);
-                return self.ignore(cx, receipt, DropReason::Limit);
-            }
-            None => return self.ignore(cx, receipt, DropReason::Limit),
+        let Some(peer) = self.admit_querier(cx, receipt, &confirm.nli, before) else {
+            return self.ignore(cx, receipt, DropReason::Limit);
         };
         if let Err(reason) = self.set_association_peer(cx, receipt, confirm, peer) {
             self.refuse(cx, receipt, ErrorCode::IncorrectlyDelivered, 0);

@@ -178,10 +178,7 @@ impl Gist {
             {
                 // RFC 5971 section 5.8.1.3: the result of a downstream Query takes precedence. The peer gets a
                 // Response; only its Confirm ends an upstream search, because anybody can send a Query.
-                let confirm = true;
-                let (peer, over) = (NONE, NONE);
-                let event_data = EventData::Query { receipt, query, answer, peer, confirm, over };
-                return self.send_response(cx, &at, &event_data);
+                return self.respond_only(cx, &at, receipt, query, answer, NONE);
             }
             let event_data = EventData::Nothing;
             self.step(cx, &mut at, Event::Forget, Facts::default(), &event_data);
@@ -208,6 +205,7 @@ impl Gist {
             let stays = is_same && self.can_reuse(used, &stack);
             if stays { Some(used) } else { self.reusable(known, &stack) }
         });
+        let over = found.filter(|_| wanted).unwrap_or(NONE);
         // Without a proposal the sender leaves the association; it must prove that with a Confirm.
         let leaves = !wanted && used != NONE;
         let needs_association = wanted && (found.is_none() || found != Some(used)) || leaves;
@@ -222,25 +220,21 @@ impl Gist {
                 Ok(()) => {}
                 Err(DropReason::NotSecured) => {
                     // Only the Confirm over a secured association changes the half.
-                    let (peer, confirm) = (NONE, true);
-                    let over = found.filter(|_| wanted).unwrap_or(NONE);
-                    let event_data =
-                        EventData::Query { receipt, query, answer, peer, confirm, over };
-                    return self.send_response(cx, &at, &event_data);
+                    return self.respond_only(cx, &at, receipt, query, answer, over);
                 }
                 Err(reason) => return self.ignore(cx, receipt, reason),
             }
         }
         let mut peer = NONE;
         if policy == Installation::Immediate || state == State::EstablishedUpstream && !confirm {
-            let obtained = match is_same {
+            let admitted = match is_same {
                 true => Some(before),
-                false => self.find_or_insert_peer(cx, receipt, &query.nli),
+                false => self.admit_querier(cx, receipt, &query.nli, before),
             };
-            peer = match obtained {
-                Some(peer) if before == peer || !self.exceeds_querier_limit(peer) => peer,
-                _ => return self.ignore(cx, receipt, DropReason::Limit),
+            let Some(admitted) = admitted else {
+                return self.ignore(cx, receipt, DropReason::Limit);
             };
+            peer = admitted;
         }
         if state == State::Idle && policy != Installation::Delayed && self.is_full(&at) {
             self.start_peer_lifetime(cx.now, peer);
@@ -251,7 +245,6 @@ impl Gist {
             .with(Fact::Delayed, policy == Installation::Delayed)
             .with(Fact::NewPeer, is_new)
             .with(Fact::NeedsAssociation, needs_association);
-        let over = found.filter(|_| wanted).unwrap_or(NONE);
         let event_data = EventData::Query { receipt, query, answer, peer, confirm, over };
         self.step(cx, &mut at, Event::Query, facts, &event_data);
         self.start_peer_lifetime(cx.now, peer);
@@ -388,6 +381,38 @@ impl Gist {
         if before != peer || !was_good {
             self.notify_installed(cx, at, handle.filter(|_| before != peer));
         }
+    }
+
+    /// Answers a Query without any effect on the half: only the Confirm has one.
+    fn respond_only(
+        &mut self,
+        cx: &mut InputContext<'_, '_>,
+        at: &HalfRef,
+        receipt: &Receipt<'_>,
+        query: &Query<'_>,
+        answer: &[u8],
+        over: Index,
+    ) {
+        let (peer, confirm) = (NONE, true);
+        let event_data = EventData::Query { receipt, query, answer, peer, confirm, over };
+        self.send_response(cx, at, &event_data);
+    }
+
+    /// Returns the querying peer that a message names, whose half had the peer `before`; creates it if it is new. `None`
+    /// at a limit: then a peer that nothing uses ends after its lifetime.
+    pub(super) fn admit_querier(
+        &mut self,
+        cx: &InputContext<'_, '_>,
+        receipt: &Receipt<'_>,
+        nli: &NetworkLayerInformation<'_>,
+        before: Index,
+    ) -> Option<Index> {
+        let peer = self.find_or_insert_peer(cx, receipt, nli)?;
+        if before == peer || !self.exceeds_querier_limit(peer) {
+            return Some(peer);
+        }
+        self.start_peer_lifetime(cx.now, peer);
+        None
     }
 
     /// Returns the peer that a message names; creates it if it is new.

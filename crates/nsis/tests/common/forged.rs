@@ -2,12 +2,11 @@
 
 use std::net::IpAddr;
 
-use earmark_core::Outgoing;
 use earmark_nsis::PORT;
 use earmark_wire::gist::{Message, emit_magic};
 use earmark_wire::udp;
 
-use super::Packet;
+use super::{Packet, alerted};
 
 /// Returns a message as received in a datagram.
 pub fn packet(source: IpAddr, destination: IpAddr, ttl: u8, message: &Message<'_>) -> Packet {
@@ -28,16 +27,5 @@ pub fn raw(source: IpAddr, destination: IpAddr, ttl: u8, message: &[u8]) -> Pack
     room.copy_from_slice(message);
     let header = udp::Repr { source, destination, source_port: PORT, destination_port: PORT };
     header.emit(&mut octets).expect("room");
-    let how = Outgoing {
-        protocol: udp::PROTOCOL,
-        interface: None,
-        source,
-        destination,
-        ttl,
-        router_alert: true,
-        encapsulated: false,
-        neighbor: None,
-        next_hop: None,
-    };
-    Packet { how, octets }
+    Packet { how: alerted(source, destination, ttl), octets }
 }

@@ -71,17 +71,8 @@ pub fn line_through(places: &[Place]) -> (Network, Vec<Handle>) {
 
 /// Returns how a UDP datagram with router alert is sent.
 pub fn alerted(source: IpAddr, destination: IpAddr, ttl: u8) -> Outgoing {
-    Outgoing {
-        protocol: udp::PROTOCOL,
-        interface: None,
-        source,
-        destination,
-        ttl,
-        router_alert: true,
-        encapsulated: false,
-        neighbor: None,
-        next_hop: None,
-    }
+    let how = Outgoing::new(udp::PROTOCOL, source, destination, ttl);
+    Outgoing { router_alert: true, ..how }
 }
 
 /// Returns the routing states of a node.

@@ -16,6 +16,7 @@ use earmark_core::{ConnectionId, Flow, Interface, InterfaceId, Rate, Transport, 
 use earmark_nsis::nslp::Attributes;
 use earmark_nsis::qos::{Application, Command, Request, RequestedQos};
 use earmark_nsis::{Config, Event, gist, qos};
+use earmark_testkit::messages::qos_nslp::RESERVE;
 use earmark_wire::gist::{
     Body, Continuation, Data, Direction, Error, ErrorCode, ErrorData, Extensions, Message, Mode,
     Mri, NetworkLayerInformation, SessionId,
@@ -23,8 +24,7 @@ use earmark_wire::gist::{
 use earmark_wire::intserv::TokenBucket;
 use earmark_wire::qos_nslp::iana::{NSLPID, TransientFailure};
 use earmark_wire::qos_nslp::{
-    self, Answers, BoundSessions, Extra, GenericFlags, InfoSpec, Notify, Outcome, Reserve,
-    Response, Rsn,
+    self, Answers, Extra, GenericFlags, InfoSpec, Notify, Outcome, Reserve, Response, Rsn,
 };
 
 use crate::common::{Network, address, forged, line_of};
@@ -392,21 +392,7 @@ fn of(body: Body<'_>) -> Message<'_> {
 
 /// Returns a RESERVE without optional objects.
 fn reserve(rsn: Rsn) -> Reserve<'static> {
-    Reserve {
-        flags: GenericFlags::default(),
-        tear: false,
-        replace: true,
-        rsn,
-        rii: None,
-        refresh_period: None,
-        bound: BoundSessions::NONE,
-        summary: None,
-        binding: None,
-        info: None,
-        classifier: None,
-        qspec: None,
-        extra: Extra::NONE,
-    }
+    Reserve { replace: true, rsn, ..RESERVE }
 }
 
 /// Returns a QSPEC for a rate in octets per second.
