@@ -123,33 +123,48 @@ impl Yessir {
                 }
             },
         };
-        let mut sequence = None;
-        if self.config.auth.is_required(cx.context, datagram.interface) {
-            match self.verify_sender(stream, received.packet.payload, message, places) {
-                Ok(number) => {
-                    mark(Checkpoint::Integrity);
-                    sequence = Some(number);
-                }
-                Err(reason) => {
-                    self.ignore(cx, datagram, reason);
-                    return self.relay(cx, datagram, received);
-                }
-            }
-        }
-        if let Ok(index) = received.hint.found.unwrap_or_else(|| self.store.look_up(stream)) {
-            let origin = Origin { ssrc: report.ssrc, arrival: datagram.interface };
-            let session = self.store.session(index);
-            if message.generic.command != Command::Passive
-                && let Err(reason) = session.may_touch(cx.context, origin, sequence.is_some())
-            {
+        let sequence = match self.check_report(cx, datagram, received, stream, report) {
+            Ok(sequence) => sequence,
+            Err(reason) => {
                 self.ignore(cx, datagram, reason);
                 return self.relay(cx, datagram, received);
             }
-        }
+        };
         if let Err(reason) = self.dispatch(cx, received, stream, report, message, places, sequence)
         {
             self.ignore(cx, datagram, reason);
         }
+    }
+
+    /// Checks that a report of a stream is authentic, if it must be, and that its origin may touch the stream. Returns the
+    /// sequence number of its signature.
+    ///
+    /// # Errors
+    /// The reason to forward the report without effect.
+    #[inline]
+    fn check_report<E>(
+        &self,
+        cx: &HandlerContext<'_, '_, E>,
+        datagram: &Datagram<'_>,
+        received: &Received<'_>,
+        stream: &Stream,
+        report: &Report<'_>,
+    ) -> Result<Option<u64>, DropReason> {
+        let Some((message, places)) = &report.message else { return Ok(None) };
+        let mut sequence = None;
+        if self.config.auth.is_required(cx.context, datagram.interface) {
+            let payload = received.packet.payload;
+            sequence = Some(self.verify_sender(stream, payload, message, places)?);
+            mark(Checkpoint::Integrity);
+        }
+        if message.generic.command == Command::Passive {
+            return Ok(sequence);
+        }
+        if let Ok(index) = received.hint.found.unwrap_or_else(|| self.store.look_up(stream)) {
+            let origin = Origin { ssrc: report.ssrc, arrival: datagram.interface };
+            self.store.session(index).may_touch(cx.context, origin, sequence.is_some())?;
+        }
+        Ok(sequence)
     }
 
     /// Applies a message and forwards it.
