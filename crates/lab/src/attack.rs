@@ -70,6 +70,9 @@ pub fn run(
         // Refreshes are seen as well, and the queues settle.
         network.demo().wait(plan.longest_refresh() * 2)?;
         let seen = network.observed()?;
+        if seen.is_empty() {
+            bail!("no message of {} has passed r1, so that there is nothing to forge", by.name());
+        }
         let mut attacks = catalogue::common(by, &seen, attacker, seed);
         attacks.extend(by.forgeries(&seen, attacker));
         progress.begin(&format!("attacks on {}", by.name()), attacks.len() as u64);
@@ -134,4 +137,49 @@ fn play(network: &mut impl AttackNetwork, by: Protocol, attack: &Attack) -> Resu
         setup_ms,
     };
     Ok(Trial { row, from, until: network.demo().now() })
+}
+
+#[cfg(test)]
+mod tests {
+    use earmark_core::Trust;
+
+    use super::*;
+    use crate::protocols::PROTOCOLS;
+
+    struct Silent;
+
+    impl Progress for Silent {
+        fn begin(&mut self, _what: &str, _steps: u64) {}
+        fn step(&mut self, _stream_bps: u64) {}
+        fn note(&mut self, _what: &str) {}
+    }
+
+    fn play_all(protocols: &[Protocol], prepare: impl FnOnce(&mut AttackedSimulator)) -> Report {
+        let plan = Plan { refresh: Duration::from_secs(1), ..Plan::default() };
+        let mut network = AttackedSimulator::new(plan.clone(), 1).unwrap();
+        prepare(&mut network);
+        run(&mut network, protocols, &plan, 1, &mut Silent).unwrap()
+    }
+
+    #[test]
+    fn attacks_on_every_protocol_have_no_effect() {
+        let report = play_all(&PROTOCOLS, |_| {});
+        assert_eq!(report.broken().next(), None);
+        for protocol in PROTOCOLS {
+            let attacks = report.rows.iter().filter(|row| row.protocol == protocol.name());
+            let refused = attacks.filter(|row| !row.counted.is_empty()).count();
+            assert!(refused >= 2, "{}", protocol.name());
+        }
+    }
+
+    /// The attacker's port counts as a core interface: forged messages have effects, and the report shows them.
+    #[test]
+    fn attacks_through_trusted_port_have_effects() {
+        let report = play_all(&PROTOCOLS[..1], |network| {
+            let router = crate::demo::ROUTER;
+            network.demo().set_trust(router, "eth2", Trust::CORE).unwrap();
+        });
+        let broken: Vec<&str> = report.broken().map(|row| row.attack.as_str()).collect();
+        assert!(broken.contains(&"ResvTear of the next hop"), "{}", report.table());
+    }
 }

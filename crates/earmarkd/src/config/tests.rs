@@ -197,6 +197,10 @@ const WRONG_OF_INTERFACE: &[(&str, &str)] = &[
     ("overhead = 2000", "out of range"),
     ("dscp = [46, 64]", "six bits"),
     ("integrity = 'yes'", "unknown variant"),
+    ("role = 'edge'", "expected `access` or `core`"),
+    ("sources = '10.0.0.0/8'", "invalid type"),
+    ("sources = ['10.0.0.0/8', '10/8']", "range"),
+    ("sources = ['10.0.0.0/8']\nrole = 'core'", "accepts data from all sources"),
 ];
 
 /// Text, line, key, and a word that the message must contain.
@@ -237,6 +241,10 @@ const WRONG: &[(&str, usize, &str, &str)] = &[
         "interface.name",
         "already, in line 2",
     ),
+    ("[control]\nidle_timeout = 'soon'", 2, "control.idle_timeout", "unit"),
+    ("[daemon]\nsyscall_filter = 'maybe'", 2, "daemon.syscall_filter", "unknown variant"),
+    ("[boomerang]\nunproven_lifetime = '1ms'", 2, "boomerang.unproven_lifetime", "out of range"),
+    ("[boomerang]\nunproven_lifetime = '300s'", 2, "boomerang.unproven_lifetime", "out of range"),
     ("[rsvp]\nmax_sessions = 0", 2, "rsvp.max_sessions", "out of range"),
     ("[rsvp]\nmax_per_neighbor = 0", 2, "rsvp.max_per_neighbor", "out of range"),
     ("[rsvp]\nchanges_per_second = '5'", 2, "rsvp.changes_per_second", "invalid type"),

@@ -6,6 +6,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
+use clap::builder::PossibleValuesParser;
 use clap::{Args, ValueEnum};
 use signal_hook::consts::{SIGINT, SIGTERM};
 
@@ -40,7 +41,7 @@ pub(super) struct Attack {
     #[arg(long, value_enum)]
     network: Option<Kind>,
     /// Attack this protocol only.
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_parser = PossibleValuesParser::new(PROTOCOLS.map(DemoProtocol::name)))]
     protocol: Option<String>,
     /// Print one object of JSON.
     #[arg(long)]
@@ -73,10 +74,6 @@ impl Attack {
         let mut protocols = PROTOCOLS.to_vec();
         if let Some(name) = &self.protocol {
             protocols.retain(|protocol| protocol.name() == name);
-            let known = PROTOCOLS.map(DemoProtocol::name).join(", ");
-            protocols
-                .first()
-                .with_context(|| format!("no protocol {name:?}; there are {known}"))?;
         }
         let plan = Plan { refresh: Duration::from_secs(1), ..Plan::default() };
         let obstacle = match self.network {

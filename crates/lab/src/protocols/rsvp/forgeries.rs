@@ -13,8 +13,8 @@ use crate::attack::{Attack, Packet, Power};
 
 /// IP protocol number of RSVP.
 const RSVP: u8 = 46;
-/// TTL of forged messages.
-const TTL: u8 = 64;
+/// TTL of forged messages, as of a neighbour.
+const TTL: u8 = 255;
 /// Number of new senders in a flood.
 const NEW_SENDERS: u16 = 2_000;
 
