@@ -113,7 +113,7 @@ mod tests {
                 "a rate starts with a number",
             ),
             ("earmark-lab down a.toml --name b", "cannot be used with"),
-            ("earmark-lab attack --protocol ldp", "rsvp, boomerang, yessir, nsis"),
+            ("earmark-lab attack --protocol ldp", "invalid value 'ldp' for '--protocol"),
             ("earmark-lab attack --network paper", "possible values: testbed, simulated"),
         ] {
             let error = Arguments::try_parse_from(line.split_whitespace()).unwrap_err();
