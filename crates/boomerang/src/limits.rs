@@ -7,7 +7,6 @@ use earmark_core::{Context, InterfaceId, Time};
 use crate::counters::RefusalReason;
 use crate::instance::Boomerang;
 use crate::message::{Origin, Refused, TransitMessage};
-use crate::origin::is_core;
 use crate::store::{Grant, InitiatorEntry};
 
 impl Boomerang {
@@ -64,7 +63,7 @@ impl Boomerang {
         (initiator, interface): (IpAddr, InterfaceId),
     ) -> u32 {
         let limits = self.config.limits;
-        let entry = self.store.initiator_entry(initiator, interface, !is_core(context, interface));
+        let entry = self.store.initiator_entry(initiator, interface, !context.is_core(interface));
         let all = u32::try_from(self.store.sessions.len()).unwrap_or(u32::MAX);
         let theirs = self.store.sessions_of(entry);
         let sessions = limits.sessions.saturating_sub(all);

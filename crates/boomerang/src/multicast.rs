@@ -14,7 +14,6 @@ use crate::api::{Change, Event};
 use crate::counters::{DropReason, RefusalReason};
 use crate::instance::{Boomerang, HandlerContext};
 use crate::message::{Edits, Origin, Refused, TransitMessage};
-use crate::origin::is_core;
 use crate::selector::Direction;
 use crate::state::Index;
 use crate::store::Grant;
@@ -39,7 +38,7 @@ impl Boomerang {
             far_end: datagram.destination,
             is_reply: false,
             arrival: datagram.interface,
-            from_core: is_core(cx.context, datagram.interface),
+            from_core: cx.context.is_core(datagram.interface),
             incoming: Some(datagram.interface),
             origin: Origin::Others,
         };

@@ -11,7 +11,7 @@
 
 use core::net::IpAddr;
 
-use earmark_core::{Context, InterfaceId, Prefix};
+use earmark_core::{Context, InterfaceId};
 
 use crate::counters::{DropReason, RefusalReason};
 use crate::instance::{Boomerang, HandlerContext};
@@ -257,7 +257,7 @@ impl Boomerang {
             && !transit.view.flags().is_nack()
             && !transit.is_release()
             && !outcome.edits.nack;
-        match !passes || outcome.interface.is_none_or(|interface| is_core(cx.context, interface)) {
+        match !passes || outcome.interface.is_none_or(|interface| cx.context.is_core(interface)) {
             true => outcome,
             false => self.insert_expectation(cx, transit, grant, outcome),
         }
@@ -310,8 +310,7 @@ fn check_flow_behind(context: &Context<'_>, transit: &TransitMessage<'_>) -> Res
     let Ok(shape) = view.shape() else { return Ok(()) };
     let Selector { source, destination, .. } = Selector::of_keys(&view.classifier(), &shape);
     let packets = if transit.is_reply { destination } else { source };
-    let ends = [packets.address(), last_address(packets)];
-    match ends.into_iter().all(|end| context.is_behind(end, transit.arrival)) {
+    match context.is_range_behind(packets, transit.arrival) {
         true => Ok(()),
         false => Err(Refused::without_offer(RefusalReason::FlowNotBehind)),
     }
@@ -355,44 +354,4 @@ fn is_unsolicited(transit: &TransitMessage<'_>) -> bool {
         && !transit.from_core
         && !transit.view.flags().is_nack()
         && !transit.is_release()
-}
-
-/// Returns whether only routers of the same administration are behind an interface.
-#[inline]
-pub(crate) fn is_core(context: &Context<'_>, interface: InterfaceId) -> bool {
-    context.interfaces.by_id(interface).is_some_and(earmark_core::Interface::is_core)
-}
-
-/// Returns the last address of a prefix.
-fn last_address(prefix: Prefix) -> IpAddr {
-    let open = |bits: u32| bits - u32::from(prefix.length()).min(bits);
-    match prefix.address() {
-        IpAddr::V4(address) => {
-            let host = u32::MAX.checked_shr(32 - open(32)).unwrap_or(0);
-            IpAddr::V4((address.to_bits() | host).into())
-        }
-        IpAddr::V6(address) => {
-            let host = u128::MAX.checked_shr(128 - open(128)).unwrap_or(0);
-            IpAddr::V6((address.to_bits() | host).into())
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn last_address_of_prefix() {
-        for (prefix, last) in [
-            ("10.1.2.3/32", "10.1.2.3"),
-            ("10.1.2.0/24", "10.1.2.255"),
-            ("0.0.0.0/0", "255.255.255.255"),
-            ("2001:db8::1/128", "2001:db8::1"),
-            ("2001:db8::/32", "2001:db8:ffff:ffff:ffff:ffff:ffff:ffff"),
-        ] {
-            let prefix: Prefix = prefix.parse().expect("a prefix");
-            assert_eq!(last_address(prefix), last.parse::<IpAddr>().expect("an address"));
-        }
-    }
 }

@@ -12,7 +12,6 @@ use crate::api::Event;
 use crate::counters::DropReason;
 use crate::instance::{Boomerang, HandlerContext, outgoing};
 use crate::message::{Origin, TransitMessage};
-use crate::origin::is_core;
 use crate::participation::returned_record;
 use crate::route::follow_flow_route;
 use crate::selector::Direction;
@@ -41,7 +40,7 @@ impl Boomerang {
             far_end: datagram.destination,
             is_reply: false,
             arrival: datagram.interface,
-            from_core: is_core(cx.context, datagram.interface),
+            from_core: cx.context.is_core(datagram.interface),
             incoming: None,
             origin: Origin::Others,
         });

@@ -13,7 +13,6 @@ use crate::counters::DropReason;
 use crate::instance::{Boomerang, HandlerContext};
 use crate::lookup::Lookup;
 use crate::message::{Edits, Origin, Outcome, TransitMessage};
-use crate::origin::is_core;
 use crate::participation::counted_record;
 use crate::route::follow_flow_route;
 use crate::selector::Direction;
@@ -39,7 +38,7 @@ impl Boomerang {
             far_end,
             is_reply: direction == Direction::Reverse,
             arrival: datagram.interface,
-            from_core: is_core(cx.context, datagram.interface),
+            from_core: cx.context.is_core(datagram.interface),
             incoming: Some(datagram.interface),
             origin: Origin::Others,
         };
@@ -75,7 +74,7 @@ impl Boomerang {
             far_end: far_end.into(),
             is_reply: direction == Direction::Reverse,
             arrival: datagram.interface,
-            from_core: is_core(cx.context, datagram.interface),
+            from_core: cx.context.is_core(datagram.interface),
             incoming: Some(datagram.interface),
             origin: Origin::Others,
         };

@@ -241,6 +241,19 @@ impl Prefix {
         self.address
     }
 
+    /// Returns the last address of the range.
+    pub fn last_address(self) -> IpAddr {
+        let length = u32::from(self.length);
+        match self.address {
+            IpAddr::V4(a) => {
+                IpAddr::V4((a.to_bits() | u32::MAX.checked_shr(length).unwrap_or(0)).into())
+            }
+            IpAddr::V6(a) => {
+                IpAddr::V6((a.to_bits() | u128::MAX.checked_shr(length).unwrap_or(0)).into())
+            }
+        }
+    }
+
     /// Returns the number of leading bits that count.
     pub fn length(self) -> u8 {
         self.length
@@ -306,6 +319,20 @@ mod tests {
         assert_eq!(prefix("10.1.2.3/0").address(), address("0.0.0.0"));
         assert_eq!(Prefix::host(address("10.1.2.3")).to_string(), "10.1.2.3/32");
         assert_eq!(Prefix::host(address("::1")).length(), 128);
+    }
+
+    #[test]
+    fn last_address_of_prefix() {
+        for (range, last) in [
+            ("10.1.2.3/32", "10.1.2.3"),
+            ("10.1.2.0/24", "10.1.2.255"),
+            ("0.0.0.0/0", "255.255.255.255"),
+            ("2001:db8::1/128", "2001:db8::1"),
+            ("2001:db8::/32", "2001:db8:ffff:ffff:ffff:ffff:ffff:ffff"),
+            ("::/0", "ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff"),
+        ] {
+            assert_eq!(prefix(range).last_address(), address(last), "{range}");
+        }
     }
 
     #[test]

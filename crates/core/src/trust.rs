@@ -58,8 +58,13 @@ impl Context<'_> {
     /// same, or both are core interfaces.
     #[inline]
     pub fn may_concern(&self, arrival: InterfaceId, at: InterfaceId) -> bool {
-        let is_core = |id| self.interfaces.by_id(id).is_some_and(Interface::is_core);
-        arrival == at || (is_core(arrival) && is_core(at))
+        arrival == at || (self.is_core(arrival) && self.is_core(at))
+    }
+
+    /// Returns whether only routers of the same administration are behind an interface.
+    #[inline]
+    pub fn is_core(&self, interface: InterfaceId) -> bool {
+        self.interfaces.by_id(interface).is_some_and(Interface::is_core)
     }
 
     /// Returns whether data from `source` may arrive through an interface: through a core interface from anywhere,
@@ -68,6 +73,24 @@ impl Context<'_> {
     pub fn is_behind(&self, source: IpAddr, interface: InterfaceId) -> bool {
         let link = self.interfaces.by_id(interface);
         link.is_some_and(|link| link.is_core() || self.is_behind_access(source, link))
+    }
+
+    /// Returns whether data from all of a range may arrive through an interface. Of a range that follows the routes, the
+    /// first and the last address decide.
+    #[inline]
+    pub fn is_range_behind(&self, range: Prefix, interface: InterfaceId) -> bool {
+        let link = self.interfaces.by_id(interface);
+        link.is_some_and(|link| link.is_core() || self.is_range_behind_access(range, link))
+    }
+
+    #[cold]
+    fn is_range_behind_access(&self, range: Prefix, link: &Interface) -> bool {
+        match link.trust.sources.as_slice() {
+            [] => [range.address(), range.last_address()]
+                .into_iter()
+                .all(|end| self.is_behind_access(end, link)),
+            sources => sources.iter().any(|prefix| prefix.covers(range)),
+        }
     }
 
     #[cold]
@@ -146,5 +169,35 @@ mod tests {
         assert!(check(&[], foreign, CORE[1]) && check(&[], ours, CORE[1]), "from anywhere");
         assert!(check(&["192.0.2.0/24"], foreign, ACCESS[1]), "as configured");
         assert!(!check(&["192.0.2.0/24"], ours, ACCESS[0]), "not configured");
+    }
+
+    /// A range is behind an access interface if all of it is.
+    #[test]
+    fn range_is_behind_access_interface_as_a_whole() {
+        let mut routes = RouteTable::new();
+        for (prefix, interface) in [("10.3.0.0/16", ACCESS[0]), ("0.0.0.0/0", CORE[0])] {
+            let hop = Hop { interface, gateway: None, source: None };
+            routes.insert(Route { prefix: prefix.parse().expect("a prefix"), metric: 0, hop });
+        }
+        let configured: &[&str] = &["10.3.0.0/17", "192.0.2.0/24"];
+        for (sources, range, interface, expected) in [
+            (&[] as &[&str], "10.3.0.1/32", ACCESS[0], true),
+            (&[], "10.3.0.0/16", ACCESS[0], true),
+            (&[], "10.3.0.0/15", ACCESS[0], false),
+            (&[], "10.2.0.0/15", ACCESS[0], false),
+            (&[], "0.0.0.0/0", ACCESS[0], false),
+            (&[], "10.3.0.0/16", ACCESS[1], false),
+            (&[], "0.0.0.0/0", CORE[1], true),
+            (configured, "10.3.0.0/18", ACCESS[0], true),
+            (configured, "10.3.0.0/16", ACCESS[0], false),
+            (configured, "192.0.2.0/24", ACCESS[1], true),
+            (configured, "192.0.2.0/23", ACCESS[1], false),
+            (configured, "0.0.0.0/0", CORE[0], true),
+        ] {
+            let (interfaces, mut ledger) = (interfaces(sources), Ledger::default());
+            let context = Context { routes: &routes, interfaces: &interfaces, ledger: &mut ledger };
+            let behind = context.is_range_behind(range.parse().expect("a prefix"), interface);
+            assert_eq!(behind, expected, "{range} {interface:?} {sources:?}");
+        }
     }
 }

@@ -2,7 +2,7 @@
 
 use core::net::IpAddr;
 
-use earmark_core::{Context, Interface, InterfaceId};
+use earmark_core::{Context, InterfaceId};
 
 /// Returns whether a message through `arrival` may replace a peer at another interface: if it may concern that
 /// interface, or if `end`, the end of the flow on the side of the peer, is behind `arrival` by the routes or settings
@@ -24,7 +24,7 @@ pub(crate) const fn share_of_interface(limit: u32) -> u32 {
 /// Returns whether an address is behind an interface. Everything may be behind a core interface, so there the route
 /// decides.
 fn has_behind(context: &Context<'_>, interface: InterfaceId, address: IpAddr) -> bool {
-    if context.interfaces.by_id(interface).is_some_and(Interface::is_core) {
+    if context.is_core(interface) {
         return context.routes.lookup(address).is_some_and(|hop| hop.interface == interface);
     }
     context.is_behind(address, interface)

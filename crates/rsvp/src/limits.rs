@@ -12,7 +12,7 @@ use core::time::Duration;
 
 use earmark_core::hash::KeyedHash;
 use earmark_core::throttle::Throttle;
-use earmark_core::{Context, Datagram, Interface as Link, InterfaceId, Prefix, Rate, Time};
+use earmark_core::{Context, Datagram, InterfaceId, Prefix, Rate, Time};
 use earmark_wire::rsvp::Body;
 use serde::{Deserialize, Serialize};
 
@@ -232,7 +232,7 @@ impl Rsvp {
         interface: InterfaceId,
         neighbor: IpAddr,
     ) -> bool {
-        if cx.context.interfaces.by_id(interface).is_some_and(Link::is_core) {
+        if cx.context.is_core(interface) {
             return true;
         }
         let hash = self.throttles.hash(interface, cx.verified.map(|_| neighbor));
@@ -253,7 +253,7 @@ impl Rsvp {
         let lifetime = self.config.lifetime(interface, refresh_ms);
         let longest = self.config.limits.access.max_lifetime;
         let is_long = lifetime > longest;
-        if is_long && !cx.context.interfaces.by_id(interface).is_some_and(Link::is_core) {
+        if is_long && !cx.context.is_core(interface) {
             return longest;
         }
         lifetime

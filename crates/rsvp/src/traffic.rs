@@ -9,7 +9,7 @@ use core::net::IpAddr;
 
 use earmark_core::admission::{ClaimId, Owner};
 use earmark_core::checkpoint::{Checkpoint, mark};
-use earmark_core::{Interface, InterfaceId, Time};
+use earmark_core::{InterfaceId, Time};
 use earmark_wire::intserv::FlowSpec;
 use earmark_wire::rsvp::iana::TrafficControlError;
 use earmark_wire::rsvp::{Carried, ErrorCode, Style};
@@ -53,9 +53,8 @@ impl Rsvp {
         {
             return Err(ResvFault::limit_reached());
         }
-        let link = request.outgoing.and_then(|id| cx.context.interfaces.by_id(id));
-        let (is_core, new) =
-            (link.is_some_and(Interface::is_core), rsb.is_none().then_some(Block::Reservation));
+        let is_core = request.outgoing.is_some_and(|id| cx.context.is_core(id));
+        let new = rsb.is_none().then_some(Block::Reservation);
         if !self.admits_change(cx, request.origin, is_core, new) {
             return Err(ResvFault::limit_reached());
         }

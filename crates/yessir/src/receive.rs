@@ -295,8 +295,7 @@ impl Yessir {
             return;
         }
         let Ok(stream) = received.stream(false) else { return };
-        let is_core = interfaces.by_id(datagram.interface).is_some_and(Interface::is_core);
-        if !is_core && !self.checks_source(cx, datagram) {
+        if !cx.context.is_core(datagram.interface) && !self.checks_source(cx, datagram) {
             return;
         }
         let found = self.store.find(&stream);

@@ -7,7 +7,6 @@ use earmark_wire::icmp::{Echo, PseudoHeader};
 use crate::api::{Event, LinkRate, Passed, Seen, Settled, Settlement};
 use crate::instance::{Boomerang, HandlerContext};
 use crate::message::{Edits, Origin, TransitMessage};
-use crate::origin::is_core;
 use crate::selector::{Direction, Selector};
 use crate::state::{Index, flag};
 
@@ -31,7 +30,7 @@ impl Boomerang {
             far_end,
             is_reply: direction == Direction::Reverse,
             arrival: interface,
-            from_core: is_core(cx.context, interface),
+            from_core: cx.context.is_core(interface),
             incoming: None, // not offloaded where the flow decides the route
             origin: Origin::Settled,
         };

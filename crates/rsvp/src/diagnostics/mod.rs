@@ -29,7 +29,7 @@ mod trace;
 use core::net::IpAddr;
 
 use earmark_core::random::{RandomStreams, Stream};
-use earmark_core::{Context, Datagram, Interface, InterfaceId};
+use earmark_core::{Context, Datagram, InterfaceId};
 use earmark_wire::rsvp::Diagnosis;
 use serde::{Deserialize, Serialize};
 use slab::Slab;
@@ -154,8 +154,7 @@ impl Rsvp {
         dreq: &Diagnosis<'_>,
     ) -> Result<(), DropReason> {
         let interface = datagram.interface;
-        let link = cx.context.interfaces.by_id(interface);
-        if link.is_some_and(Interface::is_core) {
+        if cx.context.is_core(interface) {
             return match self.interface_of_lih(cx, dreq.hop.lih) {
                 Some(at) if !is_fresh(dreq) => self.may_act_at(cx, datagram, at, dreq.hop.address),
                 _ => Ok(()),
