@@ -10,6 +10,7 @@ mod origins;
 
 use earmark_nsis::gist::Installation;
 use earmark_nsis::nslp::Attributes;
+use earmark_wire::qos_nslp::PacketClassifier;
 use origins::{Kind, NEXT, Origin, PORT_OF_STRANGERS, PREVIOUS, Protection, Scene};
 
 /// Reason for which a message is dropped, by the protection of its session; `None` if it is accepted.
@@ -126,6 +127,38 @@ fn session_identifier_alone_takes_nothing_over() {
             scene.reserve_of_stranger();
             assert!(scene.sessions() == before, "nothing changes");
             assert_eq!(scene.drops_since(&drops), [reason], "{protection:?}");
+        }
+    }
+}
+
+/// On an access interface, a reservation is for packets from behind it, or to behind it if it is requested by their
+/// receiver: neither a short prefix nor a classifier without the address makes it one for those of others.
+#[test]
+fn packets_of_others_are_not_reserved_for() {
+    let (source, destination) =
+        (PacketClassifier::SOURCE_ADDRESS, PacketClassifier::DESTINATION_ADDRESS);
+    let all = source | destination | PacketClassifier::PROTOCOL;
+    let without = |field: u8| Some(PacketClassifier(all & !field));
+    for (six, bits, network, wider) in [(false, 32, 24, 16), (true, 128, 64, 48)] {
+        for (upstream, ranges, classifier, is_reserved) in [
+            (false, (bits, bits), None, true),
+            (false, (network, bits), None, true),
+            (false, (wider, bits), None, false),
+            (false, (0, bits), None, false),
+            (false, (bits, bits), without(source), false),
+            (false, (bits, bits), without(destination), true),
+            (true, (bits, bits), None, true),
+            (true, (network, bits), None, true),
+            (true, (wider, bits), None, false),
+            (true, (bits, bits), without(destination), false),
+            (true, (bits, bits), without(source), true),
+        ] {
+            let mut scene = Scene::new(Protection::Clear, six);
+            let refused = scene.refused();
+            scene.reserve_for_range(upstream, ranges, classifier);
+            let what = format!("{upstream} {ranges:?} {classifier:?}, IPv6: {six}");
+            assert_eq!(scene.session_counts()[1], 1 + usize::from(is_reserved), "{what}");
+            assert_eq!(scene.refused() - refused, u64::from(!is_reserved), "{what}");
         }
     }
 }

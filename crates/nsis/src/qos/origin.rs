@@ -4,9 +4,13 @@
 //! alone, and others may have routing state with the same identifier for another flow, so the origin of a message is
 //! checked against that of the session, too. A session that was reserved over a secured channel stays secured.
 
+use earmark_core::{Flow, Prefix};
 use earmark_wire::gist::{Direction, Mri};
+use earmark_wire::qos_nslp::Outcome;
+use earmark_wire::qos_nslp::iana::PermanentFailure;
 
 use super::QosNslp;
+use super::admission::Refused;
 use super::counters::DropReason;
 use super::received_reserve::ReceivedReserve;
 use super::role::OwnQuery;
@@ -78,6 +82,28 @@ impl QosNslp {
         match may_replace(cx.context, received.message.interface, session.arrival, end) {
             true => Ok(()),
             false => Err(DropReason::WrongInterface),
+        }
+    }
+
+    /// Checks whether the sender of a RESERVE may reserve for packets: they all come from behind the interface that it
+    /// arrived through, or go there if their receiver asks for them.
+    ///
+    /// # Errors
+    /// The refusal.
+    pub(super) fn check_packets(
+        cx: &HandlerContext<'_, '_>,
+        received: &ReceivedReserve<'_>,
+        flow: &Flow,
+    ) -> Result<(), Refused> {
+        let ends = match received.mri.direction {
+            Direction::Downstream => {
+                flow.sources().unwrap_or(Prefix::everything(flow.destination.is_ipv6()))
+            }
+            Direction::Upstream => flow.destinations(),
+        };
+        match cx.context.is_range_behind(ends, received.message.interface) {
+            true => Ok(()),
+            false => Err(Refused::of(Outcome::PermanentFailure(PermanentFailure::Authorization))),
         }
     }
 

@@ -304,6 +304,7 @@ impl QosNslp {
         }
         let failure = Outcome::TransientFailure(TransientFailure::ReservationFailure);
         let flow = flow_of(mri, reserve.classifier).ok_or(Refused::of(failure))?;
+        Self::check_packets(cx, received, &flow)?;
         let interface = match outgoing_interface(cx, mri) {
             // The flows of an aggregate have their own claims beyond the egress.
             Ok(_) if self.is_deaggregator(cx, message) => None,

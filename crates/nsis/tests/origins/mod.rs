@@ -339,6 +339,11 @@ impl Scene {
         [0, 1, 2].map(|node| self.network.engine(node).qos().session_count())
     }
 
+    /// Returns the number of reservations that the victim has refused.
+    pub fn refused(&self) -> u64 {
+        self.network.engine(VICTIM).qos().counters().refused
+    }
+
     /// Returns the reasons for which the victim has dropped messages, each as often as it did.
     pub fn drops(&self) -> Vec<&'static str> {
         let engine = self.network.engine(VICTIM);

@@ -8,12 +8,13 @@ use earmark_core::{ConnectionId, Transport};
 use earmark_wire::gist::iana::ProtocolId;
 use earmark_wire::gist::{
     Body, Confirm, Continuation, Data, Error, ErrorCode, ErrorData, Message, MessageType, Mode,
-    Mri, NetworkLayerInformation, Profile, Profiles, ProtocolOptions, ProtocolOptionsList, Query,
-    Returned, SessionId, Stack, StackConfiguration,
+    Mri, NetworkLayerInformation, PathCoupled, Profile, Profiles, ProtocolOptions,
+    ProtocolOptionsList, Query, Returned, SessionId, Stack, StackConfiguration,
 };
 use earmark_wire::qos_nslp::iana::TransientFailure;
 use earmark_wire::qos_nslp::{
-    self, Extra, GenericFlags, InfoSpec, Notify, Outcome, Reserve, Rsn, RsnList, Summary,
+    self, Extra, GenericFlags, InfoSpec, Notify, Outcome, PacketClassifier, Reserve, Rsn, RsnList,
+    Summary,
 };
 
 use super::{
@@ -24,6 +25,7 @@ use crate::common::forged;
 
 const TLS: [u8; 2] = [ProtocolId::Tls.code(), ProtocolId::ForwardsTcp.code()];
 const TCP: [u8; 1] = [ProtocolId::ForwardsTcp.code()];
+const OF_STRANGER: SessionId = SessionId([9; 16]);
 
 /// A handshake: its session, flow, and sender.
 #[derive(Clone, Copy)]
@@ -151,6 +153,36 @@ impl Scene {
         let data = written(&qos_nslp::Message::Reserve(message));
         let mri = flow(self.peer(PORT_OF_STRANGERS), self.end());
         self.confirm(&self.handshake_of_port(mri), Some(&data));
+    }
+
+    /// Lets a stranger reserve for a flow between it and the end of the session, or the other way if `upstream`; `ranges`
+    /// has the prefix lengths of its own address and of the other one.
+    pub fn reserve_for_range(
+        &mut self,
+        upstream: bool,
+        ranges: (u8, u8),
+        classifier: Option<PacketClassifier>,
+    ) {
+        let qspec = qspec_of(125_000.0);
+        let rsn = Rsn { number: 0, epoch: 666 };
+        let message = Reserve { qspec: Some(&qspec), classifier, ..reserve(rsn) };
+        let data = written(&qos_nslp::Message::Reserve(message));
+        let (own, other) = (self.peer(PORT_OF_STRANGERS), self.end());
+        let (ends, prefixes) = match upstream {
+            true => ((self.peer(PREVIOUS), own), (ranges.1, ranges.0)),
+            false => ((own, other), ranges),
+        };
+        let Mri::PathCoupled(mri) = flow(ends.0, ends.1) else { unreachable!("a flow") };
+        let (source_prefix, destination_prefix) = prefixes;
+        let mri = Mri::PathCoupled(PathCoupled {
+            source_prefix,
+            destination_prefix,
+            source_port: None,
+            ..mri
+        });
+        let mri = if upstream { mri.inverted() } else { mri };
+        let handshake = Handshake { session: OF_STRANGER, ..self.handshake_of_port(mri) };
+        self.confirm(&handshake, Some(&data));
     }
 
     /// Lets a stranger become the next node of a flow to it with the identifier of the session, and report a loss.
