@@ -51,6 +51,10 @@ pub trait Routes {
     /// Returns the hop towards `destination`; `None` if there is no route.
     fn lookup(&self, destination: IpAddr) -> Option<Hop>;
 
+    /// Returns whether the route to `source` leads through `arrival`, the interface of a packet from there. The packet
+    /// shows that the interface is up, which the kernel announces up to a second later.
+    fn leads_back(&self, source: IpAddr, arrival: InterfaceId) -> bool;
+
     /// Returns whether flows to `destination` may take different hops, so that [`Routes::lookup`] is not enough.
     fn differs_by_flow(&self, _destination: IpAddr) -> bool {
         false
@@ -247,10 +251,15 @@ impl RouteTable {
         if self.down.is_empty() {
             return self.hops.hop(first.hop);
         }
+        self.best_hop(first, |interface| !self.down.contains(&interface))
+    }
+
+    /// Returns the hop of the best route of a list through an interface that is up.
+    fn best_hop(&self, first: BestRoute, is_up: impl Fn(InterfaceId) -> bool) -> Option<Hop> {
         let mut next = Some(first.route);
         while let Some(key) = next {
             let linked = &self.routes[key as usize];
-            if !self.down.contains(&linked.route.hop.interface) {
+            if is_up(linked.route.hop.interface) {
                 return Some(linked.route.hop);
             }
             next = linked.next;
@@ -299,6 +308,19 @@ impl Routes for RouteTable {
             IpAddr::V4(a) => self.v4.longest(a.to_bits(), |first| self.usable_hop(first)),
             IpAddr::V6(a) => self.v6.longest(a.to_bits(), |first| self.usable_hop(first)),
         }
+    }
+
+    fn leads_back(&self, source: IpAddr, arrival: InterfaceId) -> bool {
+        let hop = if self.down.contains(&arrival) {
+            let is_up = |interface| interface == arrival || !self.down.contains(&interface);
+            match source {
+                IpAddr::V4(a) => self.v4.longest(a.to_bits(), |first| self.best_hop(first, is_up)),
+                IpAddr::V6(a) => self.v6.longest(a.to_bits(), |first| self.best_hop(first, is_up)),
+            }
+        } else {
+            self.lookup(source)
+        };
+        hop.is_some_and(|hop| hop.interface == arrival)
     }
 
     #[inline]
@@ -411,6 +433,30 @@ mod tests {
         assert_eq!(towards(&table, "10.1.0.1"), 0);
         table.set_interface_up(InterfaceId(2), true);
         assert_eq!(towards(&table, "10.1.0.1"), 2);
+    }
+
+    /// A packet shows that its interface is up, whatever is known of it; the other interfaces stay down.
+    #[test]
+    fn route_leads_back_through_the_interface_of_arrival() {
+        let mut table = table(&[
+            ("10.0.0.0/8", 9, 1),
+            ("10.1.0.0/16", 1, 2),
+            ("10.1.0.0/16", 2, 3),
+            ("2001:db8::/32", 0, 2),
+        ]);
+        let through = |table: &RouteTable, source: &str| {
+            let source = source.parse().expect("an address");
+            [1, 2, 3].map(|interface| table.leads_back(source, InterfaceId(interface)))
+        };
+        assert_eq!(through(&table, "10.1.0.1"), [false, true, false]);
+        assert_eq!(through(&table, "10.2.0.1"), [true, false, false]);
+        assert_eq!(through(&table, "2001:db8::1"), [false, true, false]);
+        assert_eq!(through(&table, "192.0.2.1"), [false; 3], "no route");
+        table.set_interface_up(InterfaceId(2), false);
+        assert_eq!(through(&table, "10.1.0.1"), [false, true, true], "up by its packet, or not");
+        assert_eq!(through(&table, "2001:db8::1"), [false, true, false]);
+        table.set_interface_up(InterfaceId(3), false);
+        assert_eq!(through(&table, "10.1.0.1"), [true, true, true]);
     }
 
     #[test]

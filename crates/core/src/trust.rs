@@ -96,7 +96,7 @@ impl Context<'_> {
     #[cold]
     fn is_behind_access(&self, source: IpAddr, link: &Interface) -> bool {
         match link.trust.sources.as_slice() {
-            [] => self.routes.lookup(source).is_some_and(|hop| hop.interface == link.id),
+            [] => self.routes.leads_back(source, link.id),
             sources => sources.iter().any(|prefix| prefix.contains(source)),
         }
     }

@@ -25,7 +25,7 @@ pub(crate) const fn share_of_interface(limit: u32) -> u32 {
 /// decides.
 fn has_behind(context: &Context<'_>, interface: InterfaceId, address: IpAddr) -> bool {
     if context.is_core(interface) {
-        return context.routes.lookup(address).is_some_and(|hop| hop.interface == interface);
+        return context.routes.leads_back(address, interface);
     }
     context.is_behind(address, interface)
 }

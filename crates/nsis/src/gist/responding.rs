@@ -130,11 +130,8 @@ impl Gist {
             return Err(subcode::mri::INGRESS_FILTER);
         }
         if mri.direction() == Direction::Downstream {
-            let comes_elsewhere = || {
-                let hop = cx.context.routes.lookup(source);
-                hop.is_none_or(|hop| hop.interface != receipt.interface)
-            };
-            let wrong_way = self.config.ingress_filter && comes_elsewhere();
+            let wrong_way = self.config.ingress_filter
+                && !cx.context.routes.leads_back(source, receipt.interface);
             if wrong_way || cx.context.interfaces.is_local(source) {
                 return Err(subcode::mri::INGRESS_FILTER);
             }
