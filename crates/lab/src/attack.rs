@@ -4,23 +4,21 @@
 //! and sends what the catalogue says. During each attack the stream must lose nothing, its reservation must stay as it
 //! is, and a new reservation must be set up.
 
-mod catalogue;
 mod network;
-mod packet;
 mod report;
 
 use std::net::IpAddr;
 use std::time::Duration;
 
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
 use earmark_core::{Rate, Time};
+use earmark_scenario::Protocols;
+use earmark_scenario::attack::{self, Attack};
 
 use crate::demo::protocol::{Protocol, Reply};
 use crate::demo::{DemoNetwork, Plan, Progress, Stream};
 
-pub use self::catalogue::{Attack, Power};
 pub use self::network::{AttackNetwork, AttackedNamespaces, AttackedSimulator, TOPOLOGY};
-pub use self::packet::Packet;
 pub use self::report::{Report, Row};
 
 /// Name of the attacker's node.
@@ -73,8 +71,10 @@ pub fn run(
         if seen.is_empty() {
             bail!("no message of {} has passed r1, so that there is nothing to forge", by.name());
         }
-        let mut attacks = catalogue::common(by, &seen, attacker, seed);
-        attacks.extend(by.forgeries(&seen, attacker));
+        let protocols = Protocols::default();
+        let forger = protocols.by_name(by.name()).context("a protocol without scenarios")?;
+        let mut attacks = attack::common(forger, &seen, attacker, seed);
+        attacks.extend(forger.forgeries(&seen, attacker));
         progress.begin(&format!("attacks on {}", by.name()), attacks.len() as u64);
         for attack in attacks {
             let trial = play(network, by, &attack)?;

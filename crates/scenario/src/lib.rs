@@ -12,6 +12,7 @@
 #![forbid(unsafe_code)]
 
 mod admission;
+pub mod attack;
 mod build;
 mod capture;
 mod data;

@@ -9,8 +9,8 @@ use std::net::IpAddr;
 use anyhow::Result;
 use earmark_core::Rate;
 
-use super::packet::Packet;
 use crate::demo::{DemoNetwork, Stream};
+use earmark_scenario::attack::Packet;
 
 pub use self::namespaces::AttackedNamespaces;
 pub use self::simulated::AttackedSimulator;

@@ -2,9 +2,9 @@
 
 use comfy_table::presets::UTF8_FULL_CONDENSED;
 use comfy_table::{Cell, CellAlignment, Table};
+use earmark_scenario::attack::Power;
 use serde::Serialize;
 
-use super::catalogue::Power;
 use crate::demo::NetworkKind;
 
 /// Result of one attack.

@@ -1,7 +1,7 @@
 //! A protocol as the demo shows it: its requests in daemons and in the simulator, and the meaning of its events.
 
 use std::fmt;
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 use std::time::Duration;
 
@@ -12,8 +12,6 @@ use earmark_core::{ApplicationId, Flow, Rate};
 use earmark_node::Command;
 use serde::{Serialize, Serializer};
 use serde_json::{Map, Value};
-
-use crate::attack::{Attack, Packet};
 
 /// IP protocol number of UDP, which carries the data.
 pub(crate) const UDP: u8 = 17;
@@ -132,17 +130,6 @@ pub trait DemoProtocol: Sync {
 
     /// Returns the names of the events that answer a request at one of its ends.
     fn answers(&self) -> &'static [&'static str];
-
-    /// Makes the checksum of a changed message right again.
-    fn seal(&self, packet: &mut Packet) {
-        packet.seal();
-    }
-
-    /// Returns forged messages of the protocol, by an attacker with this address who has seen the messages of a
-    /// reservation at r1.
-    fn forgeries(&self, _seen: &[Packet], _attacker: Ipv4Addr) -> Vec<Attack> {
-        Vec::new()
-    }
 
     /// Returns the error in the members of an event that refuses a request, if the protocol has such errors.
     ///

@@ -6,12 +6,14 @@ mod rsvp;
 mod yessir;
 
 use std::fmt;
+use std::net::Ipv4Addr;
 use std::time::Duration;
 
 use earmark_core::random::Stream;
 use earmark_node::{AddEngineError, Command, EngineKind, Engines, NodeConfig};
 use earmark_sim::Network;
 
+use crate::attack::{Attack, Packet};
 use crate::reservation::ReservationRequest;
 
 /// End of a flow.
@@ -58,6 +60,17 @@ pub trait ScenarioProtocol: fmt::Debug + Sync {
 
     /// Returns the commands that release it.
     fn release(&self, request: &ReservationRequest) -> Vec<(End, Command)>;
+
+    /// Makes the checksum of a changed message right again.
+    fn seal(&self, packet: &mut Packet) {
+        packet.seal();
+    }
+
+    /// Returns forged messages of the protocol, by an attacker with this address who has seen the messages of
+    /// reservations.
+    fn forgeries(&self, _seen: &[Packet], _attacker: Ipv4Addr) -> Vec<Attack> {
+        Vec::new()
+    }
 }
 
 /// Protocols that scenarios may name, and that explorations draw from.

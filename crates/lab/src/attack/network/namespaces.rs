@@ -9,10 +9,11 @@ use std::sync::atomic::AtomicBool;
 use anyhow::{Context, Result};
 use earmark_control::Client;
 use earmark_core::Rate;
+use earmark_scenario::attack::Packet;
 use earmark_scenario::topology::Topology;
 use socket2::{Domain, Protocol, Socket, Type};
 
-use super::{AttackNetwork, Packet, TOPOLOGY, distinct, is_reason};
+use super::{AttackNetwork, TOPOLOGY, distinct, is_reason};
 use crate::attack::ATTACKER;
 use crate::capture::Tap;
 use crate::demo::{OnNamespaces, Plan, ROUTER, Stream};

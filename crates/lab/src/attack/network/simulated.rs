@@ -6,9 +6,10 @@ use std::net::IpAddr;
 use anyhow::{Context, Result};
 use earmark_core::{Rate, Trust};
 use earmark_node::QueueView;
+use earmark_scenario::attack::Packet;
 use earmark_scenario::topology::Topology;
 
-use super::{AttackNetwork, Packet, TOPOLOGY, distinct, is_reason};
+use super::{AttackNetwork, TOPOLOGY, distinct, is_reason};
 use crate::attack::ATTACKER;
 use crate::demo::{DemoNetwork, OnSimulator, Plan, ROUTER, Stream};
 

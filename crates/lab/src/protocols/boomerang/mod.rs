@@ -1,9 +1,5 @@
 //! Boomerang in the demo: the sending host sends a loop.
 
-mod forgeries;
-
-use std::net::Ipv4Addr;
-
 use anyhow::Result;
 use earmark_boomerang as boomerang;
 use earmark_control::protocols::boomerang::request;
@@ -11,7 +7,6 @@ use earmark_control::{Client, ReservationRequest};
 use earmark_core::{ApplicationId, Rate};
 use earmark_node::Command;
 
-use crate::attack::{Attack, Packet};
 use crate::demo::protocol::{Commands, Daemons, DemoProtocol, Ends, FlowRequest};
 
 /// Boomerang.
@@ -53,10 +48,6 @@ impl DemoProtocol for Boomerang {
 
     fn release(&self, application: ApplicationId) -> Command {
         Command::Boomerang(boomerang::Command::Release { application })
-    }
-
-    fn forgeries(&self, seen: &[Packet], attacker: Ipv4Addr) -> Vec<Attack> {
-        forgeries::forgeries(seen, attacker)
     }
 
     fn answers(&self) -> &'static [&'static str] {

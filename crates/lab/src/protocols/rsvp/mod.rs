@@ -1,8 +1,5 @@
 //! RSVP in the demo.
 
-mod forgeries;
-
-use std::net::Ipv4Addr;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
@@ -15,7 +12,6 @@ use earmark_wire::rsvp::{ErrorSpec, FilterSpec, Session, SourceSelector};
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use crate::attack::{Attack, Packet};
 use crate::demo::protocol::{Commands, Daemons, DemoProtocol, Ends, ErrorReport, FlowRequest, UDP};
 
 /// RSVP.
@@ -100,17 +96,6 @@ impl DemoProtocol for Rsvp {
 
     fn answers(&self) -> &'static [&'static str] {
         &["resv", "resv_error"]
-    }
-
-    fn seal(&self, packet: &mut Packet) {
-        // A message without a checksum has zeros there.
-        if let Some(checksum) = packet.payload.get_mut(2..4) {
-            checksum.fill(0);
-        }
-    }
-
-    fn forgeries(&self, seen: &[Packet], attacker: Ipv4Addr) -> Vec<Attack> {
-        forgeries::forgeries(seen, attacker)
     }
 
     fn error(&self, details: &Map<String, Value>) -> Result<Option<ErrorReport>> {

@@ -1,9 +1,5 @@
 //! YESSIR in the demo: the sending host sends reports, and the receiving host answers.
 
-mod forgeries;
-
-use std::net::Ipv4Addr;
-
 use anyhow::Result;
 use earmark_control::protocols::yessir::{ReserveOptions, listen_request, request};
 use earmark_control::{Client, ReservationRequest};
@@ -12,7 +8,6 @@ use earmark_node::Command;
 use earmark_wire::yessir::{Flowspec, OctetRate, Style};
 use earmark_yessir as yessir;
 
-use crate::attack::{Attack, Packet};
 use crate::demo::protocol::{Commands, Daemons, DemoProtocol, Ends, FlowRequest};
 
 /// YESSIR.
@@ -71,10 +66,6 @@ impl DemoProtocol for Yessir {
 
     fn release(&self, application: ApplicationId) -> Command {
         Command::Yessir(yessir::Command::Release { application })
-    }
-
-    fn forgeries(&self, seen: &[Packet], attacker: Ipv4Addr) -> Vec<Attack> {
-        forgeries::forgeries(seen, attacker)
     }
 
     fn answers(&self) -> &'static [&'static str] {

@@ -1,11 +1,16 @@
 //! YESSIR in scenarios: the source announces its stream in sender reports, the destination answers them.
 
+mod forgeries;
+
+use std::net::Ipv4Addr;
+
 use earmark_core::random::Stream as Random;
 use earmark_node::{Command, NodeConfig};
 use earmark_wire::yessir::{Flowspec, OctetRate, Style};
 use earmark_yessir::{self as yessir, Application, Attachment, Stream};
 
 use super::{CommonSettings, End, ScenarioProtocol};
+use crate::attack::{Attack, Packet};
 use crate::reservation::ReservationRequest;
 
 /// YESSIR.
@@ -55,5 +60,9 @@ impl ScenarioProtocol for Yessir {
         let application = Application(request.application());
         let release = || Command::Yessir(yessir::Command::Release { application });
         vec![(End::Source, release()), (End::Destination, release())]
+    }
+
+    fn forgeries(&self, seen: &[Packet], attacker: Ipv4Addr) -> Vec<Attack> {
+        forgeries::forgeries(seen, attacker)
     }
 }

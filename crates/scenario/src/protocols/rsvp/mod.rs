@@ -1,5 +1,8 @@
 //! RSVP in scenarios: the destination answers the sender's Path with a reservation of its announced rate.
 
+mod forgeries;
+
+use std::net::Ipv4Addr;
 use std::time::Duration;
 
 use earmark_core::admission::PreemptionPolicy;
@@ -13,6 +16,7 @@ use earmark_wire::rsvp::{FilterSpec, Session, SourceSelector};
 use earmark_wire::udp;
 
 use super::{CommonSettings, End, ScenarioProtocol};
+use crate::attack::{Attack, Packet};
 use crate::reservation::ReservationRequest;
 
 /// RSVP.
@@ -69,5 +73,16 @@ impl ScenarioProtocol for Rsvp {
         let application = Application(request.application());
         let release = || Command::Rsvp(rsvp::Command::Release { application });
         vec![(End::Source, release()), (End::Destination, release())]
+    }
+
+    fn seal(&self, packet: &mut Packet) {
+        // A message without a checksum has zeros there.
+        if let Some(checksum) = packet.payload.get_mut(2..4) {
+            checksum.fill(0);
+        }
+    }
+
+    fn forgeries(&self, seen: &[Packet], attacker: Ipv4Addr) -> Vec<Attack> {
+        forgeries::forgeries(seen, attacker)
     }
 }

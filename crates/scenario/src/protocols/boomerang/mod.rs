@@ -1,5 +1,9 @@
 //! Boomerang in scenarios: the source reserves in one loop, forward only. The destination answers pings.
 
+mod forgeries;
+
+use std::net::Ipv4Addr;
+
 use earmark_boomerang::{self as boomerang, Application, Selector};
 use earmark_core::Rate;
 use earmark_core::random::Stream;
@@ -7,6 +11,7 @@ use earmark_node::{Command, NodeConfig};
 use earmark_sim::distributions::happens;
 
 use super::{CommonSettings, End, ScenarioProtocol};
+use crate::attack::{Attack, Packet};
 use crate::reservation::ReservationRequest;
 
 /// Boomerang.
@@ -41,5 +46,9 @@ impl ScenarioProtocol for Boomerang {
         let application = Application(request.application());
         let release = boomerang::Command::Release { application };
         vec![(End::Source, Command::Boomerang(release))]
+    }
+
+    fn forgeries(&self, seen: &[Packet], attacker: Ipv4Addr) -> Vec<Attack> {
+        forgeries::forgeries(seen, attacker)
     }
 }

@@ -1,14 +1,15 @@
 //! The catalogue of attacks: what an attacker on a customer's port sends who has seen all signalling of a reservation.
 //!
-//! These attacks are the same for all protocols. The forgeries of each protocol stand in its module
-//! ([`DemoProtocol::forgeries`](crate::demo::protocol::DemoProtocol::forgeries)).
+//! [`common`] has the attacks that are the same for all protocols; [`ScenarioProtocol::forgeries`] has those of one protocol.
+
+mod packet;
 
 use std::net::Ipv4Addr;
 
 use earmark_core::random::{RandomStreams, Stream};
 
-use super::packet::Packet;
-use crate::demo::protocol::Protocol;
+pub use self::packet::Packet;
+use crate::protocols::ScenarioProtocol;
 
 /// What the attacker can do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
@@ -52,7 +53,12 @@ impl Attack {
 const RANDOM_PACKETS: usize = 400;
 
 /// Returns the attacks that need no knowledge of the protocol. `seen` is not empty.
-pub(super) fn common(by: Protocol, seen: &[Packet], attacker: Ipv4Addr, seed: u64) -> Vec<Attack> {
+pub fn common(
+    by: &dyn ScenarioProtocol,
+    seen: &[Packet],
+    attacker: Ipv4Addr,
+    seed: u64,
+) -> Vec<Attack> {
     let mut random = RandomStreams::new(seed).stream("attack");
     let own = |packet: &Packet| {
         let mut packet = Packet { source: attacker, ..packet.clone() };
@@ -99,7 +105,7 @@ fn truncate(packet: &mut Packet, random: &mut Stream) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::protocols::PROTOCOLS;
+    use crate::protocols::Protocols;
 
     /// A seed gives the same packets each time, and no attack is empty or equal to what was seen.
     #[test]
@@ -112,8 +118,9 @@ mod tests {
             router_alert: true,
             payload: (0..64).collect(),
         }];
-        let attacks = common(PROTOCOLS[0], &seen, [10, 0, 3, 2].into(), 7);
-        let again = common(PROTOCOLS[0], &seen, [10, 0, 3, 2].into(), 7);
+        let protocols = Protocols::default();
+        let attacks = common(protocols.all()[0], &seen, [10, 0, 3, 2].into(), 7);
+        let again = common(protocols.all()[0], &seen, [10, 0, 3, 2].into(), 7);
         assert_eq!(attacks.len(), 4);
         for (attack, again) in attacks.iter().zip(&again) {
             assert!(!attack.packets.is_empty(), "{}", attack.name);
