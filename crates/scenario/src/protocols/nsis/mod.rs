@@ -1,5 +1,8 @@
 //! NSIS in scenarios: the source reserves by QoS NSLP. The destination's daemon answers by itself.
 
+mod forgeries;
+
+use std::net::Ipv4Addr;
 use std::time::Duration;
 
 use earmark_core::random::Stream;
@@ -8,6 +11,7 @@ use earmark_nsis::{self as nsis, qos};
 use earmark_sim::distributions::happens;
 
 use super::{CommonSettings, End, ScenarioProtocol};
+use crate::attack::{Attack, Packet};
 use crate::reservation::ReservationRequest;
 use crate::sampling::one_of;
 
@@ -46,5 +50,9 @@ impl ScenarioProtocol for Nsis {
         let application = qos::Application(request.application());
         let release = qos::Command::Release { application };
         vec![(End::Source, Command::Nsis(nsis::Command::Qos(release)))]
+    }
+
+    fn forgeries(&self, seen: &[Packet], attacker: Ipv4Addr) -> Vec<Attack> {
+        forgeries::forgeries(seen, attacker)
     }
 }
