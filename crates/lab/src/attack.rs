@@ -73,7 +73,7 @@ pub fn run(
         }
         let protocols = Protocols::default();
         let forger = protocols.by_name(by.name()).context("a protocol without scenarios")?;
-        let mut attacks = attack::common(forger, &seen, attacker, seed);
+        let mut attacks = attack::common(&seen, attacker, seed);
         attacks.extend(forger.forgeries(&seen, attacker));
         progress.begin(&format!("attacks on {}", by.name()), attacks.len() as u64);
         for attack in attacks {

@@ -1,6 +1,6 @@
 //! The catalogue of attacks: what an attacker on a customer's port sends who has seen all signalling of a reservation.
 //!
-//! [`common`] has the attacks that are the same for all protocols; [`ScenarioProtocol::forgeries`] has those of one protocol.
+//! [`common`] has the attacks that are the same for all protocols; [`ScenarioProtocol::forgeries`](crate::ScenarioProtocol::forgeries) has those of one protocol.
 
 mod packet;
 
@@ -9,7 +9,6 @@ use std::net::Ipv4Addr;
 use earmark_core::random::{RandomStreams, Stream};
 
 pub use self::packet::Packet;
-use crate::protocols::ScenarioProtocol;
 
 /// What the attacker can do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
@@ -53,23 +52,18 @@ impl Attack {
 const RANDOM_PACKETS: usize = 400;
 
 /// Returns the attacks that need no knowledge of the protocol. `seen` is not empty.
-pub fn common(
-    by: &dyn ScenarioProtocol,
-    seen: &[Packet],
-    attacker: Ipv4Addr,
-    seed: u64,
-) -> Vec<Attack> {
+pub fn common(seen: &[Packet], attacker: Ipv4Addr, seed: u64) -> Vec<Attack> {
     let mut random = RandomStreams::new(seed).stream("attack");
     let own = |packet: &Packet| {
         let mut packet = Packet { source: attacker, ..packet.clone() };
-        by.seal(&mut packet);
+        packet.seal();
         packet
     };
     let mut sample = |change: fn(&mut Packet, &mut Stream)| -> Vec<Packet> {
         let mut change_one = || {
             let mut packet = seen[pick(&mut random, seen.len())].clone();
             change(&mut packet, &mut random);
-            by.seal(&mut packet);
+            packet.seal();
             packet
         };
         (0..RANDOM_PACKETS).map(|_| change_one()).collect()
@@ -105,7 +99,6 @@ fn truncate(packet: &mut Packet, random: &mut Stream) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::protocols::Protocols;
 
     /// A seed gives the same packets each time, and no attack is empty or equal to what was seen.
     #[test]
@@ -118,9 +111,8 @@ mod tests {
             router_alert: true,
             payload: (0..64).collect(),
         }];
-        let protocols = Protocols::default();
-        let attacks = common(protocols.all()[0], &seen, [10, 0, 3, 2].into(), 7);
-        let again = common(protocols.all()[0], &seen, [10, 0, 3, 2].into(), 7);
+        let attacks = common(&seen, [10, 0, 3, 2].into(), 7);
+        let again = common(&seen, [10, 0, 3, 2].into(), 7);
         assert_eq!(attacks.len(), 4);
         for (attack, again) in attacks.iter().zip(&again) {
             assert!(!attack.packets.is_empty(), "{}", attack.name);

@@ -8,6 +8,7 @@ use earmark_wire::ipv4;
 /// IP protocol numbers of what is sealed.
 const ICMP: u8 = 1;
 const UDP: u8 = 17;
+const RSVP: u8 = 46;
 
 /// An IPv4 packet: header fields that matter to signalling, and the payload.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -60,10 +61,10 @@ impl Packet {
         Some(octets)
     }
 
-    /// Makes the checksum of ICMP or UDP right again after a change. UDP has none if the field is zero.
+    /// Makes the checksum of ICMP, UDP or RSVP right again after a change. UDP and RSVP have none if the field is zero.
     pub fn seal(&mut self) {
         let field = match self.protocol {
-            ICMP => 2..4,
+            ICMP | RSVP => 2..4,
             UDP => 6..8,
             _ => return,
         };

@@ -61,11 +61,6 @@ pub trait ScenarioProtocol: fmt::Debug + Sync {
     /// Returns the commands that release it.
     fn release(&self, request: &ReservationRequest) -> Vec<(End, Command)>;
 
-    /// Makes the checksum of a changed message right again.
-    fn seal(&self, packet: &mut Packet) {
-        packet.seal();
-    }
-
     /// Returns forged messages of the protocol, by an attacker with this address who has seen the messages of
     /// reservations.
     fn forgeries(&self, _seen: &[Packet], _attacker: Ipv4Addr) -> Vec<Attack> {

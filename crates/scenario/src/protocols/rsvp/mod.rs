@@ -75,13 +75,6 @@ impl ScenarioProtocol for Rsvp {
         vec![(End::Source, release()), (End::Destination, release())]
     }
 
-    fn seal(&self, packet: &mut Packet) {
-        // A message without a checksum has zeros there.
-        if let Some(checksum) = packet.payload.get_mut(2..4) {
-            checksum.fill(0);
-        }
-    }
-
     fn forgeries(&self, seen: &[Packet], attacker: Ipv4Addr) -> Vec<Attack> {
         forgeries::forgeries(seen, attacker)
     }
