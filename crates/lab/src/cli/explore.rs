@@ -4,7 +4,8 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 use anyhow::Result;
-use earmark_scenario::explore::{Exploration, explore};
+use earmark_scenario::Protocols;
+use earmark_scenario::explore::{Exploration, explore_attacked, explore_with};
 use serde::Serialize;
 
 use super::BROKEN_PROMISE;
@@ -14,10 +15,13 @@ const EXAMPLES: &str = "\
 Examples:
   earmark-lab explore --seeds 200
   earmark-lab explore --seed 17             one run again
+  earmark-lab explore --attackers --seeds 200
   earmark-lab explore --seeds 1000 --json
 
 Invariants: ledger, engines and traffic control of every node agree; no link is reserved beyond its reservable bandwidth;
-packets arrive while their flow is reserved on its whole path; and no state remains after all flows have ended.";
+packets arrive while their flow is reserved on its whole path; and no state remains after all flows have ended. With
+--attackers, hosts send forged, replayed, changed and truncated messages. Then state stays below its bound, and in
+networks without faults reservations stay while their flows last, and requests are answered in time.";
 
 /// Search for faults: random networks of up to 60 routers with flows of all protocols and random faults
 #[derive(Debug, clap::Args)]
@@ -29,6 +33,9 @@ pub(super) struct Explore {
     /// The first seed.
     #[arg(long, default_value_t = 1)]
     seed: u64,
+    /// Add one to three attackers to each network; half of the networks have no faults.
+    #[arg(long)]
+    attackers: bool,
     /// Print one object of JSON.
     #[arg(long)]
     json: bool,
@@ -43,6 +50,8 @@ struct Summary {
     seeds: u64,
     /// Flows with a request for a reservation.
     flows: usize,
+    /// Packets that attackers sent.
+    attack_packets: u64,
     /// Packets that had to arrive.
     reserved_packets: u64,
     /// Events that the simulator processed.
@@ -63,26 +72,34 @@ impl Explore {
         let began = Instant::now();
         let seeds: Vec<u64> =
             (0..self.seeds).map(|number| self.seed.wrapping_add(number)).collect();
-        let outcomes = over_all_cores(&seeds, &bar("explore", seeds.len()), |&seed| explore(seed));
+        let protocols = Protocols::default();
+        let explore = if self.attackers { explore_attacked } else { explore_with };
+        let bar = bar("explore", seeds.len());
+        let outcomes = over_all_cores(&seeds, &bar, |&seed| explore(seed, &protocols));
         let events = outcomes.iter().map(|outcome| outcome.events).sum();
         let reserved_packets = outcomes.iter().map(|outcome| outcome.reserved_packets).sum();
+        let attack_packets = outcomes.iter().map(|outcome| outcome.attack_packets).sum();
         let flows = outcomes.iter().map(|outcome| outcome.flows).sum();
         let broken: Vec<BrokenRun> = outcomes
             .into_iter()
             .filter(|outcome| !outcome.breaches.is_empty())
-            .map(|exploration| BrokenRun {
-                replay: format!("earmark-lab explore --seed {}", exploration.seed),
-                exploration,
-            })
+            .map(|exploration| BrokenRun { replay: self.replay(exploration.seed), exploration })
             .collect();
         let Explore { seed: first, seeds, .. } = *self;
-        let summary = Summary { first, seeds, flows, reserved_packets, events, broken };
+        let summary =
+            Summary { first, seeds, flows, attack_packets, reserved_packets, events, broken };
         match self.json {
             true => println!("{}", serde_json::to_string(&summary)?),
             false => print!("{}", describe(&summary, began.elapsed().as_secs_f64())),
         }
         let all_is_well = summary.broken.is_empty();
         Ok(if all_is_well { ExitCode::SUCCESS } else { ExitCode::from(BROKEN_PROMISE) })
+    }
+
+    /// Returns the command that replays a seed.
+    fn replay(&self, seed: u64) -> String {
+        let attackers = if self.attackers { " --attackers" } else { "" };
+        format!("earmark-lab explore{attackers} --seed {seed}")
     }
 }
 
@@ -100,10 +117,10 @@ fn describe(summary: &Summary, seconds: f64) -> String {
         }
         text.push_str(&format!("  again: {replay}\n"));
     }
-    let Summary { seeds, flows, reserved_packets, events, broken, .. } = summary;
+    let Summary { seeds, flows, attack_packets, reserved_packets, events, broken, .. } = summary;
     let rate = *seeds as f64 / seconds.max(1e-3);
     text.push_str(&format!(
-        "{} of {seeds} seeds held ({flows} flows, {reserved_packets} packets expected, {events} events; \
+        "{} of {seeds} seeds held ({flows} flows, {reserved_packets} packets expected, {attack_packets} of attackers, {events} events; \
          {rate:.1} seeds/s)\n",
         seeds - broken.len() as u64,
     ));

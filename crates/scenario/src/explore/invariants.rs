@@ -21,6 +21,12 @@ earmark_core::named_enum! {
         ReservedPacketsArrive = "reserved packets lost",
         /// No state is left after the end.
         EmptyInTheEnd = "left behind",
+        /// Reservations stay while their flows last. Only without faults.
+        ReservationsStay = "reservation changed",
+        /// Requests are granted or refused in time. Only without faults.
+        RequestsAreAnswered = "not answered",
+        /// The state of an engine stays below its bound. Only with attackers.
+        StateIsBounded = "too much state",
     }
 }
 
@@ -109,6 +115,25 @@ pub(super) fn disagreements(
         }
     }
     wrong
+}
+
+/// Bounds of the state of an engine.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Bounds {
+    /// Bound of each kind of state that lasts.
+    pub(super) state: usize,
+    /// Bound of messages that wait for an answer.
+    pub(super) messages: usize,
+}
+
+/// Returns the kinds of state of which a node has more than their bounds.
+pub(super) fn unbounded_state(node: &Node, bounds: Bounds) -> Vec<String> {
+    let counts = node.engines().flat_map(|engine| engine.state_counts());
+    let exceeding = counts.filter_map(|(what, count)| {
+        let most = if what.starts_with("messages") { bounds.messages } else { bounds.state };
+        (count > most).then(|| format!("{count} {what}, and {most} at most"))
+    });
+    exceeding.collect()
 }
 
 /// Formats a rate and a count for people.

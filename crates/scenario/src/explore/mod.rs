@@ -16,8 +16,20 @@
 //! - When all flows have ended and the lifetimes are over, every node is empty: engines, ledger, traffic control,
 //!   timers.
 //!
+//! [`explore_attacked`] adds one to three attackers: hosts on access interfaces that send what the catalogue of
+//! [`attack`](crate::attack) makes of the signalling that passes a router, with their own address or with any. Links
+//! between routers are core links. Half of these networks have no faults; there, two more invariants must hold:
+//!
+//! - What is reserved on the whole path of a flow stays reserved until the flow ends.
+//! - A request is granted on the whole path or refused within 15 s, some refreshes.
+//!
+//! In all of them, the state of an engine stays below a bound: that of the flows, and the limit of each attacker's
+//! access interface.
+//!
 //! The flows end after 60 s. Then nothing is sent for so long that all soft state expires.
 
+mod attackers;
+mod honest_requests;
 mod invariants;
 mod random_faults;
 mod random_flows;
@@ -26,4 +38,4 @@ mod reserved_paths;
 mod run;
 
 pub use invariants::{Breach, Invariant};
-pub use run::{Exploration, explore, explore_with};
+pub use run::{Exploration, explore, explore_attacked, explore_with};

@@ -54,6 +54,11 @@ pub(super) fn draw(dice: &mut Stream) -> Topology {
     topology
 }
 
+/// Joins a host that was added later to a router.
+pub(super) fn join_host(topology: &mut Topology, router: usize, host: usize, dice: &mut Stream) {
+    join(topology, [router, host], &OF_HOSTS, dice);
+}
+
 /// Adds a link, with the next range of addresses.
 fn join(topology: &mut Topology, nodes: [usize; 2], bandwidths: &[u64], dice: &mut Stream) {
     let [high, low] = (topology.links.len() as u16).to_be_bytes(); // some hundreds at most

@@ -84,6 +84,11 @@ impl ReservedPaths {
         self.update(&flow, at);
     }
 
+    /// Returns whether a flow is reserved on its whole path now.
+    pub(super) fn is_reserved(&self, flow: &Flow) -> bool {
+        self.tracked.get(flow).is_some_and(|tracked| tracked.since.is_some())
+    }
+
     /// Stops tracking a flow. Returns the periods with a reservation on its whole path.
     pub(super) fn untrack(&mut self, flow: &Flow, at: Time) -> Vec<(Time, Time)> {
         let Some(mut tracked) = self.tracked.remove(flow) else { return Vec::new() };

@@ -6,10 +6,13 @@ use std::time::Duration;
 use earmark_core::random::{RandomStreams, Stream};
 use earmark_core::{InterfaceId, Time};
 use earmark_node::NodeConfig;
+use earmark_sim::distributions::happens;
 use earmark_sim::{Keep, Network, NodeId, Reserved, Source, StreamId};
 use serde::Serialize;
 
-use super::invariants::{self, Breach, Invariant};
+use super::attackers::{self, Attackers};
+use super::honest_requests::HonestRequests;
+use super::invariants::{self, Bounds, Breach, Invariant};
 use super::random_faults;
 use super::random_flows::{self, Flow};
 use super::random_network;
@@ -26,6 +29,11 @@ const CHECK_INTERVAL: Duration = Duration::from_millis(500);
 /// Time after the end until all soft state has expired: GIST keeps routing state for 120 s without use, then a peer
 /// for 300 s.
 const DRAIN_TIME: Duration = Duration::from_secs(600);
+/// The same with attackers: RSVP keeps state from behind an access interface for 630 s if its sender asks for that, and
+/// its next nodes for some refreshes more.
+const DRAIN_TIME_ATTACKED: Duration = Duration::from_secs(800);
+/// Time after which a message is no longer repeated if nobody answers it.
+const ANSWER_TIME: Duration = Duration::from_secs(10);
 /// Maximum time in flight: packets sent so shortly before a reservation ends are ignored.
 const MAX_TIME_IN_FLIGHT: Duration = Duration::from_secs(2);
 /// Maximum number of violations reported, one of each kind per node; one often causes others.
@@ -46,6 +54,10 @@ pub struct Exploration {
     pub stood: usize,
     /// Number of fault rules.
     pub faults: usize,
+    /// Number of attackers.
+    pub attackers: usize,
+    /// Number of packets that they sent.
+    pub attack_packets: u64,
     /// Number of packets that had to arrive.
     pub reserved_packets: u64,
     /// Number of events processed by the simulator.
@@ -61,7 +73,12 @@ pub fn explore(seed: u64) -> Exploration {
 
 /// Runs the exploration of a seed with these protocols.
 pub fn explore_with(seed: u64, protocols: &Protocols) -> Exploration {
-    ExplorationRun::new(seed, protocols).play()
+    ExplorationRun::new(seed, protocols, false).play()
+}
+
+/// Runs the exploration of a seed with attackers, with these protocols.
+pub fn explore_attacked(seed: u64, protocols: &Protocols) -> Exploration {
+    ExplorationRun::new(seed, protocols, true).play()
 }
 
 /// Draws the settings of all nodes: short times, so that much happens, and random options.
@@ -99,10 +116,12 @@ enum Step {
     End(usize),
     Start(usize),
     Request(usize),
+    Attack,
     Check,
 }
 
 struct ExplorationRun {
+    protocols: Protocols,
     topology: Topology,
     network: Network,
     nodes: Vec<NodeId>,
@@ -111,18 +130,38 @@ struct ExplorationRun {
     flows: Vec<Flow>,
     streams: Vec<Option<StreamId>>,
     reserved_paths: ReservedPaths,
+    attackers: Attackers,
+    /// Requests whose answers are checked: only in an attacked network without faults.
+    honest: Option<HonestRequests>,
     outcome: Exploration,
 }
 
 impl ExplorationRun {
-    /// Creates the run of a seed.
-    fn new(seed: u64, protocols: &Protocols) -> ExplorationRun {
+    /// Creates the run of a seed, with attackers or without.
+    fn new(seed: u64, protocols: &Protocols, is_attacked: bool) -> ExplorationRun {
         let random = RandomStreams::new(seed).part("explore");
-        let topology = random_network::draw(&mut random.stream("network"));
-        let faults = random_faults::draw(&topology, &mut random.stream("faults"));
-        let settings = settings(protocols, &mut random.stream("settings"));
-        let Built { network, nodes, routing, .. } = build(&topology, seed, &settings);
-        let flows = random_flows::draw(&topology, &nodes, protocols, &mut random.stream("flows"));
+        let honest = random_network::draw(&mut random.stream("network"));
+        let mut faults = random_faults::draw(&honest, &mut random.stream("faults"));
+        let mut settings = settings(protocols, &mut random.stream("settings"));
+        let (mut topology, mut attackers) = (honest.clone(), 0);
+        let mut dice = random.stream("attackers");
+        if is_attacked {
+            attackers = attackers::join(&mut topology, &mut dice);
+            attackers::limit_state(protocols, &mut settings);
+            if happens(&mut dice, 0.5) {
+                faults.clear();
+            }
+        }
+        let Built { mut network, nodes, routing, .. } = build(&topology, seed, &settings);
+        let flows = random_flows::draw(&honest, &nodes, protocols, &mut random.stream("flows"));
+        let attackers = match is_attacked {
+            true => Attackers::new(&topology, &nodes, attackers, &mut network, dice),
+            false => Attackers::none(dice),
+        };
+        let honest = (is_attacked && faults.is_empty()).then(|| {
+            network.watch_attempts();
+            HonestRequests::default()
+        });
         let outcome = Exploration {
             seed,
             nodes: topology.nodes.len(),
@@ -130,6 +169,8 @@ impl ExplorationRun {
             flows: flows.iter().filter(|flow| flow.by.is_some()).count(),
             stood: 0,
             faults: faults.len(),
+            attackers: attackers.count(),
+            attack_packets: 0,
             reserved_packets: 0,
             events: 0,
             breaches: Vec::new(),
@@ -138,6 +179,9 @@ impl ExplorationRun {
             fault_schedule: FaultSchedule::new(&faults, &topology),
             reserved_paths: ReservedPaths::new(reservable(&topology, &network, &nodes)),
             streams: vec![None; flows.len()],
+            protocols: protocols.clone(),
+            attackers,
+            honest,
             outcome,
             topology,
             network,
@@ -160,8 +204,11 @@ impl ExplorationRun {
                 .take_while(|at| *at <= Time::ZERO + random_flows::END)
                 .map(|at| (at, Step::Check)),
         );
+        let end_of_flows = Time::ZERO + random_flows::END;
+        steps.extend(self.attackers.times(end_of_flows).map(|at| (at, Step::Attack)));
         steps.sort_unstable();
-        let end = Time::ZERO + random_flows::END + DRAIN_TIME;
+        let drain = if self.attackers.count() > 0 { DRAIN_TIME_ATTACKED } else { DRAIN_TIME };
+        let end = end_of_flows + drain;
         for (at, step) in steps.into_iter().take_while(|(at, _)| *at <= end) {
             self.run_until(at);
             match step {
@@ -169,7 +216,11 @@ impl ExplorationRun {
                 Step::Request(number) => {
                     let Flow { request, by: Some(by), .. } = &self.flows[number] else { continue };
                     protocols::request(*by, request, &mut self.network);
+                    if let Some(honest) = &mut self.honest {
+                        honest.request(request, at);
+                    }
                 }
+                Step::Attack => self.attackers.act(&self.protocols, &mut self.network),
                 Step::End(number) => self.end(number),
                 Step::Check => self.check_nodes(),
             }
@@ -178,6 +229,7 @@ impl ExplorationRun {
         self.run_until(end);
         self.check_empty();
         self.outcome.events = self.network.event_count();
+        self.outcome.attack_packets = self.attackers.packets;
         self.outcome
     }
 
@@ -188,8 +240,10 @@ impl ExplorationRun {
             let ExplorationRun { fault_schedule, network, nodes, topology, routing, .. } = self;
             fault_schedule.apply(network, nodes, topology, routing);
             self.process_log();
+            let now = self.network.now();
             for number in 0..self.flows.len() {
-                if self.streams[number].is_some() {
+                let Flow { by, starts_at, ends_at, .. } = self.flows[number];
+                if by.is_some() && starts_at <= now && now < ends_at {
                     self.set_path(number);
                 }
             }
@@ -199,7 +253,11 @@ impl ExplorationRun {
     }
 
     fn process_log(&mut self) {
-        self.reserved_paths.process(&self.network.take_log());
+        let log = self.network.take_log();
+        self.reserved_paths.process(&log);
+        if let Some(honest) = &mut self.honest {
+            honest.process(&log);
+        }
         for (at, (node, interface), rate) in std::mem::take(&mut self.reserved_paths.exceeded) {
             let what =
                 format!("interface {}: traffic control has {} bit/s", interface.0, rate.as_bps());
@@ -208,6 +266,9 @@ impl ExplorationRun {
     }
 
     fn start(&mut self, number: usize) {
+        if self.flows[number].by.is_some() {
+            self.set_path(number);
+        }
         let Flow { request, pattern: Some(pattern), ends_at, .. } = &self.flows[number] else {
             return;
         };
@@ -225,7 +286,6 @@ impl ExplorationRun {
         let stream = self.network.add_source(source);
         if self.flows[number].by.is_some() {
             self.streams[number] = Some(stream);
-            self.set_path(number);
         }
     }
 
@@ -241,17 +301,60 @@ impl ExplorationRun {
     fn end(&mut self, number: usize) {
         let Flow { request, by: Some(by), .. } = self.flows[number].clone() else { return };
         let now = self.network.now();
+        let spans = self.reserved_paths.untrack(&request.flow(), now);
+        self.check_stay(number, &spans, now);
         if let Some(stream) = self.streams[number].take() {
-            self.outcome.stood += usize::from(self.check_arrivals(number, stream, now) > 0);
+            let due = self.check_arrivals(number, stream, &spans, now);
+            self.outcome.stood += usize::from(due > 0);
         }
         protocols::release(by, &request, &mut self.network);
     }
 
+    /// Checks whether a flow that has ended was reserved until then, once it was; only without faults.
+    fn check_stay(&mut self, number: usize, spans: &[(Time, Time)], now: Time) {
+        let Some(honest) = &mut self.honest else { return };
+        let Flow { request, by, .. } = &self.flows[number];
+        honest.end(request);
+        if let Some((since, until)) = spans.first().filter(|(_, until)| *until < now) {
+            let what = format!(
+                "a reservation by {} to {} lasted from {:.3} s to {:.3} s of {:.3} s",
+                by.map_or("nobody", |by| by.name()),
+                self.network.name(request.nodes[1]),
+                since.as_secs_f64(),
+                until.as_secs_f64(),
+                now.as_secs_f64()
+            );
+            let node = request.nodes[0];
+            self.breach(Invariant::ReservationsStay, now, node, what);
+        }
+    }
+
+    /// Checks whether all requests have been answered in time; only without faults.
+    fn check_answers(&mut self) {
+        let (now, paths) = (self.network.now(), &self.reserved_paths);
+        let Some(honest) = &mut self.honest else { return };
+        for number in honest.overdue(now, |flow| paths.is_reserved(flow)) {
+            let Some(Flow { request, by, .. }) = self.flows.get(number as usize - 1) else {
+                continue;
+            };
+            let name = by.map_or("nobody", |by| by.name());
+            let to = self.network.name(request.nodes[1]);
+            let what = format!("a request for {} bit/s by {name} to {to}", request.rate.as_bps());
+            let node = request.nodes[0];
+            self.breach(Invariant::RequestsAreAnswered, now, node, what);
+        }
+    }
+
     /// Checks whether the packets of an ending flow have arrived while it was reserved. Returns how many had to.
-    fn check_arrivals(&mut self, number: usize, stream: StreamId, now: Time) -> u64 {
-        let flow = self.flows[number].request.flow();
+    fn check_arrivals(
+        &mut self,
+        number: usize,
+        stream: StreamId,
+        spans: &[(Time, Time)],
+        now: Time,
+    ) -> u64 {
         let mut packets = 0;
-        for (since, until) in self.reserved_paths.untrack(&flow, now) {
+        for &(since, until) in spans {
             if until.since(since) <= MAX_TIME_IN_FLIGHT {
                 continue;
             }
@@ -279,8 +382,14 @@ impl ExplorationRun {
 
     /// Checks all nodes whose daemons run.
     fn check_nodes(&mut self) {
+        self.check_answers();
         let now = self.network.now();
         for node in self.nodes.clone() {
+            let Some(engines) = self.network.node(node) else { continue };
+            let too_much = self.bounds().map(|bounds| invariants::unbounded_state(engines, bounds));
+            for what in too_much.into_iter().flatten() {
+                self.breach(Invariant::StateIsBounded, now, node, what);
+            }
             let Some(engines) = self.network.node(node) else { continue };
             let wrong = invariants::disagreements(engines, &self.traffic_control(node));
             let most = |(interface, status): (InterfaceId, earmark_core::admission::LinkStatus)| {
@@ -309,6 +418,15 @@ impl ExplorationRun {
                 self.breach(Invariant::EmptyInTheEnd, now, node, what);
             }
         }
+    }
+
+    /// Returns the bounds of the state of an engine: two for each flow, and the limit of each attacker. Each packet of the
+    /// attackers may leave a message that waits for its answer for a while. `None` without attackers.
+    fn bounds(&self) -> Option<Bounds> {
+        let of_attackers = self.attackers.count() * attackers::ACCESS_STATE as usize;
+        let state = 2 * self.flows.len() + of_attackers;
+        let messages = state + self.attackers.most_packets_in(ANSWER_TIME);
+        (of_attackers > 0).then_some(Bounds { state, messages })
     }
 
     fn traffic_control(&self, node: NodeId) -> Vec<(InterfaceId, Reserved)> {
@@ -341,7 +459,7 @@ mod tests {
     /// With half of the reservable rate assumed, the network exceeds it.
     #[test]
     fn exceeded_reservable_rate_is_detected() {
-        let mut run = ExplorationRun::new(SEED, &Protocols::default());
+        let mut run = ExplorationRun::new(SEED, &Protocols::default(), false);
         run.reserved_paths.halve_reservable();
         assert!(breaks(&run.play(), Invariant::NothingPromisedTwice));
     }
@@ -349,7 +467,7 @@ mod tests {
     /// Flows that send more than they have reserved lose packets.
     #[test]
     fn lost_reserved_packets_are_detected() {
-        let mut run = ExplorationRun::new(SEED, &Protocols::default());
+        let mut run = ExplorationRun::new(SEED, &Protocols::default(), false);
         for flow in run.flows.iter_mut().filter(|flow| flow.by.is_some()) {
             let rate = earmark_core::Rate::from_bps(4 * flow.request.rate.as_bps());
             flow.pattern = Some(TrafficPattern::Constant(rate));
@@ -360,7 +478,7 @@ mod tests {
     /// Flows that never end leave state behind.
     #[test]
     fn remaining_state_is_detected() {
-        let mut run = ExplorationRun::new(SEED, &Protocols::default());
+        let mut run = ExplorationRun::new(SEED, &Protocols::default(), false);
         let late = Time::ZERO + random_flows::END + 2 * DRAIN_TIME;
         for flow in &mut run.flows {
             (flow.pattern, flow.ends_at) = (None, late);

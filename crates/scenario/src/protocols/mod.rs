@@ -55,6 +55,9 @@ pub trait ScenarioProtocol: fmt::Debug + Sync {
     /// Draws settings for every node of an exploration: state is refreshed every `refresh_s` seconds (1, 2 or 4).
     fn draw_settings(&self, refresh_s: u8, random: &mut Stream, config: &mut NodeConfig);
 
+    /// Limits the state that can be created from behind an access interface, in engines with such a limit.
+    fn limit_access(&self, _most: u32, _config: &mut NodeConfig) {}
+
     /// Returns the commands that request the reservation of a flow, each with the node that gets it, in order.
     fn request(&self, request: &ReservationRequest) -> Vec<(End, Command)>;
 

@@ -33,6 +33,10 @@ impl ScenarioProtocol for Boomerang {
         config.boomerang.lock = happens(random, 0.25);
     }
 
+    fn limit_access(&self, most: u32, config: &mut NodeConfig) {
+        config.boomerang.limits.sessions_per_source = most;
+    }
+
     fn request(&self, request: &ReservationRequest) -> Vec<(End, Command)> {
         let rates = boomerang::RequestedRates { forward: request.rate, reverse: Rate::ZERO };
         let selector = Selector::of_flow(&request.flow());

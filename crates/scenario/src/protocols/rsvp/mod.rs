@@ -42,6 +42,13 @@ impl ScenarioProtocol for Rsvp {
         config.rsvp.reduction.enabled = happens(random, 0.5);
     }
 
+    fn limit_access(&self, most: u32, config: &mut NodeConfig) {
+        let access = &mut config.rsvp.limits.access;
+        access.max_blocks = most;
+        // While the daemon of an edge router is down, its kernel forwards what the router would have refused.
+        config.rsvp.max_lifetime = access.max_lifetime;
+    }
+
     fn request(&self, request: &ReservationRequest) -> Vec<(End, Command)> {
         let [source, destination] = request.addresses;
         let application = Application(request.application());

@@ -31,6 +31,10 @@ impl ScenarioProtocol for Yessir {
         config.yessir.interval = refresh_s.into();
     }
 
+    fn limit_access(&self, most: u32, config: &mut NodeConfig) {
+        config.yessir.limits.sessions_per_source = most;
+    }
+
     fn request(&self, request: &ReservationRequest) -> Vec<(End, Command)> {
         let [source, destination] = request.addresses;
         let (number, port) = (request.number, request.port);
