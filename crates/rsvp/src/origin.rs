@@ -7,8 +7,9 @@
 //! - the message came through that interface, or both are core interfaces, whose routes need not be symmetric;
 //! - if that interface accepts only signed messages, the message is signed with a key of that interface (RFC 2747);
 //! - if that interface accepts only certain neighbours, the sender is one of them;
-//! - if the neighbour that it names is known to be on the link, it does not come from another one: its TTL is still the
-//!   largest (RFC 5082). A neighbour is known after its first message with that TTL; others need not send it.
+//! - if the neighbour that it names is known to be on the link of either interface, it does not come from another one:
+//!   its TTL is still the largest (RFC 5082). A neighbour is known after its first message with that TTL; others need
+//!   not send it.
 
 use core::net::IpAddr;
 
@@ -33,7 +34,8 @@ impl Rsvp {
         self.is_trusted_at(cx, datagram, at, neighbor)
     }
 
-    /// Checks that a message in the name of a neighbour that is known to be on the link does not come from another one.
+    /// Checks that a message in the name of a neighbour that is known to be on the link of an interface does not come
+    /// from another link.
     #[inline]
     fn is_of_this_link<E>(
         &self,
@@ -77,6 +79,8 @@ impl Rsvp {
         if !cx.context.may_concern(datagram.interface, at) {
             return Err(DropReason::OtherInterface);
         }
+        // A neighbour on the link of that interface would have sent the message over the link.
+        self.is_of_this_link(cx, at, neighbor)?;
         if let (Some(integrity), Some(link)) = (&self.integrity, cx.context.interfaces.by_id(at))
             && integrity.requires_signature(link)
             && !cx.verified.is_some_and(|verified| integrity.is_signed_for(verified, link))
@@ -135,19 +139,25 @@ impl Rsvp {
     }
 
     /// Checks that a message comes from the previous hop of a sender: its address in the hop object, through the incoming
-    /// interface of the data or one that may act there. Returns the incoming interface.
+    /// interface of the data or one that may act there. Returns the incoming interface. A previous hop that has sent the
+    /// message over its link is known to be there from now on.
     pub(crate) fn comes_from_previous_hop<E>(
-        &self,
+        &mut self,
         cx: &HandlerContext<'_, '_, E>,
         datagram: &Datagram<'_>,
         sender: Index,
         hop: IpAddr,
     ) -> Result<InterfaceId, DropReason> {
-        let previous = self.store.neighbor_of(self.store.psb(sender).hop);
+        let peer = self.store.psb(sender).hop;
+        let previous = self.store.neighbor_of(peer);
         let Some((incoming, previous)) = previous else { return Err(DropReason::OtherHop) };
         if previous.address != hop {
             return Err(DropReason::OtherHop);
         }
-        self.may_act_at(cx, datagram, incoming, hop).map(|()| incoming)
+        self.may_act_at(cx, datagram, incoming, hop)?;
+        if cx.is_from_this_link && datagram.interface == incoming {
+            self.store.note_near(peer);
+        }
+        Ok(incoming)
     }
 }

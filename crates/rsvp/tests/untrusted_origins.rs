@@ -361,7 +361,7 @@ fn refusal_is_counted_and_reported() {
     assert_eq!(other.map(|(_, _, count)| count).sum::<u64>(), 1);
 }
 
-/// Delivers a message to the router's own address with this TTL, encapsulated in UDP or not.
+/// Delivers a message of the neighbour at an interface with this TTL, encapsulated in UDP or not.
 fn deliver(
     bench: &mut Bench,
     interface: InterfaceId,
@@ -369,12 +369,24 @@ fn deliver(
     encapsulated: bool,
     body: Body<'_>,
 ) -> Vec<Outcome> {
+    let source = if interface == ETH1 { UPSTREAM } else { DOWNSTREAM };
+    deliver_from(bench, source, interface, ttl, encapsulated, body)
+}
+
+/// Delivers a message in the name of a neighbour to the router's own address.
+fn deliver_from(
+    bench: &mut Bench,
+    source: &str,
+    interface: InterfaceId,
+    ttl: u8,
+    encapsulated: bool,
+    body: Body<'_>,
+) -> Vec<Outcome> {
     let payload = octets(body, ttl);
-    let source = ip(if interface == ETH1 { UPSTREAM } else { DOWNSTREAM });
     let destination = bench.interfaces.by_id(interface).expect("known").addresses[0];
     let datagram = Datagram {
         interface,
-        source,
+        source: ip(source),
         destination,
         ttl,
         router_alert: false,
@@ -389,38 +401,58 @@ fn deliver(
 #[test]
 fn message_from_another_link_is_dropped_if_neighbor_is_on_this_one() {
     let (less, same) = ([flow(1)], [flow(2)]);
-    for (first, is_near) in [(255, true), (64, false)] {
-        for (ttl, encapsulated) in [(254, false), (64, false), (255, true), (255, false)] {
-            let reserved = || {
-                let mut bench = with_config(Config::default());
-                bench.receive(ETH1, Body::Path(path()));
-                let mut request = resv(&same);
-                request.hop.lih = bench.engine.lih(ETH2);
-                deliver(&mut bench, ETH2, first, false, Body::Resv(request));
-                assert_eq!(bench.held(), Rate::from_mbps(2));
-                bench
-            };
-            let is_believed = !is_near || (ttl == 255 && !encapsulated);
-            let reasons = if is_believed { vec![] } else { vec![DropReason::FromFar] };
-            let what = format!("first {first}, then {ttl}, encapsulated: {encapsulated}");
-
-            let mut bench = reserved();
-            let mut request = resv(&less);
+    let after = [(254, false), (64, false), (255, true), (255, false)];
+    let cases = [(255, true), (64, false)].into_iter().flat_map(|(first, is_near)| {
+        let ttls = after.into_iter();
+        // The previous hop is behind eth1, the next hop behind eth2.
+        ttls.flat_map(move |(ttl, encapsulated)| {
+            [false, true].map(|elsewhere| (first, is_near, ttl, encapsulated, elsewhere))
+        })
+    });
+    for (first, is_near, ttl, encapsulated, elsewhere) in cases {
+        let reserved = || {
+            let mut bench = with_config(Config::default());
+            bench.add_interface(ETH3, "10.0.3.1");
+            set_roles(&mut bench, [Core, Core, Core]);
+            bench.receive(ETH1, Body::Path(path()));
+            let mut request = resv(&same);
             request.hop.lih = bench.engine.lih(ETH2);
-            let outcomes = deliver(&mut bench, ETH2, ttl, encapsulated, Body::Resv(request));
-            assert_eq!(dropped(&outcomes), reasons, "Resv, {what}");
-            assert_eq!(bench.held(), Rate::from_mbps(if is_believed { 1 } else { 2 }), "{what}");
+            deliver(&mut bench, ETH2, first, false, Body::Resv(request));
+            assert_eq!(bench.held(), Rate::from_mbps(2));
+            bench
+        };
+        let [eth1, eth2] = if elsewhere { [ETH3; 2] } else { [ETH1, ETH2] };
+        let is_believed = !is_near || (ttl == 255 && !encapsulated);
+        let reasons = if is_believed { vec![] } else { vec![DropReason::FromFar] };
+        let what = format!(
+            "first {first}, then {ttl}, encapsulated: {encapsulated}, elsewhere: {elsewhere}"
+        );
 
-            let mut bench = reserved();
-            let mut tear = resv_tear(&same);
-            tear.hop.lih = bench.engine.lih(ETH2);
-            let outcomes = deliver(&mut bench, ETH2, ttl, encapsulated, Body::ResvTear(tear));
-            assert_eq!(dropped(&outcomes), reasons, "ResvTear, {what}");
+        let mut bench = reserved();
+        let mut request = resv(&less);
+        request.hop.lih = bench.engine.lih(ETH2);
+        let outcomes = deliver(&mut bench, eth2, ttl, encapsulated, Body::Resv(request));
+        assert_eq!(dropped(&outcomes), reasons, "Resv, {what}");
+        assert_eq!(bench.held(), Rate::from_mbps(if is_believed { 1 } else { 2 }), "{what}");
 
-            let mut bench = reserved();
-            let outcomes = deliver(&mut bench, ETH2, ttl, encapsulated, Body::PathErr(path_err()));
-            assert_eq!(dropped(&outcomes), reasons, "PathErr, {what}");
-        }
+        let mut bench = reserved();
+        let mut tear = resv_tear(&same);
+        tear.hop.lih = bench.engine.lih(ETH2);
+        let outcomes = deliver(&mut bench, eth2, ttl, encapsulated, Body::ResvTear(tear));
+        assert_eq!(dropped(&outcomes), reasons, "ResvTear, {what}");
+
+        let mut bench = reserved();
+        let error = Body::PathErr(path_err());
+        let outcomes = deliver_from(&mut bench, DOWNSTREAM, eth2, ttl, encapsulated, error);
+        assert_eq!(dropped(&outcomes), reasons, "PathErr, {what}");
+
+        let mut bench = reserved();
+        let error = resv_err(UPSTREAM, FlowDescriptors::FixedFilter(List::Items(&same)));
+        let outcomes = deliver(&mut bench, ETH1, first, false, Body::ResvErr(error));
+        assert_eq!(dropped(&outcomes), [], "{what}");
+        let error = Body::ResvErr(error);
+        let outcomes = deliver_from(&mut bench, UPSTREAM, eth1, ttl, encapsulated, error);
+        assert_eq!(dropped(&outcomes), reasons, "ResvErr, {what}");
     }
 }
 
