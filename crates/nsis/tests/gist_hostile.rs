@@ -94,10 +94,14 @@ fn response_from_off_the_path_is_ignored() {
         confirm_requested: false,
         nslp_data: None,
     };
-    let forged = packet("10.0.0.2", address("10.0.0.1"), 64, &of(Body::Response(response)));
+    let forged = packet("10.0.0.2", address("10.0.0.1"), 255, &of(Body::Response(response)));
     network.inject(0, 1, forged);
     let unasked = Response { session: session(9), ..response };
-    network.inject(0, 1, packet("10.0.0.2", address("10.0.0.1"), 64, &of(Body::Response(unasked))));
+    network.inject(
+        0,
+        1,
+        packet("10.0.0.2", address("10.0.0.1"), 255, &of(Body::Response(unasked))),
+    );
     assert_eq!(network.seen.len(), before, "no answer");
     assert_eq!(ignored(&network, 0, DropReason::Cookie), 1);
     assert_eq!(ignored(&network, 0, DropReason::Unexpected), 1);
@@ -111,11 +115,11 @@ fn query_of_a_flow_with_another_source_is_not_answered() {
     let mri = network.flow();
     let (source, destination) = mri.addresses();
     let of_flow = query(mri, 1, "10.0.0.1");
-    network.inject(1, 1, packet("192.0.2.1", destination, 64, &of(Body::Query(of_flow))));
+    network.inject(1, 1, packet("192.0.2.1", destination, 255, &of(Body::Query(of_flow))));
     assert_eq!(ignored(&network, 1, DropReason::Untranslated), 1);
     assert_eq!(network.engine(1).gist().counters().response.sent, 0);
     let source = source.to_string();
-    network.inject(1, 1, packet(&source, destination, 64, &of(Body::Query(of_flow))));
+    network.inject(1, 1, packet(&source, destination, 255, &of(Body::Query(of_flow))));
     assert_eq!(network.engine(1).gist().counters().response.sent, 1);
 }
 
@@ -130,7 +134,7 @@ fn flood_of_queries_leaves_no_state() {
     for number in 0..2_000_u32 {
         let host = format!("10.{}.{}.7", number % 7, number % 200);
         let query = query(mri, number as u8, &host);
-        network.inject(1, 1, packet("10.0.0.1", mri.addresses().1, 64, &of(Body::Query(query))));
+        network.inject(1, 1, packet("10.0.0.1", mri.addresses().1, 255, &of(Body::Query(query))));
     }
     let gist = network.engine(1).gist();
     assert_eq!((gist.routing_state_count(), gist.peers().len()), (0, 0));
@@ -140,7 +144,7 @@ fn flood_of_queries_leaves_no_state() {
     for _ in 0..200 {
         let query = query(mri, 1, "10.0.0.1");
         network.now = network.now + Duration::from_millis(1);
-        network.inject(1, 1, packet("10.0.0.1", mri.addresses().1, 64, &of(Body::Query(query))));
+        network.inject(1, 1, packet("10.0.0.1", mri.addresses().1, 255, &of(Body::Query(query))));
     }
     assert!(network.engine(1).gist().counters().response.sent <= 100 + 21);
 }
@@ -159,7 +163,7 @@ fn limits_bound_the_state() {
     network.run(SECOND);
     for number in 0..200_u32 {
         let query = query(mri, number as u8 + 2, &format!("10.7.0.{}", number % 100));
-        network.inject(1, 1, packet("10.0.0.1", mri.addresses().1, 64, &of(Body::Query(query))));
+        network.inject(1, 1, packet("10.0.0.1", mri.addresses().1, 255, &of(Body::Query(query))));
     }
     let gist = network.engine(1).gist();
     assert!(gist.routing_state_count() <= 20, "{}", gist.routing_state_count());
@@ -218,7 +222,7 @@ fn invalid_queries_get_specific_errors() {
         (elsewhere, subcode::mri::INGRESS_FILTER),
     ] {
         let query = query(mri, 1, "10.0.0.1");
-        network.inject(1, 1, packet("10.0.0.1", destination, 64, &of(Body::Query(query))));
+        network.inject(1, 1, packet("10.0.0.1", destination, 255, &of(Body::Query(query))));
         let (code, found, how) = last_error(&network);
         assert_eq!((code, found), (ErrorCode::MriValidation, subcode));
         assert_eq!(how.destination, address("10.0.0.1"));
@@ -231,14 +235,14 @@ fn invalid_queries_get_specific_errors() {
     // Its addresses were translated: the answer goes to the source of the packet.
     let mut translated = of(Body::Query(query(mri, 1, "192.168.1.1")));
     translated.source_is_peer = true;
-    network.inject(1, 1, packet("10.0.0.1", destination, 64, &translated));
+    network.inject(1, 1, packet("10.0.0.1", destination, 255, &translated));
     let (code, found, how) = last_error(&network);
     assert_eq!((code, found), (ErrorCode::ObjectType, subcode::object_type::UNTRANSLATED));
     assert_eq!(how.destination, address("10.0.0.1"));
     // Its hop count is exhausted.
     let mut tired = of(Body::Query(query(mri, 1, "10.0.0.1")));
     tired.hops = 0;
-    network.inject(1, 1, packet("10.0.0.1", destination, 64, &tired));
+    network.inject(1, 1, packet("10.0.0.1", destination, 255, &tired));
     assert_eq!(last_error(&network).0, ErrorCode::HopLimitExceeded);
     assert_eq!(network.engine(1).gist().routing_state_count(), 0);
 }
@@ -251,11 +255,11 @@ fn forwarded_queries_are_limited_by_hop_count_and_mtu() {
     let destination = mri.addresses().1;
     let mut last = of(Body::Query(query(mri, 1, "10.0.0.1")));
     last.hops = 1;
-    network.inject(1, 1, packet("10.0.0.1", destination, 64, &last));
+    network.inject(1, 1, packet("10.0.0.1", destination, 255, &last));
     assert_eq!(last_error(&network).0, ErrorCode::HopLimitExceeded);
     let mut large = query(mri, 1, "10.0.0.1");
     large.nslp_data = Some(&[0; 1_448]);
-    network.inject(1, 1, packet("10.0.0.1", destination, 64, &of(Body::Query(large))));
+    network.inject(1, 1, packet("10.0.0.1", destination, 255, &of(Body::Query(large))));
     let (code, ..) = last_error(&network);
     assert_eq!(code, ErrorCode::MessageTooLarge);
     let seen = network.seen.last().expect("the error");
@@ -282,7 +286,7 @@ fn malformed_messages_get_specific_errors() {
         let mut octets = whole.clone();
         change(&mut octets);
         let destination = address("10.0.0.2");
-        network.inject(1, 1, raw("10.0.0.1", destination, 64, &octets));
+        network.inject(1, 1, raw("10.0.0.1", destination, 255, &octets));
         let (code, subcode, how) = last_error(&network);
         assert_eq!(how.destination, address("10.0.0.1"));
         (code, subcode)
@@ -312,7 +316,7 @@ fn malformed_messages_get_specific_errors() {
     let mut error =
         of(Body::Error(Error { nat_traversal: None, nli: Some(nli("10.0.0.1")), error }));
     error.nslpid = 0;
-    network.inject(1, 1, packet("10.0.0.1", address("10.0.0.2"), 64, &error));
+    network.inject(1, 1, packet("10.0.0.1", address("10.0.0.2"), 255, &error));
     assert_eq!(network.seen.len(), before, "an error is not answered");
 }
 
@@ -331,7 +335,7 @@ fn errors_are_rate_limited() {
         explicitly_routed: false,
     };
     for _ in 0..100 {
-        network.inject(1, 1, packet("10.0.0.1", address("10.0.0.2"), 64, &of(Body::Data(data))));
+        network.inject(1, 1, packet("10.0.0.1", address("10.0.0.2"), 255, &of(Body::Data(data))));
     }
     assert_eq!(network.sent(1, MessageType::Error).len(), 10);
     assert_eq!(last_error(&network).0, ErrorCode::NoRoutingState);
@@ -355,7 +359,7 @@ fn only_the_peer_changes_a_session() {
         context_free: false,
         explicitly_routed: false,
     };
-    network.inject(1, 1, packet("10.0.0.9", address("10.0.0.2"), 64, &of(Body::Data(data))));
+    network.inject(1, 1, packet("10.0.0.9", address("10.0.0.2"), 255, &of(Body::Data(data))));
     assert!(apps[1].received().is_empty());
     assert_eq!(ignored(&network, 1, DropReason::WrongPeer), 1);
     // The error names session and flow, but comes from elsewhere.
@@ -367,10 +371,10 @@ fn only_the_peer_changes_a_session() {
     let error = Error { nat_traversal: None, nli: Some(nli("10.0.0.9")), error };
     let error = Message { nslpid: 0, ..of(Body::Error(error)) };
     let before = network.seen.len();
-    network.inject(0, 1, packet("10.0.0.9", address("10.0.0.1"), 64, &error));
+    network.inject(0, 1, packet("10.0.0.9", address("10.0.0.1"), 255, &error));
     assert_eq!(network.seen.len(), before);
     // The error of the peer is accepted: the handshake is repeated.
-    network.inject(0, 1, packet("10.0.0.2", address("10.0.0.1"), 64, &error));
+    network.inject(0, 1, packet("10.0.0.2", address("10.0.0.1"), 255, &error));
     network.run(SECOND);
     assert_eq!(network.log(before), ["n0 Query", "n1 Response"]);
 }
@@ -411,7 +415,7 @@ fn mtu_error_moves_messages_to_an_association() {
     let error = ErrorData { infos: Infos::Few([Some(Info::Mtu(600)), None]), ..error };
     let error = Error { nat_traversal: None, nli: Some(nli("10.0.0.2")), error };
     let error = Message { nslpid: 0, ..of(Body::Error(error)) };
-    network.inject(0, 1, packet("10.0.0.2", address("10.0.0.1"), 64, &error));
+    network.inject(0, 1, packet("10.0.0.2", address("10.0.0.1"), 255, &error));
     apps[1].calls();
     apps[0].send(mri, session(1), &[1; 800]);
     network.run(SECOND);

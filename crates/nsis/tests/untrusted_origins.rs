@@ -14,7 +14,7 @@ use earmark_wire::qos_nslp::PacketClassifier;
 use origins::{Kind, NEXT, Origin, PORT_OF_STRANGERS, PREVIOUS, Protection, Scene};
 
 /// Reason for which a message is dropped, by the protection of its session; `None` if it is accepted.
-fn refusal(protection: Protection, origin: Origin) -> Option<&'static str> {
+fn refusal(protection: Protection, origin: Origin, kind: Kind) -> Option<&'static str> {
     use Origin::*;
     use Protection::*;
     match (protection, origin) {
@@ -23,11 +23,18 @@ fn refusal(protection: Protection, origin: Origin) -> Option<&'static str> {
         (Tls, OtherTcpExplicit) => Some("not_secured"),
         // RFC 5971 section 4.3.2: explicitly routed messages may arrive over any association with the peer.
         (_, OtherTcpExplicit | OtherTlsExplicit) => None,
-        (Tls, Spoofed | SpoofedExplicit | OtherPort | OtherPortExplicit | StrangerExplicit) => {
-            Some("not_secured")
+        (
+            Tls,
+            Spoofed | SpoofedExplicit | OtherPort | OtherPortExplicit | Forwarded
+            | ForwardedExplicit | StrangerExplicit,
+        ) => Some("not_secured"),
+        // The next peer is known to be near by its Response; all messages of the previous one came over TCP.
+        (Tcp, ForwardedExplicit) if kind.side() == NEXT => Some("from_far"),
+        (Tcp, Spoofed | SpoofedExplicit | OtherPort | Forwarded | ForwardedExplicit) => {
+            Some("not_over_association")
         }
-        (Tcp, Spoofed | SpoofedExplicit | OtherPort) => Some("not_over_association"),
         (Clear, OtherPort) => Some("wrong_interface"),
+        (Clear, Forwarded | ForwardedExplicit) => Some("from_far"),
         (Clear | Tcp, OtherPortExplicit | StrangerExplicit) => Some("wrong_peer"),
     }
 }
@@ -61,7 +68,7 @@ fn check(protection: Protection, six: bool, kind: Kind, origin: Origin) {
     scene.deliver(kind, origin, &message);
     let is_unchanged = scene.state() == before;
     let new = scene.drops_since(&drops);
-    match refusal(protection, origin) {
+    match refusal(protection, origin, kind) {
         None => assert!(!is_unchanged && new.is_empty(), "{what} is accepted: {new:?}"),
         Some(reason) => {
             assert!(is_unchanged, "{what} changes nothing");
@@ -69,7 +76,7 @@ fn check(protection: Protection, six: bool, kind: Kind, origin: Origin) {
             assert!(scene.has_event(reason), "{what} is reported");
         }
     }
-    let is_misdelivered = refusal(protection, origin) == Some("wrong_association");
+    let is_misdelivered = refusal(protection, origin, kind) == Some("wrong_association");
     assert_eq!(scene.incorrectly_delivered(), is_misdelivered && !kind.is_error(), "{what}");
 }
 
@@ -80,7 +87,7 @@ fn honest_tear_works_after_refused_ones() {
         let mut scene = Scene::new(protection, false);
         let tear = scene.message(Kind::Tear);
         for origin in Origin::ALL {
-            if refusal(protection, origin).is_some() && !origin.needs_tls() {
+            if refusal(protection, origin, Kind::Tear).is_some() && !origin.needs_tls() {
                 scene.prepare(origin);
                 scene.deliver(Kind::Tear, origin, &tear);
             }
@@ -127,6 +134,24 @@ fn session_identifier_alone_takes_nothing_over() {
             scene.reserve_of_stranger();
             assert!(scene.sessions() == before, "nothing changes");
             assert_eq!(scene.drops_since(&drops), [reason], "{protection:?}");
+        }
+    }
+}
+
+/// Who has seen the Response of the next node cannot give it another place by a replay from elsewhere.
+#[test]
+fn response_counts_through_the_interface_of_its_query() {
+    for six in [false, true] {
+        for (through, reasons) in [
+            (NEXT, vec![]),
+            (PREVIOUS, vec!["wrong_interface"]),
+            (PORT_OF_STRANGERS, vec!["wrong_interface"]),
+        ] {
+            let mut scene = Scene::new(Protection::Clear, six);
+            let (before, drops) = (scene.state(), scene.drops());
+            scene.replay_response(through);
+            assert_eq!(scene.drops_since(&drops), reasons, "interface {through}, IPv6: {six}");
+            assert!(reasons.is_empty() || scene.state() == before, "interface {through}");
         }
     }
 }

@@ -37,7 +37,7 @@ pub struct Config {
     pub peer_lifetime: Duration,
     /// GIST hop count of messages, unless the application sets another one.
     pub hops: u8,
-    /// IP TTL of messages.
+    /// IP TTL of messages. With 255 a peer on the same link knows that no router has forwarded them (RFC 5082).
     pub ttl: u8,
     /// Queries have the address of this node as their source, not that of the flow. If `false`, only every second
     /// retransmission has it (RFC 5971 section 5.8.1.2).
@@ -79,7 +79,7 @@ impl Default for Config {
             secret_lifetime: Duration::from_secs(30),
             peer_lifetime: Duration::from_secs(300),
             hops: 64,
-            ttl: 64,
+            ttl: u8::MAX,
             own_source: false,
             without_router_alert: Vec::new(),
             upstream_queries: UpstreamQueries::OnLink,

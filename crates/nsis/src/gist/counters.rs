@@ -55,6 +55,8 @@ earmark_core::named_enum! {
         NotOverAssociation = "not_over_association",
         /// The message arrived through an interface that may not concern its routing state.
         WrongInterface = "wrong_interface",
+        /// A router has forwarded the datagram, but its peer is known to be on a link of this node.
+        FromFar = "from_far",
     }
 }
 

@@ -14,11 +14,11 @@ use super::api::Event as GistEvent;
 use super::counters::DropReason;
 use super::event_data::EventData;
 use super::machine::{Event, Facts, State};
+use super::origin::check_arrival;
 use super::receipt::Receipt;
 use super::state::{HalfRef, Key, NONE};
 use super::transmit::{DatagramPath, message, own_address};
 use crate::input_context::InputContext;
-use crate::route;
 
 /// Limit of Errors through one interface, as a multiple of that for one address.
 const ADDRESSES_PER_INTERFACE: u32 = 10;
@@ -198,11 +198,7 @@ impl Gist {
         if self.store.half(at.half_id()).secured && !receipt.channel.is_secured() {
             return Err(DropReason::NotSecured);
         }
-        let hop = route::hop(cx.context, &at.mri());
-        match hop.is_some_and(|hop| cx.context.may_concern(receipt.interface, hop.interface)) {
-            true => Ok(()),
-            false => Err(DropReason::WrongInterface),
-        }
+        check_arrival(cx, receipt, at)
     }
 
     /// Checks an Error about another message of this node, which only the peer has received.

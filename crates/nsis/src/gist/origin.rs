@@ -2,17 +2,20 @@
 //!
 //! The channel is part of who speaks. A half of routing state is touched only by its peer, and only over its channel:
 //! the association that it uses, or a datagram from the address of the peer through an interface that may concern the
-//! half. A half that was secured once stays secured until it ends: nothing in the clear touches it.
+//! half. Datagrams of a peer on a link of this node have the largest TTL, if it sends them so, and no router has
+//! forwarded them (RFC 5082). A half that was secured once stays secured until it ends: nothing in the clear touches it.
 
 use earmark_wire::gist::NetworkLayerInformation;
 
 use super::Gist;
 use super::counters::DropReason;
+use super::peer::Peer;
 use super::receipt::Receipt;
 use super::state::{Half, HalfRef, Index, Needs};
 use crate::behind::may_replace;
 use crate::input_context::InputContext;
 use crate::nslp::Origin;
+use crate::route;
 
 impl Gist {
     /// Returns the origin of a message about a half of routing state.
@@ -62,17 +65,31 @@ impl Gist {
             Some(association) => association.peer,
             None => {
                 let of_half =
-                    half.filter(|half| self.check_datagram(cx, receipt, nli, half.peer).is_ok());
-                if let Some(half) = of_half {
-                    self.check_clear(receipt, half)?;
+                    half.map(|half| (half, self.check_datagram(cx, receipt, nli, half.peer)));
+                match of_half {
+                    Some((_, Err(DropReason::FromFar))) => return Err(DropReason::FromFar),
+                    Some((half, Ok(()))) => {
+                        self.check_clear(receipt, half)?;
+                        half.peer
+                    }
+                    _ => self.known_sender(receipt, nli)?,
                 }
-                let known = nli
-                    .filter(|nli| nli.interface_address == receipt.source)
-                    .and_then(|nli| self.peers.find(nli, receipt.interface));
-                of_half.map(|half| half.peer).or(known).ok_or(DropReason::WrongPeer)?
             }
         };
         Ok(Origin { peer: self.peers.handle(peer), channel: receipt.channel })
+    }
+
+    /// Returns the known peer that a datagram names, and whose address is its source.
+    fn known_sender(
+        &self,
+        receipt: &Receipt<'_>,
+        nli: Option<&NetworkLayerInformation<'_>>,
+    ) -> Result<Index, DropReason> {
+        let nli = nli.filter(|nli| nli.interface_address == receipt.source);
+        let index = nli.and_then(|nli| self.peers.find(nli, receipt.interface));
+        let index = index.ok_or(DropReason::WrongPeer)?;
+        self.peers.get(index).map_or(Ok(()), |peer| check_distance(receipt, peer))?;
+        Ok(index)
     }
 
     /// Checks whether a handshake may install its peer in a half: only over a secured channel if the half was secured,
@@ -133,9 +150,31 @@ impl Gist {
         if !peer.is(nli) || receipt.source != nli.interface_address {
             return Err(DropReason::WrongPeer);
         }
-        match cx.context.may_concern(receipt.interface, peer.interface) {
-            true => Ok(()),
-            false => Err(DropReason::WrongInterface),
+        if !cx.context.may_concern(receipt.interface, peer.interface) {
+            return Err(DropReason::WrongInterface);
         }
+        check_distance(receipt, peer)
+    }
+}
+
+/// Checks that an answer to a Query of this node arrives through an interface that may concern the path of the Query.
+pub(super) fn check_arrival(
+    cx: &InputContext<'_, '_>,
+    receipt: &Receipt<'_>,
+    at: &HalfRef,
+) -> Result<(), DropReason> {
+    let hop = route::hop(cx.context, &at.mri());
+    match hop.is_some_and(|hop| cx.context.may_concern(receipt.interface, hop.interface)) {
+        true => Ok(()),
+        false => Err(DropReason::WrongInterface),
+    }
+}
+
+/// Checks that a datagram in the name of a peer on a link of this node was not forwarded by a router.
+#[inline]
+fn check_distance(receipt: &Receipt<'_>, peer: &Peer) -> Result<(), DropReason> {
+    match peer.is_near && !receipt.is_from_this_link() {
+        true => Err(DropReason::FromFar),
+        false => Ok(()),
     }
 }

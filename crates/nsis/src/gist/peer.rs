@@ -28,6 +28,8 @@ pub(crate) struct Peer {
     pub(crate) address: IpAddr,
     /// Interface that leads to the peer.
     pub(crate) interface: InterfaceId,
+    /// Whether the peer is on the link of the interface, and its datagrams have the largest TTL (RFC 5082).
+    pub(crate) is_near: bool,
     /// UDP port on which the peer listens.
     pub(crate) port: u16,
     /// Path MTU, octets, as far as it is known.
@@ -127,6 +129,7 @@ impl Peers {
             identity: nli.peer_identity.into(),
             address: nli.interface_address,
             interface,
+            is_near: false,
             port: port.unwrap_or(crate::PORT),
             mtu,
             uses: 0,

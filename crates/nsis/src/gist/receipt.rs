@@ -38,6 +38,11 @@ pub(crate) struct Receipt<'a> {
 }
 
 impl Receipt<'_> {
+    /// Returns whether the message is a datagram that no router has forwarded: its TTL is the largest (RFC 5082).
+    pub(crate) fn is_from_this_link(&self) -> bool {
+        self.ttl == Some(u8::MAX)
+    }
+
     /// Returns the IP hops from the sender of a message (RFC 5971 section 5.2.2): downstream the TTL that the packet
     /// has lost, upstream the distance that the peer has found. A neighbor on the same link has distance 1; its packets
     /// lose no TTL.

@@ -422,6 +422,10 @@ impl Gist {
         let mtu = cx.context.interfaces.by_id(receipt.interface).map_or(0, |found| found.mtu);
         let limit = self.config.limits.peers;
         let port = (receipt.association == NONE).then_some(receipt.source_port);
-        self.peers.find_or_insert(nli, receipt.interface, port, mtu, limit)
+        let index = self.peers.find_or_insert(nli, receipt.interface, port, mtu, limit)?;
+        if receipt.is_from_this_link() && receipt.source == nli.interface_address {
+            self.peers.get_mut(index)?.is_near = true;
+        }
+        Some(index)
     }
 }

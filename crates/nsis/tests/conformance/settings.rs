@@ -3,6 +3,9 @@
 use earmark_nsis::{Config, gist, qos};
 use serde::Deserialize;
 
+/// IP TTL of the messages in all stories.
+const TTL: u8 = 64;
+
 /// Contents of `topology.toml` besides interfaces and routes.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -20,6 +23,7 @@ pub(crate) struct Settings {
 
 impl Settings {
     pub(crate) fn config(&self) -> Config {
-        Config { gist: self.gist.clone(), qos: self.qos.clone(), ..Config::default() }
+        let gist = gist::Config { ttl: TTL, ..self.gist.clone() };
+        Config { gist, qos: self.qos.clone(), ..Config::default() }
     }
 }

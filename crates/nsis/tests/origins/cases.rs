@@ -40,6 +40,9 @@ pub enum Origin {
     /// Such a datagram through another interface.
     OtherPort,
     OtherPortExplicit,
+    /// Such a datagram that a router has forwarded, so that its TTL is not the largest.
+    Forwarded,
+    ForwardedExplicit,
     /// A datagram with the identity of the peer in its NLI, from another address.
     StrangerExplicit,
 }
@@ -53,13 +56,13 @@ impl Kind {
     }
 
     /// Returns the interface of the victim that leads to the sender.
-    pub(super) fn side(self) -> u32 {
+    pub fn side(self) -> u32 {
         if matches!(self, Kind::Notify | Kind::Response) { NEXT } else { PREVIOUS }
     }
 }
 
 impl Origin {
-    pub const ALL: [Origin; 11] = [
+    pub const ALL: [Origin; 13] = [
         Origin::Own,
         Origin::OwnExplicit,
         Origin::OtherTcp,
@@ -70,6 +73,8 @@ impl Origin {
         Origin::SpoofedExplicit,
         Origin::OtherPort,
         Origin::OtherPortExplicit,
+        Origin::Forwarded,
+        Origin::ForwardedExplicit,
         Origin::StrangerExplicit,
     ];
 
@@ -83,6 +88,7 @@ impl Origin {
                 | OtherTlsExplicit
                 | SpoofedExplicit
                 | OtherPortExplicit
+                | ForwardedExplicit
                 | StrangerExplicit
         )
     }

@@ -260,7 +260,7 @@ impl Scene {
         let (over, source, through) = match origin {
             Own | OwnExplicit => (own, side, side),
             OtherTcp | OtherTcpExplicit | OtherTls | OtherTlsExplicit => (other, side, side),
-            Spoofed | SpoofedExplicit => (None, side, side),
+            Spoofed | SpoofedExplicit | Forwarded | ForwardedExplicit => (None, side, side),
             OtherPort | OtherPortExplicit => (None, side, PORT_OF_STRANGERS),
             StrangerExplicit => (None, PORT_OF_STRANGERS, PORT_OF_STRANGERS),
         };
@@ -298,7 +298,9 @@ impl Scene {
                 self.network.write(VICTIM, connection, &octets);
             }
             None => {
-                let packet = forged::packet(self.peer(source), self.own(side), 64, &message);
+                let is_forwarded = matches!(origin, Forwarded | ForwardedExplicit);
+                let ttl = if is_forwarded { 254 } else { 255 };
+                let packet = forged::packet(self.peer(source), self.own(side), ttl, &message);
                 self.network.inject(VICTIM, through, packet);
             }
         }

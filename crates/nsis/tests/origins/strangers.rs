@@ -21,7 +21,7 @@ use super::{
     IN_THE_CLEAR, Kind, NEXT, Origin, PORT_OF_STRANGERS, PREVIOUS, Protection, SESSION, Scene,
     VICTIM, flow, of, qspec_of, reserve, written,
 };
-use crate::common::forged;
+use crate::common::{Packet, forged};
 
 const TLS: [u8; 2] = [ProtocolId::Tls.code(), ProtocolId::ForwardsTcp.code()];
 const TCP: [u8; 1] = [ProtocolId::ForwardsTcp.code()];
@@ -94,7 +94,7 @@ impl Scene {
             returned: Some(Returned { cookie: &cookie, proposal: None, configuration: None }),
             nslp_data: data,
         }));
-        let packet = forged::packet(nli.interface_address, self.own(through), 64, &confirm);
+        let packet = forged::packet(nli.interface_address, self.own(through), 255, &confirm);
         self.network.inject(VICTIM, through, packet);
         self.network.run(Duration::from_millis(50));
     }
@@ -218,6 +218,20 @@ impl Scene {
         self.confirm(&Handshake { session, mri, nli, through: PORT_OF_STRANGERS }, data);
     }
 
+    /// Delivers the Response of the next node about the session again, through any interface of the victim.
+    pub fn replay_response(&mut self, through: u32) {
+        let is_response = |packet: &Packet| match packet.message().map(|message| message.body) {
+            Some(Body::Response(response)) => response.session == SESSION,
+            _ => false,
+        };
+        let to_victim = self.own(NEXT);
+        let seen = self.network.seen.iter().map(|seen| &seen.packet);
+        let mut responses = seen.filter(|packet| packet.how.destination == to_victim);
+        let response = responses.find(|packet| is_response(packet)).expect("a Response").clone();
+        self.network.inject(VICTIM, through, response);
+        self.network.run(Duration::from_millis(50));
+    }
+
     /// Sends a Query through the port of strangers that names the previous node as its sender.
     pub fn query_of_port(&mut self, session: u8) {
         let mri = flow(self.peer(PORT_OF_STRANGERS), self.end());
@@ -237,7 +251,7 @@ impl Scene {
             context_free: false,
             explicitly_routed: false,
         }));
-        let packet = forged::packet(self.peer(through), self.own(PREVIOUS), 64, &data);
+        let packet = forged::packet(self.peer(through), self.own(PREVIOUS), 255, &data);
         self.network.inject(VICTIM, through, packet);
     }
 
@@ -275,7 +289,7 @@ impl Scene {
             context_free: false,
             explicitly_routed: false,
         }));
-        let packet = forged::packet(self.peer(PREVIOUS), self.own(PREVIOUS), 64, &data);
+        let packet = forged::packet(self.peer(PREVIOUS), self.own(PREVIOUS), 255, &data);
         self.network.run(Duration::from_millis(100));
         self.network.inject(VICTIM, PREVIOUS, packet);
         self.network.run(Duration::from_millis(50));
@@ -324,7 +338,7 @@ impl Scene {
         let error =
             Error { nat_traversal: None, nli: Some(self.nli(through)), error: error.expect("one") };
         let message = Message { nslpid: 0, ..of(Body::Error(error)) };
-        let packet = forged::packet(self.peer(through), self.own(NEXT), 64, &message);
+        let packet = forged::packet(self.peer(through), self.own(NEXT), 255, &message);
         self.network.inject(VICTIM, through, packet);
     }
 
