@@ -11,7 +11,7 @@ mod origins;
 use earmark_nsis::gist::Installation;
 use earmark_nsis::nslp::Attributes;
 use earmark_wire::qos_nslp::PacketClassifier;
-use origins::{Kind, NEXT, Origin, PORT_OF_STRANGERS, PREVIOUS, Protection, Scene};
+use origins::{Kind, NEXT, OTHER_CORE, Origin, PORT_OF_STRANGERS, PREVIOUS, Protection, Scene};
 
 /// Reason for which a message is dropped, by the protection of its session; `None` if it is accepted.
 fn refusal(protection: Protection, origin: Origin, kind: Kind) -> Option<&'static str> {
@@ -142,16 +142,22 @@ fn session_identifier_alone_takes_nothing_over() {
 #[test]
 fn response_counts_through_the_interface_of_its_query() {
     for six in [false, true] {
-        for (through, reasons) in [
-            (NEXT, vec![]),
-            (PREVIOUS, vec!["wrong_interface"]),
-            (PORT_OF_STRANGERS, vec!["wrong_interface"]),
+        for (through, ttl, reasons) in [
+            (NEXT, 255, vec![]),
+            (NEXT, 254, vec!["from_far"]),
+            (PREVIOUS, 255, vec!["wrong_interface"]),
+            (PORT_OF_STRANGERS, 255, vec!["wrong_interface"]),
+            (OTHER_CORE, 254, vec!["from_far"]),
         ] {
             let mut scene = Scene::new(Protection::Clear, six);
             let (before, drops) = (scene.state(), scene.drops());
-            scene.replay_response(through);
-            assert_eq!(scene.drops_since(&drops), reasons, "interface {through}, IPv6: {six}");
-            assert!(reasons.is_empty() || scene.state() == before, "interface {through}");
+            scene.replay_response(through, ttl);
+            assert_eq!(
+                scene.drops_since(&drops),
+                reasons,
+                "interface {through}, {ttl}, IPv6: {six}"
+            );
+            assert!(reasons.is_empty() || scene.state() == before, "interface {through}, {ttl}");
         }
     }
 }

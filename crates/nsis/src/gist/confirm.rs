@@ -69,7 +69,7 @@ impl Gist {
             return self.ignore(cx, receipt, DropReason::WrongInterface);
         }
         let receipt = &Receipt { interface, ..*receipt };
-        if let Err(reason) = self.check_handshake(cx, receipt, &at) {
+        if let Err(reason) = self.check_handshake(cx, receipt, &confirm.nli, &at) {
             return self.ignore(cx, receipt, reason);
         }
         if state.is_querying() {

@@ -198,7 +198,7 @@ impl Gist {
         if self.store.half(at.half_id()).secured && !receipt.channel.is_secured() {
             return Err(DropReason::NotSecured);
         }
-        check_arrival(cx, receipt, at)
+        check_arrival(cx, receipt, at).map(|_| ())
     }
 
     /// Checks an Error about another message of this node, which only the peer has received.

@@ -5,13 +5,14 @@
 //! half. Datagrams of a peer on a link of this node have the largest TTL, if it sends them so, and no router has
 //! forwarded them (RFC 5082). A half that was secured once stays secured until it ends: nothing in the clear touches it.
 
+use earmark_core::InterfaceId;
 use earmark_wire::gist::NetworkLayerInformation;
 
 use super::Gist;
 use super::counters::DropReason;
 use super::peer::Peer;
 use super::receipt::Receipt;
-use super::state::{Half, HalfRef, Index, Needs};
+use super::state::{Half, HalfRef, Index, NONE, Needs};
 use crate::behind::may_replace;
 use crate::input_context::InputContext;
 use crate::nslp::Origin;
@@ -79,6 +80,26 @@ impl Gist {
         Ok(Origin { peer: self.peers.handle(peer), channel: receipt.channel })
     }
 
+    /// Checks that the Response to a Query of this node comes from its path: a datagram arrives through an interface that
+    /// may concern the path, and over the link of the node that it names if that node is known to be there.
+    ///
+    /// # Errors
+    /// Why the Response does not count.
+    pub(super) fn check_response(
+        &self,
+        cx: &InputContext<'_, '_>,
+        receipt: &Receipt<'_>,
+        nli: &NetworkLayerInformation<'_>,
+        at: &HalfRef,
+    ) -> Result<(), DropReason> {
+        if receipt.association != NONE {
+            return Ok(());
+        }
+        let interface = check_arrival(cx, receipt, at)?;
+        let known = self.peers.find(nli, interface).and_then(|index| self.peers.get(index));
+        known.map_or(Ok(()), |peer| check_distance(receipt, peer))
+    }
+
     /// Returns the known peer that a datagram names, and whose address is its source.
     fn known_sender(
         &self,
@@ -93,7 +114,8 @@ impl Gist {
     }
 
     /// Checks whether a handshake may install its peer in a half: only over a secured channel if the half was secured,
-    /// and only through an interface that may concern the present peer, or that leads to the end of the flow.
+    /// and only through an interface that may concern the present peer, or that leads to the end of the flow. The present
+    /// peer itself is not spoken for from another link.
     ///
     /// # Errors
     /// Why the half stays as it is.
@@ -101,6 +123,7 @@ impl Gist {
         &self,
         cx: &InputContext<'_, '_>,
         receipt: &Receipt<'_>,
+        nli: &NetworkLayerInformation<'_>,
         at: &HalfRef,
     ) -> Result<(), DropReason> {
         self.check_required_transport(receipt)?;
@@ -109,6 +132,9 @@ impl Gist {
             return Err(DropReason::NotSecured);
         }
         let Some(peer) = self.peers.get(half.peer) else { return Ok(()) };
+        if receipt.association == NONE && peer.is(nli) {
+            check_distance(receipt, peer)?;
+        }
         let end = super::transmit::target(&at.mri());
         match may_replace(cx.context, receipt.interface, peer.interface, end) {
             true => Ok(()),
@@ -158,16 +184,15 @@ impl Gist {
 }
 
 /// Checks that an answer to a Query of this node arrives through an interface that may concern the path of the Query.
+/// Returns the interface of the path.
 pub(super) fn check_arrival(
     cx: &InputContext<'_, '_>,
     receipt: &Receipt<'_>,
     at: &HalfRef,
-) -> Result<(), DropReason> {
+) -> Result<InterfaceId, DropReason> {
     let hop = route::hop(cx.context, &at.mri());
-    match hop.is_some_and(|hop| cx.context.may_concern(receipt.interface, hop.interface)) {
-        true => Ok(()),
-        false => Err(DropReason::WrongInterface),
-    }
+    let hop = hop.filter(|hop| cx.context.may_concern(receipt.interface, hop.interface));
+    hop.map(|hop| hop.interface).ok_or(DropReason::WrongInterface)
 }
 
 /// Checks that a datagram in the name of a peer on a link of this node was not forwarded by a router.

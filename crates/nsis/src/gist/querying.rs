@@ -17,7 +17,6 @@ use super::event_data::EventData;
 use super::handshake::Handshake;
 use super::machine::{Event, Fact, Facts, State};
 use super::notify::report_translation;
-use super::origin::check_arrival;
 use super::receipt::Receipt;
 use super::state::{HalfRef, Index, Key, NONE, Needs, millis};
 use super::transmit::{DatagramPath, UPSTREAM_TTL, message, own_address, target};
@@ -190,9 +189,7 @@ impl Gist {
         if !self.cookies.is_query(&at.key, half.query, response.query_cookie) {
             return self.ignore(cx, receipt, DropReason::Cookie);
         }
-        if receipt.association == NONE
-            && let Err(reason) = check_arrival(cx, receipt, &at)
-        {
+        if let Err(reason) = self.check_response(cx, receipt, &response.nli, &at) {
             return self.ignore(cx, receipt, reason);
         }
         let (before, unanswered, offered) = (half.peer, half.unanswered, half.offered);

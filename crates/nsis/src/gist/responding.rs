@@ -213,7 +213,7 @@ impl Gist {
             && state == State::EstablishedUpstream
             && (is_new || needs_association)
         {
-            match self.check_handshake(cx, receipt, &at) {
+            match self.check_handshake(cx, receipt, &query.nli, &at) {
                 Ok(()) => {}
                 Err(DropReason::NotSecured) => {
                     // Only the Confirm over a secured association changes the half.

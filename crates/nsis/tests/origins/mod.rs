@@ -37,6 +37,7 @@ pub const VICTIM: usize = 1;
 pub const PREVIOUS: u32 = 1;
 pub const NEXT: u32 = 2;
 pub const PORT_OF_STRANGERS: u32 = 3;
+pub const OTHER_CORE: u32 = 4;
 
 pub const SESSION: SessionId = SessionId([7; 16]);
 /// Another session of the same node.
@@ -72,17 +73,22 @@ impl Scene {
             link.trust = trust;
             victim.interfaces.set(link);
         }
-        victim.interfaces.set(Interface {
-            id: InterfaceId(PORT_OF_STRANGERS),
-            name: "eth3".into(),
-            addresses: vec![address("10.0.77.1"), address("fd00:77::1")],
-            mtu: 1_500,
-            up: true,
-            bandwidth: Rate::from_mbps(10),
-            reservable: Rate::from_mbps(8),
-            latency_us: 10,
-            trust: Trust::ACCESS,
-        });
+        for (id, own, trust) in [
+            (PORT_OF_STRANGERS, ["10.0.77.1", "fd00:77::1"], Trust::ACCESS),
+            (OTHER_CORE, ["10.0.78.1", "fd00:78::1"], Trust::CORE),
+        ] {
+            victim.interfaces.set(Interface {
+                id: InterfaceId(id),
+                name: format!("eth{id}"),
+                addresses: own.map(address).to_vec(),
+                mtu: 1_500,
+                up: true,
+                bandwidth: Rate::from_mbps(10),
+                reservable: Rate::from_mbps(8),
+                latency_us: 10,
+                trust,
+            });
+        }
         for prefix in ["10.0.77.0/24", "fd00:77::/64"] {
             network.set_route(VICTIM, prefix, PORT_OF_STRANGERS, None);
         }

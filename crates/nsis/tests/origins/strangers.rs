@@ -4,7 +4,7 @@
 use std::net::IpAddr;
 use std::time::Duration;
 
-use earmark_core::{ConnectionId, Transport};
+use earmark_core::{ConnectionId, Outgoing, Transport};
 use earmark_wire::gist::iana::ProtocolId;
 use earmark_wire::gist::{
     Body, Confirm, Continuation, Data, Error, ErrorCode, ErrorData, Message, MessageType, Mode,
@@ -218,8 +218,9 @@ impl Scene {
         self.confirm(&Handshake { session, mri, nli, through: PORT_OF_STRANGERS }, data);
     }
 
-    /// Delivers the Response of the next node about the session again, through any interface of the victim.
-    pub fn replay_response(&mut self, through: u32) {
+    /// Delivers the Response of the next node about the session again, through any interface of the victim and with any
+    /// TTL.
+    pub fn replay_response(&mut self, through: u32, ttl: u8) {
         let is_response = |packet: &Packet| match packet.message().map(|message| message.body) {
             Some(Body::Response(response)) => response.session == SESSION,
             _ => false,
@@ -228,6 +229,7 @@ impl Scene {
         let seen = self.network.seen.iter().map(|seen| &seen.packet);
         let mut responses = seen.filter(|packet| packet.how.destination == to_victim);
         let response = responses.find(|packet| is_response(packet)).expect("a Response").clone();
+        let response = Packet { how: Outgoing { ttl, ..response.how }, ..response };
         self.network.inject(VICTIM, through, response);
         self.network.run(Duration::from_millis(50));
     }
