@@ -75,6 +75,13 @@ impl Context<'_> {
         link.is_some_and(|link| link.is_core() || self.is_behind_access(source, link))
     }
 
+    /// Returns whether a neighbour with this address may be behind an interface: behind a core interface any, behind an
+    /// access interface those to which the route leads through it. Answers to others would go elsewhere.
+    #[inline]
+    pub fn may_be_neighbor(&self, address: IpAddr, interface: InterfaceId) -> bool {
+        self.is_core(interface) || self.routes.leads_back(address, interface)
+    }
+
     /// Returns whether data from all of a range may arrive through an interface. Of a range that follows the routes, the
     /// first and the last address decide.
     #[inline]

@@ -113,6 +113,9 @@ impl Rsvp {
         let link = cx.context.interfaces.by_id(received.interface);
         let is_core = link.is_some_and(Interface::is_core);
         // The link is looked up already, and a new session costs as little as possible.
+        if !is_core && !cx.context.may_be_neighbor(path.hop.address, received.interface) {
+            return Err(PathFault::Silent(DropReason::BadHop));
+        }
         if !is_core && !cx.context.is_behind(path.sender.template.source, received.interface) {
             return Err(PathFault::Silent(DropReason::SourceElsewhere));
         }

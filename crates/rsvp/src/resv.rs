@@ -37,6 +37,9 @@ impl Rsvp {
         if let Err(reason) = self.may_act_at(cx, datagram, outgoing, resv.hop.address) {
             return self.drop_unacknowledged(cx, datagram, reason);
         }
+        if !cx.context.may_be_neighbor(resv.hop.address, outgoing) {
+            return self.drop_unacknowledged(cx, datagram, DropReason::BadHop);
+        }
         self.note_encapsulation(datagram, outgoing, resv.hop.address);
         let expires_at = cx.now + self.lifetime(cx, datagram.interface, resv.refresh_ms);
         let FlowDescriptors::FixedFilter(flows) = resv.flows else {

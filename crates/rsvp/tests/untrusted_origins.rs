@@ -229,6 +229,52 @@ fn source_must_be_behind_access_interface() {
     }
 }
 
+/// Answers and errors go to the hop that a message names: on an access interface it is behind that interface, so that
+/// nobody lets them go round between routers.
+#[test]
+fn hop_must_be_behind_access_interface() {
+    let flows = [flow(1)];
+    for (role, hop, is_possible) in [
+        (Access, ATTACKER, true),
+        (Access, UPSTREAM, false),
+        (Access, DOWNSTREAM, false),
+        (Access, "192.0.2.7", false),
+        (Core, ATTACKER, true),
+        (Core, UPSTREAM, true),
+    ] {
+        let reasons = if is_possible { vec![] } else { vec![DropReason::BadHop] };
+        let hop = RsvpHop { address: ip(hop), lih: 1 };
+        let mut bench = reserved(Config::default(), [Core, Core, role]);
+        let mut path = Path { hop, ..path() };
+        path.sender.template.source = ip(ATTACKER);
+        let outcomes = bench.receive(ETH3, Body::Path(path));
+        assert_eq!(dropped(&outcomes), reasons, "Path, {role:?} {hop:?}");
+        // A known sender gets no other previous hop.
+        let mut bench = reserved(Config::default(), [Core, Core, role]);
+        bench.receive(ETH3, Body::Path(Path { hop: own_hop(), ..path }));
+        let outcomes = bench.receive(ETH3, Body::Path(path));
+        assert_eq!(dropped(&outcomes), reasons, "known sender, {role:?} {hop:?}");
+    }
+    for (role, hop, is_possible) in [
+        (Access, DOWNSTREAM, true),
+        (Access, UPSTREAM, false),
+        (Access, ATTACKER, false),
+        (Core, DOWNSTREAM, true),
+        (Core, UPSTREAM, true),
+    ] {
+        let reasons = if is_possible { vec![] } else { vec![DropReason::BadHop] };
+        let mut bench = reserved(Config::default(), [Access, role, Access]);
+        let mut resv = resv(&flows);
+        resv.hop.address = ip(hop);
+        let outcomes = bench.receive(ETH2, Body::Resv(resv));
+        assert_eq!(dropped(&outcomes), reasons, "Resv, {role:?} {hop}");
+    }
+}
+
+fn own_hop() -> RsvpHop {
+    RsvpHop { address: ip(ATTACKER), lih: 1 }
+}
+
 /// The sources behind an access interface can be configured.
 #[test]
 fn configured_sources_replace_routes() {

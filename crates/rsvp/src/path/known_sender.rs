@@ -73,6 +73,9 @@ impl Rsvp {
         if hop && !is_neighbor(cx.context, path.hop.address) {
             return Err(PathFault::Silent(DropReason::BadHop));
         }
+        if hop && !cx.context.may_be_neighbor(path.hop.address, received.interface) {
+            return Err(PathFault::Silent(DropReason::BadHop));
+        }
         if hop && !cx.context.is_behind(psb.template.source, received.interface) {
             return Err(PathFault::Silent(DropReason::SourceElsewhere));
         }
