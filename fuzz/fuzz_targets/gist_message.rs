@@ -3,7 +3,8 @@
 #![no_main]
 
 use earmark_wire::gist::{
-    Body, Error, Extensions, HEADER, MAGIC_LEN, Message, Mode, datagram, forward, message_len,
+    Body, Error, Extensions, HEADER, MAGIC_LEN, Message, Mode, ObjectType, datagram, find_object,
+    find_sender, forward, forward_with_data, message_len,
 };
 use libfuzzer_sys::fuzz_target;
 
@@ -53,8 +54,17 @@ fn round_trip(octets: &[u8], mode: Mode) {
             }
         }
     }
+    let _ = (find_sender(octets), find_object(octets, ObjectType::NslpData));
     let mut passed = vec![0; octets.len() + MAGIC_LEN];
     if let Ok(len) = forward(octets, &mut passed) {
+        let message = datagram(&passed[..len]).expect("behind the magic number");
+        assert!(Message::parse(message, Mode::D).is_ok());
+    }
+    let is_query = |message: &Message<'_>| matches!(message.body, Body::Query(_));
+    let mut passed = vec![0; octets.len() + MAGIC_LEN + 64];
+    if Message::parse(octets, Mode::D).is_ok_and(|message| is_query(&message))
+        && let Ok(len) = forward_with_data(octets, b"data", &mut passed)
+    {
         let message = datagram(&passed[..len]).expect("behind the magic number");
         assert!(Message::parse(message, Mode::D).is_ok());
     }

@@ -1,8 +1,10 @@
-//! Any octets as a report with YESSIR in it: no panic, what parses survives, and a router's edit leaves a packet that parses.
+//! Any octets as a compound RTCP packet, with or without YESSIR in it: no panic, what parses survives being written and
+//! read again, and a router's edit leaves a packet that parses.
 #![no_main]
 
 use std::net::{IpAddr, Ipv4Addr};
 
+use earmark_wire::rtcp::{self, Compound, Packet};
 use earmark_wire::udp;
 use earmark_wire::yessir::*;
 use libfuzzer_sys::fuzz_target;
@@ -18,7 +20,31 @@ fuzz_target!(|octets: &[u8]| {
     read(&[&front[..], b"YSSR", data].concat());
 });
 
+fn read_compound(octets: &[u8]) {
+    let compound = match Compound::parse(octets) {
+        Ok(compound) => compound,
+        Err(error) => {
+            return assert!(error.offset <= octets.len() && !error.to_string().is_empty());
+        }
+    };
+    let packets: Vec<Packet<'_>> = compound.packets().collect();
+    for packet in &packets {
+        if let Packet::SourceDescription(chunks) = packet {
+            let items = chunks.iter().map(|chunk| chunk.items().count());
+            assert!(items.sum::<usize>() <= octets.len());
+        }
+    }
+    let mut wire = vec![0xa5; rtcp::buffer_len(&packets)];
+    assert_eq!(rtcp::emit(&packets, &mut wire), Ok(wire.len()));
+    let again = Compound::parse(&wire).expect("it was emitted");
+    assert_eq!(again.packets().collect::<Vec<_>>(), packets);
+}
+
 fn read(compound: &[u8]) {
+    read_compound(compound);
+    let covered: usize = covered(compound).map(<[u8]>::len).sum();
+    assert!(covered <= compound.len() + 16);
+    let _ = Failures::of(compound).map(|notes| notes.iter().count());
     let report = match Report::parse(compound) {
         Ok(report) => report,
         Err(error) => return assert!(!error.to_string().is_empty()),
