@@ -421,6 +421,27 @@ fn silent_neighbor_is_lost() {
     assert_eq!(request_after.destination_instance, 0);
 }
 
+/// A neighbour that is silent and without state is asked no more, and makes room for another one.
+#[test]
+fn silent_neighbor_without_state_is_not_asked_for_ever() {
+    let hello_timing = HelloTiming { interval: Some(SECOND), ..HelloTiming::default() };
+    let mut config = Config { hello: hello_timing, ..Config::default() };
+    config.reduction.max_peers = 1;
+    let mut router = with_config(config);
+    let request = capable_message(hello(HelloKind::Request, 5, 0), None);
+    receive(&mut router, ETH1, &request);
+    let outcomes = receive(&mut router, ETH2, &request);
+    assert!(matches!(events(&outcomes)[..], [Event::Dropped { reason: DropReason::Limit, .. }]));
+    assert!(!hellos(&router.pass(6 * SECOND)).is_empty(), "it may come back");
+    router.pass(4 * SECOND);
+    assert!(hellos(&router.pass(60 * SECOND)).is_empty());
+    assert_eq!(hellos(&receive(&mut router, ETH2, &request)).len(), 1);
+    // Any message of a neighbour with refresh reduction begins again.
+    router.pass(60 * SECOND);
+    receive_resv_with_id(&mut router, 2, None);
+    assert!(!hellos(&router.pass(SECOND)).is_empty());
+}
+
 /// A changed instance is a restart: the neighbour gets all state again.
 #[test]
 fn restarted_neighbor_gets_full_resend() {

@@ -1,5 +1,9 @@
 //! Hello: detection of lost and restarted neighbours (RFC 3209 section 5).
 //!
+//! A neighbour that is silent is lost, and is asked on while this node has state of it or for it. Otherwise it is asked
+//! for as long again, and then no more until its next message: its place among the peers is free for others, because
+//! anybody may send a Hello from any address.
+//!
 //! Each side assigns an instance number to the other and gets it back in every Hello. A node that starts, or has lost
 //! the other, takes a new number. A changed instance, or a wrong one in return, therefore shows that the neighbour has
 //! lost its state, and the state is sent again at once. A node that sends no requests still answers them.
@@ -18,7 +22,7 @@ use crate::api::Event;
 use crate::counters::DropReason;
 use crate::instance::{HandlerContext, Rsvp};
 use crate::refresh::to_neighbor;
-use crate::state::{Index, Timer, TimerKind};
+use crate::state::{Block, Index, Timer, TimerKind};
 
 /// TTL of Hello messages, which are sent to immediate neighbours only.
 const HELLO_TTL: u8 = 1;
@@ -97,13 +101,21 @@ impl Rsvp {
                 .unwrap_or(Duration::MAX);
         let hello = &mut peer.hello;
         let silent = hello.neighbor_instance != 0 && now.since(hello.last_hello_at) > patience;
+        let is_forgotten = now.since(peer.last_message_at) > patience.saturating_mul(2)
+            && peer.is_idle()
+            && [Block::Sender, Block::Reservation].into_iter().all(|block| {
+                self.store.blocks_of_neighbor(peer.interface, peer.address, block) == 0
+            });
+        let hello = &mut peer.hello;
         let recently_asked = hello.last_request_at.is_some_and(|at| now.since(at) < interval);
-        let timer = Timer { kind: TimerKind::Hello, block: index };
-        hello.timer = Some(self.store.timers.arm(now + interval, timer));
+        if !is_forgotten {
+            let timer = Timer { kind: TimerKind::Hello, block: index };
+            hello.timer = Some(self.store.timers.arm(now + interval, timer));
+        }
         if silent {
             self.lose_neighbor(cx, index);
         }
-        if !recently_asked {
+        if !recently_asked && !is_forgotten {
             self.send_hello(cx, index, HelloKind::Request, None);
         }
     }

@@ -131,7 +131,7 @@ impl Peer {
     }
 
     /// Returns whether the peer has no state except its capabilities.
-    fn is_idle(&self) -> bool {
+    pub(super) fn is_idle(&self) -> bool {
         self.summary_list.is_empty()
             && self.pending_acknowledgements.is_empty()
             && self.to_resend.is_empty()

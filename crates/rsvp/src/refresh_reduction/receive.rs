@@ -78,7 +78,7 @@ impl Rsvp {
         if again {
             self.resend_all(cx.now, index);
         }
-        if takes_part && !before {
+        if takes_part {
             self.start_hello(cx.now, index);
         }
         for acknowledgement in message.acknowledgements {
