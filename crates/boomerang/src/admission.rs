@@ -222,7 +222,11 @@ impl Boomerang {
     ) {
         let session = self.store.session_mut(index);
         let installed = session.flags & flag::LOCKED == 0;
-        let Some(half) = session.take_half(slot).filter(Half::is_there) else { return };
+        // A half without a claim keeps the time at which its fault, or the wait for a reply, ends.
+        if !session.half_at(slot).is_there() {
+            return;
+        }
+        let Some(half) = session.take_half(slot) else { return };
         if let Some(selector) = selector {
             cx.out.notify(event(*selector, slot, &half, change));
         }
@@ -311,7 +315,9 @@ impl Boomerang {
                 Direction::Forward => flag::FORWARD_FAULT,
                 Direction::Reverse => flag::REVERSE_FAULT | flag::REPLY_EXPECTED,
             };
-            self.store.session_mut(index).flags &= !pending;
+            let session = self.store.session_mut(index);
+            session.take_half(slot);
+            session.flags &= !pending;
         }
         if self.store.session(index).is_empty() {
             self.remove(cx, index);

@@ -238,18 +238,28 @@ fn traffic_control_refusal_is_reported_with_next_message() {
     assert_eq!(router.held(ETH2), 2_000);
 }
 
-/// A fault that no message asks about expires like any session.
+/// A fault that no message asks about expires like any session, also if the packets now leave where nothing is
+/// reserved.
 #[test]
 fn unreported_fault_expires() {
-    let mut router = router();
-    router.passes(&message(1, kbit(2_000, 0)));
-    let view = router.engine.sessions().next().expect("there is one");
-    let claim = view.forward.expect("reserved").claim;
-    let owner = router.ledger.owner(claim).expect("it is claimed");
-    router.handle(Input::Host(HostEvent::TrafficControlRefused { claim, owner, errno: 1 }));
-    assert_eq!(router.engine.population(), (1, 0));
-    router.pass(MINUTE_AND_A_HALF);
-    assert_eq!(router.engine.population(), (0, 0));
+    for leaves_elsewhere in [false, true] {
+        let mut router = router();
+        router.passes(&message(1, kbit(2_000, 0)));
+        let view = router.engine.sessions().next().expect("there is one");
+        let claim = view.forward.expect("reserved").claim;
+        let owner = router.ledger.owner(claim).expect("it is claimed");
+        router.handle(Input::Host(HostEvent::TrafficControlRefused { claim, owner, errno: 1 }));
+        assert_eq!(router.engine.population(), (1, 0));
+        if leaves_elsewhere {
+            let mut eth2 = router.interfaces.by_id(ETH2).expect("an interface").clone();
+            eth2.bandwidth = Rate::ZERO;
+            router.interfaces.set(eth2);
+            router.host(HostEvent::InterfaceChanged(ETH2));
+            router.passes(&message(1, kbit(2_000, 0)));
+        }
+        router.pass(MINUTE_AND_A_HALF);
+        assert_eq!(router.engine.population(), (0, 0), "{leaves_elsewhere}");
+    }
 }
 
 #[test]
