@@ -404,6 +404,9 @@ pub enum Rejection {
     /// The source address does not belong to this host.
     #[error("the source address is not an address of this host")]
     NotOurAddress,
+    /// Sender and destination have addresses of different families.
+    #[error("the addresses of sender and destination are of different families")]
+    Families,
     /// Zero and non-zero ports would be mixed (RFC 2205 section 3.2).
     #[error("ports conflict with the session's (RFC 2205 section 3.2)")]
     Ports,

@@ -104,6 +104,10 @@ impl Rsvp {
         if session.port == 0 && template.selector != SourceSelector::Port(0) {
             return Err(Rejection::Ports);
         }
+        let source = template.source;
+        if !source.is_unspecified() && source.is_ipv4() != session.destination.is_ipv4() {
+            return Err(Rejection::Families);
+        }
         let template = if self.is_sender_proxy(application) {
             template
         } else {

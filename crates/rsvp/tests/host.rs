@@ -357,6 +357,12 @@ fn invalid_commands_are_rejected() {
         rejection(&host.command(command(foreign, tspec(2)))),
         Some(Rejection::NotOurAddress)
     );
+    host.add_interface_with(ETH1, &["10.0.1.2", "fd00::1"], Rate::from_mbps(10));
+    let other_family = FilterSpec { source: ip("fd00::1"), ..template() };
+    assert_eq!(
+        rejection(&host.command(command(other_family, tspec(2)))),
+        Some(Rejection::Families)
+    );
     assert_eq!(host.engine.population(), (0, 0, 0));
 
     let mut stranded = sender();

@@ -121,6 +121,7 @@ pub(crate) fn hint(reason: rsvp::Rejection) -> &'static str {
             "is the outgoing interface up, and in the daemon's configuration? `earmark show \
              links` lists those that are"
         }
+        Families => "give --from and the destination as two IPv4 or two IPv6 addresses",
         NotOurAddress => "leave --from out, or give an address of this host",
         Ports => "all senders of one destination name their port (--from ADDR:PORT), or none does",
         Specification(_) => {
