@@ -1,0 +1,8 @@
+//! Sequences of messages, commands and changes of the host in a network of three nodes with the engine of YESSIR.
+#![no_main]
+
+use earmark_fuzz::play;
+use earmark_fuzz::protocols::yessir::Yessir;
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|octets: &[u8]| play(&Yessir, octets));
