@@ -45,7 +45,7 @@ impl<'a> PartialMessage<'a> {
     pub const MAX_ANSWER: usize = 8 + 24 + 24 + 24 + 8 + 48 + 24;
 
     /// Scans the message as far as its objects are framed correctly. The fields of the common header and the order of
-    /// the objects are ignored.
+    /// the objects are ignored, and so are hop, template and filter of another address family than the session.
     pub fn scan(bytes: &'a [u8]) -> PartialMessage<'a> {
         let mut salvage = PartialMessage {
             message_type: MessageType::Unknown(0),
@@ -86,6 +86,15 @@ impl<'a> PartialMessage<'a> {
                     filter = filter.or(salvage.filter.map(|_| object));
                 }
                 _ => {}
+            }
+        }
+        if let Some(session) = salvage.session {
+            // An answer with addresses of another family would be malformed itself.
+            let ipv4 = session.destination.is_ipv4();
+            salvage.hop.take_if(|hop| hop.address.is_ipv4() != ipv4);
+            salvage.sender_template.take_if(|template| template.source.is_ipv4() != ipv4);
+            if salvage.filter.take_if(|filter| filter.source.is_ipv4() != ipv4).is_some() {
+                filter = None;
             }
         }
         salvage.flows = salvage.flow_descriptors(bytes, flowspec, filter);
@@ -157,5 +166,29 @@ impl<'a> PartialMessage<'a> {
 fn keep<T, E>(slot: &mut Option<T>, value: Result<T, E>) {
     if slot.is_none() {
         *slot = value.ok();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A SESSION of IPv4 with RSVP_HOP, SENDER_TEMPLATE and FILTER_SPEC of IPv4 or IPv6.
+    #[test]
+    fn addresses_of_another_family_are_ignored() {
+        for is_same in [true, false] {
+            let mut message = alloc::vec![0x10, 1, 0, 0, 63, 0, 0, 0];
+            message.extend([0, 12, 1, 1, 10, 0, 2, 3, 17, 0, 19, 136]);
+            for class in [3, 11, 10] {
+                let (length, c_type) = if is_same { (12, 1) } else { (24, 2) };
+                message.extend([0, length, class, c_type, 10, 0, 1, 1]);
+                message.resize(message.len() + usize::from(length) - 8, 0);
+            }
+            let salvage = PartialMessage::scan(&message);
+            assert!(salvage.session.is_some());
+            assert_eq!(salvage.hop.is_some(), is_same);
+            assert_eq!(salvage.sender_template.is_some(), is_same);
+            assert_eq!(salvage.filter.is_some(), is_same);
+        }
     }
 }
