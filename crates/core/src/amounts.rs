@@ -10,7 +10,7 @@ use core::time::Duration;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum UnitError {
     /// The text is not a time span.
-    #[error("a time is a number and its unit (us, ms, s or min), such as 20ms or 30s")]
+    #[error("a time is a number and its unit (us, ms, s, min, h or d), such as 20ms or 30s")]
     Time,
     /// The text is not an amount of octets.
     #[error(
@@ -22,7 +22,7 @@ pub enum UnitError {
     TooLarge,
 }
 
-/// Parses `250us`, `20ms`, `1.5s`, `2min`. The unit is required, since a bare number would be ambiguous.
+/// Parses `250us`, `20ms`, `1.5s`, `2min`, `8h`, `30d`. The unit is required, since a bare number would be ambiguous.
 pub fn parse_duration(text: &str) -> Result<Duration, UnitError> {
     let (number, unit) = split(text).ok_or(UnitError::Time)?;
     let seconds = number
@@ -31,6 +31,8 @@ pub fn parse_duration(text: &str) -> Result<Duration, UnitError> {
             "ms" => 1e-3,
             "s" => 1.0,
             "min" => 60.0,
+            "h" => 3_600.0,
+            "d" => 86_400.0,
             _ => return Err(UnitError::Time),
         };
     Duration::try_from_secs_f64(seconds).map_err(|_| UnitError::TooLarge)
@@ -91,7 +93,9 @@ mod tests {
         assert_eq!(parse_duration("1.5 s"), Ok(Duration::from_millis(1_500)));
         assert_eq!(parse_duration("250us"), Ok(Duration::from_micros(250)));
         assert_eq!(parse_duration("2min"), Ok(Duration::from_secs(120)));
-        for text in ["", "30", "ms", "-1s", "1h", "1..2s"] {
+        assert_eq!(parse_duration("8h"), Ok(Duration::from_secs(28_800)));
+        assert_eq!(parse_duration("30d"), Ok(Duration::from_secs(2_592_000)));
+        for text in ["", "30", "ms", "-1s", "1y", "1..2s"] {
             assert_eq!(parse_duration(text), Err(UnitError::Time), "{text}");
         }
         let ages = "9".repeat(60) + "s";
