@@ -22,7 +22,7 @@ pub use client::{Client, ClientError};
 pub use earmark_core::ApplicationId;
 pub use earmark_core::listing::{
     AdmissionRow, AggregateRow, AssociationRow, EnforcementRow, LinkRow, LinkState, NeighborRow,
-    ReductionRow, ReservationRow, RoutingStateRow, SenderName, SessionRow, TrafficRow,
+    ReductionRow, ReservationRow, RoutingStateRow, SenderName, SessionRow, TrafficRow, UserRow,
 };
 pub use event::Event;
 pub use path::*;

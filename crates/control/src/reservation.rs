@@ -185,6 +185,9 @@ pub struct Identity {
     /// Preemption and defending priority (RFC 3181).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub priority: Option<u16>,
+    /// Token that proves the name of the user, as `earmark token issue` prints it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub token: Option<String>,
 }
 
 impl Identity {

@@ -83,6 +83,9 @@ pub struct ReservationRow {
     pub interface: Option<String>,
     /// Next hop; `None` for a receiver on this host.
     pub next_hop: Option<IpAddr>,
+    /// User who requested it, if the request names one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub user: Option<UserRow>,
     /// Reserved rate, bits per second.
     pub rate_bps: u64,
     /// Bucket depth, octets.
@@ -95,6 +98,16 @@ pub struct ReservationRow {
     /// State of its enforcement as last read from the kernel; `None` without a queue.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub enforcement: Option<EnforcementRow>,
+}
+
+/// User behind a reservation.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct UserRow {
+    /// Name of the user.
+    pub name: String,
+    /// Proof of the name: `verified` by a token, or only `claimed`.
+    pub proof: Cow<'static, str>,
 }
 
 /// Enforcement of a reservation.

@@ -7,6 +7,8 @@
 mod one_pass;
 #[path = "cli/outcome.rs"]
 mod outcome;
+#[path = "cli/token.rs"]
+mod token;
 #[path = "cli/trace.rs"]
 mod trace;
 
@@ -282,17 +284,19 @@ fn reservations_show_their_traffic() {
     let busy = json!({
         "packets": 1_234, "octets": 1_851_000, "drops": 56, "backlog_packets": 7, "backlog_octets": 10_500
     });
-    let rows = [row(busy), row(Value::Null)];
+    let mut of_alice = row(busy);
+    of_alice["user"] = json!({ "name": "alice@example.org", "proof": "verified" });
+    let rows = [of_alice, row(Value::Null)];
     let answer = json!({ "ok": { "rows": rows, "more": false } });
     let daemon = ScriptedDaemon::start("traffic", vec![vec![answer.clone()]]);
     let (output, _) = daemon.run(&["show", "reservations"]);
     assert_eq!(status(&output), 0, "{}", stderr(&output));
     let table = stdout(&output);
-    for text in ["1234 (1851.0 kB)", "56", "7 (10.5 kB)"] {
+    for text in ["1234 (1851.0 kB)", "56", "7 (10.5 kB)", "alice@example.org", "verified"] {
         assert!(table.contains(text), "{table}");
     }
     let last = table.lines().rfind(|line| line.contains("10.0.2.2")).unwrap();
-    assert_eq!(last.matches(" - ").count(), 4, "{table}");
+    assert_eq!(last.matches(" - ").count(), 5, "{table}");
 
     let daemon = ScriptedDaemon::start("traffic-json", vec![vec![answer]]);
     let (output, _) = daemon.run(&["show", "reservations", "--json"]);

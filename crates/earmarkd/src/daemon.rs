@@ -35,6 +35,7 @@ use crate::reload::Reload;
 use crate::streams::Streams;
 use crate::system::{System, plan};
 use crate::user::User;
+use crate::wall_clock::WallClock;
 use crate::watch::Watch;
 use earmark_control::command::with_cause;
 
@@ -171,7 +172,7 @@ fn start(
     let reload = Reload::new(config, origin);
     let roles = Roles::of(&config.control)?;
     let hub = Hub::new(&config.name).with(roles, config.control.idle_timeout);
-    EventLoop::new(clock, driver, watch, listener, hub, reload)
+    EventLoop::new(clock, driver, watch, listener, hub, reload, WallClock::new(origin))
         .map_err(DaemonError::system("wait for events"))
 }
 

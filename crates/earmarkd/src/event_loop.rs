@@ -12,6 +12,8 @@ use std::time::Duration;
 
 use earmark_core::Time;
 use earmark_linux::clock::Clock;
+use earmark_node::Input;
+use jiff::Timestamp;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::low_level::pipe;
 use tracing::{info, warn};
@@ -19,8 +21,10 @@ use tracing::{info, warn};
 use self::wait_set::{Source, WaitSet};
 use crate::control::{Hub, Listener};
 use crate::driver::Driver;
+use crate::protocols;
 use crate::reload::Reload;
 use crate::system::System;
+use crate::wall_clock::WallClock;
 use crate::watch::Watch;
 
 /// Most batches of messages in a turn.
@@ -41,6 +45,7 @@ pub(crate) struct EventLoop {
     pub(crate) listener: Listener,
     pub(crate) hub: Hub,
     reload: Reload,
+    wall_clock: WallClock,
     set: WaitSet,
     signals: Signals,
 }
@@ -53,6 +58,7 @@ impl EventLoop {
         listener: Listener,
         hub: Hub,
         reload: Reload,
+        wall_clock: WallClock,
     ) -> io::Result<EventLoop> {
         let signals = Signals::catch()?;
         let mut set = WaitSet::new()?;
@@ -63,7 +69,7 @@ impl EventLoop {
         set.add(Source::TrafficControl, watch.traffic_control())?;
         set.add(Source::Listener, listener.as_fd())?;
         set.add(Source::Streams, driver.kernel_ref().streams.as_fd())?;
-        Ok(EventLoop { clock, driver, watch, listener, hub, reload, set, signals })
+        Ok(EventLoop { clock, driver, watch, listener, hub, reload, wall_clock, set, signals })
     }
 
     /// Serves until a signal stops the daemon.
@@ -74,6 +80,7 @@ impl EventLoop {
         let mut ready = Vec::new();
         loop {
             self.set.wait(self.clock, self.next_deadline(), &mut ready)?;
+            self.follow_wall_clock();
             let mut is_told_of_messages = false;
             for (source, readable) in ready.drain(..) {
                 match source {
@@ -118,6 +125,18 @@ impl EventLoop {
             self.hub.publish(now, &mut self.driver);
             self.hub.sweep(now, &mut self.driver);
             self.set.follow_clients(&self.hub)?;
+        }
+    }
+
+    /// Tells the engines of a jump of the wall clock, before they handle what has arrived since.
+    fn follow_wall_clock(&mut self) {
+        let now = self.clock.now();
+        let Some(origin) = self.wall_clock.jumped(now, Timestamp::now()) else { return };
+        info!("the wall clock has jumped");
+        for protocol in protocols::all() {
+            if let Some(command) = protocol.wall_clock_command(origin) {
+                self.driver.handle(now, Input::Command(command));
+            }
         }
     }
 

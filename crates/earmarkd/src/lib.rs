@@ -24,4 +24,5 @@ pub mod streams;
 pub mod syscall_filter;
 mod system;
 mod user;
+mod wall_clock;
 mod watch;

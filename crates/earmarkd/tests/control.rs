@@ -33,6 +33,18 @@ use serde_json::{Value, json};
 const SEND: &str = r#"{"reserve":{"to":"10.0.9.9:5001","rate_bps":2000000}}"#;
 
 #[test]
+fn token_of_a_request_is_sent_with_its_messages() {
+    let mut host = Host::new();
+    let mut peer = host.connect();
+    let token =
+        SEND.replacen("{\"to\"", "{\"identity\":{\"token\":\"dG9rZW4tb2YtYWxpY2U\"},\"to\"", 1);
+    let opened = host.ask(&mut peer, &token);
+    assert_eq!(opened["ok"]["role"], "sender", "{opened}");
+    let (_, message) = host.driver.kernel().sent.pop_front().expect("a Path");
+    assert!(message.windows(14).any(|octets| octets == b"token-of-alice"));
+}
+
+#[test]
 fn a_sender_is_opened_listed_and_released() {
     let mut host = Host::new();
     let mut peer = host.connect();
@@ -114,6 +126,11 @@ fn invalid_requests_get_errors_and_connection_stays_open() {
         (r#"{"path":{"to":"10.0.9.9:1","incoming":"eth0"}}"#, "rejected"),
         (r#"{"path":{"to":"10.0.9.9:1","from":"10.9.9.9:1","incoming":"eth9"}}"#, "rejected"),
         (r#"{"path":{"to":"10.0.9.9:1"}}"#, "rejected"),
+        (r#"{"reserve":{"to":"10.0.9.9:1","rate_bps":9,"identity":{"token":"a b"}}}"#, "rejected"),
+        (
+            r#"{"reserve":{"protocol":"boomerang","to":"10.0.9.9:1","rate_bps":9,"identity":{"token":"AAAA"}}}"#,
+            "rejected",
+        ),
         (r#"{"release":{"application":77}}"#, "no_such_application"),
         (r#"{"keep":{"application":77}}"#, "no_such_application"),
     ] {

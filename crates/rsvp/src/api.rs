@@ -1,6 +1,7 @@
 //! Application interface of RFC 2205 section 3.11.1: calls and upcalls as values.
 
 use alloc::boxed::Box;
+use alloc::string::String;
 use alloc::vec::Vec;
 use core::net::IpAddr;
 
@@ -14,7 +15,7 @@ use crate::counters::DropReason;
 use crate::diagnostics::{Trace, TraceEnd, TraceHop};
 use crate::filters::Filters;
 use crate::integrity::Key;
-use crate::policy::Identity;
+use crate::policy::{Identity, User};
 use crate::reload::Renewal;
 
 pub use earmark_core::ApplicationId as Application;
@@ -76,6 +77,11 @@ pub enum Command {
     Keys {
         /// All keys.
         keys: Vec<Key>,
+    },
+    /// Sets the wall clock, after it has jumped.
+    WallClock {
+        /// New value for [`crate::Config::wall_clock`].
+        wall_clock: u64,
     },
     /// Replaces the settings that can change at run time. Existing reservations remain.
     Renew(Box<Renewal>),
@@ -226,6 +232,9 @@ pub enum Event {
         error: ErrorSpec,
         /// Sender that the error is about.
         template: SenderTemplate,
+        /// Reason in the words of the policy node, if it gives one (RFC 3182 section 3.3.4).
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        explanation: Option<Box<String>>,
     },
     /// RESV_ERROR. The flags of `error` show whether an older reservation remains.
     ResvError {
@@ -241,6 +250,9 @@ pub enum Event {
         filters: Filters,
         /// Refused flowspec.
         flowspec: Option<FlowSpec>,
+        /// Reason in the words of the policy node, if it gives one (RFC 3182 section 3.3.4).
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        explanation: Option<Box<String>>,
     },
     /// RESV_CONFIRM: the reservation is in place, as far as the node in `node` knows.
     Confirmed {
@@ -317,6 +329,9 @@ pub enum Event {
         interface: InterfaceId,
         /// Reserved flowspec.
         flowspec: FlowSpec,
+        /// User who requested it, the first one of several.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        user: Option<Box<User>>,
     },
     /// A reservation was refused at this node.
     Refused {
@@ -332,6 +347,9 @@ pub enum Event {
         error: ErrorSpec,
         /// Available bandwidth, bits per second.
         available_bps: u64,
+        /// Reason for refusing a token.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        explanation: Option<Box<String>>,
     },
     /// A Path has another IP source address than the sender in its SENDER_TEMPLATE (RFC 2205 section 3.1.3): the
     /// address is translated on the path, so a reservation for the address in the message matches no packets behind the
@@ -450,3 +468,6 @@ pub enum BadSpecification {
     #[error("the reserved rate is below the token rate, or not a number")]
     Rspec,
 }
+
+/// Events are copied often; rare parts are boxed.
+const _: () = assert!(size_of::<Event>() <= 128);

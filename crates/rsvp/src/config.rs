@@ -15,6 +15,10 @@ use crate::{diagnostics, integrity, limits, policy, proxy};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
+    /// Name of this router, as in tokens that are bound to one of its interfaces.
+    pub router: String,
+    /// Wall-clock time at [`Time::ZERO`](earmark_core::Time::ZERO), nanoseconds since 1970, for the lifetimes of tokens.
+    pub wall_clock: u64,
     /// Timing on interfaces without settings of their own.
     pub timing: Timing,
     /// Timing by interface.
@@ -60,6 +64,8 @@ pub struct Config {
 impl Default for Config {
     fn default() -> Self {
         Config {
+            router: String::new(),
+            wall_clock: 0,
             timing: Timing::default(),
             interfaces: BTreeMap::new(),
             blockade_factor: 2,

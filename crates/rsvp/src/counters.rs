@@ -110,6 +110,8 @@ pub struct Counters {
     pub reduction: ReductionCounters,
     /// Dropped messages, in the order of [`DropReason::ALL`].
     pub dropped: [u64; DropReason::ALL.len()],
+    /// Refused tokens by reason, and reservations that ended with their token, with at most one entry for each reason.
+    pub tokens: alloc::collections::BTreeMap<&'static str, u64>,
     /// Malformed messages by kind of error, with at most one entry for each kind.
     pub malformed: alloc::collections::BTreeMap<&'static str, u64>,
 }
@@ -193,6 +195,7 @@ impl Counters {
         let suppressed = core::iter::once(("suppressed", "errors", self.suppressed_errors));
         let dropped =
             DropReason::ALL.iter().zip(self.dropped).map(|(r, n)| ("dropped", r.name(), n));
+        let tokens = self.tokens.iter().map(|(&name, &n)| ("tokens", name, n));
         let malformed = self.malformed.iter().map(|(&name, &n)| ("malformed", name, n));
         received
             .chain(sent)
@@ -202,6 +205,7 @@ impl Counters {
             .chain(suppressed)
             .chain(self.reduction.iter())
             .chain(dropped)
+            .chain(tokens)
             .chain(malformed)
     }
 }

@@ -262,6 +262,7 @@ impl Rsvp {
                 TimerKind::Retransmission => self.retransmissions_due(cx),
                 TimerKind::Summary => self.summary_due(cx, timer.block),
                 TimerKind::Hello => self.hello_due(cx, timer.block),
+                TimerKind::Token => self.tokens_due(cx),
             }
         }
     }

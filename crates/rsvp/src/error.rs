@@ -3,11 +3,14 @@
 
 mod resv_err;
 
+use alloc::boxed::Box;
+use alloc::string::ToString;
 use alloc::vec::Vec;
 use core::net::IpAddr;
 
 use earmark_core::admission::Priority;
 use earmark_core::{Datagram, InterfaceId, Rate};
+use earmark_token::TokenError;
 use earmark_wire::intserv::{FlowSpec, SenderTspec};
 use earmark_wire::rsvp::iana::TrafficControlError;
 use earmark_wire::rsvp::{
@@ -20,13 +23,13 @@ use crate::api::Event;
 use crate::counters::DropReason;
 use crate::filters::Filters;
 use crate::instance::{ERROR_HOPS, HandlerContext, Rsvp};
-use crate::policy::explanation;
+use crate::policy::{explanation, stated_reason};
 use crate::pool::shared_flows;
 use crate::proxy::PROXY;
 use crate::refresh_reduction::OutgoingMessage;
 use crate::state::{Holder, Index, Origin, Peer};
 
-/// Reason for refusing a reservation.
+/// Reason for refusing a reservation, or a Path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ResvFault {
     pub(crate) code: ErrorCode,
@@ -37,11 +40,14 @@ pub(crate) struct ResvFault {
     pub(crate) available: Option<Rate>,
     /// Priority of the reservation that preempted this one.
     pub(crate) preempted_by: Option<Priority>,
+    /// Reason for refusing the token of the request.
+    pub(crate) token: Option<TokenError>,
 }
 
 impl ResvFault {
     pub(crate) const fn new(code: ErrorCode, value: u16) -> ResvFault {
-        ResvFault { code, value, in_place: false, available: None, preempted_by: None }
+        let (available, preempted_by, token) = (None, None, None);
+        ResvFault { code, value, in_place: false, available, preempted_by, token }
     }
 
     /// Returns the error for a limit of this node that is reached.
@@ -87,6 +93,7 @@ impl Rsvp {
                 session: error.session,
                 error: error.error,
                 template: psb.template,
+                explanation: stated_reason(error.carried).map(Box::new),
             }),
             Origin::Neighbor(incoming, hop) => {
                 let interface = cx.context.interfaces.by_id(incoming);
@@ -111,22 +118,13 @@ impl Rsvp {
         cx: &mut HandlerContext<'_, '_, E>,
         datagram: &Datagram<'_>,
         path: &Path<'_>,
-        code: ErrorCode,
-        value: u16,
+        fault: &ResvFault,
     ) {
         let sender = (path.sender.template, Some(path.sender.tspec));
-        self.emit_path_err(
-            cx,
-            datagram.interface,
-            path.hop.address,
-            path.session,
-            sender,
-            code,
-            value,
-        );
+        let interface = datagram.interface;
+        self.emit_path_err(cx, interface, path.hop.address, path.session, sender, fault);
     }
 
-    #[allow(clippy::too_many_arguments)] // objects of the message
     fn emit_path_err<E>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
@@ -134,16 +132,15 @@ impl Rsvp {
         to: IpAddr,
         session: Session,
         sender: (SenderTemplate, Option<SenderTspec>),
-        code: ErrorCode,
-        value: u16,
+        fault: &ResvFault,
     ) {
         if !self.may_send_error(cx, interface, to) {
             return;
         }
         let Some(interface) = cx.context.interfaces.by_id(interface) else { return };
         let Some(node) = interface.address_like(to) else { return };
-        let error = ErrorSpec { node, flags: 0, code, value };
-        let explanation = explanation(code, None);
+        let error = fault.spec(node);
+        let explanation = explanation(fault);
         let carried = Carried::Objects(&explanation);
         let body = PathErr { session, error, carried, sender: Some(sender) };
         let how = self.to_neighbor(interface.id, node, to);
@@ -178,6 +175,7 @@ impl Rsvp {
                 interface: outgoing,
                 error,
                 available_bps: fault.available.unwrap_or_default().as_bps(),
+                explanation: fault.token.map(|error| Box::new(error.to_string())),
             });
         }
         self.drop(cx, datagram, DropReason::Refused);
@@ -199,7 +197,7 @@ impl Rsvp {
         if !self.may_send_error(cx, outgoing, to.address) {
             return;
         }
-        let explanation = explanation(fault.code, fault.preempted_by);
+        let explanation = explanation(fault);
         let (session, carried) = (*session, Carried::Objects(&explanation));
         let error = ResvErr { session, hop: to, error, scope, carried, flows };
         emit_resv_err(self, cx, outgoing, to, &error, ERROR_HOPS);
@@ -221,7 +219,7 @@ impl Rsvp {
         let Some((outgoing, hop)) = self.store.neighbor_of(block.hop) else { return };
         let Some(error) = self.local_spec(cx, outgoing, hop.address, fault) else { return };
         let (flowspec, filters) = (left.or(Some(block.flowspec)), self.filters_of_request(block));
-        let explanation = explanation(fault.code, fault.preempted_by);
+        let explanation = explanation(fault);
         let scope: Option<Vec<IpAddr>> = block.scope().map(<[IpAddr]>::to_vec);
         let flow = filters.as_slice().first().map(|&filter| FixedFilterFlow { flowspec, filter });
         let error = ResvErr {
@@ -256,7 +254,8 @@ impl Rsvp {
                 let Some(template) = salvage.sender_template else { return };
                 let sender = (template, salvage.sender_tspec);
                 let interface = datagram.interface;
-                self.emit_path_err(cx, interface, hop.address, session, sender, code, value);
+                let fault = ResvFault::new(code, value);
+                self.emit_path_err(cx, interface, hop.address, session, sender, &fault);
             }
             MessageType::Resv => {
                 let Some(outgoing) = self.interface_of_lih(cx, hop.lih) else { return };

@@ -53,6 +53,7 @@ impl Rsvp {
                 (application, self.trace(cx, application, &trace))
             }
             Command::Keys { keys } => return self.replace_keys(cx, keys),
+            Command::WallClock { wall_clock } => return self.set_wall_clock(wall_clock),
             Command::Renew(renewal) => return self.reload(cx, *renewal),
         };
         if let Err(reason) = done {
@@ -136,7 +137,7 @@ impl Rsvp {
         let session = self.admit_sender(&session, &template).map_err(|fault| match fault {
             PathFault::Report(DropReason::Limit, ..) => Rejection::Limit,
             PathFault::Silent(_) => Rejection::NoRoute,
-            PathFault::Report(..) => Rejection::Ports,
+            PathFault::Report(..) | PathFault::Token(_) => Rejection::Ports,
         })?;
         let index = self.enter_sender(
             cx.now,

@@ -2,10 +2,12 @@
 
 mod known_sender;
 
+use alloc::boxed::Box;
 use core::net::{IpAddr, Ipv4Addr};
 
 use earmark_core::checkpoint::{Checkpoint, mark};
 use earmark_core::{Context, Datagram, Interface, InterfaceId, Time};
+use earmark_token::TokenError;
 use earmark_wire::intserv::Adspec;
 use earmark_wire::rsvp::iana::TrafficControlError;
 use earmark_wire::rsvp::{
@@ -14,8 +16,10 @@ use earmark_wire::rsvp::{
 
 use crate::api::{Application, Change, Event, Offer};
 use crate::counters::DropReason;
+use crate::error::ResvFault;
 use crate::instance::{HandlerContext, Rsvp};
 use crate::next_hops::{NextHops, SenderData};
+use crate::policy::refused_token;
 use crate::refresh_reduction::message_id_key::{MessageIdKey, NamedBlock};
 use crate::state::{
     Block, Holder, Index, Kept, NONE, Origin, OutInterfaces, Peer, Psb, Timer, TimerKind, key,
@@ -82,11 +86,28 @@ impl Rsvp {
             Ok(()) => self.note_encapsulation(datagram, interface, path.hop.address),
             Err(PathFault::Silent(reason)) => self.drop_unacknowledged(cx, datagram, reason),
             Err(PathFault::Report(reason, code, value)) => {
-                self.withhold_acknowledgement(cx);
-                self.send_path_err(cx, datagram, path, code, value);
-                self.drop(cx, datagram, reason);
+                self.report_path_fault(cx, datagram, path, reason, &ResvFault::new(code, value));
+            }
+            Err(PathFault::Token(error)) => {
+                let fault = refused_token(*error);
+                self.report_path_fault(cx, datagram, path, DropReason::Refused, &fault);
             }
         }
+    }
+
+    /// Drops a Path with a PathErr.
+    #[cold]
+    fn report_path_fault<E: From<Event>>(
+        &mut self,
+        cx: &mut HandlerContext<'_, '_, E>,
+        datagram: &Datagram<'_>,
+        path: &Path<'_>,
+        reason: DropReason,
+        fault: &ResvFault,
+    ) {
+        self.withhold_acknowledgement(cx);
+        self.send_path_err(cx, datagram, path, fault);
+        self.drop(cx, datagram, reason);
     }
 
     /// Returns whether the outgoing interface of a sender's data is known without a route lookup. The session must be
@@ -125,12 +146,12 @@ impl Rsvp {
         if !self.fits_object_limit(path) {
             return Err(too_large());
         }
-        if self.policy.is_some() {
-            self.check_sender(path).map_err(policy_refused)?;
-        }
         let origin = received.origin(path);
         if !self.admits_change(cx, origin, is_core, Some(Block::Sender)) {
             return Err(limit_reached());
+        }
+        if self.policy.is_some() {
+            self.check_sender(cx, received.interface, path).map_err(policy_refused)?;
         }
         let session = self.admit_sender(&path.session, &path.sender.template)?;
         let hop = self.store.find_or_insert_hop(origin, Block::Sender, cx.now);
@@ -384,12 +405,14 @@ impl ReceivedPath<'_> {
 }
 
 /// Reason for rejecting a Path.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum PathFault {
     /// The Path is dropped.
     Silent(DropReason),
     /// The Path is dropped, and a PathErr reports the reason.
     Report(DropReason, ErrorCode, u16),
+    /// The Path is dropped because of its token, and a PathErr reports the reason.
+    Token(Box<TokenError>),
 }
 
 fn bad_tspec() -> PathFault {
@@ -417,8 +440,11 @@ fn limit_reached() -> PathFault {
 }
 
 /// Returns the error for a Path that policy refuses.
-fn policy_refused(value: u16) -> PathFault {
-    PathFault::Report(DropReason::Refused, ErrorCode::PolicyControlFailure, value)
+fn policy_refused(fault: ResvFault) -> PathFault {
+    match fault.token {
+        Some(error) => PathFault::Token(Box::new(error)),
+        None => PathFault::Report(DropReason::Refused, fault.code, fault.value),
+    }
 }
 
 /// Returns the error for a Path above [`crate::Config::max_kept_octets`], whose state would need too much memory.

@@ -245,7 +245,13 @@ impl Rsvp {
         match self.store.origin(psb.hop) {
             Origin::Local(application) => {
                 let error = ErrorSpec { node: template.source, flags, code, value };
-                cx.out.notify(Event::PathError { application, session, error, template });
+                cx.out.notify(Event::PathError {
+                    application,
+                    session,
+                    error,
+                    template,
+                    explanation: None,
+                });
             }
             Origin::Neighbor(incoming, hop) => {
                 let interface = cx.context.interfaces.by_id(incoming);

@@ -476,6 +476,8 @@ pub enum TimerKind {
     Summary,
     /// Next Hello to a neighbour.
     Hello,
+    /// End of a token.
+    Token,
 }
 
 /// Purpose of a timer, and its block.

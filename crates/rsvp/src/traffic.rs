@@ -278,6 +278,9 @@ impl Rsvp {
         if self.policy.is_some() {
             let before = rsb.and_then(|rsb| self.store.rsb_mut(rsb).extra.take());
             self.update_accounts(before.as_deref(), request.extra.as_deref());
+            if let Some(rsb) = rsb {
+                self.replace_token(rsb, before.as_deref(), request.extra.as_deref());
+            }
         }
         if let Some(index) = rsb {
             let rsb = self.store.rsb_mut(index);
@@ -307,6 +310,9 @@ impl Rsvp {
             let armed = self.store.timers.arm(request.expires_at, timer);
             self.store.rsb_mut(index).timer = Some(armed);
         }
+        if self.policy.is_some() {
+            self.follow_token(index);
+        }
         index
     }
 
@@ -314,7 +320,10 @@ impl Rsvp {
     pub(crate) fn remove_request(&mut self, before: Option<Index>, rsb: Index) {
         let gone = self.store.remove_rsb(before, rsb);
         self.store.release_neighbor(gone.hop, Block::Reservation);
-        self.update_accounts(gone.extra.as_deref(), None);
+        if self.policy.is_some() {
+            self.update_accounts(gone.extra.as_deref(), None);
+            self.replace_token(rsb, gone.extra.as_deref(), None);
+        }
     }
 
     /// Reports a granted fixed-filter request: to the previous hop or the local sender, and to the receiver that
@@ -415,6 +424,7 @@ impl Rsvp {
                 filters: self.filters_in(tcsb),
                 interface,
                 flowspec: block.flowspec,
+                user: self.user_of_block(tcsb),
             });
         }
     }

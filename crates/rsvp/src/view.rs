@@ -11,6 +11,7 @@ use earmark_wire::rsvp::{SenderTemplate, Session, Style};
 
 use crate::filters::Filters;
 use crate::instance::Rsvp;
+use crate::policy::User;
 use crate::refresh_reduction::Liveness;
 use crate::state::{Block, Holder, Index, Rsb};
 
@@ -56,6 +57,8 @@ pub struct ReservationView {
     pub next_hop: Option<IpAddr>,
     /// Time when the request expires; [`Time::MAX`] for a receiver of this host.
     pub expires_at: Time,
+    /// User who requested it, if the request names one.
+    pub user: Option<User>,
     /// Claim of the merged reservation that the request belongs to; `None` without traffic control.
     pub claim: Option<ClaimId>,
 }
@@ -156,6 +159,7 @@ impl Rsvp {
             outgoing: tcsb.outgoing,
             next_hop: self.store.neighbor_of(rsb.hop).map(|(_, hop)| hop.address),
             expires_at: rsb.expires_at,
+            user: self.user_of(rsb),
             claim: tcsb.claim,
         }
     }

@@ -268,6 +268,7 @@ fn sender_is_notified_of_path_err() {
         session: session(),
         error,
         template: template(),
+        explanation: None,
     };
     assert_eq!(reported, [expected]);
 }

@@ -265,7 +265,8 @@ fn rule_is_selected_by_name() {
         ..rule(&["CN=Alice"])
     };
     let rules = vec![alice, Rule { action: Action::Refuse, ..rule(&["CN=Bob"]) }];
-    let mut bench = with_policy(Settings { rules, otherwise: Action::Refuse, preemption: None });
+    let mut bench =
+        with_policy(Settings { rules, otherwise: Action::Refuse, ..Settings::default() });
     for port in 1..=3 {
         announce(&mut bench, port);
     }
@@ -341,7 +342,8 @@ fn sender_rules_apply_to_path() {
         flow: Some(Rate::from_mbps(20)),
         ..Rule::default()
     }];
-    let mut bench = with_policy(Settings { rules, otherwise: Action::Refuse, preemption: None });
+    let mut bench =
+        with_policy(Settings { rules, otherwise: Action::Refuse, ..Settings::default() });
     let path_err = |outcomes: &[Outcome]| {
         sent(outcomes).iter().find_map(|(_, message)| match message.body {
             Body::PathErr(PathErr { error, carried, .. }) => {

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::claims::{Claims, ClaimsError};
 use crate::encoding::{self, Signed};
-use crate::key::SecretKey;
+use crate::key::{PublicKey, SecretKey};
 use crate::{MAX_LENGTH, TokenError};
 
 /// A token: at most [`MAX_LENGTH`] octets that may be malformed. Its text is Base64 for URLs (RFC 4648 section 5) without
@@ -53,6 +53,12 @@ impl Token {
     /// The token is malformed.
     pub fn claims(&self) -> Result<Claims, TokenError> {
         Signed::decode(&self.0).map(|signed| signed.claims)
+    }
+
+    /// Returns whether the owner of a key has signed the token, whatever it is used for.
+    pub fn is_signed_by(&self, key: &PublicKey) -> bool {
+        Signed::decode(&self.0)
+            .is_ok_and(|Signed { message, signature, .. }| key.has_signed(&message, &signature))
     }
 }
 

@@ -159,6 +159,7 @@ fn reservation_row(flow: &Flow, session: &Session, view: NodeView<'_>) -> Reserv
         service: "controlled-load".into(),
         interface: session.claim.map(|(_, link)| view.interface_name(link)),
         next_hop: None,
+        user: None,
         rate_bps: session.demand.rate.as_bps(),
         burst_octets: session.demand.burst,
         expires_in_s: view.seconds_until(session.expires_at),

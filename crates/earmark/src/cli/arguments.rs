@@ -10,6 +10,7 @@ use clap::{Parser, Subcommand};
 use earmark_control::{DEFAULT_SOCKET, Listing};
 
 use super::reservations::ReleaseOptions;
+use super::token::{TOKEN_HELP, TokenCommand};
 use super::watch::WatchOptions;
 use crate::protocols::{
     self, ListenOptions, PingOptions, ReserveOptions, SendOptions, TraceOptions,
@@ -85,6 +86,9 @@ Examples:
     Trace(TraceOptions),
     Ping(PingOptions),
     Watch(WatchOptions),
+    /// Make and show tokens, by which a provider vouches for the name of a user.
+    #[command(subcommand, after_help = TOKEN_HELP)]
+    Token(TokenCommand),
     /// Print the JSON Schema of the control protocol, which describes every request, answer and event.
     #[command(after_help = "\
 Example:

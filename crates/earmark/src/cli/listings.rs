@@ -18,7 +18,7 @@ use earmark_control::text::{ip_protocol, sender, with_port};
 use earmark_control::{
     AdmissionRow, AggregateRow, ApplicationRow, AssociationRow, EnforcementRow, LinkRow,
     NeighborRow, Request, ReservationRow, Role, RoutingStateRow, Rows, SenderName, SessionRow,
-    Show, StyleName, TrafficRow,
+    Show, StyleName, TrafficRow, UserRow,
 };
 use earmark_core::amounts::{show_duration, show_octets};
 
@@ -182,6 +182,7 @@ impl Row for ReservationRow {
         ("source", |row| Cell::new(senders(&row.senders))),
         ("style", |row| Cell::new(&*row.style)),
         ("service", |row| Cell::new(&*row.service)),
+        ("user", |row| Cell::new(user(row.user.as_ref()))),
         ("rate", |row| number(Rate::from_bps(row.rate_bps))),
         ("burst", |row| number(show_octets(row.burst_octets.into()))),
         ("link", |row| Cell::new(row.interface.as_deref().unwrap_or("this host"))),
@@ -205,6 +206,11 @@ impl Row for ReservationRow {
 
 fn traffic(row: &ReservationRow, show: fn(TrafficRow) -> String) -> Cell {
     number(row.traffic.map_or("-".to_owned(), show))
+}
+
+/// Name of the user, and whether it is proven.
+fn user(user: Option<&UserRow>) -> String {
+    user.map_or("-".to_owned(), |UserRow { name, proof }| format!("{name}\n{proof}"))
 }
 
 /// Whether the packets get the reservation, and how many claims there are on their flow.

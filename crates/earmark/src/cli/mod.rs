@@ -10,6 +10,7 @@ pub(crate) mod outcome;
 mod path;
 pub(crate) mod reservations;
 pub(crate) mod table;
+pub(crate) mod token;
 pub(crate) mod wait;
 mod watch;
 
@@ -68,6 +69,7 @@ fn carry_out(arguments: Arguments) -> Result<Outcome, Failure> {
         Command::Release(which) => reservations::release(&mut connect()?, &which, &mut out),
         Command::Trace(options) => protocols::trace(&mut connect()?, &options, &mut out),
         Command::Ping(options) => protocols::ping(&mut connect()?, &options, &mut out),
+        Command::Token(command) => token::carry_out(&command, &mut out),
         Command::Watch(options) => watch::watch(&mut connect()?, &options, &mut out),
     }
 }

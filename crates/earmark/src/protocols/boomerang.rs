@@ -120,7 +120,7 @@ pub(super) fn reserve(
         user: account(options, of)?,
         ..OwnOptions::default()
     };
-    let request = options.traffic.request("boomerang").with(&own);
+    let request = options.traffic.request("boomerang")?.with(&own);
     let opened = client.reserve(ReservationRequest { query: options.query, ..request })?;
     let to = options.traffic.to;
     Wait::new(client, opened, options, out).run(AwaitedLoop { to, granted: None })

@@ -108,7 +108,7 @@ pub(super) fn reserve(
     let from = from.unwrap_or(SocketAddr::new(any, to.port()));
     let own = own_options(of);
     let rate_bps = options.rate;
-    let traffic = options.traffic.request("yessir").with(&own);
+    let traffic = options.traffic.request("yessir")?.with(&own);
     let request =
         ReservationRequest { from: Some(from), rate_bps, query: options.query, ..traffic };
     let opened = client.reserve(request)?;

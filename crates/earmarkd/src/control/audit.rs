@@ -1,6 +1,6 @@
 //! Audit log: one line for each request that changes something, with its user and its outcome and without secrets.
 
-use earmark_control::{ApplicationId, Problem, Release, Request};
+use earmark_control::{ApplicationId, Identity, Problem, Release, Request};
 use earmark_linux::PeerCredentials;
 use serde_json::Value;
 use tracing::info;
@@ -22,6 +22,19 @@ pub(super) struct Entry {
 
 /// Longest text of a client in a line, octets.
 const LONGEST: usize = 128;
+
+/// Formats the user that a request names. Nothing on this host verifies the name; routers do, by the token.
+fn user(identity: &Identity) -> String {
+    let proof = if identity.token.is_some() { "token" } else { "claimed" };
+    match &identity.user {
+        Some(name) => {
+            let name: String = name.chars().filter(char::is_ascii_graphic).take(LONGEST).collect();
+            format!(" user {name} ({proof})")
+        }
+        None if identity.token.is_some() => " user (token)".to_owned(),
+        None => String::new(),
+    }
+}
 
 impl Entry {
     /// Describes a request before it is carried out; `None` if it changes nothing.
@@ -49,10 +62,12 @@ impl Entry {
                 let rate = request.rate_bps.map(|rate| format!(" rate {rate}")).unwrap_or_default();
                 let flow =
                     format!("to {}{from} ip_protocol {}{rate}", request.to, request.ip_protocol);
+                let flow = flow + &user(&request.identity);
                 new("reserve", &request.protocol, flow)
             }
             Request::Listen(request) => {
                 let flow = format!("on {} ip_protocol {}", request.on, request.ip_protocol);
+                let flow = flow + &user(&request.identity);
                 new("listen", &request.protocol, flow)
             }
             Request::Ping(request) => new("ping", "", format!("to {}", request.to)),

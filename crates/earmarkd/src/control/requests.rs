@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 use earmark_control::{
-    ApplicationId, ApplicationRow, DEFAULT_ROWS, Keep, Listing, Opened, Problem, ProblemCode,
-    Release, Released, Request, Rows, Show, TraceBegun, VERSION, Versions, Watching,
+    ApplicationId, ApplicationRow, DEFAULT_ROWS, Identity, Keep, Listing, Opened, Problem,
+    ProblemCode, Release, Released, Request, Rows, Show, TraceBegun, VERSION, Versions, Watching,
 };
 use earmark_core::Time;
 use earmark_node::outcome::application_of;
@@ -40,11 +40,13 @@ impl<K: Kernel> RequestHandler<'_, K> {
             Request::Keep(request) => self.keep(request),
             Request::Release(request) => self.release(request),
             Request::Reserve(request) => {
-                let opening = protocol(&request.protocol)?.reserve(request, self)?;
+                let protocol = protocol_for(&request.protocol, &request.identity)?;
+                let opening = protocol.reserve(request, self)?;
                 self.open(opening)
             }
             Request::Listen(request) => {
-                let opening = protocol(&request.protocol)?.listen(request, self)?;
+                let protocol = protocol_for(&request.protocol, &request.identity)?;
+                let opening = protocol.listen(request, self)?;
                 self.open(opening)
             }
             Request::Ping(_) | Request::Statistics(_) | Request::Trace(_) => {
@@ -231,6 +233,16 @@ fn protocol(name: &str) -> Result<&'static dyn Protocol, Problem> {
             format!("one of {names}"),
         )
     })
+}
+
+/// Returns the protocol of a request, if it can carry what the request names.
+fn protocol_for(name: &str, identity: &Identity) -> Result<&'static dyn Protocol, Problem> {
+    let protocol = protocol(name)?;
+    if identity.token.is_some() && !protocol.carries_tokens() {
+        let message = format!("messages of {name} carry no tokens");
+        return Err(Problem::new(ProblemCode::Rejected, message, "leave the token out"));
+    }
+    Ok(protocol)
 }
 
 fn rows<T: Serialize>(all: impl IntoIterator<Item = T>, limit: usize) -> Value {

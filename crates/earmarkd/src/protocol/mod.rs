@@ -56,6 +56,11 @@ pub trait Protocol: ProtocolConfig + Sync {
     /// The request is invalid, or the protocol rejects it.
     fn listen(&self, request: ListenRequest, host: &dyn Host) -> Result<Opening, Problem>;
 
+    /// Returns whether messages of the protocol carry tokens, by which routers verify the name of a user.
+    fn carries_tokens(&self) -> bool {
+        false
+    }
+
     /// Converts a request that only one protocol has; `None` if it is another protocol's.
     fn request(&self, _request: &Request, _host: &dyn Host) -> Option<Result<Action, Problem>> {
         None

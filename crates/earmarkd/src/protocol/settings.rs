@@ -76,6 +76,12 @@ pub trait ProtocolConfig {
         None
     }
 
+    /// Returns the command by which the engine learns that the wall clock has jumped: by the new time, the engine's clock
+    /// started at `origin`.
+    fn wall_clock_command(&self, _origin: Timestamp) -> Option<Command> {
+        None
+    }
+
     /// Returns the path of the file with the protocol's keys.
     fn key_file(&self, _: &Config) -> Option<PathBuf> {
         None

@@ -32,6 +32,7 @@ pub(crate) fn requests() -> Vec<Value> {
         user: Some("CN=Alice".into()),
         application: Some("APP=voice".into()),
         priority: Some(3),
+        token: None,
     };
     let sender = SenderName { address: NEIGHBOR.into(), port: 9, flow_label: None };
     let reserve = ReservationRequest {

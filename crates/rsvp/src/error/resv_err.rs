@@ -1,5 +1,6 @@
 //! ResvErr of the previous hop: its effect here, and its way to the receivers (RFC 2205 section 3.1.8).
 
+use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::net::IpAddr;
 
@@ -15,6 +16,7 @@ use crate::blockade::{concerns, flags_for};
 use crate::counters::DropReason;
 use crate::instance::{HandlerContext, Rsvp};
 use crate::merge::is_greater;
+use crate::policy::stated_reason;
 use crate::pool::shared_flows;
 use crate::proxy::PROXY;
 use crate::shared::{event_filters, filters_of, flowspec_of};
@@ -211,6 +213,7 @@ impl Rsvp {
                     style: error.flows.style(),
                     filters: event_filters(&error.flows),
                     flowspec: failed,
+                    explanation: stated_reason(error.carried).map(Box::new),
                 });
             }
             Origin::Neighbor(outgoing, hop) => {

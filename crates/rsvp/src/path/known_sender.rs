@@ -36,6 +36,9 @@ impl Rsvp {
     ) -> Result<(), PathFault> {
         let changes = self.changes_of_sender(cx, index, path, received)?;
         if let Some(changes) = &changes {
+            if (changes.tspec || changes.carried) && self.policy.is_some() {
+                self.check_sender(cx, received.interface, path).map_err(policy_refused)?;
+            }
             self.store_changes(cx, index, path, received, changes);
         }
         let next_hops_changed = changes.as_ref().is_some_and(|changes| changes.next_hops.is_some());
@@ -90,9 +93,6 @@ impl Rsvp {
         let carried = !psb.carried.is(path.carried);
         if (adspec || carried) && !self.fits_object_limit(path) {
             return Err(too_large());
-        }
-        if (tspec || carried) && self.policy.is_some() {
-            self.check_sender(path).map_err(policy_refused)?;
         }
         let next_hops = received.next_hops.filter(|next_hops| {
             received.is_here() != psb.is_here()

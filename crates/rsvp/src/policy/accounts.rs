@@ -21,6 +21,8 @@ pub(crate) struct Grant {
     pub(crate) priority: Priority,
     /// Merging strategy of its PREEMPTION_PRI.
     pub(crate) strategy: u8,
+    /// End of the token that proves the account's name, seconds since 1970; `None` for a claimed name.
+    pub(crate) token_until: Option<u64>,
 }
 
 impl Grant {
@@ -101,6 +103,7 @@ mod tests {
             rate: Rate::from_mbps(mbps),
             priority: Priority::default(),
             strategy: 0,
+            token_until: None,
         }
     }
 

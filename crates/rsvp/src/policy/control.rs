@@ -4,11 +4,12 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::net::IpAddr;
 
-use earmark_core::InterfaceId;
 use earmark_core::admission::{Demand, Priority};
+use earmark_core::{InterfaceId, Rate};
+use earmark_token::TokenUse;
 use earmark_wire::intserv::FlowSpec;
 use earmark_wire::rsvp::iana::{MergeStrategy, PolicyControlError};
-use earmark_wire::rsvp::{Carried, ErrorCode, ParseError, Path};
+use earmark_wire::rsvp::{Carried, ErrorCode, ParseError, Path, Session};
 
 use super::evidence::Evidence;
 use super::merge::{RequestPriority, merge_priorities};
@@ -59,7 +60,8 @@ impl Policy {
         let strategy =
             stated.map_or(MergeStrategy::HighestQos.code(), |stated| stated.merge_strategy);
         let rule = found.map(|(number, _)| number);
-        Ok(Grant { rule, account, interface, rate: ask.rate, priority, strategy })
+        let token_until = ask.evidence.verified.as_ref().map(|verified| verified.until);
+        Ok(Grant { rule, account, interface, rate: ask.rate, priority, strategy, token_until })
     }
 }
 
@@ -68,7 +70,7 @@ impl Rsvp {
     /// request.
     #[cold]
     pub(crate) fn check_request<E>(
-        &self,
+        &mut self,
         cx: &HandlerContext<'_, '_, E>,
         holder: Holder,
         replaced: Option<Index>,
@@ -80,57 +82,126 @@ impl Rsvp {
         if matches!(request.origin, Origin::Local(_)) {
             return Ok(());
         }
-        let extra = request.extra.get_or_insert_default();
-        let evidence = Evidence::read(Carried::Objects(extra.carried.octets()));
+        let carried = request.extra.as_deref().map_or(&[][..], |extra| extra.carried.octets());
+        let evidence = Evidence::read(Carried::Objects(carried));
         let evidence = evidence.map_err(|error| malformed_policy_data(&error))?;
+        if policy.reads_token(&evidence) && !self.may_verify(cx, outgoing) {
+            return Err(ResvFault::limit_reached());
+        }
+        let grant = self.grant_for(cx, holder, replaced, request, outgoing, evidence);
+        let grant = grant.inspect_err(|fault| self.count_token(fault))?;
+        request.extra.get_or_insert_default().grant = Some(Box::new(grant));
+        Ok(())
+    }
+
+    /// Returns the grant for a request of the network on a link.
+    fn grant_for<E>(
+        &self,
+        cx: &HandlerContext<'_, '_, E>,
+        holder: Holder,
+        replaced: Option<Index>,
+        request: &Request,
+        outgoing: InterfaceId,
+        mut evidence: Evidence<'_>,
+    ) -> Result<Grant, ResvFault> {
+        let Some(policy) = &self.policy else { return Err(refused(PolicyControlError::Rejected)) };
+        let extra = request.extra.as_deref();
         let sources = self.sources(holder, outgoing, extra);
+        let rate = Demand::from_flowspec(&request.flowspec).rate;
+        let session = self.store.session_key(holder);
+        let token_use = self.token_use(cx, &session, &sources, rate, outgoing);
+        policy.verify(&mut evidence, &token_use, self.wall_clock(cx.now))?;
         let ask = PolicyRequest {
             about: About::Reservations,
             evidence: &evidence,
             sources: &sources,
-            destination: self.store.session_key(holder).destination,
-            interface: cx.context.interfaces.by_id(outgoing).map_or("", |i| &i.name),
-            rate: Demand::from_flowspec(&request.flowspec).rate,
+            destination: session.destination,
+            interface: token_use.interface,
+            rate,
         };
         let replaced = replaced.and_then(|rsb| self.store.rsb(rsb).grant());
-        let grant = policy.grant(&ask, outgoing, replaced).map_err(refused)?;
-        extra.grant = Some(Box::new(grant));
-        Ok(())
+        policy.grant(&ask, outgoing, replaced).map_err(refused)
     }
 
-    /// Decides on a new or changed sender; returns the error value of a refusal.
+    /// Describes a request through an interface for the verification of its token.
+    fn token_use<'a, E>(
+        &'a self,
+        cx: &'a HandlerContext<'_, '_, E>,
+        session: &Session,
+        sources: &'a [IpAddr],
+        rate: Rate,
+        interface: InterfaceId,
+    ) -> TokenUse<'a> {
+        TokenUse {
+            destination: session.destination,
+            protocol: session.protocol,
+            port: session.port,
+            sources,
+            rate,
+            router: &self.config.router,
+            interface: cx.context.interfaces.by_id(interface).map_or("", |i| &i.name),
+            is_core: cx.context.is_core(interface),
+        }
+    }
+
+    /// Decides on a new or changed sender.
     #[cold]
-    pub(crate) fn check_sender(&self, path: &Path<'_>) -> Result<(), u16> {
+    pub(crate) fn check_sender<E>(
+        &mut self,
+        cx: &HandlerContext<'_, '_, E>,
+        incoming: InterfaceId,
+        path: &Path<'_>,
+    ) -> Result<(), ResvFault> {
         let Some(policy) = &self.policy else { return Ok(()) };
         let evidence =
-            Evidence::read(path.carried).map_err(|error| malformed_policy_data(&error).value)?;
-        let ask = PolicyRequest {
-            about: About::Senders,
-            evidence: &evidence,
-            sources: &[path.sender.template.source],
-            destination: path.session.destination,
-            interface: "",
-            rate: Demand::from_flowspec(&FlowSpec::ControlledLoad(path.sender.tspec)).rate,
-        };
+            Evidence::read(path.carried).map_err(|error| malformed_policy_data(&error))?;
         // Without rules about senders all senders are allowed, whatever the default action is.
         if !policy.settings.rules.iter().any(|rule| rule.about == About::Senders) {
             return Ok(());
         }
+        if policy.reads_token(&evidence) && !self.may_verify(cx, incoming) {
+            return Err(ResvFault::limit_reached());
+        }
+        let verdict = self.decide_on_sender(cx, incoming, path, evidence);
+        verdict.inspect_err(|fault| self.count_token(fault))
+    }
+
+    fn decide_on_sender<E>(
+        &self,
+        cx: &HandlerContext<'_, '_, E>,
+        incoming: InterfaceId,
+        path: &Path<'_>,
+        mut evidence: Evidence<'_>,
+    ) -> Result<(), ResvFault> {
+        let Some(policy) = &self.policy else { return Ok(()) };
+        let sources = [path.sender.template.source];
+        let rate = Demand::from_flowspec(&FlowSpec::ControlledLoad(path.sender.tspec)).rate;
+        let token_use = self.token_use(cx, &path.session, &sources, rate, incoming);
+        policy.verify(&mut evidence, &token_use, self.wall_clock(cx.now))?;
+        let ask = PolicyRequest {
+            about: About::Senders,
+            evidence: &evidence,
+            sources: &sources,
+            destination: path.session.destination,
+            interface: "",
+            rate,
+        };
         let verdict = policy.rule_for(&ask).and_then(|found| match found {
             Some((_, rule)) => rule.check_limits(&ask, Used::default()),
             None => Ok(()),
         });
-        verdict.map_err(PolicyControlError::code)
+        verdict.map_err(refused)
     }
 
     /// Returns the senders of a request.
-    fn sources(&self, holder: Holder, outgoing: InterfaceId, extra: &Extra) -> Vec<IpAddr> {
+    fn sources(&self, holder: Holder, outgoing: InterfaceId, extra: Option<&Extra>) -> Vec<IpAddr> {
         match holder {
             Holder::Sender(psb) => [self.store.psb(psb).template.source].into(),
-            Holder::Pool(_) if !extra.filters.is_empty() => {
-                extra.filters.iter().map(|filter| filter.spec.source).collect()
-            }
             Holder::Pool(pool) => {
+                let filters = extra.map_or(&[][..], |extra| &extra.filters);
+                if !filters.is_empty() {
+                    return filters.iter().map(|filter| filter.spec.source).collect();
+                }
                 let senders = self.store.senders_of(self.store.pool(pool).session);
                 let senders = senders.map(|psb| self.store.psb(psb));
                 let senders = senders.filter(|psb| psb.leaves_through(Some(outgoing)));

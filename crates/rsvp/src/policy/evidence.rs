@@ -1,10 +1,12 @@
 //! POLICY_DATA of a message: identity and priority.
 //!
-//! None of it is verified. A name is as trustworthy as the neighbour that forwarded it, which INTEGRITY authenticates.
+//! Only the name that a token proves is verified. Any other one is claimed: as trustworthy as the neighbour that forwarded
+//! it, which INTEGRITY authenticates.
 
 use alloc::string::String;
 use alloc::vec::Vec;
 
+use earmark_token::Verified;
 use earmark_wire::rsvp::iana::{
     AttributeType, CredentialForm, LocatorForm, ObjectClass, PolicyElementType,
 };
@@ -21,6 +23,10 @@ pub(crate) struct Evidence<'a> {
     pub(crate) applications: Vec<&'a str>,
     /// PREEMPTION_PRI.
     pub(crate) priority: Option<PreemptionPriority>,
+    /// Token: CREDENTIAL of AUTH_USER.
+    pub(crate) token: Option<&'a [u8]>,
+    /// Name that the token proves, and the time until which it does; set by [`super::tokens`].
+    pub(crate) verified: Option<Verified>,
 }
 
 impl<'a> Evidence<'a> {
@@ -34,12 +40,18 @@ impl<'a> Evidence<'a> {
             }
             for element in PolicyData::parse(&object)?.elements {
                 match element {
-                    PolicyElement::User(attributes) => evidence.users = names(attributes),
+                    PolicyElement::User(attributes) => {
+                        evidence.users = names(attributes);
+                        evidence.token = token(attributes);
+                    }
                     PolicyElement::Application(attributes) => {
                         evidence.applications = names(attributes);
                     }
                     PolicyElement::Preemption(priority) => evidence.priority = Some(priority),
-                    PolicyElement::Empty(PolicyElementType::AuthUser) => evidence.users.clear(),
+                    PolicyElement::Empty(PolicyElementType::AuthUser) => {
+                        evidence.users.clear();
+                        evidence.token = None;
+                    }
                     PolicyElement::Empty(PolicyElementType::AuthApplication) => {
                         evidence.applications.clear();
                     }
@@ -58,11 +70,24 @@ impl<'a> Evidence<'a> {
 
     /// Returns the name under which reservations are accounted: the user's, or the application's.
     pub(crate) fn account(&self) -> String {
-        self.users
-            .first()
-            .or(self.applications.first())
-            .map_or_else(String::new, |&name| name.into())
+        match &self.verified {
+            Some(verified) => verified.name.clone(),
+            None => self
+                .users
+                .first()
+                .or(self.applications.first())
+                .map_or_else(String::new, |&name| name.into()),
+        }
     }
+}
+
+/// Returns the first token among some attributes.
+fn token<'a>(attributes: List<'a, Attribute<'a>>) -> Option<&'a [u8]> {
+    let is_token = |attribute: &Attribute<'_>| {
+        attribute.a_type == AttributeType::Credential
+            && attribute.sub_type == CredentialForm::WebToken.code()
+    };
+    attributes.iter().find(is_token).map(|attribute| attribute.value)
 }
 
 /// Returns the names among some attributes. Encrypted and non-ASCII names are skipped.

@@ -3,6 +3,7 @@
 use alloc::string::String;
 use alloc::vec::Vec;
 
+use earmark_token::Token;
 use earmark_wire::rsvp::iana::{AttributeType, CredentialForm, LocatorForm, MergeStrategy};
 use earmark_wire::rsvp::{Attribute, List, PolicyData, PolicyElement, PreemptionPriority};
 use serde::{Deserialize, Serialize};
@@ -20,6 +21,9 @@ pub struct Identity {
     /// Preemption and defending priority (RFC 3181).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub priority: Option<u16>,
+    /// Token that proves the name of the user.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub token: Option<Token>,
 }
 
 /// A name that cannot be encoded in a message.
@@ -47,8 +51,16 @@ impl Identity {
         }
         let user = self.user.as_deref().map(attribute).transpose()?;
         let application = self.application.as_deref().map(attribute).transpose()?;
+        let token = self.token.as_ref().map(|token| Attribute {
+            a_type: AttributeType::Credential,
+            sub_type: CredentialForm::WebToken.code(),
+            value: token.octets(),
+        });
+        let of_user: Vec<Attribute<'_>> = user.into_iter().chain(token).collect();
         let mut elements = Vec::new();
-        elements.extend(user.as_ref().map(|name| PolicyElement::User(one(name))));
+        if !of_user.is_empty() {
+            elements.push(PolicyElement::User(List::Items(&of_user)));
+        }
         elements.extend(application.as_ref().map(|name| PolicyElement::Application(one(name))));
         elements.extend(self.priority.map(|level| {
             PolicyElement::Preemption(PreemptionPriority {
@@ -94,19 +106,23 @@ mod tests {
     /// Rules read the names that were written.
     #[test]
     fn identity_round_trips_through_policy_data() {
-        for (user, application, priority) in [
-            (Some("CN=Alice, O=Example"), None, None),
-            (Some("alice@example.org"), Some("APP=voice, VER=1"), Some(7)),
-            (None, None, Some(u16::MAX)),
+        let token: Option<Token> = "0123456789".parse().ok();
+        for (user, application, priority, token) in [
+            (Some("CN=Alice, O=Example"), None, None, None),
+            (Some("alice@example.org"), Some("APP=voice, VER=1"), Some(7), token.clone()),
+            (None, None, Some(u16::MAX), None),
+            (None, None, None, token),
         ] {
             let identity = Identity {
                 user: user.map(String::from),
                 application: application.map(String::from),
                 priority,
+                token: token.clone(),
             };
             let octets = identity.policy_data().expect("good names");
             let read = Evidence::read(Carried::Objects(&octets)).expect("it can be read");
             assert_eq!(read.users.first().copied(), user);
+            assert_eq!(read.token, token.as_ref().map(Token::octets));
             assert_eq!(read.applications.first().copied(), application);
             assert_eq!(read.priority.map(|stated| (stated.preemption, stated.defending)), {
                 priority.map(|level| (level, level))

@@ -7,6 +7,9 @@
 //! request allows it, with a limit and a priority, or refuses it with "policy control failure" (code 2) and a value for
 //! the reason. The bandwidth that each name has reserved under a rule is kept in [`accounts`].
 //!
+//! A token that one of the configured issuers has signed proves the name of the user, for a flow, a rate and a time
+//! ([`tokens`]). A name without token is claimed. With issuers, a token that fails refuses its request.
+//!
 //! With preemption, the ledger lets requests of higher priority displace others. The owner of a displaced reservation
 //! gets an error with the priority that would have been necessary ([`preemption`]).
 //!
@@ -14,7 +17,8 @@
 //!
 //! # Odd cases
 //!
-//! - **A refresh** without changes is not checked again: a granted request remains as long as it is refreshed.
+//! - **A refresh** without changes is not checked again: a granted request remains as long as it is refreshed, but not
+//!   after the end of its token.
 //! - **Merged requests** have a grant each, so each is accounted in full under its name although they share one
 //!   reservation. Their priorities are merged as in RFC 3181 section 5.1 ([`merge`]).
 //! - **Receiving applications of this host** are not checked: no link bandwidth is reserved for them here, and the
@@ -22,7 +26,8 @@
 //!
 //! # Limits
 //!
-//! Names are not verified: credentials are ignored, and encrypted or non-ASCII names match nothing. If a request with
+//! Credentials other than tokens are ignored, and encrypted or non-ASCII names match nothing. An announced sender remains
+//! after the end of its token. If a request with
 //! the strategy "force error" is merged with a different one, its receiver gets no error; its priority does not count.
 
 mod accounts;
@@ -33,19 +38,25 @@ mod merge;
 mod pattern;
 mod preemption;
 mod rules;
+mod tokens;
 
 use alloc::vec::Vec;
 
 use earmark_core::admission::PreemptionPolicy;
+use earmark_token::Issuer;
 use serde::{Deserialize, Serialize};
 
 use self::accounts::Accounts;
+use self::tokens::TokensInUse;
 
 pub(crate) use self::accounts::Grant;
 pub use self::identity::{BadName, Identity};
 pub use self::pattern::{EmptyPattern, Pattern};
 pub(crate) use self::preemption::explanation;
 pub use self::rules::{About, Action, Rule};
+pub use self::tokens::User;
+pub(crate) use self::tokens::{refused_token, stated_reason};
+pub use earmark_token as token;
 
 /// Settings of policy. By default everything is allowed and nothing is preempted.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -57,6 +68,8 @@ pub struct Settings {
     pub rules: Vec<Rule>,
     /// Action if no rule matches.
     pub otherwise: Action,
+    /// Issuers of tokens; without any, tokens are forwarded unread.
+    pub issuers: Vec<Issuer>,
 }
 
 /// Rules and their accounts.
@@ -67,6 +80,7 @@ pub(crate) struct Policy {
     account_numbers: Vec<usize>,
     next_number: usize,
     accounts: Accounts,
+    tokens: TokensInUse,
 }
 
 impl Policy {
@@ -74,8 +88,13 @@ impl Policy {
     pub(crate) fn new(settings: &Settings) -> Option<Policy> {
         (*settings != Settings::default()).then(|| {
             let (account_numbers, next_number) = Default::default();
-            let (empty, accounts) = (Settings::default(), Accounts::default());
-            let mut policy = Policy { settings: empty, account_numbers, next_number, accounts };
+            let mut policy = Policy {
+                settings: Settings::default(),
+                account_numbers,
+                next_number,
+                accounts: Accounts::default(),
+                tokens: TokensInUse::default(),
+            };
             policy.reload(settings);
             policy
         })

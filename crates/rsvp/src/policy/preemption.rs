@@ -1,17 +1,17 @@
 //! Reservations that were preempted: in whole (RFC 3181), or in part (RFC 4495).
 
+use alloc::string::ToString;
 use alloc::vec::Vec;
 
 use earmark_core::Rate;
 use earmark_core::admission::{ClaimId, Owner, Priority};
 use earmark_wire::intserv::{FlowSpec, TokenBucket};
-use earmark_wire::rsvp::iana::{
-    AttributeType, IdentityError, MergeStrategy, PolicyControlError, PreemptionError,
-};
+use earmark_wire::rsvp::iana::{AttributeType, MergeStrategy, PolicyControlError, PreemptionError};
 use earmark_wire::rsvp::{
     Attribute, ErrorCode, List, PolicyData, PolicyElement, PreemptionPriority,
 };
 
+use super::tokens::identity_error;
 use crate::api::{Change, Event};
 use crate::error::ResvFault;
 use crate::instance::{HandlerContext, Rsvp};
@@ -102,12 +102,15 @@ fn scaled(whole: &FlowSpec, share: f32) -> FlowSpec {
 /// Returns the POLICY_DATA that an error about policy must contain (RFC 2750 section 4.3): for preempted requests the
 /// priority that preempted them (RFC 3181 section 6), for others the reason of the refusal (RFC 3182 section 3.3.4).
 /// Empty for other errors.
-pub(crate) fn explanation(code: ErrorCode, preempted_by: Option<Priority>) -> Vec<u8> {
-    let [e0, e1] = IdentityError::InsufficientPrivileges.code().to_be_bytes();
-    let value = [0, 0, e0, e1];
+pub(crate) fn explanation(fault: &ResvFault) -> Vec<u8> {
+    let [e0, e1] = identity_error(fault.token).code().to_be_bytes();
+    let mut value = alloc::vec![0, 0, e0, e1];
+    if let Some(error) = fault.token {
+        value.extend_from_slice(error.to_string().as_bytes());
+    }
     let attributes =
         [Attribute { a_type: AttributeType::PolicyErrorObject, sub_type: 0, value: &value }];
-    let element = match (preempted_by, code) {
+    let element = match (fault.preempted_by, fault.code) {
         (Some(by), _) => PolicyElement::Preemption(PreemptionPriority {
             merge_strategy: MergeStrategy::HighestQos.code(),
             error: PreemptionError::Preemption.code(),

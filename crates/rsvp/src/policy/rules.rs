@@ -20,6 +20,8 @@ pub struct Rule {
     pub about: About,
     /// Matches requests with one of these user names.
     pub users: Vec<Pattern>,
+    /// Whether only names that a token proves match; without [`Rule::users`], every one of them.
+    pub verified: bool,
     /// Matches requests with one of these application names.
     pub applications: Vec<Pattern>,
     /// Matches flows from these addresses: an allowing rule if all senders match, a refusing one if any does.
@@ -99,8 +101,14 @@ impl Rule {
             && sources
             && (self.destinations.is_empty() || covers(&self.destinations, ask.destination))
             && (self.interfaces.is_empty() || self.interfaces.iter().any(|i| i == ask.interface))
-            && is_named(&self.users, &ask.evidence.users)
+            && self.matches_user(ask.evidence)
             && is_named(&self.applications, &ask.evidence.applications)
+    }
+
+    fn matches_user(&self, evidence: &Evidence<'_>) -> bool {
+        let verified = evidence.verified.as_ref().map(|verified| verified.name.as_str());
+        let proven = verified.is_some_and(|name| is_named(&self.users, &[name]));
+        proven || (!self.verified && is_named(&self.users, &evidence.users))
     }
 
     /// Returns whether two rules match the same requests, whatever their actions are.
@@ -163,6 +171,8 @@ fn is_named(patterns: &[Pattern], names: &[&str]) -> bool {
 mod tests {
     use alloc::vec;
 
+    use earmark_token::Verified;
+
     use super::*;
 
     const ANY: IpAddr = IpAddr::V4(core::net::Ipv4Addr::UNSPECIFIED);
@@ -184,7 +194,7 @@ mod tests {
         let evidence = Evidence {
             users: vec!["CN=Alice, O=Example"],
             applications: vec!["APP=voice"],
-            priority: None,
+            ..Evidence::default()
         };
         let sources = addresses(&["10.0.0.1"]);
         let ask = PolicyRequest {
@@ -222,6 +232,27 @@ mod tests {
                 anonymous,
                 "{rule:?}"
             );
+        }
+    }
+
+    /// A claimed name is no verified one, but a verified name may also match as a claimed one.
+    #[test]
+    fn verified_rule_matches_proven_names_only() {
+        let verified = |name: &str| Some(Verified { name: name.into(), until: 1 });
+        let claimed = Evidence { users: vec!["alice@example.org"], ..Evidence::default() };
+        let proven = Evidence { verified: verified("alice@example.org"), ..Evidence::default() };
+        let other = Evidence { verified: verified("bob@example.org"), ..claimed.clone() };
+        let nobody = Evidence::default();
+        let alice = || patterns(&["alice@*"]);
+        for (users, verified, matching) in [
+            (alice(), true, [false, true, false, false]),
+            (alice(), false, [true, true, true, false]),
+            (vec![], true, [false, true, true, false]),
+            (vec![], false, [true; 4]),
+        ] {
+            let rule = Rule { users, verified, ..Rule::default() };
+            let found = [&claimed, &proven, &other, &nobody].map(|e| rule.matches_user(e));
+            assert_eq!(found, matching, "{rule:?}");
         }
     }
 

@@ -235,6 +235,8 @@ code_points! {
         KerberosTicket = 3 "KERBEROS_TKT",
         X509Certificate = 4 "X509_V3_CERT",
         PgpCertificate = 5 "PGP_CERT",
+        // 128 to 255 are for private use (section 8).
+        WebToken = 128 "CWT",
     }
 }
 

@@ -1,14 +1,17 @@
 //! Arguments of reservations that every protocol has in common.
 
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
+use earmark_control::command::Failure;
 use earmark_control::{Identity, ReservationRequest, SenderName};
 use earmark_core::Rate;
 use earmark_core::amounts::{parse_duration, parse_octets};
 
 use super::values::{Sharing, endpoint, flow_label, ip_protocol, sender};
+use crate::cli::token::read_token;
 
 /// What `earmark reserve` takes with every protocol.
 #[derive(Args, Debug)]
@@ -106,8 +109,8 @@ pub(crate) struct Traffic {
 
 impl Traffic {
     /// Creates a request of a protocol for this traffic, tied to the connection and followed.
-    pub(crate) fn request(&self, protocol: &str) -> ReservationRequest {
-        ReservationRequest {
+    pub(crate) fn request(&self, protocol: &str) -> Result<ReservationRequest, Failure> {
+        Ok(ReservationRequest {
             from: self.from,
             flow_label: self.flow_label,
             ip_protocol: self.ip_protocol,
@@ -116,11 +119,11 @@ impl Traffic {
             min_packet: self.min_packet.min(self.max_packet),
             max_packet: self.max_packet,
             ttl: self.ttl,
-            identity: self.who.identity(),
+            identity: self.who.identity()?,
             hold: true,
             follow: true,
             ..ReservationRequest::of(protocol, self.to)
-        }
+        })
     }
 }
 
@@ -136,12 +139,17 @@ pub(crate) struct Who {
     /// Preemption priority, 0 to 65535: routers may preempt reservations of lower priority for it.
     #[arg(long, value_name = "N")]
     pub(crate) priority: Option<u16>,
+    /// Prove the name of the user by the token in this file (`earmark token issue` makes one).
+    #[arg(long, value_name = "FILE")]
+    pub(crate) token: Option<PathBuf>,
 }
 
 impl Who {
-    /// The identity in the form of the control protocol.
-    pub(crate) fn identity(&self) -> Identity {
-        let Who { user, application, priority } = self.clone();
-        Identity { user, application, priority }
+    /// The identity in the form of the control protocol. Reads the file of the token.
+    pub(crate) fn identity(&self) -> Result<Identity, Failure> {
+        let Who { user, application, priority, token } = self.clone();
+        let token = token.map(|file| read_token(&file)).transpose()?;
+        let token = token.map(|token| token.to_string());
+        Ok(Identity { user, application, priority, token })
     }
 }

@@ -92,7 +92,7 @@ pub(super) fn reserve(
         reliable: of.reliable,
         secure: of.secure,
     };
-    let traffic = options.traffic.request("nsis").with(&own);
+    let traffic = options.traffic.request("nsis")?.with(&own);
     let request = ReservationRequest { rate_bps: options.rate, query: options.query, ..traffic };
     let opened = client.reserve(request)?;
     let (to, application) = (options.traffic.to, opened.application);

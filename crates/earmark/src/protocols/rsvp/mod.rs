@@ -85,7 +85,7 @@ pub(crate) fn send(
 ) -> Result<Outcome, Failure> {
     let traffic = &options.traffic;
     let hold = traffic.hold;
-    let request = traffic.request("rsvp");
+    let request = traffic.request("rsvp")?;
     let rate_bps = Some(options.rate);
     let opened = client.sender(ReservationRequest { rate_bps, hold, follow: hold, ..request })?;
     let text = format!(
@@ -111,7 +111,7 @@ pub(super) fn listen(
     let opened = client.listen(ListenRequest {
         ip_protocol: options.ip_protocol,
         rate_bps: options.rate,
-        identity: options.who.identity(),
+        identity: options.who.identity()?,
         hold: options.hold || waits,
         follow: options.hold || waits,
         ..ListenRequest::new(options.on).with(&own)
@@ -135,7 +135,7 @@ pub(super) fn reserve(
 ) -> Result<Outcome, Failure> {
     let rate = options.rate.expect("it was checked that there is one");
     let Traffic { to, ip_protocol, .. } = options.traffic;
-    let request = options.traffic.request("rsvp");
+    let request = options.traffic.request("rsvp")?;
     let opened = client.reserve(ReservationRequest { rate_bps: Some(rate), ..request })?;
     let awaited = AwaitedReservation::new(to, ip_protocol, Some(rate), opened.role);
     Wait::new(client, opened, options, out).run(awaited)

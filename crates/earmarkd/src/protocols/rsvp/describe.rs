@@ -4,6 +4,7 @@ use earmark_control::protocols::rsvp::{advice, error_text, filter, rate, tracing
 use earmark_control::text::with_port;
 use earmark_core::Rate;
 use earmark_rsvp::diagnostics::TraceEnd;
+use earmark_rsvp::policy::User;
 use earmark_rsvp::{self as rsvp, Change};
 use earmark_wire::rsvp::Session;
 
@@ -27,12 +28,15 @@ pub(crate) fn event(event: &rsvp::Event, on: &str) -> String {
         ResvGone { session, filter: of, .. } => {
             format!("reservation from {} to {} ended", filter(of), to(session))
         }
-        PathError { session, error, .. } => {
-            format!("the path to {} failed: {}", to(session), error_text(error))
+        PathError { session, error, explanation, .. } => {
+            let reason = reason(explanation.as_deref());
+            format!("the path to {} failed: {}{reason}", to(session), error_text(error))
         }
-        ResvError { session, error, .. } => {
+        ResvError { session, error, explanation, .. } => {
+            let reason = reason(explanation.as_deref());
             let advice = advice(error, None).map_or(String::new(), |advice| format!("; {advice}"));
-            format!("the reservation for {} failed: {}{advice}", to(session), error_text(error))
+            let (to, error) = (to(session), error_text(error));
+            format!("the reservation for {to} failed: {error}{reason}{advice}")
         }
         Confirmed { session, node, filters: of, reach, .. } => {
             let (of, to) = (filters(of), to(session));
@@ -49,18 +53,20 @@ pub(crate) fn event(event: &rsvp::Event, on: &str) -> String {
         PathState { change, session, template } => {
             format!("path from {} to {} {}", filter(template), to(session), changed(*change))
         }
-        Reservation { change, session, filters: of, flowspec, .. } => format!(
-            "reservation of {} from {} to {} on {on} {}",
+        Reservation { change, session, filters: of, flowspec, user, .. } => format!(
+            "reservation of {} from {} to {} on {on} {}{}",
             rate(flowspec),
             filters(of),
             to(session),
-            changed(*change)
+            changed(*change),
+            user.as_deref().map_or(String::new(), by),
         ),
-        Refused { session, filters: of, error, available_bps, .. } => format!(
-            "reservation from {} to {} refused on {on}: {}; {} is available",
+        Refused { session, filters: of, error, available_bps, explanation, .. } => format!(
+            "reservation from {} to {} refused on {on}: {}{}; {} is available",
             filters(of),
             to(session),
             error_text(error),
+            reason(explanation.as_deref()),
             Rate::from_bps(*available_bps)
         ),
         Translated { template, translation, .. } => {
@@ -100,6 +106,17 @@ fn filters(filters: &rsvp::Filters) -> String {
         [] => "all senders".to_owned(),
         several => several.iter().map(filter).collect::<Vec<_>>().join(", "),
     }
+}
+
+/// Formats the reason that a policy node gives.
+fn reason(explanation: Option<&String>) -> String {
+    explanation.map_or(String::new(), |text| format!(": {text}"))
+}
+
+/// Formats the user behind a reservation.
+fn by(user: &User) -> String {
+    let proof = if user.verified { "verified" } else { "claimed" };
+    format!(", by {} ({proof})", user.name)
 }
 
 fn changed(change: Change) -> &'static str {

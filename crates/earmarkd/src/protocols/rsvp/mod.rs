@@ -4,7 +4,8 @@ pub(crate) mod checks;
 pub(crate) mod config;
 mod consequence;
 pub(crate) mod describe;
-pub(crate) mod keys;
+pub(crate) mod issuer;
+mod keys;
 mod node;
 pub(crate) mod policy;
 pub(crate) mod proxy;
@@ -39,6 +40,10 @@ impl Protocol for Rsvp {
 
     fn listen(&self, request: ListenRequest, host: &dyn Host) -> Result<Opening, Problem> {
         request::listen(request, host)
+    }
+
+    fn carries_tokens(&self) -> bool {
+        true
     }
 
     fn request(&self, request: &Request, host: &dyn Host) -> Option<Result<Action, Problem>> {

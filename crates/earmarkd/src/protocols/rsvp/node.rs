@@ -106,6 +106,11 @@ impl ProtocolConfig for Rsvp {
         Some(Command::Rsvp(rsvp::Command::Renew(Box::new(renewal))))
     }
 
+    fn wall_clock_command(&self, origin: Timestamp) -> Option<Command> {
+        let wall_clock = since_1970(origin);
+        Some(Command::Rsvp(rsvp::Command::WallClock { wall_clock }))
+    }
+
     fn key_file(&self, config: &Config) -> Option<PathBuf> {
         of(config).integrity.map(|integrity| integrity.keys)
     }
@@ -148,6 +153,8 @@ fn engine(config: &Config, origin: Timestamp) -> rsvp::Config {
     let defaults = integrity::Settings::default();
     let integrity = settings.integrity.as_ref();
     rsvp::Config {
+        router: config.name.clone(),
+        wall_clock: since_1970(origin),
         timing: settings.timing,
         diagnostics: diagnostics::Settings {
             answer: settings.diagnostics,
@@ -183,6 +190,11 @@ fn engine(config: &Config, origin: Timestamp) -> rsvp::Config {
             .collect(),
         ..rsvp::Config::default()
     }
+}
+
+/// Converts a time to nanoseconds since 1970; earlier times are zero.
+fn since_1970(at: Timestamp) -> u64 {
+    u64::try_from(at.as_nanosecond().max(0)).unwrap_or(u64::MAX)
 }
 
 /// Converts a time to a 64-bit NTP timestamp: units of 2^-32 seconds since 1900, modulo 2^64 (RFC 2747 section 3.2).

@@ -8,6 +8,7 @@ use earmark_rsvp::policy::{About, Action, Pattern, Rule, Settings};
 use serde::Deserialize;
 use toml::Spanned;
 
+use super::issuer::IssuerTable;
 use crate::config::{ConfigError, InterfaceConfig, Source};
 
 #[derive(Default, Deserialize)]
@@ -19,6 +20,8 @@ pub(crate) struct PolicyTable {
     default: Action,
     #[serde(default)]
     rule: Vec<RuleTable>,
+    #[serde(default)]
+    issuer: Vec<IssuerTable>,
 }
 
 /// Names of [`PreemptionPolicy`] in the file.
@@ -38,6 +41,8 @@ struct RuleTable {
     about: About,
     #[serde(default)]
     users: Vec<Spanned<String>>,
+    #[serde(default)]
+    verified: bool,
     #[serde(default)]
     applications: Vec<Spanned<String>>,
     #[serde(default)]
@@ -76,6 +81,7 @@ impl Source<'_> {
             preemption,
             rules: rules.collect::<Result<_, _>>()?,
             otherwise: table.default,
+            issuers: self.issuers(&table.issuer)?,
         })
     }
 
@@ -93,6 +99,7 @@ impl Source<'_> {
         Ok(Rule {
             about: table.about,
             users: self.all::<Pattern>(&table.users, NAME)?,
+            verified: table.verified,
             applications: self.all::<Pattern>(&table.applications, NAME)?,
             sources: self.ranges(&table.sources)?,
             destinations: self.ranges(&table.destinations)?,

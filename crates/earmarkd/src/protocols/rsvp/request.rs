@@ -10,11 +10,14 @@ use earmark_control::{
 };
 use earmark_node::{Ask, Command, Event, Listen};
 use earmark_rsvp as rsvp;
+use earmark_rsvp::policy::token::TokenTextError;
 use earmark_wire::rsvp::{SenderTemplate, Session, SourceSelector, Style};
 
 use super::Rsvp;
 use super::checks::{check_senders, template, tspec};
-use crate::protocol::{Host, Opening, check_arrival, check_destination, options, rate, row};
+use crate::protocol::{
+    Host, Opening, check_arrival, check_destination, options, rate, rejected, row,
+};
 
 /// Opens the sender or receiver that this host can be.
 pub(super) fn reserve(
@@ -42,6 +45,7 @@ pub(super) fn reserve(
     let session = session(request.to, request.ip_protocol, host)?;
     let template = template(&request)?;
     let tspec = tspec(&request, rate(&request)?)?;
+    let identity = identity(request.identity)?;
     let senders = match template.source.is_unspecified() {
         true => Vec::new(),
         false => vec![template.parts().into()],
@@ -55,7 +59,7 @@ pub(super) fn reserve(
         commands: Box::new(move |application| {
             let open = rsvp::Command::Session { application, session };
             let announce = rsvp::Command::Sender { application, template, tspec, ttl };
-            let identity = identity(application, request.identity);
+            let identity = identify(application, identity);
             identity.into_iter().chain([Command::Rsvp(open), Command::Rsvp(announce)]).collect()
         }),
     })
@@ -75,6 +79,7 @@ fn receiver(
     let session = session(request.on, request.ip_protocol, host)?;
     check_arrival(session.destination, host)?;
     check_senders(&request, &options)?;
+    let identity = identity(request.identity)?;
     let ListenOptions { delay_ms, style, senders, confirm } = options;
     let ask = match (request.rate_bps, delay_ms) {
         (Some(rate), _) => Ask::Rate(rate),
@@ -92,7 +97,7 @@ fn receiver(
             let style = style_of(style);
             let all = Listen::new(application, session);
             let listen = Command::Listen(Listen { ask, confirm, style, senders, ..all });
-            identity(application, request.identity).into_iter().chain([listen]).collect()
+            identify(application, identity).into_iter().chain([listen]).collect()
         }),
     })
 }
@@ -123,13 +128,17 @@ pub(super) fn template_of(sender: &SenderName) -> SenderTemplate {
     }
 }
 
-fn identity(application: ApplicationId, identity: Identity) -> Option<Command> {
-    if identity.is_empty() {
-        return None;
-    }
-    let Identity { user, application: name, priority } = identity;
-    let identity = rsvp::policy::Identity { user, application: name, priority };
-    Some(Command::Rsvp(rsvp::Command::Identity { application, identity }))
+/// Reads the identity of a request.
+fn identity(identity: Identity) -> Result<rsvp::policy::Identity, Problem> {
+    let Identity { user, application, priority, token } = identity;
+    let token = token.map(|text| text.parse()).transpose().map_err(|error: TokenTextError| {
+        rejected(error.to_string(), "`earmark token show FILE` reads a token")
+    })?;
+    Ok(rsvp::policy::Identity { user, application, priority, token })
+}
+
+fn identify(application: ApplicationId, identity: rsvp::policy::Identity) -> Option<Command> {
+    (!identity.is_empty()).then(|| Command::Rsvp(rsvp::Command::Identity { application, identity }))
 }
 
 /// Converts a reservation style.

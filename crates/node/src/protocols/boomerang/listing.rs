@@ -87,6 +87,7 @@ pub(super) fn reservation_row(
         service: "controlled-load".into(),
         interface: Some(view.interface_name(half.interface)),
         next_hop: None,
+        user: None,
         rate_bps: Rate::as_bps(half.rate),
         burst_octets: burst,
         expires_in_s: view.seconds_until(half.expires_at),

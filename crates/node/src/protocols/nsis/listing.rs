@@ -98,6 +98,7 @@ pub(super) fn reservation_row(
         },
         interface: session.interface.map(|id| view.interface_name(id)),
         next_hop,
+        user: None,
         rate_bps: demand.rate.as_bps(),
         burst_octets: demand.burst,
         expires_in_s: session.expires_at.and_then(|at| view.seconds_until(at)),

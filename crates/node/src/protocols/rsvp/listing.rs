@@ -6,7 +6,9 @@ use earmark_rsvp::{Liveness, NeighborView, ReservationView, SenderView};
 use earmark_wire::intserv::FlowSpec;
 
 use crate::engine::NodeView;
-use earmark_core::listing::{NeighborRow, ReductionRow, ReservationRow, SenderName, SessionRow};
+use earmark_core::listing::{
+    NeighborRow, ReductionRow, ReservationRow, SenderName, SessionRow, UserRow,
+};
 
 /// Returns the row of a sender.
 pub(super) fn session_row(sender: &SenderView<'_>, view: NodeView<'_>) -> SessionRow {
@@ -55,6 +57,10 @@ pub(super) fn reservation_row(reservation: &ReservationView, view: NodeView<'_>)
         },
         interface: reservation.outgoing.map(|id| view.interface_name(id)),
         next_hop: reservation.next_hop,
+        user: reservation.user.as_ref().map(|user| UserRow {
+            name: user.name.clone(),
+            proof: if user.verified { "verified" } else { "claimed" }.into(),
+        }),
         rate_bps: demand.rate.as_bps(),
         burst_octets: demand.burst,
         expires_in_s: view.seconds_until(reservation.expires_at),

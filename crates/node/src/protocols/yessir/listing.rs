@@ -71,6 +71,7 @@ pub(super) fn reservation_row(
         },
         interface: Some(view.interface_name(leg.interface)),
         next_hop: None,
+        user: None,
         rate_bps: demand.rate.as_bps(),
         burst_octets: demand.burst,
         expires_in_s: view.seconds_until(session.expires_at),
