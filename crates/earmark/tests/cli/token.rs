@@ -6,7 +6,7 @@ use std::process::{Command, Output};
 use earmark_testkit::command_line::{TemporaryDirectory, status, stderr, stdout};
 use serde_json::{Value, json};
 
-use super::{ScriptedDaemon, opened};
+use super::{RESERVE, ScriptedDaemon, event, opened};
 
 const ISSUE: &str = "token issue --key provider --name alice@example.org --to 10.0.2.2:5001/udp --rate 64kbit --valid 1h";
 
@@ -121,4 +121,19 @@ fn example_of_the_page_works() {
         let done = done.expect("a shell");
         assert_eq!(status(&done), 0, "{command}: {}", stderr(&done));
     }
+}
+
+#[test]
+fn refused_token_is_reported_with_the_reason_of_the_router() {
+    let error =
+        json!({ "node": "10.0.2.1", "flags": 0, "code": "PolicyControlFailure", "value": 3 });
+    let reason = "token not yet valid: it starts at 2026-11-27T00:00:00Z";
+    let refused = event("resv_error", &json!({ "error": error, "explanation": reason }));
+    let released = json!({ "ok": { "applications": [7] } });
+    let script = vec![vec![opened("receiver"), refused], vec![released]];
+    let daemon = ScriptedDaemon::start("token-reason", script);
+    let (output, _) = daemon.run(&RESERVE);
+    assert_eq!(status(&output), 3);
+    let text = stdout(&output);
+    assert!(text.contains(&format!("found by 10.0.2.1: {reason}\n")), "{text}");
 }

@@ -174,6 +174,8 @@ struct Failed {
     error: ErrorSpec,
     /// Available rate, which this host's own node reports.
     available_bps: Option<Rate>,
+    /// Reason in the words of the node that refuses.
+    explanation: Option<String>,
 }
 
 impl AwaitedReservation {
@@ -200,12 +202,17 @@ impl AwaitedReservation {
                 Verdict::Reserved(self.granted(filters.first(), None, reach))
             }
             "path_error" | "resv_error" | "refused" => {
-                let Failed { error, available_bps } = event.details()?;
+                let Failed { error, available_bps, explanation } = event.details()?;
+                let reason = explanation.as_deref().map(|text| format!(": {text}"));
                 Verdict::Refused(Refusal {
-                    why: error_text(&error),
+                    why: error_text(&error) + &reason.unwrap_or_default(),
                     hint: advice(&error, available_bps).unwrap_or_default(),
                     reach,
-                    more: json!({ "error": error_json(&error), "available_bps": available_bps }),
+                    more: json!({
+                        "error": error_json(&error),
+                        "available_bps": available_bps,
+                        "explanation": explanation,
+                    }),
                 })
             }
             "rejected" => Verdict::Impossible(event.text.clone()),
