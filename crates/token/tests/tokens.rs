@@ -298,3 +298,23 @@ fn deeply_nested_octets_are_refused() {
     }
     assert_eq!(verify_octets(&[0; MAX_LENGTH + 1], START, |_| {}), Err(TokenError::TooLong));
 }
+
+/// Another encoding of the same token, and one with an unsigned header, are refused although the signature holds.
+#[test]
+fn only_one_encoding_is_accepted() {
+    let octets = signed().octets();
+    let (&[array, short], _) = octets.split_first_chunk().expect("a token");
+    assert_eq!((array, short & 0xe0), (0x84, 0x40), "four items, the first of up to 23 octets");
+    let unsigned_at = 2 + usize::from(short & 0x1f);
+    assert_eq!(octets[unsigned_at], 0xa0, "an empty map");
+    let (before, after) = (&octets[..unsigned_at], &octets[unsigned_at + 1..]);
+    for other in [
+        [&[0x98, 4], &octets[1..]].concat(),
+        [&[0xd2], octets].concat(),
+        [&octets[..1], &[0x58, short & 0x1f], &octets[2..]].concat(),
+        [before, &[0xa1, 0x19, 0xff, 0xff, 0x00], after].concat(),
+        [before, &[0xb8, 0x00], after].concat(),
+    ] {
+        assert_eq!(verify_octets(&other, START, unchanged), Err(TokenError::Malformed));
+    }
+}
