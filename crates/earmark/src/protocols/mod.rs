@@ -163,6 +163,9 @@ pub(crate) fn listen(
     out: &mut Output,
 ) -> Result<Outcome, Failure> {
     let receiver = &options.receiver;
+    if receiver.who.token.is_some() && options.protocol != ProtocolName::Rsvp {
+        return Err(wrong_usage("--token: only messages of RSVP carry tokens"));
+    }
     match options.protocol {
         ProtocolName::Rsvp => rsvp::listen(client, receiver, out),
         ProtocolName::Boomerang => boomerang::listen(),

@@ -100,6 +100,10 @@ fn requests_present_the_token() {
     let daemon = ScriptedDaemon::start("token-daemon", vec![vec![opened("receiver")]]);
     let (_, requests) = daemon.run(&["listen", "--on", "10.0.2.2:5001", "--token", file]);
     assert_eq!(requests[0]["listen"]["identity"]["token"], json!(text.trim()), "{requests:?}");
+    let daemon = ScriptedDaemon::start("token-other", vec![]);
+    let other = ["listen", "--on", "10.0.2.2:5001", "--protocol", "nsis", "--token", file];
+    let (refused, requests) = daemon.run(&other);
+    assert_eq!((status(&refused), requests), (2, vec![]));
     let daemon = ScriptedDaemon::start("token-absent", vec![]);
     let (refused, requests) = daemon.run(&["listen", "--on", "10.0.2.2:5001", "--token", "absent"]);
     assert_eq!((status(&refused), requests), (1, vec![]));
