@@ -152,6 +152,32 @@ fn summary_refresh_keeps_state() {
     assert_eq!(router.engine.population(), (0, 0, 0));
 }
 
+/// A message from another link in the name of a neighbour on this one (RFC 5082) does not count as one of the neighbour: its
+/// summary refreshes keep the state as before.
+#[test]
+fn message_from_another_link_leaves_the_neighbor_as_it_is() {
+    let lists = [RefreshList { epoch: EPOCH, ids: RefreshIds::Messages(List::Items(&[100])) }];
+    let body = Body::Srefresh(Srefresh { lists: List::Items(&lists) });
+    let summary_of_next_hop = capable_message(body, None);
+    let flows = [flow(1)];
+    for ttl in [254, 64, 1] {
+        let (mut router, _, _) = acknowledged_router();
+        receive_with_ttl(&mut router, ETH2, 255, &summary_of_next_hop);
+        let mut forged = Resv { refresh_ms: 1, ..resv(&flows) };
+        forged.hop.lih = router.engine.lih(ETH2);
+        let id = MessageId { epoch: EPOCH + 1, ..message_id(1) };
+        let forged = capable_message(Body::Resv(forged), Some(id));
+        receive_with_ttl(&mut router, ETH2, ttl, &forged);
+        assert_eq!(router.engine.counters().dropped[DropReason::FromFar as usize], 1, "{ttl}");
+        for _ in 0..20 {
+            router.pass(30 * SECOND);
+            summary(&mut router, ETH1, &[2]);
+            receive_with_ttl(&mut router, ETH2, 255, &summary_of_next_hop);
+        }
+        assert_eq!(router.engine.population(), (1, 1, 1), "{ttl}");
+    }
+}
+
 /// The lifetime of state in a summary refresh follows from the R of the neighbour that sends it.
 #[test]
 fn summary_refresh_extends_state_by_announced_period() {

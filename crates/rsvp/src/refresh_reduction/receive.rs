@@ -57,6 +57,9 @@ impl Rsvp {
         };
         let Some(index) = peer else { return };
         let Some(peer) = self.refresh_reduction.peers.get_mut(index) else { return };
+        if peer.is_near && !cx.is_from_this_link && is_between_neighbors(&message.body) {
+            return; // not from the peer, which is on this link (RFC 5082)
+        }
         peer.last_message_at = cx.now;
         peer.is_near |= cx.is_from_this_link;
         let before = core::mem::replace(&mut peer.capable, takes_part);
@@ -310,4 +313,13 @@ fn message_source(datagram: &Datagram<'_>, body: &Body<'_>) -> (IpAddr, u32) {
         Body::ResvErr(error) => (error.hop.address, 0),
         _ => (datagram.source, 0),
     }
+}
+
+/// Returns whether only the neighbour itself sends a message, with the largest TTL. Other messages have the TTL of the data's
+/// path, or stand in a Bundle with such messages.
+fn is_between_neighbors(body: &Body<'_>) -> bool {
+    matches!(
+        body,
+        Body::Resv(_) | Body::ResvTear(_) | Body::ResvErr(_) | Body::PathErr(_) | Body::Srefresh(_)
+    )
 }

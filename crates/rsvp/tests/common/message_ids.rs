@@ -40,13 +40,22 @@ pub fn bytes(message: &Message<'_>) -> Vec<u8> {
 }
 
 pub fn receive(router: &mut Bench, interface: InterfaceId, message: &Message<'_>) -> Vec<Outcome> {
+    receive_with_ttl(router, interface, 64, message)
+}
+
+pub fn receive_with_ttl(
+    router: &mut Bench,
+    interface: InterfaceId,
+    ttl: u8,
+    message: &Message<'_>,
+) -> Vec<Outcome> {
     let here = router.interfaces.by_id(interface).expect("known").addresses[0];
     let destination = match &message.body {
         Body::Path(path) => path.session.destination,
         Body::PathTear(tear) => tear.session.destination,
         _ => here,
     };
-    router.receive_octets(interface, destination, 64, &bytes(message))
+    router.receive_octets(interface, destination, ttl, &bytes(message))
 }
 
 pub fn receive_path_with_id(router: &mut Bench, path: Path<'_>, id: MessageId) -> Vec<Outcome> {
