@@ -29,8 +29,8 @@ const CHECK_INTERVAL: Duration = Duration::from_millis(500);
 /// Time after the end until all soft state has expired: GIST keeps routing state for 120 s without use, then a peer
 /// for 300 s.
 const DRAIN_TIME: Duration = Duration::from_secs(600);
-/// The same with attackers: RSVP keeps state from behind an access interface for 630 s if its sender asks for that, and
-/// its next nodes for some refreshes more.
+/// Drain time with attackers: state from behind an access interface lasts for up to 630 s if its sender asks for that, and
+/// at its next nodes for some refreshes more.
 const DRAIN_TIME_ATTACKED: Duration = Duration::from_secs(800);
 /// Time after which a message is no longer repeated if nobody answers it.
 const ANSWER_TIME: Duration = Duration::from_secs(10);
