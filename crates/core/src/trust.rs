@@ -141,6 +141,16 @@ mod tests {
         interfaces
     }
 
+    /// Routes through the first access interface and, for all else, through the first core interface.
+    fn routes() -> RouteTable {
+        let mut routes = RouteTable::new();
+        for (prefix, interface) in [("10.3.0.0/16", ACCESS[0]), ("0.0.0.0/0", CORE[0])] {
+            let hop = Hop { interface, gateway: None, source: None };
+            routes.insert(Route { prefix: prefix.parse().expect("a prefix"), metric: 0, hop });
+        }
+        routes
+    }
+
     /// Every pair of interfaces: only equal ones and pairs of core interfaces are allowed.
     #[test]
     fn message_concerns_its_own_interface_or_other_core_interfaces() {
@@ -159,11 +169,7 @@ mod tests {
 
     #[test]
     fn source_is_behind_access_interface_by_route_or_settings() {
-        let mut routes = RouteTable::new();
-        for (prefix, interface) in [("10.3.0.0/16", ACCESS[0]), ("0.0.0.0/0", CORE[0])] {
-            let hop = Hop { interface, gateway: None, source: None };
-            routes.insert(Route { prefix: prefix.parse().expect("a prefix"), metric: 0, hop });
-        }
+        let routes = routes();
         let (ours, foreign) = ([10, 3, 0, 1].into(), [192, 0, 2, 1].into());
         let check = |sources: &[&str], source, interface| {
             let (interfaces, mut ledger) = (interfaces(sources), Ledger::default());
@@ -181,11 +187,7 @@ mod tests {
     /// A range is behind an access interface if all of it is.
     #[test]
     fn range_is_behind_access_interface_as_a_whole() {
-        let mut routes = RouteTable::new();
-        for (prefix, interface) in [("10.3.0.0/16", ACCESS[0]), ("0.0.0.0/0", CORE[0])] {
-            let hop = Hop { interface, gateway: None, source: None };
-            routes.insert(Route { prefix: prefix.parse().expect("a prefix"), metric: 0, hop });
-        }
+        let routes = routes();
         let configured: &[&str] = &["10.3.0.0/17", "192.0.2.0/24"];
         for (sources, range, interface, expected) in [
             (&[] as &[&str], "10.3.0.1/32", ACCESS[0], true),
@@ -205,6 +207,28 @@ mod tests {
             let context = Context { routes: &routes, interfaces: &interfaces, ledger: &mut ledger };
             let behind = context.is_range_behind(range.parse().expect("a prefix"), interface);
             assert_eq!(behind, expected, "{range} {interface:?} {sources:?}");
+        }
+    }
+
+    #[test]
+    fn neighbor_of_access_interface_is_reached_through_it() {
+        let (routes, interfaces, mut ledger) =
+            (routes(), interfaces(&["192.0.2.0/24"]), Ledger::default());
+        let context = Context { routes: &routes, interfaces: &interfaces, ledger: &mut ledger };
+        for (address, interface, expected) in [
+            ("10.3.0.1", ACCESS[0], true),
+            ("10.3.0.1", ACCESS[1], false),
+            // Sources may be behind an interface without a route to them, but answers would not get there.
+            ("192.0.2.1", ACCESS[0], false),
+            ("10.3.0.1", CORE[1], true),
+            ("192.0.2.1", CORE[1], true),
+        ] {
+            let address = address.parse().expect("an address");
+            assert_eq!(
+                context.may_be_neighbor(address, interface),
+                expected,
+                "{address} {interface:?}"
+            );
         }
     }
 }
