@@ -57,7 +57,7 @@ pub fn run(
     let IpAddr::V4(attacker) = network.address_of(ATTACKER)? else { bail!("IPv4 only") };
     network.demo().start_traffic()?;
     network.demo().wait(plan.settle)?;
-    let mut trials = Vec::new();
+    let (mut trials, forgers) = (Vec::new(), Protocols::default());
     for &by in protocols {
         let rate = Rate::from_bps(plan.stream.rate.as_bps() * (100 + SLACK) / 100);
         network.observed()?;
@@ -71,8 +71,7 @@ pub fn run(
         if seen.is_empty() {
             bail!("no message of {} has passed r1, so that there is nothing to forge", by.name());
         }
-        let protocols = Protocols::default();
-        let forger = protocols.by_name(by.name()).context("a protocol without scenarios")?;
+        let forger = forgers.by_name(by.name()).context("a protocol without scenarios")?;
         let mut attacks = attack::common(&seen, attacker, seed);
         attacks.extend(forger.forgeries(&seen, attacker));
         progress.begin(&format!("attacks on {}", by.name()), attacks.len() as u64);

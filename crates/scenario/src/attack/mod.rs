@@ -1,6 +1,7 @@
 //! The catalogue of attacks: what an attacker on a customer's port sends who has seen all signalling of a reservation.
 //!
-//! [`common`] has the attacks that are the same for all protocols; [`ScenarioProtocol::forgeries`](crate::ScenarioProtocol::forgeries) has those of one protocol.
+//! [`common`] has the attacks that are the same for all protocols, and
+//! [`ScenarioProtocol::forgeries`](crate::ScenarioProtocol::forgeries) those of one protocol.
 
 mod packet;
 

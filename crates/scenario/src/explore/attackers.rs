@@ -3,8 +3,8 @@
 use std::net::Ipv4Addr;
 use std::time::Duration;
 
+use earmark_core::Trust;
 use earmark_core::random::Stream;
-use earmark_core::{Time, Trust};
 use earmark_node::NodeConfig;
 use earmark_sim::distributions::happens;
 use earmark_sim::{Network, NodeId};
@@ -111,14 +111,6 @@ impl Attackers {
     /// Creates the attackers of a network without any.
     pub(super) fn none(random: Stream) -> Attackers {
         Attackers { attackers: Vec::new(), random, packets: 0 }
-    }
-
-    /// Returns the times of the volleys until `end`.
-    pub(super) fn times(&self, end: Time) -> impl Iterator<Item = Time> + use<> {
-        let first = Time::ZERO + INTERVAL;
-        let times = (0..).map(move |number| first + INTERVAL * number);
-        let has_any = !self.attackers.is_empty();
-        times.take_while(move |at| has_any && *at <= end)
     }
 
     /// Returns the number of attackers.

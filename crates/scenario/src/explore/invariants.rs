@@ -165,7 +165,7 @@ mod tests {
     use crate::topology::{DEMO, Topology};
 
     /// One reservation across the demo's network, by each protocol: differences at its first router, with intact
-    /// traffic control, a lost class, and a class too many.
+    /// traffic control, a lost class, and a class too many; and its state, with bounds below and above it.
     #[test]
     fn differing_traffic_control_is_detected() {
         for by in Protocols::default().all() {
@@ -196,6 +196,9 @@ mod tests {
             let twice = [classes.clone(), classes].concat();
             assert_eq!(disagreements(engines, &twice).len(), 1, "{by:?}");
             assert!(remaining_state(engines, 1).len() > 2, "{by:?}");
+            let [none, some] = [0, 10].map(|most| Bounds { state: most, messages: most });
+            assert_ne!(unbounded_state(engines, none), [""; 0], "{by:?}");
+            assert_eq!(unbounded_state(engines, some), [""; 0], "{by:?}");
         }
     }
 }

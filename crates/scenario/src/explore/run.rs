@@ -140,10 +140,10 @@ impl ExplorationRun {
     /// Creates the run of a seed, with attackers or without.
     fn new(seed: u64, protocols: &Protocols, is_attacked: bool) -> ExplorationRun {
         let random = RandomStreams::new(seed).part("explore");
-        let honest = random_network::draw(&mut random.stream("network"));
-        let mut faults = random_faults::draw(&honest, &mut random.stream("faults"));
+        let without_attackers = random_network::draw(&mut random.stream("network"));
+        let mut faults = random_faults::draw(&without_attackers, &mut random.stream("faults"));
         let mut settings = settings(protocols, &mut random.stream("settings"));
-        let (mut topology, mut attackers) = (honest.clone(), 0);
+        let (mut topology, mut attackers) = (without_attackers.clone(), 0);
         let mut dice = random.stream("attackers");
         if is_attacked {
             attackers = attackers::join(&mut topology, &mut dice);
@@ -153,7 +153,8 @@ impl ExplorationRun {
             }
         }
         let Built { mut network, nodes, routing, .. } = build(&topology, seed, &settings);
-        let flows = random_flows::draw(&honest, &nodes, protocols, &mut random.stream("flows"));
+        let mut dice_of_flows = random.stream("flows");
+        let flows = random_flows::draw(&without_attackers, &nodes, protocols, &mut dice_of_flows);
         let attackers = match is_attacked {
             true => Attackers::new(&topology, &nodes, attackers, &mut network, dice),
             false => Attackers::none(dice),
@@ -198,16 +199,18 @@ impl ExplorationRun {
             steps.push((flow.ends_at, Step::End(number)));
             steps.extend(flow.by.map(|_| (flow.requests_at, Step::Request(number))));
         }
-        let checks = (1..).map(|number| Time::ZERO + CHECK_INTERVAL * number);
-        steps.extend(
-            checks
-                .take_while(|at| *at <= Time::ZERO + random_flows::END)
-                .map(|at| (at, Step::Check)),
-        );
         let end_of_flows = Time::ZERO + random_flows::END;
-        steps.extend(self.attackers.times(end_of_flows).map(|at| (at, Step::Attack)));
+        let every = |interval: Duration| {
+            let times = (1..).map(move |number| Time::ZERO + interval * number);
+            times.take_while(move |at| *at <= end_of_flows)
+        };
+        steps.extend(every(CHECK_INTERVAL).map(|at| (at, Step::Check)));
+        let is_attacked = self.attackers.count() > 0;
+        if is_attacked {
+            steps.extend(every(attackers::INTERVAL).map(|at| (at, Step::Attack)));
+        }
         steps.sort_unstable();
-        let drain = if self.attackers.count() > 0 { DRAIN_TIME_ATTACKED } else { DRAIN_TIME };
+        let drain = if is_attacked { DRAIN_TIME_ATTACKED } else { DRAIN_TIME };
         let end = end_of_flows + drain;
         for (at, step) in steps.into_iter().take_while(|(at, _)| *at <= end) {
             self.run_until(at);
@@ -387,10 +390,6 @@ impl ExplorationRun {
         for node in self.nodes.clone() {
             let Some(engines) = self.network.node(node) else { continue };
             let too_much = self.bounds().map(|bounds| invariants::unbounded_state(engines, bounds));
-            for what in too_much.into_iter().flatten() {
-                self.breach(Invariant::StateIsBounded, now, node, what);
-            }
-            let Some(engines) = self.network.node(node) else { continue };
             let wrong = invariants::disagreements(engines, &self.traffic_control(node));
             let most = |(interface, status): (InterfaceId, earmark_core::admission::LinkStatus)| {
                 let most = self.reserved_paths.reservable(node, interface)?;
@@ -405,6 +404,9 @@ impl ExplorationRun {
             }
             for what in exceeded {
                 self.breach(Invariant::NothingPromisedTwice, now, node, what);
+            }
+            for what in too_much.into_iter().flatten() {
+                self.breach(Invariant::StateIsBounded, now, node, what);
             }
         }
     }
@@ -444,45 +446,4 @@ impl ExplorationRun {
 }
 
 #[cfg(test)]
-mod tests {
-    use earmark_sim::TrafficPattern;
-
-    use super::*;
-
-    /// A seed whose flows send and get their reservations.
-    const SEED: u64 = 2;
-
-    fn breaks(outcome: &Exploration, invariant: Invariant) -> bool {
-        outcome.breaches.iter().any(|breach| breach.invariant == invariant)
-    }
-
-    /// With half of the reservable rate assumed, the network exceeds it.
-    #[test]
-    fn exceeded_reservable_rate_is_detected() {
-        let mut run = ExplorationRun::new(SEED, &Protocols::default(), false);
-        run.reserved_paths.halve_reservable();
-        assert!(breaks(&run.play(), Invariant::NothingPromisedTwice));
-    }
-
-    /// Flows that send more than they have reserved lose packets.
-    #[test]
-    fn lost_reserved_packets_are_detected() {
-        let mut run = ExplorationRun::new(SEED, &Protocols::default(), false);
-        for flow in run.flows.iter_mut().filter(|flow| flow.by.is_some()) {
-            let rate = earmark_core::Rate::from_bps(4 * flow.request.rate.as_bps());
-            flow.pattern = Some(TrafficPattern::Constant(rate));
-        }
-        assert!(breaks(&run.play(), Invariant::ReservedPacketsArrive));
-    }
-
-    /// Flows that never end leave state behind.
-    #[test]
-    fn remaining_state_is_detected() {
-        let mut run = ExplorationRun::new(SEED, &Protocols::default(), false);
-        let late = Time::ZERO + random_flows::END + 2 * DRAIN_TIME;
-        for flow in &mut run.flows {
-            (flow.pattern, flow.ends_at) = (None, late);
-        }
-        assert!(breaks(&run.play(), Invariant::EmptyInTheEnd));
-    }
-}
+mod tests;
