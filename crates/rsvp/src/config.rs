@@ -1,6 +1,6 @@
 //! Settings of the engine, with the defaults of RFC 2205.
 
-use alloc::collections::BTreeMap;
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::time::Duration;
@@ -47,6 +47,8 @@ pub struct Config {
     pub diagnostics: diagnostics::Settings,
     /// Accepted neighbours, and limits of each neighbour and reservation.
     pub limits: limits::Settings,
+    /// Names of core interfaces whose neighbours are beyond routers without RSVP, so that their messages have any TTL.
+    pub distant_neighbors: BTreeSet<String>,
     /// Message integrity (RFC 2747).
     pub integrity: integrity::Settings,
     /// Policy and preemption (RFC 2750, RFC 3181).
@@ -78,6 +80,7 @@ impl Default for Config {
             max_kept_octets: 4_096,
             diagnostics: diagnostics::Settings::default(),
             limits: limits::Settings::default(),
+            distant_neighbors: BTreeSet::new(),
             integrity: integrity::Settings::default(),
             policy: policy::Settings::default(),
             dclass: BTreeMap::new(),

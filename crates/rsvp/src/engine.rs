@@ -189,8 +189,8 @@ impl Rsvp {
         {
             return self.drop(cx, datagram, DropReason::UnknownNeighbor);
         }
-        // The TTL of a Bundle is that of its messages, and acknowledgements are in all of them.
-        if matches!(message.body, Body::Srefresh(_))
+        // The TTL of a Bundle is that of its messages, and that of a Hello is 1.
+        if matches!(message.body, Body::Ack | Body::Srefresh(_))
             && let Err(reason) = self.may_act_at(cx, datagram, datagram.interface, datagram.source)
         {
             return self.drop(cx, datagram, reason);

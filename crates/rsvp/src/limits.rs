@@ -159,17 +159,26 @@ impl Rsvp {
         self.accepts_at(context, datagram.interface, neighbor)
     }
 
-    /// Returns whether an interface accepts a neighbour.
+    /// Returns whether an interface accepts a neighbour: one that it names, or any if it names none.
     pub(crate) fn accepts_at(
         &self,
         context: &Context<'_>,
         interface: InterfaceId,
         neighbor: IpAddr,
     ) -> bool {
-        self.limits_of(context, interface).is_none_or(|limits| {
-            limits.neighbors.is_empty()
-                || limits.neighbors.iter().any(|range| range.contains(neighbor))
-        })
+        self.limits_of(context, interface).is_none_or(|limits| limits.neighbors.is_empty())
+            || self.is_named_at(context, interface, neighbor)
+    }
+
+    /// Returns whether the configuration of an interface names a neighbour.
+    pub(crate) fn is_named_at(
+        &self,
+        context: &Context<'_>,
+        interface: InterfaceId,
+        neighbor: IpAddr,
+    ) -> bool {
+        let limits = self.limits_of(context, interface);
+        limits.is_some_and(|limits| limits.neighbors.iter().any(|range| range.contains(neighbor)))
     }
 
     /// Returns whether a peer, behind a core interface or not, may have one more block, or (`new` is `None`) a change of

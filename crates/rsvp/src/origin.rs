@@ -7,13 +7,13 @@
 //! - the message came through that interface, or both are core interfaces, whose routes need not be symmetric;
 //! - if that interface accepts only signed messages, the message is signed with a key of that interface (RFC 2747);
 //! - if that interface accepts only certain neighbours, the sender is one of them;
-//! - if the neighbour that it names is known to be on the link of either interface, it does not come from another one:
-//!   its TTL is still the largest (RFC 5082). A neighbour is known after its first message with that TTL; others need
-//!   not send it.
+//! - if the neighbour that it names is on the link of either interface, it does not come from another one: its TTL is
+//!   still the largest (RFC 5082). Neighbours behind a core interface are on its link, unless its configuration names
+//!   them, or they sign. Any other neighbour is known to be there after its first message with that TTL.
 
 use core::net::IpAddr;
 
-use earmark_core::{Datagram, InterfaceId};
+use earmark_core::{Datagram, Interface, InterfaceId};
 use earmark_wire::rsvp::Session;
 
 use crate::counters::DropReason;
@@ -34,23 +34,38 @@ impl Rsvp {
         self.is_trusted_at(cx, datagram, at, neighbor)
     }
 
-    /// Checks that a message in the name of a neighbour that is known to be on the link of an interface does not come
-    /// from another link.
+    /// Checks that a message in the name of a neighbour that is on the link of an interface does not come from another
+    /// link.
     #[inline]
-    fn is_of_this_link<E>(
+    pub(crate) fn is_of_this_link<E>(
         &self,
         cx: &HandlerContext<'_, '_, E>,
         interface: InterfaceId,
         neighbor: IpAddr,
     ) -> Result<(), DropReason> {
-        let is_near = || {
-            self.store.is_near(interface, neighbor)
-                || self.refresh_reduction.is_near(interface, neighbor)
-        };
-        match !cx.is_from_this_link && is_near() {
-            true => Err(DropReason::FromFar),
-            false => Ok(()),
+        match cx.is_from_this_link || self.may_be_elsewhere(cx, interface, neighbor) {
+            true => Ok(()),
+            false => Err(DropReason::FromFar),
         }
+    }
+
+    /// Returns whether messages of a neighbour behind an interface may come from another link.
+    fn may_be_elsewhere<E>(
+        &self,
+        cx: &HandlerContext<'_, '_, E>,
+        interface: InterfaceId,
+        neighbor: IpAddr,
+    ) -> bool {
+        let is_near = self.store.is_near(interface, neighbor)
+            || self.refresh_reduction.is_near(interface, neighbor);
+        let link = cx.context.interfaces.by_id(interface);
+        let has_distant_neighbors = |link: &Interface| {
+            !link.is_core() || self.config.distant_neighbors.contains(&link.name)
+        };
+        !is_near
+            && (link.is_none_or(has_distant_neighbors)
+                || cx.verified.is_some()
+                || self.is_named_at(cx.context, interface, neighbor))
     }
 
     /// Checks that a message that passes several nodes, last `neighbor`, may act on state at an interface.

@@ -266,7 +266,7 @@ fn reservation_and_acknowledgement_share_a_bundle() {
             capable_message(Body::Resv(resv), Some(message_id(100 + u32::from(n))))
         })
         .collect();
-    let outcomes = router.receive_octets(ETH2, ip("10.0.2.1"), 64, &bundle_of(&resvs));
+    let outcomes = router.receive_octets(ETH2, ip("10.0.2.1"), 255, &bundle_of(&resvs));
     let neighbors = bundle_neighbors(&outcomes);
     assert_eq!(neighbors, [(MessageType::Resv, at(ETH1, UPSTREAM)); 5]);
     assert_eq!(acknowledged(&outcomes).len(), 5, "all Paths, with the first Resv");

@@ -328,7 +328,7 @@ fn unknown_style_is_quoted_in_error() {
     let style = octets.windows(4).position(|w| w == [0, 8, 8, 1]).expect("a STYLE object");
     octets[style + 5..style + 8].copy_from_slice(&[0, 0, 0x1f]);
     octets[2..4].copy_from_slice(&[0, 0]); // no checksum
-    let outcomes = router.receive_octets(ETH2, ip("10.0.2.1"), 64, &octets);
+    let outcomes = router.receive_octets(ETH2, ip("10.0.2.1"), 255, &octets);
     let answer = outcomes.iter().find_map(|o| match o {
         Outcome::Sent(how, octets) => Some((how.destination, octets.clone())),
         _ => None,

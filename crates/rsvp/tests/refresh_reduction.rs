@@ -89,7 +89,7 @@ fn unacknowledged_path_is_retransmitted() {
     }
 }
 
-/// An acknowledgement counts only from the receiver of the message.
+/// An acknowledgement counts only from the receiver of the message, and over its link.
 #[test]
 fn acknowledgement_of_other_node_is_ignored() {
     let mut router = router();
@@ -98,6 +98,11 @@ fn acknowledgement_of_other_node_is_ignored() {
     let stale = MessageId { epoch: id.epoch ^ 1, ..id };
     acks(&mut router, ETH1, &[acknowledgement(AcknowledgementKind::Ack, id)]);
     acks(&mut router, ETH2, &[acknowledgement(AcknowledgementKind::Ack, stale)]);
+    let forged = [acknowledgement(AcknowledgementKind::Ack, id)];
+    let acknowledgements = List::Items(&forged);
+    let forged = Message { acknowledgements, ..capable_message(Body::Ack, None) };
+    receive_with_ttl(&mut router, ETH2, 254, &forged);
+    assert_eq!(router.engine.counters().dropped[DropReason::FromFar as usize], 1);
     assert_eq!(path_id(&router.pass(501 * MS)), Some(id), "it still waits");
 }
 
@@ -263,7 +268,7 @@ fn unknown_multicast_message_id_gets_nack_on_its_path_only() {
     let names = RefreshIds::Sources(List::Items(&sources));
     let lists = [RefreshList { epoch: EPOCH, ids: names }];
     let body = Body::Srefresh(Srefresh { lists: List::Items(&lists) });
-    router.receive_octets(ETH1, group, 64, &bytes(&capable_message(body, None)));
+    router.receive_octets(ETH1, group, 255, &bytes(&capable_message(body, None)));
     let expected = [acknowledgement(AcknowledgementKind::Nack, message_id(1))];
     assert_eq!(acknowledged(&router.pass(10 * MS)), expected);
 

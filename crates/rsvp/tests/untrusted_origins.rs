@@ -442,60 +442,101 @@ fn deliver_from(
     bench.handle(Input::Datagram(datagram))
 }
 
-/// RFC 5082: a neighbour that has sent a message with TTL 255 is on this link, so that messages in its name from other
-/// links, which a router has forwarded, have no effect. A neighbour that sends lower ones is believed as before.
+/// Where the neighbours of a router are, and what it knows of them.
+#[derive(Clone, Copy, Debug)]
+struct Neighborhood {
+    /// Role of all interfaces.
+    role: Role,
+    /// Whether the configuration of the interfaces names the neighbours.
+    is_named: bool,
+    /// Whether the neighbours have sent a message with TTL 255.
+    is_near: bool,
+}
+
+impl Neighborhood {
+    /// Returns all that there are.
+    fn all() -> impl Iterator<Item = Neighborhood> {
+        let of = |[is_named, is_near]: [bool; 2]| {
+            [Core, Access].map(|role| Neighborhood { role, is_named, is_near })
+        };
+        [[false, false], [false, true], [true, false], [true, true]].into_iter().flat_map(of)
+    }
+
+    /// Returns whether messages that a router has forwarded may be those of the neighbours.
+    fn may_be_elsewhere(self) -> bool {
+        !self.is_near && (self.role == Access || self.is_named)
+    }
+
+    /// Returns a router with a reservation between such neighbours.
+    fn reserved(self) -> Bench {
+        let named = limits::Interface {
+            neighbors: vec!["10.0.0.0/14".parse().expect("a range")],
+            ..limits::Interface::default()
+        };
+        let names = ["eth1", "eth2", "eth3"].into_iter().filter(|_| self.is_named);
+        let interfaces = names.map(|name| (name.to_owned(), named.clone())).collect();
+        let limits = limits::Settings { interfaces, ..limits::Settings::default() };
+        let mut bench = with_config(Config { limits, ..Config::default() });
+        bench.add_interface(ETH3, "10.0.3.1");
+        bench.add_route("10.0.2.0/24", ETH2, None);
+        bench.add_route("10.0.1.0/24", ETH1, None);
+        set_roles(&mut bench, [self.role; 3]);
+        bench.receive(ETH1, Body::Path(path()));
+        let flows = [flow(2)];
+        let mut request = resv(&flows);
+        request.hop.lih = bench.engine.lih(ETH2);
+        let ttl = if self.may_be_elsewhere() { 64 } else { 255 };
+        deliver(&mut bench, ETH2, ttl, false, Body::Resv(request));
+        assert_eq!(bench.held(), Rate::from_mbps(2));
+        if self.is_near {
+            let error = resv_err(UPSTREAM, FlowDescriptors::FixedFilter(List::Items(&flows)));
+            deliver(&mut bench, ETH1, 255, false, Body::ResvErr(error));
+        }
+        bench
+    }
+}
+
+/// RFC 5082: a message with a TTL below 255 comes from another link, because a router has forwarded it. In the name of a
+/// neighbour behind a core interface it has no effect, unless the interface names the neighbour. In the name of any
+/// neighbour that has sent a message with TTL 255, it has none. The previous hop is behind eth1, the next hop behind eth2;
+/// the message arrives there or through eth3.
 #[test]
 fn message_from_another_link_is_dropped_if_neighbor_is_on_this_one() {
     let (less, same) = ([flow(1)], [flow(2)]);
-    let after = [(254, false), (64, false), (255, true), (255, false)];
-    let cases = [(255, true), (64, false)].into_iter().flat_map(|(first, is_near)| {
-        let ttls = after.into_iter();
-        // The previous hop is behind eth1, the next hop behind eth2.
-        ttls.flat_map(move |(ttl, encapsulated)| {
-            [false, true].map(|elsewhere| (first, is_near, ttl, encapsulated, elsewhere))
-        })
+    let headers = [(255, false), (254, false), (64, false), (255, true)];
+    let cases = Neighborhood::all().flat_map(|neighborhood| {
+        let elsewhere = if neighborhood.role == Core { vec![false, true] } else { vec![false] };
+        let with_header = move |elsewhere| headers.map(|header| (neighborhood, header, elsewhere));
+        elsewhere.into_iter().flat_map(with_header)
     });
-    for (first, is_near, ttl, encapsulated, elsewhere) in cases {
-        let reserved = || {
-            let mut bench = with_config(Config::default());
-            bench.add_interface(ETH3, "10.0.3.1");
-            set_roles(&mut bench, [Core, Core, Core]);
-            bench.receive(ETH1, Body::Path(path()));
-            let mut request = resv(&same);
-            request.hop.lih = bench.engine.lih(ETH2);
-            deliver(&mut bench, ETH2, first, false, Body::Resv(request));
-            assert_eq!(bench.held(), Rate::from_mbps(2));
-            bench
-        };
+    for (neighborhood, (ttl, encapsulated), elsewhere) in cases {
         let [eth1, eth2] = if elsewhere { [ETH3; 2] } else { [ETH1, ETH2] };
-        let is_believed = !is_near || (ttl == 255 && !encapsulated);
+        let is_believed = (ttl == 255 && !encapsulated) || neighborhood.may_be_elsewhere();
         let reasons = if is_believed { vec![] } else { vec![DropReason::FromFar] };
         let what = format!(
-            "first {first}, then {ttl}, encapsulated: {encapsulated}, elsewhere: {elsewhere}"
+            "{neighborhood:?}, TTL {ttl}, encapsulated: {encapsulated}, elsewhere: {elsewhere}"
         );
 
-        let mut bench = reserved();
+        let mut bench = neighborhood.reserved();
         let mut request = resv(&less);
         request.hop.lih = bench.engine.lih(ETH2);
         let outcomes = deliver(&mut bench, eth2, ttl, encapsulated, Body::Resv(request));
         assert_eq!(dropped(&outcomes), reasons, "Resv, {what}");
         assert_eq!(bench.held(), Rate::from_mbps(if is_believed { 1 } else { 2 }), "{what}");
 
-        let mut bench = reserved();
+        let mut bench = neighborhood.reserved();
         let mut tear = resv_tear(&same);
         tear.hop.lih = bench.engine.lih(ETH2);
         let outcomes = deliver(&mut bench, eth2, ttl, encapsulated, Body::ResvTear(tear));
         assert_eq!(dropped(&outcomes), reasons, "ResvTear, {what}");
 
-        let mut bench = reserved();
+        let mut bench = neighborhood.reserved();
         let error = Body::PathErr(path_err());
         let outcomes = deliver_from(&mut bench, DOWNSTREAM, eth2, ttl, encapsulated, error);
         assert_eq!(dropped(&outcomes), reasons, "PathErr, {what}");
 
-        let mut bench = reserved();
+        let mut bench = neighborhood.reserved();
         let error = resv_err(UPSTREAM, FlowDescriptors::FixedFilter(List::Items(&same)));
-        let outcomes = deliver(&mut bench, ETH1, first, false, Body::ResvErr(error));
-        assert_eq!(dropped(&outcomes), [], "{what}");
         let error = Body::ResvErr(error);
         let outcomes = deliver_from(&mut bench, UPSTREAM, eth1, ttl, encapsulated, error);
         assert_eq!(dropped(&outcomes), reasons, "ResvErr, {what}");

@@ -174,11 +174,13 @@ fn every_node_on_the_path_reports_its_reservation() {
     }
 }
 
-/// A router without a daemon forwards everything; the node behind it sees that the request took two hops.
+/// A router without a daemon forwards everything; the node behind it sees that the request took two hops. Nodes believe
+/// neighbours beyond it if their configuration says that there are any.
 #[test]
 fn routers_without_rsvp_are_counted() {
     for family in [Family::V4, Family::V6] {
-        let mut chain = chain(family, 4);
+        let distant_neighbors = (0..5).map(|link| format!("link{link}")).collect();
+        let mut chain = chain_of(family, 4, Config { distant_neighbors, ..Config::default() });
         chain.bench.network.kill(chain.routers[1]);
         chain.bench.network.kill(chain.routers[2]);
         chain.reserve();

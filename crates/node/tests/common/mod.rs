@@ -94,14 +94,15 @@ impl Bench {
         destination: IpAddr,
         body: Body<'_>,
     ) -> Vec<Outcome> {
-        let octets = octets(body, 63);
+        let ttl = if matches!(body, Body::Path(_)) { 63 } else { 255 };
+        let octets = octets(body, ttl);
         let source = ip(if interface == ETH1 { UPSTREAM } else { DOWNSTREAM });
         let payload = &octets[..];
         let datagram = Datagram {
             interface,
             source,
             destination,
-            ttl: 63,
+            ttl,
             router_alert: true,
             encapsulated: false,
             payload,

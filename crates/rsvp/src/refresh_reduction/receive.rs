@@ -49,6 +49,11 @@ impl Rsvp {
             return;
         }
         let interface = datagram.interface;
+        if is_between_neighbors(&message.body)
+            && self.is_of_this_link(cx, interface, maker).is_err()
+        {
+            return; // not from the peer, which is on this link (RFC 5082)
+        }
         let peer = if takes_part {
             let most = self.config.reduction.max_peers as usize;
             self.refresh_reduction.peers.find_or_insert(interface, maker, most)
@@ -57,9 +62,6 @@ impl Rsvp {
         };
         let Some(index) = peer else { return };
         let Some(peer) = self.refresh_reduction.peers.get_mut(index) else { return };
-        if peer.is_near && !cx.is_from_this_link && is_between_neighbors(&message.body) {
-            return; // not from the peer, which is on this link (RFC 5082)
-        }
         peer.last_message_at = cx.now;
         peer.is_near |= cx.is_from_this_link;
         let before = core::mem::replace(&mut peer.capable, takes_part);
@@ -316,10 +318,15 @@ fn message_source(datagram: &Datagram<'_>, body: &Body<'_>) -> (IpAddr, u32) {
 }
 
 /// Returns whether only the neighbour itself sends a message, with the largest TTL. Other messages have the TTL of the data's
-/// path, or stand in a Bundle with such messages.
+/// path, or stand in a Bundle with such messages; that of a Hello is 1 (RFC 3209 section 5).
 fn is_between_neighbors(body: &Body<'_>) -> bool {
     matches!(
         body,
-        Body::Resv(_) | Body::ResvTear(_) | Body::ResvErr(_) | Body::PathErr(_) | Body::Srefresh(_)
+        Body::Resv(_)
+            | Body::ResvTear(_)
+            | Body::ResvErr(_)
+            | Body::PathErr(_)
+            | Body::Srefresh(_)
+            | Body::Ack
     )
 }

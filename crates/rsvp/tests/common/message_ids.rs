@@ -40,7 +40,8 @@ pub fn bytes(message: &Message<'_>) -> Vec<u8> {
 }
 
 pub fn receive(router: &mut Bench, interface: InterfaceId, message: &Message<'_>) -> Vec<Outcome> {
-    receive_with_ttl(router, interface, 64, message)
+    let is_along_path = matches!(message.body, Body::Path(_) | Body::PathTear(_));
+    receive_with_ttl(router, interface, if is_along_path { 64 } else { 255 }, message)
 }
 
 pub fn receive_with_ttl(

@@ -85,7 +85,7 @@ impl Bench {
             Body::ResvConf(confirmation) => (confirmation.confirm, 63),
             _ => {
                 let address = self.interfaces.by_id(interface).expect("known").addresses[0];
-                (address, 64)
+                (address, 255)
             }
         };
         let octets = octets(body, ttl);

@@ -138,7 +138,7 @@ impl Population {
         let names = RefreshIds::Messages(List::Items(&ids));
         let lists = [RefreshList { epoch: EPOCH, ids: names }];
         let body = Body::Srefresh(Srefresh { lists: List::Items(&lists) });
-        of_neighbor(UPSTREAM, Message::new(62, body))
+        of_neighbor(UPSTREAM, Message::new(255, body))
     }
 
     /// Creates the router without sessions.
@@ -277,8 +277,9 @@ impl Population {
 }
 
 fn arrival(interface: InterfaceId, source: IpAddr, destination: IpAddr, body: Body<'_>) -> Arrival {
-    let octets = rsvp::octets(body, 62);
-    Arrival { interface, source, destination, ttl: 62, router_alert: true, octets }
+    let ttl = if matches!(body, Body::Path(_) | Body::PathTear(_)) { 62 } else { 255 };
+    let octets = rsvp::octets(body, ttl);
+    Arrival { interface, source, destination, ttl, router_alert: true, octets }
 }
 
 /// Returns this message with MESSAGE_ID and the flag of refresh reduction.
@@ -306,7 +307,7 @@ fn acknowledging(neighbor: IpAddr, names: &[MessageId]) -> Arrival {
         .map(|&MessageId { epoch, id, .. }| Acknowledgement { kind, epoch, id })
         .collect();
     let acknowledgements = List::Items(&names);
-    of_neighbor(neighbor, Message { acknowledgements, ..Message::new(62, Body::Ack) })
+    of_neighbor(neighbor, Message { acknowledgements, ..Message::new(255, Body::Ack) })
 }
 
 /// Message to this router from a neighbour with refresh reduction.
@@ -318,7 +319,7 @@ fn of_neighbor(neighbor: IpAddr, message: Message<'_>) -> Arrival {
     let message = Message { flags: Message::REFRESH_REDUCTION, ..message };
     let (source, destination) = (neighbor, here.into());
     let octets = rsvp::emit(&message);
-    Arrival { interface, source, destination, ttl: 62, router_alert: true, octets }
+    Arrival { interface, source, destination, ttl: 255, router_alert: true, octets }
 }
 
 fn names(number: u32) -> (Session, FilterSpec) {

@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use earmark_core::{Hop, Interface, InterfaceId, MulticastRoute, Prefix, Rate, Route, Trust};
+use earmark_core::{Hop, Interface, InterfaceId, MulticastRoute, Prefix, Rate, Role, Route, Trust};
 use serde::de::{DeserializeOwned, Deserializer, Error as _};
 use serde::{Deserialize, Serialize};
 
@@ -60,6 +60,8 @@ struct Link {
     reservable: Rate,
     #[serde(default)]
     latency_us: u32,
+    #[serde(default = "role")]
+    role: Role,
 }
 
 #[derive(Deserialize)]
@@ -102,6 +104,10 @@ fn bandwidth() -> Rate {
 
 fn reservable() -> Rate {
     Rate::from_mbps(8)
+}
+
+fn role() -> Role {
+    Role::Core
 }
 
 /// Reads a rate: a number of bits per second, or text such as `2Mbit`.
@@ -153,7 +159,7 @@ impl Links {
                 bandwidth: link.bandwidth,
                 reservable: link.reservable,
                 latency_us: link.latency_us,
-                trust: Trust::CORE,
+                trust: Trust { role: link.role, sources: Vec::new() },
             });
         }
         for entry in common.routes {

@@ -42,8 +42,11 @@ pub(crate) struct RsvpEngine {
 
 impl RsvpEngine {
     pub(crate) fn new(config: &NodeConfig, random: &RandomStreams) -> RsvpEngine {
+        let mut settings = config.rsvp.clone();
+        // The far edges of a core are its RSVP neighbours.
+        settings.distant_neighbors.extend(config.borders.keys().cloned());
         RsvpEngine {
-            rsvp: Rsvp::new(config.rsvp.clone(), random),
+            rsvp: Rsvp::new(settings, random),
             interfaces: Interfaces::default(),
             without_rsvp: config.without_rsvp.clone(),
             receivers: Receivers::default(),
