@@ -94,6 +94,44 @@ impl Rsvp {
         }
     }
 
+    /// Returns whether a next hop would lose what it has by a change of its request to `flowspec`: on the paths to all its
+    /// senders that is known to fail, what it had requested before is not, and smaller requests of others would be sent in
+    /// its place, because a blockaded request is not merged. The older request stays then, as when a link of this node
+    /// has no room.
+    pub(crate) fn would_be_displaced(
+        &self,
+        now: Time,
+        holder: Holder,
+        rsb: Index,
+        flowspec: &FlowSpec,
+    ) -> bool {
+        let request = self.store.rsb(rsb);
+        let fails = |psb: Index| {
+            self.failure(now, holder, psb).is_some_and(|failed| {
+                !is_greater(failed, flowspec)
+                    && is_greater(failed, &request.flowspec)
+                    && self.requests_for(holder, self.store.psb(psb)).any(|other| {
+                        other != rsb && is_greater(failed, &self.store.rsb(other).flowspec)
+                    })
+            })
+        };
+        match (holder, request.hop) {
+            (_, Peer::Local(_)) => false,
+            (Holder::Sender(psb), _) => fails(psb),
+            (Holder::Pool(pool), _) => {
+                let session = self.store.pool(pool).session;
+                let outgoing = self.store.tcsb(request.tcsb).outgoing;
+                let mut senders = self.store.senders_of(session).filter(|&psb| {
+                    let psb = self.store.psb(psb);
+                    let is_named =
+                        request.filters().is_empty() || request.has_filter(&psb.template);
+                    is_named && psb.leaves_through(outgoing)
+                });
+                senders.next().is_some_and(fails) && senders.all(fails)
+            }
+        }
+    }
+
     /// Creates blockade state for Kb * R from an admission-control error received through `incoming`.
     pub(crate) fn note_failure(
         &mut self,

@@ -12,7 +12,7 @@ use earmark_core::admission::Priority;
 use earmark_core::{Datagram, InterfaceId, Rate};
 use earmark_token::TokenError;
 use earmark_wire::intserv::{FlowSpec, SenderTspec};
-use earmark_wire::rsvp::iana::TrafficControlError;
+use earmark_wire::rsvp::iana::{AdmissionControlError, TrafficControlError};
 use earmark_wire::rsvp::{
     Body, Carried, ErrorCode, ErrorSpec, FixedFilterFlow, FlowDescriptors, List, MessageType,
     PartialMessage, Path, PathErr, Resv, ResvErr, RsvpHop, SenderTemplate, Session, Style,
@@ -53,6 +53,12 @@ impl ResvFault {
     /// Returns the error for a limit of this node that is reached.
     pub(crate) const fn limit_reached() -> ResvFault {
         ResvFault::new(ErrorCode::RsvpSystemError, 0)
+    }
+
+    /// Returns the error for a path without enough bandwidth.
+    pub(crate) const fn bandwidth_unavailable() -> ResvFault {
+        let value = AdmissionControlError::BandwidthUnavailable.code();
+        ResvFault::new(ErrorCode::AdmissionControlFailure, value)
     }
 
     /// Returns the error for an invalid flowspec.

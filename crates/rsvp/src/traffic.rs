@@ -53,6 +53,9 @@ impl Rsvp {
         {
             return Err(ResvFault::limit_reached());
         }
+        if rsb.is_some_and(|rsb| self.would_be_displaced(cx.now, holder, rsb, &request.flowspec)) {
+            return Err(ResvFault::bandwidth_unavailable());
+        }
         let is_core = request.outgoing.is_some_and(|id| cx.context.is_core(id));
         let new = rsb.is_none().then_some(Block::Reservation);
         if !self.admits_change(cx, request.origin, is_core, new) {

@@ -8,7 +8,9 @@ use std::time::Duration;
 
 use common::*;
 use earmark_core::Rate;
-use earmark_wire::rsvp::{Body, FilterSpec, FixedFilterFlow, Resv, RsvpHop, SourceSelector};
+use earmark_wire::rsvp::{
+    Body, ErrorCode, ErrorSpec, FilterSpec, FixedFilterFlow, Resv, RsvpHop, SourceSelector,
+};
 use sharing::*;
 
 /// An equal request from another next hop.
@@ -161,4 +163,48 @@ fn request_for_other_sender_is_not_blocked() {
     let flows = [FixedFilterFlow { filter: other, ..flow(4) }];
     let outcomes = router.receive(ETH2, Body::Resv(resv(&flows)));
     assert_eq!(sent_texts(&outcomes), ["Resv to 10.0.1.1: FF 4 of 4001"]);
+}
+
+/// A next hop that asks for what has failed for another one keeps what it has: upstream its old request stays in the merged
+/// one, and smaller ones of others do not replace it. Its larger request is sent when the blockade has ended.
+#[test]
+fn request_for_what_has_failed_displaces_no_reservation() {
+    let (one, two, three, four) = ([flow(1)], [flow(2)], [flow(3)], [flow(4)]);
+    let all = [template()];
+    let distinct = [&one, &two, &three, &four].map(|flows| resv(flows));
+    let shared = [1, 2, 3, 4].map(|mbps| shared(mbps, &all));
+    for [one, two, three, four] in [distinct, shared, [1, 2, 3, 4].map(wildcard)] {
+        let upstream = |outcomes: &[Outcome]| -> Vec<String> {
+            let texts = sent_texts(outcomes).into_iter();
+            texts.filter(|text| text.starts_with("Resv to")).collect()
+        };
+        let mut router = blocked(four, two);
+        let asked = router.receive(ETH2, Body::Resv(from_next_hop("10.0.2.4", three)));
+        let [text] = &upstream(&asked)[..] else { panic!("{asked:?}") };
+        assert!(text.contains(" 3"), "{text}");
+
+        let more = || Body::Resv(from_next_hop("10.0.2.4", four));
+        let refused = router.receive(ETH2, more());
+        assert_eq!(upstream(&refused), [""; 0], "the old request stays");
+        let texts = sent_texts(&refused);
+        assert!(texts[0].starts_with("ResvErr to 10.0.2.4: "), "{texts:?}");
+        let [(_, message)] = &sent(&refused)[..] else { panic!("{texts:?}") };
+        let Body::ResvErr(error) = message.body else { panic!("{texts:?}") };
+        assert_eq!(error.error.flags, ErrorSpec::IN_PLACE);
+        assert_eq!(
+            (error.error.code, error.error.value),
+            (ErrorCode::AdmissionControlFailure, BANDWIDTH)
+        );
+
+        // Other changes are as before: a smaller request, and one that is larger but not as large as what has failed.
+        let less = router.receive(ETH2, Body::Resv(from_next_hop("10.0.2.4", one)));
+        assert_eq!(upstream(&less).len(), 1, "{less:?}");
+        let again = router.receive(ETH2, Body::Resv(from_next_hop("10.0.2.4", three)));
+        assert_eq!(upstream(&again).len(), 1, "{again:?}");
+
+        router.pass(Duration::from_secs(60));
+        router.receive(ETH2, Body::Resv(from_next_hop("10.0.2.4", three)));
+        let taken = router.receive(ETH2, more());
+        assert!(!sent_texts(&taken).iter().any(|text| text.starts_with("ResvErr")), "{taken:?}");
+    }
 }

@@ -74,7 +74,9 @@ impl Play {
     /// all, requests should be `ordered`: of any two requests one is the larger in all respects.
     pub(crate) fn new(scenario: &Scenario, bandwidth: Rate, ordered: bool, trees: Trees) -> Play {
         let timing = rsvp::Timing { refresh: REFRESH, lifetime_factor: 3 };
-        let config = rsvp::Config { timing, ..rsvp::Config::default() };
+        // Neighbours are then also those beyond a router whose daemon is dead.
+        let distant_neighbors = (0..40).map(|link| format!("link{link}")).collect();
+        let config = rsvp::Config { timing, distant_neighbors, ..rsvp::Config::default() };
         let mut bench = Bench::new(scenario.seed, scenario.family, config);
         let routers: Vec<NodeId> =
             (0..scenario.routers()).map(|n| bench.router(&format!("r{n}"))).collect();
