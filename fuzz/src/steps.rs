@@ -132,7 +132,11 @@ fn octets(protocol: &dyn Protocol, network: &mut Network, draw: &mut Draw<'_>) {
         protocol: protocol.ip_protocol(destination),
         source: topology::source(draw, destination),
         destination,
-        ttl: draw.octet(),
+        // Half of them may be of neighbours.
+        ttl: match draw.octet() {
+            odd if odd % 2 == 1 => u8::MAX,
+            even => even,
+        },
         router_alert: draw.flag(),
         payload,
     };

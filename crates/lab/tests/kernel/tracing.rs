@@ -59,8 +59,9 @@ const TIMEOUT: Duration = Duration::from_secs(20);
 pub(crate) fn a_trace_shows_hops_without_rsvp_and_silent_ones() -> Outcome {
     let mut topology = Topology::parse(CHAIN)?;
     topology.name = format!("earmark-test-{}", std::process::id());
-    // r1 and x ask h2 about a flow that is not theirs.
-    let settings = Settings { all_core: true, ..Settings::default() };
+    // r1 and x ask h2 about a flow that is not theirs, and x has no daemon between its neighbours.
+    let interface = "neighbors = [\"10.0.0.0/8\"]\n".to_owned();
+    let settings = Settings { all_core: true, interface, ..Settings::default() };
     let options = Options { bound: true, settings, ..Options::new(PathBuf::from(LAB), REFRESH) };
     let mut testbed = Testbed::up(topology, options)?;
     testbed.kill_daemon(X)?;

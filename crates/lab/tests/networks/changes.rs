@@ -122,10 +122,12 @@ pub(crate) fn a_neighbor_that_dies_is_forgotten() -> Outcome {
 }
 
 /// Only r2's daemon dies. Its kernel continues to forward, signalling too, and keeps its reservations: so h2's next
-/// Resv goes directly to r1, which finds a new next hop behind a router without RSVP, and the stream always has a
-/// reservation.
+/// Resv goes directly to r1, which names neighbours beyond its links, finds a new next hop behind a router without RSVP,
+/// and the stream always has a reservation.
 pub(crate) fn a_router_without_its_daemon_is_skipped() -> Outcome {
-    let mut net = Net::up(DEMO, "passed", REFRESH)?;
+    let mut net = Net::with(DEMO, "passed", REFRESH, |options| {
+        options.settings.interface = "neighbors = [\"10.0.0.0/8\"]\n".to_owned();
+    })?;
     let h2 = net.address("h2", true);
     net.client("h2")?.listen(ListenRequest::new((h2, STREAM_PORT).into()))?;
     net.client("h1")?.sender(announcement(&net, "h1", h2))?;

@@ -33,7 +33,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde::{Deserialize, Serialize};
 
 use super::refresh_reduction::{ReductionObject, RefreshReduction, reduction_objects};
-use super::session::{Sessions, envelope};
+use super::session::{NEIGHBOR_TTL, Sessions, TTL, envelope};
 use earmark_lab::traffic::now;
 
 /// IP protocol number of RSVP.
@@ -392,6 +392,7 @@ impl Host {
     fn send(&mut self, source: IpAddr, destination: IpAddr, router_alert: bool) {
         let out = Outgoing {
             router_alert,
+            ttl: if router_alert { TTL } else { NEIGHBOR_TTL },
             // All messages go to the only neighbor.
             neighbor: self.reduction.as_ref().and_then(RefreshReduction::neighbor),
             ..envelope(RSVP, source, destination)

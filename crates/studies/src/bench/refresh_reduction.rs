@@ -138,7 +138,10 @@ impl RefreshReduction {
 
 /// A message of a node that supports refresh reduction.
 pub(super) fn message(body: Body<'_>) -> Message<'_> {
-    Message { flags: Message::REFRESH_REDUCTION, ..Message::new(super::session::TTL, body) }
+    Message {
+        flags: Message::REFRESH_REDUCTION,
+        ..Message::new(super::session::ttl_of(&body), body)
+    }
 }
 
 #[cfg(test)]

@@ -43,8 +43,10 @@ const NEAR: InterfaceId = InterfaceId(1);
 const FAR: InterfaceId = InterfaceId(2);
 const BANDWIDTH: Rate = Rate::from_mbps(400_000);
 
-/// TTL of arriving messages.
+/// TTL of arriving messages that other nodes have forwarded.
 const TTL: u8 = 62;
+/// TTL of messages of RSVP from a neighbour.
+const NEIGHBOR_TTL: u8 = 255;
 
 /// A link of the router.
 struct Link {
@@ -244,7 +246,7 @@ impl Router {
             interface: arrival.interface,
             source: arrival.source,
             destination: arrival.destination,
-            ttl: TTL,
+            ttl: arrival.ttl(),
             router_alert: true,
             encapsulated: false,
             payload: &arrival.octets,

@@ -23,6 +23,16 @@ pub(super) const DESTINATIONS: (Ipv4Addr, u8) = (Ipv4Addr::new(10, 255, 255, 0),
 const PROTOCOL: u8 = 17;
 /// TTL of a host's messages, in the IP header and in the common header alike (RFC 2205 section 3.8).
 pub(super) const TTL: u8 = 63;
+/// TTL of messages of RSVP to the neighbour, of which only a message of this link has so large a one (RFC 5082).
+pub(super) const NEIGHBOR_TTL: u8 = 255;
+
+/// Returns the TTL of a message of RSVP.
+pub(super) fn ttl_of(body: &Body<'_>) -> u8 {
+    match body {
+        Body::Path(_) | Body::PathTear(_) | Body::ResvConf(_) => TTL,
+        _ => NEIGHBOR_TTL,
+    }
+}
 
 /// Returns the envelope of a host's message, without router alert.
 pub(super) fn envelope(protocol: u8, source: IpAddr, destination: IpAddr) -> Outgoing {
@@ -137,7 +147,7 @@ impl Sessions {
     /// Returns a message, with a MESSAGE_ID of the session's number if summaries are to refresh it.
     fn message<'m>(&self, number: Option<u32>, body: Body<'m>) -> Message<'m> {
         if !self.reduction {
-            return Message::new(TTL, body);
+            return Message::new(ttl_of(&body), body);
         }
         Message {
             message_id: number.map(refresh_reduction::number),

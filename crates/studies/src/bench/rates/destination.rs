@@ -7,12 +7,12 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use earmark_core::{Effects, InterfaceId};
+use earmark_core::{Effects, InterfaceId, Outgoing};
 use earmark_linux::datagram_receiver::DatagramReceiver;
 use earmark_wire::rsvp::{Body, Message};
 use socket2::{Domain, Socket, Type};
 
-use super::super::session::envelope;
+use super::super::session::{NEIGHBOR_TTL, envelope};
 use super::message_cache::MessageCache;
 use super::message_writer::MessageWriter;
 use super::nsis::{Responder, SetUpProgress};
@@ -59,7 +59,8 @@ fn answer_paths(
                 // The router is the only previous hop, so a session has the same Resv each time.
                 let (envelope, resv) = cache.obtain(number, Step::SetUp, |octets| {
                     writer.sessions.resv(number, here, path.hop.lih, false, octets);
-                    envelope(earmark_rsvp::PROTOCOL, here, path.hop.address)
+                    let out = envelope(earmark_rsvp::PROTOCOL, here, path.hop.address);
+                    Outgoing { ttl: NEIGHBOR_TTL, ..out }
                 });
                 outbox.send_copy(*envelope, resv);
                 SetUpProgress::Nothing

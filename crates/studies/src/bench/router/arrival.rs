@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use earmark_core::InterfaceId;
 use earmark_wire::ipv4;
 
-use super::{LINKS, NEAR, TTL};
+use super::{LINKS, NEAR, NEIGHBOR_TTL, TTL};
 
 /// Side of the router at which a message arrives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,6 +58,16 @@ impl Arrival {
         (self.source, self.destination)
     }
 
+    fn is_to_router(&self) -> bool {
+        LINKS.iter().any(|link| IpAddr::V4(link.address) == self.destination)
+    }
+
+    /// Returns the TTL that the message has when it arrives.
+    pub(super) fn ttl(&self) -> u8 {
+        let is_of_neighbor = self.protocol == earmark_rsvp::PROTOCOL && self.is_to_router();
+        if is_of_neighbor { NEIGHBOR_TTL } else { TTL }
+    }
+
     /// Returns the message as an IPv4 packet, for a network with the addresses of the drawing in [`super`]: with
     /// router alert, unless it is addressed to the router.
     pub fn packet(&self) -> Vec<u8> {
@@ -66,12 +76,12 @@ impl Arrival {
             IpAddr::V6(_) => Ipv4Addr::UNSPECIFIED,
         };
         let destination = v4(self.destination);
-        let to_router = LINKS.iter().any(|link| link.address == destination);
+        let to_router = self.is_to_router();
         let header = ipv4::Repr {
             tos: 0xc0,
             identification: 0,
             dont_fragment: false,
-            ttl: TTL,
+            ttl: self.ttl(),
             protocol: self.protocol,
             source: v4(self.source),
             destination,
