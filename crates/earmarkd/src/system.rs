@@ -473,6 +473,10 @@ impl Kernel for System {
     fn counters(&self) -> Vec<(&'static str, &'static str, u64)> {
         self.counters.list(&self.socket.counters(), &self.streams.counters(), &self.flow_routes)
     }
+
+    fn shed(&self) -> BTreeMap<InterfaceId, u64> {
+        self.socket.shed()
+    }
 }
 
 /// Logs a failed membership. A failure, for instance on an interface without this address family, affects no other one.

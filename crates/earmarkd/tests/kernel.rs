@@ -22,6 +22,8 @@ mod offload;
 mod outcomes;
 #[path = "kernel/path.rs"]
 mod path;
+#[path = "kernel/port_flood.rs"]
+mod port_flood;
 #[path = "kernel/privileges.rs"]
 mod privileges;
 #[path = "kernel/process.rs"]
@@ -101,6 +103,7 @@ fn main() -> ExitCode {
             limits::a_flood_of_loops_is_limited_in_the_kernel_too,
         ),
         ("a_flood_of_reports_is_limited", limits::a_flood_of_reports_is_limited),
+        ("port_that_floods_delays_no_other", port_flood::port_that_floods_delays_no_other),
         ("nsis_ping_shows_every_node", nsis::ping_shows_every_node),
         ("nsis_datagrams_reserve_and_refuse", nsis::datagrams_reserve_and_refuse),
         ("nsis_connections_reserve_and_are_shared", nsis::connections_reserve_and_are_shared),

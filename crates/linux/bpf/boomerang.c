@@ -193,22 +193,24 @@ static __always_inline __u32 outgoing_interface(struct __sk_buff *packet, const 
 	return route.ifindex;
 }
 
-// Passes a copy of a handled message to the daemon; fails if the ring is full.
+// Passes a copy of a handled message to the daemon; fails if the ring is full, or the port has its share of it.
 static __always_inline int report(struct __sk_buff *packet, const struct packet *found, enum treatment treatment,
 				  const struct change *changes)
 {
 	int without_wakeup = bpf_ringbuf_query((void *)&messages, BPF_RB_AVAIL_DATA) < WAKE_AT;
 	__u32 *unannounced = ring_number(RING_UNANNOUNCED);
+	struct port *port = port_of(packet);
 	__u32 length = found->length;
 	int failed;
 
-	if (!unannounced || length < IPV4_HEADER || length > MAX_RESERVATION)
+	if (!unannounced || !port || is_over_share(port) || length < IPV4_HEADER || length > MAX_RESERVATION)
 		return -1;
 	// Set before, for messages that arrive right after the copy, and again after it, because one in between may have reset it.
 	if (without_wakeup)
 		*unannounced = 1;
 	// Too many copies wake the daemon once, not each: until they are read, that would cost more than everything else.
-	failed = COPY_INTO(packet, found, treatment, changes, MAX_RESERVATION, without_wakeup ? BPF_RB_NO_WAKEUP : wakeup_flags());
+	failed = COPY_INTO(packet, found, port, treatment, changes, MAX_RESERVATION,
+			   without_wakeup ? BPF_RB_NO_WAKEUP : wakeup_flags());
 	if (without_wakeup)
 		*unannounced = 1;
 	return failed ? -1 : 0;

@@ -4,7 +4,10 @@
 //
 // Each protocol has its programs in a file of its own, and an interface has those on its ingress that it was set to. All
 // write into one ring. A consumed packet is not forwarded; of a copied one the kernel forwards or delivers the original.
-// While the ring is full, messages are lost as they would be on a full socket, and counted.
+// Messages that wait in the ring are at most as many octets of one port as are free for all: of ports that send faster than
+// the daemon reads, n share n/(n+1) of the ring evenly, and the rest is there for all others, who lose nothing (A. K. Choudhury
+// and E. L. Hahne, Dynamic Queue Length Thresholds for Shared-Memory Packet Switches, 1998). What a port sends beyond that is
+// shed, and counted for that port.
 //
 // Not examined: fragments (the kernel reassembles those for this host, and those with router alert in IPv4), messages
 // longer than MAX_MESSAGE, IPv6 packets with other extension headers than hop-by-hop options, packets that belong to
@@ -49,9 +52,21 @@ struct message {
 	struct change changes[2];
 };
 
-// Created by the loader: the ring, and two numbers about it (__u32).
+// Use of the ring by one port: octets of it that the port's messages were given, octets of these that the daemon has read,
+// and messages that were shed. The daemon writes `read`, the programs all else.
+struct port {
+	__u64 given;
+	__u64 read;
+	__u64 shed;
+};
+
+// Ports by the lowest bits of their interface index; those that agree in these bits count as one.
+#define PORTS 4096
+
+// Created by the loader: the ring, two numbers about it (__u32), and the ports.
 extern const char messages;
 extern const char ring;
+extern const char ports;
 
 // Messages lost because it was full.
 #define RING_LOST 0
@@ -132,8 +147,27 @@ static __always_inline int read_packet(struct __sk_buff *packet, struct packet *
 	return -1;
 }
 
+// Octets that the ring needs for a record with a packet of up to `room`: the kernel's header of eight, and padding.
+#define RECORD(room) ((sizeof(struct message) + (room) + 8 + 7) / 8 * 8)
+
+static __always_inline struct port *port_of(const struct __sk_buff *packet)
+{
+	__u32 key = packet->ifindex & (PORTS - 1);
+
+	return bpf_map_lookup_elem((void *)&ports, &key);
+}
+
+// Whether a port has no room for another message. One that has nothing in the ring always has, if the ring has.
+static __always_inline int is_over_share(const struct port *port)
+{
+	__u64 waiting = bpf_ringbuf_query((void *)&messages, BPF_RB_AVAIL_DATA);
+	__u64 size = bpf_ringbuf_query((void *)&messages, BPF_RB_RING_SIZE);
+
+	return port->given - port->read + waiting > size;
+}
+
 // Copies a packet into the ring, in a record of a size that the verifier knows; returns whether the ring was full.
-#define COPY_INTO(packet, found, how, changed, room, wake)                                                           \
+#define COPY_INTO(packet, found, port, how, changed, room, wake)                                                     \
 	({                                                                                                           \
 		struct message *message = bpf_ringbuf_reserve((void *)&messages, sizeof(struct message) + (room), 0); \
 		int full = !message;                                                                                 \
@@ -141,12 +175,14 @@ static __always_inline int read_packet(struct __sk_buff *packet, struct packet *
 			message->interface = (packet)->ifindex;                                                      \
 			message->length = (found)->length;                                                           \
 			message->protocol = (found)->protocol;                                                       \
-			message->treatment = (how);                                                                       \
+			message->treatment = (how);                                                                  \
 			__builtin_memcpy(message->changes, changed, sizeof(message->changes));                       \
-			if (bpf_skb_load_bytes_relative(packet, 0, message + 1, length, BPF_HDR_START_NET))           \
+			if (bpf_skb_load_bytes_relative(packet, 0, message + 1, length, BPF_HDR_START_NET)) {         \
 				bpf_ringbuf_discard(message, wake);                                                  \
-			else                                                                                         \
+			} else {                                                                                     \
+				__sync_fetch_and_add(&(port)->given, RECORD(room));                                  \
 				bpf_ringbuf_submit(message, wake);                                                   \
+			}                                                                                            \
 		}                                                                                                    \
 		full;                                                                                                \
 	})
@@ -176,25 +212,32 @@ static __always_inline __u64 wakeup_flags(void)
 }
 
 // Passes a message to the daemon; returns the verdict for the packet. Records have the sizes of usual messages: a short one,
-// one of some objects, a full packet.
+// a Path, one of some more objects, a full packet.
 static __always_inline int pass_to_daemon(struct __sk_buff *packet, const struct packet *found, enum treatment treatment)
 {
+	struct port *port = port_of(packet);
 	struct change nothing[2] = {};
 	__u32 length = found->length;
 	__u64 wake;
 	int full;
 
-	if (length < IPV4_HEADER || length > MAX_MESSAGE || bpf_skb_pull_data(packet, packet->len))
+	if (!port || length < IPV4_HEADER || length > MAX_MESSAGE || bpf_skb_pull_data(packet, packet->len))
 		return NEXT_PROGRAM;
+	if (is_over_share(port)) {
+		__sync_fetch_and_add(&port->shed, 1);
+		return treatment == CONSUMED ? DROP : NEXT_PROGRAM;
+	}
 	wake = wakeup_flags();
 	if (length <= 192)
-		full = COPY_INTO(packet, found, treatment, nothing, 192, wake);
+		full = COPY_INTO(packet, found, port, treatment, nothing, 192, wake);
+	else if (length <= 256)
+		full = COPY_INTO(packet, found, port, treatment, nothing, 256, wake);
 	else if (length <= 512)
-		full = COPY_INTO(packet, found, treatment, nothing, 512, wake);
+		full = COPY_INTO(packet, found, port, treatment, nothing, 512, wake);
 	else if (length <= 2048)
-		full = COPY_INTO(packet, found, treatment, nothing, 2048, wake);
+		full = COPY_INTO(packet, found, port, treatment, nothing, 2048, wake);
 	else
-		full = COPY_INTO(packet, found, treatment, nothing, MAX_MESSAGE, wake);
+		full = COPY_INTO(packet, found, port, treatment, nothing, MAX_MESSAGE, wake);
 	if (full)
 		count_lost();
 	return treatment == CONSUMED ? DROP : NEXT_PROGRAM;

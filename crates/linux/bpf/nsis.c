@@ -40,7 +40,7 @@ static __always_inline int take(struct __sk_buff *packet, int by_port)
 		return NEXT_PROGRAM;
 	if (gist.udp.destination != bpf_htons(GIST_PORT) || gist.magic != bpf_htonl(GIST_MAGIC))
 		return NEXT_PROGRAM;
-	if (!(by_port && (gist.type & TYPE_BITS) == QUERY) && !is_alerted(packet, &found, 0) &&
+	if (!(by_port && (gist.type & TYPE_BITS) == QUERY) && !is_alerted(packet, &found, ANY_VALUE) &&
 	    find_destination(packet, &found) != FOR_THIS_HOST)
 		return NEXT_PROGRAM;
 	return pass_to_daemon(packet, &found, CONSUMED);

@@ -75,7 +75,7 @@ static __always_inline int take(struct __sk_buff *packet, int alerted_only)
 
 	if (read_packet(packet, &found) || found.protocol != IPPROTO_UDP)
 		return NEXT_PROGRAM;
-	if (alerted_only && !is_alerted(packet, &found, 1))
+	if (alerted_only && !is_alerted(packet, &found, 0))
 		return NEXT_PROGRAM;
 	if (read_compound(packet, &found) != YESSIR)
 		return NEXT_PROGRAM;

@@ -2,8 +2,9 @@
 //!
 //! What is specific to a protocol is in a module of that protocol (`protocols`). Messages arrive
 //!
-//! - through a ring buffer that BPF programs fill (`interceptor`), from the interfaces with that setting,
-//! - through raw sockets (`raw_receivers`): messages with router alert, and messages for this host,
+//! - through a ring buffer that BPF programs fill (`interceptor`), in which each port has a share,
+//! - through raw sockets (`raw_receivers`), if BPF is unavailable: messages with router alert, and messages for this host;
+//!   fragments in any case,
 //! - inside UDP packets, from hosts without raw sockets.
 //!
 //! A message in transit is consumed, unless it is marked as a copy: the reader must forward it (RFC 2205 section
@@ -17,6 +18,7 @@
 
 mod checksum;
 mod error;
+mod fair_queue;
 mod frame;
 mod incoming;
 mod interceptor;
@@ -71,7 +73,8 @@ pub struct SocketCounters {
     /// Packets dropped because their IP header was malformed, or because they arrived inside UDP at an interface that
     /// does not use it.
     pub malformed: u64,
-    /// Messages the kernel dropped because the receive buffer, or the interceptor's ring, was full.
+    /// Messages the kernel dropped because the receive buffer, or the interceptor's ring, was full, or because too many of
+    /// one port waited ([`SignallingSocket::shed`]).
     pub overflowed: u64,
     /// Messages sent.
     pub sent: u64,
@@ -346,6 +349,12 @@ impl SignallingSocket {
         let mut overflowed = ports.chain(self.receivers.sockets()).map(drops).sum::<u64>();
         overflowed += self.interceptor.as_ref().map_or(0, Interceptor::lost);
         SocketCounters { overflowed, ..self.counters }
+    }
+
+    /// Returns the interfaces from which messages are intercepted, and the number of messages that were dropped at each
+    /// because too many of it waited; empty without BPF.
+    pub fn shed(&self) -> BTreeMap<InterfaceId, u64> {
+        self.interceptor.as_ref().map(Interceptor::shed).unwrap_or_default()
     }
 
     /// Arranges that the signalling messages of an interface are received, by BPF if it is available.

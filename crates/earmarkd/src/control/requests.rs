@@ -118,9 +118,18 @@ impl<K: Kernel> RequestHandler<'_, K> {
             kernel.entry(part).or_default().insert(name, count);
         }
         parts.extend(kernel.into_iter().map(|(part, counts)| (part, value(counts))));
+        if let Some(Value::Object(socket)) = parts.get_mut("socket") {
+            socket.insert("port_share".into(), value(self.shed()));
+        }
         parts.insert("driver", value(self.driver.counters()));
         parts.insert("control", value(self.hub.counters));
         parts
+    }
+
+    /// Returns the number of messages that were dropped because too many of their port waited, by the name of the port.
+    fn shed(&self) -> BTreeMap<String, u64> {
+        let shed = self.driver.kernel_ref().shed();
+        shed.into_iter().map(|(id, count)| (self.driver.node().interface_name(id), count)).collect()
     }
 
     fn release(&mut self, request: Release) -> Result<Value, Problem> {

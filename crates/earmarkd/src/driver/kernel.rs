@@ -1,5 +1,6 @@
 //! The system that the driver needs, as a trait, so that everything above it runs in tests without privileges.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::net::IpAddr;
 
@@ -142,6 +143,10 @@ pub trait Kernel {
     fn can_signal(&self, destination: IpAddr) -> bool;
     /// Counters of the system: part, name, count.
     fn counters(&self) -> Vec<(&'static str, &'static str, u64)>;
+    /// Messages that were dropped because too many of their port waited, by interface.
+    fn shed(&self) -> BTreeMap<InterfaceId, u64> {
+        BTreeMap::new()
+    }
 }
 
 /// A message or notification from the kernel.

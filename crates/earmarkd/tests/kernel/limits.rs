@@ -25,7 +25,7 @@ const CHANGES: u32 = 50;
 const FLOOD: u32 = 2_000;
 
 /// A set-up of Boomerang, 1 bit/s, for a flow of its own.
-fn loop_of(source: Ipv4Addr, number: u16) -> Vec<u8> {
+pub(crate) fn loop_of(source: Ipv4Addr, number: u16) -> Vec<u8> {
     let reservation = Reservation {
         transaction_id: number.into(),
         flags: Flags(0),
@@ -58,7 +58,7 @@ fn loop_of(source: Ipv4Addr, number: u16) -> Vec<u8> {
 }
 
 /// A set-up of YESSIR, 8 bit/s, for a stream of its own.
-fn report_of(source: Ipv4Addr, number: u16) -> Vec<u8> {
+pub(crate) fn report_of(source: Ipv4Addr, number: u16) -> Vec<u8> {
     let ssrc = u32::from(number) + 1;
     let message = Message {
         ssrc,
@@ -165,7 +165,7 @@ fn flood(
     Ok(r)
 }
 
-fn count(router: &Host, path: &str) -> Result<u64, Failed> {
+pub(crate) fn count(router: &Host, path: &str) -> Result<u64, Failed> {
     let all = router.client()?.show_counters()?;
     let number = all.pointer(path).and_then(serde_json::Value::as_u64);
     number.ok_or_else(|| format!("no {path}: {all}").into())

@@ -105,6 +105,7 @@ mod tests {
             let maps = [
                 ("messages", 0x1234),
                 ("ring", 0x4321),
+                ("ports", 0x5678),
                 ("sessions", 7),
                 ("node", 8),
                 ("links", 9),

@@ -43,6 +43,8 @@ const REPLACE: u32 = 1 << 2;
 const BEFORE: u32 = 1 << 3;
 /// `BPF_F_NO_PREALLOC`: memory only for existing entries.
 const ON_DEMAND: u32 = 1;
+/// `BPF_F_MMAPABLE`: the values can be mapped into a process.
+const MAPPED: u32 = 1 << 10;
 /// Maximum number of programs that are examined on one interface.
 const MAX_PROGRAMS: usize = 64;
 
@@ -114,6 +116,12 @@ pub(crate) fn create_work_area(name: &str, octets: u32) -> io::Result<OwnedFd> {
 /// Creates a ring buffer of this many octets, a power of two of whole pages.
 pub(crate) fn create_ring(name: &str, octets: u32) -> io::Result<OwnedFd> {
     create(name, RING_BUFFER, MapShape { key: 0, value: 0, entries: octets }, 0)
+}
+
+/// Creates an array with values of this many octets, a multiple of eight, that can be mapped into memory; all octets are
+/// zero.
+pub(crate) fn create_mapped_array(name: &str, value: u32, entries: u32) -> io::Result<OwnedFd> {
+    create(name, ARRAY_MAP, MapShape { key: 4, value, entries }, MAPPED)
 }
 
 fn create(name: &str, kind: u32, shape: MapShape, flags: u32) -> io::Result<OwnedFd> {

@@ -13,4 +13,5 @@ pub(crate) mod namespace;
 pub mod packet_times;
 pub(crate) mod ring;
 pub(crate) mod scheduling;
+pub(crate) mod shared_array;
 pub(crate) mod socket;

@@ -5,7 +5,6 @@
 //! flags, page offset) and its octets, padded to eight. (Linux: `Documentation/bpf/ringbuf.rst`.)
 
 use std::io;
-use std::ops::ControlFlow;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -28,6 +27,8 @@ pub(crate) struct Ring {
     producer: Mapping,
     page: usize,
     size: usize,
+    /// Position up to which records were scanned, not before that of the reader.
+    scanned: u64,
 }
 
 // SAFETY: the mappings belong to this value alone, and positions in them are only used atomically.
@@ -35,13 +36,18 @@ unsafe impl Send for Ring {}
 
 /// A region of mapped memory.
 #[derive(Debug)]
-struct Mapping {
+pub(super) struct Mapping {
     start: NonNull<u8>,
     length: usize,
 }
 
 impl Mapping {
-    fn new(map: &OwnedFd, protection: i32, offset: usize, length: usize) -> io::Result<Mapping> {
+    pub(super) fn new(
+        map: &OwnedFd,
+        protection: i32,
+        offset: usize,
+        length: usize,
+    ) -> io::Result<Mapping> {
         // SAFETY: a new mapping at an address of the kernel's choice disturbs no other memory.
         let start = unsafe {
             libc::mmap(
@@ -58,6 +64,11 @@ impl Mapping {
         }
         let start = NonNull::new(start.cast()).ok_or(io::ErrorKind::InvalidData)?;
         Ok(Mapping { start, length })
+    }
+
+    /// Returns the address of the first octet.
+    pub(super) fn start(&self) -> NonNull<u8> {
+        self.start
     }
 }
 
@@ -76,7 +87,7 @@ impl Ring {
         let both = libc::PROT_READ | libc::PROT_WRITE;
         let consumer = Mapping::new(&map, both, 0, page)?;
         let producer = Mapping::new(&map, libc::PROT_READ, page, page + 2 * size)?;
-        Ok(Ring { map, consumer, producer, page, size })
+        Ok(Ring { map, consumer, producer, page, size, scanned: 0 })
     }
 
     /// Returns the descriptor, for the instructions of a program.
@@ -84,57 +95,79 @@ impl Ring {
         self.map.as_raw_fd()
     }
 
-    /// Passes records to `each`, at most `most`, oldest first, until `each` refuses one, which remains; returns the
-    /// number of records taken.
-    pub(crate) fn read(
-        &mut self,
-        most: usize,
-        mut each: impl FnMut(&[u8]) -> ControlFlow<()>,
-    ) -> usize {
-        // SAFETY: both pages begin with a position of eight octets and live as long as `self`.
-        let (consumer, producer) = unsafe {
-            (
-                self.consumer.start.cast::<AtomicU64>().as_ref(),
-                self.producer.start.cast::<AtomicU64>().as_ref(),
-            )
-        };
-        let mut count = 0;
-        let mut at = consumer.load(Ordering::Relaxed); // only we write it
-        while count < most && at < producer.load(Ordering::Acquire) {
-            let offset = self.page + (at as usize & (self.size - 1));
-            // SAFETY: positions are multiples of eight, so that the header lies inside the ring and is aligned; only
-            // the kernel writes it, and atomically.
-            let length = unsafe { self.producer.start.add(offset).cast::<AtomicU32>().as_ref() };
-            let length = length.load(Ordering::Acquire);
+    /// Passes the records that were written since the last call to `each`, oldest first: position, position after it, and
+    /// octets. They stay until [`Ring::release`].
+    pub(crate) fn scan(&mut self, mut each: impl FnMut(u64, u64, &[u8])) {
+        let producer = self.position(&self.producer).load(Ordering::Acquire);
+        while self.scanned < producer {
+            let at = self.scanned;
+            let length = self.length(at).load(Ordering::Acquire);
             if length & BUSY != 0 {
                 break;
             }
-            let octets = (length & !DISCARDED) as usize;
+            self.scanned = at + octets_used((length & !DISCARDED) as usize);
             if length & DISCARDED == 0 {
-                // SAFETY: a record of which the kernel has released so many octets; it is not longer than the ring,
-                // which is mapped twice, and the kernel does not write there before the position moves on.
-                let taken = each(unsafe {
-                    let start = self.producer.start.add(offset + HEADER);
-                    std::slice::from_raw_parts(start.as_ptr(), octets.min(self.size - HEADER))
-                });
-                if taken.is_break() {
-                    break;
-                }
-                count += 1;
+                each(at, self.scanned, self.record(at));
             }
-            at += (octets + HEADER).next_multiple_of(8) as u64;
-            consumer.store(at, Ordering::Release);
         }
-        count
     }
+
+    /// Returns a record that [`Ring::scan`] has found at this position and that is not released; nothing for positions
+    /// outside these.
+    pub(crate) fn record(&self, at: u64) -> &[u8] {
+        let consumer = self.position(&self.consumer).load(Ordering::Relaxed); // only we write it
+        if at < consumer || at >= self.scanned {
+            return &[];
+        }
+        let octets = (self.length(at).load(Ordering::Relaxed) & !DISCARDED) as usize;
+        let start = self.offset(at) + HEADER;
+        // SAFETY: a position that the kernel has written and does not write again before it is released, which takes
+        // `&mut self`. The octets are in the mapping: it has the ring twice, and they are fewer than the ring has.
+        unsafe {
+            let start = self.producer.start.add(start);
+            std::slice::from_raw_parts(start.as_ptr(), octets.min(self.size - HEADER))
+        }
+    }
+
+    /// Gives all records before this position back to the kernel.
+    pub(crate) fn release(&mut self, end: u64) {
+        let end = end.min(self.scanned);
+        self.position(&self.consumer).store(end, Ordering::Release);
+    }
+
+    /// Gives everything that was scanned back to the kernel.
+    pub(crate) fn release_all(&mut self) {
+        self.release(self.scanned);
+    }
+
+    /// Offset in the mapping of the header at this position.
+    fn offset(&self, at: u64) -> usize {
+        self.page + (at as usize & (self.size - 1) & !7)
+    }
+
+    /// Length of the record at this position, with the flags.
+    fn length(&self, at: u64) -> &AtomicU32 {
+        // SAFETY: the offset is a multiple of eight inside the first mapping of the ring, so that the number is there and
+        // aligned; only the kernel writes it, and atomically.
+        unsafe { self.producer.start.add(self.offset(at)).cast().as_ref() }
+    }
+
+    fn position<'a>(&self, page: &'a Mapping) -> &'a AtomicU64 {
+        // SAFETY: both pages begin with a position of eight octets, and are mapped as long as `page` lives.
+        unsafe { page.start.cast().as_ref() }
+    }
+}
+
+/// Returns the octets that a record of this length uses in the ring.
+fn octets_used(record: usize) -> u64 {
+    (record + HEADER).next_multiple_of(8) as u64
 }
 
 impl Ring {
     /// Whether no record waits.
     pub(crate) fn is_empty(&self) -> bool {
-        // SAFETY: as in `read`.
-        let [consumer, producer] = [&self.consumer, &self.producer]
-            .map(|page| unsafe { page.start.cast::<AtomicU64>().as_ref() });
+        let consumer = self.position(&self.consumer);
+        let producer = self.position(&self.producer);
         consumer.load(Ordering::Relaxed) == producer.load(Ordering::Acquire)
     }
 }

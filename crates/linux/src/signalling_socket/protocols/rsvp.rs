@@ -21,11 +21,16 @@ pub(crate) const CLAIM_NAME: &[u8] = b"earmark-rsvp";
 
 const OBJECT: &[u8] = include_bytes!("../../../bpf/rsvp.o");
 
-/// Raw sockets receive messages with router alert and messages for this host; to groups only sometimes, hence the
-/// program for these.
+/// Raw sockets receive messages with router alert and messages for this host; to groups only sometimes. The programs take
+/// these before, because they keep the messages of ports apart.
 pub(crate) const PROTOCOL: Protocol = Protocol {
     programs: &[
-        Program { object: OBJECT, section: "groups", name: "earmark_groups", is_replaceable: true },
+        Program {
+            object: OBJECT,
+            section: "router_alert",
+            name: "earmark_rsvp",
+            is_replaceable: true,
+        },
         Program { object: OBJECT, section: "all", name: "earmark_all", is_replaceable: false },
     ],
     filter: PacketFilter {
@@ -42,7 +47,7 @@ pub(crate) const PROTOCOL: Protocol = Protocol {
 /// Whether an interface with this setting needs the program in a section.
 pub(crate) fn is_needed(section: &str, setting: Intercept) -> bool {
     match setting {
-        Intercept::RouterAlert => section == "groups",
+        Intercept::RouterAlert => section == "router_alert",
         Intercept::Protocol => section == "all",
     }
 }
