@@ -34,7 +34,8 @@ impl Boomerang {
             return Ok(entry);
         }
         if let Grant::New { .. } = grant {
-            let full = self.store.sessions.len() >= limits.sessions as usize;
+            let interfaces = context.interfaces.count();
+            let full = self.store.shares.room(entry.port, limits.sessions, interfaces) == 0;
             if full || self.store.sessions_of(entry) >= limits.sessions_per_source {
                 return Err(Refused::without_offer(RefusalReason::Limit));
             }
@@ -64,9 +65,9 @@ impl Boomerang {
     ) -> u32 {
         let limits = self.config.limits;
         let entry = self.store.initiator_entry(initiator, interface, !context.is_core(interface));
-        let all = u32::try_from(self.store.sessions.len()).unwrap_or(u32::MAX);
+        let interfaces = context.interfaces.count();
+        let sessions = self.store.shares.room(entry.port, limits.sessions, interfaces);
         let theirs = self.store.sessions_of(entry);
-        let sessions = limits.sessions.saturating_sub(all);
         let sessions = sessions.min(limits.sessions_per_source.saturating_sub(theirs));
         sessions.min(self.throttle.remaining(now, entry.limited, limits.changes_per_second)) / 2
     }

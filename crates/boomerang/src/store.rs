@@ -13,11 +13,11 @@
 mod keys;
 mod masks;
 
-use alloc::vec::Vec;
 use core::net::IpAddr;
 
 use earmark_core::admission::{ClaimId, Owner};
 use earmark_core::hash::KeyedHash;
+use earmark_core::shares::Shares;
 use earmark_core::timer::TimingWheel;
 use earmark_core::{Flow, InterfaceId, Time, growth};
 use earmark_wire::boomerang::{Family, Keys, Shape};
@@ -38,8 +38,8 @@ pub(crate) struct Store {
     pub(crate) masks: Masks,
     by_key: HashTable<Index>,
     by_address: HashTable<Index>,
-    /// Numbers of sessions by arrival interface. There are few interfaces.
-    ports: Vec<(InterfaceId, u32)>,
+    /// Sessions by arrival interface.
+    pub(crate) shares: Shares,
     hash: KeyedHash,
 }
 
@@ -53,7 +53,7 @@ pub(crate) struct InitiatorEntry {
     hash: u64,
     source: Option<Index>,
     /// Arrival interface of the first message.
-    port: InterfaceId,
+    pub(crate) port: InterfaceId,
     /// Whether limits count all nodes behind the interface together.
     shares_limits: bool,
     /// Hash of what limits count.
@@ -84,7 +84,7 @@ impl Store {
             masks: Masks::new(),
             by_key: HashTable::new(),
             by_address: HashTable::new(),
-            ports: Vec::new(),
+            shares: Shares::default(),
             hash,
         }
     }
@@ -276,8 +276,7 @@ impl Store {
     #[inline]
     pub(crate) fn sessions_of(&self, entry: InitiatorEntry) -> u32 {
         if entry.shares_limits {
-            let port = self.ports.iter().find(|(port, _)| *port == entry.port);
-            return port.map_or(0, |&(_, sessions)| sessions);
+            return self.shares.of(entry.port);
         }
         entry.source.map_or(0, |index| self.sources[index as usize].sessions)
     }
@@ -286,10 +285,7 @@ impl Store {
     #[inline]
     pub(crate) fn join(&mut self, entry: InitiatorEntry, address: IpAddr) -> Index {
         let InitiatorEntry { port, .. } = entry;
-        match self.ports.iter_mut().find(|(other, _)| *other == port) {
-            Some((_, sessions)) => *sessions += 1,
-            None => self.ports.push((port, 1)),
-        }
+        self.shares.add(port);
         if let Some(index) = entry.source {
             debug_assert_eq!(self.sources[index as usize].address, address);
             self.sources[index as usize].sessions += 1;
@@ -309,12 +305,7 @@ impl Store {
         let source = &mut self.sources[index as usize];
         source.sessions -= 1;
         let Source { address, port, sessions } = *source;
-        if let Some(place) = self.ports.iter().position(|(other, _)| *other == port) {
-            self.ports[place].1 -= 1;
-            if self.ports[place].1 == 0 {
-                self.ports.swap_remove(place);
-            }
-        }
+        self.shares.remove(port);
         if sessions == 0 {
             let hash = self.hash_of_source(address, port);
             if let Ok(entry) = self.by_address.find_entry(hash, |&i| i == index) {

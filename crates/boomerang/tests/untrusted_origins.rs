@@ -330,6 +330,25 @@ fn limits_count_an_access_interface_as_one() {
     assert!(!ping(ETH3, "10.0.3.9", 6), "others are not affected");
 }
 
+/// A port that takes whatever it gets leaves another one its part of the table.
+#[test]
+fn port_that_floods_leaves_another_its_part() {
+    let limits = Limits { sessions: 60, ..Limits::default() };
+    let mut router = edge_with(Config { limits, ..Config::default() });
+    let others = router.interfaces.count();
+    let part = 60 / 4 / (others + 1);
+    let mut granted = |interface, host: &str, ports: std::ops::Range<u16>| {
+        let is_granted = |port: &u16| {
+            let mut message = message(*port, kbit(1, 0));
+            message.classifier.source = ip(host);
+            !one(&router.arrives(interface, ip(host), ip(FAR), &message)).is_nack()
+        };
+        ports.filter(is_granted).count()
+    };
+    assert_eq!(granted(ETH1, "10.0.1.11", 1..100), 60 - part * others);
+    assert_eq!(granted(ETH3, "10.0.3.9", 101..200), part);
+}
+
 #[test]
 fn group_is_released_by_its_sender_only() {
     let [nodes, _] = families();

@@ -124,6 +124,12 @@ impl Interfaces {
         self.owner_of(address).is_some()
     }
 
+    /// Returns the number of interfaces.
+    #[inline]
+    pub fn count(&self) -> usize {
+        self.by_id.len()
+    }
+
     /// Returns all interfaces, by index.
     pub fn iter(&self) -> impl Iterator<Item = &Interface> {
         self.by_id.iter()

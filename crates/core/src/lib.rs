@@ -28,6 +28,7 @@ pub mod random;
 pub mod record;
 mod routes;
 mod secret;
+pub mod shares;
 mod stream;
 pub mod throttle;
 mod time;

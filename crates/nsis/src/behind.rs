@@ -1,4 +1,4 @@
-//! What lies behind an interface: which peers it may replace, and how much of a limit it may use.
+//! What lies behind an interface: which peers it may replace.
 
 use core::net::IpAddr;
 
@@ -14,11 +14,6 @@ pub(crate) fn may_replace(
     end: IpAddr,
 ) -> bool {
     context.may_concern(arrival, at) || has_behind(context, arrival, end)
-}
-
-/// Returns the part of a limit that what is behind one interface may use: three quarters.
-pub(crate) const fn share_of_interface(limit: u32) -> u32 {
-    limit - limit / 4
 }
 
 /// Returns whether an address is behind an interface. Everything may be behind a core interface, so there the route

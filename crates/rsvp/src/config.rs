@@ -25,8 +25,8 @@ pub struct Config {
     pub interfaces: BTreeMap<InterfaceId, Timing>,
     /// Kb of RFC 2205 section 3.5: blockade state lasts `blockade_factor * R`.
     pub blockade_factor: u32,
-    /// Limit of sessions, and of senders of all sessions together. At the limit new ones are refused and existing ones
-    /// stay.
+    /// Limit of sessions, of senders of all sessions together, and of reservations. At the limit new ones are refused and
+    /// existing ones stay. A part of it is kept for interfaces that use little ([`earmark_core::shares`]).
     pub max_sessions: u32,
     /// Limit of senders of one session.
     pub max_senders: u32,

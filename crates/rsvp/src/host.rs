@@ -19,7 +19,7 @@ use crate::next_hops::{NextHops, SenderData};
 use crate::path::PathFault;
 use crate::proxy::{SenderProxy, sender_proxy};
 use crate::refresh_reduction::message_id_key::MessageIdKey;
-use crate::state::{Extra, Filter, Holder, Index, Kept, NONE, Origin, Peer, Psb, key};
+use crate::state::{Block, Extra, Filter, Holder, Index, Kept, NONE, Origin, Peer, Psb, key};
 use crate::traffic::Request;
 
 impl Rsvp {
@@ -134,11 +134,14 @@ impl Rsvp {
         if let Some(before) = before {
             self.stop_sending(cx, &session, &before);
         }
-        let session = self.admit_sender(&session, &template).map_err(|fault| match fault {
-            PathFault::Report(DropReason::Limit, ..) => Rejection::Limit,
-            PathFault::Silent(_) => Rejection::NoRoute,
-            PathFault::Report(..) | PathFault::Token(_) => Rejection::Ports,
-        })?;
+        let origin = Origin::Local(application);
+        let session =
+            self.admit_sender(cx, origin, &session, &template).map_err(|fault| match fault {
+                PathFault::Report(DropReason::Limit, ..) => Rejection::Limit,
+                PathFault::Silent(_) => Rejection::NoRoute,
+                PathFault::Report(..) | PathFault::Token(_) => Rejection::Ports,
+            })?;
+        let hop = self.store.find_or_insert_hop(origin, Block::Sender, cx.now);
         let index = self.enter_sender(
             cx.now,
             place,
@@ -146,7 +149,7 @@ impl Rsvp {
                 session,
                 template,
                 tspec,
-                hop: Peer::Local(application),
+                hop,
                 outgoing,
                 ttl,
                 flags: Psb::E_POLICE | if here { Psb::HERE } else { 0 },

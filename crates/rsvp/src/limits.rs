@@ -12,7 +12,7 @@ use core::time::Duration;
 
 use earmark_core::hash::KeyedHash;
 use earmark_core::throttle::Throttle;
-use earmark_core::{Context, Datagram, InterfaceId, Prefix, Rate, Time};
+use earmark_core::{Context, Datagram, InterfaceId, Prefix, Rate, Time, shares};
 use earmark_wire::rsvp::Body;
 use serde::{Deserialize, Serialize};
 
@@ -198,6 +198,21 @@ impl Rsvp {
             && (!is_limited || self.is_within_limits(cx.now, interface, hop.address, new))
     }
 
+    /// Returns whether the table of a kind of blocks has room for another one of a peer.
+    pub(crate) fn has_room<E>(
+        &mut self,
+        cx: &HandlerContext<'_, '_, E>,
+        origin: Origin,
+        block: Block,
+    ) -> bool {
+        let port = match origin {
+            Origin::Neighbor(interface, _) => interface,
+            Origin::Local(_) => shares::OWN,
+        };
+        let interfaces = cx.context.interfaces.count();
+        self.store.shares[block as usize].room(port, self.config.max_sessions, interfaces) > 0
+    }
+
     #[cold]
     fn is_within_limits(
         &mut self,
@@ -229,7 +244,7 @@ impl Rsvp {
         let is_signed = cx.verified.is_some();
         let blocks = |block| match is_signed {
             true => self.store.blocks_of_neighbor(interface, neighbor, block),
-            false => self.store.blocks_of_interface(interface, block),
+            false => self.store.shares[block as usize].of(interface),
         };
         if new.is_some_and(|block| blocks(block) >= max_blocks) {
             return false;

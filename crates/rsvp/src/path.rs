@@ -153,7 +153,7 @@ impl Rsvp {
         if self.policy.is_some() {
             self.check_sender(cx, received.interface, path).map_err(policy_refused)?;
         }
-        let session = self.admit_sender(&path.session, &path.sender.template)?;
+        let session = self.admit_sender(cx, origin, &path.session, &path.sender.template)?;
         let hop = self.store.find_or_insert_hop(origin, Block::Sender, cx.now);
         let adspec = self.store.keep_adspec(hop, path.sender.adspec);
         let index = self.enter_sender(
@@ -239,14 +239,16 @@ impl Rsvp {
 
     /// Finds or creates the session of a new sender by the rules for ports (RFC 2205 section 3.2) and within the
     /// limits.
-    pub(crate) fn admit_sender(
+    pub(crate) fn admit_sender<E>(
         &mut self,
+        cx: &HandlerContext<'_, '_, E>,
+        origin: Origin,
         session: &Session,
         template: &SenderTemplate,
     ) -> Result<Index, PathFault> {
         let found = self.store.look_up_session(session);
         mark(Checkpoint::FindSession);
-        if self.store.psbs.len() >= self.config.max_sessions as usize {
+        if !self.has_room(cx, origin, Block::Sender) {
             return Err(limit_reached());
         }
         let place = match found {

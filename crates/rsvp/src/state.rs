@@ -430,8 +430,6 @@ pub(crate) struct Bsb {
 pub(crate) struct Neighbor {
     pub(crate) interface: InterfaceId,
     pub(crate) address: IpAddr,
-    /// Place of its interface among the counts of all interfaces.
-    pub(crate) port: Index,
     /// Numbers of senders with this PHOP and of reservations with this NHOP, by [`Block`].
     pub(crate) blocks: [u32; 2],
     /// Time when the neighbour last created or refreshed state.

@@ -18,11 +18,11 @@ mod message_ids;
 mod neighbors;
 
 use alloc::collections::BTreeMap;
-use alloc::vec::Vec;
 use core::net::IpAddr;
 
 use earmark_core::hash::KeyedHash;
 use earmark_core::random::Stream;
+use earmark_core::shares::Shares;
 use earmark_core::timer::TimingWheel;
 use earmark_core::{InterfaceId, growth};
 use earmark_wire::rsvp::{SenderTemplate, Session};
@@ -52,8 +52,8 @@ pub(crate) struct Store {
     senders: HashTable<Index>,
     destinations: HashTable<Index>,
     neighbors_by_address: BTreeMap<(InterfaceId, IpAddr), Index>,
-    /// Blocks of the neighbours behind each interface, by kind; there are few interfaces.
-    blocks_by_interface: Vec<(InterfaceId, [u32; 2])>,
+    /// Blocks by the interface of their neighbours, or [`earmark_core::shares::OWN`], for each [`crate::state::Block`].
+    pub(crate) shares: [Shares; 2],
     /// Whether any neighbour is known to be on its link, so that the question is worth a lookup.
     any_near: bool,
     /// Neighbour of the last block of each kind. It may have been removed and its index reused.
@@ -79,7 +79,7 @@ impl Store {
             senders: HashTable::new(),
             destinations: HashTable::new(),
             neighbors_by_address: BTreeMap::new(),
-            blocks_by_interface: Vec::new(),
+            shares: Default::default(),
             any_near: false,
             last_neighbors: [NONE; 2],
             blockades: BTreeMap::new(),

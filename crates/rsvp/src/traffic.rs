@@ -58,6 +58,9 @@ impl Rsvp {
         }
         let is_core = request.outgoing.is_some_and(|id| cx.context.is_core(id));
         let new = rsb.is_none().then_some(Block::Reservation);
+        if new.is_some_and(|block| !self.has_room(cx, request.origin, block)) {
+            return Err(ResvFault::limit_reached());
+        }
         if !self.admits_change(cx, request.origin, is_core, new) {
             return Err(ResvFault::limit_reached());
         }

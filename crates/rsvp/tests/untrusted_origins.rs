@@ -357,6 +357,19 @@ fn flood_of_one_port_leaves_other_ports_their_limits() {
     assert_eq!(dropped(&announce(&mut bench, ETH3, 1)), []);
 }
 
+/// A port that takes whatever it gets leaves another one its part of the table.
+#[test]
+fn port_that_floods_leaves_another_its_part() {
+    let mut bench = reserved(Config { max_sessions: 100, ..Config::default() }, [Access; 3]);
+    (1..=1_000).for_each(|port| drop(announce(&mut bench, ETH3, port)));
+    // A quarter of the table in equal parts for three interfaces and the node itself; one sender of this one is there.
+    for port in 2_001..=2_005 {
+        assert_eq!(dropped(&announce(&mut bench, ETH1, port)), [], "{port}");
+    }
+    assert!(!dropped(&announce(&mut bench, ETH1, 2_006)).is_empty(), "its part is used");
+    assert_eq!(bench.engine.population().1, 100 - 2 * 6, "the other parts are left");
+}
+
 /// Challenges of strangers do not use up the answers that a neighbour gets.
 #[test]
 fn challenges_of_others_leave_neighbor_its_answers() {

@@ -3,6 +3,7 @@
 use core::net::{IpAddr, Ipv4Addr};
 
 use earmark_core::hash::KeyedHash;
+use earmark_core::shares::Shares;
 use earmark_core::throttle::Throttle;
 use earmark_core::{InterfaceId, Time};
 use hashbrown::HashTable;
@@ -13,6 +14,8 @@ use hashbrown::hash_table::Entry;
 pub(crate) struct Sources {
     /// Sources that have streams. Senders choose their addresses, hence a [`KeyedHash`].
     by_address: HashTable<Source>,
+    /// Streams by the interface that their reports arrive through.
+    pub(crate) shares: Shares,
     throttle: Throttle,
     hash: KeyedHash,
 }
@@ -27,7 +30,12 @@ struct Source {
 
 impl Sources {
     pub(crate) fn new(hash: KeyedHash) -> Sources {
-        Sources { by_address: HashTable::new(), throttle: Throttle::default(), hash }
+        Sources {
+            by_address: HashTable::new(),
+            shares: Shares::default(),
+            throttle: Throttle::default(),
+            hash,
+        }
     }
 
     /// Returns a hash of what limits count, which peers cannot predict.

@@ -51,9 +51,10 @@ impl Yessir {
         self.drop_legs(cx, index, change);
         mark(Checkpoint::ReservationManagement);
         let session = self.store.session(index);
-        let (source, port) = (session.stream.source, session.port);
+        let (source, port, arrival) = (session.stream.source, session.port, session.arrival);
         self.store.remove(index);
         self.sources.remove_stream(source, port);
+        self.sources.shares.remove(arrival);
         mark(Checkpoint::TearSession);
     }
 

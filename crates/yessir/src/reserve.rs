@@ -74,7 +74,12 @@ impl Yessir {
         let expires_at = cx.now.after_millis(request.lifetime_ms.into());
         let session = self.store.session_mut(index);
         session.expires_at = expires_at;
-        session.arrival = request.arrival;
+        let before = core::mem::replace(&mut session.arrival, request.arrival);
+        if before != request.arrival {
+            self.sources.shares.remove(before);
+            self.sources.shares.add(request.arrival);
+        }
+        let session = self.store.session_mut(index);
         // A refused message may be granted when it is repeated.
         session.fingerprint = 0;
         let timer = session.timer;
@@ -152,12 +157,14 @@ impl Yessir {
         let source = request.stream.source;
         let port = limited_port(cx.context, request.arrival);
         let hash = self.sources.hash(source, port);
-        if self.store.sessions.len() >= limits.sessions as usize
+        let interfaces = cx.context.interfaces.count();
+        if self.sources.shares.room(request.arrival, limits.sessions, interfaces) == 0
             || !self.sources.admits_change(cx.now, hash, limits.changes_per_second)
             || !self.sources.add_stream(hash, (source, port), limits.sessions_per_source)
         {
             return Err(self.limit_reached().reason);
         }
+        self.sources.shares.add(request.arrival);
         let (asked, measurement) = match request.asked {
             RequestedRate::Demand(demand) => (demand, None),
             RequestedRate::Measured(_) => (NOTHING, Some(Measurement::new(cx.now, request.sender))),
@@ -185,6 +192,7 @@ impl Yessir {
         let index = self.store.insert(session, place);
         if request.shared && !self.join_pool(index) {
             self.sources.remove_stream(source, port);
+            self.sources.shares.remove(request.arrival);
             self.store.remove(index);
             return Err(self.limit_reached().reason);
         }

@@ -246,6 +246,22 @@ fn limits_count_an_access_interface_as_one() {
     assert_eq!(node.engine.session_count(), 3);
 }
 
+/// A port that takes whatever it gets leaves another one its part of the table.
+#[test]
+fn port_that_floods_leaves_another_its_part() {
+    let limits = Limits { sessions: 60, ..Limits::default() };
+    let mut node = edge_with(Config { limits, ..Config::default() });
+    let part = 60 / 4 / (node.interfaces.count() + 1);
+    (1..100).for_each(|number| drop(node.pass(&Ask::rate(number, 0.001).arrival())));
+    let taken = node.engine.session_count();
+    assert_eq!(taken, 60 - part * node.interfaces.count());
+    for number in 101..120 {
+        let ask = Ask { source: address("10.8.0.1"), ..Ask::rate(number, 0.001) };
+        node.pass(&Arrival { interface: SIDE, ..ask.arrival() });
+    }
+    assert_eq!(node.engine.session_count(), taken + part);
+}
+
 /// An application that listens keeps the first announcer of a stream.
 #[test]
 fn announcement_of_another_origin_is_not_taken() {

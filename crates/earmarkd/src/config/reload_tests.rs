@@ -25,9 +25,9 @@ fn reload_applies_changes_and_names_the_others() {
         1,
     );
     let text = format!(
-        "{text}[rsvp]\nrefresh = \"5s\"\nmax_sessions = 7\nreduction.enabled = false\n\
+        "{text}[rsvp]\nrefresh = \"5s\"\nmax_sessions = 7\nreduction.enabled = false\naccess.max_per_interface = 5\n\
          [policy]\ndefault = \"refuse\"\n[daemon]\nreconcile = \"9s\"\nuser = \"nobody\"\n\
-         [nsis]\nrefresh = \"7s\"\nmax_states = 9\nlevel = 3\nhold = \"9s\"\n[[nsis.rule]]\nrefuse = true\n"
+         [nsis]\nrefresh = \"7s\"\nmax_states = 9\nshare_of_interface = 50\nlevel = 3\nhold = \"9s\"\n[[nsis.rule]]\nrefuse = true\n"
     );
     let Reloaded { config: renewed, waiting } = started.reload(config(&text));
     assert_eq!(
@@ -44,10 +44,12 @@ fn reload_applies_changes_and_names_the_others() {
     let new = config(&text);
     let [nsis, wanted] = [&renewed, &new].map(|config| config.settings.get::<NsisConfig>().engine);
     assert_eq!(nsis.gist.limits, wanted.gist.limits);
+    assert_eq!(nsis.qos.limits, wanted.qos.limits);
     assert_eq!((nsis.qos.refresh, &nsis.qos.policy), (wanted.qos.refresh, &wanted.qos.policy));
     assert_eq!((nsis.qos.level, wanted.qos.level), (0, 3));
     let [rsvp, wanted] = [&renewed, &new].map(|config| config.settings.get::<RsvpConfig>());
     assert_eq!((rsvp.timing, rsvp.limits), (wanted.timing, wanted.limits));
+    assert_eq!((rsvp.limits.access.max_blocks, nsis.qos.limits.share_of_interface), (5, 50));
     assert_eq!((rsvp.policy, renewed.reconcile), (wanted.policy, new.reconcile));
     assert_eq!(rsvp.reduction, started.settings.get::<RsvpConfig>().reduction);
     assert_eq!((renewed.name.as_str(), renewed.user), ("r1", None));

@@ -3,7 +3,7 @@
 //! A raw socket receives a packet in transit only if it carries router alert; in the case of multicast only while the
 //! kernel routes multicast, and in IPv6 not even then. A program on the ingress of an interface (TCX, Linux 6.6 and
 //! later) sees every packet: intercepted ones arrive here through a ring buffer, complete, and are not forwarded.
-//! RSVP's messages with router alert, and those for this host, would reach raw sockets as well; but there the messages of
+//! Some messages with router alert, and some for this host, would reach raw sockets as well; but there the messages of
 //! one port displace those of all others, and here they do not (`bpf/message.h`).
 //!
 //! Each protocol has its own programs, so that a protocol that is off on an interface costs its packets nothing. They

@@ -15,6 +15,7 @@ use alloc::vec::Vec;
 use core::net::SocketAddr;
 use core::time::Duration;
 
+use earmark_core::shares::Shares;
 use earmark_core::timer::TimerId;
 use earmark_core::{CloseReason, ConnectionId, InterfaceId, Time, Transport};
 use slab::Slab;
@@ -92,8 +93,9 @@ pub(crate) struct Associations {
     pub(crate) by_connection: BTreeMap<ConnectionId, Index>,
     /// Associations by peer, at most a few for each.
     pub(crate) by_peer: BTreeMap<Index, Vec<Index>>,
-    /// Number of half-open associations.
-    pub(crate) half_open: u32,
+    /// Associations, and those of them that are half open, by interface.
+    pub(crate) shares: Shares,
+    pub(crate) half_open: Shares,
     /// The next number for a connection opened by this node.
     pub(crate) next_connection: u64,
 }
@@ -109,7 +111,10 @@ impl Associations {
 
     pub(crate) fn insert(&mut self, association: Association) -> Index {
         let (connection, peer) = (association.connection, association.peer);
-        self.half_open += u32::from(matches!(association.stage, Stage::HalfOpen { .. }));
+        self.shares.add(association.interface);
+        if matches!(association.stage, Stage::HalfOpen { .. }) {
+            self.half_open.add(association.interface);
+        }
         let index = self.slab.insert(association) as Index;
         self.by_connection.insert(connection, index);
         if peer != NONE {
@@ -121,7 +126,9 @@ impl Associations {
     /// Assigns the peer to an association that was half open.
     pub(crate) fn set_peer(&mut self, index: Index, peer: Index) {
         let Some(association) = self.slab.get_mut(index as usize) else { return };
-        self.half_open -= u32::from(matches!(association.stage, Stage::HalfOpen { .. }));
+        if matches!(association.stage, Stage::HalfOpen { .. }) {
+            self.half_open.remove(association.interface);
+        }
         association.stage = Stage::Open;
         association.peer = peer;
         self.by_peer.entry(peer).or_default().push(index);
@@ -130,7 +137,9 @@ impl Associations {
     /// Removes an association from the indices: no half can find it, and no input reaches it.
     pub(crate) fn unindex(&mut self, index: Index) {
         let Some(association) = self.slab.get(index as usize) else { return };
-        self.half_open -= u32::from(matches!(association.stage, Stage::HalfOpen { .. }));
+        if matches!(association.stage, Stage::HalfOpen { .. }) {
+            self.half_open.remove(association.interface);
+        }
         self.by_connection.remove(&association.connection);
         if let Some(others) = self.by_peer.get_mut(&association.peer) {
             others.retain(|&other| other != index);

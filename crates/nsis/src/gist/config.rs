@@ -166,11 +166,11 @@ pub enum UpstreamQueries {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Limits {
-    /// Routing states of the node; peers behind one interface may create three quarters.
+    /// Routing states of the node.
     pub states: u32,
     /// Routing states with one peer; each direction counts.
     pub states_per_peer: u32,
-    /// Peers; three quarters behind one interface.
+    /// Peers.
     pub peers: u32,
     /// Queries that are answered per second, of all peers.
     pub queries_per_second: u32,
@@ -190,10 +190,12 @@ pub struct Limits {
     pub message_octets: u32,
     /// Messaging associations.
     pub associations: u32,
-    /// Half-open associations; a quarter of them for one address, three quarters for one interface.
+    /// Half-open associations; a quarter of them for one address.
     pub half_open: u32,
     /// Longest message on a half-open association, octets.
     pub half_open_octets: u32,
+    /// Part of the routing states, peers and associations that one interface may use, percent.
+    pub share_of_interface: u32,
 }
 
 impl Default for Limits {
@@ -213,6 +215,7 @@ impl Default for Limits {
             associations: 4_096,
             half_open: 64,
             half_open_octets: 65_536,
+            share_of_interface: 75,
         }
     }
 }

@@ -191,7 +191,8 @@ impl Gist {
         needs: Needs,
         until: Time,
     ) -> Option<Index> {
-        if self.associations.slab.len() >= self.config.limits.associations as usize {
+        let (limit, interfaces) = (self.config.limits.associations, cx.context.interfaces.count());
+        if self.associations.shares.room(receipt.interface, limit, interfaces) == 0 {
             return None;
         }
         let (transport, port) = self.choose(response, needs)?;

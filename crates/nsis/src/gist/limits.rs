@@ -1,9 +1,10 @@
 //! Limits of routing states: of this node, with one peer, and through one interface.
 
-use crate::behind::share_of_interface;
+use earmark_core::shares::Bounds;
 
 use super::Gist;
 use super::state::{HalfRef, Index, NONE};
+use crate::input_context::InputContext;
 
 impl Gist {
     /// Returns whether a peer has reached its limit of routing states.
@@ -14,11 +15,16 @@ impl Gist {
 
     /// Returns whether a querying peer has reached its limit of routing states, or its interface has: nobody chooses
     /// the interface by a claim.
-    pub(super) fn exceeds_querier_limit(&self, peer: Index) -> bool {
-        let limit = share_of_interface(self.config.limits.states);
-        let interface = self.peers.get(peer).map(|peer| peer.interface);
-        self.exceeds_peer_limit(peer)
-            || interface.is_some_and(|interface| self.peers.interface(interface).states >= limit)
+    pub(super) fn exceeds_querier_limit(&mut self, cx: &InputContext<'_, '_>, peer: Index) -> bool {
+        let Some(interface) = self.peers.get(peer).map(|peer| peer.interface) else { return false };
+        let bounds = self.bounds(cx, self.config.limits.states);
+        self.exceeds_peer_limit(peer) || !self.peers.queried.admits(interface, bounds)
+    }
+
+    /// Returns the bounds of interfaces in a table with this limit.
+    pub(super) fn bounds(&self, cx: &InputContext<'_, '_>, limit: u32) -> Bounds {
+        let percent = self.config.limits.share_of_interface;
+        Bounds { limit, percent, interfaces: cx.context.interfaces.count() }
     }
 
     /// Counts a half whose peer has queried this node for the interface of the peer.
@@ -26,7 +32,7 @@ impl Gist {
         let half = self.store.half_mut(at.half_id());
         let Some(interface) = self.peers.get(half.peer).map(|peer| peer.interface) else { return };
         half.of_querier = true;
-        self.peers.interface_mut(interface).states += 1;
+        self.peers.queried.add(interface);
     }
 
     /// Returns whether a new routing state would exceed the limit.

@@ -5,18 +5,17 @@
 //! changed (RFC 5971 section 7.1.4).
 
 use alloc::boxed::Box;
-use alloc::collections::BTreeMap;
 use core::net::IpAddr;
 
 use earmark_core::InterfaceId;
 use earmark_core::hash::KeyedHash;
+use earmark_core::shares::{Bounds, Shares};
 use earmark_core::timer::TimerId;
 use earmark_wire::gist::NetworkLayerInformation;
 use hashbrown::HashTable;
 use slab::Slab;
 
 use super::state::{Index, NONE};
-use crate::behind::share_of_interface;
 use crate::nslp::PeerHandle;
 
 /// A peer.
@@ -57,19 +56,12 @@ pub(crate) struct Peers {
     /// Peers by identity, address and interface. The hash is keyed, because peers choose identity and address.
     by_name: HashTable<Index>,
     hash: KeyedHash,
-    /// Peers and their routing states, by interface.
-    by_interface: BTreeMap<InterfaceId, InterfaceUse>,
+    /// Peers by interface.
+    shares: Shares,
+    /// Halves of routing states that peers have queried for, by the interface of the peer.
+    pub(crate) queried: Shares,
     /// Generation of the last inserted peer.
     generation: u32,
-}
-
-/// Use of an interface by peers.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct InterfaceUse {
-    /// Peers behind it.
-    pub(crate) peers: u32,
-    /// Halves of routing states that its peers have queried for.
-    pub(crate) states: u32,
 }
 
 impl Peers {
@@ -78,7 +70,8 @@ impl Peers {
             slab: Slab::new(),
             by_name: HashTable::new(),
             hash,
-            by_interface: BTreeMap::new(),
+            shares: Shares::default(),
+            queried: Shares::default(),
             generation: 0,
         }
     }
@@ -105,25 +98,24 @@ impl Peers {
         self.by_name.find(place, same).copied()
     }
 
-    /// Returns the peer that a message names, and inserts it if it is new and there are fewer than `limit`.
+    /// Returns the peer that a message names, and inserts it if it is new and its interface has room.
     pub(crate) fn find_or_insert(
         &mut self,
         nli: &NetworkLayerInformation<'_>,
         interface: InterfaceId,
         port: Option<u16>,
         mtu: u32,
-        limit: u32,
+        bounds: Bounds,
     ) -> Option<Index> {
         if let Some(index) = self.find(nli, interface) {
             let peer = &mut self.slab[index as usize];
             peer.port = port.unwrap_or(peer.port);
             return Some(index);
         }
-        let behind = self.interface(interface).peers;
-        if self.slab.len() >= limit as usize || behind >= share_of_interface(limit) {
+        if !self.shares.admits(interface, bounds) {
             return None;
         }
-        self.interface_mut(interface).peers += 1;
+        self.shares.add(interface);
         self.generation = self.generation.wrapping_add(1);
         let index = self.slab.insert(Peer {
             identity: nli.peer_identity.into(),
@@ -148,22 +140,12 @@ impl Peers {
 
     pub(crate) fn remove(&mut self, index: Index) -> Option<Peer> {
         let peer = self.slab.try_remove(index as usize)?;
-        self.interface_mut(peer.interface).peers -= 1;
+        self.shares.remove(peer.interface);
         let place = hash(&self.hash, &peer.identity, peer.address, peer.interface);
         if let Ok(entry) = self.by_name.find_entry(place, |&other| other == index) {
             entry.remove();
         }
         Some(peer)
-    }
-
-    /// Returns the use of an interface.
-    pub(crate) fn interface(&self, interface: InterfaceId) -> InterfaceUse {
-        self.by_interface.get(&interface).copied().unwrap_or_default()
-    }
-
-    /// Returns the use of an interface, to change it.
-    pub(crate) fn interface_mut(&mut self, interface: InterfaceId) -> &mut InterfaceUse {
-        self.by_interface.entry(interface).or_default()
     }
 
     /// Returns the handle of a peer for applications.

@@ -405,7 +405,7 @@ impl Gist {
         before: Index,
     ) -> Option<Index> {
         let peer = self.find_or_insert_peer(cx, receipt, nli)?;
-        if before == peer || !self.exceeds_querier_limit(peer) {
+        if before == peer || !self.exceeds_querier_limit(cx, peer) {
             return Some(peer);
         }
         self.start_peer_lifetime(cx.now, peer);
@@ -420,9 +420,9 @@ impl Gist {
         nli: &NetworkLayerInformation<'_>,
     ) -> Option<Index> {
         let mtu = cx.context.interfaces.by_id(receipt.interface).map_or(0, |found| found.mtu);
-        let limit = self.config.limits.peers;
+        let bounds = self.bounds(cx, self.config.limits.peers);
         let port = (receipt.association == NONE).then_some(receipt.source_port);
-        let index = self.peers.find_or_insert(nli, receipt.interface, port, mtu, limit)?;
+        let index = self.peers.find_or_insert(nli, receipt.interface, port, mtu, bounds)?;
         if receipt.is_from_this_link() && receipt.source == nli.interface_address {
             self.peers.get_mut(index)?.is_near = true;
         }

@@ -174,7 +174,7 @@ impl Gist {
             block.uses -= 1;
             let (is_unused, interface) = (block.uses == 0, block.interface);
             if of_querier {
-                self.peers.interface_mut(interface).states -= 1;
+                self.peers.queried.remove(interface);
             }
             if is_unused {
                 self.start_peer_lifetime(now, peer);

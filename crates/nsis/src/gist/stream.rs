@@ -16,7 +16,6 @@ use super::receipt::Receipt;
 use super::state::{Index, NONE, Needs, Timer, TimerPurpose};
 use super::transmit::message;
 use crate::PORT;
-use crate::behind::share_of_interface;
 use crate::input_context::InputContext;
 use crate::nslp::{AssociationId, Channel};
 
@@ -94,18 +93,14 @@ impl Gist {
             .or_else(|| cx.context.interfaces.owner_of(local.ip()))
             .unwrap_or(InterfaceId(0));
         let is_half_open = |one: &Association| matches!(one.stage, Stage::HalfOpen { .. });
-        let (mut of_same, mut of_interface) = (0, 0);
-        for (_, one) in self.associations.slab.iter().filter(|(_, one)| is_half_open(one)) {
-            of_same += u32::from(one.remote.ip() == remote.ip());
-            of_interface += u32::from(one.interface == interface);
-        }
+        let same = |one: &Association| is_half_open(one) && one.remote.ip() == remote.ip();
+        let of_same = self.associations.slab.iter().filter(|(_, one)| same(one)).count();
         let too_weak = transport == Transport::Tcp && self.least_needs() == Needs::Secure;
-        // A quarter of the limit for each address, and three quarters for each interface, keep half-open associations
-        // available to other neighbors.
-        let crowded = self.associations.half_open >= limits.half_open
-            || self.associations.slab.len() >= limits.associations as usize
-            || of_interface >= share_of_interface(limits.half_open)
-            || of_same >= limits.half_open.div_ceil(4);
+        let half_open = self.bounds(cx, limits.half_open);
+        let all = self.bounds(cx, limits.associations);
+        let crowded = !self.associations.half_open.admits(interface, half_open)
+            || !self.associations.shares.admits(interface, all)
+            || of_same >= limits.half_open.div_ceil(4) as usize;
         if too_weak || crowded {
             self.counters.associations_refused += 1;
             return cx.out.close(connection);
@@ -317,6 +312,7 @@ impl Gist {
 
     fn remove_association(&mut self, cx: &mut InputContext<'_, '_>, index: Index) {
         let Some(association) = self.associations.slab.try_remove(index as usize) else { return };
+        self.associations.shares.remove(association.interface);
         if let Some(timer) = association.timer {
             self.store.timers.cancel(timer);
         }

@@ -84,8 +84,10 @@ impl Config {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Limits {
-    /// Sessions; those that arrived through one interface may use three quarters.
+    /// Sessions.
     pub sessions: u32,
+    /// Part of the sessions that may arrive through one interface, percent.
+    pub share_of_interface: u32,
     /// Sessions from one peer.
     pub sessions_per_peer: u32,
     /// New and changed reservations per second: of one peer over associations, and of all peers behind one interface in
@@ -101,6 +103,7 @@ impl Default for Limits {
     fn default() -> Limits {
         Limits {
             sessions: 1_000_000,
+            share_of_interface: 75,
             sessions_per_peer: 1_000_000,
             changes_per_second: 50_000,
             qspec: 1_024,

@@ -1,13 +1,13 @@
 //! Limits: the sessions of this node, of each peer and through each interface, and the changes per second.
 
 use earmark_core::Time;
+use earmark_core::shares::Bounds;
 use earmark_wire::qos_nslp::Outcome;
 use earmark_wire::qos_nslp::iana::TransientFailure;
 
 use super::QosNslp;
 use super::admission::Refused;
 use super::received_reserve::ReceivedReserve;
-use crate::behind::share_of_interface;
 use crate::nslp::{Channel, HandlerContext, Origin};
 
 /// Rate limits of peers have other buckets than those of the first interfaces.
@@ -26,10 +26,14 @@ impl QosNslp {
             )));
         };
         let limits = self.config.limits;
-        let full = self.store.sessions.len() >= limits.sessions as usize
-            || self.store.sessions_from(received.peer) >= limits.sessions_per_peer
-            || self.store.sessions_through(received.message.interface)
-                >= share_of_interface(limits.sessions);
+        let interface = received.message.interface;
+        let bounds = Bounds {
+            limit: limits.sessions,
+            percent: limits.share_of_interface,
+            interfaces: cx.context.interfaces.count(),
+        };
+        let full = !self.store.shares.admits(interface, bounds)
+            || self.store.sessions_from(received.peer) >= limits.sessions_per_peer;
         if full || !self.may_change(cx.now, &received.message.origin) {
             return Err(Refused::of(Outcome::TransientFailure(
                 TransientFailure::ReservationFailure,

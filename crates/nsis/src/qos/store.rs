@@ -4,7 +4,6 @@
 //! |---|---|---|---|
 //! | `by_id` | SESSION-ID | one for each [`Session`] | peers, so a [`KeyedHash`] |
 //! | `peers` | SII-Handle | one for each peer with sessions | GIST, an ordered map |
-//! | `through` | interface | one for each interface with sessions | this node, an ordered map |
 //! | `bound` | SESSION-ID that others are bound to | one for each binding | peers, an ordered map |
 //!
 //! No index is ever walked; listings are in slab order, so that order never depends on a hash.
@@ -15,6 +14,7 @@ use alloc::vec::Vec;
 use earmark_core::InterfaceId;
 use earmark_core::growth;
 use earmark_core::hash::KeyedHash;
+use earmark_core::shares::{OWN, Shares};
 use earmark_core::timer::TimingWheel;
 use earmark_wire::gist::SessionId;
 use hashbrown::HashTable;
@@ -31,8 +31,8 @@ pub(super) struct Store {
     pub(super) timers: TimingWheel<Index>,
     by_id: HashTable<Index>,
     peers: BTreeMap<PeerHandle, Peer>,
-    /// Number of sessions by the interface that leads to their previous peer.
-    through: BTreeMap<InterfaceId, u32>,
+    /// Sessions by the interface that leads to their previous peer; [`OWN`] if there is none.
+    pub(super) shares: Shares,
     bound: BTreeMap<SessionId, Vec<Index>>,
     hash: KeyedHash,
 }
@@ -64,7 +64,7 @@ impl Store {
             timers: TimingWheel::new(),
             by_id: HashTable::new(),
             peers: BTreeMap::new(),
-            through: BTreeMap::new(),
+            shares: Shares::default(),
             bound: BTreeMap::new(),
             hash,
         }
@@ -111,8 +111,8 @@ impl Store {
         self.session_mut(index).ring = Ring { previous: index, next: index };
         if let Some(back) = back {
             self.peer(back).session_count += 1;
-            *self.through.entry(arrival).or_default() += 1;
         }
+        self.shares.add(if back.is_some() { arrival } else { OWN });
         if let Some(on) = on {
             self.join(index, on);
         }
@@ -130,8 +130,8 @@ impl Store {
         }
         if let Some(back) = session.back {
             self.remove_session_of(back);
-            self.remove_session_through(session.arrival);
         }
+        self.shares.remove(if session.back.is_some() { session.arrival } else { OWN });
         if let Some(timer) = session.timer {
             self.timers.cancel(timer);
         }
@@ -143,29 +143,17 @@ impl Store {
         self.peers.get(&peer).map_or(0, |peer| peer.session_count)
     }
 
-    /// Returns the number of sessions whose previous peer is behind an interface.
-    pub(super) fn sessions_through(&self, interface: InterfaceId) -> u32 {
-        self.through.get(&interface).copied().unwrap_or_default()
-    }
-
     /// Changes the previous peer of a session, and the interface that leads to it.
     pub(super) fn set_back(&mut self, index: Index, peer: PeerHandle, arrival: InterfaceId) {
         let session = self.session_mut(index);
         let old_arrival = core::mem::replace(&mut session.arrival, arrival);
-        if let Some(old) = session.back.replace(peer) {
+        let old = session.back.replace(peer);
+        self.shares.remove(if old.is_some() { old_arrival } else { OWN });
+        if let Some(old) = old {
             self.remove_session_of(old);
-            self.remove_session_through(old_arrival);
         }
         self.peer(peer).session_count += 1;
-        *self.through.entry(arrival).or_default() += 1;
-    }
-
-    fn remove_session_through(&mut self, interface: InterfaceId) {
-        let Some(count) = self.through.get_mut(&interface) else { return };
-        *count -= 1;
-        if *count == 0 {
-            self.through.remove(&interface);
-        }
+        self.shares.add(arrival);
     }
 
     /// Changes the next peer of a session.

@@ -3,7 +3,7 @@
 use alloc::sync::Arc;
 use core::net::IpAddr;
 
-use earmark_core::{InterfaceId, Time};
+use earmark_core::{InterfaceId, Time, shares};
 use earmark_wire::rsvp::RsvpHop;
 
 use super::Store;
@@ -35,8 +35,12 @@ impl Store {
     pub(crate) fn find_or_insert_hop(&mut self, origin: Origin, block: Block, now: Time) -> Peer {
         let (interface, hop) = match origin {
             Origin::Neighbor(interface, hop) => (interface, hop),
-            Origin::Local(application) => return Peer::Local(application),
+            Origin::Local(application) => {
+                self.shares[block as usize].add(shares::OWN);
+                return Peer::Local(application);
+            }
         };
+        self.shares[block as usize].add(interface);
         // In most cases the same neighbour as for the last block of this kind.
         let last = self.last_neighbors[block as usize];
         let is_it = |it: &Neighbor| (it.interface, it.address) == (interface, hop.address);
@@ -48,15 +52,7 @@ impl Store {
         let neighbor = &mut self.neighbors[index as usize];
         neighbor.last_refresh_at = now;
         neighbor.blocks[block as usize] += 1;
-        let port = neighbor.port as usize;
-        self.blocks_by_interface[port].1[block as usize] += 1;
         Peer::Neighbor { index, lih: hop.lih }
-    }
-
-    /// Returns the number of blocks of a kind that the neighbours behind an interface have.
-    pub(crate) fn blocks_of_interface(&self, interface: InterfaceId, block: Block) -> u32 {
-        let mut all = self.blocks_by_interface.iter();
-        all.find(|(id, _)| *id == interface).map_or(0, |(_, counts)| counts[block as usize])
     }
 
     /// Returns the number of blocks of a kind that a neighbour has.
@@ -70,25 +66,13 @@ impl Store {
         neighbor.map_or(0, |index| self.neighbors[index as usize].blocks[block as usize])
     }
 
-    /// Returns the place of an interface among the counts of all.
-    fn port_of(&mut self, interface: InterfaceId) -> Index {
-        let all = &mut self.blocks_by_interface;
-        let place = all.iter().position(|(id, _)| *id == interface).unwrap_or_else(|| {
-            all.push((interface, [0; 2]));
-            all.len() - 1
-        });
-        place as Index
-    }
-
     /// Returns the neighbour with this address behind an interface, inserting it if it is new.
     fn obtain_neighbor(&mut self, interface: InterfaceId, address: IpAddr, now: Time) -> Index {
-        let port = self.port_of(interface);
         let neighbors = &mut self.neighbors;
         *self.neighbors_by_address.entry((interface, address)).or_insert_with(|| {
             let new = Neighbor {
                 interface,
                 address,
-                port,
                 blocks: [0; 2],
                 last_refresh_at: now,
                 is_near: false,
@@ -101,12 +85,12 @@ impl Store {
 
     /// Counts a block of a peer less; removes a neighbour without blocks.
     pub(crate) fn release_neighbor(&mut self, peer: Peer, block: Block) {
-        let Peer::Neighbor { index, .. } = peer else { return };
+        let Peer::Neighbor { index, .. } = peer else {
+            return self.shares[block as usize].remove(shares::OWN);
+        };
         let neighbor = &mut self.neighbors[index as usize];
         neighbor.blocks[block as usize] -= 1;
-        let port = neighbor.port as usize;
-        self.blocks_by_interface[port].1[block as usize] -= 1;
-        let neighbor = &self.neighbors[index as usize];
+        self.shares[block as usize].remove(neighbor.interface);
         if neighbor.blocks == [0; 2] {
             let gone = self.neighbors.remove(index as usize);
             self.neighbors_by_address.remove(&(gone.interface, gone.address));

@@ -98,6 +98,9 @@ struct NsisTable {
     max_states: Option<Spanned<u32>>,
     max_states_per_peer: Option<Spanned<u32>>,
     queries_per_second: Option<Spanned<u32>>,
+    share_of_interface: Option<Spanned<u32>>,
+    queries_per_second_of_interface: Option<Spanned<u32>>,
+    errors_per_second: Option<Spanned<u32>>,
     refresh: Option<Spanned<String>>,
     lost_refreshes: Option<Spanned<u32>>,
     summary: Option<Spanned<u32>>,
@@ -251,10 +254,22 @@ impl Source<'_> {
                     .count(table.max_states_per_peer.clone(), limits.states_per_peer)?,
                 queries_per_second: self
                     .count(table.queries_per_second.clone(), limits.queries_per_second)?,
+                share_of_interface: self.share_of_interface(table, limits.share_of_interface)?,
+                queries_per_second_of_a_peer: self.count(
+                    table.queries_per_second_of_interface.clone(),
+                    limits.queries_per_second_of_a_peer,
+                )?,
+                errors_per_second: self
+                    .count(table.errors_per_second.clone(), limits.errors_per_second)?,
                 ..limits
             },
             ..defaults
         })
+    }
+
+    /// Reads the part of each table that one interface may use, percent.
+    fn share_of_interface(&self, table: &NsisTable, default: u32) -> Result<u32, ConfigError> {
+        self.within(table.share_of_interface.clone(), 1..101, default)
     }
 
     fn qos(&self, table: &NsisTable) -> Result<qos::Config, ConfigError> {
@@ -290,6 +305,7 @@ impl Source<'_> {
             )?,
             limits: qos::Limits {
                 sessions: self.count(table.max_sessions.clone(), limits.sessions)?,
+                share_of_interface: self.share_of_interface(table, limits.share_of_interface)?,
                 sessions_per_peer: self
                     .count(table.max_sessions_per_peer.clone(), limits.sessions_per_peer)?,
                 changes_per_second: self

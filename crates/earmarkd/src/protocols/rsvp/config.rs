@@ -10,6 +10,7 @@ use earmark_wire::rsvp::Dscp;
 use serde::Deserialize;
 use toml::Spanned;
 
+use super::access::AccessTable;
 use super::policy::PolicyTable;
 use super::proxy::{ReceiverTable, SenderTable};
 use super::refresh_reduction::{HelloTable, ReductionTable};
@@ -58,19 +59,22 @@ impl Default for RsvpConfig {
 /// Limits on the state of this node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Most sessions, and most senders.
+    /// Most sessions, most senders, and most reservations.
     pub max_sessions: u32,
     /// Most senders, and most reservations, of one neighbor.
     pub per_neighbor: Option<u32>,
     /// Most new senders, new reservations and changes of reservations a second that one neighbor may request.
     pub changes_per_second: Option<u32>,
+    /// Limits of each access interface.
+    pub access: limits::Access,
 }
 
 impl Default for Limits {
     fn default() -> Self {
         let defaults = earmark_rsvp::Config::default();
         let max_sessions = defaults.max_sessions;
-        Limits { max_sessions, per_neighbor: None, changes_per_second: None }
+        let access = defaults.limits.access;
+        Limits { max_sessions, per_neighbor: None, changes_per_second: None, access }
     }
 }
 
@@ -138,6 +142,8 @@ struct RsvpTable {
     max_sessions: Option<Spanned<u32>>,
     max_per_neighbor: Option<Spanned<u32>>,
     changes_per_second: Option<Spanned<u32>>,
+    #[serde(default)]
+    access: AccessTable,
     #[serde(default)]
     reduction: ReductionTable,
     #[serde(default)]
@@ -261,6 +267,7 @@ impl Source<'_> {
             max_sessions: self.count(max_sessions, defaults.max_sessions)?,
             per_neighbor: some(&table.max_per_neighbor)?,
             changes_per_second: some(&table.changes_per_second)?,
+            access: self.access(&table.access)?,
         })
     }
 

@@ -1,5 +1,6 @@
 //! RSVP: its settings, its requests, and its events as text.
 
+mod access;
 pub(crate) mod checks;
 pub(crate) mod config;
 mod consequence;

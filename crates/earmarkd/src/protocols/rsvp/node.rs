@@ -182,7 +182,7 @@ fn engine(config: &Config, origin: Timestamp) -> rsvp::Config {
                 .collect(),
             per_neighbor: settings.limits.per_neighbor,
             changes_per_second: settings.limits.changes_per_second,
-            ..limits::Settings::default()
+            access: settings.limits.access,
         },
         dclass: interfaces()
             .filter(|(_, settings)| !settings.dscp.is_empty())
