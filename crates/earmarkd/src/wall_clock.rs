@@ -34,6 +34,11 @@ impl WallClock {
     }
 }
 
+/// Converts a time to nanoseconds since 1970; earlier times are zero.
+pub(crate) fn since_1970(at: Timestamp) -> u64 {
+    u64::try_from(at.as_nanosecond().max(0)).unwrap_or(u64::MAX)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

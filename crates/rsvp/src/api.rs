@@ -80,7 +80,7 @@ pub enum Command {
     },
     /// Sets the wall clock, after it has jumped.
     WallClock {
-        /// New value for [`crate::Config::wall_clock`].
+        /// Wall-clock time at [`Time::ZERO`](earmark_core::Time::ZERO), nanoseconds since 1970.
         wall_clock: u64,
     },
     /// Replaces the settings that can change at run time. Existing reservations remain.

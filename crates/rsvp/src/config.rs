@@ -15,10 +15,6 @@ use crate::{diagnostics, integrity, limits, policy, proxy};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
-    /// Name of this router, as in tokens that are bound to one of its interfaces.
-    pub router: String,
-    /// Wall-clock time at [`Time::ZERO`](earmark_core::Time::ZERO), nanoseconds since 1970, for the lifetimes of tokens.
-    pub wall_clock: u64,
     /// Timing on interfaces without settings of their own.
     pub timing: Timing,
     /// Timing by interface.
@@ -51,6 +47,8 @@ pub struct Config {
     pub distant_neighbors: BTreeSet<String>,
     /// Message integrity (RFC 2747).
     pub integrity: integrity::Settings,
+    /// Tokens that prove the names of users.
+    pub tokens: earmark_token::Settings,
     /// Policy and preemption (RFC 2750, RFC 3181).
     pub policy: policy::Settings,
     /// Code points for packets of senders behind an interface, by interface name (RFC 2996).
@@ -66,8 +64,6 @@ pub struct Config {
 impl Default for Config {
     fn default() -> Self {
         Config {
-            router: String::new(),
-            wall_clock: 0,
             timing: Timing::default(),
             interfaces: BTreeMap::new(),
             blockade_factor: 2,
@@ -82,6 +78,7 @@ impl Default for Config {
             limits: limits::Settings::default(),
             distant_neighbors: BTreeSet::new(),
             integrity: integrity::Settings::default(),
+            tokens: earmark_token::Settings::default(),
             policy: policy::Settings::default(),
             dclass: BTreeMap::new(),
             proxies: proxy::Settings::default(),

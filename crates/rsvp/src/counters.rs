@@ -1,5 +1,6 @@
 //! Counters of the engine: messages by type, and drops by reason.
 
+use earmark_token::Refused;
 use earmark_wire::rsvp::MessageType;
 use serde::{Deserialize, Serialize};
 
@@ -158,6 +159,11 @@ impl ReductionCounters {
 }
 
 impl Counters {
+    /// Counts a refused token, or one whose reservation has ended with it.
+    pub(crate) fn refuse_token(&mut self, refused: Refused) {
+        *self.tokens.entry(refused.name()).or_default() += 1;
+    }
+
     /// Counts a received message.
     #[inline]
     pub(crate) fn receive(&mut self, kind: MessageType) {

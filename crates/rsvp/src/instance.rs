@@ -8,6 +8,7 @@ use core::net::IpAddr;
 use earmark_core::hash::KeyedHash;
 use earmark_core::random::{RandomStreams, Stream};
 use earmark_core::{Context, Datagram, Effects, InterfaceId, Interfaces, Outgoing, Time};
+use earmark_token::Tokens;
 use earmark_wire::rsvp::{Body, FilterSpec};
 
 use crate::api::Event;
@@ -68,6 +69,8 @@ pub struct Rsvp {
     pub(crate) throttles: Throttles,
     /// Signs and verifies messages; `None` if not configured.
     pub(crate) integrity: Option<Box<Integrity>>,
+    /// Tokens that prove the names of users, and the requests that depend on them.
+    pub(crate) tokens: Tokens<Index>,
     /// Policy control; `None` if not configured.
     pub(crate) policy: Option<Box<Policy>>,
 }
@@ -95,7 +98,8 @@ impl Rsvp {
         Rsvp {
             integrity: Integrity::new(&config.integrity, random).map(Box::new),
             diagnostics: Diagnostics::new(random),
-            policy: Policy::new(&config.policy).map(Box::new),
+            policy: Policy::new(&config.policy, !config.tokens.issuers.is_empty()).map(Box::new),
+            tokens: Tokens::new(config.tokens.clone()),
             throttles: Throttles::new(KeyedHash::draw(&mut random.stream("rsvp/limits"))),
             refresh_reduction: RefreshReduction::new(&config, random),
             sender_proxies: config.proxies.senders.iter().copied().map(Some).collect(),

@@ -57,8 +57,6 @@ pub struct Access {
     pub changes_per_second: u32,
     /// Limit of errors in one second that this node sends there by itself.
     pub errors_per_second: u32,
-    /// Limit of tokens in one second that are verified, which takes much more work than anything else in a message.
-    pub verifications_per_second: u32,
     /// Limit of the lifetime of state, whatever refresh period is announced.
     pub max_lifetime: Duration,
 }
@@ -69,7 +67,6 @@ impl Default for Access {
             max_blocks: 500_000,
             changes_per_second: 10_000,
             errors_per_second: 100,
-            verifications_per_second: 500,
             // Four times the lifetime with the default refresh period.
             max_lifetime: Duration::from_secs(630),
         }
@@ -83,7 +80,6 @@ pub(crate) struct Throttles {
     errors: Throttle,
     challenges: Throttle,
     diagnoses: Throttle,
-    verifications: Throttle,
     /// Hash of interfaces and neighbours, who may choose their addresses.
     hash: KeyedHash,
 }
@@ -95,7 +91,6 @@ impl Throttles {
             errors: Throttle::default(),
             challenges: Throttle::default(),
             diagnoses: Throttle::default(),
-            verifications: Throttle::default(),
             hash,
         }
     }
@@ -251,20 +246,6 @@ impl Rsvp {
         }
         let hash = self.throttles.hash(interface, is_signed.then_some(neighbor));
         self.throttles.changes.admits(cx.now, hash, changes_per_second)
-    }
-
-    /// Returns whether another token may be verified that came through an interface.
-    pub(crate) fn may_verify<E>(
-        &mut self,
-        cx: &HandlerContext<'_, '_, E>,
-        interface: InterfaceId,
-    ) -> bool {
-        if cx.context.is_core(interface) {
-            return true;
-        }
-        let hash = self.throttles.hash(interface, None);
-        let rate = self.config.limits.access.verifications_per_second;
-        self.throttles.verifications.admits(cx.now, hash, rate)
     }
 
     /// Returns whether this node may send an error of its own through an interface. Above the limit of an access

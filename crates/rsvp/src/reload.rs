@@ -33,6 +33,8 @@ pub struct Renewal {
     pub diagnostics: bool,
     /// Value for [`Config::limits`].
     pub limits: limits::Settings,
+    /// Value for [`Config::tokens`]; the wall clock stays.
+    pub tokens: earmark_token::Settings,
     /// Value for [`Config::policy`]. A rule with unchanged conditions keeps its account, whatever its limits are.
     pub policy: policy::Settings,
     /// Value for [`Config::dclass`].
@@ -49,6 +51,7 @@ impl From<Config> for Renewal {
             max_sessions: config.max_sessions,
             diagnostics: config.diagnostics.answer,
             limits: config.limits,
+            tokens: config.tokens,
             policy: config.policy,
             dclass: config.dclass,
             proxies: config.proxies,
@@ -64,7 +67,7 @@ impl Rsvp {
         new: Renewal,
     ) {
         let Renewal { timing, interfaces, max_sessions, diagnostics, limits, .. } = new;
-        let Renewal { policy, dclass, proxies, .. } = new;
+        let Renewal { tokens, policy, dclass, proxies, .. } = new;
         let current = (&self.config.timing, &self.config.interfaces, &self.config.dclass);
         let content_changed = current != (&timing, &interfaces, &dclass);
         let answers_otherwise = self.config.proxies.receivers != proxies.receivers;
@@ -76,8 +79,9 @@ impl Rsvp {
         self.config.dclass = dclass;
         match &mut self.policy {
             Some(current) => current.reload(&policy),
-            none => *none = Policy::new(&policy).map(Into::into),
+            none => *none = Policy::new(&policy, !tokens.issuers.is_empty()).map(Into::into),
         }
+        self.tokens.reload(tokens);
         self.config.policy = policy;
         self.config.proxies.receivers = proxies.receivers;
         self.replace_sender_proxies(cx, &proxies.senders);

@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use common::*;
 use earmark_core::{ApplicationId, Input, Rate, Role, Trust};
-use earmark_rsvp::policy::token::{Claims, Destination, Issuer, SecretKey, TOLERANCE, Token};
+use earmark_rsvp::policy::token::{self, Claims, Destination, Issuer, SecretKey, TOLERANCE, Token};
 use earmark_rsvp::policy::{About, Action, Identity, Rule, Settings, User};
-use earmark_rsvp::{Change, Command, Config, Event, ReserveRequest, limits};
+use earmark_rsvp::{Change, Command, Config, Event, ReserveRequest};
 use earmark_wire::intserv::{FlowSpec, TokenBucket};
 use earmark_wire::rsvp::iana::{IdentityError, PolicyControlError};
 use earmark_wire::rsvp::{
@@ -30,14 +30,23 @@ fn verified_only() -> Settings {
     Settings {
         rules: vec![verified(About::Reservations), verified(About::Senders)],
         otherwise: Action::Refuse,
-        issuers: vec![Issuer { name: "provider".into(), key: key().public() }],
         ..Settings::default()
     }
 }
 
+fn provider() -> Vec<Issuer> {
+    vec![Issuer { name: "provider".into(), key: key().public() }]
+}
+
 fn bench_with(policy: Settings) -> Bench {
+    bench_of(policy, provider())
+}
+
+fn bench_of(policy: Settings, issuers: Vec<Issuer>) -> Bench {
     let wall_clock = nanoseconds(NOW - 1_000);
-    with_config(Config { policy, wall_clock, router: "r1".into(), ..Config::default() })
+    let tokens =
+        token::Settings { issuers, wall_clock, router: "r1".into(), ..token::Settings::default() };
+    with_config(Config { policy, tokens, ..Config::default() })
 }
 
 fn nanoseconds(seconds: u64) -> u64 {
@@ -145,15 +154,14 @@ fn claimed_name_is_shown_as_claimed() {
     let token = claims().sign(&key()).expect("valid claims");
     let both = Identity { user: Some("Bob".into()), token: Some(token), ..Identity::default() };
     let both = both.policy_data().expect("good names");
-    let no_issuer = Settings::default();
     let no_rule = Settings { rules: vec![], otherwise: Action::Allow, ..verified_only() };
-    for (settings, carried, shown) in [
-        (no_issuer.clone(), &both, user("Bob", false)),
-        (no_issuer, &claim(ALICE), user(ALICE, false)),
-        (no_rule.clone(), &both, user(ALICE, true)),
-        (no_rule, &claim(ALICE), user(ALICE, false)),
+    for (issuers, settings, carried, shown) in [
+        (vec![], Settings::default(), &both, user("Bob", false)),
+        (vec![], Settings::default(), &claim(ALICE), user(ALICE, false)),
+        (provider(), no_rule.clone(), &both, user(ALICE, true)),
+        (provider(), no_rule, &claim(ALICE), user(ALICE, false)),
     ] {
-        let mut bench = bench_with(settings);
+        let mut bench = bench_of(settings, issuers);
         announce(&mut bench, &[]);
         let outcomes = ask(&mut bench, 2, carried);
         assert_eq!(users(&bench), std::slice::from_ref(&shown));
@@ -437,7 +445,7 @@ fn verifications_of_one_port_are_limited() {
     let mut interface = bench.interfaces.by_id(ETH1).expect("an interface").clone();
     interface.trust = Trust { role: Role::Access, sources: vec![] };
     bench.interfaces.set(interface);
-    let most = limits::Settings::default().access.verifications_per_second;
+    let most = token::Settings::default().verifications_per_second;
     let mut verified = 0;
     for rate in 1..=u64::from(most) + 50 {
         let claims = Claims { rate: Rate::from_mbps(2 + rate), ..claims() };

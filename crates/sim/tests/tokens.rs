@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use earmark_core::{Hop, Prefix, Rate, Route, Time};
 use earmark_node::{Command, Event, Listen, NodeConfig};
-use earmark_rsvp::policy::token::{Claims, Issuer, SecretKey, Token};
+use earmark_rsvp::policy::token::{self, Claims, Issuer, SecretKey, Token};
 use earmark_rsvp::policy::{Action, Identity, Rule, Settings};
 use earmark_rsvp::{self as rsvp, Application};
 use earmark_sim::{LinkEnd, LinkSpec, Network, NodeId};
@@ -58,14 +58,19 @@ fn net() -> Net {
             ..Rule::default()
         }],
         otherwise: Action::Refuse,
-        issuers: vec![Issuer { name: "provider".into(), key: key().public() }],
         ..Settings::default()
     };
     let mut network = Network::new(1);
     let timing = rsvp::Timing { refresh: Duration::from_secs(2), lifetime_factor: 3 };
     let wall_clock = START * 1_000_000_000;
     let host = rsvp::Config { timing, ..rsvp::Config::default() };
-    let router = rsvp::Config { policy, wall_clock, router: "r1".into(), ..host.clone() };
+    let tokens = token::Settings {
+        issuers: vec![Issuer { name: "provider".into(), key: key().public() }],
+        wall_clock,
+        router: "r1".into(),
+        ..token::Settings::default()
+    };
+    let router = rsvp::Config { policy, tokens, ..host.clone() };
     let node = |rsvp| NodeConfig { rsvp, ..NodeConfig::default() };
     let h1 = network.add_node("h1", false, node(host.clone()));
     let r1 = network.add_node("r1", true, node(router));

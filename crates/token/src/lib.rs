@@ -2,7 +2,8 @@
 //!
 //! A token is a CBOR Web Token (RFC 8392) in a COSE_Sign1 (RFC 9052), signed with Ed25519. It has a name, a lifetime, a
 //! largest rate, and what it is bound to: the destination of the flow, its sources, and the interface where the request
-//! enters the network. [`Claims::sign`] makes a token; [`verify`] decides whether it covers a request.
+//! enters the network. [`Claims::sign`] makes a token; [`verify`] decides whether it covers a request. An engine keeps its
+//! issuers, and the requests that end with a token, in [`Tokens`].
 //!
 //! # Odd cases
 //!
@@ -25,13 +26,21 @@ extern crate alloc;
 
 mod claims;
 mod encoding;
+mod entrance;
 mod key;
+mod pattern;
 mod token;
+mod tokens;
+mod user;
 mod verify;
 
 pub use claims::{AccessPort, Claims, ClaimsError, Destination, DestinationError};
+pub use entrance::Entrance;
 pub use key::{KeyError, PublicKey, SecretKey};
+pub use pattern::{EmptyPattern, Pattern};
 pub use token::{Token, TokenTextError};
+pub use tokens::{Ended, Refused, Settings, Tokens};
+pub use user::User;
 pub use verify::{Issuer, TOLERANCE, TokenError, TokenUse, Verified, verify};
 
 /// Maximum length of a token, octets. Signalling messages must fit into one packet.

@@ -76,6 +76,17 @@ impl FromStr for Token {
     }
 }
 
+impl TryFrom<&[u8]> for Token {
+    type Error = TokenTextError;
+
+    fn try_from(octets: &[u8]) -> Result<Token, TokenTextError> {
+        if octets.len() > MAX_LENGTH {
+            return Err(TokenTextError::TooLong);
+        }
+        Ok(Token(octets.to_vec()))
+    }
+}
+
 impl TryFrom<String> for Token {
     type Error = TokenTextError;
 

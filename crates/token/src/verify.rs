@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::claims::AccessPort;
 use crate::encoding::Signed;
+use crate::entrance::Entrance;
 use crate::key::PublicKey;
 
 /// Tolerated difference between the clocks of issuers and routers, seconds.
@@ -38,12 +39,8 @@ pub struct TokenUse<'a> {
     pub sources: &'a [IpAddr],
     /// Requested rate.
     pub rate: Rate,
-    /// Name of this router.
-    pub router: &'a str,
-    /// Name of the interface through which the request came.
-    pub interface: &'a str,
-    /// Whether only routers of the same administration are behind the interface.
-    pub is_core: bool,
+    /// Interface where the request enters this node; `None` for a request of this node itself.
+    pub entrance: Option<Entrance<'a>>,
 }
 
 /// A name that a token proves.
@@ -131,13 +128,14 @@ impl fmt::Display for Date {
     }
 }
 
-/// Verifies a token for a request at `now`, seconds since 1970.
+/// Verifies a token for a request at the router of this name, at `now`, seconds since 1970.
 ///
 /// # Errors
 /// The token is malformed, is not signed by one of the issuers, or does not cover the request.
 pub fn verify(
     token: &[u8],
     issuers: &[Issuer],
+    here: &str,
     request: &TokenUse<'_>,
     now: u64,
 ) -> Result<Verified, TokenError> {
@@ -169,9 +167,11 @@ pub fn verify(
     if request.rate > claims.rate {
         return Err(TokenError::RateTooLarge(claims.rate));
     }
-    if let Some(AccessPort { router, interface }) = &claims.port {
-        let is_here = router == request.router;
-        if if is_here { interface != request.interface } else { !request.is_core } {
+    if let (Some(AccessPort { router, interface }), Some(entrance)) =
+        (&claims.port, request.entrance)
+    {
+        let is_here = router == here;
+        if if is_here { interface != entrance.name } else { !entrance.is_core } {
             return Err(TokenError::OtherInterface);
         }
     }

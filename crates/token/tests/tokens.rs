@@ -3,9 +3,9 @@
 use std::net::IpAddr;
 use std::sync::OnceLock;
 
-use earmark_core::Rate;
+use earmark_core::{InterfaceId, Rate};
 use earmark_token::{
-    Claims, ClaimsError, Issuer, MAX_LENGTH, SecretKey, TOLERANCE, Token, TokenError,
+    Claims, ClaimsError, Entrance, Issuer, MAX_LENGTH, SecretKey, TOLERANCE, Token, TokenError,
     TokenTextError, TokenUse, Verified, verify,
 };
 use proptest::prelude::*;
@@ -24,6 +24,10 @@ fn issuers() -> Vec<Issuer> {
 
 fn address(text: &str) -> IpAddr {
     text.parse().expect("an address")
+}
+
+fn entrance(name: &str, is_core: bool) -> Option<Entrance<'_>> {
+    Some(Entrance { interface: InterfaceId(1), name, is_core })
 }
 
 /// A token with all conditions.
@@ -71,12 +75,10 @@ fn verify_octets(
         port: 5_001,
         sources: &sources,
         rate: Rate::from_mbps(1),
-        router: "r1",
-        interface: "eth1",
-        is_core: false,
+        entrance: entrance("eth1", false),
     };
     change(&mut request);
-    verify(token, &issuers(), &request, now)
+    verify(token, &issuers(), "r1", &request, now)
 }
 
 #[test]
@@ -89,17 +91,15 @@ fn token_covers_the_request_that_it_names() {
 fn other_requests_are_refused_with_the_reason() {
     let foreign = [address("10.0.1.7"), address("10.0.9.9")];
     type Change<'c> = &'c dyn Fn(&mut TokenUse<'_>);
-    let cases: [(Change<'_>, TokenError); 8] = [
+    let cases: [(Change<'_>, TokenError); 7] = [
         (&|r| r.destination = address("10.0.2.3"), TokenError::OtherDestination),
         (&|r| r.port = 5_002, TokenError::OtherDestination),
         (&|r| r.protocol = 6, TokenError::OtherDestination),
         (&|r| r.sources = &[], TokenError::OtherSources),
         (&|r| r.rate = Rate::from_bps(1_000_001), TokenError::RateTooLarge(Rate::from_mbps(1))),
-        (&|r| r.interface = "eth2", TokenError::OtherInterface),
-        // A router that the token does not name trusts its core interfaces only.
-        (&|r| r.router = "r2", TokenError::OtherInterface),
+        (&|r| r.entrance = entrance("eth2", false), TokenError::OtherInterface),
         // The named router checks core interfaces as well.
-        (&|r| (r.interface, r.is_core) = ("eth2", true), TokenError::OtherInterface),
+        (&|r| r.entrance = entrance("eth2", true), TokenError::OtherInterface),
     ];
     for (change, error) in cases {
         assert_eq!(verified(&claims(), START, change), Err(error));
@@ -111,14 +111,16 @@ fn other_requests_are_refused_with_the_reason() {
         port: 5_001,
         sources: &foreign,
         rate: Rate::ZERO,
-        router: "r2",
-        interface: "eth9",
-        is_core: true,
+        entrance: entrance("eth9", true),
     };
-    let one_of_two = verify(token.octets(), &issuers(), &request, START);
-    assert_eq!(one_of_two, Err(TokenError::OtherSources));
+    let at_r2 = |request: TokenUse<'_>| verify(token.octets(), &issuers(), "r2", &request, START);
+    assert_eq!(at_r2(request), Err(TokenError::OtherSources));
     let behind = TokenUse { sources: &foreign[..1], ..request };
-    assert!(verify(token.octets(), &issuers(), &behind, START).is_ok());
+    assert!(at_r2(behind).is_ok());
+    // A router that the token does not name trusts its core interfaces, and its own requests.
+    let through = |entrance| at_r2(TokenUse { entrance, ..behind }).err();
+    assert_eq!(through(entrance("eth1", false)), Some(TokenError::OtherInterface));
+    assert_eq!(through(None), None);
 }
 
 /// Clocks may differ by the tolerance, and by no second more.
@@ -162,11 +164,9 @@ fn each_key_of_an_issuer_counts() {
             port: 5_001,
             sources: &[],
             rate: Rate::ZERO,
-            router: "",
-            interface: "",
-            is_core: false,
+            entrance: entrance("", false),
         };
-        assert!(verify(token.octets(), &both, &request, START).is_ok());
+        assert!(verify(token.octets(), &both, "", &request, START).is_ok());
     }
 }
 

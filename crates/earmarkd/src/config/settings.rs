@@ -5,11 +5,14 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use earmark_linux::MarkRule;
+use earmark_token::Issuer;
+use jiff::Timestamp;
 use serde_json::Value;
 
 use super::interface::InterfaceConfig;
 use super::protocol_settings::ProtocolSettings;
 use crate::syscall_filter::SyscallFilter;
+use crate::wall_clock::since_1970;
 
 /// All settings of one daemon.
 #[derive(Clone, Debug, PartialEq)]
@@ -28,6 +31,8 @@ pub struct Config {
     pub settings: ProtocolSettings,
     /// Settings of the protocols that the program adds, by name.
     pub others: BTreeMap<String, Value>,
+    /// Providers whose tokens prove names, for all protocols.
+    pub issuers: Vec<Issuer>,
     /// Marks of packets, for policy rules that match them.
     pub marks: Vec<MarkRule>,
     /// File to record inputs to.
@@ -78,6 +83,7 @@ impl Config {
             interfaces: Vec::new(),
             settings: ProtocolSettings::default(),
             others: BTreeMap::new(),
+            issuers: Vec::new(),
             marks: Vec::new(),
             record: None,
             record_secrets: false,
@@ -86,6 +92,16 @@ impl Config {
             keep_reservations_on_exit: true,
             adoption_time: Duration::from_secs(180),
             reconcile: Duration::from_secs(30),
+        }
+    }
+
+    /// Returns the settings for tokens of an engine whose clock starts at `origin`.
+    pub(crate) fn tokens(&self, origin: Timestamp) -> earmark_token::Settings {
+        earmark_token::Settings {
+            issuers: self.issuers.clone(),
+            router: self.name.clone(),
+            wall_clock: since_1970(origin),
+            ..earmark_token::Settings::default()
         }
     }
 }

@@ -6,7 +6,7 @@ use core::net::IpAddr;
 
 use earmark_core::admission::{Demand, Priority};
 use earmark_core::{InterfaceId, Rate};
-use earmark_token::TokenUse;
+use earmark_token::{Entrance, TokenUse};
 use earmark_wire::intserv::FlowSpec;
 use earmark_wire::rsvp::iana::{MergeStrategy, PolicyControlError};
 use earmark_wire::rsvp::{Carried, ErrorCode, ParseError, Path, Session};
@@ -76,7 +76,7 @@ impl Rsvp {
         replaced: Option<Index>,
         request: &mut Request,
     ) -> Result<(), ResvFault> {
-        let (Some(policy), Some(outgoing)) = (&self.policy, request.outgoing) else {
+        let (Some(_), Some(outgoing)) = (&self.policy, request.outgoing) else {
             return Ok(());
         };
         if matches!(request.origin, Origin::Local(_)) {
@@ -85,18 +85,14 @@ impl Rsvp {
         let carried = request.extra.as_deref().map_or(&[][..], |extra| extra.carried.octets());
         let evidence = Evidence::read(Carried::Objects(carried));
         let evidence = evidence.map_err(|error| malformed_policy_data(&error))?;
-        if policy.reads_token(&evidence) && !self.may_verify(cx, outgoing) {
-            return Err(ResvFault::limit_reached());
-        }
-        let grant = self.grant_for(cx, holder, replaced, request, outgoing, evidence);
-        let grant = grant.inspect_err(|fault| self.count_token(fault))?;
+        let grant = self.grant_for(cx, holder, replaced, request, outgoing, evidence)?;
         request.extra.get_or_insert_default().grant = Some(Box::new(grant));
         Ok(())
     }
 
     /// Returns the grant for a request of the network on a link.
     fn grant_for<E>(
-        &self,
+        &mut self,
         cx: &HandlerContext<'_, '_, E>,
         holder: Holder,
         replaced: Option<Index>,
@@ -104,44 +100,22 @@ impl Rsvp {
         outgoing: InterfaceId,
         mut evidence: Evidence<'_>,
     ) -> Result<Grant, ResvFault> {
-        let Some(policy) = &self.policy else { return Err(refused(PolicyControlError::Rejected)) };
-        let extra = request.extra.as_deref();
-        let sources = self.sources(holder, outgoing, extra);
+        let sources = self.sources(holder, outgoing, request.extra.as_deref());
         let rate = Demand::from_flowspec(&request.flowspec).rate;
         let session = self.store.session_key(holder);
-        let token_use = self.token_use(cx, &session, &sources, rate, outgoing);
-        policy.verify(&mut evidence, &token_use, self.wall_clock(cx.now))?;
+        let entrance = Entrance::of(cx.context, outgoing);
+        self.verify_token(cx.now, &mut evidence, &token_use(&session, &sources, rate, entrance))?;
         let ask = PolicyRequest {
             about: About::Reservations,
             evidence: &evidence,
             sources: &sources,
             destination: session.destination,
-            interface: token_use.interface,
+            interface: entrance.name,
             rate,
         };
         let replaced = replaced.and_then(|rsb| self.store.rsb(rsb).grant());
-        policy.grant(&ask, outgoing, replaced).map_err(refused)
-    }
-
-    /// Describes a request through an interface for the verification of its token.
-    fn token_use<'a, E>(
-        &'a self,
-        cx: &'a HandlerContext<'_, '_, E>,
-        session: &Session,
-        sources: &'a [IpAddr],
-        rate: Rate,
-        interface: InterfaceId,
-    ) -> TokenUse<'a> {
-        TokenUse {
-            destination: session.destination,
-            protocol: session.protocol,
-            port: session.port,
-            sources,
-            rate,
-            router: &self.config.router,
-            interface: cx.context.interfaces.by_id(interface).map_or("", |i| &i.name),
-            is_core: cx.context.is_core(interface),
-        }
+        let policy = self.policy.as_ref().ok_or(PolicyControlError::Rejected);
+        policy.and_then(|policy| policy.grant(&ask, outgoing, replaced)).map_err(refused)
     }
 
     /// Decides on a new or changed sender.
@@ -153,31 +127,20 @@ impl Rsvp {
         path: &Path<'_>,
     ) -> Result<(), ResvFault> {
         let Some(policy) = &self.policy else { return Ok(()) };
-        let evidence =
+        let mut evidence =
             Evidence::read(path.carried).map_err(|error| malformed_policy_data(&error))?;
         // Without rules about senders all senders are allowed, whatever the default action is.
         if !policy.settings.rules.iter().any(|rule| rule.about == About::Senders) {
             return Ok(());
         }
-        if policy.reads_token(&evidence) && !self.may_verify(cx, incoming) {
-            return Err(ResvFault::limit_reached());
-        }
-        let verdict = self.decide_on_sender(cx, incoming, path, evidence);
-        verdict.inspect_err(|fault| self.count_token(fault))
-    }
-
-    fn decide_on_sender<E>(
-        &self,
-        cx: &HandlerContext<'_, '_, E>,
-        incoming: InterfaceId,
-        path: &Path<'_>,
-        mut evidence: Evidence<'_>,
-    ) -> Result<(), ResvFault> {
-        let Some(policy) = &self.policy else { return Ok(()) };
         let sources = [path.sender.template.source];
         let rate = Demand::from_flowspec(&FlowSpec::ControlledLoad(path.sender.tspec)).rate;
-        let token_use = self.token_use(cx, &path.session, &sources, rate, incoming);
-        policy.verify(&mut evidence, &token_use, self.wall_clock(cx.now))?;
+        let entrance = Entrance::of(cx.context, incoming);
+        self.verify_token(
+            cx.now,
+            &mut evidence,
+            &token_use(&path.session, &sources, rate, entrance),
+        )?;
         let ask = PolicyRequest {
             about: About::Senders,
             evidence: &evidence,
@@ -186,6 +149,7 @@ impl Rsvp {
             interface: "",
             rate,
         };
+        let Some(policy) = &self.policy else { return Ok(()) };
         let verdict = policy.rule_for(&ask).and_then(|found| match found {
             Some((_, rule)) => rule.check_limits(&ask, Used::default()),
             None => Ok(()),
@@ -241,6 +205,17 @@ impl Rsvp {
             policy.accounts.add(grant);
         }
     }
+}
+
+/// Describes a request for the verification of its token.
+fn token_use<'a>(
+    session: &Session,
+    sources: &'a [IpAddr],
+    rate: Rate,
+    entrance: Entrance<'a>,
+) -> TokenUse<'a> {
+    let Session { destination, protocol, port, .. } = *session;
+    TokenUse { destination, protocol, port, sources, rate, entrance: Some(entrance) }
 }
 
 /// Returns the error for malformed POLICY_DATA.

@@ -35,7 +35,6 @@ mod control;
 mod evidence;
 mod identity;
 mod merge;
-mod pattern;
 mod preemption;
 mod rules;
 mod tokens;
@@ -43,20 +42,17 @@ mod tokens;
 use alloc::vec::Vec;
 
 use earmark_core::admission::PreemptionPolicy;
-use earmark_token::Issuer;
 use serde::{Deserialize, Serialize};
 
 use self::accounts::Accounts;
-use self::tokens::TokensInUse;
 
 pub(crate) use self::accounts::Grant;
 pub use self::identity::{BadName, Identity};
-pub use self::pattern::{EmptyPattern, Pattern};
 pub(crate) use self::preemption::explanation;
 pub use self::rules::{About, Action, Rule};
-pub use self::tokens::User;
 pub(crate) use self::tokens::{refused_token, stated_reason};
 pub use earmark_token as token;
+pub use earmark_token::User;
 
 /// Settings of policy. By default everything is allowed and nothing is preempted.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -68,8 +64,6 @@ pub struct Settings {
     pub rules: Vec<Rule>,
     /// Action if no rule matches.
     pub otherwise: Action,
-    /// Issuers of tokens; without any, tokens are forwarded unread.
-    pub issuers: Vec<Issuer>,
 }
 
 /// Rules and their accounts.
@@ -80,20 +74,18 @@ pub(crate) struct Policy {
     account_numbers: Vec<usize>,
     next_number: usize,
     accounts: Accounts,
-    tokens: TokensInUse,
 }
 
 impl Policy {
-    /// Returns `None` if nothing is configured.
-    pub(crate) fn new(settings: &Settings) -> Option<Policy> {
-        (*settings != Settings::default()).then(|| {
+    /// Returns `None` if nothing is configured: no rules, and no issuers of tokens.
+    pub(crate) fn new(settings: &Settings, reads_tokens: bool) -> Option<Policy> {
+        (reads_tokens || *settings != Settings::default()).then(|| {
             let (account_numbers, next_number) = Default::default();
             let mut policy = Policy {
                 settings: Settings::default(),
                 account_numbers,
                 next_number,
                 accounts: Accounts::default(),
-                tokens: TokensInUse::default(),
             };
             policy.reload(settings);
             policy

@@ -6,11 +6,11 @@ use core::net::IpAddr;
 
 use earmark_core::admission::Priority;
 use earmark_core::{Prefix, Rate};
+use earmark_token::Pattern;
 use earmark_wire::rsvp::iana::PolicyControlError;
 use serde::{Deserialize, Serialize};
 
 use super::evidence::Evidence;
-use super::pattern::Pattern;
 
 /// One rule. Conditions that are missing match everything.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]

@@ -1,89 +1,48 @@
 //! Tokens: verification of the names in requests, and the end of the reservations that depend on them.
-//!
-//! A token is verified when a request is new or changed, never for a refresh. One ordered set has the ends of all tokens in
-//! use, and one timer its first entry. The ends are times of the wall clock, so that the timer alone moves when the clock
-//! jumps.
 
 use alloc::boxed::Box;
-use alloc::collections::BTreeSet;
 use alloc::string::String;
 
 use earmark_core::Time;
-use earmark_core::timer::TimerId;
-use earmark_token::{TokenError, TokenUse, verify};
+use earmark_token::{Ended, Refused, TokenError, TokenUse, User};
 use earmark_wire::rsvp::iana::{IdentityError, ObjectClass, PolicyControlError};
 use earmark_wire::rsvp::{Carried, ErrorCode, PolicyData, PolicyElement};
-use serde::{Deserialize, Serialize};
 
-use super::Policy;
 use super::evidence::Evidence;
 use crate::api::{Change, Event};
 use crate::error::ResvFault;
 use crate::instance::{HandlerContext, Rsvp};
 use crate::state::{Extra, Index, Rsb, Timer, TimerKind};
 
-/// Name of a user, and whether a token proves it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct User {
-    /// Name as in the token, or as claimed.
-    pub name: String,
-    /// Whether a token proves the name.
-    pub verified: bool,
-}
-
-/// Ends of the tokens in use.
-#[derive(Debug, Default)]
-pub(super) struct TokensInUse {
-    /// Ends, seconds since 1970, with the requests.
-    ends: BTreeSet<(u64, Index)>,
-    timer: Option<TimerId>,
-}
-
 /// Maximum length of an explanation of other nodes that is shown, octets.
 const LONGEST_EXPLANATION: usize = 160;
 
-const NANOSECONDS: u64 = 1_000_000_000;
-
-impl Policy {
-    /// Returns whether the token in some evidence is verified.
-    pub(super) fn reads_token(&self, evidence: &Evidence<'_>) -> bool {
-        evidence.token.is_some() && !self.settings.issuers.is_empty()
-    }
-
-    /// Verifies the token in some evidence for a request at `now`, seconds since 1970. Without issuers tokens are not
-    /// read.
-    pub(super) fn verify(
-        &self,
-        evidence: &mut Evidence<'_>,
-        request: &TokenUse<'_>,
-        now: u64,
-    ) -> Result<(), ResvFault> {
-        let issuers = &self.settings.issuers;
-        let Some(token) = evidence.token.filter(|_| !issuers.is_empty()) else { return Ok(()) };
-        let verified = verify(token, issuers, request, now).map_err(refused_token)?;
-        evidence.verified = Some(verified);
-        Ok(())
-    }
-}
+/// Timer for the first token that ends.
+const TIMER: Timer = Timer { kind: TimerKind::Token, block: 0 };
 
 impl Rsvp {
-    /// Returns the time of the wall clock, seconds since 1970.
-    pub(super) fn wall_clock(&self, now: Time) -> u64 {
-        self.config.wall_clock.saturating_add(now.as_nanos()) / NANOSECONDS
+    /// Verifies the token in some evidence for a request. Without issuers tokens are not read.
+    pub(super) fn verify_token(
+        &mut self,
+        now: Time,
+        evidence: &mut Evidence<'_>,
+        request: &TokenUse<'_>,
+    ) -> Result<(), ResvFault> {
+        let Some(token) = evidence.token else { return Ok(()) };
+        evidence.verified = self.tokens.verify(now, token, request).map_err(|refused| {
+            self.counters.refuse_token(refused);
+            match refused {
+                Refused::Token(error) => refused_token(error),
+                Refused::TooMany => ResvFault::limit_reached(),
+            }
+        })?;
+        Ok(())
     }
 
     /// Sets the wall clock after a jump. Reservations whose tokens have ended by the new time end at once, a bounded number in
     /// each turn.
     pub(crate) fn set_wall_clock(&mut self, wall_clock: u64) {
-        self.config.wall_clock = wall_clock;
-        self.rearm_token_timer();
-    }
-
-    /// Counts a refused token.
-    pub(super) fn count_token(&mut self, fault: &ResvFault) {
-        if let Some(error) = &fault.token {
-            *self.counters.tokens.entry(error.name()).or_default() += 1;
-        }
+        self.tokens.set_wall_clock(wall_clock, &mut self.store.timers, TIMER);
     }
 
     /// Notes that a request has another token than before, or none.
@@ -110,54 +69,16 @@ impl Rsvp {
 
     #[cold]
     fn move_token(&mut self, rsb: Index, before: Option<u64>, after: Option<u64>) {
-        let Some(policy) = &mut self.policy else { return };
-        if let Some(end) = before {
-            policy.tokens.ends.remove(&(end, rsb));
-        }
-        if let Some(end) = after {
-            policy.tokens.ends.insert((end, rsb));
-        }
-        self.rearm_token_timer();
-    }
-
-    /// Arms the timer for the first token that ends.
-    fn rearm_token_timer(&mut self) {
-        let wall_clock = self.config.wall_clock;
-        let Some(policy) = &mut self.policy else { return };
-        let tokens = &mut policy.tokens;
-        let first = tokens.ends.first().map(|&(end, _)| {
-            Time::from_nanos(end.saturating_mul(NANOSECONDS).saturating_sub(wall_clock))
-        });
-        let timers = &mut self.store.timers;
-        match (first, tokens.timer) {
-            (Some(at), Some(timer)) if timers.rearm(timer, at) => {}
-            (Some(at), _) => {
-                let timer = Timer { kind: TimerKind::Token, block: 0 };
-                tokens.timer = Some(timers.arm(at, timer));
-            }
-            (None, Some(timer)) => {
-                timers.cancel(timer);
-                tokens.timer = None;
-            }
-            (None, None) => {}
-        }
+        self.tokens.replace(rsb, before, after, &mut self.store.timers, TIMER);
     }
 
     /// Ends the reservation whose token has ended first; the timer is due again at once for the next one.
     pub(crate) fn tokens_due<E: From<Event>>(&mut self, cx: &mut HandlerContext<'_, '_, E>) {
-        let now = self.wall_clock(cx.now);
-        let Some(policy) = &mut self.policy else { return };
-        policy.tokens.timer = None;
-        let first = policy.tokens.ends.first().copied();
-        if let Some((end, rsb)) = first.filter(|&(end, _)| end <= now) {
-            policy.tokens.ends.remove(&(end, rsb));
-            let expired = end.saturating_sub(earmark_token::TOLERANCE);
-            let fault = refused_token(TokenError::Expired(expired));
-            self.count_token(&fault);
-            self.report_loss(cx, rsb, &fault, None);
-            self.drop_reservation(cx, rsb, Change::Expired, Carried::NONE);
-        }
-        self.rearm_token_timer();
+        let ended = self.tokens.due(cx.now, &mut self.store.timers, TIMER);
+        let Some(Ended { request: rsb, error }) = ended else { return };
+        self.counters.refuse_token(Refused::Token(error));
+        self.report_loss(cx, rsb, &refused_token(error), None);
+        self.drop_reservation(cx, rsb, Change::Expired, Carried::NONE);
     }
 
     /// Returns the user behind a request, if it names one.

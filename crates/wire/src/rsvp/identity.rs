@@ -72,29 +72,3 @@ impl<'a> Item<'a> for Attribute<'a> {
         Some(Attribute { a_type, sub_type, value })
     }
 }
-
-/// Splits a distinguished name, such as `APP=SAP, VER=1.1`, into keys and values (RFC 2872 section 2). Separators are
-/// commas and semicolons, except within quotation marks or behind a backslash (RFC 1779, on which RFC 2872 is based).
-/// Quotation marks around a whole value are removed; a part without an equals sign has an empty value.
-pub fn name_parts(name: &str) -> impl Iterator<Item = (&str, &str)> {
-    let mut rest = Some(name);
-    core::iter::from_fn(move || {
-        let text = rest?;
-        let (mut quoted, mut escaped) = (false, false);
-        let end = text.find(|c: char| {
-            let literal = escaped;
-            escaped = !literal && c == '\\';
-            quoted ^= c == '"' && !literal;
-            matches!(c, ',' | ';') && !literal && !quoted
-        });
-        rest = end.and_then(|end| text.get(end + 1..));
-        text.get(..end.unwrap_or(text.len()))
-    })
-    .filter(|part| !part.trim().is_empty())
-    .map(|part| {
-        let (key, value) = part.split_once('=').unwrap_or((part, ""));
-        let value = value.trim();
-        let inner = value.strip_prefix('"').and_then(|value| value.strip_suffix('"'));
-        (key.trim(), inner.unwrap_or(value))
-    })
-}

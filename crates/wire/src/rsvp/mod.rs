@@ -46,7 +46,7 @@ pub use error::{ErrorKind, ParseError};
 pub use frame::{Carried, RawObject};
 pub use hello::{Hello, HelloKind};
 pub use iana::{ErrorCode, MessageType, ObjectClass};
-pub use identity::{Attribute, name_parts};
+pub use identity::Attribute;
 pub use integrity::{Challenge, Integrity};
 pub use list::{Item, List, ListIter};
 pub use message::*;

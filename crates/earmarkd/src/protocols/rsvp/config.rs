@@ -194,6 +194,7 @@ impl Tables for RsvpTables {
 
     fn set(self: Box<Self>, source: &Source<'_>, config: &mut Config) -> Result<(), ConfigError> {
         let RsvpTables { rsvp, integrity, policy, sender_proxy, receiver_proxy } = *self;
+        config.issuers = source.issuers(&policy.issuer)?;
         let interfaces = &config.interfaces;
         let settings = RsvpConfig {
             timing: source.timing(&rsvp)?,

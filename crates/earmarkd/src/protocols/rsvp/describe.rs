@@ -4,8 +4,8 @@ use earmark_control::protocols::rsvp::{advice, error_text, filter, rate, tracing
 use earmark_control::text::with_port;
 use earmark_core::Rate;
 use earmark_rsvp::diagnostics::TraceEnd;
-use earmark_rsvp::policy::User;
 use earmark_rsvp::{self as rsvp, Change};
+use earmark_token::User;
 use earmark_wire::rsvp::Session;
 
 /// Describes an event of RSVP in one line.

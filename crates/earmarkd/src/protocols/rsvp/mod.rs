@@ -5,7 +5,6 @@ pub(crate) mod checks;
 pub(crate) mod config;
 mod consequence;
 pub(crate) mod describe;
-pub(crate) mod issuer;
 mod keys;
 mod node;
 pub(crate) mod policy;

@@ -12,6 +12,7 @@ use super::config::{InterfaceKeys, RsvpConfig, RsvpInterface, RsvpTables};
 use super::{KeyFile, Rsvp};
 use crate::config::{Config, ConfigError, InterfaceConfig, Keys, Source, Table};
 use crate::protocol::{Protocol, ProtocolConfig, ReadTables, Secrets, read_as};
+use crate::wall_clock::since_1970;
 
 impl ProtocolConfig for Rsvp {
     fn tables(&self) -> &'static [Keys] {
@@ -153,8 +154,7 @@ fn engine(config: &Config, origin: Timestamp) -> rsvp::Config {
     let defaults = integrity::Settings::default();
     let integrity = settings.integrity.as_ref();
     rsvp::Config {
-        router: config.name.clone(),
-        wall_clock: since_1970(origin),
+        tokens: config.tokens(origin),
         timing: settings.timing,
         diagnostics: diagnostics::Settings {
             answer: settings.diagnostics,
@@ -190,11 +190,6 @@ fn engine(config: &Config, origin: Timestamp) -> rsvp::Config {
             .collect(),
         ..rsvp::Config::default()
     }
-}
-
-/// Converts a time to nanoseconds since 1970; earlier times are zero.
-fn since_1970(at: Timestamp) -> u64 {
-    u64::try_from(at.as_nanosecond().max(0)).unwrap_or(u64::MAX)
 }
 
 /// Converts a time to a 64-bit NTP timestamp: units of 2^-32 seconds since 1900, modulo 2^64 (RFC 2747 section 3.2).

@@ -4,12 +4,12 @@ use std::str::FromStr;
 
 use earmark_core::Rate;
 use earmark_core::admission::{PreemptionPolicy, Priority};
-use earmark_rsvp::policy::{About, Action, Pattern, Rule, Settings};
+use earmark_rsvp::policy::{About, Action, Rule, Settings};
+use earmark_token::Pattern;
 use serde::Deserialize;
 use toml::Spanned;
 
-use super::issuer::IssuerTable;
-use crate::config::{ConfigError, InterfaceConfig, Source};
+use crate::config::{ConfigError, InterfaceConfig, IssuerTable, Source};
 
 #[derive(Default, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -21,7 +21,7 @@ pub(crate) struct PolicyTable {
     #[serde(default)]
     rule: Vec<RuleTable>,
     #[serde(default)]
-    issuer: Vec<IssuerTable>,
+    pub(super) issuer: Vec<IssuerTable>,
 }
 
 /// Names of [`PreemptionPolicy`] in the file.
@@ -81,7 +81,6 @@ impl Source<'_> {
             preemption,
             rules: rules.collect::<Result<_, _>>()?,
             otherwise: table.default,
-            issuers: self.issuers(&table.issuer)?,
         })
     }
 

@@ -10,7 +10,7 @@ use earmark_control::{
 };
 use earmark_node::{Ask, Command, Event, Listen};
 use earmark_rsvp as rsvp;
-use earmark_rsvp::policy::token::TokenTextError;
+use earmark_token::TokenTextError;
 use earmark_wire::rsvp::{SenderTemplate, Session, SourceSelector, Style};
 
 use super::Rsvp;

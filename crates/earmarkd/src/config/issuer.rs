@@ -4,16 +4,16 @@ use std::io::{self, Read};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-use earmark_rsvp::policy::token::{Issuer, MAX_LABEL, PublicKey};
+use earmark_token::{Issuer, MAX_LABEL, PublicKey};
 use serde::Deserialize;
 use toml::Spanned;
 
-use crate::config::secret_file::unchanged;
-use crate::config::{ConfigError, Source};
+use super::secret_file::unchanged;
+use super::{ConfigError, Source};
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct IssuerTable {
+pub(crate) struct IssuerTable {
     name: Spanned<String>,
     key: Spanned<String>,
 }
@@ -30,7 +30,7 @@ const CHANGED_BY_OTHERS: u32 = 0o022;
 const KEY: &str = "a public key in Base64, or the path of a file with one; `earmark token key FILE` makes both keys";
 
 impl Source<'_> {
-    pub(super) fn issuers(&self, tables: &[IssuerTable]) -> Result<Vec<Issuer>, ConfigError> {
+    pub(crate) fn issuers(&self, tables: &[IssuerTable]) -> Result<Vec<Issuer>, ConfigError> {
         if let Some(table) = tables.get(MAX_ISSUERS) {
             let message = format!("more than {MAX_ISSUERS} issuers");
             return Err(self.error(
@@ -97,12 +97,11 @@ mod tests {
     use std::os::unix::fs::PermissionsExt;
     use std::sync::atomic::{AtomicBool, Ordering};
 
-    use earmark_rsvp::policy::token::SecretKey;
     use earmark_testkit::command_line::TemporaryDirectory;
+    use earmark_token::SecretKey;
 
     use super::*;
     use crate::config::Config;
-    use crate::protocols::rsvp::RsvpConfig;
 
     fn public(seed: u8) -> PublicKey {
         SecretKey::from_random(&[seed; 32]).public()
@@ -111,7 +110,7 @@ mod tests {
     fn issuers(text: &str) -> Result<Vec<Issuer>, String> {
         let config =
             Config::parse(text, Path::new("r1.toml")).map_err(|error| error.to_string())?;
-        Ok(config.settings.get::<RsvpConfig>().policy.issuers)
+        Ok(config.issuers)
     }
 
     fn table(name: &str, key: &str) -> String {

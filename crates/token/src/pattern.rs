@@ -9,7 +9,6 @@ use alloc::string::String;
 use core::fmt;
 use core::str::FromStr;
 
-use earmark_wire::rsvp::name_parts;
 use serde::{Deserialize, Serialize};
 
 /// Pattern for names of users or applications.
@@ -63,6 +62,32 @@ impl fmt::Display for Pattern {
     }
 }
 
+/// Splits a distinguished name, such as `APP=SAP, VER=1.1`, into keys and values (RFC 2872 section 2). Separators are
+/// commas and semicolons, except within quotation marks or behind a backslash (RFC 1779, on which RFC 2872 is based).
+/// Quotation marks around a whole value are removed; a part without an equals sign has an empty value.
+fn name_parts(name: &str) -> impl Iterator<Item = (&str, &str)> {
+    let mut rest = Some(name);
+    core::iter::from_fn(move || {
+        let text = rest?;
+        let (mut quoted, mut escaped) = (false, false);
+        let end = text.find(|c: char| {
+            let literal = escaped;
+            escaped = !literal && c == '\\';
+            quoted ^= c == '"' && !literal;
+            matches!(c, ',' | ';') && !literal && !quoted
+        });
+        rest = end.and_then(|end| text.get(end + 1..));
+        text.get(..end.unwrap_or(text.len()))
+    })
+    .filter(|part| !part.trim().is_empty())
+    .map(|part| {
+        let (key, value) = part.split_once('=').unwrap_or((part, ""));
+        let value = value.trim();
+        let inner = value.strip_prefix('"').and_then(|value| value.strip_suffix('"'));
+        (key.trim(), inner.unwrap_or(value))
+    })
+}
+
 /// Returns whether a text matches a pattern in which `*` stands for any octets. The number of steps is at most the
 /// product of the lengths, because only the last star is retried.
 fn fits_text(pattern: &str, text: &str) -> bool {
@@ -92,6 +117,10 @@ fn fits_text(pattern: &str, text: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use alloc::vec::Vec;
+
+    use proptest::prelude::*;
+
     use super::*;
 
     #[test]
@@ -123,6 +152,23 @@ mod tests {
     }
 
     #[test]
+    fn names_are_split_at_unquoted_commas() {
+        let parts = |name| name_parts(name).collect::<Vec<_>>();
+        let guid = "GUID=http://www.example.com/apps, APP=MyApplication; VER=1.2.3";
+        let expected =
+            [("GUID", "http://www.example.com/apps"), ("APP", "MyApplication"), ("VER", "1.2.3")];
+        assert_eq!(parts(guid), expected);
+        assert_eq!(
+            parts(r#"CN="Smith, Ann" , O=A\,B\\,C"#),
+            [("CN", "Smith, Ann"), ("O", r"A\,B\\"), ("C", "")]
+        );
+        assert_eq!(parts(r#"CN="unfinished, O=A"#), [("CN", r#""unfinished, O=A"#)]);
+        assert_eq!(parts(""), []);
+        assert_eq!(parts(" , ;"), []);
+        assert_eq!(parts("ä=ö,"), [("ä", "ö")]);
+    }
+
+    #[test]
     fn empty_pattern_is_rejected() {
         for text in ["", "  ", ",", " , ;"] {
             assert_eq!(text.parse::<Pattern>(), Err(EmptyPattern), "{text:?}");
@@ -134,5 +180,14 @@ mod tests {
     fn many_stars_match_in_bounded_time() {
         let pattern = "*a".repeat(100) + "b";
         assert!(!fits_text(&pattern, &"a".repeat(2_000)));
+    }
+
+    proptest! {
+        #[test]
+        fn arbitrary_names_are_split(name in "[a=,;\\\\\" ä]{0,20}") {
+            for (key, value) in name_parts(&name) {
+                prop_assert!(name.contains(key) && name.contains(value));
+            }
+        }
     }
 }
