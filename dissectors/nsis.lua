@@ -419,6 +419,7 @@ local QOS_TYPES = { [1] = "RESERVE", [2] = "QUERY", [3] = "RESPONSE", [4] = "NOT
 local QOS_OBJECTS = {
   [1] = "RII", [2] = "RSN", [3] = "REFRESH-PERIOD", [4] = "BOUND-SESSION-ID", [5] = "PACKET-CLASSIFIER",
   [6] = "INFO-SPEC", [7] = "SESSION-ID-LIST", [8] = "RSN-LIST", [9] = "MSG-ID", [10] = "BOUND-MSG-ID", [11] = "QSPEC",
+  [22] = "SESSION_AUTH",
 }
 local BINDINGS = {
   [1] = "tunnel and end-to-end sessions", [2] = "bidirectional sessions", [3] = "aggregate sessions",

@@ -14,6 +14,11 @@ pub enum Command {
     Qos(qos::Command),
     /// Command to Ping NSLP.
     Ping(ping::Command),
+    /// Sets the wall clock after a jump: only the lifetimes of tokens depend on it.
+    WallClock {
+        /// Wall-clock time at [`Time::ZERO`](earmark_core::Time::ZERO), nanoseconds since 1970.
+        wall_clock: u64,
+    },
     /// Replaces the settings that may change while the engine runs: see [`Config::renewed`].
     Renew(Box<Config>),
 }

@@ -102,6 +102,7 @@ impl Nsis {
                 let mut cx = HandlerContext { now, context, out, nslpid, requests };
                 applications.ping.command(&mut cx, command);
             }
+            Command::WallClock { wall_clock } => applications.qos.set_wall_clock(wall_clock),
             Command::Renew(new) => {
                 gist.reload(new.gist);
                 applications.qos.reload(context.ledger, new.qos);

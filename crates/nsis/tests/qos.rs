@@ -183,8 +183,14 @@ fn routers_without_nsis_are_detected() {
 #[test]
 fn receiver_reserves_on_request() {
     let mut network = aware(4);
-    let listen =
-        Listen { destination: None, protocol: None, port: Some(5_000), most: None, reverse: None };
+    let listen = Listen {
+        destination: None,
+        protocol: None,
+        port: Some(5_000),
+        most: None,
+        reverse: None,
+        token: None,
+    };
     command(&mut network, 3, Command::Listen { application: OTHER, listen });
     let request = request(address("10.0.2.2"), mbps(2));
     command(&mut network, 0, Command::Invite { application: APP, request });

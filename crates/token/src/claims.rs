@@ -86,9 +86,9 @@ impl Claims {
 }
 
 impl Destination {
-    /// Returns whether packets to an address and port belong to the destination.
-    pub fn contains(&self, address: IpAddr, protocol: u8, port: u16) -> bool {
-        self.range.contains(address)
+    /// Returns whether packets to these addresses and this port belong to the destination.
+    pub fn contains(&self, addresses: Prefix, protocol: u8, port: u16) -> bool {
+        self.range.covers(addresses)
             && self.port.is_none_or(|own| own == port)
             && self.protocol.is_none_or(|own| own == protocol)
     }
@@ -198,7 +198,8 @@ mod tests {
             assert_eq!(destination.to_string(), shown.unwrap_or(text));
             assert_eq!(destination.to_string().parse(), Ok(destination), "{text}");
             let contains = |(address, protocol, port): (&str, u8, u16)| {
-                destination.contains(address.parse().expect("an address"), protocol, port)
+                let address = Prefix::host(address.parse().expect("an address"));
+                destination.contains(address, protocol, port)
             };
             assert!(contains(inside) && !contains(outside), "{text}");
         }

@@ -2,9 +2,8 @@
 
 use alloc::string::String;
 use core::fmt;
-use core::net::IpAddr;
 
-use earmark_core::Rate;
+use earmark_core::{Flow, Prefix, Rate};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
@@ -29,18 +28,32 @@ pub struct Issuer {
 /// Request for which a token is used.
 #[derive(Clone, Copy, Debug)]
 pub struct TokenUse<'a> {
-    /// Destination address of the flow.
-    pub destination: IpAddr,
+    /// Destination addresses of the flow.
+    pub destination: Prefix,
     /// IP protocol of the flow.
     pub protocol: u8,
-    /// Destination port of the flow; 0 for none.
+    /// Destination port of the flow; 0 for none, or any.
     pub port: u16,
-    /// Senders of the flow.
-    pub sources: &'a [IpAddr],
+    /// Addresses of the senders of the flow; empty for any.
+    pub sources: &'a [Prefix],
     /// Requested rate.
     pub rate: Rate,
     /// Interface where the request enters this node; `None` for a request of this node itself.
     pub entrance: Option<Entrance<'a>>,
+}
+
+impl<'a> TokenUse<'a> {
+    /// Describes a request for a flow, whose [sources](Flow::sources) the caller holds.
+    pub fn of(
+        flow: &Flow,
+        sources: &'a Option<Prefix>,
+        rate: Rate,
+        entrance: Option<Entrance<'a>>,
+    ) -> TokenUse<'a> {
+        let (destination, sources) = (flow.destinations(), sources.as_slice());
+        let (protocol, port) = (flow.protocol, flow.destination_port);
+        TokenUse { destination, protocol, port, sources, rate, entrance }
+    }
 }
 
 /// A name that a token proves.
@@ -160,7 +173,7 @@ pub fn verify(
     }
     if let Some(range) = claims.sources
         && (request.sources.is_empty()
-            || !request.sources.iter().all(|source| range.contains(*source)))
+            || !request.sources.iter().all(|source| range.covers(*source)))
     {
         return Err(TokenError::OtherSources);
     }

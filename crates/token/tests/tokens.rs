@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 use std::sync::OnceLock;
 
-use earmark_core::{InterfaceId, Rate};
+use earmark_core::{InterfaceId, Prefix, Rate};
 use earmark_token::{
     Claims, ClaimsError, Entrance, Issuer, MAX_LENGTH, SecretKey, TOLERANCE, Token, TokenError,
     TokenTextError, TokenUse, Verified, verify,
@@ -22,8 +22,12 @@ fn issuers() -> Vec<Issuer> {
     vec![Issuer { name: "provider".into(), key: key().public() }]
 }
 
-fn address(text: &str) -> IpAddr {
-    text.parse().expect("an address")
+fn address(text: &str) -> Prefix {
+    Prefix::host(text.parse().expect("an address"))
+}
+
+fn range(text: &str) -> Prefix {
+    text.parse().expect("a range")
 }
 
 fn entrance(name: &str, is_core: bool) -> Option<Entrance<'_>> {
@@ -91,8 +95,9 @@ fn token_covers_the_request_that_it_names() {
 fn other_requests_are_refused_with_the_reason() {
     let foreign = [address("10.0.1.7"), address("10.0.9.9")];
     type Change<'c> = &'c dyn Fn(&mut TokenUse<'_>);
-    let cases: [(Change<'_>, TokenError); 7] = [
+    let cases: [(Change<'_>, TokenError); 8] = [
         (&|r| r.destination = address("10.0.2.3"), TokenError::OtherDestination),
+        (&|r| r.destination = range("10.0.2.0/30"), TokenError::OtherDestination),
         (&|r| r.port = 5_002, TokenError::OtherDestination),
         (&|r| r.protocol = 6, TokenError::OtherDestination),
         (&|r| r.sources = &[], TokenError::OtherSources),

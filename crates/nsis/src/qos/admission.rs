@@ -1,10 +1,12 @@
 //! Admission: claims of sessions on their outgoing links in the ledger, and their installation in traffic control.
 
+use alloc::boxed::Box;
 use alloc::vec::Vec;
 
 use earmark_core::admission::{ClaimId, Demand, Displaced, Owner, Reason, Refusal, Service};
 use earmark_core::checkpoint::{Checkpoint, mark};
 use earmark_core::{Flow, Installation, InterfaceId, Rate};
+use earmark_token::{TokenError, Verified};
 use earmark_wire::qos_nslp::Outcome;
 use earmark_wire::qos_nslp::iana::{MessageType, PermanentFailure, TransientFailure};
 use earmark_wire::qspec::iana::ParameterId;
@@ -12,10 +14,11 @@ use earmark_wire::qspec::iana::ParameterId;
 use super::QosNslp;
 use super::api::{Change, Event};
 use super::flow::{flow_of, packets_of};
+use super::policy::Requester;
 use super::qspec;
 use super::rmf::{self, Fault, Wanted};
 use super::state::{Flags, Index};
-use crate::nslp::{Attributes, HandlerContext};
+use crate::nslp::HandlerContext;
 
 /// A request for admission.
 pub(super) struct AdmissionRequest<'a> {
@@ -25,11 +28,22 @@ pub(super) struct AdmissionRequest<'a> {
     pub(super) interface: Option<InterfaceId>,
     /// Aggregate that carries the flow.
     pub(super) aggregate: Option<usize>,
-    pub(super) attributes: Attributes,
+    /// Whether the request came over a secured channel.
+    pub(super) secure: bool,
+    /// User whose name a token proves.
+    pub(super) verified: Option<Verified>,
     /// Claim that the session already holds, and the policy rule of the claim.
     pub(super) held: Option<ClaimId>,
     pub(super) rule: Option<u16>,
     pub(super) qspec: &'a [u8],
+}
+
+impl AdmissionRequest<'_> {
+    /// Returns what policy rules examine of the requester.
+    pub(super) fn requester(&self) -> Requester<'_> {
+        let verified = self.verified.as_ref().map(|verified| verified.name.as_str());
+        Requester { secure: self.secure, verified }
+    }
 }
 
 /// Result of a granted request.
@@ -46,6 +60,8 @@ pub(super) struct Refused {
     pub(super) fault: Fault,
     /// Available rate.
     pub(super) available: Option<Rate>,
+    /// Reason for refusing the token.
+    pub(super) token: Option<TokenError>,
 }
 
 impl Refused {
@@ -57,7 +73,7 @@ impl Refused {
 
 impl From<Fault> for Refused {
     fn from(fault: Fault) -> Refused {
-        Refused { fault, available: None }
+        Refused { fault, available: None, token: None }
     }
 }
 
@@ -77,15 +93,8 @@ impl QosNslp {
         let held_rate = held.map_or(Rate::ZERO, |held| held.rate);
         let verdict = self
             .policy
-            .evaluate(&asked.flow, asked.attributes, (asked.rule, held_rate))
-            .ok_or(Refused {
-                fault: Fault {
-                    outcome: Outcome::PermanentFailure(PermanentFailure::Authorization),
-                    object: None,
-                    parameter: None,
-                },
-                available: None,
-            })?;
+            .evaluate(&asked.flow, asked.requester(), (asked.rule, held_rate))
+            .ok_or(Refused::of(Outcome::PermanentFailure(PermanentFailure::Authorization)))?;
         let latency_us = asked
             .interface
             .and_then(|id| cx.context.interfaces.by_id(id))
@@ -153,6 +162,7 @@ impl QosNslp {
                 parameter: Some(ParameterId::Tmod1),
             },
             available: Some(refusal.available.min(most)),
+            token: None,
         })?;
         Ok((claim, demand.rate))
     }
@@ -203,6 +213,7 @@ impl QosNslp {
         index: Index,
         change: Change,
     ) {
+        self.set_verified(index, None);
         let session = self.store.session_mut(index);
         let rule = session.rule.take();
         session.flags.set(Flags::REMOVED, true);
@@ -231,6 +242,7 @@ impl QosNslp {
             self.policy.account(rule, was, demand.rate);
             self.report_change(cx, index, Change::Preempted, demand);
         } else {
+            self.set_verified(index, None);
             // The ledger has already removed the claim.
             let session = self.store.session_mut(index);
             session.claim = None;
@@ -293,8 +305,9 @@ impl QosNslp {
     ) {
         let session = self.store.session(index);
         let Some(interface) = session.interface else { return };
+        let user = session.user().map(Box::new);
         let session = session.id;
-        let event = Event::Reservation { change, session, flow, interface, demand };
+        let event = Event::Reservation { change, session, flow, interface, demand, user };
         cx.report(event);
     }
 }

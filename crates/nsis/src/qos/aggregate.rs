@@ -141,7 +141,7 @@ impl QosNslp {
         let Ok(wanted) = rmf::evaluate(asked.qspec, MessageType::Reserve) else { return false };
         let held = asked.held.and_then(|claim| cx.context.ledger.demand(claim));
         let held = held.map_or(Rate::ZERO, |held| held.rate);
-        let verdict = self.policy.evaluate(&asked.flow, asked.attributes, (asked.rule, held));
+        let verdict = self.policy.evaluate(&asked.flow, asked.requester(), (asked.rule, held));
         let most = verdict.map_or(Rate::ZERO, |verdict| verdict.most);
         let more = wanted.demand.rate.min(most).saturating_sub(held);
         let aggregate = &mut self.aggregates.list[number];
@@ -235,7 +235,8 @@ impl QosNslp {
         let Some(flow) = flow_of(&mri, None) else { return false };
         self.aggregates.list[number].session = Some(session);
         let (application, classifier, breaks) = (None, None, false);
-        let initiation = Initiation { application, session, mri, place, qspec, classifier, breaks };
+        let initiation =
+            Initiation { application, session, mri, place, qspec, classifier, breaks, auth: &[] };
         let begun = self.initiate(cx, &initiation, &Request::new(flow, qos)).is_ok();
         if !begun {
             self.aggregates.list[number].session = None;

@@ -8,6 +8,7 @@ use core::net::IpAddr;
 use earmark_core::admission::{Demand, Priority};
 use earmark_core::outcome;
 use earmark_core::{Flow, InterfaceId, Rate};
+use earmark_token::{Token, User};
 use earmark_wire::gist::SessionId;
 use earmark_wire::qos_nslp::{BoundSessionId, ErrorSource, Outcome};
 use earmark_wire::qspec::PhbField;
@@ -92,6 +93,9 @@ pub struct Request {
     /// Reaction to a refusal.
     #[serde(default)]
     pub on_refusal: OnRefusal,
+    /// Token that proves the name of the user.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub token: Option<Token>,
 }
 
 impl Request {
@@ -106,6 +110,7 @@ impl Request {
             attributes: None,
             keep_old_branch: false,
             on_refusal: OnRefusal::Release,
+            token: None,
         }
     }
 }
@@ -189,6 +194,9 @@ pub struct Listen {
     /// 4.4).
     #[serde(default)]
     pub reverse: Option<RequestedQos>,
+    /// Token for reservations at the request of a sender; without it, the sender's own token is used.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub token: Option<Token>,
 }
 
 /// Why a command was rejected.
@@ -371,6 +379,9 @@ pub enum Event {
         interface: InterfaceId,
         /// Reserved resources, or those released.
         demand: Demand,
+        /// User that the request names.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        user: Option<Box<User>>,
     },
     /// This node has refused a request.
     Denied {
@@ -381,6 +392,9 @@ pub enum Event {
         outcome: Outcome,
         /// Available rate.
         available: Option<Rate>,
+        /// Why the token of the request is refused, as text.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        explanation: Option<Box<String>>,
     },
     /// A message was dropped.
     Dropped {

@@ -5,6 +5,7 @@ use alloc::vec::Vec;
 use core::time::Duration;
 
 use earmark_core::{Prefix, Rate};
+use earmark_token::Pattern;
 use serde::{Deserialize, Serialize};
 
 use crate::nslp::Attributes;
@@ -44,6 +45,8 @@ pub struct Config {
     pub attributes: Attributes,
     /// Limits of resources.
     pub limits: Limits,
+    /// Tokens that prove the names of users (RFC 5981).
+    pub tokens: earmark_token::Settings,
     /// Policy rules; the first match decides, and without a match everything is allowed.
     pub policy: Vec<Rule>,
 }
@@ -66,6 +69,7 @@ impl Default for Config {
             proxy: false,
             attributes: Attributes::default(),
             limits: Limits::default(),
+            tokens: earmark_token::Settings::default(),
             policy: Vec::new(),
         }
     }
@@ -133,6 +137,10 @@ pub struct Rule {
     pub to: Option<Prefix>,
     /// Match only messages over an association with an authenticated peer.
     pub secure: bool,
+    /// Match only requests of users whose name a token proves.
+    pub verified: bool,
+    /// Match only these among the proven names; empty for any.
+    pub users: Vec<Pattern>,
     /// Refuse every reservation.
     pub refuse: bool,
     /// Limit of the rate of one flow.

@@ -2,6 +2,7 @@
 
 use alloc::collections::BTreeMap;
 
+use earmark_token::Refused;
 use serde::{Deserialize, Serialize};
 
 earmark_core::named_enum! {
@@ -67,6 +68,8 @@ pub struct Counters {
     pub refused: u64,
     /// Reservations that were preempted.
     pub preempted: u64,
+    /// Refused tokens by reason, and reservations that ended with their token; at most one entry for each reason.
+    pub tokens: BTreeMap<&'static str, u64>,
     /// Malformed messages, by kind of error; at most one entry for each kind.
     pub malformed: BTreeMap<&'static str, u64>,
     /// Dropped messages, by reason.
@@ -74,6 +77,11 @@ pub struct Counters {
 }
 
 impl Counters {
+    /// Counts a refused token, or one whose reservation has ended with it.
+    pub(super) fn refuse_token(&mut self, refused: Refused) {
+        *self.tokens.entry(refused.name()).or_default() += 1;
+    }
+
     pub(super) fn drop(&mut self, reason: DropReason) {
         *self.dropped.entry(reason).or_default() += 1;
     }
@@ -104,6 +112,7 @@ impl Counters {
             .into_iter()
             .map(move |reason| ("dropped", reason.name(), dropped(reason)));
         let malformed = self.malformed.iter().map(|(&name, &n)| ("malformed", name, n));
-        messages.into_iter().chain(dropped).chain(malformed)
+        let tokens = self.tokens.iter().map(|(&name, &n)| ("tokens", name, n));
+        messages.into_iter().chain(dropped).chain(tokens).chain(malformed)
     }
 }

@@ -3,7 +3,11 @@
 //! New and changed RESERVEs are forwarded; a refresh ends here unless it requests a response from the end. The last
 //! node sends the requested response, and a node that refuses responds to the peer.
 
+use alloc::boxed::Box;
+use alloc::string::ToString;
+
 use earmark_core::checkpoint::{Checkpoint, mark};
+use earmark_wire::gist::SessionId;
 use earmark_wire::qos_nslp::iana::Success;
 use earmark_wire::qos_nslp::{Answers, InfoSpec, MessageBinding, Outcome};
 
@@ -84,10 +88,9 @@ impl QosNslp {
     ) {
         let ReceivedReserve { message, reserve, .. } = *received;
         self.counters.refused += 1;
-        let Refused { fault, available } = refused;
-        let outcome = fault.outcome;
-        let (session, available) = (message.session, *available);
-        cx.report(Event::Denied { session, outcome, available });
+        let Refused { fault, available, .. } = refused;
+        let (outcome, available) = (fault.outcome, *available);
+        self.report_denial(cx, message.session, refused);
         if let Some(MessageBinding::Id(id)) = reserve.binding {
             self.fail_bound(cx, id);
         }
@@ -101,5 +104,18 @@ impl QosNslp {
             .filter(|_| fault.object.is_some())
             .map(|qspec| qspec::refusal(qspec, fault, available));
         self.respond(cx, message, Some(answers), info, returned.as_deref());
+    }
+
+    /// Reports that this node refuses a request, or has ended its reservation.
+    pub(super) fn report_denial(
+        &self,
+        cx: &mut HandlerContext<'_, '_>,
+        session: SessionId,
+        refused: &Refused,
+    ) {
+        let Refused { fault, available, token } = *refused;
+        let outcome = fault.outcome;
+        let explanation = token.map(|error| Box::new(error.to_string()));
+        cx.report(Event::Denied { session, outcome, available, explanation });
     }
 }

@@ -1,8 +1,10 @@
 //! The initiator: applications of this node that reserve, and the sessions of which this node is the QNI.
 
-use earmark_core::{InterfaceId, Time};
+use earmark_core::{Flow, InterfaceId, Time};
+use earmark_token::Verified;
 use earmark_wire::gist::{PathCoupled, SessionId};
-use earmark_wire::qos_nslp::{PacketClassifier, Rsn};
+use earmark_wire::qos_nslp::iana::MessageType;
+use earmark_wire::qos_nslp::{Extra as Objects, PacketClassifier, Rsn};
 
 use super::QosNslp;
 use super::admission::{AdmissionRequest, Refused};
@@ -12,6 +14,7 @@ use super::qspec::Purpose;
 use super::request::qspec_of;
 use super::role::Role;
 use super::send::ReserveOptions;
+use super::session_auth::{self, Authorization};
 use super::state::{Flags, Index, NONE, PendingRequest, Ring, Session};
 use super::store::VacantEntry;
 use crate::nslp::HandlerContext;
@@ -41,6 +44,7 @@ impl QosNslp {
         self.applications.insert(application, Role::Initiator(session));
         let (classifier, breaks) = (None, false);
         let initiator = Some(application);
+        let auth = request.token.as_ref().map(session_auth::object_of).unwrap_or_default();
         let initiation = Initiation {
             application: initiator,
             session,
@@ -49,6 +53,7 @@ impl QosNslp {
             qspec: &qspec,
             classifier,
             breaks,
+            auth: &auth,
         };
         let Err(refused) = self.initiate(cx, &initiation, request) else { return Ok(()) };
         self.applications.remove(&application);
@@ -68,7 +73,7 @@ impl QosNslp {
         initiation: &Initiation<'_>,
         request: &Request,
     ) -> Result<(), InitiationError> {
-        let Initiation { application, session, mri, place, qspec, classifier, breaks } =
+        let Initiation { application, session, mri, place, qspec, classifier, breaks, auth } =
             *initiation;
         if self.store.sessions.len() >= self.config.limits.sessions as usize {
             return Err(InitiationError::Rejected(Rejection::TooMany));
@@ -81,8 +86,20 @@ impl QosNslp {
         let block = self.store.next_index();
         let (held, rule) = (None, None);
         let aggregate = None;
-        let asked =
-            AdmissionRequest { block, flow, interface, aggregate, attributes, held, rule, qspec };
+        let verified = self.authorize_own(cx, Objects::Wire(auth), &flow, qspec);
+        let verified = verified.map_err(InitiationError::Refused)?;
+        let secure = attributes.secure;
+        let asked = AdmissionRequest {
+            block,
+            flow,
+            interface,
+            aggregate,
+            secure,
+            verified,
+            held,
+            rule,
+            qspec,
+        };
         let granted = self.admit(cx, &asked).map_err(InitiationError::Refused)?;
         let rii = self.draw_rii();
         let wait = self.refresh_wait();
@@ -117,10 +134,12 @@ impl QosNslp {
         let extra = block.extra();
         extra.application = application;
         extra.bound.clone_from(&request.bound);
+        extra.kept = auth.to_vec();
         extra.on_refusal = request.on_refusal;
         extra.request = Some(PendingRequest { rii, at, wait_ms, until });
         let index = self.store.insert(block, place);
         self.counters.created += 1;
+        self.set_verified(index, asked.verified);
         self.store.bind(index);
         self.install(cx, index, false);
         if let Some(demand) = granted.claim.and_then(|claim| cx.context.ledger.demand(claim)) {
@@ -159,6 +178,18 @@ impl QosNslp {
         Ok(())
     }
 
+    /// Verifies the token of a request of this node.
+    fn authorize_own(
+        &mut self,
+        cx: &HandlerContext<'_, '_>,
+        objects: Objects<'_>,
+        flow: &Flow,
+        qspec: &[u8],
+    ) -> Result<Option<Verified>, Refused> {
+        let (message, arrival) = (MessageType::Reserve, None);
+        self.authorize(cx, &Authorization { objects, flow, qspec, message, arrival })
+    }
+
     /// Changes the reservation of a session of this node.
     pub(super) fn change_reservation(
         &mut self,
@@ -167,16 +198,19 @@ impl QosNslp {
         qspec: &[u8],
     ) -> Result<(), Refused> {
         let session = self.store.session(index);
-        let (interface, rule, attributes) = (session.interface, session.rule, session.attributes);
+        let (interface, rule) = (session.interface, session.rule);
+        let (secure, auth) = (session.attributes.secure, session.auth().to_vec());
         if let Some(flow) = flow_of(&session.mri, session.classifier) {
             let held = session.claim;
             let (block, aggregate) = (index, None);
+            let verified = self.authorize_own(cx, Objects::Wire(&auth), &flow, qspec)?;
             let asked = AdmissionRequest {
                 block,
                 flow,
                 interface,
                 aggregate,
-                attributes,
+                secure,
+                verified,
                 held,
                 rule,
                 qspec,
@@ -185,6 +219,7 @@ impl QosNslp {
             let session = self.store.session_mut(index);
             (session.claim, session.rule) = (granted.claim, granted.rule);
             session.qspec = granted.qspec.into();
+            self.set_verified(index, asked.verified);
         }
         let rii = self.draw_rii();
         let (at, wait_ms, until) = self.first_retry(cx.now);
@@ -219,6 +254,8 @@ pub(super) struct Initiation<'a> {
     pub(super) classifier: Option<PacketClassifier>,
     /// Whether that QUERY has found routers that do not take part.
     pub(super) breaks: bool,
+    /// SESSION_AUTH objects, in wire format.
+    pub(super) auth: &'a [u8],
 }
 
 /// Why a session was not created.

@@ -7,6 +7,7 @@ use earmark_core::hash::KeyedHash;
 use earmark_core::random::{RandomStreams, Stream};
 use earmark_core::throttle::Throttle;
 use earmark_core::timer::TimingWheel;
+use earmark_token::Tokens;
 use earmark_wire::gist::SessionId;
 
 use super::aggregate_state::Aggregates;
@@ -17,6 +18,7 @@ use super::counters::Counters;
 use super::pending_tear::PendingTear;
 use super::policy::Policy;
 use super::role::Role;
+use super::state::Index;
 use super::store::Store;
 use super::summary_lists::SummaryLists;
 use super::wait::Wait;
@@ -35,6 +37,8 @@ pub struct QosNslp {
     /// Timers besides those of the sessions.
     pub(super) waits: TimingWheel<Wait>,
     pub(super) policy: Policy,
+    /// Tokens that prove the names of users, and the sessions that depend on them.
+    pub(super) tokens: Tokens<Index>,
     pub(super) aggregates: Aggregates,
     /// Rate limits of changes per peer.
     pub(super) throttle: Throttle,
@@ -64,6 +68,7 @@ impl QosNslp {
             bindings: Bindings::default(),
             waits: TimingWheel::new(),
             policy: Policy::new(config.policy.clone()),
+            tokens: Tokens::new(config.tokens.clone()),
             aggregates: Aggregates::new(&config.aggregates),
             throttle: Throttle::default(),
             counters: Counters::default(),

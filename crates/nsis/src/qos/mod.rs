@@ -78,6 +78,7 @@ mod rmf;
 mod role;
 mod route_change;
 mod send;
+mod session_auth;
 mod state;
 mod store;
 mod stored_reserve;

@@ -16,9 +16,11 @@ use super::api::{Application, Event, OnRefusal, Rejection, Request, Scope, Sourc
 use super::flow::outgoing_interface;
 use super::path_extent;
 use super::qspec::{self, Purpose};
+use super::refresh::MAX_TIMERS_PER_INPUT;
 use super::request::qspec_of;
 use super::response::is_error;
 use super::role::{OwnQuery, Role};
+use super::session_auth;
 use super::timeouts::next_retry;
 use super::wait::Wait;
 use crate::nslp::{HandlerContext, Received};
@@ -58,6 +60,7 @@ impl QosNslp {
         let request = &own_query.request;
         let attributes = request.attributes.unwrap_or(self.config.attributes);
         let (session, mri) = (own_query.session, Mri::PathCoupled(own_query.mri));
+        let auth = request.token.as_ref().map(session_auth::object_of).unwrap_or_default();
         let flags = GenericFlags {
             scoping: request.scope == Scope::NextHop,
             proxy: request.scope == Scope::Proxy,
@@ -72,7 +75,7 @@ impl QosNslp {
             info: None,
             qspec: &own_query.qspec,
             second_qspec: None,
-            extra: Objects::NONE,
+            extra: Objects::Wire(&auth),
         };
         self.send_query(cx, Addressing { session, mri, to: None, attributes, nslpid: None }, query);
     }
@@ -202,11 +205,13 @@ impl QosNslp {
 
     /// Retransmits QUERYs without response, and handles the other timers besides those of sessions.
     pub(super) fn expire_waiting(&mut self, cx: &mut HandlerContext<'_, '_>) {
-        while let Some((_, wait)) = self.waits.pop_due(cx.now) {
+        for _ in 0..MAX_TIMERS_PER_INPUT {
+            let Some((_, wait)) = self.waits.pop_due(cx.now) else { break };
             match wait {
                 Wait::Message(id) => self.expire_binding(cx, id),
                 Wait::OwnQuery(application) => self.handle_query_timer(cx, application),
                 Wait::Aggregate(number) => self.shrink_aggregate(cx, number),
+                Wait::Token => self.end_with_token(cx),
             }
         }
     }

@@ -5,7 +5,6 @@ use alloc::vec::Vec;
 use earmark_core::{Flow, Rate};
 
 use super::config::Rule;
-use crate::nslp::Attributes;
 
 /// The rules, and the rate reserved under each.
 #[derive(Debug, Default)]
@@ -13,6 +12,15 @@ pub(super) struct Policy {
     rules: Vec<Rule>,
     /// Reserved rates, in the order of the rules.
     used: Vec<Rate>,
+}
+
+/// What rules examine of the requester.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Requester<'a> {
+    /// Whether an authenticated peer has sent the request over an association.
+    pub(super) secure: bool,
+    /// Name of the user, proven by a token.
+    pub(super) verified: Option<&'a str>,
 }
 
 /// Decision of policy about a request.
@@ -34,10 +42,10 @@ impl Policy {
     pub(super) fn evaluate(
         &self,
         flow: &Flow,
-        attributes: Attributes,
+        requester: Requester<'_>,
         (rule, held): (Option<u16>, Rate),
     ) -> Option<Verdict> {
-        let Some(place) = self.place(flow, attributes) else {
+        let Some(place) = self.place(flow, requester) else {
             return Some(Verdict { rule: None, most: Rate::MAX });
         };
         let (found, used) = (&self.rules[place], self.used[place]);
@@ -51,12 +59,12 @@ impl Policy {
     }
 
     /// Returns the rule that matches a flow; `None` if none matches.
-    pub(super) fn rule_of(&self, flow: &Flow, attributes: Attributes) -> Option<u16> {
-        self.place(flow, attributes).and_then(|place| u16::try_from(place).ok())
+    pub(super) fn rule_of(&self, flow: &Flow, requester: Requester<'_>) -> Option<u16> {
+        self.place(flow, requester).and_then(|place| u16::try_from(place).ok())
     }
 
-    fn place(&self, flow: &Flow, attributes: Attributes) -> Option<usize> {
-        self.rules.iter().position(|rule| fits(rule, flow, attributes))
+    fn place(&self, flow: &Flow, requester: Requester<'_>) -> Option<usize> {
+        self.rules.iter().position(|rule| fits(rule, flow, requester))
     }
 
     /// Accounts a change of a reservation under a rule from `before` to `now`.
@@ -67,12 +75,17 @@ impl Policy {
     }
 }
 
-fn fits(rule: &Rule, flow: &Flow, attributes: Attributes) -> bool {
+fn fits(rule: &Rule, flow: &Flow, requester: Requester<'_>) -> bool {
     let from = rule.from.is_none_or(|range| {
         flow.sources().map_or(range.length() == 0, |sources| range.covers(sources))
     });
     let to = rule.to.is_none_or(|range| range.covers(flow.destinations()));
-    from && to && (!rule.secure || attributes.secure)
+    let needs_name = rule.verified || !rule.users.is_empty();
+    let named = !needs_name
+        || requester.verified.is_some_and(|name| {
+            rule.users.is_empty() || rule.users.iter().any(|pattern| pattern.fits(name))
+        });
+    from && to && (!rule.secure || requester.secure) && named
 }
 
 #[cfg(test)]
@@ -110,8 +123,8 @@ mod tests {
             ]
             .into(),
         );
-        let plain = Attributes::default();
-        let secure = Attributes { reliable: true, secure: true };
+        let plain = Requester::default();
+        let secure = Requester { secure: true, ..plain };
         let none = (None, Rate::ZERO);
         assert_eq!(policy.evaluate(&flow("10.1.2.3"), secure, none), None);
         let verdict = |most| Some(Verdict { rule: Some(1), most });
@@ -129,5 +142,26 @@ mod tests {
             Policy::default().evaluate(&flow("192.0.2.1"), plain, none),
             Some(Verdict { rule: None, most })
         );
+    }
+
+    /// Nothing but a token names a user to QoS NSLP.
+    #[test]
+    fn rule_about_names_matches_verified_ones_only() {
+        let users = || ["alice@*".parse().expect("a pattern")].into();
+        for (users, verified, matching) in [
+            (users(), true, [false, true, false]),
+            (users(), false, [false, true, false]),
+            (Vec::new(), true, [false, true, true]),
+            (Vec::new(), false, [true; 3]),
+        ] {
+            let rule = Rule { users, verified, ..Rule::default() };
+            let policy = Policy::new([rule].into());
+            let names = [None, Some("alice@example.org"), Some("bob@example.org")];
+            let found = names.map(|verified| {
+                let requester = Requester { secure: true, verified };
+                policy.rule_of(&flow("10.0.0.1"), requester).is_some()
+            });
+            assert_eq!(found, matching, "{policy:?}");
+        }
     }
 }

@@ -3,6 +3,7 @@
 //! Nodes on the path write their available resources into the QSPEC, and keep no state. The last one responds.
 
 use earmark_core::Rate;
+use earmark_token::Verified;
 use earmark_wire::gist::{Direction, Mri, PathCoupled};
 use earmark_wire::qos_nslp::iana::{MessageType, ProtocolError, Success, TransientFailure};
 use earmark_wire::qos_nslp::{
@@ -11,11 +12,14 @@ use earmark_wire::qos_nslp::{
 
 use super::QosNslp;
 use super::addressing::Addressing;
+use super::admission::Refused;
 use super::flow::{flow_of, outgoing_interface};
 use super::path_extent::ends_near;
+use super::policy::Requester;
 use super::qspec;
 use super::rmf::{self, Fault};
 use super::send::info_here;
+use super::session_auth::Authorization;
 use crate::nslp::{HandlerContext, Received, SendMessage};
 
 impl QosNslp {
@@ -36,11 +40,18 @@ impl QosNslp {
         if query.reserve_init && self.joins_reservation(cx, message) {
             return;
         }
+        let verified = match self.authorize_query(cx, message, &mri, query) {
+            Ok(verified) => verified,
+            Err(refused) => {
+                self.report_denial(cx, message.session, &refused);
+                return self.refuse_query(cx, message, query, &refused.fault);
+            }
+        };
         let breaks = query.flags.breaks || message.ip_distance.is_some_and(|hops| hops > 1);
         let mut qspec = core::mem::take(&mut self.scratch);
         qspec.clear();
         qspec.extend_from_slice(query.qspec);
-        self.write_offer(cx, message, &mri, query, &mut qspec);
+        self.write_offer(cx, message, &mri, query, verified.as_ref(), &mut qspec);
         let acknowledge = query.flags.ack_req;
         let flags = GenericFlags { breaks, ack_req: false, ..query.flags };
         let query = Query { flags, qspec: &qspec, ..*query };
@@ -61,6 +72,20 @@ impl QosNslp {
         self.scratch = qspec;
     }
 
+    /// Verifies the token of a QUERY (RFC 5981 section 6.2).
+    fn authorize_query(
+        &mut self,
+        cx: &HandlerContext<'_, '_>,
+        message: &Received<'_>,
+        mri: &PathCoupled,
+        query: &Query<'_>,
+    ) -> Result<Option<Verified>, Refused> {
+        let Some(flow) = flow_of(mri, query.classifier) else { return Ok(None) };
+        let (objects, qspec, arrival) = (query.extra, query.qspec, Some(message.interface));
+        let message = MessageType::Query;
+        self.authorize(cx, &Authorization { objects, flow: &flow, qspec, message, arrival })
+    }
+
     /// Writes the available resources of this node into a QSPEC.
     fn write_offer(
         &self,
@@ -68,6 +93,7 @@ impl QosNslp {
         message: &Received<'_>,
         mri: &PathCoupled,
         query: &Query<'_>,
+        verified: Option<&Verified>,
         qspec: &mut [u8],
     ) {
         let (mut available, mut latency_us) = (Rate::MAX, 0);
@@ -87,8 +113,10 @@ impl QosNslp {
             }
             Err(_) => available = Rate::ZERO,
         }
+        let verified = verified.map(|verified| verified.name.as_str());
+        let requester = Requester { secure: message.attributes().secure, verified };
         let verdict = flow_of(mri, query.classifier)
-            .and_then(|flow| self.policy.evaluate(&flow, message.attributes(), (None, Rate::ZERO)));
+            .and_then(|flow| self.policy.evaluate(&flow, requester, (None, Rate::ZERO)));
         let most = verdict.map_or(Rate::ZERO, |verdict| verdict.most);
         qspec::compose(qspec, MessageType::Query, available.min(most), latency_us);
     }

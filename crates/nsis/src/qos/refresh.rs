@@ -19,7 +19,7 @@ use super::timeouts::next_retry;
 use crate::nslp::HandlerContext;
 
 /// Limit of timers for one input.
-const MAX_TIMERS_PER_INPUT: usize = 64;
+pub(super) const MAX_TIMERS_PER_INPUT: usize = 64;
 
 impl QosNslp {
     /// Handles due timers, up to the limit.

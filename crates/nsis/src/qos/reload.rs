@@ -7,7 +7,7 @@ use earmark_core::admission::Ledger;
 use super::QosNslp;
 use super::config::{Config, Rule};
 use super::flow::flow_of;
-use super::policy::Policy;
+use super::policy::{Policy, Requester};
 use super::state::Flags;
 
 impl QosNslp {
@@ -23,6 +23,7 @@ impl QosNslp {
                 session.flags.set(Flags::CONFIRMED, false);
             }
         }
+        self.tokens.reload(new.tokens.clone());
         self.config = new;
     }
 
@@ -34,7 +35,9 @@ impl QosNslp {
             let demand = session.claim.and_then(|claim| ledger.demand(claim));
             let flow = flow_of(&session.mri, session.classifier);
             let Some((demand, flow)) = demand.zip(flow) else { continue };
-            session.rule = self.policy.rule_of(&flow, session.policy_attributes());
+            let verified = session.verified().map(|verified| verified.name.as_str());
+            let requester = Requester { secure: session.is_secure_request(), verified };
+            session.rule = self.policy.rule_of(&flow, requester);
             self.policy.account(session.rule, Rate::ZERO, demand.rate);
         }
     }

@@ -9,7 +9,10 @@ use earmark_core::checkpoint::{Checkpoint, mark};
 use earmark_core::{Rate, Time};
 use earmark_wire::gist::Direction;
 use earmark_wire::nsis::Treatment;
-use earmark_wire::qos_nslp::iana::{PermanentFailure, ProtocolError, Success, TransientFailure};
+use earmark_wire::nsis::iana::SESSION_AUTH;
+use earmark_wire::qos_nslp::iana::{
+    MessageType, PermanentFailure, ProtocolError, Success, TransientFailure,
+};
 use earmark_wire::qos_nslp::{ExtraObject, MessageBinding, Outcome, Reserve};
 
 use super::QosNslp;
@@ -18,6 +21,7 @@ use super::api::Change;
 use super::counters::DropReason;
 use super::flow::{flow_of, is_foreign, outgoing_interface};
 use super::received_reserve::{Order, ReceivedReserve, order};
+use super::session_auth::{Authorization, keep, keep_auth};
 use super::state::{Extra, Flags, Index, NONE, Ring, Session};
 use super::store::VacantEntry;
 use crate::nslp::{HandlerContext, PeerHandle, Received};
@@ -149,10 +153,11 @@ impl QosNslp {
             return;
         }
         let granted = asked.and_then(|asked| {
-            let AdmissionRequest { interface, aggregate, flow, .. } = asked;
-            Ok((interface, aggregate, flow, self.admit(cx, &asked)?))
+            let granted = self.admit(cx, &asked)?;
+            let AdmissionRequest { interface, aggregate, flow, verified, .. } = asked;
+            Ok((interface, aggregate, flow, verified, granted))
         });
-        let (interface, aggregate, flow, granted) = match granted {
+        let (interface, aggregate, flow, verified, granted) = match granted {
             Ok(granted) => granted,
             Err(refused) => return self.deny(cx, received, &refused),
         };
@@ -193,6 +198,7 @@ impl QosNslp {
         self.counters.created += 1;
         mark(Checkpoint::CreateSession);
         self.store_objects(index, reserve, aggregate);
+        self.set_verified(index, verified);
         self.install_flow(cx, index, flow, false);
         if let Some(demand) = claim.and_then(|claim| cx.context.ledger.demand(claim)) {
             self.report_flow_change(cx, index, Change::Created, demand, flow);
@@ -227,18 +233,21 @@ impl QosNslp {
         if asked.as_ref().is_ok_and(|asked| self.waits_for_growth(cx, received, asked)) {
             return;
         }
-        let granted =
-            asked.and_then(|asked| Ok((asked.interface, asked.aggregate, self.admit(cx, &asked)?)));
-        let (interface, aggregate, granted) = match granted {
+        let granted = asked.and_then(|asked| {
+            let granted = self.admit(cx, &asked)?;
+            Ok((asked.interface, asked.aggregate, asked.verified, granted))
+        });
+        let (interface, aggregate, verified, granted) = match granted {
             Ok(granted) => granted,
             Err(refused) => return self.deny(cx, received, &refused),
         };
         let (breaks, from_aggregate) =
             (self.has_break(cx, message, reserve), cx.nslpid == self.nslpid_of_level(true));
         let lifetime_ms = self.lifetime_for(reserve.refresh_period);
+        let has_other_auth = self.differs_in_auth(index, reserve.extra);
         let session = self.store.session_mut(index);
         let moved = claim.filter(|_| granted.claim != claim);
-        let is_news = *session.qspec != *granted.qspec || session.mri != mri;
+        let is_news = has_other_auth || *session.qspec != *granted.qspec || session.mri != mri;
         let (old_mri, old_peer) = (session.mri, session.back);
         session.rsn = reserve.rsn;
         session.mri = mri;
@@ -264,6 +273,7 @@ impl QosNslp {
             cx.out.remove(claim);
         }
         self.store_objects(index, reserve, aggregate);
+        self.set_verified(index, verified);
         if old_mri != mri {
             let ends_here = self.ends_here(cx, received);
             self.store.session_mut(index).flags.set(Flags::ENDS_HERE, ends_here);
@@ -289,7 +299,7 @@ impl QosNslp {
 
     /// Returns the request for admission of a RESERVE.
     fn admission_request<'a>(
-        &self,
+        &mut self,
         cx: &HandlerContext<'_, '_>,
         received: &ReceivedReserve<'_>,
         block: Index,
@@ -312,13 +322,20 @@ impl QosNslp {
             Err(_) => return Err(Refused::of(failure)),
         };
         let aggregate = self.aggregate_of(cx, mri, interface);
-        let attributes = message.attributes();
+        let authorization = Authorization {
+            objects: reserve.extra,
+            flow: &flow,
+            qspec,
+            message: MessageType::Reserve,
+            arrival: Some(message.interface),
+        };
         Ok(AdmissionRequest {
             block,
             flow,
             interface,
             aggregate,
-            attributes,
+            secure: message.attributes().secure,
+            verified: self.authorize(cx, &authorization)?,
             held: None,
             rule: None,
             qspec,
@@ -338,19 +355,23 @@ impl QosNslp {
             || cx.context.interfaces.is_local(end)
     }
 
-    /// Stores the bindings of a RESERVE, and unknown objects that belong into refreshes.
+    /// Stores the bindings of a RESERVE, unknown objects that belong into refreshes, and its SESSION_AUTH.
     fn store_objects(&mut self, index: Index, reserve: &Reserve<'_>, aggregate: Option<usize>) {
         let is_plain = reserve.bound.is_empty() && reserve.extra.is_empty();
         if !is_plain || self.store.session(index).extra.is_some() {
             let bound: Vec<_> = reserve.bound.iter().collect();
             let mut kept = Vec::new();
-            let refreshed = |object: &ExtraObject<'_>| object.treatment == Treatment::Refresh;
+            let refreshed = |object: &ExtraObject<'_>| {
+                object.treatment == Treatment::Refresh && object.object_type != SESSION_AUTH
+            };
             for object in reserve.extra.iter().filter(refreshed) {
-                keep(&mut kept, object.object_type, object.value);
+                keep(&mut kept, Treatment::Refresh, object.object_type, object.value);
             }
+            let auth_at = kept.len();
+            keep_auth(&mut kept, reserve.extra);
             self.store.unbind(index);
             let extra: &mut Extra = self.store.session_mut(index).extra();
-            (extra.bound, extra.kept) = (bound, kept);
+            (extra.bound, extra.kept, extra.auth_at) = (bound, kept, auth_at);
             self.store.bind(index);
             self.store.session_mut(index).trim();
         }
@@ -379,12 +400,4 @@ impl QosNslp {
             || message.ip_distance.is_some_and(|hops| hops > 1)
                 && cx.nslpid == self.nslpid_of_level(false)
     }
-}
-
-/// Appends an unknown object in wire format, to be stored and refreshed (AB=11).
-fn keep(kept: &mut Vec<u8>, object_type: u16, value: &[u8]) {
-    let words = (value.len() / 4) as u16;
-    kept.extend_from_slice(&(0xc000 | object_type).to_be_bytes());
-    kept.extend_from_slice(&words.to_be_bytes());
-    kept.extend_from_slice(value);
 }

@@ -18,6 +18,7 @@ use super::request::qspec_of;
 use super::rmf;
 use super::role::Role;
 use super::send::ReserveOptions;
+use super::session_auth;
 use super::state::{Flags, Index};
 use crate::nslp::{HandlerContext, Received};
 
@@ -137,8 +138,9 @@ impl QosNslp {
         };
         let (qspec, classifier, breaks) = (&qspec[..], None, false);
         let application = Some(application);
+        let auth = &[];
         let initiation =
-            Initiation { application, session, mri: back, place, qspec, classifier, breaks };
+            Initiation { application, session, mri: back, place, qspec, classifier, breaks, auth };
         if self.initiate(cx, &initiation, &request).is_ok() {
             self.store.session_mut(index).extra().reverse = Some(session);
         }
@@ -177,6 +179,7 @@ impl QosNslp {
         let session = message.session;
         let (qspec, classifier, breaks) = (&qspec[..], query.classifier, query.flags.breaks);
         let initiator = Some(application);
+        let auth = self.auth_for(application, query);
         let initiation = Initiation {
             application: initiator,
             session,
@@ -185,6 +188,7 @@ impl QosNslp {
             qspec,
             classifier,
             breaks,
+            auth: &auth,
         };
         if self.initiate(cx, &initiation, &request).is_err() {
             return false;
@@ -196,5 +200,18 @@ impl QosNslp {
             self.store.set_on(index, message.origin.peer);
         }
         true
+    }
+
+    /// Returns the SESSION_AUTH objects for the answer of a listener to a QUERY: those of the listener, or else those of the
+    /// QUERY (RFC 5981 section 6.2.1).
+    fn auth_for(&self, application: Application, query: &Query<'_>) -> Vec<u8> {
+        if let Some(Role::Listener(Listen { token: Some(token), .. }, _)) =
+            self.applications.get(&application)
+        {
+            return session_auth::object_of(token);
+        }
+        let mut auth = Vec::new();
+        session_auth::keep_auth(&mut auth, query.extra);
+        auth
     }
 }

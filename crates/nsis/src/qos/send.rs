@@ -85,7 +85,10 @@ impl QosNslp {
             breaks: session.flags.has(Flags::BREAK),
         };
         let (bound, kept) = match &session.extra {
-            Some(extra) => (BoundSessions::Items(&extra.bound), Objects::Wire(&extra.kept)),
+            Some(extra) => {
+                let kept = if options.full { &extra.kept } else { extra.kept_in_refreshes() };
+                (BoundSessions::Items(&extra.bound), Objects::Wire(kept))
+            }
             None => (BoundSessions::NONE, Objects::NONE),
         };
         let refresh_ms = u32::try_from(self.config.refresh.as_millis()).unwrap_or(u32::MAX);

@@ -10,8 +10,10 @@ use alloc::vec::Vec;
 use earmark_core::admission::ClaimId;
 use earmark_core::timer::TimerId;
 use earmark_core::{InterfaceId, Time};
+use earmark_token::{User, Verified};
 use earmark_wire::gist::{Direction, Mri, PathCoupled, SessionId};
-use earmark_wire::qos_nslp::{BoundSessionId, MessageId, PacketClassifier, Rsn};
+use earmark_wire::nsis::SessionAuth;
+use earmark_wire::qos_nslp::{BoundSessionId, Extra as Objects, MessageId, PacketClassifier, Rsn};
 
 use super::api::{Application, OnRefusal};
 use crate::nslp::{Attributes, PeerHandle};
@@ -140,8 +142,12 @@ pub(super) struct Extra {
     pub(super) application: Option<Application>,
     /// Sessions that this one is bound to.
     pub(super) bound: Vec<BoundSessionId>,
-    /// Unknown objects for all RESERVEs, in wire format.
+    /// Unknown objects for all RESERVEs, and behind them the SESSION_AUTH objects for full RESERVEs, in wire format.
     pub(super) kept: Vec<u8>,
+    /// Offset of the SESSION_AUTH objects in `kept`.
+    pub(super) auth_at: usize,
+    /// User whose name a token among them proves.
+    pub(super) verified: Option<Verified>,
     /// Pending request of this node.
     pub(super) request: Option<PendingRequest>,
     /// Old next node after a route change, which must get a tear.
@@ -163,11 +169,18 @@ pub(super) struct Extra {
 }
 
 impl Extra {
+    /// Returns the objects for refreshes.
+    pub(super) fn kept_in_refreshes(&self) -> &[u8] {
+        self.kept.get(..self.auth_at).unwrap_or_default()
+    }
+
     fn is_empty(&self) -> bool {
         let Extra {
             application,
             bound,
             kept,
+            auth_at: _,
+            verified,
             request,
             old_branch,
             former,
@@ -181,6 +194,7 @@ impl Extra {
         application.is_none()
             && bound.is_empty()
             && kept.is_empty()
+            && verified.is_none()
             && request.is_none()
             && old_branch.is_none()
             && former.is_none()
@@ -250,13 +264,30 @@ impl Session {
         }
     }
 
-    /// Returns the transport for policy rules: that of the previous node, or of this node if it is the QNI.
-    pub(super) fn policy_attributes(&self) -> Attributes {
-        let secure = match self.is_initiator() {
+    /// Returns whether the request came over a secured channel, for policy rules; of the QNI, whether it leaves over one.
+    pub(super) fn is_secure_request(&self) -> bool {
+        match self.is_initiator() {
             true => self.attributes.secure,
             false => self.flags.has(Flags::SECURED),
-        };
-        Attributes { secure, ..self.attributes }
+        }
+    }
+
+    /// Returns the user whose name a token proves.
+    pub(super) fn verified(&self) -> Option<&Verified> {
+        self.extra.as_ref()?.verified.as_ref()
+    }
+
+    /// Returns the user behind the session, if its SESSION_AUTH names one.
+    pub(super) fn user(&self) -> Option<User> {
+        let objects = Objects::Wire(self.auth());
+        let parsed = objects.session_auths().filter_map(|value| SessionAuth::parse(value).ok());
+        let token = parsed.filter_map(SessionAuth::web_token).next()?;
+        User::of_token(token, self.verified())
+    }
+
+    /// Returns the SESSION_AUTH objects in wire format.
+    pub(super) fn auth(&self) -> &[u8] {
+        self.extra.as_ref().and_then(|extra| extra.kept.get(extra.auth_at..)).unwrap_or_default()
     }
 
     pub(super) fn application(&self) -> Option<Application> {

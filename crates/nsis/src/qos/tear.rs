@@ -108,6 +108,7 @@ impl QosNslp {
     /// Removes a session without resources.
     pub(super) fn forget(&mut self, cx: &mut HandlerContext<'_, '_>, index: Index) {
         let &Session { id, mri, flags, .. } = self.store.session(index);
+        self.set_verified(index, None);
         self.store.remove(index);
         let on = self.nslpid_of_level(flags.has(Flags::IN_AGGREGATE));
         let back = self.nslpid_of_level(flags.has(Flags::FROM_AGGREGATE));

@@ -5,6 +5,7 @@ use alloc::vec::Vec;
 
 use earmark_core::admission::{ClaimId, Demand, Owner};
 use earmark_core::{InterfaceId, Time};
+use earmark_token::User;
 use earmark_wire::gist::{PathCoupled, SessionId};
 use earmark_wire::qos_nslp::iana::MessageType;
 use earmark_wire::qos_nslp::{BoundSessionId, Rsn};
@@ -55,6 +56,8 @@ pub struct SessionView {
     pub in_aggregate: bool,
     /// Sessions that this one is bound to.
     pub bound: Vec<BoundSessionId>,
+    /// User that the request names.
+    pub user: Option<User>,
 }
 
 impl QosNslp {
@@ -107,6 +110,7 @@ impl QosNslp {
             breaks: session.flags.has(Flags::BREAK),
             is_aggregate: session.flags.has(Flags::AGGREGATE),
             in_aggregate: session.flags.has(Flags::IN_AGGREGATE),
+            user: session.user(),
             bound: session.extra.as_ref().map_or_else(Vec::new, |extra| extra.bound.clone()),
         }
     }

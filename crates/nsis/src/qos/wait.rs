@@ -11,4 +11,6 @@ pub(super) enum Wait {
     OwnQuery(Application),
     /// An aggregate, by its number, waits to shrink.
     Aggregate(usize),
+    /// The first token ends.
+    Token,
 }

@@ -123,7 +123,8 @@ impl Player {
                 let reverse = rate(words.text("reverse"))?.map(RequestedQos::of);
                 let most = rate(words.text("most"))?;
                 let (destination, protocol, port) = (None, None, None);
-                let listen = Listen { destination, protocol, port, most, reverse };
+                let token = None;
+                let listen = Listen { destination, protocol, port, most, reverse, token };
                 Command::Listen { application, listen }
             }
             other => return Err(format!("an application does not `{other}`")),

@@ -4,12 +4,12 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::net::IpAddr;
 
+use earmark_core::InterfaceId;
 use earmark_core::admission::{Demand, Priority};
-use earmark_core::{InterfaceId, Rate};
-use earmark_token::{Entrance, TokenUse};
+use earmark_token::Entrance;
 use earmark_wire::intserv::FlowSpec;
 use earmark_wire::rsvp::iana::{MergeStrategy, PolicyControlError};
-use earmark_wire::rsvp::{Carried, ErrorCode, ParseError, Path, Session};
+use earmark_wire::rsvp::{Carried, ErrorCode, ParseError, Path};
 
 use super::evidence::Evidence;
 use super::merge::{RequestPriority, merge_priorities};
@@ -104,7 +104,7 @@ impl Rsvp {
         let rate = Demand::from_flowspec(&request.flowspec).rate;
         let session = self.store.session_key(holder);
         let entrance = Entrance::of(cx.context, outgoing);
-        self.verify_token(cx.now, &mut evidence, &token_use(&session, &sources, rate, entrance))?;
+        self.verify_token(cx.now, &mut evidence, &session, &sources, rate, entrance)?;
         let ask = PolicyRequest {
             about: About::Reservations,
             evidence: &evidence,
@@ -136,11 +136,7 @@ impl Rsvp {
         let sources = [path.sender.template.source];
         let rate = Demand::from_flowspec(&FlowSpec::ControlledLoad(path.sender.tspec)).rate;
         let entrance = Entrance::of(cx.context, incoming);
-        self.verify_token(
-            cx.now,
-            &mut evidence,
-            &token_use(&path.session, &sources, rate, entrance),
-        )?;
+        self.verify_token(cx.now, &mut evidence, &path.session, &sources, rate, entrance)?;
         let ask = PolicyRequest {
             about: About::Senders,
             evidence: &evidence,
@@ -205,17 +201,6 @@ impl Rsvp {
             policy.accounts.add(grant);
         }
     }
-}
-
-/// Describes a request for the verification of its token.
-fn token_use<'a>(
-    session: &Session,
-    sources: &'a [IpAddr],
-    rate: Rate,
-    entrance: Entrance<'a>,
-) -> TokenUse<'a> {
-    let Session { destination, protocol, port, .. } = *session;
-    TokenUse { destination, protocol, port, sources, rate, entrance: Some(entrance) }
 }
 
 /// Returns the error for malformed POLICY_DATA.

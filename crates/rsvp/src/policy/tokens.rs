@@ -2,11 +2,13 @@
 
 use alloc::boxed::Box;
 use alloc::string::String;
+use alloc::vec::Vec;
+use core::net::IpAddr;
 
-use earmark_core::Time;
-use earmark_token::{Ended, Refused, TokenError, TokenUse, User};
+use earmark_core::{Prefix, Rate, Time};
+use earmark_token::{Ended, Entrance, Refused, TokenError, TokenUse, User};
 use earmark_wire::rsvp::iana::{IdentityError, ObjectClass, PolicyControlError};
-use earmark_wire::rsvp::{Carried, ErrorCode, PolicyData, PolicyElement};
+use earmark_wire::rsvp::{Carried, ErrorCode, PolicyData, PolicyElement, Session};
 
 use super::evidence::Evidence;
 use crate::api::{Change, Event};
@@ -26,10 +28,17 @@ impl Rsvp {
         &mut self,
         now: Time,
         evidence: &mut Evidence<'_>,
-        request: &TokenUse<'_>,
+        session: &Session,
+        sources: &[IpAddr],
+        rate: Rate,
+        entrance: Entrance<'_>,
     ) -> Result<(), ResvFault> {
-        let Some(token) = evidence.token else { return Ok(()) };
-        evidence.verified = self.tokens.verify(now, token, request).map_err(|refused| {
+        let Some(token) = evidence.token.filter(|_| self.tokens.are_read()) else { return Ok(()) };
+        let Session { destination, protocol, port, .. } = *session;
+        let sources: Vec<Prefix> = sources.iter().copied().map(Prefix::host).collect();
+        let (destination, entrance) = (Prefix::host(destination), Some(entrance));
+        let request = TokenUse { destination, protocol, port, sources: &sources, rate, entrance };
+        evidence.verified = self.tokens.verify(now, token, &request).map_err(|refused| {
             self.counters.refuse_token(refused);
             match refused {
                 Refused::Token(error) => refused_token(error),

@@ -104,11 +104,12 @@ impl<'a> Collected<'a> {
         for object in objects(body, HEADER) {
             let object = object.map_err(|error| truncation_error(body, error))?;
             let object_type = ObjectType::from_code(object.object_type());
-            if let ObjectType::Unknown(code) = object_type {
-                if object.treatment() == Treatment::Mandatory {
+            if let ObjectType::Unknown(_) | ObjectType::SessionAuth = object_type {
+                let is_unknown = object_type != ObjectType::SessionAuth;
+                if is_unknown && object.treatment() == Treatment::Mandatory {
                     return Err(error(ErrorKind::UnknownObject, &object));
                 }
-                if is_kept(code, object.treatment()) {
+                if is_kept(object_type.code(), object.treatment()) {
                     self.extra = Extra::Wire(body);
                 }
                 continue;
@@ -179,7 +180,7 @@ impl<'a> Collected<'a> {
                 };
                 *place = Some(object.value());
             }
-            ObjectType::Unknown(_) => {}
+            ObjectType::SessionAuth | ObjectType::Unknown(_) => {}
         }
         Ok(())
     }

@@ -1,23 +1,25 @@
-//! Objects of unknown types that nodes keep (RFC 5974 section 5.1.3).
+//! Objects of unknown types that nodes keep (RFC 5974 section 5.1.3), and SESSION_AUTH, which a node without interest in it
+//! treats like them (RFC 5981 section 3.1).
 
 use core::fmt;
 
 use super::iana::ObjectType;
+use crate::nsis::iana::SESSION_AUTH;
 use crate::nsis::object::{Treatment, emit_object, object_len, objects};
 use crate::writer::{EmitError, Writer};
 
-/// An unknown object.
+/// An unknown object, or SESSION_AUTH.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ExtraObject<'a> {
     /// Treatment: [`Treatment::Forward`] or [`Treatment::Refresh`]. Objects with other treatments are not kept.
     pub treatment: Treatment,
-    /// Object type, twelve bits; unknown here.
+    /// Object type, twelve bits.
     pub object_type: u16,
     /// Value; whole words.
     pub value: &'a [u8],
 }
 
-/// The unknown objects of a message.
+/// The unknown objects of a message, and its SESSION_AUTH.
 #[derive(Clone, Copy)]
 pub enum Extra<'a> {
     /// All objects of a received message, checked; iteration selects the unknown ones.
@@ -26,10 +28,13 @@ pub enum Extra<'a> {
     Items(&'a [ExtraObject<'a>]),
 }
 
-/// Whether a node that does not know the type keeps the object.
+/// Whether a node keeps the object.
 pub(super) fn is_kept(object_type: u16, treatment: Treatment) -> bool {
-    matches!(ObjectType::from_code(object_type), ObjectType::Unknown(_))
-        && matches!(treatment, Treatment::Forward | Treatment::Refresh)
+    match ObjectType::from_code(object_type) {
+        ObjectType::SessionAuth => true,
+        ObjectType::Unknown(_) => matches!(treatment, Treatment::Forward | Treatment::Refresh),
+        _ => false,
+    }
 }
 
 impl<'a> Extra<'a> {
@@ -60,6 +65,12 @@ impl<'a> Extra<'a> {
                 value: object.value(),
             })
             .chain(items.iter().copied())
+    }
+
+    /// Iterates over the values of the SESSION_AUTH objects, which are not checked.
+    pub fn session_auths(self) -> impl Iterator<Item = &'a [u8]> + Clone {
+        let is_one = |extra: &ExtraObject<'_>| extra.object_type == SESSION_AUTH;
+        self.iter().filter(is_one).map(|extra| extra.value)
     }
 
     pub(super) fn len(self) -> usize {

@@ -31,6 +31,7 @@ code_points! {
         MessageId = 0x009 "MSG-ID",
         BoundMessageId = 0x00a "BOUND-MSG-ID",
         Qspec = 0x00b "QSPEC",
+        SessionAuth = 0x016 "SESSION_AUTH",
     }
 }
 

@@ -9,6 +9,7 @@ use super::header::{GenericFlags, Header};
 use super::iana::{MessageType, ObjectType, flag};
 use super::info_spec::InfoSpec;
 use super::objects::{BoundSessions, MessageBinding, MessageId, PacketClassifier, Rsn, Summary};
+use crate::nsis::SessionAuth;
 use crate::serialize::{Hex, Sequence, objects};
 
 /// A QoS NSLP message.
@@ -51,7 +52,7 @@ pub struct Reserve<'a> {
     pub classifier: Option<PacketClassifier>,
     /// QSPEC, whole words; [`crate::qspec`] parses it. Absent in a reduced refresh.
     pub qspec: Option<&'a [u8]>,
-    /// Unknown objects to be kept.
+    /// Unknown objects to be kept, and SESSION_AUTH.
     pub extra: Extra<'a>,
 }
 
@@ -74,7 +75,7 @@ pub struct Query<'a> {
     pub qspec: &'a [u8],
     /// Second QSPEC.
     pub second_qspec: Option<&'a [u8]>,
-    /// Unknown objects to be kept.
+    /// Unknown objects to be kept, and SESSION_AUTH.
     pub extra: Extra<'a>,
 }
 
@@ -100,7 +101,7 @@ pub struct Response<'a> {
     pub summary: Option<Summary<'a>>,
     /// QSPEC with the reserved or available resources; whole words.
     pub qspec: Option<&'a [u8]>,
-    /// Unknown objects to be kept.
+    /// Unknown objects to be kept, and SESSION_AUTH.
     pub extra: Extra<'a>,
 }
 
@@ -113,7 +114,7 @@ pub struct Notify<'a> {
     pub info: InfoSpec<'a>,
     /// QSPEC concerned; whole words.
     pub qspec: Option<&'a [u8]>,
-    /// Unknown objects to be kept.
+    /// Unknown objects to be kept, and SESSION_AUTH.
     pub extra: Extra<'a>,
 }
 
@@ -301,6 +302,7 @@ serialize_as!(Reserve<'_>, |it| {
         "BOUND-MSG-ID": bound.map(message_id),
         "INFO-SPEC": it.info,
         "PACKET-CLASSIFIER": it.classifier.map(|fields| map! { "fields": fields }),
+        "SESSION_AUTH"?: session_auths(it.extra),
     }
 });
 
@@ -310,6 +312,7 @@ serialize_as!(Query<'_>, |it| map! {
     "RII": it.rii.map(|rii| map! { "number": rii }),
     "BOUND-SESSION-ID": bound_sessions(it.bound),
     "INFO-SPEC": it.info,
+    "SESSION_AUTH"?: session_auths(it.extra),
 });
 
 serialize_as!(Response<'_>, |it| {
@@ -336,6 +339,12 @@ fn bound_sessions(bound: BoundSessions<'_>) -> Option<impl Serialize> {
     objects(bound.iter().map(|bound| {
         map! { "session": bound.session, "binding": bound.binding.name() }
     }))
+}
+
+/// Returns the attributes of well-formed SESSION_AUTH objects.
+fn session_auths(extra: Extra<'_>) -> Option<impl Serialize> {
+    let parsed = extra.session_auths().filter_map(|value| SessionAuth::parse(value).ok());
+    objects(parsed.map(|auth| Sequence(auth.attributes())))
 }
 
 fn message_id(id: &MessageId) -> impl Serialize {

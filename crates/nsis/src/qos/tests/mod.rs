@@ -11,6 +11,7 @@ mod reload;
 mod reservations;
 mod routes;
 mod summaries;
+mod tokens;
 
 use std::collections::VecDeque;
 use std::format;
@@ -382,7 +383,14 @@ pub(super) fn mri(from: usize, to: IpAddr, direction: Direction) -> Mri {
 }
 
 pub(super) fn listen() -> Listen {
-    Listen { destination: None, protocol: Some(17), port: Some(5_000), most: None, reverse: None }
+    Listen {
+        destination: None,
+        protocol: Some(17),
+        port: Some(5_000),
+        most: None,
+        reverse: None,
+        token: None,
+    }
 }
 
 /// Returns a request for the session of all tests.

@@ -136,6 +136,7 @@ fn receiver_initiated_reservation_follows_a_route_change() {
         port: None,
         most: None,
         reverse: None,
+        token: None,
     };
     net.command(3, Command::Listen { application: PEER_APP, listen });
     let request = request(0, of_node(3), mbps(2));
