@@ -15,6 +15,7 @@ mod request;
 mod reservation;
 #[cfg(feature = "schema")]
 pub mod schema;
+mod short_file;
 pub mod text;
 
 pub use answer::*;
@@ -29,6 +30,7 @@ pub use path::*;
 pub use protocols::{Ping, Statistics, StyleName, Trace};
 pub use request::*;
 pub use reservation::{Identity, ListenRequest, ReservationRequest};
+pub use short_file::{ShortFile, read_short_file};
 
 /// Control socket of a daemon without another setting.
 pub const DEFAULT_SOCKET: &str = "/run/earmark/control.sock";

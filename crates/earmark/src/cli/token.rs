@@ -1,18 +1,20 @@
 //! `earmark token`: the keys and tokens of a provider. Nothing here needs a daemon.
 
 use std::fs::{File, OpenOptions};
-use std::io::{self, Read, Write};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::io::{Read, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use clap::{Args, Subcommand};
 use earmark_control::command::{Failure, Output};
+use earmark_control::{ShortFile, read_short_file};
 use earmark_core::amounts::parse_duration;
 use earmark_core::{Prefix, Rate};
 use earmark_token::{AccessPort, Claims, Destination, PublicKey, SecretKey, Token};
 use jiff::Timestamp;
 use serde_json::json;
+use zeroize::Zeroizing;
 
 use super::outcome::Outcome;
 
@@ -92,9 +94,6 @@ pub(crate) struct IssueOptions {
     starts_in: Duration,
 }
 
-/// Largest file with a key or a token, octets.
-const MAX_FILE: u64 = 4_096;
-
 /// Permissions of users other than the owner.
 const OTHERS: u32 = 0o077;
 
@@ -109,8 +108,7 @@ pub(super) fn carry_out(command: &TokenCommand, out: &mut Output) -> Result<Outc
 
 /// Reads a token from a file.
 pub(crate) fn read_token(file: &Path) -> Result<Token, Failure> {
-    let (text, _) = read(file)?;
-    text.parse().map_err(|error| refused(file, &error))
+    read(file)?.text.parse().map_err(|error| refused(file, &error))
 }
 
 /// Returns the failure of a file that has no token.
@@ -120,8 +118,8 @@ fn refused(file: &Path, error: &dyn std::error::Error) -> Failure {
 }
 
 fn make_keys(file: &Path, out: &mut Output) -> Result<(), Failure> {
-    let mut octets = [0; 32];
-    File::open("/dev/urandom").and_then(|mut random| random.read_exact(&mut octets))?;
+    let mut octets = Zeroizing::new([0; 32]);
+    File::open("/dev/urandom").and_then(|mut random| random.read_exact(&mut *octets))?;
     let key = SecretKey::from_random(&octets);
     let public = public_name(file);
     // A key that exists may be in use, and is never replaced.
@@ -176,8 +174,7 @@ fn show(file: &Path, key: Option<&Path>, out: &mut Output) -> Result<(), Failure
     let token = read_token(file)?;
     let claims = token.claims().map_err(|error| refused(file, &error))?;
     if let Some(path) = key {
-        let (text, _) = read(path)?;
-        let key: PublicKey = text.parse().map_err(|error| {
+        let key: PublicKey = read(path)?.text.parse().map_err(|error| {
             let message = format!("{}: {error}", path.display());
             Failure::new(
                 "key",
@@ -232,7 +229,7 @@ fn date(seconds: u64) -> String {
 
 /// Reads a private key that nobody but its owner can read.
 fn private_key(path: &Path) -> Result<SecretKey, Failure> {
-    let (text, mode) = read(path)?;
+    let ShortFile { text, mode } = read(path)?;
     if mode & OTHERS != 0 {
         let message = format!("other users can use {} (mode {:03o})", path.display(), mode & 0o777);
         return Err(Failure::new("key", message, format!("chmod 600 {}", path.display())));
@@ -243,16 +240,9 @@ fn private_key(path: &Path) -> Result<SecretKey, Failure> {
     })
 }
 
-/// Reads a short file as text, with its permissions.
-fn read(path: &Path) -> Result<(String, u32), Failure> {
-    let read = || -> io::Result<(String, u32)> {
-        let file = File::open(path)?;
-        let mode = file.metadata()?.mode();
-        let mut text = String::new();
-        file.take(MAX_FILE).read_to_string(&mut text)?;
-        Ok((text, mode))
-    };
-    read().map_err(|error| {
+/// Reads a file with a key or a token.
+fn read(path: &Path) -> Result<ShortFile, Failure> {
+    read_short_file(path).map_err(|error| {
         let message = format!("cannot read {}: {error}", path.display());
         Failure::new("input_output", message, "")
     })

@@ -1,9 +1,9 @@
 //! `[[policy.issuer]]`: providers whose tokens prove names.
 
-use std::io::{self, Read};
-use std::os::unix::fs::MetadataExt;
+use std::io;
 use std::path::Path;
 
+use earmark_control::{ShortFile, read_short_file};
 use earmark_token::{Issuer, MAX_LABEL, PublicKey};
 use serde::Deserialize;
 use toml::Spanned;
@@ -20,9 +20,6 @@ pub(crate) struct IssuerTable {
 
 /// Most issuers. All keys of one name are tried for each of its tokens.
 const MAX_ISSUERS: usize = 64;
-
-/// Largest file with a key, octets.
-const MAX_FILE: u64 = 4_096;
 
 /// Permissions of users other than the owner to change a file.
 const CHANGED_BY_OTHERS: u32 = 0o022;
@@ -63,7 +60,7 @@ impl Source<'_> {
     fn key_of_issuer(&self, path: &Path, table: &IssuerTable) -> Result<PublicKey, ConfigError> {
         let error = |message: String, hint: &str| self.error(table.key.span(), message, hint);
         unchanged(path, || {
-            let (text, mode) = read(path)
+            let ShortFile { text, mode } = read(path)
                 .map_err(|cause| error(format!("cannot read {}: {cause}", path.display()), KEY))?;
             if mode & CHANGED_BY_OTHERS != 0 {
                 let message = format!(
@@ -78,17 +75,12 @@ impl Source<'_> {
     }
 }
 
-/// Reads a short regular file as text, with its permissions.
-fn read(path: &Path) -> io::Result<(String, u32)> {
-    // The end of a pipe may never come.
-    if !std::fs::metadata(path)?.is_file() {
-        return Err(io::Error::other("not a regular file"));
+/// Reads a short regular file: the end of a pipe may never come.
+fn read(path: &Path) -> io::Result<ShortFile> {
+    match std::fs::metadata(path)?.is_file() {
+        true => read_short_file(path),
+        false => Err(io::Error::other("not a regular file")),
     }
-    let file = std::fs::File::open(path)?;
-    let mode = file.metadata()?.mode();
-    let mut text = String::new();
-    file.take(MAX_FILE).read_to_string(&mut text)?;
-    Ok((text, mode))
 }
 
 #[cfg(test)]
