@@ -13,12 +13,13 @@ use core::net::IpAddr;
 
 use earmark_core::admission::{ClaimId, Demand, Ledger, Owner, Protocol};
 use earmark_core::listing::{
-    AggregateRow, AssociationRow, NeighborRow, ReservationRow, RoutingStateRow, SessionRow,
+    AggregateRow, AssociationRow, NeighborRow, ReservationRow, RoutingStateRow, SessionRow, UserRow,
 };
 use earmark_core::random::RandomStreams;
 use earmark_core::{
     Context, Datagram, Effects, Engine, Input, Interface, InterfaceId, Interfaces, Time,
 };
+use earmark_token::User;
 
 use crate::edge::Edge;
 use crate::interception::{Arrival, Interception};
@@ -289,4 +290,9 @@ impl NodeView<'_> {
     pub fn seconds_until(&self, at: Time) -> Option<f64> {
         (at < Time::MAX).then(|| (at - self.now).as_secs_f64())
     }
+}
+
+/// Returns the user of a row.
+pub(crate) fn user_row(user: &User) -> UserRow {
+    UserRow { name: user.name.clone(), proof: user.proof().into() }
 }

@@ -1,6 +1,7 @@
 //! Users behind requests, as shown in listings and events.
 
 use alloc::string::String;
+use core::fmt;
 
 use serde::{Deserialize, Serialize};
 
@@ -17,6 +18,11 @@ pub struct User {
 }
 
 impl User {
+    /// Returns how the name is known: `verified` or `claimed`.
+    pub fn proof(&self) -> &'static str {
+        if self.verified { "verified" } else { "claimed" }
+    }
+
     /// Returns the user of a request with a token: proven if the token was verified, and only claimed if not.
     pub fn of_token(token: &[u8], verified: Option<&Verified>) -> Option<User> {
         let proven = verified.map(|verified| (verified.name.clone(), true));
@@ -25,5 +31,11 @@ impl User {
             Some((claims.name, false))
         })?;
         Some(User { name, verified })
+    }
+}
+
+impl fmt::Display for User {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ({})", self.name, self.proof())
     }
 }

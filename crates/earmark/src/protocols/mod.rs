@@ -163,8 +163,8 @@ pub(crate) fn listen(
     out: &mut Output,
 ) -> Result<Outcome, Failure> {
     let receiver = &options.receiver;
-    if receiver.who.token.is_some() && options.protocol != ProtocolName::Rsvp {
-        return Err(wrong_usage("--token: only messages of RSVP carry tokens"));
+    if receiver.who.token.is_some() && options.protocol == ProtocolName::Yessir {
+        return Err(wrong_usage("--token: receivers of YESSIR reserve nothing, senders do"));
     }
     match options.protocol {
         ProtocolName::Rsvp => rsvp::listen(client, receiver, out),

@@ -37,6 +37,7 @@ pub use secret_file::SecretFileError;
 pub use settings::{Config, Control};
 pub(crate) use share::Share;
 pub use source::Source;
+pub(crate) use source::USER_NAME;
 pub use table::{Keys, Table};
 
 /// An example configuration that explains every setting. `earmarkd config example` prints it.

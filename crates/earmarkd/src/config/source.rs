@@ -28,6 +28,10 @@ pub struct Source<'a> {
     interfaces: OnceCell<BTreeSet<String>>,
 }
 
+/// What to write as a pattern for names of users.
+pub(crate) const USER_NAME: &str =
+    "a name such as \"alice@example.org\" or \"OU=Sales\", where * stands for any text";
+
 impl<'a> Source<'a> {
     pub(crate) fn new(text: &'a str, path: &'a Path) -> Source<'a> {
         let ends = text.match_indices('\n').map(|(at, _)| at + 1);
@@ -123,6 +127,14 @@ impl<'a> Source<'a> {
         text.get_ref()
             .parse()
             .map_err(|error: T::Err| self.error(text.span(), error.to_string(), hint))
+    }
+
+    pub(crate) fn all<T: FromStr<Err: std::fmt::Display>>(
+        &self,
+        texts: &[Spanned<String>],
+        hint: &str,
+    ) -> Result<Vec<T>, ConfigError> {
+        texts.iter().map(|text| self.read(text, hint)).collect()
     }
 
     /// The place of `span`. The key is read from the line itself, so that errors of the TOML parser have one too.

@@ -18,8 +18,8 @@ use earmark_node::{Command, EngineKind, Event, Node};
 use serde_json::Value;
 
 pub use offload::KernelOffload;
-pub(crate) use requests::{check_arrival, check_label};
-pub use requests::{check_destination, named, options, rate, rejected, row, source};
+pub(crate) use requests::{by_user, check_arrival, check_label};
+pub use requests::{check_destination, named, options, rate, rejected, row, source, token};
 pub use secrets::Secrets;
 pub(crate) use secrets::load_keys;
 pub(crate) use settings::keep_all;

@@ -3,10 +3,12 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use earmark_control::{
-    ApplicationId, ApplicationRow, Problem, ProblemCode, ReservationRequest, Role, SenderName,
+    ApplicationId, ApplicationRow, Identity, Problem, ProblemCode, ReservationRequest, Role,
+    SenderName,
 };
 use earmark_core::Rate;
 use earmark_core::outcome::Outcome;
+use earmark_token::{Token, TokenTextError, User};
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
@@ -61,6 +63,22 @@ pub fn rate(request: &ReservationRequest) -> Result<Rate, Problem> {
         let message = "invalid request: missing field `rate_bps`";
         Problem::new(ProblemCode::BadRequest, message, "rate_bps is the token rate of the data")
     })
+}
+
+/// Reads the token of a request.
+///
+/// # Errors
+/// The text is not one.
+pub fn token(identity: &Identity) -> Result<Option<Token>, Problem> {
+    let parsed = identity.token.as_deref().map(str::parse).transpose();
+    parsed.map_err(|error: TokenTextError| {
+        rejected(error.to_string(), "`earmark token show FILE` reads a token")
+    })
+}
+
+/// Formats the user behind a reservation, for the end of an event's text.
+pub(crate) fn by_user(user: Option<&User>) -> String {
+    user.map_or(String::new(), |user| format!(", by {user}"))
 }
 
 /// Checks that a destination can be signalled for.

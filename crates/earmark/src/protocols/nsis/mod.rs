@@ -235,6 +235,7 @@ pub(super) fn listen(
     let request = ListenRequest {
         ip_protocol: options.ip_protocol,
         rate_bps: options.rate,
+        identity: options.who.identity()?,
         hold,
         follow: hold,
         ..listen_request(on).with(&OwnListenOptions { reverse_bps: options.back })

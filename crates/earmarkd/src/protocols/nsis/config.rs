@@ -9,10 +9,11 @@ use earmark_linux::Gist;
 use earmark_nsis::gist::{self, UpstreamQueries};
 use earmark_nsis::nslp::Attributes;
 use earmark_nsis::qos::{self, AggregateRule, Rule};
+use earmark_token::Pattern;
 use serde::Deserialize;
 use toml::Spanned;
 
-use crate::config::{Config, ConfigError, Source};
+use crate::config::{Config, ConfigError, Source, USER_NAME};
 use crate::protocol::Tables;
 use crate::streams::{Identity, Limits, Settings, TlsSettings};
 
@@ -152,6 +153,10 @@ struct RuleTable {
     to: Option<Spanned<String>>,
     #[serde(default)]
     secure: bool,
+    #[serde(default)]
+    verified: bool,
+    #[serde(default)]
+    users: Vec<Spanned<String>>,
     #[serde(default)]
     refuse: bool,
     largest: Option<Spanned<String>>,
@@ -361,6 +366,8 @@ impl Source<'_> {
             from: range(&table.from)?,
             to: range(&table.to)?,
             secure: table.secure,
+            verified: table.verified,
+            users: self.all::<Pattern>(&table.users, USER_NAME)?,
             refuse: table.refuse,
             largest: rate(&table.largest)?,
             total: rate(&table.total)?,

@@ -8,6 +8,8 @@ use earmark_wire::gist::Mri;
 use earmark_control::protocols::nsis::outcome;
 use earmark_control::text::with_port;
 
+use crate::protocol::by_user;
+
 /// Describes an event in one line.
 pub(crate) fn event(event: &Event, on: &str) -> String {
     match event {
@@ -78,8 +80,8 @@ fn of_qos(event: &qos::Event, on: &str) -> String {
         Incoming { flow, rate, reach, .. } => format!("{rate} for {}: {reach}", target(flow)),
         Gone { session, .. } => format!("session {session} ended"),
         Rejected { reason, .. } => format!("not carried out: {}", qos_rejection(*reason).0),
-        Reservation { change, flow, demand, .. } => format!(
-            "reservation of {} for {} on {on} {}",
+        Reservation { change, flow, demand, user, .. } => format!(
+            "reservation of {} for {} on {on} {}{}",
             demand.rate,
             target(flow),
             match change {
@@ -91,10 +93,12 @@ fn of_qos(event: &qos::Event, on: &str) -> String {
                 qos::Change::Refused => "removed: refused by a node downstream",
                 qos::Change::Preempted => "preempted",
                 qos::Change::Failed => "refused by traffic control",
-            }
+            },
+            by_user(user.as_deref()),
         ),
-        Denied { session, outcome: why, .. } => {
-            format!("session {session} refused here: {}", outcome(*why))
+        Denied { session, outcome: why, explanation, .. } => {
+            let reason = explanation.as_ref().map_or(String::new(), |text| format!(": {text}"));
+            format!("session {session} refused here: {}{reason}", outcome(*why))
         }
         Dropped { reason, session, .. } => {
             let reason = reason.name().replace('_', " ");

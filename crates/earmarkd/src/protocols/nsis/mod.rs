@@ -31,6 +31,10 @@ impl Protocol for Nsis {
         request::listen(request, host)
     }
 
+    fn carries_tokens(&self) -> bool {
+        true
+    }
+
     fn release(&self, application: ApplicationId) -> Command {
         Command::Nsis(nsis::Command::Qos(qos::Command::Release { application }))
     }

@@ -10,6 +10,7 @@ use super::config::{InterfaceKeys, NsisConfig, NsisInterface, NsisTables};
 use crate::config::{Config, ConfigError, InterfaceConfig, Keys, Source, Table};
 use crate::protocol::{Protocol, ProtocolConfig, ReadTables, read_as};
 use crate::streams;
+use crate::wall_clock::since_1970;
 
 impl ProtocolConfig for Nsis {
     fn tables(&self) -> &'static [Keys] {
@@ -56,12 +57,17 @@ impl ProtocolConfig for Nsis {
         });
     }
 
-    fn configure(&self, config: &Config, _origin: Timestamp, node: &mut NodeConfig) {
-        node.nsis = engine(config);
+    fn configure(&self, config: &Config, origin: Timestamp, node: &mut NodeConfig) {
+        node.nsis = engine(config, origin);
     }
 
-    fn reload_command(&self, config: &Config, _origin: Timestamp) -> Option<Command> {
-        Some(Command::Nsis(nsis::Command::Renew(Box::new(engine(config)))))
+    fn reload_command(&self, config: &Config, origin: Timestamp) -> Option<Command> {
+        Some(Command::Nsis(nsis::Command::Renew(Box::new(engine(config, origin)))))
+    }
+
+    fn wall_clock_command(&self, origin: Timestamp) -> Option<Command> {
+        let wall_clock = since_1970(origin);
+        Some(Command::Nsis(nsis::Command::WallClock { wall_clock }))
     }
 
     fn streams(&self, config: &Config) -> Option<streams::Settings> {
@@ -87,10 +93,11 @@ fn connections(config: &Config) -> streams::Settings {
     }
 }
 
-/// Settings of the engine, in which GIST announces the ports that this node listens on.
-fn engine(config: &Config) -> nsis::Config {
+/// Settings of an engine whose clock starts at `origin`, in which GIST announces the ports that this node listens on.
+fn engine(config: &Config, origin: Timestamp) -> nsis::Config {
     let streams = connections(config);
     let mut engine = of(config).engine;
+    engine.qos.tokens = config.tokens(origin);
     engine.gist.associations.tcp_port = streams.tcp;
     engine.gist.associations.tls_port = streams.tls.map(|tls| tls.port);
     engine

@@ -13,6 +13,7 @@ use earmark_nsis::{self as nsis, qos};
 use super::Nsis;
 use crate::protocol::{
     Host, Opening, check_arrival, check_destination, named, options, rate, rejected, row, source,
+    token,
 };
 
 /// Opens a session as the sender.
@@ -50,6 +51,7 @@ pub(super) fn reserve(
         ..qos::RequestedQos::of(rate(&request)?)
     };
     let wanted = qos::Request {
+        token: token(&request.identity)?,
         attributes: (reliable || secure).then(|| attributes(reliable, secure)),
         ..qos::Request::new(flow, wanted)
     };
@@ -88,6 +90,7 @@ pub(super) fn listen(mut request: ListenRequest, host: &dyn Host) -> Result<Open
         protocol: Some(request.ip_protocol),
         port: (on.port() != 0).then_some(on.port()),
         most: request.rate_bps,
+        token: token(&request.identity)?,
         reverse: reverse_bps.map(qos::RequestedQos::of),
     };
     Ok(Opening {

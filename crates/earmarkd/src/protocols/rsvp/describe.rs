@@ -5,8 +5,9 @@ use earmark_control::text::with_port;
 use earmark_core::Rate;
 use earmark_rsvp::diagnostics::TraceEnd;
 use earmark_rsvp::{self as rsvp, Change};
-use earmark_token::User;
 use earmark_wire::rsvp::Session;
+
+use crate::protocol::by_user;
 
 /// Describes an event of RSVP in one line.
 pub(crate) fn event(event: &rsvp::Event, on: &str) -> String {
@@ -59,7 +60,7 @@ pub(crate) fn event(event: &rsvp::Event, on: &str) -> String {
             filters(of),
             to(session),
             changed(*change),
-            user.as_deref().map_or(String::new(), by),
+            by_user(user.as_deref()),
         ),
         Refused { session, filters: of, error, available_bps, explanation, .. } => format!(
             "reservation from {} to {} refused on {on}: {}{}; {} is available",
@@ -111,12 +112,6 @@ fn filters(filters: &rsvp::Filters) -> String {
 /// Formats the reason that a policy node gives.
 fn reason(explanation: Option<&String>) -> String {
     explanation.map_or(String::new(), |text| format!(": {text}"))
-}
-
-/// Formats the user behind a reservation.
-fn by(user: &User) -> String {
-    let proof = if user.verified { "verified" } else { "claimed" };
-    format!(", by {} ({proof})", user.name)
 }
 
 fn changed(change: Change) -> &'static str {

@@ -1,7 +1,5 @@
 //! `[policy]` and `[[policy.rule]]`: who may reserve how much and where, and which reservations may be preempted.
 
-use std::str::FromStr;
-
 use earmark_core::Rate;
 use earmark_core::admission::{PreemptionPolicy, Priority};
 use earmark_rsvp::policy::{About, Action, Rule, Settings};
@@ -9,7 +7,7 @@ use earmark_token::Pattern;
 use serde::Deserialize;
 use toml::Spanned;
 
-use crate::config::{ConfigError, InterfaceConfig, IssuerTable, Source};
+use crate::config::{ConfigError, InterfaceConfig, IssuerTable, Source, USER_NAME};
 
 #[derive(Default, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -61,8 +59,6 @@ struct RuleTable {
     highest_priority: Option<u16>,
 }
 
-const NAME: &str =
-    "a name such as \"alice@example.org\" or \"OU=Sales\", where * stands for any text";
 const RATE: &str = "a rate such as \"2Mbit\"";
 
 impl Source<'_> {
@@ -97,9 +93,9 @@ impl Source<'_> {
         let defending = table.defending.map(Spanned::into_inner);
         Ok(Rule {
             about: table.about,
-            users: self.all::<Pattern>(&table.users, NAME)?,
+            users: self.all::<Pattern>(&table.users, USER_NAME)?,
             verified: table.verified,
-            applications: self.all::<Pattern>(&table.applications, NAME)?,
+            applications: self.all::<Pattern>(&table.applications, USER_NAME)?,
             sources: self.ranges(&table.sources)?,
             destinations: self.ranges(&table.destinations)?,
             interfaces: self.interface_names(&table.interfaces, known)?,
@@ -114,14 +110,6 @@ impl Source<'_> {
 
     fn rate(&self, text: Option<&Spanned<String>>) -> Result<Option<Rate>, ConfigError> {
         text.map(|text| self.read(text, RATE)).transpose()
-    }
-
-    fn all<T: FromStr<Err: std::fmt::Display>>(
-        &self,
-        texts: &[Spanned<String>],
-        hint: &str,
-    ) -> Result<Vec<T>, ConfigError> {
-        texts.iter().map(|text| self.read(text, hint)).collect()
     }
 
     /// Reads names of interfaces that take part.

@@ -10,14 +10,11 @@ use earmark_control::{
 };
 use earmark_node::{Ask, Command, Event, Listen};
 use earmark_rsvp as rsvp;
-use earmark_token::TokenTextError;
 use earmark_wire::rsvp::{SenderTemplate, Session, SourceSelector, Style};
 
 use super::Rsvp;
 use super::checks::{check_senders, template, tspec};
-use crate::protocol::{
-    Host, Opening, check_arrival, check_destination, options, rate, rejected, row,
-};
+use crate::protocol::{Host, Opening, check_arrival, check_destination, options, rate, row, token};
 
 /// Opens the sender or receiver that this host can be.
 pub(super) fn reserve(
@@ -130,10 +127,8 @@ pub(super) fn template_of(sender: &SenderName) -> SenderTemplate {
 
 /// Reads the identity of a request.
 fn identity(identity: Identity) -> Result<rsvp::policy::Identity, Problem> {
-    let Identity { user, application, priority, token } = identity;
-    let token = token.map(|text| text.parse()).transpose().map_err(|error: TokenTextError| {
-        rejected(error.to_string(), "`earmark token show FILE` reads a token")
-    })?;
+    let token = token(&identity)?;
+    let Identity { user, application, priority, .. } = identity;
     Ok(rsvp::policy::Identity { user, application, priority, token })
 }
 

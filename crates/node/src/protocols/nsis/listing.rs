@@ -9,7 +9,7 @@ use earmark_nsis::nslp::PeerHandle;
 use earmark_nsis::qos::SessionView;
 use earmark_wire::gist::Direction;
 
-use crate::engine::NodeView;
+use crate::engine::{NodeView, user_row};
 use earmark_core::listing::{AggregateRow, ReservationRow, SenderName, SessionRow};
 
 /// Iterates over the aggregates that begin at this node.
@@ -98,7 +98,7 @@ pub(super) fn reservation_row(
         },
         interface: session.interface.map(|id| view.interface_name(id)),
         next_hop,
-        user: None,
+        user: session.user.as_ref().map(user_row),
         rate_bps: demand.rate.as_bps(),
         burst_octets: demand.burst,
         expires_in_s: session.expires_at.and_then(|at| view.seconds_until(at)),

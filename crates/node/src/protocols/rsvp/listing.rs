@@ -5,10 +5,8 @@ use earmark_core::admission::Demand;
 use earmark_rsvp::{Liveness, NeighborView, ReservationView, SenderView};
 use earmark_wire::intserv::FlowSpec;
 
-use crate::engine::NodeView;
-use earmark_core::listing::{
-    NeighborRow, ReductionRow, ReservationRow, SenderName, SessionRow, UserRow,
-};
+use crate::engine::{NodeView, user_row};
+use earmark_core::listing::{NeighborRow, ReductionRow, ReservationRow, SenderName, SessionRow};
 
 /// Returns the row of a sender.
 pub(super) fn session_row(sender: &SenderView<'_>, view: NodeView<'_>) -> SessionRow {
@@ -57,10 +55,7 @@ pub(super) fn reservation_row(reservation: &ReservationView, view: NodeView<'_>)
         },
         interface: reservation.outgoing.map(|id| view.interface_name(id)),
         next_hop: reservation.next_hop,
-        user: reservation.user.as_ref().map(|user| UserRow {
-            name: user.name.clone(),
-            proof: if user.verified { "verified" } else { "claimed" }.into(),
-        }),
+        user: reservation.user.as_ref().map(user_row),
         rate_bps: demand.rate.as_bps(),
         burst_octets: demand.burst,
         expires_in_s: view.seconds_until(reservation.expires_at),
