@@ -56,7 +56,9 @@ impl Boomerang {
         }
         let verdict = match *decision {
             AccessDecision::Decided(verdict) => verdict,
-            AccessDecision::Pending => self.check_change(cx.now, cx.context, transit, grant),
+            AccessDecision::Pending => {
+                self.check_change(cx.now, cx.context, transit, (grant, wanted))
+            }
         };
         *decision = AccessDecision::Decided(verdict);
         let entry = verdict?;
@@ -110,7 +112,11 @@ impl Boomerang {
                 if self.config.offload && transit.origin != Origin::Settled {
                     cx.out.notify(Event::Withhold { selector });
                 }
-                self.create(transit, key, place, prime, entry)
+                let index = self.create(transit, key, place, prime, entry);
+                if let Some(token) = self.pending_token.take() {
+                    self.set_token(index, Some(token));
+                }
+                index
             }
         };
         *grant = Grant::Known(index);
@@ -268,6 +274,7 @@ impl Boomerang {
         if self.config.offload {
             self.recall(cx, index);
         }
+        self.set_token(index, None);
         let extra = self.store.session_mut(index).extra.as_mut();
         if let Some(member) = extra.and_then(|extra| extra.member.take()) {
             self.aggregates.leave(&member);

@@ -6,6 +6,7 @@ use core::net::IpAddr;
 
 use earmark_core::outcome::Outcome;
 use earmark_core::{InterfaceId, Rate, Secret, Time};
+use earmark_token::Token;
 use earmark_wire::boomerang::Rates;
 use serde::{Deserialize, Serialize};
 
@@ -50,6 +51,13 @@ pub enum Command {
     Aggregate {
         /// All rules.
         rules: Vec<crate::AggregateRule>,
+    },
+    /// Replaces the settings for tokens, except the wall clock. Granted sessions stay until their tokens end.
+    Tokens(earmark_token::Settings),
+    /// Sets the wall clock after a jump: only the lifetimes of tokens depend on it.
+    WallClock {
+        /// Wall-clock time at [`Time::ZERO`], nanoseconds since 1970.
+        wall_clock: u64,
     },
     /// Reports refreshes of an offloaded session: the answer to [`Event::Expiring`], but accepted at any time.
     Seen(Seen),
@@ -158,6 +166,9 @@ pub struct Request {
     pub on_refusal: OnRefusal,
     /// User id and secret, if nodes on the path require them.
     pub user: Option<User>,
+    /// Token that proves the name of the user, if nodes on the path require one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub token: Option<Token>,
     /// Whether to count the nodes that take part: one more message, sent as soon as the first is back, carries a
     /// record in which they count themselves. [`Event::Reached`] follows. Not for groups, for which nobody replies.
     #[serde(default)]
@@ -174,6 +185,7 @@ impl Request {
             interval: None,
             on_refusal: OnRefusal::Retry,
             user: None,
+            token: None,
             count_nodes: false,
         }
     }

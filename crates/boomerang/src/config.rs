@@ -36,6 +36,10 @@ pub struct Config {
     /// Users that may reserve; empty for everybody. Refreshes that change nothing are not checked. A user with several
     /// entries has several valid secrets, so that a new one can replace an old one.
     pub users: Vec<Account>,
+    /// Tokens that prove the names of users.
+    pub tokens: earmark_token::Settings,
+    /// Names that a token must prove. Refreshes that change nothing are not checked.
+    pub required: earmark_token::Required,
     /// Aggregates that this node makes.
     pub aggregates: Vec<AggregateRule>,
     /// Whether aggregates of upstream nodes replace the flows in them.
@@ -59,6 +63,8 @@ impl Default for Config {
             min_burst: 6_000,
             lock: false,
             users: Vec::new(),
+            tokens: earmark_token::Settings::default(),
+            required: earmark_token::Required::default(),
             aggregates: Vec::new(),
             aggregate_only: false,
             offload: false,

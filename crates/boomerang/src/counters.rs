@@ -57,6 +57,10 @@ earmark_core::named_enum! {
         FlowNotBehind = "flow_not_behind",
         /// The credential was used before.
         Replayed = "replayed",
+        /// The token does not cover the request; [`Counters::tokens`] has the reasons.
+        Token = "token",
+        /// No token proves a name that may reserve.
+        NotVerified = "not_verified",
     }
 }
 
@@ -89,6 +93,8 @@ pub struct Counters {
     pub refused: [u64; RefusalReason::ALL.len()],
     /// Drops, in the order of [`DropReason::ALL`].
     pub dropped: [u64; DropReason::ALL.len()],
+    /// Refused tokens by reason, and sessions that ended with their token; at most one entry for each reason.
+    pub tokens: alloc::collections::BTreeMap<&'static str, u64>,
     /// Malformed messages by kind of error; at most one entry for each kind.
     pub malformed: alloc::collections::BTreeMap<&'static str, u64>,
 }
@@ -96,6 +102,11 @@ pub struct Counters {
 impl Counters {
     pub(crate) fn refuse(&mut self, reason: RefusalReason) {
         self.refused[reason as usize] += 1;
+    }
+
+    /// Counts a refused token, or one whose session has ended with it.
+    pub(crate) fn refuse_token(&mut self, refused: earmark_token::Refused) {
+        *self.tokens.entry(refused.name()).or_default() += 1;
     }
 
     pub(crate) fn drop(&mut self, reason: DropReason) {
@@ -128,6 +139,7 @@ impl Counters {
             .into_iter()
             .chain(refused.map(|(reason, n)| ("refused", reason.name(), n)))
             .chain(dropped.map(|(reason, n)| ("dropped", reason.name(), n)))
+            .chain(self.tokens.iter().map(|(&name, &n)| ("tokens", name, n)))
             .chain(malformed)
     }
 }

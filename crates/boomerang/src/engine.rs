@@ -137,6 +137,8 @@ impl Boomerang {
                 None => (application, Err(Rejection::NoSession)),
             },
             Command::Aggregate { rules } => return self.aggregates.replace(&rules),
+            Command::Tokens(settings) => return self.tokens.reload(settings),
+            Command::WallClock { wall_clock } => return self.set_wall_clock(wall_clock),
             Command::Seen(seen) => return self.apply_seen_refreshes(cx.now, &seen),
             Command::Passed(passed) => return self.count_passed(passed),
             Command::Settled(settled) => return self.settled(cx, &settled),
@@ -171,6 +173,7 @@ impl Boomerang {
             match timer.kind() {
                 TimerKind::Expiry => self.handle_expiry_timer(cx, timer.block()),
                 TimerKind::Loop => self.handle_loop_timer(cx, timer.block()),
+                TimerKind::Token => self.end_with_token(cx),
             }
         }
     }

@@ -13,10 +13,11 @@ use core::net::IpAddr;
 use core::time::Duration;
 
 use earmark_core::{Datagram, Time};
+use earmark_token::Token;
 use earmark_wire::boomerang::iana::participation_flag::FORWARD_ENDS;
 use earmark_wire::boomerang::{
-    Flags, OptionFlags, OptionItem, Options, Participation, Qos, Rates, Reservation, UserId,
-    Vector, View, iana,
+    Family, Flags, OptionFlags, OptionItem, Options, Participation, Qos, Rates, Reservation,
+    UserId, Vector, View, iana,
 };
 use earmark_wire::icmp::{self, Echo, HEADER, Kind, PseudoHeader};
 
@@ -66,6 +67,7 @@ impl Boomerang {
             shape,
             transaction_id,
             user: request.user,
+            token: request.token,
             on_refusal: request.on_refusal,
             is_vector: requested.len() > 1 && phase == Phase::Reserve,
             requested,
@@ -237,10 +239,20 @@ impl Boomerang {
         let flags = OptionFlags(state.sequence);
         let user = state.user.as_ref().map_or([0; 8], |user| user.id);
         let user_id = UserId { flags, user, credential: [0; 8] };
-        // The user's credential is written last, where the message ends.
-        let options = [OptionItem::Participation(record), OptionItem::UserId(user_id)];
-        let begin = usize::from(!state.has_record);
-        let end = 1 + usize::from(state.user.is_some());
+        // The user's credential is written last, because it covers the message.
+        let token = state.token.as_ref().map_or(&[][..], Token::octets);
+        // A node that does not know tokens reads no option behind one.
+        let all = [
+            state.has_record.then_some(OptionItem::Participation(record)),
+            state.user.as_ref().map(|_| OptionItem::UserId(user_id)),
+            state.token.as_ref().map(|_| OptionItem::Token(token)),
+        ];
+        let mut options = [OptionItem::Token(&[]); 3];
+        let mut count = 0;
+        for option in all.into_iter().flatten() {
+            options[count] = option;
+            count += 1;
+        }
         let reservation = Reservation {
             transaction_id: state.transaction_id,
             flags: Flags(nack | no_echo),
@@ -253,7 +265,7 @@ impl Boomerang {
             } else {
                 Qos::Bitrate(first)
             },
-            options: Options::Items(options.get(begin..end).unwrap_or_default()),
+            options: Options::Items(&options[..count]),
         };
         message.clear();
         message.resize(HEADER + reservation.buffer_len(), 0);
@@ -263,8 +275,10 @@ impl Boomerang {
         }
         if let Some(user) = &state.user {
             let proof = View::parse(data).map(|view| credential(&user.secret, &user_id, &view));
-            // The credential is the last field of the message.
-            if let (Ok(proof), Some(field)) = (proof, data.last_chunk_mut()) {
+            // The credential is the last field in front of the token.
+            let behind = all[2].map_or(0, |token| token.buffer_len(Family::V4));
+            let end = data.len() - behind;
+            if let (Ok(proof), Some(field)) = (proof, data[..end].last_chunk_mut()) {
                 *field = proof;
             }
         }

@@ -1,5 +1,6 @@
 //! One instance of Boomerang: its state, and what every handler needs.
 
+use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::net::IpAddr;
 
@@ -7,6 +8,7 @@ use earmark_core::hash::KeyedHash;
 use earmark_core::random::{RandomStreams, Stream};
 use earmark_core::throttle::Throttle;
 use earmark_core::{Context, Datagram, Effects, InterfaceId, Outgoing, Time};
+use earmark_token::{HeldToken, Tokens};
 use earmark_wire::icmp::PseudoHeader;
 
 use crate::aggregates::Aggregates;
@@ -15,6 +17,7 @@ use crate::config::Config;
 use crate::counters::{Counters, DropReason};
 use crate::credential::Users;
 use crate::loops::Loops;
+use crate::state::Index;
 use crate::store::Store;
 
 /// Boomerang on one node.
@@ -27,6 +30,10 @@ pub struct Boomerang {
     pub(crate) counters: Counters,
     /// Users that may reserve.
     pub(crate) users: Users,
+    /// Tokens that prove the names of users, and the sessions that depend on them.
+    pub(crate) tokens: Tokens<Index>,
+    /// Token of the request that is being admitted, for the session that it makes.
+    pub(crate) pending_token: Option<Box<HeldToken>>,
     /// Rate limit of changes per initiating node.
     pub(crate) throttle: Throttle,
     /// Counter of changes of routes or interfaces. A session that was checked against the routes since the last
@@ -54,6 +61,8 @@ impl Boomerang {
         let hash = KeyedHash::draw(&mut random.stream("boomerang/hash"));
         Boomerang {
             users: Users::new(&config.users),
+            tokens: Tokens::new(config.tokens.clone()),
+            pending_token: None,
             aggregates: Aggregates::new(&config.aggregates),
             throttle: Throttle::default(),
             config,

@@ -74,6 +74,7 @@ mod route;
 mod selector;
 mod state;
 mod store;
+mod tokens;
 mod transit;
 mod view;
 

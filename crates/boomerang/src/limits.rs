@@ -18,8 +18,9 @@ impl Boomerang {
         now: Time,
         context: &Context<'_>,
         transit: &TransitMessage<'_>,
-        grant: &Grant,
+        (grant, wanted): (&Grant, u32),
     ) -> Result<InitiatorEntry, Refused> {
+        self.pending_token = None;
         let limits = &self.config.limits;
         let entry = match *grant {
             Grant::Known(index) => self.store.initiator_entry_of(index, !transit.from_core),
@@ -51,6 +52,7 @@ impl Boomerang {
             Grant::New { .. } => None,
         };
         self.check_credential(transit, known)?;
+        self.check_token(now, context, transit, known, wanted)?;
         Ok(entry)
     }
 

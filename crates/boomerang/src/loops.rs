@@ -7,6 +7,7 @@ use core::net::IpAddr;
 use earmark_core::Time;
 use earmark_core::random::Stream;
 use earmark_core::timer::TimerId;
+use earmark_token::Token;
 use earmark_wire::boomerang::{Keys, Rates, Shape};
 use slab::Slab;
 
@@ -39,6 +40,8 @@ pub(crate) struct Loop {
     pub(crate) shape: Shape,
     pub(crate) transaction_id: u32,
     pub(crate) user: Option<User>,
+    /// Token of its messages.
+    pub(crate) token: Option<Token>,
     pub(crate) on_refusal: OnRefusal,
     /// Requested rates in order of preference; one pair of zeros for a session that is being released.
     pub(crate) requested: Vec<Rates>,

@@ -273,7 +273,7 @@ impl Boomerang {
         outcome: Outcome,
     ) -> Outcome {
         let Grant::New { key, place, prime } = grant else { return outcome };
-        let index = match self.check_change(cx.now, cx.context, transit, &grant) {
+        let index = match self.check_change(cx.now, cx.context, transit, (&grant, 0)) {
             Ok(entry) => self.create(transit, key, place, prime, entry),
             Err(refused) => return Outcome { edits: self.refuse(transit, refused), ..outcome },
         };

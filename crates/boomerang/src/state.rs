@@ -11,6 +11,8 @@ use earmark_core::admission::ClaimId;
 use earmark_core::timer::TimerId;
 use earmark_core::{InterfaceId, Time};
 
+use earmark_token::HeldToken;
+
 use crate::aggregates::Member;
 use crate::credential::Accepted;
 use crate::selector::Direction;
@@ -25,6 +27,8 @@ pub enum TimerKind {
     Expiry,
     /// A loop of this host's own is to be sent, for the first time or again.
     Loop,
+    /// The first token of a session ends.
+    Token,
 }
 
 /// A timer: its kind and its block in one number, to keep the timer wheel small with a million timers.
@@ -34,16 +38,23 @@ pub(crate) struct Timer(u32);
 impl Timer {
     /// Bit for loops. No slab has as many blocks.
     const LOOP: u32 = 1 << 31;
+    /// The one timer for the ends of tokens.
+    pub(crate) const TOKEN: Timer = Timer(u32::MAX);
 
     pub(crate) fn new(kind: TimerKind, block: Index) -> Timer {
         match kind {
             TimerKind::Expiry => Timer(block),
             TimerKind::Loop => Timer(block | Self::LOOP),
+            TimerKind::Token => Self::TOKEN,
         }
     }
 
     pub(crate) fn kind(self) -> TimerKind {
-        if self.0 & Self::LOOP == 0 { TimerKind::Expiry } else { TimerKind::Loop }
+        match self.0 {
+            u32::MAX => TimerKind::Token,
+            number if number & Self::LOOP == 0 => TimerKind::Expiry,
+            _ => TimerKind::Loop,
+        }
     }
 
     pub(crate) fn block(self) -> Index {
@@ -157,6 +168,8 @@ pub(crate) struct Extra {
     pub(crate) member: Option<Member>,
     /// Credentials that were accepted, if they are checked.
     pub(crate) accepted: Option<Accepted>,
+    /// Token of the request.
+    pub(crate) token: Option<Box<HeldToken>>,
 }
 
 /// An initiating node that has sessions.

@@ -5,6 +5,7 @@ use core::net::IpAddr;
 
 use earmark_core::admission::{ClaimId, Owner};
 use earmark_core::{Flow, InterfaceId, Rate, Time};
+use earmark_token::User;
 use earmark_wire::boomerang::{Keys, Rates, Shape};
 
 use crate::api::Application;
@@ -14,7 +15,7 @@ use crate::selector::{Direction, Selector};
 use crate::state::{Half, Index, Session, flag};
 
 /// One session.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct SessionView {
     /// Packets in the forward direction.
     pub selector: Selector,
@@ -30,6 +31,8 @@ pub struct SessionView {
     pub locked: bool,
     /// Whether the offload handles its refreshes.
     pub offloaded: bool,
+    /// User that a token of the request names.
+    pub user: Option<User>,
 }
 
 /// Reservation of a session in one direction.
@@ -132,6 +135,7 @@ impl Boomerang {
             links: (0..session.slots()).filter(|&slot| session.half_at(slot).is_there()).count(),
             locked: session.flags & flag::LOCKED != 0,
             offloaded: session.flags & flag::OFFLOADED != 0,
+            user: session.extra.as_ref().and_then(|extra| extra.token.as_ref()?.user()),
         })
     }
 }

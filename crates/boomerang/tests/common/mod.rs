@@ -130,6 +130,7 @@ impl Message {
             OptionItem::UserId(id) => OptionItem::UserId(id),
             OptionItem::Aggregation(option) => OptionItem::Aggregation(option),
             OptionItem::Participation(record) => OptionItem::Participation(record),
+            OptionItem::Token(token) => OptionItem::Token(token.to_vec().leak()),
             OptionItem::Unknown { code, rest } => {
                 OptionItem::Unknown { code, rest: rest.to_vec().leak() }
             }

@@ -48,6 +48,7 @@ fn option_text(option: &OptionItem<'_>) -> String {
             option.node, option.classifier.source, option.classifier.destination, option.rate
         ),
         OptionItem::Participation(_) => "participation record".into(),
+        OptionItem::Token(token) => format!("token {}", token.len()),
         OptionItem::Unknown { code, rest } => format!("option {code}, {} octets", rest.len()),
     }
 }

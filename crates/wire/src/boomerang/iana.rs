@@ -38,6 +38,7 @@ code_points! {
         UserId = 0x01 "user id and credential",
         Aggregation = 0x02 "aggregation",
         Participation = 0x03 "participation record",
+        Token = 0x04 "token",
     }
 }
 

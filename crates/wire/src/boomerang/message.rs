@@ -253,6 +253,7 @@ impl OptionItem<'_> {
             OptionItem::UserId(_) => OptionType::UserId,
             OptionItem::Aggregation(_) => OptionType::Aggregation,
             OptionItem::Participation(_) => OptionType::Participation,
+            OptionItem::Token(_) => OptionType::Token,
             OptionItem::Unknown { code, .. } => OptionType::from_code(*code),
         }
     }

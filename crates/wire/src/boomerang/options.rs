@@ -129,6 +129,9 @@ pub enum OptionItem<'a> {
     Aggregation(Aggregation),
     /// Type 3.
     Participation(Participation),
+    /// Type 4: a token that proves the name of the user, 1 to 65 535 octets. The flags have its length; zeros complete the
+    /// last word.
+    Token(#[serde(rename = "octets", serialize_with = "length")] &'a [u8]),
     /// An option of unknown type, with the rest of the message.
     Unknown {
         /// Option type.
@@ -151,6 +154,7 @@ impl OptionItem<'_> {
             OptionItem::UserId(_) => UserId::LEN,
             OptionItem::Aggregation(_) => Aggregation::buffer_len(family),
             OptionItem::Participation(_) => Participation::buffer_len(family),
+            OptionItem::Token(token) => token_len(token),
             OptionItem::Unknown { rest, .. } => 2 + rest.len(),
         }
     }
@@ -189,6 +193,15 @@ impl OptionItem<'_> {
                 writer.put(option.rate.to_be_bytes())
             }
             OptionItem::Participation(record) => record.write(family, writer),
+            OptionItem::Token(token) => {
+                let length = u16::try_from(token.len()).map_err(|_| EmitError::TooLong)?;
+                if length == 0 {
+                    return Err(EmitError::Contradiction);
+                }
+                writer.put(length.to_be_bytes())?;
+                writer.put_slice(token)?;
+                writer.put_slice(&[0; 3][..token_len(token) - HEADER - token.len()])
+            }
             OptionItem::Unknown { code, rest } => match OptionType::from_code(*code) {
                 OptionType::Unknown(_) => writer.put_slice(rest),
                 _ => Err(EmitError::Contradiction),
@@ -203,11 +216,17 @@ impl fmt::Debug for OptionItem<'_> {
             OptionItem::UserId(id) => id.fmt(f),
             OptionItem::Aggregation(option) => option.fmt(f),
             OptionItem::Participation(record) => record.fmt(f),
+            OptionItem::Token(token) => write!(f, "token of {} octets", token.len()),
             OptionItem::Unknown { code, rest } => {
                 write!(f, "option {code} and {} octets", rest.len())
             }
         }
     }
+}
+
+/// Length of the option with a token, octets.
+fn token_len(token: &[u8]) -> usize {
+    HEADER + token.len().next_multiple_of(4)
 }
 
 /// The options of a message.
@@ -245,6 +264,19 @@ impl<'a> Options<'a> {
             }
             _ => Ok(()),
         }
+    }
+
+    /// Returns the token. A truncated one is empty, which no token is.
+    pub fn token(&self) -> Option<&'a [u8]> {
+        let mut iter = self.iter();
+        for option in iter.by_ref() {
+            if let OptionItem::Token(token) = option {
+                return Some(token);
+            }
+        }
+        let Options::Wire { octets: [t0, t1, ..], .. } = iter.options else { return None };
+        let truncated = OptionType::from_code(u16::from_be_bytes([*t0, *t1]));
+        (truncated == OptionType::Token).then_some(&[])
     }
 
     /// Returns the participation record and its offset in the message.
@@ -344,6 +376,13 @@ impl<'a> Iterator for OptionsIter<'a> {
                         let record = Participation::parse(body, flags, family)?;
                         let length = Participation::buffer_len(family);
                         (OptionItem::Participation(record), length)
+                    }
+                    OptionType::Token => {
+                        let token = body.get(..usize::from(flags.0)).filter(|t| !t.is_empty())?;
+                        let length = token_len(token);
+                        // The padding is part of the option.
+                        octets.get(..length)?;
+                        (OptionItem::Token(token), length)
                     }
                     _ => {
                         let option = Aggregation::parse(body, flags, family)?;
