@@ -50,7 +50,9 @@ impl Boomerang {
             }
             Grant::New { .. } => Half::NONE,
         };
-        if held.rate == wanted {
+        let has_other_token =
+            matches!(*grant, Grant::Known(index) if self.has_other_token(transit, index));
+        if held.rate == wanted && !(has_other_token && wanted != 0) {
             self.counters.refreshed += u64::from(held.is_there());
             return Ok(());
         }

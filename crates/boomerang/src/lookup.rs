@@ -44,7 +44,9 @@ impl Boomerang {
             Err(place) => Lookup::Missing(key, place),
             Ok(index) => {
                 let refreshed = match view.qos() {
-                    QosView::Bitrate(rates) if view.flags().0 == 0 => {
+                    QosView::Bitrate(rates)
+                        if view.flags().0 == 0 && !self.has_other_token(transit, index) =>
+                    {
                         let interval = view.refresh_interval();
                         let ends = (transit.initiator, transit.far_end);
                         let is_reply = transit.is_reply;

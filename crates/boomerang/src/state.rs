@@ -182,6 +182,12 @@ pub(crate) struct Source {
 }
 
 impl Session {
+    /// Returns the token of the request.
+    #[inline]
+    pub(crate) fn token(&self) -> Option<&HeldToken> {
+        self.extra.as_ref()?.token.as_deref()
+    }
+
     #[inline]
     pub(crate) fn half(&self, direction: Direction) -> &Half {
         &self.halves[direction as usize]

@@ -15,7 +15,7 @@ use crate::instance::{Boomerang, HandlerContext};
 use crate::message::{Origin, Refused, TransitMessage};
 use crate::origin::NONE;
 use crate::selector::{Direction, Selector};
-use crate::state::{Extra, Index, Timer};
+use crate::state::{Index, Timer};
 
 impl Boomerang {
     /// Checks the token of a message that makes or changes a reservation, and stores it with a known session.
@@ -29,15 +29,22 @@ impl Boomerang {
         wanted: u32,
     ) -> Result<(), Refused> {
         let needs_name = self.config.required.needs_name() && transit.origin != Origin::Own;
-        let has_token = |index| {
-            let extra: Option<&Extra> = self.store.session(index).extra.as_deref();
-            extra.is_some_and(|extra| extra.token.is_some())
-        };
+        let has_token = |index| self.store.session(index).token().is_some();
         let is_plain = !transit.view.has_options() && !known.is_some_and(has_token);
         if wanted == 0 || (is_plain && !needs_name) {
             return Ok(());
         }
         self.accept_token(now, context, transit, known, wanted)
+    }
+
+    /// Returns whether a message brings another token than that of its session. A message without one changes nothing by
+    /// that.
+    #[inline]
+    pub(crate) fn has_other_token(&self, transit: &TransitMessage<'_>, index: Index) -> bool {
+        transit.view.has_options() && {
+            let token = transit.view.options().token();
+            token.is_some() && !self.store.session(index).token().is_some_and(|held| held.is(token))
+        }
     }
 
     #[inline(never)]

@@ -5,7 +5,7 @@ use core::net::IpAddr;
 
 use earmark_core::admission::{ClaimId, Owner};
 use earmark_core::{Flow, InterfaceId, Rate, Time};
-use earmark_token::User;
+use earmark_token::{HeldToken, User};
 use earmark_wire::boomerang::{Keys, Rates, Shape};
 
 use crate::api::Application;
@@ -135,7 +135,7 @@ impl Boomerang {
             links: (0..session.slots()).filter(|&slot| session.half_at(slot).is_there()).count(),
             locked: session.flags & flag::LOCKED != 0,
             offloaded: session.flags & flag::OFFLOADED != 0,
-            user: session.extra.as_ref().and_then(|extra| extra.token.as_ref()?.user()),
+            user: session.token().and_then(HeldToken::user),
         })
     }
 }

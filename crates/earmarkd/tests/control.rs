@@ -13,6 +13,8 @@ mod places;
 mod recording;
 #[path = "control/styles.rs"]
 mod styles;
+#[path = "control/tokens.rs"]
+mod tokens;
 #[path = "control/trace.rs"]
 mod trace;
 
@@ -128,7 +130,15 @@ fn invalid_requests_get_errors_and_connection_stays_open() {
         (r#"{"path":{"to":"10.0.9.9:1"}}"#, "rejected"),
         (r#"{"reserve":{"to":"10.0.9.9:1","rate_bps":9,"identity":{"token":"a b"}}}"#, "rejected"),
         (
-            r#"{"reserve":{"protocol":"boomerang","to":"10.0.9.9:1","rate_bps":9,"identity":{"token":"AAAA"}}}"#,
+            r#"{"reserve":{"protocol":"boomerang","to":"10.0.9.9:1","rate_bps":9,"identity":{"token":"a b"}}}"#,
+            "rejected",
+        ),
+        (
+            r#"{"reserve":{"protocol":"yessir","to":"10.0.9.9:2","rate_bps":9,"identity":{"token":"a b"}}}"#,
+            "rejected",
+        ),
+        (
+            r#"{"reserve":{"protocol":"nsis","to":"10.0.9.9:1","rate_bps":9,"identity":{"token":"a b"}}}"#,
             "rejected",
         ),
         (r#"{"release":{"application":77}}"#, "no_such_application"),

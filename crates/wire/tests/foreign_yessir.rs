@@ -63,6 +63,7 @@ fn sample() -> Vec<u8> {
         }),
         failures: Failures::of(&notes).expect("they are notes"),
         auth: Some(Auth { key: 5, sequence: 6, digest: [0xab; 16] }),
+        token: None,
         others: &[99, 0, 0, 8, 1, 2, 3, 4],
     };
     let sender = SenderInfo { ntp: 1 << 32, rtp_timestamp: 2, packets: 3, octets: 4 };

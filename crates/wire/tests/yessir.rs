@@ -214,3 +214,48 @@ fn unknown_fragments_are_kept() {
     assert_eq!(before, &packet[..packet.len() - 12]);
     assert_ne!(after, &packet[packet.len() - 12..]);
 }
+
+/// TOKEN: its flags count the octets that complete the last word.
+#[test]
+fn token_is_a_fragment_with_padding() {
+    let token = |octets| Some(octets);
+    for (octets, flags) in [(&[1, 2, 3, 4][..], 0), (&[1, 2, 3, 4, 5], 3), (&[9; 512], 0)] {
+        let message = Message { token: token(octets), ..plain_message() };
+        let mut packet = vec![0xa5; message.buffer_len()];
+        assert_eq!(message.emit(&mut packet), Ok(packet.len()));
+        let at = packet.len() - 4 - octets.len().next_multiple_of(4);
+        let length = (packet.len() - at) as u8;
+        assert_eq!((packet[at], packet[at + 1]), (9, flags));
+        assert_eq!(packet[at + 3], length, "of {} octets", octets.len());
+        let compound = [&[0x80, 201, 0, 1, 0, 0, 0, 7][..], &packet].concat();
+        let report = Report::parse(&compound).expect("a report");
+        assert_eq!(report.message.expect("a message").0, message);
+        // Too much padding, nothing but padding, and a second token.
+        for (place, octet) in [(at + 1, 4), (at + 1, 255), (at + 3, 4)] {
+            let mut wrong = compound.clone();
+            wrong[8 + place] = octet;
+            assert!(Report::parse(&wrong).is_err(), "{place} {octet}");
+        }
+    }
+    let empty = Message { token: Some(&[]), ..plain_message() };
+    assert_eq!(empty.emit(&mut [0; 100]), Err(earmark_wire::EmitError::Contradiction));
+}
+
+fn plain_message() -> Message<'static> {
+    Message {
+        ssrc: 7,
+        generic: Generic {
+            command: Command::Active,
+            style: Style::Individual,
+            interval: 30,
+            reservation: 1,
+            multiplexed: false,
+        },
+        flowspec: None,
+        link_info: None,
+        failures: Failures::default(),
+        auth: None,
+        token: None,
+        others: &[],
+    }
+}

@@ -8,6 +8,7 @@ use core::net::IpAddr;
 use earmark_core::admission::Demand;
 use earmark_core::outcome::{self, Kind, Outcome};
 use earmark_core::{Flow, InterfaceId, Rate};
+use earmark_token::Token;
 use earmark_wire::udp;
 use earmark_wire::yessir::{FailureNote, FailureReason, Flowspec, LinkInfo, Style};
 use serde::{Deserialize, Serialize};
@@ -74,6 +75,9 @@ pub struct Attachment {
     /// Key to sign with; see [`crate::auth`].
     #[serde(default)]
     pub key: Option<u32>,
+    /// Token that proves the name of the user.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub token: Option<Token>,
 }
 
 fn default_ttl() -> u8 {
@@ -117,6 +121,16 @@ pub enum Command {
     Release {
         /// The application.
         application: Application,
+    },
+    /// Replaces the settings for tokens, except the wall clock. Reserved streams stay until their tokens end.
+    Tokens {
+        /// The settings.
+        settings: earmark_token::Settings,
+    },
+    /// Sets the wall clock after a jump: only the lifetimes of tokens depend on it.
+    WallClock {
+        /// Wall-clock time at [`Time::ZERO`](earmark_core::Time::ZERO), nanoseconds since 1970.
+        wall_clock: u64,
     },
 }
 

@@ -29,6 +29,10 @@ pub struct Config {
     pub measured: BTreeMap<String, Measuring>,
     /// Limits of the node.
     pub limits: Limits,
+    /// Tokens that prove the names of users.
+    pub tokens: earmark_token::Settings,
+    /// Names that a token must prove. Refreshes that change nothing are not checked.
+    pub required: earmark_token::Required,
     /// Settings of authentication.
     pub auth: auth::Settings,
 }
@@ -45,6 +49,8 @@ impl Default for Config {
             measuring: Measuring::default(),
             measured: BTreeMap::new(),
             limits: Limits::default(),
+            tokens: earmark_token::Settings::default(),
+            required: earmark_token::Required::default(),
             auth: auth::Settings::default(),
         }
     }

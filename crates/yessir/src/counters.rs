@@ -43,6 +43,10 @@ earmark_core::named_enum! {
         WrongArrival = "wrong_arrival",
         /// The answer is not of the receiver that the stream is for.
         ForeignReceiver = "foreign_receiver",
+        /// The token does not cover the request; [`Counters::tokens`] has the reasons. Forwarded with a note.
+        Token = "token",
+        /// No token proves a name that may reserve. Forwarded with a note.
+        NotVerified = "not_verified",
     }
 }
 
@@ -79,6 +83,8 @@ pub struct Counters {
     pub grabbed: u64,
     /// Failure notes left out for lack of room in the message.
     pub notes_left_out: u64,
+    /// Refused tokens by reason, and streams that ended with their token; at most one entry for each reason.
+    pub tokens: BTreeMap<&'static str, u64>,
     /// Malformed messages by kind of error.
     pub malformed: BTreeMap<&'static str, u64>,
     /// Ignored messages by reason.

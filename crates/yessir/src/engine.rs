@@ -89,6 +89,8 @@ impl Yessir {
                 (application, self.listen(application, destination, port, cname))
             }
             Command::Release { application } => (application, self.leave(cx, application)),
+            Command::Tokens { settings } => return self.tokens.reload(settings),
+            Command::WallClock { wall_clock } => return self.set_wall_clock(wall_clock),
         };
         if let Err(reason) = result {
             cx.out.notify(Event::Rejected { application, reason });
@@ -116,6 +118,7 @@ impl Yessir {
                 TimerKind::Session => self.handle_session_timer(cx, timer.block),
                 TimerKind::Report => self.handle_report_timer(cx, timer.block),
                 TimerKind::Announcement => self.handle_announcement_timer(cx, timer.block),
+                TimerKind::Token => self.end_with_token(cx),
             }
         }
     }

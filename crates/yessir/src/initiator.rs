@@ -6,6 +6,7 @@ use core::time::Duration;
 
 use earmark_core::outcome::{self, Outcome};
 use earmark_core::{Datagram, InterfaceId, Time};
+use earmark_token::Token;
 use earmark_wire::rtcp::{
     self, Application as App, CNAME_LEN, Chunks, Goodbye, Packet, SenderInfo, SenderReport,
 };
@@ -256,6 +257,7 @@ impl Yessir {
             link_info: Some(LinkInfo::unknown(attachment.ttl)),
             failures: Default::default(),
             auth,
+            token: attachment.token.as_ref().map(Token::octets),
             others: &[],
         };
         let mut app = [0; MAX_APP_LEN];
@@ -344,8 +346,8 @@ enum Announcement {
     Last,
 }
 
-/// Maximum length of the APP packet of a sender: GENERIC 12, the largest flowspec 36, LINK_INFO 16, AUTH 32.
-const MAX_APP_LEN: usize = APP_HEADER + 12 + 36 + 16 + 32;
+/// Maximum length of the APP packet of a sender: GENERIC 12, the largest flowspec 36, LINK_INFO 16, AUTH 32, and TOKEN.
+const MAX_APP_LEN: usize = APP_HEADER + 12 + 36 + 16 + 32 + 4 + earmark_token::MAX_LENGTH;
 /// Maximum length of a report of a sender: UDP, SR 28, SDES, APP, BYE 8.
 const MAX_REPORT_LEN: usize = udp::HEADER + 28 + 4 + CNAME_LEN + MAX_APP_LEN + 8;
 

@@ -6,6 +6,7 @@ use core::net::IpAddr;
 use earmark_core::hash::KeyedHash;
 use earmark_core::random::{RandomStreams, Stream as RandomStream};
 use earmark_core::{Context, Datagram, Effects, InterfaceId, Time};
+use earmark_token::Tokens;
 use earmark_wire::udp;
 
 use crate::api::{Event, Stream};
@@ -27,6 +28,8 @@ pub struct Yessir {
     pub(crate) sources: Sources,
     pub(crate) roles: Roles,
     pub(crate) counters: Counters,
+    /// Tokens that prove the names of users, and the streams that depend on them.
+    pub(crate) tokens: Tokens<Index>,
     /// Counter of changes of routes and interfaces: while it is unchanged, stored routes are valid.
     pub(crate) routes_version: u32,
     /// Spreads reports over 0.7 to 1.3 intervals.
@@ -119,12 +122,14 @@ impl Yessir {
     pub fn new(config: Config, random: &RandomStreams) -> Yessir {
         let mut keys = random.stream("yessir/hash");
         let mut hash = || KeyedHash::draw(&mut keys);
+        let tokens = config.tokens.clone();
         Yessir {
             config,
             store: Store::new(hash()),
             sources: Sources::new(hash()),
             roles: Roles::default(),
             counters: Counters::default(),
+            tokens: Tokens::new(tokens),
             routes_version: 1,
             jitter: random.stream("yessir/jitter"),
             ssrcs: random.stream("yessir/ssrc"),

@@ -104,6 +104,7 @@ mod responder;
 mod roles;
 mod state;
 mod store;
+mod tokens;
 mod view;
 
 pub use api::*;

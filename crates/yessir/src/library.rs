@@ -85,6 +85,7 @@ pub fn app_packet(
         link_info: Some(LinkInfo::unknown(ask.send_ttl)),
         failures: Failures::default(),
         auth,
+        token: None,
         others: &[],
     };
     let mut packet = vec![0; message.buffer_len()];

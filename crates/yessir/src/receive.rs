@@ -262,6 +262,7 @@ impl Yessir {
                 sender: report.sender.unwrap_or_default(),
                 sequence,
                 plain: false,
+                token: message.token,
             };
             self.note_request(cx, &request, next_hops)
         });
@@ -327,6 +328,7 @@ impl Yessir {
             sender,
             sequence: None,
             plain: true,
+            token: None,
         };
         let Ok(session) = self.note_request(cx, &request, next_hops) else { return };
         for (interface, ours) in next_hops.iter(cx.context.interfaces) {

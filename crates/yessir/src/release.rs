@@ -49,6 +49,7 @@ impl Yessir {
         change: Change,
     ) {
         self.drop_legs(cx, index, change);
+        self.set_token(index, None);
         mark(Checkpoint::ReservationManagement);
         let session = self.store.session(index);
         let (source, port, arrival) = (session.stream.source, session.port, session.arrival);

@@ -23,7 +23,7 @@ use crate::store::VacantEntry;
 
 /// Request of a message.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Request {
+pub(crate) struct Request<'a> {
     pub(crate) stream: Stream,
     /// Result of the lookup of the stream, if there was one.
     pub(crate) found: Option<Result<Index, VacantEntry>>,
@@ -42,6 +42,8 @@ pub(crate) struct Request {
     pub(crate) sequence: Option<u64>,
     /// Whether the report carries no YESSIR.
     pub(crate) plain: bool,
+    /// Token of the message.
+    pub(crate) token: Option<&'a [u8]>,
 }
 
 /// Reason why a link has not reserved.
@@ -62,7 +64,7 @@ impl Yessir {
     pub(crate) fn note_request<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
-        request: &Request,
+        request: &Request<'_>,
         next_hops: NextHops<'_>,
     ) -> Result<Index, FailureReason> {
         let found = request.found.unwrap_or_else(|| self.store.look_up(&request.stream));
@@ -99,7 +101,8 @@ impl Yessir {
         let session = self.store.session(index);
         let same = session.asked == asked
             && session.ssrc == request.ssrc
-            && request.shared == (session.pool != NONE);
+            && request.shared == (session.pool != NONE)
+            && !session.has_other_token(request.token);
         if !same {
             self.change(cx, index, request, asked)?;
         } else {
@@ -150,7 +153,7 @@ impl Yessir {
     fn create<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
-        request: &Request,
+        request: &Request<'_>,
         place: VacantEntry,
     ) -> Result<Index, FailureReason> {
         let limits = self.config.limits;
@@ -169,9 +172,16 @@ impl Yessir {
             RequestedRate::Demand(demand) => (demand, None),
             RequestedRate::Measured(_) => (NOTHING, Some(Measurement::new(cx.now, request.sender))),
         };
+        let token = match self.check_token(cx.now, cx.context, request, asked.rate) {
+            Ok(token) => token,
+            Err(reason) => {
+                self.sources.remove_stream(source, port);
+                return Err(reason);
+            }
+        };
         let &Request { sequence, plain, .. } = request;
         let extra = (measurement.is_some() || sequence.is_some())
-            .then(|| alloc::boxed::Box::new(Extra { measurement, sequence, plain }));
+            .then(|| alloc::boxed::Box::new(Extra { measurement, sequence, plain, token: None }));
         let expires_at = cx.now.after_millis(request.lifetime_ms.into());
         let timer = Timer { kind: TimerKind::Session, block: self.store.next_session() };
         let session = Session {
@@ -196,6 +206,7 @@ impl Yessir {
             self.store.remove(index);
             return Err(self.limit_reached().reason);
         }
+        self.set_token(index, token);
         self.counters.created += 1;
         mark(Checkpoint::CreateSession);
         Ok(index)
@@ -206,7 +217,7 @@ impl Yessir {
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
         index: Index,
-        request: &Request,
+        request: &Request<'_>,
         asked: Demand,
     ) -> Result<(), FailureReason> {
         let session = self.store.session_mut(index);
@@ -223,6 +234,8 @@ impl Yessir {
         {
             return Err(self.limit_reached().reason);
         }
+        let token = self.check_token(cx.now, cx.context, request, asked.rate)?;
+        self.set_token(index, token);
         self.store.session_mut(index).asked = asked;
         if request.shared != shared {
             self.change_style(cx, index, request.shared)?;
@@ -263,7 +276,7 @@ impl Yessir {
         &mut self,
         now: Time,
         index: Index,
-        request: &Request,
+        request: &Request<'_>,
         measuring: &Measuring,
     ) -> Demand {
         let ipv6 = request.stream.source.is_ipv6();

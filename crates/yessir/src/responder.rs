@@ -187,8 +187,15 @@ impl Yessir {
             Some(received.datagram.destination)
         };
         let Some(source) = source else { return };
-        let reply =
-            Message { ssrc, flowspec: None, auth: None, others: &[], link_info: path, ..*message };
+        let reply = Message {
+            ssrc,
+            flowspec: None,
+            auth: None,
+            token: None,
+            others: &[],
+            link_info: path,
+            ..*message
+        };
         let mut app = core::mem::take(&mut self.scratch);
         app.clear();
         app.resize(reply.buffer_len(), 0);

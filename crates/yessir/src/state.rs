@@ -13,6 +13,7 @@ use core::net::IpAddr;
 use earmark_core::admission::{ClaimId, Demand, Service};
 use earmark_core::timer::TimerId;
 use earmark_core::{InterfaceId, Rate, Time};
+use earmark_token::HeldToken;
 
 use crate::api::Stream;
 use crate::measure::Measurement;
@@ -55,6 +56,20 @@ pub(crate) struct Session {
     pub(crate) extra: Option<Box<Extra>>,
 }
 
+impl Session {
+    /// Returns the token of the request.
+    #[inline]
+    pub(crate) fn token(&self) -> Option<&HeldToken> {
+        self.extra.as_ref()?.token.as_deref()
+    }
+
+    /// Returns whether a message brings another token. A message without one changes nothing by that.
+    #[inline]
+    pub(crate) fn has_other_token(&self, token: Option<&[u8]>) -> bool {
+        token.is_some() && !self.token().is_some_and(|held| held.is(token))
+    }
+}
+
 /// Fields that most sessions do not need.
 #[derive(Debug, Default)]
 pub(crate) struct Extra {
@@ -65,6 +80,8 @@ pub(crate) struct Extra {
     /// Whether its reports carry no YESSIR. They are forwarded by the kernel, like the data, and so need a part of
     /// the reservation: downstream routers would miss them behind a full queue.
     pub(crate) plain: bool,
+    /// Token of its request.
+    pub(crate) token: Option<Box<HeldToken>>,
 }
 
 /// Senders of one RTP session that share a reservation.
@@ -115,6 +132,8 @@ pub enum TimerKind {
     Report,
     /// An announced stream may expire.
     Announcement,
+    /// The first token of a stream ends.
+    Token,
 }
 
 /// Payload of the timer wheel.

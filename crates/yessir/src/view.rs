@@ -5,6 +5,7 @@ use alloc::vec::Vec;
 
 use earmark_core::admission::{ClaimId, Demand, Owner};
 use earmark_core::{InterfaceId, Time};
+use earmark_token::{HeldToken, User};
 use earmark_wire::yessir::Style;
 
 use crate::api::{Answer, Application, Stream};
@@ -29,6 +30,8 @@ pub struct SessionView {
     pub expires_at: Time,
     /// Outgoing links.
     pub legs: Vec<LegView>,
+    /// User that a token of the request names.
+    pub user: Option<User>,
 }
 
 /// An outgoing link of a stream.
@@ -142,6 +145,7 @@ impl Yessir {
             ssrc: session.ssrc,
             style: if shared { Style::Shared } else { Style::Individual },
             asked: session.asked,
+            user: session.token().and_then(HeldToken::user),
             measured: session.extra.as_ref().is_some_and(|extra| extra.measurement.is_some()),
             expires_at: session.expires_at,
             legs: legs.collect(),

@@ -127,6 +127,7 @@ fn sequence_numbers_grow_over_restarts() {
         interval: 1,
         ttl: 64,
         key,
+        token: None,
     };
     let mut router = guarded();
     // The host has the usual address.

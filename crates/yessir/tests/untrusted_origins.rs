@@ -338,6 +338,7 @@ fn attachment() -> Attachment {
         interval: 0,
         passive: false,
         key: None,
+        token: None,
         ttl: 64,
     }
 }

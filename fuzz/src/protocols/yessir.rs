@@ -123,6 +123,7 @@ impl Protocol for Yessir {
                 sequence: draw.octet().into(),
                 digest: [0; 16],
             }),
+            token: None,
             others: &[],
         };
         if draw.below(8) != 0 {

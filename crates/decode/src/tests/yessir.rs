@@ -32,6 +32,7 @@ fn report(ends: [IpAddr; 2], command: Command, is_answer: bool) -> Vec<u8> {
         link_info: Some(LinkInfo::unknown(64)),
         failures: Failures::of(&note[..length]).expect("a note"),
         auth: None,
+        token: None,
         others: &[],
     };
     let mut app = vec![0; message.buffer_len()];

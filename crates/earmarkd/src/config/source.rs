@@ -8,6 +8,7 @@ use std::path::Path;
 use std::str::FromStr;
 use std::time::Duration;
 
+use earmark_token::{Pattern, Required};
 use toml::Spanned;
 
 use super::{ConfigError, InterfaceConfig, Place};
@@ -135,6 +136,15 @@ impl<'a> Source<'a> {
         hint: &str,
     ) -> Result<Vec<T>, ConfigError> {
         texts.iter().map(|text| self.read(text, hint)).collect()
+    }
+
+    /// Reads which names a token must prove.
+    pub(crate) fn required(
+        &self,
+        verified: bool,
+        users: &[Spanned<String>],
+    ) -> Result<Required, ConfigError> {
+        Ok(Required { verified, users: self.all::<Pattern>(users, USER_NAME)? })
     }
 
     /// The place of `span`. The key is read from the line itself, so that errors of the TOML parser have one too.

@@ -409,3 +409,24 @@ fn table_of_an_unknown_protocol_is_refused() {
     assert!(read("[protocol]\n").is_ok());
     assert!(read("protocol = 5\n").is_err());
 }
+
+/// One table is for all protocols.
+#[test]
+fn every_engine_has_the_issuers_and_the_name_of_the_router() {
+    let key = earmark_token::SecretKey::from_random(&[1; 32]).public();
+    let table = format!("[[policy.issuer]]\nname = 'provider'\nkey = '{key}'\n");
+    let text = format!("[node]\nname = 'r1'\n{table}");
+    let config = Config::parse(&text, Path::new("r1.toml")).expect("valid settings");
+    let origin = "2026-11-26T00:00:00Z".parse().expect("a time");
+    let node = crate::node_settings::node_config(&config, origin);
+    let expected = config.tokens(origin);
+    assert_eq!((expected.issuers.len(), expected.router.as_str()), (1, "r1"));
+    for (protocol, tokens) in [
+        ("rsvp", &node.rsvp.tokens),
+        ("nsis", &node.nsis.qos.tokens),
+        ("boomerang", &node.boomerang.tokens),
+        ("yessir", &node.yessir.tokens),
+    ] {
+        assert_eq!(*tokens, expected, "{protocol}");
+    }
+}

@@ -73,6 +73,7 @@ pub(crate) fn report_of(source: Ipv4Addr, number: u16) -> Vec<u8> {
         link_info: None,
         failures: Default::default(),
         auth: None,
+        token: None,
         others: &[],
     };
     let mut app = vec![0; message.buffer_len()];

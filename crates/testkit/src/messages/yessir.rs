@@ -57,6 +57,7 @@ impl Owned {
             link_info: self.link_info,
             failures: Failures::of(&notes).expect("they were written as they should be"),
             auth: self.auth,
+            token: None,
             others: &others,
         })
     }

@@ -124,6 +124,7 @@ impl<'a> CommonForm<'a> {
             link_info: self.link_info(),
             failures: Failures::default(),
             auth: None,
+            token: None,
             others: &[],
         };
         let (words, _) = self.report.as_chunks::<4>();

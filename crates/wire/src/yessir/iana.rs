@@ -12,6 +12,7 @@ code_points! {
         LinkInfo = 6 "LINK_INFO",
         Failure = 7 "FAILURE",
         Auth = 8 "AUTH",
+        Token = 9 "TOKEN",
     }
 }
 
@@ -42,6 +43,7 @@ code_points! {
         TrafficControl = 5 "traffic control failed",
         Flowspec = 6 "the flowspec has no rate to reserve",
         Preempted = 7 "preempted by a reservation of higher priority",
+        Authorization = 8 "no valid token proves a name that may reserve",
     }
 }
 

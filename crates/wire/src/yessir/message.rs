@@ -27,6 +27,8 @@ pub struct Message<'a> {
     pub failures: Failures<'a>,
     /// AUTH, if present.
     pub auth: Option<Auth>,
+    /// TOKEN: a token that proves the name of the user, 1 to 65 528 octets.
+    pub token: Option<&'a [u8]>,
     /// Unknown fragments, as whole fragments; known ones among them are skipped.
     pub others: &'a [u8],
 }
@@ -53,6 +55,7 @@ serialize_as!(Message<'_>, |it| {
         "LINK_INFO": it.link_info,
         "FAILURE": objects(it.failures.iter()),
         "AUTH": it.auth.map(|auth| map! { "key": auth.key, "sequence": auth.sequence }),
+        "TOKEN"?: it.token.map(|token| map! { "octets": token.len() }),
     }
 });
 
@@ -64,6 +67,7 @@ impl PartialEq for Message<'_> {
             && self.link_info == other.link_info
             && self.failures == other.failures
             && self.auth == other.auth
+            && self.token == other.token
             && unknown(self.others).eq(unknown(other.others))
     }
 }
@@ -288,6 +292,7 @@ impl<'a> Message<'a> {
             link_info: None,
             failures: Failures::default(),
             auth: None,
+            token: None,
             others: &[],
         }
     }
@@ -324,6 +329,7 @@ impl<'a> Message<'a> {
                     self.failures = read_failures(&raw)?;
                 }
                 FragmentType::Auth => self.auth = Some(Auth::read(raw.fixed_body()?)),
+                FragmentType::Token => self.token = Some(read_token(&raw)?),
                 FragmentType::Unknown(_) => self.others = data,
                 _ => self.flowspec = Some(read_flowspec(&raw)?),
             }
@@ -346,8 +352,9 @@ impl<'a> Message<'a> {
         let failures = self.failures.octets.len();
         let failures = if failures == 0 { 0 } else { HEADER + 4 + failures };
         let auth = self.auth.map_or(0, |_| Auth::LEN);
+        let token = self.token.map_or(0, |token| HEADER + token.len().next_multiple_of(4));
         let others: usize = unknown(self.others).map(<[u8]>::len).sum();
-        rtcp::HEADER + 8 + Generic::LEN + flowspec + link_info + failures + auth + others
+        rtcp::HEADER + 8 + Generic::LEN + flowspec + link_info + failures + auth + token + others
     }
 
     /// Writes the APP packet; returns its length in octets.
@@ -377,6 +384,16 @@ impl<'a> Message<'a> {
         }
         if let Some(auth) = &self.auth {
             put(&mut writer, FragmentType::Auth, 0, &auth.body())?;
+        }
+        if let Some(token) = self.token {
+            let padded = token.len().next_multiple_of(4);
+            let padding = padded - token.len();
+            if token.is_empty() {
+                return Err(EmitError::Contradiction);
+            }
+            put_header(&mut writer, FragmentType::Token, padding as u8, padded)?; // at most three
+            writer.put_slice(token)?;
+            writer.put_slice(&[0; 3][..padding])?;
         }
         for other in unknown(self.others) {
             writer.put_slice(other)?;
@@ -434,6 +451,14 @@ fn read_flowspec(raw: &Raw<'_>) -> Result<Flowspec, ParseError> {
             Flowspec::Intserv(flowspec.ok_or(raw.error(ErrorKind::Service, HEADER + 20))?)
         }
     })
+}
+
+/// Reads a token, behind which as many octets are padding as the flags say: less than a word.
+fn read_token<'a>(raw: &Raw<'a>) -> Result<&'a [u8], ParseError> {
+    let padding = usize::from(raw.flags);
+    let length = raw.body.len().checked_sub(padding).filter(|length| padding < 4 && *length > 0);
+    let token = length.and_then(|length| raw.body.get(..length));
+    token.ok_or(raw.error(ErrorKind::FragmentLength, 1))
 }
 
 fn read_failures<'a>(raw: &Raw<'a>) -> Result<Failures<'a>, ParseError> {

@@ -12,6 +12,7 @@ use earmark_core::{
 };
 pub use earmark_testkit::bench::{Arrival, ip as address};
 use earmark_testkit::bench::{Bench, prefix};
+use earmark_token::Token;
 use earmark_wire::intserv::{FlowSpec, TokenBucket};
 use earmark_wire::rtcp::{
     self, Application as App, CNAME_LEN, Chunks, Goodbye, Packet, SenderInfo, SenderReport,
@@ -253,6 +254,7 @@ pub fn announcement(destination: IpAddr) -> Attachment {
         interval: 10,
         ttl: 64,
         key: None,
+        token: None,
     }
 }
 
@@ -272,6 +274,7 @@ pub struct Ask {
     pub ttl: u8,
     /// Key and sequence number.
     pub sign: Option<(Key, u64)>,
+    pub token: Option<Token>,
     /// Profile-specific extension of the report; with one, a message is not recognised as a refresh.
     pub extension: Vec<u8>,
 }
@@ -298,6 +301,7 @@ impl Ask {
             goodbye: false,
             ttl: 64,
             sign: None,
+            token: None,
             extension: Vec::new(),
         }
     }
@@ -332,6 +336,7 @@ impl Ask {
             link_info: self.link_info,
             failures: Default::default(),
             auth,
+            token: self.token.as_ref().map(Token::octets),
             others: &[],
         };
         let mut app = vec![0; message.buffer_len()];

@@ -115,6 +115,7 @@ fn message(number: u32, command: Command, leaving: bool) -> Arrival {
         link_info: Some(LinkInfo { hops: 1, ..LinkInfo::unknown(64) }),
         failures: Failures::default(),
         auth: None,
+        token: None,
         others: &[],
     };
     let mut app = vec![0; message.buffer_len()];

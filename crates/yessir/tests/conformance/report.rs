@@ -107,8 +107,16 @@ fn app(ssrc: u32, body: &[&str], sent: u32) -> Result<Vec<u8>, Fault> {
     }
     let generic = generic.ok_or("GENERIC is missing")?;
     let failures = Failures::of(&notes).ok_or("the notes cannot be read")?;
-    let message =
-        Message { ssrc, generic, flowspec, link_info, failures, auth: None, others: &others };
+    let message = Message {
+        ssrc,
+        generic,
+        flowspec,
+        link_info,
+        failures,
+        auth: None,
+        token: None,
+        others: &others,
+    };
     let mut app = vec![0; message.buffer_len()];
     message.emit(&mut app).map_err(|error| error.to_string())?;
     Ok(app)

@@ -88,6 +88,7 @@ fn command(mut words: Words<'_>) -> Result<Command, Fault> {
                 style: Style::Individual,
                 ttl: 64,
                 key: None,
+                token: None,
             },
         },
         "listen" => Command::Listen {

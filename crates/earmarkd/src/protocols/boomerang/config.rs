@@ -49,6 +49,10 @@ struct BoomerangTable {
     max_sessions: Option<Spanned<u32>>,
     max_per_source: Option<Spanned<u32>>,
     changes_per_second: Option<Spanned<u32>>,
+    #[serde(default)]
+    verified: bool,
+    #[serde(default)]
+    verified_users: Vec<Spanned<String>>,
     aggregate_only: Option<bool>,
     #[serde(default)]
     aggregate: Vec<AggregateTable>,
@@ -109,6 +113,7 @@ impl Source<'_> {
             users.push(account);
         }
         let engine = earmark_boomerang::Config {
+            required: self.required(table.verified, &table.verified_users)?,
             refresh_interval: self.seconds(
                 table.refresh.as_ref(),
                 u8::MAX,

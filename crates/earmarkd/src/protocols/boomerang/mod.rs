@@ -34,6 +34,10 @@ impl Protocol for Boomerang {
         ))
     }
 
+    fn carries_tokens(&self) -> bool {
+        true
+    }
+
     fn release(&self, application: ApplicationId) -> Command {
         Command::Boomerang(boomerang::Command::Release { application })
     }

@@ -2,14 +2,16 @@
 
 use std::io;
 
+use earmark_boomerang as boomerang;
 use earmark_linux::{InterfaceSignalling, Offload};
-use earmark_node::NodeConfig;
+use earmark_node::{Command, NodeConfig};
 use jiff::Timestamp;
 
 use super::config::{BoomerangConfig, BoomerangTables};
 use super::{Boomerang, offload};
 use crate::config::{Config, InterfaceConfig, Keys};
 use crate::protocol::{KernelOffload, Protocol, ProtocolConfig, ReadTables, keep_all, read_as};
+use crate::wall_clock::since_1970;
 
 impl ProtocolConfig for Boomerang {
     fn tables(&self) -> &'static [Keys] {
@@ -24,8 +26,18 @@ impl ProtocolConfig for Boomerang {
         keep_all::<BoomerangConfig>(self.name(), started, new, waiting);
     }
 
-    fn configure(&self, config: &Config, _origin: Timestamp, node: &mut NodeConfig) {
+    fn configure(&self, config: &Config, origin: Timestamp, node: &mut NodeConfig) {
         node.boomerang = config.settings.get::<BoomerangConfig>().engine;
+        node.boomerang.tokens = config.tokens(origin);
+    }
+
+    fn reload_command(&self, config: &Config, origin: Timestamp) -> Option<Command> {
+        Some(Command::Boomerang(boomerang::Command::Tokens(config.tokens(origin))))
+    }
+
+    fn wall_clock_command(&self, origin: Timestamp) -> Option<Command> {
+        let wall_clock = since_1970(origin);
+        Some(Command::Boomerang(boomerang::Command::WallClock { wall_clock }))
     }
 
     fn intercept(&self, interface: &InterfaceConfig, how: &mut InterfaceSignalling) {

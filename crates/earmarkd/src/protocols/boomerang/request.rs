@@ -8,7 +8,7 @@ use earmark_node::Command;
 
 use super::Boomerang;
 use crate::protocol::{
-    Host, Opening, check_destination, named, options, rate, rejected, row, source,
+    Host, Opening, check_destination, named, options, rate, rejected, row, source, token,
 };
 
 /// Opens a loop.
@@ -48,6 +48,7 @@ pub(super) fn reserve(
         interval: interval_s,
         on_refusal: on_refusal(reaction),
         user: user.transpose()?,
+        token: token(&request.identity)?,
         count_nodes: true,
     };
     let row = row(&Boomerang, Role::Initiator, to, request.ip_protocol, request.hold);

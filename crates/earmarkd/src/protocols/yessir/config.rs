@@ -89,6 +89,10 @@ struct YessirTable {
     max_per_source: Option<Spanned<u32>>,
     changes_per_second: Option<Spanned<u32>>,
     #[serde(default)]
+    verified: bool,
+    #[serde(default)]
+    verified_users: Vec<Spanned<String>>,
+    #[serde(default)]
     key: Vec<KeyTable>,
     #[serde(default)]
     signed_on: Vec<Spanned<String>>,
@@ -136,6 +140,7 @@ impl Source<'_> {
             .filter(|interface| interface.settings.get::<YessirInterface>().measure_rtp);
         let missed = self.within(table.lifetime_factor, 1..101, defaults.missed)?;
         let engine = earmark_yessir::Config {
+            required: self.required(table.verified, &table.verified_users)?,
             interval: self.seconds(table.refresh.as_ref(), u16::MAX, defaults.interval)?,
             max_interval: self.seconds(
                 table.longest_refresh.as_ref(),

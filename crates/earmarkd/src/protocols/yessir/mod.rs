@@ -39,6 +39,10 @@ impl Protocol for Yessir {
         }
     }
 
+    fn carries_tokens(&self) -> bool {
+        true
+    }
+
     fn release(&self, application: ApplicationId) -> Command {
         Command::Yessir(yessir::Command::Release { application })
     }

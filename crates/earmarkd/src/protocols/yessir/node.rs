@@ -1,13 +1,15 @@
 //! YESSIR's settings as those of a node and of the kernel.
 
 use earmark_linux::InterfaceSignalling;
-use earmark_node::NodeConfig;
+use earmark_node::{Command, NodeConfig};
+use earmark_yessir as yessir;
 use jiff::Timestamp;
 
 use super::Yessir;
 use super::config::{InterfaceKeys, YessirConfig, YessirInterface, YessirTables};
 use crate::config::{Config, ConfigError, InterfaceConfig, Keys, Source, Table};
 use crate::protocol::{Protocol, ProtocolConfig, ReadTables, keep_all, read_as};
+use crate::wall_clock::since_1970;
 
 impl ProtocolConfig for Yessir {
     fn tables(&self) -> &'static [Keys] {
@@ -52,8 +54,19 @@ impl ProtocolConfig for Yessir {
 
     fn configure(&self, config: &Config, origin: Timestamp, node: &mut NodeConfig) {
         let YessirConfig { mut engine, retry } = config.settings.get();
+        engine.tokens = config.tokens(origin);
         engine.auth.started = u32::try_from(origin.as_second()).unwrap_or_default();
         (node.yessir, node.retry) = (engine, retry);
+    }
+
+    fn reload_command(&self, config: &Config, origin: Timestamp) -> Option<Command> {
+        let settings = config.tokens(origin);
+        Some(Command::Yessir(yessir::Command::Tokens { settings }))
+    }
+
+    fn wall_clock_command(&self, origin: Timestamp) -> Option<Command> {
+        let wall_clock = since_1970(origin);
+        Some(Command::Yessir(yessir::Command::WallClock { wall_clock }))
     }
 
     fn intercept(&self, config: &InterfaceConfig, how: &mut InterfaceSignalling) {

@@ -12,7 +12,7 @@ use earmark_yessir as yessir;
 
 use super::Yessir;
 use crate::protocol::{
-    Action, Host, Opening, check_arrival, check_destination, named, options, row, source,
+    Action, Host, Opening, check_arrival, check_destination, named, options, row, source, token,
 };
 
 /// IP protocol number of UDP, which carries RTP.
@@ -44,6 +44,7 @@ pub(super) fn reserve(
         interval: of.interval_s.unwrap_or(0),
         ttl: request.ttl,
         key: of.key,
+        token: token(&request.identity)?,
     };
     let row = row(&Yessir, Role::Sender, to, UDP, request.hold);
     Ok(Opening {

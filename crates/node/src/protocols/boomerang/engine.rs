@@ -69,7 +69,7 @@ impl NodeEngine for Boomerang {
         view: NodeView<'_>,
     ) -> Option<ReservationRow> {
         let (session, direction, half) = self.reservation_of(claim, owner)?;
-        Some(listing::reservation_row(&session.selector, direction, half, view))
+        Some(listing::reservation_row(&session, direction, half, view))
     }
 
     fn counters(&self) -> Rows<'_, Counter> {

@@ -4,7 +4,7 @@ use earmark_boomerang::{Direction, HalfView, Selector, SessionView};
 use earmark_core::admission::ClaimId;
 use earmark_core::{Rate, Time};
 
-use crate::engine::NodeView;
+use crate::engine::{NodeView, user_row};
 use earmark_core::listing::{ReservationRow, SenderName, SessionRow};
 
 /// Returns the rows of a session's reservations, one for each direction.
@@ -13,9 +13,7 @@ pub(super) fn reservation_rows(
     view: NodeView<'_>,
 ) -> impl Iterator<Item = (Option<ClaimId>, ReservationRow)> + use<> {
     let row = |direction, half: Option<HalfView>| {
-        half.map(|half| {
-            (Some(half.claim), reservation_row(&session.selector, direction, half, view))
-        })
+        half.map(|half| (Some(half.claim), reservation_row(session, direction, half, view)))
     };
     let forward = row(Direction::Forward, session.forward);
     forward.into_iter().chain(row(Direction::Reverse, session.reverse))
@@ -55,11 +53,12 @@ pub(super) fn session_row(session: &SessionView, view: NodeView<'_>) -> SessionR
 
 /// Returns the row of one direction. Packets of the reverse direction have source and destination exchanged.
 pub(super) fn reservation_row(
-    selector: &Selector,
+    session: &SessionView,
     direction: Direction,
     half: HalfView,
     view: NodeView<'_>,
 ) -> ReservationRow {
+    let selector = &session.selector;
     let ends = [
         (selector.source, selector.source_port),
         (selector.destination, selector.destination_port),
@@ -87,7 +86,7 @@ pub(super) fn reservation_row(
         service: "controlled-load".into(),
         interface: Some(view.interface_name(half.interface)),
         next_hop: None,
-        user: None,
+        user: session.user.as_ref().map(user_row),
         rate_bps: Rate::as_bps(half.rate),
         burst_octets: burst,
         expires_in_s: view.seconds_until(half.expires_at),

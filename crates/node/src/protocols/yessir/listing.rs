@@ -7,7 +7,7 @@ use earmark_wire::udp;
 use earmark_wire::yessir::Style;
 use earmark_yessir::{Counters, DropReason, LegView, SessionView};
 
-use crate::engine::NodeView;
+use crate::engine::{NodeView, user_row};
 use earmark_core::listing::{ReservationRow, SenderName, SessionRow};
 
 /// Returns the rows of a stream's reservations. Each sender of a shared reservation has a row.
@@ -71,7 +71,7 @@ pub(super) fn reservation_row(
         },
         interface: Some(view.interface_name(leg.interface)),
         next_hop: None,
-        user: None,
+        user: session.user.as_ref().map(user_row),
         rate_bps: demand.rate.as_bps(),
         burst_octets: demand.burst,
         expires_in_s: view.seconds_until(session.expires_at),
@@ -105,5 +105,6 @@ pub(super) fn counters(
         ("ignored", reason.name(), counters.ignored.get(&reason).copied().unwrap_or_default())
     });
     let malformed = counters.malformed.iter().map(|(&name, &count)| ("malformed", name, count));
-    messages.into_iter().chain(ignored).chain(malformed)
+    let tokens = counters.tokens.iter().map(|(&name, &count)| ("tokens", name, count));
+    messages.into_iter().chain(ignored).chain(tokens).chain(malformed)
 }

@@ -132,6 +132,7 @@ pub(in crate::bench) fn request(
         link_info,
         failures: Failures::default(),
         auth,
+        token: None,
         others: &[],
     };
     let mut app = vec![0; message.buffer_len()];
