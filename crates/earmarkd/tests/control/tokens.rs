@@ -10,7 +10,7 @@ use super::host::Host;
 /// Requests that reserve for 10.0.9.9.
 const REQUESTS: [(&str, &str, &str); 3] = [
     ("boomerang", "10.0.9.9:5001", r#""options":{"rates":[{"forward":2000000,"reverse":0}]}"#),
-    ("yessir", "10.0.9.9:5000", r#""rate_bps":8000,"options":{"class":46}"#),
+    ("yessir", "10.0.9.9:5000", r#""from":"10.0.1.1:5000","rate_bps":8000,"options":{"class":46}"#),
     ("nsis", "10.0.9.9:5001", r#""rate_bps":2000000"#),
 ];
 
