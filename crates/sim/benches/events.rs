@@ -124,6 +124,7 @@ impl Net {
             interval: 0,
             ttl: 64,
             key: None,
+            token: None,
         };
         let application = yessir::Application(number.into());
         let attach = yessir::Command::Attach { application, attachment };

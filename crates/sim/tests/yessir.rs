@@ -71,6 +71,7 @@ impl Net {
             interval: INTERVAL,
             ttl: 64,
             key: None,
+            token: None,
         };
         self.command(self.h1, Command::Attach { application, attachment });
     }

@@ -95,6 +95,7 @@ impl Protocol for Nsis {
                     port: None,
                     most: draw.maybe(super::rate),
                     reverse: draw.maybe(requested),
+                    token: None,
                 };
                 qos::Command::Listen { application: id, listen }
             }

@@ -72,6 +72,7 @@ impl Protocol for Yessir {
                     interval: draw.one_of(&[0, 1, 60, u16::MAX]),
                     ttl: draw.one_of(&[64, 0, 1]),
                     key: None,
+                    token: None,
                 };
                 yessir::Command::Attach { application, attachment }
             }

@@ -145,6 +145,7 @@ impl Play {
             port: None,
             most: None,
             reverse: None,
+            token: None,
         };
         let listen = qos::Command::Listen { application: qos::Application(3), listen };
         bench.network.command(h2, Command::Nsis(NsisCommand::Qos(listen)));
@@ -430,6 +431,7 @@ impl Play {
                     interval: REFRESH,
                     ttl: 64,
                     key: None,
+                    token: None,
                 };
                 vec![Command::Yessir(yessir::Command::Attach { application, attachment })]
             }

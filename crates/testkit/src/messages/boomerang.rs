@@ -66,7 +66,7 @@ pub fn parts() -> impl Strategy<Value = Parts> {
     prop_oneof![Just(Family::V4), Just(Family::V6)].prop_flat_map(|family| {
         let pair = any::<(u32, u32)>().prop_map(|(forward, reverse)| Rates { forward, reverse });
         let rest = proptest::collection::vec(any::<u8>(), 0..9);
-        let option = (0..3_u8, any::<[u8; 16]>(), any::<u32>(), rest);
+        let option = (0..5_u8, any::<[u8; 16]>(), any::<u32>(), rest);
         (
             any::<(u32, u16, u8, u64)>(),
             any_keys(family),
@@ -114,7 +114,8 @@ impl Parts {
                     reverse: PassCount { nodes: octets[2], gaps: octets[3] },
                     ..Participation::new(self.classifier.source, octets[4])
                 }),
-                _ if number == last => OptionItem::Unknown { code: 4 + *word as u16 % 100, rest },
+                3 => OptionItem::Token(octets),
+                _ if number == last => OptionItem::Unknown { code: 5 + *word as u16 % 100, rest },
                 _ => return None,
             })
         });

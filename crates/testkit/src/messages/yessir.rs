@@ -176,7 +176,7 @@ pub fn message() -> impl Strategy<Value = Owned> {
         sequence,
         digest,
     });
-    let other = (9_u8..=255, any::<u8>(), words(0..4));
+    let other = (10_u8..=255, any::<u8>(), words(0..4));
     (
         generic(),
         option::of(flowspec()),

@@ -59,6 +59,7 @@ impl DemoProtocol for Yessir {
             interval: 0,
             ttl: 64,
             key: None,
+            token: None,
         };
         let attach = yessir::Command::Attach { application: sender, attachment };
         Commands { receiver: vec![Command::Yessir(answer)], sender: vec![Command::Yessir(attach)] }

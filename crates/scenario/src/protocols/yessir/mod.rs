@@ -55,6 +55,7 @@ impl ScenarioProtocol for Yessir {
             interval: 0,
             ttl: 64,
             key: None,
+            token: None,
         };
         let attach = yessir::Command::Attach { application, attachment };
         vec![(End::Destination, Command::Yessir(listen)), (End::Source, Command::Yessir(attach))]
