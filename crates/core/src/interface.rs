@@ -44,6 +44,14 @@ impl Interface {
         self.bandwidth > Rate::ZERO
     }
 
+    /// Returns how many new and changed requests a second from one access interface are forwarded through this interface:
+    /// half of what fits into the tenth of the bandwidth that signalling gets, so that those of others fit as well.
+    pub fn requests_per_second(&self) -> u32 {
+        const OCTETS: u64 = 250; // of a usual request with the answer's acknowledgement
+        let requests = self.bandwidth.as_bps() / (2 * 10 * 8 * OCTETS);
+        u32::try_from(requests).unwrap_or(u32::MAX).max(1)
+    }
+
     /// Returns the address for neighbours of the same family as `like`.
     pub fn address_like(&self, like: IpAddr) -> Option<IpAddr> {
         self.addresses.iter().copied().find(|a| a.is_ipv4() == like.is_ipv4())

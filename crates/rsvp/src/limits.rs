@@ -77,6 +77,8 @@ impl Default for Access {
 #[derive(Debug)]
 pub(crate) struct Throttles {
     changes: Throttle,
+    /// Changes that are forwarded, by arrival and by outgoing interface.
+    forwarded: Throttle,
     errors: Throttle,
     challenges: Throttle,
     diagnoses: Throttle,
@@ -88,6 +90,7 @@ impl Throttles {
     pub(crate) fn new(hash: KeyedHash) -> Throttles {
         Throttles {
             changes: Throttle::default(),
+            forwarded: Throttle::default(),
             errors: Throttle::default(),
             challenges: Throttle::default(),
             diagnoses: Throttle::default(),
@@ -246,6 +249,23 @@ impl Rsvp {
         }
         let hash = self.throttles.hash(interface, is_signed.then_some(neighbor));
         self.throttles.changes.admits(cx.now, hash, changes_per_second)
+    }
+
+    /// Returns whether another new or changed sender from behind an access interface may be forwarded through these
+    /// interfaces at once: each access interface may use half of the signalling share of a link.
+    #[cold]
+    pub(crate) fn may_forward<E>(
+        &mut self,
+        cx: &HandlerContext<'_, '_, E>,
+        arrival: InterfaceId,
+        neighbor: IpAddr,
+        outgoing: &[InterfaceId],
+    ) -> bool {
+        let port = self.throttles.hash(arrival, cx.verified.is_some().then_some(neighbor));
+        outgoing.iter().filter_map(|&id| cx.context.interfaces.by_id(id)).all(|link| {
+            let hash = self.throttles.hash.of_two([port, link.id.0.into()]);
+            self.throttles.forwarded.admits(cx.now, hash, link.requests_per_second())
+        })
     }
 
     /// Returns whether this node may send an error of its own through an interface. Above the limit of an access

@@ -153,6 +153,14 @@ impl Rsvp {
         if self.policy.is_some() {
             self.check_sender(cx, received.interface, path).map_err(policy_refused)?;
         }
+        let outgoing = received.next_hops.map_or(OutInterfaces::None, |next_hops| {
+            next_hops.outgoing(cx.context, Some(received.interface))
+        });
+        if !is_core
+            && !self.may_forward(cx, received.interface, path.hop.address, outgoing.as_slice())
+        {
+            return Err(limit_reached());
+        }
         let session = self.admit_sender(cx, origin, &path.session, &path.sender.template)?;
         let hop = self.store.find_or_insert_hop(origin, Block::Sender, cx.now);
         let adspec = self.store.keep_adspec(hop, path.sender.adspec);
@@ -164,9 +172,7 @@ impl Rsvp {
                 template: path.sender.template,
                 tspec: path.sender.tspec,
                 hop,
-                outgoing: received.next_hops.map_or(OutInterfaces::None, |next_hops| {
-                    next_hops.outgoing(cx.context, Some(received.interface))
-                }),
+                outgoing,
                 ttl: received.ttl,
                 flags: received.flags,
                 adspec,

@@ -445,6 +445,10 @@ fn verifications_of_one_port_are_limited() {
     let mut interface = bench.interfaces.by_id(ETH1).expect("an interface").clone();
     interface.trust = Trust { role: Role::Access, sources: vec![] };
     bench.interfaces.set(interface);
+    // A link with room for more changes than are verified.
+    let mut outgoing = bench.interfaces.by_id(ETH2).expect("an interface").clone();
+    outgoing.bandwidth = Rate::from_mbps(1_000);
+    bench.interfaces.set(outgoing);
     let most = token::Settings::default().verifications_per_second;
     let mut verified = 0;
     for rate in 1..=u64::from(most) + 50 {

@@ -370,6 +370,34 @@ fn port_that_floods_leaves_another_its_part() {
     assert_eq!(bench.engine.population().1, 100 - 2 * 6, "the other parts are left");
 }
 
+/// New and changed senders of one port take at most half of the signalling share of a link, and leave the other half to
+/// the senders of others. Links between routers of one administration have no such limit.
+#[test]
+fn flood_of_one_port_leaves_others_their_share_of_signalling() {
+    let count_sent = |bench: &mut Bench, from: InterfaceId, port: u16| {
+        let outcomes = announce(bench, from, port);
+        sent(&outcomes).iter().filter(|(_, message)| matches!(message.body, Body::Path(_))).count()
+    };
+    for (flooding, most) in [([Access; 3], true), ([Access, Access, Core], false)] {
+        let mut bench = reserved(Config::default(), flooding);
+        let share = bench.interfaces.by_id(ETH2).expect("the link").requests_per_second() as usize;
+        let forwarded: usize = (1..=1_000).map(|port| count_sent(&mut bench, ETH3, port)).sum();
+        assert_eq!(forwarded, if most { share } else { 1_000 });
+        let others: usize = (2_001..=2_100).map(|port| count_sent(&mut bench, ETH1, port)).sum();
+        assert_eq!(others, 100, "honest senders");
+    }
+    // One sender that changes all the time counts as well.
+    let mut bench = reserved(Config::default(), [Access; 3]);
+    let share = bench.interfaces.by_id(ETH2).expect("the link").requests_per_second() as usize;
+    let forwarded = (1..=1_000).filter(|number| {
+        let mut changed = path();
+        changed.sender.tspec.rate += *number as f32;
+        let outcomes = bench.receive(ETH1, Body::Path(changed));
+        sent(&outcomes).iter().any(|(_, message)| matches!(message.body, Body::Path(_)))
+    });
+    assert_eq!(forwarded.count(), share - 1, "and the sender itself");
+}
+
 /// Challenges of strangers do not use up the answers that a neighbour gets.
 #[test]
 fn challenges_of_others_leave_neighbor_its_answers() {

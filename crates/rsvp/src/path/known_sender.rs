@@ -5,7 +5,9 @@
 
 use earmark_wire::rsvp::Path;
 
-use super::{PathFault, ReceivedPath, bad_tspec, is_neighbor, policy_refused, too_large};
+use super::{
+    PathFault, ReceivedPath, bad_tspec, is_neighbor, limit_reached, policy_refused, too_large,
+};
 use crate::api::{Change, Event};
 use crate::counters::DropReason;
 use crate::instance::{HandlerContext, Rsvp};
@@ -24,6 +26,13 @@ struct PathChanges<'r> {
     next_hops: Option<NextHops<'r>>,
 }
 
+impl PathChanges<'_> {
+    /// Returns whether the Path itself says something new, which is forwarded at once, and not only routes have changed.
+    fn are_announced(&self) -> bool {
+        self.next_hops.is_none() || self.hop || self.tspec || self.adspec || self.carried
+    }
+}
+
 impl Rsvp {
     /// Handles a Path of a known sender: checks and stores its changes, and reports them.
     #[inline]
@@ -38,6 +47,13 @@ impl Rsvp {
         if let Some(changes) = &changes {
             if (changes.tspec || changes.carried) && self.policy.is_some() {
                 self.check_sender(cx, received.interface, path).map_err(policy_refused)?;
+            }
+            if !cx.context.is_core(received.interface) && changes.are_announced() {
+                let outgoing = self.store.psb(index).outgoing.clone();
+                let neighbor = path.hop.address;
+                if !self.may_forward(cx, received.interface, neighbor, outgoing.as_slice()) {
+                    return Err(limit_reached());
+                }
             }
             self.store_changes(cx, index, path, received, changes);
         }
