@@ -5,7 +5,7 @@ use earmark_node::NodeConfig;
 use earmark_sim::{LinkEnd, LinkSpec, Network, NodeId};
 
 use crate::routing::Routing;
-use crate::topology::{Link, Role, Topology};
+use crate::topology::{Family, Link, Role, Topology};
 
 /// A network ready to run.
 pub(crate) struct Built {
@@ -19,12 +19,26 @@ pub(crate) struct Built {
 
 /// Builds the network of a topology. Returns it with its nodes in their order; `settings` are those of every node.
 pub fn network(topology: &Topology, seed: u64, settings: &NodeConfig) -> (Network, Vec<NodeId>) {
-    let Built { network, nodes, .. } = build(topology, seed, settings);
+    network_in(Family::Ipv4, topology, seed, settings)
+}
+
+/// Builds the network of a topology with the addresses of one family, as [`network`]. A link without IPv6 keeps IPv4.
+pub fn network_in(
+    family: Family,
+    topology: &Topology,
+    seed: u64,
+    settings: &NodeConfig,
+) -> (Network, Vec<NodeId>) {
+    let Built { network, nodes, .. } = build_in(family, topology, seed, settings);
     (network, nodes)
 }
 
 /// Builds the network of a topology, including its routing for later changes.
 pub(crate) fn build(topology: &Topology, seed: u64, settings: &NodeConfig) -> Built {
+    build_in(Family::Ipv4, topology, seed, settings)
+}
+
+fn build_in(family: Family, topology: &Topology, seed: u64, settings: &NodeConfig) -> Built {
     let mut network = Network::new(seed);
     let add = |node: &crate::topology::Node| {
         network.add_node(&node.name, node.role == Role::Router, settings.clone())
@@ -35,11 +49,11 @@ pub(crate) fn build(topology: &Topology, seed: u64, settings: &NodeConfig) -> Bu
         let end = |side: usize| LinkEnd {
             node: nodes[link.ends[side].node],
             interface: link.ends[side].interface.clone(),
-            address: link.ends[side].address.into(),
+            address: link.ends[side].address_in(family).unwrap_or(link.ends[side].address.into()),
         };
         interfaces.push(network.add_link(LinkSpec {
             ends: [end(0), end(1)],
-            prefix: link.prefix,
+            prefix: link.prefix_in(family).unwrap_or(link.prefix),
             bandwidth: link.bandwidth,
             reservable: link.reservable,
             delay: link.delay,
@@ -48,6 +62,6 @@ pub(crate) fn build(topology: &Topology, seed: u64, settings: &NodeConfig) -> Bu
     }
     let first = |(link, ids): (&Link, &[InterfaceId; 2])| (nodes[link.ends[0].node], ids[0]);
     let links = topology.links.iter().zip(&interfaces).map(first).collect();
-    let routing = Routing::install(topology, &interfaces, &mut network, &nodes);
+    let routing = Routing::install(family, topology, &interfaces, &mut network, &nodes);
     Built { network, nodes, links, routing }
 }

@@ -37,7 +37,7 @@ mod value_syntax;
 mod values;
 
 pub use admission::{Admission, Measured};
-pub use build::network;
+pub use build::{network, network_in};
 pub use capture::{Tap, play_tapped};
 pub use data::Data;
 pub use endpoints::Between;

@@ -6,11 +6,13 @@ use std::net::IpAddr;
 use earmark_core::{Hop, InterfaceId, Prefix, Route};
 use earmark_sim::{Network, NodeId};
 
-use crate::topology::{Paths, Topology};
+use crate::topology::{Family, Paths, Topology};
 
 /// Routes of all nodes; see the module documentation.
 #[derive(Debug)]
 pub(crate) struct Routing {
+    /// Family of the addresses: links have one address each in the simulator.
+    family: Family,
     /// Ports of each node.
     ports: Vec<Vec<Port>>,
     /// Routes of each node except those of its own links, in ascending order.
@@ -34,6 +36,7 @@ struct Port {
 impl Routing {
     /// Installs the routes of a topology in its network. `interfaces` are the ends of the links, in their order.
     pub(crate) fn install(
+        family: Family,
         topology: &Topology,
         interfaces: &[[InterfaceId; 2]],
         network: &mut Network,
@@ -46,12 +49,12 @@ impl Routing {
                     link: number,
                     name: end.interface.clone(),
                     interface,
-                    prefix: link.prefix,
+                    prefix: link.prefix_in(family).unwrap_or(link.prefix),
                     peer: link.ends[1 - side].node,
                 });
             }
         }
-        let mut ways = Routing { ports, routes: vec![Vec::new(); nodes.len()] };
+        let mut ways = Routing { family, ports, routes: vec![Vec::new(); nodes.len()] };
         ways.reroute_around(&BTreeSet::new(), network, nodes, topology);
         ways
     }
@@ -102,7 +105,7 @@ impl Routing {
         from: usize,
         to: usize,
     ) -> Option<Vec<(usize, InterfaceId)>> {
-        let destination = IpAddr::from(topology.address(to)?);
+        let destination = topology.address_in(to, self.family)?;
         let (mut at, mut path) = (from, Vec::new());
         while at != to {
             if path.len() > self.ports.len() {
@@ -128,9 +131,10 @@ impl Routing {
 
     /// Returns the routes of a node along these paths.
     fn routes_of(&self, node: usize, paths: &Paths<'_>) -> Vec<Route> {
-        // Links have one address each in the simulator.
-        let routes = paths.routes(node).into_iter().filter(|route| route.gateway.is_ipv4());
+        let is_ipv4 = self.family == Family::Ipv4;
+        let routes = paths.routes(node).into_iter();
         let mut routes: Vec<Route> = routes
+            .filter(|route| route.gateway.is_ipv4() == is_ipv4)
             .filter_map(|route| {
                 let port = self.ports[node].iter().find(|port| port.name == route.interface)?;
                 let hop =

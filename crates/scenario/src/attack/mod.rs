@@ -5,7 +5,7 @@
 
 mod packet;
 
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 
 use earmark_core::random::{RandomStreams, Stream};
 
@@ -53,7 +53,7 @@ impl Attack {
 const RANDOM_PACKETS: usize = 400;
 
 /// Returns the attacks that need no knowledge of the protocol. `seen` is not empty.
-pub fn common(seen: &[Packet], attacker: Ipv4Addr, seed: u64) -> Vec<Attack> {
+pub fn common(seen: &[Packet], attacker: IpAddr, seed: u64) -> Vec<Attack> {
     let mut random = RandomStreams::new(seed).stream("attack");
     let own = |packet: &Packet| {
         let mut packet = Packet { source: attacker, ..packet.clone() };
@@ -109,7 +109,7 @@ mod tests {
             destination: [10, 0, 9, 9].into(),
             protocol: 46,
             ttl: 63,
-            router_alert: true,
+            router_alert: Some(0),
             payload: (0..64).collect(),
         }];
         let attacks = common(&seen, [10, 0, 3, 2].into(), 7);

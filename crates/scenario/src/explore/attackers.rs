@@ -1,6 +1,6 @@
 //! Attackers: hosts on access interfaces that send forged, replayed, changed and truncated messages of all protocols.
 
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr};
 use std::time::Duration;
 
 use earmark_core::Trust;
@@ -38,7 +38,7 @@ pub(super) struct Attackers {
 
 struct Attacker {
     node: NodeId,
-    address: Ipv4Addr,
+    address: IpAddr,
     power: Power,
     /// Router whose signalling the attacker sees.
     watches: NodeId,
@@ -97,7 +97,7 @@ impl Attackers {
             network.capture(watches);
             Attacker {
                 node: nodes[place],
-                address: topology.address(place).unwrap_or(Ipv4Addr::UNSPECIFIED),
+                address: topology.address(place).unwrap_or(Ipv4Addr::UNSPECIFIED).into(),
                 power: one_of(&mut random, &[Power::OwnAddress, Power::AnyAddress]),
                 watches,
                 seen: Vec::new(),

@@ -6,7 +6,7 @@ mod rsvp;
 mod yessir;
 
 use std::fmt;
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 use std::time::Duration;
 
 use earmark_core::random::Stream;
@@ -66,8 +66,20 @@ pub trait ScenarioProtocol: fmt::Debug + Sync {
 
     /// Returns forged messages of the protocol, by an attacker with this address who has seen the messages of
     /// reservations.
-    fn forgeries(&self, _seen: &[Packet], _attacker: Ipv4Addr) -> Vec<Attack> {
+    fn forgeries(&self, _seen: &[Packet], _attacker: IpAddr) -> Vec<Attack> {
         Vec::new()
+    }
+
+    /// Returns whether routers take a packet for a message of the protocol, well formed or not. To them, all others are
+    /// data.
+    fn recognizes(&self, _packet: &Packet) -> bool {
+        true
+    }
+
+    /// Returns a message inside UDP, as a host behind `router` sends it that has no raw sockets; `None` for other packets,
+    /// and if the protocol has no such encapsulation.
+    fn encapsulated(&self, _packet: &Packet, _router: IpAddr) -> Option<Packet> {
+        None
     }
 }
 

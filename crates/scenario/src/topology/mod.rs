@@ -9,7 +9,7 @@
 //! |---|---|---|
 //! | role | a node with two links or more is a router, the others are hosts | `role = "host"` or `"router"` |
 //! | address range | link number n (from 0, in file order) is 10.x.y.0/30 with x = n / 256, y = n mod 256 | `prefix` |
-//! | IPv6 | if the file says `ipv6 = true`, each link has a range of its own too, 2001:db8:0:n::/64, for namespaces only | |
+//! | IPv6 | if the file says `ipv6 = true`, each link has a range of its own too, 2001:db8:0:n::/64 | |
 //! | addresses | the first end of `ends` has the first address of the range, the second the next one | |
 //! | interfaces | `eth0`, `eth1` ... at each node, in the order of its links in the file | |
 //! | routes | fewest links; among equals the one whose first link comes first in the file; never through a host | |
@@ -145,6 +145,17 @@ pub struct Link {
     pub queue_packets: u32,
 }
 
+/// Address family.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Family {
+    /// IPv4.
+    #[default]
+    Ipv4,
+    /// IPv6, in networks that have it.
+    Ipv6,
+}
+
 /// One end of a link.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct End {
@@ -156,6 +167,26 @@ pub struct End {
     pub address: Ipv4Addr,
     /// IPv6 address, if the network has one.
     pub address6: Option<Ipv6Addr>,
+}
+
+impl End {
+    /// Returns the address of a family; `None` for IPv6 in a network without it.
+    pub fn address_in(&self, family: Family) -> Option<IpAddr> {
+        match family {
+            Family::Ipv4 => Some(self.address.into()),
+            Family::Ipv6 => self.address6.map(IpAddr::from),
+        }
+    }
+}
+
+impl Link {
+    /// Returns the address range of a family; `None` for IPv6 in a network without it.
+    pub fn prefix_in(&self, family: Family) -> Option<Prefix> {
+        match family {
+            Family::Ipv4 => Some(self.prefix),
+            Family::Ipv6 => self.prefix6,
+        }
+    }
 }
 
 impl Topology {
@@ -199,6 +230,14 @@ impl Topology {
     /// Returns the address of a node, see [`Paths::addresses`].
     pub fn address(&self, node: usize) -> Option<Ipv4Addr> {
         self.reached_by(node, self.interfaces(node).map(|(end, _)| end))
+    }
+
+    /// Returns the address of a node in a family: [`Topology::address`], or for IPv6 that of its first interface.
+    pub fn address_in(&self, node: usize, family: Family) -> Option<IpAddr> {
+        match family {
+            Family::Ipv4 => self.address(node).map(IpAddr::from),
+            Family::Ipv6 => self.interfaces(node).next()?.0.address_in(family),
+        }
     }
 
     /// Returns the address of the first interface, or of the first one in the range of a router that has its own.

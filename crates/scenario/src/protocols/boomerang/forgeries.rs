@@ -1,38 +1,32 @@
 //! Forged messages of Boomerang.
 
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 
 use earmark_wire::boomerang::{Flags, Qos, Rates, Reservation, iana};
+use earmark_wire::icmp::{HEADER, Kind, PROTOCOL_V4, PROTOCOL_V6, PseudoHeader};
 
 use crate::attack::{Attack, Packet, Power};
-
-/// IP protocol number of ICMP, and its header up to the data.
-const ICMP: u8 = 1;
-const HEADER: usize = 8;
-/// Types of ICMP.
-const ECHO: u8 = 8;
-const ECHO_REPLY: u8 = 0;
 
 /// A message that was seen, with its initiating node and far end.
 struct Seen<'a> {
     packet: &'a Packet,
     message: Reservation<'a>,
-    initiator: Ipv4Addr,
-    far_end: Ipv4Addr,
+    initiator: IpAddr,
+    far_end: IpAddr,
 }
 
 impl Seen<'_> {
     /// Returns the message with changes, of an ICMP type and between these addresses.
     fn forged(
         &self,
-        kind: u8,
-        [source, destination]: [Ipv4Addr; 2],
+        kind: Kind,
+        [source, destination]: [IpAddr; 2],
         change: fn(&mut Reservation<'_>),
     ) -> Option<Packet> {
         let mut message = self.message;
         change(&mut message);
         let mut payload = self.packet.payload[..HEADER].to_vec();
-        payload[0] = kind;
+        payload[0] = PseudoHeader::of(source, destination)?.code(kind);
         payload.resize(HEADER + message.buffer_len(), 0);
         message.emit(&mut payload[HEADER..]).ok()?;
         let mut packet = Packet { source, destination, payload, ..self.packet.clone() };
@@ -42,19 +36,19 @@ impl Seen<'_> {
 }
 
 /// Returns forged messages by an attacker who has seen the messages of a reservation.
-pub(super) fn forgeries(seen: &[Packet], attacker: Ipv4Addr) -> Vec<Attack> {
+pub(super) fn forgeries(seen: &[Packet], attacker: IpAddr) -> Vec<Attack> {
     let seen: Vec<Seen<'_>> = seen.iter().filter_map(read).collect();
     let all = |forge: &dyn Fn(&Seen<'_>) -> Option<Packet>| seen.iter().filter_map(forge).collect();
     let reply_of = |change: fn(&mut Reservation<'_>), is_own: bool| -> Vec<Packet> {
         all(&|seen| {
             let source = if is_own { attacker } else { seen.far_end };
-            seen.forged(ECHO_REPLY, [source, seen.initiator], change)
+            seen.forged(Kind::Reply, [source, seen.initiator], change)
         })
     };
     let request_of = |change: fn(&mut Reservation<'_>), is_own: bool| -> Vec<Packet> {
         all(&|seen| {
             let source = if is_own { attacker } else { seen.initiator };
-            seen.forged(ECHO, [source, seen.far_end], change)
+            seen.forged(Kind::Request, [source, seen.far_end], change)
         })
     };
     let (any, own) = (Power::AnyAddress, Power::OwnAddress);
@@ -72,12 +66,22 @@ pub(super) fn forgeries(seen: &[Packet], attacker: Ipv4Addr) -> Vec<Attack> {
     attacks.into_iter().filter(|attack| !attack.packets.is_empty()).collect()
 }
 
+/// Returns whether routers take a packet for a message: a ping whose data begin with MAGIC.
+pub(super) fn is_message(packet: &Packet) -> bool {
+    [PROTOCOL_V4, PROTOCOL_V6].contains(&packet.protocol)
+        && packet
+            .payload
+            .get(HEADER..)
+            .is_some_and(|data| data.starts_with(&iana::MAGIC.to_be_bytes()))
+}
+
 fn read(packet: &Packet) -> Option<Seen<'_>> {
-    let data = packet.payload.get(HEADER..).filter(|_| packet.protocol == ICMP)?;
+    let header = PseudoHeader::of(packet.source, packet.destination)?;
+    let data = packet.payload.get(HEADER..).filter(|_| packet.protocol == header.protocol())?;
     let message = Reservation::parse(data).ok()?;
-    let (initiator, far_end) = match packet.payload[0] {
-        ECHO => (packet.source, packet.destination),
-        _ => (packet.destination, packet.source),
+    let (initiator, far_end) = match packet.payload[0] == header.code(Kind::Request) {
+        true => (packet.source, packet.destination),
+        false => (packet.destination, packet.source),
     };
     Some(Seen { packet, message, initiator, far_end })
 }

@@ -2,7 +2,7 @@
 
 mod forgeries;
 
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 
 use earmark_boomerang::{self as boomerang, Application, Selector};
 use earmark_core::Rate;
@@ -52,7 +52,11 @@ impl ScenarioProtocol for Boomerang {
         vec![(End::Source, Command::Boomerang(release))]
     }
 
-    fn forgeries(&self, seen: &[Packet], attacker: Ipv4Addr) -> Vec<Attack> {
+    fn forgeries(&self, seen: &[Packet], attacker: IpAddr) -> Vec<Attack> {
         forgeries::forgeries(seen, attacker)
+    }
+
+    fn recognizes(&self, packet: &Packet) -> bool {
+        forgeries::is_message(packet)
     }
 }

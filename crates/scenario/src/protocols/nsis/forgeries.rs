@@ -1,6 +1,6 @@
 //! Forged messages of NSIS.
 
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::IpAddr;
 
 use earmark_wire::gist::{
     Body, Continuation, Data, Error, ErrorClass, ErrorCode, ErrorData, Extensions, HEADER, Infos,
@@ -32,9 +32,9 @@ const NO_FLAGS: GenericFlags =
 /// A message between two peers about a session, and the RESERVE in it.
 struct Seen<'a> {
     /// Address of the sender, which is the previous peer.
-    previous: Ipv4Addr,
+    previous: IpAddr,
     /// Address of the receiver.
-    next: Ipv4Addr,
+    next: IpAddr,
     mri: Mri,
     session: SessionId,
     nli: NetworkLayerInformation<'a>,
@@ -44,7 +44,7 @@ struct Seen<'a> {
 }
 
 /// Returns forged messages by an attacker who has seen the messages of reservations.
-pub(super) fn forgeries(seen: &[Packet], attacker: Ipv4Addr) -> Vec<Attack> {
+pub(super) fn forgeries(seen: &[Packet], attacker: IpAddr) -> Vec<Attack> {
     let seen: Vec<Seen<'_>> = seen.iter().filter_map(read).collect();
     let all = |forge: &dyn Fn(&Seen<'_>) -> Option<Packet>| seen.iter().filter_map(forge).collect();
     let (any, own) = (Power::AnyAddress, Power::OwnAddress);
@@ -61,6 +61,12 @@ pub(super) fn forgeries(seen: &[Packet], attacker: Ipv4Addr) -> Vec<Attack> {
         Attack::new("Query with a short validity", any, all(&|seen| seen.query(seen.previous))),
     ];
     attacks.into_iter().filter(|attack| !attack.packets.is_empty()).collect()
+}
+
+/// Returns whether routers take a packet for a message: a datagram with the magic number of GIST.
+pub(super) fn is_message(packet: &Packet) -> bool {
+    let payload = packet.payload.get(udp::HEADER..).filter(|_| packet.protocol == UDP);
+    payload.and_then(datagram).is_some()
 }
 
 /// Returns the RESERVE in a datagram; `None` for other packets.
@@ -81,7 +87,7 @@ fn read(packet: &Packet) -> Option<Seen<'_>> {
 
 impl Seen<'_> {
     /// Returns Data from the previous peer with a RESERVE that ends the session.
-    fn tear(&self, explicitly_routed: bool, source: Ipv4Addr) -> Option<Packet> {
+    fn tear(&self, explicitly_routed: bool, source: IpAddr) -> Option<Packet> {
         let rsn = Rsn { number: self.reserve.rsn.number.wrapping_add(1), ..self.reserve.rsn };
         let tear = Reserve { tear: true, rsn, qspec: None, classifier: None, ..self.reserve };
         self.data(&qos::Message::Reserve(tear), explicitly_routed, [source, self.next])
@@ -94,7 +100,7 @@ impl Seen<'_> {
     }
 
     /// Returns Data to the previous peer with a NOTIFY that the reservation is lost.
-    fn notify(&self, source: Ipv4Addr) -> Option<Packet> {
+    fn notify(&self, source: IpAddr) -> Option<Packet> {
         let (info, extra) = (Seen::failure(), Extra::NONE);
         let notify = Notify { flags: NO_FLAGS, info, qspec: None, extra };
         self.data(&qos::Message::Notify(notify), false, [source, self.previous])
@@ -127,7 +133,7 @@ impl Seen<'_> {
         &self,
         message: &qos::Message<'_>,
         explicitly_routed: bool,
-        [source, destination]: [Ipv4Addr; 2],
+        [source, destination]: [IpAddr; 2],
     ) -> Option<Packet> {
         let mut nslp_data = vec![0; message.buffer_len()];
         message.emit(&mut nslp_data).ok()?;
@@ -136,7 +142,7 @@ impl Seen<'_> {
             nat_traversal: None,
             mri: if is_upstream { self.mri.inverted() } else { self.mri },
             session: self.session,
-            nli: Some(NetworkLayerInformation { interface_address: source.into(), ..self.nli }),
+            nli: Some(NetworkLayerInformation { interface_address: source, ..self.nli }),
             nslp_data: &nslp_data,
             continuation: Continuation::NONE,
             context_free: false,
@@ -159,16 +165,16 @@ impl Seen<'_> {
             infos: Infos::NONE,
             comment: None,
         };
-        let nli = Some(NetworkLayerInformation { interface_address: self.next.into(), ..self.nli });
+        let nli = Some(NetworkLayerInformation { interface_address: self.next, ..self.nli });
         let error = Error { nat_traversal: None, nli, error };
         packet(self.next, self.previous, false, 0, Body::Error(error))
     }
 
     /// Returns a Query of a node that would be the previous peer, with routing state for a short time.
-    fn query(&self, source: Ipv4Addr) -> Option<Packet> {
-        let (_, IpAddr::V4(destination)) = self.mri.addresses() else { return None };
+    fn query(&self, source: IpAddr) -> Option<Packet> {
+        let (_, destination) = self.mri.addresses();
         let nli = NetworkLayerInformation {
-            interface_address: source.into(),
+            interface_address: source,
             routing_state_validity: SHORT,
             ..self.nli
         };
@@ -187,8 +193,8 @@ impl Seen<'_> {
 
 /// Returns the packet of a message; `None` if the message is too long.
 fn packet(
-    source: Ipv4Addr,
-    destination: Ipv4Addr,
+    source: IpAddr,
+    destination: IpAddr,
     router_alert: bool,
     nslpid: u16,
     body: Body<'_>,
@@ -198,11 +204,12 @@ fn packet(
     let mut payload = vec![0; udp::HEADER + MAGIC + message.buffer_len()];
     message.emit(emit_magic(&mut payload[udp::HEADER..]).ok()?).ok()?;
     let header = udp::Repr {
-        source: source.into(),
-        destination: destination.into(),
+        source: source,
+        destination: destination,
         source_port: PORT,
         destination_port: PORT,
     };
     header.emit(&mut payload).ok()?;
+    let router_alert = router_alert.then_some(0);
     Some(Packet { source, destination, protocol: UDP, ttl: u8::MAX, router_alert, payload })
 }

@@ -2,7 +2,7 @@
 
 mod forgeries;
 
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 use std::time::Duration;
 
 use earmark_core::random::Stream;
@@ -52,7 +52,11 @@ impl ScenarioProtocol for Nsis {
         vec![(End::Source, Command::Nsis(nsis::Command::Qos(release)))]
     }
 
-    fn forgeries(&self, seen: &[Packet], attacker: Ipv4Addr) -> Vec<Attack> {
+    fn forgeries(&self, seen: &[Packet], attacker: IpAddr) -> Vec<Attack> {
         forgeries::forgeries(seen, attacker)
+    }
+
+    fn recognizes(&self, packet: &Packet) -> bool {
+        forgeries::is_message(packet)
     }
 }

@@ -2,7 +2,7 @@
 
 mod forgeries;
 
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 use std::time::Duration;
 
 use earmark_core::admission::PreemptionPolicy;
@@ -82,7 +82,15 @@ impl ScenarioProtocol for Rsvp {
         vec![(End::Source, release()), (End::Destination, release())]
     }
 
-    fn forgeries(&self, seen: &[Packet], attacker: Ipv4Addr) -> Vec<Attack> {
+    fn forgeries(&self, seen: &[Packet], attacker: IpAddr) -> Vec<Attack> {
         forgeries::forgeries(seen, attacker)
+    }
+
+    fn recognizes(&self, packet: &Packet) -> bool {
+        forgeries::message(packet).is_some()
+    }
+
+    fn encapsulated(&self, packet: &Packet, router: IpAddr) -> Option<Packet> {
+        forgeries::encapsulated(packet, router)
     }
 }

@@ -1,6 +1,6 @@
 //! Forged messages of YESSIR.
 
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 
 use crate::attack::{Attack, Packet, Power};
 
@@ -16,9 +16,9 @@ const BYE: u8 = 203;
 const OTHER: [u8; 4] = [0xba, 0xdc, 0x0f, 0xfe];
 
 /// Returns forged messages by an attacker who has seen the messages of a reservation.
-pub(super) fn forgeries(seen: &[Packet], attacker: Ipv4Addr) -> Vec<Attack> {
+pub(super) fn forgeries(seen: &[Packet], attacker: IpAddr) -> Vec<Attack> {
     let reports: Vec<&Packet> = seen.iter().filter(|packet| is_report(packet)).collect();
-    let all = |forge: &dyn Fn(&Packet) -> Packet, source: Option<Ipv4Addr>| -> Vec<Packet> {
+    let all = |forge: &dyn Fn(&Packet) -> Packet, source: Option<IpAddr>| -> Vec<Packet> {
         let forged = reports.iter().map(|packet| {
             let mut packet = forge(packet);
             packet.source = source.unwrap_or(packet.source);
@@ -37,6 +37,12 @@ pub(super) fn forgeries(seen: &[Packet], attacker: Ipv4Addr) -> Vec<Attack> {
         Attack::new("BYE with another SSRC", any, all(&bye_of_other, None)),
     ];
     attacks.into_iter().filter(|attack| !attack.packets.is_empty()).collect()
+}
+
+/// Returns whether routers take a packet for a message: a UDP packet with an APP packet of YESSIR.
+pub(super) fn is_message(packet: &Packet) -> bool {
+    let compound = packet.payload.get(HEADER..).filter(|_| packet.protocol == UDP);
+    compound.is_some_and(earmark_wire::yessir::has_message)
 }
 
 /// Returns whether a packet is a report of a sender.

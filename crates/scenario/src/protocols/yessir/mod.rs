@@ -2,7 +2,7 @@
 
 mod forgeries;
 
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 
 use earmark_core::random::Stream as Random;
 use earmark_node::{Command, NodeConfig};
@@ -67,7 +67,11 @@ impl ScenarioProtocol for Yessir {
         vec![(End::Source, release()), (End::Destination, release())]
     }
 
-    fn forgeries(&self, seen: &[Packet], attacker: Ipv4Addr) -> Vec<Attack> {
+    fn forgeries(&self, seen: &[Packet], attacker: IpAddr) -> Vec<Attack> {
         forgeries::forgeries(seen, attacker)
+    }
+
+    fn recognizes(&self, packet: &Packet) -> bool {
+        forgeries::is_message(packet)
     }
 }
