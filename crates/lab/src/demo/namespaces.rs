@@ -21,9 +21,14 @@ use crate::traffic::{self, Shape, Sink, Source};
 const TRAFFIC: Duration = Duration::from_secs(3_600);
 /// Interval of checks of events and states while waiting for both ends.
 const POLL_INTERVAL: Duration = Duration::from_millis(2);
+/// Time to wait for the next event that is skipped.
+const SKIP_INTERVAL: Duration = Duration::from_millis(1);
 
 /// Time for packets in flight when the sources end.
 const DRAIN: Duration = Duration::from_millis(500);
+
+/// TTL of packets to a group.
+const GROUP_TTL: u32 = 16;
 
 /// The demo's network in namespaces.
 pub struct OnNamespaces {
@@ -53,6 +58,16 @@ impl OnNamespaces {
         &self.testbed
     }
 
+    /// Reads the events of all open ends, so that their connections do not fall behind.
+    fn skip_events(&mut self) -> Result<()> {
+        for (_, ends) in &mut self.open {
+            for (client, _) in ends.receiver.iter_mut().chain([&mut ends.sender]) {
+                while client.next_event(Some(Instant::now() + SKIP_INTERVAL))?.is_some() {}
+            }
+        }
+        Ok(())
+    }
+
     fn check(&self) -> Result<()> {
         if self.interrupted.load(Ordering::Relaxed) {
             bail!("interrupted");
@@ -61,23 +76,42 @@ impl OnNamespaces {
     }
 
     pub(crate) fn address(&self, node: usize) -> Result<IpAddr> {
-        let address = self.testbed.topology().address(node).context("a node without a link")?;
-        Ok(address.into())
+        let address = self.testbed.topology().address_in(node, self.plan.family);
+        address.context("a node without a link, or without IPv6")
     }
 
     /// Returns source and destination of a stream.
     fn ends(&self, stream: Stream) -> Result<[SocketAddr; 2]> {
         let at = |node| Ok::<_, anyhow::Error>(SocketAddr::new(self.address(node)?, stream.port()));
-        Ok([at(self.sender)?, at(self.receiver)?])
+        let [from, to] = [at(self.sender)?, at(self.receiver)?];
+        let to = stream.group(&self.plan).map_or(to, |group| SocketAddr::new(group, stream.port()));
+        Ok([from, to])
+    }
+
+    /// Opens the receiving socket of a stream at h2, which joins the group of the stream.
+    fn receive(&self, to: SocketAddr) -> Result<UdpSocket> {
+        let namespace = self.testbed.namespace(self.receiver);
+        let socket = namespace.run_in(|| UdpSocket::bind(to))??;
+        match (to.ip(), self.address(self.receiver)?) {
+            (IpAddr::V4(group), IpAddr::V4(own)) if group.is_multicast() => {
+                namespace.run_in(|| socket.join_multicast_v4(&group, &own))??;
+            }
+            (IpAddr::V6(group), _) if group.is_multicast() => bail!("no group of IPv6: {group}"),
+            _ => {}
+        }
+        Ok(socket)
     }
 
     /// Starts a sink at h2 and then a source at h1.
     fn start_stream(&self, stream: Stream, shape: Shape) -> Result<(Shape, Source, Sink)> {
         let [from, to] = self.ends(stream)?;
         // A socket stays in the namespace where it was opened, whatever thread uses it.
-        let receiver = self.testbed.namespace(self.receiver).run_in(|| UdpSocket::bind(to))??;
+        let receiver = self.receive(to)?;
         let sender = self.testbed.namespace(self.sender).run_in(|| UdpSocket::bind(from))??;
         let sink = Sink::start(receiver)?;
+        if to.ip().is_multicast() {
+            sender.set_multicast_ttl_v4(GROUP_TTL)?;
+        }
         sender.connect(to)?;
         let source = Source::start(sender, shape, TRAFFIC)?;
         Ok((shape, source, sink))
@@ -103,6 +137,7 @@ impl DemoNetwork for OnNamespaces {
 
     fn wait(&mut self, how_long: Duration) -> Result<()> {
         std::thread::sleep(how_long);
+        self.skip_events()?;
         self.check()
     }
 

@@ -1,8 +1,10 @@
 //! Parameters and traffic of the demo.
 
+use std::net::IpAddr;
 use std::time::Duration;
 
 use earmark_core::Rate;
+use earmark_scenario::topology::Family;
 
 use crate::protocols::PROTOCOLS;
 use crate::traffic::Shape;
@@ -35,6 +37,10 @@ pub struct Plan {
     pub refresh: Duration,
     /// Whether the daemon of r1 is killed while the reservation exists.
     pub kill: bool,
+    /// Address family of all traffic.
+    pub family: Family,
+    /// Group that h2 joins, to which the measured stream and the second one are sent; `None` for h2 itself.
+    pub group: Option<IpAddr>,
 }
 
 impl Default for Plan {
@@ -49,6 +55,8 @@ impl Default for Plan {
             second: Rate::from_mbps(8),
             refresh: Duration::from_secs(2),
             kill: false,
+            family: Family::Ipv4,
+            group: None,
         }
     }
 }
@@ -78,6 +86,11 @@ impl Stream {
     /// Streams that are sent, in the order of [`stop_traffic`](super::DemoNetwork::stop_traffic).
     pub const SENT: [Stream; SENT] =
         [Stream::Measured, Stream::Flood, Stream::Sharer(1), Stream::Sharer(2), Stream::Sharer(3)];
+
+    /// Returns the group to which the stream is sent, if any.
+    pub(super) fn group(self, plan: &Plan) -> Option<IpAddr> {
+        plan.group.filter(|_| matches!(self, Stream::Measured | Stream::Second))
+    }
 
     /// Returns the traffic of the stream.
     pub(super) fn shape(self, plan: &Plan) -> Shape {

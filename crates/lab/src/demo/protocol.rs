@@ -10,8 +10,11 @@ use earmark_control::{Client, Opened};
 use earmark_core::outcome::{Kind, Outcome};
 use earmark_core::{ApplicationId, Flow, Rate};
 use earmark_node::Command;
+use earmark_scenario::topology::Topology;
 use serde::{Serialize, Serializer};
 use serde_json::{Map, Value};
+
+use crate::testbed::Settings;
 
 /// IP protocol number of UDP, which carries the data.
 pub(crate) const UDP: u8 = 17;
@@ -98,6 +101,17 @@ pub struct ErrorReport {
     pub node: IpAddr,
 }
 
+/// Destination of a stream, and encapsulation of its signalling on the links of hosts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Target {
+    /// The receiving host.
+    Unicast,
+    /// A group that the receiving host has joined.
+    Group,
+    /// The receiving host; hosts signal inside UDP.
+    UdpEncapsulation,
+}
+
 /// A protocol as the demo shows it.
 pub trait DemoProtocol: Sync {
     /// Returns the name in settings and results.
@@ -110,6 +124,14 @@ pub trait DemoProtocol: Sync {
     fn settings(&self, _refresh: Duration) -> String {
         String::new()
     }
+
+    /// Returns whether the protocol reserves for a target.
+    fn supports(&self, target: Target) -> bool {
+        target == Target::Unicast
+    }
+
+    /// Makes hosts of a network signal inside UDP only, and routers accept that through their links to hosts.
+    fn encapsulate(&self, _topology: &Topology, _hosts: &[&str], _settings: &mut Settings) {}
 
     /// Returns whether the destination needs a daemon.
     fn needs_receiver(&self) -> bool {

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use earmark_core::{ApplicationId, Rate, Time, Trust};
-use earmark_node::Event;
 use earmark_node::outcome::{application_of, outcome_of};
+use earmark_node::{Event, NodeConfig};
 use earmark_scenario::topology::Topology;
 use earmark_sim::{CapturedPacket, LogEvent, Network, NodeId, Source, StreamId, Trace};
 use serde_json::Value;
@@ -40,9 +40,38 @@ impl OnSimulator {
     /// Creates the network of `topology`, which has hosts h1 and h2; the same seed gives the same run.
     pub fn new(topology: Topology, plan: Plan, seed: u64) -> OnSimulator {
         let settings = FIRST.configuration(plan.refresh);
-        let (network, nodes) = earmark_scenario::network(&topology, seed, &settings);
+        OnSimulator::with(topology, plan, seed, &settings)
+    }
+
+    /// Creates the network with settings of all nodes.
+    pub(crate) fn with(
+        topology: Topology,
+        plan: Plan,
+        seed: u64,
+        settings: &NodeConfig,
+    ) -> OnSimulator {
+        let (mut network, nodes) =
+            earmark_scenario::network_in(plan.family, &topology, seed, settings);
+        if let (Some(receiver), Some(group)) = (topology.node("h2"), plan.group) {
+            network.join(nodes[receiver], group);
+        }
         let (streams, open) = (Vec::new(), Vec::new());
         OnSimulator { topology, network, nodes, plan, streams, next_application: 1, open }
+    }
+
+    /// Returns the trace of a stream at h2, by its index in [`Stream::SENT`].
+    fn trace(&self, index: usize) -> Option<&Trace> {
+        let &stream = self.streams.get(index)?;
+        match Stream::SENT[index].group(&self.plan) {
+            Some(_) => self.network.trace_at(stream, self.nodes[self.topology.node("h2")?]),
+            None => Some(self.network.trace(stream)),
+        }
+    }
+
+    /// Returns the destination of a stream.
+    fn destination(&self, stream: Stream) -> Result<IpAddr> {
+        let (_, receiver) = self.node("h2")?;
+        Ok(stream.group(&self.plan).unwrap_or(receiver))
     }
 
     /// Returns the network, for its log.
@@ -88,8 +117,8 @@ impl OnSimulator {
 
     pub(crate) fn node(&self, name: &str) -> Result<(NodeId, IpAddr)> {
         let index = self.topology.node(name).with_context(|| format!("no node {name}"))?;
-        let address = self.topology.address(index).context("a node without a link")?;
-        Ok((self.nodes[index], address.into()))
+        let address = self.topology.address_in(index, self.plan.family);
+        Ok((self.nodes[index], address.context("a node without a link, or without IPv6")?))
     }
 
     fn application(&mut self) -> ApplicationId {
@@ -118,8 +147,8 @@ impl DemoNetwork for OnSimulator {
 
     fn start_traffic(&mut self) -> Result<()> {
         let (node, _) = self.node("h1")?;
-        let (_, destination) = self.node("h2")?;
         for stream in Stream::SENT {
+            let destination = self.destination(stream)?;
             let Shape { rate, packet_octets, .. } = stream.shape(&self.plan);
             let (from, until) = (self.network.now(), Time::MAX);
             let (port, destination_port) = (stream.port(), stream.port());
@@ -140,8 +169,7 @@ impl DemoNetwork for OnSimulator {
     }
 
     fn received_octets(&self) -> u64 {
-        let measured = self.streams.first();
-        let received = measured.map_or(0, |&stream| self.network.trace(stream).received());
+        let received = self.trace(0).map_or(0, Trace::received);
         received * u64::from(self.plan.stream.packet_octets)
     }
 
@@ -153,7 +181,8 @@ impl DemoNetwork for OnSimulator {
         within: Duration,
     ) -> Result<(Reply, Duration)> {
         let (sending, source) = self.node("h1")?;
-        let (receiving, destination) = self.node("h2")?;
+        let (receiving, _) = self.node("h2")?;
+        let destination = self.destination(stream)?;
         let Shape { packet_octets, bucket_octets, .. } = self.plan.stream;
         let from = SocketAddr::new(source, stream.port());
         let to = SocketAddr::new(destination, stream.port());
@@ -222,7 +251,7 @@ impl DemoNetwork for OnSimulator {
 
     fn start_daemon(&mut self, node: &str) -> Result<()> {
         let (node, _) = self.node(node)?;
-        self.network.restart(node, Duration::from_secs(1));
+        self.network.restart(node, FIRST.lifetime(self.plan.refresh));
         Ok(())
     }
 
@@ -232,10 +261,7 @@ impl DemoNetwork for OnSimulator {
         }
         // Packets in flight may still arrive.
         self.network.run_until(self.network.now() + Duration::from_secs(1));
-        let trace = |index: usize| {
-            let stream = self.streams.get(index).context("no traffic was started")?;
-            Ok::<_, anyhow::Error>(self.network.trace(*stream).clone())
-        };
+        let trace = |index: usize| self.trace(index).cloned().context("no traffic was started");
         let traces = (0..SENT).map(trace).collect::<Result<Vec<_>>>()?;
         traces.try_into().ok().context("a trace for each stream")
     }

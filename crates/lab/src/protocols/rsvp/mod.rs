@@ -7,12 +7,16 @@ use earmark_control::{Client, ListenRequest, ReservationRequest};
 use earmark_core::ApplicationId;
 use earmark_node::{Command, Event, Listen, NodeConfig};
 use earmark_rsvp as rsvp;
+use earmark_scenario::topology::{Role, Topology};
 use earmark_wire::intserv::TokenBucket;
 use earmark_wire::rsvp::{ErrorSpec, FilterSpec, Session, SourceSelector};
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use crate::demo::protocol::{Commands, Daemons, DemoProtocol, Ends, ErrorReport, FlowRequest, UDP};
+use crate::demo::protocol::{
+    Commands, Daemons, DemoProtocol, Ends, ErrorReport, FlowRequest, Target, UDP,
+};
+use crate::testbed::Settings;
 
 /// RSVP.
 pub(crate) struct Rsvp;
@@ -50,6 +54,30 @@ impl DemoProtocol for Rsvp {
 
     fn settings(&self, refresh: Duration) -> String {
         format!("refresh = \"{}ms\"\n", refresh.as_millis())
+    }
+
+    fn supports(&self, _: Target) -> bool {
+        true
+    }
+
+    fn encapsulate(&self, topology: &Topology, hosts: &[&str], settings: &mut Settings) {
+        for (index, node) in topology.nodes.iter().enumerate() {
+            let is_host = hosts.contains(&&*node.name);
+            if is_host {
+                let udp_only = "udp_only = true\n".to_owned();
+                settings.own_protocols.insert((node.name.clone(), self.name()), udp_only);
+            }
+            for (end, link) in topology.interfaces(index) {
+                let own = match node.role {
+                    _ if is_host => format!("protocols = [\"{}\"]\n", self.name()),
+                    Role::Router if !topology.is_between_routers(link) => {
+                        "udp_encapsulation = true\n".to_owned()
+                    }
+                    _ => continue,
+                };
+                settings.own.insert((node.name.clone(), end.interface.clone()), own);
+            }
+        }
     }
 
     fn open(&self, daemons: Daemons<'_>, request: &FlowRequest) -> Result<Ends> {
