@@ -230,9 +230,9 @@ mod tests {
         }
         tokens.replace(4, Some(NOW + 20), Some(NOW + 40), &mut timers, ());
         tokens.replace(1, Some(NOW + 30), None, &mut timers, ());
-        assert_eq!(ended(&mut tokens, &mut timers, Time::from_secs(9)), []);
+        assert_eq!(ended(&mut tokens, &mut timers, Time::from_secs(9)), [0_u32; 0]);
         assert_eq!(ended(&mut tokens, &mut timers, Time::from_secs(10)), [2, 3]);
-        assert_eq!(ended(&mut tokens, &mut timers, Time::from_secs(39)), []);
+        assert_eq!(ended(&mut tokens, &mut timers, Time::from_secs(39)), [0_u32; 0]);
         assert_eq!(ended(&mut tokens, &mut timers, Time::from_secs(40)), [4]);
         assert!(timers.is_empty() && tokens.ends.is_empty());
     }
@@ -249,7 +249,7 @@ mod tests {
             let end = Time::from_secs(at);
             let early = end.as_nanos().checked_sub(1_000_000).map(Time::from_nanos);
             if let Some(early) = early.filter(|early| *early > start) {
-                assert_eq!(ended(&mut tokens, &mut timers, early), []);
+                assert_eq!(ended(&mut tokens, &mut timers, early), [0_u32; 0]);
             }
             assert_eq!(ended(&mut tokens, &mut timers, end + Duration::from_millis(1)), [1]);
         }

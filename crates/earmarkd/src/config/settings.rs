@@ -33,6 +33,8 @@ pub struct Config {
     pub others: BTreeMap<String, Value>,
     /// Providers whose tokens prove names, for all protocols.
     pub issuers: Vec<Issuer>,
+    /// Limit of tokens in one second that an engine verifies for the requests through one access interface.
+    pub verifications_per_second: u32,
     /// Marks of packets, for policy rules that match them.
     pub marks: Vec<MarkRule>,
     /// File to record inputs to.
@@ -84,6 +86,7 @@ impl Config {
             settings: ProtocolSettings::default(),
             others: BTreeMap::new(),
             issuers: Vec::new(),
+            verifications_per_second: earmark_token::Settings::default().verifications_per_second,
             marks: Vec::new(),
             record: None,
             record_secrets: false,
@@ -101,7 +104,7 @@ impl Config {
             issuers: self.issuers.clone(),
             router: self.name.clone(),
             wall_clock: since_1970(origin),
-            ..earmark_token::Settings::default()
+            verifications_per_second: self.verifications_per_second,
         }
     }
 }

@@ -86,9 +86,10 @@ pub trait AttackNetwork {
 }
 
 /// Returns the plan of a network.
-fn plan_of(setup: Setup, plan: Plan) -> Plan {
-    let group = (setup.target == Target::Group).then_some(GROUP.into());
-    Plan { family: setup.family, group, ..plan }
+fn plan_of(setup: Setup, mut plan: Plan) -> Plan {
+    plan.family = setup.family;
+    plan.group = (setup.target == Target::Group).then_some(GROUP.into());
+    plan
 }
 
 /// Returns the attacker's own address at a place, and that of the router of its link.

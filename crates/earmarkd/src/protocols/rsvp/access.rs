@@ -14,7 +14,6 @@ pub(crate) struct AccessTable {
     max_per_interface: Option<Spanned<u32>>,
     changes_per_second: Option<Spanned<u32>>,
     errors_per_second: Option<Spanned<u32>>,
-    verifications_per_second: Option<Spanned<u32>>,
     max_lifetime: Option<Spanned<String>>,
 }
 
@@ -23,14 +22,12 @@ impl Source<'_> {
         let defaults = Access::default();
         let range = Duration::from_secs(1)..=Duration::from_secs(86_400);
         let hint = "\"630s\" is the default; from 1s to 1 day (24h) are possible";
-        let AccessTable { max_per_interface, changes_per_second, .. } = table.clone();
-        let AccessTable { errors_per_second, verifications_per_second, .. } = table.clone();
+        let AccessTable { max_per_interface, changes_per_second, errors_per_second, .. } =
+            table.clone();
         Ok(Access {
             max_blocks: self.count(max_per_interface, defaults.max_blocks)?,
             changes_per_second: self.count(changes_per_second, defaults.changes_per_second)?,
             errors_per_second: self.count(errors_per_second, defaults.errors_per_second)?,
-            verifications_per_second: self
-                .count(verifications_per_second, defaults.verifications_per_second)?,
             max_lifetime: self.duration(
                 table.max_lifetime.as_ref(),
                 range,

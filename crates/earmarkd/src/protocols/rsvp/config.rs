@@ -195,6 +195,9 @@ impl Tables for RsvpTables {
     fn set(self: Box<Self>, source: &Source<'_>, config: &mut Config) -> Result<(), ConfigError> {
         let RsvpTables { rsvp, integrity, policy, sender_proxy, receiver_proxy } = *self;
         config.issuers = source.issuers(&policy.issuer)?;
+        let verifications = policy.verifications_per_second.clone();
+        config.verifications_per_second =
+            source.count(verifications, config.verifications_per_second)?;
         let interfaces = &config.interfaces;
         let settings = RsvpConfig {
             timing: source.timing(&rsvp)?,

@@ -20,6 +20,7 @@ pub(crate) struct PolicyTable {
     rule: Vec<RuleTable>,
     #[serde(default)]
     pub(super) issuer: Vec<IssuerTable>,
+    pub(super) verifications_per_second: Option<Spanned<u32>>,
 }
 
 /// Names of [`PreemptionPolicy`] in the file.

@@ -203,12 +203,7 @@ fn packet(
     let message = Message { hops: HOPS, nslpid, source_is_peer: true, body, extensions };
     let mut payload = vec![0; udp::HEADER + MAGIC + message.buffer_len()];
     message.emit(emit_magic(&mut payload[udp::HEADER..]).ok()?).ok()?;
-    let header = udp::Repr {
-        source: source,
-        destination: destination,
-        source_port: PORT,
-        destination_port: PORT,
-    };
+    let header = udp::Repr { source, destination, source_port: PORT, destination_port: PORT };
     header.emit(&mut payload).ok()?;
     let router_alert = router_alert.then_some(0);
     Some(Packet { source, destination, protocol: UDP, ttl: u8::MAX, router_alert, payload })

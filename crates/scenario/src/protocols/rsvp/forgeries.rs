@@ -189,7 +189,7 @@ fn path_err(seen: &Packet, path: &Path<'_>, next_hop: Option<IpAddr>) -> Option<
 }
 
 fn error_spec(node: IpAddr, code: ErrorCode) -> ErrorSpec {
-    ErrorSpec { node: node, flags: 0, code, value: 2 }
+    ErrorSpec { node, flags: 0, code, value: 2 }
 }
 
 /// Returns the Path of a sender as if the attacker were its previous hop.
