@@ -42,6 +42,7 @@ fn the_requirement_list_names_every_test() {
         "offload",
         "model",
         "participation",
+        "tokens",
     ];
     for file in files {
         known.extend(tests_in(&root.join(format!("crates/boomerang/tests/{file}.rs"))));

@@ -3,6 +3,7 @@
 //! All queries apply to the network namespace of the calling thread and open their own socket.
 
 use std::fmt;
+use std::fs;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 
@@ -70,6 +71,21 @@ pub fn has_segmentation_offload(name: &str) -> io::Result<bool> {
         }
     }
     Ok(false)
+}
+
+/// Whether the kernel forwards only those IPv4 packets that arrive through an interface whose sources it would reach through the
+/// interface (strict `rp_filter`, RFC 3704), or forwards none from there.
+///
+/// # Errors
+/// There is no such interface.
+pub fn checks_sources(name: &str) -> io::Result<bool> {
+    let setting = |of: &str, what: &str| -> io::Result<u8> {
+        let text = fs::read_to_string(format!("/proc/sys/net/ipv4/conf/{of}/{what}"))?;
+        text.trim().parse().map_err(io::Error::other)
+    };
+    // The larger value is in force (Linux: `ip-sysctl.rst`); 2 accepts any source to which there is a route.
+    let strictness = setting("all", "rp_filter")?.max(setting(name, "rp_filter")?);
+    Ok(strictness == 1 || setting(name, "forwarding")? == 0)
 }
 
 fn any_socket() -> io::Result<OwnedFd> {

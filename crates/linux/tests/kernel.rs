@@ -82,6 +82,7 @@ fn main() -> ExitCode {
         namespaces::unnamed_namespace_has_no_mount,
         interface::error_message_names_the_interface,
         interface::speed_is_that_of_the_driver,
+        interface::unchecked_sources_are_recognized,
         source::packet_reaches_a_socket_unless_a_sink_drops_it,
         source::interface_receives_by_a_thread,
         signalling::message_in_transit_is_intercepted_and_sent_on,

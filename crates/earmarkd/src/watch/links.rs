@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use earmark_core::listing::{LinkRow, LinkState};
-use earmark_core::{InterfaceId, Rate, Time};
+use earmark_core::{InterfaceId, Rate, Role, Time};
 use earmark_linux::{InterfaceState, interface};
 use tracing::warn;
 
@@ -49,6 +49,8 @@ pub(super) struct Link {
     pause: Duration,
     /// Whether the advice about segmentation offload was logged.
     is_advised: bool,
+    /// Whether the advice about sources was logged, if there was any to give.
+    is_advised_about_sources: bool,
 }
 
 impl Link {
@@ -62,6 +64,7 @@ impl Link {
             not_before: Time::ZERO,
             pause: FIRST_PAUSE,
             is_advised: false,
+            is_advised_about_sources: false,
         }
     }
 
@@ -89,8 +92,31 @@ impl Link {
         self.not_before = now + self.pause;
     }
 
-    /// Logs once that large packets impair the delay on this link.
+    /// Logs once what the kernel's settings leave open: sources that are not checked on an access interface, and large packets
+    /// that impair the delay.
     pub(super) fn advise(&mut self) {
+        self.advise_about_sources();
+        self.advise_about_large_packets();
+    }
+
+    fn advise_about_sources(&mut self) {
+        let name = &self.config.name;
+        if self.config.trust.role == Role::Core || self.is_advised_about_sources {
+            return;
+        }
+        self.is_advised_about_sources = true;
+        // Not readable: no such setting, or the interface has just gone.
+        if !interface::checks_sources(name).unwrap_or(true) {
+            warn!(
+                interface = %name,
+                "hosts behind this access interface can send IPv4 data with the addresses of others, and use up \
+                 their reservations; `sysctl net.ipv4.conf.{name}.rp_filter=1` prevents it where routes are \
+                 symmetric"
+            );
+        }
+    }
+
+    fn advise_about_large_packets(&mut self) {
         let name = &self.config.name;
         let is_slow = self.capacity.is_some_and(|capacity| capacity.bandwidth < SLOW);
         if !is_slow || self.is_advised || self.config.queues.plan().is_none() {

@@ -95,3 +95,28 @@ pub(crate) fn segmentation_offload_is_recognized() {
     }
     assert!(!has());
 }
+
+pub(crate) fn unchecked_sources_are_recognized() {
+    let (namespace, _) = pair();
+    // Forwarding, `rp_filter` of the interface and of all.
+    let cases = [
+        ("0", "0", "0", true),
+        ("1", "0", "0", false),
+        ("1", "1", "0", true),
+        ("1", "2", "0", false),
+        ("1", "0", "1", true),
+        ("1", "1", "2", false),
+        ("1", "2", "1", false),
+    ];
+    for (forwarding, own, all, is_checked) in cases {
+        let settings = [("near.forwarding", forwarding), ("near.rp_filter", own), ("all.rp_filter", all)];
+        for (key, value) in settings {
+            link::sysctl(&namespace, &format!("net.ipv4.conf.{key}"), value).expect("a setting");
+        }
+        let asked = namespace.run_in(|| interface::checks_sources("near"));
+        let asked = asked.expect("a thread inside").expect("there");
+        assert_eq!(asked, is_checked, "forwarding {forwarding}, rp_filter {own} and {all}");
+    }
+    let absent = namespace.run_in(|| interface::checks_sources("absent"));
+    assert!(absent.expect("a thread inside").is_err());
+}
