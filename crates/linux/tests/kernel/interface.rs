@@ -109,7 +109,8 @@ pub(crate) fn unchecked_sources_are_recognized() {
         ("1", "2", "1", false),
     ];
     for (forwarding, own, all, is_checked) in cases {
-        let settings = [("near.forwarding", forwarding), ("near.rp_filter", own), ("all.rp_filter", all)];
+        let settings =
+            [("near.forwarding", forwarding), ("near.rp_filter", own), ("all.rp_filter", all)];
         for (key, value) in settings {
             link::sysctl(&namespace, &format!("net.ipv4.conf.{key}"), value).expect("a setting");
         }

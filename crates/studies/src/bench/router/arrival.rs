@@ -4,6 +4,7 @@ use std::net::{IpAddr, Ipv4Addr};
 
 use earmark_core::InterfaceId;
 use earmark_wire::ipv4;
+use earmark_wire::rsvp::MessageType;
 
 use super::{LINKS, NEAR, NEIGHBOR_TTL, TTL};
 
@@ -58,14 +59,18 @@ impl Arrival {
         (self.source, self.destination)
     }
 
-    fn is_to_router(&self) -> bool {
-        LINKS.iter().any(|link| IpAddr::V4(link.address) == self.destination)
-    }
-
     /// Returns the TTL that the message has when it arrives.
     pub(super) fn ttl(&self) -> u8 {
-        let is_of_neighbor = self.protocol == earmark_rsvp::PROTOCOL && self.is_to_router();
-        if is_of_neighbor { NEIGHBOR_TTL } else { TTL }
+        let is_along_path = self.octets.get(1).is_some_and(|code| {
+            matches!(
+                MessageType::from_code(*code),
+                MessageType::Path | MessageType::PathTear | MessageType::ResvConf
+            )
+        });
+        match self.protocol == earmark_rsvp::PROTOCOL && !is_along_path {
+            true => NEIGHBOR_TTL,
+            false => TTL,
+        }
     }
 
     /// Returns the message as an IPv4 packet, for a network with the addresses of the drawing in [`super`]: with
@@ -76,7 +81,7 @@ impl Arrival {
             IpAddr::V6(_) => Ipv4Addr::UNSPECIFIED,
         };
         let destination = v4(self.destination);
-        let to_router = self.is_to_router();
+        let to_router = LINKS.iter().any(|link| link.address == destination);
         let header = ipv4::Repr {
             tos: 0xc0,
             identification: 0,
