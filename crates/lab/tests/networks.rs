@@ -53,7 +53,7 @@ fn main() -> ExitCode {
     let mut arguments = Arguments::from_args();
     arguments.test_threads = Some(1);
     let obstacle = testbed::obstacle();
-    let tests: [(&str, Test); 21] = [
+    let tests: [(&str, Test); 22] = [
         ("each_branch_of_a_group_has_what_its_receiver_asked", multicast::branches_over_ipv4),
         ("each_branch_of_an_ipv6_group_has_what_its_receiver_asked", multicast::branches_over_ipv6),
         ("senders_share_a_wildcard_reservation", multicast::senders_share),
@@ -65,6 +65,10 @@ fn main() -> ExitCode {
             claims::a_stream_keeps_the_best_of_its_reservations,
         ),
         ("a_stream_over_ipv6_keeps_its_rate", unicast::a_stream_over_ipv6_keeps_its_rate),
+        (
+            "hosts_inside_udp_keep_their_reservation",
+            unicast::hosts_inside_udp_keep_their_reservation,
+        ),
         ("flows_cross_a_core_in_one_aggregate", interworking::flows_cross_a_core_in_one_aggregate),
         ("a_loop_reserves_both_ways", boomerang::both_ways_over_ipv4),
         ("a_loop_reserves_both_ways_over_ipv6", boomerang::both_ways_over_ipv6),

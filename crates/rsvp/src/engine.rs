@@ -116,6 +116,9 @@ impl Rsvp {
             Err(error) => return self.receive_malformed(cx, datagram, error, takes_part),
         };
         mark(Checkpoint::Parse);
+        if datagram.encapsulated {
+            self.encapsulating.insert(datagram.interface);
+        }
         if message.body.session().is_none() {
             return self.receive_neighbor_message(cx, datagram, message, takes_part);
         }
@@ -144,9 +147,6 @@ impl Rsvp {
             return self.drop(cx, datagram, DropReason::UnknownNeighbor);
         }
         self.counters.receive(message.body.message_type());
-        if datagram.encapsulated {
-            self.encapsulating.insert(datagram.interface);
-        }
         self.receive_leading_objects(cx, datagram, message);
         match &message.body {
             Body::Path(path) => self.receive_path(cx, datagram, message, path),

@@ -274,11 +274,16 @@ impl Rsvp {
         source: IpAddr,
         destination: IpAddr,
     ) -> Outgoing {
+        let has_state_inside_udp = || {
+            let neighbor = self.store.find_neighbor(interface, destination);
+            neighbor.is_some_and(|index| self.store.neighbors[index as usize].encapsulated)
+        };
+        // A peer may have no state here, such as a receiver that has acknowledged a Path only.
         let encapsulated = self.encapsulating.contains(&interface)
             && self
-                .store
-                .find_neighbor(interface, destination)
-                .is_some_and(|index| self.store.neighbors[index as usize].encapsulated);
+                .refresh_reduction
+                .is_encapsulated(interface, destination)
+                .unwrap_or_else(has_state_inside_udp);
         Outgoing { encapsulated, ..to_neighbor(source, destination) }
     }
 

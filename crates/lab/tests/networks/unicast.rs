@@ -1,5 +1,6 @@
-//! Unicast over IPv6 from end to end.
+//! Unicast from end to end: over IPv6, and by hosts that signal inside UDP.
 
+use std::thread::sleep;
 use std::time::Duration;
 
 use earmark_control::{ListenRequest, ReservationRequest};
@@ -7,7 +8,7 @@ use earmark_core::Rate;
 use earmark_scenario::topology::DEMO;
 
 use crate::Outcome;
-use crate::net::{Net, REFRESH, SLACK};
+use crate::net::{Net, REFRESH, SLACK, lifetime};
 use crate::stream::{STREAM_PORT, Stream, announcement, loss, watch};
 use earmark_testkit::wait::wait_for;
 
@@ -48,6 +49,40 @@ pub(crate) fn a_stream_over_ipv6_keeps_its_rate() -> Outcome {
     })?;
     net.client("h1")?.release(sender.application)?;
     net.await_reserved(("r1", "eth1"), &[3], SLACK)?;
+    net.client("h1")?.release_all()?;
+    net.await_reserved(("r1", "eth1"), &[], SLACK)
+}
+
+/// Hosts without raw sockets keep their reservation over many refresh periods: the summary refreshes and acknowledgements of
+/// their routers reach them inside UDP (RFC 2205 appendix C).
+pub(crate) fn hosts_inside_udp_keep_their_reservation() -> Outcome {
+    const HOSTS: [&str; 2] = ["h1", "h2"];
+    let net = Net::with(DEMO, "inside-udp", REFRESH, |options| {
+        let settings = &mut options.settings;
+        for host in HOSTS {
+            let rsvp = (host.to_owned(), "rsvp");
+            settings.own_protocols.insert(rsvp, "udp_only = true\n".to_owned());
+            let protocols = "protocols = [\"rsvp\"]\n".to_owned();
+            settings.own.insert((host.to_owned(), "eth0".to_owned()), protocols);
+        }
+        for (router, interface) in [("r1", "eth0"), ("r2", "eth1")] {
+            let inside_udp = "udp_encapsulation = true\n".to_owned();
+            settings.own.insert((router.to_owned(), interface.to_owned()), inside_udp);
+        }
+    })?;
+    let h2 = net.address("h2", true);
+    net.client("h2")?.listen(ListenRequest::new((h2, STREAM_PORT).into()))?;
+    net.client("h1")?.sender(announcement(&net, "h1", h2))?;
+    let routers = [("r1", "eth1"), ("r2", "eth1")];
+    for at in routers {
+        net.await_reserved(at, &[2], SLACK * 2)?;
+    }
+    for _ in 0..3 {
+        sleep(lifetime(REFRESH));
+        for (node, interface) in routers {
+            assert_eq!(net.reserved(node, interface)?, [Rate::from_mbps(2)], "{node}");
+        }
+    }
     net.client("h1")?.release_all()?;
     net.await_reserved(("r1", "eth1"), &[], SLACK)
 }

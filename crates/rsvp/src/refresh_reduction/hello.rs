@@ -21,7 +21,6 @@ use super::send::OutgoingMessage;
 use crate::api::Event;
 use crate::counters::DropReason;
 use crate::instance::{HandlerContext, Rsvp};
-use crate::refresh::to_neighbor;
 use crate::state::{Block, Index, Timer, TimerKind};
 
 /// TTL of Hello messages, which are sent to immediate neighbours only.
@@ -200,8 +199,8 @@ impl Rsvp {
         let source = answered.map(|request| request.destination);
         let source = source.or_else(|| link.and_then(|link| link.address_like(address)));
         let Some(source) = source else { return };
-        let how =
-            Outgoing { ttl: HELLO_TTL, interface: Some(interface), ..to_neighbor(source, address) };
+        let to_neighbor = self.to_neighbor(interface, source, address);
+        let how = Outgoing { ttl: HELLO_TTL, interface: Some(interface), ..to_neighbor };
         self.refresh_reduction.send(&mut self.counters, cx.out, OutgoingMessage::new(how), &body);
     }
 }

@@ -142,6 +142,12 @@ impl RefreshReduction {
         peer.is_some_and(|peer| peer.is_near)
     }
 
+    /// Returns whether a peer uses UDP encapsulation; `None` without a peer at this address.
+    pub(crate) fn is_encapsulated(&self, interface: InterfaceId, address: IpAddr) -> Option<bool> {
+        let index = self.peers.find(interface, address)?;
+        self.peers.get(index).map(|peer| peer.encapsulated)
+    }
+
     /// Returns what refresh reduction knows of a neighbour that has no state.
     pub(crate) fn view(&self, interface: InterfaceId, address: IpAddr) -> NeighborView {
         let peer = self.peers.find(interface, address).and_then(|i| self.peers.get(i));

@@ -21,6 +21,8 @@ pub(crate) struct Peer {
     pub(crate) last_message_at: Time,
     /// Whether the peer has sent a message with the largest TTL, so that it is on this link.
     pub(crate) is_near: bool,
+    /// Whether the last message came inside UDP (RFC 2205 appendix C).
+    pub(crate) encapsulated: bool,
     /// Whether the last message had the flag Refresh-Reduction-Capable.
     pub(crate) capable: bool,
     /// Epoch of the last message with MESSAGE_ID.
@@ -85,6 +87,7 @@ impl Peer {
             address,
             last_message_at: Time::ZERO,
             is_near: false,
+            encapsulated: false,
             capable: false,
             epoch: None,
             refresh_ms: 0,

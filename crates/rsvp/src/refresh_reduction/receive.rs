@@ -13,7 +13,6 @@ use super::sent_message_ids::{DeliveryState, Subject};
 use crate::api::Event;
 use crate::instance::{HandlerContext, Rsvp};
 use crate::path::is_neighbor;
-use crate::refresh::to_neighbor;
 use crate::state::{Index, NONE, Timer, TimerKind};
 
 impl Rsvp {
@@ -64,6 +63,7 @@ impl Rsvp {
         let Some(peer) = self.refresh_reduction.peers.get_mut(index) else { return };
         peer.last_message_at = cx.now;
         peer.is_near |= cx.is_from_this_link;
+        peer.encapsulated = datagram.encapsulated;
         let before = core::mem::replace(&mut peer.capable, takes_part);
         let mut again = before && !takes_part;
         if let Some(id) = message.message_id {
@@ -158,7 +158,8 @@ impl Rsvp {
                 peer.pending_acknowledgements.clear();
                 continue;
             };
-            let message = OutgoingMessage::new(to_neighbor(source, address)).to(Some(index));
+            let how = self.to_neighbor(interface, source, address);
+            let message = OutgoingMessage::new(how).to(Some(index));
             while self.refresh_reduction.has_pending_acknowledgements(index) {
                 self.refresh_reduction.send(&mut self.counters, cx.out, message, &Body::Ack);
             }

@@ -9,7 +9,6 @@ use earmark_wire::rsvp::{AcknowledgementKind, Body, List, RefreshIds, RefreshLis
 use super::message_id_key::{MessageIdKey, NamedBlock};
 use super::send::OutgoingMessage;
 use crate::instance::{HandlerContext, Rsvp};
-use crate::refresh::to_neighbor;
 use crate::state::{Block, Index, Timer, TimerKind};
 
 /// Octets of a packet for the IP header with options, RSVP headers, INTEGRITY and some acknowledgements; identifiers
@@ -59,7 +58,7 @@ impl Rsvp {
                 let lists =
                     [RefreshList { epoch: self.refresh_reduction.sent.epoch(), ids: names }];
                 let body = Body::Srefresh(Srefresh { lists: List::Items(&lists) });
-                let how = to_neighbor(source, address);
+                let how = self.to_neighbor(interface, source, address);
                 let message = OutgoingMessage::new(how).to(Some(index));
                 self.refresh_reduction.send(&mut self.counters, cx.out, message, &body);
             }
