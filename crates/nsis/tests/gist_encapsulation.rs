@@ -7,6 +7,7 @@ use std::time::Duration;
 use common::application::Task;
 use common::{Network, Packet, address, alerted, line, session, states};
 use earmark_core::Outgoing;
+use earmark_nsis::gist::DropReason;
 use earmark_nsis::gist::machine::State;
 use earmark_nsis::nslp::SendFailure;
 use earmark_nsis::{Command, Config, PORT};
@@ -36,6 +37,7 @@ fn queries_omit_router_alert_if_configured() {
             ["10.0.0.0/8", "fd00::/16"].map(|p| p.parse().unwrap()).into();
     });
     network.nodes[1].by_port = true;
+    accept_by_port(&mut network, 1);
     let (four, six) = (network.flow(), network.flow_six());
     apps[0].send(four, session(1), b"four");
     apps[0].send(six, session(2), b"six.");
@@ -54,6 +56,47 @@ fn queries_omit_router_alert_if_configured() {
     apps[0].send(network.flow(), session(1), b"four");
     network.run(SECOND);
     assert!(network.seen[0].packet.how.router_alert, "not for this destination");
+}
+
+/// Makes a node accept Queries without router alert at its first interface.
+fn accept_by_port(network: &mut Network, node: usize) {
+    let mut config = Config::default();
+    config.gist.by_port.insert("eth1".to_owned());
+    network.command(node, Command::Renew(Box::new(config)));
+}
+
+/// Section 5.3.2.1: nodes on the path pass a Query without router alert on unseen. Its destination answers it only where
+/// such Queries are expected.
+#[test]
+fn query_without_router_alert_is_ignored_unless_it_is_expected() {
+    for (router_alert, is_expected) in [(false, false), (false, true), (true, false)] {
+        for is_ipv4 in [true, false] {
+            let what =
+                format!("router alert {router_alert}, expected {is_expected}, IPv4 {is_ipv4}");
+            let (mut network, apps) = line(2, |_| {});
+            if is_expected {
+                accept_by_port(&mut network, 1);
+            }
+            network.tamper = Some(Box::new(move |seen| {
+                if seen.node == 0 && seen.message_type() == Some(MessageType::Query) {
+                    seen.packet.how.router_alert = router_alert;
+                }
+            }));
+            let mri = if is_ipv4 { network.flow() } else { network.flow_six() };
+            apps[0].send(mri, session(1), b"data");
+            network.run(SECOND);
+            let is_taken = router_alert || is_expected;
+            assert_eq!(!apps[1].received().is_empty(), is_taken, "{what}");
+            let ignored = &network.engine(1).gist().counters().ignored;
+            let queries = network.sent(0, MessageType::Query).len() as u64;
+            let count = if is_taken { 0 } else { queries };
+            assert_eq!(
+                ignored.get(&DropReason::NoRouterAlert).copied().unwrap_or(0),
+                count,
+                "{what}"
+            );
+        }
+    }
 }
 
 /// Section 5.3.2.3: packets that interception has taken by mistake are forwarded unchanged.

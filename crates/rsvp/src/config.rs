@@ -45,6 +45,9 @@ pub struct Config {
     pub limits: limits::Settings,
     /// Names of core interfaces whose neighbours are beyond routers without RSVP, so that their messages have any TTL.
     pub distant_neighbors: BTreeSet<String>,
+    /// Names of interfaces that accept Path, PathTear and ResvConf messages without router alert, because the network behind
+    /// them removes IP options.
+    pub without_router_alert: BTreeSet<String>,
     /// Message integrity (RFC 2747).
     pub integrity: integrity::Settings,
     /// Tokens that prove the names of users.
@@ -77,6 +80,7 @@ impl Default for Config {
             diagnostics: diagnostics::Settings::default(),
             limits: limits::Settings::default(),
             distant_neighbors: BTreeSet::new(),
+            without_router_alert: BTreeSet::new(),
             integrity: integrity::Settings::default(),
             tokens: earmark_token::Settings::default(),
             policy: policy::Settings::default(),

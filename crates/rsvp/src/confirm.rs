@@ -63,6 +63,12 @@ impl Rsvp {
         datagram: &Datagram<'_>,
         confirmation: &ResvConf<'_>,
     ) {
+        let mut datagram = *datagram;
+        if datagram.encapsulated {
+            // Addressed to this router, which forwards it to the receiver (RFC 2205 appendix C).
+            datagram.destination = confirmation.confirm;
+        }
+        let datagram = &datagram;
         if datagram.destination != confirmation.confirm {
             return self.drop(cx, datagram, DropReason::BadHop);
         }

@@ -71,6 +71,9 @@ earmark_core::named_enum! {
         FromFar = "from_far",
         /// The source of the data is not behind the incoming interface, which is an access interface.
         SourceElsewhere = "source_elsewhere",
+        /// A Path, PathTear or ResvConf has no router alert (RFC 2205 section 3.3), so that routers may have passed it on
+        /// unseen.
+        NoRouterAlert = "no_router_alert",
     }
 }
 

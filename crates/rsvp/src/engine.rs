@@ -146,6 +146,10 @@ impl Rsvp {
         {
             return self.drop(cx, datagram, DropReason::UnknownNeighbor);
         }
+        if for_every_node && !datagram.router_alert && self.needs_router_alert(cx.context, datagram)
+        {
+            return self.drop(cx, datagram, DropReason::NoRouterAlert);
+        }
         self.counters.receive(message.body.message_type());
         self.receive_leading_objects(cx, datagram, message);
         match &message.body {

@@ -10,10 +10,13 @@
 //! - if the neighbour that it names is on the link of either interface, it does not come from another one: its TTL is
 //!   still the largest (RFC 5082). Neighbours behind a core interface are on its link, unless its configuration names
 //!   them, or they sign. Any other neighbour is known to be there after its first message with that TTL.
+//!
+//! A message that names its previous hop itself (Path, PathTear) or comes from the far end (ResvConf) needs router alert, so
+//! that no router that supports RSVP has passed it on unseen ([`Rsvp::needs_router_alert`]).
 
 use core::net::IpAddr;
 
-use earmark_core::{Datagram, Interface, InterfaceId};
+use earmark_core::{Context, Datagram, Interface, InterfaceId};
 use earmark_wire::rsvp::Session;
 
 use crate::counters::DropReason;
@@ -66,6 +69,19 @@ impl Rsvp {
             && (link.is_none_or(has_distant_neighbors)
                 || cx.verified.is_some()
                 || self.is_named_at(cx.context, interface, neighbor))
+    }
+
+    /// Returns whether a message that every router on the path must see needs router alert (RFC 2205 section 3.3): routers
+    /// pass it on unseen otherwise, and it can name any previous hop. A message inside UDP has none.
+    #[cold]
+    pub(crate) fn needs_router_alert(
+        &self,
+        context: &Context<'_>,
+        datagram: &Datagram<'_>,
+    ) -> bool {
+        let link = context.interfaces.by_id(datagram.interface);
+        !datagram.encapsulated
+            && !link.is_some_and(|link| self.config.without_router_alert.contains(&link.name))
     }
 
     /// Checks that a message that passes several nodes, last `neighbor`, may act on state at an interface.

@@ -4,7 +4,7 @@
 //! whose messages change (R, code points) is sent again, at the rate of retransmissions. Proxies follow the settings: a
 //! proxy that is removed ends its senders and reservations.
 
-use alloc::collections::BTreeMap;
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::string::String;
 use alloc::vec::Vec;
 
@@ -33,6 +33,9 @@ pub struct Renewal {
     pub diagnostics: bool,
     /// Value for [`Config::limits`].
     pub limits: limits::Settings,
+    /// Value for [`Config::without_router_alert`].
+    #[serde(default)]
+    pub without_router_alert: BTreeSet<String>,
     /// Value for [`Config::tokens`]; the wall clock stays.
     pub tokens: earmark_token::Settings,
     /// Value for [`Config::policy`]. A rule with unchanged conditions keeps its account, whatever its limits are.
@@ -51,6 +54,7 @@ impl From<Config> for Renewal {
             max_sessions: config.max_sessions,
             diagnostics: config.diagnostics.answer,
             limits: config.limits,
+            without_router_alert: config.without_router_alert,
             tokens: config.tokens,
             policy: config.policy,
             dclass: config.dclass,
@@ -67,7 +71,7 @@ impl Rsvp {
         new: Renewal,
     ) {
         let Renewal { timing, interfaces, max_sessions, diagnostics, limits, .. } = new;
-        let Renewal { tokens, policy, dclass, proxies, .. } = new;
+        let Renewal { without_router_alert, tokens, policy, dclass, proxies, .. } = new;
         let current = (&self.config.timing, &self.config.interfaces, &self.config.dclass);
         let content_changed = current != (&timing, &interfaces, &dclass);
         let answers_otherwise = self.config.proxies.receivers != proxies.receivers;
@@ -76,6 +80,7 @@ impl Rsvp {
         self.config.max_sessions = max_sessions;
         self.config.diagnostics.answer = diagnostics;
         self.config.limits = limits;
+        self.config.without_router_alert = without_router_alert;
         self.config.dclass = dclass;
         match &mut self.policy {
             Some(current) => current.reload(&policy),

@@ -1,5 +1,7 @@
 //! Settings of GIST.
 
+use alloc::collections::BTreeSet;
+use alloc::string::String;
 use alloc::vec::Vec;
 use core::net::IpAddr;
 use core::time::Duration;
@@ -45,6 +47,8 @@ pub struct Config {
     /// Destinations to which Queries are sent without router alert, because all nodes on the path intercept them by
     /// port (RFC 5971 section 5.3.2.1). IPv4 only.
     pub without_router_alert: Vec<Prefix>,
+    /// Names of interfaces that accept Queries without router alert, because neighbors behind them send such ones.
+    pub by_port: BTreeSet<String>,
     /// When Queries are sent upstream (RFC 5971 section 5.8.1.3).
     pub upstream_queries: UpstreamQueries,
     /// The Confirm carries the first waiting message.
@@ -82,6 +86,7 @@ impl Default for Config {
             ttl: u8::MAX,
             own_source: false,
             without_router_alert: Vec::new(),
+            by_port: BTreeSet::new(),
             upstream_queries: UpstreamQueries::OnLink,
             piggyback: true,
             stateless_data: false,

@@ -57,6 +57,9 @@ earmark_core::named_enum! {
         WrongInterface = "wrong_interface",
         /// A router has forwarded the datagram, but its peer is known to be on a link of this node.
         FromFar = "from_far",
+        /// A message that nodes on the path intercept has no router alert (RFC 5971 section 5.3.2.1), so that they may have
+        /// passed it on unseen.
+        NoRouterAlert = "no_router_alert",
     }
 }
 

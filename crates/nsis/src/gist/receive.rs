@@ -54,6 +54,9 @@ impl Gist {
             // Only messages routed by MRI may be intercepted in transit.
             return self.forward_unchanged(cx, received, &packet);
         }
+        if is_local && context_free && self.lacks_router_alert(cx, received) {
+            return self.ignore_datagram(cx, received, DropReason::NoRouterAlert);
+        }
         let mut receipt = Receipt {
             octets,
             interface: received.interface,
@@ -100,6 +103,15 @@ impl Gist {
                 }
             }
         }
+    }
+
+    /// Returns whether a message that every node on the path intercepts lacks router alert (RFC 5971 section 5.3.2.1), so
+    /// that they pass it on unseen, on an interface where this is not expected.
+    #[inline]
+    fn lacks_router_alert(&self, cx: &InputContext<'_, '_>, received: &Datagram<'_>) -> bool {
+        let is_by_port = |link: &Interface| self.config.by_port.contains(&link.name);
+        !received.router_alert
+            && !cx.context.interfaces.by_id(received.interface).is_some_and(is_by_port)
     }
 
     /// Returns whether no application serves a message. Data with routing state has an application; Data without is

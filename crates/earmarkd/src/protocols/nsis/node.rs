@@ -98,6 +98,11 @@ fn engine(config: &Config, origin: Timestamp) -> nsis::Config {
     let streams = connections(config);
     let mut engine = of(config).engine;
     engine.qos.tokens = config.tokens(origin);
+    let is_by_port = |interface: &&InterfaceConfig| {
+        interface.settings.get::<NsisInterface>().intercept == Gist::Port
+    };
+    let by_port = config.interfaces.iter().filter(is_by_port);
+    engine.gist.by_port = by_port.map(|interface| interface.name.clone()).collect();
     engine.gist.associations.tcp_port = streams.tcp;
     engine.gist.associations.tls_port = streams.tls.map(|tls| tls.port);
     engine

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use earmark_linux::InterfaceSignalling;
+use earmark_linux::{Intercept, InterfaceSignalling};
 use earmark_node::{Command, NodeConfig};
 use earmark_rsvp::{self as rsvp, Renewal, diagnostics, integrity, limits};
 use jiff::Timestamp;
@@ -184,6 +184,10 @@ fn engine(config: &Config, origin: Timestamp) -> rsvp::Config {
             changes_per_second: settings.limits.changes_per_second,
             access: settings.limits.access,
         },
+        without_router_alert: interfaces()
+            .filter(|(_, settings)| settings.intercept == Intercept::Protocol)
+            .map(|(name, _)| name)
+            .collect(),
         dclass: interfaces()
             .filter(|(_, settings)| !settings.dscp.is_empty())
             .map(|(name, settings)| (name, settings.dscp.clone()))
