@@ -159,7 +159,8 @@ pub struct Reduction {
     pub max_unacknowledged: u32,
     /// Limit of tears, errors and confirmations stored until they are acknowledged; further ones are sent once.
     pub max_copies: u32,
-    /// Limit of neighbours with refresh reduction.
+    /// Limit of neighbours with refresh reduction. A part of it is kept for interfaces with few of them
+    /// ([`earmark_core::shares`]).
     #[serde(alias = "max_partners")]
     pub max_peers: u32,
 }

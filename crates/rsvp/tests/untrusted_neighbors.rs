@@ -1,17 +1,20 @@
 //! Malicious or faulty neighbours: their messages cost a bounded amount of memory, work and answers.
 
 mod common;
+#[path = "common/message_ids.rs"]
+mod message_ids;
 
 use std::time::Duration;
 
 use common::*;
-use earmark_core::Rate;
+use earmark_core::{Datagram, Input, Rate};
 use earmark_rsvp::{Config, DropReason, Event, Timing};
 use earmark_wire::intserv::TokenBucket;
 use earmark_wire::rsvp::{
-    Body, Carried, ErrorCode, ErrorSpec, FilterSpec, FixedFilterFlow, FlowDescriptors, List,
-    PathErr, ResvErr, RsvpHop, SourceSelector,
+    Body, Carried, ErrorCode, ErrorSpec, FilterSpec, FixedFilterFlow, FlowDescriptors, Hello,
+    HelloKind, List, PathErr, ResvErr, RsvpHop, SourceSelector,
 };
+use message_ids::{bytes, capable_message};
 
 fn dropped(outcomes: &[Outcome]) -> Vec<DropReason> {
     let reason = |event: &Event| match event {
@@ -248,4 +251,49 @@ fn zero_refresh_period_is_one_millisecond() {
     router.receive(ETH1, Body::Path(path()));
     let refreshes = sent(&router.pass(Duration::from_millis(100))).len();
     assert!((50..=110).contains(&refreshes), "{refreshes} in 100 ms");
+}
+
+/// Hosts behind one interface that claim to be thousands of neighbours neither push out a neighbour of another interface nor
+/// keep a new one there from refresh reduction.
+#[test]
+fn flood_of_one_port_leaves_others_their_peers() {
+    let mut router = with_config(Config::default());
+    router.add_interface(ETH3, "10.0.3.1");
+    router.add_route("10.0.0.0/8", ETH3, None);
+    let hello = Body::Hello(Hello {
+        kind: HelloKind::Request,
+        source_instance: 5,
+        destination_instance: 0,
+    });
+    let payload = bytes(&capable_message(hello, None));
+    let mut greet = |interface, source| {
+        let destination = router.interfaces.by_id(interface).expect("known").addresses[0];
+        let (ttl, router_alert, encapsulated) = (1, false, false);
+        let payload = &payload;
+        router.handle(Input::Datagram(Datagram {
+            interface,
+            source,
+            destination,
+            ttl,
+            router_alert,
+            encapsulated,
+            payload,
+        }))
+    };
+    let claimed = |number: u16| {
+        let [high, low] = number.to_be_bytes();
+        std::net::Ipv4Addr::new(10, 3, high, low).into()
+    };
+    let first = |outcomes: &[Outcome]| match sent(outcomes)[0].1.body {
+        Body::Hello(answer) => answer.source_instance,
+        _ => panic!("no answer: {outcomes:?}"),
+    };
+    let instance = first(&greet(ETH2, ip(DOWNSTREAM)));
+    for number in 0..5_000 {
+        greet(ETH3, claimed(number));
+    }
+    assert_eq!(first(&greet(ETH2, ip(DOWNSTREAM))), instance, "still known");
+    for number in 0..20 {
+        first(&greet(ETH2, claimed(number)));
+    }
 }

@@ -125,9 +125,10 @@ impl Rsvp {
         datagram: &Datagram<'_>,
         hello: &Hello,
     ) {
-        let most = self.config.reduction.max_peers as usize;
+        let limit = self.config.reduction.max_peers;
         let peers = &mut self.refresh_reduction.peers;
-        let Some(index) = peers.find_or_insert(datagram.interface, datagram.source, most) else {
+        let address = (datagram.interface, datagram.source);
+        let Some(index) = peers.find_or_insert(address, limit, cx.context.interfaces) else {
             return self.drop(cx, datagram, DropReason::Limit);
         };
         let Some(peer) = peers.get_mut(index) else { return };

@@ -4,8 +4,9 @@ use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use core::net::{IpAddr, Ipv4Addr};
 
+use earmark_core::shares::Shares;
 use earmark_core::timer::TimerId;
-use earmark_core::{Interface, InterfaceId, Neighbor, Rate, Time};
+use earmark_core::{Interface, InterfaceId, Interfaces, Neighbor, Rate, Time};
 use earmark_wire::rsvp::{Acknowledgement, AcknowledgementKind};
 use slab::Slab;
 
@@ -151,6 +152,8 @@ const MAX_PENDING: usize = 4_096;
 pub(crate) struct Peers {
     slab: Slab<Peer>,
     by_address: BTreeMap<(InterfaceId, IpAddr), Index>,
+    /// Peers of each interface.
+    shares: Shares,
 }
 
 impl Peers {
@@ -166,24 +169,36 @@ impl Peers {
         self.by_address.get(&(interface, address)).copied()
     }
 
-    /// Returns the peer at an address, inserting a new one if necessary. At the limit `most` the first idle peer is
-    /// replaced; returns `None` if no peer is idle.
+    /// Returns the peer at an address, inserting a new one if necessary. If the interface has no room for another one in a
+    /// table of `limit` peers, an idle peer of an interface that is gone is replaced, or one of this interface; returns
+    /// `None` if there is none.
     pub(crate) fn find_or_insert(
         &mut self,
-        interface: InterfaceId,
-        address: IpAddr,
-        most: usize,
+        (interface, address): (InterfaceId, IpAddr),
+        limit: u32,
+        interfaces: &Interfaces,
     ) -> Option<Index> {
         if let Some(index) = self.find(interface, address) {
             return Some(index);
         }
-        if self.slab.len() >= most {
-            let idle = self.slab.iter().find(|(_, peer)| peer.is_idle()).map(|(i, _)| i)?;
+        let count = interfaces.count();
+        if self.shares.room(interface, limit, count) == 0 {
+            let is_of_gone = |peer: &Peer| interfaces.by_id(peer.interface).is_none();
+            let mut idle = self.slab.iter().filter(|(_, peer)| peer.is_idle());
+            let idle = idle.clone().find(|(_, peer)| is_of_gone(peer)).or_else(|| {
+                idle.find(|(_, peer)| peer.interface == interface) // no other port loses a peer
+            });
+            let (idle, _) = idle?;
             let gone = self.slab.remove(idle);
             self.by_address.remove(&(gone.interface, gone.address));
+            self.shares.remove(gone.interface);
+            if self.shares.room(interface, limit, count) == 0 {
+                return None;
+            }
         }
         let index = self.slab.insert(Peer::new(interface, address)) as Index;
         self.by_address.insert((interface, address), index);
+        self.shares.add(interface);
         Some(index)
     }
 
@@ -209,5 +224,83 @@ impl Peers {
 
     pub(crate) fn get_mut(&mut self, index: Index) -> Option<&mut Peer> {
         self.slab.get_mut(index as usize)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use earmark_core::Trust;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn interfaces(count: u32) -> Interfaces {
+        let mut interfaces = Interfaces::default();
+        for id in 1..=count {
+            interfaces.set(Interface {
+                id: InterfaceId(id),
+                name: alloc::format!("eth{id}"),
+                addresses: Vec::new(),
+                mtu: 1_500,
+                up: true,
+                bandwidth: Rate::ZERO,
+                reservable: Rate::ZERO,
+                latency_us: 0,
+                trust: Trust::default(),
+            });
+        }
+        interfaces
+    }
+
+    fn key((port, host): (u32, u8)) -> (InterfaceId, IpAddr) {
+        (InterfaceId(port), Ipv4Addr::new(10, 0, port as u8, host).into())
+    }
+
+    proptest! {
+        /// A port below its reserve always gets its peer, the table keeps its limit, and a new peer of a port never removes
+        /// one of another port, or one that is in use.
+        #[test]
+        fn new_peer_removes_none_of_another_port(
+            steps in prop::collection::vec(((1_u32..5, 0_u8..40), any::<bool>()), 1..300),
+            limit in 20_u32..60,
+        ) {
+            let interfaces = interfaces(4);
+            let mut peers = Peers::default();
+            let reserve = limit / 4 / 5;
+            for ((port, host), is_used) in steps {
+                let before: Vec<_> = peers.addresses().collect();
+                let of_port = before.iter().filter(|(id, _)| id.0 == port).count() as u32;
+                let new = key((port, host));
+                let found = peers.find_or_insert(new, limit, &interfaces);
+                prop_assert!(found.is_some() || of_port >= reserve);
+                if let Some(peer) = found.and_then(|index| peers.get_mut(index)) {
+                    prop_assert_eq!((peer.interface, peer.address), new);
+                    if is_used {
+                        peer.to_resend = alloc::vec![1];
+                    }
+                }
+                prop_assert!(peers.slab.len() as u32 <= limit);
+                prop_assert_eq!(peers.slab.len() as u32, peers.shares.total());
+                let is_left = |key: &&(InterfaceId, IpAddr)| peers.find(key.0, key.1).is_some();
+                let others = before.iter().filter(|key| key.0.0 != port);
+                prop_assert!(others.clone().filter(is_left).count() == others.count());
+                prop_assert!(before.iter().filter(is_left).count() + 1 >= before.len());
+            }
+        }
+    }
+
+    /// Peers of an interface that is gone leave their places to others.
+    #[test]
+    fn idle_peers_of_removed_interface_are_replaced() {
+        let mut peers = Peers::default();
+        for host in 0..20 {
+            peers.find_or_insert(key((2, host)), 10, &interfaces(2));
+        }
+        let left = interfaces(1);
+        for host in 0..10 {
+            peers.find_or_insert(key((1, host)), 10, &left);
+        }
+        let of_gone = peers.addresses().filter(|(id, _)| id.0 == 2).count();
+        assert!(of_gone <= 1, "{of_gone}");
     }
 }

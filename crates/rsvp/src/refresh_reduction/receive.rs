@@ -54,8 +54,9 @@ impl Rsvp {
             return; // not from the peer, which is on this link (RFC 5082)
         }
         let peer = if takes_part {
-            let most = self.config.reduction.max_peers as usize;
-            self.refresh_reduction.peers.find_or_insert(interface, maker, most)
+            let limit = self.config.reduction.max_peers;
+            let interfaces = cx.context.interfaces;
+            self.refresh_reduction.peers.find_or_insert((interface, maker), limit, interfaces)
         } else {
             self.refresh_reduction.peers.find(interface, maker)
         };

@@ -8,6 +8,8 @@ use earmark_wire::rsvp::{AcknowledgementKind, Body, List, RefreshIds, RefreshLis
 
 use super::message_id_key::{MessageIdKey, NamedBlock};
 use super::send::OutgoingMessage;
+use crate::api::Event;
+use crate::counters::DropReason;
 use crate::instance::{HandlerContext, Rsvp};
 use crate::state::{Block, Index, Timer, TimerKind};
 
@@ -72,17 +74,18 @@ impl Rsvp {
     }
 
     /// Handles an Srefresh message.
-    pub(crate) fn receive_srefresh<E>(
+    pub(crate) fn receive_srefresh<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
         datagram: &Datagram<'_>,
         srefresh: &Srefresh<'_>,
     ) {
-        let most = self.config.reduction.max_peers as usize;
+        let limit = self.config.reduction.max_peers;
         let (interface, address) = (datagram.interface, datagram.source);
-        let Some(index) = self.refresh_reduction.peers.find_or_insert(interface, address, most)
-        else {
-            return;
+        let peers = &mut self.refresh_reduction.peers;
+        let interfaces = cx.context.interfaces;
+        let Some(index) = peers.find_or_insert((interface, address), limit, interfaces) else {
+            return self.drop(cx, datagram, DropReason::Limit);
         };
         let Some(peer) = self.refresh_reduction.peers.get_mut(index) else { return };
         peer.summary_counts.1 += 1;
