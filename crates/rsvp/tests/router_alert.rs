@@ -130,5 +130,5 @@ fn dropped(outcomes: &[Outcome]) -> Vec<DropReason> {
         Event::Dropped { reason, .. } => Some(*reason),
         _ => None,
     };
-    events(outcomes).iter().filter_map(|event| reason(event)).collect()
+    events(outcomes).iter().filter_map(reason).collect()
 }
