@@ -27,6 +27,9 @@ earmark_core::named_enum! {
         WrongArrival = "wrong_arrival",
         /// A reply that repeats the nonce of no outstanding request of this host.
         UnknownNonce = "unknown_nonce",
+        /// The access interface that the message arrived through has used up its share of the signalling class of the outgoing
+        /// link.
+        Limit = "limit",
     }
 }
 

@@ -2,11 +2,14 @@
 
 use core::net::IpAddr;
 
-use earmark_core::{Context, InterfaceId, Time};
+use earmark_core::{Context, Interface, InterfaceId, Time};
+use earmark_wire::boomerang::{QosView, Rates};
 
-use crate::counters::RefusalReason;
-use crate::instance::Boomerang;
+use crate::counters::{DropReason, RefusalReason};
+use crate::instance::{Boomerang, HandlerContext};
 use crate::message::{Origin, Refused, TransitMessage};
+use crate::route::route;
+use crate::state::Index;
 use crate::store::{Grant, InitiatorEntry};
 
 impl Boomerang {
@@ -56,6 +59,39 @@ impl Boomerang {
         Ok(entry)
     }
 
+    /// Checks whether a message that requests something new may be forwarded: all of one access interface share half of the
+    /// signalling class of a link. A refusal would take as much of the link as the request, so the message is dropped.
+    #[inline]
+    pub(crate) fn check_share<E>(
+        &self,
+        cx: &mut HandlerContext<'_, '_, E>,
+        transit: &TransitMessage<'_>,
+        found: Option<Index>,
+    ) -> Result<(), DropReason> {
+        if transit.from_core || found.is_some_and(|index| self.asks_for_the_same(transit, index)) {
+            return Ok(());
+        }
+        let Some(hop) = route(cx, transit) else { return Ok(()) };
+        let way = (transit.arrival, hop.interface);
+        match cx.context.may_forward_request(cx.now, way, 1) {
+            true => Ok(()),
+            false => Err(DropReason::Limit),
+        }
+    }
+
+    /// Returns whether a message asks for what its session has, or releases the session.
+    fn asks_for_the_same(&self, transit: &TransitMessage<'_>, index: Index) -> bool {
+        let half = self.store.session(index).half(transit.direction);
+        let is_same = |rates| transit.part_of(rates) == half.rate;
+        transit.is_release()
+            || match transit.view.qos() {
+                QosView::Bitrate(rates) => is_same(rates),
+                QosView::Downgrade(vector) => {
+                    vector.iter().any(|octets| is_same(Rates::from_octets(*octets)))
+                }
+            }
+    }
+
     /// Returns how many changes of an initiating node the offload may process without the engine: half of what the
     /// limits allow now, so that both together stay within the limits until the engine receives the offload's
     /// reports.
@@ -71,6 +107,18 @@ impl Boomerang {
         let sessions = self.store.shares.room(entry.port, limits.sessions, interfaces);
         let theirs = self.store.sessions_of(entry);
         let sessions = sessions.min(limits.sessions_per_source.saturating_sub(theirs));
+        let sessions = sessions.min(share_of_links(now, context, interface));
         sessions.min(self.throttle.remaining(now, entry.limited, limits.changes_per_second)) / 2
     }
+}
+
+/// Returns how many requests that arrive through an interface may be forwarded now, through whichever link.
+fn share_of_links(now: Time, context: &Context<'_>, arrival: InterfaceId) -> u32 {
+    if context.is_core(arrival) {
+        return u32::MAX;
+    }
+    let is_outgoing = |link: &&Interface| link.takes_part() && link.id != arrival;
+    let links = context.interfaces.iter().filter(is_outgoing);
+    let left = links.map(|link| context.ledger.remaining_requests(now, arrival.0.into(), link));
+    left.min().unwrap_or(u32::MAX)
 }

@@ -44,7 +44,8 @@ impl Boomerang {
         };
         if !self.aggregates.is_empty() || (self.config.aggregate_only && view.has_options()) {
             let found = self.store.find(view.classifier_octets(), view.mask_octets());
-            return match self.check_origin(cx.context, &transit, found) {
+            let checked = self.check_origin(cx.context, &transit, found);
+            return match checked.and_then(|()| self.check_share(cx, &transit, found)) {
                 Ok(()) => self.transit_with_aggregates(cx, datagram, &transit),
                 Err(reason) => self.drop(cx, datagram, reason),
             };
@@ -97,10 +98,12 @@ impl Boomerang {
         transit: &TransitMessage<'_>,
         found: Lookup,
     ) {
-        if !matches!(found, Lookup::Refreshed(_))
-            && let Err(reason) = self.check_origin(cx.context, transit, found.found())
-        {
-            return self.drop(cx, datagram, reason);
+        if !matches!(found, Lookup::Refreshed(_)) {
+            let checked = self.check_origin(cx.context, transit, found.found());
+            let checked = checked.and_then(|()| self.check_share(cx, transit, found.found()));
+            if let Err(reason) = checked {
+                return self.drop(cx, datagram, reason);
+            }
         }
         let outcome = self.process_found(cx, transit, found);
         let Outcome { interface, edits } = outcome;

@@ -349,6 +349,41 @@ fn port_that_floods_leaves_another_its_part() {
     assert_eq!(granted(ETH3, "10.0.3.9", 101..200), part);
 }
 
+/// New and changed requests of one port take at most half of the signalling class of a link; refreshes and releases are not
+/// limited, and neither are requests from core interfaces.
+#[test]
+fn flood_of_one_port_leaves_others_their_share_of_signalling() {
+    for (flooding, is_limited) in [(Trust::ACCESS, true), (Trust::CORE, false)] {
+        let mut router = edge();
+        trust(&mut router, ETH1, flooding);
+        let share = router.interfaces.by_id(ETH2).expect("the link").requests_per_second();
+        let share = u16::try_from(share).expect("a slow link");
+        let pings = |router: &mut Bench, interface, host: &str, ports: Vec<u16>, kilobits| {
+            let passes = |port: &u16| {
+                let mut message = message(*port, kbit(kilobits, 0));
+                message.classifier.source = ip(host);
+                !sent(&router.arrives(interface, ip(host), ip(FAR), &message)).is_empty()
+            };
+            ports.iter().copied().filter(passes).count()
+        };
+        let flood = pings(&mut router, ETH1, "10.0.1.11", (1..=1_000).collect(), 1);
+        assert_eq!(flood, if is_limited { share.into() } else { 1_000 });
+        let dropped = router.engine.counters().dropped[DropReason::Limit as usize];
+        assert_eq!(dropped, 1_000 - flood as u64);
+        assert_eq!(pings(&mut router, ETH3, "10.0.3.9", (2_001..=2_100).collect(), 1), 100);
+        // Refreshes, changes and releases of a session, and releases of none.
+        let same = |port| vec![port; 500];
+        assert_eq!(pings(&mut router, ETH1, "10.0.1.11", same(1), 1), 500);
+        assert_eq!(
+            pings(&mut router, ETH1, "10.0.1.11", same(2), 2),
+            if is_limited { 0 } else { 500 }
+        );
+        assert_eq!(pings(&mut router, ETH1, "10.0.1.11", vec![3], 0), 1);
+        let of_none = pings(&mut router, ETH1, "10.0.1.11", same(1_999), 0);
+        assert_eq!(of_none, if is_limited { 0 } else { 500 });
+    }
+}
+
 #[test]
 fn group_is_released_by_its_sender_only() {
     let [nodes, _] = families();

@@ -3,7 +3,7 @@
 use core::net::IpAddr;
 
 use crate::admission::Ledger;
-use crate::{Flow, InterfaceId, Interfaces, Routes};
+use crate::{Flow, InterfaceId, Interfaces, Routes, Time};
 
 /// The node around an engine.
 pub struct Context<'a> {
@@ -32,6 +32,19 @@ impl Context<'_> {
         let (flow, incoming) = flow();
         let hop = self.routes.lookup_flow(&flow, incoming)?;
         hop.gateway.filter(|_| hop.interface == interface)
+    }
+
+    /// Returns whether this many more messages for new or changed requests may be forwarded from one interface to another:
+    /// each access interface may use half of the signalling class of a link ([`Ledger::admits_request`]).
+    pub fn may_forward_request(
+        &mut self,
+        now: Time,
+        (arrival, outgoing): (InterfaceId, InterfaceId),
+        messages: u32,
+    ) -> bool {
+        let is_limited = self.interfaces.by_id(arrival).is_some_and(|port| !port.is_core());
+        let link = self.interfaces.by_id(outgoing).filter(|_| is_limited);
+        link.is_none_or(|link| self.ledger.admits_request(now, arrival.0.into(), link, messages))
     }
 
     /// Returns whether an address is this node's own or on one of its links, so that packets to it pass no further

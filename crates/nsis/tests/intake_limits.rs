@@ -7,12 +7,12 @@ mod origins;
 use std::time::Duration;
 
 use common::forged;
-use earmark_core::Time;
+use earmark_core::{Interface, InterfaceId, Rate, Time, Trust};
 use earmark_nsis::gist::DropReason;
 use earmark_nsis::nslp::Attributes;
 use earmark_nsis::qos::Application;
 use earmark_wire::gist::{Body, Message, MessageType, SessionId};
-use origins::{PORT_OF_STRANGERS, PREVIOUS, Protection, SESSION, Scene, VICTIM};
+use origins::{NEXT, PORT_OF_STRANGERS, PREVIOUS, Protection, SESSION, Scene, VICTIM};
 
 const HONEST: SessionId = SessionId([77; 16]);
 
@@ -74,6 +74,40 @@ fn changes_are_limited_by_port() {
     // The handshakes take one second, and up to five changes may be saved up.
     assert!(sessions(&scene) <= 1 + 10, "{}", sessions(&scene));
     reserve_honestly(&mut scene);
+}
+
+/// New reservations, queries for resources, and Queries of other applications through one port take at most half of the
+/// signalling class of a link.
+#[test]
+fn flood_of_one_port_leaves_others_their_share_of_signalling() {
+    type Flood = fn(&mut Scene, u8);
+    let reserve: Flood = |scene, number| scene.reserve_of_host(10, number);
+    let ask: Flood = |scene, number| scene.ask_of_host(10, number);
+    let query: Flood = |scene, number| scene.query_of_unserved_application(number);
+    for (flood, is_limited) in [(reserve, true), (reserve, false), (ask, true), (query, true)] {
+        let mut scene = Scene::new(Protection::Clear, false);
+        let victim = &mut scene.network.nodes[VICTIM].interfaces;
+        // 10 messages a second.
+        let mut link = victim.by_id(InterfaceId(NEXT)).expect("a link").clone();
+        link.bandwidth = Rate::from_bps(400_000);
+        assert_eq!(link.requests_per_second(), 10);
+        victim.set(link);
+        if !is_limited {
+            let port = InterfaceId(PORT_OF_STRANGERS);
+            let trust = Trust::CORE;
+            let port = Interface { trust, ..victim.by_id(port).expect("a port").clone() };
+            victim.set(port);
+        }
+        let began = (scene.network.now, scene.network.sent(VICTIM, MessageType::Query).len());
+        (10..60).for_each(|number| flood(&mut scene, number));
+        let seconds = scene.network.now.since(began.0).as_secs_f64();
+        let sent = scene.network.sent(VICTIM, MessageType::Query).len() - began.1;
+        match is_limited {
+            true => assert!(sent <= 10 + (10.0 * seconds) as usize, "{sent} in {seconds} s"),
+            false => assert!(sent >= 50, "{sent} in {seconds} s"),
+        }
+        reserve_honestly(&mut scene);
+    }
 }
 
 /// Errors to a claimed sender, caused through another port, do not use up the Errors of the true one.

@@ -77,8 +77,6 @@ impl Default for Access {
 #[derive(Debug)]
 pub(crate) struct Throttles {
     changes: Throttle,
-    /// Changes that are forwarded, by arrival and by outgoing interface.
-    forwarded: Throttle,
     errors: Throttle,
     challenges: Throttle,
     diagnoses: Throttle,
@@ -90,7 +88,6 @@ impl Throttles {
     pub(crate) fn new(hash: KeyedHash) -> Throttles {
         Throttles {
             changes: Throttle::default(),
-            forwarded: Throttle::default(),
             errors: Throttle::default(),
             challenges: Throttle::default(),
             diagnoses: Throttle::default(),
@@ -255,17 +252,20 @@ impl Rsvp {
     /// interfaces at once: each access interface may use half of the signalling share of a link.
     #[cold]
     pub(crate) fn may_forward<E>(
-        &mut self,
-        cx: &HandlerContext<'_, '_, E>,
+        &self,
+        cx: &mut HandlerContext<'_, '_, E>,
         arrival: InterfaceId,
         neighbor: IpAddr,
         outgoing: &[InterfaceId],
     ) -> bool {
-        let port = self.throttles.hash(arrival, cx.verified.is_some().then_some(neighbor));
-        outgoing.iter().filter_map(|&id| cx.context.interfaces.by_id(id)).all(|link| {
-            let hash = self.throttles.hash.of_two([port, link.id.0.into()]);
-            self.throttles.forwarded.admits(cx.now, hash, link.requests_per_second())
-        })
+        let port = match cx.verified {
+            Some(_) => self.throttles.hash(arrival, Some(neighbor)),
+            None => arrival.0.into(),
+        };
+        outgoing
+            .iter()
+            .filter_map(|&id| cx.context.interfaces.by_id(id))
+            .all(|link| cx.context.ledger.admits_request(cx.now, port, link, 1))
     }
 
     /// Returns whether this node may send an error of its own through an interface. Above the limit of an access

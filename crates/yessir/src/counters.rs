@@ -23,7 +23,8 @@ earmark_core::named_enum! {
         WrongDigest = "wrong_digest",
         /// The sequence number was seen before. Forwarded.
         Replayed = "replayed",
-        /// A limit of this node is reached. Forwarded with a note.
+        /// A limit of this node is reached. Forwarded with a note, unless the access interface that the message arrived through
+        /// has used up its share of the signalling class of an outgoing link.
         Limit = "limit",
         /// The message is about an unknown stream. Forwarded.
         NoState = "no_state",

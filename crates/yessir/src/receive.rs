@@ -192,6 +192,13 @@ impl Yessir {
         )?;
         mark(Checkpoint::Route);
         let command = if report.goodbye { Command::Release } else { message.generic.command };
+        if let Some(arrival) = received.incoming
+            && !cx.context.is_core(arrival)
+            && self.asks_for_something_new(received, stream, message, command)
+            && !may_forward(cx, arrival, next_hops)
+        {
+            return Err(DropReason::Limit);
+        }
         match command {
             Command::Active => {
                 self.counters.active += 1;
@@ -211,6 +218,31 @@ impl Yessir {
             }
         }
         Ok(())
+    }
+
+    /// Returns whether a message is more than a refresh: a new or changed request, a query, or a release of nothing.
+    #[cold]
+    fn asks_for_something_new(
+        &self,
+        received: &Received<'_>,
+        stream: &Stream,
+        message: &Message<'_>,
+        command: Command,
+    ) -> bool {
+        let found = received.hint.found.unwrap_or_else(|| self.store.look_up(stream));
+        let Ok(session) = found.map(|index| self.store.session(index)) else { return true };
+        match command {
+            Command::Active => {
+                let is_ipv6 = received.datagram.source.is_ipv6();
+                match self.config.requested_rate(message.flowspec.as_ref(), is_ipv6) {
+                    Ok(RequestedRate::Demand(demand)) => session.asked != demand,
+                    Ok(RequestedRate::Measured(_)) => false,
+                    Err(_) => true,
+                }
+            }
+            Command::Passive => true,
+            _ => false,
+        }
     }
 
     /// Forwards a message to all its next hops; with `message`, this node edits it on links where it takes part.
@@ -406,4 +438,16 @@ impl Yessir {
             Err(reason) => self.ignore(cx, datagram, reason),
         }
     }
+}
+
+/// Returns whether another message that is more than a refresh may be forwarded from an access interface.
+fn may_forward<E>(
+    cx: &mut HandlerContext<'_, '_, E>,
+    arrival: InterfaceId,
+    next_hops: NextHops<'_>,
+) -> bool {
+    let interfaces = cx.context.interfaces;
+    next_hops
+        .iter(interfaces)
+        .all(|(outgoing, _)| cx.context.may_forward_request(cx.now, (arrival, outgoing), 1))
 }

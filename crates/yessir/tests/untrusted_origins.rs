@@ -262,6 +262,41 @@ fn port_that_floods_leaves_another_its_part() {
     assert_eq!(node.engine.session_count(), taken + part);
 }
 
+/// New and changed requests and queries of one port take at most half of the signalling class of a link; refreshes are not
+/// limited, and neither are requests from core interfaces.
+#[test]
+fn flood_of_one_port_leaves_others_their_share_of_signalling() {
+    for (flooding, is_limited) in [(Trust::ACCESS, true), (Trust::CORE, false)] {
+        let mut node = edge();
+        trust(&mut node, UP, flooding);
+        let share = node.interfaces.by_id(DOWN).expect("the link").requests_per_second();
+        let share = usize::try_from(share).expect("a slow link");
+        let passes = |node: &mut Node, arrival: &Arrival| {
+            let before = node.sent.len();
+            node.arrive(arrival);
+            node.sent.drain(before..).count()
+        };
+        let ask = |number| Ask::rate(number, 0.001);
+        let flood: usize = (1..=1_000).map(|n| passes(&mut node, &ask(n).arrival())).sum();
+        assert_eq!(flood, if is_limited { share } else { 1_000 });
+        assert_eq!(ignored(&node, DropReason::Limit), 1_000 - flood as u64);
+        let others = (2_001..=2_100).map(|number| {
+            let ask = Ask { source: address("10.8.0.1"), ..ask(number) };
+            passes(&mut node, &Arrival { interface: SIDE, ..ask.arrival() })
+        });
+        assert_eq!(others.sum::<usize>(), 100, "others");
+        let mut repeat =
+            |ask: &Ask| (0..500).map(|_| passes(&mut node, &ask.arrival())).sum::<usize>();
+        assert_eq!(repeat(&ask(1)), 500, "refreshes");
+        let query = Generic { command: Wire::Passive, ..ask(1).generic };
+        let left = if is_limited { 0 } else { 500 };
+        assert_eq!(repeat(&Ask { generic: query, ..ask(1) }), left, "queries");
+        assert_eq!(repeat(&Ask { flowspec: Some(mbps(0.002)), ..ask(2) }), left, "changes");
+        assert_eq!(repeat(&ask(1_999).release()), left, "releases of nothing");
+        assert_eq!(repeat(&ask(1).release()), if is_limited { 1 } else { 500 }, "a release");
+    }
+}
+
 /// An application that listens keeps the first announcer of a stream.
 #[test]
 fn announcement_of_another_origin_is_not_taken() {

@@ -7,6 +7,7 @@ use earmark_wire::icmp::{Echo, PseudoHeader};
 use crate::api::{Event, LinkRate, Passed, Seen, Settled, Settlement};
 use crate::instance::{Boomerang, HandlerContext};
 use crate::message::{Edits, Origin, TransitMessage};
+use crate::route::route;
 use crate::selector::{Direction, Selector};
 use crate::state::{Index, flag};
 
@@ -45,6 +46,12 @@ impl Boomerang {
         if let Some(index) = before {
             // The offload is notified at the end only, whatever happens now.
             self.store.session_mut(index).flags &= !flag::OFFLOAD;
+        }
+        if !transit.from_core
+            && let Some(hop) = route(cx, &transit)
+            && let Some(link) = cx.context.interfaces.by_id(hop.interface)
+        {
+            cx.context.ledger.charge_request(cx.now, interface.0.into(), link);
         }
         let edits = self.process(cx, &transit).edits;
         let Some(index) = find(self) else {

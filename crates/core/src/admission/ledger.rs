@@ -14,6 +14,7 @@ use super::links::Links;
 use super::preemption::Preemption;
 use super::queue::{QueuedRequest, RetryPolicy};
 use super::{ClaimId, Demand, Owner, Protocol, Reason, Refusal, Service};
+use crate::throttle::Throttle;
 use crate::{Flow, InterfaceId, Prefix, Rate, Time};
 
 /// Bandwidth of all links of a node and its owners, for all protocols.
@@ -38,6 +39,8 @@ pub struct Ledger {
     pub(super) lanes: Lanes,
     /// Journal of attempts; see [`Ledger::keep_journal`].
     pub(super) journal: Option<Vec<Attempt>>,
+    /// New and changed requests that were forwarded, by port and link.
+    pub(super) requests: Throttle,
 }
 
 /// Claims and requests on a removed link.

@@ -31,6 +31,7 @@ mod method;
 mod preemption;
 mod queue;
 mod retry;
+mod signalling;
 #[cfg(test)]
 mod tests;
 

@@ -185,6 +185,10 @@ impl Gist {
         }
         let Some(mut how) = self.forwarding_route(cx, received) else { return };
         route_by_flow(cx, receipt, &mut how);
+        let outgoing = how.interface.unwrap_or(receipt.interface);
+        if !cx.context.may_forward_request(cx.now, (receipt.interface, outgoing), 1) {
+            return self.ignore(cx, receipt, DropReason::Throttled);
+        }
         let answer = core::mem::take(&mut self.scratch);
         let (data, growth) = match payload {
             Payload::Untouched => (None, 0),

@@ -2,22 +2,26 @@
 
 use earmark_core::Time;
 use earmark_core::shares::Bounds;
+use earmark_wire::gist::Direction;
 use earmark_wire::qos_nslp::Outcome;
 use earmark_wire::qos_nslp::iana::TransientFailure;
 
 use super::QosNslp;
 use super::admission::Refused;
 use super::received_reserve::ReceivedReserve;
-use crate::nslp::{Channel, HandlerContext, Origin};
+use crate::nslp::{Channel, HandlerContext, Origin, Received};
+use crate::route;
 
 /// Rate limits of peers have other buckets than those of the first interfaces.
 const FIRST_PEER_KEY: u64 = 1_024;
+/// Messages by which a request gets to a node that is not known yet: Query, Confirm, and the request itself.
+const MESSAGES: u32 = 3;
 
 impl QosNslp {
     /// Checks the limits for a new session; returns its QSPEC.
     pub(super) fn check_new<'a>(
         &mut self,
-        cx: &HandlerContext<'_, '_>,
+        cx: &mut HandlerContext<'_, '_>,
         received: &ReceivedReserve<'a>,
     ) -> Result<&'a [u8], Refused> {
         let Some(qspec) = received.reserve.qspec else {
@@ -34,7 +38,10 @@ impl QosNslp {
         };
         let full = !self.store.shares.admits(interface, bounds)
             || self.store.sessions_from(received.peer) >= limits.sessions_per_peer;
-        if full || !self.may_change(cx.now, &received.message.origin) {
+        if full
+            || !self.may_change(cx.now, &received.message.origin)
+            || !may_forward(cx, received.message)
+        {
             return Err(Refused::of(Outcome::TransientFailure(
                 TransientFailure::ReservationFailure,
             )));
@@ -54,4 +61,19 @@ impl QosNslp {
         };
         self.throttle.admits(now, key, self.config.limits.changes_per_second)
     }
+}
+
+/// Returns whether a message that asks for something new may be forwarded: those of one access interface share half of the
+/// signalling class of a link.
+pub(super) fn may_forward(cx: &mut HandlerContext<'_, '_>, message: &Received<'_>) -> bool {
+    let (source, destination) = message.mri.addresses();
+    let end = match message.mri.direction() {
+        Direction::Downstream => destination,
+        Direction::Upstream => source,
+    };
+    if cx.context.is_core(message.interface) || cx.context.interfaces.is_local(end) {
+        return true;
+    }
+    let Some(hop) = route::hop(cx.context, &message.mri) else { return true };
+    cx.context.may_forward_request(cx.now, (message.interface, hop.interface), MESSAGES)
 }

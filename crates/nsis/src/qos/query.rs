@@ -14,6 +14,7 @@ use super::QosNslp;
 use super::addressing::Addressing;
 use super::admission::Refused;
 use super::flow::{flow_of, outgoing_interface};
+use super::limits::may_forward;
 use super::path_extent::ends_near;
 use super::policy::Requester;
 use super::qspec;
@@ -39,6 +40,10 @@ impl QosNslp {
         }
         if query.reserve_init && self.joins_reservation(cx, message) {
             return;
+        }
+        if !may_forward(cx, message) {
+            let outcome = Outcome::TransientFailure(TransientFailure::ReservationFailure);
+            return self.refuse_query(cx, message, query, &fault_of(outcome));
         }
         let verified = match self.authorize_query(cx, message, &mri, query) {
             Ok(verified) => verified,

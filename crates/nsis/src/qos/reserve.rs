@@ -20,6 +20,7 @@ use super::admission::{AdmissionRequest, Granted, Refused};
 use super::api::Change;
 use super::counters::DropReason;
 use super::flow::{flow_of, is_foreign, outgoing_interface};
+use super::limits::may_forward;
 use super::received_reserve::{Order, ReceivedReserve, order};
 use super::session_auth::{Authorization, keep, keep_auth};
 use super::state::{Extra, Flags, Index, NONE, Ring, Session};
@@ -218,7 +219,7 @@ impl QosNslp {
         index: Index,
     ) {
         let ReceivedReserve { message, reserve, mri, peer } = *received;
-        if !self.may_change(cx.now, &message.origin) {
+        if !self.may_change(cx.now, &message.origin) || !may_forward(cx, message) {
             return self.ignore(cx, message, DropReason::TooOften);
         }
         let qspec = reserve.qspec.unwrap_or_default();

@@ -208,6 +208,43 @@ impl Scene {
         self.confirm_of_host(host, session, flow(address, self.end()), Some(&data));
     }
 
+    /// Lets such a node ask for the resources of a flow of its own.
+    pub fn ask_of_host(&mut self, host: u8, session: u8) {
+        let address = IpAddr::from([10, 0, 77, host]);
+        let qspec = qspec_of(1_000.0);
+        let message = qos_nslp::Message::Query(qos_nslp::Query {
+            flags: GenericFlags::default(),
+            reserve_init: false,
+            rii: Some(9),
+            bound: qos_nslp::BoundSessions::NONE,
+            classifier: None,
+            info: None,
+            qspec: &qspec,
+            second_qspec: None,
+            extra: Extra::NONE,
+        });
+        let data = written(&message);
+        self.confirm_of_host(host, session, flow(address, self.end()), Some(&data));
+    }
+
+    /// Sends a Query for an application that the victim does not serve through the port of strangers.
+    pub fn query_of_unserved_application(&mut self, session: u8) {
+        let mri = flow(self.peer(PORT_OF_STRANGERS), self.end());
+        let query = of(Body::Query(Query {
+            nat_traversal: None,
+            mri,
+            session: SessionId([session; 16]),
+            nli: self.nli(PORT_OF_STRANGERS),
+            query_cookie: b"cookiecookie",
+            stack: None,
+            nslp_data: None,
+        }));
+        let query = Message { nslpid: 4_444, source_is_peer: false, ..query };
+        let (source, destination) = mri.addresses();
+        let packet = forged::packet(source, destination, 255, &query);
+        self.network.inject(VICTIM, PORT_OF_STRANGERS, packet);
+    }
+
     /// Completes the handshake of such a node.
     pub fn confirm_of_host(&mut self, host: u8, session: u8, mri: Mri, data: Option<&[u8]>) {
         let nli = NetworkLayerInformation {
