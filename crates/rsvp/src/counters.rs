@@ -110,6 +110,8 @@ pub struct Counters {
     pub translated: u64,
     /// Errors of this node that were not sent, because of the limit of an access interface.
     pub suppressed_errors: u64,
+    /// Acknowledgements of nodes that are not the receiver of the message; they have no effect.
+    pub foreign_acknowledgements: u64,
     /// Counters of refresh reduction.
     pub reduction: ReductionCounters,
     /// Dropped messages, in the order of [`DropReason::ALL`].
@@ -202,6 +204,8 @@ impl Counters {
         let preempted = core::iter::once(("preempted", "reservations", self.preempted));
         let translated = core::iter::once(("translated", "senders", self.translated));
         let suppressed = core::iter::once(("suppressed", "errors", self.suppressed_errors));
+        let ignored =
+            core::iter::once(("ignored", "acknowledgements", self.foreign_acknowledgements));
         let dropped =
             DropReason::ALL.iter().zip(self.dropped).map(|(r, n)| ("dropped", r.name(), n));
         let tokens = self.tokens.iter().map(|(&name, &n)| ("tokens", name, n));
@@ -212,6 +216,7 @@ impl Counters {
             .chain(preempted)
             .chain(translated)
             .chain(suppressed)
+            .chain(ignored)
             .chain(self.reduction.iter())
             .chain(dropped)
             .chain(tokens)

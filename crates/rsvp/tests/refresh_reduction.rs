@@ -10,7 +10,7 @@ use common::*;
 use earmark_core::{Datagram, Input, MulticastRoute};
 use earmark_rsvp::{Config, DropReason, Event, HelloTiming, Liveness};
 use earmark_wire::rsvp::{
-    AcknowledgementKind, Body, Bundle, Hello, HelloKind, List, Message, MessageId,
+    Acknowledgement, AcknowledgementKind, Body, Bundle, Hello, HelloKind, List, Message, MessageId,
     MulticastRefresh, Path, RefreshIds, RefreshList, Resv, Session, SourceRefresh, SourceSelector,
     Srefresh,
 };
@@ -104,6 +104,51 @@ fn acknowledgement_of_other_node_is_ignored() {
     receive_with_ttl(&mut router, ETH2, 254, &forged);
     assert_eq!(router.engine.counters().dropped[DropReason::FromFar as usize], 1);
     assert_eq!(path_id(&router.pass(501 * MS)), Some(id), "it still waits");
+}
+
+/// Acknowledgements of other nodes than the receiver are counted: of peers, and of nodes without refresh reduction. Those
+/// of the receiver are not, however late and often they come, and neither are those of an earlier run.
+#[test]
+fn foreign_acknowledgements_are_counted() {
+    let (mut router, path, resv) = acknowledged_router();
+    let count = |router: &Bench| router.engine.counters().foreign_acknowledgements;
+    let [path, resv] = [path, resv].map(|id| acknowledgement(AcknowledgementKind::Ack, id));
+    let error = Body::PathTear(path_tear());
+    let outcomes = receive(&mut router, ETH1, &capable_message(error, Some(message_id(3))));
+    let is_tear = |message: &Message<'_>| matches!(message.body, Body::PathTear(_));
+    let tear = sent(&outcomes).iter().find(|(_, message)| is_tear(message)).expect("a tear").1;
+    let tear = acknowledgement(AcknowledgementKind::Ack, tear.message_id.expect("a name"));
+    // The state has ended, and with it what its acknowledgements name.
+    for _ in 0..2 {
+        acks(&mut router, ETH2, &[path]);
+        acks(&mut router, ETH1, &[resv]);
+    }
+    assert_eq!(count(&router), 0);
+    acks(&mut router, ETH1, &[tear]);
+    assert_eq!(count(&router), 1, "of the previous hop");
+    acks(&mut router, ETH2, &[tear, tear]);
+    acks(&mut router, ETH2, &[tear]);
+    assert_eq!(count(&router), 1);
+
+    let (mut router, path, resv) = acknowledged_router();
+    let [path, resv] = [path, resv].map(|id| acknowledgement(AcknowledgementKind::Ack, id));
+    let stale = Acknowledgement { epoch: path.epoch ^ 1, ..path };
+    acks(&mut router, ETH2, &[path, path, stale]);
+    acks(&mut router, ETH1, &[resv, stale]);
+    assert_eq!(count(&router), 0);
+    acks(&mut router, ETH1, &[path]);
+    acks(&mut router, ETH2, &[resv, resv]);
+    assert_eq!(count(&router), 3);
+    let nack = Acknowledgement { kind: AcknowledgementKind::Nack, ..path };
+    acks(&mut router, ETH1, &[nack]);
+    assert_eq!(count(&router), 4);
+    // A node that is no peer.
+    router.add_interface(ETH3, "10.0.3.1");
+    let acknowledgements = [path, stale];
+    let acknowledgements = List::Items(&acknowledgements);
+    let plain = Message { flags: 0, acknowledgements, ..capable_message(Body::Ack, None) };
+    receive(&mut router, ETH3, &plain);
+    assert_eq!(count(&router), 5);
 }
 
 #[test]

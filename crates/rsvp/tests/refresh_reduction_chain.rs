@@ -248,6 +248,9 @@ proptest! {
                 disturbed.pass(SECOND);
             }
         }
+        for node in &disturbed.nodes {
+            prop_assert_eq!(node.engine.counters().foreign_acknowledgements, 0);
+        }
         prop_assert_eq!(disturbed.population(), plain.population());
         prop_assert_eq!(&disturbed.reserved, &plain.reserved);
     }

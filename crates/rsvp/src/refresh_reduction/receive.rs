@@ -60,7 +60,13 @@ impl Rsvp {
         } else {
             self.refresh_reduction.peers.find(interface, maker)
         };
-        let Some(index) = peer else { return };
+        let Some(index) = peer else {
+            // Nothing with MESSAGE_ID was sent to a node that is no peer.
+            let is_waiting = |ack: &Acknowledgement| self.refresh_reduction.is_waiting_for(ack);
+            let foreign = message.acknowledgements.iter().filter(is_waiting).count();
+            self.counters.foreign_acknowledgements += foreign as u64;
+            return;
+        };
         let Some(peer) = self.refresh_reduction.peers.get_mut(index) else { return };
         peer.last_message_at = cx.now;
         peer.is_near |= cx.is_from_this_link;
@@ -181,15 +187,24 @@ impl Rsvp {
         let Some(entry) = self.refresh_reduction.sent.find(id) else {
             let peer = self.refresh_reduction.peers.get(peer).map(Peer::location);
             let copies = &mut self.refresh_reduction.copies;
-            if kind == AcknowledgementKind::Ack
-                && copies.get(&id).is_some_and(|copy| copy.how.neighbor == peer)
-            {
+            // Without a copy the message was acknowledged before, or its state has changed.
+            let Some(copy) = copies.get(&id) else { return };
+            if copy.how.neighbor != peer {
+                self.counters.foreign_acknowledgements += 1;
+            } else if kind == AcknowledgementKind::Ack {
                 copies.remove(&id);
                 self.counters.reduction.acknowledged += 1;
             }
             return;
         };
         if !self.is_listed_for(cx, entry, peer) {
+            // While a route change waits to be announced, the former next hop may acknowledge what it has got.
+            let delivery = self.refresh_reduction.sent.delivery_state(entry);
+            let was_listed =
+                matches!(delivery, DeliveryState::Listed { peer: by, .. } if by == peer);
+            if self.repairs.is_idle() && !was_listed {
+                self.counters.foreign_acknowledgements += 1;
+            }
             return;
         }
         match (kind, self.refresh_reduction.sent.delivery_state(entry)) {
@@ -289,6 +304,13 @@ impl Rsvp {
 }
 
 impl super::RefreshReduction {
+    /// Returns whether an acknowledgement names a message that its receiver may still acknowledge.
+    fn is_waiting_for(&self, acknowledgement: &Acknowledgement) -> bool {
+        let &Acknowledgement { epoch, id, .. } = acknowledgement;
+        epoch == self.sent.epoch()
+            && (self.sent.find(id).is_some() || self.copies.contains_key(&id))
+    }
+
     /// Returns whether acknowledgements are pending.
     fn has_pending_acknowledgements(&self, peer: Index) -> bool {
         self.peers.get(peer).is_some_and(|peer| !peer.pending_acknowledgements.is_empty())
