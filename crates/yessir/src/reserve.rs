@@ -167,7 +167,6 @@ impl Yessir {
         {
             return Err(self.limit_reached().reason);
         }
-        self.sources.shares.add(request.arrival);
         let (asked, measurement) = match request.asked {
             RequestedRate::Demand(demand) => (demand, None),
             RequestedRate::Measured(_) => (NOTHING, Some(Measurement::new(cx.now, request.sender))),
@@ -199,6 +198,7 @@ impl Yessir {
             timer: Some(self.store.timers.arm(expires_at, timer)),
             extra,
         };
+        self.sources.shares.add(request.arrival);
         let index = self.store.insert(session, place);
         if request.shared && !self.join_pool(index) {
             self.sources.remove_stream(source, port);

@@ -118,6 +118,19 @@ fn request_without_token_is_refused_if_one_is_required() {
     }
 }
 
+/// Otherwise anybody could fill the table of an interface with requests that are refused.
+#[test]
+fn refused_token_takes_no_place_of_a_stream() {
+    let mut config = config();
+    config.limits.sessions = 2;
+    let mut node = Node::with(config);
+    for number in 2..8 {
+        assert_eq!(notes(&mut node, &Ask::new(number)), [FailureReason::Authorization]);
+    }
+    assert_eq!(notes(&mut node, &with_token(&signed(&claims()))), []);
+    assert_eq!(node.held(DOWN), 1_000_000);
+}
+
 /// A token that fails refuses its request, even if none is required. Each reason has a counter.
 #[test]
 fn token_that_fails_refuses_its_request_with_the_reason() {
