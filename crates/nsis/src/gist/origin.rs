@@ -6,7 +6,7 @@
 //! forwarded them (RFC 5082). A half that was secured once stays secured until it ends: nothing in the clear touches it.
 
 use earmark_core::InterfaceId;
-use earmark_wire::gist::NetworkLayerInformation;
+use earmark_wire::gist::{Direction, NetworkLayerInformation};
 
 use super::Gist;
 use super::counters::DropReason;
@@ -81,7 +81,8 @@ impl Gist {
     }
 
     /// Checks that the Response to a Query of this node comes from its path: a datagram arrives through an interface that
-    /// may concern the path, and over the link of the node that it names if that node is known to be there.
+    /// may concern the path, and over the link of the node that it names if that node is known to be there. Returns the
+    /// known peer that it names, behind the interface through which it arrived.
     ///
     /// # Errors
     /// Why the Response does not count.
@@ -91,13 +92,19 @@ impl Gist {
         receipt: &Receipt<'_>,
         nli: &NetworkLayerInformation<'_>,
         at: &HalfRef,
-    ) -> Result<(), DropReason> {
+    ) -> Result<Option<Index>, DropReason> {
+        let named = self.peers.find(nli, receipt.interface);
         if receipt.association != NONE {
-            return Ok(());
+            return Ok(named);
         }
         let interface = check_arrival(cx, receipt, at)?;
-        let known = self.peers.find(nli, interface).and_then(|index| self.peers.get(index));
-        known.map_or(Ok(()), |peer| check_distance(receipt, peer))
+        let known = match interface == receipt.interface {
+            true => named,
+            false => self.peers.find(nli, interface),
+        };
+        let peer = known.and_then(|index| self.peers.get(index));
+        peer.map_or(Ok(()), |peer| check_distance(receipt, peer))?;
+        Ok(named)
     }
 
     /// Returns the known peer that a datagram names, and whose address is its source.
@@ -190,7 +197,10 @@ pub(super) fn check_arrival(
     receipt: &Receipt<'_>,
     at: &HalfRef,
 ) -> Result<InterfaceId, DropReason> {
-    let hop = route::hop(cx.context, &at.mri());
+    let hop = match at.direction {
+        Direction::Downstream => route::hop(cx.context, &at.key.mri),
+        Direction::Upstream => route::hop(cx.context, &at.mri()),
+    };
     let hop = hop.filter(|hop| cx.context.may_concern(receipt.interface, hop.interface));
     hop.map(|hop| hop.interface).ok_or(DropReason::WrongInterface)
 }

@@ -98,20 +98,14 @@ impl Peers {
         self.by_name.find(place, same).copied()
     }
 
-    /// Returns the peer that a message names, and inserts it if it is new and its interface has room.
-    pub(crate) fn find_or_insert(
+    /// Inserts the peer that a message names, which is unknown, if its interface has room.
+    pub(crate) fn insert(
         &mut self,
         nli: &NetworkLayerInformation<'_>,
         interface: InterfaceId,
-        port: Option<u16>,
         mtu: u32,
         bounds: Bounds,
     ) -> Option<Index> {
-        if let Some(index) = self.find(nli, interface) {
-            let peer = &mut self.slab[index as usize];
-            peer.port = port.unwrap_or(peer.port);
-            return Some(index);
-        }
         if !self.shares.admits(interface, bounds) {
             return None;
         }
@@ -122,7 +116,7 @@ impl Peers {
             address: nli.interface_address,
             interface,
             is_near: false,
-            port: port.unwrap_or(crate::PORT),
+            port: crate::PORT,
             mtu,
             uses: 0,
             generation: self.generation,

@@ -189,9 +189,10 @@ impl Gist {
         if !self.cookies.is_query(&at.key, half.query, response.query_cookie) {
             return self.ignore(cx, receipt, DropReason::Cookie);
         }
-        if let Err(reason) = self.check_response(cx, receipt, &response.nli, &at) {
-            return self.ignore(cx, receipt, reason);
-        }
+        let known = match self.check_response(cx, receipt, &response.nli, &at) {
+            Ok(known) => known,
+            Err(reason) => return self.ignore(cx, receipt, reason),
+        };
         let (before, unanswered, offered) = (half.peer, half.unanswered, half.offered);
         let needs = half.needs.max(self.least_needs());
         // RFC 5971 section 7.2.1: the peer is behind a translator, where the addresses of the flow are wrong.
@@ -204,7 +205,7 @@ impl Gist {
             }
             return;
         }
-        let Some(peer) = self.find_or_insert_peer(cx, receipt, &response.nli) else {
+        let Some(peer) = self.use_peer(cx, receipt, &response.nli, known) else {
             return self.ignore(cx, receipt, DropReason::Limit);
         };
         if self.exceeds_peer_limit(peer) && before != peer {

@@ -404,7 +404,8 @@ impl Gist {
         nli: &NetworkLayerInformation<'_>,
         before: Index,
     ) -> Option<Index> {
-        let peer = self.find_or_insert_peer(cx, receipt, nli)?;
+        let known = self.peers.find(nli, receipt.interface);
+        let peer = self.use_peer(cx, receipt, nli, known)?;
         if before == peer || !self.exceeds_querier_limit(cx, peer) {
             return Some(peer);
         }
@@ -412,8 +413,29 @@ impl Gist {
         None
     }
 
-    /// Returns the peer that a message names; creates it if it is new.
-    pub(super) fn find_or_insert_peer(
+    /// Returns the peer that a message names, `known` if it is; creates it if it is new.
+    pub(super) fn use_peer(
+        &mut self,
+        cx: &InputContext<'_, '_>,
+        receipt: &Receipt<'_>,
+        nli: &NetworkLayerInformation<'_>,
+        known: Option<Index>,
+    ) -> Option<Index> {
+        let index = match known {
+            Some(index) => index,
+            None => self.insert_peer(cx, receipt, nli)?,
+        };
+        let peer = self.peers.get_mut(index)?;
+        if receipt.association == NONE {
+            peer.port = receipt.source_port;
+        }
+        peer.is_near |= receipt.is_from_this_link() && receipt.source == nli.interface_address;
+        Some(index)
+    }
+
+    /// Inserts the peer that a message names, if its interface has room.
+    #[cold]
+    fn insert_peer(
         &mut self,
         cx: &InputContext<'_, '_>,
         receipt: &Receipt<'_>,
@@ -421,11 +443,6 @@ impl Gist {
     ) -> Option<Index> {
         let mtu = cx.context.interfaces.by_id(receipt.interface).map_or(0, |found| found.mtu);
         let bounds = self.bounds(cx, self.config.limits.peers);
-        let port = (receipt.association == NONE).then_some(receipt.source_port);
-        let index = self.peers.find_or_insert(nli, receipt.interface, port, mtu, bounds)?;
-        if receipt.is_from_this_link() && receipt.source == nli.interface_address {
-            self.peers.get_mut(index)?.is_near = true;
-        }
-        Some(index)
+        self.peers.insert(nli, receipt.interface, mtu, bounds)
     }
 }
