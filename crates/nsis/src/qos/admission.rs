@@ -31,7 +31,7 @@ pub(super) struct AdmissionRequest<'a> {
     /// Whether the request came over a secured channel.
     pub(super) secure: bool,
     /// User whose name a token proves.
-    pub(super) verified: Option<Verified>,
+    pub(super) verified: Option<Box<Verified>>,
     /// Claim that the session already holds, and the policy rule of the claim.
     pub(super) held: Option<ClaimId>,
     pub(super) rule: Option<u16>,
@@ -91,10 +91,11 @@ impl QosNslp {
         let wanted = rmf::evaluate(asked.qspec, MessageType::Reserve)?;
         let held = asked.held.and_then(|claim| cx.context.ledger.demand(claim));
         let held_rate = held.map_or(Rate::ZERO, |held| held.rate);
-        let verdict = self
-            .policy
-            .evaluate(&asked.flow, asked.requester(), (asked.rule, held_rate))
-            .ok_or(Refused::of(Outcome::PermanentFailure(PermanentFailure::Authorization)))?;
+        let verdict = self.policy.evaluate(&asked.flow, asked.requester(), (asked.rule, held_rate));
+        let Some(verdict) = verdict else {
+            let failure = PermanentFailure::Authorization;
+            return Err(Refused::of(Outcome::PermanentFailure(failure)));
+        };
         let latency_us = asked
             .interface
             .and_then(|id| cx.context.interfaces.by_id(id))
@@ -218,8 +219,7 @@ impl QosNslp {
         let rule = session.rule.take();
         session.flags.set(Flags::REMOVED, true);
         let Some(claim) = session.claim.take() else { return };
-        let demand = cx.context.ledger.demand(claim).unwrap_or(NO_DEMAND);
-        cx.context.ledger.release(claim);
+        let demand = cx.context.ledger.release(claim).unwrap_or(NO_DEMAND);
         self.uninstall(cx, index, claim);
         self.policy.account(rule, demand.rate, Rate::ZERO);
         self.report_change(cx, index, change, demand);

@@ -1,5 +1,7 @@
 //! The initiator: applications of this node that reserve, and the sessions of which this node is the QNI.
 
+use alloc::boxed::Box;
+
 use earmark_core::{Flow, InterfaceId, Time};
 use earmark_token::Verified;
 use earmark_wire::gist::{PathCoupled, SessionId};
@@ -185,7 +187,7 @@ impl QosNslp {
         objects: Objects<'_>,
         flow: &Flow,
         qspec: &[u8],
-    ) -> Result<Option<Verified>, Refused> {
+    ) -> Result<Option<Box<Verified>>, Refused> {
         let (message, arrival) = (MessageType::Reserve, None);
         self.authorize(cx, &Authorization { objects, flow, qspec, message, arrival })
     }

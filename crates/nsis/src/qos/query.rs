@@ -2,6 +2,8 @@
 //!
 //! Nodes on the path write their available resources into the QSPEC, and keep no state. The last one responds.
 
+use alloc::boxed::Box;
+
 use earmark_core::Rate;
 use earmark_token::Verified;
 use earmark_wire::gist::{Direction, Mri, PathCoupled};
@@ -56,7 +58,7 @@ impl QosNslp {
         let mut qspec = core::mem::take(&mut self.scratch);
         qspec.clear();
         qspec.extend_from_slice(query.qspec);
-        self.write_offer(cx, message, &mri, query, verified.as_ref(), &mut qspec);
+        self.write_offer(cx, message, &mri, query, verified.as_deref(), &mut qspec);
         let acknowledge = query.flags.ack_req;
         let flags = GenericFlags { breaks, ack_req: false, ..query.flags };
         let query = Query { flags, qspec: &qspec, ..*query };
@@ -84,7 +86,7 @@ impl QosNslp {
         message: &Received<'_>,
         mri: &PathCoupled,
         query: &Query<'_>,
-    ) -> Result<Option<Verified>, Refused> {
+    ) -> Result<Option<Box<Verified>>, Refused> {
         let Some(flow) = flow_of(mri, query.classifier) else { return Ok(None) };
         let (objects, qspec, arrival) = (query.extra, query.qspec, Some(message.interface));
         let message = MessageType::Query;

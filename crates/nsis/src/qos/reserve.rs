@@ -149,20 +149,19 @@ impl QosNslp {
         let ReceivedReserve { message, reserve, mri, peer } = *received;
         let block = self.store.next_index();
         let checked = self.check_new(cx, received);
-        let asked = checked.and_then(|qspec| self.admission_request(cx, received, block, qspec));
-        if asked.as_ref().is_ok_and(|asked| self.waits_for_growth(cx, received, asked)) {
+        let asked =
+            match checked.and_then(|qspec| self.admission_request(cx, received, block, qspec)) {
+                Ok(asked) => asked,
+                Err(refused) => return self.deny(cx, received, &refused),
+            };
+        if self.waits_for_growth(cx, received, &asked) {
             return;
         }
-        let granted = asked.and_then(|asked| {
-            let granted = self.admit(cx, &asked)?;
-            let AdmissionRequest { interface, aggregate, flow, verified, .. } = asked;
-            Ok((interface, aggregate, flow, verified, granted))
-        });
-        let (interface, aggregate, flow, verified, granted) = match granted {
+        let Granted { claim, rule, qspec } = match self.admit(cx, &asked) {
             Ok(granted) => granted,
             Err(refused) => return self.deny(cx, received, &refused),
         };
-        let Granted { claim, rule, qspec } = granted;
+        let AdmissionRequest { interface, aggregate, flow, verified, .. } = asked;
         let lifetime_ms = self.lifetime_for(reserve.refresh_period);
         let ends_here = self.ends_here(cx, received);
         let session = Session {
@@ -314,7 +313,9 @@ impl QosNslp {
             return Err(Refused::of(Outcome::ProtocolError(ProtocolError::ErroneousValue)));
         }
         let failure = Outcome::TransientFailure(TransientFailure::ReservationFailure);
-        let flow = flow_of(mri, reserve.classifier).ok_or(Refused::of(failure))?;
+        let Some(flow) = flow_of(mri, reserve.classifier) else {
+            return Err(Refused::of(failure));
+        };
         Self::check_packets(cx, received, &flow)?;
         let interface = match outgoing_interface(cx, mri) {
             // The flows of an aggregate have their own claims beyond the egress.

@@ -5,6 +5,8 @@
 //! between. If both are the same node, it ignores the tear as old. If the previous node changes, the old one gets a
 //! NOTIFY about the route change, so that it queries for the new path itself.
 
+use alloc::boxed::Box;
+
 use earmark_core::InterfaceId;
 use earmark_wire::gist::{Direction, PathCoupled};
 use earmark_wire::qos_nslp::iana::{Informational, TransientFailure};
@@ -293,7 +295,7 @@ impl QosNslp {
             interface,
             aggregate: self.aggregate_of(cx, &session.mri, interface),
             secure: session.is_secure_request(),
-            verified: session.verified().cloned(),
+            verified: session.verified().cloned().map(Box::new),
             held: None,
             rule: session.rule,
             qspec: &qspec,

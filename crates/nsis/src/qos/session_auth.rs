@@ -5,6 +5,7 @@
 //! are forwarded unread. The objects are stored with a session and are part of its full RESERVEs, so that the next node after
 //! a change of routes verifies them, too. Refreshes verify nothing. A refused token is an authorization failure (section 6.2.4).
 
+use alloc::boxed::Box;
 use alloc::vec;
 use alloc::vec::Vec;
 
@@ -47,7 +48,7 @@ impl QosNslp {
         &mut self,
         cx: &HandlerContext<'_, '_>,
         request: &Authorization<'_>,
-    ) -> Result<Option<Verified>, Refused> {
+    ) -> Result<Option<Box<Verified>>, Refused> {
         if !self.tokens.are_read() || request.objects.is_empty() {
             return Ok(None);
         }
@@ -59,7 +60,7 @@ impl QosNslp {
         &mut self,
         cx: &HandlerContext<'_, '_>,
         request: &Authorization<'_>,
-    ) -> Result<Option<Verified>, Refused> {
+    ) -> Result<Option<Box<Verified>>, Refused> {
         // A malformed object may be a token, and has none.
         let mut tokens = request.objects.session_auths().filter_map(|value| {
             SessionAuth::parse(value).map_or(Some(&[][..]), SessionAuth::web_token)
@@ -69,7 +70,8 @@ impl QosNslp {
         let sources = request.flow.sources();
         let entrance = request.arrival.map(|interface| Entrance::of(cx.context, interface));
         let token_use = TokenUse::of(request.flow, &sources, rate, entrance);
-        self.tokens.verify(cx.now, token, &token_use).map_err(|refused| {
+        let verified = self.tokens.verify(cx.now, token, &token_use);
+        verified.map(|verified| verified.map(Box::new)).map_err(|refused| {
             self.counters.refuse_token(refused);
             match refused {
                 RefusedToken::Token(error) => {
@@ -90,12 +92,17 @@ impl QosNslp {
             && !stored.session_auths().eq(objects.session_auths())
     }
 
-    /// Sets the user on whose token a session depends.
-    pub(super) fn set_verified(&mut self, index: Index, verified: Option<Verified>) {
-        let session = self.store.session_mut(index);
-        if verified.is_none() && session.extra.is_none() {
-            return;
+    /// Sets the user on whose token a session depends. Nearly all sessions depend on none.
+    #[inline]
+    pub(super) fn set_verified(&mut self, index: Index, verified: Option<Box<Verified>>) {
+        if verified.is_some() || self.store.session(index).extra.is_some() {
+            self.replace_verified(index, verified);
         }
+    }
+
+    #[cold]
+    fn replace_verified(&mut self, index: Index, verified: Option<Box<Verified>>) {
+        let session = self.store.session_mut(index);
         let after = verified.as_ref().map(|verified| verified.until);
         let before = core::mem::replace(&mut session.extra().verified, verified);
         let before = before.map(|verified| verified.until);

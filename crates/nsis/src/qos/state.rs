@@ -147,7 +147,7 @@ pub(super) struct Extra {
     /// Offset of the SESSION_AUTH objects in `kept`.
     pub(super) auth_at: usize,
     /// User whose name a token among them proves.
-    pub(super) verified: Option<Verified>,
+    pub(super) verified: Option<Box<Verified>>,
     /// Pending request of this node.
     pub(super) request: Option<PendingRequest>,
     /// Old next node after a route change, which must get a tear.
@@ -274,11 +274,17 @@ impl Session {
 
     /// Returns the user whose name a token proves.
     pub(super) fn verified(&self) -> Option<&Verified> {
-        self.extra.as_ref()?.verified.as_ref()
+        self.extra.as_ref()?.verified.as_deref()
     }
 
     /// Returns the user behind the session, if its SESSION_AUTH names one.
+    #[inline]
     pub(super) fn user(&self) -> Option<User> {
+        self.extra.as_ref().and_then(|_| self.user_of_token())
+    }
+
+    #[cold]
+    fn user_of_token(&self) -> Option<User> {
         let objects = Objects::Wire(self.auth());
         let parsed = objects.session_auths().filter_map(|value| SessionAuth::parse(value).ok());
         let token = parsed.filter_map(SessionAuth::web_token).next()?;
