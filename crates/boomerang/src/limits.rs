@@ -15,7 +15,7 @@ use crate::store::{Grant, InitiatorEntry};
 impl Boomerang {
     /// Checks whether a message may change a session of its initiating node, or create one. Returns the entry of that
     /// node, so that it need not be looked up again.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn check_change(
         &mut self,
         now: Time,
@@ -39,8 +39,8 @@ impl Boomerang {
         }
         if let Grant::New { .. } = grant {
             let interfaces = context.interfaces.count();
-            let full = self.store.shares.room(entry.port, limits.sessions, interfaces) == 0;
-            if full || self.store.sessions_of(entry) >= limits.sessions_per_source {
+            let has_room = self.store.shares.has_room(entry.port, limits.sessions, interfaces);
+            if !has_room || self.store.sessions_of(entry) >= limits.sessions_per_source {
                 return Err(Refused::without_offer(RefusalReason::Limit));
             }
         }

@@ -73,20 +73,40 @@ impl Shares {
     /// Returns whether a port may have another entry.
     pub fn admits(&mut self, port: InterfaceId, bounds: Bounds) -> bool {
         let most = (u64::from(bounds.limit) * u64::from(bounds.percent)).div_ceil(100);
-        u64::from(self.of(port)) < most && self.room(port, bounds.limit, bounds.interfaces) > 0
+        let used = self.of(port);
+        u64::from(used) < most && self.room_beside(used, bounds.limit, bounds.interfaces) > 0
+    }
+
+    /// Returns whether a port may have another entry in a table of `limit` entries, on a node with this many interfaces. Its
+    /// own entries are looked up only if all others share what is not reserved.
+    #[inline]
+    pub fn has_room(&mut self, port: InterfaceId, limit: u32, interfaces: usize) -> bool {
+        self.total < limit && (self.common(limit, interfaces) > 0 || self.of(port) < self.reserve)
     }
 
     /// Returns how many more entries a port may have in a table of `limit` entries, on a node with this many interfaces.
     pub fn room(&mut self, port: InterfaceId, limit: u32, interfaces: usize) -> u32 {
+        self.room_beside(self.of(port), limit, interfaces)
+    }
+
+    /// Returns how many more entries a port with `used` entries may have.
+    #[inline]
+    fn room_beside(&mut self, used: u32, limit: u32, interfaces: usize) -> u32 {
+        let common = self.common(limit, interfaces);
+        let own = self.reserve.saturating_sub(used);
+        // After a limit was lowered, there may be more entries than it allows.
+        (own + common).min(limit.saturating_sub(self.total))
+    }
+
+    /// Sets what is reserved for each port. Returns how many more entries those who come first may have.
+    #[inline]
+    fn common(&mut self, limit: u32, interfaces: usize) -> u32 {
         let ports = u32::try_from(interfaces).unwrap_or(u32::MAX).saturating_add(1);
         let reserve = limit / 4 / ports;
         if reserve != self.reserve {
             self.set_reserve(reserve);
         }
-        let own = reserve.saturating_sub(self.of(port));
-        let common = (limit - reserve * ports).saturating_sub(self.excess);
-        // After a limit was lowered, there may be more entries than it allows.
-        (own + common).min(limit.saturating_sub(self.total))
+        (limit - reserve * ports).saturating_sub(self.excess)
     }
 
     #[cold]
@@ -95,6 +115,7 @@ impl Shares {
         self.excess = self.ports.iter().map(|(_, used)| used.saturating_sub(reserve)).sum();
     }
 
+    #[inline]
     fn place(&self, port: InterfaceId) -> Result<usize, usize> {
         self.ports.binary_search_by_key(&port, |(port, _)| *port)
     }
@@ -158,6 +179,10 @@ mod tests {
                     for _ in 0..count {
                         let room = shares.room(port, limit, interfaces as usize);
                         prop_assert_eq!(room > 0, model.has_room(port, limit, interfaces));
+                        prop_assert_eq!(
+                            shares.has_room(port, limit, interfaces as usize),
+                            room > 0
+                        );
                         let reserve = limit / 4 / (interfaces + 1);
                         prop_assert!(!is_within || room >= reserve.saturating_sub(shares.of(port)));
                         if room > 0 && adds {

@@ -71,6 +71,7 @@ impl Throttle {
         page.map_or_else(Bucket::default, |page| page[number % PAGE])
     }
 
+    #[inline]
     fn bucket_mut(&mut self, hash: u64) -> &mut Bucket {
         let number = hash as usize % BUCKETS;
         if self.pages.is_empty() {

@@ -205,7 +205,7 @@ impl Rsvp {
             Origin::Local(_) => shares::OWN,
         };
         let interfaces = cx.context.interfaces.count();
-        self.store.shares[block as usize].room(port, self.config.max_sessions, interfaces) > 0
+        self.store.shares[block as usize].has_room(port, self.config.max_sessions, interfaces)
     }
 
     #[cold]

@@ -161,7 +161,7 @@ impl Yessir {
         let port = limited_port(cx.context, request.arrival);
         let hash = self.sources.hash(source, port);
         let interfaces = cx.context.interfaces.count();
-        if self.sources.shares.room(request.arrival, limits.sessions, interfaces) == 0
+        if !self.sources.shares.has_room(request.arrival, limits.sessions, interfaces)
             || !self.sources.admits_change(cx.now, hash, limits.changes_per_second)
             || !self.sources.add_stream(hash, (source, port), limits.sessions_per_source)
         {
