@@ -153,12 +153,7 @@ impl Rsvp {
         if self.policy.is_some() {
             self.check_sender(cx, received.interface, path).map_err(policy_refused)?;
         }
-        let outgoing = received.next_hops.map_or(OutInterfaces::None, |next_hops| {
-            next_hops.outgoing(cx.context, Some(received.interface))
-        });
-        if !is_core
-            && !self.may_forward(cx, received.interface, path.hop.address, outgoing.as_slice())
-        {
+        if !is_core && !self.may_announce(cx, path, received) {
             return Err(limit_reached());
         }
         let session = self.admit_sender(cx, origin, &path.session, &path.sender.template)?;
@@ -172,7 +167,7 @@ impl Rsvp {
                 template: path.sender.template,
                 tspec: path.sender.tspec,
                 hop,
-                outgoing,
+                outgoing: received.outgoing(cx.context),
                 ttl: received.ttl,
                 flags: received.flags,
                 adspec,
@@ -234,6 +229,18 @@ impl Rsvp {
             self.update_pool_traffic_control(cx, pool);
             self.update_pool_upstream(cx, pool);
         }
+    }
+
+    /// Returns whether a new sender from behind an access interface may be forwarded at once.
+    #[cold]
+    fn may_announce<E>(
+        &mut self,
+        cx: &HandlerContext<'_, '_, E>,
+        path: &Path<'_>,
+        received: &ReceivedPath<'_>,
+    ) -> bool {
+        let outgoing = received.outgoing(cx.context);
+        self.may_forward(cx, received.interface, path.hop.address, outgoing.as_slice())
     }
 
     /// Returns whether ADSPEC and unknown objects of a Path are within the limit.
@@ -313,6 +320,7 @@ impl Rsvp {
     }
 
     /// Inserts a sender and arms its timer.
+    #[inline(always)]
     pub(crate) fn enter_sender(&mut self, now: Time, place: Place, mut psb: Psb) -> Index {
         if let Some(&first) = psb.outgoing.as_slice().first() {
             psb.path_refresh_at = self.next_refresh(now, first);
@@ -404,6 +412,14 @@ impl ReceivedPath<'_> {
     /// Returns the previous hop of the Path.
     fn origin(&self, path: &Path<'_>) -> Origin {
         Origin::Neighbor(self.interface, path.hop)
+    }
+
+    /// Returns OutInterface_list.
+    #[inline]
+    fn outgoing(&self, context: &Context<'_>) -> OutInterfaces {
+        self.next_hops.map_or(OutInterfaces::None, |next_hops| {
+            next_hops.outgoing(context, Some(self.interface))
+        })
     }
 
     /// Returns whether the data ends on this host.

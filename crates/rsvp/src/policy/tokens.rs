@@ -106,9 +106,11 @@ impl Rsvp {
     }
 
     /// Returns the user behind the first request of a reservation.
+    #[inline]
     pub(crate) fn user_of_block(&self, tcsb: Index) -> Option<Box<User>> {
-        let rsb = self.store.first_rsb(tcsb)?;
-        self.user_of(self.store.rsb(rsb)).map(Box::new)
+        let rsb = self.store.rsb(self.store.first_rsb(tcsb)?);
+        // Most requests carry no object that could name one.
+        rsb.extra.as_ref().and_then(|_| self.user_of(rsb)).map(Box::new)
     }
 }
 
