@@ -15,14 +15,8 @@ use crate::selector::{Direction, Selector};
 use crate::state::{Extra, Half, Index, Session, flag};
 use crate::store::{Grant, InitiatorEntry, Key, VacantEntry};
 
-/// Whether the initiating node may change something. Decided once per message.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum AccessDecision {
-    /// No decision yet.
-    Pending,
-    /// The decision: the initiating node's entry, or the refusal.
-    Decided(Result<InitiatorEntry, Refused>),
-}
+/// Whether the initiating node may change something: its entry, or the refusal. Decided once per message; `None` before.
+pub(crate) type AccessDecision = Option<Result<InitiatorEntry, Refused>>;
 
 impl Boomerang {
     /// Reserves `wanted` bits per second for half a session on a link, in the place of its current rate. If the
@@ -50,20 +44,18 @@ impl Boomerang {
             }
             Grant::New { .. } => Half::NONE,
         };
-        let has_other_token =
-            matches!(*grant, Grant::Known(index) if self.has_other_token(transit, index));
-        if held.rate == wanted && !(has_other_token && wanted != 0) {
+        let has_other_token = || match *grant {
+            Grant::Known(index) => self.has_other_token(transit, index),
+            Grant::New { .. } => false,
+        };
+        if held.rate == wanted && (wanted == 0 || !has_other_token()) {
             self.counters.refreshed += u64::from(held.is_there());
             return Ok(());
         }
-        let verdict = match *decision {
-            AccessDecision::Decided(verdict) => verdict,
-            AccessDecision::Pending => {
-                self.check_change(cx.now, cx.context, transit, (grant, wanted))
-            }
-        };
-        *decision = AccessDecision::Decided(verdict);
-        let entry = verdict?;
+        let verdict = decision.get_or_insert_with(|| {
+            self.check_change(cx.now, cx.context, transit, (&*grant, wanted))
+        });
+        let entry = verdict.as_ref().map_err(|refused| *refused)?;
         match *grant {
             Grant::Known(index) if wanted == 0 => {
                 self.release_half(cx, index, slot, Change::Released);
@@ -89,7 +81,7 @@ impl Boomerang {
         transit: &TransitMessage<'_>,
         (slot, interface): (usize, InterfaceId),
         grant: &mut Grant,
-        (wanted, entry): (u32, InitiatorEntry),
+        (wanted, entry): (u32, &InitiatorEntry),
     ) -> Result<(), Refused> {
         let (key, block) = match grant {
             Grant::Known(index) => (self.store.key(*index), *index),
@@ -146,7 +138,7 @@ impl Boomerang {
         key: Key,
         place: VacantEntry,
         prime: u32,
-        entry: InitiatorEntry,
+        entry: &InitiatorEntry,
     ) -> Index {
         let [w0, w1, rest @ ..] = key.words;
         let extra = (rest != [0; 3]).then(|| Box::new(Extra { rest, ..Extra::default() }));

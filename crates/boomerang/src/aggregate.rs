@@ -25,7 +25,6 @@ use earmark_wire::boomerang::iana::aggregation_flag;
 use earmark_wire::boomerang::{Aggregation, Editor, OptionFlags, OptionItem, append};
 use earmark_wire::icmp::PseudoHeader;
 
-use crate::admission::AccessDecision;
 use crate::aggregates::Member;
 use crate::api::{Change, Event};
 use crate::instance::{Boomerang, HandlerContext};
@@ -244,7 +243,7 @@ impl Boomerang {
             .filter(|&i| self.store.session(i).half_at(FORWARD).is_there());
         let as_node = TransitMessage { initiator: note.node, ..*transit };
         let place = (FORWARD, interface);
-        let mut decision = AccessDecision::Pending;
+        let mut decision = None;
         let whole = self.admit(cx, &as_node, place, &mut grant, note.rate, &mut decision);
         if let Grant::Known(index) = grant {
             // Aggregating nodes are routers of the same administration, and need no proof.
@@ -284,7 +283,7 @@ impl Boomerang {
         if half.interface != place.1 || cx.context.ledger.change(half.claim, nothing).is_err() {
             return false;
         }
-        let mut decision = AccessDecision::Decided(Ok(self.store.initiator_entry(
+        let mut decision = Some(Ok(self.store.initiator_entry(
             as_node.initiator,
             as_node.request_arrival(),
             !as_node.from_core,

@@ -114,7 +114,7 @@ impl Boomerang {
     /// Handles a message about a known session that requests rates and has no flags. If the message changes nothing,
     /// it extends the lifetime of its half. Returns the outgoing interface, if this node has reserved in this
     /// direction; `None` if the message is more than a refresh.
-    #[inline]
+    #[inline(always)]
     fn refresh(
         &mut self,
         now: Time,

@@ -57,6 +57,16 @@ impl Edits {
     pub(crate) const NONE: Edits =
         Edits { nack: false, key: None, interval: None, rates: None, zeroed: 0 };
 
+    /// Returns whether there are no changes.
+    #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
+        !self.nack
+            && self.key.is_none()
+            && self.interval.is_none()
+            && self.rates.is_none()
+            && self.zeroed == 0
+    }
+
     /// Applies the changes to a copy of the message that `view` reads, ICMP header included.
     pub(crate) fn apply(&self, message: &mut [u8], view: &View<'_>) {
         let mut editor = Editor::new(message, view);

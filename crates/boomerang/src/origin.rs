@@ -87,7 +87,7 @@ impl Store {
         if !transit.is_reply && self.request_arrival(index) != transit.arrival {
             let entry =
                 self.initiator_entry(transit.initiator, transit.arrival, !transit.from_core);
-            let source = self.join(entry, transit.initiator);
+            let source = self.join(&entry, transit.initiator);
             let before = core::mem::replace(&mut self.session_mut(index).source, source);
             self.leave(before);
         }
@@ -100,7 +100,7 @@ impl Boomerang {
     ///
     /// # Errors
     /// The reason to drop the message.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn check_origin(
         &self,
         context: &Context<'_>,
@@ -274,7 +274,7 @@ impl Boomerang {
     ) -> Outcome {
         let Grant::New { key, place, prime } = grant else { return outcome };
         let index = match self.check_change(cx.now, cx.context, transit, (&grant, 0)) {
-            Ok(entry) => self.create(transit, key, place, prime, entry),
+            Ok(entry) => self.create(transit, key, place, prime, &entry),
             Err(refused) => return Outcome { edits: self.refuse(transit, refused), ..outcome },
         };
         self.store.session_mut(index).flags |= flag::REPLY_EXPECTED;

@@ -8,7 +8,6 @@ use earmark_core::InterfaceId;
 use earmark_core::checkpoint::{Checkpoint, mark};
 use earmark_wire::boomerang::{QosView, Rates};
 
-use crate::admission::AccessDecision;
 use crate::api::{Change, Event};
 use crate::counters::RefusalReason;
 use crate::instance::{Boomerang, HandlerContext};
@@ -40,7 +39,7 @@ impl Boomerang {
         match found {
             Lookup::Refreshed(interface) => Outcome { interface, edits: Edits::NONE },
             Lookup::Found(index) => self.process_known(cx, transit, index),
-            Lookup::Missing(key, place) => self.process_new(cx, transit, key, place),
+            Lookup::Missing(ref key, place) => self.process_new(cx, transit, key, place),
             Lookup::NewMask => self.process_new_mask(cx, transit),
         }
     }
@@ -54,7 +53,7 @@ impl Boomerang {
     ) -> Outcome {
         match self.find_or_vacant(transit) {
             Ok(Grant::Known(index)) => self.process_known(cx, transit, index),
-            Ok(Grant::New { key, place, .. }) => self.process_new(cx, transit, key, place),
+            Ok(Grant::New { key, place, .. }) => self.process_new(cx, transit, &key, place),
             // A release has nothing to release and is not refused.
             Err(_) if transit.is_release() => Outcome { interface: None, edits: Edits::NONE },
             Err(refused) => Outcome { interface: None, edits: self.refuse(transit, refused) },
@@ -62,11 +61,12 @@ impl Boomerang {
     }
 
     /// Processes a message about a flow that has no session yet.
+    #[inline(always)]
     fn process_new<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
         transit: &TransitMessage<'_>,
-        key: Key,
+        key: &Key,
         place: VacantEntry,
     ) -> Outcome {
         if transit.is_release() {
@@ -74,7 +74,7 @@ impl Boomerang {
         }
         let interface = route(cx, transit).map(|hop| hop.interface);
         mark(Checkpoint::Route);
-        let mut grant = Grant::New { key, place, prime: 0 };
+        let mut grant = Grant::New { key: *key, place, prime: 0 };
         let edits = match interface {
             Some(interface) if cx.context.interfaces.takes_part(interface) => {
                 let slot = transit.direction as usize;
@@ -83,10 +83,15 @@ impl Boomerang {
             // As a node without Boomerang; without a route the driver decides.
             _ => Edits::NONE,
         };
-        self.expect_reply(cx, transit, grant, Outcome { interface, edits })
+        let outcome = Outcome { interface, edits };
+        match grant {
+            Grant::Known(_) => outcome,
+            Grant::New { .. } => self.expect_reply(cx, transit, grant, outcome),
+        }
     }
 
     /// Processes a message about a known session that is more than a refresh.
+    #[inline(always)]
     fn process_known<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
@@ -218,7 +223,7 @@ impl Boomerang {
         grant: &mut Grant,
     ) -> Result<Edits, Refused> {
         let mut edits = Edits { key: self.multiply_key(transit, grant)?, ..Edits::NONE };
-        let mut decision = AccessDecision::Pending;
+        let mut decision = None;
         match transit.view.qos() {
             QosView::Bitrate(rates) => {
                 let wanted = transit.part_of(rates);

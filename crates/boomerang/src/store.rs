@@ -150,6 +150,7 @@ impl Store {
     }
 
     /// Inserts a new session. The caller arms its timer.
+    #[inline(always)]
     pub(crate) fn insert(&mut self, place: VacantEntry, session: Session) -> Index {
         self.masks.acquire(session.mask);
         let index = growth::insert(&mut self.sessions, session);
@@ -234,7 +235,7 @@ impl Store {
     }
 
     /// Returns the entry of an initiating node whose requests arrive through an interface.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn initiator_entry(
         &self,
         address: IpAddr,
@@ -283,8 +284,8 @@ impl Store {
 
     /// Counts one more session of an initiating node, looked up a moment ago.
     #[inline]
-    pub(crate) fn join(&mut self, entry: InitiatorEntry, address: IpAddr) -> Index {
-        let InitiatorEntry { port, .. } = entry;
+    pub(crate) fn join(&mut self, entry: &InitiatorEntry, address: IpAddr) -> Index {
+        let InitiatorEntry { port, .. } = *entry;
         self.shares.add(port);
         if let Some(index) = entry.source {
             debug_assert_eq!(self.sources[index as usize].address, address);

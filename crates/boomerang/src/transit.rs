@@ -12,7 +12,7 @@ use crate::api::Event;
 use crate::counters::DropReason;
 use crate::instance::{Boomerang, HandlerContext};
 use crate::lookup::Lookup;
-use crate::message::{Edits, Origin, Outcome, TransitMessage};
+use crate::message::{Origin, Outcome, TransitMessage};
 use crate::participation::counted_record;
 use crate::route::follow_flow_route;
 use crate::selector::Direction;
@@ -112,7 +112,7 @@ impl Boomerang {
         let record =
             counted_record(cx.context, datagram, &transit.view, transit.direction, &outcome);
         let message = cx.out.send_copy(how, datagram.payload);
-        if edits != Edits::NONE {
+        if !edits.is_empty() {
             edits.apply(message, &transit.view);
         }
         if let Some((at, record)) = record {
