@@ -81,12 +81,17 @@ impl Yessir {
         })
     }
 
-    /// Sets the token of a stream, and with it the time until which the stream is reserved at most.
+    /// Sets the token of a stream, and with it the time until which the stream is reserved at most. Most streams have none.
+    #[inline]
     pub(crate) fn set_token(&mut self, index: Index, token: Option<Box<HeldToken>>) {
-        let session = self.store.session_mut(index);
-        if token.is_none() && session.extra.is_none() {
-            return;
+        if token.is_some() || self.store.session(index).extra.is_some() {
+            self.replace_token(index, token);
         }
+    }
+
+    #[cold]
+    fn replace_token(&mut self, index: Index, token: Option<Box<HeldToken>>) {
+        let session = self.store.session_mut(index);
         let after = token.as_ref().and_then(|token| token.until());
         let extra = session.extra.get_or_insert_default();
         let before = core::mem::replace(&mut extra.token, token);
