@@ -142,8 +142,23 @@ fn foreign_acknowledgements_are_counted() {
     let nack = Acknowledgement { kind: AcknowledgementKind::Nack, ..path };
     acks(&mut router, ETH1, &[nack]);
     assert_eq!(count(&router), 4);
-    // A node that is no peer.
+    // The receiver through another core interface.
     router.add_interface(ETH3, "10.0.3.1");
+    let payload =
+        Message { acknowledgements: List::Items(&[path]), ..capable_message(Body::Ack, None) };
+    let payload = bytes(&payload);
+    let detour = Datagram {
+        interface: ETH3,
+        source: ip(DOWNSTREAM),
+        destination: ip("10.0.3.1"),
+        ttl: 255,
+        router_alert: false,
+        encapsulated: false,
+        payload: &payload,
+    };
+    router.handle(Input::Datagram(detour));
+    assert_eq!(count(&router), 4);
+    // A node that is no peer.
     let acknowledgements = [path, stale];
     let acknowledgements = List::Items(&acknowledgements);
     let plain = Message { flags: 0, acknowledgements, ..capable_message(Body::Ack, None) };

@@ -3,7 +3,7 @@
 
 use core::net::IpAddr;
 
-use earmark_core::{Datagram, Time};
+use earmark_core::{Datagram, Neighbor, Time};
 use earmark_wire::rsvp::{Acknowledgement, AcknowledgementKind, Body, Bundle, Message, MessageId};
 
 use super::message_id_key::{MessageIdKey, NamedBlock};
@@ -189,21 +189,23 @@ impl Rsvp {
             let copies = &mut self.refresh_reduction.copies;
             // Without a copy the message was acknowledged before, or its state has changed.
             let Some(copy) = copies.get(&id) else { return };
-            if copy.how.neighbor != peer {
-                self.counters.foreign_acknowledgements += 1;
+            let receiver = copy.how.neighbor;
+            if receiver != peer {
+                self.count_if_foreign(cx, peer, receiver);
             } else if kind == AcknowledgementKind::Ack {
                 copies.remove(&id);
                 self.counters.reduction.acknowledged += 1;
             }
             return;
         };
-        if !self.is_listed_for(cx, entry, peer) {
+        let receiver = self.receiver_of(cx, entry);
+        if receiver != Some(peer) {
             // While a route change waits to be announced, the former next hop may acknowledge what it has got.
-            let delivery = self.refresh_reduction.sent.delivery_state(entry);
-            let was_listed =
-                matches!(delivery, DeliveryState::Listed { peer: by, .. } if by == peer);
-            if self.repairs.is_idle() && !was_listed {
-                self.counters.foreign_acknowledgements += 1;
+            if self.repairs.is_idle() {
+                let peers = &self.refresh_reduction.peers;
+                let location = |index| peers.get(index).map(Peer::location);
+                let (peer, receiver) = (location(peer), receiver.and_then(location));
+                self.count_if_foreign(cx, peer, receiver);
             }
             return;
         }
@@ -243,27 +245,41 @@ impl Rsvp {
         self.arm_summary(cx.now, index);
     }
 
+    /// Counts an acknowledgement of another node than the receiver of the message. Routes between routers need not be
+    /// symmetric, so one of the receiver may come through another core interface.
+    #[cold]
+    fn count_if_foreign<E>(
+        &mut self,
+        cx: &HandlerContext<'_, '_, E>,
+        peer: Option<Neighbor>,
+        receiver: Option<Neighbor>,
+    ) {
+        let (Some(peer), Some(receiver)) = (peer, receiver) else { return };
+        let is_foreign = peer.address != receiver.address
+            || !cx.context.may_concern(peer.interface, receiver.interface);
+        self.counters.foreign_acknowledgements += u64::from(is_foreign);
+    }
+
     /// Returns whether an entry's message was sent to this peer.
     fn is_listed_for<E>(&self, cx: &HandlerContext<'_, '_, E>, entry: Index, peer: Index) -> bool {
+        self.receiver_of(cx, entry) == Some(peer)
+    }
+
+    /// Returns the peer that an entry's message was sent to.
+    fn receiver_of<E>(&self, cx: &HandlerContext<'_, '_, E>, entry: Index) -> Option<Index> {
         let hop = match self.refresh_reduction.sent.subject(entry) {
             Subject::Path(sender) => {
                 let outgoing = self.store.psb(sender).outgoing.as_slice().first().copied();
-                return self.peer_for_path(cx, sender, outgoing) == Some(peer);
+                return self.peer_for_path(cx, sender, outgoing);
             }
             Subject::Resv(sender) => self.store.psb(sender).hop,
             Subject::Shared(pool) => {
-                let sent_resvs = &self.store.pool(pool).sent_resvs;
-                let Some(sent_resv) =
-                    sent_resvs.iter().find(|sent_resv| sent_resv.message_id == entry)
-                else {
-                    return false;
-                };
-                sent_resv.hop
+                let mut sent_resvs = self.store.pool(pool).sent_resvs.iter();
+                sent_resvs.find(|sent_resv| sent_resv.message_id == entry)?.hop
             }
         };
-        self.store.neighbor_of(hop).is_some_and(|(interface, hop)| {
-            self.refresh_reduction.peer(interface, hop.address) == Some(peer)
-        })
+        let (interface, hop) = self.store.neighbor_of(hop)?;
+        self.refresh_reduction.peer(interface, hop.address)
     }
 
     /// Returns whether the current message was sent before the last message for this block.
