@@ -234,8 +234,8 @@ impl Rsvp {
     /// Returns whether a new sender from behind an access interface may be forwarded at once.
     #[cold]
     fn may_announce<E>(
-        &mut self,
-        cx: &HandlerContext<'_, '_, E>,
+        &self,
+        cx: &mut HandlerContext<'_, '_, E>,
         path: &Path<'_>,
         received: &ReceivedPath<'_>,
     ) -> bool {
