@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 use std::process::Output;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 /// Returns the examples in the help of a program and all its commands: indented lines that begin with its name, without
 /// what follows a pipe, a redirection, a comment or several blanks.
@@ -46,7 +47,10 @@ impl TemporaryDirectory {
     /// # Panics
     /// The directory cannot be created.
     pub fn new(name: &str) -> TemporaryDirectory {
-        let path = std::env::temp_dir().join(format!("earmark-{name}-{}", std::process::id()));
+        // Tests of one process may use one name at the same time.
+        static NUMBER: AtomicU32 = AtomicU32::new(0);
+        let (process, number) = (std::process::id(), NUMBER.fetch_add(1, Ordering::Relaxed));
+        let path = std::env::temp_dir().join(format!("earmark-{name}-{process}-{number}"));
         std::fs::create_dir_all(&path).expect("temporary files can be created");
         TemporaryDirectory(path)
     }
