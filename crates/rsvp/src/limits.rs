@@ -46,6 +46,13 @@ pub struct Interface {
     pub overhead: u32,
 }
 
+impl Interface {
+    /// Returns whether the interface names a neighbour.
+    fn names(&self, neighbor: IpAddr) -> bool {
+        self.neighbors.iter().any(|range| range.contains(neighbor))
+    }
+}
+
 /// Limits of an access interface, whose neighbours are not trusted. Neighbours without a verified signature share them,
 /// because they choose their addresses; each neighbour with one has the same limits by itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -161,8 +168,8 @@ impl Rsvp {
         interface: InterfaceId,
         neighbor: IpAddr,
     ) -> bool {
-        self.limits_of(context, interface).is_none_or(|limits| limits.neighbors.is_empty())
-            || self.is_named_at(context, interface, neighbor)
+        let limits = self.limits_of(context, interface);
+        limits.is_none_or(|limits| limits.neighbors.is_empty() || limits.names(neighbor))
     }
 
     /// Returns whether the configuration of an interface names a neighbour.
@@ -173,7 +180,7 @@ impl Rsvp {
         neighbor: IpAddr,
     ) -> bool {
         let limits = self.limits_of(context, interface);
-        limits.is_some_and(|limits| limits.neighbors.iter().any(|range| range.contains(neighbor)))
+        limits.is_some_and(|limits| limits.names(neighbor))
     }
 
     /// Returns whether a peer, behind a core interface or not, may have one more block, or (`new` is `None`) a change of

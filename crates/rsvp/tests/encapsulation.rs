@@ -8,7 +8,8 @@ use common::*;
 use earmark_core::{Datagram, Input, InterfaceId, Trust};
 use earmark_rsvp::{Config, HelloTiming};
 use earmark_wire::rsvp::{
-    AcknowledgementKind, Body, Hello, HelloKind, List, Message, MessageType, Path, SenderDescriptor,
+    AcknowledgementKind, Body, Hello, HelloKind, List, Message, MessageType, Path, PathTear,
+    RsvpHop, SenderDescriptor, Session,
 };
 use message_ids::*;
 
@@ -110,4 +111,29 @@ fn refusal_reaches_host_inside_udp() {
     let refused = capable_message(Body::Path(refused), Some(message_id(1)));
     let outcomes = receive_inside_udp(&mut router, ETH1, &refused);
     assert_eq!(sent_to(&outcomes, UPSTREAM), [(MessageType::PathErr, true)]);
+}
+
+/// Messages inside UDP in the name of a neighbour that sends raw IP do not divert what is sent to it: it would miss its
+/// summary refreshes, and lose its state. The neighbour is behind a core interface, or is known to be on the link.
+#[test]
+fn messages_inside_udp_divert_nothing_from_a_neighbor_that_sends_raw() {
+    for is_core in [true, false] {
+        let mut router = if is_core { router() } else { edge_router(Config::default()) };
+        introduce(&mut router);
+        let id = path_id(&receive_path_with_id(&mut router, path(), message_id(1)));
+        let id = id.expect("the next hop is a peer");
+        acks(&mut router, ETH2, &[acknowledgement(AcknowledgementKind::Ack, id)]);
+        let session = Session { port: 5_006, ..session() };
+        let hop = RsvpHop { address: ip(DOWNSTREAM), lih: 1 };
+        let forged = Body::PathTear(PathTear { session, hop, ..path_tear() });
+        let forged = capable_message(forged, None);
+        let mut downstream = Vec::new();
+        for _ in 0..100 {
+            receive_inside_udp(&mut router, ETH2, &forged);
+            summary(&mut router, ETH1, &[1]);
+            downstream.extend(sent_to(&router.pass(SECOND), DOWNSTREAM));
+        }
+        assert!(downstream.contains(&(MessageType::Srefresh, false)), "{downstream:?}");
+        assert!(downstream.iter().all(|(_, encapsulated)| !encapsulated), "{downstream:?}");
+    }
 }

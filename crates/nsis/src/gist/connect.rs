@@ -192,7 +192,7 @@ impl Gist {
         until: Time,
     ) -> Option<Index> {
         let (limit, interfaces) = (self.config.limits.associations, cx.context.interfaces.count());
-        if self.associations.shares.room(receipt.interface, limit, interfaces) == 0 {
+        if !self.associations.shares.has_room(receipt.interface, limit, interfaces) {
             return None;
         }
         let (transport, port) = self.choose(response, needs)?;

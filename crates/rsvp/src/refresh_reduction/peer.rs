@@ -182,7 +182,7 @@ impl Peers {
             return Some(index);
         }
         let count = interfaces.count();
-        if self.shares.room(interface, limit, count) == 0 {
+        if !self.shares.has_room(interface, limit, count) {
             let is_of_gone = |peer: &Peer| interfaces.by_id(peer.interface).is_none();
             let mut idle = self.slab.iter().filter(|(_, peer)| peer.is_idle());
             let idle = idle.clone().find(|(_, peer)| is_of_gone(peer)).or_else(|| {
@@ -192,7 +192,7 @@ impl Peers {
             let gone = self.slab.remove(idle);
             self.by_address.remove(&(gone.interface, gone.address));
             self.shares.remove(gone.interface);
-            if self.shares.room(interface, limit, count) == 0 {
+            if !self.shares.has_room(interface, limit, count) {
                 return None;
             }
         }

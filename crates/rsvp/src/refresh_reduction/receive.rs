@@ -48,9 +48,8 @@ impl Rsvp {
             return;
         }
         let interface = datagram.interface;
-        if is_between_neighbors(&message.body)
-            && self.is_of_this_link(cx, interface, maker).is_err()
-        {
+        let is_far = self.is_of_this_link(cx, interface, maker).is_err();
+        if is_far && is_between_neighbors(&message.body) {
             return; // not from the peer, which is on this link (RFC 5082)
         }
         let peer = if takes_part {
@@ -70,7 +69,10 @@ impl Rsvp {
         let Some(peer) = self.refresh_reduction.peers.get_mut(index) else { return };
         peer.last_message_at = cx.now;
         peer.is_near |= cx.is_from_this_link;
-        peer.encapsulated = datagram.encapsulated;
+        // A peer that is on this link sends raw IP; in its name, others may send inside UDP.
+        if !is_far {
+            peer.encapsulated = datagram.encapsulated;
+        }
         let before = core::mem::replace(&mut peer.capable, takes_part);
         let mut again = before && !takes_part;
         if let Some(id) = message.message_id {
