@@ -60,9 +60,11 @@ impl Boomerang {
         let mut verified = None;
         if transit.origin == Origin::Others {
             if let Some(token) = token.filter(|_| self.tokens.are_read()) {
-                verified = self.verify_token(now, context, transit, known, (token, wanted))?;
+                verified =
+                    Some(self.verify_token(now, context, transit, known, (token, wanted))?);
             }
-            if !self.config.required.allows(verified.as_ref()) {
+            let name = verified.as_ref().map(|verified| verified.name.as_str());
+            if !self.config.required.allows(name) {
                 return Err(Refused::without_offer(RefusalReason::NotVerified));
             }
         }
@@ -81,7 +83,7 @@ impl Boomerang {
         transit: &TransitMessage<'_>,
         known: Option<Index>,
         (token, wanted): (&[u8], u32),
-    ) -> Result<Option<Verified>, Refused> {
+    ) -> Result<Verified, Refused> {
         let shape =
             transit.view.shape().map_err(|_| Refused::without_offer(RefusalReason::Mask))?;
         let selector = Selector::of_keys(&transit.view.classifier(), &shape);

@@ -191,18 +191,17 @@ impl Rsvp {
 impl ResvFault {
     /// Returns the error of RFC 2205 appendix B for a refusal by the ledger.
     fn refused(refusal: Refusal) -> ResvFault {
-        let (code, value) = match refusal.reason {
-            Reason::Bandwidth => (
-                ErrorCode::AdmissionControlFailure,
-                AdmissionControlError::BandwidthUnavailable.code(),
-            ),
+        let fault = match refusal.reason {
+            Reason::Bandwidth => ResvFault::bandwidth_unavailable(),
             Reason::MaxPacket => {
-                (ErrorCode::AdmissionControlFailure, AdmissionControlError::MtuTooLarge.code())
+                let value = AdmissionControlError::MtuTooLarge.code();
+                ResvFault::new(ErrorCode::AdmissionControlFailure, value)
             }
             Reason::NoSuchLink => {
-                (ErrorCode::TrafficControlError, TrafficControlError::ServiceUnsupported.code())
+                let value = TrafficControlError::ServiceUnsupported.code();
+                ResvFault::new(ErrorCode::TrafficControlError, value)
             }
         };
-        ResvFault { available: Some(refusal.available), ..ResvFault::new(code, value) }
+        ResvFault { available: Some(refusal.available), ..fault }
     }
 }

@@ -105,7 +105,7 @@ impl<K: Copy + Ord> Tokens<K> {
         self.settings.wall_clock.saturating_add(now.as_nanos()) / NANOSECONDS
     }
 
-    /// Verifies a token for a request. Without issuers nothing is verified, and nothing refused.
+    /// Verifies a token for a request, if tokens [are read](Tokens::are_read).
     ///
     /// # Errors
     /// The token does not cover the request, or the budget of the interface is used up.
@@ -114,10 +114,7 @@ impl<K: Copy + Ord> Tokens<K> {
         now: Time,
         token: &[u8],
         request: &TokenUse<'_>,
-    ) -> Result<Option<Verified>, Refused> {
-        if !self.are_read() {
-            return Ok(None);
-        }
+    ) -> Result<Verified, Refused> {
         if let Some(entrance) = request.entrance.filter(|entrance| !entrance.is_core) {
             let (key, rate) = (entrance.interface.0, self.settings.verifications_per_second);
             if !self.budget.admits(now, key.into(), rate) {
@@ -126,7 +123,7 @@ impl<K: Copy + Ord> Tokens<K> {
         }
         let Settings { issuers, router, .. } = &self.settings;
         let verified = verify(token, issuers, router, request, self.wall_clock(now));
-        verified.map(Some).map_err(Refused::Token)
+        verified.map_err(Refused::Token)
     }
 
     /// Notes that a request depends on a token until `after` instead of `before`, seconds since 1970. The payload is that of

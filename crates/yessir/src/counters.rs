@@ -91,3 +91,10 @@ pub struct Counters {
     /// Ignored messages by reason.
     pub ignored: BTreeMap<DropReason, u64>,
 }
+
+impl Counters {
+    /// Counts a refused token, or one whose stream has ended with it.
+    pub(crate) fn refuse_token(&mut self, refused: earmark_token::Refused) {
+        *self.tokens.entry(refused.name()).or_default() += 1;
+    }
+}

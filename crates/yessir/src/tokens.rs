@@ -49,9 +49,10 @@ impl Yessir {
         let mut verified = None;
         if request.arrival != OWN {
             if let Some(token) = request.token.filter(|_| self.tokens.are_read()) {
-                verified = self.verify_token(now, context, request, (token, rate))?;
+                verified = Some(self.verify_token(now, context, request, (token, rate))?);
             }
-            if !self.config.required.allows(verified.as_ref()) {
+            let name = verified.as_ref().map(|verified| verified.name.as_str());
+            if !self.config.required.allows(name) {
                 *self.counters.ignored.entry(DropReason::NotVerified).or_default() += 1;
                 return Err(FailureReason::Authorization);
             }
@@ -65,12 +66,12 @@ impl Yessir {
         context: &Context<'_>,
         request: &Request<'_>,
         (token, rate): (&[u8], Rate),
-    ) -> Result<Option<Verified>, FailureReason> {
+    ) -> Result<Verified, FailureReason> {
         let (flow, entrance) = (request.stream.flow(), Entrance::of(context, request.arrival));
         let sources = flow.sources();
         let token_use = TokenUse::of(&flow, &sources, rate, Some(entrance));
         self.tokens.verify(now, token, &token_use).map_err(|refused| {
-            *self.counters.tokens.entry(refused.name()).or_default() += 1;
+            self.counters.refuse_token(refused);
             match refused {
                 RefusedToken::Token(_) => {
                     *self.counters.ignored.entry(DropReason::Token).or_default() += 1;
@@ -109,7 +110,7 @@ impl Yessir {
     pub(crate) fn end_with_token<E: From<Event>>(&mut self, cx: &mut HandlerContext<'_, '_, E>) {
         let ended = self.tokens.due(cx.now, &mut self.store.timers, TIMER);
         let Some(Ended { request: index, error }) = ended else { return };
-        *self.counters.tokens.entry(error.name()).or_default() += 1;
+        self.counters.refuse_token(RefusedToken::Token(error));
         if let Some(extra) = &mut self.store.session_mut(index).extra {
             extra.token = None;
         }

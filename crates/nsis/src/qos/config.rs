@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 use core::time::Duration;
 
 use earmark_core::{Prefix, Rate};
-use earmark_token::Pattern;
+use earmark_token::Required;
 use serde::{Deserialize, Serialize};
 
 use crate::nslp::Attributes;
@@ -137,10 +137,8 @@ pub struct Rule {
     pub to: Option<Prefix>,
     /// Match only messages over an association with an authenticated peer.
     pub secure: bool,
-    /// Match only requests of users whose name a token proves.
-    pub verified: bool,
-    /// Match only these among the proven names; empty for any.
-    pub users: Vec<Pattern>,
+    /// Match only requests with these proven names.
+    pub required: Required,
     /// Refuse every reservation.
     pub refuse: bool,
     /// Limit of the rate of one flow.

@@ -80,16 +80,13 @@ fn fits(rule: &Rule, flow: &Flow, requester: Requester<'_>) -> bool {
         flow.sources().map_or(range.length() == 0, |sources| range.covers(sources))
     });
     let to = rule.to.is_none_or(|range| range.covers(flow.destinations()));
-    let needs_name = rule.verified || !rule.users.is_empty();
-    let named = !needs_name
-        || requester.verified.is_some_and(|name| {
-            rule.users.is_empty() || rule.users.iter().any(|pattern| pattern.fits(name))
-        });
-    from && to && (!rule.secure || requester.secure) && named
+    from && to && (!rule.secure || requester.secure) && rule.required.allows(requester.verified)
 }
 
 #[cfg(test)]
 mod tests {
+    use earmark_token::Required;
+
     use super::*;
 
     fn flow(source: &str) -> Flow {
@@ -154,7 +151,8 @@ mod tests {
             (Vec::new(), true, [false, true, true]),
             (Vec::new(), false, [true; 3]),
         ] {
-            let rule = Rule { users, verified, ..Rule::default() };
+            let required = Required { users, verified };
+            let rule = Rule { required, ..Rule::default() };
             let policy = Policy::new([rule].into());
             let names = [None, Some("alice@example.org"), Some("bob@example.org")];
             let found = names.map(|verified| {

@@ -71,7 +71,7 @@ impl QosNslp {
         let entrance = request.arrival.map(|interface| Entrance::of(cx.context, interface));
         let token_use = TokenUse::of(request.flow, &sources, rate, entrance);
         let verified = self.tokens.verify(cx.now, token, &token_use);
-        verified.map(|verified| verified.map(Box::new)).map_err(|refused| {
+        verified.map(|verified| Some(Box::new(verified))).map_err(|refused| {
             self.counters.refuse_token(refused);
             match refused {
                 RefusedToken::Token(error) => {

@@ -38,13 +38,14 @@ impl Rsvp {
         let sources: Vec<Prefix> = sources.iter().copied().map(Prefix::host).collect();
         let (destination, entrance) = (Prefix::host(destination), Some(entrance));
         let request = TokenUse { destination, protocol, port, sources: &sources, rate, entrance };
-        evidence.verified = self.tokens.verify(now, token, &request).map_err(|refused| {
+        let verified = self.tokens.verify(now, token, &request).map_err(|refused| {
             self.counters.refuse_token(refused);
             match refused {
                 Refused::Token(error) => refused_token(error),
                 Refused::TooMany => ResvFault::limit_reached(),
             }
         })?;
+        evidence.verified = Some(verified);
         Ok(())
     }
 

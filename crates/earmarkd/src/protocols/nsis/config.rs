@@ -9,11 +9,10 @@ use earmark_linux::Gist;
 use earmark_nsis::gist::{self, UpstreamQueries};
 use earmark_nsis::nslp::Attributes;
 use earmark_nsis::qos::{self, AggregateRule, Rule};
-use earmark_token::Pattern;
 use serde::Deserialize;
 use toml::Spanned;
 
-use crate::config::{Config, ConfigError, Source, USER_NAME};
+use crate::config::{Config, ConfigError, Source};
 use crate::protocol::Tables;
 use crate::streams::{Identity, Limits, Settings, TlsSettings};
 
@@ -366,8 +365,7 @@ impl Source<'_> {
             from: range(&table.from)?,
             to: range(&table.to)?,
             secure: table.secure,
-            verified: table.verified,
-            users: self.all::<Pattern>(&table.users, USER_NAME)?,
+            required: self.required(table.verified, &table.users)?,
             refuse: table.refuse,
             largest: rate(&table.largest)?,
             total: rate(&table.total)?,

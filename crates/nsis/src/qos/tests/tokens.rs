@@ -5,7 +5,9 @@ use std::time::Duration;
 use std::vec;
 
 use earmark_core::Role;
-use earmark_token::{Claims, Destination, Issuer, SecretKey, Settings, TOLERANCE, Token, User};
+use earmark_token::{
+    Claims, Destination, Issuer, Required, SecretKey, Settings, TOLERANCE, Token, User,
+};
 use earmark_wire::qos_nslp::iana::{PermanentFailure, TransientFailure};
 use earmark_wire::qos_nslp::{Extra as Objects, Outcome, Reserve, Rsn};
 
@@ -53,8 +55,8 @@ fn with_token(token: Token) -> Request {
 
 /// Settings of a router that knows the provider, and allows what it has verified.
 fn verifying(number: usize) -> Config {
-    let rules =
-        [Rule { verified: true, ..Rule::default() }, Rule { refuse: true, ..Rule::default() }];
+    let required = Required { verified: true, ..Required::default() };
+    let rules = [Rule { required, ..Rule::default() }, Rule { refuse: true, ..Rule::default() }];
     Config { policy: rules.into(), tokens: tokens(number, 1), ..Config::default() }
 }
 
