@@ -99,6 +99,28 @@ fn query_without_router_alert_is_ignored_unless_it_is_expected() {
     }
 }
 
+/// Packets that are forwarded unchanged keep a wrong or absent checksum, so that their destination sees damage. One that
+/// the sender's kernel left to hardware is completed: the copy passes none.
+#[test]
+fn checksum_of_a_non_gist_packet_is_only_completed() {
+    let (source, destination) = (address("10.0.0.1"), address("10.0.1.2"));
+    let mut whole = [&[0; udp::HEADER][..], b"no magic number"].concat();
+    let header = udp::Repr { source, destination, source_port: 4_000, destination_port: PORT };
+    header.emit(&mut whole).expect("room");
+    let partial = 0x0a00_u16 + 1 + 0x0a00 + 0x0102 + 17 + whole.len() as u16;
+    let right = u16::from_be_bytes([whole[6], whole[7]]);
+    for (received, forwarded) in [(right, right), (right ^ 1, right ^ 1), (0, 0), (partial, right)]
+    {
+        let (mut network, _) = line(3, |_| {});
+        let mut octets = whole.clone();
+        octets[6..udp::HEADER].copy_from_slice(&received.to_be_bytes());
+        network.inject(1, 1, Packet { how: alerted(source, destination, 9), octets });
+        let [passed] = &network.seen[..] else { panic!("{:?}", network.seen) };
+        assert_eq!(passed.packet.octets[6..udp::HEADER], forwarded.to_be_bytes(), "{received:#x}");
+        assert_eq!(passed.packet.octets[udp::HEADER..], whole[udp::HEADER..]);
+    }
+}
+
 /// Section 5.3.2.3: packets that interception has taken by mistake are forwarded unchanged.
 #[test]
 fn non_gist_packets_are_forwarded_unchanged() {

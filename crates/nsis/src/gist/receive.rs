@@ -220,7 +220,7 @@ impl Gist {
         self.scratch = answer;
         if let Some(written) = written {
             copy.truncate(udp::HEADER + written);
-            self.send_copy(cx, how, packet, &mut copy);
+            self.send_with_checksum(cx, how, packet, &mut copy);
         }
         self.copy = copy;
     }
@@ -236,13 +236,21 @@ impl Gist {
         let mut copy = core::mem::take(&mut self.copy);
         copy.clear();
         copy.extend_from_slice(packet.octets());
-        self.send_copy(cx, how, packet, &mut copy);
+        // A wrong checksum stays wrong: a new one would hide the damage from the destination.
+        match packet.verify(received.source, received.destination) {
+            udp::Checksum::Partial => self.send_with_checksum(cx, how, packet, &mut copy),
+            _ => self.send_copy(cx, how, &copy),
+        }
         self.copy = copy;
     }
 
-    /// Sends a copied packet with a new UDP header. The header includes a new checksum, which a kernel may have left to
-    /// hardware.
-    fn send_copy(
+    fn send_copy(&mut self, cx: &mut InputContext<'_, '_>, how: Outgoing, copy: &[u8]) {
+        cx.out.send(how, copy.len()).copy_from_slice(copy);
+        self.counters.forwarded += 1;
+    }
+
+    /// Sends a copied packet with a new UDP header, checksum included.
+    fn send_with_checksum(
         &mut self,
         cx: &mut InputContext<'_, '_>,
         how: Outgoing,
@@ -256,8 +264,7 @@ impl Gist {
             destination_port: packet.destination_port,
         };
         if header.emit(copy).is_ok() {
-            cx.out.send(how, copy.len()).copy_from_slice(copy);
-            self.counters.forwarded += 1;
+            self.send_copy(cx, how, copy);
         }
     }
 
