@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use common::*;
 use earmark_core::{Datagram, Input, InterfaceId, Rate, Role, Secret, Trust};
-use earmark_rsvp::integrity::{Algorithm, Key, Secured, Settings};
+use earmark_rsvp::integrity::{Algorithm, Directions, Key, Settings};
 use earmark_rsvp::{Config, DropReason, Event, limits};
 use earmark_wire::rsvp::{
     Body, Carried, Diagnosis, Diagnostic, ErrorCode, ErrorSpec, FilterSpec, FlowDescriptors, List,
@@ -154,11 +154,11 @@ fn resv_err_is_believed_from_previous_hop_only() {
 #[test]
 fn protection_of_interface_holds_for_messages_through_others() {
     let integrity = Settings {
-        interfaces: [("eth2".to_owned(), Secured::Both)].into(),
+        interfaces: [("eth2".to_owned(), Directions::Both)].into(),
         ..settings(vec![key(KEY, Algorithm::HmacSha256)])
     };
     let both = Settings {
-        interfaces: ["eth2", "eth3"].map(|name| (name.to_owned(), Secured::Both)).into(),
+        interfaces: ["eth2", "eth3"].map(|name| (name.to_owned(), Directions::Both)).into(),
         ..integrity.clone()
     };
     let flows = [flow(2)];
@@ -639,7 +639,7 @@ fn key_of_another_interface_with_same_identifier_does_not_sign_for_this_one() {
         ..key(KEY, Algorithm::HmacSha256)
     };
     let integrity = Settings {
-        interfaces: ["eth2", "eth3"].map(|name| (name.to_owned(), Secured::Both)).into(),
+        interfaces: ["eth2", "eth3"].map(|name| (name.to_owned(), Directions::Both)).into(),
         ..settings(vec![on("eth2", b"of eth2"), on("eth3", b"of eth3")])
     };
     let mut bench = with_config(Config { integrity, ..Config::default() });

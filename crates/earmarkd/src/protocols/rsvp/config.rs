@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use earmark_linux::Intercept;
-use earmark_rsvp::integrity::{self, HandshakeMode, Secured};
+use earmark_rsvp::integrity::{self, Directions, HandshakeMode};
 use earmark_rsvp::{HelloTiming, Reduction, Timing, limits, policy, proxy};
 use earmark_wire::rsvp::Dscp;
 use serde::Deserialize;
@@ -93,7 +93,7 @@ pub struct IntegrityConfig {
 #[derive(Clone, Debug, PartialEq)]
 pub struct RsvpInterface {
     /// Directions in which messages are signed and verified; `None` for neither.
-    pub integrity: Option<Secured>,
+    pub integrity: Option<Directions>,
     /// Which messages are intercepted.
     pub intercept: Intercept,
     /// Whether hosts behind the interface signal inside UDP (RFC 2205 appendix C).
@@ -162,7 +162,7 @@ struct IntegrityTable {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct InterfaceKeys {
-    integrity: Option<Secured>,
+    integrity: Option<Directions>,
     intercept: Option<InterceptName>,
     udp_encapsulation: Option<bool>,
     #[serde(default)]

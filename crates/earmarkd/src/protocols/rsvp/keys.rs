@@ -10,10 +10,11 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::time::Duration;
 
+use earmark_core::keys::{SharedKey, restore_secrets};
 use earmark_core::{Secret, Time};
 use earmark_node::{Command, NodeConfig};
 use earmark_rsvp as rsvp;
-use earmark_rsvp::integrity::{Algorithm, Key, Purpose};
+use earmark_rsvp::integrity::{Algorithm, Directions, Key};
 use jiff::Timestamp;
 use serde::Deserialize;
 use toml::Spanned;
@@ -49,7 +50,7 @@ struct KeyTable {
     secret: Option<String>,
     secret_hex: Option<String>,
     #[serde(default)]
-    purpose: Purpose,
+    purpose: Directions,
     start: Option<Spanned<toml::value::Datetime>>,
     end: Option<Spanned<toml::value::Datetime>>,
     #[serde(default)]
@@ -77,12 +78,12 @@ impl Secrets for KeyFile {
     fn restore(&self, node: &mut NodeConfig) {
         // Only the secrets are needed: a recording contains the lifetimes of the keys.
         let keys = self.keys(Timestamp::UNIX_EPOCH);
-        Key::restore_secrets(&mut node.rsvp.integrity.keys, &keys);
+        restore_secrets(&mut node.rsvp.integrity.keys, &keys);
     }
 
     fn restore_command(&self, command: &mut Command) {
         if let Command::Rsvp(rsvp::Command::Keys { keys }) = command {
-            Key::restore_secrets(keys, &self.keys(Timestamp::UNIX_EPOCH));
+            restore_secrets(keys, &self.keys(Timestamp::UNIX_EPOCH));
         }
     }
 }
@@ -135,7 +136,9 @@ impl KeyFile {
         for table in file.key {
             let span = table.get_ref().id.span();
             let key = source.key(table.into_inner())?;
-            if let Some(twin) = keys.iter().find(|other| other.key.is_ambiguous_with(&key.key)) {
+            if let Some(twin) =
+                keys.iter().find(|other| other.key.key_use().is_ambiguous_with(&key.key.key_use()))
+            {
                 return Err(source.error(
                     span,
                     format!(
@@ -286,7 +289,7 @@ neighbors = ["10.0.1.2", "fe80::1"]
         assert_eq!(first.start, Time::ZERO, "it has begun already");
         assert_eq!(first.end, Time::from_secs(21 * 86_400));
         assert_eq!(second.secret, Secret::new(vec![0, 255, 16, 32, 48, 64, 80, 96, 112]));
-        assert_eq!((second.purpose, second.end), (Purpose::Accept, Time::MAX));
+        assert_eq!((second.purpose, second.end), (Directions::Accept, Time::MAX));
         assert_eq!(second.neighbors.len(), 2);
         let earlier: Timestamp = "2026-12-31T00:00:00Z".parse().unwrap();
         assert_eq!(read(KEYS).unwrap().keys(earlier)[0].start, Time::from_secs(86_400));
