@@ -9,6 +9,7 @@ mod sequence;
 
 use alloc::string::String;
 use core::net::IpAddr;
+use core::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
@@ -83,6 +84,8 @@ pub struct KeyUse<'a> {
     pub purpose: Directions,
     /// Start of validity.
     pub start: Time,
+    /// Time by which the validity began before [`Time::ZERO`], where `start` is then.
+    pub age: Duration,
     /// End of validity; [`Time::MAX`] for none.
     pub end: Time,
     /// Names of the interfaces where the key is used; all secured ones if empty.
@@ -154,6 +157,7 @@ mod tests {
             secret: &secret,
             purpose: Directions::Both,
             start: Time::ZERO,
+            age: Duration::ZERO,
             end: Time::from_secs(1),
             interfaces: &[],
             neighbors: &[],

@@ -220,6 +220,7 @@ fn signed_by(secret: &[u8]) -> Settings {
         secret: Secret::new(secret),
         purpose: Directions::Both,
         start: Time::ZERO,
+        age: Default::default(),
         end: Time::MAX,
         interfaces: vec![],
         neighbors: vec![],

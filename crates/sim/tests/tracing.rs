@@ -372,6 +372,7 @@ fn signed_neighbours_answer_hop_by_hop() {
         secret: Secret::new("a secret of many octets"),
         purpose: Directions::Both,
         start: Time::ZERO,
+        age: Default::default(),
         end: Time::MAX,
         interfaces: vec![],
         neighbors: vec![],

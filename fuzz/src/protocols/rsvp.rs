@@ -52,6 +52,7 @@ impl Protocol for Rsvp {
                 secret: Secret::new(b"0123456789abcdef"),
                 purpose: Directions::Both,
                 start: Time::ZERO,
+                age: Default::default(),
                 end: Time::MAX,
                 interfaces: Vec::new(),
                 neighbors: Vec::new(),

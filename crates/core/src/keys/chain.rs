@@ -1,6 +1,8 @@
 //! The keys of one protocol on a node: which one signs, and which ones are accepted.
 
 use alloc::vec::Vec;
+use core::cmp::Reverse;
+use core::time::Duration;
 
 use super::{KeyUse, SharedKey};
 use crate::Time;
@@ -46,9 +48,9 @@ impl<K: SharedKey> KeyChain<K> {
     pub fn to_sign(&self, now: Time, serves: impl Fn(&K) -> bool) -> Option<usize> {
         let candidates =
             || self.usable().filter(|(_, key, used)| used.purpose.sends() && serves(key));
-        let order = |(index, used): &(usize, KeyUse<'_>)| (used.start, *index);
+        let order = |(index, used): &(usize, KeyUse<'_>)| (used.start, Reverse(used.age), *index);
         // In the order of their starts, without a list of them: few keys are valid at a time.
-        let next = |after: Option<(Time, usize)>| {
+        let next = |after: Option<(Time, Reverse<Duration>, usize)>| {
             candidates()
                 .filter(|(_, _, used)| used.is_valid(now))
                 .map(|(index, _, used)| (index, used))
@@ -60,7 +62,7 @@ impl<K: SharedKey> KeyChain<K> {
         while let Some(found) = next(place) {
             place = Some(order(&found));
             let waits = chosen.is_some_and(|(_, before)| {
-                before.end != Time::MAX && now < middle(found.1.start, before.end)
+                before.end != Time::MAX && now < middle(&found.1, before.end)
             });
             if !waits {
                 chosen = Some(found);
@@ -121,8 +123,14 @@ impl<K: SharedKey> KeyChain<K> {
     }
 }
 
-fn middle(start: Time, end: Time) -> Time {
-    start + (end - start) / 2
+/// Returns the middle of the overlap of a key with the one before, which ends at `end`.
+fn middle(key: &KeyUse<'_>, end: Time) -> Time {
+    let age = u64::try_from(key.age.as_nanos()).unwrap_or(u64::MAX);
+    match key.start.as_nanos().checked_sub(age) {
+        Some(start) => Time::from_nanos(start + (end.as_nanos() - start) / 2),
+        // The overlap began before the engine.
+        None => Time::from_nanos(end.as_nanos().saturating_sub(age) / 2),
+    }
 }
 
 #[cfg(test)]
@@ -141,14 +149,14 @@ mod tests {
         secret: Secret,
         purpose: Directions,
         start: Time,
+        age: Duration,
         end: Time,
     }
 
     impl SharedKey for Key {
         fn key_use(&self) -> KeyUse<'_> {
-            let Key { id, secret, purpose, start, end } = self;
-            let (id, purpose, start, end) = (*id, *purpose, *start, *end);
-            KeyUse { id, secret, purpose, start, end, interfaces: &[], neighbors: &[] }
+            let &Key { id, ref secret, purpose, start, age, end } = self;
+            KeyUse { id, secret, purpose, start, age, end, interfaces: &[], neighbors: &[] }
         }
 
         fn secret_mut(&mut self) -> &mut Secret {
@@ -158,7 +166,8 @@ mod tests {
 
     fn key(id: u64, start: u64, end: u64) -> Key {
         let (start, end) = (Time::from_secs(start), Time::from_secs(end));
-        Key { id, secret: Secret::new("a secret"), purpose: Directions::Both, start, end }
+        let (purpose, age) = (Directions::Both, Duration::ZERO);
+        Key { id, secret: Secret::new("a secret"), purpose, start, age, end }
     }
 
     fn signer(keys: &[Key], at: u64) -> Option<u64> {
@@ -184,6 +193,18 @@ mod tests {
         ];
         for (now, expected) in at {
             assert_eq!(signer(&keys, now), expected, "at {now} s");
+        }
+    }
+
+    /// The engine starts at second 40 of an overlap of 100 s: the change is 10 s later, and not in the middle of the rest.
+    #[test]
+    fn key_changes_in_the_middle_of_an_overlap_that_has_begun() {
+        let old = Key { age: Duration::from_secs(500), ..key(1, 0, 60) };
+        let new = |age| Key { age: Duration::from_secs(age), ..key(2, 0, 900) };
+        for (age, now, expected) in [(40, 9, 1), (40, 10, 2), (60, 0, 2), (90, 0, 2), (0, 29, 1)] {
+            for keys in [[old.clone(), new(age)], [new(age), old.clone()]] {
+                assert_eq!(signer(&keys, now), Some(expected), "{age} s, at {now} s");
+            }
         }
     }
 

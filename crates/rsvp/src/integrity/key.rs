@@ -3,6 +3,7 @@
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::net::IpAddr;
+use core::time::Duration;
 
 use earmark_core::keys::{Algorithm, Directions, KeyUse, SharedKey};
 use earmark_core::{Secret, Time};
@@ -24,6 +25,9 @@ pub struct Key {
     /// Start of validity (KeyStartValid).
     #[serde(default)]
     pub start: Time,
+    /// Time by which the validity began before [`Time::ZERO`], where `start` is then.
+    #[serde(default)]
+    pub age: Duration,
     /// End of validity (KeyEndValid); [`Time::MAX`] for none.
     #[serde(default = "never")]
     pub end: Time,
@@ -51,8 +55,9 @@ impl Key {
 
 impl SharedKey for Key {
     fn key_use(&self) -> KeyUse<'_> {
-        let Key { id, ref secret, purpose, start, end, ref interfaces, ref neighbors, .. } = *self;
-        KeyUse { id, secret, purpose, start, end, interfaces, neighbors }
+        let Key { id, ref secret, purpose, start, age, end, ref interfaces, ref neighbors, .. } =
+            *self;
+        KeyUse { id, secret, purpose, start, age, end, interfaces, neighbors }
     }
 
     fn secret_mut(&mut self) -> &mut Secret {

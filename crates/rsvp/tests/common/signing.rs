@@ -20,6 +20,7 @@ pub fn key(id: u64, algorithm: Algorithm) -> Key {
         secret: Secret::new(SECRET),
         purpose: Directions::Both,
         start: Time::ZERO,
+        age: Default::default(),
         end: Time::MAX,
         interfaces: vec![],
         neighbors: vec![],
