@@ -27,6 +27,8 @@ earmark_core::named_enum! {
         WrongArrival = "wrong_arrival",
         /// A reply that repeats the nonce of no outstanding request of this host.
         UnknownNonce = "unknown_nonce",
+        /// A request of this host leaves by an interface that requires a credential, and no key serves there. Not sent.
+        NotSigned = "not_signed",
     }
 }
 
@@ -49,7 +51,7 @@ earmark_core::named_enum! {
         Key = "key",
         /// The key would exceed 64 bits.
         KeyOverflow = "key_overflow",
-        /// Unknown user or wrong credential.
+        /// The credential is missing or wrong, its user is unknown, or its key is not valid.
         Credential = "credential",
         /// Traffic control refused what the ledger had granted.
         TrafficControl = "traffic_control",

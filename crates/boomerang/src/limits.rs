@@ -2,8 +2,9 @@
 
 use core::net::IpAddr;
 
-use earmark_core::{Context, InterfaceId, Time};
+use earmark_core::{Context, Effects, InterfaceId, Time};
 
+use crate::api::Event;
 use crate::counters::RefusalReason;
 use crate::instance::Boomerang;
 use crate::message::{Origin, Refused, TransitMessage};
@@ -13,10 +14,9 @@ impl Boomerang {
     /// Checks whether a message may change a session of its initiating node, or create one. Returns the entry of that
     /// node, so that it need not be looked up again.
     #[inline]
-    pub(crate) fn check_change(
+    pub(crate) fn check_change<E: From<Event>>(
         &mut self,
-        now: Time,
-        context: &Context<'_>,
+        (now, context, out): (Time, &Context<'_>, &mut Effects<E>),
         transit: &TransitMessage<'_>,
         (grant, wanted): (&Grant, u32),
     ) -> Result<InitiatorEntry, Refused> {
@@ -51,7 +51,7 @@ impl Boomerang {
             Grant::Known(index) => Some(index),
             Grant::New { .. } => None,
         };
-        self.check_credential(transit, known)?;
+        self.check_credential(now, context, out, transit, known)?;
         self.check_token(now, context, transit, known, wanted)?;
         Ok(entry)
     }
