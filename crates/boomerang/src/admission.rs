@@ -3,7 +3,7 @@
 
 use earmark_core::admission::{ClaimId, Demand, Displaced, Owner, Reason, Refusal, Service};
 use earmark_core::checkpoint::{Checkpoint, mark};
-use earmark_core::{Installation, InterfaceId, Rate, Time};
+use earmark_core::{Context, Installation, InterfaceId, Rate, Time};
 
 use alloc::boxed::Box;
 
@@ -53,7 +53,7 @@ impl Boomerang {
             return Ok(());
         }
         let verdict = decision.get_or_insert_with(|| {
-            self.check_change(cx.now, cx.context, transit, (&*grant, wanted))
+            self.check_change((cx.now, cx.context, &mut *cx.out), transit, (&*grant, wanted))
         });
         let entry = verdict.as_ref().map_err(|refused| *refused)?;
         match *grant {
@@ -106,7 +106,7 @@ impl Boomerang {
                 if self.config.offload && transit.origin != Origin::Settled {
                     cx.out.notify(Event::Withhold { selector });
                 }
-                let index = self.create(transit, key, place, prime, entry);
+                let index = self.create(cx.context, transit, key, place, prime, entry);
                 if let Some(token) = self.pending_token.take() {
                     self.set_token(index, Some(token));
                 }
@@ -134,6 +134,7 @@ impl Boomerang {
     #[inline(always)]
     pub(crate) fn create(
         &mut self,
+        context: &Context<'_>,
         transit: &TransitMessage<'_>,
         key: Key,
         place: VacantEntry,
@@ -166,7 +167,7 @@ impl Boomerang {
         };
         session.record_origin(transit);
         let index = self.store.insert(place, session);
-        self.record_credential(transit, index);
+        self.record_credential(context, transit, index);
         mark(Checkpoint::CreateSession);
         index
     }

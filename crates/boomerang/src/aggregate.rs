@@ -361,7 +361,7 @@ impl Boomerang {
     /// Expects the reply of a flow that has no session here, because its aggregate has the reservation.
     fn expect_reply_of_member<E: From<Event>>(
         &mut self,
-        cx: &HandlerContext<'_, '_, E>,
+        cx: &mut HandlerContext<'_, '_, E>,
         transit: &TransitMessage<'_>,
         outcome: Outcome,
     ) -> Outcome {

@@ -11,6 +11,7 @@ use earmark_wire::boomerang::Rates;
 use serde::{Deserialize, Serialize};
 
 use crate::counters::DropReason;
+use crate::credential::Key;
 use crate::selector::{Direction, Selector};
 
 pub use earmark_core::ApplicationId as Application;
@@ -54,6 +55,11 @@ pub enum Command {
     },
     /// Replaces the settings for tokens, except the wall clock. Granted sessions stay until their tokens end.
     Tokens(earmark_token::Settings),
+    /// Replaces the keys of users.
+    Keys {
+        /// All keys; those that are missing are no longer used.
+        keys: Vec<Key>,
+    },
     /// Sets the wall clock after a jump: only the lifetimes of tokens depend on it.
     WallClock {
         /// Wall-clock time at [`Time::ZERO`], nanoseconds since 1970.
@@ -338,6 +344,11 @@ pub enum Event {
         application: Application,
         /// The reason.
         reason: Rejection,
+    },
+    /// A key was used after its end because no other one is valid. Reported once.
+    LastKeyExpired {
+        /// Number of the key.
+        key: u64,
     },
     /// A reservation on a link of this node changed.
     Reservation {

@@ -4,9 +4,10 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::time::Duration;
 
-use earmark_core::{Rate, Secret, Time};
+use earmark_core::{Rate, Time};
 use serde::{Deserialize, Serialize};
 
+use crate::credential;
 use crate::selector::Selector;
 
 /// Configuration of one Boomerang engine.
@@ -33,9 +34,8 @@ pub struct Config {
     /// Whether to lock sessions with a private prime, so that they are in force only when the initiating node has
     /// returned the product.
     pub lock: bool,
-    /// Users that may reserve; empty for everybody. Refreshes that change nothing are not checked. A user with several
-    /// entries has several valid secrets, so that a new one can replace an old one.
-    pub users: Vec<Account>,
+    /// Users that may reserve.
+    pub credentials: credential::Settings,
     /// Tokens that prove the names of users.
     pub tokens: earmark_token::Settings,
     /// Names that a token must prove. Refreshes that change nothing are not checked.
@@ -62,7 +62,7 @@ impl Default for Config {
             burst: Duration::from_millis(100),
             min_burst: 6_000,
             lock: false,
-            users: Vec::new(),
+            credentials: credential::Settings::default(),
             tokens: earmark_token::Settings::default(),
             required: earmark_token::Required::default(),
             aggregates: Vec::new(),
@@ -113,25 +113,6 @@ impl Default for Limits {
             branches: 64,
             applications: 100_000,
         }
-    }
-}
-
-/// A user who may reserve.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Account {
-    /// User id; at most eight octets, padded with zeros in messages.
-    pub name: String,
-    /// Secret shared by the user and the nodes.
-    pub secret: Secret,
-}
-
-impl Account {
-    /// Returns the user id as in messages; `None` if the name is too long.
-    pub fn id(&self) -> Option<[u8; 8]> {
-        let mut id = [0; 8];
-        id.get_mut(..self.name.len())?.copy_from_slice(self.name.as_bytes());
-        Some(id)
     }
 }
 

@@ -30,6 +30,8 @@ earmark_core::named_enum! {
         /// The access interface that the message arrived through has used up its share of the signalling class of the outgoing
         /// link.
         Limit = "limit",
+        /// A request of this host leaves by an interface that requires a credential, and no key serves there. Not sent.
+        NotSigned = "not_signed",
     }
 }
 
@@ -52,7 +54,7 @@ earmark_core::named_enum! {
         Key = "key",
         /// The key would exceed 64 bits.
         KeyOverflow = "key_overflow",
-        /// Unknown user or wrong credential.
+        /// The credential is missing or wrong, its user is unknown, or its key is not valid.
         Credential = "credential",
         /// Traffic control refused what the ledger had granted.
         TrafficControl = "traffic_control",

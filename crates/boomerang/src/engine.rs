@@ -138,6 +138,7 @@ impl Boomerang {
             },
             Command::Aggregate { rules } => return self.aggregates.replace(&rules),
             Command::Tokens(settings) => return self.tokens.reload(settings),
+            Command::Keys { keys } => return self.credentials.replace_keys(keys),
             Command::WallClock { wall_clock } => return self.set_wall_clock(wall_clock),
             Command::Seen(seen) => return self.apply_seen_refreshes(cx.now, &seen),
             Command::Passed(passed) => return self.count_passed(passed),

@@ -23,12 +23,12 @@ use earmark_wire::icmp::{self, Echo, HEADER, Kind, PseudoHeader};
 
 use crate::api::{Application, Event, OnRefusal, Rejection, Request};
 use crate::counters::DropReason;
-use crate::credential::credential;
+use crate::credential::{Unsigned, credential};
 use crate::instance::{Boomerang, HandlerContext, TTL, outgoing};
 use crate::loops::{Loop, Nonces, Phase};
 use crate::message::{Origin, TransitMessage};
-use crate::route::follow_flow_route;
-use crate::selector::Direction;
+use crate::route::{follow_flow_route, own_interface};
+use crate::selector::{Direction, Selector};
 use crate::state::{Index, Timer, TimerKind};
 
 impl Boomerang {
@@ -150,9 +150,13 @@ impl Boomerang {
         state.attempts = state.attempts.saturating_add(1);
         let (source, destination) = (state.source, state.destination);
         let Some(ends) = PseudoHeader::of(source, destination) else { return };
+        let Ok(signer) = self.signer(cx, index) else {
+            self.counters.drop(DropReason::NotSigned);
+            return self.arm_loop(cx.now, index);
+        };
         let mut message = core::mem::take(&mut self.scratch);
         let near = cx.context.is_adjacent(destination);
-        if self.compose(index, (ends, sequence, near), &mut message)
+        if self.compose(index, signer, (ends, sequence, near), &mut message)
             && let Ok(view) = View::parse(&message[HEADER..])
         {
             let direction = Direction::Forward;
@@ -181,6 +185,22 @@ impl Boomerang {
         }
         self.scratch = message;
         self.arm_loop(cx.now, index);
+    }
+
+    /// Returns the key of this node with which to sign the messages of a loop, if its application has no secret and the
+    /// interface requires one.
+    fn signer<E: From<Event>>(
+        &mut self,
+        cx: &mut HandlerContext<'_, '_, E>,
+        index: Index,
+    ) -> Result<Option<usize>, Unsigned> {
+        let state = self.loops.get(index);
+        if state.user.is_some() || !self.credentials.sign() {
+            return Ok(None);
+        }
+        let selector = Selector::of_keys(&state.keys, &state.shape);
+        let interface = own_interface(cx.context, state.destination, selector);
+        self.credentials.signer(cx, interface)
     }
 
     /// Sends a copy on each branch. The first refusal of this node is all that the application receives.
@@ -226,6 +246,7 @@ impl Boomerang {
     fn compose(
         &self,
         index: Index,
+        signer: Option<usize>,
         (ends, sequence, near): (PseudoHeader, u16, bool),
         message: &mut Vec<u8>,
     ) -> bool {
@@ -237,14 +258,18 @@ impl Boomerang {
         let mut record = Participation::new(state.source, TTL);
         record.set(FORWARD_ENDS, near);
         let flags = OptionFlags(state.sequence);
-        let user = state.user.as_ref().map_or([0; 8], |user| user.id);
-        let user_id = UserId { flags, user, credential: [0; 8] };
+        let user = match (&state.user, signer.map(|index| self.credentials.own_key(index))) {
+            (Some(user), _) => Some((user.id, &user.secret)),
+            (None, key) => key.and_then(|key| Some((key.user_id()?, &key.secret))),
+        };
+        let name = user.map_or([0; 8], |(id, _)| id);
+        let user_id = UserId { flags, user: name, credential: [0; 8] };
         // The user's credential is written last, because it covers the message.
         let token = state.token.as_ref().map_or(&[][..], Token::octets);
         // A node that does not know tokens reads no option behind one.
         let all = [
             state.has_record.then_some(OptionItem::Participation(record)),
-            state.user.as_ref().map(|_| OptionItem::UserId(user_id)),
+            user.map(|_| OptionItem::UserId(user_id)),
             state.token.as_ref().map(|_| OptionItem::Token(token)),
         ];
         let mut options = [OptionItem::Token(&[]); 3];
@@ -273,8 +298,8 @@ impl Boomerang {
         if reservation.emit(data).is_err() {
             return false;
         }
-        if let Some(user) = &state.user {
-            let proof = View::parse(data).map(|view| credential(&user.secret, &user_id, &view));
+        if let Some((_, secret)) = user {
+            let proof = View::parse(data).map(|view| credential(secret, &user_id, &view));
             // The credential is the last field in front of the token.
             let behind = all[2].map_or(0, |token| token.buffer_len(Family::V4));
             let end = data.len() - behind;

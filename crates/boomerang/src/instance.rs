@@ -15,7 +15,7 @@ use crate::aggregates::Aggregates;
 use crate::api::Event;
 use crate::config::Config;
 use crate::counters::{Counters, DropReason};
-use crate::credential::Users;
+use crate::credential::Credentials;
 use crate::loops::Loops;
 use crate::state::Index;
 use crate::store::Store;
@@ -28,8 +28,8 @@ pub struct Boomerang {
     pub(crate) loops: Loops,
     pub(crate) aggregates: Aggregates,
     pub(crate) counters: Counters,
-    /// Users that may reserve.
-    pub(crate) users: Users,
+    /// Users that may reserve, and the keys of this host.
+    pub(crate) credentials: Credentials,
     /// Tokens that prove the names of users, and the sessions that depend on them.
     pub(crate) tokens: Tokens<Index>,
     /// Token of the request that is being admitted, for the session that it makes.
@@ -57,10 +57,10 @@ pub(crate) struct HandlerContext<'t, 'c, E> {
 impl Boomerang {
     /// Creates an engine without state. Draws from the streams `boomerang/hash`, `boomerang/jitter`,
     /// `boomerang/names`, `boomerang/nonces` and `boomerang/primes`.
-    pub fn new(config: Config, random: &RandomStreams) -> Boomerang {
+    pub fn new(mut config: Config, random: &RandomStreams) -> Boomerang {
         let hash = KeyedHash::draw(&mut random.stream("boomerang/hash"));
         Boomerang {
-            users: Users::new(&config.users),
+            credentials: Credentials::new(&mut config.credentials),
             tokens: Tokens::new(config.tokens.clone()),
             pending_token: None,
             aggregates: Aggregates::new(&config.aggregates),

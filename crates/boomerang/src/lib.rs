@@ -55,7 +55,7 @@ mod aggregates;
 mod api;
 mod config;
 mod counters;
-mod credential;
+pub mod credential;
 mod engine;
 mod initiator;
 mod instance;
@@ -79,7 +79,7 @@ mod transit;
 mod view;
 
 pub use api::*;
-pub use config::{Account, AggregateRule, Config, Limits};
+pub use config::{AggregateRule, Config, Limits};
 pub use counters::{Counters, DropReason, RefusalReason};
 pub use instance::Boomerang;
 pub use selector::{Direction, Selector};

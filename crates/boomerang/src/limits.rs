@@ -2,9 +2,10 @@
 
 use core::net::IpAddr;
 
-use earmark_core::{Context, Interface, InterfaceId, Time};
+use earmark_core::{Context, Effects, Interface, InterfaceId, Time};
 use earmark_wire::boomerang::{QosView, Rates};
 
+use crate::api::Event;
 use crate::counters::{DropReason, RefusalReason};
 use crate::instance::{Boomerang, HandlerContext};
 use crate::message::{Origin, Refused, TransitMessage};
@@ -16,10 +17,9 @@ impl Boomerang {
     /// Checks whether a message may change a session of its initiating node, or create one. Returns the entry of that
     /// node, so that it need not be looked up again.
     #[inline(always)]
-    pub(crate) fn check_change(
+    pub(crate) fn check_change<E: From<Event>>(
         &mut self,
-        now: Time,
-        context: &Context<'_>,
+        (now, context, out): (Time, &Context<'_>, &mut Effects<E>),
         transit: &TransitMessage<'_>,
         (grant, wanted): (&Grant, u32),
     ) -> Result<InitiatorEntry, Refused> {
@@ -54,7 +54,7 @@ impl Boomerang {
             Grant::Known(index) => Some(index),
             Grant::New { .. } => None,
         };
-        self.check_credential(transit, known)?;
+        self.check_credential(now, context, out, transit, known)?;
         self.check_token(now, context, transit, known, wanted)?;
         Ok(entry)
     }

@@ -106,7 +106,7 @@ impl Boomerang {
         if let Grant::Known(index) = grant {
             let may = self.check_initiator(transit, index);
             let may = may.and_then(|()| match transit.is_release() {
-                true => self.check_credential(transit, Some(index)),
+                true => self.check_credential(cx.now, cx.context, cx.out, transit, Some(index)),
                 false => Ok(()),
             });
             if let Err(refused) = may {

@@ -46,7 +46,8 @@ impl Boomerang {
         }
         let view = &transit.view;
         let config = &self.config;
-        let trusting = !config.lock && config.users.is_empty() && !config.required.needs_name();
+        let trusting =
+            !config.lock && !self.credentials.are_required && !config.required.needs_name();
         let alone = !config.aggregate_only && self.aggregates.is_empty();
         let session = self.store.session(index);
         let origin = (transit.initiator, self.store.request_arrival(index));

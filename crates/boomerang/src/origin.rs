@@ -13,6 +13,7 @@ use core::net::IpAddr;
 
 use earmark_core::{Context, InterfaceId};
 
+use crate::api::Event;
 use crate::counters::{DropReason, RefusalReason};
 use crate::instance::{Boomerang, HandlerContext};
 use crate::lookup::Lookup;
@@ -243,9 +244,9 @@ impl Boomerang {
     /// Keeps in mind for a short time that a request has passed which has reserved nothing here, so that its reply is
     /// expected. Needed only where the far end is behind an access interface.
     #[inline]
-    pub(crate) fn expect_reply<E>(
+    pub(crate) fn expect_reply<E: From<Event>>(
         &mut self,
-        cx: &HandlerContext<'_, '_, E>,
+        cx: &mut HandlerContext<'_, '_, E>,
         transit: &TransitMessage<'_>,
         grant: Grant,
         outcome: Outcome,
@@ -265,16 +266,16 @@ impl Boomerang {
 
     #[cold]
     #[inline(never)]
-    fn insert_expectation<E>(
+    fn insert_expectation<E: From<Event>>(
         &mut self,
-        cx: &HandlerContext<'_, '_, E>,
+        cx: &mut HandlerContext<'_, '_, E>,
         transit: &TransitMessage<'_>,
         grant: Grant,
         outcome: Outcome,
     ) -> Outcome {
         let Grant::New { key, place, prime } = grant else { return outcome };
-        let index = match self.check_change(cx.now, cx.context, transit, (&grant, 0)) {
-            Ok(entry) => self.create(transit, key, place, prime, &entry),
+        let index = match self.check_change((cx.now, cx.context, cx.out), transit, (&grant, 0)) {
+            Ok(entry) => self.create(cx.context, transit, key, place, prime, &entry),
             Err(refused) => return Outcome { edits: self.refuse(transit, refused), ..outcome },
         };
         self.store.session_mut(index).flags |= flag::REPLY_EXPECTED;

@@ -104,7 +104,9 @@ impl Boomerang {
             return Outcome { interface, edits: self.refuse(transit, refused) };
         }
         if transit.is_release() {
-            if let Err(refused) = self.check_credential(transit, Some(index)) {
+            if let Err(refused) =
+                self.check_credential(cx.now, cx.context, cx.out, transit, Some(index))
+            {
                 return Outcome { interface: None, edits: self.refuse(transit, refused) };
             }
             self.release_session(cx, index, Change::Released);

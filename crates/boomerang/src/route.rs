@@ -3,11 +3,13 @@
 //! If several next hops share a destination, or policy rules apply, the packets of a flow and the pings that reserve
 //! for them may take different routes. So the route of the flow is used, and the message leaves by the same next hop.
 
-use earmark_core::{Flow, Hop, Outgoing};
+use core::net::IpAddr;
+
+use earmark_core::{Context, Flow, Hop, InterfaceId, Outgoing};
 
 use crate::instance::HandlerContext;
 use crate::message::TransitMessage;
-use crate::selector::Selector;
+use crate::selector::{Direction, Selector};
 
 /// Returns the next hop of the packets that a message is about, on its pass.
 pub(crate) fn route<E>(
@@ -43,10 +45,31 @@ pub(crate) fn follow_flow_route<E>(
 fn flow_of(transit: &TransitMessage<'_>) -> Flow {
     let view = &transit.view;
     let selector = view.shape().ok().map(|shape| Selector::of_keys(&view.classifier(), &shape));
-    let named = selector.and_then(|selector| selector.flow(false, transit.direction));
-    let all = named.unwrap_or_else(|| Flow::to_range(earmark_core::Prefix::host(transit.toward())));
+    flow_toward(transit.toward(), selector, transit.direction)
+}
+
+/// Returns the interface by which requests of this host about a flow leave.
+pub(crate) fn own_interface(
+    context: &Context<'_>,
+    destination: IpAddr,
+    selector: Selector,
+) -> Option<InterfaceId> {
+    let routes = context.routes;
+    let hop = match routes.differs_by_flow(destination) {
+        false => routes.lookup(destination),
+        true => {
+            let flow = flow_toward(destination, Some(selector), Direction::Forward);
+            routes.lookup_flow(&flow, None)
+        }
+    };
+    hop.map(|hop| hop.interface)
+}
+
+fn flow_toward(destination: IpAddr, selector: Option<Selector>, direction: Direction) -> Flow {
+    let named = selector.and_then(|selector| selector.flow(false, direction));
+    let all = named.unwrap_or_else(|| Flow::to_range(earmark_core::Prefix::host(destination)));
     Flow {
-        destination: transit.toward(),
+        destination,
         source: all.source.filter(|_| all.source_open == 0),
         destination_open: 0,
         source_open: 0,

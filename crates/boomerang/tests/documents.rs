@@ -36,6 +36,7 @@ fn the_requirement_list_names_every_test() {
         "node",
         "untrusted_peers",
         "untrusted_origins",
+        "credentials",
         "host",
         "multicast",
         "aggregates",

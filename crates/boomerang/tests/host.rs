@@ -7,11 +7,10 @@ use std::time::Duration;
 
 use common::*;
 use earmark_boomerang::{
-    Account, Change, Command, Config, Event, OnRefusal, Rejection, Request, RequestedRates,
-    Selector, User,
+    Change, Command, Config, Event, OnRefusal, Rejection, Request, RequestedRates, Selector,
 };
 use earmark_core::outcome::Outcome as Reach;
-use earmark_core::{Engine, InterfaceId, Rate, Secret};
+use earmark_core::{Engine, InterfaceId, Rate};
 use earmark_wire::boomerang::{OptionItem, Rates};
 use earmark_wire::icmp::Kind;
 
@@ -448,13 +447,10 @@ fn key_overflow_is_refused() {
 
 #[test]
 fn change_by_unknown_user_is_refused() {
-    let account = Account { name: "alice".into(), secret: Secret::new("wonder") };
-    let config = Config { users: vec![account.clone()], ..Config::default() };
-    let as_user = |secret: &str| {
-        let id = account.id().expect("short");
-        let user = Some(User { id, secret: Secret::new(secret) });
-        Request { user, ..request(&[kbit(2_000, 0)]) }
-    };
+    let credentials = required(&[("alice", "wonder")]);
+    let config = Config { credentials, ..Config::default() };
+    let as_user =
+        |secret: &str| Request { user: user("alice", secret), ..request(&[kbit(2_000, 0)]) };
     for (request, granted) in
         [(as_user("wonder"), true), (as_user("guess"), false), (request(&[kbit(2_000, 0)]), false)]
     {

@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use common::*;
 use earmark_boomerang::{
-    Account, Command, Config, Event, Limits, LinkRate, Offloaded, Passed, Seen, Selector, Settled,
+    Command, Config, Event, Limits, LinkRate, Offloaded, Passed, Seen, Selector, Settled,
     Settlement,
 };
-use earmark_core::{InterfaceId, Rate, Secret, Time};
+use earmark_core::{InterfaceId, Rate, Time};
 use earmark_wire::boomerang::{Rates, Shape};
 use earmark_wire::icmp::Kind;
 
@@ -77,7 +77,6 @@ fn plain_session_is_offloaded_with_both_halves() {
 
 #[test]
 fn session_that_is_not_plain_is_not_offloaded() {
-    let account = Account { name: "alice".into(), secret: Secret::new("wonder") };
     let config = Config { offload: true, ..Config::default() };
     let plain = message(1, kbit(2_000, 500));
     let odd_tos = {
@@ -94,7 +93,7 @@ fn session_that_is_not_plain_is_not_offloaded() {
     };
     for (config, message) in [
         (Config { lock: true, ..config.clone() }, plain.clone()),
-        (Config { users: vec![account], ..config.clone() }, plain.clone()),
+        (Config { credentials: required(&[("alice", "wonder")]), ..config.clone() }, plain.clone()),
         (Config { aggregate_only: true, ..config.clone() }, plain.clone()),
         (Config { max_refresh_interval: 10, ..config.clone() }, plain.clone()),
         (Config { offload: false, ..config.clone() }, plain.clone()),

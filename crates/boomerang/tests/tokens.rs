@@ -349,11 +349,8 @@ fn host_presents_its_token_with_each_request() {
     let refresh = one(&host.wait());
     assert_eq!(refresh.options.last(), Some(&octets(&token)));
     // The credential covers the message, wherever it stands.
-    let users = vec![earmark_boomerang::Account {
-        name: "alice".into(),
-        secret: earmark_core::Secret::new("secret"),
-    }];
-    let mut router = with_config(Config { users, ..config() });
+    let credentials = required(&[("alice", "secret")]);
+    let mut router = with_config(Config { credentials, ..config() });
     let moved = Message { classifier: first.classifier, ..first };
     let outcomes = router.arrives(ETH1, ip("10.0.2.1"), ip(FAR), &moved);
     assert_eq!(counted(&router, "refused"), [], "{outcomes:?}");

@@ -10,11 +10,11 @@ use std::time::Duration;
 
 use common::*;
 use earmark_boomerang::{
-    Account, Boomerang, Command, Config, DropReason, Event, Limits, RefusalReason, Request,
-    RequestedRates, Settled, Settlement, User,
+    Boomerang, Command, Config, DropReason, Event, Limits, RefusalReason, Request, RequestedRates,
+    Settled, Settlement,
 };
 use earmark_core::random::RandomStreams;
-use earmark_core::{InterfaceId, MulticastRoute, Rate, Secret, Trust};
+use earmark_core::{InterfaceId, MulticastRoute, Rate, Trust};
 use earmark_wire::boomerang::iana::aggregation_flag::LEAVES;
 use earmark_wire::boomerang::{Aggregation, OptionFlags, OptionItem, Rates};
 use earmark_wire::icmp::Kind;
@@ -476,14 +476,11 @@ fn reply_without_the_nonce_is_not_taken() {
 /// valid while one replaces the other.
 #[test]
 fn credential_covers_rates_and_is_used_once() {
-    let account = |secret: &str| Account { name: "alice".into(), secret: Secret::new(secret) };
-    let users = vec![account("old"), account("new")];
-    let mut router = with_config(Config { users, ..Config::default() });
+    let credentials = required(&[("alice", "old"), ("alice", "new")]);
+    let mut router = with_config(Config { credentials, ..Config::default() });
     router.add_interface(ETH2, &["10.0.2.254"]);
     let mut host = edge();
-    let id = account("new").id().expect("short");
-    let user = Some(User { id, secret: Secret::new("new") });
-    let asks = Request { user, ..request(&[kbit(2_000, 500)]) };
+    let asks = Request { user: user("alice", "new"), ..request(&[kbit(2_000, 500)]) };
     let out = one(&host.reserve(asks));
     let own = out.classifier.source;
     let mut passes = |message: &Message| {

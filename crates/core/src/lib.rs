@@ -20,6 +20,7 @@ pub mod growth;
 pub mod hash;
 mod input;
 mod interface;
+pub mod keys;
 pub mod listing;
 mod named_enum;
 mod octets;

@@ -27,6 +27,7 @@ use crate::config::{Config, ConfigError};
 use crate::control::{Hub, Listener, ListenerError, Roles};
 use crate::driver::Driver;
 use crate::event_loop::EventLoop;
+use crate::key_file::KeyFile;
 use crate::node_settings::node_config;
 use crate::protocol::Protocol;
 use crate::protocols;
@@ -214,8 +215,8 @@ fn node(
     origin: Timestamp,
 ) -> Result<(Driver<System>, Findings), DaemonError> {
     let mut node_config = node_config(config, origin);
-    for keys in protocols::load_keys(config)? {
-        keys.add_to(&mut node_config, origin);
+    if let Some(file) = KeyFile::of(config)? {
+        file.configure(origin, &mut node_config);
     }
     let netlink = |error: &dyn std::error::Error| {
         DaemonError::failed("read the kernel's interfaces and routes", error)

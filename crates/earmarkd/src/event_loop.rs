@@ -138,6 +138,7 @@ impl EventLoop {
                 self.driver.handle(now, Input::Command(command));
             }
         }
+        self.reload.follow_wall_clock(now, origin, &mut self.driver);
     }
 
     fn serve(&mut self, source: Source, readable: bool) -> io::Result<()> {

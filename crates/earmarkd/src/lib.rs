@@ -14,6 +14,7 @@ pub mod driver;
 pub mod embedded;
 mod enforcement;
 mod event_loop;
+pub mod key_file;
 mod node_settings;
 pub mod private_file;
 pub mod protocol;

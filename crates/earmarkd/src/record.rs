@@ -15,8 +15,8 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::key_file::KeyFile;
 use crate::private_file;
-use crate::protocol::Secrets;
 
 /// Version of the format of recordings.
 const FORM: u32 = 1;
@@ -145,7 +145,7 @@ pub fn read_secrets(from: impl io::Read) -> io::Result<SecretSeed> {
 #[derive(Clone, Copy, Default)]
 pub struct ReplaySecrets<'a> {
     /// Keys of the recorded daemon; without them the verification of signed messages fails.
-    pub keys: Option<&'a dyn Secrets>,
+    pub keys: Option<&'a KeyFile>,
     /// Seed of the recorded daemon; without it identifiers and cookies differ, and answers with recorded ones fail.
     pub seed: SecretSeed,
 }

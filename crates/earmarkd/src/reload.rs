@@ -1,7 +1,5 @@
 //! Reload of the configuration on SIGHUP: settings and keys of neighbors.
 
-use std::path::PathBuf;
-
 use earmark_core::Time;
 use earmark_node::Input;
 use jiff::Timestamp;
@@ -9,7 +7,7 @@ use tracing::{info, warn};
 
 use crate::config::{Config, ConfigError, Reloaded};
 use crate::driver::Driver;
-use crate::protocol::{Protocol, load_keys};
+use crate::key_file::KeyFile;
 use crate::protocols;
 use crate::system::System;
 use crate::watch::Watch;
@@ -18,8 +16,8 @@ use crate::watch::Watch;
 pub(crate) struct Reload {
     /// Settings of the file when the daemon started; `None` if there is no file.
     started: Option<Config>,
-    /// Paths of the key files, with their protocols.
-    keys: Vec<(&'static dyn Protocol, PathBuf)>,
+    /// Settings by which the daemon runs: the key file, and the interfaces that need keys.
+    running: Config,
     /// Wall-clock time at which the clock started, for the lifetimes of keys.
     origin: Timestamp,
 }
@@ -28,9 +26,7 @@ impl Reload {
     pub(crate) fn new(config: &Config, origin: Timestamp) -> Reload {
         // Overrides on the command line are not changes of the file.
         let started = config.file.as_ref().and_then(|file| Config::load(file).ok());
-        let keys =
-            protocols::all().filter_map(|protocol| Some((protocol, protocol.key_file(config)?)));
-        Reload { started, keys: keys.collect(), origin }
+        Reload { started, running: config.clone(), origin }
     }
 
     /// Reads settings and keys again. Invalid ones leave the old ones in force, and the log contains the error.
@@ -56,15 +52,31 @@ impl Reload {
             }
             Some(Err(error)) => warn!(%error, "the old settings stay"),
         }
-        for (protocol, path) in &self.keys {
-            match load_keys(*protocol, path) {
-                Some(Ok(file)) => {
-                    info!(keys = file.count(), "keys read again");
-                    driver.handle(now, Input::Command(file.command(self.origin)));
+        self.read_keys(now, driver);
+    }
+
+    /// Follows a jump of the wall clock, by which the engines' clock started at `origin`: the lifetimes of keys are dates.
+    pub(crate) fn follow_wall_clock(
+        &mut self,
+        now: Time,
+        origin: Timestamp,
+        driver: &mut Driver<System>,
+    ) {
+        self.origin = origin;
+        self.read_keys(now, driver);
+    }
+
+    /// Reads the keys again. With an invalid file the old ones stay.
+    fn read_keys(&self, now: Time, driver: &mut Driver<System>) {
+        match KeyFile::of(&self.running) {
+            Ok(Some(file)) => {
+                info!(keys = file.count(), "keys read again");
+                for command in file.commands(self.origin) {
+                    driver.handle(now, Input::Command(command));
                 }
-                Some(Err(error)) => warn!(%error, "the old keys stay"),
-                None => {}
             }
+            Ok(None) => {}
+            Err(error) => warn!(%error, "the old keys stay"),
         }
     }
 

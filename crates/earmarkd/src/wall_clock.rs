@@ -39,6 +39,12 @@ pub(crate) fn since_1970(at: Timestamp) -> u64 {
     u64::try_from(at.as_nanosecond().max(0)).unwrap_or(u64::MAX)
 }
 
+/// Converts a time to units of 2^-32 seconds since 1970, for sequence numbers.
+pub(crate) fn sequence_number(at: Timestamp) -> u64 {
+    let nanoseconds = u128::from(since_1970(at));
+    u64::try_from((nanoseconds << 32) / 1_000_000_000).unwrap_or(u64::MAX)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -5,6 +5,8 @@
 
 #[path = "control/host.rs"]
 mod host;
+#[path = "control/keys.rs"]
+mod keys;
 #[path = "control/outcome.rs"]
 mod outcome;
 #[path = "control/places.rs"]

@@ -176,6 +176,10 @@ fn main() -> ExitCode {
             reservations::settings_change_and_reservations_stay,
         ),
         (
+            "keys_change_and_broken_file_does_not",
+            reservations::keys_change_and_broken_file_does_not,
+        ),
+        (
             "queues_that_are_taken_over_void_reservations",
             reservations::queues_that_are_taken_over_void_reservations,
         ),

@@ -16,7 +16,7 @@ use earmark_decode::{Format, decode};
 use earmark_node::Input;
 use earmark_testkit::damage::{ODD, damage, damaged};
 use earmarkd::config::{Config, ConfigError, EXAMPLE};
-use earmarkd::protocols::rsvp::KeyFile;
+use earmarkd::key_file::KeyFile;
 use earmarkd::record::{ReplayError, ReplaySecrets, replay};
 use host::Host;
 use proptest::collection::vec;

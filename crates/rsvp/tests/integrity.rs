@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use common::*;
 use earmark_core::{Rate, Secret, Time};
-use earmark_rsvp::integrity::{Algorithm, Key, Purpose, Secured, Settings};
+use earmark_rsvp::integrity::{Algorithm, Directions, Key, Settings};
 use earmark_rsvp::{DropReason, Event};
 use earmark_wire::rsvp::{
     Body, Bundle, Carried, ErrorCode, ErrorSpec, PathErr, ResvConf, ResvErr, SourceSelector,
@@ -70,7 +70,7 @@ fn invalid_integrity_is_dropped_with_reason() {
     let late = Key { end: Time::from_secs(900), ..key(3, Algorithm::HmacSha256) };
     let elsewhere = Key { interfaces: vec!["eth2".into()], ..key(4, Algorithm::HmacSha256) };
     let others = Key { neighbors: vec![ip("10.0.1.9")], ..key(5, Algorithm::HmacSha256) };
-    let sending = Key { purpose: Purpose::Send, ..key(6, Algorithm::HmacSha256) };
+    let sending = Key { purpose: Directions::Send, ..key(6, Algorithm::HmacSha256) };
     let short = key(7, Algorithm::HmacMd5);
     let good = key(KEY, Algorithm::HmacSha256);
     let mut bench = secured(settings(vec![early, late, elsewhere, others, sending, short, good]));
@@ -131,7 +131,7 @@ fn sent_messages_are_signed_in_order() {
 /// Without a key no message is sent, and each is counted.
 #[test]
 fn message_without_key_is_not_sent() {
-    let accept = Key { purpose: Purpose::Accept, ..key(KEY, Algorithm::HmacSha256) };
+    let accept = Key { purpose: Directions::Accept, ..key(KEY, Algorithm::HmacSha256) };
     let unread = Key { secret: Secret::default(), ..key(8, Algorithm::HmacSha256) };
     let mut bench = secured(settings(vec![accept, unread]));
     let outcomes = receive_path(&mut bench, &SIGNER.sign(&path_octets()));
@@ -155,8 +155,8 @@ fn relayed_message_is_unchanged() {
 #[test]
 fn directions_are_secured_independently() {
     let mut one_way = settings(vec![key(KEY, Algorithm::HmacSha256)]);
-    one_way.interfaces.insert("eth1".into(), Secured::Receive);
-    one_way.interfaces.insert("eth2".into(), Secured::Send);
+    one_way.interfaces.insert("eth1".into(), Directions::Accept);
+    one_way.interfaces.insert("eth2".into(), Directions::Send);
     let mut bench = secured(one_way);
     assert_eq!(dropped(&receive_path(&mut bench, &path_octets())), [DropReason::MissingIntegrity]);
     let outcomes = receive_path(&mut bench, &SIGNER.sign(&path_octets()));

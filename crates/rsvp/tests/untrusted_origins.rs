@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use common::*;
 use earmark_core::{Datagram, Input, InterfaceId, Rate, Role, Secret, Trust};
-use earmark_rsvp::integrity::{Algorithm, Key, Secured, Settings};
+use earmark_rsvp::integrity::{Algorithm, Directions, Key, Settings};
 use earmark_rsvp::{Config, DropReason, Event, limits};
 use earmark_wire::rsvp::{
     Body, Carried, Diagnosis, Diagnostic, ErrorCode, ErrorSpec, FilterSpec, FlowDescriptors, List,
@@ -154,11 +154,11 @@ fn resv_err_is_believed_from_previous_hop_only() {
 #[test]
 fn protection_of_interface_holds_for_messages_through_others() {
     let integrity = Settings {
-        interfaces: [("eth2".to_owned(), Secured::Both)].into(),
+        interfaces: [("eth2".to_owned(), Directions::Both)].into(),
         ..settings(vec![key(KEY, Algorithm::HmacSha256)])
     };
     let both = Settings {
-        interfaces: ["eth2", "eth3"].map(|name| (name.to_owned(), Secured::Both)).into(),
+        interfaces: ["eth2", "eth3"].map(|name| (name.to_owned(), Directions::Both)).into(),
         ..integrity.clone()
     };
     let flows = [flow(2)];
@@ -408,10 +408,10 @@ fn challenges_of_others_leave_neighbor_its_answers() {
         let challenge = earmark_wire::rsvp::Challenge { key_id: KEY, cookie };
         octets(Body::IntegrityChallenge(challenge), 64)
     };
-    let answers = |bench: &mut Bench, source: &str, number: u64| {
+    let answers = |bench: &mut Bench, interface, source: &str, number: u64| {
         let payload = challenge(number);
         let datagram = Datagram {
-            interface: ETH1,
+            interface,
             source: ip(source),
             destination: ip("10.0.1.2"),
             ttl: 64,
@@ -425,9 +425,12 @@ fn challenges_of_others_leave_neighbor_its_answers() {
             .filter(|(_, message)| matches!(message.body, Body::IntegrityResponse(_)))
             .count()
     };
-    let flood: usize = (0..3_000).map(|number| answers(&mut bench, "10.0.1.77", number)).sum();
-    assert_eq!(flood, 5);
-    assert_eq!(answers(&mut bench, UPSTREAM, 1), 1);
+    // With an address of its own on the neighbour's port, and with the neighbour's address on another port.
+    for (interface, source) in [(ETH1, "10.0.1.77"), (ETH2, UPSTREAM)] {
+        let flood = (0..3_400).map(|number| answers(&mut bench, interface, source, number));
+        assert_eq!(flood.sum::<usize>(), 5, "{source}");
+    }
+    assert_eq!(answers(&mut bench, ETH1, UPSTREAM, 1), 1);
 }
 
 /// Returns the events of a kind, so that a test fails if none was expected.
@@ -639,7 +642,7 @@ fn key_of_another_interface_with_same_identifier_does_not_sign_for_this_one() {
         ..key(KEY, Algorithm::HmacSha256)
     };
     let integrity = Settings {
-        interfaces: ["eth2", "eth3"].map(|name| (name.to_owned(), Secured::Both)).into(),
+        interfaces: ["eth2", "eth3"].map(|name| (name.to_owned(), Directions::Both)).into(),
         ..settings(vec![on("eth2", b"of eth2"), on("eth3", b"of eth3")])
     };
     let mut bench = with_config(Config { integrity, ..Config::default() });

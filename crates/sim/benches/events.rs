@@ -123,7 +123,6 @@ impl Net {
             passive: false,
             interval: 0,
             ttl: 64,
-            key: None,
             token: None,
         };
         let application = yessir::Application(number.into());

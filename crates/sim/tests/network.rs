@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use earmark_core::{Hop, InterfaceId, Prefix, Rate, Route, Secret, Time};
 use earmark_node::{Command, Event, Listen, NodeConfig};
-use earmark_rsvp::integrity::{Algorithm, HandshakeMode, Key, Purpose, Secured, Settings};
+use earmark_rsvp::integrity::{Algorithm, Directions, HandshakeMode, Key, Settings};
 use earmark_rsvp::{self as rsvp, Application};
 use earmark_sim::{
     Keep, LinkEnd, LinkSpec, LogEntry, LogEvent, Network, NodeId, Source, StreamId, TrafficPattern,
@@ -218,14 +218,15 @@ fn signed_by(secret: &[u8]) -> Settings {
         id: 1,
         algorithm: Algorithm::HmacSha256,
         secret: Secret::new(secret),
-        purpose: Purpose::Both,
+        purpose: Directions::Both,
         start: Time::ZERO,
+        age: Default::default(),
         end: Time::MAX,
         interfaces: vec![],
         neighbors: vec![],
     };
     Settings {
-        interfaces: ["eth0", "eth1"].map(|name| (name.to_owned(), Secured::Both)).into(),
+        interfaces: ["eth0", "eth1"].map(|name| (name.to_owned(), Directions::Both)).into(),
         keys: vec![key],
         handshake: HandshakeMode::Required,
         ..Settings::default()

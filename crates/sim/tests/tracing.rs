@@ -9,7 +9,7 @@ use common::{Bench, Family};
 use earmark_core::{Rate, Secret, Time};
 use earmark_node::{Ask, Command, Event, Listen};
 use earmark_rsvp::diagnostics::{self, Trace, TraceEnd, TraceHop};
-use earmark_rsvp::integrity::{self, Algorithm, Key, Purpose, Secured};
+use earmark_rsvp::integrity::{self, Algorithm, Directions, Key};
 use earmark_rsvp::{Application, Config, Timing};
 use earmark_sim::{Faults, LogEvent, NodeId};
 use earmark_wire::intserv::TokenBucket;
@@ -370,14 +370,15 @@ fn signed_neighbours_answer_hop_by_hop() {
         id: 1,
         algorithm: Algorithm::HmacSha256,
         secret: Secret::new("a secret of many octets"),
-        purpose: Purpose::Both,
+        purpose: Directions::Both,
         start: Time::ZERO,
+        age: Default::default(),
         end: Time::MAX,
         interfaces: vec![],
         neighbors: vec![],
     };
     let integrity = integrity::Settings {
-        interfaces: (0..4).map(|n| (format!("link{n}"), Secured::Both)).collect(),
+        interfaces: (0..4).map(|n| (format!("link{n}"), Directions::Both)).collect(),
         keys: vec![key],
         ..integrity::Settings::default()
     };

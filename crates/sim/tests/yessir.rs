@@ -70,7 +70,6 @@ impl Net {
             passive: false,
             interval: INTERVAL,
             ttl: 64,
-            key: None,
             token: None,
         };
         self.command(self.h1, Command::Attach { application, attachment });

@@ -13,6 +13,7 @@ use earmark_wire::udp;
 use earmark_wire::yessir::{FailureNote, FailureReason, Flowspec, LinkInfo, Style};
 use serde::{Deserialize, Serialize};
 
+use crate::auth::Key;
 use crate::counters::DropReason;
 
 pub use earmark_core::ApplicationId as Application;
@@ -72,9 +73,6 @@ pub struct Attachment {
     /// TTL of the data, which limits the reports as well.
     #[serde(default = "default_ttl")]
     pub ttl: u8,
-    /// Key to sign with; see [`crate::auth`].
-    #[serde(default)]
-    pub key: Option<u32>,
     /// Token that proves the name of the user.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub token: Option<Token>,
@@ -126,6 +124,11 @@ pub enum Command {
     Tokens {
         /// The settings.
         settings: earmark_token::Settings,
+    },
+    /// Replaces the keys.
+    Keys {
+        /// All keys; those that are missing are no longer used.
+        keys: Vec<Key>,
     },
     /// Sets the wall clock after a jump: only the lifetimes of tokens depend on it.
     WallClock {
@@ -251,6 +254,11 @@ pub enum Event {
         /// Whether the request waits in the queue for released bandwidth.
         waits: bool,
     },
+    /// A key was used after its end because no other one is valid. Reported once.
+    LastKeyExpired {
+        /// Number of the key.
+        key: u64,
+    },
     /// A message was ignored.
     Ignored {
         /// The reason.
@@ -312,9 +320,6 @@ pub enum Rejection {
     /// Another application announces this stream, or listens on this port.
     #[error("another application of this host uses that stream or port")]
     Taken,
-    /// No key with this number.
-    #[error("unknown key")]
-    NoKey,
     /// A limit of the node is reached.
     #[error("a limit on applications is reached")]
     Limit,

@@ -19,6 +19,8 @@ earmark_core::named_enum! {
         MissingAuth = "missing_auth",
         /// The message is signed with an unknown key. Forwarded.
         UnknownKey = "unknown_key",
+        /// The key is not valid now. Forwarded.
+        KeyNotValid = "key_not_valid",
         /// The digest is wrong. Forwarded.
         WrongDigest = "wrong_digest",
         /// The sequence number was seen before. Forwarded.
@@ -48,6 +50,8 @@ earmark_core::named_enum! {
         Token = "token",
         /// No token proves a name that may reserve. Forwarded with a note.
         NotVerified = "not_verified",
+        /// A report of this host leaves by an interface that requires a signature, and no key serves there. Not sent.
+        NotSigned = "not_signed",
     }
 }
 

@@ -90,6 +90,7 @@ impl Yessir {
             }
             Command::Release { application } => (application, self.leave(cx, application)),
             Command::Tokens { settings } => return self.tokens.reload(settings),
+            Command::Keys { keys } => return self.auth.replace_keys(keys),
             Command::WallClock { wall_clock } => return self.set_wall_clock(wall_clock),
         };
         if let Err(reason) = result {

@@ -5,7 +5,7 @@ use core::net::IpAddr;
 use core::time::Duration;
 
 use earmark_core::outcome::{self, Outcome};
-use earmark_core::{Datagram, InterfaceId, Time};
+use earmark_core::{Context, Datagram, InterfaceId, Time};
 use earmark_token::Token;
 use earmark_wire::rtcp::{
     self, Application as App, CNAME_LEN, Chunks, Goodbye, Packet, SenderInfo, SenderReport,
@@ -16,9 +16,11 @@ use earmark_wire::yessir::{
 };
 
 use crate::api::{Answer, Application, Attachment, Event, Rejection, Stream};
+use crate::auth::{Authentication, Covered};
 use crate::counters::DropReason;
 use crate::forward::own_address;
 use crate::instance::{HandlerContext, Hint, Received, Yessir};
+use crate::next_hops::NextHops;
 use crate::roles::{Role, Sender};
 use crate::state::{Index, Timer, TimerKind};
 
@@ -67,7 +69,6 @@ impl Yessir {
             ssrc,
             sent: SenderInfo::default(),
             timer: None,
-            sequence: u64::from(self.config.auth.started) << 32,
             answers: alloc::collections::BTreeMap::new(),
         }) as Index;
         self.roles.by_application.insert(application, Role::Sender(index));
@@ -105,8 +106,7 @@ impl Yessir {
         if asked.is_err() || matches!(attachment.style, Style::Unknown(_)) {
             return Err(Rejection::Flowspec);
         }
-        let key_known = attachment.key.is_none_or(|key| self.config.auth.key(key).is_some());
-        if key_known { Ok(stream) } else { Err(Rejection::NoKey) }
+        Ok(stream)
     }
 
     /// Stores how much an application has sent.
@@ -182,10 +182,12 @@ impl Yessir {
         let mut octets = core::mem::take(&mut self.scratch);
         octets.clear();
         octets.resize(MAX_REPORT_LEN, 0);
-        let written = self.compose(cx.now, index, last, &mut octets);
-        if let Some(length) = written {
-            octets.truncate(length);
-            self.process_own_report(cx, index, &octets);
+        match self.compose(cx, index, last, &mut octets) {
+            Ok(length) => {
+                octets.truncate(length);
+                self.process_own_report(cx, index, &octets);
+            }
+            Err(reason) => *self.counters.ignored.entry(reason).or_default() += 1,
         }
         self.scratch = octets;
     }
@@ -231,11 +233,26 @@ impl Yessir {
         Duration::from_secs(u64::from(interval.clamp(1, self.config.max_interval.max(1))))
     }
 
-    /// Writes a report as a UDP packet and returns its length; `None` if the settings make that impossible.
-    fn compose(&mut self, now: Time, index: Index, last: bool, buffer: &mut [u8]) -> Option<usize> {
+    /// Writes a report as a UDP packet, signed if it leaves by an interface that requires this, and returns its length.
+    ///
+    /// # Errors
+    /// The reason why the report cannot be sent.
+    fn compose<E: From<Event>>(
+        &mut self,
+        cx: &mut HandlerContext<'_, '_, E>,
+        index: Index,
+        last: bool,
+        buffer: &mut [u8],
+    ) -> Result<usize, DropReason> {
+        let unwritten = DropReason::Malformed;
         let interval = self.interval_of(index).as_secs() as u16; // read from a u16
-        let sender = &mut self.roles.senders[index as usize];
+        let sender = &self.roles.senders[index as usize];
         let Sender { stream, ssrc, sent, .. } = *sender;
+        let sent = SenderInfo { ntp: ntp(cx.now), ..sent };
+        let signer = match secured_next_hop(&self.auth, cx.context, &stream)? {
+            Some(name) => Some(self.auth.signer(cx.now, name).ok_or(DropReason::NotSigned)?),
+            None => None,
+        };
         let attachment = &sender.attachment;
         let command = match (last, attachment.passive) {
             (true, _) => Command::Release,
@@ -249,7 +266,11 @@ impl Yessir {
             reservation: reservation_of(ssrc),
             multiplexed: attachment.multiplexed,
         };
-        let auth = attachment.key.map(|key| Auth { key, sequence: 0, digest: [0; 16] });
+        let auth = signer.as_ref().map(|signer| Auth {
+            key: signer.key.id,
+            sequence: signer.sequence,
+            digest: [0; 16],
+        });
         let mut message = Message {
             ssrc,
             generic,
@@ -261,26 +282,24 @@ impl Yessir {
             others: &[],
         };
         let mut app = [0; MAX_APP_LEN];
-        let length = message.emit(&mut app).ok()?;
-        if let Some(auth) = &mut message.auth {
-            sender.sequence += 1;
-            let key = self.config.auth.key(auth.key)?;
+        let length = message.emit(&mut app).map_err(|_| unwritten)?;
+        if let (Some(auth), Some(signer)) = (&mut message.auth, &signer) {
             let data = &app[APP_HEADER..length];
-            auth.sequence = sender.sequence;
-            auth.digest = key.digest(&stream, ssrc, data, auth.sequence);
-            message.emit(&mut app).ok()?;
+            let covered = Covered { stream: &stream, ssrc, sender: sent, goodbye: last, data };
+            auth.digest = signer.key.digest(&covered, signer.sequence);
+            message.emit(&mut app).map_err(|_| unwritten)?;
+        }
+        if let Some(key) = signer.and_then(|signer| signer.expired) {
+            cx.out.notify(Event::LastKeyExpired { key });
         }
         let mut room = [0; CNAME_LEN];
         let cname = sender.attachment.cname.as_bytes();
         let sources = [ssrc.to_be_bytes()];
         let packets = [
-            Packet::SenderReport(SenderReport {
-                ssrc,
-                sender: SenderInfo { ntp: ntp(now), ..sent },
-                blocks: &[],
-                extension: &[],
-            }),
-            Packet::SourceDescription(Chunks::cname(ssrc, cname, &mut room).ok()?),
+            Packet::SenderReport(SenderReport { ssrc, sender: sent, blocks: &[], extension: &[] }),
+            Packet::SourceDescription(
+                Chunks::cname(ssrc, cname, &mut room).map_err(|_| unwritten)?,
+            ),
             Packet::Application(App {
                 subtype: VERSION,
                 ssrc,
@@ -290,15 +309,17 @@ impl Yessir {
             Packet::Goodbye(Goodbye { sources: &sources, reason: None }),
         ];
         let packets = if last { &packets[..] } else { &packets[..3] };
-        let end = udp::HEADER + rtcp::emit(packets, buffer.get_mut(udp::HEADER..)?).ok()?;
+        let room = buffer.get_mut(udp::HEADER..).ok_or(unwritten)?;
+        let end = udp::HEADER + rtcp::emit(packets, room).map_err(|_| unwritten)?;
         let header = udp::Repr {
             source: stream.source,
             destination: stream.destination,
             source_port: report_port(stream.source_port, sender.attachment.multiplexed),
             destination_port: report_port(stream.destination_port, sender.attachment.multiplexed),
         };
-        header.emit(buffer.get_mut(..end)?).ok()?;
-        Some(end)
+        let packet = buffer.get_mut(..end).ok_or(unwritten)?;
+        header.emit(packet).map_err(|_| unwritten)?;
+        Ok(end)
     }
 
     /// Handles a receiver's answer to a stream of this host.
@@ -337,6 +358,20 @@ impl Yessir {
         }
         Ok(())
     }
+}
+
+/// Returns the name of the first interface by which reports of a stream of this host leave signed.
+fn secured_next_hop<'c>(
+    auth: &Authentication,
+    context: &Context<'c>,
+    stream: &Stream,
+) -> Result<Option<&'c str>, DropReason> {
+    if !auth.signs() {
+        return Ok(None);
+    }
+    let next_hops = NextHops::of(context, None, stream.source, stream.destination, Some(stream))?;
+    let mut links = next_hops.iter(context.interfaces);
+    Ok(links.find_map(|(interface, _)| auth.signs_on(context, interface)))
 }
 
 /// Kind of a report.

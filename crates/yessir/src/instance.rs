@@ -10,6 +10,7 @@ use earmark_token::Tokens;
 use earmark_wire::udp;
 
 use crate::api::{Event, Stream};
+use crate::auth::Authentication;
 use crate::config::Config;
 use crate::counters::{Counters, DropReason};
 use crate::limits::Sources;
@@ -28,6 +29,8 @@ pub struct Yessir {
     pub(crate) sources: Sources,
     pub(crate) roles: Roles,
     pub(crate) counters: Counters,
+    /// Keys, and the sequence numbers of signed reports.
+    pub(crate) auth: Authentication,
     /// Tokens that prove the names of users, and the streams that depend on them.
     pub(crate) tokens: Tokens<Index>,
     /// Counter of changes of routes and interfaces: while it is unchanged, stored routes are valid.
@@ -119,11 +122,12 @@ pub(crate) fn stream_of(
 
 impl Yessir {
     /// Creates an engine without state. Draws from the streams `yessir/hash`, `yessir/jitter` and `yessir/ssrc`.
-    pub fn new(config: Config, random: &RandomStreams) -> Yessir {
+    pub fn new(mut config: Config, random: &RandomStreams) -> Yessir {
         let mut keys = random.stream("yessir/hash");
         let mut hash = || KeyedHash::draw(&mut keys);
         let tokens = config.tokens.clone();
         Yessir {
+            auth: Authentication::new(&mut config.auth),
             config,
             store: Store::new(hash()),
             sources: Sources::new(hash()),

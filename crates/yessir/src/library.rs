@@ -5,13 +5,13 @@ use alloc::vec;
 use alloc::vec::Vec;
 
 use earmark_wire::EmitError;
-use earmark_wire::rtcp;
+use earmark_wire::rtcp::{self, SenderInfo};
 use earmark_wire::yessir::{
     Auth, Command, Failures, Flowspec, Generic, LinkInfo, Message, ParseError, Report, Style,
 };
 
 use crate::api::{Answer, Stream};
-use crate::auth::Key;
+use crate::auth::{Covered, Key};
 
 /// Request of an application in its own sender reports.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -34,12 +34,27 @@ pub struct AppRequest {
     pub send_ttl: u8,
 }
 
+/// How a packet is signed, and what its compound contains beside it.
+#[derive(Clone, Copy, Debug)]
+pub struct Signing<'a> {
+    /// The key.
+    pub key: &'a Key,
+    /// The stream as routers see it.
+    pub stream: &'a Stream,
+    /// Sequence number.
+    pub sequence: u64,
+    /// Counts of the sender report in the compound.
+    pub sender: SenderInfo,
+    /// Whether the compound ends with a BYE.
+    pub goodbye: bool,
+}
+
 /// Returns the APP packet for a request: to be placed after the source description of a compound whose first packet
 /// is a sender report of the same SSRC. Send the compound with router alert (value 0), or have the routers intercept
 /// all of UDP.
 ///
-/// With `sign` the packet is signed: `stream` is the stream as routers see it, and the sequence number grows with
-/// each message.
+/// With `sign` the packet is signed. The sequence number grows with each message of this host, whatever its stream, also over
+/// restarts: begin with seconds of a real clock, times 2^32.
 ///
 /// ```
 /// use earmark_wire::yessir::{Command, Flowspec, Style};
@@ -72,12 +87,9 @@ pub struct AppRequest {
 ///
 /// # Errors
 /// None with values that an application can give; the packet is of a size that always fits.
-pub fn app_packet(
-    ask: &AppRequest,
-    sign: Option<(&Key, &Stream, u64)>,
-) -> Result<Vec<u8>, EmitError> {
+pub fn app_packet(ask: &AppRequest, sign: Option<&Signing<'_>>) -> Result<Vec<u8>, EmitError> {
     let AppRequest { ssrc, command, style, interval, reservation, multiplexed, .. } = *ask;
-    let auth = sign.map(|(key, _, sequence)| Auth { key: key.id, sequence, digest: [0; 16] });
+    let auth = sign.map(|sign| Auth { key: sign.key.id, sequence: sign.sequence, digest: [0; 16] });
     let mut message = Message {
         ssrc,
         generic: Generic { command, style, interval, reservation, multiplexed },
@@ -90,9 +102,10 @@ pub fn app_packet(
     };
     let mut packet = vec![0; message.buffer_len()];
     message.emit(&mut packet)?;
-    if let (Some(auth), Some((key, stream, sequence))) = (&mut message.auth, sign) {
+    if let (Some(auth), Some(sign)) = (&mut message.auth, sign) {
+        let &Signing { key, stream, sequence, sender, goodbye } = sign;
         let data = packet.get(rtcp::HEADER + 8..).unwrap_or_default();
-        auth.digest = key.digest(stream, ssrc, data, sequence);
+        auth.digest = key.digest(&Covered { stream, ssrc, sender, goodbye, data }, sequence);
         message.emit(&mut packet)?;
     }
     Ok(packet)

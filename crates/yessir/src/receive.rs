@@ -7,10 +7,11 @@ use earmark_core::checkpoint::{Checkpoint, mark};
 use earmark_core::{Datagram, Interface, InterfaceId, Rate};
 use earmark_wire::udp;
 use earmark_wire::yessir::{
-    Command, CommonForm, EditOffsets, Message, ParseError, Report, Style, has_message,
+    Auth, Command, CommonForm, EditOffsets, Message, ParseError, Report, Style, has_message,
 };
 
 use crate::api::{Change, Event, Stream};
+use crate::auth::Covered;
 use crate::config::Measuring;
 use crate::counters::DropReason;
 use crate::flowspec::RequestedRate;
@@ -88,11 +89,22 @@ impl Yessir {
         if !is_core && !self.checks_source(cx, datagram) {
             return;
         }
-        if interfaces.is_local(datagram.destination) {
+        let is_local = interfaces.is_local(datagram.destination);
+        let is_group = datagram.destination.is_multicast() && !self.roles.is_empty();
+        let announces = report.sender.is_some() && (is_local || is_group);
+        if announces && self.auth.is_required {
+            let stream = received.stream(message.generic.multiplexed);
+            let checked = stream
+                .and_then(|stream| self.check_report(cx, datagram, received, &stream, report));
+            if let Err(reason) = checked {
+                self.ignore(cx, datagram, reason);
+                return self.relay(cx, datagram, received);
+            }
+        }
+        if is_local {
             return self.handle_local_message(cx, datagram, received, report, message);
         }
-        if datagram.destination.is_multicast() && !self.roles.is_empty() && report.sender.is_some()
-        {
+        if is_group && report.sender.is_some() {
             match self.handle_announcement(cx, received, report, message) {
                 Ok(()) | Err(DropReason::NotForUs) => {}
                 Err(reason) => self.ignore(cx, datagram, reason),
@@ -142,19 +154,26 @@ impl Yessir {
     /// # Errors
     /// The reason to forward the report without effect.
     #[inline]
-    fn check_report<E>(
-        &self,
-        cx: &HandlerContext<'_, '_, E>,
+    fn check_report<E: From<Event>>(
+        &mut self,
+        cx: &mut HandlerContext<'_, '_, E>,
         datagram: &Datagram<'_>,
         received: &Received<'_>,
         stream: &Stream,
         report: &Report<'_>,
     ) -> Result<Option<u64>, DropReason> {
         let Some((message, places)) = &report.message else { return Ok(None) };
+        let auth = message.auth.as_ref();
         let mut sequence = None;
-        if self.config.auth.is_required(cx.context, datagram.interface) {
-            let payload = received.packet.payload;
-            sequence = Some(self.verify_sender(stream, payload, message, places)?);
+        if let Some(interface) = self.auth.required_on(cx.context, datagram.interface) {
+            let message = Covered {
+                stream,
+                ssrc: report.ssrc,
+                sender: report.sender.unwrap_or_default(),
+                goodbye: report.goodbye,
+                data: places.data(received.packet.payload),
+            };
+            sequence = Some(self.verify_sender(cx, interface, &message, auth)?);
             mark(Checkpoint::Integrity);
         }
         if message.generic.command == Command::Passive {
@@ -384,17 +403,20 @@ impl Yessir {
     }
 
     /// Verifies the AUTH of a message. Returns its sequence number.
-    fn verify_sender(
-        &self,
-        stream: &Stream,
-        compound: &[u8],
-        message: &Message<'_>,
-        places: &EditOffsets,
+    fn verify_sender<E: From<Event>>(
+        &mut self,
+        cx: &mut HandlerContext<'_, '_, E>,
+        interface: &str,
+        message: &Covered<'_>,
+        auth: Option<&Auth>,
     ) -> Result<u64, DropReason> {
-        let known = self.store.find(stream).map(|session| self.store.session(session));
+        let known = self.store.find(message.stream).map(|session| self.store.session(session));
         let last = known.and_then(|known| known.extra.as_ref()).and_then(|extra| extra.sequence);
-        let data = places.data(compound);
-        self.config.auth.verify(stream, message.ssrc, data, message.auth.as_ref(), last)
+        let (sequence, expired) = self.auth.verify(cx.now, interface, message, auth, last)?;
+        if let Some(key) = expired {
+            cx.out.notify(Event::LastKeyExpired { key });
+        }
+        Ok(sequence)
     }
 
     /// Counts a malformed message and forwards it.

@@ -68,7 +68,7 @@ impl Yessir {
         hint: &mut Hint,
     ) -> Option<(Index, &'c Interface)> {
         hint.fingerprint = usual.fingerprint();
-        if datagram.ttl <= 1 || !self.config.auth.required_on.is_empty() {
+        if datagram.ttl <= 1 || self.auth.is_required {
             return None;
         }
         mark(Checkpoint::Parse);

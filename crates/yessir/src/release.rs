@@ -53,6 +53,9 @@ impl Yessir {
         mark(Checkpoint::ReservationManagement);
         let session = self.store.session(index);
         let (source, port, arrival) = (session.stream.source, session.port, session.arrival);
+        if let Some(sequence) = session.extra.as_ref().and_then(|extra| extra.sequence) {
+            self.auth.end_stream(source, sequence);
+        }
         self.store.remove(index);
         self.sources.remove_stream(source, port);
         self.sources.shares.remove(arrival);

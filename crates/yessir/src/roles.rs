@@ -43,8 +43,6 @@ pub(crate) struct Sender {
     pub(crate) ssrc: u32,
     pub(crate) sent: SenderInfo,
     pub(crate) timer: Option<TimerId>,
-    /// Sequence number of the last signed report.
-    pub(crate) sequence: u64,
     /// Last answer of each receiver.
     pub(crate) answers: BTreeMap<IpAddr, Answer>,
 }

@@ -293,7 +293,6 @@ fn invalid_command_is_rejected() {
         (with(|a| a.cname = "x".repeat(256)), Rejection::Name),
         (with(|a| a.flowspec = mbps(-1.0)), Rejection::Flowspec),
         (with(|a| a.style = Style::Unknown(7)), Rejection::Flowspec),
-        (with(|a| a.key = Some(3)), Rejection::NoKey),
         (Command::Release { application: SENDER }, Rejection::NoApplication),
         (
             Command::Statistics { application: SENDER, packets: 0, octets: 0, rtp_timestamp: 0 },

@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 use common::*;
+use earmark_core::keys::Directions;
 use earmark_core::random::RandomStreams;
 use earmark_core::{InterfaceId, MulticastRoute, Trust};
 use earmark_wire::yessir::{Command as Wire, Generic};
@@ -204,10 +205,10 @@ fn group_is_released_by_its_sender_only() {
 /// What signed reports have reserved, unsigned ones do not change, also where none are required.
 #[test]
 fn unsigned_report_does_not_touch_a_signed_stream() {
-    let key = Key { id: 3, secret: earmark_core::Secret::new(vec![7; 32]) };
+    let key = Key::new(3, earmark_core::Secret::new(vec![7; 32]));
     let auth = Settings {
         keys: vec![key.clone()],
-        required_on: vec!["eth1".into()],
+        interfaces: [("eth1".to_owned(), Directions::Accept)].into(),
         ..Settings::default()
     };
     for ask in streams() {
@@ -372,7 +373,6 @@ fn attachment() -> Attachment {
         style: earmark_wire::yessir::Style::Individual,
         interval: 0,
         passive: false,
-        key: None,
         token: None,
         ttl: 64,
     }

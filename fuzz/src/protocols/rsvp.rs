@@ -6,7 +6,7 @@ use std::time::Duration;
 use earmark_core::admission::PreemptionPolicy;
 use earmark_core::{InterfaceId, Secret, Time};
 use earmark_node::{Ask, Command, Listen, NodeConfig};
-use earmark_rsvp::integrity::{Algorithm, Key, Purpose, Secured};
+use earmark_rsvp::integrity::{Algorithm, Key, Directions};
 use earmark_rsvp::policy::Identity;
 use earmark_rsvp::{self as rsvp, Application, ReserveRequest, Rsvp as Engine};
 use earmark_wire::intserv::{Adspec, FlowSpec, Rspec, TokenBucket};
@@ -45,13 +45,14 @@ impl Protocol for Rsvp {
         settings.limits.access.max_blocks = 6;
         settings.integrity.max_associations = 4;
         if set(6) {
-            settings.integrity.interfaces = [("eth1".to_owned(), Secured::Both)].into();
+            settings.integrity.interfaces = [("eth1".to_owned(), Directions::Both)].into();
             settings.integrity.keys = vec![Key {
                 id: 1,
                 algorithm: Algorithm::HmacSha256,
                 secret: Secret::new(b"0123456789abcdef"),
-                purpose: Purpose::Both,
+                purpose: Directions::Both,
                 start: Time::ZERO,
+                age: Default::default(),
                 end: Time::MAX,
                 interfaces: Vec::new(),
                 neighbors: Vec::new(),

@@ -71,7 +71,6 @@ impl Protocol for Yessir {
                     passive: draw.below(8) == 0,
                     interval: draw.one_of(&[0, 1, 60, u16::MAX]),
                     ttl: draw.one_of(&[64, 0, 1]),
-                    key: None,
                     token: None,
                 };
                 yessir::Command::Attach { application, attachment }

@@ -10,8 +10,9 @@
 use std::net::IpAddr;
 
 use earmark_boomerang::{
-    Application, Boomerang, Command, Config, Event, Request, RequestedRates, Selector,
+    Application, Boomerang, Command, Config, Event, Request, RequestedRates, Selector, credential,
 };
+use earmark_core::keys::Directions;
 use earmark_core::random::RandomStreams;
 use earmark_core::{
     Datagram, Engine, Flow, Hop, HostEvent, Input, InterfaceId, Outgoing, Rate, Route, Time,
@@ -325,4 +326,22 @@ pub fn request_to(destination: IpAddr, rates: &[Rates]) -> Request {
     );
     request.rates = rates.iter().map(pair).collect();
     request
+}
+
+/// Credentials that are required of requests from everywhere, by these names and secrets.
+pub fn required(users: &[(&str, &str)]) -> credential::Settings {
+    let key = |(id, (user, secret)): (u64, &(&str, &str))| {
+        credential::Key::new(id, user, earmark_core::Secret::new(*secret))
+    };
+    credential::Settings {
+        keys: (1..).zip(users).map(key).collect(),
+        interfaces: ["eth1", "eth2", "eth3"]
+            .map(|name| (name.to_owned(), Directions::Accept))
+            .into(),
+    }
+}
+
+pub fn user(name: &str, secret: &str) -> Option<earmark_boomerang::User> {
+    let id = credential::user_id(name).expect("a short name");
+    Some(earmark_boomerang::User { id, secret: earmark_core::Secret::new(secret) })
 }

@@ -38,9 +38,6 @@ pub struct ReserveOptions {
     /// Canonical name of the source, `user@host`; by default one with the node's name.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cname: Option<String>,
-    /// Number of the key in the daemon's settings to sign with.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub key: Option<u32>,
 }
 
 /// Parameters of guaranteed service.

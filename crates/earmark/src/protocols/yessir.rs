@@ -50,9 +50,6 @@ pub(crate) struct Options {
     /// Do not wait for a receiver to answer: many RTP applications do not.
     #[arg(long)]
     pub(crate) unconfirmed: bool,
-    /// Sign with this key of the daemon.
-    #[arg(long, value_name = "ID")]
-    pub(crate) key: Option<u32>,
 }
 
 pub(super) const RESERVE_EXAMPLES: &str = "  earmark reserve --protocol yessir --from 10.0.1.2:5000 --to 10.0.2.2:5000 --rate 2Mbit
@@ -67,8 +64,7 @@ those of the RTP data. Run `earmark listen --protocol yessir` on the receiver, s
 pub(super) const LISTEN_EXAMPLES: &str = "  earmark listen --protocol yessir --on 10.0.2.2:5000   # answer RTP streams that are announced by YESSIR";
 
 /// The options of YESSIR.
-pub(super) const OPTIONS: &str =
-    "--codec, --class, --measured, --shared, --mux, --unconfirmed and --key";
+pub(super) const OPTIONS: &str = "--codec, --class, --measured, --shared, --mux and --unconfirmed";
 
 impl Options {
     /// Returns whether any of these options is given.
@@ -79,7 +75,6 @@ impl Options {
             || self.shared
             || self.mux
             || self.unconfirmed
-            || self.key.is_some()
     }
 }
 
@@ -195,7 +190,6 @@ fn own_options(of: &Options) -> OwnOptions {
         measured: of.measured.then_some(Measured { window: WINDOW, headroom: HEADROOM }),
         shared: of.shared,
         multiplexed: of.mux,
-        key: of.key,
         ..OwnOptions::default()
     }
 }

@@ -18,6 +18,7 @@ use earmark_core::SecretSeed;
 
 use crate::config::{Config, EXAMPLE, reference};
 use crate::daemon;
+use crate::key_file::KeyFile;
 use crate::protocol::Protocol;
 use crate::protocols;
 use crate::record::{self, ReplayError, ReplaySecrets};
@@ -99,11 +100,11 @@ fn config(what: &ConfigCommand, out: &mut Output) -> Result<(), Failure> {
                 let place = format!("{}: {}", error.place, error.message);
                 Failure::new("configuration", place, error.hint)
             })?;
-            let keys = protocols::load_keys(&config).map_err(|error| {
+            let keys = KeyFile::of(&config).map_err(|error| {
                 let place = format!("{}: {}", error.place, error.message);
                 Failure::new("configuration", place, error.hint)
             })?;
-            let keys: usize = keys.iter().map(|file| file.count()).sum();
+            let keys: usize = keys.map_or(0, |file| file.count());
             let count = config.interfaces.len();
             let text =
                 format!("{} is valid: node {}, {count} interfaces", file.display(), config.name);
@@ -123,10 +124,9 @@ fn replay(
     out: &mut Output,
 ) -> Result<(), Failure> {
     let input = BufReader::new(open(file)?);
-    let keys = keys.map(protocols::load_key_file).transpose().map_err(|error| {
+    let keys = keys.map(KeyFile::load).transpose().map_err(|error| {
         Failure::new("configuration", format!("{}: {}", error.place, error.message), error.hint)
     })?;
-    let keys = keys.flatten();
     let seed = match secrets {
         Some(path) => record::read_secrets(open(path)?).map_err(|error| {
             Failure::new(
@@ -137,7 +137,7 @@ fn replay(
         })?,
         None => SecretSeed::None,
     };
-    let secrets = ReplaySecrets { keys: keys.as_deref(), seed };
+    let secrets = ReplaySecrets { keys: keys.as_ref(), seed };
     let replayed = record::replay(input, secrets, &mut out.to).map_err(|error| match error {
         ReplayError::Write(error) => Failure::from(error),
         other => Failure::new("recording", format!("{}: {other}", file.display()), ""),

@@ -1,8 +1,9 @@
 //! Settings of an interface.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use earmark_core::admission::AdmissionMethod;
+use earmark_core::keys::Directions;
 use earmark_core::{Rate, Trust};
 use earmark_linux::{Queues, ServicePlan};
 use earmark_node::Border;
@@ -69,6 +70,8 @@ pub struct InterfaceConfig {
     pub admission: AdmissionMethod,
     /// Rates for packets with certain DSCPs that are not reserved for, in the order of service.
     pub services: Vec<ServicePlan>,
+    /// Directions in which messages are signed and verified, by protocol; others are neither.
+    pub integrity: BTreeMap<&'static str, Directions>,
     /// Protocols that the interface could speak and does not.
     pub excluded_protocols: BTreeSet<&'static str>,
     /// Settings of the protocols for the interface, each by its own type.
@@ -93,6 +96,7 @@ impl InterfaceConfig {
             queues: Queueing::PerFlow,
             admission: AdmissionMethod::Parameter,
             services: Vec::new(),
+            integrity: BTreeMap::new(),
             excluded_protocols: BTreeSet::new(),
             settings: ProtocolSettings::default(),
             border: None,

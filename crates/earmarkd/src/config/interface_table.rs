@@ -8,6 +8,7 @@ use toml::Spanned;
 
 use super::admission::AdmissionName;
 use super::core_aggregates::AcrossTable;
+use super::integrity::IntegrityKey;
 use super::protocols::{OnlyProtocol, ProtocolName};
 use super::services::ServiceTable;
 use super::source::Source;
@@ -17,7 +18,7 @@ use crate::protocol::Protocol;
 use crate::protocols;
 
 /// General keys of the table.
-const KEYS: [&str; 14] = [
+const KEYS: [&str; 15] = [
     "name",
     "bandwidth",
     "reservable",
@@ -29,6 +30,7 @@ const KEYS: [&str; 14] = [
     "queues",
     "admission",
     "service",
+    "integrity",
     "protocols",
     "faces_core",
     "across",
@@ -52,6 +54,7 @@ pub(super) struct InterfaceTable {
     admission: Option<Spanned<AdmissionName>>,
     #[serde(default)]
     service: Vec<ServiceTable>,
+    integrity: Option<Spanned<IntegrityKey>>,
     protocols: Option<Spanned<Vec<ProtocolName>>>,
     #[serde(default)]
     faces_core: bool,
@@ -126,6 +129,9 @@ impl Source<'_> {
             queue_packets: self.within(queue_packets, 1..100_001, defaults.queue_packets)?,
             queues,
             admission: self.admission(table.admission.as_ref(), queues)?,
+            integrity: self.interface_integrity(table.integrity.as_ref(), |name| {
+                !excluded_protocols.contains(name)
+            })?,
             excluded_protocols,
             border: self.border(table.faces_core, &table.across)?,
             place: Some(place),

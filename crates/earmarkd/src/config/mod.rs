@@ -11,6 +11,7 @@ mod capacity;
 mod core_aggregates;
 mod error;
 mod file;
+mod integrity;
 mod interface;
 mod interface_table;
 mod issuer;
@@ -28,6 +29,7 @@ mod table;
 
 pub use capacity::Capacity;
 pub use error::{ConfigError, Place};
+pub(crate) use integrity::InKeyFile;
 pub use interface::{InterfaceConfig, Queueing, Reservable};
 pub(crate) use issuer::IssuerTable;
 pub use protocol_settings::{ProtocolSettings, Settings};

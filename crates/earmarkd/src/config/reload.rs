@@ -27,9 +27,10 @@ impl Config {
             match known.get(interface.name.as_str()) {
                 Some(known) => interfaces.push(known.reload(interface, &mut waiting)),
                 None => {
+                    let integrity = (!interface.integrity.is_empty()).then_some("integrity");
                     let mut keys =
                         protocols::all().filter_map(|protocol| protocol.needs_restart(interface));
-                    match keys.next() {
+                    match integrity.or_else(|| keys.next()) {
                         Some(key) => waiting.push(format!("interface {}: {key}", interface.name)),
                         None => added.push(interface.clone()),
                     }
@@ -60,6 +61,7 @@ impl Config {
             ("node.name", self.name != new.name),
             ("node.seed", self.seed != new.seed),
             ("control", self.control != new.control),
+            ("integrity.keys", self.keys != new.keys),
         ];
         note(&mut waiting, &general);
         for protocol in protocols::all() {
@@ -86,6 +88,7 @@ impl InterfaceConfig {
             classes: self.classes,
             queues: self.queues,
             admission: self.admission,
+            integrity: self.integrity.clone(),
             border: self.border.clone(),
             ..new.clone()
         };
@@ -94,6 +97,7 @@ impl InterfaceConfig {
             ("classes", self.classes != new.classes),
             ("queues", self.queues != new.queues),
             ("admission", self.admission != new.admission),
+            ("integrity", self.integrity != new.integrity),
         ] {
             keys.extend(differs.then_some(key));
         }

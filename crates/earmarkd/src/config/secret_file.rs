@@ -5,12 +5,17 @@ use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+use zeroize::Zeroizing;
+
 use super::{Config, ConfigError, Place};
 use crate::protocols;
 use crate::user::User;
 
 /// Permissions of users who are neither the owner nor in the group of a file.
 const OTHERS: u32 = 0o007;
+
+/// Permissions of the owner of a file.
+const OWNER: u32 = 0o700;
 
 /// Most attempts to read a file that changes meanwhile.
 const ATTEMPTS: usize = 3;
@@ -21,6 +26,14 @@ pub enum SecretFileError {
     /// The permissions of the file let every user of this host read or change it.
     #[error("{} contains secrets, and every user of this host may use it (mode {mode:04o})", .path.display())]
     OpenToOthers {
+        /// Path of the file.
+        path: PathBuf,
+        /// Permissions of the file.
+        mode: u32,
+    },
+    /// The permissions of the file let a user other than its owner read or change it.
+    #[error("{} contains secrets, and other users may use it (mode {mode:04o})", .path.display())]
+    OpenToGroup {
         /// Path of the file.
         path: PathBuf,
         /// Permissions of the file.
@@ -46,6 +59,7 @@ impl SecretFileError {
             SecretFileError::OpenToOthers { path, mode } => {
                 format!("chmod {:03o} {}", mode & 0o770 & !0o111, path.display())
             }
+            SecretFileError::OpenToGroup { path, .. } => format!("chmod 600 {}", path.display()),
             SecretFileError::OtherOwner { path, .. } => format!("chown root {}", path.display()),
             SecretFileError::Changed(path) => format!(
                 "write a new file beside it and rename that to {}, so that it changes at once",
@@ -103,8 +117,19 @@ pub(super) fn read_text(path: &Path) -> Result<(String, Metadata), ConfigError> 
     })
 }
 
+/// Reads a file with secrets that only its owner may use. The text is overwritten on drop.
+pub(crate) fn read_private(path: &Path) -> Result<Zeroizing<String>, ConfigError> {
+    let (text, metadata) = read_text(path)?;
+    let text = Zeroizing::new(text);
+    let mode = metadata.mode() & 0o7777;
+    match metadata.is_file() && mode & !OWNER != 0 {
+        true => Err(SecretFileError::OpenToGroup { path: path.to_owned(), mode }.at(path, 0, "")),
+        false => Ok(text),
+    }
+}
+
 /// Calls `read`, which reads the file, again if the file has changed meanwhile.
-pub(crate) fn unchanged<T>(
+pub(super) fn unchanged<T>(
     path: &Path,
     mut read: impl FnMut() -> Result<T, ConfigError>,
 ) -> Result<T, ConfigError> {
@@ -138,14 +163,13 @@ impl Config {
         if let Some((line, key)) = secret {
             owners.check(path, metadata).map_err(|error| error.at(path, line, &key))?;
         }
-        let keys = protocols::all()
-            .filter_map(|protocol| Some((protocol.name(), protocol.key_file(self)?)));
+        let keys = self.keys.clone().map(|keys| ("integrity.keys", keys));
         let (name, streams) = protocols::streams(self);
         let tls = streams.tls.map(|tls| (name, tls.key));
-        for (protocol, file) in keys.chain(tls) {
+        for (key, file) in keys.into_iter().chain(tls) {
             // A file that is out of reach now is an error of the start, which reads it.
             if let Ok(found) = std::fs::metadata(&file) {
-                owners.check(&file, &found).map_err(|error| error.at(path, 0, protocol))?;
+                owners.check(&file, &found).map_err(|error| error.at(path, 0, key))?;
             }
         }
         Ok(())

@@ -6,8 +6,11 @@ use std::os::unix::fs::PermissionsExt;
 use earmark_testkit::command_line::TemporaryDirectory;
 
 use super::*;
+use crate::config::source::Source;
+use crate::config::table::Table;
 
-const USER: &str = "[[boomerang.user]]\nname = \"alice\"\nsecret = \"at least eight octets\"\n";
+/// Settings of a protocol that the program adds; the others have no secrets there.
+const SECRET: &str = "[protocol.x]\nsecret = \"at least eight octets\"\n";
 
 fn load(path: &str) -> Result<Config, String> {
     Config::load(Path::new(path)).map_err(|error| error.to_string())
@@ -20,7 +23,9 @@ fn set_mode(path: &str, mode: u32) {
 #[test]
 fn configuration_with_secrets_is_refused_if_others_may_use_it() {
     let place = TemporaryDirectory::new("secret-config");
-    let file = place.file("secret.toml", USER);
+    let file = place.file("secret.toml", SECRET);
+    let source = Source::new(SECRET, Path::new(&file));
+    let secret = Table::parse(SECRET, &source).expect("TOML").secret(&source);
     let plain = place.file("plain.toml", "[node]\nname = \"r1\"\n");
     for (mode, chmod) in [
         (0o600, None),
@@ -35,12 +40,18 @@ fn configuration_with_secrets_is_refused_if_others_may_use_it() {
         set_mode(&file, mode);
         set_mode(&plain, mode);
         assert!(load(&plain).is_ok(), "no secret, mode {mode:o}");
-        match (load(&file), chmod) {
-            (Ok(_), None) => {}
+        let metadata = std::fs::metadata(&file).expect("a file");
+        let checked = Config::new("r1", "r1.sock").check_secret_files(
+            Path::new(&file),
+            &metadata,
+            secret.clone(),
+        );
+        match (checked.map_err(|error| error.to_string()), chmod) {
+            (Ok(()), None) => {}
             (Err(error), Some(chmod)) => {
                 assert!(error.contains(&format!("mode {mode:04o}")), "{error}");
                 assert!(error.contains(&format!("help: {chmod} {file}")), "{error}");
-                assert!(error.contains("secret.toml:3: boomerang.user.secret: "), "{error}");
+                assert!(error.contains("secret.toml:2: protocol.x.secret: "), "{error}");
                 assert!(!error.contains("eight octets"), "{error}");
             }
             (result, _) => panic!("mode {mode:o}: {result:?}"),
@@ -72,8 +83,11 @@ fn tls_key_is_refused_if_others_may_read_it() {
 #[test]
 fn files_with_secrets_belong_to_root_or_to_the_daemon() {
     let place = TemporaryDirectory::new("secret-owner");
-    let path = Path::new(&place.file("r1.toml", USER)).to_owned();
-    set_mode(path.to_str().expect("text"), 0o600);
+    let keys = place.file("keys.toml", "");
+    set_mode(&keys, 0o600);
+    let text = format!("[integrity]\nkeys = {keys:?}\n");
+    let config = place.file("r1.toml", &text);
+    let path = Path::new(&keys).to_owned();
     let file = std::fs::metadata(&path).expect("a file");
     let own = file.uid();
     for (process, daemon, is_accepted) in [
@@ -88,11 +102,10 @@ fn files_with_secrets_belong_to_root_or_to_the_daemon() {
     // Only root can give a file away.
     if own == 0 {
         std::os::unix::fs::chown(&path, Some(65_534), None).expect("root");
-        let error = Config::load(&path).expect_err("another owner").to_string();
+        let error = load(&config).expect_err("another owner");
         assert!(error.contains("user 65534 owns it\n  help: chown root "), "{error}");
-        let user = format!("{USER}[daemon]\nuser = \"nobody\"\n");
-        std::fs::write(&path, user).expect("root");
-        assert!(Config::load(&path).is_ok(), "the user that the daemon becomes");
+        let user = place.file("user.toml", &format!("{text}[daemon]\nuser = \"nobody\"\n"));
+        assert!(load(&user).is_ok(), "the user that the daemon becomes");
     }
 }
 

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use earmark_core::keys::Directions;
 use earmark_linux::MarkRule;
 use earmark_token::Issuer;
 use jiff::Timestamp;
@@ -31,6 +32,8 @@ pub struct Config {
     pub settings: ProtocolSettings,
     /// Settings of the protocols that the program adds, by name.
     pub others: BTreeMap<String, Value>,
+    /// Path of the key file of all protocols; see [`KeyFile`](crate::key_file::KeyFile).
+    pub keys: Option<PathBuf>,
     /// Providers whose tokens prove names, for all protocols.
     pub issuers: Vec<Issuer>,
     /// Limit of tokens in one second that an engine verifies for the requests through one access interface.
@@ -85,6 +88,7 @@ impl Config {
             interfaces: Vec::new(),
             settings: ProtocolSettings::default(),
             others: BTreeMap::new(),
+            keys: None,
             issuers: Vec::new(),
             verifications_per_second: earmark_token::Settings::default().verifications_per_second,
             marks: Vec::new(),
@@ -96,6 +100,14 @@ impl Config {
             adoption_time: Duration::from_secs(180),
             reconcile: Duration::from_secs(30),
         }
+    }
+
+    /// Returns the interfaces by name where messages of a protocol are signed or verified.
+    pub(crate) fn secured(&self, protocol: &str) -> BTreeMap<String, Directions> {
+        let secured = |interface: &InterfaceConfig| {
+            Some((interface.name.clone(), *interface.integrity.get(protocol)?))
+        };
+        self.interfaces.iter().filter_map(secured).collect()
     }
 
     /// Returns the settings for tokens of an engine whose clock starts at `origin`.

@@ -48,10 +48,8 @@ fn the_example_shows_every_key_and_what_it_shows_is_valid() {
         "[[interface]]",
         "[[interface.across]]",
         "[boomerang]",
-        "[[boomerang.user]]",
         "[[boomerang.aggregate]]",
         "[yessir]",
-        "[[yessir.key]]",
         "[nsis]",
         "[nsis.tls]",
         "[[nsis.aggregate]]",
@@ -71,9 +69,11 @@ fn the_example_shows_every_key_and_what_it_shows_is_valid() {
         let error = read(&format!("{table}\nno_such_key = 1\n")).unwrap_err();
         let after = full.split_once(&format!("\n{table}\n")).expect(table).1;
         let section = after.split("\n[").next().unwrap_or_default();
-        // A key that is a table itself is shown as a table header; the old name of a key is not shown.
+        // A key that is a table itself is shown as a table header; old keys are not shown.
         let keys_of_table = error.message.split('`').skip(3).step_by(2);
-        for key in keys_of_table.filter(|key| !["rule", "issuer", "max_partners"].contains(key)) {
+        for key in keys_of_table.filter(|key| {
+            !["rule", "issuer", "max_partners", "user", "key", "signed_on"].contains(key)
+        }) {
             let line = format!("{key} = ");
             let inner = format!("[{}.{key}]", table.trim_matches(['[', ']']));
             assert!(
@@ -197,7 +197,11 @@ const WRONG_OF_INTERFACE: &[(&str, &str)] = &[
     ("largest_reservation = 'all'", "number"),
     ("overhead = 2000", "out of range"),
     ("dscp = [46, 64]", "six bits"),
-    ("integrity = 'yes'", "unknown variant"),
+    ("integrity = 'yes'", "one of them for each protocol"),
+    ("integrity = 'receive'", "one of them for each protocol"),
+    ("integrity = { nsis = 'both' }", "signs no messages of \"nsis\""),
+    ("integrity = { yessir = 'yes' }", "one of them for each protocol"),
+    ("integrity = { yessir = 'both' }\nprotocols = ['rsvp']", "signs no messages of \"yessir\""),
     ("role = 'edge'", "expected `access` or `core`"),
     ("sources = '10.0.0.0/8'", "invalid type"),
     ("sources = ['10.0.0.0/8', '10/8']", "range"),
@@ -289,6 +293,9 @@ const WRONG: &[(&str, usize, &str, &str)] = &[
         "interface.name",
         "no keys are configured",
     ),
+    ("[[boomerang.user]]\nname = 'a'", 1, "boomerang.user", "[[key]] tables"),
+    ("[[yessir.key]]\nid = 1", 1, "yessir.key", "[[key]] tables"),
+    ("[yessir]\nsigned_on = ['a']", 2, "yessir.signed_on", "[[key]] tables"),
     ("[policy]\npreemption = 'yes'", 2, "policy.preemption", "unknown variant"),
     ("[policy]\ndefault = 'deny'", 2, "policy.default", "unknown variant"),
     ("[policy]\nrules = []", 2, "policy.rules", "unknown field"),

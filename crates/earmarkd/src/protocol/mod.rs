@@ -20,8 +20,8 @@ use serde_json::Value;
 pub use offload::KernelOffload;
 pub(crate) use requests::{by_user, check_arrival, check_label};
 pub use requests::{check_destination, named, options, rate, rejected, row, source, token};
-pub use secrets::Secrets;
-pub(crate) use secrets::load_keys;
+pub use secrets::{SigningKeys, check_digest};
+pub(crate) use secrets::{last_key_expired, restore};
 pub(crate) use settings::keep_all;
 pub use settings::{ProtocolConfig, ReadTables, Tables, read_as};
 

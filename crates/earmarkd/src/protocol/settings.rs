@@ -1,7 +1,6 @@
 //! Settings of a protocol: its tables in the configuration, what they make of node and host, and their reload.
 
 use std::io;
-use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use earmark_linux::{InterfaceSignalling, Offload};
@@ -10,7 +9,7 @@ use jiff::Timestamp;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
-use super::{KernelOffload, Secrets};
+use super::{KernelOffload, SigningKeys};
 use crate::config::{Config, ConfigError, InterfaceConfig, Keys, Settings, Source, Table};
 use crate::streams;
 
@@ -82,13 +81,8 @@ pub trait ProtocolConfig {
         None
     }
 
-    /// Returns the path of the file with the protocol's keys.
-    fn key_file(&self, _: &Config) -> Option<PathBuf> {
-        None
-    }
-
-    /// Loads a file with keys; `None` if the protocol has none.
-    fn load_keys(&self, _: &Path) -> Option<Result<Box<dyn Secrets>, ConfigError>> {
+    /// Returns the keys with which the protocol signs and verifies messages; `None` if it has none in the key file.
+    fn signing_keys(&self) -> Option<&dyn SigningKeys> {
         None
     }
 

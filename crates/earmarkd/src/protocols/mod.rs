@@ -8,14 +8,13 @@ pub mod nsis;
 pub mod rsvp;
 pub mod yessir;
 
-use std::path::Path;
 use std::sync::OnceLock;
 use std::time::Duration;
 
 use earmark_node::{AddEngineError, Engines};
 
-use crate::config::{Config, ConfigError};
-use crate::protocol::{self, Protocol, Secrets};
+use crate::config::Config;
+use crate::protocol::{Protocol, SigningKeys};
 use crate::streams;
 
 /// The protocols of this project.
@@ -65,24 +64,9 @@ pub(crate) fn lifetime(config: &Config) -> Duration {
     all().filter_map(|protocol| protocol.lifetime(config)).max().unwrap_or_default()
 }
 
-/// Loads the keys that a configuration names.
-///
-/// # Errors
-/// A file cannot be read, others than its owner may read it, or it is invalid.
-pub(crate) fn load_keys(config: &Config) -> Result<Vec<Box<dyn Secrets>>, ConfigError> {
-    let files = all().filter_map(|protocol| {
-        let path = protocol.key_file(config)?;
-        protocol::load_keys(protocol, &path)
-    });
-    files.collect()
-}
-
-/// Loads a file with keys.
-///
-/// # Errors
-/// The errors of [`load_keys`].
-pub(crate) fn load_key_file(path: &Path) -> Result<Option<Box<dyn Secrets>>, ConfigError> {
-    all().find_map(|known| protocol::load_keys(known, path)).transpose()
+/// Iterates over the keys of the protocols that sign messages.
+pub(crate) fn signing_keys() -> impl Iterator<Item = &'static dyn SigningKeys> {
+    all().filter_map(|protocol| protocol.signing_keys())
 }
 
 /// Returns a protocol by its name.

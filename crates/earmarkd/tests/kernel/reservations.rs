@@ -265,3 +265,70 @@ pub(super) fn queues_that_are_taken_over_void_reservations() -> Outcome {
     // The receiver requests the reservation again with its next refresh.
     until("it is reserved again", || Ok((reservable(&a)? == (7_500_000, 1)).then_some(())))
 }
+
+/// The key file is read again on SIGHUP: a file with a mistake, or without a key for a secured protocol, leaves the old keys in
+/// force; a valid one changes those of all protocols. The log has no secret.
+pub(super) fn keys_change_and_broken_file_does_not() -> Outcome {
+    let (mut a, mut b) = pair()?;
+    let (keys_a, keys_b) = (a.directory.join("keys.toml"), b.directory.join("keys.toml"));
+    let key = |id: u32| {
+        format!(
+            "[[key]]\nid = {id}\nalgorithm = \"hmac-sha-256\"\nsecret = \"hidden number {id}\"\nuser = \"alice\"\n\
+             protocols = [\"rsvp\", \"boomerang\", \"yessir\"]\n"
+        )
+    };
+    let write = |path: &std::path::Path, text: &str| -> Outcome {
+        std::fs::write(path, text)?;
+        Ok(std::fs::set_permissions(path, std::os::unix::fs::PermissionsExt::from_mode(0o600))?)
+    };
+    let settings = |path: &std::path::Path, directions: &str| {
+        let integrity = format!("name = \"eth0\"\nintegrity = \"{directions}\"\n");
+        let eth0 = ETH0.replacen("name = \"eth0\"\n", &integrity, 1);
+        format!("{eth0}[integrity]\nkeys = {path:?}\n")
+    };
+    write(&keys_a, &key(1))?;
+    write(&keys_b, &key(1))?;
+    a.start(&settings(&keys_a, "both"))?;
+    b.start(&settings(&keys_b, "both"))?;
+    let reload = |host: &Host| -> Outcome {
+        let daemon = host.daemon.as_ref().ok_or("no daemon")?;
+        Ok(kill_process(Pid::from_child(daemon), Signal::HUP)?)
+    };
+    let ask = |port: u16| -> Outcome {
+        b.client()?.listen(ListenRequest::new(([10, 0, 1, 2], port).into()))?;
+        a.client()?
+            .sender(ReservationRequest::new(([10, 0, 1, 2], port).into(), Rate::from_mbps(1)))?;
+        Ok(())
+    };
+    let held = |rate: u64| -> Outcome {
+        until("it is reserved", || {
+            let rows = a.client()?.show_links()?.rows;
+            Ok((rows.first().map(|row| row.held_bps.as_bps()) == Some(rate)).then_some(()))
+        })
+    };
+    ask(5001)?;
+    held(1_000_000)?;
+    for broken in ["[[key]]\nid = 1\n", "", "secret = hidden number"] {
+        write(&keys_a, broken)?;
+        reload(&a)?;
+        std::thread::sleep(std::time::Duration::from_millis(200));
+    }
+    ask(5002)?;
+    held(2_000_000)?;
+    // Only with the same key do both understand each other again.
+    write(&keys_a, &key(2))?;
+    write(&keys_b, &key(2))?;
+    reload(&a)?;
+    reload(&b)?;
+    ask(5003)?;
+    held(3_000_000)?;
+    let mut daemon = a.daemon.take().ok_or("no daemon")?;
+    kill_process(Pid::from_child(&daemon), Signal::TERM)?;
+    check(wait(&mut daemon)? == Some(0), "status 0")?;
+    let said = log(&mut daemon);
+    for words in ["missing field `algorithm`", "eth0 has integrity for", "malformed secret"] {
+        check(said.contains(words), &format!("{words}: {said}"))?;
+    }
+    check(said.matches("the old keys stay").count() == 3, &said)?;
+    check(!said.contains("hidden"), &said)
+}

@@ -54,7 +54,6 @@ pub(crate) fn requests() -> Vec<Value> {
         interval_s: Some(30),
         ssrc: Some(7),
         cname: Some("somebody@here".into()),
-        key: Some(1),
         ..yessir::ReserveOptions::default()
     };
     let guaranteed = yessir::ReserveOptions {

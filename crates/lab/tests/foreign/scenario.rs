@@ -192,7 +192,7 @@ fn signed(keys: &std::path::Path) -> Result<Settings> {
         format!("[integrity]\nkeys = \"{}\"\nhandshake = \"required\"\n", keys.display());
     Ok(Settings {
         protocols: [("rsvp", format!("{HELLO}{integrity}"))].into(),
-        interface: "integrity = \"both\"\n".to_owned(),
+        interface: "integrity = { rsvp = \"both\" }\n".to_owned(),
         ..Settings::default()
     })
 }

@@ -45,6 +45,7 @@ impl SharedKey {
             secret: Secret::new(self.secret.clone()),
             purpose: Default::default(),
             start: earmark_core::Time::ZERO,
+            age: Default::default(),
             end: earmark_core::Time::MAX,
             interfaces: Vec::new(),
             neighbors: Vec::new(),

@@ -4,36 +4,11 @@
 
 use core::fmt;
 
+use earmark_core::keys::Algorithm;
 use hmac::{Hmac, KeyInit, Mac};
 use md5::Md5;
-use serde::{Deserialize, Serialize};
 use sha1::Sha1;
 use sha2::Sha256;
-
-/// Digest algorithm.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Algorithm {
-    /// HMAC-MD5: 16 octets.
-    #[serde(rename = "hmac-md5")]
-    HmacMd5,
-    /// HMAC-SHA-1: 20 octets.
-    #[serde(rename = "hmac-sha-1")]
-    HmacSha1,
-    /// HMAC-SHA-256: 32 octets.
-    #[serde(rename = "hmac-sha-256")]
-    HmacSha256,
-}
-
-impl Algorithm {
-    /// Length of the digest, octets; a multiple of four (RFC 2747 section 2.1).
-    pub const fn digest_len(self) -> usize {
-        match self {
-            Algorithm::HmacMd5 => 16,
-            Algorithm::HmacSha1 => 20,
-            Algorithm::HmacSha256 => 32,
-        }
-    }
-}
 
 /// Maximum digest length of all algorithms, octets.
 pub(super) const LONGEST_DIGEST: usize = 32;

@@ -30,7 +30,7 @@
 //! - **ResvConf** is signed by each hop, so each hop sends it from its own address: RFC 2747 section 4 identifies the
 //!   signer by the IP source address.
 //! - **One key for both directions** allows an attacker to reflect messages without a hop object (PathErr, Ack,
-//!   Srefresh) to their sender as the neighbour's. Keys with a [`Purpose`] of one direction prevent that.
+//!   Srefresh) to their sender as the neighbour's. Keys for one of the [`Directions`] prevent that.
 
 mod digest;
 mod handshake;
@@ -46,24 +46,24 @@ use core::net::IpAddr;
 use core::time::Duration;
 
 use earmark_core::Interface;
+use earmark_core::keys::{KeyChain, SequenceClock};
 use earmark_core::random::RandomStreams;
 use earmark_core::timer::TimerId;
 use serde::{Deserialize, Serialize};
 
 use self::digest::KeyedHash;
 use self::handshake::Handshakes;
-use self::sequence::SequenceClock;
 use self::sign::RecentMessages;
 
-pub use self::digest::Algorithm;
-pub use self::key::{Key, Purpose};
+pub use self::key::Key;
+pub use earmark_core::keys::{Algorithm, Directions};
 
 /// Settings of message integrity. By default no interface is secured.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Settings {
     /// Security of interfaces by name; interfaces that are missing here are not secured.
-    pub interfaces: BTreeMap<String, Secured>,
+    pub interfaces: BTreeMap<String, Directions>,
     /// Keys in any order.
     pub keys: Vec<Key>,
     /// N: number of sequence numbers kept for each neighbour, which limits how far messages may be reordered. At least
@@ -97,28 +97,6 @@ impl Default for Settings {
     }
 }
 
-/// Directions in which an interface is secured (RFC 2747 section 4).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Secured {
-    /// Sent messages are signed, and only signed messages are accepted.
-    Both,
-    /// Sent messages are signed; INTEGRITY in received messages is ignored. For migration.
-    Send,
-    /// Only signed messages are accepted; sent messages are not signed.
-    Receive,
-}
-
-impl Secured {
-    fn sends(self) -> bool {
-        self != Secured::Receive
-    }
-
-    fn receives(self) -> bool {
-        self != Secured::Send
-    }
-}
-
 /// Whether new neighbours must prove that their messages are not replayed (RFC 2747 section 4.3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -143,16 +121,16 @@ pub(crate) struct Signature {
 /// State of message integrity.
 #[derive(Debug)]
 pub(crate) struct Integrity {
+    /// Settings, without keys.
     settings: Settings,
-    /// Hash of each key, in the order of the settings.
+    keys: KeyChain<Key>,
+    /// Hash of each key, in the order of the keys.
     hashes: Vec<KeyedHash>,
     clock: SequenceClock,
     /// Last sequence number used with each Key Identifier.
     last_sequences: BTreeMap<u64, u64>,
     handshakes: Handshakes,
     recent: RecentMessages,
-    /// Keys in use after they have expired, so that this is reported once.
-    overdue: Vec<bool>,
     timer: Option<TimerId>,
 }
 
@@ -168,31 +146,30 @@ impl Integrity {
             last_sequences: BTreeMap::new(),
             handshakes: Handshakes::new(random.stream("rsvp/cookie").hash_key(), settings),
             recent: RecentMessages::default(),
-            overdue: alloc::vec![false; settings.keys.len()],
+            keys: KeyChain::new(settings.keys.clone()),
             timer: None,
-            settings: settings.clone(),
+            settings: Settings { keys: Vec::new(), ..settings.clone() },
         })
     }
 
     /// Replaces the keys; associations of keys that remain are kept.
     fn replace_keys(&mut self, keys: Vec<Key>) {
         self.hashes = hashes(&keys);
-        self.overdue = alloc::vec![false; keys.len()];
         self.handshakes.forget(|id| !keys.iter().any(|key| key.id == id));
-        self.settings.keys = keys;
+        self.keys = KeyChain::new(keys);
     }
 
     /// Returns whether an interface accepts only signed messages.
     pub(crate) fn requires_signature(&self, interface: &Interface) -> bool {
-        self.secured(&interface.name).is_some_and(Secured::receives)
+        self.secured(&interface.name).is_some_and(Directions::accepts)
     }
 
     /// Returns whether a message was signed with a key that serves on this interface with its sender, too.
     pub(crate) fn is_signed_for(&self, signature: Signature, interface: &Interface) -> bool {
-        self.settings.keys[signature.key].serves(&interface.name, signature.sender)
+        self.keys.keys()[signature.key].serves(&interface.name, signature.sender)
     }
 
-    fn secured(&self, interface: &str) -> Option<Secured> {
+    fn secured(&self, interface: &str) -> Option<Directions> {
         self.settings.interfaces.get(interface).copied()
     }
 }

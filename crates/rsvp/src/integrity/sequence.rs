@@ -1,38 +1,8 @@
-//! Sequence numbers, sent and received (RFC 2747 sections 3 and 4.2).
+//! Sequence numbers of received messages (RFC 2747 section 4.2).
 
 use alloc::vec::Vec;
 
-use earmark_core::Time;
-
-/// Source of sequence numbers from a clock that survives restarts (RFC 2747 section 3.2): units of 2^-32 seconds since
-/// 1900 as in NTP, or since another origin that the driver chooses, if it does not start lower in the next run.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct SequenceClock {
-    /// Number at [`Time::ZERO`].
-    start: u64,
-}
-
-impl SequenceClock {
-    pub(super) fn new(start: u64) -> SequenceClock {
-        SequenceClock { start }
-    }
-
-    /// Returns the number after `last`: that of the clock, or `last` plus one if the clock has not advanced.
-    pub(super) fn next(&self, now: Time, last: Option<u64>) -> u64 {
-        let seconds = now.as_nanos() / 1_000_000_000;
-        let fraction = ((now.as_nanos() % 1_000_000_000) << 32) / 1_000_000_000;
-        let clock = self.start.wrapping_add(seconds << 32).wrapping_add(fraction);
-        match last {
-            Some(last) if !is_newer(clock, last) => last.wrapping_add(1),
-            _ => clock,
-        }
-    }
-}
-
-/// Returns whether `one` comes after `other`, modulo 2^64.
-fn is_newer(one: u64, other: u64) -> bool {
-    one.wrapping_sub(other).cast_signed() > 0
-}
+use earmark_core::keys::is_newer;
 
 /// Window of the last N accepted sequence numbers, oldest first. A number older than all of them, or among them, is a
 /// replay. N = 1 allows no reordering.
@@ -71,28 +41,10 @@ impl Window {
 #[cfg(test)]
 mod tests {
     extern crate std;
-    use core::time::Duration;
 
     use proptest::prelude::*;
 
     use super::*;
-
-    #[test]
-    fn numbers_follow_the_clock_and_never_repeat() {
-        let clock = SequenceClock::new(7 << 32);
-        assert_eq!(clock.next(Time::ZERO, None), 7 << 32);
-        assert_eq!(clock.next(Time::from_millis(1_500), None), (8 << 32) + (1 << 31));
-        let last = clock.next(Time::from_secs(1), None);
-        assert_eq!(clock.next(Time::from_secs(1), Some(last)), last + 1);
-        assert_eq!(clock.next(Time::from_secs(1), Some(last + 5)), last + 6);
-        // One nanosecond is more than four steps of the clock.
-        let later = Time::from_secs(1) + Duration::from_nanos(1);
-        assert_eq!(clock.next(later, Some(last)), last + 4);
-        // Wrap at 2^64.
-        let clock = SequenceClock::new(u64::MAX);
-        assert_eq!(clock.next(Time::ZERO, Some(u64::MAX)), 0);
-        assert_eq!(clock.next(Time::from_secs(1), Some(0)), (1 << 32) - 1);
-    }
 
     /// Sequence numbers and whether they are accepted, for windows of 1 and of 3.
     #[test]

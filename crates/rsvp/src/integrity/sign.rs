@@ -5,11 +5,11 @@ use alloc::vec::Vec;
 use core::net::IpAddr;
 use core::time::Duration;
 
+use earmark_core::keys::SharedKey;
 use earmark_core::{Context, Effects, Interface, InterfaceId, Outgoing, Time};
 use earmark_wire::rsvp::{Bundle, MessageType, Object, objects};
 
 use super::digest::LONGEST_DIGEST;
-use super::key::key_to_sign;
 use super::{Integrity, Key};
 use crate::api::Event;
 use crate::counters::{Counters, DropReason};
@@ -127,7 +127,7 @@ impl Integrity {
             // sent.
             return false;
         };
-        let sends = self.secured(&interface.name).is_some_and(super::Secured::sends);
+        let sends = self.secured(&interface.name).is_some_and(super::Directions::sends);
         let kind = message.get(1).map(|&code| MessageType::from_code(code));
         if !sends || kind == Some(MessageType::IntegrityChallenge) {
             octets.extend_from_slice(message);
@@ -145,10 +145,7 @@ impl Integrity {
         {
             how.source = own;
         }
-        if self.settings.keys[key].end <= now && !self.overdue[key] {
-            self.overdue[key] = true;
-            overdue.push(self.settings.keys[key].id);
-        }
+        overdue.extend(self.keys.report_overdue(now, key));
         match kind {
             Some(MessageType::Bundle) => self.sign_bundle(now, key, message, octets),
             _ => self.sign_message(now, key, message, octets),
@@ -164,14 +161,13 @@ impl Integrity {
         neighbor: IpAddr,
         for_every_node: bool,
     ) -> Option<usize> {
-        let keys = &self.settings.keys;
-        let usable = |key: &Key| !key.secret.is_empty() && key.serves_on(&interface.name);
-        let named = |key: &Key| usable(key) && key.neighbors.contains(&neighbor);
-        let shared = |key: &Key| usable(key) && key.neighbors.is_empty();
-        let to_neighbor = if for_every_node { None } else { key_to_sign(keys, now, named) };
-        let to_all = || key_to_sign(keys, now, shared);
+        let serves = |key: &Key| key.key_use().serves_on(&interface.name);
+        let named = |key: &Key| serves(key) && key.neighbors.contains(&neighbor);
+        let shared = |key: &Key| serves(key) && key.neighbors.is_empty();
+        let to_neighbor = if for_every_node { None } else { self.keys.to_sign(now, named) };
+        let to_all = || self.keys.to_sign(now, shared);
         // On a link with one neighbour, its key is used for messages to every node.
-        let only = || if for_every_node { key_to_sign(keys, now, usable) } else { None };
+        let only = || if for_every_node { self.keys.to_sign(now, serves) } else { None };
         to_neighbor.or_else(to_all).or_else(only)
     }
 
@@ -212,7 +208,7 @@ impl Integrity {
         now: Time,
         key: usize,
     ) -> earmark_wire::rsvp::Integrity<'static> {
-        let key = &self.settings.keys[key];
+        let key = &self.keys.keys()[key];
         let sequence = self.clock.next(now, self.last_sequences.get(&key.id).copied());
         self.last_sequences.insert(key.id, sequence);
         earmark_wire::rsvp::Integrity::blank(

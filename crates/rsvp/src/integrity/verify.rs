@@ -5,11 +5,12 @@ use alloc::vec::Vec;
 use core::net::IpAddr;
 
 use earmark_core::checkpoint::{Checkpoint, mark};
+use earmark_core::keys::{SharedKey, Unusable};
 use earmark_core::{Datagram, HostEvent, Interface, Time};
 use earmark_wire::rsvp::{Body, Message, MessageType, Object, objects};
 
 use super::sign::integrity_of;
-use super::{Integrity, Key, Secured, Signature};
+use super::{Directions, Integrity, Key, Signature};
 use crate::api::Event;
 use crate::counters::DropReason;
 use crate::instance::{HandlerContext, Rsvp};
@@ -45,7 +46,7 @@ impl Rsvp {
             }
             // Each message in a Bundle has its own INTEGRITY.
             Some(MessageType::Bundle) => return true,
-            _ if !secured.receives() => return true,
+            _ if !secured.accepts() => return true,
             Some(MessageType::IntegrityResponse) => self
                 .verify(cx, datagram, interface)
                 .and_then(|verified| self.receive_response(datagram, &verified)),
@@ -85,8 +86,8 @@ impl Rsvp {
             // A message of this node, reflected.
             return Err(DropReason::Replayed);
         }
-        let (index, overdue) = integrity.key_of(cx.now, object.key_id, interface, sender)?;
-        let key = &integrity.settings.keys[index];
+        let index = integrity.key_of(cx.now, object.key_id, interface, sender)?;
+        let key = &integrity.keys.keys()[index];
         if object.digest.len() != key.algorithm.digest_len() {
             return Err(DropReason::DigestLength);
         }
@@ -95,9 +96,8 @@ impl Rsvp {
         if !covered.is_some_and(right) {
             return Err(DropReason::WrongDigest);
         }
-        if overdue && !integrity.overdue[index] {
-            integrity.overdue[index] = true;
-            cx.out.notify(Event::LastKeyExpired { key: object.key_id });
+        if let Some(key) = integrity.keys.report_overdue(cx.now, index) {
+            cx.out.notify(Event::LastKeyExpired { key });
         }
         Ok(VerifiedMessage {
             key_id: object.key_id,
@@ -161,7 +161,7 @@ impl Rsvp {
                 && !key.secret.is_empty()
                 && key.serves(&interface.name, to)
         };
-        let key = integrity.settings.keys.iter().position(serves).ok_or(DropReason::UnknownKey)?;
+        let key = integrity.keys.keys().iter().position(serves).ok_or(DropReason::UnknownKey)?;
         let rate = integrity.settings.answers_per_second;
         if !self.throttles.admits_challenge(cx.now, datagram.interface, to, rate) {
             return Err(DropReason::Limit);
@@ -203,17 +203,17 @@ impl Rsvp {
         concerned: impl Fn(IpAddr) -> bool,
     ) {
         let Some(integrity) = &mut self.integrity else { return };
-        let Integrity { settings, handshakes, .. } = &mut **integrity;
-        for key in &settings.keys {
-            if !key.purpose.accepts() || !key.is_valid(cx.now) || key.secret.is_empty() {
+        let Integrity { settings, keys, handshakes, .. } = &mut **integrity;
+        for key in keys.keys() {
+            if !key.purpose.accepts() || !key.key_use().is_valid(cx.now) || key.secret.is_empty() {
                 continue;
             }
             for &neighbor in key.neighbors.iter().filter(|&&neighbor| concerned(neighbor)) {
                 let route = cx.context.routes.lookup(neighbor);
                 let interface = route.and_then(|hop| cx.context.interfaces.by_id(hop.interface));
                 let secured = interface.and_then(|i| settings.interfaces.get(&i.name));
-                if secured.is_some_and(|secured| Secured::receives(*secured))
-                    && interface.is_some_and(|i| i.up && key.serves_on(&i.name))
+                if secured.is_some_and(|secured| Directions::accepts(*secured))
+                    && interface.is_some_and(|i| i.up && key.key_use().serves_on(&i.name))
                 {
                     handshakes.challenge_in_advance(cx.now, (key.id, neighbor));
                 }
@@ -276,36 +276,19 @@ impl Rsvp {
 }
 
 impl Integrity {
-    /// Returns the key that a message was signed with, and whether it has expired. The last key for a neighbour may be
-    /// used after it has expired (RFC 2747 section 5.3).
+    /// Returns the key that a message was signed with.
     fn key_of(
         &self,
         now: Time,
         id: u64,
         interface: &Interface,
         sender: IpAddr,
-    ) -> Result<(usize, bool), DropReason> {
-        let accepts = |key: &&Key| {
-            key.purpose.accepts() && !key.secret.is_empty() && key.serves(&interface.name, sender)
-        };
-        let keys = &self.settings.keys;
-        let index = keys
-            .iter()
-            .position(|key| key.id == id && accepts(&key))
-            .ok_or(DropReason::UnknownKey)?;
-        let key = &keys[index];
-        if key.is_valid(now) {
-            return Ok((index, false));
-        }
-        let has_better = || {
-            keys.iter()
-                .filter(accepts)
-                .any(|other| other.is_valid(now) || (other.end <= now && other.end > key.end))
-        };
-        if now < key.start || has_better() {
-            return Err(DropReason::KeyNotValid);
-        }
-        Ok((index, true))
+    ) -> Result<usize, DropReason> {
+        let serves = |key: &Key| key.serves(&interface.name, sender);
+        self.keys.to_accept(now, id, serves).map_err(|unusable| match unusable {
+            Unusable::Unknown => DropReason::UnknownKey,
+            Unusable::NotValid => DropReason::KeyNotValid,
+        })
     }
 }
 

@@ -2,7 +2,7 @@
 #![allow(dead_code, unreachable_pub)]
 
 use earmark_core::{Secret, Time};
-use earmark_rsvp::integrity::{Algorithm, HandshakeMode, Key, Purpose, Secured, Settings};
+use earmark_rsvp::integrity::{Algorithm, Directions, HandshakeMode, Key, Settings};
 use earmark_rsvp::{Config, DropReason, Event};
 use earmark_wire::rsvp::{Body, Integrity, Message};
 use hmac::{Hmac, KeyInit, Mac};
@@ -18,8 +18,9 @@ pub fn key(id: u64, algorithm: Algorithm) -> Key {
         id,
         algorithm,
         secret: Secret::new(SECRET),
-        purpose: Purpose::Both,
+        purpose: Directions::Both,
         start: Time::ZERO,
+        age: Default::default(),
         end: Time::MAX,
         interfaces: vec![],
         neighbors: vec![],
@@ -29,7 +30,7 @@ pub fn key(id: u64, algorithm: Algorithm) -> Key {
 /// Settings with both interfaces secured and without challenges.
 pub fn settings(keys: Vec<Key>) -> Settings {
     Settings {
-        interfaces: ["eth1", "eth2"].map(|name| (name.to_owned(), Secured::Both)).into(),
+        interfaces: ["eth1", "eth2"].map(|name| (name.to_owned(), Directions::Both)).into(),
         keys,
         handshake: HandshakeMode::Off,
         sequence_start: 5 << 32,

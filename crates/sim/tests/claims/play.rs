@@ -430,7 +430,6 @@ impl Play {
                     passive: false,
                     interval: REFRESH,
                     ttl: 64,
-                    key: None,
                     token: None,
                 };
                 vec![Command::Yessir(yessir::Command::Attach { application, attachment })]

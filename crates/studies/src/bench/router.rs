@@ -32,6 +32,7 @@ use std::time::Duration;
 
 use earmark_core::admission::LinkStatus;
 use earmark_core::checkpoint::{Checkpoint, mark};
+use earmark_core::keys::Directions;
 use earmark_core::{
     Datagram, Effect, Effects, Hop, Interface, InterfaceId, Rate, Route, Time, Trust,
 };
@@ -122,7 +123,7 @@ impl Router {
     pub fn requiring_signatures() -> Router {
         let mut config = config();
         config.yessir.auth.keys = vec![signing_key()];
-        config.yessir.auth.required_on = vec![name_of(NEAR)];
+        config.yessir.auth.interfaces = [(name_of(NEAR), Directions::Accept)].into();
         Router::with_config(Protocol::Yessir, config)
     }
 

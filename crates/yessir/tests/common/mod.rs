@@ -22,7 +22,7 @@ use earmark_wire::yessir::{
     Auth, Command as Wire, FailureNote, Flowspec, Generic, LinkInfo, Message, NAME, Report, Style,
     VERSION,
 };
-use earmark_yessir::auth::Key;
+use earmark_yessir::auth::{Covered, Key};
 use earmark_yessir::{Attachment, Command, Config, Event, SessionView, Stream, Yessir};
 
 /// Upstream interface.
@@ -253,7 +253,6 @@ pub fn announcement(destination: IpAddr) -> Attachment {
         passive: false,
         interval: 10,
         ttl: 64,
-        key: None,
         token: None,
     }
 }
@@ -342,7 +341,14 @@ impl Ask {
         let mut app = vec![0; message.buffer_len()];
         message.emit(&mut app).expect("it fits");
         if let (Some(auth), Some((key, sequence))) = (&mut message.auth, &self.sign) {
-            auth.digest = key.digest(&self.stream(), self.ssrc, &app[12..], *sequence);
+            let covered = Covered {
+                stream: &self.stream(),
+                ssrc: self.ssrc,
+                sender: self.sent,
+                goodbye: self.goodbye,
+                data: &app[12..],
+            };
+            auth.digest = key.digest(&covered, *sequence);
             message.emit(&mut app).expect("it fits");
         }
         app

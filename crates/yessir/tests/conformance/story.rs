@@ -87,7 +87,6 @@ fn command(mut words: Words<'_>) -> Result<Command, Fault> {
                 flowspec: report::flowspec(&mut words)?,
                 style: Style::Individual,
                 ttl: 64,
-                key: None,
                 token: None,
             },
         },

@@ -3,12 +3,11 @@
 use std::time::Duration;
 
 use earmark_boomerang::{AggregateRule, Selector};
-use earmark_control::protocols::boomerang::Account;
-use earmark_core::{Prefix, Rate, Secret};
+use earmark_core::{Prefix, Rate};
 use serde::Deserialize;
 use toml::Spanned;
 
-use crate::config::{Config, ConfigError, Share, Source};
+use crate::config::{Config, ConfigError, InKeyFile, Share, Source};
 use crate::protocol::Tables;
 
 /// Settings of Boomerang.
@@ -56,8 +55,8 @@ struct BoomerangTable {
     aggregate_only: Option<bool>,
     #[serde(default)]
     aggregate: Vec<AggregateTable>,
-    #[serde(default)]
-    user: Vec<Spanned<Account>>,
+    #[serde(rename = "user")]
+    _user: Option<InKeyFile>,
 }
 
 /// The `kernel` setting: what the kernel handles without the daemon.
@@ -87,11 +86,6 @@ struct AggregateTable {
     step: Option<Spanned<String>>,
 }
 
-/// Returns an account as the engine knows it.
-pub(super) fn account(account: Account) -> earmark_boomerang::Account {
-    earmark_boomerang::Account { name: account.name, secret: Secret::new(account.secret.0) }
-}
-
 impl Source<'_> {
     fn boomerang(&self, table: BoomerangTable) -> Result<BoomerangConfig, ConfigError> {
         let delegated = match &table.kernel {
@@ -100,18 +94,6 @@ impl Source<'_> {
         };
         let defaults = earmark_boomerang::Config::default();
         let limits = defaults.limits;
-        let mut users = Vec::with_capacity(table.user.len());
-        for user in &table.user {
-            let account = account(user.get_ref().clone());
-            if account.name.is_empty() || account.id().is_none() {
-                return Err(self.error(
-                    user.span(),
-                    format!("{:?} cannot be a user of Boomerang", account.name),
-                    "names have one to eight octets",
-                ));
-            }
-            users.push(account);
-        }
         let engine = earmark_boomerang::Config {
             required: self.required(table.verified, &table.verified_users)?,
             refresh_interval: self.seconds(
@@ -136,7 +118,6 @@ impl Source<'_> {
             burst: self.burst(table.burst.as_ref(), defaults.burst)?,
             lock: table.lock.unwrap_or(defaults.lock),
             offload: delegated.is_some(),
-            users,
             aggregates: self.aggregates(&table.aggregate)?,
             aggregate_only: table.aggregate_only.unwrap_or(defaults.aggregate_only),
             limits: earmark_boomerang::Limits {

@@ -3,6 +3,8 @@
 use earmark_boomerang as boomerang;
 use earmark_control::protocols::boomerang::rates;
 
+use crate::protocol::last_key_expired;
+
 /// Describes an event of Boomerang in one line.
 pub(crate) fn event(event: &boomerang::Event, on: &str) -> String {
     use boomerang::Event::*;
@@ -53,6 +55,7 @@ pub(crate) fn event(event: &boomerang::Event, on: &str) -> String {
         Withhold { selector } => format!("the kernel processes no message of {selector}"),
         Recall { selector } => format!("the kernel removes {selector}"),
         Expiring { selector } => format!("{selector} is about to expire"),
+        LastKeyExpired { key } => last_key_expired(*key),
         Dropped { reason, source, .. } => {
             format!("message from {source} dropped: {}", reason.name())
         }

@@ -2,6 +2,7 @@
 
 pub(crate) mod config;
 pub(crate) mod describe;
+mod keys;
 mod node;
 pub mod offload;
 pub(crate) mod request;

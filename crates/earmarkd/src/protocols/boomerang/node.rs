@@ -10,7 +10,9 @@ use jiff::Timestamp;
 use super::config::{BoomerangConfig, BoomerangTables};
 use super::{Boomerang, offload};
 use crate::config::{Config, InterfaceConfig, Keys};
-use crate::protocol::{KernelOffload, Protocol, ProtocolConfig, ReadTables, keep_all, read_as};
+use crate::protocol::{
+    KernelOffload, Protocol, ProtocolConfig, ReadTables, SigningKeys, keep_all, read_as,
+};
 use crate::wall_clock::since_1970;
 
 impl ProtocolConfig for Boomerang {
@@ -29,6 +31,7 @@ impl ProtocolConfig for Boomerang {
     fn configure(&self, config: &Config, origin: Timestamp, node: &mut NodeConfig) {
         node.boomerang = config.settings.get::<BoomerangConfig>().engine;
         node.boomerang.tokens = config.tokens(origin);
+        node.boomerang.credentials.interfaces = config.secured(self.name());
     }
 
     fn reload_command(&self, config: &Config, origin: Timestamp) -> Option<Command> {
@@ -38,6 +41,10 @@ impl ProtocolConfig for Boomerang {
     fn wall_clock_command(&self, origin: Timestamp) -> Option<Command> {
         let wall_clock = since_1970(origin);
         Some(Command::Boomerang(boomerang::Command::WallClock { wall_clock }))
+    }
+
+    fn signing_keys(&self) -> Option<&dyn SigningKeys> {
+        Some(self)
     }
 
     fn intercept(&self, interface: &InterfaceConfig, how: &mut InterfaceSignalling) {

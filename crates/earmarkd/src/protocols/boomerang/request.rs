@@ -3,7 +3,7 @@
 use earmark_boomerang as boomerang;
 use earmark_control::protocols::boomerang::{OnRefusal, RatePair, ReserveOptions};
 use earmark_control::{ApplicationRow, Problem, ReservationRequest, Role};
-use earmark_core::{Prefix, Rate};
+use earmark_core::{Prefix, Rate, Secret};
 use earmark_node::Command;
 
 use super::Boomerang;
@@ -32,14 +32,13 @@ pub(super) fn reserve(
         destination_port: port(to.port()),
     };
     let user = user.map(|account| {
-        let account = super::config::account(account);
-        let Some(id) = account.id() else {
+        let Some(id) = boomerang::credential::user_id(&account.name) else {
             return Err(rejected(
                 format!("name {:?} is longer than eight octets", account.name),
                 "names of Boomerang have at most eight octets",
             ));
         };
-        Ok(boomerang::User { id, secret: account.secret })
+        Ok(boomerang::User { id, secret: Secret::new(account.secret.0) })
     });
     let message = boomerang::Request {
         destination: to.ip(),

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use earmark_linux::Intercept;
-use earmark_rsvp::integrity::{self, HandshakeMode, Secured};
+use earmark_rsvp::integrity::{self, HandshakeMode};
 use earmark_rsvp::{HelloTiming, Reduction, Timing, limits, policy, proxy};
 use earmark_wire::rsvp::Dscp;
 use serde::Deserialize;
@@ -29,7 +29,7 @@ pub struct RsvpConfig {
     /// Timing of Hello messages.
     pub hello: HelloTiming,
     /// Signing and verification of messages; `None` if no interface is secured.
-    pub integrity: Option<IntegrityConfig>,
+    pub integrity: IntegrityConfig,
     /// Policy: who may reserve how much and where, and which reservations may be preempted.
     pub policy: policy::Settings,
     /// Hosts without RSVP for which this node signals.
@@ -47,7 +47,7 @@ impl Default for RsvpConfig {
             limits: Limits::default(),
             reduction: Reduction::default(),
             hello: HelloTiming::default(),
-            integrity: None,
+            integrity: IntegrityConfig::default(),
             policy: policy::Settings::default(),
             proxies: proxy::Settings::default(),
             udp_only: false,
@@ -79,21 +79,24 @@ impl Default for Limits {
 }
 
 /// Signing and verification of messages (RFC 2747).
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct IntegrityConfig {
-    /// Path of the key file; see [`KeyFile`](super::KeyFile).
-    pub keys: PathBuf,
     /// Window for messages out of order, in sequence numbers.
     pub window: u16,
     /// Whether new neighbors are challenged.
     pub handshake: HandshakeMode,
 }
 
+impl Default for IntegrityConfig {
+    fn default() -> IntegrityConfig {
+        let integrity::Settings { window, handshake, .. } = integrity::Settings::default();
+        IntegrityConfig { window, handshake }
+    }
+}
+
 /// Settings of RSVP for an interface.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RsvpInterface {
-    /// Directions in which messages are signed and verified; `None` for neither.
-    pub integrity: Option<Secured>,
     /// Which messages are intercepted.
     pub intercept: Intercept,
     /// Whether hosts behind the interface signal inside UDP (RFC 2205 appendix C).
@@ -107,7 +110,6 @@ pub struct RsvpInterface {
 impl Default for RsvpInterface {
     fn default() -> RsvpInterface {
         RsvpInterface {
-            integrity: None,
             intercept: Intercept::RouterAlert,
             udp_encapsulation: false,
             limits: limits::Interface::default(),
@@ -162,7 +164,6 @@ struct IntegrityTable {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct InterfaceKeys {
-    integrity: Option<Secured>,
     intercept: Option<InterceptName>,
     udp_encapsulation: Option<bool>,
     #[serde(default)]
@@ -198,11 +199,12 @@ impl Tables for RsvpTables {
         let verifications = policy.verifications_per_second.clone();
         config.verifications_per_second =
             source.count(verifications, config.verifications_per_second)?;
+        config.keys = source.key_file(integrity.keys.clone(), &config.interfaces)?;
         let interfaces = &config.interfaces;
         let settings = RsvpConfig {
             timing: source.timing(&rsvp)?,
             limits: source.limits(&rsvp)?,
-            integrity: source.integrity(integrity, interfaces)?,
+            integrity: source.integrity(&integrity)?,
             policy: source.policy(policy, interfaces)?,
             proxies: source.proxies(&sender_proxy, &receiver_proxy, interfaces)?,
             udp_only: rsvp.udp_only.unwrap_or(false),
@@ -221,7 +223,6 @@ impl Source<'_> {
         keys: &InterfaceKeys,
     ) -> Result<RsvpInterface, ConfigError> {
         Ok(RsvpInterface {
-            integrity: keys.integrity,
             intercept: match keys.intercept {
                 Some(InterceptName::Protocol) => Intercept::Protocol,
                 Some(InterceptName::RouterAlert) | None => Intercept::RouterAlert,
@@ -232,32 +233,30 @@ impl Source<'_> {
         })
     }
 
-    fn integrity(
-        &self,
-        table: IntegrityTable,
-        interfaces: &[InterfaceConfig],
-    ) -> Result<Option<IntegrityConfig>, ConfigError> {
-        let defaults = integrity::Settings::default();
-        let window = self.within(table.window, 1..1_025, u32::from(defaults.window))?;
-        let secured = interfaces
-            .iter()
-            .find(|interface| interface.settings.get::<RsvpInterface>().integrity.is_some());
-        let Some(keys) = table.keys else {
-            return match secured {
-                None => Ok(None),
-                Some(secured) => Err(ConfigError::at(
-                    secured.place.clone().unwrap_or_default(),
-                    format!("{} requires integrity, but no keys are configured", secured.name),
-                    "[integrity] with keys = \"/etc/earmark/keys.toml\" names the file that has \
-                     them",
-                )),
-            };
-        };
-        Ok(Some(IntegrityConfig {
-            keys,
+    fn integrity(&self, table: &IntegrityTable) -> Result<IntegrityConfig, ConfigError> {
+        let defaults = IntegrityConfig::default();
+        let window = self.within(table.window.clone(), 1..1_025, defaults.window.into())?;
+        Ok(IntegrityConfig {
             window: u16::try_from(window).unwrap_or(u16::MAX),
             handshake: table.handshake.unwrap_or(defaults.handshake),
-        }))
+        })
+    }
+
+    /// Returns the path of the key file, which all protocols share.
+    fn key_file(
+        &self,
+        keys: Option<PathBuf>,
+        interfaces: &[InterfaceConfig],
+    ) -> Result<Option<PathBuf>, ConfigError> {
+        let secured = interfaces.iter().find(|interface| !interface.integrity.is_empty());
+        match (keys, secured) {
+            (None, Some(secured)) => Err(ConfigError::at(
+                secured.place.clone().unwrap_or_default(),
+                format!("{} requires integrity, but no keys are configured", secured.name),
+                "[integrity] with keys = \"/etc/earmark/keys.toml\" names the file that has them",
+            )),
+            (keys, _) => Ok(keys),
+        }
     }
 
     fn limits(&self, table: &RsvpTable) -> Result<Limits, ConfigError> {

@@ -7,7 +7,7 @@ use earmark_rsvp::diagnostics::TraceEnd;
 use earmark_rsvp::{self as rsvp, Change};
 use earmark_wire::rsvp::Session;
 
-use crate::protocol::by_user;
+use crate::protocol::{by_user, last_key_expired};
 
 /// Describes an event of RSVP in one line.
 pub(crate) fn event(event: &rsvp::Event, on: &str) -> String {
@@ -73,9 +73,7 @@ pub(crate) fn event(event: &rsvp::Event, on: &str) -> String {
         Translated { template, translation, .. } => {
             format!("sender {}: {translation}", filter(template))
         }
-        LastKeyExpired { key } => format!(
-            "key {key} is used after its end because no other key is valid; add a valid key"
-        ),
+        LastKeyExpired { key } => last_key_expired(*key),
         NeighborLost { address, .. } => {
             format!("neighbor {address} on {on} is silent or has restarted")
         }

@@ -24,7 +24,6 @@ use earmark_rsvp as rsvp;
 use crate::protocol::{Action, Consequence, Host, Opening, Protocol};
 
 pub use config::{IntegrityConfig, Limits, RsvpConfig, RsvpInterface};
-pub use keys::KeyFile;
 
 /// RSVP (RFC 2205).
 pub(crate) struct Rsvp;

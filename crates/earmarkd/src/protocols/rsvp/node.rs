@@ -1,6 +1,5 @@
 //! RSVP's settings as those of a node, and their reload.
 
-use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use earmark_linux::{Intercept, InterfaceSignalling};
@@ -8,10 +7,10 @@ use earmark_node::{Command, NodeConfig};
 use earmark_rsvp::{self as rsvp, Renewal, diagnostics, integrity, limits};
 use jiff::Timestamp;
 
+use super::Rsvp;
 use super::config::{InterfaceKeys, RsvpConfig, RsvpInterface, RsvpTables};
-use super::{KeyFile, Rsvp};
 use crate::config::{Config, ConfigError, InterfaceConfig, Keys, Source, Table};
-use crate::protocol::{Protocol, ProtocolConfig, ReadTables, Secrets, read_as};
+use crate::protocol::{Protocol, ProtocolConfig, ReadTables, SigningKeys, read_as};
 use crate::wall_clock::since_1970;
 
 impl ProtocolConfig for Rsvp {
@@ -29,10 +28,7 @@ impl ProtocolConfig for Rsvp {
             "overhead",
             "dscp",
         ];
-        &[
-            Keys { names: &["integrity"], before: "protocols" },
-            Keys { names: NAMES, before: "faces_core" },
-        ]
+        &[Keys { names: NAMES, before: "faces_core" }]
     }
 
     fn reader(&self) -> ReadTables {
@@ -76,11 +72,6 @@ impl ProtocolConfig for Rsvp {
         new: &mut InterfaceConfig,
     ) -> Vec<&'static str> {
         let mut differing = Vec::new();
-        let integrity = interface(started).integrity;
-        if integrity != interface(new).integrity {
-            differing.push("integrity");
-            new.settings.change(|settings: &mut RsvpInterface| settings.integrity = integrity);
-        }
         let speaks = started.speaks(self.name());
         if speaks != new.speaks(self.name()) {
             differing.push("protocols (rsvp)");
@@ -90,10 +81,6 @@ impl ProtocolConfig for Rsvp {
             }
         }
         differing
-    }
-
-    fn needs_restart(&self, added: &InterfaceConfig) -> Option<&'static str> {
-        interface(added).integrity.is_some().then_some("integrity")
     }
 
     fn configure(&self, config: &Config, origin: Timestamp, node: &mut NodeConfig) {
@@ -112,12 +99,8 @@ impl ProtocolConfig for Rsvp {
         Some(Command::Rsvp(rsvp::Command::WallClock { wall_clock }))
     }
 
-    fn key_file(&self, config: &Config) -> Option<PathBuf> {
-        of(config).integrity.map(|integrity| integrity.keys)
-    }
-
-    fn load_keys(&self, path: &Path) -> Option<Result<Box<dyn Secrets>, ConfigError>> {
-        Some(KeyFile::load(path).map(|file| Box::new(file) as Box<dyn Secrets>))
+    fn signing_keys(&self) -> Option<&dyn SigningKeys> {
+        Some(self)
     }
 
     fn is_udp_only(&self, config: &Config) -> bool {
@@ -152,7 +135,7 @@ fn engine(config: &Config, origin: Timestamp) -> rsvp::Config {
         config.interfaces.iter().map(|known| (known.name.as_str(), interface(known))).collect();
     let interfaces = || interfaces.iter().map(|(name, settings)| ((*name).to_owned(), settings));
     let defaults = integrity::Settings::default();
-    let integrity = settings.integrity.as_ref();
+    let integrity = settings.integrity;
     rsvp::Config {
         tokens: config.tokens(origin),
         timing: settings.timing,
@@ -164,11 +147,9 @@ fn engine(config: &Config, origin: Timestamp) -> rsvp::Config {
         reduction: settings.reduction,
         hello: settings.hello,
         integrity: integrity::Settings {
-            interfaces: interfaces()
-                .filter_map(|(name, settings)| Some((name, settings.integrity?)))
-                .collect(),
-            window: integrity.map_or(defaults.window, |integrity| integrity.window),
-            handshake: integrity.map_or(defaults.handshake, |integrity| integrity.handshake),
+            interfaces: config.secured(Rsvp.name()),
+            window: integrity.window,
+            handshake: integrity.handshake,
             sequence_start: ntp(origin),
             ..defaults
         },

@@ -2,14 +2,13 @@
 
 use std::time::Duration;
 
-use earmark_core::Secret;
 use earmark_core::admission::{Discipline, RetryPolicy};
 use earmark_linux::Yessir;
-use earmark_yessir::{Measuring, auth};
+use earmark_yessir::Measuring;
 use serde::Deserialize;
 use toml::Spanned;
 
-use crate::config::{Config, ConfigError, InterfaceConfig, Source};
+use crate::config::{Config, ConfigError, InKeyFile, InterfaceConfig, Source};
 use crate::protocol::Tables;
 
 /// Settings of YESSIR.
@@ -92,17 +91,10 @@ struct YessirTable {
     verified: bool,
     #[serde(default)]
     verified_users: Vec<Spanned<String>>,
-    #[serde(default)]
-    key: Vec<KeyTable>,
-    #[serde(default)]
-    signed_on: Vec<Spanned<String>>,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct KeyTable {
-    id: u32,
-    secret: Spanned<String>,
+    #[serde(rename = "key")]
+    _key: Option<InKeyFile>,
+    #[serde(rename = "signed_on")]
+    _signed_on: Option<InKeyFile>,
 }
 
 /// Names of [`Yessir`] in the file.
@@ -112,9 +104,6 @@ enum YessirInterceptName {
     RouterAlert,
     Always,
 }
-
-/// Shortest secret, octets. HMAC accepts shorter ones, but they can be guessed.
-const SHORTEST_SECRET: usize = 8;
 
 impl Source<'_> {
     fn yessir(
@@ -159,7 +148,6 @@ impl Source<'_> {
                     .count(table.changes_per_second, limits.changes_per_second)?,
                 ..limits
             },
-            auth: self.signing(&table.key, &table.signed_on, interfaces)?,
             ..defaults
         };
         let capacity = u32::try_from(retry.capacity).unwrap_or(u32::MAX);
@@ -170,35 +158,5 @@ impl Source<'_> {
             ..retry
         };
         Ok(YessirConfig { engine, retry })
-    }
-
-    fn signing(
-        &self,
-        keys: &[KeyTable],
-        signed_on: &[Spanned<String>],
-        interfaces: &[InterfaceConfig],
-    ) -> Result<auth::Settings, ConfigError> {
-        let key = |key: &KeyTable| match key.secret.get_ref() {
-            secret if secret.len() < SHORTEST_SECRET => Err(self.error(
-                key.secret.span(),
-                format!("key {} needs a secret of at least {SHORTEST_SECRET} octets", key.id),
-                "`openssl rand -hex 32` makes one",
-            )),
-            secret => Ok(auth::Key { id: key.id, secret: Secret::new(secret.clone()) }),
-        };
-        for name in signed_on {
-            if !interfaces.iter().any(|interface| interface.name == *name.get_ref()) {
-                return Err(self.error(
-                    name.span(),
-                    format!("unknown interface {}", name.get_ref()),
-                    "name one of the [[interface]] tables",
-                ));
-            }
-        }
-        Ok(auth::Settings {
-            keys: keys.iter().map(key).collect::<Result<_, _>>()?,
-            required_on: signed_on.iter().map(|name| name.get_ref().clone()).collect(),
-            started: 0, // the daemon sets it at start
-        })
     }
 }

@@ -6,6 +6,8 @@ use earmark_core::outcome::Outcome;
 use earmark_wire::yessir::Style;
 use earmark_yessir as yessir;
 
+use crate::protocol::last_key_expired;
+
 /// Describes an event of YESSIR in one line.
 pub(crate) fn event(event: &yessir::Event, on: &str) -> String {
     use yessir::Event::*;
@@ -40,6 +42,7 @@ pub(crate) fn event(event: &yessir::Event, on: &str) -> String {
             failure_reason(*reason),
             if *waits { "; it waits for more" } else { "" }
         ),
+        LastKeyExpired { key } => last_key_expired(*key),
         Ignored { reason, source, .. } => {
             format!("message from {source} ignored: {}", reason.name())
         }
@@ -83,7 +86,6 @@ pub(crate) fn hint(reason: yessir::Rejection) -> &'static str {
         Name => "a name such as alice@h1.example.org",
         Flowspec => "a positive --rate, a --codec of RFC 3551, or --measured",
         Taken => "release the other one first (`earmark show applications`)",
-        NoKey => "[yessir] in the daemon's configuration has the keys",
         Limit => "release some (`earmark show applications`), or raise the limit",
     }
 }

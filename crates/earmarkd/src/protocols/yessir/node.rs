@@ -8,8 +8,8 @@ use jiff::Timestamp;
 use super::Yessir;
 use super::config::{InterfaceKeys, YessirConfig, YessirInterface, YessirTables};
 use crate::config::{Config, ConfigError, InterfaceConfig, Keys, Source, Table};
-use crate::protocol::{Protocol, ProtocolConfig, ReadTables, keep_all, read_as};
-use crate::wall_clock::since_1970;
+use crate::protocol::{Protocol, ProtocolConfig, ReadTables, SigningKeys, keep_all, read_as};
+use crate::wall_clock::{sequence_number, since_1970};
 
 impl ProtocolConfig for Yessir {
     fn tables(&self) -> &'static [Keys] {
@@ -55,7 +55,8 @@ impl ProtocolConfig for Yessir {
     fn configure(&self, config: &Config, origin: Timestamp, node: &mut NodeConfig) {
         let YessirConfig { mut engine, retry } = config.settings.get();
         engine.tokens = config.tokens(origin);
-        engine.auth.started = u32::try_from(origin.as_second()).unwrap_or_default();
+        engine.auth.interfaces = config.secured(self.name());
+        engine.auth.sequence_start = sequence_number(origin);
         (node.yessir, node.retry) = (engine, retry);
     }
 
@@ -67,6 +68,10 @@ impl ProtocolConfig for Yessir {
     fn wall_clock_command(&self, origin: Timestamp) -> Option<Command> {
         let wall_clock = since_1970(origin);
         Some(Command::Yessir(yessir::Command::WallClock { wall_clock }))
+    }
+
+    fn signing_keys(&self) -> Option<&dyn SigningKeys> {
+        Some(self)
     }
 
     fn intercept(&self, config: &InterfaceConfig, how: &mut InterfaceSignalling) {

@@ -43,7 +43,6 @@ pub(super) fn reserve(
         passive: request.query,
         interval: of.interval_s.unwrap_or(0),
         ttl: request.ttl,
-        key: of.key,
         token: token(&request.identity)?,
     };
     let row = row(&Yessir, Role::Sender, to, UDP, request.hold);

@@ -58,7 +58,6 @@ impl DemoProtocol for Yessir {
             passive: false,
             interval: 0,
             ttl: 64,
-            key: None,
             token: None,
         };
         let attach = yessir::Command::Attach { application: sender, attachment };

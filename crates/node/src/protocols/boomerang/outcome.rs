@@ -17,7 +17,7 @@ pub(crate) fn application(event: &Event) -> Option<u64> {
         | Lost { application }
         | Released { application }
         | Rejected { application, .. } => Some(application.0),
-        Reservation { .. } | Dropped { .. } => None,
+        Reservation { .. } | LastKeyExpired { .. } | Dropped { .. } => None,
         Offload(_) | Allowance { .. } => None,
         Withhold { .. } | Recall { .. } | Expiring { .. } => None,
     }

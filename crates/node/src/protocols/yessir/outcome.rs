@@ -11,7 +11,7 @@ pub(crate) fn application(event: &Event) -> Option<u64> {
         | Announced { application, .. }
         | AnnouncementGone { application, .. }
         | Rejected { application, .. } => Some(application.0),
-        Reservation { .. } | Refused { .. } | Ignored { .. } => None,
+        Reservation { .. } | Refused { .. } | LastKeyExpired { .. } | Ignored { .. } => None,
     }
 }
 

@@ -54,7 +54,6 @@ impl ScenarioProtocol for Yessir {
             passive: false,
             interval: 0,
             ttl: 64,
-            key: None,
             token: None,
         };
         let attach = yessir::Command::Attach { application, attachment };

@@ -13,7 +13,7 @@ use earmark_wire::yessir::{
 };
 
 use earmark_yessir::Stream;
-use earmark_yessir::auth::Key;
+use earmark_yessir::auth::{Covered, Key};
 
 use super::{Arrival, Message, NEAR, Router, Step};
 
@@ -52,7 +52,7 @@ fn goodbye(_: &Router, number: u32, round: u32) -> Arrival {
 
 /// Returns the key that signing senders share with the router.
 pub fn signing_key() -> Key {
-    Key { id: 1, secret: earmark_core::Secret::new("thirty-two octets of a secret...") }
+    Key::new(1, earmark_core::Secret::new("thirty-two octets of a secret..."))
 }
 
 fn stream(number: u32) -> Stream {
@@ -81,7 +81,14 @@ fn signed(number: u32, round: u32, leaving: bool) -> Arrival {
     let sequence = 2 * u64::from(round) + u64::from(leaving);
     let mut auth = Auth { key: key.id, sequence, digest: [0; 16] };
     let app = request_of(number, Some(auth));
-    auth.digest = key.digest(&stream(number), ssrc(number), &app[APP_HEADER..], sequence);
+    let covered = Covered {
+        stream: &stream(number),
+        ssrc: ssrc(number),
+        sender: counts(round),
+        goodbye: leaving,
+        data: &app[APP_HEADER..],
+    };
+    auth.digest = key.digest(&covered, sequence);
     report_with(number, round, leaving, &request_of(number, Some(auth)))
 }
 
@@ -89,14 +96,18 @@ fn message(number: u32, round: u32, leaving: bool) -> Arrival {
     report_with(number, round, leaving, &request_of(number, None))
 }
 
-fn report_with(number: u32, round: u32, leaving: bool, app: &[u8]) -> Arrival {
-    let Stream { source, destination, source_port, destination_port } = stream(number);
-    let sender = SenderInfo {
+fn counts(round: u32) -> SenderInfo {
+    SenderInfo {
         ntp: u64::from(30 * round + 1) << 32,
         rtp_timestamp: 240_000 * round,
         packets: 1_500 * round,
         octets: 240_000 * round,
-    };
+    }
+}
+
+fn report_with(number: u32, round: u32, leaving: bool, app: &[u8]) -> Arrival {
+    let Stream { source, destination, source_port, destination_port } = stream(number);
+    let sender = counts(round);
     let (source_port, destination_port) = (source_port + 1, destination_port + 1);
     let ends = udp::Repr { source, destination, source_port, destination_port };
     let mut octets = Vec::new();

@@ -10,10 +10,11 @@ use anyhow::{Result, ensure};
 use earmark_core::checkpoint::Checkpoint;
 use earmark_core::random::RandomStreams;
 use earmark_core::{Hop, InterfaceId, Prefix, Route, RouteTable, Routes};
+use earmark_wire::rtcp::SenderInfo;
 use earmark_wire::udp;
 use earmark_wire::yessir::{Auth, Report};
 use earmark_yessir::Stream;
-use earmark_yessir::auth::Key as Secret;
+use earmark_yessir::auth::{Covered, Key as Secret};
 
 use super::clock::{Clock, Tally};
 use super::flows::{Batches, build, filled};
@@ -72,6 +73,8 @@ struct Bench {
 struct Signed<'a> {
     stream: Stream,
     ssrc: u32,
+    sender: SenderInfo,
+    goodbye: bool,
     data: &'a [u8],
     auth: Auth,
 }
@@ -222,11 +225,14 @@ impl<'a> Signed<'a> {
             destination_port: packet.destination_port - 1,
         };
         let data = places.data(packet.payload);
-        Some(Signed { stream, ssrc: message.ssrc, data, auth: message.auth? })
+        let (sender, goodbye) = (report.sender?, report.goodbye);
+        Some(Signed { stream, ssrc: message.ssrc, sender, goodbye, data, auth: message.auth? })
     }
 
     fn is_genuine(&self, secret: &Secret) -> bool {
-        secret.digest(&self.stream, self.ssrc, self.data, self.auth.sequence) == self.auth.digest
+        let &Signed { ref stream, ssrc, sender, goodbye, data, auth } = self;
+        let covered = Covered { stream, ssrc, sender, goodbye, data };
+        secret.digest(&covered, auth.sequence) == auth.digest
     }
 }
 
