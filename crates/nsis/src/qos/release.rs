@@ -41,7 +41,8 @@ impl QosNslp {
         }
     }
 
-    /// Ends those sessions of a listener of which this node is the QNI; the QNIs of the others end them.
+    /// Ends those sessions of a listener of which this node is the QNI, those of the reverse direction among them; the QNIs
+    /// of the others end them.
     fn drop_sessions(&mut self, cx: &mut HandlerContext<'_, '_>, sessions: &[SessionId]) {
         for &session in sessions {
             let Some(index) = self.store.find(session) else { continue };
@@ -50,7 +51,11 @@ impl QosNslp {
             } else {
                 let session = self.store.session_mut(index);
                 session.extra().application = None;
+                let reverse = session.extra().reverse.take();
                 session.trim();
+                if let Some(reverse) = reverse.and_then(|reverse| self.store.find(reverse)) {
+                    self.end(cx, reverse, Change::Released, None);
+                }
             }
         }
     }

@@ -152,6 +152,27 @@ fn bidirectional_by_two_senders() {
     net.assert_nothing_left();
 }
 
+/// An application that stops listening takes its session of the reverse direction with it. The incoming session stays, and
+/// belongs to whoever listens next.
+#[test]
+fn session_of_the_reverse_direction_ends_with_its_listener() {
+    let mut net = Net::of(3);
+    let listen = || Listen { reverse: Some(RequestedQos::of(mbps(1))), ..listen() };
+    net.command(2, Command::Listen { application: PEER_APP, listen: listen() });
+    net.reserve(0, request(0, of_node(2), mbps(2)));
+    assert_eq!(net.all_held(), [2, 2, 0]);
+    let back = |net: &Net| [1, 2].map(|number| net.held(number, LEFT));
+    assert_eq!(back(&net), [mbps(1); 2]);
+    net.command(2, Command::Release { application: PEER_APP });
+    assert_eq!((net.all_held(), back(&net)), ([2, 2, 0].into(), [Rate::ZERO; 2]));
+    net.command(2, Command::Listen { application: PEER_APP, listen: listen() });
+    let changed = Command::Modify { application: APP, qos: RequestedQos::of(mbps(3)) };
+    net.command(0, changed);
+    assert_eq!((net.all_held(), back(&net)), ([3, 3, 0].into(), [mbps(1); 2]));
+    net.command(0, Command::Release { application: APP });
+    net.assert_nothing_left();
+}
+
 /// Figure 10: node 0 reserves both directions, the reverse one after a QUERY of the far end.
 #[test]
 fn bidirectional_by_sender_and_receiver() {
