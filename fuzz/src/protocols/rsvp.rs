@@ -6,7 +6,7 @@ use std::time::Duration;
 use earmark_core::admission::PreemptionPolicy;
 use earmark_core::{InterfaceId, Secret, Time};
 use earmark_node::{Ask, Command, Listen, NodeConfig};
-use earmark_rsvp::integrity::{Algorithm, Key, Directions};
+use earmark_rsvp::integrity::{Algorithm, Directions, Key};
 use earmark_rsvp::policy::Identity;
 use earmark_rsvp::{self as rsvp, Application, ReserveRequest, Rsvp as Engine};
 use earmark_wire::intserv::{Adspec, FlowSpec, Rspec, TokenBucket};
@@ -179,7 +179,9 @@ impl Protocol for Rsvp {
         let octets = &packet.payload[if in_udp { udp::HEADER } else { 0 }..];
         match Message::parse(octets) {
             Ok(Message { body: Body::Bundle(bundle), .. }) => bundle.iter().all(is_whole),
-            message => message.is_ok(),
+            Ok(_) => true,
+            // The refusal of an unknown style has that style in it.
+            Err(error) => error.kind == ErrorKind::UnknownStyle && octets[1] == RESV_ERR,
         }
     }
 
@@ -187,6 +189,9 @@ impl Protocol for Rsvp {
         rsvp::PROTOCOL
     }
 }
+
+/// Message type of ResvErr.
+const RESV_ERR: u8 = 4;
 
 const STYLES: [Style; 3] = [Style::FixedFilter, Style::Wildcard, Style::SharedExplicit];
 
