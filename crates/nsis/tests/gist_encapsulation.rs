@@ -99,6 +99,33 @@ fn query_without_router_alert_is_ignored_unless_it_is_expected() {
     }
 }
 
+/// Section 4.3.4: a Query for an unknown application is forwarded. One that is shorter or longer than its header says is
+/// malformed, whoever it is for.
+#[test]
+fn query_of_a_wrong_length_is_not_forwarded() {
+    for (cut, is_forwarded) in [(0, true), (4, false), (20, false)] {
+        let (mut network, apps) = line(3, |_| {});
+        let mri = network.flow();
+        apps[0].send(mri, session(1), b"data");
+        network.run(Duration::from_micros(1));
+        let sent = network.seen.first().expect("a Query").packet.clone();
+        let mut octets = sent.octets;
+        octets.truncate(octets.len() - cut);
+        // NSLPID, behind the magic number.
+        octets[udp::HEADER + 8..][..2].copy_from_slice(&0xa0c0_u16.to_be_bytes());
+        let Outgoing { source, destination, .. } = sent.how;
+        udp::Repr { source, destination, source_port: PORT, destination_port: PORT }
+            .emit(&mut octets)
+            .expect("room");
+        let before = network.engine(1).gist().counters().forwarded;
+        network.inject(1, 1, Packet { how: alerted(source, destination, 255), octets });
+        let gist = network.engine(1).gist();
+        assert_eq!(gist.counters().forwarded - before, u64::from(is_forwarded), "cut {cut}");
+        let malformed = gist.counters().ignored.get(&DropReason::Malformed).copied();
+        assert_eq!(malformed.is_some(), !is_forwarded, "cut {cut}");
+    }
+}
+
 /// Packets that are forwarded unchanged keep a wrong or absent checksum, so that their destination sees damage. One that
 /// the sender's kernel left to hardware is completed: the copy passes none.
 #[test]

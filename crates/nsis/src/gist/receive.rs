@@ -84,7 +84,8 @@ impl Gist {
                 return self.ignore(cx, &receipt, DropReason::HopLimit);
             };
             receipt.hops = hops;
-            if self.is_without_application(cx, &header) {
+            let is_whole = header.message_len() == octets.len();
+            if is_whole && self.is_without_application(cx, &header) {
                 return self.receive_unserved(cx, received, &packet, &receipt, is_local);
             }
         }
