@@ -52,6 +52,39 @@ pub(super) fn session(object: &RawObject<'_>) -> Result<Session, ParseError> {
     Ok(Session { destination, protocol, flags, port: u16::from_be_bytes([p0, p1]) })
 }
 
+/// Decodes a SESSION that a message may have.
+#[inline]
+pub(super) fn valid_session(object: &RawObject<'_>) -> Result<Session, ParseError> {
+    let session = session(object)?;
+    if session.destination.is_unspecified() {
+        return Err(object.error(ErrorKind::ZeroAddress));
+    }
+    if session.protocol == 0 {
+        return Err(object.error(ErrorKind::ZeroProtocol));
+    }
+    Ok(session)
+}
+
+/// Decodes an RSVP_HOP that a message may have.
+#[inline]
+pub(super) fn valid_hop(object: &RawObject<'_>) -> Result<RsvpHop, ParseError> {
+    let hop = rsvp_hop(object)?;
+    if hop.address.is_unspecified() || hop.address.is_multicast() {
+        return Err(object.error(ErrorKind::HopAddress));
+    }
+    Ok(hop)
+}
+
+/// Decodes a FILTER_SPEC or SENDER_TEMPLATE that a message may have.
+#[inline]
+pub(super) fn valid_filter(object: &RawObject<'_>) -> Result<FilterSpec, ParseError> {
+    let filter = filter_spec(object)?;
+    if filter.source.is_unspecified() {
+        return Err(object.error(ErrorKind::ZeroAddress));
+    }
+    Ok(filter)
+}
+
 #[inline]
 pub(super) fn rsvp_hop(object: &RawObject<'_>) -> Result<RsvpHop, ParseError> {
     let (address, lih) = address_and(object)?;

@@ -185,21 +185,12 @@ impl<'a> Found<'a> {
     ) -> Result<(), ParseError> {
         match class {
             ObjectClass::Session => {
-                let session = decode::session(object)?;
-                if session.destination.is_unspecified() {
-                    return Err(object.error(ErrorKind::ZeroAddress));
-                }
-                if session.protocol == 0 {
-                    return Err(object.error(ErrorKind::ZeroProtocol));
-                }
+                let session = decode::valid_session(object)?;
                 self.note_address(session.destination);
                 self.session = Some(session);
             }
             ObjectClass::RsvpHop => {
-                let hop = decode::rsvp_hop(object)?;
-                if hop.address.is_unspecified() || hop.address.is_multicast() {
-                    return Err(object.error(ErrorKind::HopAddress));
-                }
+                let hop = decode::valid_hop(object)?;
                 self.note_address(hop.address);
                 self.hop = Some(hop);
             }
@@ -251,10 +242,7 @@ impl<'a> Found<'a> {
     /// Decodes a FILTER_SPEC or SENDER_TEMPLATE.
     #[inline]
     fn sender(&mut self, object: &RawObject<'_>) -> Result<FilterSpec, ParseError> {
-        let filter = decode::filter_spec(object)?;
-        if filter.source.is_unspecified() {
-            return Err(object.error(ErrorKind::ZeroAddress));
-        }
+        let filter = decode::valid_filter(object)?;
         self.note_address(filter.source);
         self.source_port |= has_source_port(&filter);
         Ok(filter)

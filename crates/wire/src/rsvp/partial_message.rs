@@ -45,7 +45,8 @@ impl<'a> PartialMessage<'a> {
     pub const MAX_ANSWER: usize = 8 + 24 + 24 + 24 + 8 + 48 + 24;
 
     /// Scans the message as far as its objects are framed correctly. The fields of the common header and the order of
-    /// the objects are ignored, and so are hop, template and filter of another address family than the session.
+    /// the objects are ignored, and so are objects with values that no message may have, and hop, template and filter of
+    /// another address family than the session: an answer with them would be malformed itself.
     pub fn scan(bytes: &'a [u8]) -> PartialMessage<'a> {
         let mut salvage = PartialMessage {
             message_type: MessageType::Unknown(0),
@@ -66,10 +67,10 @@ impl<'a> PartialMessage<'a> {
         let (mut flowspec, mut filter) = (None, None);
         for object in Frames::new(objects, COMMON_HEADER).map_while(Result::ok) {
             match ObjectClass::from_code(object.class_num()) {
-                ObjectClass::Session => keep(&mut salvage.session, decode::session(&object)),
-                ObjectClass::RsvpHop => keep(&mut salvage.hop, decode::rsvp_hop(&object)),
+                ObjectClass::Session => keep(&mut salvage.session, decode::valid_session(&object)),
+                ObjectClass::RsvpHop => keep(&mut salvage.hop, decode::valid_hop(&object)),
                 ObjectClass::SenderTemplate => {
-                    keep(&mut salvage.sender_template, decode::filter_spec(&object));
+                    keep(&mut salvage.sender_template, decode::valid_filter(&object));
                 }
                 ObjectClass::SenderTspec => {
                     keep(&mut salvage.sender_tspec, decode::sender_tspec(&object));
@@ -82,14 +83,13 @@ impl<'a> PartialMessage<'a> {
                     flowspec = flowspec.or(salvage.flowspec.map(|_| object));
                 }
                 ObjectClass::FilterSpec => {
-                    keep(&mut salvage.filter, decode::filter_spec(&object));
+                    keep(&mut salvage.filter, decode::valid_filter(&object));
                     filter = filter.or(salvage.filter.map(|_| object));
                 }
                 _ => {}
             }
         }
         if let Some(session) = salvage.session {
-            // An answer with addresses of another family would be malformed itself.
             let ipv4 = session.destination.is_ipv4();
             salvage.hop.take_if(|hop| hop.address.is_ipv4() != ipv4);
             salvage.sender_template.take_if(|template| template.source.is_ipv4() != ipv4);
@@ -162,7 +162,7 @@ impl<'a> PartialMessage<'a> {
     }
 }
 
-/// Keeps the first readable value.
+/// Keeps the first valid value.
 fn keep<T, E>(slot: &mut Option<T>, value: Result<T, E>) {
     if slot.is_none() {
         *slot = value.ok();
@@ -189,6 +189,28 @@ mod tests {
             assert_eq!(salvage.hop.is_some(), is_same);
             assert_eq!(salvage.sender_template.is_some(), is_same);
             assert_eq!(salvage.filter.is_some(), is_same);
+        }
+    }
+    #[test]
+    fn values_that_no_message_may_have_are_ignored() {
+        let session = |protocol| [0, 12, 1, 1, 10, 0, 2, 3, protocol, 0, 19, 136];
+        let hop = |first| [0, 12, 3, 1, first, 0, 1, 1, 0, 0, 0, 0];
+        let filter = |class, address: [u8; 4]| {
+            let [a, b, c, d] = address;
+            [0, 12, class, 1, a, b, c, d, 0, 0, 19, 136]
+        };
+        for is_valid in [true, false] {
+            let protocol = if is_valid { 17 } else { 0 };
+            let first = if is_valid { 10 } else { 239 };
+            let source = if is_valid { [10, 0, 1, 1] } else { [0; 4] };
+            let objects = [session(protocol), hop(first), filter(11, source), filter(10, source)];
+            let mut message = alloc::vec![0x10, 1, 0, 0, 63, 0, 0, 56];
+            message.extend(objects.into_iter().flatten());
+            let salvage = PartialMessage::scan(&message);
+            assert_eq!(salvage.session.is_some(), is_valid);
+            assert_eq!(salvage.hop.is_some(), is_valid);
+            assert_eq!(salvage.sender_template.is_some(), is_valid);
+            assert_eq!(salvage.filter.is_some(), is_valid);
         }
     }
 }
