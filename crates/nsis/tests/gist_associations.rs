@@ -10,7 +10,7 @@ use earmark_core::{CloseReason, ConnectionId, Transport};
 use earmark_nsis::gist::DropReason;
 use earmark_nsis::nslp::{Attributes, Notification, SendFailure, SendMessage};
 use earmark_nsis::{Config, PORT};
-use earmark_wire::gist::{Body, Message, Mode};
+use earmark_wire::gist::{Body, Message, MessageType, Mode};
 use earmark_wire::udp;
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -410,4 +410,33 @@ fn repeated_confirm_changes_nothing() {
     assert!(apps[1].calls().is_empty());
     assert_eq!(network.engine(1).gist().routing_state_count(), 1);
     assert_eq!(network.engine(1).gist().associations().next().map(|view| view.uses), Some(1));
+}
+
+/// A peer that refuses each Confirm, here because its table of routing state is full, or that closes each connection, is
+/// asked again with growing pauses: over an association the Errors have no limit.
+#[test]
+fn failed_handshakes_are_repeated_with_growing_pauses() {
+    for (states, closes) in [(1, false), (9, true)] {
+        let mut configs = [Config::default(), Config::default()];
+        configs[1].gist.limits.states = states;
+        let (mut network, apps) = line_of(&configs);
+        let mri = network.flow();
+        apps[0].send_with(mri, session(1), b"one.", RELIABLE);
+        network.run(SECOND);
+        apps[0].send_with(mri, session(2), b"two.", RELIABLE);
+        let mut queries = Vec::new();
+        for _ in 0..3 {
+            let before = network.sent(0, MessageType::Query).len();
+            for _ in 0..200 {
+                network.run(SECOND / 20);
+                let ends: Vec<_> = network.connections.keys().copied().collect();
+                for (node, connection) in ends.into_iter().filter(|(node, _)| closes && *node == 1)
+                {
+                    network.break_connection(node, connection, CloseReason::Ended);
+                }
+            }
+            queries.push(network.sent(0, MessageType::Query).len() - before);
+        }
+        assert!((3..=12).contains(&queries[0]) && queries[2] <= 6, "{queries:?}");
+    }
 }

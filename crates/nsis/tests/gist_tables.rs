@@ -7,7 +7,7 @@ use earmark_nsis::gist::machine::{
     Action, Event, Fact, Facts, QUERYING, RESPONDING, State, Table, Transition,
 };
 
-const FACTS: [Fact; 9] = [
+const FACTS: [Fact; 10] = [
     Fact::MaxRetry,
     Fact::NeedsAssociation,
     Fact::AssociationExists,
@@ -17,6 +17,7 @@ const FACTS: [Fact; 9] = [
     Fact::PeerLostState,
     Fact::PeerKnown,
     Fact::Bad,
+    Fact::Refused,
 ];
 
 fn printed() -> String {

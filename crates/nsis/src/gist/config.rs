@@ -100,6 +100,13 @@ impl Default for Config {
 }
 
 impl Config {
+    /// Returns how long to wait after an attempt, of which the first has number 1: binary exponential backoff (RFC 5971
+    /// section 5.3.3).
+    pub(super) fn timeout_after(&self, attempt: u8) -> Duration {
+        let doublings = u32::from(attempt.saturating_sub(1)).min(16);
+        self.first_timeout.saturating_mul(1 << doublings).min(self.longest_timeout)
+    }
+
     /// Returns these settings with all values of `new` that may change while GIST runs. The identity of this node
     /// stays, as do values that peers rely on: when state is installed, and the ports and the hold time of
     /// associations.

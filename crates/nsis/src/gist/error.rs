@@ -169,8 +169,8 @@ impl Gist {
         match error.code {
             // After either, the peer needs another handshake.
             ErrorCode::NoRoutingState | ErrorCode::IncorrectlyDelivered if !is_asked => {
-                let event_data = EventData::Nothing;
-                self.step(cx, &mut at, Event::NoRoutingState, Facts::default(), &event_data);
+                let facts = self.failure_facts(&at);
+                self.step(cx, &mut at, Event::NoRoutingState, facts, &EventData::Nothing);
             }
             ErrorCode::EndpointFound | ErrorCode::UnknownNslpid if is_asked => {
                 let event_data = EventData::Nothing;

@@ -117,6 +117,8 @@ pub enum Fact {
     PeerKnown,
     /// The next hop is known to be wrong.
     Bad,
+    /// The handshake before this one has failed, too: the peer refused it, or closed the association.
+    Refused,
 }
 
 /// A set of facts.
@@ -171,6 +173,8 @@ impl Guard {
 pub enum Action {
     /// tx_Query, and start T_No_Response.
     SendQuery,
+    /// Start T_No_Response without a Query; the longer, the more handshakes in succession have failed.
+    DelayQuery,
     /// tx_Response, with or without a Responder-Cookie.
     SendResponse,
     /// tx_Confirm, if the Response asked for it.

@@ -68,14 +68,16 @@ impl Gist {
         }
         let again = event == Event::NoResponse;
         half.unanswered = if again { half.unanswered.saturating_add(1) } else { 1 };
+        match event {
+            Event::NoRoutingState | Event::AssociationError => half.refused = 1,
+            Event::Refresh => half.refused = 0,
+            _ => {}
+        }
         half.epoch = epoch;
         if let EventData::Send { needs, .. } = event_data {
             half.needs = half.needs.max(*needs);
         }
-        // Binary exponential backoff (RFC 5971 section 5.3.3).
-        let doublings = u32::from(half.unanswered - 1).min(16);
-        let timeout = self.config.first_timeout.saturating_mul(1 << doublings);
-        half.next_at = cx.now + timeout.min(self.config.longest_timeout);
+        half.next_at = cx.now + self.config.timeout_after(half.unanswered);
         let (number, unanswered, ip_distance) = (half.query, half.unanswered, half.ip_distance);
         let needs = half.needs;
         half.offered = needs > Needs::Nothing;
@@ -122,6 +124,21 @@ impl Gist {
         let proposal = Profiles::new(profiles);
         query.stack = (!profiles.is_empty()).then_some(Stack { proposal, configuration });
         self.send_datagram(cx, &path, &message(hops, nslpid, is_peer, Body::Query(query)));
+    }
+
+    /// Returns the facts for a handshake of a half that has failed.
+    pub(super) fn failure_facts(&self, at: &HalfRef) -> Facts {
+        let refused = self.store.get(at.half_id()).is_some_and(|half| half.refused > 0);
+        Facts::default().with(Fact::Refused, refused)
+    }
+
+    /// Starts another handshake later, because several in succession have failed.
+    pub(super) fn delay_query(&mut self, now: Time, at: &HalfRef) {
+        let half = self.store.half_mut(at.half_id());
+        half.refused = half.refused.saturating_add(1);
+        half.unanswered = 0;
+        half.next_at = now + self.config.timeout_after(half.refused);
+        self.arm(at.half_id());
     }
 
     /// Returns the addresses of a Query: downstream those of the flow, so that it takes the path of the flow (RFC 5971

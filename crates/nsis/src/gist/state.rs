@@ -126,6 +126,8 @@ pub(crate) struct Half {
     pub(crate) previous_user: u32,
     /// Queries sent since the last Response.
     pub(crate) unanswered: u8,
+    /// Handshakes in succession that the peer has refused, or whose association it has closed.
+    pub(crate) refused: u8,
     /// Whether the last Query had a stack proposal.
     pub(crate) offered: bool,
     /// Needs of the messages in this direction.
@@ -140,6 +142,7 @@ impl Default for Half {
             state: State::Idle,
             validity: Validity::Bad,
             unanswered: 0,
+            refused: 0,
             ip_distance: 0,
             secured: false,
             needs: Needs::Nothing,

@@ -78,6 +78,7 @@ impl Gist {
     ) {
         match action {
             Action::SendQuery => self.send_query(cx, at, row.event, event_data),
+            Action::DelayQuery => self.delay_query(cx.now, at),
             Action::SendResponse => self.send_response(cx, at, event_data),
             Action::SendConfirm => self.send_confirm(cx, at, event_data),
             Action::SendData => self.send_data(cx, at, event_data),

@@ -300,8 +300,8 @@ impl Gist {
                 return self.remove_association(cx, index);
             };
             let mut at = self.half_ref(half);
-            let event_data = EventData::Nothing;
-            self.step(cx, &mut at, Event::AssociationError, Facts::default(), &event_data);
+            let facts = self.failure_facts(&at);
+            self.step(cx, &mut at, Event::AssociationError, facts, &EventData::Nothing);
             // Whatever the row did, no half may refer to the association.
             if self.store.get(half).is_some_and(|half| half.association == index) {
                 super::association::unlink_user(&mut self.store, &mut self.associations, half);

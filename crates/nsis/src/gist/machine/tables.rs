@@ -95,6 +95,14 @@ pub static QUERYING: Table = Table::new(&[
     ),
     row("9", EstablishedDownstream, Event::SendMessage, &[], &[SendQuery, Queue], WaitResponse),
     row(
+        "5971 5.3.3",
+        EstablishedDownstream,
+        Event::AssociationError,
+        &[If(Refused)],
+        &[Release, TellFailure, DelayQuery],
+        WaitResponse,
+    ),
+    row(
         "9",
         EstablishedDownstream,
         Event::AssociationError,
@@ -153,6 +161,14 @@ pub static QUERYING: Table = Table::new(&[
         &[If(MaxRetry)],
         &[FailQueued, Release, TellLastNode, Delete],
         Idle,
+    ),
+    row(
+        "5971 5.3.3",
+        EstablishedDownstream,
+        Event::NoRoutingState,
+        &[If(Refused)],
+        &[DelayQuery],
+        WaitResponse,
     ),
     row(
         "5971 6.2:3",
