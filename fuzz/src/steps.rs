@@ -66,7 +66,10 @@ fn step(protocol: &dyn Protocol, network: &mut Network, draw: &mut Draw<'_>) {
         10 => in_flight(network, draw, |network, flight, _| network.deliver(flight)),
         11 => in_flight(network, draw, |_, _, _| {}),
         12 => in_flight(network, draw, |network, flight, _| {
-            network.flight.push_back(flight.clone());
+            // A connection delivers everything once.
+            if matches!(flight, Flight::Packet(_)) {
+                network.flight.push_back(flight.clone());
+            }
             network.deliver(flight);
         }),
         13..=15 => in_flight(network, draw, |network, mut flight, draw| {
