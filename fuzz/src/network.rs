@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::net::{IpAddr, SocketAddr};
 
+use earmark_core::admission::ClaimId;
 use earmark_core::{
     CloseReason, Connect, ConnectionId, Effect, Effects, InterfaceId, Outgoing, StreamEvent, Time,
 };
@@ -110,6 +111,21 @@ impl Network {
 
     /// Passes an input to a node, carries out its effects, and checks the node.
     pub fn handle(&mut self, at: usize, input: Input<'_>) {
+        let mut refused = VecDeque::new();
+        self.process(at, input, &mut refused);
+        // The node learns of one refusal after the other, and agrees with traffic control after the last one.
+        while let Some(claim) = refused.pop_front() {
+            let update = HostUpdate::TrafficControlRefused { claim, errno: ENOSPC };
+            self.process(at, Input::Host(update), &mut refused);
+        }
+        invariants::check(&self.hosts[at], &self.limits);
+        while self.flight.len() > MOST_IN_FLIGHT {
+            self.flight.pop_front();
+        }
+    }
+
+    /// Passes an input to a node, and carries out its effects. Traffic control refuses what it adds to `refused`.
+    fn process(&mut self, at: usize, input: Input<'_>, refused: &mut VecDeque<ClaimId>) {
         let mut effects = std::mem::take(&mut self.effects);
         let received = match &input {
             Input::Datagram(_, datagram) => datagram.payload.to_vec(),
@@ -127,7 +143,6 @@ impl Network {
         }
         host.size = invariants::size(&host.node);
         invariants::check_effects(before, host.size, &effects);
-        let mut refused = Vec::new();
         for effect in effects.iter() {
             match effect {
                 Effect::Send(how, range) => {
@@ -149,7 +164,7 @@ impl Network {
                     let host = &mut self.hosts[at];
                     if host.refusals > 0 {
                         host.refusals -= 1;
-                        refused.push(installation.claim);
+                        refused.push_back(installation.claim);
                         host.classes.remove(&installation.claim);
                     } else {
                         host.classes.insert(installation.claim, *installation);
@@ -167,14 +182,6 @@ impl Network {
         }
         effects.clear();
         self.effects = effects;
-        for claim in refused {
-            let update = HostUpdate::TrafficControlRefused { claim, errno: ENOSPC };
-            self.handle(at, Input::Host(update));
-        }
-        invariants::check(&self.hosts[at], &self.limits);
-        while self.flight.len() > MOST_IN_FLIGHT {
-            self.flight.pop_front();
-        }
     }
 
     fn send(&mut self, at: usize, how: &Outgoing, mut packet: Packet) {
