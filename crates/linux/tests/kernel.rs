@@ -88,6 +88,7 @@ fn main() -> ExitCode {
         signalling::message_in_transit_is_intercepted_and_sent_on,
         signalling::message_without_router_alert_is_forwarded,
         signalling::message_longer_than_the_mtu_arrives_whole,
+        signalling::message_passes_others_to_silent_addresses,
         signalling::many_messages_in_one_call_arrive_in_order,
         epoll_set::single_message_takes_one_turn,
         epoll_set::many_messages_are_received_in_batches,

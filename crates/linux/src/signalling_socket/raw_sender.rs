@@ -11,7 +11,7 @@ use earmark_core::Outgoing;
 use super::frame::{FragmentPosition, Header};
 use super::packet::{Parsed, packet};
 use super::packet_filter::UDP;
-use super::socket_options::{BATCH, raw_socket, set, set_signalling_class};
+use super::socket_options::{BATCH, raw_socket, set, set_send_buffer, set_signalling_class};
 use super::{OpenError, SendError, checksum};
 use crate::sys::socket::{Packet, Target, send_packet, send_packets};
 
@@ -32,6 +32,7 @@ impl RawSender {
             let socket = raw_socket(family, libc::IPPROTO_RAW)?;
             set(&socket, "disable multicast loops", level, option, 0)?;
             set_signalling_class(&socket)?;
+            set_send_buffer(&socket)?;
             Ok(socket)
         };
         let ipv4 = open(socket2::Domain::IPV4, libc::IPPROTO_IP, libc::IP_MULTICAST_LOOP)?;

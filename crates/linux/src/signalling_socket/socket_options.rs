@@ -16,6 +16,11 @@ pub(super) const BATCH: usize = 32;
 /// by the kernel. That many setups may arrive at once without a loss; only the next refresh repairs a loss.
 const RECEIVE_BUFFER: i32 = 64 << 20;
 
+/// Send buffer, octets; only waiting packets use memory. The packets of all links share it, and those to an address that
+/// nobody answers for wait some three seconds, up to 280 for each address: in the usual buffer, some hundreds of them would
+/// block everything else.
+const SEND_BUFFER: i32 = 64 << 20;
+
 /// Opens a raw socket for an IP protocol.
 pub(super) fn raw_socket(family: socket2::Domain, protocol: i32) -> Result<OwnedFd, OpenError> {
     let kind = socket2::Type::RAW.nonblocking().cloexec();
@@ -41,6 +46,13 @@ pub(super) fn set(
 pub(super) fn set_receive_buffer(socket: &OwnedFd) -> Result<(), OpenError> {
     let doing = "set the size of the receive buffer";
     socket::set_receive_buffer(socket.as_fd(), RECEIVE_BUFFER)
+        .map_err(|source| OpenError::System { doing, source })
+}
+
+/// Sets the size of the send buffer, above the system's limit if permitted, else at the limit.
+pub(super) fn set_send_buffer(socket: &OwnedFd) -> Result<(), OpenError> {
+    let doing = "set the size of the send buffer";
+    socket::set_send_buffer(socket.as_fd(), SEND_BUFFER)
         .map_err(|source| OpenError::System { doing, source })
 }
 

@@ -35,6 +35,12 @@ pub(crate) fn set_receive_buffer(socket: BorrowedFd<'_>, octets: i32) -> io::Res
     set(libc::SO_RCVBUFFORCE).or_else(|_| set(libc::SO_RCVBUF))
 }
 
+/// Sets the send buffer, as [`set_receive_buffer`].
+pub(crate) fn set_send_buffer(socket: BorrowedFd<'_>, octets: i32) -> io::Result<()> {
+    let set = |option| set_option(socket, libc::SOL_SOCKET, option, octets);
+    set(libc::SO_SNDBUFFORCE).or_else(|_| set(libc::SO_SNDBUF))
+}
+
 /// Sets an option whose value is a structure, given as its octets.
 pub(crate) fn set_structure(
     socket: BorrowedFd<'_>,

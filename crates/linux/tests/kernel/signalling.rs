@@ -93,6 +93,26 @@ pub(crate) fn message_longer_than_the_mtu_arrives_whole() {
     assert!(matches!(sender.send(&nowhere, b""), Err(SendError::MixedFamilies)));
 }
 
+/// Messages to addresses that nobody on the link answers for wait for some seconds. Others leave meanwhile.
+pub(crate) fn message_passes_others_to_silent_addresses() {
+    let line = Line::new();
+    line.add_ipv6();
+    let [mut router, mut receiver] = [&line.router, &line.receiver].map(open);
+    let address = |text: String| text.parse::<IpAddr>().expect("an address");
+    for (source, prefix) in [("10.77.2.1", "10.77.1."), ("2001:db8:2::1", "2001:db8:1::")] {
+        for number in 0..4_000 {
+            let destination = address(format!("{prefix}{}", number % 200 + 20));
+            let how = Outgoing { source: address(source.into()), destination, ..path(false) };
+            router.send(&how, &[0; 100]).expect("it waits for its neighbour");
+        }
+        router.send(&path(false), b"a message").expect("sent");
+        eventually("the receiver gets it", || {
+            receiver.receive(|m| assert_eq!(m.datagram.payload, b"a message")).expect("received")
+                > 0
+        });
+    }
+}
+
 /// Many messages at once, with special ones among them: all arrive in order, except those that cannot be sent.
 pub(crate) fn many_messages_in_one_call_arrive_in_order() {
     let line = Line::new();

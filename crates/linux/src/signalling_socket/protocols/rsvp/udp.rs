@@ -25,7 +25,9 @@ use crate::interface::InterfaceName;
 use crate::netlink::{Connection, Message, NetlinkError};
 use crate::signalling_socket::OpenError;
 use crate::signalling_socket::incoming::Incoming;
-use crate::signalling_socket::socket_options::{membership, set, set_receive_buffer};
+use crate::signalling_socket::socket_options::{
+    membership, set, set_receive_buffer, set_send_buffer,
+};
 use crate::sys::socket::{Received, Target, send_packet};
 use crate::traffic_control::SIGNALLING_CLASS;
 
@@ -205,6 +207,7 @@ impl Port {
         set(&socket, "ask for packet information", level, information, 1)?;
         set(&socket, "disable multicast loops", level, echo, 0)?;
         set_receive_buffer(&socket)?;
+        set_send_buffer(&socket)?;
         // A host without privileges cannot use the class; its messages wait with other traffic.
         let class = SIGNALLING_CLASS as i32;
         if let Err(error) =
