@@ -79,8 +79,11 @@ impl Boomerang {
         }
     }
 
-    /// Returns whether a message asks for what its session has, or releases the session.
+    /// Returns whether a message of the initiating node asks for what its session has, or releases the session.
     fn asks_for_the_same(&self, transit: &TransitMessage<'_>, index: Index) -> bool {
+        if self.store.initiator(index) != transit.initiator {
+            return false;
+        }
         let half = self.store.session(index).half(transit.direction);
         let is_same = |rates| transit.part_of(rates) == half.rate;
         transit.is_release()

@@ -371,7 +371,7 @@ fn flood_of_one_port_leaves_others_their_share_of_signalling() {
         let dropped = router.engine.counters().dropped[DropReason::Limit as usize];
         assert_eq!(dropped, 1_000 - flood as u64);
         assert_eq!(pings(&mut router, ETH3, "10.0.3.9", (2_001..=2_100).collect(), 1), 100);
-        // Refreshes, changes and releases of a session, and releases of none.
+        // Refreshes, changes and releases of a session, releases of none, and of one of another node.
         let same = |port| vec![port; 500];
         assert_eq!(pings(&mut router, ETH1, "10.0.1.11", same(1), 1), 500);
         assert_eq!(
@@ -381,6 +381,11 @@ fn flood_of_one_port_leaves_others_their_share_of_signalling() {
         assert_eq!(pings(&mut router, ETH1, "10.0.1.11", vec![3], 0), 1);
         let of_none = pings(&mut router, ETH1, "10.0.1.11", same(1_999), 0);
         assert_eq!(of_none, if is_limited { 0 } else { 500 });
+        let mut foreign = message(4, Rates::ZERO);
+        foreign.classifier.source = ip("10.0.1.11");
+        let mut passes = || sent(&router.arrives(ETH1, ip("10.0.1.12"), ip(FAR), &foreign)).len();
+        let count: usize = (0..500).map(|_| passes()).sum();
+        assert_eq!(count, if is_limited { 0 } else { 500 });
     }
 }
 
