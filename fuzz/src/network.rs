@@ -147,8 +147,7 @@ impl Network {
             match effect {
                 Effect::Send(how, range) => {
                     let packet = packet(at, how, effects.octets(range));
-                    // Octets behind the length of UDP are padding of the link.
-                    let is_relayed = received.starts_with(&packet.payload);
+                    let is_relayed = self.protocol.is_forwarded(&received, &packet.payload);
                     assert!(is_relayed || self.protocol.is_message(&packet), "{packet:?}");
                     self.send(at, how, packet);
                 }

@@ -38,6 +38,11 @@ pub trait Protocol {
     /// Returns whether a packet that a node sends of its own is a message.
     fn is_message(&self, packet: &Packet) -> bool;
 
+    /// Returns whether a node has forwarded what it received. Octets behind the length of UDP are padding of the link.
+    fn is_forwarded(&self, received: &[u8], sent: &[u8]) -> bool {
+        received.starts_with(sent)
+    }
+
     /// Returns octets behind what all messages begin with.
     fn framed(&self, octets: &[u8]) -> Vec<u8> {
         octets.to_vec()

@@ -144,6 +144,18 @@ impl Protocol for Nsis {
         })
     }
 
+    /// A Query for an application that the node does not serve is forwarded unread, with a lower hop count and another
+    /// checksum.
+    fn is_forwarded(&self, received: &[u8], sent: &[u8]) -> bool {
+        const CHECKSUM: usize = 6;
+        let hops = udp::HEADER + 5;
+        received.starts_with(sent)
+            || received.len() >= sent.len()
+                && received.iter().zip(sent).enumerate().all(|(at, (received, sent))| {
+                    received == sent || [CHECKSUM, CHECKSUM + 1, hops].contains(&at)
+                })
+    }
+
     fn is_message(&self, packet: &Packet) -> bool {
         udp::Packet::parse(&packet.payload).is_ok_and(|udp| {
             let message = datagram(udp.payload).map(|octets| Message::parse(octets, Mode::D));
