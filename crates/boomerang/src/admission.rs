@@ -330,6 +330,7 @@ impl Boomerang {
 
     /// Checks half a session against its route: its packets now leave through `interface`. A claim on another link is
     /// released.
+    #[inline(always)]
     pub(crate) fn check_route<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,

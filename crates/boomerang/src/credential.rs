@@ -243,8 +243,23 @@ impl Accepted {
 
 impl Boomerang {
     /// Checks the credential of a message that changes something, and records that it was used.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn check_credential<E: From<Event>>(
+        &mut self,
+        now: Time,
+        context: &Context<'_>,
+        out: &mut Effects<E>,
+        transit: &TransitMessage<'_>,
+        known: Option<Index>,
+    ) -> Result<(), Refused> {
+        if !self.credentials.are_required {
+            return Ok(());
+        }
+        self.verify_credential(now, context, out, transit, known)
+    }
+
+    #[inline(never)]
+    fn verify_credential<E: From<Event>>(
         &mut self,
         now: Time,
         context: &Context<'_>,
@@ -339,7 +354,7 @@ fn digest(secret: &Secret, id: &UserId, view: &View<'_>) -> KeyedDigest {
 }
 
 /// Returns the credential of a user for a message. The credential field itself is not covered.
-pub(crate) fn credential(secret: &Secret, id: &UserId, view: &View<'_>) -> [u8; 8] {
+pub fn credential(secret: &Secret, id: &UserId, view: &View<'_>) -> [u8; 8] {
     digest(secret, id, view).finish()
 }
 

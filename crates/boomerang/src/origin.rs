@@ -82,7 +82,7 @@ impl Store {
     }
 
     /// Records the origin of a message that may touch a session.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn record_origin(&mut self, transit: &TransitMessage<'_>, index: Index) {
         self.session_mut(index).record_origin(transit);
         if !transit.is_reply && self.request_arrival(index) != transit.arrival {

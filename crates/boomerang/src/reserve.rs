@@ -30,6 +30,7 @@ impl Boomerang {
     }
 
     /// Applies the rules to a message whose session was looked up.
+    #[inline(always)]
     pub(crate) fn process_found<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
@@ -144,6 +145,7 @@ impl Boomerang {
 
     /// Checks whether a message may address an existing session: its initiating node may, and for a locked session a
     /// node that knows the key.
+    #[inline(always)]
     pub(crate) fn check_initiator(
         &self,
         transit: &TransitMessage<'_>,
@@ -176,6 +178,7 @@ impl Boomerang {
 
     /// Brings a session in line with the request of a message, or writes a refusal. `slot` is that of the half in
     /// question.
+    #[inline(always)]
     pub(crate) fn apply_request<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,

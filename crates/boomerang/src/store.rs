@@ -189,7 +189,7 @@ impl Store {
     }
 
     /// Arms the timer of a session for the first expiry of its halves, if it would fire later.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn rearm(&mut self, index: Index) {
         let session = &self.sessions[index as usize];
         let first = session.first_end();

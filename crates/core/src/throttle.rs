@@ -36,6 +36,7 @@ const ONE: u64 = 1_000_000_000;
 impl Throttle {
     /// Returns whether the peer with this hash may make one more request, at `rate` requests per second. The requests
     /// of one second may come in one burst. Refused requests do not count.
+    #[inline]
     pub fn admits(&mut self, now: Time, hash: u64, rate: u32) -> bool {
         let bucket = self.bucket_mut(hash);
         let nanoseconds = now.as_nanos().saturating_sub(bucket.at.as_nanos());

@@ -160,6 +160,7 @@ impl Ledger {
     /// whatever others hold for the same flow: any of them may end, and the others must not need a new admission. If
     /// `flow` was adopted on this link for the owner's protocol, its bandwidth counts as available, and the claim
     /// replaces it.
+    #[inline]
     pub fn claim(
         &mut self,
         link: InterfaceId,
