@@ -49,6 +49,20 @@ fn return_refresh(sessions: u32) -> Case {
     case(population, arrival)
 }
 
+/// The outward pass of a new session whose credential is verified.
+fn new_signed_session(sessions: u32) -> Case {
+    let population = Population::with_credentials(sessions);
+    let arrival = population.signed(sessions, Kind::Request, 1);
+    case(population, arrival)
+}
+
+/// A refresh that has a credential. Refreshes that change nothing need none, so it is not verified.
+fn signed_refresh(sessions: u32) -> Case {
+    let population = Population::with_credentials(sessions);
+    let arrival = population.signed(sessions / 2, Kind::Request, 2);
+    case(population, arrival)
+}
+
 fn renegotiation(sessions: u32) -> Case {
     let population = Population::new(sessions);
     let more = Rates { forward: 96_000, reverse: 64_000 };
@@ -94,6 +108,18 @@ fn refresh_return(case: Case) -> Case {
     measured(case, Population::handle)
 }
 
+#[library_benchmark(setup = new_signed_session)]
+#[benches::sessions(iter = populations())]
+fn set_up_outward_with_credential(case: Case) -> Case {
+    measured(case, Population::handle)
+}
+
+#[library_benchmark(setup = signed_refresh)]
+#[benches::sessions(iter = populations())]
+fn refresh_outward_with_credential(case: Case) -> Case {
+    measured(case, Population::handle)
+}
+
 #[library_benchmark(setup = renegotiation)]
 #[benches::sessions(iter = populations())]
 fn change(case: Case) -> Case {
@@ -108,6 +134,15 @@ fn release(case: Case) -> Case {
 
 library_benchmark_group!(
     name = messages,
-    benchmarks = [set_up_outward, set_up_return, refresh_outward, refresh_return, change, release]
+    benchmarks = [
+        set_up_outward,
+        set_up_return,
+        set_up_outward_with_credential,
+        refresh_outward,
+        refresh_return,
+        refresh_outward_with_credential,
+        change,
+        release,
+    ]
 );
 main!(library_benchmark_groups = messages);

@@ -11,7 +11,7 @@ use std::hint::black_box;
 
 use earmark_testkit::instructions::{self, measured};
 use gungraun::{library_benchmark, library_benchmark_group, main};
-use population::{Arrival, GROUP, Population};
+use population::{Arrival, GROUP, Population, sign};
 
 /// A router, and a message about one of its sessions, or about the next.
 type Case = instructions::Case<Population, Arrival>;
@@ -31,6 +31,13 @@ fn new_path(sessions: u32) -> Case {
 fn known_path(sessions: u32) -> Case {
     let population = Population::new(sessions);
     let arrival = population.path(sessions / 2);
+    case(population, arrival)
+}
+
+/// A refresh with INTEGRITY, which is verified.
+fn signed_path(sessions: u32) -> Case {
+    let population = Population::signed(sessions);
+    let arrival = sign(&population.path(sessions / 2), 1 + u64::from(sessions));
     case(population, arrival)
 }
 
@@ -141,6 +148,12 @@ fn path_refreshed(case: Case) -> Case {
     measured(case, Population::handle)
 }
 
+#[library_benchmark(setup = signed_path)]
+#[benches::sessions(iter = populations())]
+fn path_refreshed_with_integrity(case: Case) -> Case {
+    measured(case, Population::handle)
+}
+
 #[library_benchmark(setup = new_resv)]
 #[benches::sessions(iter = populations())]
 fn resv_new(case: Case) -> Case {
@@ -215,6 +228,7 @@ library_benchmark_group!(
     benchmarks = [
         path_new,
         path_refreshed,
+        path_refreshed_with_integrity,
         resv_new,
         resv_refreshed,
         path_tear,

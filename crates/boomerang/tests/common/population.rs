@@ -4,14 +4,21 @@
 
 use std::net::{IpAddr, Ipv4Addr};
 
+use earmark_boomerang::credential::{self, Key, credential};
 use earmark_boomerang::{Boomerang, Config, Limits};
+use earmark_core::keys::Directions;
 use earmark_core::random::RandomStreams;
-use earmark_core::{Input, InterfaceId, Time};
+use earmark_core::{Input, InterfaceId, Secret, Time};
 pub use earmark_testkit::bench::Arrival;
 use earmark_testkit::bench::Bench;
-use earmark_wire::boomerang::{Family, Flags, Keys, Options, Qos, Rates, Reservation, Shape};
+use earmark_wire::boomerang::{
+    Family, Flags, Keys, OptionFlags, OptionItem, Options, Qos, Rates, Reservation, Shape, UserId,
+    View,
+};
 use earmark_wire::icmp::{HEADER, Kind, PseudoHeader, seal};
 
+const USER: &str = "alice";
+const SECRET: &[u8] = b"what alice shares with the router";
 const RATES: Rates = Rates { forward: 64_000, reverse: 64_000 };
 
 /// The router.
@@ -35,10 +42,30 @@ impl Population {
         population
     }
 
+    /// Creates a router with `sessions` sessions that requires a credential of each request.
+    pub fn with_credentials(sessions: u32) -> Population {
+        let credentials = credential::Settings {
+            keys: vec![Key::new(1, USER, Secret::new(SECRET))],
+            interfaces: [("eth1".to_owned(), Directions::Accept)].into(),
+        };
+        let mut population = Population::of(Config { credentials, ..Config::default() });
+        for number in 0..sessions {
+            for pass in [Kind::Request, Kind::Reply] {
+                population.handle(&population.signed(number, pass, 1));
+            }
+        }
+        assert_eq!(population.sessions(), sessions as usize);
+        population
+    }
+
     /// Creates a router without sessions.
     pub fn empty() -> Population {
+        Population::of(Config::default())
+    }
+
+    fn of(config: Config) -> Population {
         let limits = Limits { changes_per_second: u32::MAX, ..Limits::default() };
-        let config = Config { limits, ..Config::default() };
+        let config = Config { limits, ..config };
         let engine = Boomerang::new(config, &RandomStreams::new(1));
         let mut bench = Bench::new(engine, Time::from_secs(1));
         for (index, address, prefix) in
@@ -52,6 +79,21 @@ impl Population {
 
     /// Returns the message of session `number` on one of its passes.
     pub fn message(&self, number: u32, pass: Kind, rates: Rates) -> Arrival {
+        self.message_with(number, pass, rates, Options::NONE)
+    }
+
+    /// Returns the message of session `number` with a credential and its sequence number.
+    pub fn signed(&self, number: u32, pass: Kind, sequence: u16) -> Arrival {
+        let user = credential::user_id(USER).expect("a short name");
+        let mut id = UserId { flags: OptionFlags(sequence), user, credential: [0; 8] };
+        let blank =
+            self.message_with(number, pass, RATES, Options::Items(&[OptionItem::UserId(id)]));
+        let view = View::parse(&blank.octets[HEADER..]).expect("a message");
+        id.credential = credential(&Secret::new(SECRET), &id, &view);
+        self.message_with(number, pass, RATES, Options::Items(&[OptionItem::UserId(id)]))
+    }
+
+    fn message_with(&self, number: u32, pass: Kind, rates: Rates, options: Options<'_>) -> Arrival {
         let near = IpAddr::V4(Ipv4Addr::from(0xac10_0000 + number / 16));
         let far = IpAddr::V4(Ipv4Addr::from(0x0a00_0000 + number));
         let reservation = Reservation {
@@ -70,7 +112,7 @@ impl Population {
             },
             mask: Shape::exact(Family::V4),
             qos: Qos::Bitrate(rates),
-            options: Options::NONE,
+            options,
         };
         let mut octets = vec![0; HEADER + reservation.buffer_len()];
         reservation.emit(&mut octets[HEADER..]).expect("it fits");

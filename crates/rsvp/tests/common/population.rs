@@ -6,22 +6,27 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::time::Duration;
 
 use earmark_core::random::RandomStreams;
-use earmark_core::{Effect, Engine, Input, InterfaceId, MulticastRoute, Time};
+use earmark_core::{Effect, Engine, Input, InterfaceId, MulticastRoute, Secret, Time};
+use earmark_rsvp::integrity::{self, Algorithm, Directions, HandshakeMode, Key};
 use earmark_rsvp::{Config, Rsvp};
 pub use earmark_testkit::bench::Arrival;
 use earmark_testkit::bench::{Bench, rsvp};
 use earmark_wire::intserv::{FlowSpec, SenderTspec, TokenBucket};
 use earmark_wire::rsvp::{
     Acknowledgement, AcknowledgementKind, Body, Carried, FilterSpec, FixedFilterFlow,
-    FlowDescriptors, List, Message, MessageId, Path, PathTear, RefreshIds, RefreshList, Resv,
-    ResvTear, RsvpHop, SenderDescriptor, Session, SourceSelector, Srefresh,
+    FlowDescriptors, Integrity, List, Message, MessageId, Path, PathTear, RefreshIds, RefreshList,
+    Resv, ResvTear, RsvpHop, SenderDescriptor, Session, SourceSelector, Srefresh,
 };
+use hmac::{Hmac, KeyInit, Mac};
+use sha2::Sha256;
 
 /// Number of the session whose destination is a group, 239.1.1.1.
 pub const GROUP: u32 = 0xef01_0101 - 0x0a00_0000;
 
 const UPSTREAM: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1));
 const DOWNSTREAM: IpAddr = IpAddr::V4(Ipv4Addr::new(198, 51, 100, 2));
+
+const SECRET: &[u8] = b"what the previous hop and the router share";
 
 /// Message type of a summary refresh (RFC 2961 section 5.2).
 const SREFRESH: u8 = 15;
@@ -141,9 +146,41 @@ impl Population {
         of_neighbor(UPSTREAM, Message::new(255, body))
     }
 
+    /// Creates a router with `sessions` sessions whose previous hop signs by HMAC-SHA-256.
+    pub fn signed(sessions: u32) -> Population {
+        let key = Key {
+            id: 1,
+            algorithm: Algorithm::HmacSha256,
+            secret: Secret::new(SECRET),
+            purpose: Directions::Both,
+            start: Time::ZERO,
+            age: Duration::ZERO,
+            end: Time::MAX,
+            interfaces: Vec::new(),
+            neighbors: Vec::new(),
+        };
+        let integrity = integrity::Settings {
+            interfaces: [("eth1".to_owned(), Directions::Accept)].into(),
+            keys: vec![key],
+            handshake: HandshakeMode::Off,
+            ..integrity::Settings::default()
+        };
+        let mut population = Population::of(Config { integrity, ..Config::default() });
+        for number in 0..sessions {
+            population.handle(&sign(&population.path(number), 1 + u64::from(number)));
+            population.handle(&population.resv(number));
+        }
+        assert_eq!(population.bench.engine.population().2, sessions as usize);
+        population
+    }
+
     /// Creates the router without sessions.
     pub fn empty() -> Population {
-        let engine = Rsvp::new(Config::default(), &RandomStreams::new(1));
+        Population::of(Config::default())
+    }
+
+    fn of(config: Config) -> Population {
+        let engine = Rsvp::new(config, &RandomStreams::new(1));
         let mut bench = Bench::new(engine, Time::from_secs(1));
         bench.set_large_link(InterfaceId(1), "192.0.2.2");
         bench.set_large_link(InterfaceId(2), "198.51.100.1");
@@ -308,6 +345,18 @@ fn acknowledging(neighbor: IpAddr, names: &[MessageId]) -> Arrival {
         .collect();
     let acknowledgements = List::Items(&names);
     of_neighbor(neighbor, Message { acknowledgements, ..Message::new(255, Body::Ack) })
+}
+
+/// Signs a message of the previous hop.
+pub fn sign(arrival: &Arrival, sequence: u64) -> Arrival {
+    let blank = Integrity::blank(0, 1, sequence, 32);
+    let mut octets = vec![0; arrival.octets.len() + blank.object_len()];
+    blank.insert(&arrival.octets, &mut octets).expect("it fits");
+    octets[2..4].fill(0);
+    let mut mac = Hmac::<Sha256>::new_from_slice(SECRET).expect("any length");
+    mac.update(&octets);
+    Integrity::seal(&mut octets, &mac.finalize().into_bytes()).expect("it has a place for it");
+    Arrival { octets, ..arrival.clone() }
 }
 
 /// Message to this router from a neighbour with refresh reduction.
