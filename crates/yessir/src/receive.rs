@@ -83,7 +83,7 @@ impl Yessir {
         };
         if received.checksum == udp::Checksum::Invalid {
             self.ignore(cx, datagram, DropReason::Checksum);
-            return self.relay(cx, datagram, received);
+            return self.relay_ignored(cx, datagram, received);
         }
         // Routers further on trust this one to have checked the source.
         if !is_core && !self.checks_source(cx, datagram) {
@@ -98,7 +98,7 @@ impl Yessir {
                 .and_then(|stream| self.check_report(cx, datagram, received, &stream, report));
             if let Err(reason) = checked {
                 self.ignore(cx, datagram, reason);
-                return self.relay(cx, datagram, received);
+                return self.relay_ignored(cx, datagram, received);
             }
         }
         if is_local {
@@ -131,7 +131,7 @@ impl Yessir {
                 }
                 Err(reason) => {
                     self.ignore(cx, datagram, reason);
-                    return self.relay(cx, datagram, received);
+                    return self.relay_ignored(cx, datagram, received);
                 }
             },
         };
@@ -139,7 +139,7 @@ impl Yessir {
             Ok(sequence) => sequence,
             Err(reason) => {
                 self.ignore(cx, datagram, reason);
-                return self.relay(cx, datagram, received);
+                return self.relay_ignored(cx, datagram, received);
             }
         };
         if let Err(reason) = self.dispatch(cx, received, stream, report, message, places, sequence)
@@ -431,7 +431,7 @@ impl Yessir {
         *self.counters.malformed.entry(error.kind.name()).or_default() += 1;
         self.ignore(cx, datagram, DropReason::Malformed);
         if has_message(received.packet.payload) {
-            self.relay(cx, datagram, received);
+            self.relay_ignored(cx, datagram, received);
         }
     }
 
@@ -441,6 +441,31 @@ impl Yessir {
         cx: &mut HandlerContext<'_, '_, E>,
         datagram: &Datagram<'_>,
         received: &Received<'_>,
+    ) {
+        self.relay_within(cx, datagram, received, None);
+    }
+
+    /// Forwards a message that has no effect here. From an access interface it counts as a request does: no refresh of an
+    /// honest host is among these.
+    #[cold]
+    fn relay_ignored<E: From<Event>>(
+        &mut self,
+        cx: &mut HandlerContext<'_, '_, E>,
+        datagram: &Datagram<'_>,
+        received: &Received<'_>,
+    ) {
+        let port = received.incoming.filter(|arrival| !cx.context.is_core(*arrival));
+        self.relay_within(cx, datagram, received, port);
+    }
+
+    /// Forwards a message like a router without YESSIR, within the share that an access interface has of the signalling
+    /// class of the outgoing links.
+    fn relay_within<E: From<Event>>(
+        &mut self,
+        cx: &mut HandlerContext<'_, '_, E>,
+        datagram: &Datagram<'_>,
+        received: &Received<'_>,
+        port: Option<InterfaceId>,
     ) {
         if cx.context.interfaces.is_local(datagram.destination) {
             return;
@@ -456,6 +481,9 @@ impl Yessir {
             received.stream(false).ok().as_ref(),
         );
         match next_hops {
+            Ok(next_hops) if port.is_some_and(|port| !may_forward(cx, port, next_hops)) => {
+                self.ignore(cx, datagram, DropReason::Limit);
+            }
             Ok(next_hops) => self.forward_all(cx, received, None, next_hops),
             Err(reason) => self.ignore(cx, datagram, reason),
         }

@@ -294,6 +294,8 @@ fn flood_of_one_port_leaves_others_their_share_of_signalling() {
         assert_eq!(repeat(&Ask { generic: query, ..ask(1) }), left, "queries");
         assert_eq!(repeat(&Ask { flowspec: Some(mbps(0.002)), ..ask(2) }), left, "changes");
         assert_eq!(repeat(&ask(1_999).release()), left, "releases of nothing");
+        let unknown = Generic { command: Wire::Unknown(9), ..ask(1).generic };
+        assert_eq!(repeat(&Ask { generic: unknown, ..ask(1) }), left, "malformed messages");
         assert_eq!(repeat(&ask(1).release()), if is_limited { 1 } else { 500 }, "a release");
     }
 }
