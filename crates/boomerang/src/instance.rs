@@ -88,6 +88,11 @@ impl Boomerang {
         datagram: &Datagram<'_>,
     ) {
         let Some(how) = self.transit_outgoing(cx, datagram, None) else { return };
+        let outgoing = cx.context.routes.lookup(datagram.destination).map(|hop| hop.interface);
+        let way = (datagram.interface, outgoing.unwrap_or(datagram.interface));
+        if !cx.context.may_forward_request(cx.now, way, 1) {
+            return self.drop(cx, datagram, DropReason::Limit);
+        }
         self.counters.relayed += 1;
         cx.out.send_copy(how, datagram.payload);
     }

@@ -64,6 +64,10 @@ impl Boomerang {
         let Some(branches) = self.branches(cx, datagram) else { return };
         for branch in branches {
             let Some(how) = self.transit_outgoing(cx, datagram, Some(branch)) else { return };
+            if !cx.context.may_forward_request(cx.now, (datagram.interface, branch), 1) {
+                self.drop(cx, datagram, DropReason::Limit);
+                continue;
+            }
             self.counters.relayed += 1;
             cx.out.send_copy(how, datagram.payload);
         }

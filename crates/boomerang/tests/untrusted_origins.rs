@@ -386,6 +386,13 @@ fn flood_of_one_port_leaves_others_their_share_of_signalling() {
         let mut passes = || sent(&router.arrives(ETH1, ip("10.0.1.12"), ip(FAR), &foreign)).len();
         let count: usize = (0..500).map(|_| passes()).sum();
         assert_eq!(count, if is_limited { 0 } else { 500 });
+        let whole = foreign.octets(ip("10.0.1.12"), ip(FAR));
+        let mut cut = || {
+            let outcomes = router.octets_arrive(ETH1, ip("10.0.1.12"), ip(FAR), &whole[..50]);
+            outcomes.iter().filter(|outcome| matches!(outcome, Outcome::Sent(..))).count()
+        };
+        let count: usize = (0..500).map(|_| cut()).sum();
+        assert_eq!(count, if is_limited { 0 } else { 500 }, "malformed");
     }
 }
 
