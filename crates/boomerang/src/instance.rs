@@ -88,9 +88,10 @@ impl Boomerang {
         datagram: &Datagram<'_>,
     ) {
         let Some(how) = self.transit_outgoing(cx, datagram, None) else { return };
-        let outgoing = cx.context.routes.lookup(datagram.destination).map(|hop| hop.interface);
-        let way = (datagram.interface, outgoing.unwrap_or(datagram.interface));
-        if !cx.context.may_forward_request(cx.now, way, 1) {
+        // From an access interface these messages count as requests.
+        let hop = cx.context.routes.lookup(datagram.destination);
+        let way = hop.map(|hop| (datagram.interface, hop.interface));
+        if way.is_some_and(|way| !cx.context.may_forward_request(cx.now, way, 1)) {
             return self.drop(cx, datagram, DropReason::Limit);
         }
         self.counters.relayed += 1;

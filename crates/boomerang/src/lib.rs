@@ -30,7 +30,8 @@
 //! - **Another initiating node** asks for a flow that has one already: refused without an offer.
 //! - **Traffic control refuses** what the ledger granted: the next message of the session is refused.
 //! - **An invalid mask**, or one that traffic control cannot match packets by: refused in the message.
-//! - **A malformed message** is forwarded unchanged; it may be an ordinary ping.
+//! - **A malformed message** is forwarded unchanged, because it may be an ordinary ping; from an access interface within the share of
+//!   requests.
 //! - **Groups**: see [`multicast`]. **Locks**: see [`lock`]. **Aggregates**: see [`aggregate`]. **Kernel offload**:
 //!   see [`offload`].
 //!
