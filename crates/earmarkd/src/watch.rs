@@ -378,10 +378,13 @@ impl Watch {
 
     fn adopt(&mut self, now: Time, adopted: Vec<Adopted>, driver: &mut Driver<System>) {
         for Adopted { interface, flow, rate, protocol } in adopted.iter().copied() {
-            info!(interface = %InterfaceName(interface), ?flow, %rate, ?protocol, "adopted from \
-                an earlier daemon");
+            debug!(interface = %InterfaceName(interface), ?flow, %rate, ?protocol, "adopted");
             let update = HostUpdate::Adopted { interface, flow, rate, protocol };
             driver.handle(now, Input::Host(update));
+        }
+        for interface in adopted.chunk_by(|a, b| a.interface == b.interface) {
+            let (name, count) = (InterfaceName(interface[0].interface), interface.len());
+            info!(interface = %name, count, "reservations of an earlier daemon are adopted");
         }
         if !adopted.is_empty() {
             self.grace_ends = now + self.lifetime;

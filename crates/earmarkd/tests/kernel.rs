@@ -75,6 +75,7 @@ fn main() -> ExitCode {
         ),
         ("syscall_filter_can_be_switched_off", privileges::syscall_filter_can_be_switched_off),
         ("unit_is_hardened", privileges::unit_is_hardened),
+        ("a_daemon_serves_without_its_log", process::a_daemon_serves_without_its_log),
         ("a_second_daemon_is_refused", process::a_second_daemon_is_refused),
         ("a_socket_that_is_served_is_refused", process::a_socket_that_is_served_is_refused),
         ("a_killed_daemon_is_replaced", process::a_killed_daemon_is_replaced),

@@ -11,7 +11,7 @@ use std::process::ExitCode;
 use clap::Parser;
 use sd_notify::NotifyState;
 use serde_json::json;
-use tracing::{info, warn};
+use tracing::{Level, info, warn};
 
 use earmark_control::command::{Failure, Output};
 use earmark_core::SecretSeed;
@@ -70,14 +70,22 @@ fn daemon(options: &DaemonOptions) -> Result<(), Failure> {
     if let Some(socket) = &options.control {
         config.control.socket.clone_from(socket);
     }
+    start_log(options.log);
+    daemon::run(&config, ready).map_err(|error| Failure::new("daemon", error.to_string(), ""))?;
+    Ok(())
+}
+
+/// Starts the daemon's log on standard error. A line that cannot be written is lost, for example because the disk is full or
+/// the program that reads the log has ended: reservations are worth more than their log.
+pub fn start_log(level: Level) {
     tracing_subscriber::fmt()
         .with_writer(io::stderr)
         .with_ansi(io::stderr().is_terminal())
-        .with_max_level(options.log)
+        .with_max_level(level)
         .with_target(false)
+        // Reports of lost lines go to standard error as well, and end the program if they cannot be written.
+        .log_internal_errors(false)
         .init();
-    daemon::run(&config, ready).map_err(|error| Failure::new("daemon", error.to_string(), ""))?;
-    Ok(())
 }
 
 /// Reports readiness to the log, and to a service manager that waits for it (systemd's Type=notify).

@@ -1,6 +1,7 @@
 //! The daemon as a process: start, refusal, user, end and restart.
 
-use std::fs::Permissions;
+use std::fs::{File, Permissions};
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
 use std::time::Instant;
@@ -25,6 +26,22 @@ pub(super) fn a_daemon_serves_and_ends_in_good_order() -> Outcome {
         let last = watcher.next_event(Some(Instant::now() + PATIENCE));
         check(last.is_err_and(|e| e.to_string() == "the daemon stops"), "watchers are told")?;
         check(!host.socket().exists(), "the control socket is gone")?;
+    }
+    Ok(())
+}
+
+/// The log goes to a full disk, or to a program that has ended.
+pub(super) fn a_daemon_serves_without_its_log() -> Outcome {
+    let (reader, closed) = std::io::pipe()?;
+    drop(reader);
+    let full = OwnedFd::from(File::options().write(true).open("/dev/full")?);
+    for (name, log) in [("full", full), ("closed", closed.into())] {
+        let (mut host, _other) = pair()?;
+        let config = host.configure(ETH0)?;
+        let daemon = host.command(&config)?.stderr(log).spawn()?;
+        host.await_daemon(daemon)?;
+        check(host.client()?.show_links()?.rows.len() == 1, name)?;
+        check(host.end(Signal::TERM)? == Some(0), name)?;
     }
     Ok(())
 }

@@ -7,8 +7,10 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::Result;
+use earmarkd::cli::start_log;
 use earmarkd::config::Config;
 use rustix::process::{Signal, set_parent_process_death_signal};
+use tracing::Level;
 
 /// Be the daemon of a node of a testbed
 #[derive(Debug, clap::Args)]
@@ -30,7 +32,7 @@ impl Node {
         if self.bound {
             set_parent_process_death_signal(Some(Signal::TERM))?;
         }
-        tracing_subscriber::fmt().with_writer(std::io::stderr).with_ansi(false).init();
+        start_log(Level::INFO);
         let config = Config::load(&self.config)?;
         earmarkd::daemon::run(&config, || {})?;
         Ok(ExitCode::SUCCESS)
