@@ -5,7 +5,7 @@ mod common;
 use std::time::Duration;
 
 use common::application::{Call, Handle, Task, message};
-use common::{Network, Place, address, line_through, session, states};
+use common::{Network, Place, address, forged, line_through, session, states};
 use earmark_nsis::Config;
 use earmark_nsis::gist::{DropReason, Installation, machine::State};
 use earmark_nsis::nslp::{Notification, SendFailure, SendMessage, Validity};
@@ -421,4 +421,46 @@ fn ipv6_handshake_works() {
     network.run(SECOND);
     assert_eq!(apps[1].received(), [b"six."]);
     assert_eq!(network.log(0), ["n0 Query", "n1 Response", "n0 Confirm"]);
+}
+
+/// A Query-Cookie is live for one handshake (RFC 5971 section 8.5). The Response to an earlier one, with another node in it,
+/// is a replay: it changes no peer, neither before the next Query nor while that waits for its Response. The peer
+/// itself gets its Confirm again.
+#[test]
+fn response_counts_for_its_own_handshake_only() {
+    let (mut network, apps) = aware(2);
+    apps[0].send(network.flow(), session(1), b"one.");
+    network.run(SECOND);
+    let first = network.sent(1, MessageType::Response)[0].packet.clone();
+    let mut replay = first.message().expect("a message");
+    let Body::Response(response) = &mut replay.body else { panic!("a Response") };
+    response.nli.peer_identity = b"evil";
+    let (from, to, ttl) = (first.how.source, first.how.destination, first.how.ttl);
+    let forged = forged::packet(from, to, ttl, &replay);
+    let peers = |network: &Network| network.engine(0).gist().peers();
+    let before = peers(&network);
+
+    network.inject(0, 1, forged.clone());
+    let ignored = |network: &Network, reason| {
+        network.engine(0).gist().counters().ignored.get(&reason).copied().unwrap_or(0)
+    };
+    assert_eq!(ignored(&network, DropReason::Unexpected), 1);
+    network.inject(0, 1, first.clone());
+    assert_eq!(network.sent(0, MessageType::Confirm).len(), 2, "the first may have been lost");
+
+    network.loss = Some(Box::new(|seen, _| seen.message_type() == Some(MessageType::Query)));
+    while network.sent(0, MessageType::Query).len() == 1 {
+        apps[0].send(network.flow(), session(1), b"used");
+        network.run(SECOND);
+    }
+    for replayed in [forged, first] {
+        network.inject(0, 1, replayed);
+    }
+    assert_eq!(ignored(&network, DropReason::Cookie), 2);
+    assert_eq!(peers(&network).len(), before.len());
+    network.loss = None;
+    apps[0].send(network.flow(), session(1), b"last");
+    network.run(SECOND);
+    assert_eq!(apps[1].received().last().map(Vec::as_slice), Some(&b"last"[..]));
+    assert_eq!(states(&network, 0), [State::EstablishedDownstream]);
 }

@@ -28,7 +28,7 @@ pub(crate) const QUERY_COOKIE: usize = 12;
 /// Length of a Responder-Cookie, octets.
 pub(crate) const RESPONDER_COOKIE: usize = 16;
 
-/// Number of latest Queries for which a Response is accepted.
+/// Number of latest Queries of a handshake for which a Response is accepted.
 const WINDOW: u32 = 16;
 
 /// Creates and verifies the cookies of this node.
@@ -107,11 +107,13 @@ impl Cookies {
         cookie
     }
 
-    /// Returns whether a Response with this cookie belongs to one of the latest Queries, up to the number `last`.
-    pub(crate) fn is_query(&self, key: &Key, last: u32, cookie: &[u8]) -> bool {
+    /// Returns whether a Response with this cookie belongs to the latest handshake, which has sent this many Queries, the
+    /// last one with the number `last`. Responses to earlier handshakes are replays (RFC 5971 section 8.5).
+    pub(crate) fn is_query(&self, key: &Key, last: u32, queries: u8, cookie: &[u8]) -> bool {
         let Some(&number) = cookie.first_chunk() else { return false };
         let number = u32::from_be_bytes(number);
-        last.wrapping_sub(number) < WINDOW && is_same(&self.query(key, number), cookie)
+        let window = WINDOW.min(queries.into());
+        last.wrapping_sub(number) < window && is_same(&self.query(key, number), cookie)
     }
 
     /// Returns the cookie of the Response to a Query that arrived on `interface`.
@@ -395,21 +397,22 @@ mod tests {
     }
 
     #[test]
-    fn query_cookie_is_bound_to_routing_state_and_latest_queries() {
+    fn query_cookie_is_bound_to_routing_state_and_handshake() {
         let cookies = cookies();
         let key = Key::new(1, SESSION, mri(2));
         let other = Key { nslpid: 2, ..key };
         let last = 3_u32;
         for number in [last, 0, u32::MAX] {
             let cookie = cookies.query(&key, number);
-            assert!(cookies.is_query(&key, last, &cookie), "{number}");
-            assert!(!cookies.is_query(&other, last, &cookie));
-            assert!(!cookies.is_query(&key, last, &cookie[..8]));
+            assert!(cookies.is_query(&key, last, 5, &cookie), "{number}");
+            assert!(!cookies.is_query(&other, last, 5, &cookie));
+            assert!(!cookies.is_query(&key, last, 5, &cookie[..8]));
         }
-        assert!(!cookies.is_query(&key, last, &cookies.query(&key, last + 1)), "not sent yet");
-        assert!(!cookies.is_query(&key, 100, &cookies.query(&key, 84)), "too old");
+        assert!(!cookies.is_query(&key, last, 5, &cookies.query(&key, last + 1)), "not sent yet");
+        assert!(!cookies.is_query(&key, last, 1, &cookies.query(&key, 2)), "earlier handshake");
+        assert!(!cookies.is_query(&key, 100, 200, &cookies.query(&key, 84)), "too old");
         let mut forged = cookies.query(&key, last);
         forged[11] ^= 1;
-        assert!(!cookies.is_query(&key, last, &forged));
+        assert!(!cookies.is_query(&key, last, 5, &forged));
     }
 }

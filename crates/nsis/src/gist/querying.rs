@@ -203,15 +203,21 @@ impl Gist {
         else {
             return self.ignore(cx, receipt, DropReason::Unexpected);
         };
-        if !self.cookies.is_query(&at.key, half.query, response.query_cookie) {
+        let (before, unanswered, offered) = (half.peer, half.unanswered, half.offered);
+        let is_established = half.state == State::EstablishedDownstream;
+        if !self.cookies.is_query(&at.key, half.query, unanswered.max(1), response.query_cookie) {
             return self.ignore(cx, receipt, DropReason::Cookie);
         }
         let known = match self.check_response(cx, receipt, &response.nli, &at) {
             Ok(known) => known,
             Err(reason) => return self.ignore(cx, receipt, reason),
         };
-        let (before, unanswered, offered) = (half.peer, half.unanswered, half.offered);
         let needs = half.needs.max(self.least_needs());
+        // The handshake is over. Its peer may still ask for the Confirm, which may have been lost.
+        let asks_again = is_established && response.confirm_requested && known == Some(before);
+        if unanswered == 0 && !asks_again {
+            return self.ignore(cx, receipt, DropReason::Unexpected);
+        }
         // RFC 5971 section 7.2.1: the peer is behind a translator, where the addresses of the flow are wrong.
         if receipt.association == NONE && receipt.source != response.nli.interface_address {
             self.ignore(cx, receipt, DropReason::Untranslated);
