@@ -7,10 +7,11 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use common::application::{Call, Handle, Task, message as to_send};
-use common::{Network, Packet, address, flow, forged, line, session};
+use common::{Network, Packet, address, flow, forged, line, session, states};
 use earmark_core::random::RandomStreams;
 use earmark_core::{Outgoing, Transport};
 use earmark_nsis::PORT;
+use earmark_nsis::gist::machine::State;
 use earmark_nsis::gist::{DropReason, Installation};
 use earmark_nsis::nslp::{Attributes, SendFailure, SendMessage};
 use earmark_wire::gist::iana::subcode;
@@ -106,6 +107,30 @@ fn response_from_off_the_path_is_ignored() {
     assert_eq!(ignored(&network, 0, DropReason::Cookie), 1);
     assert_eq!(ignored(&network, 0, DropReason::Unexpected), 1);
     assert!(network.engine(0).gist().peers().is_empty());
+}
+
+/// An Error in the name of the node itself ends no Query of it, and a message in its name causes none.
+#[test]
+fn node_tells_itself_nothing() {
+    let (mut network, apps) = line(2, |_| {});
+    network.loss = Some(Box::new(|_, _| true));
+    apps[0].send(network.flow(), session(1), b"one.");
+    network.run(Duration::from_millis(10));
+    let own = address("10.0.0.1");
+    let sent = network.seen[0].packet.message().expect("the Query");
+    let octets = forged::octets(&sent);
+    let found = ErrorCode::EndpointFound;
+    let error = ErrorData::error_data_about(&octets, Mode::D, found, 0).expect("about the Query");
+    let error = Error { nat_traversal: None, nli: Some(nli("10.0.0.1")), error };
+    network.inject(0, 1, packet("10.0.0.1", own, 64, &of(Body::Error(error))));
+    let mut malformed = forged::octets(&of(Body::Query(query(network.flow(), 2, "10.0.0.1"))));
+    malformed.truncate(malformed.len() - 4);
+    network.inject(0, 1, raw("10.0.0.1", network.flow().addresses().1, 255, &malformed));
+    assert_eq!(states(&network, 0), [State::WaitResponse]);
+    assert_eq!(apps[0].failures(), []);
+    assert_eq!(network.engine(0).gist().counters().error.sent, 0);
+    assert_eq!(ignored(&network, 0, DropReason::Own), 1);
+    assert_eq!(ignored(&network, 0, DropReason::Malformed), 1);
 }
 
 /// A downstream Query with the addresses of the flow has its source; behind a translator it has another one.

@@ -95,7 +95,9 @@ impl Gist {
         let source = receipt.source_is_peer.then_some(receipt.source);
         // Behind a translator, only the IP source leads back (RFC 5971 section 7.2.1).
         let to = if untranslated { source } else { named.or(source) };
-        let Some(destination) = to.filter(|to| is_unicast(*to)) else { return };
+        // A message in the name of this node itself has no origin that could be told.
+        let is_other = |to: &IpAddr| is_unicast(*to) && !cx.context.interfaces.is_local(*to);
+        let Some(destination) = to.filter(is_other) else { return };
         // Nobody on another interface uses up the Errors of this address, and one interface not those of the others.
         let key = self.hash_address(destination) ^ u64::from(receipt.interface.0);
         let rate = self.config.limits.errors_per_second;
@@ -136,6 +138,9 @@ impl Gist {
         receipt: &Receipt<'_>,
         error: &Error<'_>,
     ) {
+        if receipt.association == NONE && cx.context.interfaces.is_local(receipt.source) {
+            return self.ignore(cx, receipt, DropReason::Own);
+        }
         let error = &error.error;
         let event = GistEvent::error_received(receipt.source, error.code, error.subcode);
         cx.report(event);
