@@ -96,6 +96,22 @@ impl Trace {
         }
     }
 
+    /// Returns the delay of the latest packet that left in `from..until` and has arrived.
+    pub fn latest_delay(&self, from: Time, until: Time) -> Option<Duration> {
+        let packets = self.sent.iter().zip(&self.arrived).rev();
+        let mut packets = packets.filter(|(sent, _)| (from..until).contains(*sent));
+        packets.find_map(|(&sent, &arrived)| Some(arrived?.since(sent)))
+    }
+
+    /// Returns when the packets were sent that left in `from..until` and have not arrived, in order.
+    pub fn lost(&self, from: Time, until: Time) -> impl DoubleEndedIterator<Item = Time> + '_ {
+        let packets = self.sent.iter().zip(&self.arrived);
+        let is_lost = move |(sent, arrived): &(&Time, &Option<Time>)| {
+            (from..until).contains(*sent) && arrived.is_none()
+        };
+        packets.filter(is_lost).map(|(sent, _)| *sent)
+    }
+
     /// Returns the rate of arrivals in each `width` of `from..until`, bits per second; at most 100 000 values.
     pub fn arrival_rates(&self, from: Time, until: Time, width: Duration) -> Vec<u64> {
         let width_ns = u64::try_from(width.as_nanos()).unwrap_or(u64::MAX).max(1);
@@ -151,6 +167,12 @@ mod tests {
         );
         let half = trace().figures(Time::from_millis(500), Time::from_secs(1));
         assert_eq!((half.packets, half.offered_bps), (50, 100_000));
+        let latest = trace().latest_delay(Time::ZERO, Time::from_secs(1));
+        assert_eq!(latest, Some(Duration::from_millis(98)));
+        assert_eq!(trace().latest_delay(Time::from_secs(2), Time::from_secs(3)), None);
+        let lost: Vec<Time> = trace().lost(Time::from_millis(500), Time::from_secs(1)).collect();
+        assert_eq!(lost.len() as f64, half.loss * 50.0);
+        assert!(lost.iter().all(|at| (500..1_000).contains(&at.since(Time::ZERO).as_millis())));
         let nothing = trace().figures(Time::from_secs(2), Time::from_secs(3));
         assert_eq!((nothing.packets, nothing.loss, nothing.delay_p50_ms), (0, 0.0, None));
         let backwards = trace().figures(Time::from_millis(900), Time::from_millis(100));

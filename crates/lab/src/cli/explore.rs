@@ -1,12 +1,17 @@
 //! Command `earmark-lab explore`: random networks, flows and faults, and invariants that must hold in all of them.
 
+use std::fs::File;
+use std::io::{BufWriter, Write};
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Instant;
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use earmark_scenario::Protocols;
-use earmark_scenario::explore::{Exploration, explore_attacked, explore_with};
+use earmark_scenario::explore::{Exploration, explore_attacked, explore_logged, explore_with};
+use earmark_sim::LogEntry;
 use serde::Serialize;
+use serde_json::json;
 
 use super::BROKEN_PROMISE;
 use crate::runs::{bar, over_all_cores};
@@ -15,6 +20,7 @@ const EXAMPLES: &str = "\
 Examples:
   earmark-lab explore --seeds 200
   earmark-lab explore --seed 17             one run again
+  earmark-lab explore --seed 17 --log log.json
   earmark-lab explore --attackers --seeds 200
   earmark-lab explore --seeds 1000 --json
 
@@ -36,6 +42,9 @@ pub(super) struct Explore {
     /// Add one to three attackers to each network; half of the networks have no faults.
     #[arg(long)]
     attackers: bool,
+    /// Write what happens at each node, a line of JSON for each event; requires a single seed.
+    #[arg(long, value_name = "FILE", conflicts_with = "seeds")]
+    log: Option<PathBuf>,
     /// Print one object of JSON.
     #[arg(long)]
     json: bool,
@@ -74,8 +83,13 @@ impl Explore {
             (0..self.seeds).map(|number| self.seed.wrapping_add(number)).collect();
         let protocols = Protocols::default();
         let explore = if self.attackers { explore_attacked } else { explore_with };
-        let bar = bar("explore", seeds.len());
-        let outcomes = over_all_cores(&seeds, &bar, |&seed| explore(seed, &protocols));
+        let outcomes = match &self.log {
+            Some(file) => vec![self.log(&protocols, file)?],
+            None => {
+                let bar = bar("explore", seeds.len());
+                over_all_cores(&seeds, &bar, |&seed| explore(seed, &protocols))
+            }
+        };
         let events = outcomes.iter().map(|outcome| outcome.events).sum();
         let reserved_packets = outcomes.iter().map(|outcome| outcome.reserved_packets).sum();
         let attack_packets = outcomes.iter().map(|outcome| outcome.attack_packets).sum();
@@ -94,6 +108,22 @@ impl Explore {
         }
         let all_is_well = summary.broken.is_empty();
         Ok(if all_is_well { ExitCode::SUCCESS } else { ExitCode::from(BROKEN_PROMISE) })
+    }
+
+    /// Explores the seed and writes its log.
+    fn log(&self, protocols: &Protocols, file: &Path) -> Result<Exploration> {
+        let cannot_write = || format!("cannot write {}", file.display());
+        let mut out = BufWriter::new(File::create(file).with_context(cannot_write)?);
+        let mut written = Ok(());
+        let outcome = explore_logged(self.seed, protocols, self.attackers, |node, entry| {
+            if written.is_ok() {
+                let LogEntry { at, what, .. } = entry;
+                let line = json!({ "at": at.as_secs_f64(), "node": node, "what": what });
+                written = writeln!(out, "{line}");
+            }
+        });
+        written.and_then(|()| out.flush()).with_context(cannot_write)?;
+        Ok(outcome)
     }
 
     /// Returns the command that replays a seed.

@@ -12,7 +12,7 @@
 //! - No packet of a flow that conforms to its reservation is lost, if it left while the reservation was in force on
 //!   every link of its path. The path is known from the routes, and the reservations from traffic control; so
 //!   reservations removed by faults are no exception, but covered by the rule. Only packets of the last two seconds
-//!   are ignored, which may have been in flight at the end.
+//!   are ignored, which may have been in flight at the end; of a longer time if packets last took longer.
 //! - When all flows have ended and the lifetimes are over, every node is empty: engines, ledger, traffic control,
 //!   timers.
 //!
@@ -38,4 +38,4 @@ mod reserved_paths;
 mod run;
 
 pub use invariants::{Breach, Invariant};
-pub use run::{Exploration, explore, explore_attacked, explore_with};
+pub use run::{Exploration, explore, explore_attacked, explore_logged, explore_with};

@@ -7,7 +7,7 @@ use earmark_core::random::{RandomStreams, Stream};
 use earmark_core::{InterfaceId, Time};
 use earmark_node::NodeConfig;
 use earmark_sim::distributions::happens;
-use earmark_sim::{Keep, Network, NodeId, Reserved, Source, StreamId};
+use earmark_sim::{Keep, LogEntry, Network, NodeId, Reserved, Source, StreamId};
 use serde::Serialize;
 
 use super::attackers::{self, Attackers};
@@ -30,12 +30,15 @@ const CHECK_INTERVAL: Duration = Duration::from_millis(500);
 /// for 300 s.
 const DRAIN_TIME: Duration = Duration::from_secs(600);
 /// Drain time with attackers: state from behind an access interface lasts for up to 630 s if its sender asks for that, and
-/// at its next nodes for some refreshes more.
-const DRAIN_TIME_ATTACKED: Duration = Duration::from_secs(800);
+/// at its next nodes for some refreshes more. Then GIST keeps routing state and peers, as above.
+const DRAIN_TIME_ATTACKED: Duration = Duration::from_secs(1_100);
 /// Time after which a message is no longer repeated if nobody answers it.
 const ANSWER_TIME: Duration = Duration::from_secs(10);
-/// Maximum time in flight: packets sent so shortly before a reservation ends are ignored.
+/// Maximum time in flight: packets sent so shortly before a reservation ends are ignored. The time is longer behind a queue
+/// from before the reservation, which stays as long as it is if the flow uses its whole rate.
 const MAX_TIME_IN_FLIGHT: Duration = Duration::from_secs(2);
+/// Maximum growth of the delay behind such a queue, after the latest packet that arrived.
+const DELAY_GROWTH: Duration = Duration::from_millis(500);
 /// Maximum number of violations reported, one of each kind per node; one often causes others.
 const MAX_BREACHES: usize = 10;
 
@@ -81,6 +84,18 @@ pub fn explore_attacked(seed: u64, protocols: &Protocols) -> Exploration {
     ExplorationRun::new(seed, protocols, true).play()
 }
 
+/// Runs the exploration of a seed again, with attackers or without, and passes on what happens at each node, by its name.
+pub fn explore_logged(
+    seed: u64,
+    protocols: &Protocols,
+    is_attacked: bool,
+    log: impl FnMut(&str, &LogEntry),
+) -> Exploration {
+    let mut run = ExplorationRun::new(seed, protocols, is_attacked);
+    run.reader = Some(Box::new(log));
+    run.play()
+}
+
 /// Draws the settings of all nodes: short times, so that much happens, and random options.
 fn settings(protocols: &Protocols, dice: &mut Stream) -> NodeConfig {
     let mut settings = protocols.node_config();
@@ -120,7 +135,7 @@ enum Step {
     Check,
 }
 
-struct ExplorationRun {
+struct ExplorationRun<'a> {
     protocols: Protocols,
     topology: Topology,
     network: Network,
@@ -134,11 +149,13 @@ struct ExplorationRun {
     /// Requests whose answers are checked: only in an attacked network without faults.
     honest: Option<HonestRequests>,
     outcome: Exploration,
+    /// Reader of the log.
+    reader: Option<Box<dyn FnMut(&str, &LogEntry) + 'a>>,
 }
 
-impl ExplorationRun {
+impl<'a> ExplorationRun<'a> {
     /// Creates the run of a seed, with attackers or without.
-    fn new(seed: u64, protocols: &Protocols, is_attacked: bool) -> ExplorationRun {
+    fn new(seed: u64, protocols: &Protocols, is_attacked: bool) -> ExplorationRun<'a> {
         let random = RandomStreams::new(seed).part("explore");
         let without_attackers = random_network::draw(&mut random.stream("network"));
         let mut faults = random_faults::draw(&without_attackers, &mut random.stream("faults"));
@@ -184,6 +201,7 @@ impl ExplorationRun {
             attackers,
             honest,
             outcome,
+            reader: None,
             topology,
             network,
             nodes,
@@ -257,6 +275,9 @@ impl ExplorationRun {
 
     fn process_log(&mut self) {
         let log = self.network.take_log();
+        if let Some(reader) = &mut self.reader {
+            log.iter().for_each(|entry| reader(self.network.name(entry.node), entry));
+        }
         self.reserved_paths.process(&log);
         if let Some(honest) = &mut self.honest {
             honest.process(&log);
@@ -358,19 +379,27 @@ impl ExplorationRun {
     ) -> u64 {
         let mut packets = 0;
         for &(since, until) in spans {
-            if until.since(since) <= MAX_TIME_IN_FLIGHT {
+            let trace = self.network.trace(stream);
+            let delay = trace.latest_delay(Time::ZERO, until).unwrap_or_default();
+            let in_flight = MAX_TIME_IN_FLIGHT.max(delay + DELAY_GROWTH);
+            if until.since(since) <= in_flight {
                 continue;
             }
-            let until = since + (until.since(since) - MAX_TIME_IN_FLIGHT);
-            let figures = self.network.trace(stream).figures(since, until);
+            let until = since + (until.since(since) - in_flight);
+            let figures = trace.figures(since, until);
             packets += figures.packets;
-            if figures.loss > 0.0 {
+            let mut lost = trace.lost(since, until);
+            if let Some(first) = lost.next() {
+                let last = lost.next_back().unwrap_or(first);
+                let count = 1 + usize::from(last != first) + lost.count();
                 let Flow { request, by, .. } = &self.flows[number];
-                let lost = (figures.loss * figures.packets as f64).round();
                 let what = format!(
-                    "{lost} of {} packets lost that left from {:.3} s on, with {} bit/s by {} on the whole way to {}",
+                    "{count} of {} packets lost that left from {:.3} s on, between {:.3} s and {:.3} s, with {} bit/s by \
+                     {} on the whole way to {}",
                     figures.packets,
                     since.as_secs_f64(),
+                    first.as_secs_f64(),
+                    last.as_secs_f64(),
                     request.rate.as_bps(),
                     by.map_or("nobody", |by| by.name()),
                     self.network.name(request.nodes[1])
