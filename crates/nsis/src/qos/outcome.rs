@@ -3,8 +3,8 @@
 use alloc::boxed::Box;
 
 use earmark_core::Rate;
-use earmark_wire::qos_nslp::iana::{MessageType, Success};
-use earmark_wire::qos_nslp::{Outcome, Response};
+use earmark_wire::qos_nslp::Response;
+use earmark_wire::qos_nslp::iana::MessageType;
 
 use super::QosNslp;
 use super::api::{Application, Event, OnRefusal, Source};
@@ -24,10 +24,6 @@ impl QosNslp {
         response: &Response<'_>,
     ) {
         let outcome = response.info.outcome;
-        if outcome == Outcome::Success(Success::Teardown) {
-            self.finish_release(cx, index);
-            return self.forget(cx, index);
-        }
         let session = self.store.session_mut(index);
         let application = session.application();
         let is_initiator = session.is_initiator();

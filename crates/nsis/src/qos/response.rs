@@ -43,6 +43,12 @@ impl QosNslp {
         if let Err(reason) = self.check_answer(message, index) {
             return self.ignore(cx, message, reason);
         }
+        if self.store.session(index).flags.has(Flags::TORN) {
+            return self.receive_response_to_tear(cx, message, response, index);
+        }
+        if response.info.outcome == Outcome::Success(Success::Teardown) {
+            return self.ignore(cx, message, DropReason::Unasked);
+        }
         let session = self.store.session_mut(index);
         session.flags.set(Flags::BREAK, session.flags.has(Flags::BREAK) || response.flags.breaks);
         match response.answers {
@@ -77,10 +83,30 @@ impl QosNslp {
             return self.handle_request_response(cx, index, response);
         }
         self.send_response_back(cx, index, response, Some(Answers::Rii(rii)));
+    }
+
+    /// Handles the response to the tear of a session. Whatever its outcome, the next node has no reservation; nothing but
+    /// that response ends the wait for it.
+    fn receive_response_to_tear(
+        &mut self,
+        cx: &mut HandlerContext<'_, '_>,
+        message: &Received<'_>,
+        response: &Response<'_>,
+        index: Index,
+    ) {
+        let Some(Answers::Rii(rii)) = response.answers else {
+            return self.ignore(cx, message, DropReason::Unasked);
+        };
         let session = self.store.session(index);
-        if session.flags.has(Flags::TORN) {
-            self.forget(cx, index);
+        let request = session.extra.as_ref().and_then(|extra| extra.request);
+        if request.is_some_and(|request| request.rii == rii) {
+            self.finish_release(cx, index);
+        } else if session.is_initiator() {
+            return self.ignore(cx, message, DropReason::Unasked);
+        } else {
+            self.send_response_back(cx, index, response, Some(Answers::Rii(rii)));
         }
+        self.forget(cx, index);
     }
 
     fn receive_response_to_rsn(

@@ -107,7 +107,8 @@ impl QosNslp {
 
     /// Removes a session without resources.
     pub(super) fn forget(&mut self, cx: &mut HandlerContext<'_, '_>, index: Index) {
-        let &Session { id, mri, flags, .. } = self.store.session(index);
+        let &Session { id, mri, flags, claim, .. } = self.store.session(index);
+        debug_assert_eq!(claim, None, "resources are released before");
         self.set_verified(index, None);
         self.store.remove(index);
         let on = self.nslpid_of_level(flags.has(Flags::IN_AGGREGATE));
