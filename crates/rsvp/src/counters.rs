@@ -63,6 +63,9 @@ earmark_core::named_enum! {
         DiagnosticsOff = "diagnostics_off",
         /// A later message about the same state arrived earlier (RFC 2961 section 4.5).
         Overtaken = "overtaken",
+        /// An error or a confirmation that was handled before, sent again because its acknowledgement was lost (RFC 2961
+        /// section 6).
+        Repeated = "repeated",
         /// The message concerns state at another interface, and its own interface is not trusted with that.
         OtherInterface = "other_interface",
         /// The message concerns state at another interface, which accepts only messages signed with one of its keys.

@@ -40,6 +40,7 @@ impl Engine for Rsvp {
             is_from_this_link: false,
             message_id: MessageIdKey::NONE,
             acknowledge_to: None,
+            is_repeated: false,
         };
         match input {
             Input::Datagram(datagram) => self.receive_message(&mut cx, &datagram, None),
@@ -152,6 +153,9 @@ impl Rsvp {
         }
         self.counters.receive(message.body.message_type());
         self.receive_leading_objects(cx, datagram, message);
+        if cx.is_repeated {
+            return self.drop(cx, datagram, DropReason::Repeated);
+        }
         match &message.body {
             Body::Path(path) => self.receive_path(cx, datagram, message, path),
             Body::Resv(resv) => self.receive_resv(cx, datagram, resv),

@@ -89,6 +89,8 @@ pub(crate) struct HandlerContext<'t, 'c, E> {
     pub(crate) message_id: MessageIdKey,
     /// Peer that gets the acknowledgement of the current message, and its MESSAGE_ID, if one is requested.
     pub(crate) acknowledge_to: Option<(Index, MessageIdKey)>,
+    /// Whether the current message leaves no state, and was handled before.
+    pub(crate) is_repeated: bool,
 }
 
 impl Rsvp {

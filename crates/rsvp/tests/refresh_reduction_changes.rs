@@ -7,9 +7,10 @@ mod message_ids;
 
 use common::*;
 use earmark_core::{HostEvent, Interface, InterfaceId};
+use earmark_rsvp::DropReason;
 use earmark_wire::rsvp::{
     AcknowledgementKind, Body, Carried, ErrorCode, ErrorSpec, FilterSpec, FlowDescriptors, List,
-    Message, MessageId, Path, PathTear, Resv, ResvErr, ResvTear, RsvpHop, SourceSelector,
+    Message, MessageId, Path, PathErr, PathTear, Resv, ResvErr, ResvTear, RsvpHop, SourceSelector,
 };
 use message_ids::*;
 
@@ -330,4 +331,54 @@ fn changed_objects_are_sent_to_concerned_hop_at_once() {
     assert_eq!(asks(DOWNSTREAM, 1, &object, 100), [UPSTREAM]);
     assert_eq!(asks("10.0.2.3", 2, &object, 101), [SECOND_HOP]);
     assert_eq!(asks("10.0.2.3", 2, &[], 102), [SECOND_HOP]);
+}
+
+/// An error is sent again until its acknowledgement arrives (RFC 2961 section 6). A node forwards it once: otherwise each
+/// lost acknowledgement would multiply the copies at each further node. Each copy is acknowledged.
+#[test]
+fn repeated_errors_are_forwarded_once() {
+    let mut router = router();
+    introduce(&mut router);
+    receive_path_with_id(&mut router, path(), message_id(1));
+    receive_resv_with_id(&mut router, 2, Some(message_id(1)));
+    let error = ErrorSpec {
+        node: ip("10.0.0.254"),
+        flags: 0,
+        code: ErrorCode::AdmissionControlFailure,
+        value: 2,
+    };
+    let sender = Some((template(), Some(tspec(2))));
+    let path_err = PathErr { session: session(), error, carried: Carried::NONE, sender };
+    let flows = [flow(2)];
+    let resv_err = ResvErr {
+        session: session(),
+        hop: RsvpHop { address: ip(UPSTREAM), lih: 77 },
+        error,
+        scope: None,
+        carried: Carried::NONE,
+        flows: FlowDescriptors::FixedFilter(List::Items(&flows)),
+    };
+    let cases = [(ETH2, Body::PathErr(path_err)), (ETH1, Body::ResvErr(resv_err))];
+    for (interface, body) in cases {
+        let kind = body.message_type();
+        let mut forwarded = |epoch, id| {
+            let id = MessageId { epoch, ..message_id(id) };
+            let outcomes = receive(&mut router, interface, &capable_message(body, Some(id)));
+            let errors =
+                sent(&outcomes).into_iter().map(|(_, message)| message.body.message_type());
+            errors.filter(|sent| *sent == kind).count()
+        };
+        assert_eq!(forwarded(EPOCH, 5), 1, "{kind:?}");
+        assert_eq!(forwarded(EPOCH, 5), 0, "{kind:?} again");
+        assert_eq!(forwarded(EPOCH, 7), 1, "{kind:?}");
+        assert_eq!(forwarded(EPOCH, 6), 1, "overtaken, but new");
+        assert_eq!(forwarded(EPOCH, 6), 0, "{kind:?} again");
+        assert_eq!(forwarded(EPOCH + 1, 6), 1, "of the next epoch");
+        let last = MessageId { epoch: EPOCH + 1, ..message_id(6) };
+        let acknowledged = acknowledged(&router.pass(10 * MS));
+        assert!(acknowledged.contains(&acknowledgement(AcknowledgementKind::Ack, last)));
+        let again = acknowledgement(AcknowledgementKind::Ack, message_id(5));
+        assert_eq!(acknowledged.iter().filter(|ack| **ack == again).count(), 2, "each copy");
+    }
+    assert_eq!(router.engine.counters().dropped[DropReason::Repeated as usize], 4);
 }

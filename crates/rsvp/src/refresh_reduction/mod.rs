@@ -40,6 +40,7 @@ mod hello;
 pub(crate) mod message_id_key;
 mod peer;
 mod receive;
+mod recent_ids;
 mod resend;
 mod retransmission;
 mod send;

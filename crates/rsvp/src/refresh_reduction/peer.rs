@@ -11,6 +11,7 @@ use earmark_wire::rsvp::{Acknowledgement, AcknowledgementKind};
 use slab::Slab;
 
 use super::hello::HelloState;
+use super::recent_ids::RecentIds;
 use super::summary_refresh_list::SummaryRefreshList;
 use crate::state::Index;
 
@@ -28,6 +29,8 @@ pub(crate) struct Peer {
     pub(crate) capable: bool,
     /// Epoch of the last message with MESSAGE_ID.
     pub(crate) epoch: Option<u32>,
+    /// Errors and confirmations of this epoch that were handled.
+    pub(crate) handled: RecentIds,
     /// Longest R announced in this epoch, milliseconds. It determines the lifetime of state that a summary refresh
     /// refreshes.
     pub(crate) refresh_ms: u32,
@@ -91,6 +94,7 @@ impl Peer {
             encapsulated: false,
             capable: false,
             epoch: None,
+            handled: RecentIds::default(),
             refresh_ms: 0,
             pending_acknowledgements: Vec::new(),
             summary_list: SummaryRefreshList::default(),

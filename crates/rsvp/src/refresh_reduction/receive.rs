@@ -8,6 +8,7 @@ use earmark_wire::rsvp::{Acknowledgement, AcknowledgementKind, Body, Bundle, Mes
 
 use super::message_id_key::{MessageIdKey, NamedBlock};
 use super::peer::{LinkEnd, Peer};
+use super::recent_ids::RecentIds;
 use super::send::OutgoingMessage;
 use super::sent_message_ids::{DeliveryState, Subject};
 use crate::api::Event;
@@ -80,8 +81,10 @@ impl Rsvp {
                 // A new epoch: the neighbour has restarted and has lost its state.
                 again |= peer.epoch.is_some();
                 peer.epoch = Some(id.epoch);
+                peer.handled = RecentIds::default();
                 peer.refresh_ms = 0;
             }
+            cx.is_repeated = leaves_no_state(&message.body) && !peer.handled.record(id.id);
             peer.refresh_ms = peer.refresh_ms.max(refresh_ms);
             cx.message_id = MessageIdKey::from(id);
             if id.flags & MessageId::ACK_DESIRED != 0 {
@@ -314,7 +317,7 @@ impl Rsvp {
         bundle: &Bundle<'_>,
     ) {
         for payload in bundle.iter() {
-            (cx.message_id, cx.acknowledge_to) = (MessageIdKey::NONE, None);
+            (cx.message_id, cx.acknowledge_to, cx.is_repeated) = (MessageIdKey::NONE, None, false);
             self.counters.reduction.unbundled += 1;
             self.receive_message(cx, &Datagram { payload, ..*datagram }, Some(send_ttl));
         }
@@ -357,6 +360,11 @@ fn message_source(datagram: &Datagram<'_>, body: &Body<'_>) -> (IpAddr, u32) {
         Body::ResvErr(error) => (error.hop.address, 0),
         _ => (datagram.source, 0),
     }
+}
+
+/// Returns whether a message with MESSAGE_ID leaves no state that would recognize it if it came again.
+fn leaves_no_state(body: &Body<'_>) -> bool {
+    matches!(body, Body::PathErr(_) | Body::ResvErr(_) | Body::ResvConf(_))
 }
 
 /// Returns whether only the neighbour itself sends a message, with the largest TTL. Other messages have the TTL of the data's
