@@ -153,12 +153,12 @@ impl Rsvp {
         }
         self.counters.receive(message.body.message_type());
         self.receive_leading_objects(cx, datagram, message);
-        if cx.is_repeated {
-            return self.drop(cx, datagram, DropReason::Repeated);
-        }
         match &message.body {
             Body::Path(path) => self.receive_path(cx, datagram, message, path),
             Body::Resv(resv) => self.receive_resv(cx, datagram, resv),
+            Body::PathErr(_) | Body::ResvErr(_) | Body::ResvConf(_) if cx.is_repeated => {
+                self.drop(cx, datagram, DropReason::Repeated);
+            }
             Body::PathErr(error) => self.receive_path_err(cx, datagram, message.send_ttl, error),
             Body::ResvErr(error) => self.receive_resv_err(cx, datagram, message.send_ttl, error),
             Body::PathTear(tear) => self.receive_path_tear(cx, datagram, tear),

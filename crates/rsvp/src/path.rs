@@ -220,6 +220,7 @@ impl Rsvp {
     }
 
     /// Recomputes the shared reservations of a sender's session after a sender was added or has changed.
+    #[inline]
     pub(crate) fn update_shared_reservations<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
@@ -244,7 +245,7 @@ impl Rsvp {
     }
 
     /// Returns whether ADSPEC and unknown objects of a Path are within the limit.
-    #[cold]
+    #[inline]
     fn fits_object_limit(&self, path: &Path<'_>) -> bool {
         let adspec = path.sender.adspec.map_or(0, <[u8]>::len);
         adspec + Kept::length(path.carried) <= self.config.max_kept_octets as usize
@@ -451,6 +452,7 @@ pub(crate) fn is_neighbor(context: &Context<'_>, address: IpAddr) -> bool {
 }
 
 /// Returns whether an address is a unicast address of one node.
+#[inline]
 pub(crate) fn is_unicast(address: IpAddr) -> bool {
     !address.is_unspecified()
         && !address.is_multicast()

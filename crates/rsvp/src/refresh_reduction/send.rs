@@ -52,6 +52,7 @@ enum Receiver {
 }
 
 impl OutgoingMessage {
+    #[inline(always)]
     pub(crate) fn new(how: Outgoing) -> OutgoingMessage {
         OutgoingMessage { how, to: Receiver::NotPeer, message_id: None, send_ttl: how.ttl }
     }
@@ -62,6 +63,7 @@ impl OutgoingMessage {
     }
 
     /// Sets the neighbour that forwards the message.
+    #[inline(always)]
     pub(crate) fn via(self, peer: Option<Index>) -> OutgoingMessage {
         OutgoingMessage { to: peer.map_or(Receiver::NotPeer, Receiver::Via), ..self }
     }
@@ -71,6 +73,7 @@ impl OutgoingMessage {
         OutgoingMessage { send_ttl, ..self }
     }
 
+    #[inline(always)]
     pub(crate) fn with_message_id(self, message_id: Option<MessageId>) -> OutgoingMessage {
         OutgoingMessage { message_id, ..self }
     }
