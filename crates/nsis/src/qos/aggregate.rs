@@ -77,16 +77,26 @@ impl QosNslp {
     }
 
     /// Returns the aggregate that carries a flow.
+    #[inline(always)]
     pub(super) fn aggregate_of(
         &self,
         cx: &HandlerContext<'_, '_>,
         mri: &PathCoupled,
         interface: Option<InterfaceId>,
     ) -> Option<usize> {
-        if self.aggregates.list.is_empty()
-            || mri.direction != Direction::Downstream
-            || is_range(mri)
-            || !self.is_inner(cx, interface?)
+        match self.aggregates.list.is_empty() {
+            true => None,
+            false => self.find_aggregate_of(cx, mri, interface),
+        }
+    }
+
+    fn find_aggregate_of(
+        &self,
+        cx: &HandlerContext<'_, '_>,
+        mri: &PathCoupled,
+        interface: Option<InterfaceId>,
+    ) -> Option<usize> {
+        if mri.direction != Direction::Downstream || is_range(mri) || !self.is_inner(cx, interface?)
         {
             return None;
         }
@@ -129,15 +139,24 @@ fn is_range(mri: &PathCoupled) -> bool {
 /// Growing and shrinking of aggregates.
 impl QosNslp {
     /// Returns whether a RESERVE must wait until its aggregate has grown. If so, it was queued.
+    #[inline(always)]
     pub(super) fn waits_for_growth(
         &mut self,
         cx: &mut HandlerContext<'_, '_>,
         received: &ReceivedReserve<'_>,
         asked: &AdmissionRequest<'_>,
     ) -> bool {
-        let Some(number) = asked.aggregate.filter(|_| !self.aggregates.is_resuming) else {
-            return false;
-        };
+        let aggregate = asked.aggregate.filter(|_| !self.aggregates.is_resuming);
+        aggregate.is_some_and(|number| self.exceeds_aggregate(cx, received, asked, number))
+    }
+
+    fn exceeds_aggregate(
+        &mut self,
+        cx: &mut HandlerContext<'_, '_>,
+        received: &ReceivedReserve<'_>,
+        asked: &AdmissionRequest<'_>,
+        number: usize,
+    ) -> bool {
         let Ok(wanted) = rmf::evaluate(asked.qspec, MessageType::Reserve) else { return false };
         let held = asked.held.and_then(|claim| cx.context.ledger.demand(claim));
         let held = held.map_or(Rate::ZERO, |held| held.rate);
