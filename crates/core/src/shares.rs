@@ -47,6 +47,7 @@ impl Shares {
     }
 
     /// Counts an entry of a port.
+    #[inline]
     pub fn add(&mut self, port: InterfaceId) {
         let place = self.place(port).unwrap_or_else(|place| {
             self.ports.insert(place, (port, 0));

@@ -310,6 +310,7 @@ impl FlowSpec {
     ///
     /// # Errors
     /// The first invalid value.
+    #[inline]
     pub fn validate(&self) -> Result<(), ValueError> {
         self.token_bucket().validate()?;
         match self {

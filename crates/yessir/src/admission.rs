@@ -76,6 +76,7 @@ impl Yessir {
     }
 
     /// Handles a refusal by the ledger: the leg is queued if it may be.
+    #[cold]
     fn handle_refusal<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,

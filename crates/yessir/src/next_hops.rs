@@ -23,7 +23,7 @@ impl<'r> NextHops<'r> {
     ///
     /// # Errors
     /// The reason why the message cannot be forwarded.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn of(
         context: &Context<'r>,
         incoming: Option<InterfaceId>,

@@ -92,14 +92,12 @@ impl Yessir {
         let is_local = interfaces.is_local(datagram.destination);
         let is_group = datagram.destination.is_multicast() && !self.roles.is_empty();
         let announces = report.sender.is_some() && (is_local || is_group);
-        if announces && self.auth.is_required {
-            let stream = received.stream(message.generic.multiplexed);
-            let checked = stream
-                .and_then(|stream| self.check_report(cx, datagram, received, &stream, report));
-            if let Err(reason) = checked {
-                self.ignore(cx, datagram, reason);
-                return self.relay_ignored(cx, datagram, received);
-            }
+        if announces
+            && self.auth.is_required
+            && let Err(reason) = self.check_announcement(cx, datagram, received, report, message)
+        {
+            self.ignore(cx, datagram, reason);
+            return self.relay_ignored(cx, datagram, received);
         }
         if is_local {
             return self.handle_local_message(cx, datagram, received, report, message);
@@ -148,12 +146,29 @@ impl Yessir {
         }
     }
 
+    /// Checks a report that announces a stream to this host like one that passes it.
+    ///
+    /// # Errors
+    /// The reason to forward the report without effect.
+    #[cold]
+    fn check_announcement<E: From<Event>>(
+        &mut self,
+        cx: &mut HandlerContext<'_, '_, E>,
+        datagram: &Datagram<'_>,
+        received: &Received<'_>,
+        report: &Report<'_>,
+        message: &Message<'_>,
+    ) -> Result<(), DropReason> {
+        let stream = received.stream(message.generic.multiplexed)?;
+        self.check_report(cx, datagram, received, &stream, report).map(|_| ())
+    }
+
     /// Checks that a report of a stream is authentic, if it must be, and that its origin may touch the stream. Returns the
     /// sequence number of its signature.
     ///
     /// # Errors
     /// The reason to forward the report without effect.
-    #[inline]
+    #[inline(always)]
     fn check_report<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
@@ -162,19 +177,10 @@ impl Yessir {
         stream: &Stream,
         report: &Report<'_>,
     ) -> Result<Option<u64>, DropReason> {
-        let Some((message, places)) = &report.message else { return Ok(None) };
-        let auth = message.auth.as_ref();
+        let Some((message, _)) = &report.message else { return Ok(None) };
         let mut sequence = None;
         if let Some(interface) = self.auth.required_on(cx.context, datagram.interface) {
-            let message = Covered {
-                stream,
-                ssrc: report.ssrc,
-                sender: report.sender.unwrap_or_default(),
-                goodbye: report.goodbye,
-                data: places.data(received.packet.payload),
-            };
-            sequence = Some(self.verify_sender(cx, interface, &message, auth)?);
-            mark(Checkpoint::Integrity);
+            sequence = Some(self.verify_report(cx, interface, received, stream, report)?);
         }
         if message.generic.command == Command::Passive {
             return Ok(sequence);
@@ -183,6 +189,29 @@ impl Yessir {
             let origin = Origin { ssrc: report.ssrc, arrival: datagram.interface };
             self.store.session(index).may_touch(cx.context, origin, sequence.is_some())?;
         }
+        Ok(sequence)
+    }
+
+    /// Verifies the signature of a report. Returns its sequence number.
+    #[cold]
+    fn verify_report<E: From<Event>>(
+        &mut self,
+        cx: &mut HandlerContext<'_, '_, E>,
+        interface: &str,
+        received: &Received<'_>,
+        stream: &Stream,
+        report: &Report<'_>,
+    ) -> Result<u64, DropReason> {
+        let Some((message, places)) = &report.message else { return Ok(0) };
+        let covered = Covered {
+            stream,
+            ssrc: report.ssrc,
+            sender: report.sender.unwrap_or_default(),
+            goodbye: report.goodbye,
+            data: places.data(received.packet.payload),
+        };
+        let sequence = self.verify_sender(cx, interface, &covered, message.auth.as_ref())?;
+        mark(Checkpoint::Integrity);
         Ok(sequence)
     }
 

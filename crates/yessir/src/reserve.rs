@@ -200,16 +200,26 @@ impl Yessir {
         };
         self.sources.shares.add(request.arrival);
         let index = self.store.insert(session, place);
-        if request.shared && !self.join_pool(index) {
-            self.sources.remove_stream(source, port);
-            self.sources.shares.remove(request.arrival);
-            self.store.remove(index);
-            return Err(self.limit_reached().reason);
+        if request.shared {
+            self.join_pool_or_remove(index)?;
         }
         self.set_token(index, token);
         self.counters.created += 1;
         mark(Checkpoint::CreateSession);
         Ok(index)
+    }
+
+    /// Adds a new session to the pool of its group, or removes it again.
+    #[inline(never)]
+    fn join_pool_or_remove(&mut self, index: Index) -> Result<(), FailureReason> {
+        if self.join_pool(index) {
+            return Ok(());
+        }
+        let Session { stream, arrival, port, .. } = *self.store.session(index);
+        self.sources.remove_stream(stream.source, port);
+        self.sources.shares.remove(arrival);
+        self.store.remove(index);
+        Err(self.limit_reached().reason)
     }
 
     /// Changes the request of a session. A decrease is not subject to limits.
