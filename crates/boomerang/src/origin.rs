@@ -51,6 +51,7 @@ impl Session {
         }
     }
 
+    #[inline]
     fn set_far_end(&mut self, address: IpAddr) {
         match address {
             IpAddr::V4(address) => self.far = address.to_bits(),

@@ -18,6 +18,7 @@ use crate::selector::Direction;
 pub(crate) type Record = (usize, Participation);
 
 /// Returns the record of a message as this node forwards it, if there is one and this node has reserved.
+#[inline(always)]
 pub(crate) fn counted_record(
     context: &Context<'_>,
     datagram: &Datagram<'_>,
@@ -25,9 +26,19 @@ pub(crate) fn counted_record(
     direction: Direction,
     processed: &Treated,
 ) -> Option<Record> {
-    if !view.has_options() || processed.edits.nack {
-        return None;
+    match view.has_options() && !processed.edits.nack {
+        true => count(context, datagram, view, direction, processed),
+        false => None,
     }
+}
+
+fn count(
+    context: &Context<'_>,
+    datagram: &Datagram<'_>,
+    view: &View<'_>,
+    direction: Direction,
+    processed: &Treated,
+) -> Option<Record> {
     let interface =
         context.interfaces.by_id(processed.interface?).filter(|link| link.takes_part())?;
     let (at, mut record) = view.options().participation()?;

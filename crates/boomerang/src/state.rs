@@ -249,6 +249,7 @@ impl Session {
     }
 
     /// Returns when the first half expires.
+    #[inline(always)]
     pub(crate) fn first_end(&self) -> Time {
         let [forward, reverse] = &self.halves;
         let ends = self.branches().iter().map(|half| half.expires_at);
@@ -256,6 +257,7 @@ impl Session {
     }
 
     /// Returns whether the session holds nothing, has no fault to report, and expects no reply.
+    #[inline(always)]
     pub(crate) fn is_empty(&self) -> bool {
         let [forward, reverse] = &self.halves;
         let nothing = !forward.is_there() && !reverse.is_there();
