@@ -5,7 +5,7 @@ mod common;
 use std::net::IpAddr;
 use std::time::Duration;
 
-use common::{Network, Place, address};
+use common::{Network, Place, address, forged};
 use earmark_core::admission::LinkCapacity;
 use earmark_core::{Flow, HostEvent, InterfaceId, Rate, Transport};
 use earmark_nsis::nslp::Attributes;
@@ -13,7 +13,7 @@ use earmark_nsis::qos::{
     AggregateRule, Application, Command, Event, Listen, OnRefusal, Request, RequestedQos,
 };
 use earmark_nsis::{Config, gist, qos};
-use earmark_wire::gist::SessionId;
+use earmark_wire::gist::{MessageType, SessionId};
 use earmark_wire::qos_nslp::Outcome;
 use earmark_wire::qos_nslp::iana::TransientFailure;
 
@@ -425,4 +425,41 @@ fn flows_cross_a_domain_in_an_aggregate() {
         assert_eq!(network.engine(node).qos().session_count(), 0, "node {node}");
     }
     assert_eq!(view(&network).session, None);
+}
+
+/// A message that is forwarded keeps its GIST hop count, which each node lowers (RFC 5971 section 4.3.3): where the states of
+/// nodes form a circle after a change of routes, it ends. Here RESERVEs or RESPONSEs have passed as many nodes as they may.
+#[test]
+fn forwarded_messages_keep_their_hop_count() {
+    for (from, kind) in [(0, "RESERVE"), (3, "RESPONSE")] {
+        for (left, reaches) in [(1, 1), (2, 2), (3, 3)] {
+            let mut network = aware(4);
+            network.tamper = Some(Box::new(move |seen| {
+                let is_data =
+                    matches!(seen.message_type(), Some(MessageType::Data | MessageType::Confirm));
+                if seen.node == from && is_data {
+                    let how = seen.packet.how;
+                    let mut message = seen.packet.message().expect("a message");
+                    message.hops = left;
+                    seen.packet = forged::packet(how.source, how.destination, how.ttl, &message);
+                    seen.packet.how = how;
+                }
+            }));
+            reserve(&mut network, request(address("10.0.2.2"), mbps(2)));
+            network.run(SECOND);
+            // Counted from the sender of the message: the node that does not forward it.
+            let ends_at = if from == 0 { reaches } else { 3 - reaches };
+            let dropped = |node| {
+                let dropped = &network.engine(node).qos().counters().dropped;
+                dropped.get(&qos::DropReason::HopLimit).copied().unwrap_or(0)
+            };
+            let is_at_end = reaches == 3;
+            for node in 1..3 {
+                let expected = !is_at_end && node == ends_at;
+                assert_eq!(dropped(node) > 0, expected, "{kind}, {left} left, n{node}");
+            }
+            let is_told = events_of(&network, 0).iter().any(|event| is_reserved(event, mbps(2)));
+            assert_eq!(is_told, is_at_end, "{kind}, {left} left");
+        }
+    }
 }

@@ -13,13 +13,21 @@ pub(super) struct Addressing {
     pub(super) attributes: Attributes,
     /// NSLPID; `None` for that of the current call.
     pub(super) nslpid: Option<u16>,
+    /// GIST hop count of a message that is forwarded, so that none goes in a circle forever (RFC 5971 section 4.3.3);
+    /// `None` for a message of this node.
+    pub(super) hops: Option<u8>,
 }
 
 impl Addressing {
     /// Returns the addressing of a message that is forwarded.
     pub(super) fn forwarding(message: &Received<'_>) -> Addressing {
-        let Received { session, mri, .. } = *message;
+        let Received { session, mri, hops, .. } = *message;
         let attributes = message.attributes();
-        Addressing { session, mri, to: None, attributes, nslpid: None }
+        Addressing { session, mri, to: None, attributes, nslpid: None, hops: Some(hops) }
+    }
+
+    /// Returns the addressing of a received message that is sent on as this says.
+    pub(super) fn carrying_on(self, message: &Received<'_>) -> Addressing {
+        Addressing { hops: Some(message.hops), ..self }
     }
 }

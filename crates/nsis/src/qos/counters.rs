@@ -32,6 +32,8 @@ earmark_core::named_enum! {
         NotBound = "not_bound",
         /// The message could not be written.
         TooLong = "too_long",
+        /// The message was forwarded by as many nodes as its GIST hop count allows: the states of nodes form a circle.
+        HopLimit = "hop_limit",
         /// The message is in the clear, but its session was secured.
         NotSecured = "not_secured",
         /// The message is an explicitly routed datagram, but its session is refreshed over an association.

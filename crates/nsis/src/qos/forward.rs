@@ -56,6 +56,7 @@ impl QosNslp {
             }),
             info: reserve.info,
             objects: Some(reserve.extra).filter(|objects| !objects.is_empty()),
+            hops: Some(message.hops),
             ..ReserveOptions::default()
         };
         self.send_reserve(cx, index, &options);

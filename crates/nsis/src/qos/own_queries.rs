@@ -77,7 +77,11 @@ impl QosNslp {
             second_qspec: None,
             extra: Objects::Wire(&auth),
         };
-        self.send_query(cx, Addressing { session, mri, to: None, attributes, nslpid: None }, query);
+        self.send_query(
+            cx,
+            Addressing { session, mri, to: None, attributes, nslpid: None, hops: None },
+            query,
+        );
     }
 
     pub(super) fn querier_of(&self, session: SessionId) -> Option<(Application, &OwnQuery)> {

@@ -195,8 +195,14 @@ impl QosNslp {
             return;
         }
         let (session, mri) = (sent.session, sent.mri.inverted());
-        let addressing =
-            Addressing { session, mri, to: None, attributes: sent.attributes, nslpid: None };
+        let addressing = Addressing {
+            session,
+            mri,
+            to: None,
+            attributes: sent.attributes,
+            nslpid: None,
+            hops: None,
+        };
         if !query.reserve_init {
             let breaks = query.flags.breaks || !ends_near(cx, &sent.mri);
             let flags = GenericFlags { breaks, ..query.flags };

@@ -175,7 +175,7 @@ impl QosNslp {
 /// Returns the addressing of a response to the originator of an undeliverable message.
 pub(super) fn back(sent: &SendMessage) -> Addressing {
     let SendMessage { session, mri, attributes, .. } = *sent;
-    Addressing { session, mri: mri.inverted(), to: None, attributes, nslpid: None }
+    Addressing { session, mri: mri.inverted(), to: None, attributes, nslpid: None, hops: None }
 }
 
 /// Returns the outcome that a QNI gets for a failure of GIST.

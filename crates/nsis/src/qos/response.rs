@@ -82,7 +82,7 @@ impl QosNslp {
         if is_ours {
             return self.handle_request_response(cx, index, response);
         }
-        self.send_response_back(cx, index, response, Some(Answers::Rii(rii)));
+        self.send_response_back(cx, message, index, response, Some(Answers::Rii(rii)));
     }
 
     /// Handles the response to the tear of a session. Whatever its outcome, the next node has no reservation; nothing but
@@ -104,7 +104,7 @@ impl QosNslp {
         } else if session.is_initiator() {
             return self.ignore(cx, message, DropReason::Unasked);
         } else {
-            self.send_response_back(cx, index, response, Some(Answers::Rii(rii)));
+            self.send_response_back(cx, message, index, response, Some(Answers::Rii(rii)));
         }
         self.forget(cx, index);
     }
@@ -159,7 +159,7 @@ impl QosNslp {
                     return self.handle_request_response(cx, index, response);
                 }
                 let answers = Some(Answers::Rsn(self.store.session(index).rsn));
-                self.send_response_back(cx, index, response, answers);
+                self.send_response_back(cx, message, index, response, answers);
             }
             _ => {}
         }
@@ -200,14 +200,15 @@ impl QosNslp {
     fn send_response_back(
         &mut self,
         cx: &mut HandlerContext<'_, '_>,
+        message: &Received<'_>,
         index: Index,
         response: &Response<'_>,
         answers: Option<Answers>,
     ) {
-        let addressing = self.towards_qni(index, None);
+        let addressing = self.towards_qni(index, None).carrying_on(message);
         let flags = GenericFlags { scoping: false, ..self.flags_of(addressing.session) };
-        let message = Message::Response(Response { flags, answers, summary: None, ..*response });
-        self.send(cx, addressing, &message);
+        let forwarded = Message::Response(Response { flags, answers, summary: None, ..*response });
+        self.send(cx, addressing, &forwarded);
     }
 
     /// Forwards a RESPONSE without state of this node: QUERYs leave none (section 4.2).

@@ -30,6 +30,8 @@ pub(super) struct ReserveOptions<'a> {
     pub(super) summary: Option<Summary<'a>>,
     /// Unknown objects that are forwarded.
     pub(super) objects: Option<Objects<'a>>,
+    /// GIST hop count of a RESERVE that is forwarded.
+    pub(super) hops: Option<u8>,
 }
 
 /// The two directions along the path of a session.
@@ -39,7 +41,7 @@ impl QosNslp {
         let session = self.store.session(index);
         let nslpid = Some(self.nslpid_of_level(session.flags.has(Flags::IN_AGGREGATE)));
         let (mri, attributes) = (session.towards_qnr(), session.attributes);
-        Addressing { session: session.id, mri, to, attributes, nslpid }
+        Addressing { session: session.id, mri, to, attributes, nslpid, hops: None }
     }
 
     /// Addresses the node towards the QNI; with `to`, explicitly routed.
@@ -47,7 +49,7 @@ impl QosNslp {
         let session = self.store.session(index);
         let nslpid = Some(self.nslpid_of_level(session.flags.has(Flags::FROM_AGGREGATE)));
         let (mri, attributes) = (session.towards_qni(), session.attributes);
-        Addressing { session: session.id, mri, to, attributes, nslpid }
+        Addressing { session: session.id, mri, to, attributes, nslpid, hops: None }
     }
 
     /// Returns the NSLPID of the aggregation level of this node, or of the next one (RFC 5974 section 6.6).
@@ -65,7 +67,8 @@ impl QosNslp {
         options: &ReserveOptions<'_>,
     ) {
         let rsn = Rsn { number: self.store.session(index).own_rsn, epoch: self.epoch };
-        self.write_reserve(cx, index, self.towards_qnr(index, None), rsn, options);
+        let addressing = Addressing { hops: options.hops, ..self.towards_qnr(index, None) };
+        self.write_reserve(cx, index, addressing, rsn, options);
     }
 
     /// Sends a RESERVE to any node.
@@ -107,7 +110,9 @@ impl QosNslp {
             qspec: options.full.then_some(&session.qspec),
             extra: options.objects.unwrap_or(kept),
         });
-        if write(cx, addressing, self.config.give_up, &message) {
+        if addressing.hops == Some(0) {
+            self.counters.drop(DropReason::HopLimit);
+        } else if write(cx, addressing, self.config.give_up, &message) {
             self.counters.sent += 1;
         } else {
             self.counters.drop(DropReason::TooLong);
@@ -126,6 +131,7 @@ impl QosNslp {
             to: message.origin.peer.filter(|_| !is_peer || message.explicitly_routed),
             attributes: message.attributes(),
             nslpid: None,
+            hops: None,
         }
     }
 
@@ -162,7 +168,9 @@ impl QosNslp {
         addressing: Addressing,
         message: &Message<'_>,
     ) {
-        if write(cx, addressing, self.config.give_up, message) {
+        if addressing.hops == Some(0) {
+            self.counters.drop(DropReason::HopLimit);
+        } else if write(cx, addressing, self.config.give_up, message) {
             self.counters.sent += 1;
         } else {
             self.counters.drop(DropReason::TooLong);
@@ -187,8 +195,8 @@ fn write(
     timeout: Duration,
     message: &Message<'_>,
 ) -> bool {
-    let Addressing { session, mri, to, attributes, nslpid } = addressing;
-    let send = SendMessage { handle: None, session, mri, to, attributes, timeout, hops: None };
+    let Addressing { session, mri, to, attributes, nslpid, hops } = addressing;
+    let send = SendMessage { handle: None, session, mri, to, attributes, timeout, hops };
     let previous_nslpid = cx.nslpid;
     cx.nslpid = nslpid.unwrap_or(previous_nslpid);
     let room = cx.send(send, message.buffer_len());
