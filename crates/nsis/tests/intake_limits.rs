@@ -110,6 +110,25 @@ fn flood_of_one_port_leaves_others_their_share_of_signalling() {
     }
 }
 
+/// Datagrams to other nodes keep to the same share, whatever is in them.
+#[test]
+fn datagrams_for_other_nodes_keep_to_their_share_of_signalling() {
+    for (trust, is_limited) in [(Trust::ACCESS, true), (Trust::CORE, false)] {
+        let mut scene = Scene::new(Protection::Clear, false);
+        let victim = &mut scene.network.nodes[VICTIM].interfaces;
+        let port = victim.by_id(InterfaceId(PORT_OF_STRANGERS)).expect("a port").clone();
+        victim.set(Interface { trust, ..port });
+        let share = victim.by_id(InterfaceId(NEXT)).expect("a link").requests_per_second();
+        let forwarded = |scene: &Scene| scene.network.engine(VICTIM).gist().counters().forwarded;
+        let before = forwarded(&scene);
+        (0..2_000_u32).for_each(|number| scene.datagram_for_another_node(number as u8));
+        let count = forwarded(&scene) - before;
+        assert!(share < 2_000);
+        assert_eq!(count, if is_limited { share.into() } else { 2_000 });
+        reserve_honestly(&mut scene);
+    }
+}
+
 /// Errors to a claimed sender, caused through another port, do not use up the Errors of the true one.
 #[test]
 fn errors_are_limited_by_port_and_not_by_claimed_sender_alone() {

@@ -140,7 +140,7 @@ impl Rsvp {
         let for_every_node =
             matches!(message.body, Body::Path(_) | Body::PathTear(_) | Body::ResvConf(_));
         if !takes_part || (!for_every_node && is_for_other_node(cx.context, datagram.destination)) {
-            return self.relay(cx, datagram);
+            return self.relay_foreign(cx, datagram);
         }
         if !self.config.limits.interfaces.is_empty()
             && !self.accepts_neighbor(cx.context, datagram, &message.body)
@@ -183,7 +183,7 @@ impl Rsvp {
         let to_group =
             matches!(message.body, Body::Srefresh(_)) && datagram.destination.is_multicast();
         if !takes_part || !(to_group || cx.context.interfaces.is_local(datagram.destination)) {
-            return self.relay(cx, datagram);
+            return self.relay_foreign(cx, datagram);
         }
         let is_reduction = !matches!(message.body, Body::Hello(_));
         if is_reduction && !self.config.reduction.enabled {
@@ -246,7 +246,7 @@ impl Rsvp {
             MessageType::Resv | MessageType::PathErr | MessageType::ResvErr | MessageType::ResvTear
         );
         if !takes_part || (hop_by_hop && is_for_other_node(cx.context, datagram.destination)) {
-            return self.relay(cx, datagram);
+            return self.relay_foreign(cx, datagram);
         }
         *self.counters.malformed.entry(error.kind.name()).or_default() += 1;
         if let Some((code, value)) = error.report() {

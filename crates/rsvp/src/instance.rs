@@ -149,6 +149,24 @@ impl Rsvp {
         self.relay_to(cx, datagram, datagram.destination);
     }
 
+    /// Forwards a message between other nodes, which no router but these would have seen without router alert. From an
+    /// access interface it counts as a request does: no message of an honest neighbour is among these.
+    #[cold]
+    pub(crate) fn relay_foreign<E: From<Event>>(
+        &mut self,
+        cx: &mut HandlerContext<'_, '_, E>,
+        datagram: &Datagram<'_>,
+    ) {
+        let arrival = datagram.interface;
+        if cx.context.interfaces.takes_part(arrival)
+            && let Some(hop) = cx.context.routes.lookup(datagram.destination)
+            && !cx.context.may_forward_request(cx.now, (arrival, hop.interface), 1)
+        {
+            return self.drop(cx, datagram, DropReason::Limit);
+        }
+        self.relay(cx, datagram);
+    }
+
     /// Forwards a message to another node than its destination.
     pub(crate) fn relay_to<E: From<Event>>(
         &mut self,

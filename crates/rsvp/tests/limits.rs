@@ -7,7 +7,7 @@ mod message_ids;
 use std::time::Duration;
 
 use common::*;
-use earmark_core::Rate;
+use earmark_core::{Interface, Rate, Trust};
 use earmark_rsvp::{Config, DropReason, limits};
 use earmark_wire::rsvp::{
     AcknowledgementKind, Body, Carried, ErrorCode, ErrorSpec, FlowDescriptors, Path, PathErr, Resv,
@@ -235,5 +235,30 @@ fn path_refused_by_next_hop_is_refreshed_by_message() {
         let again = path_id(&outcomes).expect("it takes part");
         acks(&mut bench, ETH2, &[acknowledgement(AcknowledgementKind::Ack, again)]);
         assert!(summary_ids(&bench.pass(30 * SECOND)).contains(&again.id));
+    }
+}
+
+/// Messages between other nodes that ask for this router's attention, with router alert, take at most half of the signalling
+/// class of a link, those of all kinds together. Between routers of one administration there is no such limit.
+#[test]
+fn messages_for_other_nodes_keep_to_their_share_of_signalling() {
+    let flows = [flow(2)];
+    let whole = octets(Body::Resv(resv(&flows)), 64);
+    let mut malformed = whole.clone();
+    malformed[10] ^= 0xff;
+    for (trust, is_limited) in [(Trust::ACCESS, true), (Trust::CORE, false)] {
+        let mut router = router();
+        router.add_route("10.0.9.0/24", ETH2, None);
+        let port = router.interfaces.by_id(ETH1).expect("an interface").clone();
+        router.interfaces.set(Interface { trust, ..port });
+        let link = router.interfaces.by_id(ETH2).expect("the link");
+        let share = link.requests_per_second() as usize;
+        let relayed = (0..1_000).filter(|number| {
+            let octets = if number % 2 == 0 { &whole } else { &malformed };
+            let outcomes = router.receive_octets(ETH1, ip("10.0.9.77"), 64, octets);
+            outcomes.iter().any(|outcome| matches!(outcome, Outcome::Sent(..)))
+        });
+        assert_eq!(relayed.count(), if is_limited { share } else { 1_000 });
+        assert!(share < 1_000);
     }
 }

@@ -226,7 +226,8 @@ impl Gist {
         self.copy = copy;
     }
 
-    /// Forwards a datagram unchanged, like a router without GIST.
+    /// Forwards a datagram unchanged, like a router without GIST. From an access interface it counts as a request does:
+    /// messages between honest nodes are intercepted on their way only if the port alone decides.
     fn forward_unchanged(
         &mut self,
         cx: &mut InputContext<'_, '_>,
@@ -234,6 +235,12 @@ impl Gist {
         packet: &udp::Packet<'_>,
     ) {
         let Some(how) = self.forwarding_route(cx, received) else { return };
+        let outgoing = how.interface.unwrap_or(received.interface);
+        if cx.context.interfaces.takes_part(received.interface)
+            && !cx.context.may_forward_request(cx.now, (received.interface, outgoing), 1)
+        {
+            return self.ignore_datagram(cx, received, DropReason::Throttled);
+        }
         let mut copy = core::mem::take(&mut self.copy);
         copy.clear();
         copy.extend_from_slice(packet.octets());

@@ -245,6 +245,22 @@ impl Scene {
         self.network.inject(VICTIM, PORT_OF_STRANGERS, packet);
     }
 
+    /// Sends a datagram to port 270 of another node, which this router sees only because it has router alert.
+    pub fn datagram_for_another_node(&mut self, session: u8) {
+        let data = of(Body::Data(Data {
+            nat_traversal: None,
+            mri: flow(self.peer(PORT_OF_STRANGERS), self.end()),
+            session: SessionId([session; 16]),
+            nli: Some(self.nli(PORT_OF_STRANGERS)),
+            nslp_data: b"data",
+            continuation: Continuation::NONE,
+            context_free: false,
+            explicitly_routed: false,
+        }));
+        let packet = forged::packet(self.peer(PORT_OF_STRANGERS), self.end(), 255, &data);
+        self.network.inject(VICTIM, PORT_OF_STRANGERS, packet);
+    }
+
     /// Completes the handshake of such a node.
     pub fn confirm_of_host(&mut self, host: u8, session: u8, mri: Mri, data: Option<&[u8]>) {
         let nli = NetworkLayerInformation {

@@ -37,7 +37,7 @@ impl Rsvp {
         let (Some(secured), true) = (secured, interface.takes_part()) else { return true };
         if !for_every_node && !cx.context.interfaces.is_local(datagram.destination) {
             // Concerns only the two nodes that it travels between, so it is not verified here.
-            self.relay(cx, datagram);
+            self.relay_foreign(cx, datagram);
             return false;
         }
         let verdict = match kind {
