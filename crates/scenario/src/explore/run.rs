@@ -135,6 +135,9 @@ enum Step {
     Check,
 }
 
+/// Reader of what happens at nodes, by their names.
+type LogReader<'a> = Box<dyn FnMut(&str, &LogEntry) + 'a>;
+
 struct ExplorationRun<'a> {
     protocols: Protocols,
     topology: Topology,
@@ -150,7 +153,7 @@ struct ExplorationRun<'a> {
     honest: Option<HonestRequests>,
     outcome: Exploration,
     /// Reader of the log.
-    reader: Option<Box<dyn FnMut(&str, &LogEntry) + 'a>>,
+    reader: Option<LogReader<'a>>,
 }
 
 impl<'a> ExplorationRun<'a> {
