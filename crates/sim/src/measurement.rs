@@ -104,7 +104,7 @@ impl Trace {
     }
 
     /// Returns when the packets were sent that left in `from..until` and have not arrived, in order.
-    pub fn lost(&self, from: Time, until: Time) -> impl DoubleEndedIterator<Item = Time> + '_ {
+    pub fn lost(&self, from: Time, until: Time) -> impl Iterator<Item = Time> + '_ {
         let packets = self.sent.iter().zip(&self.arrived);
         let is_lost = move |(sent, arrived): &(&Time, &Option<Time>)| {
             (from..until).contains(*sent) && arrived.is_none()

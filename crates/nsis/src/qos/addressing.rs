@@ -26,8 +26,8 @@ impl Addressing {
         Addressing { session, mri, to: None, attributes, nslpid: None, hops: Some(hops) }
     }
 
-    /// Returns the addressing of a received message that is sent on as this says.
-    pub(super) fn carrying_on(self, message: &Received<'_>) -> Addressing {
+    /// Sets the hop count of a received message, which is forwarded.
+    pub(super) fn with_hops_of(self, message: &Received<'_>) -> Addressing {
         Addressing { hops: Some(message.hops), ..self }
     }
 }

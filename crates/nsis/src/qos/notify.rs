@@ -44,7 +44,7 @@ impl QosNslp {
             let source = notify.info.source.and_then(Source::of);
             return self.handle_loss(cx, index, outcome, source);
         }
-        let addressing = self.towards_qni(index, None).carrying_on(message);
+        let addressing = self.towards_qni(index, None).with_hops_of(message);
         let flags = self.flags_of(message.session);
         self.send(cx, addressing, &Message::Notify(Notify { flags, ..*notify }));
     }

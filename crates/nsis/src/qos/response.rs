@@ -205,7 +205,7 @@ impl QosNslp {
         response: &Response<'_>,
         answers: Option<Answers>,
     ) {
-        let addressing = self.towards_qni(index, None).carrying_on(message);
+        let addressing = self.towards_qni(index, None).with_hops_of(message);
         let flags = GenericFlags { scoping: false, ..self.flags_of(addressing.session) };
         let forwarded = Message::Response(Response { flags, answers, summary: None, ..*response });
         self.send(cx, addressing, &forwarded);

@@ -12,7 +12,7 @@ use earmark_wire::qos_nslp::{
 
 use super::QosNslp;
 use super::addressing::Addressing;
-use super::counters::DropReason;
+use super::counters::{Counters, DropReason};
 use super::state::{Flags, Index};
 use super::timeouts::DEFAULT_REFRESH_MS;
 use crate::nslp::{HandlerContext, PeerHandle, Received, SendMessage};
@@ -110,13 +110,7 @@ impl QosNslp {
             qspec: options.full.then_some(&session.qspec),
             extra: options.objects.unwrap_or(kept),
         });
-        if addressing.hops == Some(0) {
-            self.counters.drop(DropReason::HopLimit);
-        } else if write(cx, addressing, self.config.give_up, &message) {
-            self.counters.sent += 1;
-        } else {
-            self.counters.drop(DropReason::TooLong);
-        }
+        write(cx, &mut self.counters, addressing, self.config.give_up, &message);
     }
 
     /// Addresses the sender of a message: the opposite direction, and explicitly routed if routing state may have
@@ -168,13 +162,7 @@ impl QosNslp {
         addressing: Addressing,
         message: &Message<'_>,
     ) {
-        if addressing.hops == Some(0) {
-            self.counters.drop(DropReason::HopLimit);
-        } else if write(cx, addressing, self.config.give_up, message) {
-            self.counters.sent += 1;
-        } else {
-            self.counters.drop(DropReason::TooLong);
-        }
+        write(cx, &mut self.counters, addressing, self.config.give_up, message);
     }
 
     /// Sends a QUERY.
@@ -188,24 +176,29 @@ impl QosNslp {
     }
 }
 
-/// Writes a message; returns whether that was possible.
+/// Writes a message, and counts it, or the reason why it is not sent.
 fn write(
     cx: &mut HandlerContext<'_, '_>,
+    counters: &mut Counters,
     addressing: Addressing,
     timeout: Duration,
     message: &Message<'_>,
-) -> bool {
+) {
     let Addressing { session, mri, to, attributes, nslpid, hops } = addressing;
+    if hops == Some(0) {
+        return counters.drop(DropReason::HopLimit);
+    }
     let send = SendMessage { handle: None, session, mri, to, attributes, timeout, hops };
     let previous_nslpid = cx.nslpid;
     cx.nslpid = nslpid.unwrap_or(previous_nslpid);
     let room = cx.send(send, message.buffer_len());
-    let is_written = message.emit(room).is_ok();
-    if !is_written {
+    if message.emit(room).is_ok() {
+        counters.sent += 1;
+    } else {
+        counters.drop(DropReason::TooLong);
         cx.take_back();
     }
     cx.nslpid = previous_nslpid;
-    is_written
 }
 
 /// Creates the INFO-SPEC of an outcome at this node, with its address on the interface.

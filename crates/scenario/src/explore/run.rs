@@ -391,14 +391,13 @@ impl<'a> ExplorationRun<'a> {
             let until = since + (until.since(since) - in_flight);
             let figures = trace.figures(since, until);
             packets += figures.packets;
-            let mut lost = trace.lost(since, until);
-            if let Some(first) = lost.next() {
-                let last = lost.next_back().unwrap_or(first);
-                let count = 1 + usize::from(last != first) + lost.count();
+            let lost: Vec<Time> = trace.lost(since, until).collect();
+            if let (Some(first), Some(last)) = (lost.first(), lost.last()) {
                 let Flow { request, by, .. } = &self.flows[number];
                 let what = format!(
-                    "{count} of {} packets lost that left from {:.3} s on, between {:.3} s and {:.3} s, with {} bit/s by \
+                    "{} of {} packets lost that left from {:.3} s on, between {:.3} s and {:.3} s, with {} bit/s by \
                      {} on the whole way to {}",
+                    lost.len(),
                     figures.packets,
                     since.as_secs_f64(),
                     first.as_secs_f64(),
