@@ -20,6 +20,7 @@ use super::limits::may_forward;
 use super::path_extent::ends_near;
 use super::policy::Requester;
 use super::qspec;
+use super::receive::back;
 use super::rmf::{self, Fault};
 use super::send::info_here;
 use super::session_auth::Authorization;
@@ -194,26 +195,18 @@ impl QosNslp {
         {
             return;
         }
-        let (session, mri) = (sent.session, sent.mri.inverted());
-        let addressing = Addressing {
-            session,
-            mri,
-            to: None,
-            attributes: sent.attributes,
-            nslpid: None,
-            hops: None,
-        };
+        let addressing = back(sent);
         if !query.reserve_init {
             let breaks = query.flags.breaks || !ends_near(cx, &sent.mri);
             let flags = GenericFlags { breaks, ..query.flags };
             return self.answer_query(cx, addressing, &Query { flags, ..*query });
         }
-        if self.fail_own_invitation(cx, session) {
+        if self.fail_own_invitation(cx, sent.session) {
             return;
         }
         // No listener of this node accepts the request (section 5.4.2).
         let outcome = Outcome::TransientFailure(TransientFailure::ReservationFailure);
-        let info = info_here(cx, None, &mri, outcome);
+        let info = info_here(cx, None, &addressing.mri, outcome);
         self.send_refusal(cx, addressing, query.rii, info, None);
     }
 
