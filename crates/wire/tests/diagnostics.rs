@@ -109,6 +109,11 @@ fn faults_are_reported_with_offset() {
     assert_eq!(diagnostic(&longer), Err((E::ObjectSize, 32)));
     assert_eq!(diagnostic(&DIAGNOSTIC.replace("1e01", "1e03")), Err((E::UnknownCType, 32)));
 
+    // Appendix A.1 of RFC 2205 holds for each SESSION.
+    let session = |digits: &str| verdict(&[digits, HOP, DIAGNOSTIC]);
+    assert_eq!(session("000c0101 0a000909 00001770"), Err((E::ZeroProtocol, 8)));
+    assert_eq!(session("000c0101 00000000 11001770"), Err((E::ZeroAddress, 8)));
+
     let behind = |digits: &str| verdict(&[SESSION, HOP, DIAGNOSTIC, digits]);
     assert_eq!(behind("00082102 0c000901"), Err((E::UnknownCType, 76)));
     assert_eq!(behind("00041f01"), Err((E::ObjectSize, 76)));

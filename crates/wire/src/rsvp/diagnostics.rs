@@ -148,7 +148,7 @@ pub(super) fn diagnosis(objects: &[u8]) -> Result<(LeadingObjects<'_>, Diagnosis
         }
         last = place;
         match class {
-            ObjectClass::Session => session = Some(decode::session(&object)?),
+            ObjectClass::Session => session = Some(decode::valid_session(&object)?),
             ObjectClass::RsvpHop => hop = Some(decode::rsvp_hop(&object)?),
             ObjectClass::Diagnostic => diagnostic_object = Some(diagnostic(&object)?),
             ObjectClass::DiagSelect => select = Some(diag_select(&object)?),
