@@ -162,9 +162,11 @@ impl Rsvp {
         let psb = self.store.psb_mut(index);
         let nearer = received.expires_at < psb.expires_at;
         psb.expires_at = received.expires_at;
-        let peer = psb.hop;
+        let (peer, is_same) = (psb.hop, psb.message_id == cx.message_id);
         self.store.note_refresh(peer, cx.now);
-        self.store_message_id(cx, NamedBlock::new(Block::Sender, index));
+        if !is_same {
+            self.store_path_message_id(cx, index);
+        }
         if nearer || next_hops_changed {
             self.rearm_sender(index);
         }

@@ -64,6 +64,7 @@ pub use bundle::{Bundled, Bundler, Envelope};
 pub use hello::Liveness;
 use peer::Peers;
 pub(crate) use receive::unbundled;
+use recent_ids::RecentMessages;
 use retransmission::RetransmissionQueue;
 pub(crate) use send::{OutgoingMessage, SendReason};
 use sent_message_ids::{DeliveryState, SentMessageIds};
@@ -77,6 +78,8 @@ pub(crate) struct RefreshReduction {
     retransmissions: RetransmissionQueue,
     /// Messages without state, by Message_Identifier, until they are acknowledged.
     copies: BTreeMap<u32, StoredMessage>,
+    /// Errors and confirmations that were handled and may have come from other nodes than their peer.
+    handled_from_far: RecentMessages,
     /// Peers whose state is to be sent again.
     peers_to_resend: Vec<Index>,
     /// Peers with pending acknowledgements.
@@ -112,6 +115,7 @@ impl RefreshReduction {
             peers: Peers::default(),
             retransmissions: RetransmissionQueue::new(&config.reduction.retransmission),
             copies: BTreeMap::new(),
+            handled_from_far: RecentMessages::default(),
             peers_to_resend: Vec::new(),
             peers_to_acknowledge: Vec::new(),
             acknowledgement_timer: None,

@@ -14,7 +14,7 @@ use super::sent_message_ids::{DeliveryState, Subject};
 use crate::api::Event;
 use crate::instance::{HandlerContext, Rsvp};
 use crate::path::is_neighbor;
-use crate::state::{Index, NONE, Timer, TimerKind};
+use crate::state::{Block, Index, NONE, Timer, TimerKind};
 
 impl Rsvp {
     /// Handles the capability flag, acknowledgements and MESSAGE_ID of a message. A neighbour without refresh reduction
@@ -62,18 +62,29 @@ impl Rsvp {
         };
         let Some(index) = peer else {
             // Nothing with MESSAGE_ID was sent to a node that is no peer.
-            let is_waiting = |ack: &Acknowledgement| self.refresh_reduction.is_waiting_for(ack);
-            let foreign = message.acknowledgements.iter().filter(is_waiting).count();
-            self.counters.foreign_acknowledgements += foreign as u64;
-            return;
+            return self.count_foreign_acknowledgements(message);
         };
         let Some(peer) = self.refresh_reduction.peers.get_mut(index) else { return };
         peer.last_message_at = cx.now;
+        peer.refresh_ms = peer.refresh_ms.max(refresh_ms);
+        if let Some(id) = message.message_id {
+            cx.message_id = MessageIdKey::from(id);
+        }
+        if is_far {
+            // Another node may have sent it (RFC 5082), so it shows nothing of a peer that is known.
+            if !peer.is_near {
+                peer.capable |= takes_part;
+                peer.epoch = peer.epoch.or(message.message_id.map(|id| id.epoch));
+            }
+            self.receive_message_id_from_far(cx, index, message);
+            if takes_part {
+                self.start_hello(cx.now, index);
+            }
+            return;
+        }
         peer.is_near |= cx.is_from_this_link;
         // A peer that is on this link sends raw IP; in its name, others may send inside UDP.
-        if !is_far {
-            peer.encapsulated = datagram.encapsulated;
-        }
+        peer.encapsulated = datagram.encapsulated;
         let before = core::mem::replace(&mut peer.capable, takes_part);
         let mut again = before && !takes_part;
         if let Some(id) = message.message_id {
@@ -82,15 +93,10 @@ impl Rsvp {
                 again |= peer.epoch.is_some();
                 peer.epoch = Some(id.epoch);
                 peer.handled = RecentIds::default();
-                peer.refresh_ms = 0;
+                peer.refresh_ms = refresh_ms;
             }
             cx.is_repeated = leaves_no_state(&message.body) && !peer.handled.record(id.id);
-            peer.refresh_ms = peer.refresh_ms.max(refresh_ms);
-            cx.message_id = MessageIdKey::from(id);
-            if id.flags & MessageId::ACK_DESIRED != 0 {
-                self.acknowledge(cx.now, index, AcknowledgementKind::Ack, cx.message_id);
-                cx.acknowledge_to = Some((index, cx.message_id));
-            }
+            self.acknowledge_if_asked(cx, index, id);
         }
         if again {
             self.resend_all(cx.now, index);
@@ -101,6 +107,45 @@ impl Rsvp {
         for acknowledgement in message.acknowledgements {
             self.receive_acknowledgement(cx, index, acknowledgement);
         }
+    }
+
+    /// Handles MESSAGE_ID and acknowledgements of a message that another node may have sent in the name of a peer. No peer
+    /// acknowledges anything with it: its destination is not the node that has sent what would be acknowledged (section
+    /// 4.6).
+    fn receive_message_id_from_far<E>(
+        &mut self,
+        cx: &mut HandlerContext<'_, '_, E>,
+        index: Index,
+        message: &Message<'_>,
+    ) {
+        if let Some(id) = message.message_id {
+            cx.is_repeated = leaves_no_state(&message.body)
+                && !self.refresh_reduction.handled_from_far.record((index, cx.message_id));
+            self.acknowledge_if_asked(cx, index, id);
+        }
+        self.count_foreign_acknowledgements(message);
+    }
+
+    /// Queues the acknowledgement of the current message if its sender has requested it.
+    #[inline]
+    fn acknowledge_if_asked<E>(
+        &mut self,
+        cx: &mut HandlerContext<'_, '_, E>,
+        index: Index,
+        id: MessageId,
+    ) {
+        if id.flags & MessageId::ACK_DESIRED != 0 {
+            self.acknowledge(cx.now, index, AcknowledgementKind::Ack, cx.message_id);
+            cx.acknowledge_to = Some((index, cx.message_id));
+        }
+    }
+
+    /// Counts the acknowledgements in a message that is not known to come from a peer.
+    #[inline]
+    fn count_foreign_acknowledgements(&mut self, message: &Message<'_>) {
+        let is_waiting = |ack: &Acknowledgement| self.refresh_reduction.is_waiting_for(ack);
+        let foreign = message.acknowledgements.iter().filter(is_waiting).count();
+        self.counters.foreign_acknowledgements += foreign as u64;
     }
 
     /// Queues an acknowledgement or NACK for a peer. It is sent with the next message to the peer, or after a short
@@ -295,6 +340,50 @@ impl Rsvp {
         block: MessageIdKey,
     ) -> bool {
         cx.message_id.is_some() && cx.message_id.is_before(block)
+    }
+
+    /// Stores the MESSAGE_ID of a Path that differs from the last one of the sender. A previous hop that has restarted, or no
+    /// longer names messages, has lost the reservation, which is sent again.
+    pub(crate) fn store_path_message_id<E>(
+        &mut self,
+        cx: &HandlerContext<'_, '_, E>,
+        sender: Index,
+    ) {
+        let before = self.store.psb(sender).message_id;
+        self.store_message_id(cx, NamedBlock::new(Block::Sender, sender));
+        if before.is_some() && before.epoch != cx.message_id.epoch {
+            self.resend_resv_to_lost_hop(cx, sender);
+        }
+    }
+
+    /// Sends the reservation of a sender again, because its Path shows that the previous hop has lost it. Another node may
+    /// have sent the Path, so nothing else is sent again; a restart that the hop itself has shown sends everything again.
+    #[cold]
+    fn resend_resv_to_lost_hop<E>(&mut self, cx: &HandlerContext<'_, '_, E>, sender: Index) {
+        let psb = self.store.psb(sender);
+        let (hop, session, entry) = (psb.hop, psb.session, psb.resv_message_id);
+        let neighbor = self.store.neighbor_of(hop);
+        let peer = neighbor.and_then(|(interface, hop)| {
+            let index = self.refresh_reduction.peers.find(interface, hop.address)?;
+            self.refresh_reduction.peers.get(index)
+        });
+        let Some(peer) = peer else { return };
+        let is_known = match cx.message_id.is_some() {
+            true => peer.epoch == Some(cx.message_id.epoch),
+            false => !peer.capable,
+        };
+        if is_known {
+            return; // everything is sent again already
+        }
+        if entry != NONE {
+            return self.resend_unknown(cx.now, entry);
+        }
+        let Some(pool) = self.store.pool_of(session) else { return };
+        let mut sent_resvs = self.store.pool(pool).sent_resvs.iter();
+        let entry = sent_resvs.find(|sent| sent.hop == hop).map(|sent| sent.message_id);
+        if let Some(entry) = entry.filter(|entry| *entry != NONE) {
+            self.resend_unknown(cx.now, entry);
+        }
     }
 
     /// Stores the MESSAGE_ID of the current message in a block, so that summary refreshes can refresh it.

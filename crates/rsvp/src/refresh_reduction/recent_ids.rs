@@ -4,6 +4,9 @@
 //! blocks recognize it by the identifier that they keep. An error or a confirmation leaves no state: without the
 //! identifiers of those handled already, each copy would be forwarded, and each of them sent again by the next node.
 
+use super::message_id_key::MessageIdKey;
+use crate::state::{Index, NONE};
+
 /// The highest identifier so far, and which of those before it were received.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct RecentIds {
@@ -32,6 +35,35 @@ impl RecentIds {
         let is_new = bit != 0 && self.earlier & bit == 0;
         self.earlier |= bit;
         is_new
+    }
+}
+
+/// The latest messages that leave no state and come from the far end, so that another node may have sent them in the name
+/// of a peer. Each stands for itself only: one with an identifier far ahead makes no other one known.
+#[derive(Debug)]
+pub(crate) struct RecentMessages {
+    latest: [(Index, MessageIdKey); RecentMessages::LIMIT],
+    next: usize,
+}
+
+impl RecentMessages {
+    const LIMIT: usize = 64;
+
+    /// Records a message of a peer, and returns whether it is new.
+    pub(crate) fn record(&mut self, message: (Index, MessageIdKey)) -> bool {
+        if self.latest.contains(&message) {
+            return false;
+        }
+        self.latest[self.next] = message;
+        self.next = (self.next + 1) % RecentMessages::LIMIT;
+        true
+    }
+}
+
+impl Default for RecentMessages {
+    fn default() -> RecentMessages {
+        let none = (NONE, MessageIdKey::NONE);
+        RecentMessages { latest: [none; RecentMessages::LIMIT], next: 0 }
     }
 }
 
