@@ -168,6 +168,7 @@ impl Boomerang {
                 is_reply: false,
                 arrival: crate::origin::OWN,
                 from_core: true,
+                differs_by_flow: cx.context.routes.differs_by_flow(destination),
                 incoming: None,
                 origin: Origin::Own,
             };

@@ -23,6 +23,8 @@ pub(crate) struct TransitMessage<'a> {
     pub(crate) arrival: InterfaceId,
     /// Whether only routers of the same administration are behind that interface.
     pub(crate) from_core: bool,
+    /// Whether the next hop depends on the flow, and not only on the destination of the message.
+    pub(crate) differs_by_flow: bool,
     /// Incoming interface of the message, and of the packets of this direction; `None` for this host's own.
     pub(crate) incoming: Option<InterfaceId>,
     /// Origin of the message, which decides what is checked.

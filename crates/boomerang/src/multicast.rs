@@ -39,6 +39,7 @@ impl Boomerang {
             is_reply: false,
             arrival: datagram.interface,
             from_core: cx.context.is_core(datagram.interface),
+            differs_by_flow: cx.context.routes.differs_by_flow(datagram.destination),
             incoming: Some(datagram.interface),
             origin: Origin::Others,
         };

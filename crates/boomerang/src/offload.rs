@@ -41,7 +41,7 @@ impl Boomerang {
         before: Half,
     ) {
         // The offload forwards refreshes by their own destinations, and the flow may leave elsewhere.
-        if cx.context.routes.differs_by_flow(transit.toward()) {
+        if transit.differs_by_flow {
             return self.withhold(cx, index);
         }
         let view = &transit.view;

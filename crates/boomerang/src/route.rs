@@ -17,7 +17,7 @@ pub(crate) fn route<E>(
     transit: &TransitMessage<'_>,
 ) -> Option<Hop> {
     let routes = cx.context.routes;
-    if !routes.differs_by_flow(transit.toward()) {
+    if !transit.differs_by_flow {
         return routes.lookup(transit.toward());
     }
     routes.lookup_flow(&flow_of(transit), transit.incoming)
@@ -30,7 +30,7 @@ pub(crate) fn follow_flow_route<E>(
     transit: &TransitMessage<'_>,
     how: &mut Outgoing,
 ) {
-    if !cx.context.routes.differs_by_flow(transit.toward()) {
+    if !transit.differs_by_flow {
         return;
     }
     let Some(hop) = route(cx, transit) else { return };

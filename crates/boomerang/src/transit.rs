@@ -39,6 +39,7 @@ impl Boomerang {
             is_reply: direction == Direction::Reverse,
             arrival: datagram.interface,
             from_core: cx.context.is_core(datagram.interface),
+            differs_by_flow: cx.context.routes.differs_by_flow(datagram.destination),
             incoming: Some(datagram.interface),
             origin: Origin::Others,
         };
@@ -68,6 +69,7 @@ impl Boomerang {
         let (direction, initiator, far_end) = self.count_pass(plain.kind, source, destination);
         let ends = (initiator, far_end);
         let found = self.look_up_plain(cx.now, plain, direction, ends, datagram.interface);
+        let differs_by_flow = cx.context.routes.differs_by_flow(datagram.destination);
         let transit = || TransitMessage {
             view: plain.view(),
             direction,
@@ -76,13 +78,14 @@ impl Boomerang {
             is_reply: direction == Direction::Reverse,
             arrival: datagram.interface,
             from_core: cx.context.is_core(datagram.interface),
+            differs_by_flow,
             incoming: Some(datagram.interface),
             origin: Origin::Others,
         };
         let Lookup::Refreshed(interface) = found else {
             return self.complete_transit(cx, datagram, &transit(), found);
         };
-        if cx.context.routes.differs_by_flow(datagram.destination) {
+        if differs_by_flow {
             return self.complete_transit(cx, datagram, &transit(), found);
         }
         let how = Outgoing { interface, ..datagram.forwarded(PROTOCOL_V4) };

@@ -32,6 +32,7 @@ impl Boomerang {
             is_reply: direction == Direction::Reverse,
             arrival: interface,
             from_core: cx.context.is_core(interface),
+            differs_by_flow: cx.context.routes.differs_by_flow(destination),
             incoming: None, // not offloaded where the flow decides the route
             origin: Origin::Settled,
         };
