@@ -52,17 +52,28 @@ impl Yessir {
         usual: Option<&CommonForm<'_>>,
     ) {
         // A report is large, so it is built in place and passed by reference.
-        let report = match usual.and_then(CommonForm::report) {
-            Some(report) => Ok(report),
-            None => Report::parse(received.packet.payload),
-        };
-        match &report {
+        match &usual.and_then(CommonForm::report) {
+            Some(report) => self.process_report(cx, datagram, received, report),
+            None => self.process_unusual(cx, datagram, received),
+        }
+    }
+
+    /// Processes a message of another form than nearly all have.
+    #[inline(never)]
+    fn process_unusual<E: From<Event>>(
+        &mut self,
+        cx: &mut HandlerContext<'_, '_, E>,
+        datagram: &Datagram<'_>,
+        received: &Received<'_>,
+    ) {
+        match &Report::parse(received.packet.payload) {
             Ok(report) => self.process_report(cx, datagram, received, report),
             Err(error) => self.handle_malformed(cx, datagram, received, error),
         }
     }
 
     /// Processes a report that is not a mere refresh.
+    #[inline(always)]
     fn process_report<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
@@ -324,9 +335,9 @@ impl Yessir {
         let asked = self
             .config
             .requested_rate(message.flowspec.as_ref(), received.datagram.source.is_ipv6());
-        let session = asked.and_then(|asked| {
+        let session = asked.as_ref().map_err(|reason| *reason).and_then(|asked| {
             let request = Request {
-                stream: *stream,
+                stream,
                 ssrc: report.ssrc,
                 arrival: received.incoming.unwrap_or(OWN),
                 asked,
@@ -397,10 +408,10 @@ impl Yessir {
             return;
         };
         let request = Request {
-            stream,
+            stream: &stream,
             ssrc: report.ssrc,
             arrival: datagram.interface,
-            asked: RequestedRate::Measured(measuring),
+            asked: &RequestedRate::Measured(measuring),
             shared: false,
             lifetime_ms: self.config.lifetime_ms(0),
             fingerprint: 0,

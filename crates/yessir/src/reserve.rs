@@ -24,13 +24,13 @@ use crate::store::VacantEntry;
 /// Request of a message.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Request<'a> {
-    pub(crate) stream: Stream,
+    pub(crate) stream: &'a Stream,
     /// Result of the lookup of the stream, if there was one.
     pub(crate) found: Option<Result<Index, VacantEntry>>,
     pub(crate) ssrc: u32,
     /// Interface that the message arrived through; [`crate::origin::OWN`] for this host's own.
     pub(crate) arrival: InterfaceId,
-    pub(crate) asked: RequestedRate,
+    pub(crate) asked: &'a RequestedRate,
     pub(crate) shared: bool,
     /// Lifetime without another message, milliseconds.
     pub(crate) lifetime_ms: u32,
@@ -67,7 +67,7 @@ impl Yessir {
         request: &Request<'_>,
         next_hops: NextHops<'_>,
     ) -> Result<Index, FailureReason> {
-        let found = request.found.unwrap_or_else(|| self.store.look_up(&request.stream));
+        let found = request.found.unwrap_or_else(|| self.store.look_up(request.stream));
         mark(Checkpoint::FindSession);
         let index = match found {
             Ok(index) => index,
@@ -94,7 +94,7 @@ impl Yessir {
             let extra = self.store.session_mut(index).extra.get_or_insert_default();
             extra.sequence = request.sequence;
         }
-        let asked = match request.asked {
+        let asked = match *request.asked {
             RequestedRate::Demand(demand) => demand,
             RequestedRate::Measured(measuring) => self.measure(cx.now, index, request, &measuring),
         };
@@ -167,7 +167,7 @@ impl Yessir {
         {
             return Err(self.limit_reached().reason);
         }
-        let (asked, measurement) = match request.asked {
+        let (asked, measurement) = match *request.asked {
             RequestedRate::Demand(demand) => (demand, None),
             RequestedRate::Measured(_) => (NOTHING, Some(Measurement::new(cx.now, request.sender))),
         };
@@ -184,7 +184,7 @@ impl Yessir {
         let expires_at = cx.now.after_millis(request.lifetime_ms.into());
         let timer = Timer { kind: TimerKind::Session, block: self.store.next_session() };
         let session = Session {
-            stream: request.stream,
+            stream: *request.stream,
             legs: NONE,
             pool: NONE,
             ssrc: request.ssrc,
