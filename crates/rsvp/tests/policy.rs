@@ -367,6 +367,46 @@ fn sender_rules_apply_to_path() {
     assert_eq!(bench.engine.population(), (1, 1, 0), "a stranger makes no state");
 }
 
+/// A rule about senders with `interfaces` is about the interface that the data come in by, also if they come in by another one
+/// than before.
+#[test]
+fn sender_rules_apply_to_their_interfaces() {
+    let refused = |outcomes: &[Outcome]| {
+        let code = ErrorCode::PolicyControlFailure;
+        sent(outcomes).iter().any(|(_, message)| {
+            matches!(message.body, Body::PathErr(PathErr { error, .. }) if error.code == code)
+        })
+    };
+    for (action, otherwise) in [(Action::Refuse, Action::Allow), (Action::Allow, Action::Refuse)] {
+        let interfaces = vec!["eth3".to_owned()];
+        let rule = Rule { about: About::Senders, interfaces, action, ..Rule::default() };
+        let rules = vec![rule, Rule::default()];
+        let settings = Settings { rules, otherwise, ..Settings::default() };
+        for interface in [ETH1, ETH3] {
+            let expected = (interface == ETH3) == (action == Action::Refuse);
+            let mut bench = with_policy(settings.clone());
+            bench.add_interface(ETH3, "10.0.3.1");
+            let outcomes = bench.receive(interface, Body::Path(path()));
+            assert_eq!(refused(&outcomes), expected, "{action:?} {interface:?}");
+            let senders = bench.engine.population().1;
+            assert_eq!(senders, usize::from(!expected), "{action:?} {interface:?}");
+            if expected {
+                continue;
+            }
+            let (other, hop) =
+                if interface == ETH1 { (ETH3, "10.0.3.2") } else { (ETH1, "10.0.1.9") };
+            let mut moved = path();
+            moved.hop.address = ip(hop);
+            let outcomes = bench.receive(other, Body::Path(moved));
+            assert!(refused(&outcomes), "{action:?} to {other:?}");
+            // The refused Path changes nothing: the reservation still goes to the old hop.
+            let outcomes = bench.receive(ETH2, Body::Resv(resv(&[flow(1)])));
+            let to = sent(&outcomes).iter().map(|(how, _)| how.destination).collect::<Vec<_>>();
+            assert_eq!(to, [path().hop.address], "{action:?} {interface:?}");
+        }
+    }
+}
+
 /// With a policy POLICY_DATA must be valid; without one it is forwarded unchanged.
 #[test]
 fn malformed_policy_data_is_refused_with_policy_only() {

@@ -318,6 +318,30 @@ const WRONG: &[(&str, usize, &str, &str)] = &[
         "policy.rule.defending",
         "displaced by equals",
     ),
+    (
+        "[[policy.rule]]\nabout = 'senders'\ntotal = '5Mbit'",
+        3,
+        "policy.rule.total",
+        "a sender reserves nothing",
+    ),
+    (
+        "[[policy.rule]]\nabout = 'senders'\ninterface_total = '5Mbit'",
+        3,
+        "policy.rule.interface_total",
+        "a sender reserves nothing",
+    ),
+    (
+        "[[policy.rule]]\nabout = 'senders'\npriority = 3",
+        3,
+        "policy.rule.priority",
+        "a sender reserves nothing",
+    ),
+    (
+        "[[policy.rule]]\nabout = 'senders'\nhighest_priority = 3",
+        3,
+        "policy.rule.highest_priority",
+        "a sender reserves nothing",
+    ),
     ("[[sender_proxy]]\nfrom = '10.0.0.1:1'", 1, "sender_proxy", "missing field `to`"),
     (
         "[[sender_proxy]]\nfrom = 'a'\nto = '10.0.0.1:1'\nrate = '1Mbit'",

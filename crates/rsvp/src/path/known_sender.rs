@@ -45,7 +45,7 @@ impl Rsvp {
     ) -> Result<(), PathFault> {
         let changes = self.changes_of_sender(cx, index, path, received)?;
         if let Some(changes) = &changes {
-            if (changes.tspec || changes.carried) && self.policy.is_some() {
+            if (changes.hop || changes.tspec || changes.carried) && self.policy.is_some() {
                 self.check_sender(cx, received.interface, path).map_err(policy_refused)?;
             }
             if !cx.context.is_core(received.interface) && changes.are_announced() {

@@ -142,7 +142,7 @@ impl Rsvp {
             evidence: &evidence,
             sources: &sources,
             destination: path.session.destination,
-            interface: "",
+            interface: entrance.name,
             rate,
         };
         let Some(policy) = &self.policy else { return Ok(()) };

@@ -74,7 +74,7 @@ pub(crate) struct PolicyRequest<'a> {
     pub(crate) evidence: &'a Evidence<'a>,
     pub(crate) sources: &'a [IpAddr],
     pub(crate) destination: IpAddr,
-    /// Name of the outgoing interface; empty without one.
+    /// Name of the interface: the outgoing one of a reservation, the incoming one of a sender; empty without one.
     pub(crate) interface: &'a str,
     pub(crate) rate: Rate,
 }

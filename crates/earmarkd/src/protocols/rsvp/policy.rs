@@ -55,9 +55,9 @@ struct RuleTable {
     flow: Option<Spanned<String>>,
     total: Option<Spanned<String>>,
     interface_total: Option<Spanned<String>>,
-    priority: Option<u16>,
+    priority: Option<Spanned<u16>>,
     defending: Option<Spanned<u16>>,
-    highest_priority: Option<u16>,
+    highest_priority: Option<Spanned<u16>>,
 }
 
 const RATE: &str = "a rate such as \"2Mbit\"";
@@ -83,13 +83,19 @@ impl Source<'_> {
 
     fn rule(&self, table: RuleTable, known: &[InterfaceConfig]) -> Result<Rule, ConfigError> {
         if let Some(defending) = &table.defending
-            && table.priority.is_none_or(|priority| *defending.get_ref() < priority)
+            && table
+                .priority
+                .as_ref()
+                .is_none_or(|priority| defending.get_ref() < priority.get_ref())
         {
             return Err(self.error(
                 defending.span(),
                 "a defending priority below the priority would be displaced by equals",
                 "at least as high as priority, which must be there (RFC 3181 section 4)",
             ));
+        }
+        if table.about == About::Senders {
+            self.check_sender_rule(&table)?;
         }
         let defending = table.defending.map(Spanned::into_inner);
         Ok(Rule {
@@ -104,9 +110,28 @@ impl Source<'_> {
             flow: self.rate(table.flow.as_ref())?,
             total: self.rate(table.total.as_ref())?,
             interface_total: self.rate(table.interface_total.as_ref())?,
-            priority: table.priority.map(|level| Priority::new(level, defending.unwrap_or(level))),
-            highest_priority: table.highest_priority,
+            priority: table.priority.map(|priority| {
+                let level = priority.into_inner();
+                Priority::new(level, defending.unwrap_or(level))
+            }),
+            highest_priority: table.highest_priority.map(Spanned::into_inner),
         })
+    }
+
+    /// Checks that a rule about senders has no limit of what only reservations use up.
+    fn check_sender_rule(&self, table: &RuleTable) -> Result<(), ConfigError> {
+        let sums =
+            [&table.total, &table.interface_total].map(|sum| sum.as_ref().map(Spanned::span));
+        let priorities = [&table.priority, &table.highest_priority]
+            .map(|level| level.as_ref().map(Spanned::span));
+        match sums.into_iter().chain(priorities).flatten().next() {
+            None => Ok(()),
+            Some(at) => Err(self.error(
+                at,
+                "a sender reserves nothing, so that it has no priority and adds to no total",
+                "flow, for the most that one sender announces, or a rule about reservations",
+            )),
+        }
     }
 
     fn rate(&self, text: Option<&Spanned<String>>) -> Result<Option<Rate>, ConfigError> {
