@@ -52,6 +52,18 @@ pub enum ScenarioError {
         /// Names of the protocols.
         known: String,
     },
+    /// The refresh interval is not one that messages of the protocol can state.
+    #[error(
+        "`refresh`: {protocol} states it in whole seconds, from 1 to {most}, so \"{seconds}s\" would do"
+    )]
+    Refresh {
+        /// Name of the protocol.
+        protocol: String,
+        /// Longest interval, seconds.
+        most: u64,
+        /// Possible interval next to the one given, seconds.
+        seconds: u64,
+    },
     /// The protocol has no priorities.
     #[error("flows `{flows}` have a priority, but only {known} tells routers of it")]
     Priority {

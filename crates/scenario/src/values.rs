@@ -29,6 +29,13 @@ impl Scenario {
     pub fn check(&self, topology: &Topology) -> Result<(), ScenarioError> {
         check(self)?;
         let protocol = self.reserving_protocol()?;
+        if let Some(most) = protocol.longest_refresh_s() {
+            let seconds = self.refresh.as_secs().clamp(1, most);
+            if self.refresh != Duration::from_secs(seconds) {
+                let protocol = protocol.name().to_owned();
+                return Err(ScenarioError::Refresh { protocol, most, seconds });
+            }
+        }
         for flows in &self.flows {
             if flows.priority.is_some() && !protocol.has_priorities() {
                 let able = self.protocols.all().iter().filter(|known| known.has_priorities());

@@ -165,3 +165,28 @@ fn poisson_arrivals_keep_their_mean() {
     let mean = (1..400).map(at).sum::<usize>() as f64 / 399.0;
     assert!((44.0..56.0).contains(&mean), "{mean}"); // its standard deviation is 1.6
 }
+
+/// A refresh interval that messages cannot state is refused, and not rounded.
+#[test]
+fn refresh_interval_of_protocol_is_checked() {
+    let topology = Topology::parse(NARROW).expect("a topology");
+    let checked = |protocol, refresh: &str| {
+        let refresh = format!("refresh={refresh}").parse().expect("KEY=VALUE");
+        let scenario = Scenario::parse_with(&crowd(protocol, ""), &[refresh]).expect("a scenario");
+        scenario.check(&topology).map_err(|error| error.to_string())
+    };
+    let whole = |protocol, most, seconds| {
+        Err(format!(
+            "`refresh`: {protocol} states it in whole seconds, from 1 to {most}, so \"{seconds}s\" would do"
+        ))
+    };
+    for (protocol, most) in [("boomerang", 255), ("yessir", 65_535)] {
+        assert_eq!(checked(protocol, &format!("{most}s")), Ok(()));
+        assert_eq!(checked(protocol, &format!("{}s", most + 1)), whole(protocol, most, most));
+        assert_eq!(checked(protocol, "2500ms"), whole(protocol, most, 2));
+    }
+    for protocol in ["rsvp", "nsis"] {
+        assert_eq!(checked(protocol, "2500ms"), Ok(()));
+        assert_eq!(checked(protocol, "300s"), Ok(()));
+    }
+}

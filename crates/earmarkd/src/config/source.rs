@@ -68,8 +68,13 @@ impl<'a> Source<'a> {
     ) -> Result<T, ConfigError> {
         let most: u64 = max.into();
         let range = Duration::from_secs(1)..=Duration::from_secs(most);
-        let hint = format!("\"30s\" is usual; from 1s to {most}s are possible");
+        let hint = format!("\"30s\" is usual; whole seconds from 1s to {most}s are possible");
         let found = self.duration(text, range, Duration::from_secs(default.into()), &hint)?;
+        if let Some(text) = text
+            && found.subsec_nanos() != 0
+        {
+            return Err(self.error(text.span(), "messages state it in whole seconds", &hint));
+        }
         Ok(T::try_from(found.as_secs()).unwrap_or(max))
     }
 

@@ -49,6 +49,11 @@ pub trait ScenarioProtocol: fmt::Debug + Sync {
         false
     }
 
+    /// Returns the longest refresh interval, seconds, if messages state it in whole seconds.
+    fn longest_refresh_s(&self) -> Option<u64> {
+        None
+    }
+
     /// Sets what a scenario says about every node.
     fn configure(&self, settings: &CommonSettings, config: &mut NodeConfig);
 

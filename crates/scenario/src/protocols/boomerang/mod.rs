@@ -23,6 +23,10 @@ impl ScenarioProtocol for Boomerang {
         "boomerang"
     }
 
+    fn longest_refresh_s(&self) -> Option<u64> {
+        Some(u8::MAX.into())
+    }
+
     fn configure(&self, settings: &CommonSettings, config: &mut NodeConfig) {
         let seconds = u8::try_from(settings.refresh.as_secs()).unwrap_or(u8::MAX);
         config.boomerang.refresh_interval = seconds.max(1);

@@ -22,6 +22,10 @@ impl ScenarioProtocol for Yessir {
         "yessir"
     }
 
+    fn longest_refresh_s(&self) -> Option<u64> {
+        Some(u16::MAX.into())
+    }
+
     fn configure(&self, settings: &CommonSettings, config: &mut NodeConfig) {
         let seconds = u16::try_from(settings.refresh.as_secs()).unwrap_or(u16::MAX);
         config.yessir.interval = seconds.max(1);
