@@ -6,8 +6,8 @@
 // examines only packets with router alert, earmark_any all of UDP. Messages in transit are consumed, because routers edit
 // them. Messages for this host are copied, so that the application still receives its report.
 //
-// earmark_reports copies compounds without YSSR that begin with a sender report and go to an odd port, as applications
-// without YESSIR send them.
+// earmark_reports copies compounds without YSSR of senders, as applications without YESSIR send them: those that begin with a
+// sender report, and those with a BYE, because a sender that has paused leaves with a receiver report.
 //
 // Rebuild with build.sh beside this file; the loader reads the sections and fills in the maps.
 
@@ -18,6 +18,7 @@
 
 #define SENDER_REPORT 200
 #define RECEIVER_REPORT 201
+#define GOODBYE 203
 #define APPLICATION 204
 // Words of a sender report behind the first, without report blocks; words of a block.
 #define SENDER_REPORT_WORDS 6
@@ -53,7 +54,7 @@ static __always_inline enum compound read_compound(struct __sk_buff *packet, con
 		if (!i) {
 			if (header[1] == SENDER_REPORT &&
 			    words >= SENDER_REPORT_WORDS + (header[0] & 0x1f) * REPORT_BLOCK_WORDS)
-				kind = bpf_ntohs(udp.destination) & 1 ? REPORT : FOREIGN;
+				kind = REPORT;
 			else if (header[1] != RECEIVER_REPORT)
 				return FOREIGN;
 		} else if (header[1] == APPLICATION && words >= MIN_APPLICATION_WORDS) {
@@ -61,6 +62,8 @@ static __always_inline enum compound read_compound(struct __sk_buff *packet, con
 				return FOREIGN;
 			if (name == bpf_htonl('Y' << 24 | 'S' << 16 | 'S' << 8 | 'R'))
 				return YESSIR;
+		} else if (header[1] == GOODBYE) {
+			kind = REPORT;
 		}
 		at += (words + 1) * 4;
 		if (at == end)

@@ -235,7 +235,7 @@ impl Yessir {
     fn report_flow(&self, holder: Holder) -> Option<Flow> {
         let Holder::Session(session) = holder else { return None };
         let Session { stream, extra, .. } = self.store.session(session);
-        extra.as_ref().filter(|extra| extra.plain)?;
+        extra.as_ref().filter(|extra| extra.has_own_report_flow)?;
         let source_port = match stream.source_port {
             0 => 0,
             port => port + 1, // both data ports are even

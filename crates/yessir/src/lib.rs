@@ -87,6 +87,7 @@ mod config;
 mod counters;
 mod engine;
 mod flowspec;
+mod foreign;
 mod forward;
 mod initiator;
 mod instance;

@@ -12,7 +12,6 @@ use earmark_wire::yessir::{
 
 use crate::api::{Change, Event, Stream};
 use crate::auth::Covered;
-use crate::config::Measuring;
 use crate::counters::DropReason;
 use crate::flowspec::RequestedRate;
 use crate::instance::{HandlerContext, Hint, Received, Yessir};
@@ -102,7 +101,9 @@ impl Yessir {
         }
         let is_local = interfaces.is_local(datagram.destination);
         let is_group = datagram.destination.is_multicast() && !self.roles.is_empty();
-        let announces = report.sender.is_some() && (is_local || is_group);
+        let is_of_sender = report.sender.is_some()
+            || (report.goodbye && self.is_goodbye_of_sender(received, report, message));
+        let announces = is_of_sender && (is_local || is_group);
         if announces
             && self.auth.is_required
             && let Err(reason) = self.check_announcement(cx, datagram, received, report, message)
@@ -111,9 +112,18 @@ impl Yessir {
             return self.relay_ignored(cx, datagram, received);
         }
         if is_local {
-            return self.handle_local_message(cx, datagram, received, report, message);
+            let known = if is_of_sender {
+                self.handle_announcement(cx, received, report, message)
+            } else {
+                self.counters.answers += 1;
+                self.handle_answer(cx, received, message)
+            };
+            if let Err(reason) = known {
+                self.ignore(cx, datagram, reason);
+            }
+            return;
         }
-        if is_group && report.sender.is_some() {
+        if is_group && is_of_sender {
             match self.handle_announcement(cx, received, report, message) {
                 Ok(()) | Err(DropReason::NotForUs) => {}
                 Err(reason) => self.ignore(cx, datagram, reason),
@@ -122,7 +132,7 @@ impl Yessir {
         if !takes_part {
             return self.relay(cx, datagram, received);
         }
-        if report.sender.is_none() {
+        if !is_of_sender {
             // Receiver reports are for senders.
             self.counters.answers += 1;
             return self.relay(cx, datagram, received);
@@ -155,6 +165,21 @@ impl Yessir {
         {
             self.ignore(cx, datagram, reason);
         }
+    }
+
+    /// Returns whether a report comes from the sender of a known or announced stream. A sender that has sent no data of late
+    /// leaves with a receiver report (RFC 3550 section 6.4).
+    #[cold]
+    fn is_goodbye_of_sender(
+        &self,
+        received: &Received<'_>,
+        report: &Report<'_>,
+        message: &Message<'_>,
+    ) -> bool {
+        let Ok(stream) = received.stream(message.generic.multiplexed) else { return false };
+        let found = self.store.find(&stream);
+        found.is_some_and(|index| self.store.session(index).ssrc == report.ssrc)
+            || self.announcer(&stream).is_some_and(|origin| origin.ssrc == report.ssrc)
     }
 
     /// Checks a report that announces a stream to this host like one that passes it.
@@ -352,7 +377,7 @@ impl Yessir {
                 found: received.hint.found,
                 sender: report.sender.unwrap_or_default(),
                 sequence,
-                plain: false,
+                has_own_report_flow: false,
                 token: message.token,
             };
             self.note_request(cx, &request, next_hops)
@@ -365,81 +390,6 @@ impl Yessir {
             let message = ours.map(|ours| (message, places, ours));
             self.forward(cx, received, message, (interface, next_hops.next_hop()), failure);
         }
-    }
-
-    /// Processes a report without YESSIR on an interface where these are measured. The packet itself is forwarded by
-    /// the kernel.
-    fn process_foreign_report<E: From<Event>>(
-        &mut self,
-        cx: &mut HandlerContext<'_, '_, E>,
-        datagram: &Datagram<'_>,
-        received: &Received<'_>,
-        report: &Report<'_>,
-    ) {
-        let (Some(sender), Some(measuring)) =
-            (report.sender, self.measuring_on(cx, datagram.interface))
-        else {
-            return;
-        };
-        let interfaces = cx.context.interfaces;
-        if received.checksum == udp::Checksum::Invalid || interfaces.is_local(datagram.destination)
-        {
-            return;
-        }
-        let Ok(stream) = received.stream(false) else { return };
-        if !cx.context.is_core(datagram.interface) && !self.checks_source(cx, datagram) {
-            return;
-        }
-        let found = self.store.find(&stream);
-        if let Some(index) = found {
-            let origin = Origin { ssrc: report.ssrc, arrival: datagram.interface };
-            if let Err(reason) = self.store.session(index).may_touch(cx.context, origin, false) {
-                return self.ignore(cx, datagram, reason);
-            }
-        }
-        self.counters.measured += 1;
-        if report.goodbye {
-            return self.release(cx, found, report.ssrc, Change::Released);
-        }
-        let (incoming, source) = (Some(datagram.interface), datagram.source);
-        let Ok(next_hops) =
-            NextHops::of(cx.context, incoming, source, datagram.destination, Some(&stream))
-        else {
-            return;
-        };
-        let request = Request {
-            stream: &stream,
-            ssrc: report.ssrc,
-            arrival: datagram.interface,
-            asked: &RequestedRate::Measured(measuring),
-            shared: false,
-            lifetime_ms: self.config.lifetime_ms(0),
-            fingerprint: 0,
-            found: None,
-            sender,
-            sequence: None,
-            plain: true,
-            token: None,
-        };
-        let Ok(session) = self.note_request(cx, &request, next_hops) else { return };
-        for (interface, ours) in next_hops.iter(cx.context.interfaces) {
-            if ours.is_some() {
-                self.reserve_on(cx, session, interface);
-            }
-        }
-    }
-
-    /// Returns how foreign streams are measured that arrive on an interface, if they are.
-    fn measuring_on<E>(
-        &self,
-        cx: &HandlerContext<'_, '_, E>,
-        interface: InterfaceId,
-    ) -> Option<Measuring> {
-        if self.config.measured.is_empty() {
-            return None;
-        }
-        let interface = cx.context.interfaces.by_id(interface)?;
-        self.config.measured.get(&interface.name).copied()
     }
 
     /// Verifies the AUTH of a message. Returns its sequence number.

@@ -40,8 +40,8 @@ pub(crate) struct Request<'a> {
     pub(crate) sender: SenderInfo,
     /// Sequence number of a signed message.
     pub(crate) sequence: Option<u64>,
-    /// Whether the report carries no YESSIR.
-    pub(crate) plain: bool,
+    /// Whether the reports carry no YESSIR and have ports of their own.
+    pub(crate) has_own_report_flow: bool,
     /// Token of the message.
     pub(crate) token: Option<&'a [u8]>,
 }
@@ -178,9 +178,15 @@ impl Yessir {
                 return Err(reason);
             }
         };
-        let &Request { sequence, plain, .. } = request;
-        let extra = (measurement.is_some() || sequence.is_some())
-            .then(|| alloc::boxed::Box::new(Extra { measurement, sequence, plain, token: None }));
+        let &Request { sequence, has_own_report_flow, .. } = request;
+        let extra = (measurement.is_some() || sequence.is_some()).then(|| {
+            alloc::boxed::Box::new(Extra {
+                measurement,
+                sequence,
+                has_own_report_flow,
+                token: None,
+            })
+        });
         let expires_at = cx.now.after_millis(request.lifetime_ms.into());
         let timer = Timer { kind: TimerKind::Session, block: self.store.next_session() };
         let session = Session {

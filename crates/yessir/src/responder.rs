@@ -6,7 +6,7 @@ use alloc::string::String;
 use core::net::IpAddr;
 
 use earmark_core::outcome::{self, Outcome};
-use earmark_core::{Datagram, Outgoing, Time};
+use earmark_core::{Outgoing, Time};
 use earmark_wire::rtcp::{
     self, Application as App, CNAME_LEN, Chunks, Packet, ReceiverReport, buffer_len,
 };
@@ -66,26 +66,6 @@ impl Yessir {
         self.roles.listening.remove(&(listener.port, listener.destination));
         if let Some(timer) = listener.timer {
             self.store.timers.cancel(timer);
-        }
-    }
-
-    /// Handles a message for this host: an answer to a sender, or an announcement to a receiver.
-    pub(crate) fn handle_local_message<E: From<Event>>(
-        &mut self,
-        cx: &mut HandlerContext<'_, '_, E>,
-        datagram: &Datagram<'_>,
-        received: &Received<'_>,
-        report: &Report<'_>,
-        message: &Message<'_>,
-    ) {
-        let known = if report.sender.is_some() {
-            self.handle_announcement(cx, received, report, message)
-        } else {
-            self.counters.answers += 1;
-            self.handle_answer(cx, received, message)
-        };
-        if let Err(reason) = known {
-            self.ignore(cx, datagram, reason);
         }
     }
 
@@ -154,6 +134,12 @@ impl Yessir {
             cx.out.notify(Event::Announced { application, stream, flowspec, answer, reach });
         }
         Ok(())
+    }
+
+    /// Returns who has announced a stream to a listener of this host.
+    pub(crate) fn announcer(&self, stream: &Stream) -> Option<Origin> {
+        let listener = &self.roles.listeners[self.listener_of(stream)? as usize];
+        listener.streams.get(stream).map(|known| known.origin)
     }
 
     /// Returns the listener of a stream.

@@ -77,9 +77,9 @@ pub(crate) struct Extra {
     pub(crate) measurement: Option<Measurement>,
     /// Sequence number of the last authenticated message.
     pub(crate) sequence: Option<u64>,
-    /// Whether its reports carry no YESSIR. They are forwarded by the kernel, like the data, and so need a part of
-    /// the reservation: downstream routers would miss them behind a full queue.
-    pub(crate) plain: bool,
+    /// Whether its reports carry no YESSIR and have ports of their own. They are forwarded by the kernel, like the data, and
+    /// so need a part of the reservation: downstream routers would miss them behind a full queue.
+    pub(crate) has_own_report_flow: bool,
     /// Token of its request.
     pub(crate) token: Option<Box<HeldToken>>,
 }

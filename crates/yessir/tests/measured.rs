@@ -152,6 +152,53 @@ fn foreign_stream_ends_by_bye_or_timeout() {
     assert_eq!((node.held(DOWN), node.engine.session_count()), (0, 0));
 }
 
+/// A sender that pauses sends receiver reports, so that it leaves with one (RFC 3550 sections 6.4 and 6.6). Nobody else ends its
+/// stream: not the receiver, and not another source.
+#[test]
+fn paused_sender_leaves_with_receiver_report() {
+    let ask = Ask::new(1);
+    let back = Ask { source: ask.destination, destination: ask.source, ..ask.clone() };
+    for with_yessir in [false, true] {
+        let mut node = Node::with(foreign());
+        node.set_route("10.1.0.0/16", common::UP, 10);
+        let leave = |node: &mut Node, from: &Ask, ssrc, interface| {
+            let from = Ask { ssrc, goodbye: true, paused: true, ..from.clone() };
+            let arrival = if with_yessir { from.arrival() } else { from.plain() };
+            node.arrive(&common::Arrival { interface, ..arrival });
+            node.engine.session_count()
+        };
+        for second in [0, 5] {
+            let report = report(&ask, second);
+            node.arrive(&if with_yessir { report.arrival() } else { report.plain() });
+        }
+        assert_eq!(node.engine.session_count(), 1);
+        assert_eq!(leave(&mut node, &ask, ask.ssrc + 1, common::UP), 1, "another source");
+        assert_eq!(leave(&mut node, &back, ask.ssrc, DOWN), 1, "the receiver");
+        let sent = node.sent.len();
+        assert_eq!(leave(&mut node, &ask, ask.ssrc, common::UP), 0, "with YESSIR: {with_yessir}");
+        assert_eq!(node.held(DOWN), 0);
+        assert_eq!(node.sent.len() - sent, usize::from(with_yessir), "the next router gets it");
+    }
+}
+
+/// Reports on the ports of the data (RFC 5761): ports of data are even, those of reports by themselves are odd.
+#[test]
+fn multiplexed_foreign_stream_is_measured() {
+    let mut ask = Ask::new(1);
+    ask.generic.multiplexed = true;
+    let mut node = Node::with(foreign());
+    for second in [0, 5, 10] {
+        node.arrive(&report(&ask, second).plain());
+        node.advance(5.0);
+    }
+    let flows: Vec<Flow> = node.installed.values().map(|installed| installed.flow).collect();
+    assert_eq!(flows, [ask.stream().flow()]);
+    assert_eq!(node.added, BTreeMap::new(), "reports are in the flow already");
+    assert_eq!((node.held(DOWN), node.sent.len()), (507_904, 0));
+    node.arrive(&Ask { goodbye: true, ..ask }.plain());
+    assert_eq!((node.held(DOWN), node.engine.session_count()), (0, 0));
+}
+
 /// Reports of a foreign stream are forwarded by the kernel in the stream's class, so that downstream routers receive
 /// them behind a full queue.
 #[test]

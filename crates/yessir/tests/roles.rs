@@ -362,6 +362,23 @@ fn announcement_without_reports_ends() {
     assert_eq!(node.take_events(), []);
 }
 
+/// A sender that has sent no data of late leaves with a receiver report (RFC 3550 section 6.4). Nobody else ends its stream.
+#[test]
+fn announcement_ends_with_goodbye_of_paused_sender() {
+    let mut node = Node::new();
+    node.command(listen());
+    let ask = Ask { destination: address("10.0.9.1"), ..Ask::new(1) };
+    node.arrive(&ask.arrival());
+    assert_eq!(node.take_events().len(), 1);
+    let leaving = Ask { paused: true, goodbye: true, ..ask };
+    node.arrive(&Ask { ssrc: leaving.ssrc + 1, ..leaving.clone() }.arrival());
+    let gone =
+        |events: &[Event]| events.iter().any(|e| matches!(e, Event::AnnouncementGone { .. }));
+    assert!(!gone(&node.take_events()), "another source");
+    node.arrive(&leaving.arrival());
+    assert!(gone(&node.take_events()));
+}
+
 /// Members of a group answer the sender only on a change.
 #[test]
 fn group_announcement_is_answered_only_on_change() {

@@ -111,13 +111,15 @@ pub(crate) fn other_packet_is_forwarded() {
     }
 }
 
-/// Sender reports of programs without YESSIR: copied with that setting, and never delayed.
+/// Reports of senders without YESSIR, to a port of their own or to that of the data, and their BYE: copied with that setting,
+/// and never delayed.
 pub(crate) fn sender_report_is_copied() {
     let line = line();
     let interfaces = [line.inward, line.outward];
     let mut router = open_on(&line.router, &interfaces, settings(Yessir::RouterAlert, true));
     let with_block = rtcp(200, 1, &[9; 48]);
     let with_goodbye = [report(), rtcp(203, 1, &[0, 0, 0, 7])].concat();
+    let left_paused = [rtcp(201, 0, &[0, 0, 0, 7]), rtcp(203, 1, &[0, 0, 0, 7])].concat();
     let too_short = rtcp(200, 0, &[7; 20]);
     let blocks_missing = rtcp(200, 2, &[7; 48]);
     for family in FAMILIES {
@@ -128,7 +130,8 @@ pub(crate) fn sender_report_is_copied() {
             (&with_block, 5_001, true),
             (&with_goodbye, 5_001, true),
             (&compound(*b"OTHR"), 5_001, true),
-            (&report(), 5_000, false),
+            (&left_paused, 5_001, true),
+            (&report(), 5_000, true),
             (&rtcp(201, 0, &[0, 0, 0, 7]), 5_001, false),
             (&too_short, 5_001, false),
             (&blocks_missing, 5_001, false),

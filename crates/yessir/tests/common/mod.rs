@@ -15,7 +15,8 @@ use earmark_testkit::bench::{Bench, prefix};
 use earmark_token::Token;
 use earmark_wire::intserv::{FlowSpec, TokenBucket};
 use earmark_wire::rtcp::{
-    self, Application as App, CNAME_LEN, Chunks, Goodbye, Packet, SenderInfo, SenderReport,
+    self, Application as App, CNAME_LEN, Chunks, Goodbye, Packet, ReceiverReport, SenderInfo,
+    SenderReport,
 };
 use earmark_wire::udp;
 use earmark_wire::yessir::{
@@ -270,6 +271,8 @@ pub struct Ask {
     pub link_info: Option<LinkInfo>,
     pub sent: SenderInfo,
     pub goodbye: bool,
+    /// Whether the sender sends a receiver report, because it has sent no data of late.
+    pub paused: bool,
     pub ttl: u8,
     /// Key and sequence number.
     pub sign: Option<(Key, u64)>,
@@ -298,6 +301,7 @@ impl Ask {
             link_info: Some(LinkInfo::unknown(64)),
             sent: SenderInfo::default(),
             goodbye: false,
+            paused: false,
             ttl: 64,
             sign: None,
             token: None,
@@ -358,10 +362,16 @@ impl Ask {
     pub fn packet(&self, app: Option<&[u8]>) -> Vec<u8> {
         let ssrc = self.ssrc;
         let extension = &self.extension[..];
-        let report = SenderReport { ssrc, sender: self.sent, blocks: &[], extension };
+        let report = match self.paused {
+            true => Packet::ReceiverReport(ReceiverReport { ssrc, blocks: &[], extension }),
+            false => {
+                let sender = self.sent;
+                Packet::SenderReport(SenderReport { ssrc, sender, blocks: &[], extension })
+            }
+        };
         let mut room = [0; CNAME_LEN];
         let chunks = Chunks::cname(ssrc, b"somebody@somewhere", &mut room).expect("short");
-        let mut packets = vec![Packet::SenderReport(report), Packet::SourceDescription(chunks)];
+        let mut packets = vec![report, Packet::SourceDescription(chunks)];
         if let Some(app) = app {
             let data = &app[12..];
             packets.push(Packet::Application(App { subtype: VERSION, ssrc, name: NAME, data }));
