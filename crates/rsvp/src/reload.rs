@@ -29,6 +29,12 @@ pub struct Renewal {
     pub interfaces: BTreeMap<InterfaceId, Timing>,
     /// Value for [`Config::max_sessions`].
     pub max_sessions: u32,
+    /// Value for [`Config::max_senders`].
+    #[serde(default = "default_max_senders")]
+    pub max_senders: u32,
+    /// Value for [`Config::max_next_hops`].
+    #[serde(default = "default_max_next_hops")]
+    pub max_next_hops: u32,
     /// Value for [`crate::diagnostics::Settings::answer`].
     pub diagnostics: bool,
     /// Value for [`Config::limits`].
@@ -46,12 +52,22 @@ pub struct Renewal {
     pub proxies: proxy::Settings,
 }
 
+fn default_max_senders() -> u32 {
+    Config::default().max_senders
+}
+
+fn default_max_next_hops() -> u32 {
+    Config::default().max_next_hops
+}
+
 impl From<Config> for Renewal {
     fn from(config: Config) -> Renewal {
         Renewal {
             timing: config.timing,
             interfaces: config.interfaces,
             max_sessions: config.max_sessions,
+            max_senders: config.max_senders,
+            max_next_hops: config.max_next_hops,
             diagnostics: config.diagnostics.answer,
             limits: config.limits,
             without_router_alert: config.without_router_alert,
@@ -71,13 +87,24 @@ impl Rsvp {
         new: Renewal,
     ) {
         let Renewal { timing, interfaces, max_sessions, diagnostics, limits, .. } = new;
-        let Renewal { without_router_alert, tokens, policy, dclass, proxies, .. } = new;
+        let Renewal {
+            max_senders,
+            max_next_hops,
+            without_router_alert,
+            tokens,
+            policy,
+            dclass,
+            proxies,
+            ..
+        } = new;
         let current = (&self.config.timing, &self.config.interfaces, &self.config.dclass);
         let content_changed = current != (&timing, &interfaces, &dclass);
         let answers_otherwise = self.config.proxies.receivers != proxies.receivers;
         self.config.timing = timing;
         self.config.interfaces = interfaces;
         self.config.max_sessions = max_sessions;
+        self.config.max_senders = max_senders;
+        self.config.max_next_hops = max_next_hops;
         self.config.diagnostics.answer = diagnostics;
         self.config.limits = limits;
         self.config.without_router_alert = without_router_alert;

@@ -10,7 +10,8 @@ use earmark_rsvp::policy::{Action, Rule};
 use earmark_rsvp::proxy::{ReceiverProxy, SenderProxy};
 use earmark_rsvp::{Command, Config, Renewal, limits, policy, proxy};
 use earmark_wire::rsvp::{
-    AcknowledgementKind, Body, Dscp, ErrorCode, Path, PathErr, PathTear, Resv, ResvErr, Session,
+    AcknowledgementKind, Body, Dscp, ErrorCode, FilterSpec, FlowDescriptors, List, Path, PathErr,
+    PathTear, Resv, ResvErr, Session, SourceSelector,
 };
 use message_ids::*;
 
@@ -191,4 +192,30 @@ fn changed_message_content_is_sent_again() {
     assert_eq!(sent_again, (true, true));
     let outcomes = bench.pass(12 * SECOND);
     assert!(!summary_ids(&outcomes).is_empty(), "summaries keep the new pace");
+}
+
+/// The numbers of senders of a session, and of next hops on a link, have limits that an operator may change.
+#[test]
+fn changed_limits_admit_more_senders_and_next_hops() {
+    let mut bench = router();
+    reload(&mut bench, |new| (new.max_senders, new.max_next_hops) = (1, 1));
+    let announced = |bench: &mut Bench, number: u16| {
+        let mut path = path();
+        path.sender.template.selector = SourceSelector::Port(number);
+        error(&bench.receive(ETH1, Body::Path(path))).is_none()
+    };
+    let reserved = |bench: &mut Bench, host: u16| {
+        let filters = [FilterSpec { selector: SourceSelector::Port(1), ..template() }];
+        let flows = FlowDescriptors::SharedExplicit(Some(flowspec(1)), List::Items(&filters));
+        let mut resv = Resv { flows, ..resv(&[]) };
+        resv.hop.address = ip(&format!("10.0.2.{}", host + 1));
+        error(&bench.receive(ETH2, Body::Resv(resv))).is_none()
+    };
+    for (most, next) in [(1, 65), (65, 66)] {
+        reload(&mut bench, |new| (new.max_senders, new.max_next_hops) = (most.into(), most.into()));
+        assert!((1..=most).all(|number| announced(&mut bench, number)), "{most}");
+        assert!((1..=most).all(|host| reserved(&mut bench, host)), "{most}");
+        assert!(!announced(&mut bench, next), "{most}");
+        assert!(!reserved(&mut bench, next), "{most}");
+    }
 }

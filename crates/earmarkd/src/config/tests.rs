@@ -254,6 +254,9 @@ const WRONG: &[(&str, usize, &str, &str)] = &[
     ("[boomerang]\nunproven_lifetime = '1ms'", 2, "boomerang.unproven_lifetime", "out of range"),
     ("[boomerang]\nunproven_lifetime = '300s'", 2, "boomerang.unproven_lifetime", "out of range"),
     ("[rsvp]\nmax_sessions = 0", 2, "rsvp.max_sessions", "out of range"),
+    ("[rsvp]\nmax_senders = 65537", 2, "rsvp.max_senders", "out of range"),
+    ("[rsvp]\nmax_next_hops = 0", 2, "rsvp.max_next_hops", "out of range"),
+    ("[rsvp]\nmax_next_hops = 4097", 2, "rsvp.max_next_hops", "out of range"),
     ("[rsvp]\nmax_per_neighbor = 0", 2, "rsvp.max_per_neighbor", "out of range"),
     (
         "[policy]\nverifications_per_second = 0",

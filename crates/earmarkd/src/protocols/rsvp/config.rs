@@ -61,6 +61,10 @@ impl Default for RsvpConfig {
 pub struct Limits {
     /// Most sessions, most senders, and most reservations.
     pub max_sessions: u32,
+    /// Most senders of one session.
+    pub max_senders: u32,
+    /// Most next hops on one interface that reserve for the same senders.
+    pub max_next_hops: u32,
     /// Most senders, and most reservations, of one neighbor.
     pub per_neighbor: Option<u32>,
     /// Most new senders, new reservations and changes of reservations a second that one neighbor may request.
@@ -72,9 +76,14 @@ pub struct Limits {
 impl Default for Limits {
     fn default() -> Self {
         let defaults = earmark_rsvp::Config::default();
-        let max_sessions = defaults.max_sessions;
-        let access = defaults.limits.access;
-        Limits { max_sessions, per_neighbor: None, changes_per_second: None, access }
+        Limits {
+            max_sessions: defaults.max_sessions,
+            max_senders: defaults.max_senders,
+            max_next_hops: defaults.max_next_hops,
+            per_neighbor: None,
+            changes_per_second: None,
+            access: defaults.limits.access,
+        }
     }
 }
 
@@ -142,6 +151,8 @@ struct RsvpTable {
     udp_only: Option<bool>,
     diagnostics: Option<bool>,
     max_sessions: Option<Spanned<u32>>,
+    max_senders: Option<Spanned<u32>>,
+    max_next_hops: Option<Spanned<u32>>,
     max_per_neighbor: Option<Spanned<u32>>,
     changes_per_second: Option<Spanned<u32>>,
     #[serde(default)]
@@ -184,6 +195,9 @@ enum InterceptName {
 
 /// Upper bound of `overhead`, more than any stack of tunnels adds to a packet, octets.
 const MAX_OVERHEAD: u32 = 1_000;
+/// Upper bounds of `max_senders` and `max_next_hops`: a new one is compared with all others.
+const MAX_SENDERS: u32 = 65_536;
+const MAX_NEXT_HOPS: u32 = 4_096;
 
 impl Tables for RsvpTables {
     fn excludes_others(&self) -> Option<(&'static str, &'static str)> {
@@ -265,9 +279,16 @@ impl Source<'_> {
             None => Ok(None),
             Some(_) => self.count(value.clone(), 0).map(Some),
         };
-        let max_sessions = table.max_sessions.clone();
+        let senders = 1..MAX_SENDERS + 1;
+        let next_hops = 1..MAX_NEXT_HOPS + 1;
         Ok(Limits {
-            max_sessions: self.count(max_sessions, defaults.max_sessions)?,
+            max_sessions: self.count(table.max_sessions.clone(), defaults.max_sessions)?,
+            max_senders: self.within(table.max_senders.clone(), senders, defaults.max_senders)?,
+            max_next_hops: self.within(
+                table.max_next_hops.clone(),
+                next_hops,
+                defaults.max_next_hops,
+            )?,
             per_neighbor: some(&table.max_per_neighbor)?,
             changes_per_second: some(&table.changes_per_second)?,
             access: self.access(&table.access)?,

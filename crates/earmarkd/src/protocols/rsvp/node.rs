@@ -156,6 +156,8 @@ fn engine(config: &Config, origin: Timestamp) -> rsvp::Config {
         policy: settings.policy,
         proxies: settings.proxies,
         max_sessions: settings.limits.max_sessions,
+        max_senders: settings.limits.max_senders,
+        max_next_hops: settings.limits.max_next_hops,
         limits: limits::Settings {
             interfaces: interfaces()
                 .filter(|(_, settings)| settings.limits != limits::Interface::default())
