@@ -30,6 +30,7 @@ pub mod record;
 mod routes;
 mod secret;
 pub mod shares;
+pub mod slew;
 mod stream;
 pub mod throttle;
 mod time;

@@ -105,7 +105,7 @@ impl Nsis {
             Command::WallClock { wall_clock } => applications.qos.set_wall_clock(wall_clock),
             Command::Renew(new) => {
                 gist.reload(new.gist);
-                applications.qos.reload(context.ledger, new.qos);
+                applications.qos.reload(now, context.ledger, new.qos);
             }
         }
     }

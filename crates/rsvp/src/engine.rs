@@ -256,6 +256,9 @@ impl Rsvp {
     }
 
     fn expire_timers<E: From<Event>>(&mut self, cx: &mut HandlerContext<'_, '_, E>) {
+        if self.timing_change.is_some() {
+            self.let_periods_rise(cx.now);
+        }
         for _ in 0..TIMERS_PER_TURN {
             let Some((_, timer)) = self.store.timers.pop_due(cx.now) else { return };
             match timer.kind {

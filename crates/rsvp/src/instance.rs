@@ -22,6 +22,7 @@ use crate::policy::Policy;
 use crate::proxy::SenderProxy;
 use crate::refresh_reduction::message_id_key::MessageIdKey;
 use crate::refresh_reduction::{OutgoingMessage, RefreshReduction};
+use crate::reload::TimingChange;
 use crate::repair::Repairs;
 use crate::state::Index;
 use crate::store::Store;
@@ -71,6 +72,8 @@ pub struct Rsvp {
     pub(crate) integrity: Option<Box<Integrity>>,
     /// Tokens that prove the names of users, and the requests that depend on them.
     pub(crate) tokens: Tokens<Index>,
+    /// Timing to which refresh periods rise, if they do.
+    pub(crate) timing_change: Option<Box<TimingChange>>,
     /// Policy control; `None` if not configured.
     pub(crate) policy: Option<Box<Policy>>,
 }
@@ -114,6 +117,7 @@ impl Rsvp {
             jitter: random.stream("rsvp/jitter"),
             scratch: Vec::new(),
             sender_buffer: Vec::new(),
+            timing_change: None,
             lih_offset: random.stream("rsvp/lih").next_u64() as u32,
         }
     }

@@ -4,11 +4,12 @@
 //! whose messages change (R, code points) is sent again, at the rate of retransmissions. Proxies follow the settings: a
 //! proxy that is removed ends its senders and reservations.
 
+use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use earmark_core::InterfaceId;
+use earmark_core::{InterfaceId, Time, slew};
 use earmark_wire::rsvp::Dscp;
 use serde::{Deserialize, Serialize};
 
@@ -79,7 +80,69 @@ impl From<Config> for Renewal {
     }
 }
 
+/// Timing that was configured, while refresh periods still rise to it.
+#[derive(Clone, Debug)]
+pub(crate) struct TimingChange {
+    timing: Timing,
+    interfaces: BTreeMap<InterfaceId, Timing>,
+    /// When a period rises again: that of an interface, or of all without settings of their own.
+    rises_at: BTreeMap<Option<InterfaceId>, Time>,
+}
+
 impl Rsvp {
+    /// Brings the refresh periods nearer to those configured, as far as RFC 2205 section 3.7 permits. Returns whether any
+    /// timing has changed.
+    fn follow_timing(&mut self, now: Time) -> bool {
+        let Some(mut change) = self.timing_change.take() else { return false };
+        let before = (self.config.timing, self.config.interfaces.clone());
+        let interfaces = [&change.interfaces, &self.config.interfaces];
+        let own: BTreeSet<InterfaceId> =
+            interfaces.iter().flat_map(|own| own.keys().copied()).collect();
+        // The general one last: an interface that gets its own rises from it.
+        for place in own.into_iter().map(Some).chain([None]) {
+            let general = (self.config.timing, change.timing);
+            let (current, wanted) = match place {
+                None => general,
+                Some(id) => (
+                    self.config.interfaces.get(&id).copied().unwrap_or(general.0),
+                    change.interfaces.get(&id).copied().unwrap_or(general.1),
+                ),
+            };
+            let waits = change.rises_at.get(&place).is_some_and(|&at| now < at);
+            let refresh = match waits {
+                true => current.refresh.min(wanted.refresh),
+                false => slew::next_period(current.refresh, wanted.refresh),
+            };
+            if refresh >= wanted.refresh {
+                change.rises_at.remove(&place);
+            } else if !waits {
+                change.rises_at.insert(place, now + slew::longest_interval(refresh));
+            }
+            let timing = Timing { refresh, ..wanted };
+            match place {
+                None => self.config.timing = timing,
+                Some(id) if refresh == wanted.refresh && !change.interfaces.contains_key(&id) => {
+                    self.config.interfaces.remove(&id);
+                }
+                Some(id) => {
+                    self.config.interfaces.insert(id, timing);
+                }
+            }
+        }
+        self.timing_change = Some(change).filter(|change| !change.rises_at.is_empty());
+        before != (self.config.timing, self.config.interfaces.clone())
+    }
+
+    /// Lets refresh periods rise that are to rise by now.
+    #[cold]
+    pub(crate) fn let_periods_rise(&mut self, now: Time) {
+        let change = self.timing_change.as_ref();
+        let is_due = change.is_some_and(|change| change.rises_at.values().any(|&at| at <= now));
+        if is_due && self.follow_timing(now) {
+            self.resend_all_to_all_peers(now);
+        }
+    }
+
     /// Applies new settings.
     pub(crate) fn reload<E: From<Event>>(
         &mut self,
@@ -97,11 +160,8 @@ impl Rsvp {
             proxies,
             ..
         } = new;
-        let current = (&self.config.timing, &self.config.interfaces, &self.config.dclass);
-        let content_changed = current != (&timing, &interfaces, &dclass);
+        let content_changed = self.config.dclass != dclass;
         let answers_otherwise = self.config.proxies.receivers != proxies.receivers;
-        self.config.timing = timing;
-        self.config.interfaces = interfaces;
         self.config.max_sessions = max_sessions;
         self.config.max_senders = max_senders;
         self.config.max_next_hops = max_next_hops;
@@ -117,7 +177,10 @@ impl Rsvp {
         self.config.policy = policy;
         self.config.proxies.receivers = proxies.receivers;
         self.replace_sender_proxies(cx, &proxies.senders);
-        if content_changed {
+        let rises_at = self.timing_change.take().map(|change| change.rises_at).unwrap_or_default();
+        self.timing_change = Some(Box::new(TimingChange { timing, interfaces, rises_at }));
+        let timing_changed = self.follow_timing(cx.now);
+        if content_changed || timing_changed {
             self.resend_all_to_all_peers(cx.now);
         }
         if answers_otherwise {

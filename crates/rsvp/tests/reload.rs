@@ -8,7 +8,7 @@ use common::*;
 use earmark_core::{HostEvent, Rate};
 use earmark_rsvp::policy::{Action, Rule};
 use earmark_rsvp::proxy::{ReceiverProxy, SenderProxy};
-use earmark_rsvp::{Command, Config, Renewal, limits, policy, proxy};
+use earmark_rsvp::{Command, Config, Renewal, Timing, limits, policy, proxy};
 use earmark_wire::rsvp::{
     AcknowledgementKind, Body, Dscp, ErrorCode, FilterSpec, FlowDescriptors, List, Path, PathErr,
     PathTear, Resv, ResvErr, Session, SourceSelector,
@@ -218,4 +218,94 @@ fn changed_limits_admit_more_senders_and_next_hops() {
         assert!(!announced(&mut bench, next), "{most}");
         assert!(!reserved(&mut bench, next), "{most}");
     }
+}
+
+/// RFC 2205 section 3.7: R rises by 30 % from one refresh to the next at most, so that with K = 3 no state ends if any one
+/// message is lost. It falls at once. Each style, and Paths as well as Resvs.
+#[test]
+fn refresh_period_rises_slowly() {
+    let filters = [template()];
+    let flows = [flow(1)];
+    let styles = [
+        FlowDescriptors::FixedFilter(List::Items(&flows)),
+        FlowDescriptors::SharedExplicit(Some(flowspec(1)), List::Items(&filters)),
+    ];
+    for flows in styles {
+        let mut bench = router();
+        let keep = |bench: &mut Bench| {
+            bench.receive(ETH1, Body::Path(Path { refresh_ms: 1_000_000, ..path() }));
+            bench.receive(ETH2, Body::Resv(Resv { refresh_ms: 1_000_000, flows, ..resv(&[]) }));
+        };
+        keep(&mut bench);
+        reload(&mut bench, |new| new.timing.refresh = 10 * SECOND);
+        bench.pass(60 * SECOND);
+        reload(&mut bench, |new| new.timing.refresh = 300 * SECOND);
+        // When each kind of message was sent, and the R in it.
+        let mut sent_at = [vec![], vec![]];
+        for second in 0..4_000 {
+            for (_, message) in sent(&bench.pass(SECOND)) {
+                match message.body {
+                    Body::Path(path) => sent_at[0].push((second, path.refresh_ms)),
+                    Body::Resv(resv) => sent_at[1].push((second, resv.refresh_ms)),
+                    _ => {}
+                }
+            }
+            if second % 500 == 0 {
+                keep(&mut bench);
+            }
+        }
+        for sent in sent_at {
+            assert!(sent[0].1 <= 13_000, "{sent:?}");
+            assert_eq!(sent.last().map(|(_, period)| *period), Some(300_000), "{sent:?}");
+            for pair in sent.windows(2) {
+                assert!(f64::from(pair[1].1) <= 1.3 * f64::from(pair[0].1) + 1.0, "{sent:?}");
+            }
+            for three in sent.windows(3) {
+                let lifetime = 3.5 * 1.5 * f64::from(three[0].1) / 1e3;
+                assert!(f64::from(three[2].0 - three[0].0) < lifetime, "{sent:?}");
+            }
+        }
+        reload(&mut bench, |new| new.timing.refresh = 10 * SECOND);
+        let next = bench.pass(450 * SECOND);
+        let periods: Vec<_> = sent(&next)
+            .iter()
+            .filter_map(|(_, message)| match message.body {
+                Body::Path(path) => Some(path.refresh_ms),
+                _ => None,
+            })
+            .collect();
+        assert!(!periods.is_empty() && periods.iter().all(|period| *period == 10_000));
+    }
+}
+
+/// The period of each interface rises by itself, also if the interface gets or loses a setting of its own.
+#[test]
+fn refresh_period_of_each_interface_rises_slowly() {
+    let own = |refresh| [(ETH2, Timing { refresh, ..Timing::default() })].into();
+    let mut bench = router();
+    let paths = |bench: &mut Bench, seconds: u32| {
+        bench.receive(ETH1, Body::Path(Path { refresh_ms: 1_000_000, ..path() }));
+        let outcomes = bench.pass(seconds * SECOND);
+        let sent = sent(&outcomes);
+        let periods = sent.iter().filter_map(|(_, message)| match message.body {
+            Body::Path(path) => Some(path.refresh_ms),
+            _ => None,
+        });
+        periods.collect::<Vec<_>>()
+    };
+    assert!(paths(&mut bench, 100).iter().all(|period| *period == 30_000));
+    reload(&mut bench, |new| new.interfaces = own(60 * SECOND));
+    assert_eq!(paths(&mut bench, 59).iter().max(), Some(&39_000));
+    assert_eq!(paths(&mut bench, 300).iter().max(), Some(&60_000));
+    // The setting goes, and the general one is longer.
+    reload(&mut bench, |new| new.timing.refresh = 100 * SECOND);
+    assert_eq!(paths(&mut bench, 116).iter().max(), Some(&78_000));
+    assert_eq!(paths(&mut bench, 600).iter().max(), Some(&100_000));
+    // The setting is of another interface, so that nothing changes here.
+    let other = Timing { refresh: 900 * SECOND, ..Timing::default() };
+    reload(&mut bench, |new| {
+        new.timing.refresh = 100 * SECOND;
+        new.interfaces = [(ETH1, other)].into();
+    });
+    assert_eq!(paths(&mut bench, 600).iter().max(), Some(&100_000));
 }

@@ -17,6 +17,7 @@ use super::config::Config;
 use super::counters::Counters;
 use super::pending_tear::PendingTear;
 use super::policy::Policy;
+use super::reload::RisingPeriod;
 use super::role::Role;
 use super::state::Index;
 use super::store::Store;
@@ -55,6 +56,8 @@ pub struct QosNslp {
     pub(super) lists: SummaryLists,
     /// Sessions that ended during this input.
     pub(super) pending_tears: Vec<PendingTear>,
+    /// Refresh period to which the one in force rises, if it does.
+    pub(super) rising: Option<RisingPeriod>,
 }
 
 impl QosNslp {
@@ -79,6 +82,7 @@ impl QosNslp {
             scratch: Vec::new(),
             lists: SummaryLists::default(),
             pending_tears: Vec::new(),
+            rising: None,
             config,
         }
     }

@@ -85,6 +85,7 @@ impl QosNslp {
 
     /// Refreshes the next node, with other sessions that are due soon.
     fn refresh(&mut self, cx: &mut HandlerContext<'_, '_>, index: Index) {
+        self.let_period_rise(cx.now);
         let wait = self.refresh_wait();
         let session = self.store.session_mut(index);
         session.refresh_at = cx.now + wait;

@@ -1,8 +1,10 @@
 //! Replacement of settings while reservations exist. Existing reservations stay even if a new rule or limit would
 //! refuse them, and count under the rule that now matches.
 
-use earmark_core::Rate;
+use core::time::Duration;
+
 use earmark_core::admission::Ledger;
+use earmark_core::{Rate, Time, slew};
 
 use super::QosNslp;
 use super::config::{Config, Rule};
@@ -10,21 +12,55 @@ use super::flow::flow_of;
 use super::policy::{Policy, Requester};
 use super::state::Flags;
 
+/// A refresh period that is longer than the one in force.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct RisingPeriod {
+    wanted: Duration,
+    /// When the period in force rises again.
+    next_at: Time,
+}
+
 impl QosNslp {
     /// Replaces the settings: see [`Config::renewed`].
-    pub(crate) fn reload(&mut self, ledger: &Ledger, new: Config) {
-        let new = self.config.renewed(new);
+    pub(crate) fn reload(&mut self, now: Time, ledger: &Ledger, new: Config) {
+        let (current, wanted) = (self.config.refresh, new.refresh);
+        let new = Config { refresh: current, ..self.config.renewed(new) };
         if self.config.policy != new.policy {
             self.reaccount(ledger, &new.policy);
         }
-        if self.config.refresh != new.refresh {
-            // A summary has no lifetimes of the listed sessions, so each session sends a full RESERVE once.
-            for (_, session) in &mut self.store.sessions {
-                session.flags.set(Flags::CONFIRMED, false);
-            }
-        }
         self.tokens.reload(new.tokens.clone());
         self.config = new;
+        self.follow_period(now, wanted);
+    }
+
+    /// Brings the refresh period nearer to `wanted`, as far as RFC 2205 section 3.7 permits.
+    fn follow_period(&mut self, now: Time, wanted: Duration) {
+        let current = self.config.refresh;
+        let waiting = self.rising.filter(|rising| now < rising.next_at);
+        let period = match waiting {
+            Some(_) => current.min(wanted),
+            None => slew::next_period(current, wanted),
+        };
+        let next_at = waiting.map_or(now + slew::longest_interval(period), |rising| rising.next_at);
+        self.rising = (period < wanted).then_some(RisingPeriod { wanted, next_at });
+        if period == current {
+            return;
+        }
+        self.config.refresh = period;
+        // A summary has no lifetimes of the listed sessions, so each session sends a full RESERVE once.
+        for (_, session) in &mut self.store.sessions {
+            session.flags.set(Flags::CONFIRMED, false);
+        }
+    }
+
+    /// Lets the refresh period rise, if it is to rise by now.
+    #[inline]
+    pub(super) fn let_period_rise(&mut self, now: Time) {
+        if let Some(rising) = self.rising
+            && rising.next_at <= now
+        {
+            self.follow_period(now, rising.wanted);
+        }
     }
 
     /// Accounts all reservations under new rules.

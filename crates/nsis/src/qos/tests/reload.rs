@@ -1,14 +1,16 @@
 //! Replacement of settings while reservations exist.
 
 use std::time::Duration;
+use std::vec;
 
 use super::*;
 use crate::qos::Rule;
 
 /// Replaces the settings of node `number`.
 fn renew(net: &mut Net, number: usize, config: &Config) {
+    let now = net.now;
     let Node { qos, ledger, .. } = &mut net.nodes[number];
-    qos.reload(ledger, config.clone());
+    qos.reload(now, ledger, config.clone());
 }
 
 /// Existing reservations stay, and count under the new rules; new requests must match them.
@@ -67,12 +69,40 @@ fn longer_refresh_period_loses_no_reservation() {
         net.advance(Duration::from_secs(60));
         let slow = Config { refresh: Duration::from_secs(600), ..quick };
         (0..3).for_each(|number| renew(&mut net, number, &slow));
-        net.advance(Duration::from_secs(6));
+        net.advance(Duration::from_secs(6_000));
         net.lines();
         net.advance(Duration::from_secs(1_800));
         assert!(net.lines().len() < 200, "600 s between two");
         assert_eq!(net.nodes[1].qos.counters().expired, 0, "summary of {summary}");
         assert_eq!(net.held(1, RIGHT), Rate::from_bps(640_000));
+    }
+}
+
+/// RFC 2205 section 3.7, for QoS NSLP by RFC 5974 section 6: the period rises by 30 % from one refresh to the next at most, so
+/// that no lost message ends a reservation.
+#[test]
+fn lost_message_after_longer_refresh_period_loses_no_reservation() {
+    for (summary, lost) in (0..20).flat_map(|lost| [(0, lost), (50, lost)]) {
+        let quick = Config { refresh: Duration::from_secs(2), summary, ..Config::default() };
+        let mut net = Net::with(2, &|_| quick.clone());
+        net.reserve(0, request(0, of_node(1), mbps(1)));
+        net.advance(Duration::from_secs(60));
+        let slow = Config { refresh: Duration::from_secs(600), ..quick };
+        renew(&mut net, 0, &slow);
+        net.lines();
+        let mut sent = 0;
+        for _ in 0..30_000 {
+            if sent == lost {
+                net.unreachable = vec![1];
+            }
+            net.advance(Duration::from_millis(100));
+            sent += net.lines().iter().filter(|line| line.starts_with("0>1")).count();
+            if sent > lost {
+                net.unreachable = vec![];
+            }
+        }
+        assert!((15..60).contains(&sent), "{sent}: not at once, and slowly in the end");
+        assert_eq!(net.nodes[1].qos.counters().expired, 0, "summary of {summary}, {lost} lost");
     }
 }
 

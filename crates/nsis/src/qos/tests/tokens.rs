@@ -265,8 +265,9 @@ fn refreshes_are_not_verified_again() {
         net.reserve(0, with_token(signed(&claims())));
         assert_eq!(net.all_held(), [2, 2, 0]);
         let other = Config { tokens: tokens(1, 9), ..router.clone() };
+        let now = net.now;
         let Node { qos, ledger, .. } = &mut net.nodes[1];
-        qos.reload(ledger, other);
+        qos.reload(now, ledger, other);
         net.lines();
         net.advance(Duration::from_secs(1_800));
         assert_eq!((net.all_held(), counted(&net)), (vec![2, 2, 0], vec![]));
