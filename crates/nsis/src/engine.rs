@@ -8,6 +8,7 @@ use crate::api::{Command, Event};
 use crate::input_context::{InputContext, Output};
 use crate::instance::Nsis;
 use crate::nslp::{HandlerContext, Nslp};
+use crate::qos;
 
 /// The layer whose timer is due next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -95,6 +96,13 @@ impl Nsis {
             Command::Qos(command) => {
                 let nslpid = applications.qos.id();
                 let mut cx = HandlerContext { now, context, out, nslpid, requests };
+                // Otherwise its messages would wait for a transport until nobody has answered.
+                if let Some((application, wanted)) = applications.qos.wanted_transport(&command)
+                    && !gist.has_transport(wanted)
+                {
+                    let reason = qos::Rejection::NoTransport;
+                    return cx.report(qos::Event::Rejected { application, reason });
+                }
                 applications.qos.command(&mut cx, command);
             }
             Command::Ping(command) => {

@@ -278,6 +278,44 @@ fn with_tls() -> gist::Config {
     config
 }
 
+/// A request for a transport that this node does not have is rejected at once, and does not wait for an answer.
+#[test]
+fn request_without_its_transport_is_rejected() {
+    let mut without_tcp = gist::Config::default();
+    without_tcp.associations.tcp_port = None;
+    let mut always_secure = gist::Config::default();
+    always_secure.associations.require = Attributes { reliable: true, secure: true };
+    let (reliable, secure) =
+        (Attributes { reliable: true, secure: false }, always_secure.associations.require);
+    let none = Attributes::default();
+    for (gist, attributes, is_rejected) in [
+        (gist::Config::default(), none, false),
+        (gist::Config::default(), reliable, false),
+        (gist::Config::default(), secure, true),
+        (without_tcp.clone(), none, false),
+        (without_tcp, reliable, true),
+        (with_tls(), secure, false),
+        (always_secure, none, true),
+    ] {
+        let config = Config { gist, ..Config::default() };
+        let commands: [fn(Request) -> Command; 3] = [
+            |request| Command::Reserve { application: APP, request },
+            |request| Command::Query { application: APP, request },
+            |request| Command::Invite { application: APP, request },
+        ];
+        for asks in commands {
+            let mut network = line(&vec![Place::Aware(config.clone()); 2]);
+            let attributes = Some(attributes);
+            let asked = Request { attributes, ..request(address("10.0.0.2"), mbps(1)) };
+            command(&mut network, 0, asks(asked));
+            let reason = qos::Rejection::NoTransport;
+            let expected = Event::Rejected { application: APP, reason };
+            let rejected = events_of(&network, 0).contains(&expected);
+            assert_eq!(rejected, is_rejected, "{config:?} {attributes:?}");
+        }
+    }
+}
+
 /// Creates two paths from 0 to 3, over 1 and over 2; flows take the first.
 ///
 /// ```text

@@ -253,6 +253,8 @@ const WRONG: &[(&str, usize, &str, &str)] = &[
     ("[yessir]\nrefresh = '1500ms'", 2, "yessir.refresh", "whole seconds"),
     ("[boomerang]\nunproven_lifetime = '1ms'", 2, "boomerang.unproven_lifetime", "out of range"),
     ("[boomerang]\nunproven_lifetime = '300s'", 2, "boomerang.unproven_lifetime", "out of range"),
+    ("[nsis]\nrequire = 'secure'", 2, "nsis.require", "without TLS"),
+    ("[nsis]\nrequire = 'reliable'\ntcp = 0", 2, "nsis.require", "without TCP and TLS"),
     ("[rsvp]\nmax_sessions = 0", 2, "rsvp.max_sessions", "out of range"),
     ("[rsvp]\nmax_senders = 65537", 2, "rsvp.max_senders", "out of range"),
     ("[rsvp]\nmax_next_hops = 0", 2, "rsvp.max_next_hops", "out of range"),

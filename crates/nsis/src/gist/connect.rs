@@ -13,7 +13,7 @@ use super::receipt::Receipt;
 use super::state::{HalfRef, Index, NONE, Needs, millis};
 use super::transmit::own_address;
 use crate::input_context::InputContext;
-use crate::nslp::Notification;
+use crate::nslp::{Attributes, Notification};
 
 /// Protocols of the profiles: TLS over TCP, and TCP alone.
 const TLS: [u8; 2] = [ProtocolId::Tls.code(), ProtocolId::ForwardsTcp.code()];
@@ -29,6 +29,11 @@ impl Gist {
     /// Returns the least needs of every message, by the settings.
     pub(super) fn least_needs(&self) -> Needs {
         self.config.associations.require.into()
+    }
+
+    /// Returns whether messages with these attributes can be sent at all.
+    pub(crate) fn has_transport(&self, wanted: Attributes) -> bool {
+        self.can_serve(Needs::from(wanted).max(self.least_needs()))
     }
 
     /// Returns whether this node can have associations that serve `needs`.

@@ -218,6 +218,8 @@ pub enum Rejection {
     SessionTaken,
     /// The limit of sessions is reached.
     TooMany,
+    /// This node has no transport with the wanted attributes.
+    NoTransport,
 }
 
 /// Why a reservation of this node changed.

@@ -9,14 +9,14 @@ use earmark_wire::gist::{Mri, SessionId};
 use earmark_wire::qos_nslp::Message;
 
 use super::QosNslp;
-use super::api::{Command, Event};
+use super::api::{Application, Command, Event};
 use super::flow::outgoing_interface;
 use super::qspec::Purpose;
 use super::receive::{back, outcome_of};
 use super::send::info_here;
 use crate::nslp::{
-    HandlerContext, MessageHandle, NetworkNotification, Nslp, Peering, Received, SendFailure,
-    SendMessage,
+    Attributes, HandlerContext, MessageHandle, NetworkNotification, Nslp, Peering, Received,
+    SendFailure, SendMessage,
 };
 
 impl Nslp for QosNslp {
@@ -179,6 +179,18 @@ impl QosNslp {
             cx.report(Event::Rejected { application, reason });
         }
         self.finish_input(cx);
+    }
+
+    /// Returns the attributes of the transport that a command needs, and its application.
+    pub(crate) fn wanted_transport(&self, command: &Command) -> Option<(Application, Attributes)> {
+        match command {
+            Command::Reserve { application, request }
+            | Command::Query { application, request }
+            | Command::Invite { application, request } => {
+                Some((*application, request.attributes.unwrap_or(self.config.attributes)))
+            }
+            Command::Modify { .. } | Command::Release { .. } | Command::Listen { .. } => None,
+        }
     }
 
     /// Completes the handling of one input: checks the aggregates, and sends summary tears.

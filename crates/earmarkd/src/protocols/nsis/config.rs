@@ -90,7 +90,7 @@ struct NsisTable {
     identity: Option<IpAddr>,
     validity: Option<Spanned<String>>,
     hold: Option<Spanned<String>>,
-    require: Option<Need>,
+    require: Option<Spanned<Need>>,
     upstream: Option<UpstreamName>,
     own_source: Option<bool>,
     #[serde(default)]
@@ -211,9 +211,31 @@ impl Source<'_> {
         };
         let limits = self.connection_limits(&table)?;
         let tcp = self.port(table.tcp, TCP, 0)?;
+        if let Some(require) = &table.require {
+            self.check_requirement(require, tcp > 0, table.tls.is_some())?;
+        }
         let tls = table.tls.map(|table| self.tls(table)).transpose()?;
         let streams = Settings { tcp: (tcp > 0).then_some(tcp), tls, limits };
         Ok(NsisConfig { streams, engine })
+    }
+
+    /// Checks that this node has a transport with the attributes that all messages need.
+    fn check_requirement(
+        &self,
+        require: &Spanned<Need>,
+        has_tcp: bool,
+        has_tls: bool,
+    ) -> Result<(), ConfigError> {
+        let (wrong, hint) = match require.get_ref() {
+            Need::Nothing => return Ok(()),
+            Need::Reliable if has_tcp || has_tls => return Ok(()),
+            Need::Secure if has_tls => return Ok(()),
+            Need::Reliable => ("no message could be sent without TCP and TLS", "[nsis] tcp = 270"),
+            Need::Secure => {
+                ("no message could be sent without TLS", "[nsis.tls] with a certificate or a key")
+            }
+        };
+        Err(self.error(require.span(), wrong, hint))
     }
 
     fn gist(&self, table: &NsisTable) -> Result<gist::Config, ConfigError> {
@@ -238,7 +260,7 @@ impl Source<'_> {
             own_source: table.own_source.unwrap_or(defaults.own_source),
             without_router_alert: self.ranges(&table.without_router_alert)?,
             associations: gist::AssociationSettings {
-                require: match table.require {
+                require: match table.require.as_ref().map(Spanned::get_ref) {
                     None => associations.require,
                     Some(Need::Nothing) => Attributes { reliable: false, secure: false },
                     Some(Need::Reliable) => Attributes { reliable: true, secure: false },

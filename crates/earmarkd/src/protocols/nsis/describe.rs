@@ -178,5 +178,10 @@ pub(crate) fn qos_rejection(reason: qos::Rejection) -> (&'static str, &'static s
              packet",
         ),
         TooMany => ("session limit reached", "release some, or raise the limit"),
+        NoTransport => (
+            "this host has no transport of the wanted kind",
+            "a secure one needs a certificate or a key in [nsis.tls] of its configuration, a reliable one [nsis] tcp or \
+             that; or leave --secure and --reliable out",
+        ),
     }
 }
