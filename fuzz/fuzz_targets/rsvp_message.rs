@@ -5,7 +5,7 @@
 use earmark_wire::intserv::Adspec;
 use earmark_wire::rsvp::{
     Body, ErrorCode, ErrorSpec, Integrity, Message, Object, PartialMessage, PolicyData, RsvpHop,
-    objects, objects_in,
+    UnknownObjects, objects, objects_in,
 };
 use libfuzzer_sys::fuzz_target;
 
@@ -50,9 +50,14 @@ fn answer(salvage: &PartialMessage<'_>) {
     let mut room = [0; PartialMessage::MAX_ANSWER];
     if let Some(length) = salvage.emit_resv_err(&hop, &error, 9, &mut room).expect("there is room")
     {
-        // An unknown style is answered as it was received.
+        // An unknown style or form is answered as it was received.
         let read = objects(&room[..length]).all(|object| object.is_ok());
-        assert!(read || salvage.style().is_none());
+        let is_known = salvage.unknown == UnknownObjects::default();
+        assert!(read || salvage.style().is_none() || !is_known);
+    }
+    if let Some(length) = salvage.emit_path_err(&error, 9, &mut room).expect("there is room") {
+        let read = objects(&room[..length]).all(|object| object.is_ok());
+        assert!(read || salvage.unknown != UnknownObjects::default());
     }
 }
 

@@ -251,17 +251,21 @@ impl Rsvp {
         value: u16,
     ) {
         let salvage = PartialMessage::scan(datagram.payload);
-        let (Some(session), Some(hop)) = (salvage.session, salvage.hop) else { return };
+        let Some(hop) = salvage.hop else { return };
         if !crate::path::is_neighbor(cx.context, hop.address) {
             return;
         }
         match salvage.message_type {
             MessageType::Path => {
-                let Some(template) = salvage.sender_template else { return };
-                let sender = (template, salvage.sender_tspec);
                 let interface = datagram.interface;
                 let fault = ResvFault::new(code, value);
-                self.emit_path_err(cx, interface, hop.address, session, sender, &fault);
+                match (salvage.session, salvage.sender_template) {
+                    (Some(session), Some(template)) => {
+                        let sender = (template, salvage.sender_tspec);
+                        self.emit_path_err(cx, interface, hop.address, session, sender, &fault);
+                    }
+                    _ => self.answer_unknown_sender(cx, interface, hop.address, &fault, &salvage),
+                }
             }
             MessageType::Resv => {
                 let Some(outgoing) = self.interface_of_lih(cx, hop.lih) else { return };
@@ -269,11 +273,11 @@ impl Rsvp {
                     return;
                 }
                 let fault = ResvFault::new(code, value);
-                match salvage.flows {
-                    Some(flows) => {
+                match (salvage.session, salvage.flows) {
+                    (Some(session), Some(flows)) if salvage.unknown.filter.is_none() => {
                         self.send_resv_err(cx, outgoing, &session, hop, &fault, None, flows);
                     }
-                    None => self.answer_unknown_style(cx, outgoing, hop, &fault, &salvage),
+                    _ => self.answer_unknown_flows(cx, outgoing, hop, &fault, &salvage),
                 }
             }
             // RFC 2205 defines no error messages for other messages.
@@ -281,8 +285,28 @@ impl Rsvp {
         }
     }
 
-    /// Sends a ResvErr for a Resv in an unknown style, whose flow descriptors are quoted unparsed.
-    fn answer_unknown_style<E>(
+    /// Sends a PathErr for a Path whose session or sender has an unknown form, which is quoted unparsed.
+    fn answer_unknown_sender<E>(
+        &mut self,
+        cx: &mut HandlerContext<'_, '_, E>,
+        interface: InterfaceId,
+        to: IpAddr,
+        fault: &ResvFault,
+        salvage: &PartialMessage<'_>,
+    ) {
+        let Some(error) = self.local_spec(cx, interface, to, fault) else { return };
+        let mut answer = [0; PartialMessage::MAX_ANSWER];
+        let how = self.to_neighbor(interface, error.node, to);
+        if let Ok(Some(length)) = salvage.emit_path_err(&error, ERROR_HOPS, &mut answer)
+            && self.may_send_error(cx, interface, to)
+        {
+            cx.out.send(how, length).copy_from_slice(&answer[..length]);
+            self.counters.send(MessageType::PathErr);
+        }
+    }
+
+    /// Sends a ResvErr for a Resv in an unknown style, or about flows in an unknown form, which are quoted unparsed.
+    fn answer_unknown_flows<E>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
         outgoing: InterfaceId,

@@ -1,15 +1,19 @@
 //! Refusals and errors of RFC 2205: content, receiver, and unchanged state.
 
 mod common;
+#[path = "common/signing.rs"]
+mod signing;
 
 use common::*;
 use earmark_core::{HostEvent, Rate};
 use earmark_rsvp::{Config, DropReason, Event};
+use earmark_testkit::messages::rsvp::seal;
 use earmark_wire::intserv::{FlowSpec, Rspec, TokenBucket};
 use earmark_wire::rsvp::{
     Body, Carried, ErrorCode, ErrorSpec, FilterSpec, FixedFilterFlow, FlowDescriptors, List,
     PathErr, ResvErr, RsvpHop, Session, SourceSelector, Style,
 };
+use signing::sent_octets;
 
 /// The only sent ResvErr: destination and error.
 fn resv_err(outcomes: &[Outcome]) -> (std::net::IpAddr, ErrorSpec) {
@@ -339,6 +343,55 @@ fn unknown_style_is_quoted_in_error() {
     assert!(answer.windows(8).any(|w| w == [0, 8, 8, 1, 0, 0, 0, 0x1f]), "{answer:?}");
     // ERROR_SPEC: node, flags, code 6, value 0.
     assert!(answer.windows(8).any(|w| w == [10, 0, 2, 1, 0, 6, 0, 0]), "{answer:?}");
+}
+
+/// RFC 2205 section 3.10: an unknown C-Type of a known class causes an error, which quotes what the message is about as it was
+/// received. Such are the objects of traffic engineering (RFC 3209 section 4.6): SESSION, SENDER_TEMPLATE and FILTER_SPEC.
+#[test]
+fn unknown_c_type_is_answered_with_object_as_received() {
+    // LSP_TUNNEL_IPv4: C-Type 7.
+    let session = [0, 16, 1, 7, 10, 0, 9, 9, 0, 0, 0, 5, 10, 0, 0, 1];
+    let sender = |class| [0, 12, class, 7, 10, 0, 0, 1, 0, 0, 0, 3];
+    let replace = |octets: &[u8], class: u8, by: &[u8]| {
+        let mut all: Vec<u8> = octets[..8].to_vec();
+        let mut rest = &octets[8..];
+        while let [high, low, number, ..] = *rest {
+            let length = usize::from(u16::from_be_bytes([high, low]));
+            all.extend(if number == class { by } else { &rest[..length] });
+            rest = &rest[length..];
+        }
+        seal(&mut all);
+        all
+    };
+    let quotes = |octets: &[u8], object: &[u8]| octets.windows(object.len()).any(|at| at == object);
+    let path = octets(Body::Path(common::path()), 63);
+    for (class, object) in [(1, &session[..]), (11, &sender(11)[..])] {
+        let mut router = router();
+        let outcomes =
+            router.receive_octets(ETH1, ip(RECEIVER), 63, &replace(&path, class, object));
+        let sent = sent_octets(&outcomes);
+        assert_eq!(sent.len(), 1, "class {class}");
+        assert_eq!((sent[0][0], sent[0][1]), (0x10, 3), "a PathErr");
+        let error = [0, 12, 6, 1, 10, 0, 1, 2, 0, 14, class, 7];
+        assert!(quotes(sent[0], object) && quotes(sent[0], &error), "{:x?}", sent[0]);
+        assert_eq!(router.engine.population(), (0, 0, 0));
+    }
+    let flows = [flow(2)];
+    for (class, object) in [(1, &session[..]), (10, &sender(10)[..])] {
+        let mut router = router();
+        router.receive(ETH1, Body::Path(common::path()));
+        let mut resv = resv(&flows);
+        resv.hop.lih = router.engine.lih(ETH2);
+        let octets = replace(&octets(Body::Resv(resv), 255), class, object);
+        let here = router.interfaces.by_id(ETH2).expect("known").addresses[0];
+        let outcomes = router.receive_octets(ETH2, here, 255, &octets);
+        let sent = sent_octets(&outcomes);
+        assert_eq!(sent.len(), 1, "class {class}");
+        assert_eq!((sent[0][0], sent[0][1]), (0x10, 4), "a ResvErr");
+        let error = [0, 14, class, 7];
+        assert!(quotes(sent[0], object) && quotes(sent[0], &error), "{:x?}", sent[0]);
+        assert_eq!(router.held(), Rate::ZERO);
+    }
 }
 
 /// RFC 2205 section 3.10: an unknown class 0bbbbbbb causes an error to the sender of the message, 10bbbbbb is ignored,

@@ -51,7 +51,7 @@ pub use integrity::{Challenge, Integrity};
 pub use list::{Item, List, ListIter};
 pub use message::*;
 pub use objects::*;
-pub use partial_message::PartialMessage;
+pub use partial_message::{PartialMessage, UnknownObjects};
 pub use policy::*;
 pub use refresh_reduction::*;
 pub use view::{DecodedObject, Object, objects, objects_in};

@@ -6,12 +6,13 @@
 
 use super::decode;
 use super::emit::{finish, start};
+use super::error::{ErrorKind, ParseError};
 use super::frame::{COMMON_HEADER, CommonHeader, Frames, RawObject};
 use super::iana::{MessageType, ObjectClass};
 use super::list::List;
 use super::message::FlowDescriptors;
 use super::object_writer::{
-    put_error, put_filter, put_flowspec, put_hop, put_option_vector, put_session,
+    put_error, put_filter, put_flowspec, put_hop, put_option_vector, put_session, put_tspec,
 };
 use super::objects::{ErrorSpec, FilterSpec, RsvpHop, SenderTemplate, Session, Style};
 use crate::intserv::{FlowSpec, SenderTspec};
@@ -36,13 +37,32 @@ pub struct PartialMessage<'a> {
     pub flowspec: Option<FlowSpec>,
     /// The first FILTER_SPEC.
     pub filter: Option<FilterSpec>,
+    /// SESSION, SENDER_TEMPLATE and FILTER_SPEC of an unknown C-Type, as received.
+    pub unknown: UnknownObjects<'a>,
     /// Known style with the first flow descriptor for a ResvErr: complete or empty (RFC 2205 section 3.1.8).
     pub flows: Option<FlowDescriptors<'a>>,
 }
 
+/// Objects that say which flow a message is about, in forms that are unknown here. They are quoted in errors only.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct UnknownObjects<'a> {
+    /// SESSION.
+    pub session: Option<&'a [u8]>,
+    /// SENDER_TEMPLATE.
+    pub template: Option<&'a [u8]>,
+    /// FILTER_SPEC.
+    pub filter: Option<&'a [u8]>,
+}
+
+impl UnknownObjects<'_> {
+    /// Maximum length of one that is quoted, octets; those of traffic engineering are shorter (RFC 3209 section 4.6).
+    const MAX_QUOTED: usize = 64;
+}
+
 impl<'a> PartialMessage<'a> {
-    /// Maximum length of a ResvErr by [`PartialMessage::emit_resv_err`], octets.
-    pub const MAX_ANSWER: usize = 8 + 24 + 24 + 24 + 8 + 48 + 24;
+    /// Maximum length of an error by [`PartialMessage::emit_resv_err`] or [`PartialMessage::emit_path_err`], octets.
+    pub const MAX_ANSWER: usize =
+        8 + UnknownObjects::MAX_QUOTED + 24 + 24 + 8 + 48 + UnknownObjects::MAX_QUOTED;
 
     /// Scans the message as far as its objects are framed correctly. The fields of the common header and the order of
     /// the objects are ignored, and so are objects with values that no message may have, and hop, template and filter of
@@ -57,6 +77,7 @@ impl<'a> PartialMessage<'a> {
             option_vector: None,
             flowspec: None,
             filter: None,
+            unknown: UnknownObjects::default(),
             flows: None,
         };
         let Some((header, objects)) = CommonHeader::split(bytes) else {
@@ -67,11 +88,19 @@ impl<'a> PartialMessage<'a> {
         let (mut flowspec, mut filter) = (None, None);
         for object in Frames::new(objects, COMMON_HEADER).map_while(Result::ok) {
             match ObjectClass::from_code(object.class_num()) {
-                ObjectClass::Session => keep(&mut salvage.session, decode::valid_session(&object)),
+                ObjectClass::Session => keep_or_quote(
+                    &mut salvage.session,
+                    &mut salvage.unknown.session,
+                    decode::valid_session(&object),
+                    &object,
+                ),
                 ObjectClass::RsvpHop => keep(&mut salvage.hop, decode::valid_hop(&object)),
-                ObjectClass::SenderTemplate => {
-                    keep(&mut salvage.sender_template, decode::valid_filter(&object));
-                }
+                ObjectClass::SenderTemplate => keep_or_quote(
+                    &mut salvage.sender_template,
+                    &mut salvage.unknown.template,
+                    decode::valid_filter(&object),
+                    &object,
+                ),
                 ObjectClass::SenderTspec => {
                     keep(&mut salvage.sender_tspec, decode::sender_tspec(&object));
                 }
@@ -83,7 +112,12 @@ impl<'a> PartialMessage<'a> {
                     flowspec = flowspec.or(salvage.flowspec.map(|_| object));
                 }
                 ObjectClass::FilterSpec => {
-                    keep(&mut salvage.filter, decode::valid_filter(&object));
+                    keep_or_quote(
+                        &mut salvage.filter,
+                        &mut salvage.unknown.filter,
+                        decode::valid_filter(&object),
+                        &object,
+                    );
                     filter = filter.or(salvage.filter.map(|_| object));
                 }
                 _ => {}
@@ -145,21 +179,85 @@ impl<'a> PartialMessage<'a> {
         send_ttl: u8,
         buffer: &mut [u8],
     ) -> Result<Option<usize>, EmitError> {
-        let (Some(session), Some(option_vector)) = (&self.session, self.option_vector) else {
-            return Ok(None);
-        };
+        let Some(option_vector) = self.option_vector else { return Ok(None) };
         let mut writer = Writer::new(buffer);
         start(&mut writer, MessageType::ResvErr.code(), 0, send_ttl)?;
-        put_session(&mut writer, session)?;
+        if !self.quote_session(&mut writer)? {
+            return Ok(None);
+        }
         put_hop(&mut writer, hop)?;
         put_error(&mut writer, error)?;
         put_option_vector(&mut writer, option_vector)?;
         put_flowspec(&mut writer, &self.flowspec)?;
-        if let Some(filter) = &self.filter {
-            put_filter(&mut writer, ObjectClass::FilterSpec, filter)?;
+        quote_filter(&mut writer, ObjectClass::FilterSpec, &self.filter, self.unknown.filter)?;
+        finish(writer).map(Some)
+    }
+
+    /// Writes the PathErr that answers this Path, with SESSION and SENDER_TEMPLATE as received. Returns the length in
+    /// octets, or `None` if too little is readable.
+    ///
+    /// # Errors
+    /// The buffer is shorter than the answer; [`PartialMessage::MAX_ANSWER`] octets always suffice.
+    pub fn emit_path_err(
+        &self,
+        error: &ErrorSpec,
+        send_ttl: u8,
+        buffer: &mut [u8],
+    ) -> Result<Option<usize>, EmitError> {
+        let mut writer = Writer::new(buffer);
+        start(&mut writer, MessageType::PathErr.code(), 0, send_ttl)?;
+        if !self.quote_session(&mut writer)? {
+            return Ok(None);
+        }
+        put_error(&mut writer, error)?;
+        let (class, unknown) = (ObjectClass::SenderTemplate, self.unknown.template);
+        if !quote_filter(&mut writer, class, &self.sender_template, unknown)? {
+            return Ok(None);
+        }
+        if let Some(tspec) = &self.sender_tspec {
+            put_tspec(&mut writer, tspec)?;
         }
         finish(writer).map(Some)
     }
+
+    /// Writes the SESSION as received. Returns whether there is one.
+    fn quote_session(&self, writer: &mut Writer<'_>) -> Result<bool, EmitError> {
+        match (&self.session, self.unknown.session) {
+            (Some(session), _) => put_session(writer, session)?,
+            (None, Some(octets)) => writer.put_slice(octets)?,
+            (None, None) => return Ok(false),
+        }
+        Ok(true)
+    }
+}
+
+/// Writes a FILTER_SPEC or SENDER_TEMPLATE as received. Returns whether there is one.
+fn quote_filter(
+    writer: &mut Writer<'_>,
+    class: ObjectClass,
+    known: &Option<FilterSpec>,
+    unknown: Option<&[u8]>,
+) -> Result<bool, EmitError> {
+    match (known, unknown) {
+        (Some(filter), _) => put_filter(writer, class, filter)?,
+        (None, Some(octets)) => writer.put_slice(octets)?,
+        (None, None) => return Ok(false),
+    }
+    Ok(true)
+}
+
+/// Keeps the first valid value, and the octets of the first object of an unknown C-Type.
+fn keep_or_quote<'a, T>(
+    slot: &mut Option<T>,
+    unknown: &mut Option<&'a [u8]>,
+    value: Result<T, ParseError>,
+    object: &RawObject<'a>,
+) {
+    let is_unknown = matches!(value, Err(ParseError { kind: ErrorKind::UnknownCType, .. }));
+    if is_unknown && unknown.is_none() && object.bytes.len() <= UnknownObjects::MAX_QUOTED {
+        *unknown = Some(object.bytes);
+    }
+    keep(slot, value);
 }
 
 /// Keeps the first valid value.
