@@ -323,9 +323,7 @@ impl Rsvp {
     /// Inserts a sender and arms its timer.
     #[inline(always)]
     pub(crate) fn enter_sender(&mut self, now: Time, place: Place, mut psb: Psb) -> Index {
-        if let Some(&first) = psb.outgoing.as_slice().first() {
-            psb.path_refresh_at = self.next_refresh(now, first);
-        }
+        psb.path_refresh_at = self.next_path_refresh(now, &psb.outgoing);
         let due = psb.due();
         let index = self.store.insert_sender(place, psb);
         let timer = Timer { kind: TimerKind::Sender, block: index };

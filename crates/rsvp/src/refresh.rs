@@ -255,15 +255,32 @@ impl Rsvp {
         self.store.psb_mut(index).resv_refresh_at = at;
     }
 
+    /// Returns the time of the next refresh of a Path that leaves through these interfaces. All branches are refreshed
+    /// together, in the shortest of their periods.
+    #[inline]
+    pub(crate) fn next_path_refresh(&mut self, now: Time, outgoing: &OutInterfaces) -> Time {
+        let quickest = self.quickest_of(outgoing);
+        quickest.map_or(Time::MAX, |interface| self.next_refresh(now, interface))
+    }
+
+    /// Returns the interface with the shortest refresh period.
+    #[inline]
+    fn quickest_of(&self, outgoing: &OutInterfaces) -> Option<InterfaceId> {
+        match outgoing {
+            OutInterfaces::None => None,
+            OutInterfaces::One(interface) => Some(*interface),
+            OutInterfaces::Many(interfaces) => {
+                interfaces.iter().copied().min_by_key(|&id| self.config.timing(id).refresh)
+            }
+        }
+    }
+
     /// Schedules the refresh of a sender's Path, unless summary refreshes include it.
     pub(crate) fn schedule_path_refresh(&mut self, now: Time, index: Index) {
         let psb = self.store.psb(index);
-        let at = match psb.outgoing.as_slice().first() {
-            Some(&outgoing) if !self.refresh_reduction.is_listed(psb.path_message_id) => {
-                self.next_refresh(now, outgoing)
-            }
-            _ => Time::MAX,
-        };
+        let is_listed = self.refresh_reduction.is_listed(psb.path_message_id);
+        let quickest = self.quickest_of(&psb.outgoing).filter(|_| !is_listed);
+        let at = quickest.map_or(Time::MAX, |interface| self.next_refresh(now, interface));
         self.store.psb_mut(index).path_refresh_at = at;
     }
 

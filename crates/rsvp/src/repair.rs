@@ -253,10 +253,7 @@ impl Rsvp {
         here: bool,
     ) {
         let before = self.requested_flowspec(cx.now, index);
-        let path_refresh_at = match outgoing.as_slice() {
-            [] => Time::MAX,
-            [first, ..] => self.next_refresh(cx.now, *first),
-        };
+        let path_refresh_at = self.next_path_refresh(cx.now, &outgoing);
         let psb = self.store.psb_mut(index);
         psb.path_refresh_at = path_refresh_at;
         let left = core::mem::replace(&mut psb.outgoing, outgoing);

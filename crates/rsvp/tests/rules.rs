@@ -1,16 +1,20 @@
 //! Small rules, each separately: state changes caused by a message, and their consequences.
 
 mod common;
+#[path = "common/sharing.rs"]
+mod sharing;
 
 use std::time::Duration;
 
 use common::*;
 use earmark_core::Rate;
-use earmark_rsvp::{Application, Command, DropReason, Event};
+use earmark_rsvp::{Application, Command, Config, DropReason, Event, Timing};
 use earmark_wire::rsvp::{
     Body, Carried, ErrorCode, ErrorSpec, FilterSpec, FlowDescriptors, List, Path, PathTear, Resv,
     ResvConf, Session, SourceSelector,
 };
+
+use sharing::{branch, to_group};
 
 fn kinds(outcomes: &[Outcome]) -> Vec<&'static str> {
     sent(outcomes).iter().map(|(_, message)| message.body.message_type().name()).collect()
@@ -26,6 +30,37 @@ fn neighbor_without_state_is_removed() {
     router.receive(ETH1, Body::Path(moved));
     let neighbors: Vec<_> = router.engine.neighbors().map(|n| (n.address, n.senders)).collect();
     assert_eq!(neighbors, [(ip("10.0.1.3"), 1)]);
+}
+
+/// R is a setting of each interface, and the branches of a group have several: none is refreshed later than its next hop was
+/// told, whichever comes first.
+#[test]
+fn each_branch_is_refreshed_in_time() {
+    for slow in [ETH2, ETH3] {
+        let of = |id, seconds| {
+            (id, Timing { refresh: Duration::from_secs(seconds), ..Timing::default() })
+        };
+        let quick = if slow == ETH2 { ETH3 } else { ETH2 };
+        let interfaces = [of(slow, 300), of(quick, 2)].into();
+        let mut bench = with_config(Config { interfaces, ..Config::default() });
+        bench.add_interface(ETH3, "10.0.3.1");
+        branch(&mut bench, SENDER, ETH1, &[ETH2, ETH3]);
+        let long = Path { refresh_ms: 1_000_000, ..path() };
+        bench.receive(ETH1, to_group(Body::Path(long)));
+        let mut last = 0;
+        for second in 1..600 {
+            let outcomes = bench.pass(Duration::from_secs(1));
+            for (how, message) in sent(&outcomes) {
+                let Body::Path(path) = message.body else { continue };
+                if how.interface == Some(quick) {
+                    assert_eq!(path.refresh_ms, 2_000);
+                    assert!(second - last <= 4, "{slow:?}: {last} and {second}");
+                    last = second;
+                }
+            }
+        }
+        assert!(last > 590, "{slow:?}: {last}");
+    }
 }
 
 /// RFC 2205 section 3.7: R belongs to the message. State that is refreshed with a shorter one expires earlier.
