@@ -2,6 +2,8 @@
 //! requests for each sender, traffic control has what was installed and not removed, and in the end no state remains.
 
 mod common;
+#[path = "common/signing.rs"]
+mod signing;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -9,7 +11,10 @@ use std::time::Duration;
 use common::*;
 use earmark_core::Rate;
 use earmark_core::admission::ClaimId;
-use earmark_wire::rsvp::{Body, FilterSpec, FixedFilterFlow, Path, Session, SourceSelector};
+use earmark_wire::rsvp::{
+    Body, ErrorKind, FilterSpec, FixedFilterFlow, Message, MessageType, Path, Session,
+    SourceSelector,
+};
 use proptest::prelude::*;
 
 /// One input. Sessions and senders are few, so that inputs affect each other.
@@ -202,7 +207,13 @@ proptest! {
         let interface = if from_downstream { ETH2 } else { ETH1 };
         for octets in [&malformed, &message] {
             let outcomes = router.receive_octets(interface, ip("10.0.2.1"), 63, octets);
-            let _ = sent(&outcomes);
+            for octets in signing::sent_octets(&outcomes) {
+                // Only an error may quote what is unknown here.
+                let Err(error) = Message::parse(octets) else { continue };
+                let quotes = matches!(error.kind, ErrorKind::UnknownCType | ErrorKind::UnknownStyle);
+                let errors = [MessageType::PathErr, MessageType::ResvErr].map(MessageType::code);
+                prop_assert!(quotes && errors.contains(&octets[1]), "{error:?}");
+            }
         }
         prop_assert!(router.held() <= Rate::from_bps(7_500_000));
         router.pass(Duration::from_secs(1));

@@ -180,8 +180,12 @@ impl Protocol for Rsvp {
         match Message::parse(octets) {
             Ok(Message { body: Body::Bundle(bundle), .. }) => bundle.iter().all(is_whole),
             Ok(_) => true,
-            // The refusal of an unknown style has that style in it.
-            Err(error) => error.kind == ErrorKind::UnknownStyle && octets[1] == RESV_ERR,
+            // The refusal of an unknown style has that style in it, and that of an unknown C-Type the object.
+            Err(error) => match error.kind {
+                ErrorKind::UnknownStyle => octets[1] == RESV_ERR,
+                ErrorKind::UnknownCType => [PATH_ERR, RESV_ERR].contains(&octets[1]),
+                _ => false,
+            },
         }
     }
 
@@ -190,7 +194,8 @@ impl Protocol for Rsvp {
     }
 }
 
-/// Message type of ResvErr.
+/// Message types of errors.
+const PATH_ERR: u8 = 3;
 const RESV_ERR: u8 = 4;
 
 const STYLES: [Style; 3] = [Style::FixedFilter, Style::Wildcard, Style::SharedExplicit];
