@@ -77,7 +77,8 @@ impl Rsvp {
         let mut found_any = false;
         let tcsbs: Vec<Index> = self.store.tcsbs_of(Holder::Sender(psb)).collect();
         for tcsb in tcsbs {
-            if self.store.tcsb(tcsb).outgoing == Some(incoming) {
+            let outgoing = self.store.tcsb(tcsb).outgoing;
+            if outgoing == Some(incoming) && !self.store.psb(psb).leaves_through(outgoing) {
                 continue;
             }
             let mut next = self.store.first_rsb(tcsb);
@@ -115,7 +116,7 @@ impl Rsvp {
                 .collect(),
         };
         let mut verdict = Err(DropReason::NoState);
-        for psb in concerned {
+        for &psb in &concerned {
             let incoming = self.comes_from_previous_hop(cx, datagram, psb, error.hop.address);
             if let Ok(incoming) = incoming {
                 let hop = self.store.neighbor_index(self.store.psb(psb).hop);
@@ -140,7 +141,10 @@ impl Rsvp {
         for tcsb in tcsbs {
             let outgoing = self.store.tcsb(tcsb).outgoing;
             let scope = self.scope_through(pool, outgoing, error.scope);
-            if outgoing == Some(incoming) || scope.as_ref().is_some_and(Vec::is_empty) {
+            // RFC 2209 forwards nothing through the incoming interface; the data of a hub leave by it.
+            let leaves = |&psb: &Index| self.store.psb(psb).leaves_through(outgoing);
+            let is_back = outgoing == Some(incoming) && !concerned.iter().any(leaves);
+            if is_back || scope.as_ref().is_some_and(Vec::is_empty) {
                 continue;
             }
             let mut next = self.store.first_rsb(tcsb);
