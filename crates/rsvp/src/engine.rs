@@ -274,6 +274,7 @@ impl Rsvp {
                 TimerKind::Summary => self.summary_due(cx, timer.block),
                 TimerKind::Hello => self.hello_due(cx, timer.block),
                 TimerKind::Token => self.tokens_due(cx),
+                TimerKind::Increase => self.increases_due(cx),
             }
         }
     }

@@ -16,6 +16,7 @@ use crate::applications::Applications;
 use crate::config::Config;
 use crate::counters::{Counters, DropReason};
 use crate::diagnostics::Diagnostics;
+use crate::increase::RefusedIncreases;
 use crate::integrity::{Integrity, Signature};
 use crate::limits::Throttles;
 use crate::policy::Policy;
@@ -72,6 +73,8 @@ pub struct Rsvp {
     pub(crate) integrity: Option<Box<Integrity>>,
     /// Tokens that prove the names of users, and the requests that depend on them.
     pub(crate) tokens: Tokens<Index>,
+    /// Increases that were refused, and are tried again.
+    pub(crate) refused_increases: RefusedIncreases,
     /// Timing to which refresh periods rise, if they do.
     pub(crate) timing_change: Option<Box<TimingChange>>,
     /// Policy control; `None` if not configured.
@@ -118,6 +121,7 @@ impl Rsvp {
             scratch: Vec::new(),
             sender_buffer: Vec::new(),
             timing_change: None,
+            refused_increases: RefusedIncreases::default(),
             lih_offset: random.stream("rsvp/lih").next_u64() as u32,
         }
     }

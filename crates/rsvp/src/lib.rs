@@ -72,6 +72,7 @@ mod error;
 mod filters;
 mod flows;
 mod host;
+mod increase;
 mod instance;
 pub mod integrity;
 pub mod limits;

@@ -476,6 +476,8 @@ pub enum TimerKind {
     Hello,
     /// End of a token.
     Token,
+    /// Increases that were refused.
+    Increase,
 }
 
 /// Purpose of a timer, and its block.

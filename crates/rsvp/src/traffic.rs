@@ -155,6 +155,7 @@ impl Rsvp {
             let smaller = with_packets_of(merged, &before);
             if self.change_traffic_control(cx, tcsb, smaller, &[], priority).is_err() {
                 self.report_refusal(cx, tcsb, &ResvFault { in_place: true, ..fault }, None);
+                self.retry_increase(cx.now, tcsb);
             }
         }
         if self.store.tcsb(tcsb).flowspec != before || other_flows {
@@ -253,7 +254,7 @@ impl Rsvp {
     /// Returns the least upper bound of the requests of a block, with `instead` in place of `rsb`. Returns `None`
     /// without requests, or if they request different services.
     #[inline]
-    fn merged(
+    pub(crate) fn merged(
         &self,
         tcsb: Option<Index>,
         rsb: Option<Index>,
