@@ -100,7 +100,14 @@ impl Rsvp {
             outgoing: Some(outgoing),
             flowspec,
             expires_at: first_end(&filters).unwrap_or(expires_at),
-            extra: Extra { carried: Kept::of(resv.carried), filters, scope, grant: None }.boxed(),
+            extra: Extra {
+                carried: Kept::of(resv.carried),
+                filters,
+                lacks_senders: false,
+                scope,
+                grant: None,
+            }
+            .boxed(),
             confirm: resv.confirm.filter(|&receiver| is_unicast(receiver)),
         };
         let rsb = self.reserve_shared(cx, session, style, known, request)?;
@@ -111,8 +118,8 @@ impl Rsvp {
         Ok(())
     }
 
-    /// Stores the MESSAGE_ID of a message in the block of its request. The identifier can stand for the request only if
-    /// all senders in the message were found here, and the request has no others.
+    /// Stores the MESSAGE_ID of a message in the block of its request. The identifier can stand for the request only if the
+    /// request has no other senders. It may have fewer, until one of those is announced.
     fn store_shared_message_id<E>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
@@ -120,10 +127,30 @@ impl Rsvp {
         named: usize,
         found: usize,
     ) {
-        if found != named || self.store.rsb(rsb).filters().len() != found {
+        if self.store.rsb(rsb).filters().len() != found {
             cx.message_id = MessageIdKey::NONE;
         }
+        if let Some(extra) = &mut self.store.rsb_mut(rsb).extra {
+            extra.lacks_senders = found != named && cx.message_id.is_some();
+        }
         self.store_message_id(cx, NamedBlock::new(Block::Reservation, rsb));
+    }
+
+    /// Forgets the MESSAGE_IDs of requests that may name a new sender: the answer to the next summary refresh makes their
+    /// next hops send them whole.
+    #[cold]
+    pub(crate) fn forget_incomplete_requests(&mut self, pool: Index) {
+        let tcsbs = self.store.tcsbs_of(Holder::Pool(pool));
+        let requests = tcsbs.flat_map(|tcsb| self.store.rsbs_of(tcsb));
+        let lacks = |&rsb: &Index| {
+            let extra = self.store.rsb(rsb).extra.as_deref();
+            extra.is_some_and(|extra| extra.lacks_senders)
+        };
+        let incomplete: Vec<Index> = requests.filter(lacks).collect();
+        for rsb in incomplete {
+            let named = NamedBlock::new(Block::Reservation, rsb);
+            self.store.set_message_id(named, MessageIdKey::NONE);
+        }
     }
 
     /// Creates or changes a shared reservation; returns the block of the request.

@@ -314,6 +314,8 @@ pub(crate) struct Extra {
     pub(crate) carried: Kept,
     /// Filter_spec_list of a shared-explicit request, in ascending order, each with a lifetime of its own.
     pub(crate) filters: Vec<Filter>,
+    /// Whether its last message with MESSAGE_ID names senders that are unknown here.
+    pub(crate) lacks_senders: bool,
     /// SCOPE of a wildcard request.
     pub(crate) scope: Option<Vec<IpAddr>>,
     /// Policy decision, if policy is configured.
