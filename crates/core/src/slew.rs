@@ -1,17 +1,36 @@
 //! Refresh periods that rise slowly (RFC 2205 section 3.7).
 //!
-//! State at the neighbours lives as long as the period says that they were told last. If the period grew at once, the loss of
-//! the message that tells them so would end the state before the next one. With Slew.Max it takes more losses than K permits.
+//! A neighbour keeps state for a time that follows from the period in the last message. If the period rose at once, and the first
+//! message with the new one were lost, the state would end before the second. So the period rises in steps.
 
 use core::time::Duration;
 
+use crate::time::Time;
+
+/// Brings the refresh period `current` nearer to `wanted`. It falls at once, and rises again at `rises_at` or later. Returns the
+/// new period, and when it rises again, if it does.
+pub fn step(
+    now: Time,
+    current: Duration,
+    wanted: Duration,
+    rises_at: Option<Time>,
+) -> (Duration, Option<Time>) {
+    let waiting = rises_at.filter(|&at| now < at);
+    let period = match waiting {
+        Some(_) => current.min(wanted),
+        None => next_period(current, wanted),
+    };
+    let next = waiting.unwrap_or(now + longest_interval(period));
+    (period, (period < wanted).then_some(next))
+}
+
 /// Returns the next refresh period on the way from `current` to `wanted`: at most 1 + Slew.Max (0.30) times as long.
-pub fn next_period(current: Duration, wanted: Duration) -> Duration {
+fn next_period(current: Duration, wanted: Duration) -> Duration {
     wanted.min(current + current * 3 / 10)
 }
 
 /// Returns the longest time between two refreshes of one state with a refresh period, after which every state has told it.
-pub fn longest_interval(period: Duration) -> Duration {
+fn longest_interval(period: Duration) -> Duration {
     period * 3 / 2
 }
 
@@ -31,5 +50,20 @@ mod tests {
             (period, steps) = (next_period(period, seconds(3_600)), steps + 1);
         }
         assert_eq!(steps, 58, "it ends, also from the shortest period");
+    }
+
+    #[test]
+    fn step_waits_until_every_state_has_told_the_period() {
+        let (seconds, at) = (Duration::from_secs, Time::from_secs);
+        assert_eq!(
+            step(at(0), seconds(10), seconds(15), None),
+            (seconds(13), Some(at(0) + seconds(13) * 3 / 2))
+        );
+        assert_eq!(
+            step(at(5), seconds(13), seconds(15), Some(at(20))),
+            (seconds(13), Some(at(20)))
+        );
+        assert_eq!(step(at(5), seconds(13), seconds(9), Some(at(20))), (seconds(9), None));
+        assert_eq!(step(at(20), seconds(13), seconds(15), Some(at(20))), (seconds(15), None));
     }
 }

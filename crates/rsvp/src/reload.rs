@@ -108,16 +108,9 @@ impl Rsvp {
                     change.interfaces.get(&id).copied().unwrap_or(general.1),
                 ),
             };
-            let waits = change.rises_at.get(&place).is_some_and(|&at| now < at);
-            let refresh = match waits {
-                true => current.refresh.min(wanted.refresh),
-                false => slew::next_period(current.refresh, wanted.refresh),
-            };
-            if refresh >= wanted.refresh {
-                change.rises_at.remove(&place);
-            } else if !waits {
-                change.rises_at.insert(place, now + slew::longest_interval(refresh));
-            }
+            let rises_at = change.rises_at.remove(&place);
+            let (refresh, rises_at) = slew::step(now, current.refresh, wanted.refresh, rises_at);
+            change.rises_at.extend(rises_at.map(|at| (place, at)));
             let timing = Timing { refresh, ..wanted };
             match place {
                 None => self.config.timing = timing,

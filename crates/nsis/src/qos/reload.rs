@@ -36,13 +36,9 @@ impl QosNslp {
     /// Brings the refresh period nearer to `wanted`, as far as RFC 2205 section 3.7 permits.
     fn follow_period(&mut self, now: Time, wanted: Duration) {
         let current = self.config.refresh;
-        let waiting = self.rising.filter(|rising| now < rising.next_at);
-        let period = match waiting {
-            Some(_) => current.min(wanted),
-            None => slew::next_period(current, wanted),
-        };
-        let next_at = waiting.map_or(now + slew::longest_interval(period), |rising| rising.next_at);
-        self.rising = (period < wanted).then_some(RisingPeriod { wanted, next_at });
+        let next_at = self.rising.map(|rising| rising.next_at);
+        let (period, next_at) = slew::step(now, current, wanted, next_at);
+        self.rising = next_at.map(|next_at| RisingPeriod { wanted, next_at });
         if period == current {
             return;
         }
