@@ -296,12 +296,8 @@ impl Rsvp {
     ) {
         let Some(error) = self.local_spec(cx, interface, to, fault) else { return };
         let mut answer = [0; PartialMessage::MAX_ANSWER];
-        let how = self.to_neighbor(interface, error.node, to);
-        if let Ok(Some(length)) = salvage.emit_path_err(&error, ERROR_HOPS, &mut answer)
-            && self.may_send_error(cx, interface, to)
-        {
-            cx.out.send(how, length).copy_from_slice(&answer[..length]);
-            self.counters.send(MessageType::PathErr);
+        if let Ok(Some(length)) = salvage.emit_path_err(&error, ERROR_HOPS, &mut answer) {
+            self.send_quoting(cx, interface, (error.node, to), &answer[..length]);
         }
     }
 
@@ -315,15 +311,25 @@ impl Rsvp {
         salvage: &PartialMessage<'_>,
     ) {
         let Some(error) = self.local_spec(cx, outgoing, to.address, fault) else { return };
-        if !self.may_send_error(cx, outgoing, to.address) {
-            return;
-        }
         let hop = RsvpHop { address: error.node, lih: self.lih(outgoing) };
         let mut answer = [0; PartialMessage::MAX_ANSWER];
-        let how = self.to_neighbor(outgoing, error.node, to.address);
         if let Ok(Some(length)) = salvage.emit_resv_err(&hop, &error, ERROR_HOPS, &mut answer) {
-            cx.out.send(how, length).copy_from_slice(&answer[..length]);
-            self.counters.send(MessageType::ResvErr);
+            self.send_quoting(cx, outgoing, (error.node, to.address), &answer[..length]);
+        }
+    }
+
+    /// Sends an error that quotes objects unparsed, within the limit of errors.
+    fn send_quoting<E>(
+        &mut self,
+        cx: &mut HandlerContext<'_, '_, E>,
+        interface: InterfaceId,
+        (from, to): (IpAddr, IpAddr),
+        octets: &[u8],
+    ) {
+        if self.may_send_error(cx, interface, to) {
+            let how = self.to_neighbor(interface, from, to);
+            cx.out.send(how, octets.len()).copy_from_slice(octets);
+            self.counters.send(MessageType::from_code(octets[1]));
         }
     }
 
