@@ -5,7 +5,7 @@ mod common;
 use std::collections::BTreeMap;
 
 use common::{Ask, DOWN, Node};
-use earmark_core::{Flow, Rate};
+use earmark_core::{Flow, Rate, Trust};
 use earmark_wire::rtcp::SenderInfo;
 use earmark_wire::yessir::{FailureReason, Flowspec};
 use earmark_yessir::{Change, Config, Event, Measuring};
@@ -174,6 +174,14 @@ fn paused_sender_leaves_with_receiver_report() {
         assert_eq!(node.engine.session_count(), 1);
         assert_eq!(leave(&mut node, &ask, ask.ssrc + 1, common::UP), 1, "another source");
         assert_eq!(leave(&mut node, &back, ask.ssrc, DOWN), 1, "the receiver");
+        let mut side = node.interfaces.by_id(common::SIDE).expect("known").clone();
+        side.trust = Trust::ACCESS;
+        node.interfaces.set(side);
+        assert_eq!(
+            leave(&mut node, &ask, ask.ssrc, common::SIDE),
+            1,
+            "somebody behind another port"
+        );
         let sent = node.sent.len();
         assert_eq!(leave(&mut node, &ask, ask.ssrc, common::UP), 0, "with YESSIR: {with_yessir}");
         assert_eq!(node.held(DOWN), 0);
