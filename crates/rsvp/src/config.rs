@@ -48,6 +48,9 @@ pub struct Config {
     /// Names of interfaces that accept Path, PathTear and ResvConf messages without router alert, because the network behind
     /// them removes IP options.
     pub without_router_alert: BTreeSet<String>,
+    /// Whether deviations of neighbours from the standards are refused even if their meaning is unambiguous, see
+    /// [`crate::Tolerated`].
+    pub strict: bool,
     /// Message integrity (RFC 2747).
     pub integrity: integrity::Settings,
     /// Tokens that prove the names of users.
@@ -81,6 +84,7 @@ impl Default for Config {
             limits: limits::Settings::default(),
             distant_neighbors: BTreeSet::new(),
             without_router_alert: BTreeSet::new(),
+            strict: false,
             integrity: integrity::Settings::default(),
             tokens: earmark_token::Settings::default(),
             policy: policy::Settings::default(),

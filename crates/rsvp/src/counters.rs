@@ -5,6 +5,7 @@ use earmark_wire::rsvp::MessageType;
 use serde::{Deserialize, Serialize};
 
 use crate::refresh_reduction::Bundled;
+use crate::tolerated::Tolerated;
 
 earmark_core::named_enum! {
     /// Reason for dropping a message.
@@ -111,6 +112,8 @@ pub struct Counters {
     /// Senders whose first Path had another IP source address than its SENDER_TEMPLATE: address translation on the
     /// path.
     pub translated: u64,
+    /// Neighbours with a deviation from the standards that was accepted, in the order of [`Tolerated::ALL`].
+    pub tolerated: [u64; Tolerated::ALL.len()],
     /// Errors of this node that were not sent, because of the limit of an access interface.
     pub suppressed_errors: u64,
     /// Acknowledgements of nodes that are not the receiver of the message; they have no effect.
@@ -206,6 +209,8 @@ impl Counters {
         let relayed = core::iter::once(("relayed", "messages", self.relayed));
         let preempted = core::iter::once(("preempted", "reservations", self.preempted));
         let translated = core::iter::once(("translated", "senders", self.translated));
+        let tolerated = Tolerated::ALL.iter().zip(self.tolerated);
+        let tolerated = tolerated.map(|(deviation, n)| ("tolerated", deviation.name(), n));
         let suppressed = core::iter::once(("suppressed", "errors", self.suppressed_errors));
         let ignored =
             core::iter::once(("ignored", "acknowledgements", self.foreign_acknowledgements));
@@ -218,6 +223,7 @@ impl Counters {
             .chain(relayed)
             .chain(preempted)
             .chain(translated)
+            .chain(tolerated)
             .chain(suppressed)
             .chain(ignored)
             .chain(self.reduction.iter())

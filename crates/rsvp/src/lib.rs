@@ -94,6 +94,7 @@ mod shared;
 mod state;
 mod store;
 mod tear;
+mod tolerated;
 mod traffic;
 mod view;
 
@@ -106,6 +107,7 @@ pub use merge::least_upper_bound;
 pub use refresh_reduction::{Bundled, Bundler, Envelope, Liveness};
 pub use reload::Renewal;
 pub use state::TimerKind;
+pub use tolerated::{Deviations, Tolerated};
 pub use view::{NeighborView, ReductionView, ReservationView, SenderView};
 
 /// Number of this engine in the ledger.

@@ -1,5 +1,6 @@
 //! Path messages: new, refreshed and changed senders (RFC 2209, PATH MESSAGE ARRIVES).
 
+mod adspec;
 mod known_sender;
 
 use alloc::boxed::Box;
@@ -8,13 +9,12 @@ use core::net::{IpAddr, Ipv4Addr};
 use earmark_core::checkpoint::{Checkpoint, mark};
 use earmark_core::{Context, Datagram, Interface, InterfaceId, Time};
 use earmark_token::TokenError;
-use earmark_wire::intserv::Adspec;
 use earmark_wire::rsvp::iana::TrafficControlError;
 use earmark_wire::rsvp::{
     Carried, ErrorCode, FilterSpec, Message, Path, SenderTemplate, Session, SourceSelector,
 };
 
-use crate::api::{Application, Change, Event, Offer};
+use crate::api::{Application, Change, Event};
 use crate::counters::DropReason;
 use crate::error::ResvFault;
 use crate::instance::{HandlerContext, Rsvp};
@@ -143,6 +143,7 @@ impl Rsvp {
         if path.sender.tspec.validate().is_err() {
             return Err(bad_tspec());
         }
+        self.check_adspec(path.sender.adspec)?;
         if !self.fits_object_limit(path) {
             return Err(too_large());
         }
@@ -158,7 +159,7 @@ impl Rsvp {
         }
         let session = self.admit_sender(cx, origin, &path.session, &path.sender.template)?;
         let hop = self.store.find_or_insert_hop(origin, Block::Sender, cx.now);
-        let adspec = self.store.keep_adspec(hop, path.sender.adspec);
+        let adspec = self.keep_adspec(hop, path.sender.adspec);
         let index = self.enter_sender(
             cx.now,
             place,
@@ -385,7 +386,7 @@ impl Rsvp {
             session: self.store.session_of(index),
             template: psb.template,
             tspec: psb.tspec,
-            offer: psb.adspec.as_deref().and_then(|body| offer(body, psb.flags)),
+            offer: psb.adspec.as_deref().and_then(|body| adspec::offer(body, psb.flags)),
         });
     }
 
@@ -479,10 +480,4 @@ fn policy_refused(fault: ResvFault) -> PathFault {
 /// Returns the error for a Path above [`crate::Config::max_kept_octets`], whose state would need too much memory.
 fn too_large() -> PathFault {
     PathFault::Silent(DropReason::Limit)
-}
-
-/// Converts an ADSPEC for the receiver's application.
-fn offer(body: &[u8], flags: u8) -> Option<Offer> {
-    let adspec = Adspec::parse(body).ok()?;
-    Some(Offer::of(&adspec, flags & Psb::NON_RSVP != 0))
 }

@@ -36,6 +36,9 @@ pub struct Renewal {
     /// Value for [`Config::max_next_hops`].
     #[serde(default = "default_max_next_hops")]
     pub max_next_hops: u32,
+    /// Value for [`Config::strict`].
+    #[serde(default)]
+    pub strict: bool,
     /// Value for [`crate::diagnostics::Settings::answer`].
     pub diagnostics: bool,
     /// Value for [`Config::limits`].
@@ -69,6 +72,7 @@ impl From<Config> for Renewal {
             max_sessions: config.max_sessions,
             max_senders: config.max_senders,
             max_next_hops: config.max_next_hops,
+            strict: config.strict,
             diagnostics: config.diagnostics.answer,
             limits: config.limits,
             without_router_alert: config.without_router_alert,
@@ -146,6 +150,7 @@ impl Rsvp {
         let Renewal {
             max_senders,
             max_next_hops,
+            strict,
             without_router_alert,
             tokens,
             policy,
@@ -158,6 +163,7 @@ impl Rsvp {
         self.config.max_sessions = max_sessions;
         self.config.max_senders = max_senders;
         self.config.max_next_hops = max_next_hops;
+        self.config.strict = strict;
         self.config.diagnostics.answer = diagnostics;
         self.config.limits = limits;
         self.config.without_router_alert = without_router_alert;

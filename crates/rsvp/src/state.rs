@@ -24,6 +24,7 @@ use earmark_wire::rsvp::{Carried, FilterSpec, RsvpHop, SenderTemplate, Session, 
 use crate::api::Application;
 use crate::policy::Grant;
 use crate::refresh_reduction::message_id_key::MessageIdKey;
+use crate::tolerated::Deviations;
 
 /// Objects that are stored to be forwarded. Most blocks have none, so the pointer is thin.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -440,6 +441,8 @@ pub(crate) struct Neighbor {
     pub(crate) is_near: bool,
     /// Whether the neighbour uses UDP encapsulation (RFC 2205 appendix C).
     pub(crate) encapsulated: bool,
+    /// Deviations of its Path messages.
+    pub(crate) deviations: Deviations,
     /// Last ADSPEC of the neighbour, which the next sender probably has, too.
     pub(crate) adspec: Option<Arc<[u8]>>,
 }

@@ -14,6 +14,7 @@ use crate::instance::Rsvp;
 use crate::policy::User;
 use crate::refresh_reduction::Liveness;
 use crate::state::{Block, Holder, Index, Rsb};
+use crate::tolerated::Deviations;
 
 /// One sender of one session.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -80,6 +81,8 @@ pub struct NeighborView {
     pub reduction: Option<ReductionView>,
     /// State of Hello.
     pub hello: Liveness,
+    /// Deviations from the standards that were accepted.
+    pub tolerated: Deviations,
 }
 
 /// Refresh reduction with a neighbour.
@@ -187,11 +190,15 @@ impl Rsvp {
 
     /// Returns all neighbours: those with state in slab order, then those with only refresh reduction or Hello.
     pub fn neighbors(&self) -> impl Iterator<Item = NeighborView> {
-        let with_state = self.store.neighbors.iter().map(|(_, neighbor)| NeighborView {
-            senders: neighbor.blocks[Block::Sender as usize],
-            reservations: neighbor.blocks[Block::Reservation as usize],
-            heard: neighbor.last_refresh_at,
-            ..self.refresh_reduction.view(neighbor.interface, neighbor.address)
+        let with_state = self.store.neighbors.iter().map(|(_, neighbor)| {
+            let view = self.refresh_reduction.view(neighbor.interface, neighbor.address);
+            NeighborView {
+                senders: neighbor.blocks[Block::Sender as usize],
+                reservations: neighbor.blocks[Block::Reservation as usize],
+                heard: neighbor.last_refresh_at,
+                tolerated: view.tolerated.union(neighbor.deviations),
+                ..view
+            }
         });
         let without = self
             .refresh_reduction

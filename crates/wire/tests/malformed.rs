@@ -366,6 +366,7 @@ fn malformed_traffic_specifications_are_answered() {
         (path(), TSPEC + 7, 8, FormatProblem::Length, 4, Sub::BadTspec),
         (path(), TSPEC + 12, 126, FormatProblem::UnexpectedParameter, 12, Sub::BadTspec),
         (path(), ADSPEC + 8, 2, FormatProblem::ServiceOrder, 8, Sub::BadAdspec),
+        (path(), ADSPEC + 80, 2, FormatProblem::DuplicateService, 80, Sub::BadAdspec),
         (path(), ADSPEC + 12, 11, FormatProblem::MissingParameter, 8, Sub::BadAdspec),
         (path(), ADSPEC + 20, 4, FormatProblem::UnexpectedParameter, 20, Sub::BadAdspec),
         (resv.clone(), flowspec + 8, 3, FormatProblem::UnknownService, 8, Sub::ServiceUnsupported),

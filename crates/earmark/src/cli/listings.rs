@@ -285,6 +285,10 @@ impl Row for NeighborRow {
         }),
         ("hello", |row| Cell::new(row.hello.as_deref().unwrap_or("-"))),
         ("received", |row| ago(row.heard_s)),
+        ("tolerated", |row| match row.tolerated.is_empty() {
+            true => Cell::new("-"),
+            false => Cell::new(row.tolerated.join(", ")),
+        }),
     ];
     const NOTHING: &'static str = "no neighbor is known";
 }

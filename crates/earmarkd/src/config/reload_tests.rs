@@ -25,7 +25,7 @@ fn reload_applies_changes_and_names_the_others() {
         1,
     );
     let text = format!(
-        "{text}[rsvp]\nrefresh = \"5s\"\nmax_sessions = 7\nmax_senders = 8\nmax_next_hops = 9\nreduction.enabled = false\naccess.max_per_interface = 5\n\
+        "{text}[rsvp]\nrefresh = \"5s\"\nmax_sessions = 7\nmax_senders = 8\nmax_next_hops = 9\nstrict = true\nreduction.enabled = false\naccess.max_per_interface = 5\n\
          [policy]\ndefault = \"refuse\"\n[daemon]\nreconcile = \"9s\"\nuser = \"nobody\"\n\
          [nsis]\nrefresh = \"7s\"\nmax_states = 9\nshare_of_interface = 50\nlevel = 3\nhold = \"9s\"\n[[nsis.rule]]\nrefuse = true\n"
     );
@@ -49,6 +49,7 @@ fn reload_applies_changes_and_names_the_others() {
     assert_eq!((nsis.qos.level, wanted.qos.level), (0, 3));
     let [rsvp, wanted] = [&renewed, &new].map(|config| config.settings.get::<RsvpConfig>());
     assert_eq!((rsvp.timing, rsvp.limits), (wanted.timing, wanted.limits));
+    assert!(rsvp.strict);
     assert_eq!((rsvp.limits.access.max_blocks, nsis.qos.limits.share_of_interface), (5, 50));
     assert_eq!((rsvp.policy, renewed.reconcile), (wanted.policy, new.reconcile));
     assert_eq!(rsvp.reduction, started.settings.get::<RsvpConfig>().reduction);

@@ -3,6 +3,7 @@
 use std::fs::{File, Permissions};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::UnixStream;
 use std::process::Command;
 use std::time::Instant;
 
@@ -227,6 +228,8 @@ pub(super) fn recording_is_private_and_the_log_has_no_seed() -> Outcome {
     let mut daemon = command.arg("--record-secrets").spawn()?;
     until("the secrets are written", || Ok(secrets.exists().then_some(())))?;
     check(mode(&secrets)? == 0o600, "mode of the secrets")?;
+    // Before it listens, the signal ends it with an incomplete recording.
+    until("the daemon listens", || Ok(UnixStream::connect(host.socket()).ok()))?;
     kill_process(Pid::from_child(&daemon), Signal::TERM)?;
     wait(&mut daemon)?;
     let replay = |arguments: &[&std::ffi::OsStr]| -> Result<String, Failed> {

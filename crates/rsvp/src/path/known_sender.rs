@@ -107,6 +107,9 @@ impl Rsvp {
         }
         let adspec = psb.adspec.as_deref() != path.sender.adspec;
         let carried = !psb.carried.is(path.carried);
+        if adspec {
+            self.check_adspec(path.sender.adspec)?;
+        }
         if (adspec || carried) && !self.fits_object_limit(path) {
             return Err(too_large());
         }
@@ -132,8 +135,8 @@ impl Rsvp {
         if changes.hop {
             self.change_hop(cx, index, received.origin(path));
         }
-        if changes.adspec {
-            let adspec = self.store.keep_adspec(self.store.psb(index).hop, path.sender.adspec);
+        if changes.adspec || changes.hop {
+            let adspec = self.keep_adspec(self.store.psb(index).hop, path.sender.adspec);
             self.store.psb_mut(index).adspec = adspec;
         }
         let psb = self.store.psb_mut(index);

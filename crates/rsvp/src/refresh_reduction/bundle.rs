@@ -16,7 +16,7 @@ use alloc::vec::Vec;
 use core::net::IpAddr;
 
 use earmark_core::{Effect, Effects, Neighbor, Outgoing};
-use earmark_wire::rsvp::Bundle;
+use earmark_wire::rsvp::{Bundle, Message, MessageId};
 
 /// Limit of Bundles that may still grow. With more neighbours the oldest Bundle is closed.
 const MAX_OPEN: usize = 16;
@@ -45,6 +45,8 @@ pub struct Envelope {
     pub flags: u8,
     /// Largest IP packet, octets.
     pub mtu: u32,
+    /// Whether no Bundle was sent to the neighbour before.
+    pub is_first: bool,
 }
 
 /// Counts of bundled messages.
@@ -70,6 +72,8 @@ struct Planned {
     length: usize,
     /// Buffer of the Bundle while it is written.
     octets: Vec<u8>,
+    /// Message_Identifier of a message in it that the neighbour is to acknowledge, if this is its first Bundle.
+    first_id: Option<u32>,
 }
 
 impl Bundler {
@@ -110,6 +114,12 @@ impl Bundler {
         bundled
     }
 
+    /// Returns the neighbours that got their first Bundle in this step, each with the Message_Identifier of a message in it.
+    pub(super) fn first_bundles(&self) -> impl Iterator<Item = (Neighbor, u32)> {
+        let bundles = &self.bundles[..self.planned];
+        bundles.iter().filter_map(|bundle| Some((bundle.neighbor, bundle.first_id?)))
+    }
+
     /// Returns the Bundle for a message: the open one for its neighbour if the message fits, else a new one.
     fn plan(
         &mut self,
@@ -137,8 +147,16 @@ impl Bundler {
         }
         let place = self.planned as u32; // fewer than effects
         let (how, last, length) = (*how, number, Bundle::HEADER_LEN + length);
-        let mut planned =
-            Planned { neighbor, envelope, how, count: 1, last, length, octets: Vec::new() };
+        let mut planned = Planned {
+            neighbor,
+            envelope,
+            how,
+            count: 1,
+            last,
+            length,
+            octets: Vec::new(),
+            first_id: None,
+        };
         match self.bundles.get_mut(self.planned) {
             Some(room) => {
                 planned.octets = core::mem::take(&mut room.octets);
@@ -180,6 +198,11 @@ impl Planned {
             self.octets.resize(Bundle::HEADER_LEN, 0);
         }
         self.octets.extend_from_slice(message);
+        if self.envelope.is_first && self.first_id.is_none() {
+            let id = Message::parse(message).ok().and_then(|message| message.message_id);
+            let id = id.filter(|id| id.flags & MessageId::ACK_DESIRED != 0);
+            self.first_id = id.map(|id| id.id);
+        }
     }
 
     /// Writes the Bundle and its header. The length was checked before, so this does not fail.
@@ -259,7 +282,7 @@ mod tests {
     }
 
     fn envelope(_: Neighbor) -> Option<Envelope> {
-        Some(Envelope { source: address(1), flags: 1, mtu: 500 })
+        Some(Envelope { source: address(1), flags: 1, mtu: 500, is_first: false })
     }
 
     /// Sent messages: destination, and the units of the message or of each message in a Bundle.

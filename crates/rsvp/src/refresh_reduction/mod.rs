@@ -34,6 +34,7 @@
 //! - **Path messages to groups** have no MESSAGE_ID: the nodes that would have to acknowledge them are unknown (RFC
 //!   2961 section 4.7). Summary refreshes of other implementations that list them are processed.
 
+mod acknowledgement;
 mod assign_message_id;
 mod bundle;
 mod hello;
@@ -59,10 +60,11 @@ use earmark_core::{Effects, InterfaceId, Interfaces, Neighbor, Outgoing, Time};
 
 use crate::config::{Config, Reduction};
 use crate::state::{Index, NONE};
+use crate::tolerated::Deviations;
 use crate::view::{NeighborView, ReductionView};
 pub use bundle::{Bundled, Bundler, Envelope};
 pub use hello::Liveness;
-use peer::Peers;
+use peer::{BundleSupport, Peers};
 pub(crate) use receive::unbundled;
 use recent_ids::RecentMessages;
 use retransmission::RetransmissionQueue;
@@ -170,6 +172,7 @@ impl RefreshReduction {
                 summaries_received: peer.summary_counts.1,
             }),
             hello: peer.map_or(Liveness::Unknown, |peer| peer.hello.liveness()),
+            tolerated: peer.map_or(Deviations::default(), |peer| peer.deviations),
         }
     }
 
@@ -189,12 +192,21 @@ impl RefreshReduction {
             return Bundled::default();
         }
         let (peers, flags) = (&self.peers, self.settings.flags());
-        self.bundler.bundle(out, |Neighbor { interface, address }| {
+        let bundled = self.bundler.bundle(out, |Neighbor { interface, address }| {
             // The peer may have been removed since the message was sent.
             let peer = peers.find(interface, address).and_then(|index| peers.get(index));
-            let link = peer.filter(|peer| peer.capable).and(interfaces.by_id(interface))?;
-            Some(Envelope { source: link.address_like(address)?, flags, mtu: link.mtu })
-        })
+            let peer = peer.filter(|peer| peer.capable)?;
+            let link = interfaces.by_id(interface)?;
+            let (source, mtu) = (link.address_like(address)?, link.mtu);
+            Some(Envelope { source, flags, mtu, is_first: peer.bundles == BundleSupport::Untried })
+        });
+        for (neighbor, id) in self.bundler.first_bundles() {
+            let index = self.peers.find(neighbor.interface, neighbor.address);
+            if let Some(peer) = index.and_then(|index| self.peers.get_mut(index)) {
+                peer.note_bundle(id);
+            }
+        }
+        bundled
     }
 
     /// Removes an entry from the summary refresh list that it is in.

@@ -14,6 +14,7 @@ use super::hello::HelloState;
 use super::recent_ids::RecentIds;
 use super::summary_refresh_list::SummaryRefreshList;
 use crate::state::Index;
+use crate::tolerated::{Deviations, Tolerated};
 
 #[derive(Debug)]
 pub(crate) struct Peer {
@@ -45,8 +46,27 @@ pub(crate) struct Peer {
     /// Timer of the next summary refresh; `None` if the list is empty.
     pub(crate) summary_timer: Option<TimerId>,
     pub(crate) hello: HelloState,
+    pub(super) bundles: BundleSupport,
+    /// Whether the peer has acknowledged a message in this epoch.
+    pub(super) has_acknowledged: bool,
+    /// Deviations from RFC 2961.
+    pub(crate) deviations: Deviations,
     /// Numbers of summary refreshes sent and received.
     pub(crate) summary_counts: (u64, u64),
+}
+
+/// What is known of whether a peer reads Bundles. A node that claims refresh reduction must (RFC 2961 section 3.3), but
+/// some do not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum BundleSupport {
+    Untried,
+    /// A message with this Message_Identifier was sent in a Bundle, and in no other way.
+    Sent(u32),
+    /// The peer has acknowledged a message that it has got only in a Bundle, or has sent Bundles.
+    Read,
+    /// Messages that were sent in a Bundle, or about that time, were not acknowledged. Messages are sent alone until the
+    /// peer acknowledges this one, sends a Bundle, or restarts.
+    Unread(Option<u32>),
 }
 
 /// Interface properties that messages to a neighbour contain or depend on.
@@ -102,6 +122,9 @@ impl Peer {
             to_resend: Vec::new(),
             summary_timer: None,
             hello: HelloState::default(),
+            bundles: BundleSupport::Untried,
+            has_acknowledged: false,
+            deviations: Deviations::default(),
             summary_counts: (0, 0),
         }
     }
@@ -136,6 +159,59 @@ impl Peer {
             .pop_if(|last| *last == Acknowledgement { kind, epoch, id })
             .is_some()
             && self.pending_acknowledgements.is_empty()
+    }
+
+    /// Returns whether messages to the peer may be bundled.
+    pub(super) fn may_bundle(&self) -> bool {
+        !matches!(self.bundles, BundleSupport::Unread(_))
+    }
+
+    /// Records that a message was sent to the peer in a Bundle for the first time.
+    pub(super) fn note_bundle(&mut self, id: u32) {
+        if self.bundles == BundleSupport::Untried {
+            self.bundles = BundleSupport::Sent(id);
+        }
+    }
+
+    /// Records that the peer reads Bundles.
+    pub(super) fn note_reads_bundles(&mut self) {
+        self.bundles = BundleSupport::Read;
+        self.deviations.remove(Tolerated::UnreadBundles);
+    }
+
+    /// Records that the peer has acknowledged a message.
+    pub(super) fn note_acknowledgement(&mut self, id: u32) {
+        self.has_acknowledged = true;
+        self.deviations.remove(Tolerated::NoAcknowledgements);
+        if matches!(self.bundles, BundleSupport::Sent(sent) | BundleSupport::Unread(Some(sent)) if sent == id)
+        {
+            self.note_reads_bundles();
+        }
+    }
+
+    /// Records that a message was not acknowledged in time and is sent again. Returns whether this shows a new deviation.
+    pub(super) fn note_retransmission(&mut self, id: u32) -> bool {
+        let (BundleSupport::Sent(sent) | BundleSupport::Unread(Some(sent))) = self.bundles else {
+            return false;
+        };
+        // An acknowledgement of a message that is sent alone shows nothing.
+        self.bundles = BundleSupport::Unread(Some(sent).filter(|&sent| sent != id));
+        self.deviations.insert(Tolerated::UnreadBundles)
+    }
+
+    /// Records that a message was never acknowledged. Returns whether this shows a new deviation.
+    pub(super) fn note_given_up(&mut self) -> bool {
+        !self.has_acknowledged && self.deviations.insert(Tolerated::NoAcknowledgements)
+    }
+
+    /// Forgets what was known of the previous run of the peer.
+    pub(super) fn begin_epoch(&mut self, epoch: u32, refresh_ms: u32) {
+        self.epoch = Some(epoch);
+        self.handled = RecentIds::default();
+        self.refresh_ms = refresh_ms;
+        self.bundles = BundleSupport::Untried;
+        self.has_acknowledged = false;
+        self.deviations = Deviations::default();
     }
 
     /// Returns whether the peer has no state except its capabilities.

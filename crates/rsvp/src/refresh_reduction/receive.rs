@@ -3,18 +3,15 @@
 
 use core::net::IpAddr;
 
-use earmark_core::{Datagram, Neighbor, Time};
-use earmark_wire::rsvp::{Acknowledgement, AcknowledgementKind, Body, Bundle, Message, MessageId};
+use earmark_core::{Datagram, InterfaceId};
+use earmark_wire::rsvp::{Body, Bundle, Message};
 
 use super::message_id_key::{MessageIdKey, NamedBlock};
-use super::peer::{LinkEnd, Peer};
-use super::recent_ids::RecentIds;
-use super::send::OutgoingMessage;
-use super::sent_message_ids::{DeliveryState, Subject};
+use super::sent_message_ids::Subject;
 use crate::api::Event;
 use crate::instance::{HandlerContext, Rsvp};
 use crate::path::is_neighbor;
-use crate::state::{Block, Index, NONE, Timer, TimerKind};
+use crate::state::{Block, Index, NONE};
 
 impl Rsvp {
     /// Handles the capability flag, acknowledgements and MESSAGE_ID of a message. A neighbour without refresh reduction
@@ -33,6 +30,42 @@ impl Rsvp {
         }
     }
 
+    /// Returns the interface that a message of a neighbour concerns. One that is addressed to another core interface of this
+    /// node has come by a route that is not the reverse of the route to the neighbour, and concerns that interface if it may
+    /// act there.
+    #[inline]
+    pub(super) fn interface_of_peer<E>(
+        &self,
+        cx: &HandlerContext<'_, '_, E>,
+        datagram: &Datagram<'_>,
+        neighbor: IpAddr,
+    ) -> InterfaceId {
+        let interfaces = cx.context.interfaces;
+        match interfaces.owner_of(datagram.destination) {
+            Some(owner) if owner != datagram.interface => {
+                self.other_interface_of_peer(cx, datagram, neighbor, owner)
+            }
+            _ => datagram.interface,
+        }
+    }
+
+    #[cold]
+    fn other_interface_of_peer<E>(
+        &self,
+        cx: &HandlerContext<'_, '_, E>,
+        datagram: &Datagram<'_>,
+        neighbor: IpAddr,
+        owner: InterfaceId,
+    ) -> InterfaceId {
+        let arrival = cx.context.interfaces.by_id(datagram.interface);
+        // Several interfaces may have one address.
+        let is_here = arrival.is_some_and(|link| link.addresses.contains(&datagram.destination));
+        match is_here || self.is_trusted_at(cx, datagram, owner, neighbor).is_err() {
+            true => datagram.interface,
+            false => owner,
+        }
+    }
+
     fn receive_from_peer<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
@@ -48,7 +81,7 @@ impl Rsvp {
         if !is_neighbor(cx.context, maker) {
             return;
         }
-        let interface = datagram.interface;
+        let interface = self.interface_of_peer(cx, datagram, maker);
         let is_far = self.is_of_this_link(cx, interface, maker).is_err();
         if is_far && is_between_neighbors(&message.body) {
             return; // not from the peer, which is on this link (RFC 5082)
@@ -82,7 +115,7 @@ impl Rsvp {
             }
             return;
         }
-        peer.is_near |= cx.is_from_this_link;
+        peer.is_near |= cx.is_from_this_link && interface == datagram.interface;
         // A peer that is on this link sends raw IP; in its name, others may send inside UDP.
         peer.encapsulated = datagram.encapsulated;
         let before = core::mem::replace(&mut peer.capable, takes_part);
@@ -91,9 +124,7 @@ impl Rsvp {
             if peer.epoch != Some(id.epoch) {
                 // A new epoch: the neighbour has restarted and has lost its state.
                 again |= peer.epoch.is_some();
-                peer.epoch = Some(id.epoch);
-                peer.handled = RecentIds::default();
-                peer.refresh_ms = refresh_ms;
+                peer.begin_epoch(id.epoch, refresh_ms);
             }
             cx.is_repeated = leaves_no_state(&message.body) && !peer.handled.record(id.id);
             self.acknowledge_if_asked(cx, index, id);
@@ -105,7 +136,7 @@ impl Rsvp {
             self.start_hello(cx.now, index);
         }
         for acknowledgement in message.acknowledgements {
-            self.receive_acknowledgement(cx, index, acknowledgement);
+            self.receive_acknowledgement(cx, datagram, index, &acknowledgement);
         }
     }
 
@@ -126,66 +157,6 @@ impl Rsvp {
         self.count_foreign_acknowledgements(message);
     }
 
-    /// Queues the acknowledgement of the current message if its sender has requested it.
-    #[inline]
-    fn acknowledge_if_asked<E>(
-        &mut self,
-        cx: &mut HandlerContext<'_, '_, E>,
-        index: Index,
-        id: MessageId,
-    ) {
-        if id.flags & MessageId::ACK_DESIRED != 0 {
-            self.acknowledge(cx.now, index, AcknowledgementKind::Ack, cx.message_id);
-            cx.acknowledge_to = Some((index, cx.message_id));
-        }
-    }
-
-    /// Counts the acknowledgements in a message that is not known to come from a peer.
-    #[inline]
-    fn count_foreign_acknowledgements(&mut self, message: &Message<'_>) {
-        let is_waiting = |ack: &Acknowledgement| self.refresh_reduction.is_waiting_for(ack);
-        let foreign = message.acknowledgements.iter().filter(is_waiting).count();
-        self.counters.foreign_acknowledgements += foreign as u64;
-    }
-
-    /// Queues an acknowledgement or NACK for a peer. It is sent with the next message to the peer, or after a short
-    /// delay in an Ack message.
-    pub(super) fn acknowledge(
-        &mut self,
-        now: Time,
-        index: Index,
-        kind: AcknowledgementKind,
-        name: MessageIdKey,
-    ) {
-        let Some(peer) = self.refresh_reduction.peers.get_mut(index) else { return };
-        if !peer.queue_acknowledgement(kind, name.epoch, name.id) {
-            return;
-        }
-        self.refresh_reduction.peers_to_acknowledge.push(index);
-        if self.refresh_reduction.acknowledgement_timer.is_none() {
-            // Random delay, so that several receivers of a message do not acknowledge it at once (section 4.7).
-            let longest = self.config.reduction.acknowledge_within;
-            let delay = self.refresh_reduction.jitter.uniform(longest / 2, longest);
-            let timer = Timer { kind: TimerKind::Acknowledgement, block: NONE };
-            self.refresh_reduction.acknowledgement_timer =
-                Some(self.store.timers.arm(now + delay, timer));
-        }
-    }
-
-    /// Removes the pending acknowledgement of the current Path or Resv because it was not accepted. Otherwise the
-    /// sender would list it in summary refreshes that this node cannot process. If an error is sent, it ends the
-    /// retransmission (section 4.5).
-    #[cold]
-    pub(crate) fn withhold_acknowledgement<E>(&mut self, cx: &mut HandlerContext<'_, '_, E>) {
-        let Some((index, name)) = cx.acknowledge_to.take() else { return };
-        let Some(peer) = self.refresh_reduction.peers.get_mut(index) else { return };
-        let nothing_left =
-            peer.cancel_acknowledgement(AcknowledgementKind::Ack, name.epoch, name.id);
-        if nothing_left && self.refresh_reduction.peers_to_acknowledge.last() == Some(&index) {
-            self.refresh_reduction.peers_to_acknowledge.pop();
-        }
-    }
-
     /// Handles a PathErr from the next hop about the Path of a sender. The error acknowledges the Path: it is not
     /// retransmitted, but refreshed by messages, because the cause may pass (section 4.5).
     #[cold]
@@ -196,127 +167,24 @@ impl Rsvp {
         sender: Index,
     ) {
         let entry = self.store.psb(sender).path_message_id;
-        let peer = self.refresh_reduction.peer(datagram.interface, datagram.source);
-        if entry != NONE && peer.is_some_and(|peer| self.is_listed_for(cx, entry, peer)) {
+        if entry == NONE {
+            return;
+        }
+        let receiver = self.receiver_of(cx, entry);
+        let receiver = receiver.and_then(|index| self.refresh_reduction.peers.get(index));
+        if receiver.is_some_and(|peer| peer.address == datagram.source) {
             self.store.psb_mut(sender).path_message_id = NONE;
             self.refresh_reduction.forget(entry);
             self.refresh_by_message(cx.now, Subject::Path(sender));
         }
     }
 
-    /// Sends pending acknowledgements in Ack messages.
-    pub(crate) fn acknowledgements_due<E>(&mut self, cx: &mut HandlerContext<'_, '_, E>) {
-        self.refresh_reduction.acknowledgement_timer = None;
-        while let Some(index) = self.refresh_reduction.peers_to_acknowledge.pop() {
-            let Some(peer) = self.refresh_reduction.peers.get_mut(index) else { continue };
-            let (interface, address) = (peer.interface, peer.address);
-            let link = cx.context.interfaces.by_id(interface);
-            let Some(source) = link.and_then(|link| link.address_like(address)) else {
-                peer.pending_acknowledgements.clear();
-                continue;
-            };
-            let how = self.to_neighbor(interface, source, address);
-            let message = OutgoingMessage::new(how).to(Some(index));
-            while self.refresh_reduction.has_pending_acknowledgements(index) {
-                self.refresh_reduction.send(&mut self.counters, cx.out, message, &Body::Ack);
-            }
-        }
-    }
-
-    /// Handles one acknowledgement, or a NACK for an identifier in a summary refresh.
-    fn receive_acknowledgement<E: From<Event>>(
-        &mut self,
-        cx: &mut HandlerContext<'_, '_, E>,
-        peer: Index,
-        acknowledgement: Acknowledgement,
-    ) {
-        let Acknowledgement { kind, epoch, id } = acknowledgement;
-        if epoch != self.refresh_reduction.sent.epoch() {
-            return; // of a previous run of this node
-        }
-        let Some(entry) = self.refresh_reduction.sent.find(id) else {
-            let peer = self.refresh_reduction.peers.get(peer).map(Peer::location);
-            let copies = &mut self.refresh_reduction.copies;
-            // Without a copy the message was acknowledged before, or its state has changed.
-            let Some(copy) = copies.get(&id) else { return };
-            let receiver = copy.how.neighbor;
-            if receiver != peer {
-                self.count_if_foreign(cx, peer, receiver);
-            } else if kind == AcknowledgementKind::Ack {
-                copies.remove(&id);
-                self.counters.reduction.acknowledged += 1;
-            }
-            return;
-        };
-        let receiver = self.receiver_of(cx, entry);
-        if receiver != Some(peer) {
-            // While a route change waits to be announced, the former next hop may acknowledge what it has got.
-            if self.repairs.is_idle() {
-                let peers = &self.refresh_reduction.peers;
-                let location = |index| peers.get(index).map(Peer::location);
-                let (peer, receiver) = (location(peer), receiver.and_then(location));
-                self.count_if_foreign(cx, peer, receiver);
-            }
-            return;
-        }
-        match (kind, self.refresh_reduction.sent.delivery_state(entry)) {
-            (AcknowledgementKind::Ack, DeliveryState::Open) => self.add_to_summary(cx, entry, peer),
-            (AcknowledgementKind::Nack, DeliveryState::Listed { peer: listed, .. })
-                if listed == peer =>
-            {
-                self.counters.reduction.forgotten += 1;
-                self.resend_unknown(cx.now, entry);
-            }
-            _ => {}
-        }
-    }
-
-    /// Adds an acknowledged entry to the summary refresh list of a peer.
-    fn add_to_summary<E>(&mut self, cx: &HandlerContext<'_, '_, E>, entry: Index, index: Index) {
-        let Some(peer) = self.refresh_reduction.peers.get_mut(index) else { return };
-        if !peer.capable {
-            return;
-        }
-        if peer.summary_list.is_empty() {
-            let link = cx.context.interfaces.by_id(peer.interface);
-            peer.local_end = link.map(|link| LinkEnd::towards(peer.address, link));
-        }
-        let place = peer.summary_list.push(self.refresh_reduction.sent.id(entry));
-        self.refresh_reduction
-            .sent
-            .set_delivery_state(entry, DeliveryState::Listed { peer: index, place });
-        self.counters.reduction.acknowledged += 1;
-        match self.refresh_reduction.sent.subject(entry) {
-            Subject::Path(sender) => self.store.psb_mut(sender).path_refresh_at = Time::MAX,
-            Subject::Resv(sender) => self.store.psb_mut(sender).resv_refresh_at = Time::MAX,
-            // The pool's timer handler finds nothing to refresh once all previous hops have acknowledged.
-            Subject::Shared(_) => {}
-        }
-        self.arm_summary(cx.now, index);
-    }
-
-    /// Counts an acknowledgement of another node than the receiver of the message. Routes between routers need not be
-    /// symmetric, so one of the receiver may come through another core interface.
-    #[cold]
-    fn count_if_foreign<E>(
-        &mut self,
-        cx: &HandlerContext<'_, '_, E>,
-        peer: Option<Neighbor>,
-        receiver: Option<Neighbor>,
-    ) {
-        let (Some(peer), Some(receiver)) = (peer, receiver) else { return };
-        let is_foreign = peer.address != receiver.address
-            || !cx.context.may_concern(peer.interface, receiver.interface);
-        self.counters.foreign_acknowledgements += u64::from(is_foreign);
-    }
-
-    /// Returns whether an entry's message was sent to this peer.
-    fn is_listed_for<E>(&self, cx: &HandlerContext<'_, '_, E>, entry: Index, peer: Index) -> bool {
-        self.receiver_of(cx, entry) == Some(peer)
-    }
-
     /// Returns the peer that an entry's message was sent to.
-    fn receiver_of<E>(&self, cx: &HandlerContext<'_, '_, E>, entry: Index) -> Option<Index> {
+    pub(super) fn receiver_of<E>(
+        &self,
+        cx: &HandlerContext<'_, '_, E>,
+        entry: Index,
+    ) -> Option<Index> {
         let hop = match self.refresh_reduction.sent.subject(entry) {
             Subject::Path(sender) => {
                 let outgoing = self.store.psb(sender).outgoing.as_slice().first().copied();
@@ -396,6 +264,17 @@ impl Rsvp {
         self.store.set_message_id(named, cx.message_id);
     }
 
+    /// Records that a peer sends Bundles, and so reads them.
+    fn note_bundle_of_peer<E>(&mut self, cx: &HandlerContext<'_, '_, E>, datagram: &Datagram<'_>) {
+        let interface = self.interface_of_peer(cx, datagram, datagram.source);
+        let index = self.refresh_reduction.peers.find(interface, datagram.source);
+        if self.is_of_this_link(cx, interface, datagram.source).is_ok()
+            && let Some(peer) = index.and_then(|index| self.refresh_reduction.peers.get_mut(index))
+        {
+            peer.note_reads_bundles();
+        }
+    }
+
     /// Handles each message of a Bundle as if it was received alone, except for the TTL, which is that of the Bundle
     /// (section 3.4).
     pub(crate) fn receive_bundle<E: From<Event>>(
@@ -405,25 +284,12 @@ impl Rsvp {
         send_ttl: u8,
         bundle: &Bundle<'_>,
     ) {
+        self.note_bundle_of_peer(cx, datagram);
         for payload in bundle.iter() {
             (cx.message_id, cx.acknowledge_to, cx.is_repeated) = (MessageIdKey::NONE, None, false);
             self.counters.reduction.unbundled += 1;
             self.receive_message(cx, &Datagram { payload, ..*datagram }, Some(send_ttl));
         }
-    }
-}
-
-impl super::RefreshReduction {
-    /// Returns whether an acknowledgement names a message that its receiver may still acknowledge.
-    fn is_waiting_for(&self, acknowledgement: &Acknowledgement) -> bool {
-        let &Acknowledgement { epoch, id, .. } = acknowledgement;
-        epoch == self.sent.epoch()
-            && (self.sent.find(id).is_some() || self.copies.contains_key(&id))
-    }
-
-    /// Returns whether acknowledgements are pending.
-    fn has_pending_acknowledgements(&self, peer: Index) -> bool {
-        self.peers.get(peer).is_some_and(|peer| !peer.pending_acknowledgements.is_empty())
     }
 }
 

@@ -7,7 +7,7 @@ use core::time::Duration;
 
 use earmark_core::{InterfaceId, Outgoing, Time};
 
-use super::peer::LinkEnd;
+use super::peer::{LinkEnd, Peer};
 use super::retransmission::Stage;
 use super::send::SendReason;
 use super::sent_message_ids::Subject;
@@ -15,6 +15,7 @@ use super::{RefreshReduction, StoredMessage};
 use crate::api::Event;
 use crate::instance::{HandlerContext, Rsvp};
 use crate::state::Index;
+use crate::tolerated::Tolerated;
 
 /// Limit of waiting messages examined in one timer event; most of them are acknowledged already.
 const MAX_EXAMINED: u32 = 4_096;
@@ -137,11 +138,27 @@ impl Rsvp {
         if self.refresh_reduction.is_listed(entry) {
             return false; // acknowledged meanwhile
         }
+        if stage != Stage::Urgent {
+            let peer = self.receiver_of(cx, entry);
+            self.note_silence(peer, id, last);
+        }
         if last {
             self.counters.reduction.given_up += 1;
             return false;
         }
         self.resend_entry(cx, entry, confirm, SendReason::Retransmission(next))
+    }
+
+    /// Records that a peer has not acknowledged a message in time; `last` if the message is given up.
+    fn note_silence(&mut self, peer: Option<Index>, id: u32, last: bool) {
+        let peer = peer.and_then(|index| self.refresh_reduction.peers.get_mut(index));
+        let Some(peer) = peer else { return };
+        if peer.note_retransmission(id) {
+            self.counters.tolerated[Tolerated::UnreadBundles as usize] += 1;
+        }
+        if last && peer.note_given_up() {
+            self.counters.tolerated[Tolerated::NoAcknowledgements as usize] += 1;
+        }
     }
 
     /// Sends the state of an entry again.
@@ -168,6 +185,10 @@ impl Rsvp {
         id: u32,
         last: bool,
     ) -> bool {
+        let index = self.refresh_reduction.receiver_of_copy(id);
+        self.note_silence(index, id, last);
+        let peer = index.and_then(|index| self.refresh_reduction.peers.get(index));
+        let may_bundle = self.config.reduction.bundle && peer.is_some_and(Peer::may_bundle);
         if last {
             let gone = self.refresh_reduction.copies.remove(&id).is_some();
             self.counters.reduction.given_up += u64::from(gone);
@@ -176,8 +197,8 @@ impl Rsvp {
         let Some(StoredMessage { how, octets }) = self.refresh_reduction.copies.get(&id) else {
             return false;
         };
-        let bundles = self.config.reduction.bundle && !how.encapsulated;
-        let how = Outgoing { neighbor: how.neighbor.filter(|_| bundles), ..*how };
+        let neighbor = how.neighbor.filter(|_| may_bundle && !how.encapsulated);
+        let how = Outgoing { neighbor, ..*how };
         cx.out.send(how, octets.len()).copy_from_slice(octets);
         self.counters.reduction.repeated += 1;
         self.refresh_reduction.retransmissions.push(cx.now, next, id, None);

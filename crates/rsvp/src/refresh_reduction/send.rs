@@ -174,7 +174,7 @@ impl RefreshReduction {
         if !self.settings.bundle || message.how.encapsulated {
             return None;
         }
-        let peer = self.peers.get(peer)?;
+        let peer = self.peers.get(peer).filter(|peer| peer.may_bundle())?;
         self.can_bundle = true;
         Some(peer.location())
     }

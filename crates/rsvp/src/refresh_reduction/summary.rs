@@ -81,7 +81,8 @@ impl Rsvp {
         srefresh: &Srefresh<'_>,
     ) {
         let limit = self.config.reduction.max_peers;
-        let (interface, address) = (datagram.interface, datagram.source);
+        let address = datagram.source;
+        let interface = self.interface_of_peer(cx, datagram, address);
         let peers = &mut self.refresh_reduction.peers;
         let interfaces = cx.context.interfaces;
         let Some(index) = peers.find_or_insert((interface, address), limit, interfaces) else {

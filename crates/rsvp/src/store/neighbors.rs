@@ -8,6 +8,7 @@ use earmark_wire::rsvp::RsvpHop;
 
 use super::Store;
 use crate::state::{Block, Index, Neighbor, Origin, Peer};
+use crate::tolerated::Deviations;
 
 impl Store {
     /// Returns the neighbour or application that a peer refers to.
@@ -77,6 +78,7 @@ impl Store {
                 last_refresh_at: now,
                 is_near: false,
                 encapsulated: false,
+                deviations: Deviations::default(),
                 adspec: None,
             };
             neighbors.insert(new) as Index
@@ -138,17 +140,26 @@ impl Store {
         }
     }
 
-    /// Returns the ADSPEC to store for a sender of a peer, shared with the peer's last sender if equal.
-    pub(crate) fn keep_adspec(&mut self, peer: Peer, body: Option<&[u8]>) -> Option<Arc<[u8]>> {
-        let body = body?;
-        let Peer::Neighbor { index, .. } = peer else { return Some(body.into()) };
-        let last = &mut self.neighbors[index as usize].adspec;
-        if let Some(same) = last.as_ref().filter(|last| ***last == *body) {
-            return Some(same.clone());
-        }
+    /// Returns the ADSPEC of the last sender of a peer if it is equal, to be shared.
+    #[inline]
+    pub(crate) fn known_adspec(&self, peer: Peer, body: &[u8]) -> Option<Arc<[u8]>> {
+        let last = self.neighbors[self.neighbor_index(peer)? as usize].adspec.as_ref();
+        last.filter(|last| ***last == *body).cloned()
+    }
+
+    /// Returns an ADSPEC to store for a sender of a peer, which its next sender may share.
+    pub(crate) fn keep_adspec(&mut self, peer: Peer, body: &[u8]) -> Arc<[u8]> {
         let new: Arc<[u8]> = body.into();
-        *last = Some(new.clone());
-        Some(new)
+        if let Some(index) = self.neighbor_index(peer) {
+            self.neighbors[index as usize].adspec = Some(new.clone());
+        }
+        new
+    }
+
+    /// Returns the deviations of a peer that is a neighbour.
+    pub(crate) fn deviations_mut(&mut self, peer: Peer) -> Option<&mut Deviations> {
+        let index = self.neighbor_index(peer)?;
+        Some(&mut self.neighbors[index as usize].deviations)
     }
 
     /// Returns the index of a peer that is a neighbour.

@@ -153,7 +153,8 @@ impl<'a> Adspec<'a> {
         }
     }
 
-    /// Reads the body of an ADSPEC object.
+    /// Reads the body of an ADSPEC object. The services behind the general parameters may have any order; see
+    /// [`Adspec::is_ordered`].
     ///
     /// # Errors
     /// The frame is not the one of RFC 2210 section 3.3.
@@ -176,6 +177,13 @@ impl<'a> Adspec<'a> {
         }
     }
 
+    /// Returns whether the fragments of a body that can be read are ordered by their service numbers (RFC 2210 section
+    /// 3.3.1). Some implementations send controlled load before guaranteed service.
+    pub fn is_ordered(body: &[u8]) -> bool {
+        common_form::words(body).is_some()
+            || Reader::message(body).is_ok_and(|message| fragments::are_ordered(message))
+    }
+
     /// Parses fragment by fragment, parameter by parameter.
     fn parse_any(body: &'a [u8]) -> Result<Adspec<'a>, FormatError> {
         let mut message = Reader::message(body)?;
@@ -186,14 +194,14 @@ impl<'a> Adspec<'a> {
             controlled_load: None,
             others: Fragments { octets: message.rest(), broken: false },
         };
-        let mut last = Service::General.code();
+        let mut seen = [false; 256];
+        seen[usize::from(Service::General.code())] = true;
         while !message.is_empty() {
             let start = message;
             let (header, data) = message.part()?;
-            if header.number <= last {
-                return Err(start.error(FormatProblem::ServiceOrder));
+            if core::mem::replace(&mut seen[usize::from(header.number)], true) {
+                return Err(start.error(FormatProblem::DuplicateService));
             }
-            last = header.number;
             match Service::from_code(header.number) {
                 Service::Guaranteed => {
                     adspec.guaranteed = Some(Guaranteed::parse(header.high_bit, data)?);
@@ -243,7 +251,9 @@ impl<'a> Adspec<'a> {
             guaranteed.put(&mut writer)?;
         }
         let after = Service::ControlledLoad.code();
-        for other in self.others.iter().filter(|other| other.service < after) {
+        let others = self.others.by_number();
+        let others = || others.iter().flatten();
+        for other in others().filter(|other| other.service < after) {
             other.put(&mut writer)?;
         }
         if let Some(load) = &self.controlled_load {
@@ -251,7 +261,7 @@ impl<'a> Adspec<'a> {
             put_service(&mut writer, Service::ControlledLoad, load.break_bit, length)?;
             load.overrides.put(&mut writer)?;
         }
-        for other in self.others.iter().filter(|other| other.service > after) {
+        for other in others().filter(|other| other.service > after) {
             other.put(&mut writer)?;
         }
         Ok(writer.written().len())

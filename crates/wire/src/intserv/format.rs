@@ -16,16 +16,16 @@ error_kinds! {
         Length = "intserv_length" "length does not fit",
         /// The requested service is unsupported.
         UnknownService = "intserv_unknown_service" "unknown service",
-        /// The fragments are not in ascending order of their service numbers, or service 1 is not the first.
+        /// Service 1 is not the first.
         ServiceOrder = "intserv_service_order" "service fragments out of order",
+        /// Two fragments have the same service number.
+        DuplicateService = "intserv_duplicate_service" "two fragments of one service",
         /// A parameter is not the expected one, or occurs twice.
         UnexpectedParameter = "intserv_unexpected_parameter" "unexpected parameter",
         /// A required parameter is missing.
         MissingParameter = "intserv_missing_parameter" "missing parameter",
     }
 }
-
-impl FormatProblem {}
 
 /// Malformed integrated-services data: the fault and its offset.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, thiserror::Error)]

@@ -38,6 +38,8 @@ pub struct RsvpConfig {
     pub udp_only: bool,
     /// Whether diagnostic requests about sessions are answered (RFC 2745, `earmark trace`).
     pub diagnostics: bool,
+    /// Whether deviations of neighbors from the standards are refused even if their meaning is unambiguous.
+    pub strict: bool,
 }
 
 impl Default for RsvpConfig {
@@ -52,6 +54,7 @@ impl Default for RsvpConfig {
             proxies: proxy::Settings::default(),
             udp_only: false,
             diagnostics: true,
+            strict: false,
         }
     }
 }
@@ -150,6 +153,7 @@ struct RsvpTable {
     lifetime_factor: Option<Spanned<u32>>,
     udp_only: Option<bool>,
     diagnostics: Option<bool>,
+    strict: Option<bool>,
     max_sessions: Option<Spanned<u32>>,
     max_senders: Option<Spanned<u32>>,
     max_next_hops: Option<Spanned<u32>>,
@@ -223,6 +227,7 @@ impl Tables for RsvpTables {
             proxies: source.proxies(&sender_proxy, &receiver_proxy, interfaces)?,
             udp_only: rsvp.udp_only.unwrap_or(false),
             diagnostics: rsvp.diagnostics.unwrap_or(true),
+            strict: rsvp.strict.unwrap_or(false),
             reduction: source.reduction(rsvp.reduction)?,
             hello: source.hello(rsvp.hello)?,
         };

@@ -62,6 +62,7 @@ impl ProtocolConfig for Rsvp {
             policy: wanted.policy,
             proxies: wanted.proxies,
             diagnostics: wanted.diagnostics,
+            strict: wanted.strict,
             ..started
         });
     }
@@ -158,6 +159,7 @@ fn engine(config: &Config, origin: Timestamp) -> rsvp::Config {
         max_sessions: settings.limits.max_sessions,
         max_senders: settings.limits.max_senders,
         max_next_hops: settings.limits.max_next_hops,
+        strict: settings.strict,
         limits: limits::Settings {
             interfaces: interfaces()
                 .filter(|(_, settings)| settings.limits != limits::Interface::default())

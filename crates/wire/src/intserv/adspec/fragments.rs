@@ -188,8 +188,29 @@ impl PartialEq for Parameters<'_> {
     }
 }
 
+/// Returns whether fragments stand in the order of their service numbers.
+pub(super) fn are_ordered(mut fragments: Reader<'_>) -> bool {
+    let mut last = 0;
+    while !fragments.is_empty() {
+        match fragments.part() {
+            Ok((header, _)) if header.number > last => last = header.number,
+            _ => return false,
+        }
+    }
+    true
+}
+
 impl<'a> Fragments<'a> {
-    /// Iterates in ascending order of service numbers.
+    /// Returns the fragments by service number.
+    pub(super) fn by_number(&self) -> [Option<UnknownFragment<'a>>; 256] {
+        let mut fragments = [None; 256];
+        for fragment in self.iter() {
+            fragments[usize::from(fragment.service)] = Some(fragment);
+        }
+        fragments
+    }
+
+    /// Iterates in the order of the octets.
     pub fn iter(&self) -> impl Iterator<Item = UnknownFragment<'a>> + use<'a> {
         let mut reader = Reader::new(self.octets);
         let broken = self.broken;
