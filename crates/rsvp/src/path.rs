@@ -202,9 +202,7 @@ impl Rsvp {
         self.notify_applications_of_sender(cx, index);
         self.path_refresh(cx, index);
         self.update_receiver_proxy(cx, index);
-        if !self.refresh_reduction.has_no_peers()
-            && let Some(pool) = self.store.pool_of(self.store.psb(index).session)
-        {
+        if let Some(pool) = self.store.pool_of(self.store.psb(index).session) {
             self.forget_incomplete_requests(pool);
         }
         self.update_shared_reservations(cx, index);

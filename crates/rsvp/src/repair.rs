@@ -283,6 +283,7 @@ impl Rsvp {
             }
         }
         if let Some(pool) = self.store.pool_of(session) {
+            self.forget_incomplete_requests(pool);
             self.update_pool_traffic_control(cx, pool);
             self.update_pool_upstream_without_tears(cx, pool);
         }

@@ -136,10 +136,13 @@ impl Rsvp {
         self.store_message_id(cx, NamedBlock::new(Block::Reservation, rsb));
     }
 
-    /// Forgets the MESSAGE_IDs of requests that may name a new sender: the answer to the next summary refresh makes their
-    /// next hops send them whole.
+    /// Forgets the MESSAGE_IDs of requests that name senders which were unknown, or whose data did not pass the interface, and
+    /// may do so now: the answer to the next summary refresh makes their next hops send them whole.
     #[cold]
     pub(crate) fn forget_incomplete_requests(&mut self, pool: Index) {
+        if self.refresh_reduction.has_no_peers() {
+            return;
+        }
         let tcsbs = self.store.tcsbs_of(Holder::Pool(pool));
         let requests = tcsbs.flat_map(|tcsb| self.store.rsbs_of(tcsb));
         let lacks = |&rsb: &Index| {

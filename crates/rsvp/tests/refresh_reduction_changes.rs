@@ -6,7 +6,7 @@ mod common;
 mod message_ids;
 
 use common::*;
-use earmark_core::{HostEvent, Interface, InterfaceId};
+use earmark_core::{HostEvent, Interface, InterfaceId, MulticastRoute};
 use earmark_rsvp::DropReason;
 use earmark_wire::rsvp::{
     AcknowledgementKind, Body, Carried, ErrorCode, ErrorSpec, FilterSpec, FlowDescriptors, List,
@@ -412,5 +412,43 @@ fn request_with_unknown_senders_is_refreshed_by_summaries() {
     assert_eq!(acknowledged(&router.pass(20 * MS)), []);
     let named =
         router.engine.reservations().map(|reservation| reservation.filters.as_slice().len());
+    assert_eq!(named.collect::<Vec<_>>(), [2]);
+}
+
+/// The data of a named sender may not pass the interface yet. When they do, the next summary refresh makes the next hop send
+/// the Resv whole, as for a new sender.
+#[test]
+fn request_is_sent_whole_when_data_of_named_sender_pass_its_interface() {
+    let group = ip("239.1.2.3");
+    let mut router = router();
+    introduce(&mut router);
+    let sources = [ip("10.0.0.1"), ip("10.0.0.2")];
+    let filters = sources.map(|source| FilterSpec { source, ..template() });
+    let route = |router: &mut Bench, source: usize, outgoing: Vec<InterfaceId>| {
+        let (source, incoming) = (Some(sources[source]), Some(ETH1));
+        router.routes.insert_multicast(MulticastRoute { source, group, incoming, outgoing });
+    };
+    route(&mut router, 0, vec![ETH2]);
+    route(&mut router, 1, vec![]);
+    for (id, filter) in (1..).zip(filters) {
+        let mut path = path();
+        (path.session.destination, path.sender.template) = (group, filter);
+        receive_path_with_id(&mut router, path, message_id(id));
+    }
+    let mut whole = shared(&router, 2, &filters);
+    whole.session.destination = group;
+    let whole = capable_message(Body::Resv(whole), Some(message_id(100)));
+    receive(&mut router, ETH2, &whole);
+    router.pass(SECOND);
+    summary(&mut router, ETH2, &[100]);
+    assert_eq!(acknowledged(&router.pass(20 * MS)), [], "one sender is reserved for");
+    route(&mut router, 1, vec![ETH2]);
+    router.host(HostEvent::MulticastRouteChanged { source: Some(sources[1]), group });
+    router.pass(3 * SECOND);
+    summary(&mut router, ETH2, &[100]);
+    let nack = [acknowledgement(AcknowledgementKind::Nack, message_id(100))];
+    assert_eq!(acknowledged(&router.pass(20 * MS)), nack);
+    receive(&mut router, ETH2, &whole);
+    let named = router.engine.reservations().map(|row| row.filters.as_slice().len());
     assert_eq!(named.collect::<Vec<_>>(), [2]);
 }
