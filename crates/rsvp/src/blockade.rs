@@ -4,16 +4,42 @@
 //! A ResvErr for an admission-control failure contains the flowspec that failed. For a while requests that are as large
 //! are left out of the merged request upstream. If none remains, the smallest is used, so that the failure is bracketed
 //! from below.
+//!
+//! A request to one previous hop has one flowspec for all of its senders. In shared styles, therefore, what has failed for
+//! one sender is blocked for its previous hop: a request as large for the others would fail for that sender again.
 
+use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
 use core::time::Duration;
 
 use earmark_core::{InterfaceId, Time};
 use earmark_wire::intserv::FlowSpec;
-use earmark_wire::rsvp::{ErrorCode, ErrorSpec, Style};
+use earmark_wire::rsvp::{ErrorCode, ErrorSpec, FilterSpec, Style};
 
 use crate::instance::Rsvp;
 use crate::merge::{greatest_lower_bound, is_greater, least_upper_bound};
 use crate::state::{Blocked, Bsb, Holder, Index, Peer, Psb};
+
+/// Flowspecs that have failed upstream of one previous hop. Mostly there is none, and rarely more than one.
+#[derive(Debug, Default)]
+pub(crate) struct Failures(Vec<FlowSpec>);
+
+impl Failures {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Returns whether a request for `flowspec` is blocked, because it is not smaller than what has failed.
+    pub(crate) fn block(&self, flowspec: &FlowSpec) -> bool {
+        self.0.iter().any(|failed| !is_greater(failed, flowspec))
+    }
+
+    fn add(&mut self, failed: Option<&FlowSpec>) {
+        if let Some(failed) = failed.filter(|failed| !self.0.contains(failed)) {
+            self.0.push(*failed);
+        }
+    }
+}
 
 impl Rsvp {
     /// Returns the merged flowspec that a sender's fixed-filter reservations request upstream: those on the outgoing
@@ -21,8 +47,9 @@ impl Rsvp {
     #[inline]
     pub(crate) fn requested_flowspec(&self, now: Time, sender: Index) -> Option<FlowSpec> {
         let psb = self.store.psb(sender);
-        if let Some(failed) = self.store.blockade(Blocked::Sender(sender), now) {
-            return merge_past(failed, || self.flowspecs_for(Holder::Sender(sender), psb));
+        if self.store.blockade(Blocked::Sender(sender), now).is_some() {
+            let failures = self.failures(now, Holder::Sender(sender), psb.hop);
+            return merge_past(&failures, || self.flowspecs_for(Holder::Sender(sender), psb));
         }
         let mut merged = None;
         for tcsb in self.store.tcsbs_of(Holder::Sender(sender)) {
@@ -55,7 +82,7 @@ impl Rsvp {
             })
     }
 
-    pub(crate) fn flowspecs_for<'s>(
+    fn flowspecs_for<'s>(
         &'s self,
         holder: Holder,
         psb: &'s Psb,
@@ -63,17 +90,38 @@ impl Rsvp {
         self.requests_for(holder, psb).map(|rsb| self.store.rsb(rsb).flowspec)
     }
 
-    /// Returns the flowspec in blockade state upstream of a sender.
-    pub(crate) fn failure(&self, now: Time, holder: Holder, sender: Index) -> Option<&FlowSpec> {
-        let blocked = match (holder, self.store.psb(sender).hop) {
-            (Holder::Pool(pool), Peer::Neighbor { index, .. })
-                if self.store.pool(pool).style == Style::Wildcard =>
-            {
-                Blocked::Hop(pool, index)
+    /// Returns what has failed upstream of a previous hop of a holder, for a sender of its requests.
+    #[inline]
+    pub(crate) fn failures(&self, now: Time, holder: Holder, hop: Peer) -> Failures {
+        match self.store.has_blockades() {
+            true => self.failures_towards(now, holder, hop),
+            false => Failures::default(),
+        }
+    }
+
+    #[cold]
+    fn failures_towards(&self, now: Time, holder: Holder, hop: Peer) -> Failures {
+        let mut failures = Failures::default();
+        match holder {
+            Holder::Sender(psb) => failures.add(self.store.blockade(Blocked::Sender(psb), now)),
+            Holder::Pool(index) => {
+                let pool = self.store.pool(index);
+                if pool.style == Style::Wildcard {
+                    let neighbor = self.store.neighbor_index(hop);
+                    let blocked = neighbor.map(|neighbor| Blocked::Hop(index, neighbor));
+                    failures.add(blocked.and_then(|blocked| self.store.blockade(blocked, now)));
+                    return failures;
+                }
+                for sender in self.store.senders_of(pool.session) {
+                    let failed = self.store.blockade(Blocked::Sender(sender), now);
+                    let psb = self.store.psb(sender);
+                    if failed.is_some() && psb.hop == hop && pool.names(&psb.template) {
+                        failures.add(failed);
+                    }
+                }
             }
-            _ => Blocked::Sender(sender),
-        };
-        self.store.blockade(blocked, now)
+        }
+        failures
     }
 
     /// Returns whether a request is blocked because it is not smaller than one that has failed upstream.
@@ -106,30 +154,36 @@ impl Rsvp {
         flowspec: &FlowSpec,
     ) -> bool {
         let request = self.store.rsb(rsb);
-        let fails = |psb: Index| {
-            self.failure(now, holder, psb).is_some_and(|failed| {
-                !is_greater(failed, flowspec)
-                    && is_greater(failed, &request.flowspec)
-                    && self.requests_for(holder, self.store.psb(psb)).any(|other| {
-                        other != rsb && is_greater(failed, &self.store.rsb(other).flowspec)
-                    })
-            })
-        };
-        match (holder, request.hop) {
-            (_, Peer::Local(_)) => false,
-            (Holder::Sender(psb), _) => fails(psb),
-            (Holder::Pool(pool), _) => {
-                let session = self.store.pool(pool).session;
-                let outgoing = self.store.tcsb(request.tcsb).outgoing;
-                let mut senders = self.store.senders_of(session).filter(|&psb| {
-                    let psb = self.store.psb(psb);
-                    let is_named =
-                        request.filters().is_empty() || request.has_filter(&psb.template);
-                    is_named && psb.leaves_through(outgoing)
-                });
-                senders.next().is_some_and(fails) && senders.all(fails)
-            }
+        if !self.store.has_blockades() || matches!(request.hop, Peer::Local(_)) {
+            return false;
         }
+        let fails = |hop: Peer, requests: Vec<Index>| {
+            let failures = self.failures(now, holder, hop);
+            let is_free = |rsb: Index| !failures.block(&self.store.rsb(rsb).flowspec);
+            let mut others = requests.into_iter().filter(|&other| other != rsb);
+            failures.block(flowspec) && is_free(rsb) && others.any(is_free)
+        };
+        let pool = match holder {
+            Holder::Sender(psb) => {
+                let psb = self.store.psb(psb);
+                return fails(psb.hop, self.requests_for(holder, psb).collect());
+            }
+            Holder::Pool(pool) => pool,
+        };
+        let outgoing = self.store.tcsb(request.tcsb).outgoing;
+        let senders = self.store.senders_of(self.store.pool(pool).session);
+        let senders = senders.map(|psb| self.store.psb(psb)).filter(|psb| {
+            let is_named = request.filters().is_empty() || request.has_filter(&psb.template);
+            is_named && psb.leaves_through(outgoing)
+        });
+        let mut by_hop: BTreeMap<Peer, Vec<FilterSpec>> = BTreeMap::new();
+        for psb in senders {
+            by_hop.entry(psb.hop).or_default().push(psb.template);
+        }
+        !by_hop.is_empty()
+            && by_hop.iter().all(|(&hop, senders)| {
+                fails(hop, self.requests_naming(pool, senders, |_| true).collect())
+            })
     }
 
     /// Creates blockade state for Kb * R from an admission-control error received through `incoming`.
@@ -167,10 +221,10 @@ pub(crate) fn flags_for(error: &ErrorSpec, failed: Option<&FlowSpec>, requested:
 
 /// Merges the requests that are smaller than what has failed; if there are none, returns the smallest.
 pub(crate) fn merge_past<I: Iterator<Item = FlowSpec>>(
-    failed: &FlowSpec,
+    failures: &Failures,
     requests: impl Fn() -> I,
 ) -> Option<FlowSpec> {
-    let free = requests().filter(|requested| is_greater(failed, requested));
+    let free = requests().filter(|requested| !failures.block(requested));
     free.reduce(|a, b| least_upper_bound(&a, &b).unwrap_or(a))
         .or_else(|| requests().reduce(|a, b| greatest_lower_bound(&a, &b).unwrap_or(a)))
 }

@@ -4,18 +4,19 @@
 use alloc::boxed::Box;
 use core::net::IpAddr;
 
-use earmark_core::{Context, Datagram, Outgoing, Time};
+use earmark_core::{Context, Datagram, Outgoing};
 use earmark_wire::rsvp::{
     Body, Carried, ErrorCode, ErrorSpec, FilterSpec, FixedFilterFlow, FlowDescriptors, List,
     ResvConf, Style,
 };
 
 use crate::api::Event;
+use crate::blockade::Failures;
 
 use crate::counters::DropReason;
 use crate::filters::Filters;
 use crate::instance::{HandlerContext, PROTOCOL, Rsvp};
-use crate::merge::{is_greater, least_upper_bound};
+use crate::merge::least_upper_bound;
 use crate::next_hops::{NextHops, SenderData};
 use crate::pool::shared_flows;
 use crate::refresh::to_neighbor;
@@ -35,13 +36,17 @@ impl Rsvp {
     /// Returns whether a request is larger than all others for a sender, so that the confirmation must come from
     /// upstream. A request that others in place equal or exceed is not forwarded (RFC 2205 section 2.6). Requests in
     /// blockade state are neither larger nor in place.
-    pub(crate) fn is_largest_request(&self, now: Time, request: Index, sender: Index) -> bool {
+    pub(crate) fn is_largest_request(
+        &self,
+        failures: &Failures,
+        request: Index,
+        sender: Index,
+    ) -> bool {
         let holder = self.store.tcsb(self.store.rsb(request).tcsb).holder;
-        let failed = self.failure(now, holder, sender);
         let (mut own, mut others) = (None, None);
         for rsb in self.requests_for(holder, self.store.psb(sender)) {
             let flowspec = self.store.rsb(rsb).flowspec;
-            if failed.is_some_and(|failed| !is_greater(failed, &flowspec)) {
+            if failures.block(&flowspec) {
                 continue;
             }
             if rsb == request {

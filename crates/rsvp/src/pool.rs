@@ -196,9 +196,10 @@ impl Rsvp {
     fn is_largest_request_to_hop(&self, now: Time, request: Index, sent_resv: &SentResv) -> bool {
         let holder = self.store.tcsb(self.store.rsb(request).tcsb).holder;
         let session = self.store.session_key(holder);
+        let failures = self.failures(now, holder, sent_resv.hop);
         sent_resv.filters.iter().any(|template| {
             let sender = self.store.find_sender(&session, template);
-            sender.is_some_and(|sender| self.is_largest_request(now, request, sender))
+            sender.is_some_and(|sender| self.is_largest_request(&failures, request, sender))
         })
     }
 

@@ -99,7 +99,7 @@ pub(crate) enum Origin {
 }
 
 /// [`Origin`] in the compact form of state blocks; the [`Neighbor`] has the fields that many blocks share.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Peer {
     /// RSVP neighbour and its logical interface handle.
     Neighbor {

@@ -345,7 +345,8 @@ impl Rsvp {
     ) {
         let requested = self.requested_flowspec(cx.now, psb);
         let leading = confirm_request.filter(|confirm_request| {
-            self.is_largest_request(cx.now, confirm_request.request, psb)
+            let failures = self.failures(cx.now, Holder::Sender(psb), self.store.psb(psb).hop);
+            self.is_largest_request(&failures, confirm_request.request, psb)
         });
         if let Peer::Local(application) = self.store.psb(psb).hop {
             if before != requested {

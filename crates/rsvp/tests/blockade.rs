@@ -208,3 +208,101 @@ fn request_for_what_has_failed_displaces_no_reservation() {
         assert!(!sent_texts(&taken).iter().any(|text| text.starts_with("ResvErr")), "{taken:?}");
     }
 }
+
+/// A router with senders on ports 4000 and 4001 behind one previous hop, and these shared requests: Mbit/s and senders, of
+/// next hops 10.0.2.2 and 10.0.2.3.
+fn router_with(senders: &[FilterSpec], requests: [(u32, &[FilterSpec]); 2]) -> Bench {
+    let mut router = router();
+    for &sender in senders {
+        router.receive(ETH1, Body::Path(path_of(sender)));
+    }
+    for ((mbps, filters), hop) in requests.into_iter().zip([DOWNSTREAM, "10.0.2.3"]) {
+        router.receive(ETH2, Body::Resv(from_next_hop(hop, shared(mbps, filters))));
+    }
+    router
+}
+
+/// A request to one previous hop has one flowspec for all of its senders (RFC 2205 section 3.1.4). If it has failed for one of
+/// them, a request as large for the others would fail for that one again.
+#[test]
+fn shared_request_that_failed_for_one_sender_is_blocked_for_its_previous_hop() {
+    let both = [sender_on(4000), sender_on(4001)];
+    for failed in [&both[..1], &both[1..], &both[..]] {
+        let mut router = router_with(&both, [(4, &both), (2, &both)]);
+        let outcomes = router.receive(ETH1, Body::ResvErr(failure_of(shared(4, failed))));
+        let texts = sent_texts(&outcomes);
+        assert_eq!(texts[0], "Resv to 10.0.1.1: SE 2 of 4000 4001", "{failed:?}");
+        assert_eq!(
+            next_request(&mut router).as_deref(),
+            Some("Resv to 10.0.1.1: SE 2 of 4000 4001")
+        );
+        router.pass(Duration::from_secs(14));
+        assert_eq!(
+            next_request(&mut router).as_deref(),
+            Some("Resv to 10.0.1.1: SE 4 of 4000 4001"),
+            "the blockade has ended"
+        );
+    }
+}
+
+/// A request that is blocked because of a sender that it does not name is told so, about its own senders.
+#[test]
+fn next_hop_is_told_of_block_by_another_sender() {
+    let (first, second) = ([sender_on(4000)], [sender_on(4001)]);
+    let both = [first[0], second[0]];
+    let mut router = router_with(&both, [(3, &first), (4, &second)]);
+    let outcomes = router.receive(ETH1, Body::ResvErr(failure_of(shared(4, &first))));
+    let mut texts = sent_texts(&outcomes);
+    texts.sort();
+    assert_eq!(
+        texts,
+        [
+            "Resv to 10.0.1.1: SE 3 of 4000 4001",
+            "ResvErr to 10.0.2.2: SE 4 of 4000",
+            "ResvErr to 10.0.2.3: SE 4 of 4001",
+        ]
+    );
+    // A smaller request of it is not blocked.
+    let resv = from_next_hop("10.0.2.3", shared(2, &second));
+    let outcomes = router.receive(ETH2, Body::Resv(resv));
+    assert!(sent_texts(&outcomes).is_empty(), "the merged request is the same");
+}
+
+/// A sender that joins behind the same previous hop does not bring back the request that has failed.
+#[test]
+fn sender_that_joins_during_blockade_does_not_end_it() {
+    let both = [sender_on(4000), sender_on(4001)];
+    let mut router = router_with(&both[..1], [(4, &both[..1]), (2, &both[..1])]);
+    let failure = failure_of(shared(4, &both[..1]));
+    router.receive(ETH1, Body::ResvErr(failure));
+    router.receive(ETH1, Body::Path(path_of(both[1])));
+    let mut texts = Vec::new();
+    for (mbps, hop) in [(4, DOWNSTREAM), (2, "10.0.2.3")] {
+        let resv = from_next_hop(hop, shared(mbps, &both));
+        texts.extend(sent_texts(&router.receive(ETH2, Body::Resv(resv))));
+    }
+    texts.retain(|text| text.starts_with("Resv to"));
+    assert_eq!(texts, ["Resv to 10.0.1.1: SE 2 of 4000 4001"]);
+}
+
+/// What failed behind one previous hop is not blocked behind another (RFC 2205 section 3.5, figure 12).
+#[test]
+fn shared_request_is_not_blocked_for_other_previous_hops() {
+    let both = [sender_on(4000), sender_on(4001)];
+    let mut router = router_with(&both[..1], [(4, &both), (2, &both)]);
+    let mut elsewhere = path_of(both[1]);
+    elsewhere.hop.address = ip("10.0.1.3");
+    router.receive(ETH1, Body::Path(elsewhere));
+    for (mbps, hop) in [(4, DOWNSTREAM), (2, "10.0.2.3")] {
+        router.receive(ETH2, Body::Resv(from_next_hop(hop, shared(mbps, &both))));
+    }
+    let outcomes = router.receive(ETH1, Body::ResvErr(failure_of(shared(4, &both[..1]))));
+    assert_eq!(sent_texts(&outcomes)[0], "Resv to 10.0.1.1: SE 2 of 4000");
+    let mut texts = Vec::new();
+    for _ in 0..4 {
+        texts.extend(sent_texts(&router.pass(Duration::from_secs(14))));
+    }
+    let to_other = texts.iter().filter(|text| text.starts_with("Resv to 10.0.1.3"));
+    assert!(to_other.clone().count() > 0);
+    assert!(to_other.clone().all(|text| text == "Resv to 10.0.1.3: SE 4 of 4001"), "{texts:?}");
+}

@@ -7,7 +7,7 @@ use core::net::IpAddr;
 use earmark_core::{Datagram, InterfaceId};
 use earmark_wire::intserv::FlowSpec;
 use earmark_wire::rsvp::{
-    ErrorSpec, FilterSpec, FixedFilterFlow, FlowDescriptors, List, ResvErr, Style,
+    ErrorCode, ErrorSpec, FilterSpec, FixedFilterFlow, FlowDescriptors, List, ResvErr, Style,
 };
 
 use super::{emit_resv_err, hops_left};
@@ -20,7 +20,7 @@ use crate::policy::stated_reason;
 use crate::pool::shared_flows;
 use crate::proxy::PROXY;
 use crate::shared::{event_filters, filters_of, flowspec_of};
-use crate::state::{Blocked, Holder, Index, Origin};
+use crate::state::{Blocked, Holder, Index, Origin, Peer};
 
 impl Rsvp {
     pub(crate) fn receive_resv_err<E: From<Event>>(
@@ -116,10 +116,15 @@ impl Rsvp {
                 .collect(),
         };
         let mut verdict = Err(DropReason::NoState);
+        let mut hops: Vec<Peer> = Vec::new();
         for &psb in &concerned {
             let incoming = self.comes_from_previous_hop(cx, datagram, psb, error.hop.address);
             if let Ok(incoming) = incoming {
-                let hop = self.store.neighbor_index(self.store.psb(psb).hop);
+                let peer = self.store.psb(psb).hop;
+                if !hops.contains(&peer) {
+                    hops.push(peer);
+                }
+                let hop = self.store.neighbor_index(peer);
                 let blocked = match (style, hop) {
                     (Style::Wildcard, Some(hop)) => Blocked::Hop(pool, hop),
                     _ => Blocked::Sender(psb),
@@ -152,9 +157,12 @@ impl Rsvp {
                 next = self.store.next_rsb(rsb);
                 let wanted = self.store.rsb(rsb).filters();
                 let common = |filter: &&FilterSpec| wanted.iter().any(|f| f.spec == **filter);
-                let common: Vec<FilterSpec> = named.iter().filter(common).copied().collect();
+                let mut common: Vec<FilterSpec> = named.iter().filter(common).copied().collect();
                 if style == Style::SharedExplicit && common.is_empty() {
-                    continue;
+                    common = self.senders_blocked_with(rsb, &error.error, failed.as_ref(), &hops);
+                    if common.is_empty() {
+                        continue;
+                    }
                 }
                 found_any = true;
                 let flows = shared_flows(style, failed, &common);
@@ -169,6 +177,28 @@ impl Rsvp {
             }
         }
         if found_any { Ok(()) } else { Err(DropReason::NoState) }
+    }
+
+    /// Returns the senders of a shared-explicit request that are behind these previous hops, if the request is blocked there
+    /// by the failure for another sender.
+    fn senders_blocked_with(
+        &self,
+        rsb: Index,
+        error: &ErrorSpec,
+        failed: Option<&FlowSpec>,
+        hops: &[Peer],
+    ) -> Vec<FilterSpec> {
+        let block = self.store.rsb(rsb);
+        let is_failure = error.code == ErrorCode::AdmissionControlFailure;
+        if !is_failure || failed.is_none_or(|failed| is_greater(failed, &block.flowspec)) {
+            return Vec::new();
+        }
+        let session = self.store.session_key(self.store.tcsb(block.tcsb).holder);
+        let is_behind = |spec: &FilterSpec| {
+            let sender = self.store.find_sender(&session, spec);
+            sender.is_some_and(|sender| hops.contains(&self.store.psb(sender).hop))
+        };
+        block.filters().iter().map(|filter| filter.spec).filter(is_behind).collect()
     }
 
     /// Returns the senders of a SCOPE object whose data uses an interface; `None` without SCOPE.

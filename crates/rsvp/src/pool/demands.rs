@@ -20,7 +20,7 @@ impl Rsvp {
         let mut demands: Vec<SentResv> = Vec::new();
         for sender in self.store.senders_of(pool.session) {
             let psb = self.store.psb(sender);
-            let Some(flowspec) = self.flowspec_for_sender(now, index, sender) else { continue };
+            let Some(flowspec) = self.flowspec_for_sender(index, sender) else { continue };
             let demand = match demands.iter_mut().find(|demand| demand.hop == psb.hop) {
                 Some(demand) => demand,
                 None => demands.push_mut(SentResv {
@@ -38,6 +38,14 @@ impl Rsvp {
         }
         for demand in &mut demands {
             demand.filters.sort_unstable();
+            let failures = self.failures(now, Holder::Pool(index), demand.hop);
+            if !failures.is_empty() {
+                let requests = || {
+                    let requests = self.requests_naming(index, &demand.filters, |_| true);
+                    requests.map(|rsb| self.store.rsb(rsb).flowspec)
+                };
+                demand.flowspec = merge_past(&failures, requests).unwrap_or(demand.flowspec);
+            }
         }
         if pool.style == Style::Wildcard && self.needs_scope(index) {
             demands.retain_mut(|demand| {
@@ -53,14 +61,10 @@ impl Rsvp {
         demands
     }
 
-    /// Returns the flowspec that a pool requests upstream for one sender: merged from the reservations on the outgoing
-    /// interfaces of its data, without those in blockade state.
-    fn flowspec_for_sender(&self, now: Time, pool: Index, sender: Index) -> Option<FlowSpec> {
-        let holder = Holder::Pool(pool);
+    /// Returns the flowspec that a pool requests upstream for one sender if nothing is in blockade state: merged from the
+    /// reservations on the outgoing interfaces of its data.
+    fn flowspec_for_sender(&self, pool: Index, sender: Index) -> Option<FlowSpec> {
         let psb = self.store.psb(sender);
-        if let Some(failed) = self.failure(now, holder, sender) {
-            return merge_past(failed, || self.flowspecs_for(holder, psb));
-        }
         let Pool { style, filters, .. } = self.store.pool(pool);
         filters
             .iter()
@@ -94,22 +98,32 @@ impl Rsvp {
         pool: Index,
         senders: &'k [FilterSpec],
     ) -> impl Iterator<Item = &'k [u8]> {
+        // Most requests have none, so the senders are compared last.
+        let requests = self.requests_naming(pool, senders, |rsb| !rsb.carried().is_empty());
+        requests.map(|rsb| self.store.rsb(rsb).carried())
+    }
+
+    /// Returns the wanted requests for some of these senders, on outgoing interfaces of their data.
+    pub(crate) fn requests_naming<'k>(
+        &'k self,
+        pool: Index,
+        senders: &'k [FilterSpec],
+        is_wanted: impl Fn(&Rsb) -> bool + 'k,
+    ) -> impl Iterator<Item = Index> {
         let holder = Holder::Pool(pool);
         let session = self.store.session_key(holder);
         let wildcard = self.store.pool(pool).style == Style::Wildcard;
         let requests = self.store.tcsbs_of(holder).flat_map(|tcsb| self.store.rsbs_of(tcsb));
-        let requests = requests.map(|rsb| self.store.rsb(rsb));
-        // Most requests have none, so the senders are compared last.
-        requests
-            .filter(|rsb| !rsb.carried().is_empty())
-            .filter(move |rsb| {
-                let outgoing = self.store.tcsb(rsb.tcsb).outgoing;
-                senders.iter().filter(|spec| wildcard || rsb.has_filter(spec)).any(|spec| {
+        requests.filter(move |&rsb| {
+            let rsb = self.store.rsb(rsb);
+            let outgoing = self.store.tcsb(rsb.tcsb).outgoing;
+            let names = |spec: &&FilterSpec| wildcard || rsb.has_filter(spec);
+            is_wanted(rsb)
+                && senders.iter().filter(names).any(|spec| {
                     let sender = self.store.find_sender(&session, spec);
                     sender.is_some_and(|sender| self.store.psb(sender).leaves_through(outgoing))
                 })
-            })
-            .map(Rsb::carried)
+        })
     }
 
     /// Returns whether wildcard requests need a SCOPE object to prevent loops: multicast data has more than one
@@ -154,5 +168,12 @@ impl Rsvp {
         scope.sort_unstable();
         scope.dedup();
         scope
+    }
+}
+
+impl Pool {
+    /// Returns whether a reservation of the pool is for this sender among others.
+    pub(crate) fn names(&self, sender: &FilterSpec) -> bool {
+        self.filters.values().any(|filters| filters.binary_search(sender).is_ok())
     }
 }

@@ -85,7 +85,8 @@ impl Rsvp {
         let wildcard = self.store.pool(pool).style == Style::Wildcard;
         // One MESSAGE_ID cannot stand for several messages.
         let is_whole = wildcard || request.filters.len() <= FILTERS_PER_MESSAGE;
-        let is_free = !self.is_hop_blocked(now, pool, request);
+        // Blockade state may reduce the request.
+        let is_free = self.failures(now, Holder::Pool(pool), request.hop).is_empty();
         let peer = peer.filter(|_| is_whole && is_free);
         let (timers, subject) = (&mut self.store.timers, Subject::Shared(pool));
         self.refresh_reduction.message_id_for(
@@ -97,16 +98,6 @@ impl Rsvp {
             confirm,
             reason,
         )
-    }
-
-    /// Returns whether blockade state may reduce the request of a pool to one previous hop.
-    fn is_hop_blocked(&self, now: Time, pool: Index, request: &SentResv) -> bool {
-        let holder = Holder::Pool(pool);
-        let session = self.store.session_key(holder);
-        request.filters.iter().any(|template| {
-            let sender = self.store.find_sender(&session, template);
-            sender.is_some_and(|sender| self.failure(now, holder, sender).is_some())
-        })
     }
 
     /// Removes the MESSAGE_ID of the Resv for a sender.

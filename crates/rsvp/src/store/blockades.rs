@@ -17,6 +17,12 @@ impl Store {
         self.blockades.insert(blocked, bsb);
     }
 
+    /// Returns whether there may be blockade state.
+    #[inline]
+    pub(crate) fn has_blockades(&self) -> bool {
+        !self.blockades.is_empty()
+    }
+
     /// Returns Qb of blockade state in force.
     #[inline]
     pub(crate) fn blockade(&self, blocked: Blocked, now: Time) -> Option<&FlowSpec> {

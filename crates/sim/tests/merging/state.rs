@@ -155,10 +155,10 @@ pub(crate) fn refused_though_it_fits(play: &Play) -> Vec<String> {
                 .trees
                 .iter()
                 .map(|(&sender, tree)| lacking(play, session, &alone, sender, tree, *at, &rows));
-            // A failure on the path to one sender is blockaded for all behind the same hop in the wildcard style, and
-            // for that sender alone in the others.
+            // A failure on the path to one sender is blockaded for all behind the same hop in shared styles, and for that
+            // sender alone in the other.
             let ways: Vec<Vec<Lacking>> = match request {
-                Request::Wildcard(_) => vec![lacking.flatten().collect()],
+                Request::Wildcard(_) | Request::Explicit(..) => vec![lacking.flatten().collect()],
                 _ => lacking.collect(),
             };
             let stopped = ways.iter().filter(|way| way.iter().all(|lacking| lacking.fits));
