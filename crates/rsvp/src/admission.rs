@@ -27,9 +27,10 @@ impl Rsvp {
     ) -> Result<Index, ResvFault> {
         let outgoing = request.outgoing;
         let new = request.extra.as_deref().map_or(&[][..], |extra| &extra.filters);
+        let first = self.first_filter(cx.context, holder, request);
         let mut claim = None;
         if let Some(interface) = outgoing {
-            let flow = self.flow(holder, new.first().map(|filter| &filter.spec));
+            let flow = self.flow(holder, first.as_ref());
             let demand = self.demand(cx.context, holder, None, outgoing, &flowspec, new);
             self.check_size(cx.context, interface, &demand, Rate::ZERO)?;
             let block = self.store.tcsbs.vacant_key() as Index;
@@ -50,7 +51,7 @@ impl Rsvp {
         let tcsb = self.store.insert_tcsb(tcsb);
         if let Holder::Pool(pool) = holder {
             // The installation included the first filter.
-            let first = new.first().map(|filter| filter.spec).into_iter().collect();
+            let first = first.into_iter().collect();
             self.store.pool_mut(pool).filters.insert(tcsb, first);
         }
         Ok(tcsb)
@@ -173,7 +174,7 @@ impl Rsvp {
     ) -> Option<TokenBucket> {
         let block = self.store.pool(pool);
         let has_part = |template: &FilterSpec| {
-            block.style == Style::Wildcard
+            tcsb.map_or(block.style == Style::Wildcard, |tcsb| self.is_for_all_senders(pool, tcsb))
                 || new.binary_search_by_key(template, |filter| filter.spec).is_ok()
                 || tcsb.is_some_and(|tcsb| {
                     self.store.filters_of(pool, tcsb).binary_search(template).is_ok()

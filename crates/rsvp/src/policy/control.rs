@@ -4,12 +4,12 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::net::IpAddr;
 
-use earmark_core::InterfaceId;
 use earmark_core::admission::{Demand, Priority};
-use earmark_token::Entrance;
+use earmark_core::{Context, InterfaceId, Rate};
+use earmark_token::{Entrance, Verified};
 use earmark_wire::intserv::FlowSpec;
 use earmark_wire::rsvp::iana::{MergeStrategy, PolicyControlError};
-use earmark_wire::rsvp::{Carried, ErrorCode, ParseError, Path};
+use earmark_wire::rsvp::{Carried, ErrorCode, FilterSpec, ParseError, Path};
 
 use super::evidence::Evidence;
 use super::merge::{RequestPriority, merge_priorities};
@@ -37,6 +37,20 @@ impl Policy {
             }
             (None, Action::Refuse) => Err(PolicyControlError::Rejected),
         }
+    }
+
+    /// Returns whether rules admit some senders of a session and not others.
+    pub(crate) fn tells_senders_apart(&self) -> bool {
+        self.settings
+            .rules
+            .iter()
+            .any(|rule| rule.about == About::Senders || !rule.sources.is_empty())
+    }
+
+    /// Returns whether the rules refuse a request, whatever its limits are.
+    fn refuses(&self, ask: &PolicyRequest<'_>) -> bool {
+        let is_refusing = |(_, rule): (usize, &Rule)| rule.action == Action::Refuse;
+        self.rule_for(ask).map_or(true, |found| found.is_some_and(is_refusing))
     }
 
     /// Decides on a reservation that would replace `replaced`.
@@ -151,6 +165,54 @@ impl Rsvp {
             None => Ok(()),
         });
         verdict.map_err(refused)
+    }
+
+    /// Returns the senders, in ascending order, that a wildcard reservation on an interface is for by the rules about
+    /// reservations: each is admitted to one of the requests.
+    pub(crate) fn admitted_senders(
+        &self,
+        context: &Context<'_>,
+        pool: Index,
+        tcsb: Option<Index>,
+        outgoing: InterfaceId,
+    ) -> Vec<FilterSpec> {
+        let session = self.store.session_key(Holder::Pool(pool));
+        let requests = tcsb.into_iter().flat_map(|tcsb| self.store.rsbs_of(tcsb));
+        let requests: Vec<_> = requests.filter_map(|rsb| self.evidence_of(rsb)).collect();
+        let is_admitted = |source: IpAddr| {
+            let Some(policy) = self.policy.as_ref() else { return true };
+            requests.is_empty()
+                || requests.iter().any(|(evidence, rate)| {
+                    !policy.refuses(&PolicyRequest {
+                        about: About::Reservations,
+                        evidence,
+                        sources: &[source],
+                        destination: session.destination,
+                        interface: Entrance::of(context, outgoing).name,
+                        rate: *rate,
+                    })
+                })
+        };
+        let senders = self.store.senders_of(self.store.pool(pool).session);
+        let senders = senders.map(|psb| self.store.psb(psb));
+        let senders = senders.filter(|psb| psb.leaves_through(Some(outgoing)));
+        let senders = senders.map(|psb| psb.template);
+        let mut admitted: Vec<FilterSpec> =
+            senders.filter(|sender| is_admitted(sender.source)).collect();
+        admitted.sort_unstable();
+        admitted
+    }
+
+    /// Returns the identity behind a request, with the name that its token has proved, and its rate.
+    fn evidence_of(&self, rsb: Index) -> Option<(Evidence<'_>, Rate)> {
+        let rsb = self.store.rsb(rsb);
+        let mut evidence = Evidence::read(Carried::Objects(rsb.carried())).ok()?;
+        if let Some(grant) = rsb.grant()
+            && let Some(until) = grant.token_until
+        {
+            evidence.verified = Some(Verified { name: grant.account.clone(), until });
+        }
+        Some((evidence, Demand::from_flowspec(&rsb.flowspec).rate))
     }
 
     /// Returns the senders of a request.

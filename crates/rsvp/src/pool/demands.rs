@@ -85,11 +85,17 @@ impl Rsvp {
         template: &FilterSpec,
     ) -> bool {
         match holder {
-            Holder::Pool(pool) if self.store.pool(pool).style == Style::SharedExplicit => {
+            Holder::Pool(pool) if !self.is_for_all_senders(pool, tcsb) => {
                 self.store.filters_of(pool, tcsb).binary_search(template).is_ok()
             }
             _ => true,
         }
+    }
+
+    /// Returns whether a block is for all data of its session: of the wildcard style, and without filters.
+    pub(crate) fn is_for_all_senders(&self, pool: Index, tcsb: Index) -> bool {
+        self.store.pool(pool).style == Style::Wildcard
+            && self.store.filters_of(pool, tcsb).is_empty()
     }
 
     /// Returns the unknown objects of the requests for some of these senders, on outgoing interfaces of their data.
