@@ -16,7 +16,7 @@ use earmark_core::{InterfaceId, Time};
 use earmark_wire::intserv::FlowSpec;
 use earmark_wire::rsvp::{ErrorCode, ErrorSpec, FilterSpec, Style};
 
-use crate::instance::Rsvp;
+use crate::instance::{HandlerContext, Rsvp};
 use crate::merge::{greatest_lower_bound, is_greater, least_upper_bound};
 use crate::state::{Blocked, Bsb, Holder, Index, Peer, Psb};
 
@@ -186,10 +186,11 @@ impl Rsvp {
             })
     }
 
-    /// Creates blockade state for Kb * R from an admission-control error received through `incoming`.
-    pub(crate) fn note_failure(
+    /// Creates blockade state for Kb * R from an admission-control error received through `incoming`. An error that a later
+    /// one has overtaken changes nothing here (RFC 2961 section 4.5); what it says is still news to receivers.
+    pub(crate) fn note_failure<E>(
         &mut self,
-        now: Time,
+        cx: &HandlerContext<'_, '_, E>,
         incoming: InterfaceId,
         error: &ErrorSpec,
         blocked: Blocked,
@@ -198,8 +199,8 @@ impl Rsvp {
         if let (ErrorCode::AdmissionControlFailure, Some(flowspec)) = (error.code, failed) {
             let refresh = u64::from(self.config.timing(incoming).refresh_ms());
             let factor = u64::from(self.config.blockade_factor);
-            let until = now + Duration::from_millis(refresh.saturating_mul(factor));
-            self.store.block(blocked, Bsb { flowspec, until });
+            let until = cx.now + Duration::from_millis(refresh.saturating_mul(factor));
+            self.store.block(blocked, Bsb { flowspec, until, message_id: cx.message_id });
         }
     }
 }

@@ -426,6 +426,8 @@ pub(crate) struct Bsb {
     pub(crate) flowspec: FlowSpec,
     /// Tb: end of the blockade.
     pub(crate) until: Time,
+    /// MESSAGE_ID of the error.
+    pub(crate) message_id: MessageIdKey,
 }
 
 /// Neighbour with state.

@@ -65,7 +65,7 @@ impl Rsvp {
         let incoming = self.comes_from_previous_hop(cx, datagram, psb, error.hop.address)?;
         let before = self.requested_flowspec(cx.now, psb);
         let blocked = Blocked::Sender(psb);
-        self.note_failure(cx.now, incoming, &error.error, blocked, flow.flowspec);
+        self.note_failure(cx, incoming, &error.error, blocked, flow.flowspec);
         self.refresh_resv_by_message(cx.now, psb);
         if let Some(requested) = self.requested_flowspec(cx.now, psb)
             && before != Some(requested)
@@ -129,7 +129,7 @@ impl Rsvp {
                     (Style::Wildcard, Some(hop)) => Blocked::Hop(pool, hop),
                     _ => Blocked::Sender(psb),
                 };
-                self.note_failure(cx.now, incoming, &error.error, blocked, failed);
+                self.note_failure(cx, incoming, &error.error, blocked, failed);
                 verdict = Ok(incoming);
                 if style == Style::Wildcard {
                     break; // one hop, whatever the number of senders behind it

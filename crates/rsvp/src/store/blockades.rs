@@ -12,9 +12,12 @@ use super::Store;
 use crate::state::{Blocked, Bsb, Index};
 
 impl Store {
-    /// Inserts blockade state, replacing an older one.
+    /// Inserts blockade state, replacing that of an earlier message.
     pub(crate) fn block(&mut self, blocked: Blocked, bsb: Bsb) {
-        self.blockades.insert(blocked, bsb);
+        let known = self.blockades.entry(blocked).or_insert(bsb);
+        if !(bsb.message_id.is_some() && bsb.message_id.is_before(known.message_id)) {
+            *known = bsb;
+        }
     }
 
     /// Returns whether there may be blockade state.
