@@ -1,5 +1,7 @@
 //! Resv messages: new, refreshed and changed reservations (RFC 2209, RESV MESSAGE ARRIVES).
 
+use alloc::vec::Vec;
+
 use earmark_core::checkpoint::{Checkpoint, mark};
 use earmark_core::{Datagram, InterfaceId, Time};
 use earmark_wire::intserv::FlowSpec;
@@ -45,38 +47,56 @@ impl Rsvp {
         let FlowDescriptors::FixedFilter(flows) = resv.flows else {
             return self.receive_shared_resv(cx, datagram, resv, outgoing, expires_at);
         };
-        if cx.message_id.is_some() && flows.iter().nth(1).is_some() {
-            cx.message_id = MessageIdKey::NONE; // one MESSAGE_ID cannot stand for several states
-        }
+        let is_joint = cx.message_id.is_some() && flows.iter().nth(1).is_some();
+        let (mut requests, mut is_complete) = (Vec::new(), true);
         let budget = cx.out.len() + EFFECTS_PER_MESSAGE;
         for flow in flows {
             if cx.out.len() >= budget {
-                return self.drop_unacknowledged(cx, datagram, DropReason::Limit);
+                self.drop_unacknowledged(cx, datagram, DropReason::Limit);
+                is_complete = false;
+                break;
             }
-            let Err(fault) = self.receive_fixed_filter_flow(cx, resv, outgoing, expires_at, &flow)
-            else {
-                continue;
+            let fault = match self.receive_flow(cx, resv, outgoing, expires_at, &flow) {
+                Ok(None) => {
+                    is_complete = false; // a later message has set this state
+                    continue;
+                }
+                Ok(Some(rsb)) if is_joint => {
+                    requests.push(rsb);
+                    continue;
+                }
+                Ok(Some(rsb)) => {
+                    self.store_message_id(cx, NamedBlock::new(Block::Reservation, rsb));
+                    continue;
+                }
+                Err(fault) => fault,
             };
+            is_complete = false;
             let in_place = self.keep_reservation(cx.now, resv, outgoing, expires_at, &flow);
             let fault = ResvFault { in_place, ..fault };
             let flows = FlowDescriptors::FixedFilter(List::Items(core::slice::from_ref(&flow)));
             let filters = Filters::One(flow.filter);
             self.refuse(cx, datagram, resv, outgoing, flows, filters, &fault);
             if fault.code == ErrorCode::NoPathInformation {
-                return; // the error concerns the whole session, so one ResvErr is enough
+                break; // the error concerns the whole session, so one ResvErr is enough
             }
+        }
+        if is_joint {
+            let name = if is_complete { cx.message_id } else { MessageIdKey::NONE };
+            self.store.set_joint_message_id(&requests, name);
         }
     }
 
-    /// Handles one fixed-filter flow descriptor: creates, changes or refreshes its reservation.
-    fn receive_fixed_filter_flow<E: From<Event>>(
+    /// Handles one fixed-filter flow descriptor: creates, changes or refreshes its reservation. Returns the request, or `None`
+    /// if a later message has set the state.
+    fn receive_flow<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
         resv: &Resv<'_>,
         outgoing: InterfaceId,
         expires_at: Time,
         flow: &FixedFilterFlow,
-    ) -> Result<(), ResvFault> {
+    ) -> Result<Option<Index>, ResvFault> {
         let psb = self.sender_for(&resv.session, &flow.filter, Some(outgoing))?;
         let Some(flowspec) = flow.flowspec else {
             return Err(ResvFault::bad_flowspec());
@@ -84,16 +104,15 @@ impl Rsvp {
         let (holder, origin) = (Holder::Sender(psb), Origin::Neighbor(outgoing, resv.hop));
         let known = self.store.find_request(holder, Some(outgoing), origin);
         if known.rsb.is_some_and(|rsb| self.is_overtaken(cx, self.store.rsb(rsb).message_id)) {
-            return Ok(()); // a later message has set the state
+            return Ok(None);
         }
         if resv.confirm.is_none()
             && let Some(rsb) = known.rsb
             && self.is_same_request(rsb, &flowspec, resv)
         {
             self.refresh_reservation(cx.now, rsb, expires_at);
-            self.store_message_id(cx, NamedBlock::new(Block::Reservation, rsb));
             mark(Checkpoint::Refresh);
-            return Ok(());
+            return Ok(Some(rsb));
         }
         if flowspec.validate().is_err() {
             return Err(ResvFault::bad_flowspec());
@@ -117,8 +136,7 @@ impl Rsvp {
         if cx.is_from_this_link {
             self.store.note_near(self.store.rsb(rsb).hop);
         }
-        self.store_message_id(cx, NamedBlock::new(Block::Reservation, rsb));
-        Ok(())
+        Ok(Some(rsb))
     }
 
     /// Handles a refused request: an existing reservation of the next hop stays, and the attempt refreshes it (RFC 2209

@@ -450,24 +450,3 @@ fn disabled_refresh_reduction_drops_its_messages() {
         [Event::Dropped { reason: DropReason::Malformed, .. }]
     ));
 }
-
-/// A reservation for two senders in one message has one MESSAGE_ID for two states, so it is stored for neither.
-#[test]
-fn message_id_of_two_states_is_not_stored() {
-    let mut router = router();
-    let mut second = path();
-    second.sender.template.selector = earmark_wire::rsvp::SourceSelector::Port(4001);
-    receive_path_with_id(&mut router, path(), message_id(1));
-    receive_path_with_id(&mut router, second, message_id(2));
-    let other = earmark_wire::rsvp::FixedFilterFlow { filter: second.sender.template, ..flow(1) };
-    let flows = [flow(1), other];
-    let both = Resv {
-        hop: earmark_wire::rsvp::RsvpHop { lih: router.engine.lih(ETH2), ..resv(&flows).hop },
-        ..resv(&flows)
-    };
-    receive(&mut router, ETH2, &capable_message(Body::Resv(both), Some(message_id(100))));
-    router.pass(20 * MS);
-    summary(&mut router, ETH2, &[100]);
-    let expected = [acknowledgement(AcknowledgementKind::Nack, message_id(100))];
-    assert_eq!(acknowledged(&router.pass(10 * MS)), expected);
-}

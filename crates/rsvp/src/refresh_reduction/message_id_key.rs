@@ -4,6 +4,8 @@
 //! MESSAGE_ID of the last message that changed it. A later message can thus be distinguished from one that was
 //! overtaken, and a list of identifiers can stand for the messages themselves.
 
+use alloc::vec::Vec;
+
 use earmark_core::hash::KeyedHash;
 use earmark_wire::rsvp::MessageId;
 use hashbrown::HashTable;
@@ -13,7 +15,8 @@ use crate::state::{Block, Index};
 /// Epoch and Message_Identifier of a message. The context supplies the sender.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct MessageIdKey {
-    /// 24 bits; larger only in [`MessageIdKey::NONE`].
+    /// 24 bits, and one above them if the key is [joint](MessageIdKey::joint); all bits are set only in
+    /// [`MessageIdKey::NONE`].
     pub(crate) epoch: u32,
     pub(crate) id: u32,
 }
@@ -26,10 +29,23 @@ impl MessageIdKey {
         self != MessageIdKey::NONE
     }
 
+    /// Marks a key that several blocks share.
+    const JOINT: u32 = 1 << 24;
+
+    /// Returns the key of each block of a message that stands for several blocks.
+    pub(crate) fn joint(self) -> MessageIdKey {
+        MessageIdKey { epoch: self.epoch | MessageIdKey::JOINT, ..self }
+    }
+
+    pub(crate) fn is_joint(self) -> bool {
+        self.is_some() && self.epoch & MessageIdKey::JOINT != 0
+    }
+
     /// Returns whether the message with this identifier was sent before the one with `other`. Identifiers of different
     /// epochs have no order (RFC 2961 section 4.5).
     pub(crate) fn is_before(self, other: MessageIdKey) -> bool {
-        self.epoch == other.epoch && precedes(self.id, other.id)
+        let is_same_epoch = (self.epoch ^ other.epoch) & !MessageIdKey::JOINT == 0;
+        is_same_epoch && precedes(self.id, other.id)
     }
 }
 
@@ -74,7 +90,7 @@ impl NamedBlock {
     }
 }
 
-/// Index from (neighbour, MESSAGE_ID) to the state block, with one entry for each block that has a MESSAGE_ID.
+/// Index from (neighbour, MESSAGE_ID) to state blocks, with one entry for each block that has a MESSAGE_ID.
 /// Neighbours choose the keys, so a [`KeyedHash`] hashes them. The blocks themselves hold the keys; the index is never
 /// iterated.
 #[derive(Debug)]
@@ -98,6 +114,19 @@ impl MessageIdIndex {
     ) -> Option<NamedBlock> {
         let hash = hash(&self.hash, neighbor, name);
         self.blocks.find(hash, |&block| name_of(block) == (neighbor, name)).copied()
+    }
+
+    /// Returns all blocks with this MESSAGE_ID of `neighbor`.
+    #[cold]
+    pub(crate) fn find_all(
+        &self,
+        neighbor: Index,
+        name: MessageIdKey,
+        name_of: impl Fn(NamedBlock) -> (Index, MessageIdKey),
+    ) -> Vec<NamedBlock> {
+        let hash = hash(&self.hash, neighbor, name);
+        let found = self.blocks.iter_hash(hash).copied();
+        found.filter(|&block| name_of(block) == (neighbor, name)).collect()
     }
 
     /// Inserts a block under its current key.
@@ -151,6 +180,9 @@ mod tests {
                 && !MessageIdKey { id: 6, ..old }.is_before(old)
         );
         assert!(!old.is_before(MessageIdKey { epoch: 2, id: 6 }));
+        let joint = MessageIdKey { id: 6, ..old }.joint();
+        assert!(old.is_before(joint) && old.joint().is_before(joint) && !joint.is_before(old));
+        assert!(joint.is_joint() && !old.is_joint() && !MessageIdKey::NONE.is_joint());
         assert!(!old.is_before(MessageIdKey::NONE) && !MessageIdKey::NONE.is_before(old));
     }
 

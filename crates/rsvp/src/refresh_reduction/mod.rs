@@ -29,8 +29,9 @@
 //!   2205.
 //! - **A refused message** is not acknowledged. The error shows that it arrived, and its state is refreshed by
 //!   messages until it is accepted.
-//! - **A Resv for several senders** from another implementation has one identifier for several states. The identifier
-//!   is not stored, so each Srefresh with it gets a NACK, and the whole message follows.
+//! - **A Resv for several senders** of the fixed-filter style, from another implementation, has one identifier for several
+//!   states, which all of them keep. When one of them ends or changes by another message, the identifier stands for none,
+//!   so that the next Srefresh with it gets a NACK, and the whole message follows.
 //! - **Path messages to groups** have no MESSAGE_ID: the nodes that would have to acknowledge them are unknown (RFC
 //!   2961 section 4.7). Summary refreshes of other implementations that list them are processed.
 

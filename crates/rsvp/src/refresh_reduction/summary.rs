@@ -137,11 +137,33 @@ impl Rsvp {
         let named =
             neighbor.and_then(|neighbor| self.store.find_by_message_id_after(last, neighbor, name));
         let Some(named) = named else {
-            self.counters.reduction.unknown += 1;
-            return false;
+            return self.refresh_joint(reminder, name);
         };
         reminder.last = Some(named);
         self.counters.reduction.refreshed += 1;
+        self.refresh_block(named, expires_at);
+        true
+    }
+
+    /// Refreshes the requests of a message that stands for several; returns whether there are any.
+    #[cold]
+    fn refresh_joint(&mut self, reminder: &mut SummaryRefresh, name: MessageIdKey) -> bool {
+        let neighbor = reminder.neighbor;
+        let requests =
+            neighbor.map(|neighbor| self.store.requests_of_joint_message(neighbor, name));
+        let requests = requests.unwrap_or_default();
+        for &named in &requests {
+            reminder.last = Some(named);
+            self.refresh_block(named, reminder.expires_at);
+        }
+        let is_known = !requests.is_empty();
+        self.counters.reduction.refreshed += u64::from(is_known);
+        self.counters.reduction.unknown += u64::from(!is_known);
+        is_known
+    }
+
+    #[inline]
+    fn refresh_block(&mut self, named: NamedBlock, expires_at: Time) {
         match named.block() {
             (Block::Sender, index) => {
                 let ends = &mut self.store.psb_mut(index).expires_at;
@@ -156,7 +178,6 @@ impl Rsvp {
                 }
             }
         }
-        true
     }
 
     #[cold]

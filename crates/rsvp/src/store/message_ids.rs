@@ -1,5 +1,7 @@
 //! State blocks by the MESSAGE_ID of the neighbour's last message about them.
 
+use alloc::vec::Vec;
+
 use slab::Slab;
 
 use super::Store;
@@ -29,6 +31,29 @@ impl Store {
         let next = before.map(NamedBlock::next);
         next.filter(|&next| self.has_message_id(next, neighbor, name))
             .or_else(|| self.find_by_message_id(neighbor, name))
+    }
+
+    /// Returns the requests of a message of a neighbour that stands for several.
+    #[cold]
+    pub(crate) fn requests_of_joint_message(
+        &self,
+        neighbor: Index,
+        name: MessageIdKey,
+    ) -> Vec<NamedBlock> {
+        let name_of = |named| message_id_of(&self.psbs, &self.rsbs, named);
+        self.message_ids.find_all(neighbor, name.joint(), name_of)
+    }
+
+    /// Sets the MESSAGE_ID of several requests of one message.
+    #[cold]
+    pub(crate) fn set_joint_message_id(&mut self, requests: &[Index], name: MessageIdKey) {
+        let blocks = || requests.iter().map(|&rsb| NamedBlock::new(Block::Reservation, rsb));
+        let name = if name.is_some() { name.joint() } else { name };
+        if blocks().any(|block| message_id_of(&self.psbs, &self.rsbs, block).1 != name) {
+            // Earlier messages, which may have stood for other requests as well, stand for nothing any more.
+            blocks().for_each(|block| self.set_message_id(block, MessageIdKey::NONE));
+            blocks().for_each(|block| self.set_message_id(block, name));
+        }
     }
 
     /// Returns whether the block exists and has this MESSAGE_ID of the neighbour.
@@ -64,12 +89,28 @@ impl Store {
         if before.is_some() {
             self.message_ids.remove(named, neighbor, before);
         }
+        if before.is_joint() {
+            self.end_joint_message(named, neighbor, before);
+        }
         match named.block() {
             (Block::Sender, index) => self.psb_mut(index).message_id = name,
             (Block::Reservation, index) => self.rsb_mut(index).message_id = name,
         }
         if name.is_some() {
             self.message_ids.insert(named, |named| message_id_of(&self.psbs, &self.rsbs, named));
+        }
+    }
+
+    /// Removes the MESSAGE_ID of the other requests of a message, which does not stand for all of them any more.
+    #[cold]
+    fn end_joint_message(&mut self, but: NamedBlock, neighbor: Index, name: MessageIdKey) {
+        for other in self.requests_of_joint_message(neighbor, name) {
+            if other != but {
+                self.message_ids.remove(other, neighbor, name);
+                if let (Block::Reservation, index) = other.block() {
+                    self.rsb_mut(index).message_id = MessageIdKey::NONE;
+                }
+            }
         }
     }
 }
