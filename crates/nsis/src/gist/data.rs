@@ -80,9 +80,7 @@ impl Gist {
                 return Err(SendFailure::Limit);
             }
         }
-        if state == State::EstablishedDownstream
-            && self.store.half(at.half_id()).epoch != self.epoch
-        {
+        if state.is_querying() && self.store.half(at.half_id()).epoch != self.epoch {
             self.check_route(cx, &mut at);
             state = self.state(&at);
         }

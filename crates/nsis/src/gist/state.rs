@@ -22,6 +22,9 @@ pub(crate) type Index = u32;
 /// No block.
 pub(crate) const NONE: Index = u32::MAX;
 
+/// Fingerprint of a missing hop.
+pub(crate) const NO_HOP: u32 = 0;
+
 /// Key of a routing state: MRI, SID and NSLPID (RFC 5971 section 4.2.1), with the downstream MRI.
 ///
 /// Different keys usually differ in the session, which is compared first.
@@ -117,7 +120,7 @@ pub(crate) struct Half {
     pub(crate) queue: Index,
     /// Number of changes of interfaces when `hop` was looked up; see [`super::Gist::epoch`].
     pub(crate) epoch: u32,
-    /// Hash of the hop of the last Query.
+    /// Hash of the hop of the last Query; [`NO_HOP`] if the flow has had no route since.
     pub(crate) hop: u32,
     /// Number of the last Query, from which its cookie is derived. The first one is random.
     pub(crate) query: u32,
@@ -154,7 +157,7 @@ impl Default for Half {
             previous_user: NONE,
             queue: NONE,
             query: 0,
-            hop: 0,
+            hop: NO_HOP,
             epoch: 0,
             lifetime_ms: 0,
             next_at: Time::MAX,

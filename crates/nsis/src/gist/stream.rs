@@ -71,6 +71,10 @@ impl Gist {
             let queue = self.store.half(half).queue;
             let queue = self.store.queues.get_mut(queue as usize);
             let Some(handshake) = queue.and_then(|queue| queue.handshake.take()) else { continue };
+            if self.is_rerouted(cx, &at) {
+                self.check_route(cx, &mut at);
+                continue;
+            }
             let event_data = EventData::Established { handshake: &handshake };
             self.step(cx, &mut at, Event::AssociationEstablished, Facts::default(), &event_data);
         }
