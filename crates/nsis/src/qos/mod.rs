@@ -18,6 +18,7 @@
 //! | `query`, `response`, `notify` | the other three messages |
 //! | `refresh` | timers |
 //! | `route_change` | route changes |
+//! | `sharing` | flows that share the reservation of a session |
 //! | `binding` | messages that wait for each other |
 //! | `path_extent` | part of the path that a reservation covers |
 //! | `aggregate` | many flows across a domain in one session |
@@ -79,6 +80,7 @@ mod role;
 mod route_change;
 mod send;
 mod session_auth;
+mod sharing;
 mod state;
 mod store;
 mod stored_reserve;

@@ -43,7 +43,7 @@ impl Session {
 
     /// Checks whether the channel of a RESERVE may touch the session.
     #[inline]
-    fn check_channel(&self, message: &Received<'_>) -> Result<(), DropReason> {
+    pub(super) fn check_channel(&self, message: &Received<'_>) -> Result<(), DropReason> {
         let channel = message.origin.channel;
         if self.flags.has(Flags::SECURED) && !channel.is_secured() {
             return Err(DropReason::NotSecured);
@@ -117,7 +117,10 @@ impl QosNslp {
         index: Index,
     ) -> Result<(), Option<DropReason>> {
         let session = self.store.session(index);
-        if session.back != Some(received.peer) || session.direction() != received.mri.direction {
+        let peer = received.peer;
+        let is_peer =
+            session.back == Some(peer) || session.sharing().iter().any(|flow| flow.is_from(peer));
+        if !is_peer || session.direction() != received.mri.direction {
             return Err(None);
         }
         session.check_channel(received.message).map_err(Some)
@@ -141,7 +144,9 @@ impl QosNslp {
         }
         let is_next = session.on == Some(peer);
         if !message.explicitly_routed {
-            let is_of_session = is_next || session.is_towards_qni(&message.mri);
+            let is_of_session = is_next
+                || session.is_towards_qni(&message.mri)
+                || session.is_towards_qni_of_sharing(&message.mri);
             return if is_of_session { Ok(()) } else { Err(DropReason::OtherPeer) };
         }
         let old = session.extra.as_ref().and_then(|extra| extra.old_branch);

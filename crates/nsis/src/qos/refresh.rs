@@ -36,9 +36,14 @@ impl QosNslp {
     fn handle_timer(&mut self, cx: &mut HandlerContext<'_, '_>, index: Index) {
         let now = cx.now;
         let session = self.store.session(index);
-        if session.expires_at <= now {
+        if !session.sharing().is_empty() && !session.flags.has(Flags::TORN) {
+            if !self.expire_flows(cx, index) {
+                return self.handle_expiry(cx, index);
+            }
+        } else if session.expires_at <= now {
             return self.handle_expiry(cx, index);
         }
+        let session = self.store.session(index);
         if let Some(extra) = &session.extra {
             let asks = extra.request.is_some_and(|request| request.at <= now);
             let is_overdue = extra.acknowledged_by.is_some_and(|at| at <= now);
@@ -103,12 +108,16 @@ impl QosNslp {
             && !session.flags.has(Flags::LAST);
         // Two full RESERVEs without an error count as received (section 4.1).
         session.flags.set(Flags::CONFIRMED, true);
+        let (is_shared, has_next) = (!session.sharing().is_empty(), session.on.is_some());
         let acknowledge = self.config.acknowledge && !session.flags.has(Flags::LAST);
         if acknowledge {
             let by = cx.now + self.config.give_up;
             session.extra().acknowledged_by.get_or_insert(by);
         }
-        if reduced && self.config.summary > 0 && session.on.is_some() {
+        if is_shared {
+            self.refresh_further(cx, index, !reduced);
+        }
+        if reduced && self.config.summary > 0 && has_next {
             return self.summarize(cx, index, acknowledge);
         }
         let options = ReserveOptions { full: !reduced, acknowledge, ..ReserveOptions::default() };

@@ -23,6 +23,7 @@ use super::flow::{flow_of, is_foreign, outgoing_interface};
 use super::limits::may_forward;
 use super::received_reserve::{Order, ReceivedReserve, order};
 use super::session_auth::{Authorization, keep, keep_auth};
+use super::sharing::SharingFlow;
 use super::state::{Extra, Flags, Index, NONE, Ring, Session};
 use super::store::VacantEntry;
 use crate::nslp::{HandlerContext, PeerHandle, Received};
@@ -53,6 +54,11 @@ impl QosNslp {
         index: Index,
     ) {
         let ReceivedReserve { message, reserve, mri, peer } = *received;
+        if let Some(place) = self.store.session(index).sharing_place(&mri, peer)
+            && self.receive_sharing(cx, received, index, place)
+        {
+            return;
+        }
         if let Err(reason) = self.check_reserve(cx, received, index) {
             return self.ignore(cx, message, reason);
         }
@@ -118,6 +124,7 @@ impl QosNslp {
         if session.flags.has(Flags::REMOVED) {
             return self.ignore(cx, message, DropReason::NoReservation);
         }
+        session.refresh_sharing(cx.now, received.peer);
         session.record_channel(message.origin.channel);
         session.lifetime_ms = lifetime_ms;
         session.expires_at = cx.now.after_millis(session.lifetime_ms.into());
@@ -249,6 +256,7 @@ impl QosNslp {
         let moved = claim.filter(|_| granted.claim != claim);
         let is_news = has_other_auth || *session.qspec != *granted.qspec || session.mri != mri;
         let (old_mri, old_peer) = (session.mri, session.back);
+        let former = SharingFlow::of(session);
         session.rsn = reserve.rsn;
         session.mri = mri;
         session.classifier = reserve.classifier;
@@ -277,14 +285,22 @@ impl QosNslp {
         if old_mri != mri {
             let ends_here = self.ends_here(cx, received);
             self.store.session_mut(index).flags.set(Flags::ENDS_HERE, ends_here);
-            self.flow_changed(index, old_mri, reserve.replace);
+            if reserve.replace {
+                self.flow_replaced(index, old_mri);
+            }
         }
-        self.install(cx, index, old_mri != mri && moved.is_none());
+        if old_peer != Some(peer) {
+            match reserve.replace {
+                true => self.change_previous_peer(cx, index, peer, message.interface),
+                // Both peers stay, each with its flow.
+                false => self.store.set_back(index, peer, message.interface),
+            }
+        }
+        let others_end = self.keep_or_drop_flows(index, former, reserve.replace);
+        let has_other_packets = old_mri != mri || others_end;
+        self.install(cx, index, has_other_packets && moved.is_none());
         let change = if moved.is_some() { Change::Moved } else { Change::Changed };
         self.report_claim(cx, index, change);
-        if old_peer != Some(peer) {
-            self.change_previous_peer(cx, index, peer, message.interface);
-        }
         if is_news || reserve.rii.is_some() {
             let success = if is_news { Success::Reservation } else { Success::Refresh };
             self.forward_reserve(cx, received, index, success);

@@ -16,6 +16,7 @@ use earmark_wire::nsis::SessionAuth;
 use earmark_wire::qos_nslp::{BoundSessionId, Extra as Objects, MessageId, PacketClassifier, Rsn};
 
 use super::api::{Application, OnRefusal};
+use super::sharing::SharingFlow;
 use crate::nslp::{Attributes, PeerHandle};
 
 /// Slot of a block in its slab.
@@ -154,8 +155,8 @@ pub(super) struct Extra {
     pub(super) old_branch: Option<OldBranch>,
     /// Former previous peer, and until when it is ignored.
     pub(super) former: Option<(PeerHandle, Time)>,
-    /// Flows that share the reservation: former ones, if a RESERVE with another MRI did not replace them.
-    pub(super) sharing: Vec<PathCoupled>,
+    /// Further flows that share the reservation.
+    pub(super) sharing: Vec<SharingFlow>,
     /// QSPEC that a QNI restores if a change is refused.
     pub(super) before: Option<Box<[u8]>>,
     /// Reaction of a QNI to a refusal.
@@ -308,6 +309,8 @@ impl Session {
             None => due,
             Some(extra) => {
                 let request = extra.request.map_or(Time::MAX, |request| request.at);
+                let flows = extra.sharing.iter().map(|flow| flow.expires_at);
+                let due = flows.fold(due, Time::min);
                 due.min(request).min(extra.acknowledged_by.unwrap_or(Time::MAX))
             }
         }

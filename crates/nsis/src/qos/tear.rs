@@ -30,6 +30,9 @@ impl QosNslp {
         if let Some(summary) = reserve.summary {
             self.tear_summary(cx, received, &summary);
         }
+        if !self.store.session(index).sharing().is_empty() {
+            return self.tear_flow(cx, received, index);
+        }
         self.counters.released += 1;
         self.store.session_mut(index).rsn = reserve.rsn;
         if self.store.session(index).flags.has(Flags::ENDS_HERE)
@@ -69,6 +72,9 @@ impl QosNslp {
             index,
             &ReserveOptions { tear: true, rii, ..ReserveOptions::default() },
         );
+        if !self.store.session(index).sharing().is_empty() {
+            self.tear_all_further(cx, index);
+        }
         mark(Checkpoint::Forward);
         if let Some(branch) = self.store.session(index).extra.as_ref().and_then(|e| e.old_branch) {
             self.tear_branch(cx, index, &branch);
@@ -110,10 +116,13 @@ impl QosNslp {
         let &Session { id, mri, flags, claim, .. } = self.store.session(index);
         debug_assert_eq!(claim, None, "resources are released before");
         self.set_verified(index, None);
-        self.store.remove(index);
+        let session = self.store.remove(index);
         let on = self.nslpid_of_level(flags.has(Flags::IN_AGGREGATE));
         let back = self.nslpid_of_level(flags.has(Flags::FROM_AGGREGATE));
         release_routing_state(cx, id, Mri::PathCoupled(mri), (on, back));
+        for flow in session.sharing().iter().filter(|flow| flow.mri != mri) {
+            release_routing_state(cx, id, Mri::PathCoupled(flow.mri), (on, back));
+        }
     }
 
     /// Ends the sessions that depend on an ended one, and notifies the QNIs of others bound to it (section 5.4.1).

@@ -10,6 +10,7 @@ mod preemption;
 mod reload;
 mod reservations;
 mod routes;
+mod sharing;
 mod summaries;
 mod tokens;
 
