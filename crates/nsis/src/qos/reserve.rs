@@ -254,7 +254,10 @@ impl QosNslp {
         let has_other_auth = self.differs_in_auth(index, reserve.extra);
         let session = self.store.session_mut(index);
         let moved = claim.filter(|_| granted.claim != claim);
-        let is_news = has_other_auth || *session.qspec != *granted.qspec || session.mri != mri;
+        // The next nodes have released, too, if this one has: they need a number that is new to them.
+        let was_removed = session.flags.has(Flags::REMOVED);
+        let is_news =
+            has_other_auth || was_removed || *session.qspec != *granted.qspec || session.mri != mri;
         let (old_mri, old_peer) = (session.mri, session.back);
         let former = SharingFlow::of(session);
         session.rsn = reserve.rsn;
