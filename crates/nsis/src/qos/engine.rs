@@ -11,6 +11,7 @@ use earmark_wire::qos_nslp::Message;
 use super::QosNslp;
 use super::api::{Application, Command, Event};
 use super::flow::outgoing_interface;
+use super::oversize::needs_association;
 use super::qspec::Purpose;
 use super::receive::{back, outcome_of};
 use super::send::info_here;
@@ -104,10 +105,19 @@ impl Nslp for QosNslp {
             Ok(Message::Query(query)) if failure == SendFailure::NoNextNode => {
                 self.handle_query_end(cx, message, &query);
             }
+            Ok(Message::Query(query))
+                if self.own_query_undelivered(cx, message, &query, failure) => {}
             Ok(Message::Query(query)) => {
                 let addressing = back(message);
-                let info = info_here(cx, None, &addressing.mri, outcome_of(failure));
+                let outcome = outcome_of(failure, message.mri.direction());
+                let info = info_here(cx, None, &addressing.mri, outcome);
                 self.send_refusal(cx, addressing, query.rii, info, None);
+            }
+            Ok(Message::Response(response)) if needs_association(failure) => {
+                self.shorten_response(cx, message, &response);
+            }
+            Ok(Message::Notify(notify)) if needs_association(failure) => {
+                self.shorten_notify(cx, message, &notify);
             }
             // The requesting node retransmits.
             _ => {}

@@ -17,6 +17,7 @@
 //! | `summary` | many sessions in one message |
 //! | `query`, `response`, `notify` | the other three messages |
 //! | `refresh` | timers |
+//! | `oversize` | messages that exceed a datagram |
 //! | `route_change` | route changes |
 //! | `sharing` | flows that share the reservation of a session |
 //! | `binding` | messages that wait for each other |
@@ -60,6 +61,7 @@ mod limits;
 mod notify;
 mod origin;
 mod outcome;
+mod oversize;
 mod own_queries;
 mod path_extent;
 mod pending_tear;

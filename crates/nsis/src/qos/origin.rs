@@ -16,7 +16,7 @@ use super::received_reserve::ReceivedReserve;
 use super::role::OwnQuery;
 use super::state::{Flags, Index, Session};
 use crate::behind::may_replace;
-use crate::nslp::{Channel, HandlerContext, Received};
+use crate::nslp::{Attributes, Channel, HandlerContext, Received};
 
 impl Session {
     /// Records the channel of a RESERVE that was accepted.
@@ -25,6 +25,12 @@ impl Session {
         let secured = u16::from(channel.is_secured()) * Flags::SECURED;
         self.flags.set(Flags::OVER_ASSOCIATION, channel.is_association());
         self.flags.set(secured, true);
+    }
+
+    /// Requires a transport for messages of the session, beside what it has required before.
+    pub(super) fn require(&mut self, attributes: Attributes) {
+        self.attributes.reliable |= attributes.reliable;
+        self.attributes.secure |= attributes.secure;
     }
 
     /// Returns whether messages with this MRI travel towards the QNI, along a flow with the ends of that of the session:

@@ -266,6 +266,7 @@ impl QosNslp {
         (session.claim, session.interface, session.rule) = (granted.claim, interface, granted.rule);
         session.qspec = granted.qspec.into();
         session.record_channel(message.origin.channel);
+        session.require(message.attributes());
         session.lifetime_ms = lifetime_ms;
         session.expires_at = cx.now.after_millis(session.lifetime_ms.into());
         session.flags.set(Flags::REMOVED | Flags::TORN, false);

@@ -113,6 +113,9 @@ impl Flags {
     /// The last RESERVE arrived over an association.
     pub(super) const OVER_ASSOCIATION: u16 = 1 << 14;
 
+    /// A message of the session has exceeded a datagram, so that this node, the QNI, has asked for associations.
+    pub(super) const OVERSIZE: u16 = 1 << 15;
+
     /// Returns whether all of these flags are set.
     #[inline]
     pub(super) const fn has(self, flags: u16) -> bool {
