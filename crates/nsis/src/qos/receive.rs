@@ -138,6 +138,10 @@ impl QosNslp {
             }
             return;
         }
+        if is_own == Some(rii) && reserve.tear {
+            self.finish_release(cx, index);
+            return self.forget(cx, index);
+        }
         if is_own == Some(rii) {
             // The route has changed, and the path ends here now.
             let extra = self.store.session_mut(index).extra();

@@ -15,6 +15,7 @@ use super::api::Change;
 use super::flow::outgoing_interface;
 use super::send::ReserveOptions;
 use super::state::{Flags, Index};
+use super::tear::Confirmation;
 use super::timeouts::next_retry;
 use crate::nslp::HandlerContext;
 
@@ -81,11 +82,13 @@ impl QosNslp {
     /// Ends a session that was not refreshed, or whose tear had no response.
     fn handle_expiry(&mut self, cx: &mut HandlerContext<'_, '_>, index: Index) {
         if self.store.session(index).flags.has(Flags::TORN) {
+            let is_unanswered = self.store.session(index).has_begun_tear();
+            self.counters.unanswered += u64::from(is_unanswered);
             self.finish_release(cx, index);
             return self.forget(cx, index);
         }
         self.counters.expired += 1;
-        self.end(cx, index, Change::Expired, None);
+        self.end(cx, index, Change::Expired, Confirmation::IfUnreliable);
     }
 
     /// Refreshes the next node, with other sessions that are due soon.
@@ -138,16 +141,24 @@ impl QosNslp {
         let Some(request) = self.store.session(index).extra.as_ref().and_then(|e| e.request) else {
             return true;
         };
-        if cx.now >= request.until {
+        let tear = self.store.session(index).flags.has(Flags::TORN);
+        if cx.now >= request.until && !tear {
             return self.handle_request_timeout(cx, index);
+        }
+        if cx.now >= request.until {
+            // The state of a session that is torn down ends later.
+            if let Some(request) = &mut self.store.session_mut(index).extra().request {
+                request.at = Time::MAX;
+            }
+            return true;
         }
         let (at, wait_ms) = next_retry(cx.now, request.wait_ms, request.until);
         if let Some(request) = &mut self.store.session_mut(index).extra().request {
             (request.at, request.wait_ms) = (at, wait_ms);
         }
         self.counters.repeated += 1;
-        let options =
-            ReserveOptions { full: true, rii: Some(request.rii), ..ReserveOptions::default() };
+        let rii = Some(request.rii);
+        let options = ReserveOptions { full: !tear, tear, rii, ..ReserveOptions::default() };
         self.send_reserve(cx, index, &options);
         true
     }

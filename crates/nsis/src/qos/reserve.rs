@@ -39,10 +39,7 @@ impl QosNslp {
         mark(Checkpoint::FindSession);
         match found {
             Ok(index) => self.receive_known(cx, received, index),
-            // A tear for an unknown session has nothing to remove (section 5.4.1).
-            Err(_) if received.reserve.tear => {
-                self.ignore(cx, received.message, DropReason::NoSession);
-            }
+            Err(_) if received.reserve.tear => self.tear_unknown(cx, received),
             Err(place) => self.create_session(cx, received, place),
         }
     }
@@ -79,7 +76,8 @@ impl QosNslp {
         }
         match order(session.rsn, reserve.rsn) {
             Order::Older => self.ignore(cx, message, DropReason::OldRsn),
-            Order::Same if is_same_peer && session.mri == mri => {
+            // A node whose session has expired while the previous one was unreachable reserves again.
+            Order::Same if is_same_peer && session.mri == mri && !session.has_begun_tear() => {
                 self.refresh_session(cx, received, index);
             }
             _ if reserve.qspec.is_none() => {
@@ -269,6 +267,11 @@ impl QosNslp {
         session.require(message.attributes());
         session.lifetime_ms = lifetime_ms;
         session.expires_at = cx.now.after_millis(session.lifetime_ms.into());
+        if session.flags.has(Flags::TORN)
+            && let Some(extra) = &mut session.extra
+        {
+            extra.request = None;
+        }
         session.flags.set(Flags::REMOVED | Flags::TORN, false);
         session.flags.set(Flags::REPLACE, reserve.replace);
         session.flags.set(Flags::BREAK, breaks);

@@ -256,6 +256,13 @@ impl Session {
         self.flags.has(Flags::ENDS_HERE) || self.flags.has(Flags::LAST)
     }
 
+    /// Returns whether this node has begun the tear of the session.
+    #[inline]
+    pub(super) fn has_begun_tear(&self) -> bool {
+        self.flags.has(Flags::TORN)
+            && self.extra.as_ref().is_some_and(|extra| extra.request.is_some())
+    }
+
     /// Returns the rarely needed fields; creates them if there are none.
     pub(super) fn extra(&mut self) -> &mut Extra {
         self.extra.get_or_insert_default()

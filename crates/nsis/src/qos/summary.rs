@@ -20,6 +20,7 @@ use super::received_reserve::{Order, ReceivedReserve, order};
 use super::send::{ReserveOptions, release_routing_state};
 use super::state::{Flags, Index};
 use super::summary_lists::SummaryLists;
+use super::tear::Confirmation;
 use super::timeouts::lifetime_ms;
 use crate::nslp::HandlerContext;
 
@@ -102,7 +103,7 @@ impl QosNslp {
                 continue;
             }
             self.counters.released += 1;
-            self.end(cx, index, Change::Released, None);
+            self.end(cx, index, Change::Released, Confirmation::None);
         }
     }
 
