@@ -258,6 +258,9 @@ pub struct NeighborRow {
     /// Liveness by Hello: `alive` or `lost`; `None` if the neighbor has sent no Hello.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hello: Option<Cow<'static, str>>,
+    /// Deviations from the standard in its messages that were tolerated, by name; absent if there are none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tolerated: Vec<Cow<'static, str>>,
 }
 
 /// Refresh reduction with a neighbor.

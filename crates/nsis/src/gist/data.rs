@@ -45,6 +45,11 @@ impl Gist {
             Request::Invalidate { mri, status, urgent } => {
                 self.invalidate(cx, nslpid, mri, *status, *urgent);
             }
+            Request::Tolerated { peer, tolerated } => {
+                if let Some(peer) = self.peers.by_handle(*peer) {
+                    self.count_tolerated(peer, *tolerated);
+                }
+            }
         }
     }
 
@@ -156,6 +161,14 @@ impl Gist {
     ) -> bool {
         let half = self.store.half(at.half_id());
         let (peer, distance, over) = (half.peer, half.ip_distance, half.association);
+        let written;
+        let message = match half.prefix_form.is_tolerated() {
+            false => message,
+            true => {
+                written = SendMessage { mri: half.prefix_form.written(message.mri), ..*message };
+                &written
+            }
+        };
         if over != NONE {
             return self.transmit_over(cx, at.key.nslpid, message, data, over);
         }
@@ -294,10 +307,15 @@ impl Gist {
             Some(half) => self.origin_for(cx, receipt, data.nli.as_ref(), half),
             None => Ok(Origin { peer: None, channel: receipt.channel }),
         };
+        let peer = half.map_or(NONE, |half| half.peer);
         let sender = match checked {
             Ok(sender) => sender,
             Err(reason) => return self.refuse_sender(cx, receipt, reason),
         };
+        if let Some(peer) = self.peers.get_mut(peer) {
+            peer.heard = cx.now;
+        }
+        let half = self.store.get(at.half_id());
         let state = half.map_or(State::Idle, |half| half.state);
         if state == State::Idle && data.context_free && self.config.stateless_data {
             return self.deliver_to_application(

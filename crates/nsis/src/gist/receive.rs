@@ -15,6 +15,7 @@ use earmark_wire::udp;
 use super::Gist;
 use super::api::Event as GistEvent;
 use super::counters::DropReason;
+use super::prefix_form::{PrefixForm, with_mri};
 use super::receipt::Receipt;
 use super::state::NONE;
 use crate::PORT;
@@ -71,6 +72,7 @@ impl Gist {
             },
             source_is_peer: false,
             explicitly_routed: false,
+            prefix_form: PrefixForm::default(),
             nslpid: 0,
             hops: 0,
         };
@@ -154,6 +156,11 @@ impl Gist {
         message: &Message<'_>,
         is_local: bool,
     ) {
+        if let Some((mri, prefix_form)) = self.tolerated_prefix_of(&message.body) {
+            let receipt = Receipt { prefix_form, ..*receipt };
+            let message = Message { body: with_mri(&message.body, mri), ..*message };
+            return self.receive_message(cx, received, packet, &receipt, &message, is_local);
+        }
         self.count(message.body.message_type()).received += 1;
         match &message.body {
             Body::Query(query) => {

@@ -15,6 +15,7 @@ use earmark_wire::gist::{Direction, Mri, SessionId};
 
 use super::handshake::Handshake;
 use super::machine::State;
+use super::prefix_form::PrefixForm;
 use crate::nslp::{Attributes, SendMessage, Validity};
 
 /// Slot of a block in its slab.
@@ -135,6 +136,8 @@ pub(crate) struct Half {
     pub(crate) offered: bool,
     /// Needs of the messages in this direction.
     pub(crate) needs: Needs,
+    /// How the peer writes the prefixes of the flow.
+    pub(crate) prefix_form: PrefixForm,
     /// Whether the peer has queried this node; if so, the half counts for the interface of the peer.
     pub(crate) of_querier: bool,
 }
@@ -149,6 +152,7 @@ impl Default for Half {
             ip_distance: 0,
             secured: false,
             needs: Needs::Nothing,
+            prefix_form: PrefixForm::default(),
             of_querier: false,
             offered: false,
             peer: NONE,

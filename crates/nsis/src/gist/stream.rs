@@ -12,6 +12,7 @@ use super::association::{Association, Stage, decode};
 use super::counters::DropReason;
 use super::event_data::EventData;
 use super::machine::{Event, Facts};
+use super::prefix_form::{PrefixForm, with_mri};
 use super::receipt::Receipt;
 use super::state::{Index, NONE, Needs, Timer, TimerPurpose};
 use super::transmit::message;
@@ -213,6 +214,13 @@ impl Gist {
                 return;
             }
         };
+        let parsed = match self.tolerated_prefix_of(&parsed.body) {
+            None => parsed,
+            Some((mri, prefix_form)) => {
+                receipt.prefix_form = prefix_form;
+                Message { body: with_mri(&parsed.body, mri), ..parsed }
+            }
+        };
         self.count(parsed.body.message_type()).received += 1;
         let of_application = !matches!(parsed.body, Body::Error(_) | Body::Hello(_));
         if of_application && !cx.is_served(header.nslpid) {
@@ -361,6 +369,7 @@ fn receipt<'a>(association: &Association, index: Index, octets: &'a [u8]) -> Rec
         },
         source_is_peer: true,
         explicitly_routed: false,
+        prefix_form: PrefixForm::default(),
         nslpid: 0,
         hops: 0,
     }

@@ -61,6 +61,12 @@ impl Nslp for QosNslp {
         // The parsed message is large, and is used in place.
         let parsed = Message::parse(message.data);
         mark(Checkpoint::Parse);
+        if let Ok(found) = &parsed
+            && let Some(qspec) = self.incomplete_qspec(found)
+            && let Some(data) = self.complete_qspec(cx, message, found, qspec)
+        {
+            return self.receive(cx, &Received { data: &data, ..*message });
+        }
         match &parsed {
             Ok(Message::Reserve(reserve)) => {
                 self.counters.reserves += 1;

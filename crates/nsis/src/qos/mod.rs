@@ -30,6 +30,7 @@
 //! | `request`, `outcome` | their requests, and the results |
 //! | `origin` | who may touch a session |
 //! | `limits` | limits of sessions and of changes |
+//! | `completion` | QSPECs of other implementations without the maximum packet size |
 //! | `engine` | dispatch of commands, and of the calls of GIST |
 //!
 //! # What the standard leaves open
@@ -50,6 +51,7 @@ mod aggregate_state;
 mod api;
 mod binding;
 mod binding_state;
+mod completion;
 mod config;
 mod counters;
 mod engine;

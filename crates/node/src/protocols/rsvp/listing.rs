@@ -85,5 +85,6 @@ pub(super) fn neighbor_row(neighbor: &NeighborView, view: NodeView<'_>) -> Neigh
             Liveness::Alive => Some("alive".into()),
             Liveness::Lost => Some("lost".into()),
         },
+        tolerated: alloc::vec::Vec::new(),
     }
 }

@@ -309,3 +309,16 @@ fn invalid_commands_are_rejected() {
     );
     assert_eq!(net.events(1), [rejected(APP, Rejection::NoSession)]);
 }
+
+#[test]
+fn sessions_of_a_peer_are_counted_in_both_roles() {
+    let mut net = Net::of(3);
+    for number in 0..3 {
+        let session = Some(SessionId([number; 16]));
+        let request = Request { session, ..request(0, of_node(2), mbps(1)) };
+        let application = Application(number.into());
+        net.command(0, Command::Reserve { application, request });
+    }
+    let of = |peer| net.nodes[1].qos.sessions_of(handle(peer));
+    assert_eq!([of(0), of(1), of(2)], [(3, 0), (0, 0), (0, 3)]);
+}
