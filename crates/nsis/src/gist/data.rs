@@ -152,6 +152,24 @@ impl Gist {
         }
     }
 
+    /// Sends Data to a peer that writes the prefixes of the flow in its own form.
+    #[cold]
+    fn transmit_as_written(
+        &mut self,
+        cx: &mut InputContext<'_, '_>,
+        at: &HalfRef,
+        message: &SendMessage,
+        data: &[u8],
+    ) -> bool {
+        let half = self.store.half(at.half_id());
+        let (peer, distance, over) = (half.peer, half.ip_distance, half.association);
+        let message = &SendMessage { mri: half.prefix_form.written(message.mri), ..*message };
+        match over {
+            NONE => self.transmit_to(cx, at.key.nslpid, message, data, peer, distance),
+            over => self.transmit_over(cx, at.key.nslpid, message, data, over),
+        }
+    }
+
     fn transmit_data(
         &mut self,
         cx: &mut InputContext<'_, '_>,
@@ -161,14 +179,9 @@ impl Gist {
     ) -> bool {
         let half = self.store.half(at.half_id());
         let (peer, distance, over) = (half.peer, half.ip_distance, half.association);
-        let written;
-        let message = match half.prefix_form.is_tolerated() {
-            false => message,
-            true => {
-                written = SendMessage { mri: half.prefix_form.written(message.mri), ..*message };
-                &written
-            }
-        };
+        if half.prefix_form.is_tolerated() {
+            return self.transmit_as_written(cx, at, message, data);
+        }
         if over != NONE {
             return self.transmit_over(cx, at.key.nslpid, message, data, over);
         }
@@ -307,15 +320,10 @@ impl Gist {
             Some(half) => self.origin_for(cx, receipt, data.nli.as_ref(), half),
             None => Ok(Origin { peer: None, channel: receipt.channel }),
         };
-        let peer = half.map_or(NONE, |half| half.peer);
         let sender = match checked {
             Ok(sender) => sender,
             Err(reason) => return self.refuse_sender(cx, receipt, reason),
         };
-        if let Some(peer) = self.peers.get_mut(peer) {
-            peer.heard = cx.now;
-        }
-        let half = self.store.get(at.half_id());
         let state = half.map_or(State::Idle, |half| half.state);
         if state == State::Idle && data.context_free && self.config.stateless_data {
             return self.deliver_to_application(

@@ -38,7 +38,7 @@ pub(crate) struct Peer {
     pub(crate) uses: u32,
     /// Generation of the slot.
     generation: u32,
-    /// When the last message was received that routing state of this node was refreshed or used for.
+    /// When its last Query, Response or Confirm was received.
     pub(crate) heard: Time,
     /// Deviations that were tolerated.
     pub(crate) tolerated: TolerationCounts,

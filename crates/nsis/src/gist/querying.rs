@@ -65,7 +65,7 @@ impl Gist {
         // A Query on another route begins another handshake: the Responses to those before it do not count.
         let again = event == Event::NoResponse && (route == NO_HOP || route == before.hop);
         let first = if is_new { self.cookies.first_query() } else { 0 };
-        let epoch = self.epoch;
+        let (epoch, route_changes) = (self.epoch, self.route_changes);
         let inactivity = millis(self.config.inactivity);
         let half = self.store.half_mut(at.half_id());
         if is_new {
@@ -81,7 +81,7 @@ impl Gist {
             Event::Refresh => half.refused = 0,
             _ => {}
         }
-        (half.epoch, half.hop) = (epoch, route);
+        (half.epoch, half.hop, half.route_changes) = (epoch, route, route_changes);
         if let EventData::Send { needs, .. } = event_data {
             half.needs = half.needs.max(*needs);
         }

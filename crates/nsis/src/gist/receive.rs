@@ -7,7 +7,7 @@
 use earmark_core::checkpoint::{Checkpoint, mark};
 use earmark_core::{Datagram, Interface, InterfaceId, Outgoing};
 use earmark_wire::gist::{
-    Body, ErrorCode, Header, MAGIC_LEN, Message, MessageType, Mode, ObjectType, datagram,
+    Body, ErrorCode, Header, MAGIC_LEN, Message, MessageType, Mode, Mri, ObjectType, datagram,
     emit_magic, forward_with_data,
 };
 use earmark_wire::udp;
@@ -95,7 +95,7 @@ impl Gist {
         match &header.and_then(|header| Message::parse_rest(header, octets, Mode::D)) {
             Ok(message) => {
                 mark(Checkpoint::Parse);
-                self.receive_message(cx, received, &packet, &receipt, message, is_local);
+                self.receive_message::<false>(cx, received, &packet, &receipt, message, is_local);
             }
             Err(error) => {
                 *self.counters.malformed.entry(error.kind.name()).or_default() += 1;
@@ -147,7 +147,25 @@ impl Gist {
         self.refuse(cx, receipt, code, 0);
     }
 
-    fn receive_message(
+    /// Handles an exact copy of a message whose sender writes the prefixes of its flow in its own form.
+    #[cold]
+    #[inline(never)]
+    fn receive_exact(
+        &mut self,
+        cx: &mut InputContext<'_, '_>,
+        (received, packet): (&Datagram<'_>, &udp::Packet<'_>),
+        receipt: &Receipt<'_>,
+        message: &Message<'_>,
+        is_local: bool,
+        (mri, prefix_form): (Mri, PrefixForm),
+    ) {
+        let receipt = Receipt { prefix_form, ..*receipt };
+        let message = Message { body: with_mri(&message.body, mri), ..*message };
+        self.receive_message::<true>(cx, received, packet, &receipt, &message, is_local);
+    }
+
+    /// Handles a message. `IS_EXACT` keeps the usual case in one piece with the receipt of the datagram.
+    fn receive_message<const IS_EXACT: bool>(
         &mut self,
         cx: &mut InputContext<'_, '_>,
         received: &Datagram<'_>,
@@ -156,10 +174,8 @@ impl Gist {
         message: &Message<'_>,
         is_local: bool,
     ) {
-        if let Some((mri, prefix_form)) = self.tolerated_prefix_of(&message.body) {
-            let receipt = Receipt { prefix_form, ..*receipt };
-            let message = Message { body: with_mri(&message.body, mri), ..*message };
-            return self.receive_message(cx, received, packet, &receipt, &message, is_local);
+        if !IS_EXACT && let Some(exact) = self.tolerated_prefix_of(&message.body) {
+            return self.receive_exact(cx, (received, packet), receipt, message, is_local, exact);
         }
         self.count(message.body.message_type()).received += 1;
         match &message.body {

@@ -352,8 +352,11 @@ impl Gist {
         if before != peer {
             self.count_querier(at);
         }
-        if receipt.prefix_form.is_tolerated() {
-            self.count_tolerated(peer, Tolerated::PrefixLength);
+        if let Some(block) = self.peers.get_mut(peer) {
+            block.heard = cx.now;
+            if receipt.prefix_form.is_tolerated() {
+                block.tolerated.count(Tolerated::PrefixLength);
+            }
         }
         match receipt.association {
             // A refresh arrives in a datagram, whatever the session uses.

@@ -24,8 +24,14 @@ impl Gist {
     /// Handles a change of the host.
     pub(crate) fn host_changes(&mut self, now: Time, event: &HostEvent) {
         match *event {
-            HostEvent::RouteChanged(prefix) => self.changed_ranges.add(now, prefix),
-            HostEvent::InterfaceChanged(_) => self.epoch = self.epoch.wrapping_add(1),
+            HostEvent::RouteChanged(prefix) => {
+                self.route_changes = self.route_changes.wrapping_add(1);
+                self.changed_ranges.add(now, prefix);
+            }
+            HostEvent::InterfaceChanged(_) => {
+                self.route_changes = self.route_changes.wrapping_add(1);
+                self.epoch = self.epoch.wrapping_add(1);
+            }
             // Multicast flows have no next hop to be queried.
             HostEvent::MulticastRouteChanged { .. }
             | HostEvent::TrafficControlRefused { .. }
@@ -65,10 +71,19 @@ impl Gist {
         self.step(cx, at, Event::Refresh, Facts::default(), &EventData::Nothing);
     }
 
-    /// Returns whether the flow now takes another hop than the last Query of a half.
+    /// Returns whether the flow now takes another hop than the last Query of a half. Usually no route has changed since.
+    #[inline]
     pub(super) fn is_rerouted(&self, cx: &InputContext<'_, '_>, at: &HalfRef) -> bool {
+        let half = self.store.get(at.half_id());
+        half.is_some_and(|half| {
+            half.route_changes != self.route_changes && self.takes_other_hop(cx, at, half.hop)
+        })
+    }
+
+    #[cold]
+    fn takes_other_hop(&self, cx: &InputContext<'_, '_>, at: &HalfRef, hop: u32) -> bool {
         let now = self.present_hop(cx, at);
-        now != NO_HOP && self.store.get(at.half_id()).is_some_and(|half| half.hop != now)
+        now != NO_HOP && now != hop
     }
 
     /// Returns the fingerprint of the hop that the flow takes now.

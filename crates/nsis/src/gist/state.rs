@@ -121,6 +121,8 @@ pub(crate) struct Half {
     pub(crate) queue: Index,
     /// Number of changes of interfaces when `hop` was looked up; see [`super::Gist::epoch`].
     pub(crate) epoch: u32,
+    /// Number of changes of routes and interfaces when the last Query was sent; see [`super::Gist::route_changes`].
+    pub(crate) route_changes: u32,
     /// Hash of the hop of the last Query; [`NO_HOP`] if the flow has had no route since.
     pub(crate) hop: u32,
     /// Number of the last Query, from which its cookie is derived. The first one is random.
@@ -163,6 +165,7 @@ impl Default for Half {
             query: 0,
             hop: NO_HOP,
             epoch: 0,
+            route_changes: 0,
             lifetime_ms: 0,
             next_at: Time::MAX,
             expires_at: Time::MAX,

@@ -214,11 +214,13 @@ impl Gist {
                 return;
             }
         };
+        let exact;
         let parsed = match self.tolerated_prefix_of(&parsed.body) {
-            None => parsed,
+            None => &parsed,
             Some((mri, prefix_form)) => {
                 receipt.prefix_form = prefix_form;
-                Message { body: with_mri(&parsed.body, mri), ..parsed }
+                exact = Message { body: with_mri(&parsed.body, mri), ..parsed };
+                &exact
             }
         };
         self.count(parsed.body.message_type()).received += 1;

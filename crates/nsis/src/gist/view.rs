@@ -80,7 +80,7 @@ pub struct PeerView {
     pub interface: InterfaceId,
     /// Halves of routing states and associations with this peer.
     pub uses: u32,
-    /// When its last message was received.
+    /// When its last Query, Response or Confirm was received; a peer in use sends one in each period of its routing states.
     pub heard: Time,
     /// Deviations from the RFCs in its messages that were accepted, each with the number of messages.
     pub tolerated: Vec<(Tolerated, u32)>,

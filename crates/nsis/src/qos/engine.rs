@@ -61,26 +61,32 @@ impl Nslp for QosNslp {
         // The parsed message is large, and is used in place.
         let parsed = Message::parse(message.data);
         mark(Checkpoint::Parse);
-        if let Ok(found) = &parsed
-            && let Some(qspec) = self.incomplete_qspec(found)
-            && let Some(data) = self.complete_qspec(cx, message, found, qspec)
-        {
-            return self.receive(cx, &Received { data: &data, ..*message });
-        }
         match &parsed {
-            Ok(Message::Reserve(reserve)) => {
+            Ok(found @ Message::Reserve(reserve)) => {
+                if self.completes(cx, message, found, reserve.qspec) {
+                    return;
+                }
                 self.counters.reserves += 1;
                 self.hold_or_handle_reserve(cx, message, reserve);
             }
-            Ok(Message::Query(query)) => {
+            Ok(found @ Message::Query(query)) => {
+                if self.completes(cx, message, found, Some(query.qspec)) {
+                    return;
+                }
                 self.counters.queries += 1;
                 self.receive_query(cx, message, query);
             }
-            Ok(Message::Response(response)) => {
+            Ok(found @ Message::Response(response)) => {
+                if self.completes(cx, message, found, response.qspec) {
+                    return;
+                }
                 self.counters.responses += 1;
                 self.receive_response(cx, message, response);
             }
-            Ok(Message::Notify(notify)) => {
+            Ok(found @ Message::Notify(notify)) => {
+                if self.completes(cx, message, found, notify.qspec) {
+                    return;
+                }
                 self.counters.notifies += 1;
                 self.receive_notify(cx, message, notify);
             }

@@ -50,12 +50,10 @@ impl QosNslp {
         received: &ReceivedReserve<'_>,
         index: Index,
     ) {
-        let ReceivedReserve { message, reserve, mri, peer } = *received;
-        if let Some(place) = self.store.session(index).sharing_place(&mri, peer)
-            && self.receive_sharing(cx, received, index, place)
-        {
+        if self.store.session(index).extra.is_some() && self.receive_sharing(cx, received, index) {
             return;
         }
+        let ReceivedReserve { message, reserve, mri, peer } = *received;
         if let Err(reason) = self.check_reserve(cx, received, index) {
             return self.ignore(cx, message, reason);
         }
@@ -76,8 +74,7 @@ impl QosNslp {
         }
         match order(session.rsn, reserve.rsn) {
             Order::Older => self.ignore(cx, message, DropReason::OldRsn),
-            // A node whose session has expired while the previous one was unreachable reserves again.
-            Order::Same if is_same_peer && session.mri == mri && !session.has_begun_tear() => {
+            Order::Same if is_same_peer && session.mri == mri => {
                 self.refresh_session(cx, received, index);
             }
             _ if reserve.qspec.is_none() => {
@@ -120,9 +117,11 @@ impl QosNslp {
         let lifetime_ms = self.lifetime_for(reserve.refresh_period);
         let session = self.store.session_mut(index);
         if session.flags.has(Flags::REMOVED) {
-            return self.ignore(cx, message, DropReason::NoReservation);
+            return self.refresh_removed(cx, received, index);
         }
-        session.refresh_sharing(cx.now, received.peer);
+        if session.extra.is_some() {
+            session.refresh_sharing(cx.now, received.peer);
+        }
         session.record_channel(message.origin.channel);
         session.lifetime_ms = lifetime_ms;
         session.expires_at = cx.now.after_millis(session.lifetime_ms.into());
@@ -144,7 +143,27 @@ impl QosNslp {
         }
     }
 
+    /// Handles a refresh of a session without reservation. If it has expired here while the previous node was unreachable, it
+    /// is reserved again.
+    #[cold]
+    fn refresh_removed(
+        &mut self,
+        cx: &mut HandlerContext<'_, '_>,
+        received: &ReceivedReserve<'_>,
+        index: Index,
+    ) {
+        if !self.store.session(index).has_begun_tear() {
+            return self.ignore(cx, received.message, DropReason::NoReservation);
+        }
+        if received.reserve.qspec.is_some() {
+            return self.change_session(cx, received, index);
+        }
+        let outcome = Outcome::TransientFailure(TransientFailure::FullQspecRequired);
+        self.deny(cx, received, &Refused::of(outcome));
+    }
+
     /// Creates a session.
+    #[inline(never)] // a refresh needs fewer registers without it
     fn create_session(
         &mut self,
         cx: &mut HandlerContext<'_, '_>,
@@ -216,6 +235,7 @@ impl QosNslp {
     }
 
     /// Changes the reservation, the flow or the peer of a session.
+    #[inline(never)] // a refresh needs fewer registers without it
     fn change_session(
         &mut self,
         cx: &mut HandlerContext<'_, '_>,

@@ -18,7 +18,7 @@ use super::addressing::Addressing;
 use super::admission::Refused;
 use super::counters::DropReason;
 use super::received_reserve::{Order, ReceivedReserve, order};
-use super::send::ReserveOptions;
+use super::send::{ReserveOptions, release_routing_state};
 use super::state::{Flags, Index, Session};
 use crate::nslp::{HandlerContext, PeerHandle, Received};
 
@@ -72,22 +72,18 @@ impl Session {
     }
 
     /// Returns the place of the further flow of a peer.
-    #[inline]
-    pub(super) fn sharing_place(&self, mri: &PathCoupled, peer: PeerHandle) -> Option<usize> {
+    fn sharing_place(&self, mri: &PathCoupled, peer: PeerHandle) -> Option<usize> {
         let extra = self.extra.as_ref()?;
         extra.sharing.iter().position(|flow| flow.back == peer && flow.mri == *mri)
     }
 
-    /// Extends the lifetime of all further flows of a peer; returns whether it has any.
-    #[inline]
-    pub(super) fn refresh_sharing(&mut self, now: Time, peer: PeerHandle) -> bool {
-        let Some(extra) = &mut self.extra else { return false };
-        let mut is_any = false;
+    /// Extends the lifetime of all further flows of a peer.
+    #[cold]
+    pub(super) fn refresh_sharing(&mut self, now: Time, peer: PeerHandle) {
+        let Some(extra) = &mut self.extra else { return };
         for flow in extra.sharing.iter_mut().filter(|flow| flow.back == peer) {
             flow.expires_at = now.after_millis(flow.lifetime_ms.into());
-            is_any = true;
         }
-        is_any
     }
 
     /// Returns whether a peer has a further flow under this sequence number.
@@ -102,18 +98,18 @@ impl Session {
 }
 
 impl QosNslp {
-    /// Handles a RESERVE of the further flow at `place`. Returns whether it is done; if not, the flow is now in the fields
-    /// of the session, and the RESERVE is about that.
+    /// Handles a RESERVE of a further flow. Returns whether it is done; if not, the RESERVE is about the flow in the fields of
+    /// the session, where a further flow may be now.
     #[cold]
     pub(super) fn receive_sharing(
         &mut self,
         cx: &mut HandlerContext<'_, '_>,
         received: &ReceivedReserve<'_>,
         index: Index,
-        place: usize,
     ) -> bool {
         let ReceivedReserve { message, reserve, peer, .. } = *received;
         let session = self.store.session(index);
+        let Some(place) = session.sharing_place(&received.mri, peer) else { return false };
         let Some(&flow) = session.sharing().get(place) else { return false };
         if let Err(reason) = session.check_channel(message) {
             self.ignore(cx, message, reason);
@@ -341,6 +337,17 @@ impl QosNslp {
                 let options = ReserveOptions { full, ..ReserveOptions::default() };
                 self.send_for(cx, index, &flow, &options);
             }
+        }
+    }
+
+    /// Releases the GIST routing state of the further flows of a session.
+    #[cold]
+    pub(super) fn release_further(&self, cx: &mut HandlerContext<'_, '_>, index: Index) {
+        let session = self.store.session(index);
+        let on = self.nslpid_of_level(session.flags.has(Flags::IN_AGGREGATE));
+        let back = self.nslpid_of_level(session.flags.has(Flags::FROM_AGGREGATE));
+        for flow in session.sharing().iter().filter(|flow| flow.mri != session.mri) {
+            release_routing_state(cx, session.id, Mri::PathCoupled(flow.mri), (on, back));
         }
     }
 

@@ -28,6 +28,7 @@ pub(super) enum Confirmation {
 
 impl QosNslp {
     /// Handles a tear by the peer of a session.
+    #[inline(never)] // a refresh needs fewer registers without it
     pub(super) fn tear(
         &mut self,
         cx: &mut HandlerContext<'_, '_>,
@@ -178,13 +179,13 @@ impl QosNslp {
         let &Session { id, mri, flags, claim, .. } = self.store.session(index);
         debug_assert_eq!(claim, None, "resources are released before");
         self.set_verified(index, None);
-        let session = self.store.remove(index);
+        if !self.store.session(index).sharing().is_empty() {
+            self.release_further(cx, index);
+        }
+        self.store.remove(index);
         let on = self.nslpid_of_level(flags.has(Flags::IN_AGGREGATE));
         let back = self.nslpid_of_level(flags.has(Flags::FROM_AGGREGATE));
         release_routing_state(cx, id, Mri::PathCoupled(mri), (on, back));
-        for flow in session.sharing().iter().filter(|flow| flow.mri != mri) {
-            release_routing_state(cx, id, Mri::PathCoupled(flow.mri), (on, back));
-        }
     }
 
     /// Ends the sessions that depend on an ended one, and notifies the QNIs of others bound to it (section 5.4.1).
