@@ -258,7 +258,7 @@ pub struct NeighborRow {
     /// Liveness by Hello: `alive` or `lost`; `None` if the neighbor has sent no Hello.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hello: Option<Cow<'static, str>>,
-    /// Deviations from the standards that were accepted, such as `ADSPEC order`.
+    /// Deviations from the standards that were accepted, by name, such as `ADSPEC order`; absent if there are none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tolerated: Vec<Cow<'static, str>>,
 }

@@ -24,6 +24,7 @@ pub mod ping;
 pub mod qos;
 mod route;
 mod session;
+mod tolerated;
 
 pub use api::{Command, Event};
 pub use config::Config;
@@ -31,6 +32,7 @@ pub use engine::TimerKind;
 pub use instance::Nsis;
 pub use nslp::{HandlerContext, Nslp};
 pub use session::SessionIds;
+pub use tolerated::Tolerated;
 
 /// UDP port of GIST, which receives Queries and all other messages without a connection (RFC 5971 section 9).
 pub const PORT: u16 = 270;

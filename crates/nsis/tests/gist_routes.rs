@@ -1,51 +1,22 @@
-//! Route changes (RFC 5971 section 7.1), from node to node in virtual time.
-//!
-//! ```text
-//!       +-- n1 --+
-//!  n0 --+        +-- n3        n0's second interface leads to n2
-//!       +-- n2 --+
-//! ```
+//! Route changes (RFC 5971 section 7.1), from node to node in virtual time, in the network of [`common::diamond`].
 
 mod common;
 
 use std::time::Duration;
 
 use common::application::{Call, Handle, Task};
-use common::{Network, Place, address, flow, session};
+use common::diamond::{Family, flow_of, report_route, route_to};
+use common::{Network, address, flow, session};
 use earmark_core::{HostEvent, InterfaceId};
-use earmark_nsis::Config;
 use earmark_nsis::nslp::{Notification, PeerHandle, Validity};
 use earmark_wire::gist::{MessageType, Mri};
 
 const SECOND: Duration = Duration::from_secs(1);
 
+/// Creates the network of two paths, and its IPv4 flow.
 fn diamond() -> (Network, Vec<Handle>, Mri) {
-    let mut network = Network::new();
-    let mut config = Config::default();
-    config.gist.validity = 600 * SECOND;
-    config.gist.inactivity = 600 * SECOND;
-    let handles: Vec<Handle> = (0..4).map(|_| Handle::default()).collect();
-    for (number, handle) in handles.iter().enumerate() {
-        network.add_node(number, &Place::Aware(config.clone()));
-        network.engine_mut(number).add(handle.application());
-    }
-    for (net, (left, right)) in [(0, 1), (0, 2), (1, 3), (2, 3)].into_iter().enumerate() {
-        network.join(left, right, net as u8);
-    }
-    network.set_route(0, "10.0.0.0/24", 1, None);
-    network.set_route(0, "10.0.1.0/24", 2, None);
-    network.set_route(0, "10.0.2.0/23", 1, Some("10.0.0.2"));
-    for (node, net, gateway) in [(1, 0, "10.0.2.2"), (2, 1, "10.0.3.2")] {
-        network.set_route(node, &format!("10.0.{net}.0/24"), 1, None);
-        network.set_route(node, &format!("10.0.{}.0/24", net + 2), 2, None);
-        network.set_route(node, "10.0.2.0/23", 2, Some(gateway));
-    }
-    network.set_route(3, "10.0.2.0/24", 1, None);
-    network.set_route(3, "10.0.3.0/24", 2, None);
-    network.set_route(3, "10.0.0.0/24", 1, Some("10.0.2.1"));
-    network.set_route(3, "10.0.1.0/24", 2, Some("10.0.3.1"));
-    let mri = flow(address("10.0.0.1"), address("10.0.2.2"));
-    (network, handles, mri)
+    let (network, handles) = common::diamond::diamond();
+    (network, handles, flow_of(Family::Four))
 }
 
 /// Sets up a session at n0, whose peer is n1; returns the handle of the peer.
@@ -71,8 +42,8 @@ fn statuses(app: &Handle) -> Vec<Notification> {
 }
 
 fn other_way(network: &mut Network) {
-    network.set_route(0, "10.0.2.0/23", 2, Some("10.0.1.2"));
-    network.host(0, HostEvent::RouteChanged("10.0.2.0/23".parse().expect("a prefix")));
+    route_to(network, Family::Four, 2);
+    report_route(network, Family::Four);
 }
 
 /// The next hop changes: tentative state, a Query at once, the new peer, and the old one off the path.

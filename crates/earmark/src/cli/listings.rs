@@ -276,6 +276,7 @@ impl Row for LinkRow {
 impl Row for NeighborRow {
     const COLUMNS: Columns<NeighborRow> = &[
         ("neighbor", |row| Cell::new(row.address)),
+        ("protocol", |row| Cell::new(&row.protocol)),
         ("link", |row| Cell::new(&row.interface)),
         ("senders", |row| number(row.senders)),
         ("reservations", |row| number(row.reservations)),
@@ -284,11 +285,11 @@ impl Row for NeighborRow {
             None => Cell::new("-"),
         }),
         ("hello", |row| Cell::new(row.hello.as_deref().unwrap_or("-"))),
-        ("received", |row| ago(row.heard_s)),
         ("tolerated", |row| match row.tolerated.is_empty() {
             true => Cell::new("-"),
             false => Cell::new(row.tolerated.join(", ")),
         }),
+        ("received", |row| ago(row.heard_s)),
     ];
     const NOTHING: &'static str = "no neighbor is known";
 }

@@ -59,6 +59,8 @@ pub struct Config {
     pub ingress_filter: bool,
     /// Queries for flows with a shorter destination prefix are refused: they have no single path.
     pub shortest_prefix: u8,
+    /// Refuse what deviates from the RFCs even if its meaning is unambiguous: see [`crate::Tolerated`].
+    pub strict: bool,
     /// Report wrong cookies to the sender; only for debugging, because anybody can send one with any source address.
     pub report_cookies: bool,
     /// Settings of messaging associations.
@@ -92,6 +94,7 @@ impl Default for Config {
             stateless_data: false,
             ingress_filter: false,
             shortest_prefix: 8,
+            strict: false,
             report_cookies: false,
             associations: Associations::default(),
             limits: Limits::default(),

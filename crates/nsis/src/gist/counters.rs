@@ -39,6 +39,8 @@ earmark_core::named_enum! {
         TooFar = "too_far",
         /// The cookie is forged or expired.
         Cookie = "cookie",
+        /// The Response answers a Query on a route that the flow has left since.
+        OldRoute = "old_route",
         /// Nothing waits for the message.
         Unexpected = "unexpected",
         /// There is no routing state for the message.

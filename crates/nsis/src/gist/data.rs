@@ -45,6 +45,11 @@ impl Gist {
             Request::Invalidate { mri, status, urgent } => {
                 self.invalidate(cx, nslpid, mri, *status, *urgent);
             }
+            Request::Tolerated { peer, tolerated } => {
+                if let Some(peer) = self.peers.by_handle(*peer) {
+                    self.count_tolerated(peer, *tolerated);
+                }
+            }
         }
     }
 
@@ -80,9 +85,7 @@ impl Gist {
                 return Err(SendFailure::Limit);
             }
         }
-        if state == State::EstablishedDownstream
-            && self.store.half(at.half_id()).epoch != self.epoch
-        {
+        if state.is_querying() && self.store.half(at.half_id()).epoch != self.epoch {
             self.check_route(cx, &mut at);
             state = self.state(&at);
         }
@@ -149,6 +152,24 @@ impl Gist {
         }
     }
 
+    /// Sends Data to a peer that writes the prefixes of the flow in its own form.
+    #[cold]
+    fn transmit_as_written(
+        &mut self,
+        cx: &mut InputContext<'_, '_>,
+        at: &HalfRef,
+        message: &SendMessage,
+        data: &[u8],
+    ) -> bool {
+        let half = self.store.half(at.half_id());
+        let (peer, distance, over) = (half.peer, half.ip_distance, half.association);
+        let message = &SendMessage { mri: half.prefix_form.written(message.mri), ..*message };
+        match over {
+            NONE => self.transmit_to(cx, at.key.nslpid, message, data, peer, distance),
+            over => self.transmit_over(cx, at.key.nslpid, message, data, over),
+        }
+    }
+
     fn transmit_data(
         &mut self,
         cx: &mut InputContext<'_, '_>,
@@ -158,6 +179,9 @@ impl Gist {
     ) -> bool {
         let half = self.store.half(at.half_id());
         let (peer, distance, over) = (half.peer, half.ip_distance, half.association);
+        if half.prefix_form.is_tolerated() {
+            return self.transmit_as_written(cx, at, message, data);
+        }
         if over != NONE {
             return self.transmit_over(cx, at.key.nslpid, message, data, over);
         }

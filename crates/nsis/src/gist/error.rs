@@ -157,6 +157,11 @@ impl Gist {
         }
         let is_query = original.message_type == MessageType::Query;
         let is_asked = is_query && self.store.half(at.half_id()).unanswered > 0;
+        // The Error is about a Query on a route that the flow has left.
+        if is_asked && self.is_rerouted(cx, &at) {
+            self.ignore(cx, receipt, DropReason::OldRoute);
+            return self.check_route(cx, &mut at);
+        }
         let checked = match is_asked {
             true => self.check_query_error(cx, receipt, &at),
             false => self.check_peer_error(cx, receipt, &at),

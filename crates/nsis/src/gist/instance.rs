@@ -42,6 +42,8 @@ pub struct Gist {
     pub(super) waiting_octets: u64,
     /// Number of changes of interfaces; hops that were looked up with the same number are still right.
     pub(super) epoch: u32,
+    /// Number of changes of routes and interfaces.
+    pub(super) route_changes: u32,
     pub(super) changed_ranges: ChangedRanges,
     /// Number of the last MA-Hello that asked for a reply.
     pub(super) hello_number: u32,
@@ -80,6 +82,7 @@ impl Gist {
             totals: Throttle::default(),
             waiting_octets: 0,
             epoch: 0,
+            route_changes: 0,
             changed_ranges: ChangedRanges::default(),
             hello_number: 0,
             scratch: Vec::new(),

@@ -81,7 +81,7 @@ pub enum Event {
     NoResponse,
     /// No Confirm in time: timeout T_No_Confirm.
     NoConfirm,
-    /// A refresh is due: timeout T_Refresh_QNode.
+    /// A refresh is due: timeout T_Refresh_QNode, or the flow takes another hop.
     Refresh,
     /// No use or no refresh in time: timeout T_Inactive_QNode, T_Expire_RNode.
     Expire,

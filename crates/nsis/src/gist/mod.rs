@@ -49,6 +49,7 @@ pub mod machine;
 mod notify;
 mod origin;
 mod peer;
+mod prefix_form;
 mod querying;
 mod queue;
 mod receipt;

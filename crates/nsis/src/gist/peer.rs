@@ -7,16 +7,17 @@
 use alloc::boxed::Box;
 use core::net::IpAddr;
 
-use earmark_core::InterfaceId;
 use earmark_core::hash::KeyedHash;
 use earmark_core::shares::{Bounds, Shares};
 use earmark_core::timer::TimerId;
+use earmark_core::{InterfaceId, Time};
 use earmark_wire::gist::NetworkLayerInformation;
 use hashbrown::HashTable;
 use slab::Slab;
 
 use super::state::{Index, NONE};
 use crate::nslp::PeerHandle;
+use crate::tolerated::TolerationCounts;
 
 /// A peer.
 #[derive(Clone, Debug)]
@@ -37,6 +38,10 @@ pub(crate) struct Peer {
     pub(crate) uses: u32,
     /// Generation of the slot.
     generation: u32,
+    /// When its last Query, Response or Confirm was received.
+    pub(crate) heard: Time,
+    /// Deviations that were tolerated.
+    pub(crate) tolerated: TolerationCounts,
     /// Removes the peer while nothing uses it.
     pub(crate) timer: Option<TimerId>,
 }
@@ -105,6 +110,7 @@ impl Peers {
         interface: InterfaceId,
         mtu: u32,
         bounds: Bounds,
+        now: Time,
     ) -> Option<Index> {
         if !self.shares.admits(interface, bounds) {
             return None;
@@ -120,6 +126,8 @@ impl Peers {
             mtu,
             uses: 0,
             generation: self.generation,
+            heard: now,
+            tolerated: TolerationCounts::default(),
             timer: None,
         }) as Index;
         let (slab, keyed) = (&self.slab, &self.hash);

@@ -18,7 +18,7 @@ use super::handshake::Handshake;
 use super::machine::{Event, Fact, Facts, State};
 use super::notify::report_translation;
 use super::receipt::Receipt;
-use super::state::{HalfRef, Index, Key, NONE, Needs, millis};
+use super::state::{HalfRef, Index, Key, NO_HOP, NONE, Needs, millis};
 use super::transmit::{DatagramPath, UPSTREAM_TTL, message, own_address, target};
 use crate::PORT;
 use crate::input_context::InputContext;
@@ -54,9 +54,18 @@ impl Gist {
         event: Event,
         event_data: &EventData<'_>,
     ) {
-        let is_new = self.store.half(at.half_id()).peer == NONE && event == Event::SendMessage;
+        let mri = at.mri();
+        let hop = match event_data {
+            EventData::Send { hop: Some(hop), .. } => Some(*hop),
+            _ => self.may_query(cx, &mri).ok(),
+        };
+        let route = hop.map_or(NO_HOP, |hop| self.fingerprint(&hop));
+        let before = self.store.half(at.half_id());
+        let is_new = before.peer == NONE && event == Event::SendMessage;
+        // A Query on another route begins another handshake: the Responses to those before it do not count.
+        let again = event == Event::NoResponse && (route == NO_HOP || route == before.hop);
         let first = if is_new { self.cookies.first_query() } else { 0 };
-        let epoch = self.epoch;
+        let (epoch, route_changes) = (self.epoch, self.route_changes);
         let inactivity = millis(self.config.inactivity);
         let half = self.store.half_mut(at.half_id());
         if is_new {
@@ -66,14 +75,13 @@ impl Gist {
         } else {
             half.query = half.query.wrapping_add(1);
         }
-        let again = event == Event::NoResponse;
         half.unanswered = if again { half.unanswered.saturating_add(1) } else { 1 };
         match event {
             Event::NoRoutingState | Event::AssociationError => half.refused = 1,
             Event::Refresh => half.refused = 0,
             _ => {}
         }
-        half.epoch = epoch;
+        (half.epoch, half.hop, half.route_changes) = (epoch, route, route_changes);
         if let EventData::Send { needs, .. } = event_data {
             half.needs = half.needs.max(*needs);
         }
@@ -83,15 +91,7 @@ impl Gist {
         half.offered = needs > Needs::Nothing;
         self.counters.repeated += u64::from(again);
         self.arm(at.half_id());
-        let mri = at.mri();
-        let hop = match event_data {
-            EventData::Send { hop: Some(hop), .. } => *hop,
-            _ => match self.may_query(cx, &mri) {
-                Ok(hop) => hop,
-                Err(_) => return,
-            },
-        };
-        self.store.half_mut(at.half_id()).hop = self.fingerprint(&hop);
+        let Some(hop) = hop else { return };
         let Some(own) = self.own_address(cx, &hop, target(&mri)) else { return };
         let cookie = self.cookies.query(&at.key, number);
         let identity = self.identity;
@@ -213,6 +213,11 @@ impl Gist {
             Err(reason) => return self.ignore(cx, receipt, reason),
         };
         let needs = half.needs.max(self.least_needs());
+        // RFC 5971 section 7.1.3: the flow takes another route than the Query, so this peer is not on its path.
+        if (!is_established || known != Some(before)) && self.is_rerouted(cx, &at) {
+            self.ignore(cx, receipt, DropReason::OldRoute);
+            return self.check_route(cx, &mut at);
+        }
         // The handshake is over. Its peer may still ask for the Confirm, which may have been lost.
         let asks_again = is_established && response.confirm_requested && known == Some(before);
         if unanswered == 0 && !asks_again {

@@ -5,6 +5,7 @@ use core::net::IpAddr;
 use earmark_core::InterfaceId;
 use earmark_wire::gist::Direction;
 
+use super::prefix_form::PrefixForm;
 use super::state::Index;
 use crate::nslp::Channel;
 
@@ -33,6 +34,8 @@ pub(crate) struct Receipt<'a> {
     pub(crate) explicitly_routed: bool,
     /// NSLPID of the application.
     pub(crate) nslpid: u16,
+    /// How the sender writes the prefixes of the flow.
+    pub(crate) prefix_form: PrefixForm,
     /// GIST hop count, already decremented by this node.
     pub(crate) hops: u8,
 }

@@ -7,7 +7,7 @@
 use earmark_core::checkpoint::{Checkpoint, mark};
 use earmark_core::{Datagram, Interface, InterfaceId, Outgoing};
 use earmark_wire::gist::{
-    Body, ErrorCode, Header, MAGIC_LEN, Message, MessageType, Mode, ObjectType, datagram,
+    Body, ErrorCode, Header, MAGIC_LEN, Message, MessageType, Mode, Mri, ObjectType, datagram,
     emit_magic, forward_with_data,
 };
 use earmark_wire::udp;
@@ -15,6 +15,7 @@ use earmark_wire::udp;
 use super::Gist;
 use super::api::Event as GistEvent;
 use super::counters::DropReason;
+use super::prefix_form::{PrefixForm, with_mri};
 use super::receipt::Receipt;
 use super::state::NONE;
 use crate::PORT;
@@ -71,6 +72,7 @@ impl Gist {
             },
             source_is_peer: false,
             explicitly_routed: false,
+            prefix_form: PrefixForm::default(),
             nslpid: 0,
             hops: 0,
         };
@@ -93,7 +95,7 @@ impl Gist {
         match &header.and_then(|header| Message::parse_rest(header, octets, Mode::D)) {
             Ok(message) => {
                 mark(Checkpoint::Parse);
-                self.receive_message(cx, received, &packet, &receipt, message, is_local);
+                self.receive_message::<false>(cx, received, &packet, &receipt, message, is_local);
             }
             Err(error) => {
                 *self.counters.malformed.entry(error.kind.name()).or_default() += 1;
@@ -145,7 +147,25 @@ impl Gist {
         self.refuse(cx, receipt, code, 0);
     }
 
-    fn receive_message(
+    /// Handles an exact copy of a message whose sender writes the prefixes of its flow in its own form.
+    #[cold]
+    #[inline(never)]
+    fn receive_exact(
+        &mut self,
+        cx: &mut InputContext<'_, '_>,
+        (received, packet): (&Datagram<'_>, &udp::Packet<'_>),
+        receipt: &Receipt<'_>,
+        message: &Message<'_>,
+        is_local: bool,
+        (mri, prefix_form): (Mri, PrefixForm),
+    ) {
+        let receipt = Receipt { prefix_form, ..*receipt };
+        let message = Message { body: with_mri(&message.body, mri), ..*message };
+        self.receive_message::<true>(cx, received, packet, &receipt, &message, is_local);
+    }
+
+    /// Handles a message. `IS_EXACT` keeps the usual case in one piece with the receipt of the datagram.
+    fn receive_message<const IS_EXACT: bool>(
         &mut self,
         cx: &mut InputContext<'_, '_>,
         received: &Datagram<'_>,
@@ -154,6 +174,9 @@ impl Gist {
         message: &Message<'_>,
         is_local: bool,
     ) {
+        if !IS_EXACT && let Some(exact) = self.tolerated_prefix_of(&message.body) {
+            return self.receive_exact(cx, (received, packet), receipt, message, is_local, exact);
+        }
         self.count(message.body.message_type()).received += 1;
         match &message.body {
             Body::Query(query) => {

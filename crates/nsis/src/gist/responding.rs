@@ -19,6 +19,7 @@ use super::notify::report_translation;
 use super::receipt::Receipt;
 use super::state::{HalfRef, Index, Key, NONE, Needs};
 use super::transmit::{DatagramPath, message, own_address};
+use crate::Tolerated;
 use crate::input_context::InputContext;
 use crate::nslp::{Origin, Peering, Received, Validity};
 
@@ -294,7 +295,7 @@ impl Gist {
         let identity = self.identity;
         let response = Response {
             nat_traversal: query.nat_traversal,
-            mri: at.mri(),
+            mri: receipt.prefix_form.written(at.mri()),
             session: query.session,
             nli: self.nli(&identity, path.source, at.direction, distance, validity),
             query_cookie: query.query_cookie,
@@ -351,6 +352,12 @@ impl Gist {
         if before != peer {
             self.count_querier(at);
         }
+        if let Some(block) = self.peers.get_mut(peer) {
+            block.heard = cx.now;
+            if receipt.prefix_form.is_tolerated() {
+                block.tolerated.count(Tolerated::PrefixLength);
+            }
+        }
         match receipt.association {
             // A refresh arrives in a datagram, whatever the session uses.
             NONE if is_refresh => {}
@@ -371,6 +378,7 @@ impl Gist {
         half.lifetime_ms = validity;
         half.expires_at = cx.now.after_millis(validity.into());
         half.next_at = earmark_core::Time::MAX;
+        half.prefix_form = receipt.prefix_form;
         if !(is_refresh && half.secured) {
             half.ip_distance = distance.unwrap_or(half.ip_distance);
         }
@@ -429,6 +437,7 @@ impl Gist {
         if receipt.association == NONE {
             peer.port = receipt.source_port;
         }
+        peer.heard = cx.now;
         peer.is_near |= receipt.is_from_this_link() && receipt.source == nli.interface_address;
         Some(index)
     }
@@ -443,6 +452,6 @@ impl Gist {
     ) -> Option<Index> {
         let mtu = cx.context.interfaces.by_id(receipt.interface).map_or(0, |found| found.mtu);
         let bounds = self.bounds(cx, self.config.limits.peers);
-        self.peers.insert(nli, receipt.interface, mtu, bounds)
+        self.peers.insert(nli, receipt.interface, mtu, bounds, cx.now)
     }
 }

@@ -3,7 +3,8 @@
 //!
 //! A changed route names a range of destinations. An index lists routing states by destination, and those in the range
 //! are checked, a few for each input. After a change of an interface, a routing state is checked at its next use. A
-//! fingerprint of the hop of the last Query is kept: if it is unchanged, nothing is done.
+//! fingerprint of the hop of the last Query is kept: if it is unchanged, nothing is done. A Response that would install a
+//! peer counts only if the flow still takes the hop of its Query, and likewise an association that was opened for it.
 
 use earmark_core::{HostEvent, Time};
 use earmark_wire::gist::{Direction, Mri};
@@ -11,7 +12,7 @@ use earmark_wire::gist::{Direction, Mri};
 use super::Gist;
 use super::event_data::EventData;
 use super::machine::{Event, Facts, State};
-use super::state::{HalfRef, NONE};
+use super::state::{HalfRef, NO_HOP, NONE};
 use crate::input_context::InputContext;
 use crate::nslp::{Notification, Validity};
 use crate::route;
@@ -23,8 +24,14 @@ impl Gist {
     /// Handles a change of the host.
     pub(crate) fn host_changes(&mut self, now: Time, event: &HostEvent) {
         match *event {
-            HostEvent::RouteChanged(prefix) => self.changed_ranges.add(now, prefix),
-            HostEvent::InterfaceChanged(_) => self.epoch = self.epoch.wrapping_add(1),
+            HostEvent::RouteChanged(prefix) => {
+                self.route_changes = self.route_changes.wrapping_add(1);
+                self.changed_ranges.add(now, prefix);
+            }
+            HostEvent::InterfaceChanged(_) => {
+                self.route_changes = self.route_changes.wrapping_add(1);
+                self.epoch = self.epoch.wrapping_add(1);
+            }
             // Multicast flows have no next hop to be queried.
             HostEvent::MulticastRouteChanged { .. }
             | HostEvent::TrafficControlRefused { .. }
@@ -44,22 +51,44 @@ impl Gist {
     }
 
     /// Checks whether the next hop of a half has changed; if so, queries for the peer again. Until the Response,
-    /// messages go to the old peer.
+    /// messages go to the old peer of an established half. A handshake under way is abandoned: its messages wait for the
+    /// next one.
     pub(super) fn check_route(&mut self, cx: &mut InputContext<'_, '_>, at: &mut HalfRef) {
-        let state = self.state(at);
-        if !state.is_querying() {
+        if !self.state(at).is_querying() {
             return;
         }
         self.store.half_mut(at.half_id()).epoch = self.epoch;
-        let hop = route::hop(cx.context, &at.mri());
-        let now = hop.map(|hop| self.fingerprint(&hop));
-        if now == Some(self.store.half(at.half_id()).hop) || state != State::EstablishedDownstream {
+        let now = self.present_hop(cx, at);
+        if now == self.store.half(at.half_id()).hop {
             return;
         }
         self.lower_validity(cx, at, Validity::Tentative);
-        if now.is_some() {
-            self.step(cx, at, Event::Refresh, Facts::default(), &EventData::Nothing);
+        if now == NO_HOP {
+            // Whatever hop comes next, the peer is queried for.
+            self.store.half_mut(at.half_id()).hop = NO_HOP;
+            return;
         }
+        self.step(cx, at, Event::Refresh, Facts::default(), &EventData::Nothing);
+    }
+
+    /// Returns whether the flow now takes another hop than the last Query of a half. Usually no route has changed since.
+    #[inline]
+    pub(super) fn is_rerouted(&self, cx: &InputContext<'_, '_>, at: &HalfRef) -> bool {
+        let half = self.store.get(at.half_id());
+        half.is_some_and(|half| {
+            half.route_changes != self.route_changes && self.takes_other_hop(cx, at, half.hop)
+        })
+    }
+
+    #[cold]
+    fn takes_other_hop(&self, cx: &InputContext<'_, '_>, at: &HalfRef, hop: u32) -> bool {
+        let now = self.present_hop(cx, at);
+        now != NO_HOP && now != hop
+    }
+
+    /// Returns the fingerprint of the hop that the flow takes now.
+    fn present_hop(&self, cx: &InputContext<'_, '_>, at: &HalfRef) -> u32 {
+        route::hop(cx.context, &at.mri()).map_or(NO_HOP, |hop| self.fingerprint(&hop))
     }
 
     /// Lowers the validity of good routing state.

@@ -15,12 +15,16 @@ use earmark_wire::gist::{Direction, Mri, SessionId};
 
 use super::handshake::Handshake;
 use super::machine::State;
+use super::prefix_form::PrefixForm;
 use crate::nslp::{Attributes, SendMessage, Validity};
 
 /// Slot of a block in its slab.
 pub(crate) type Index = u32;
 /// No block.
 pub(crate) const NONE: Index = u32::MAX;
+
+/// Fingerprint of a missing hop.
+pub(crate) const NO_HOP: u32 = 0;
 
 /// Key of a routing state: MRI, SID and NSLPID (RFC 5971 section 4.2.1), with the downstream MRI.
 ///
@@ -117,7 +121,9 @@ pub(crate) struct Half {
     pub(crate) queue: Index,
     /// Number of changes of interfaces when `hop` was looked up; see [`super::Gist::epoch`].
     pub(crate) epoch: u32,
-    /// Hash of the hop of the last Query.
+    /// Number of changes of routes and interfaces when the last Query was sent; see [`super::Gist::route_changes`].
+    pub(crate) route_changes: u32,
+    /// Hash of the hop of the last Query; [`NO_HOP`] if the flow has had no route since.
     pub(crate) hop: u32,
     /// Number of the last Query, from which its cookie is derived. The first one is random.
     pub(crate) query: u32,
@@ -132,6 +138,8 @@ pub(crate) struct Half {
     pub(crate) offered: bool,
     /// Needs of the messages in this direction.
     pub(crate) needs: Needs,
+    /// How the peer writes the prefixes of the flow.
+    pub(crate) prefix_form: PrefixForm,
     /// Whether the peer has queried this node; if so, the half counts for the interface of the peer.
     pub(crate) of_querier: bool,
 }
@@ -146,6 +154,7 @@ impl Default for Half {
             ip_distance: 0,
             secured: false,
             needs: Needs::Nothing,
+            prefix_form: PrefixForm::default(),
             of_querier: false,
             offered: false,
             peer: NONE,
@@ -154,8 +163,9 @@ impl Default for Half {
             previous_user: NONE,
             queue: NONE,
             query: 0,
-            hop: 0,
+            hop: NO_HOP,
             epoch: 0,
+            route_changes: 0,
             lifetime_ms: 0,
             next_at: Time::MAX,
             expires_at: Time::MAX,

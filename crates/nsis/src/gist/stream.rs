@@ -12,6 +12,7 @@ use super::association::{Association, Stage, decode};
 use super::counters::DropReason;
 use super::event_data::EventData;
 use super::machine::{Event, Facts};
+use super::prefix_form::{PrefixForm, with_mri};
 use super::receipt::Receipt;
 use super::state::{Index, NONE, Needs, Timer, TimerPurpose};
 use super::transmit::message;
@@ -71,6 +72,10 @@ impl Gist {
             let queue = self.store.half(half).queue;
             let queue = self.store.queues.get_mut(queue as usize);
             let Some(handshake) = queue.and_then(|queue| queue.handshake.take()) else { continue };
+            if self.is_rerouted(cx, &at) {
+                self.check_route(cx, &mut at);
+                continue;
+            }
             let event_data = EventData::Established { handshake: &handshake };
             self.step(cx, &mut at, Event::AssociationEstablished, Facts::default(), &event_data);
         }
@@ -207,6 +212,15 @@ impl Gist {
                     self.send_error(cx, &receipt, answer);
                 }
                 return;
+            }
+        };
+        let exact;
+        let parsed = match self.tolerated_prefix_of(&parsed.body) {
+            None => &parsed,
+            Some((mri, prefix_form)) => {
+                receipt.prefix_form = prefix_form;
+                exact = Message { body: with_mri(&parsed.body, mri), ..parsed };
+                &exact
             }
         };
         self.count(parsed.body.message_type()).received += 1;
@@ -357,6 +371,7 @@ fn receipt<'a>(association: &Association, index: Index, octets: &'a [u8]) -> Rec
         },
         source_is_peer: true,
         explicitly_routed: false,
+        prefix_form: PrefixForm::default(),
         nslpid: 0,
         hops: 0,
     }

@@ -14,6 +14,7 @@ use super::Gist;
 use super::association::Stage;
 use super::machine::State;
 use super::state::{Half, Index};
+use crate::Tolerated;
 use crate::nslp::{PeerHandle, Validity};
 
 /// One half of a routing state, with its peer.
@@ -79,6 +80,10 @@ pub struct PeerView {
     pub interface: InterfaceId,
     /// Halves of routing states and associations with this peer.
     pub uses: u32,
+    /// When its last Query, Response or Confirm was received; a peer in use sends one in each period of its routing states.
+    pub heard: Time,
+    /// Deviations from the RFCs in its messages that were accepted, each with the number of messages.
+    pub tolerated: Vec<(Tolerated, u32)>,
 }
 
 impl Gist {
@@ -167,6 +172,23 @@ impl Gist {
             address: peer.address,
             interface: peer.interface,
             uses: peer.uses,
+            heard: peer.heard,
+            tolerated: peer.tolerated.iter().collect(),
         })
+    }
+
+    /// Returns the peers with their handles.
+    pub fn peers_by_handle(&self) -> impl Iterator<Item = (PeerHandle, PeerView)> {
+        self.peers.slab.iter().filter_map(|(index, _)| {
+            let index = index as Index;
+            Some((self.peers.handle(index)?, self.peer_view(index)?))
+        })
+    }
+
+    /// Counts a deviation in a message of a peer.
+    pub(super) fn count_tolerated(&mut self, peer: Index, tolerated: Tolerated) {
+        if let Some(peer) = self.peers.get_mut(peer) {
+            peer.tolerated.count(tolerated);
+        }
     }
 }

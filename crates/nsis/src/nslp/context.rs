@@ -5,10 +5,11 @@ use core::time::Duration;
 use earmark_core::{Context, Time};
 use earmark_wire::gist::{Mri, SessionId};
 
-use super::message::SendMessage;
+use super::message::{PeerHandle, SendMessage};
 use super::notification::Validity;
 use super::requests::{Request, Requests};
 use super::sink::Sink;
+use crate::Tolerated;
 use crate::api::Event;
 
 /// The context of one call of an application: the time, the node, and the receiver of the effects.
@@ -71,6 +72,11 @@ impl HandlerContext<'_, '_> {
     /// Reports that the next hop of this flow, in the direction of the MRI, may have changed.
     pub fn invalidate_routing_state(&mut self, mri: Mri, status: Validity, urgent: bool) {
         self.requests.list.push_back((self.nslpid, Request::Invalidate { mri, status, urgent }));
+    }
+
+    /// Counts a deviation from the RFCs in a message of a peer that was accepted; the view of the peer shows it.
+    pub fn count_tolerated(&mut self, peer: PeerHandle, tolerated: Tolerated) {
+        self.requests.list.push_back((self.nslpid, Request::Tolerated { peer, tolerated }));
     }
 
     /// Reports an event of an application.

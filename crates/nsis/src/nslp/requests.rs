@@ -7,8 +7,9 @@ use core::time::Duration;
 
 use earmark_wire::gist::{Mri, SessionId};
 
-use super::message::SendMessage;
+use super::message::{PeerHandle, SendMessage};
 use super::notification::Validity;
+use crate::Tolerated;
 
 /// Requests of applications that are not yet executed. Reused for each input, so that nothing is allocated in steady
 /// state.
@@ -66,5 +67,12 @@ pub enum Request {
         status: Validity,
         /// Whether to check the route at once.
         urgent: bool,
+    },
+    /// [`HandlerContext::count_tolerated`](super::HandlerContext::count_tolerated).
+    Tolerated {
+        /// The peer.
+        peer: PeerHandle,
+        /// The deviation in its message.
+        tolerated: Tolerated,
     },
 }

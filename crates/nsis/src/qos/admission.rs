@@ -194,9 +194,14 @@ impl QosNslp {
             cx.out.remove(claim);
         }
         cx.out.install(Installation { claim, interface, flow, demand });
-        let sharing = session.extra.as_ref().map_or(&[][..], |extra| &extra.sharing);
-        for other in sharing.iter().filter_map(|mri| flow_of(mri, session.classifier)) {
-            cx.out.add_flow(claim, other);
+        let sharing = session.sharing();
+        for (place, other) in sharing.iter().enumerate() {
+            // Two peers may have the same flow.
+            let is_known = other.mri == session.mri
+                || sharing.iter().take(place).any(|known| known.mri == other.mri);
+            if !is_known && let Some(other) = flow_of(&other.mri, session.classifier) {
+                cx.out.add_flow(claim, other);
+            }
         }
     }
 

@@ -43,6 +43,8 @@ pub struct Config {
     pub proxy: bool,
     /// Transport of messages, unless the application sets another one.
     pub attributes: Attributes,
+    /// Refuse what deviates from the RFCs even if its meaning is unambiguous: see [`crate::Tolerated`].
+    pub strict: bool,
     /// Limits of resources.
     pub limits: Limits,
     /// Tokens that prove the names of users (RFC 5981).
@@ -68,6 +70,7 @@ impl Default for Config {
             shrink_after: Duration::from_secs(10),
             proxy: false,
             attributes: Attributes::default(),
+            strict: false,
             limits: Limits::default(),
             tokens: earmark_token::Settings::default(),
             policy: Vec::new(),

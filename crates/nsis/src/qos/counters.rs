@@ -64,6 +64,8 @@ pub struct Counters {
     pub refreshed: u64,
     /// Sessions torn down.
     pub released: u64,
+    /// Tears of this node that the end of the path has not answered.
+    pub unanswered: u64,
     /// Sessions that expired without a refresh.
     pub expired: u64,
     /// Requests refused by this node.
@@ -105,6 +107,7 @@ impl Counters {
             ("sessions", "created", self.created),
             ("sessions", "refreshed", self.refreshed),
             ("sessions", "released", self.released),
+            ("sessions", "unanswered", self.unanswered),
             ("sessions", "expired", self.expired),
             ("sessions", "refused", self.refused),
             ("sessions", "preempted", self.preempted),

@@ -11,6 +11,7 @@ use earmark_wire::qos_nslp::Message;
 use super::QosNslp;
 use super::api::{Application, Command, Event};
 use super::flow::outgoing_interface;
+use super::oversize::needs_association;
 use super::qspec::Purpose;
 use super::receive::{back, outcome_of};
 use super::send::info_here;
@@ -61,19 +62,31 @@ impl Nslp for QosNslp {
         let parsed = Message::parse(message.data);
         mark(Checkpoint::Parse);
         match &parsed {
-            Ok(Message::Reserve(reserve)) => {
+            Ok(found @ Message::Reserve(reserve)) => {
+                if self.completes(cx, message, found, reserve.qspec) {
+                    return;
+                }
                 self.counters.reserves += 1;
                 self.hold_or_handle_reserve(cx, message, reserve);
             }
-            Ok(Message::Query(query)) => {
+            Ok(found @ Message::Query(query)) => {
+                if self.completes(cx, message, found, Some(query.qspec)) {
+                    return;
+                }
                 self.counters.queries += 1;
                 self.receive_query(cx, message, query);
             }
-            Ok(Message::Response(response)) => {
+            Ok(found @ Message::Response(response)) => {
+                if self.completes(cx, message, found, response.qspec) {
+                    return;
+                }
                 self.counters.responses += 1;
                 self.receive_response(cx, message, response);
             }
-            Ok(Message::Notify(notify)) => {
+            Ok(found @ Message::Notify(notify)) => {
+                if self.completes(cx, message, found, notify.qspec) {
+                    return;
+                }
                 self.counters.notifies += 1;
                 self.receive_notify(cx, message, notify);
             }
@@ -104,10 +117,19 @@ impl Nslp for QosNslp {
             Ok(Message::Query(query)) if failure == SendFailure::NoNextNode => {
                 self.handle_query_end(cx, message, &query);
             }
+            Ok(Message::Query(query))
+                if self.own_query_undelivered(cx, message, &query, failure) => {}
             Ok(Message::Query(query)) => {
                 let addressing = back(message);
-                let info = info_here(cx, None, &addressing.mri, outcome_of(failure));
+                let outcome = outcome_of(failure, message.mri.direction());
+                let info = info_here(cx, None, &addressing.mri, outcome);
                 self.send_refusal(cx, addressing, query.rii, info, None);
+            }
+            Ok(Message::Response(response)) if needs_association(failure) => {
+                self.shorten_response(cx, message, &response);
+            }
+            Ok(Message::Notify(notify)) if needs_association(failure) => {
+                self.shorten_notify(cx, message, &notify);
             }
             // The requesting node retransmits.
             _ => {}

@@ -17,7 +17,9 @@
 //! | `summary` | many sessions in one message |
 //! | `query`, `response`, `notify` | the other three messages |
 //! | `refresh` | timers |
+//! | `oversize` | messages that exceed a datagram |
 //! | `route_change` | route changes |
+//! | `sharing` | flows that share the reservation of a session |
 //! | `binding` | messages that wait for each other |
 //! | `path_extent` | part of the path that a reservation covers |
 //! | `aggregate` | many flows across a domain in one session |
@@ -28,6 +30,7 @@
 //! | `request`, `outcome` | their requests, and the results |
 //! | `origin` | who may touch a session |
 //! | `limits` | limits of sessions and of changes |
+//! | `completion` | QSPECs of other implementations without the maximum packet size |
 //! | `engine` | dispatch of commands, and of the calls of GIST |
 //!
 //! # What the standard leaves open
@@ -48,6 +51,7 @@ mod aggregate_state;
 mod api;
 mod binding;
 mod binding_state;
+mod completion;
 mod config;
 mod counters;
 mod engine;
@@ -59,6 +63,7 @@ mod limits;
 mod notify;
 mod origin;
 mod outcome;
+mod oversize;
 mod own_queries;
 mod path_extent;
 mod pending_tear;
@@ -79,6 +84,7 @@ mod role;
 mod route_change;
 mod send;
 mod session_auth;
+mod sharing;
 mod state;
 mod store;
 mod stored_reserve;

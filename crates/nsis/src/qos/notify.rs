@@ -7,6 +7,7 @@ use super::QosNslp;
 use super::addressing::Addressing;
 use super::api::{Event, OnRefusal, Source};
 use super::counters::DropReason;
+use super::oversize::NO_REVERSE_PATH;
 use super::response::is_error;
 use super::send::info_here;
 use super::state::{Flags, Index};
@@ -26,6 +27,10 @@ impl QosNslp {
         };
         let session = self.store.session(index);
         if message.mri.direction() == session.direction() {
+            // The receiver asks the sender of the QUERY for associations.
+            if notify.info.outcome == NO_REVERSE_PATH && session.back == message.origin.peer {
+                return self.receive_query_notify(cx, message, notify);
+            }
             return self.ignore(cx, message, DropReason::Unasked);
         }
         if let Err(reason) = self.check_answer(message, index) {

@@ -16,7 +16,7 @@ use super::received_reserve::ReceivedReserve;
 use super::role::OwnQuery;
 use super::state::{Flags, Index, Session};
 use crate::behind::may_replace;
-use crate::nslp::{Channel, HandlerContext, Received};
+use crate::nslp::{Attributes, Channel, HandlerContext, Received};
 
 impl Session {
     /// Records the channel of a RESERVE that was accepted.
@@ -25,6 +25,12 @@ impl Session {
         let secured = u16::from(channel.is_secured()) * Flags::SECURED;
         self.flags.set(Flags::OVER_ASSOCIATION, channel.is_association());
         self.flags.set(secured, true);
+    }
+
+    /// Requires a transport for messages of the session, beside what it has required before.
+    pub(super) fn require(&mut self, attributes: Attributes) {
+        self.attributes.reliable |= attributes.reliable;
+        self.attributes.secure |= attributes.secure;
     }
 
     /// Returns whether messages with this MRI travel towards the QNI, along a flow with the ends of that of the session:
@@ -43,7 +49,7 @@ impl Session {
 
     /// Checks whether the channel of a RESERVE may touch the session.
     #[inline]
-    fn check_channel(&self, message: &Received<'_>) -> Result<(), DropReason> {
+    pub(super) fn check_channel(&self, message: &Received<'_>) -> Result<(), DropReason> {
         let channel = message.origin.channel;
         if self.flags.has(Flags::SECURED) && !channel.is_secured() {
             return Err(DropReason::NotSecured);
@@ -117,7 +123,10 @@ impl QosNslp {
         index: Index,
     ) -> Result<(), Option<DropReason>> {
         let session = self.store.session(index);
-        if session.back != Some(received.peer) || session.direction() != received.mri.direction {
+        let peer = received.peer;
+        let is_peer =
+            session.back == Some(peer) || session.sharing().iter().any(|flow| flow.is_from(peer));
+        if !is_peer || session.direction() != received.mri.direction {
             return Err(None);
         }
         session.check_channel(received.message).map_err(Some)
@@ -141,7 +150,9 @@ impl QosNslp {
         }
         let is_next = session.on == Some(peer);
         if !message.explicitly_routed {
-            let is_of_session = is_next || session.is_towards_qni(&message.mri);
+            let is_of_session = is_next
+                || session.is_towards_qni(&message.mri)
+                || session.is_towards_qni_of_sharing(&message.mri);
             return if is_of_session { Ok(()) } else { Err(DropReason::OtherPeer) };
         }
         let old = session.extra.as_ref().and_then(|extra| extra.old_branch);

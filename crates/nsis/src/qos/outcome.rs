@@ -49,6 +49,9 @@ impl QosNslp {
             return;
         }
         session.trim();
+        if is_initiator && self.repeat_over_association(cx, index, outcome) {
+            return;
+        }
         if !is_initiator {
             // The repair of the route has failed (section 5.2.5.2): the QNI decides.
             return self.notify_qni(cx, index, outcome);

@@ -56,7 +56,7 @@ impl QosNslp {
         Ok(())
     }
 
-    fn send_own_query(&mut self, cx: &mut HandlerContext<'_, '_>, own_query: &OwnQuery) {
+    pub(super) fn send_own_query(&mut self, cx: &mut HandlerContext<'_, '_>, own_query: &OwnQuery) {
         let request = &own_query.request;
         let attributes = request.attributes.unwrap_or(self.config.attributes);
         let (session, mri) = (own_query.session, Mri::PathCoupled(own_query.mri));
@@ -131,6 +131,12 @@ impl QosNslp {
             self.ignore(cx, message, reason);
             return true;
         }
+        if let Some((application, own_query)) = self.querier_of(message.session)
+            && own_query.rii == Some(rii)
+            && self.repeat_query_over_association(cx, application, response.info.outcome)
+        {
+            return true;
+        }
         let Some((application, mri)) = self.end_own_query(message.session, rii) else {
             return false;
         };
@@ -198,8 +204,11 @@ impl QosNslp {
             self.ignore(cx, message, reason);
             return true;
         }
-        self.drop_own_query(application);
         let outcome = notify.info.outcome;
+        if self.repeat_query_over_association(cx, application, outcome) {
+            return true;
+        }
+        self.drop_own_query(application);
         let source = notify.info.source.and_then(Source::of);
         let available = qspec::response_values(notify.qspec).available;
         let reaction = OnRefusal::Release;

@@ -1,6 +1,6 @@
 //! Receipt of RESERVEs, and of what is malformed, ignored or undeliverable.
 
-use earmark_wire::gist::Mri;
+use earmark_wire::gist::{Direction, Mri};
 use earmark_wire::qos_nslp::iana::{MessageType, ProtocolError, Success, TransientFailure};
 use earmark_wire::qos_nslp::{
     Answers, Extra as Objects, GenericFlags, InfoSpec, Message, Outcome, ParseError, RequestIds,
@@ -11,6 +11,7 @@ use super::QosNslp;
 use super::addressing::Addressing;
 use super::api::Event;
 use super::counters::DropReason;
+use super::oversize::needs_association;
 use super::path_extent::ends_near;
 use super::qspec;
 use super::received_reserve::ReceivedReserve;
@@ -123,6 +124,7 @@ impl QosNslp {
                 self.complete_locally(cx, index);
             }
             // Otherwise it is retransmitted, or abandoned in the end.
+            self.own_reserve_undelivered(cx, index, failure);
             return;
         }
         let Some(rii) = reserve.rii else { return };
@@ -130,10 +132,15 @@ impl QosNslp {
         let is_own = session.extra.as_ref().and_then(|extra| extra.request).map(|r| r.rii);
         if failure != SendFailure::NoNextNode {
             if is_own != Some(rii) && !reserve.tear {
-                let info = info_here(cx, None, &sent.mri, outcome_of(failure));
+                let outcome = outcome_of(failure, sent.mri.direction());
+                let info = info_here(cx, None, &sent.mri, outcome);
                 self.send_refusal(cx, self.towards_qni(index, None), Some(rii), info, None);
             }
             return;
+        }
+        if is_own == Some(rii) && reserve.tear {
+            self.finish_release(cx, index);
+            return self.forget(cx, index);
         }
         if is_own == Some(rii) {
             // The route has changed, and the path ends here now.
@@ -178,9 +185,12 @@ pub(super) fn back(sent: &SendMessage) -> Addressing {
     Addressing { session, mri: mri.inverted(), to: None, attributes, nslpid: None, hops: None }
 }
 
-/// Returns the outcome that a QNI gets for a failure of GIST.
-pub(super) fn outcome_of(failure: SendFailure) -> Outcome {
+/// Returns the outcome that a QNI gets for a failure of GIST in a direction.
+pub(super) fn outcome_of(failure: SendFailure, direction: Direction) -> Outcome {
     Outcome::TransientFailure(match failure {
+        failure if needs_association(failure) && direction == Direction::Upstream => {
+            TransientFailure::NoReversePath
+        }
         SendFailure::NoUpstreamState => TransientFailure::NoReversePath,
         SendFailure::NoRoute => TransientFailure::NoPathState,
         _ => TransientFailure::PathTruncated,

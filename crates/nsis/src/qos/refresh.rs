@@ -15,6 +15,7 @@ use super::api::Change;
 use super::flow::outgoing_interface;
 use super::send::ReserveOptions;
 use super::state::{Flags, Index};
+use super::tear::Confirmation;
 use super::timeouts::next_retry;
 use crate::nslp::HandlerContext;
 
@@ -36,9 +37,14 @@ impl QosNslp {
     fn handle_timer(&mut self, cx: &mut HandlerContext<'_, '_>, index: Index) {
         let now = cx.now;
         let session = self.store.session(index);
-        if session.expires_at <= now {
+        if !session.sharing().is_empty() && !session.flags.has(Flags::TORN) {
+            if !self.expire_flows(cx, index) {
+                return self.handle_expiry(cx, index);
+            }
+        } else if session.expires_at <= now {
             return self.handle_expiry(cx, index);
         }
+        let session = self.store.session(index);
         if let Some(extra) = &session.extra {
             let asks = extra.request.is_some_and(|request| request.at <= now);
             let is_overdue = extra.acknowledged_by.is_some_and(|at| at <= now);
@@ -76,11 +82,13 @@ impl QosNslp {
     /// Ends a session that was not refreshed, or whose tear had no response.
     fn handle_expiry(&mut self, cx: &mut HandlerContext<'_, '_>, index: Index) {
         if self.store.session(index).flags.has(Flags::TORN) {
+            let is_unanswered = self.store.session(index).has_begun_tear();
+            self.counters.unanswered += u64::from(is_unanswered);
             self.finish_release(cx, index);
             return self.forget(cx, index);
         }
         self.counters.expired += 1;
-        self.end(cx, index, Change::Expired, None);
+        self.end(cx, index, Change::Expired, Confirmation::IfUnreliable);
     }
 
     /// Refreshes the next node, with other sessions that are due soon.
@@ -103,12 +111,16 @@ impl QosNslp {
             && !session.flags.has(Flags::LAST);
         // Two full RESERVEs without an error count as received (section 4.1).
         session.flags.set(Flags::CONFIRMED, true);
+        let (is_shared, has_next) = (!session.sharing().is_empty(), session.on.is_some());
         let acknowledge = self.config.acknowledge && !session.flags.has(Flags::LAST);
         if acknowledge {
             let by = cx.now + self.config.give_up;
             session.extra().acknowledged_by.get_or_insert(by);
         }
-        if reduced && self.config.summary > 0 && session.on.is_some() {
+        if is_shared {
+            self.refresh_further(cx, index, !reduced);
+        }
+        if reduced && self.config.summary > 0 && has_next {
             return self.summarize(cx, index, acknowledge);
         }
         let options = ReserveOptions { full: !reduced, acknowledge, ..ReserveOptions::default() };
@@ -129,16 +141,24 @@ impl QosNslp {
         let Some(request) = self.store.session(index).extra.as_ref().and_then(|e| e.request) else {
             return true;
         };
-        if cx.now >= request.until {
+        let tear = self.store.session(index).flags.has(Flags::TORN);
+        if cx.now >= request.until && !tear {
             return self.handle_request_timeout(cx, index);
+        }
+        if cx.now >= request.until {
+            // The state of a session that is torn down ends later.
+            if let Some(request) = &mut self.store.session_mut(index).extra().request {
+                request.at = Time::MAX;
+            }
+            return true;
         }
         let (at, wait_ms) = next_retry(cx.now, request.wait_ms, request.until);
         if let Some(request) = &mut self.store.session_mut(index).extra().request {
             (request.at, request.wait_ms) = (at, wait_ms);
         }
         self.counters.repeated += 1;
-        let options =
-            ReserveOptions { full: true, rii: Some(request.rii), ..ReserveOptions::default() };
+        let rii = Some(request.rii);
+        let options = ReserveOptions { full: !tear, tear, rii, ..ReserveOptions::default() };
         self.send_reserve(cx, index, &options);
         true
     }

@@ -1,12 +1,12 @@
 //! The end of what an application of this node has: a session, a QUERY, or a listener.
 
-use earmark_core::Time;
 use earmark_wire::gist::SessionId;
 
 use super::QosNslp;
 use super::api::{Application, Change, Event, Rejection};
 use super::role::Role;
-use super::state::{Flags, Index, PendingRequest};
+use super::state::{Flags, Index};
+use super::tear::Confirmation;
 use crate::nslp::HandlerContext;
 
 impl QosNslp {
@@ -47,14 +47,14 @@ impl QosNslp {
         for &session in sessions {
             let Some(index) = self.store.find(session) else { continue };
             if self.store.session(index).is_initiator() {
-                self.end(cx, index, Change::Released, None);
+                self.end(cx, index, Change::Released, Confirmation::IfUnreliable);
             } else {
                 let session = self.store.session_mut(index);
                 session.extra().application = None;
                 let reverse = session.extra().reverse.take();
                 session.trim();
                 if let Some(reverse) = reverse.and_then(|reverse| self.store.find(reverse)) {
-                    self.end(cx, reverse, Change::Released, None);
+                    self.end(cx, reverse, Change::Released, Confirmation::IfUnreliable);
                 }
             }
         }
@@ -66,10 +66,8 @@ impl QosNslp {
             return;
         }
         self.counters.released += 1;
-        let rii = self.draw_rii();
-        let request = PendingRequest { rii, at: Time::MAX, wait_ms: 0, until: Time::MAX };
-        self.store.session_mut(index).extra().request = Some(request);
-        self.end(cx, index, Change::Released, Some(rii));
+        let rii = self.request_confirmation(cx.now, index);
+        self.end(cx, index, Change::Released, Confirmation::Requested(rii));
     }
 
     /// Handles the end of the release of a session of this node: torn down on the whole path, as far as known.

@@ -23,6 +23,7 @@ use super::flow::{flow_of, is_foreign, outgoing_interface};
 use super::limits::may_forward;
 use super::received_reserve::{Order, ReceivedReserve, order};
 use super::session_auth::{Authorization, keep, keep_auth};
+use super::sharing::SharingFlow;
 use super::state::{Extra, Flags, Index, NONE, Ring, Session};
 use super::store::VacantEntry;
 use crate::nslp::{HandlerContext, PeerHandle, Received};
@@ -38,10 +39,7 @@ impl QosNslp {
         mark(Checkpoint::FindSession);
         match found {
             Ok(index) => self.receive_known(cx, received, index),
-            // A tear for an unknown session has nothing to remove (section 5.4.1).
-            Err(_) if received.reserve.tear => {
-                self.ignore(cx, received.message, DropReason::NoSession);
-            }
+            Err(_) if received.reserve.tear => self.tear_unknown(cx, received),
             Err(place) => self.create_session(cx, received, place),
         }
     }
@@ -52,6 +50,9 @@ impl QosNslp {
         received: &ReceivedReserve<'_>,
         index: Index,
     ) {
+        if self.store.session(index).extra.is_some() && self.receive_sharing(cx, received, index) {
+            return;
+        }
         let ReceivedReserve { message, reserve, mri, peer } = *received;
         if let Err(reason) = self.check_reserve(cx, received, index) {
             return self.ignore(cx, message, reason);
@@ -116,7 +117,10 @@ impl QosNslp {
         let lifetime_ms = self.lifetime_for(reserve.refresh_period);
         let session = self.store.session_mut(index);
         if session.flags.has(Flags::REMOVED) {
-            return self.ignore(cx, message, DropReason::NoReservation);
+            return self.refresh_removed(cx, received, index);
+        }
+        if session.extra.is_some() {
+            session.refresh_sharing(cx.now, received.peer);
         }
         session.record_channel(message.origin.channel);
         session.lifetime_ms = lifetime_ms;
@@ -139,7 +143,27 @@ impl QosNslp {
         }
     }
 
+    /// Handles a refresh of a session without reservation. If it has expired here while the previous node was unreachable, it
+    /// is reserved again.
+    #[cold]
+    fn refresh_removed(
+        &mut self,
+        cx: &mut HandlerContext<'_, '_>,
+        received: &ReceivedReserve<'_>,
+        index: Index,
+    ) {
+        if !self.store.session(index).has_begun_tear() {
+            return self.ignore(cx, received.message, DropReason::NoReservation);
+        }
+        if received.reserve.qspec.is_some() {
+            return self.change_session(cx, received, index);
+        }
+        let outcome = Outcome::TransientFailure(TransientFailure::FullQspecRequired);
+        self.deny(cx, received, &Refused::of(outcome));
+    }
+
     /// Creates a session.
+    #[inline(never)] // a refresh needs fewer registers without it
     fn create_session(
         &mut self,
         cx: &mut HandlerContext<'_, '_>,
@@ -211,6 +235,7 @@ impl QosNslp {
     }
 
     /// Changes the reservation, the flow or the peer of a session.
+    #[inline(never)] // a refresh needs fewer registers without it
     fn change_session(
         &mut self,
         cx: &mut HandlerContext<'_, '_>,
@@ -247,16 +272,26 @@ impl QosNslp {
         let has_other_auth = self.differs_in_auth(index, reserve.extra);
         let session = self.store.session_mut(index);
         let moved = claim.filter(|_| granted.claim != claim);
-        let is_news = has_other_auth || *session.qspec != *granted.qspec || session.mri != mri;
+        // The next nodes have released, too, if this one has: they need a number that is new to them.
+        let was_removed = session.flags.has(Flags::REMOVED);
+        let is_news =
+            has_other_auth || was_removed || *session.qspec != *granted.qspec || session.mri != mri;
         let (old_mri, old_peer) = (session.mri, session.back);
+        let former = SharingFlow::of(session);
         session.rsn = reserve.rsn;
         session.mri = mri;
         session.classifier = reserve.classifier;
         (session.claim, session.interface, session.rule) = (granted.claim, interface, granted.rule);
         session.qspec = granted.qspec.into();
         session.record_channel(message.origin.channel);
+        session.require(message.attributes());
         session.lifetime_ms = lifetime_ms;
         session.expires_at = cx.now.after_millis(session.lifetime_ms.into());
+        if session.flags.has(Flags::TORN)
+            && let Some(extra) = &mut session.extra
+        {
+            extra.request = None;
+        }
         session.flags.set(Flags::REMOVED | Flags::TORN, false);
         session.flags.set(Flags::REPLACE, reserve.replace);
         session.flags.set(Flags::BREAK, breaks);
@@ -277,14 +312,22 @@ impl QosNslp {
         if old_mri != mri {
             let ends_here = self.ends_here(cx, received);
             self.store.session_mut(index).flags.set(Flags::ENDS_HERE, ends_here);
-            self.flow_changed(index, old_mri, reserve.replace);
+            if reserve.replace {
+                self.flow_replaced(index, old_mri);
+            }
         }
-        self.install(cx, index, old_mri != mri && moved.is_none());
+        if old_peer != Some(peer) {
+            match reserve.replace {
+                true => self.change_previous_peer(cx, index, peer, message.interface),
+                // Both peers stay, each with its flow.
+                false => self.store.set_back(index, peer, message.interface),
+            }
+        }
+        let others_end = self.keep_or_drop_flows(index, former, reserve.replace);
+        let has_other_packets = old_mri != mri || others_end;
+        self.install(cx, index, has_other_packets && moved.is_none());
         let change = if moved.is_some() { Change::Moved } else { Change::Changed };
         self.report_claim(cx, index, change);
-        if old_peer != Some(peer) {
-            self.change_previous_peer(cx, index, peer, message.interface);
-        }
         if is_news || reserve.rii.is_some() {
             let success = if is_news { Success::Reservation } else { Success::Refresh };
             self.forward_reserve(cx, received, index, success);

@@ -160,6 +160,7 @@ impl QosNslp {
             // A retransmission: the RESERVE is sent again.
             Ok(index) => {
                 if self.store.session(index).is_initiator() {
+                    self.store.session_mut(index).require(message.attributes());
                     let options = ReserveOptions { full: true, ..ReserveOptions::default() };
                     self.send_reserve(cx, index, &options);
                 }

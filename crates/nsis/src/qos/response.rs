@@ -121,6 +121,9 @@ impl QosNslp {
         if rsn != (Rsn { number: session.own_rsn, epoch: self.epoch }) {
             return self.ignore(cx, message, DropReason::Unasked);
         }
+        if message.mri != session.towards_qni() && session.is_towards_qni_of_sharing(&message.mri) {
+            return self.receive_response_for(cx, message, response, index);
+        }
         self.learn_next_peer(cx, message, index);
         match response.info.outcome {
             Outcome::TransientFailure(TransientFailure::FullQspecRequired) => {

@@ -25,9 +25,6 @@ use crate::nslp::{
     HandlerContext, NetworkNotification, Notification, PeerHandle, Received, Validity,
 };
 
-/// Limit of flows that share a reservation.
-const MAX_SHARING_FLOWS: usize = 8;
-
 impl QosNslp {
     /// Handles a notification of GIST about the peers of a session.
     pub(super) fn handle_notification(
@@ -258,17 +255,10 @@ impl QosNslp {
         self.send_query(cx, addressing, query);
     }
 
-    /// Handles a RESERVE for other packets than before.
-    pub(super) fn flow_changed(&mut self, index: Index, old: PathCoupled, replace: bool) {
+    /// Handles a RESERVE that replaces the packets of the one before.
+    pub(super) fn flow_replaced(&mut self, index: Index, old: PathCoupled) {
         let session = self.store.session_mut(index);
         let on = session.on;
-        if !replace {
-            let sharing = &mut session.extra().sharing;
-            if sharing.len() < MAX_SHARING_FLOWS && !sharing.contains(&old) {
-                sharing.push(old);
-            }
-            return;
-        }
         if let Some(peer) = on {
             session.extra().old_branch.get_or_insert(OldBranch { peer, mri: old });
         }

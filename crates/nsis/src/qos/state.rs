@@ -16,6 +16,7 @@ use earmark_wire::nsis::SessionAuth;
 use earmark_wire::qos_nslp::{BoundSessionId, Extra as Objects, MessageId, PacketClassifier, Rsn};
 
 use super::api::{Application, OnRefusal};
+use super::sharing::SharingFlow;
 use crate::nslp::{Attributes, PeerHandle};
 
 /// Slot of a block in its slab.
@@ -112,6 +113,9 @@ impl Flags {
     /// The last RESERVE arrived over an association.
     pub(super) const OVER_ASSOCIATION: u16 = 1 << 14;
 
+    /// A message of the session has exceeded a datagram, so that this node, the QNI, has asked for associations.
+    pub(super) const OVERSIZE: u16 = 1 << 15;
+
     /// Returns whether all of these flags are set.
     #[inline]
     pub(super) const fn has(self, flags: u16) -> bool {
@@ -154,8 +158,8 @@ pub(super) struct Extra {
     pub(super) old_branch: Option<OldBranch>,
     /// Former previous peer, and until when it is ignored.
     pub(super) former: Option<(PeerHandle, Time)>,
-    /// Flows that share the reservation: former ones, if a RESERVE with another MRI did not replace them.
-    pub(super) sharing: Vec<PathCoupled>,
+    /// Further flows that share the reservation.
+    pub(super) sharing: Vec<SharingFlow>,
     /// QSPEC that a QNI restores if a change is refused.
     pub(super) before: Option<Box<[u8]>>,
     /// Reaction of a QNI to a refusal.
@@ -252,6 +256,13 @@ impl Session {
         self.flags.has(Flags::ENDS_HERE) || self.flags.has(Flags::LAST)
     }
 
+    /// Returns whether this node has begun the tear of the session.
+    #[inline]
+    pub(super) fn has_begun_tear(&self) -> bool {
+        self.flags.has(Flags::TORN)
+            && self.extra.as_ref().is_some_and(|extra| extra.request.is_some())
+    }
+
     /// Returns the rarely needed fields; creates them if there are none.
     pub(super) fn extra(&mut self) -> &mut Extra {
         self.extra.get_or_insert_default()
@@ -308,6 +319,8 @@ impl Session {
             None => due,
             Some(extra) => {
                 let request = extra.request.map_or(Time::MAX, |request| request.at);
+                let flows = extra.sharing.iter().map(|flow| flow.expires_at);
+                let due = flows.fold(due, Time::min);
                 due.min(request).min(extra.acknowledged_by.unwrap_or(Time::MAX))
             }
         }

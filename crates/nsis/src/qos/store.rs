@@ -143,6 +143,16 @@ impl Store {
         self.peers.get(&peer).map_or(0, |peer| peer.session_count)
     }
 
+    /// Returns the number of sessions with a next peer.
+    pub(super) fn sessions_to(&self, peer: PeerHandle) -> usize {
+        let Some(first) = self.peers.get(&peer).map(|peer| peer.ring) else { return 0 };
+        let following = |&index: &Index| {
+            let next = self.sessions.get(index as usize)?.ring.next;
+            (next != first).then_some(next)
+        };
+        core::iter::successors((first != NONE).then_some(first), following).count()
+    }
+
     /// Changes the previous peer of a session, and the interface that leads to it.
     pub(super) fn set_back(&mut self, index: Index, peer: PeerHandle, arrival: InterfaceId) {
         let session = self.session_mut(index);

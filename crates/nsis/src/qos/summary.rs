@@ -20,6 +20,7 @@ use super::received_reserve::{Order, ReceivedReserve, order};
 use super::send::{ReserveOptions, release_routing_state};
 use super::state::{Flags, Index};
 use super::summary_lists::SummaryLists;
+use super::tear::Confirmation;
 use super::timeouts::lifetime_ms;
 use crate::nslp::HandlerContext;
 
@@ -56,11 +57,17 @@ impl QosNslp {
             if session.flags.has(Flags::REMOVED) {
                 continue;
             }
-            if session.rsn.number != number || session.rsn.epoch != epoch {
+            let rsn = Rsn { number, epoch };
+            let is_of_back = session.back == Some(received.peer) && session.rsn == rsn;
+            if !is_of_back && !session.shares_under(received.peer, rsn) {
                 mismatched.push(id, number);
                 continue;
             }
-            session.expires_at = cx.now.after_millis(session.lifetime_ms.into());
+            if session.extra.is_some() {
+                self.refresh_flows(cx.now, index, received.peer);
+            } else {
+                session.expires_at = cx.now.after_millis(session.lifetime_ms.into());
+            }
             self.counters.refreshed += 1;
         }
         self.report_sessions(cx, received, &unknown, Informational::UnknownSessionId, false);
@@ -84,13 +91,19 @@ impl QosNslp {
                 continue;
             }
             let rsn = Rsn { number, epoch: rsns.epoch };
-            if id == received.message.session
-                || order(self.store.session(index).rsn, rsn) == Order::Older
-            {
+            if id == received.message.session {
+                continue;
+            }
+            let session = self.store.session(index);
+            let ends = match session.sharing().is_empty() {
+                true => order(session.rsn, rsn) != Order::Older,
+                false => self.tear_flows_of(cx, index, received.peer, rsn),
+            };
+            if !ends {
                 continue;
             }
             self.counters.released += 1;
-            self.end(cx, index, Change::Released, None);
+            self.end(cx, index, Change::Released, Confirmation::None);
         }
     }
 

@@ -8,15 +8,27 @@ use earmark_wire::qos_nslp::{Answers, InfoSpec, Outcome, Rsn};
 
 use super::QosNslp;
 use super::addressing::Addressing;
-use super::api::{Change, Event};
+use super::api::Change;
 use super::counters::DropReason;
 use super::received_reserve::{Order, ReceivedReserve, order};
 use super::send::{ReserveOptions, release_routing_state};
-use super::state::{Flags, Index, OldBranch, Session};
+use super::state::{Flags, Index, OldBranch, PendingRequest, Session};
 use crate::nslp::HandlerContext;
+
+/// Whether the end of the path confirms a tear.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Confirmation {
+    /// The node that has begun the tear wants no confirmation (section 5.4.1, case 1).
+    None,
+    /// The confirmation has this RII (case 2).
+    Requested(u32),
+    /// This node begins the tear, and asks for a confirmation if it may be lost.
+    IfUnreliable,
+}
 
 impl QosNslp {
     /// Handles a tear by the peer of a session.
+    #[inline(never)] // a refresh needs fewer registers without it
     pub(super) fn tear(
         &mut self,
         cx: &mut HandlerContext<'_, '_>,
@@ -30,6 +42,9 @@ impl QosNslp {
         if let Some(summary) = reserve.summary {
             self.tear_summary(cx, received, &summary);
         }
+        if !self.store.session(index).sharing().is_empty() {
+            return self.tear_flow(cx, received, index);
+        }
         self.counters.released += 1;
         self.store.session_mut(index).rsn = reserve.rsn;
         if self.store.session(index).flags.has(Flags::ENDS_HERE)
@@ -38,17 +53,39 @@ impl QosNslp {
             let info = InfoSpec::new(Outcome::Success(Success::Teardown));
             self.respond(cx, message, Some(Answers::Rii(rii)), info, None);
         }
-        self.end(cx, index, Change::Released, reserve.rii);
+        if reserve.rii.is_some()
+            && let Some(extra) = &mut self.store.session_mut(index).extra
+        {
+            // The node that has drawn the RII repeats the tear (section 5.3.2).
+            extra.request = None;
+        }
+        let confirmation = reserve.rii.map_or(Confirmation::None, Confirmation::Requested);
+        self.end(cx, index, Change::Released, confirmation);
     }
 
-    /// Ends a session here and further along the path. With an RII its state stays until the response, one refresh
-    /// period at most.
+    /// Handles a tear for an unknown session, which has nothing to remove (section 5.4.1). If it requests a response, the one
+    /// to the first tear may be lost.
+    #[cold]
+    pub(super) fn tear_unknown(
+        &mut self,
+        cx: &mut HandlerContext<'_, '_>,
+        received: &ReceivedReserve<'_>,
+    ) {
+        self.ignore(cx, received.message, DropReason::NoSession);
+        if let Some(rii) = received.reserve.rii {
+            let info = InfoSpec::new(Outcome::Success(Success::Teardown));
+            self.respond(cx, received.message, Some(Answers::Rii(rii)), info, None);
+        }
+    }
+
+    /// Ends a session here and further along the path. With an RII its state stays until the response, as long as a tear
+    /// may be repeated, and one refresh period at least.
     pub(super) fn end(
         &mut self,
         cx: &mut HandlerContext<'_, '_>,
         index: Index,
         change: Change,
-        rii: Option<u32>,
+        confirmation: Confirmation,
     ) {
         self.release_claim(cx, index, change);
         mark(Checkpoint::ReservationManagement);
@@ -61,14 +98,23 @@ impl QosNslp {
         }
         let session = self.store.session_mut(index);
         session.own_rsn = session.own_rsn.wrapping_add(1);
-        if rii.is_none() && self.can_join_summary_tear(index) {
+        let is_asked = matches!(confirmation, Confirmation::Requested(_));
+        if !is_asked && self.can_join_summary_tear(index) {
             return self.queue_summary_tear(index);
         }
+        let rii = match confirmation {
+            Confirmation::None => None,
+            Confirmation::Requested(rii) => Some(rii),
+            Confirmation::IfUnreliable => self.tear_confirmation(cx.now, index),
+        };
         self.send_reserve(
             cx,
             index,
             &ReserveOptions { tear: true, rii, ..ReserveOptions::default() },
         );
+        if !self.store.session(index).sharing().is_empty() {
+            self.tear_all_further(cx, index);
+        }
         mark(Checkpoint::Forward);
         if let Some(branch) = self.store.session(index).extra.as_ref().and_then(|e| e.old_branch) {
             self.tear_branch(cx, index, &branch);
@@ -77,11 +123,34 @@ impl QosNslp {
             self.forget(cx, index);
             return mark(Checkpoint::TearSession);
         }
-        let expires_at = cx.now + self.config.refresh;
+        let expires_at = cx.now + self.config.refresh.max(self.config.give_up);
         let session = self.store.session_mut(index);
         session.flags.set(Flags::TORN, true);
         (session.expires_at, session.refresh_at) = (expires_at, Time::MAX);
         self.rearm(index);
+    }
+
+    /// Requests a response to the tear of a session, and returns its RII; `None` if the tear cannot be lost, or if there is no
+    /// next node.
+    fn tear_confirmation(&mut self, now: Time, index: Index) -> Option<u32> {
+        let session = self.store.session(index);
+        let is_lossless = session.attributes.reliable || session.attributes.secure;
+        if is_lossless || session.is_last() || session.on.is_none() {
+            return None;
+        }
+        Some(self.request_confirmation(now, index))
+    }
+
+    /// Requests a response to the tear of a session, and returns its RII. In datagrams the tear is repeated until then (RFC
+    /// 5974 section 5.2.4 advises against that; but otherwise nodes further along keep a reservation for three minutes).
+    pub(super) fn request_confirmation(&mut self, now: Time, index: Index) -> u32 {
+        let rii = self.draw_rii();
+        let (at, wait_ms, until) = self.first_retry(now);
+        let session = self.store.session_mut(index);
+        let is_lossless = session.attributes.reliable || session.attributes.secure;
+        let at = if is_lossless { Time::MAX } else { at };
+        session.extra().request = Some(PendingRequest { rii, at, wait_ms, until });
+        rii
     }
 
     /// Sends a tear to an old next node, explicitly routed, with the number before the current one: if it is also the
@@ -110,6 +179,9 @@ impl QosNslp {
         let &Session { id, mri, flags, claim, .. } = self.store.session(index);
         debug_assert_eq!(claim, None, "resources are released before");
         self.set_verified(index, None);
+        if !self.store.session(index).sharing().is_empty() {
+            self.release_further(cx, index);
+        }
         self.store.remove(index);
         let on = self.nslpid_of_level(flags.has(Flags::IN_AGGREGATE));
         let back = self.nslpid_of_level(flags.has(Flags::FROM_AGGREGATE));
@@ -136,20 +208,18 @@ impl QosNslp {
                 || session.is_initiator()
                 || cx.context.may_concern(ended.arrival, session.arrival);
             if depends && is_concerned && !session.flags.has(Flags::TORN) {
-                self.counters.released += 1;
                 self.end_dependent(cx, binder);
             }
         }
     }
 
-    /// Ends a session without a request of its QNI. If this node is the QNI, the application gets an event.
+    /// Ends a session without a request of its QNI. If this node is the QNI, the application gets an event after the response.
     fn end_dependent(&mut self, cx: &mut HandlerContext<'_, '_>, index: Index) {
         let session = self.store.session(index);
-        let application = session.application().filter(|_| session.is_initiator());
-        self.end(cx, index, Change::Released, None);
-        if let Some(application) = application {
-            self.applications.remove(&application);
-            cx.report(Event::Released { application });
+        if session.is_initiator() {
+            return self.release(cx, index);
         }
+        self.counters.released += 1;
+        self.end(cx, index, Change::Released, Confirmation::IfUnreliable);
     }
 }

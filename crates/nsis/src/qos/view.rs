@@ -75,6 +75,11 @@ impl QosNslp {
             .map(|place| (place as u32, self.view(place as Index)))
     }
 
+    /// Returns the number of sessions whose previous peer this is, and of those whose next peer it is.
+    pub fn sessions_of(&self, peer: PeerHandle) -> (usize, usize) {
+        (self.store.sessions_from(peer) as usize, self.store.sessions_to(peer))
+    }
+
     /// Returns the session of this identifier.
     pub fn session(&self, session: SessionId) -> Option<SessionView> {
         self.store.find(session).map(|index| self.view(index))

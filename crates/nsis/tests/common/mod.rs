@@ -8,6 +8,7 @@
 
 pub mod application;
 mod connections;
+pub mod diamond;
 pub mod forged;
 mod lines;
 mod task;

@@ -32,6 +32,7 @@
 //! - An Initiator QSPEC inside a local one follows the objects of the local one, whose length does not include it.
 //! - Ratios are the number itself; "units of 10^-11" is their resolution.
 
+mod completion;
 mod edit;
 mod error;
 pub mod iana;
@@ -40,6 +41,7 @@ mod procedure;
 mod template;
 mod value;
 
+pub use completion::{completed_len, emit_with_packet_size, lacks_packet_size};
 pub use edit::Editor;
 pub use error::{ErrorKind, ParseError, ValueError};
 pub use object::{Parameter, Parameters, QosObject};

@@ -190,7 +190,7 @@ impl From<Phb> for PhbField {
 }
 
 /// Length of the value of a TMOD, octets.
-const TMOD: usize = 20;
+pub(super) const TMOD: usize = 20;
 
 impl<'a> Value<'a> {
     /// Parses the value of a parameter; `None` if its length is wrong.

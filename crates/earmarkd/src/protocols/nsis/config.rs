@@ -1,6 +1,7 @@
 //! `[nsis]`: GIST with its connections and accepted peers, and QoS NSLP with its policy.
 
 use std::net::IpAddr;
+use std::ops::Range;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -93,6 +94,8 @@ struct NsisTable {
     require: Option<Spanned<Need>>,
     upstream: Option<UpstreamName>,
     own_source: Option<bool>,
+    strict: Option<bool>,
+    shortest_prefix: Option<Spanned<u32>>,
     #[serde(default)]
     without_router_alert: Vec<Spanned<String>>,
     max_states: Option<Spanned<u32>>,
@@ -258,6 +261,13 @@ impl Source<'_> {
                 Some(UpstreamName::Routed) => UpstreamQueries::Routed,
             },
             own_source: table.own_source.unwrap_or(defaults.own_source),
+            strict: table.strict.unwrap_or(defaults.strict),
+            shortest_prefix: u8::try_from(self.small(
+                &table.shortest_prefix,
+                0..129,
+                defaults.shortest_prefix.into(),
+            )?)
+            .unwrap_or(defaults.shortest_prefix),
             without_router_alert: self.ranges(&table.without_router_alert)?,
             associations: gist::AssociationSettings {
                 require: match table.require.as_ref().map(Spanned::get_ref) {
@@ -298,25 +308,32 @@ impl Source<'_> {
         self.within(table.share_of_interface.clone(), 1..101, default)
     }
 
+    fn small(
+        &self,
+        value: &Option<Spanned<u32>>,
+        range: Range<u32>,
+        default: u16,
+    ) -> Result<u16, ConfigError> {
+        let number = self.within(value.clone(), range, default.into())?;
+        Ok(u16::try_from(number).unwrap_or(default))
+    }
+
     fn qos(&self, table: &NsisTable) -> Result<qos::Config, ConfigError> {
         let defaults = qos::Config::default();
         let limits = defaults.limits;
         let hint = "\"30s\" is usual; from 1s to 1 hour (60min) are possible";
         let range = Duration::from_secs(1)..=Duration::from_secs(3_600);
-        let small = |value: &Option<Spanned<u32>>, range, default: u16| {
-            let number = self.within(value.clone(), range, default.into())?;
-            Ok(u16::try_from(number).unwrap_or(default))
-        };
         Ok(qos::Config {
-            level: small(&table.level, 0..32, defaults.level)?,
+            level: self.small(&table.level, 0..32, defaults.level)?,
             refresh: self.duration(table.refresh.as_ref(), range, defaults.refresh, hint)?,
             lost_refreshes: self.within(
                 table.lost_refreshes.clone(),
                 1..101,
                 defaults.lost_refreshes,
             )?,
-            summary: small(&table.summary, 0..1_001, defaults.summary)?,
+            summary: self.small(&table.summary, 0..1_001, defaults.summary)?,
             proxy: table.proxy.unwrap_or(defaults.proxy),
+            strict: table.strict.unwrap_or(defaults.strict),
             inner: table.inner.clone(),
             aggregates: table
                 .aggregate
@@ -454,6 +471,27 @@ mod tests {
     use std::path::Path;
 
     use super::*;
+
+    /// Both layers are strict, or neither; the shortest prefix is that of GIST.
+    #[test]
+    fn deviations_are_tolerated_unless_the_settings_are_strict() {
+        let engine = |text: &str| {
+            Config::parse(&format!("[nsis]\n{text}"), Path::new("r1.toml"))
+                .map(|config| config.settings.get::<NsisConfig>().engine)
+        };
+        for (text, strict, shortest) in [
+            ("", false, 8),
+            ("strict = true", true, 8),
+            ("shortest_prefix = 0", false, 0),
+            ("shortest_prefix = 128", false, 128),
+        ] {
+            let engine = engine(text).expect(text);
+            assert_eq!((engine.gist.strict, engine.qos.strict), (strict, strict), "{text}");
+            assert_eq!(engine.gist.shortest_prefix, shortest, "{text}");
+        }
+        let error = engine("shortest_prefix = 129").unwrap_err();
+        assert_eq!(error.place.key, "nsis.shortest_prefix");
+    }
 
     /// Certificates and keys are both accepted; each missing setting is reported.
     #[test]

@@ -12,7 +12,7 @@ use crate::engine::{Counter, EngineKind, HeldClaim, NodeEngine, NodeView, OwnCom
 use crate::interception::{Arrival, Interception};
 use crate::protocols::Command;
 use earmark_core::listing::{
-    AggregateRow, AssociationRow, ReservationRow, RoutingStateRow, SessionRow,
+    AggregateRow, AssociationRow, NeighborRow, ReservationRow, RoutingStateRow, SessionRow,
 };
 
 /// NSIS as a kind of engine.
@@ -85,6 +85,10 @@ impl NodeEngine for Nsis {
 
     fn aggregates<'a>(&'a self, view: NodeView<'a>) -> Rows<'a, AggregateRow> {
         Box::new(listing::aggregate_rows(self, view))
+    }
+
+    fn neighbors<'a>(&'a self, view: NodeView<'a>) -> Rows<'a, NeighborRow> {
+        Box::new(routing_state::neighbor_rows(self, view))
     }
 
     fn associations<'a>(&'a self, view: NodeView<'a>) -> Rows<'a, AssociationRow> {

@@ -3,7 +3,7 @@
 use alloc::borrow::Cow;
 use alloc::format;
 
-use earmark_core::listing::{AssociationRow, RoutingStateRow};
+use earmark_core::listing::{AssociationRow, NeighborRow, RoutingStateRow};
 use earmark_nsis::Nsis;
 use earmark_nsis::gist::RoutingStateView;
 use earmark_nsis::gist::machine::State;
@@ -29,6 +29,27 @@ pub(super) fn association_rows(
         uses: association.uses,
         heard_s: (view.now - association.heard).as_secs_f64(),
         said_s: (view.now - association.said).as_secs_f64(),
+    })
+}
+
+/// Iterates over the peers, in the order of their slab.
+pub(super) fn neighbor_rows<'a>(
+    nsis: &'a Nsis,
+    view: NodeView<'a>,
+) -> impl Iterator<Item = NeighborRow> + 'a {
+    nsis.gist().peers_by_handle().map(move |(handle, peer)| {
+        let (senders, reservations) = nsis.qos().sessions_of(handle);
+        NeighborRow {
+            protocol: "nsis".into(),
+            address: peer.address,
+            interface: view.interface_name(peer.interface),
+            senders,
+            reservations,
+            heard_s: (view.now - peer.heard).as_secs_f64(),
+            reduction: None,
+            hello: None,
+            tolerated: peer.tolerated.iter().map(|(kind, _)| kind.name().into()).collect(),
+        }
     })
 }
 

@@ -32,6 +32,7 @@ pub static QUERYING: Table = Table::new(&[
         Idle,
     ),
     row("3", WaitResponse, Event::NoResponse, &[Unless(MaxRetry)], &[SendQuery], WaitResponse),
+    row("5971 7.1.3", WaitResponse, Event::Refresh, &[], &[SendQuery], WaitResponse),
     row("4", WaitResponse, Event::Data, &[], &[Deliver], WaitResponse),
     row("5", WaitResponse, Event::SendMessage, &[], &[Queue], WaitResponse),
     row(
@@ -198,6 +199,14 @@ pub static QUERYING: Table = Table::new(&[
     row("5", WaitAssociation, Event::SendMessage, &[], &[Queue], WaitAssociation),
     row("8", WaitAssociation, Event::AssociationError, &[], &[FailQueued, Release, Delete], Idle),
     row("8", WaitAssociation, Event::NoResponse, &[], &[FailQueued, Release, Delete], Idle),
+    row(
+        "5971 7.1.3",
+        WaitAssociation,
+        Event::Refresh,
+        &[],
+        &[Release, ForgetPeer, SendQuery],
+        WaitResponse,
+    ),
     row(
         "12",
         WaitAssociation,

@@ -208,3 +208,17 @@ fn invalid_classifiers_are_refused() {
     net.deliver_from(0, 1, by_dscp, &octets(reserve(0, Some(&two))));
     assert_eq!(sent(&mut net), ["1>0 RESPONSE reservation failure"]);
 }
+
+/// A request that is retried reaches all nodes again: those before the one that has refused have released, too.
+#[test]
+fn retried_request_reserves_on_the_whole_path() {
+    let mut net = Net::of(5);
+    let capacity = LinkCapacity { bandwidth: mbps(10), reservable: mbps(1), mtu: 1_500 };
+    net.nodes[3].ledger.set_link(RIGHT, capacity);
+    let on_refusal = crate::qos::OnRefusal::Retry;
+    net.reserve(0, Request { on_refusal, ..request(0, of_node(4), mbps(2)) });
+    assert_eq!(net.all_held()[1..], [0; 4]);
+    net.nodes[3].ledger.set_link(RIGHT, LinkCapacity { reservable: mbps(8), ..capacity });
+    net.advance(Duration::from_secs(120));
+    assert_eq!(net.all_held(), [2, 2, 2, 2, 0]);
+}

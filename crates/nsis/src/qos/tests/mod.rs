@@ -3,6 +3,7 @@
 
 mod aggregates;
 mod bindings;
+mod completion;
 mod errors;
 mod examples;
 mod path_extent;
@@ -10,6 +11,7 @@ mod preemption;
 mod reload;
 mod reservations;
 mod routes;
+mod sharing;
 mod summaries;
 mod tokens;
 
@@ -82,6 +84,8 @@ pub(super) struct Net {
     pub(super) distance: Vec<u8>,
     /// Nodes that receive no messages.
     pub(super) unreachable: Vec<usize>,
+    /// Deviations that were accepted: the node, its peer, and the deviation.
+    pub(super) tolerated: Vec<(usize, PeerHandle, crate::Tolerated)>,
 }
 
 pub(super) fn address(text: &str) -> IpAddr {
@@ -158,6 +162,7 @@ impl Net {
             right: (0..nodes).map(|number| Some(number + 1).filter(|n| *n < nodes)).collect(),
             distance: (0..nodes).map(|_| 1).collect(),
             unreachable: Vec::new(),
+            tolerated: Vec::new(),
         }
     }
 
@@ -204,6 +209,9 @@ impl Net {
                 let data = requests.octets(range).to_vec();
                 let (nslpid, message) = (*nslpid, *message);
                 self.wire.push_back(InTransit { from: number, nslpid, message, data });
+            }
+            if let crate::nslp::Request::Tolerated { peer, tolerated } = request {
+                self.tolerated.push((number, *peer, *tolerated));
             }
         }
         let displaced: Vec<_> =

@@ -84,13 +84,37 @@ fn unrefreshed_session_expires_along_the_path() {
     net.lines();
     net.advance(Duration::from_secs(60));
     assert_eq!(net.all_held(), [2, 0, 0]);
-    assert!(net.lines().contains(&"1>2 RESERVE 1 tear".into()));
+    assert!(net.lines().contains(&"1>2 RESERVE 1 tear rii".into()));
     assert_eq!(net.nodes[1].qos.counters().expired, 1);
     assert_eq!(net.nodes[2].qos.session_count(), 0);
     // The QNI continues, is asked for the QSPEC, and all reservations exist again.
     net.unreachable.clear();
     net.advance(Duration::from_secs(60));
     assert_eq!(net.all_held(), [2, 2, 0]);
+}
+
+/// The tear of an expired session waits for its response when the QNI is back: its next refresh reserves again.
+#[test]
+fn refresh_during_a_tear_of_the_node_reserves_again() {
+    for reduced in [true, false] {
+        let mut net = Net::with(3, &|_| Config { reduced_refresh: reduced, ..Config::default() });
+        net.reserve(0, request(0, of_node(2), mbps(2)));
+        net.unreachable = [1].into();
+        while net.all_held() == [2, 2, 0] {
+            net.advance(Duration::from_secs(1));
+        }
+        net.unreachable.clear();
+        net.unreachable = [2].into();
+        let before = net.nodes[1].qos.counters().reserves;
+        while net.nodes[1].qos.counters().reserves == before {
+            net.advance(Duration::from_secs(1));
+        }
+        assert_eq!(net.all_held(), [2, 2, 0]);
+        net.unreachable.clear();
+        net.advance(Duration::from_secs(60));
+        assert_eq!(net.all_held(), [2, 2, 0]);
+        assert_eq!(net.nodes[2].qos.session_count(), 1);
+    }
 }
 
 #[test]
@@ -113,6 +137,8 @@ fn over_capacity_is_refused_with_available_rate() {
         "1>0 RESPONSE reservation failure",
         "0>1 RESERVE 1 tear rii",
         "1>2 RESERVE 1 tear rii",
+        "2>1 RESPONSE teardown successful",
+        "1>0 RESPONSE teardown successful",
     ];
     assert_eq!(net.lines(), expected);
     let refused = Event::Refused {
@@ -122,10 +148,8 @@ fn over_capacity_is_refused_with_available_rate() {
         available: Some(mbps(3)),
         reaction: OnRefusal::Release,
     };
-    assert_eq!(net.events(0), [refused]);
+    assert_eq!(net.events(0), [refused, Event::Released { application: APP }]);
     assert_eq!(net.all_held(), [0, 0, 5, 0]);
-    net.advance(Duration::from_secs(40));
-    assert_eq!(net.events(0), [Event::Released { application: APP }]);
     assert_eq!(net.nodes[1].qos.session_count(), 0);
 }
 
@@ -284,4 +308,17 @@ fn invalid_commands_are_rejected() {
         [rejected(APP, Rejection::SessionOpen), rejected(PEER_APP, Rejection::SessionTaken)]
     );
     assert_eq!(net.events(1), [rejected(APP, Rejection::NoSession)]);
+}
+
+#[test]
+fn sessions_of_a_peer_are_counted_in_both_roles() {
+    let mut net = Net::of(3);
+    for number in 0..3 {
+        let session = Some(SessionId([number; 16]));
+        let request = Request { session, ..request(0, of_node(2), mbps(1)) };
+        let application = Application(number.into());
+        net.command(0, Command::Reserve { application, request });
+    }
+    let of = |peer| net.nodes[1].qos.sessions_of(handle(peer));
+    assert_eq!([of(0), of(1), of(2)], [(3, 0), (0, 0), (0, 3)]);
 }
