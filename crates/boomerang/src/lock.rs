@@ -30,7 +30,9 @@ impl Boomerang {
         let key = transit.view.key();
         let prime = match grant {
             Grant::New { prime, .. } => {
-                if !self.config.lock || transit.origin == Origin::Own {
+                let is_locking = self.config.lock && transit.origin != Origin::Own;
+                // The far end of a one-way reservation has nothing to lock.
+                if !is_locking || !transit.requests_on_pass() {
                     return Ok(None);
                 }
                 *prime = draw_prime(&mut self.primes);

@@ -114,6 +114,16 @@ impl TransitMessage<'_> {
         }
     }
 
+    /// Returns whether the message requests a rate on this pass.
+    pub(crate) fn requests_on_pass(&self) -> bool {
+        match self.view.qos() {
+            QosView::Bitrate(rates) => self.part_of(rates) > 0,
+            QosView::Downgrade(vector) => {
+                vector.iter().any(|octets| self.part_of(Rates::from_octets(*octets)) > 0)
+            }
+        }
+    }
+
     /// Returns whether the message is a release: it requests zero rates, and no node has lowered them to zero.
     #[inline]
     pub(crate) fn is_release(&self) -> bool {

@@ -436,6 +436,19 @@ fn lock_on_return_pass_opens_on_return_pass() {
     );
 }
 
+/// A node that reserves nothing on a pass, such as the far end of a one-way reservation, has nothing to lock.
+#[test]
+fn node_that_reserves_nothing_does_not_lock() {
+    let mut router = with_config(Config { lock: true, ..Config::default() });
+    let there = message(1, kbit(1_000, 0));
+    for rates in [vec![kbit(1_000, 0)], vec![kbit(2_000, 0), kbit(1_000, 0)]] {
+        let back = Message { rates, ..there.back() };
+        assert_eq!(one(&router.passes(&back)).key, there.key);
+        assert!(one(&router.passes(&there)).key > 1, "there it reserves");
+        router.passes(&Message { rates: vec![Rates::ZERO], ..there.clone() });
+    }
+}
+
 #[test]
 fn key_overflow_is_refused() {
     let mut router = with_config(Config { lock: true, ..Config::default() });
