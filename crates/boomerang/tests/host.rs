@@ -487,3 +487,26 @@ fn change_by_unknown_user_is_refused() {
     pair.run(outcomes);
     assert_eq!(pair.router.held(ETH2), 0);
 }
+
+/// A locking router that loses its state multiplies another prime into the key. When the key has no room for more, the session
+/// is set up without the old one, and the application is told that it is reserved again.
+#[test]
+fn locked_session_recovers_from_lost_state() {
+    let config = Config { lock: true, ..Config::default() };
+    let mut pair = pair(config.clone());
+    let retry = Request { on_refusal: OnRefusal::Retry, ..request(&[kbit(2_000, 500)]) };
+    let outcomes = pair.host.reserve(retry);
+    assert_eq!(pair.run(outcomes), [established(kbit(2_000, 500))]);
+    for restart in 1..=8 {
+        pair.router = with_config(config.clone());
+        let mut told = Vec::new();
+        for _ in 0..3 {
+            let outcomes = pair.host.wait();
+            told.extend(pair.run(outcomes));
+        }
+        assert_eq!(pair.router.held_both(), (2_000, 500), "restart {restart}");
+        let refused = told.iter().any(|event| matches!(event, Event::Refused { .. }));
+        let last = told.last().cloned();
+        assert_eq!(last, refused.then(|| established(kbit(2_000, 500))), "restart {restart}");
+    }
+}

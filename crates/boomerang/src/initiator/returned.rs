@@ -22,7 +22,10 @@ impl Boomerang {
     ) {
         let state = self.loops.get_mut(index);
         state.last_reply_at = cx.now;
-        let was_lost = core::mem::take(&mut state.lost);
+        if core::mem::take(&mut state.lost) {
+            // The application was notified of the loss, so it is notified of its end, too.
+            state.granted = None;
+        }
         state.attempts = 0;
         state.nonces.clear();
         let wanted_by_nodes = view.refresh_interval().max(1);
@@ -60,10 +63,6 @@ impl Boomerang {
                 self.send_request(cx, index);
             }
             Phase::Reserve => {
-                if was_lost {
-                    // An application that was notified of the loss is notified of its end, too.
-                    state.granted = None;
-                }
                 self.granted(cx, index, returned);
                 if let Some(reach) = reach {
                     let reach = Box::new(reach);
@@ -119,6 +118,14 @@ impl Boomerang {
         let application = state.application;
         cx.out.notify(Event::Refused { application, offer, reaction });
         let back_to = state.granted.filter(|granted| *granted != wanted);
+        if !is_useful(wanted, offer) {
+            // A node that has lost its state locks again, until the key has no room for another prime. Without the key the
+            // other nodes let the session expire, and it is set up anew.
+            state.key = 1;
+        }
+        if reaction == OnRefusal::Retry && state.granted == Some(wanted) {
+            state.granted = None; // a later grant is news again
+        }
         match (reaction, back_to) {
             (OnRefusal::Retry, _) => self.arm_loop(cx.now, index),
             (OnRefusal::TakeOffer, _) => {
@@ -142,14 +149,18 @@ impl Loop {
     /// everything requested can only be requested again.
     fn reaction(&self, offer: Rates) -> OnRefusal {
         let wanted = self.requested.first().copied().unwrap_or_default();
-        let enough = |wanted: u32, offer: u32| wanted == 0 || offer > 0;
-        let useful = enough(wanted.forward, offer.forward) && enough(wanted.reverse, offer.reverse);
         match self.on_refusal {
-            OnRefusal::TakeOffer if !useful || offer == Rates::ZERO => OnRefusal::Release,
+            OnRefusal::TakeOffer if !is_useful(wanted, offer) || offer == Rates::ZERO => OnRefusal::Release,
             OnRefusal::TakeOffer if lesser(wanted, offer) == wanted => OnRefusal::Retry,
             reaction => reaction,
         }
     }
+}
+
+/// Returns whether something is offered in each direction in which something is requested.
+fn is_useful(wanted: Rates, offer: Rates) -> bool {
+    let is_enough = |wanted: u32, offer: u32| wanted == 0 || offer > 0;
+    is_enough(wanted.forward, offer.forward) && is_enough(wanted.reverse, offer.reverse)
 }
 
 fn lesser(a: Rates, b: Rates) -> Rates {
