@@ -242,6 +242,21 @@ impl QosNslp {
         self.rearm(index);
         Ok(())
     }
+
+    /// Sends the RESERVE of a session of this node as a new request, because nodes on the path may have lost the reservation.
+    /// They pass on at once what has a new sequence number.
+    pub(super) fn reserve_anew(&mut self, cx: &mut HandlerContext<'_, '_>, index: Index) {
+        let rii = self.draw_rii();
+        let (at, wait_ms, until) = self.first_retry(cx.now);
+        let session = self.store.session_mut(index);
+        session.flags.set(Flags::CONFIRMED, false);
+        session.own_rsn = session.own_rsn.wrapping_add(1);
+        session.extra().request = Some(PendingRequest { rii, at, wait_ms, until });
+        self.counters.repeated += 1;
+        let options = ReserveOptions { full: true, rii: Some(rii), ..ReserveOptions::default() };
+        self.send_reserve(cx, index, &options);
+        self.rearm(index);
+    }
 }
 
 /// Parameters of a session of this node.

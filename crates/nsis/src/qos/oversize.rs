@@ -17,8 +17,8 @@ use super::api::{Application, Event, OnRefusal};
 use super::counters::DropReason;
 use super::response::is_error;
 use super::role::Role;
-use super::send::{ReserveOptions, info_here};
-use super::state::{Flags, Index, PendingRequest};
+use super::send::info_here;
+use super::state::{Flags, Index};
 use crate::nslp::{HandlerContext, SendFailure, SendMessage};
 
 /// Outcome that asks the QNI, or the sender of a QUERY, for associations.
@@ -75,7 +75,7 @@ impl QosNslp {
     }
 
     /// Repeats a RESERVE of this node over associations, if the outcome of the last one asks for that; returns whether it
-    /// does. The sequence number is increased, because nodes on the path have released the reservation.
+    /// does.
     pub(super) fn repeat_over_association(
         &mut self,
         cx: &mut HandlerContext<'_, '_>,
@@ -88,16 +88,7 @@ impl QosNslp {
         }
         session.attributes.reliable = true;
         session.flags.set(Flags::OVERSIZE, true);
-        session.flags.set(Flags::CONFIRMED, false);
-        session.own_rsn = session.own_rsn.wrapping_add(1);
-        let rii = self.draw_rii();
-        let (at, wait_ms, until) = self.first_retry(cx.now);
-        let request = PendingRequest { rii, at, wait_ms, until };
-        self.store.session_mut(index).extra().request = Some(request);
-        self.counters.repeated += 1;
-        let options = ReserveOptions { full: true, rii: Some(rii), ..ReserveOptions::default() };
-        self.send_reserve(cx, index, &options);
-        self.rearm(index);
+        self.reserve_anew(cx, index);
         true
     }
 

@@ -2,8 +2,8 @@
 
 use alloc::boxed::Box;
 
-use earmark_core::Rate;
 use earmark_core::outcome::Outcome;
+use earmark_core::{Rate, Time};
 use earmark_wire::gist::{Mri, PathCoupled, SessionId};
 use earmark_wire::qos_nslp::iana::MessageType;
 use earmark_wire::qos_nslp::{
@@ -98,6 +98,18 @@ impl QosNslp {
             self.own_queries_by_session.remove(&own_query.session);
             if let Some(timer) = own_query.timer {
                 self.waits.cancel(timer);
+            }
+        }
+    }
+
+    /// Starts the QUERYs of an application anew, after a retransmission interval.
+    pub(super) fn repeat_invitation(&mut self, now: Time, application: Application) {
+        let (at, wait_ms, until) = self.first_retry(now);
+        if let Some(Role::Querier(own_query)) = self.applications.get_mut(&application) {
+            (own_query.wait_ms, own_query.until) = (wait_ms, until);
+            let timer = self.waits.arm(at, Wait::OwnQuery(application));
+            if let Some(earlier) = own_query.timer.replace(timer) {
+                self.waits.cancel(earlier);
             }
         }
     }

@@ -9,7 +9,7 @@ use earmark_wire::qos_nslp::iana::{BindingCode, MessageType};
 use earmark_wire::qos_nslp::{BoundSessionId, Query};
 
 use super::QosNslp;
-use super::api::{Application, Event, Listen, Rejection, Request, RequestedQos, Scope};
+use super::api::{Application, Change, Event, Listen, Rejection, Request, RequestedQos, Scope};
 use super::flow::flow_of;
 use super::initiator::Initiation;
 use super::path_extent;
@@ -77,13 +77,23 @@ impl QosNslp {
         self.create_reverse_session(cx, index, application);
     }
 
-    /// Reports the end of an incoming session.
-    pub(super) fn report_gone(&mut self, cx: &mut HandlerContext<'_, '_>, index: Index) {
+    /// Reports the end of an incoming session. A sender that has asked for it asks again if it has expired, here or at a node
+    /// on the path, which then tears it: the receiver may still want it. If the receiver has released it, the sender is told
+    /// so by the answer.
+    pub(super) fn report_gone(
+        &mut self,
+        cx: &mut HandlerContext<'_, '_>,
+        index: Index,
+        change: Change,
+    ) {
         let session = self.store.session(index);
         let (id, reverse) = (session.id, session.extra.as_ref().and_then(|extra| extra.reverse));
         let Some(application) = session.application() else { return };
         match self.applications.get_mut(&application) {
             Some(Role::Listener(_, sessions)) => sessions.retain(|&session| session != id),
+            Some(Role::Querier(_)) if matches!(change, Change::Expired | Change::Released) => {
+                self.repeat_invitation(cx.now, application);
+            }
             Some(Role::Querier(_)) => self.drop_own_query(application),
             _ => {}
         }
@@ -157,12 +167,18 @@ impl QosNslp {
         most: Rate,
     ) -> bool {
         let place = match self.store.look_up(message.session) {
-            // A retransmission: the RESERVE is sent again.
+            // The RESERVE is sent again.
             Ok(index) => {
-                if self.store.session(index).is_initiator() {
-                    self.store.session_mut(index).require(message.attributes());
-                    let options = ReserveOptions { full: true, ..ReserveOptions::default() };
-                    self.send_reserve(cx, index, &options);
+                let session = self.store.session_mut(index);
+                if session.is_initiator() {
+                    session.require(message.attributes());
+                    if session.flags.has(Flags::CONFIRMED) {
+                        // No retransmission: the sender has lost it.
+                        self.reserve_anew(cx, index);
+                    } else {
+                        let options = ReserveOptions { full: true, ..ReserveOptions::default() };
+                        self.send_reserve(cx, index, &options);
+                    }
                 }
                 return true;
             }

@@ -91,7 +91,7 @@ impl QosNslp {
         mark(Checkpoint::ReservationManagement);
         self.end_dependents(cx, index);
         if self.store.session(index).back.is_some() {
-            self.report_gone(cx, index);
+            self.report_gone(cx, index, change);
         }
         if self.store.session(index).flags.has(Flags::ENDS_HERE) {
             return self.forget(cx, index);

@@ -103,6 +103,44 @@ fn receiver_initiated() {
     net.assert_nothing_left();
 }
 
+/// Only a QUERY of the sender shows the receiver's messages the way upstream. If the reservation expires at the sender, it asks
+/// again, until it is told otherwise or gives up.
+#[test]
+fn sender_asks_again_for_what_has_expired() {
+    // The messages of node 1 or 2 towards the sender are lost until the reservation expires at the next node.
+    for lost_at in [0, 1] {
+        let mut net = Net::of(4);
+        net.command(3, Command::Listen { application: PEER_APP, listen: listen() });
+        let invite = Command::Invite { application: APP, request: request(0, of_node(3), mbps(2)) };
+        net.command(0, invite);
+        net.events(0);
+        net.unreachable.push(lost_at);
+        while net.all_held()[lost_at] > 0 {
+            net.advance(Duration::from_secs(1));
+        }
+        net.unreachable.clear();
+        net.advance(Duration::from_secs(5));
+        assert_eq!(net.all_held(), [2, 2, 2, 0]);
+        let events = net.events(0);
+        assert!(matches!(events[..], [Event::Gone { .. }, Event::Incoming { .. }]), "{events:?}");
+        // Nobody listens any more: the sender is told.
+        net.command(3, Command::Release { application: PEER_APP });
+        net.advance(Duration::from_secs(60));
+        let events = net.events(0);
+        assert!(matches!(events[..], [Event::Gone { .. }, Event::Refused { .. }]), "{events:?}");
+        net.assert_nothing_left();
+    }
+    // The other end does not listen, and nothing answers: the sender gives up.
+    let mut net = Net::of(4);
+    net.command(3, Command::Listen { application: PEER_APP, listen: listen() });
+    net.command(0, Command::Invite { application: APP, request: request(0, of_node(3), mbps(2)) });
+    net.unreachable.push(1);
+    net.advance(Duration::from_secs(300));
+    net.unreachable.push(0);
+    net.advance(Duration::from_secs(300));
+    let events = net.events(0);
+    assert!(matches!(events.last(), Some(Event::TimedOut { application: APP })), "{events:?}");
+}
 /// Section 5.4.2: no listener accepts it.
 #[test]
 fn query_with_reserve_init_without_listener_is_refused() {
