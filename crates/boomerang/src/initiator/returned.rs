@@ -150,7 +150,9 @@ impl Loop {
     fn reaction(&self, offer: Rates) -> OnRefusal {
         let wanted = self.requested.first().copied().unwrap_or_default();
         match self.on_refusal {
-            OnRefusal::TakeOffer if !is_useful(wanted, offer) || offer == Rates::ZERO => OnRefusal::Release,
+            OnRefusal::TakeOffer if !is_useful(wanted, offer) || offer == Rates::ZERO => {
+                OnRefusal::Release
+            }
             OnRefusal::TakeOffer if lesser(wanted, offer) == wanted => OnRefusal::Retry,
             reaction => reaction,
         }
