@@ -87,6 +87,22 @@ impl QosNslp {
         self.send(cx, addressing, &Message::Notify(notify));
     }
 
+    /// Counts a refresh that cannot be sent towards the sender of the flow. Only the sender can show the way there; when the
+    /// nodes on the way have let the reservation expire, it is of no use, and the QNI is told.
+    #[cold]
+    pub(super) fn count_lost_refresh(&mut self, cx: &mut HandlerContext<'_, '_>, index: Index) {
+        let gap = self.config.refresh.saturating_mul(3);
+        let most = self.config.lost_refreshes.max(1);
+        let extra = self.store.session_mut(index).extra();
+        let (last, earlier) = extra.lost_refreshes;
+        let count = if cx.now <= last + gap { earlier.saturating_add(1) } else { 1 };
+        extra.lost_refreshes = (cx.now, count);
+        if count >= most {
+            extra.lost_refreshes = (cx.now, 0);
+            self.notify_qni(cx, index, NO_REVERSE_PATH);
+        }
+    }
+
     /// Handles a NOTIFY at the QNI of a session.
     fn handle_loss(
         &mut self,

@@ -127,7 +127,12 @@ impl QosNslp {
             self.own_reserve_undelivered(cx, index, failure);
             return;
         }
-        let Some(rii) = reserve.rii else { return };
+        let Some(rii) = reserve.rii else {
+            if sent.mri.direction() == Direction::Upstream && !reserve.tear {
+                self.count_lost_refresh(cx, index);
+            }
+            return;
+        };
         let session = self.store.session(index);
         let is_own = session.extra.as_ref().and_then(|extra| extra.request).map(|r| r.rii);
         if failure != SendFailure::NoNextNode {

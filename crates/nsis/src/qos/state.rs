@@ -170,6 +170,8 @@ pub(super) struct Extra {
     pub(super) acknowledged_by: Option<Time>,
     /// Session of the reverse direction that was created for this one.
     pub(super) reverse: Option<SessionId>,
+    /// Time of the last refresh that could not be sent towards the sender, and the number of those in a row.
+    pub(super) lost_refreshes: (Time, u32),
 }
 
 impl Extra {
@@ -194,6 +196,7 @@ impl Extra {
             message_id,
             acknowledged_by,
             reverse,
+            lost_refreshes: (_, lost),
         } = self;
         application.is_none()
             && bound.is_empty()
@@ -207,6 +210,7 @@ impl Extra {
             && message_id.is_none()
             && acknowledged_by.is_none()
             && reverse.is_none()
+            && *lost == 0
     }
 }
 
