@@ -4,6 +4,7 @@
 //! usage, 3 the demo ran but a promise did not hold.
 
 mod attack;
+mod cross;
 mod demo;
 mod explore;
 mod network;
@@ -29,6 +30,7 @@ Examples:
   earmark-lab demo --html demo.html         the same, and a page with the chart
   earmark-lab simulate scenarios/retry-high.toml   a scenario in the simulator
   earmark-lab explore --seeds 200           invariants in random networks, with random flows and faults
+  earmark-lab cross --cases 10000           one reservation in all variants, with events at all places of its path
   earmark-lab topology show topologies/abilene.graphml   size and links of a network, or its drawing
   earmark-lab up topologies/demo.toml       a network for trials, a daemon in each node
   earmark-lab status
@@ -51,6 +53,7 @@ enum Command {
     Attack(attack::Attack),
     Simulate(simulate::Simulate),
     Explore(explore::Explore),
+    Cross(cross::Cross),
     #[command(subcommand)]
     Topology(topology::Topology),
     Up(network::Up),
@@ -81,6 +84,7 @@ fn run(arguments: Arguments) -> Result<ExitCode> {
         Command::Attack(attack) => attack.run(),
         Command::Simulate(simulate) => simulate.run(),
         Command::Explore(explore) => explore.run(),
+        Command::Cross(cross) => cross.run(),
         Command::Topology(topology) => topology.run(),
         Command::Up(up) => up.run(),
         Command::Down(down) => down.run(),

@@ -38,7 +38,12 @@ pub(crate) fn build(topology: &Topology, seed: u64, settings: &NodeConfig) -> Bu
     build_in(Family::Ipv4, topology, seed, settings)
 }
 
-fn build_in(family: Family, topology: &Topology, seed: u64, settings: &NodeConfig) -> Built {
+pub(crate) fn build_in(
+    family: Family,
+    topology: &Topology,
+    seed: u64,
+    settings: &NodeConfig,
+) -> Built {
     let mut network = Network::new(seed);
     let add = |node: &crate::topology::Node| {
         network.add_node(&node.name, node.role == Role::Router, settings.clone())

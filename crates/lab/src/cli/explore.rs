@@ -112,18 +112,7 @@ impl Explore {
 
     /// Explores the seed and writes its log.
     fn log(&self, protocols: &Protocols, file: &Path) -> Result<Exploration> {
-        let cannot_write = || format!("cannot write {}", file.display());
-        let mut out = BufWriter::new(File::create(file).with_context(cannot_write)?);
-        let mut written = Ok(());
-        let outcome = explore_logged(self.seed, protocols, self.attackers, |node, entry| {
-            if written.is_ok() {
-                let LogEntry { at, what, .. } = entry;
-                let line = json!({ "at": at.as_secs_f64(), "node": node, "what": what });
-                written = writeln!(out, "{line}");
-            }
-        });
-        written.and_then(|()| out.flush()).with_context(cannot_write)?;
-        Ok(outcome)
+        with_log(file, |log| explore_logged(self.seed, protocols, self.attackers, log))
     }
 
     /// Returns the command that replays a seed.
@@ -131,6 +120,25 @@ impl Explore {
         let attackers = if self.attackers { " --attackers" } else { "" };
         format!("earmark-lab explore{attackers} --seed {seed}")
     }
+}
+
+/// Runs something that passes on what happens at each node, and writes that to a file.
+pub(super) fn with_log<T>(
+    file: &Path,
+    run: impl FnOnce(&mut dyn FnMut(&str, &LogEntry)) -> T,
+) -> Result<T> {
+    let cannot_write = || format!("cannot write {}", file.display());
+    let mut out = BufWriter::new(File::create(file).with_context(cannot_write)?);
+    let mut written = Ok(());
+    let outcome = run(&mut |node, entry| {
+        if written.is_ok() {
+            let LogEntry { at, what, .. } = entry;
+            let line = json!({ "at": at.as_secs_f64(), "node": node, "what": what });
+            written = writeln!(out, "{line}");
+        }
+    });
+    written.and_then(|()| out.flush()).with_context(cannot_write)?;
+    Ok(outcome)
 }
 
 fn describe(summary: &Summary, seconds: f64) -> String {

@@ -65,7 +65,7 @@ fn listed_claims(node: &Node) -> BTreeMap<ClaimId, ListedClaim> {
 }
 
 /// Returns the differences between the ledger of a node, its engines and its traffic control.
-pub(super) fn disagreements(
+pub(crate) fn disagreements(
     node: &Node,
     traffic_control: &[(InterfaceId, Reserved)],
 ) -> Vec<String> {
@@ -142,7 +142,7 @@ fn amount((rate, count): (Rate, u32)) -> String {
 }
 
 /// Returns the state left on a node after all flows have ended.
-pub(super) fn remaining_state(node: &Node, traffic_control: usize) -> Vec<String> {
+pub(crate) fn remaining_state(node: &Node, traffic_control: usize) -> Vec<String> {
     let links = node.ledger().links();
     let held: u64 = links.map(|(_, status)| status.held.as_bps() + u64::from(status.queued)).sum();
     let counts = node.engines().flat_map(|engine| engine.state_counts()).chain([

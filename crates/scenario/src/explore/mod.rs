@@ -38,4 +38,5 @@ mod reserved_paths;
 mod run;
 
 pub use invariants::{Breach, Invariant};
+pub(crate) use invariants::{disagreements, remaining_state};
 pub use run::{Exploration, explore, explore_attacked, explore_logged, explore_with};

@@ -34,6 +34,21 @@ pub struct CommonSettings {
     pub has_priorities: bool,
 }
 
+/// Variant of a protocol: a transport, style or initiation.
+#[derive(Debug)]
+pub struct Variant {
+    /// Name of the variant.
+    pub name: &'static str,
+    /// Sets what the variant needs in the settings of every node.
+    pub configure: fn(&mut NodeConfig),
+    /// Returns the commands that request the reservation of a flow, as [`ScenarioProtocol::request`].
+    pub request: fn(&ReservationRequest) -> Vec<(End, Command)>,
+    /// Node whose daemon keeps the reservation up.
+    pub keeper: End,
+    /// Returns the commands that release it, as [`ScenarioProtocol::release`].
+    pub release: fn(&ReservationRequest) -> Vec<(End, Command)>,
+}
+
 /// A protocol in scenarios and explorations: its settings, and the commands that reserve for a flow.
 pub trait ScenarioProtocol: fmt::Debug + Sync {
     /// Returns the name of the protocol in scenario files; that of its engine.
@@ -62,6 +77,11 @@ pub trait ScenarioProtocol: fmt::Debug + Sync {
 
     /// Limits the state that can be created from behind an access interface, in engines with such a limit.
     fn limit_access(&self, _most: u32, _config: &mut NodeConfig) {}
+
+    /// Returns the variants in which [crossings](crate::crossing) play the protocol; none if they do not.
+    fn variants(&self) -> &'static [Variant] {
+        &[]
+    }
 
     /// Returns the commands that request the reservation of a flow, each with the node that gets it, in order.
     fn request(&self, request: &ReservationRequest) -> Vec<(End, Command)>;
@@ -160,7 +180,11 @@ pub(crate) fn release(
     carry_out(protocol.release(request), request, network);
 }
 
-fn carry_out(commands: Vec<(End, Command)>, request: &ReservationRequest, network: &mut Network) {
+pub(crate) fn carry_out(
+    commands: Vec<(End, Command)>,
+    request: &ReservationRequest,
+    network: &mut Network,
+) {
     for (end, command) in commands {
         let [source, destination] = request.nodes;
         let node = match end {

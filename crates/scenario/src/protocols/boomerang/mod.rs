@@ -10,7 +10,7 @@ use earmark_core::random::Stream;
 use earmark_node::{Command, NodeConfig};
 use earmark_sim::distributions::happens;
 
-use super::{CommonSettings, End, ScenarioProtocol};
+use super::{CommonSettings, End, ScenarioProtocol, Variant};
 use crate::attack::{Attack, Packet};
 use crate::reservation::ReservationRequest;
 
@@ -39,6 +39,26 @@ impl ScenarioProtocol for Boomerang {
 
     fn limit_access(&self, most: u32, config: &mut NodeConfig) {
         config.boomerang.limits.sessions_per_source = most;
+    }
+
+    fn variants(&self) -> &'static [Variant] {
+        const VARIANTS: &[Variant] = &[
+            Variant {
+                name: "one pass",
+                configure: |_| {},
+                request: |request| Boomerang.request(request),
+                keeper: End::Source,
+                release: |request| Boomerang.release(request),
+            },
+            Variant {
+                name: "lock",
+                configure: |config| config.boomerang.lock = true,
+                request: |request| Boomerang.request(request),
+                keeper: End::Source,
+                release: |request| Boomerang.release(request),
+            },
+        ];
+        VARIANTS
     }
 
     fn request(&self, request: &ReservationRequest) -> Vec<(End, Command)> {

@@ -10,7 +10,7 @@ use earmark_node::{Command, NodeConfig};
 use earmark_nsis::{self as nsis, qos};
 use earmark_sim::distributions::happens;
 
-use super::{CommonSettings, End, ScenarioProtocol};
+use super::{CommonSettings, End, ScenarioProtocol, Variant};
 use crate::attack::{Attack, Packet};
 use crate::reservation::ReservationRequest;
 use crate::sampling::one_of;
@@ -32,6 +32,50 @@ impl ScenarioProtocol for Nsis {
         config.nsis.qos.refresh = Duration::from_secs(refresh_s.into());
         config.nsis.qos.acknowledge = happens(random, 0.25);
         config.nsis.qos.summary = one_of(random, &[0, 0, 8]);
+    }
+
+    fn variants(&self) -> &'static [Variant] {
+        const VARIANTS: &[Variant] = &[
+            Variant {
+                name: "datagrams",
+                configure: |_| {},
+                request: |request| Nsis.request(request),
+                keeper: End::Source,
+                release: |request| Nsis.release(request),
+            },
+            Variant {
+                name: "datagrams, summaries",
+                configure: |config| {
+                    config.nsis.qos.acknowledge = true;
+                    config.nsis.qos.summary = 8;
+                },
+                request: |request| Nsis.request(request),
+                keeper: End::Source,
+                release: |request| Nsis.release(request),
+            },
+            Variant {
+                name: "associations",
+                configure: |_| {},
+                request: |request| over_associations(Nsis.request(request)),
+                keeper: End::Source,
+                release: |request| Nsis.release(request),
+            },
+            Variant {
+                name: "datagrams, receiver-initiated",
+                configure: |_| {},
+                request: by_receiver,
+                keeper: End::Destination,
+                release: at_both_ends,
+            },
+            Variant {
+                name: "associations, receiver-initiated",
+                configure: |_| {},
+                request: |request| over_associations(by_receiver(request)),
+                keeper: End::Destination,
+                release: at_both_ends,
+            },
+        ];
+        VARIANTS
     }
 
     fn request(&self, request: &ReservationRequest) -> Vec<(End, Command)> {
@@ -59,4 +103,49 @@ impl ScenarioProtocol for Nsis {
     fn recognizes(&self, packet: &Packet) -> bool {
         forgeries::is_message(packet)
     }
+}
+
+/// Changes commands so that their messages need associations.
+fn over_associations(mut commands: Vec<(End, Command)>) -> Vec<(End, Command)> {
+    use qos::Command::{Invite, Reserve};
+    for (_, command) in &mut commands {
+        if let Command::Nsis(nsis::Command::Qos(Reserve { request, .. } | Invite { request, .. })) =
+            command
+        {
+            request.attributes = Some(nsis::nslp::Attributes { reliable: true, secure: false });
+        }
+    }
+    commands
+}
+
+/// Returns the commands for a reservation that the destination initiates when the source asks for it.
+fn by_receiver(request: &ReservationRequest) -> Vec<(End, Command)> {
+    let application = qos::Application(request.application());
+    let listen = qos::Listen {
+        destination: Some(request.addresses[1]),
+        protocol: None,
+        port: Some(request.port),
+        most: None,
+        reverse: None,
+        token: None,
+    };
+    let listen = qos::Command::Listen { application, listen };
+    let mut commands = vec![(End::Destination, Command::Nsis(nsis::Command::Qos(listen)))];
+    for (end, command) in Nsis.request(request) {
+        commands.push(match command {
+            Command::Nsis(nsis::Command::Qos(qos::Command::Reserve { application, request })) => {
+                let invite = qos::Command::Invite { application, request };
+                (end, Command::Nsis(nsis::Command::Qos(invite)))
+            }
+            other => (end, other),
+        });
+    }
+    commands
+}
+
+/// Returns the commands that end a reservation with an application at each end.
+fn at_both_ends(request: &ReservationRequest) -> Vec<(End, Command)> {
+    let at_source = Nsis.release(request);
+    let at_destination = at_source.clone().into_iter().map(|(_, it)| (End::Destination, it));
+    at_destination.chain(at_source).collect()
 }

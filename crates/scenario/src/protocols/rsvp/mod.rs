@@ -12,10 +12,10 @@ use earmark_rsvp::policy::Identity;
 use earmark_rsvp::{self as rsvp, Application};
 use earmark_sim::distributions::happens;
 use earmark_wire::intserv::TokenBucket;
-use earmark_wire::rsvp::{FilterSpec, Session, SourceSelector};
+use earmark_wire::rsvp::{FilterSpec, Session, SourceSelector, Style};
 use earmark_wire::udp;
 
-use super::{CommonSettings, End, ScenarioProtocol};
+use super::{CommonSettings, End, ScenarioProtocol, Variant};
 use crate::attack::{Attack, Packet};
 use crate::reservation::ReservationRequest;
 
@@ -47,6 +47,60 @@ impl ScenarioProtocol for Rsvp {
         access.max_blocks = most;
         // While the daemon of an edge router is down, its kernel forwards what the router would have refused.
         config.rsvp.max_lifetime = access.max_lifetime;
+    }
+
+    fn variants(&self) -> &'static [Variant] {
+        fn plain(config: &mut NodeConfig) {
+            config.rsvp.reduction.enabled = false;
+        }
+        fn reduced(config: &mut NodeConfig) {
+            config.rsvp.reduction.enabled = true;
+        }
+        const VARIANTS: &[Variant] = &[
+            Variant {
+                name: "fixed filter",
+                configure: plain,
+                request: |request| in_style(request, Style::FixedFilter),
+                keeper: End::Source,
+                release: |request| Rsvp.release(request),
+            },
+            Variant {
+                name: "shared explicit",
+                configure: plain,
+                request: |request| in_style(request, Style::SharedExplicit),
+                keeper: End::Source,
+                release: |request| Rsvp.release(request),
+            },
+            Variant {
+                name: "wildcard",
+                configure: plain,
+                request: |request| in_style(request, Style::Wildcard),
+                keeper: End::Source,
+                release: |request| Rsvp.release(request),
+            },
+            Variant {
+                name: "fixed filter, refresh reduction",
+                configure: reduced,
+                request: |request| in_style(request, Style::FixedFilter),
+                keeper: End::Source,
+                release: |request| Rsvp.release(request),
+            },
+            Variant {
+                name: "shared explicit, refresh reduction",
+                configure: reduced,
+                request: |request| in_style(request, Style::SharedExplicit),
+                keeper: End::Source,
+                release: |request| Rsvp.release(request),
+            },
+            Variant {
+                name: "wildcard, refresh reduction",
+                configure: reduced,
+                request: |request| in_style(request, Style::Wildcard),
+                keeper: End::Source,
+                release: |request| Rsvp.release(request),
+            },
+        ];
+        VARIANTS
     }
 
     fn request(&self, request: &ReservationRequest) -> Vec<(End, Command)> {
@@ -93,4 +147,15 @@ impl ScenarioProtocol for Rsvp {
     fn encapsulated(&self, packet: &Packet, router: IpAddr) -> Option<Packet> {
         forgeries::encapsulated(packet, router)
     }
+}
+
+/// Returns the commands for a reservation in a style.
+fn in_style(request: &ReservationRequest, style: Style) -> Vec<(End, Command)> {
+    let mut commands = Rsvp.request(request);
+    for (_, command) in &mut commands {
+        if let Command::Listen(listen) = command {
+            listen.style = style;
+        }
+    }
+    commands
 }

@@ -9,7 +9,7 @@ use earmark_node::{Command, NodeConfig};
 use earmark_wire::yessir::{Flowspec, OctetRate, Style};
 use earmark_yessir::{self as yessir, Application, Attachment, Stream};
 
-use super::{CommonSettings, End, ScenarioProtocol};
+use super::{CommonSettings, End, ScenarioProtocol, Variant};
 use crate::attack::{Attack, Packet};
 use crate::reservation::ReservationRequest;
 
@@ -37,6 +37,35 @@ impl ScenarioProtocol for Yessir {
 
     fn limit_access(&self, most: u32, config: &mut NodeConfig) {
         config.yessir.limits.sessions_per_source = most;
+    }
+
+    fn variants(&self) -> &'static [Variant] {
+        const VARIANTS: &[Variant] = &[
+            Variant {
+                name: "individual",
+                configure: |_| {},
+                request: |request| Yessir.request(request),
+                keeper: End::Source,
+                release: |request| Yessir.release(request),
+            },
+            Variant {
+                name: "shared",
+                configure: |_| {},
+                request: |request| {
+                    let mut commands = Yessir.request(request);
+                    for (_, command) in &mut commands {
+                        if let Command::Yessir(yessir::Command::Attach { attachment, .. }) = command
+                        {
+                            attachment.style = Style::Shared;
+                        }
+                    }
+                    commands
+                },
+                keeper: End::Source,
+                release: |request| Yessir.release(request),
+            },
+        ];
+        VARIANTS
     }
 
     fn request(&self, request: &ReservationRequest) -> Vec<(End, Command)> {

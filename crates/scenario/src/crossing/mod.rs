@@ -1,0 +1,22 @@
+//! Crossings: every variant of every protocol, in both address families, with events at every place of a path.
+//!
+//! One case is one reservation on a path of two routers, with a longer way around, and one or two [events](EventKind) at
+//! random times before, while and after it is made: messages are lost, duplicated, damaged or reordered, links fail,
+//! daemons crash, and traffic control refuses. The seed draws everything, and consecutive seeds cross all values of the
+//! axes evenly: [`Case`].
+//!
+//! The invariants need no expected messages ([`Violation`]). When the events are over and some refresh periods have passed:
+//!
+//! - The reservation is on each link of the present path once, and nowhere else; or nothing is anywhere.
+//! - Ledger, engines and traffic control of every node agree. Checked once a second, during the events, too.
+//! - What is there is what the source's application was told last. It was told something, unless its daemon crashed; then
+//!   nothing is left.
+//!
+//! When the reservation was released and its lifetime is over, no state is left on any node: engines, ledger, traffic
+//! control, timers.
+
+mod case;
+mod run;
+
+pub use case::{Case, Event, EventKind, Place};
+pub use run::{Crossing, Violation, ViolationKind, play_case, play_logged};

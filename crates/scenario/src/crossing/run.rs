@@ -1,0 +1,276 @@
+//! One case, from its request to the violated invariants.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use earmark_core::outcome::Kind;
+use earmark_core::{InterfaceId, Rate, Time};
+use earmark_node::outcome;
+use earmark_sim::{LogEntry, LogEvent, Network, NodeId};
+use serde::Serialize;
+
+use super::case::{Case, LAST_EVENT_OVER, NETWORK, Place, REQUEST};
+use crate::build::{Built, build_in};
+use crate::explore::{disagreements, remaining_state};
+use crate::faults::FaultSchedule;
+use crate::protocols::{CommonSettings, End, Protocols, carry_out};
+use crate::reservation::ReservationRequest;
+use crate::routing::Routing;
+use crate::topology::Topology;
+
+/// Refresh period of all protocols.
+const REFRESH: Duration = Duration::from_secs(1);
+/// Time of the check, some lifetimes after the last event, and of the release.
+const SETTLED: Duration = Duration::from_secs(LAST_EVENT_OVER.as_secs() + 40);
+/// Time after the release until all soft state has expired: GIST keeps routing state for 120 s without use, then a peer for
+/// 300 s.
+const DRAIN_TIME: Duration = Duration::from_secs(600);
+/// Interval of the checks of all nodes.
+const CHECK_INTERVAL: Duration = Duration::from_secs(1);
+
+earmark_core::named_enum! {
+    /// A violated invariant; see the parent module.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+    #[serde(rename_all = "snake_case")]
+    pub enum ViolationKind {
+        /// Ledger, engines and traffic control of a node differ.
+        BooksDisagree = "books disagree",
+        /// A link of the path has no reservation while another has, or one that is not on the path has.
+        NotOnThePath = "not on the path",
+        /// A link has the reservation more than once.
+        Twice = "reserved twice",
+        /// The source was told that it is reserved, and nothing is.
+        ToldReserved = "told reserved",
+        /// The source was told that it is not reserved, and it is.
+        ToldNotReserved = "told not reserved",
+        /// The source was told nothing.
+        NotAnswered = "not answered",
+        /// Something is reserved for an application that is gone.
+        WithoutApplication = "without application",
+        /// State is left after the release.
+        LeftBehind = "left behind",
+    }
+}
+
+/// A violated invariant of a case.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Violation {
+    /// The invariant.
+    pub kind: ViolationKind,
+    /// Time of detection, seconds from the start.
+    pub at: f64,
+    /// Details, with the node.
+    pub what: String,
+}
+
+/// Result of a case.
+#[derive(Clone, Debug, Serialize)]
+pub struct Crossing {
+    /// Whether the reservation was on the whole path in the end.
+    pub is_reserved: bool,
+    /// Events that the simulator processed.
+    pub events: u64,
+    /// Violated invariants, the first of each kind.
+    pub violations: Vec<Violation>,
+}
+
+/// Plays a case.
+pub fn play_case(case: &Case, protocols: &Protocols) -> Crossing {
+    play_logged(case, protocols, |_, _| {})
+}
+
+/// Plays a case, and passes on what happens at each node, by its name.
+pub fn play_logged(
+    case: &Case,
+    protocols: &Protocols,
+    mut log: impl FnMut(&str, &LogEntry),
+) -> Crossing {
+    let mut run = Run::new(case, protocols, &mut log);
+    run.run_until(Time::ZERO + REQUEST);
+    carry_out((case.variant.request)(&run.request), &run.request, &mut run.network);
+    run.run_until(Time::ZERO + SETTLED);
+    run.check_settled();
+    carry_out((case.variant.release)(&run.request), &run.request, &mut run.network);
+    run.network.run_until(Time::ZERO + SETTLED + DRAIN_TIME);
+    run.read_log();
+    run.check_empty();
+    run.crossing.events = run.network.event_count();
+    run.crossing
+}
+
+struct Run<'c> {
+    case: &'c Case,
+    topology: Topology,
+    network: Network,
+    nodes: Vec<NodeId>,
+    routing: Routing,
+    faults: FaultSchedule,
+    request: ReservationRequest,
+    /// Last outcome that the source's application was told.
+    told: Option<Kind>,
+    /// Whether the source's application was told anything.
+    was_told: bool,
+    next_check: Time,
+    crossing: Crossing,
+    log: &'c mut dyn FnMut(&str, &LogEntry),
+}
+
+impl<'c> Run<'c> {
+    fn new(
+        case: &'c Case,
+        protocols: &Protocols,
+        log: &'c mut dyn FnMut(&str, &LogEntry),
+    ) -> Run<'c> {
+        let topology = Topology::parse(NETWORK).expect("the network of crossings is valid");
+        let mut config = protocols.node_config();
+        let settings = CommonSettings { refresh: REFRESH, has_priorities: false };
+        for protocol in protocols.all() {
+            protocol.configure(&settings, &mut config);
+        }
+        (case.variant.configure)(&mut config);
+        let Built { network, nodes, routing, .. } =
+            build_in(case.family, &topology, case.seed, &config);
+        let ends = [0, topology.nodes.len() - 1];
+        let address = |end: usize| {
+            let mut interfaces = topology.interfaces(end);
+            let (end, _) = interfaces.next().expect("it has a link");
+            end.address_in(case.family).unwrap_or(end.address.into())
+        };
+        let request = ReservationRequest {
+            number: 1,
+            time: 0,
+            nodes: ends.map(|end| nodes[end]),
+            addresses: ends.map(address),
+            port: 5_000,
+            rate: Rate::from_mbps(2),
+            bucket_octets: 5_000,
+            packet_octets: 500,
+            priority: None,
+        };
+        Run {
+            log,
+            faults: FaultSchedule::new(&case.faults(), &topology),
+            case,
+            topology,
+            network,
+            nodes,
+            routing,
+            request,
+            told: None,
+            was_told: false,
+            next_check: Time::ZERO + CHECK_INTERVAL,
+            crossing: Crossing { is_reserved: false, events: 0, violations: Vec::new() },
+        }
+    }
+
+    fn run_until(&mut self, end: Time) {
+        loop {
+            let fault = self.faults.next().filter(|at| *at <= end);
+            let check = Some(self.next_check).filter(|at| *at <= end);
+            let Some(at) = [fault, check].into_iter().flatten().min() else { break };
+            self.network.run_until(at);
+            self.read_log();
+            if fault == Some(at) {
+                let Run { faults, network, nodes, topology, routing, .. } = self;
+                faults.apply(network, nodes, topology, routing);
+                self.read_log();
+            } else {
+                self.next_check = at + CHECK_INTERVAL;
+                self.check_books();
+            }
+        }
+        self.network.run_until(end);
+        self.read_log();
+    }
+
+    /// Reads what the source's application was told.
+    fn read_log(&mut self) {
+        let source = self.request.nodes[0];
+        for entry in self.network.take_log() {
+            (self.log)(self.network.name(entry.node), &entry);
+            match entry.what {
+                LogEvent::Restarted if entry.node == source => self.told = None,
+                LogEvent::Event(event) if entry.node == source => {
+                    let is_its =
+                        outcome::application_of(&event) == Some(self.request.application());
+                    self.was_told |= is_its;
+                    let outcome = outcome::outcome_of(&event).filter(|_| is_its);
+                    self.told = outcome.map(|outcome| outcome.kind).or(self.told);
+                }
+                _ => {}
+            }
+        }
+    }
+
+    fn check_books(&mut self) {
+        for node in self.nodes.clone() {
+            let Some(engines) = self.network.node(node) else { continue };
+            let classes: Vec<_> = self.network.traffic_control(node).collect();
+            for what in disagreements(engines, &classes) {
+                self.violation(ViolationKind::BooksDisagree, node, &what);
+            }
+        }
+    }
+
+    fn check_settled(&mut self) {
+        let last = self.topology.nodes.len() - 1;
+        let path = self.routing.path(&self.topology, self.faults.down(), 0, last);
+        let path: BTreeSet<(usize, InterfaceId)> = path.unwrap_or_default().into_iter().collect();
+        let mut reserved = Vec::new();
+        for (place, &node) in self.nodes.iter().enumerate() {
+            let classes = self.network.traffic_control(node);
+            reserved.extend(classes.map(|(interface, _)| (place, interface)));
+        }
+        let links: BTreeSet<(usize, InterfaceId)> = reserved.iter().copied().collect();
+        let source = self.request.nodes[0];
+        if links.len() < reserved.len() {
+            self.violation(ViolationKind::Twice, source, &format!("{reserved:?}"));
+        }
+        let is_reserved = links == path;
+        if !is_reserved && !links.is_empty() {
+            let what = format!("reserved on {links:?}, and the path is {path:?}");
+            self.violation(ViolationKind::NotOnThePath, source, &what);
+            return;
+        }
+        self.crossing.is_reserved = is_reserved;
+        let told = self.told;
+        let what = format!("told {:?}", told.map(Kind::name));
+        if self.case.crashes_at(Place::Source) {
+            if is_reserved && self.case.variant.keeper == End::Source {
+                self.violation(ViolationKind::WithoutApplication, source, "still reserved");
+            }
+            return;
+        }
+        match told.map(Kind::is_reserved) {
+            Some(false) if is_reserved => {
+                self.violation(ViolationKind::ToldNotReserved, source, &what);
+            }
+            Some(true) if !is_reserved => {
+                self.violation(ViolationKind::ToldReserved, source, &what);
+            }
+            None if !self.was_told && !self.case.crashes_at(Place::Destination) => {
+                self.violation(ViolationKind::NotAnswered, source, &what);
+            }
+            _ => {}
+        }
+    }
+
+    fn check_empty(&mut self) {
+        for node in self.nodes.clone() {
+            let Some(engines) = self.network.node(node) else { continue };
+            let classes = self.network.traffic_control(node).count();
+            for what in remaining_state(engines, classes) {
+                self.violation(ViolationKind::LeftBehind, node, &what);
+            }
+        }
+    }
+
+    fn violation(&mut self, kind: ViolationKind, node: NodeId, what: &str) {
+        let mut known = self.crossing.violations.iter();
+        if known.all(|violation| violation.kind != kind) {
+            let at = self.network.now().as_secs_f64();
+            let what = format!("{}: {what}", self.network.name(node));
+            self.crossing.violations.push(Violation { kind, at, what });
+        }
+    }
+}
