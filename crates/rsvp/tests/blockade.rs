@@ -1,6 +1,8 @@
 //! Blockade state: which requests it blocks, and when it ends (RFC 2205 section 3.5).
 
 mod common;
+#[path = "common/message_ids.rs"]
+mod message_ids;
 #[path = "common/sharing.rs"]
 mod sharing;
 
@@ -11,6 +13,7 @@ use earmark_core::Rate;
 use earmark_wire::rsvp::{
     Body, ErrorCode, ErrorSpec, FilterSpec, FixedFilterFlow, Resv, RsvpHop, SourceSelector,
 };
+use message_ids::{capable_message, message_id, receive, receive_path_with_id};
 use sharing::*;
 
 /// An equal request from another next hop.
@@ -305,4 +308,31 @@ fn shared_request_is_not_blocked_for_other_previous_hops() {
     let to_other = texts.iter().filter(|text| text.starts_with("Resv to 10.0.1.3"));
     assert!(to_other.clone().count() > 0);
     assert!(to_other.clone().all(|text| text == "Resv to 10.0.1.3: SE 4 of 4001"), "{texts:?}");
+}
+
+/// RFC 2961 section 4.5: an error that installs state and was overtaken by a later one does not replace it. Its receivers still
+/// get it.
+#[test]
+fn overtaken_error_does_not_replace_blockade_state() {
+    for (ids, upstream) in [([6, 7], 2), ([7, 6], 1)] {
+        let mut router = router();
+        receive_path_with_id(&mut router, path(), message_id(1));
+        for (mbps, hop) in [(4, DOWNSTREAM), (2, "10.0.2.3"), (1, "10.0.2.4")] {
+            let flows = [flow(mbps)];
+            router.receive(ETH2, Body::Resv(from_next_hop(hop, resv(&flows))));
+        }
+        let mut forwarded = Vec::new();
+        for (id, failed) in ids.into_iter().zip([2, 4]) {
+            let flows = [flow(failed)];
+            let error = Body::ResvErr(failure_of(resv(&flows)));
+            let error = capable_message(error, Some(message_id(id)));
+            let outcomes = receive(&mut router, ETH1, &error);
+            let errors =
+                sent(&outcomes).iter().filter(|(_, m)| matches!(m.body, Body::ResvErr(_))).count();
+            forwarded.push(errors);
+        }
+        assert_eq!(forwarded, [3, 3]);
+        let wanted = format!("Resv to 10.0.1.1: FF {upstream} of 4000");
+        assert_eq!(next_request(&mut router), Some(wanted), "{ids:?}");
+    }
 }

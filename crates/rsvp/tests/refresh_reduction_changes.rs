@@ -7,7 +7,7 @@ mod message_ids;
 
 use common::*;
 use earmark_core::{HostEvent, Interface, InterfaceId, MulticastRoute};
-use earmark_rsvp::DropReason;
+use earmark_rsvp::{Config, DropReason};
 use earmark_wire::rsvp::{
     AcknowledgementKind, Body, Carried, ErrorCode, ErrorSpec, FilterSpec, FlowDescriptors, List,
     Message, MessageId, Path, PathErr, PathTear, Resv, ResvErr, ResvTear, RsvpHop, SourceSelector,
@@ -453,45 +453,27 @@ fn request_is_sent_whole_when_data_of_named_sender_pass_its_interface() {
     assert_eq!(named.collect::<Vec<_>>(), [2]);
 }
 
-/// RFC 2961 section 4.5: an error that installs state and was overtaken by a later one does not replace it. Its receivers still
-/// get it.
+/// The limit of lifetimes binds state that summaries refresh, whatever refresh period its messages have announced.
 #[test]
-fn overtaken_error_does_not_replace_blockade_state() {
-    for (ids, upstream) in [([6, 7], 2), ([7, 6], 1)] {
-        let mut router = router();
-        receive_path_with_id(&mut router, path(), message_id(1));
-        for (mbps, hop) in [(4, DOWNSTREAM), (2, "10.0.2.3"), (1, "10.0.2.4")] {
-            let flows = [flow(mbps)];
-            let mut resv = resv(&flows);
-            resv.hop.address = ip(hop);
-            router.receive(ETH2, Body::Resv(resv));
-        }
-        let mut forwarded = Vec::new();
-        for (id, failed) in ids.into_iter().zip([2, 4]) {
-            let (node, code) = (ip(UPSTREAM), ErrorCode::AdmissionControlFailure);
-            let flows = [flow(failed)];
-            let error = ResvErr {
-                session: session(),
-                hop: RsvpHop { address: ip(UPSTREAM), lih: 77 },
-                error: ErrorSpec { node, flags: 0, code, value: 2 },
-                scope: None,
-                carried: Carried::NONE,
-                flows: FlowDescriptors::FixedFilter(List::Items(&flows)),
-            };
-            let error = capable_message(Body::ResvErr(error), Some(message_id(id)));
-            let outcomes = receive(&mut router, ETH1, &error);
-            let errors =
-                sent(&outcomes).iter().filter(|(_, m)| matches!(m.body, Body::ResvErr(_))).count();
-            forwarded.push(errors);
-        }
-        assert_eq!(forwarded, [3, 3]);
-        let outcomes = router.pass(46 * SECOND);
-        let requested = sent(&outcomes).into_iter().find_map(|(_, message)| match message.body {
-            Body::Resv(Resv { flows: FlowDescriptors::FixedFilter(flows), .. }) => {
-                flows.iter().next().and_then(|flow| flow.flowspec)
-            }
-            _ => None,
-        });
-        assert_eq!(requested, Some(flowspec(upstream)), "{ids:?}");
+fn limit_of_lifetimes_binds_summaries() {
+    let max_lifetime = 100 * SECOND;
+    let mut router = with_config(Config { max_lifetime, ..Config::default() });
+    let announced = Path { refresh_ms: u32::MAX, ..path() };
+    receive_path_with_id(&mut router, announced, message_id(1));
+    let flows = [flow(2)];
+    let mut resv = Resv { refresh_ms: u32::MAX, ..resv(&flows) };
+    resv.hop.lih = router.engine.lih(ETH2);
+    receive(&mut router, ETH2, &capable_message(Body::Resv(resv), Some(message_id(100))));
+    for _ in 0..5 {
+        router.pass(90 * SECOND);
+        summary(&mut router, ETH1, &[1]);
+        summary(&mut router, ETH2, &[100]);
+        assert_eq!(router.engine.population(), (1, 1, 1));
     }
+    router.pass(90 * SECOND);
+    summary(&mut router, ETH1, &[1]);
+    router.pass(11 * SECOND);
+    assert_eq!(router.engine.population(), (1, 1, 0), "the reservation was not refreshed");
+    router.pass(90 * SECOND);
+    assert_eq!(router.engine.population(), (0, 0, 0));
 }
