@@ -97,9 +97,16 @@ impl Boomerang {
         };
         let owner = Owner { protocol: crate::ID, block };
         let demand = self.demand(wanted);
+        let adopted = match self.config.lock {
+            true => cx.context.ledger.adopted_rate(interface, &flow),
+            false => None,
+        };
         let granted = cx.context.ledger.claim(interface, owner, &flow, demand);
         mark(Checkpoint::Admission);
         let claim = granted.map_err(Refused::from_ledger)?;
+        // The claim has replaced it, unless it may be another protocol's.
+        let adopted =
+            adopted.filter(|_| cx.context.ledger.adopted_rate(interface, &flow).is_none());
         let index = match *grant {
             Grant::Known(index) => index,
             Grant::New { key, place, prime } => {
@@ -123,6 +130,12 @@ impl Boomerang {
         }
         self.counters.created += 1;
         if session.flags & flag::LOCKED == 0 {
+            cx.out.install(Installation { claim, interface, flow, demand });
+        } else if let Some(adopted) = adopted {
+            // What an earlier daemon has put in force stays so, and ends with this claim.
+            session.flags |= flag::ADOPTED;
+            let rate = u32::try_from(adopted.as_bps()).unwrap_or(u32::MAX);
+            let demand = self.demand(rate.min(wanted));
             cx.out.install(Installation { claim, interface, flow, demand });
         }
         cx.out.notify(event(selector, slot, &half, Change::Created));
@@ -222,7 +235,7 @@ impl Boomerang {
         change: Change,
     ) {
         let session = self.store.session_mut(index);
-        let installed = session.flags & flag::LOCKED == 0;
+        let installed = session.flags & (flag::LOCKED | flag::ADOPTED) != flag::LOCKED;
         // A half without a claim keeps the time at which its fault, or the wait for a reply, ends.
         if !session.half_at(slot).is_there() {
             return;

@@ -118,6 +118,9 @@ pub(crate) mod flag {
     /// A request has passed that has reserved nothing here; its reply is expected until the reverse half expires.
     pub(crate) const REPLY_EXPECTED: u16 = 1 << 10;
 
+    /// The session is locked, and has the class that an earlier daemon made for it.
+    pub(crate) const ADOPTED: u16 = 1 << 11;
+
     /// Bits that a refresh may have set.
     pub(crate) const OFFLOAD: u16 = OFFLOADED | ASKED;
     /// Both fault bits.

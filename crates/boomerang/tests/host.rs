@@ -510,3 +510,29 @@ fn locked_session_recovers_from_lost_state() {
         assert_eq!(last, refused.then(|| established(kbit(2_000, 500))), "restart {restart}");
     }
 }
+
+/// The class that an earlier daemon made for a session stays while its initiating node is asked for the key, with no more than
+/// its rate, and ends with the session. Without such a class nothing is in force.
+#[test]
+fn class_of_earlier_daemon_ends_with_locked_session() {
+    for (adopted, wanted) in [(2_000, 2_000), (2_000, 3_000), (2_000, 1_000)] {
+        let first = message(1, kbit(adopted, 0));
+        let mut earlier = with_config(Config::default());
+        let outcomes = earlier.passes(&first);
+        let flow = earmark_testkit::bench::installed(&outcomes)[0].flow;
+
+        let mut router = with_config(Config { lock: true, ..Config::default() });
+        let rate = Rate::from_bps(u64::from(adopted) * 1_000);
+        let protocol = Some(earmark_boomerang::ID);
+        router.ledger.adopt(ETH2, flow, rate, protocol).expect("there is room");
+        let locked = router.passes(&message(1, kbit(wanted, 0)));
+        assert!(one(&locked).key > 1);
+        assert_eq!(installed(&locked), [(ETH2, u64::from(adopted.min(wanted)))]);
+        assert_eq!(router.held(ETH2), u64::from(wanted), "the claim has all of it");
+        assert!(router.engine.sessions().all(|session| session.locked));
+        let outcomes = router.pass(Duration::from_secs(600));
+        let removed = outcomes.iter().any(|outcome| matches!(outcome, Outcome::Removed(_)));
+        assert!(removed, "{outcomes:?}");
+        assert_eq!(router.held(ETH2), 0);
+    }
+}

@@ -399,6 +399,11 @@ impl Ledger {
         Ok(())
     }
 
+    /// Returns the rate of a flow that was adopted and has no owner yet.
+    pub fn adopted_rate(&self, link: InterfaceId, flow: &Flow) -> Option<Rate> {
+        Some(self.links.get(link)?.adopted.get(flow)?.rate)
+    }
+
     /// Drops an adopted flow and returns its rate. `None` if it was not adopted, or has an owner by now.
     pub fn drop_adopted(&mut self, link: InterfaceId, flow: &Flow) -> Option<Rate> {
         let entry = self.links.get_mut(link)?;
