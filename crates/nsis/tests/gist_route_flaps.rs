@@ -143,7 +143,7 @@ fn late_error_after_the_route_returned_ends_nothing() {
     }
 }
 
-/// The same after the answer of the old peer.
+/// The route comes back after the answer of the old peer.
 #[test]
 fn late_response_after_the_answer_of_the_old_peer_installs_nothing() {
     for (family, reliable) in CASES {
@@ -265,7 +265,7 @@ fn route_returns_while_the_association_is_opened() {
     }
 }
 
-/// The same, but nothing has reported the change before the association is open.
+/// An association with the old peer opens before anything has reported the change of the route.
 #[test]
 fn unreported_return_of_the_route_is_detected_when_the_association_is_open() {
     for family in Family::ALL {

@@ -243,8 +243,8 @@ impl QosNslp {
         Ok(())
     }
 
-    /// Sends the RESERVE of a session of this node as a new request, because nodes on the path may have lost the reservation.
-    /// They pass on at once what has a new sequence number.
+    /// Sends the RESERVE of a session of this node as a new request, because nodes on the path may have lost the reservation:
+    /// a new sequence number is passed on at once.
     pub(super) fn reserve_anew(&mut self, cx: &mut HandlerContext<'_, '_>, index: Index) {
         let rii = self.draw_rii();
         let (at, wait_ms, until) = self.first_retry(cx.now);
