@@ -404,7 +404,7 @@ impl Host {
     fn flush(&mut self) {
         let Host { socket, outbox, bundler, progress, plan, .. } = self;
         let (source, flags) = (plan.here.into(), Message::REFRESH_REDUCTION);
-        bundler.bundle(outbox, |_| Some(Envelope { source, flags, mtu: MTU }));
+        bundler.bundle(outbox, |_| Some(Envelope { source, flags, mtu: MTU, is_first: false }));
         let messages = outbox.iter().filter_map(|effect| match effect {
             Effect::Send(out, range) => Some((out, outbox.octets(range))),
             _ => None,
