@@ -116,7 +116,8 @@ impl QosNslp {
                 &ReserveOptions { full, tear, rii, ..ReserveOptions::default() },
             );
         }
-        if failure == SendFailure::NoNextNode {
+        let is_torn = self.store.session(index).flags.has(Flags::TORN);
+        if failure == SendFailure::NoNextNode && !is_torn {
             self.become_last(cx, index);
         }
         if self.store.session(index).is_initiator() {
@@ -134,6 +135,9 @@ impl QosNslp {
             return;
         };
         let session = self.store.session(index);
+        if reserve.tear && !is_torn {
+            return; // reserved again since
+        }
         let is_own = session.extra.as_ref().and_then(|extra| extra.request).map(|r| r.rii);
         if failure != SendFailure::NoNextNode {
             if is_own != Some(rii) && !reserve.tear {

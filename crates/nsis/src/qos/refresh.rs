@@ -131,7 +131,7 @@ impl QosNslp {
     pub(super) fn follow_route(&mut self, cx: &mut HandlerContext<'_, '_>, index: Index) {
         let session = self.store.session(index);
         let Ok(now) = outgoing_interface(cx, &session.mri) else { return };
-        if now != session.interface {
+        if now != session.interface && !session.flags.has(Flags::TORN) {
             self.move_claim(cx, index, now);
         }
     }

@@ -222,3 +222,25 @@ fn retried_request_reserves_on_the_whole_path() {
     net.advance(Duration::from_secs(120));
     assert_eq!(net.all_held(), [2, 2, 2, 2, 0]);
 }
+
+/// The route changes and the next node vanishes while a tear is repeated. What the session held stays released, and the node
+/// without a next one answers the tear.
+#[test]
+fn torn_session_reserves_nothing_when_its_next_node_vanishes() {
+    let mut net = Net::of(4);
+    net.reserve(0, request(0, of_node(3), mbps(2)));
+    net.unreachable.push(2);
+    net.command(0, Command::Release { application: APP });
+    assert_eq!(net.all_held(), [0, 0, 2, 0], "the tear is lost");
+    let hop = Hop { interface: LEFT, gateway: Some(of_node(2)), source: None };
+    let prefix = Prefix::host(of_node(3));
+    let old = Hop { interface: RIGHT, ..hop };
+    assert!(net.nodes[1].routes.remove(&Route { prefix, metric: 0, hop: old }));
+    net.nodes[1].routes.insert(Route { prefix, metric: 0, hop });
+    net.right[1] = None;
+    net.advance(Duration::from_secs(10));
+    assert_eq!(net.all_held(), [0, 0, 2, 0]);
+    assert!(matches!(net.events(0).last(), Some(Event::Released { application: APP })));
+    net.advance(Duration::from_secs(600));
+    net.assert_nothing_left();
+}
