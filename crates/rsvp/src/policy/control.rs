@@ -177,12 +177,13 @@ impl Rsvp {
         outgoing: InterfaceId,
     ) -> Vec<FilterSpec> {
         let session = self.store.session_key(Holder::Pool(pool));
-        let requests = tcsb.into_iter().flat_map(|tcsb| self.store.rsbs_of(tcsb));
-        let requests: Vec<_> = requests.filter_map(|rsb| self.evidence_of(rsb)).collect();
+        // The request for a new one was checked for all senders.
+        let requests: Option<Vec<_>> = tcsb
+            .map(|tcsb| self.store.rsbs_of(tcsb).filter_map(|rsb| self.evidence_of(rsb)).collect());
         let is_admitted = |source: IpAddr| {
             let Some(policy) = self.policy.as_ref() else { return true };
-            requests.is_empty()
-                || requests.iter().any(|(evidence, rate)| {
+            requests.as_ref().is_none_or(|requests| {
+                requests.iter().any(|(evidence, rate)| {
                     !policy.refuses(&PolicyRequest {
                         about: About::Reservations,
                         evidence,
@@ -192,6 +193,7 @@ impl Rsvp {
                         rate: *rate,
                     })
                 })
+            })
         };
         let senders = self.store.senders_of(self.store.pool(pool).session);
         let senders = senders.map(|psb| self.store.psb(psb));
