@@ -34,6 +34,9 @@ pub struct CommonSettings {
     pub has_priorities: bool,
 }
 
+/// Returns the commands of a request, each with the node that gets it, in order.
+type Commands = fn(&ReservationRequest) -> Vec<(End, Command)>;
+
 /// Variant of a protocol: a transport, style or initiation.
 #[derive(Debug)]
 pub struct Variant {
@@ -47,6 +50,18 @@ pub struct Variant {
     pub keeper: End,
     /// Returns the commands that release it, as [`ScenarioProtocol::release`].
     pub release: fn(&ReservationRequest) -> Vec<(End, Command)>,
+}
+
+impl Variant {
+    /// Creates a variant whose reservation the source keeps up, without settings of its own.
+    const fn new(name: &'static str, request: Commands, release: Commands) -> Variant {
+        Variant { name, configure: |_| {}, request, keeper: End::Source, release }
+    }
+
+    /// Sets what it needs in the settings of every node.
+    const fn with(self, configure: fn(&mut NodeConfig)) -> Variant {
+        Variant { configure, ..self }
+    }
 }
 
 /// A protocol in scenarios and explorations: its settings, and the commands that reserve for a flow.

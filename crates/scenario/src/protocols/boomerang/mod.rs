@@ -42,22 +42,14 @@ impl ScenarioProtocol for Boomerang {
     }
 
     fn variants(&self) -> &'static [Variant] {
-        const VARIANTS: &[Variant] = &[
-            Variant {
-                name: "one pass",
-                configure: |_| {},
-                request: |request| Boomerang.request(request),
-                keeper: End::Source,
-                release: |request| Boomerang.release(request),
-            },
-            Variant {
-                name: "lock",
-                configure: |config| config.boomerang.lock = true,
-                request: |request| Boomerang.request(request),
-                keeper: End::Source,
-                release: |request| Boomerang.release(request),
-            },
-        ];
+        const ONE_PASS: Variant = Variant::new(
+            "one pass",
+            |request| Boomerang.request(request),
+            |request| Boomerang.release(request),
+        );
+        const LOCK: Variant =
+            Variant { name: "lock", ..ONE_PASS }.with(|config| config.boomerang.lock = true);
+        const VARIANTS: &[Variant] = &[ONE_PASS, LOCK];
         VARIANTS
     }
 

@@ -35,44 +35,34 @@ impl ScenarioProtocol for Nsis {
     }
 
     fn variants(&self) -> &'static [Variant] {
+        const DATAGRAMS: Variant = Variant::new(
+            "datagrams",
+            |request| Nsis.request(request),
+            |request| Nsis.release(request),
+        );
+        const BY_RECEIVER: Variant = Variant {
+            name: "datagrams, receiver-initiated",
+            request: by_receiver,
+            keeper: End::Destination,
+            release: at_both_ends,
+            ..DATAGRAMS
+        };
         const VARIANTS: &[Variant] = &[
-            Variant {
-                name: "datagrams",
-                configure: |_| {},
-                request: |request| Nsis.request(request),
-                keeper: End::Source,
-                release: |request| Nsis.release(request),
-            },
-            Variant {
-                name: "datagrams, summaries",
-                configure: |config| {
-                    config.nsis.qos.acknowledge = true;
-                    config.nsis.qos.summary = 8;
-                },
-                request: |request| Nsis.request(request),
-                keeper: End::Source,
-                release: |request| Nsis.release(request),
-            },
+            DATAGRAMS,
+            Variant { name: "datagrams, summaries", ..DATAGRAMS }.with(|config| {
+                config.nsis.qos.acknowledge = true;
+                config.nsis.qos.summary = 8;
+            }),
             Variant {
                 name: "associations",
-                configure: |_| {},
                 request: |request| over_associations(Nsis.request(request)),
-                keeper: End::Source,
-                release: |request| Nsis.release(request),
+                ..DATAGRAMS
             },
-            Variant {
-                name: "datagrams, receiver-initiated",
-                configure: |_| {},
-                request: by_receiver,
-                keeper: End::Destination,
-                release: at_both_ends,
-            },
+            BY_RECEIVER,
             Variant {
                 name: "associations, receiver-initiated",
-                configure: |_| {},
                 request: |request| over_associations(by_receiver(request)),
-                keeper: End::Destination,
-                release: at_both_ends,
+                ..BY_RECEIVER
             },
         ];
         VARIANTS

@@ -15,7 +15,7 @@ use earmark_wire::intserv::TokenBucket;
 use earmark_wire::rsvp::{FilterSpec, Session, SourceSelector, Style};
 use earmark_wire::udp;
 
-use super::{CommonSettings, End, ScenarioProtocol, Variant};
+use super::{Commands, CommonSettings, End, ScenarioProtocol, Variant};
 use crate::attack::{Attack, Packet};
 use crate::reservation::ReservationRequest;
 
@@ -50,55 +50,20 @@ impl ScenarioProtocol for Rsvp {
     }
 
     fn variants(&self) -> &'static [Variant] {
-        fn plain(config: &mut NodeConfig) {
-            config.rsvp.reduction.enabled = false;
+        const fn plain(name: &'static str, request: Commands) -> Variant {
+            Variant::new(name, request, |request| Rsvp.release(request))
+                .with(|config| config.rsvp.reduction.enabled = false)
         }
-        fn reduced(config: &mut NodeConfig) {
-            config.rsvp.reduction.enabled = true;
+        const fn reduced(name: &'static str, request: Commands) -> Variant {
+            plain(name, request).with(|config| config.rsvp.reduction.enabled = true)
         }
         const VARIANTS: &[Variant] = &[
-            Variant {
-                name: "fixed filter",
-                configure: plain,
-                request: |request| in_style(request, Style::FixedFilter),
-                keeper: End::Source,
-                release: |request| Rsvp.release(request),
-            },
-            Variant {
-                name: "shared explicit",
-                configure: plain,
-                request: |request| in_style(request, Style::SharedExplicit),
-                keeper: End::Source,
-                release: |request| Rsvp.release(request),
-            },
-            Variant {
-                name: "wildcard",
-                configure: plain,
-                request: |request| in_style(request, Style::Wildcard),
-                keeper: End::Source,
-                release: |request| Rsvp.release(request),
-            },
-            Variant {
-                name: "fixed filter, refresh reduction",
-                configure: reduced,
-                request: |request| in_style(request, Style::FixedFilter),
-                keeper: End::Source,
-                release: |request| Rsvp.release(request),
-            },
-            Variant {
-                name: "shared explicit, refresh reduction",
-                configure: reduced,
-                request: |request| in_style(request, Style::SharedExplicit),
-                keeper: End::Source,
-                release: |request| Rsvp.release(request),
-            },
-            Variant {
-                name: "wildcard, refresh reduction",
-                configure: reduced,
-                request: |request| in_style(request, Style::Wildcard),
-                keeper: End::Source,
-                release: |request| Rsvp.release(request),
-            },
+            plain("fixed filter", in_fixed_filter),
+            plain("shared explicit", in_shared_explicit),
+            plain("wildcard", in_wildcard),
+            reduced("fixed filter, refresh reduction", in_fixed_filter),
+            reduced("shared explicit, refresh reduction", in_shared_explicit),
+            reduced("wildcard, refresh reduction", in_wildcard),
         ];
         VARIANTS
     }
@@ -158,4 +123,16 @@ fn in_style(request: &ReservationRequest, style: Style) -> Vec<(End, Command)> {
         }
     }
     commands
+}
+
+fn in_fixed_filter(request: &ReservationRequest) -> Vec<(End, Command)> {
+    in_style(request, Style::FixedFilter)
+}
+
+fn in_shared_explicit(request: &ReservationRequest) -> Vec<(End, Command)> {
+    in_style(request, Style::SharedExplicit)
+}
+
+fn in_wildcard(request: &ReservationRequest) -> Vec<(End, Command)> {
+    in_style(request, Style::Wildcard)
 }

@@ -40,31 +40,13 @@ impl ScenarioProtocol for Yessir {
     }
 
     fn variants(&self) -> &'static [Variant] {
-        const VARIANTS: &[Variant] = &[
-            Variant {
-                name: "individual",
-                configure: |_| {},
-                request: |request| Yessir.request(request),
-                keeper: End::Source,
-                release: |request| Yessir.release(request),
-            },
-            Variant {
-                name: "shared",
-                configure: |_| {},
-                request: |request| {
-                    let mut commands = Yessir.request(request);
-                    for (_, command) in &mut commands {
-                        if let Command::Yessir(yessir::Command::Attach { attachment, .. }) = command
-                        {
-                            attachment.style = Style::Shared;
-                        }
-                    }
-                    commands
-                },
-                keeper: End::Source,
-                release: |request| Yessir.release(request),
-            },
-        ];
+        const INDIVIDUAL: Variant = Variant::new(
+            "individual",
+            |request| Yessir.request(request),
+            |request| Yessir.release(request),
+        );
+        const VARIANTS: &[Variant] =
+            &[INDIVIDUAL, Variant { name: "shared", request: shared, ..INDIVIDUAL }];
         VARIANTS
     }
 
@@ -106,4 +88,15 @@ impl ScenarioProtocol for Yessir {
     fn recognizes(&self, packet: &Packet) -> bool {
         forgeries::is_message(packet)
     }
+}
+
+/// Returns the commands for a reservation that all senders of the session share.
+fn shared(request: &ReservationRequest) -> Vec<(End, Command)> {
+    let mut commands = Yessir.request(request);
+    for (_, command) in &mut commands {
+        if let Command::Yessir(yessir::Command::Attach { attachment, .. }) = command {
+            attachment.style = Style::Shared;
+        }
+    }
+    commands
 }
