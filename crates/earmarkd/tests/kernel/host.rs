@@ -6,6 +6,7 @@ use std::io::Read;
 use std::net::Ipv4Addr;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Child, ChildStderr, Command, Output, Stdio};
@@ -113,7 +114,7 @@ impl Host {
 
     pub fn await_daemon(&mut self, mut daemon: Child) -> Outcome {
         let deadline = Instant::now() + PATIENCE;
-        while Client::connect(self.socket()).is_err() {
+        while !self.is_served() {
             if let Some(status) = daemon.try_wait()? {
                 return Err(format!("the daemon ended ({status}): {}", log(&mut daemon)).into());
             }
@@ -125,6 +126,13 @@ impl Host {
         }
         self.daemon = Some(daemon);
         Ok(())
+    }
+
+    /// Whether a request is answered. A connection alone says too little: the kernel accepts it before the daemon has dropped
+    /// its privileges.
+    fn is_served(&self) -> bool {
+        let Ok(stream) = UnixStream::connect(self.socket()) else { return false };
+        stream.set_read_timeout(Some(PATIENCE)).is_ok() && Client::over(stream).show_links().is_ok()
     }
 
     /// Starts a daemon that is expected to fail. Returns its status and its log.
