@@ -52,6 +52,10 @@ impl Yessir {
             if old.stream == stream && old.attachment.multiplexed == attachment.multiplexed {
                 let ssrc = attachment.ssrc.unwrap_or(old.ssrc);
                 let sender = &mut self.roles.senders[index as usize];
+                if sender.attachment.flowspec != attachment.flowspec {
+                    // Answers are about the earlier request, and the same ones are news for this one.
+                    sender.answers.clear();
+                }
                 (sender.attachment, sender.ssrc) = (attachment, ssrc);
                 self.announce(cx, index, Announcement::Now);
                 return Ok(());

@@ -215,9 +215,15 @@ fn second_attach_changes_request() {
     path.nodes[2].command(listen());
     path.nodes[0].command(attach(attachment()));
     path.run();
-    path.nodes[0].command(attach(Attachment { flowspec: mbps(2.0), ..attachment() }));
+    path.answers();
+    let larger = Attachment { flowspec: mbps(2.0), ..attachment() };
+    path.nodes[0].command(attach(larger.clone()));
     path.run();
     assert_eq!(path.nodes[1].held(DOWN), 2_000_000);
+    assert_eq!(path.answers().len(), 1, "the same answer is news about another request");
+    path.nodes[0].command(attach(larger));
+    path.run();
+    assert_eq!(path.answers(), [], "but not about the same one");
     // Another stream: the old one is released.
     let mut elsewhere = attachment();
     elsewhere.stream.source_port = 4_010;
