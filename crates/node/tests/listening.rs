@@ -134,6 +134,39 @@ fn listener_without_answer_reports_the_reason() {
     }
 }
 
+/// A listener that is given again answers the known senders anew, and does not leave out any in between.
+#[test]
+fn changed_listener_answers_known_senders_anew() {
+    let mut host = receiver();
+    host.handle(listen(Ask::Rate(Rate::from_mbps(1))));
+    host.path(path(None));
+    let outcomes = host.handle(listen(Ask::Rate(Rate::from_mbps(3))));
+    let rate = Rate::from_mbps(3).as_octets_per_second();
+    assert_eq!(asked(&outcomes).map(|flowspec| flowspec.token_bucket().rate), Some(rate));
+    let outcomes = host.handle(listen(Ask::ControlledLoad));
+    assert_eq!(asked(&outcomes), Some(FlowSpec::ControlledLoad(tspec(2))));
+
+    for (style, names) in
+        [(Style::SharedExplicit, vec![4_000, 4_001]), (Style::Wildcard, Vec::new())]
+    {
+        let mut host = receiver();
+        let listen = |ask| {
+            let all = Listen::new(APPLICATION, session());
+            Input::Command(Command::Listen(Listen { ask, style, ..all }))
+        };
+        host.handle(listen(Ask::ControlledLoad));
+        host.path(stream(4_000, 2));
+        host.path(stream(4_001, 3));
+        let outcomes = host.handle(listen(Ask::Rate(Rate::from_mbps(5))));
+        for (named, flowspec) in shared_requests(&outcomes) {
+            assert_eq!(named, names, "{style:?}");
+            assert!(flowspec.token_bucket().rate >= tspec(3).rate, "{flowspec:?}");
+        }
+        let last = shared(&outcomes).expect("a request");
+        assert_eq!(last.1.token_bucket().rate, Rate::from_mbps(5).as_octets_per_second());
+    }
+}
+
 /// An application has one session; a rejected second one does not affect the answers of the first.
 #[test]
 fn rejected_listener_answers_no_sender() {
@@ -188,11 +221,16 @@ fn stream(port: u16, mbps: u32) -> Path<'static> {
 /// Returns the ports of the senders in the last sent Resv, and its flowspec. (An existing Resv that covers a new sender
 /// is sent first, unchanged.)
 fn shared(outcomes: &[Outcome]) -> Option<(Vec<u16>, FlowSpec)> {
+    shared_requests(outcomes).pop()
+}
+
+/// Returns the ports of the senders in each sent Resv, and its flowspec.
+fn shared_requests(outcomes: &[Outcome]) -> Vec<(Vec<u16>, FlowSpec)> {
     let port = |filter: FilterSpec| match filter.selector {
         SourceSelector::Port(port) => port,
         SourceSelector::FlowLabel(_) => 0,
     };
-    sent(outcomes).iter().rev().find_map(|(_, body)| match body {
+    let request = |body: &Body<'_>| match body {
         Body::Resv(resv) => match &resv.flows {
             FlowDescriptors::SharedExplicit(flowspec, filters) => {
                 flowspec.map(|flowspec| (filters.iter().map(port).collect(), flowspec))
@@ -201,7 +239,8 @@ fn shared(outcomes: &[Outcome]) -> Option<(Vec<u16>, FlowSpec)> {
             FlowDescriptors::FixedFilter(_) => None,
         },
         _ => None,
-    })
+    };
+    sent(outcomes).iter().filter_map(|(_, body)| request(body)).collect()
 }
 
 /// SE: each sender joins the single reservation, which is as large as the largest demand; a removed sender makes it

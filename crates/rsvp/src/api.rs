@@ -23,7 +23,8 @@ pub use earmark_core::ApplicationId as Application;
 /// Commands of applications. Invalid parameters are reported by [`Event::Rejected`].
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Command {
-    /// SESSION: opens the session of an application, which has exactly one.
+    /// SESSION: opens the session of an application, which has exactly one. Repeated for the same session, it reports the
+    /// known senders again.
     Session {
         /// Calling application.
         application: Application,

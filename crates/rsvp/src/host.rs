@@ -71,11 +71,12 @@ impl Rsvp {
         if session.protocol == 0 || session.destination.is_unspecified() {
             return Err(Rejection::BadSession);
         }
-        if self.applications.open.contains_key(&application) {
-            return Err(Rejection::SessionOpen);
-        }
         let session = key(session);
-        self.applications.open(application, session);
+        match self.applications.open.get(&application) {
+            Some(open) if open.session != session => return Err(Rejection::SessionOpen),
+            Some(_) => {}
+            None => self.applications.open(application, session),
+        }
         let Some(index) = self.store.find_session(&session) else { return Ok(()) };
         let senders: Vec<Index> = self.store.senders_of(index).collect();
         for sender in senders {

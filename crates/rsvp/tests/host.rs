@@ -349,7 +349,9 @@ fn invalid_commands_are_rejected() {
     let bad = Command::Session { application: APPLICATION, session: nowhere };
     assert_eq!(rejection(&host.command(bad)), Some(Rejection::BadSession));
     host.command(open());
-    assert_eq!(rejection(&host.command(open())), Some(Rejection::SessionOpen));
+    let other = Session { port: 9, ..session() };
+    let second = Command::Session { application: APPLICATION, session: other };
+    assert_eq!(rejection(&host.command(second)), Some(Rejection::SessionOpen));
     assert!(matches!(
         rejection(&host.command(command(template(), nan))),
         Some(Rejection::Specification(_))

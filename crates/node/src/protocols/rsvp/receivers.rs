@@ -35,7 +35,15 @@ impl Receivers {
     /// Adds a listener; returns the application's previous one.
     pub(crate) fn listen(&mut self, listen: Listen) -> Option<Listener> {
         let application = listen.application;
-        self.listeners.insert(application, Listener { listen, flowspecs: BTreeMap::new() })
+        let before = self.listeners.remove(&application);
+        // Until the senders are reported again, they share what they shared before.
+        let mut flowspecs = match &before {
+            Some(before) if before.listen.style == listen.style => before.flowspecs.clone(),
+            _ => BTreeMap::new(),
+        };
+        flowspecs.retain(|template, _| listen.wants(template));
+        self.listeners.insert(application, Listener { listen, flowspecs });
+        before
     }
 
     /// Undoes [`Receivers::listen`].
