@@ -2,8 +2,8 @@
 
 use std::net::IpAddr;
 
-use earmark_core::ApplicationId;
 use earmark_core::outcome::Outcome;
+use earmark_core::{ApplicationId, Rate};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -40,6 +40,18 @@ pub struct Opened {
     pub application: ApplicationId,
     /// End of the flow that this host is.
     pub role: Role,
+    /// The daemon's time of the request, seconds since its start; comparable with [`Event::at_s`].
+    pub at_s: f64,
+}
+
+/// The answer to [`crate::Request::Change`].
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Changed {
+    /// The application before the change.
+    pub before: ApplicationRow,
+    /// Rate of the request before the change; `None` if it named none.
+    pub rate_bps: Option<Rate>,
     /// The daemon's time of the request, seconds since its start; comparable with [`Event::at_s`].
     pub at_s: f64,
 }

@@ -12,10 +12,10 @@ use std::time::{Duration, Instant};
 use serde::de::DeserializeOwned;
 
 use crate::{
-    AggregateRow, ApplicationId, ApplicationRow, Event, Keep, LinkRow, ListenRequest, Listing,
-    NeighborRow, Opened, PathAnswer, PathRequest, Problem, ProblemCode, Release, Released, Request,
-    ReservationRequest, ReservationRow, Response, Rows, SessionRow, Show, Trace, TraceBegun,
-    VERSION, Version, Versions, Watch, Watching,
+    AggregateRow, ApplicationId, ApplicationRow, ChangeRequest, Changed, Event, Keep, LinkRow,
+    ListenRequest, Listing, NeighborRow, Opened, PathAnswer, PathRequest, Problem, ProblemCode,
+    Release, Released, Request, ReservationRequest, ReservationRow, Response, Rows, SessionRow,
+    Show, Trace, TraceBegun, VERSION, Version, Versions, Watch, Watching,
 };
 
 /// Why a request failed: no connection, an invalid answer, or a refusal.
@@ -189,6 +189,12 @@ impl Client {
     /// Returns the path of a flow on the daemon's node, and the service of its packets.
     pub fn path(&mut self, request: PathRequest) -> Result<PathAnswer, ClientError> {
         self.call(&Request::Path(request))
+    }
+
+    /// Changes the reservation of an application. [`Client::next_event`] returns the outcome if [`ChangeRequest::follow`] is
+    /// set.
+    pub fn change(&mut self, request: ChangeRequest) -> Result<Changed, ClientError> {
+        self.call(&Request::Change(request))
     }
 
     /// Ends an application.

@@ -29,7 +29,7 @@ pub use event::Event;
 pub use path::*;
 pub use protocols::{Ping, Statistics, StyleName, Trace};
 pub use request::*;
-pub use reservation::{Identity, ListenRequest, ReservationRequest};
+pub use reservation::{ChangeRequest, Identity, ListenRequest, ReservationRequest};
 pub use short_file::{ShortFile, read_short_file};
 
 /// Control socket of a daemon without another setting.

@@ -3,7 +3,9 @@
 use earmark_core::ApplicationId;
 use serde::{Deserialize, Serialize};
 
-use crate::{ListenRequest, PathRequest, Ping, ReservationRequest, Statistics, Trace};
+use crate::{
+    ChangeRequest, ListenRequest, PathRequest, Ping, ReservationRequest, Statistics, Trace,
+};
 
 /// One request: an object with one key, `{"show":{"what":"links"}}`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -22,6 +24,8 @@ pub enum Request {
     Statistics(Statistics),
     /// Detach an application from the connection that holds it; answered by [`Keep`].
     Keep(Keep),
+    /// Change the reservation of an application; answered by [`Changed`](crate::Changed).
+    Change(ChangeRequest),
     /// End an application that `reserve`, `listen` or `ping` opened; answered by [`Released`](crate::Released).
     Release(Release),
     /// Send every event from now on; answered by [`Watching`](crate::Watching).

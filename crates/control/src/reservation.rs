@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use earmark_core::Rate;
+use earmark_core::{ApplicationId, Rate};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -160,6 +160,55 @@ impl ListenRequest {
     /// Sets the protocol's own options.
     pub fn with(self, options: &impl Serialize) -> ListenRequest {
         ListenRequest { options: members(options), ..self }
+    }
+}
+
+/// Parameters of [`Request::Change`](crate::Request::Change). Absent members, and all other parameters of the request that opened
+/// the application, stay as they are.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields)]
+pub struct ChangeRequest {
+    /// Number of the application.
+    pub application: ApplicationId,
+    /// Token rate.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rate_bps: Option<Rate>,
+    /// Bucket depth, octets.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub burst_octets: Option<u32>,
+    /// Peak rate.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub peak_bps: Option<Rate>,
+    /// Token that proves the name of the user.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub token: Option<String>,
+    /// Whether the application's events are sent over this connection until the change has an outcome. If the connection ends
+    /// before that, the change is undone.
+    #[serde(default)]
+    pub follow: bool,
+    /// The protocol's own options; the others stay.
+    #[serde(default, skip_serializing_if = "Map::is_empty")]
+    pub options: Map<String, Value>,
+}
+
+impl ChangeRequest {
+    /// Creates a request that changes nothing yet.
+    pub fn new(application: ApplicationId) -> ChangeRequest {
+        ChangeRequest {
+            application,
+            rate_bps: None,
+            burst_octets: None,
+            peak_bps: None,
+            token: None,
+            follow: false,
+            options: Map::new(),
+        }
+    }
+
+    /// Sets the protocol's own options.
+    pub fn with(self, options: &impl Serialize) -> ChangeRequest {
+        ChangeRequest { options: members(options), ..self }
     }
 }
 

@@ -6,9 +6,9 @@ use serde_json::{Map, Value, json};
 
 use crate::protocols;
 use crate::{
-    AggregateRow, ApplicationRow, AssociationRow, Keep, LinkRow, NeighborRow, Opened, PathAnswer,
-    Released, Request, ReservationRow, Response, RoutingStateRow, SessionRow, Statistics,
-    TraceBegun, VERSION, Versions, Watching,
+    AggregateRow, ApplicationRow, AssociationRow, Changed, Keep, LinkRow, NeighborRow, Opened,
+    PathAnswer, Released, Request, ReservationRow, Response, RoutingStateRow, SessionRow,
+    Statistics, TraceBegun, VERSION, Versions, Watching,
 };
 
 /// Returns the schema of all lines of the protocol: requests, responses, and the objects in them.
@@ -41,6 +41,7 @@ fn answers(generator: &mut SchemaGenerator) -> Value {
         "reserve": opened,
         "listen": opened,
         "ping": opened,
+        "change": generator.subschema_for::<Changed>(),
         "release": generator.subschema_for::<Released>(),
         "keep": generator.subschema_for::<Keep>(),
         "statistics": generator.subschema_for::<Statistics>(),

@@ -32,7 +32,7 @@ pub struct Outcome {
     pub hops_without: Option<u16>,
     /// Number of nodes that take part besides the reporting one; `None` if not counted.
     pub nodes: Option<u16>,
-    /// Node that takes part and has refused, if only a part is reserved.
+    /// Node that takes part and has refused, if only a part is reserved, or if a change was refused.
     pub refused_by: Option<IpAddr>,
     /// Rate available where the request was refused, bits per second.
     pub available_bps: Option<Rate>,
@@ -62,6 +62,27 @@ crate::named_enum! {
         Unanswered = "unanswered",
         /// The reservation has ended.
         Ended = "ended",
+    }
+}
+
+impl Outcome {
+    /// Returns the outcome of a refused change, which leaves what was reserved before: the outcome before the change, with
+    /// the node and the available rate of the refusal. `None` if this is no refusal of a change, or nothing was reserved.
+    pub fn after_refused_change(&self, before: &Outcome) -> Option<Outcome> {
+        let is_refusal = match self.kind {
+            Kind::Refused => true,
+            _ => self.refused_by.is_some() && before.refused_by.is_none(),
+        };
+        let node = self.by.as_ref().and_then(|by| match by.node {
+            Some(NodeName::Address(address)) => Some(address),
+            _ => None,
+        });
+        (is_refusal && before.kind.is_reserved()).then(|| Outcome {
+            refused_by: self.refused_by.or(node),
+            available_bps: self.available_bps,
+            translation: self.translation.or(before.translation),
+            ..before.clone()
+        })
     }
 }
 

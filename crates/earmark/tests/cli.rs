@@ -3,6 +3,8 @@
 //! If a command needs a daemon, the test replaces it: it listens on a socket of its own and answers with scripted messages of
 //! the control protocol. Real daemons are tested elsewhere; these tests cover how the command handles their answers.
 
+#[path = "cli/change.rs"]
+mod change;
 #[path = "cli/one_pass.rs"]
 mod one_pass;
 #[path = "cli/outcome.rs"]

@@ -3,6 +3,8 @@
 //! A real node and a real hub run in this process, with clients over socket pairs and a kernel that only records the requested
 //! operations. Without privileges, clock and threads, every test decides who reads when.
 
+#[path = "control/change.rs"]
+mod change;
 #[path = "control/host.rs"]
 mod host;
 #[path = "control/keys.rs"]

@@ -4,6 +4,8 @@
 
 #[path = "kernel/both_paths.rs"]
 mod both_paths;
+#[path = "kernel/change.rs"]
+mod change;
 #[path = "kernel/clear.rs"]
 mod clear;
 #[path = "kernel/flow_routes.rs"]
@@ -80,6 +82,12 @@ fn main() -> ExitCode {
         ("a_socket_that_is_served_is_refused", process::a_socket_that_is_served_is_refused),
         ("a_killed_daemon_is_replaced", process::a_killed_daemon_is_replaced),
         ("without_privileges_it_says_which", process::without_privileges_it_says_which),
+        ("reservation_of_nsis_changes", change::reservation_of_nsis_changes),
+        ("reservation_of_boomerang_changes", change::reservation_of_boomerang_changes),
+        ("reservation_of_yessir_changes", change::reservation_of_yessir_changes),
+        ("reservation_of_rsvp_receiver_changes", change::reservation_of_rsvp_receiver_changes),
+        ("announcement_of_rsvp_changes", change::announcement_of_rsvp_changes),
+        ("followed_change_ends_with_its_client", change::followed_change_ends_with_its_client),
         ("two_daemons_reserve_and_refuse", reservations::two_daemons_reserve_and_refuse),
         ("reservations_show_their_traffic", reservations::reservations_show_their_traffic),
         ("two_daemons_reserve_over_ipv6", reservations::two_daemons_reserve_over_ipv6),

@@ -2,7 +2,7 @@
 
 use earmark_core::outcome::{Kind, Outcome};
 
-use crate::protocols::Event;
+use crate::protocols::{Event, leaves_reservation};
 pub use crate::protocols::{application_of, outcome_of, traced, translation_of};
 
 /// Returns the outcome after an event, for the outcome `before` the event. A known address translation stays known, and
@@ -10,6 +10,7 @@ pub use crate::protocols::{application_of, outcome_of, traced, translation_of};
 pub fn after(before: &Outcome, event: &Event) -> Option<Outcome> {
     let translation = translation_of(event);
     let now = match outcome_of(event) {
+        Some(now) if leaves_reservation(event) => now.after_refused_change(before).unwrap_or(now),
         Some(now) => now,
         None => {
             translation?;

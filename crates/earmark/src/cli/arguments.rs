@@ -9,6 +9,7 @@ use std::path::PathBuf;
 use clap::{Parser, Subcommand};
 use earmark_control::{DEFAULT_SOCKET, Listing};
 
+use super::change::ChangeOptions;
 use super::reservations::ReleaseOptions;
 use super::token::{TOKEN_HELP, TokenCommand};
 use super::watch::WatchOptions;
@@ -82,6 +83,7 @@ Examples:
     Send(SendOptions),
     Listen(ListenOptions),
     Reserve(ReserveOptions),
+    Change(ChangeOptions),
     Release(ReleaseOptions),
     Trace(TraceOptions),
     Ping(PingOptions),

@@ -5,6 +5,7 @@
 
 pub(crate) mod arguments;
 mod capture;
+mod change;
 mod listings;
 pub(crate) mod outcome;
 mod path;
@@ -65,6 +66,10 @@ fn carry_out(arguments: Arguments) -> Result<Outcome, Failure> {
         Command::Reserve(options) => {
             protocols::check(&options)?;
             protocols::reserve(&mut connect()?, &options, &mut out)
+        }
+        Command::Change(options) => {
+            change::check(&options)?;
+            change::change(&mut connect()?, &options, &mut out)
         }
         Command::Release(which) => reservations::release(&mut connect()?, &which, &mut out),
         Command::Trace(options) => protocols::trace(&mut connect()?, &options, &mut out),

@@ -1,6 +1,6 @@
 //! `earmark reserve` with Boomerang.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 
 use clap::Args;
@@ -13,7 +13,7 @@ use earmark_core::Rate;
 use earmark_core::outcome::{Kind, Outcome as Reach};
 use earmark_wire::boomerang::Rates;
 use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use crate::cli::arguments::reservation::Reservation;
 use crate::cli::outcome::{Outcome, wrong_usage};
@@ -124,6 +124,16 @@ pub(super) fn reserve(
     let opened = client.reserve(ReservationRequest { query: options.query, ..request })?;
     let to = options.traffic.to;
     Wait::new(client, opened, options, out).run(AwaitedLoop { to, granted: None })
+}
+
+/// Returns the options of a change of both rates.
+pub(super) fn both_rates(forward: Rate, reverse: Rate) -> Map<String, Value> {
+    Map::from_iter([("rates".to_owned(), json!([RatePair { forward, reverse }]))])
+}
+
+/// Returns whether the count of the nodes that take part follows an event. No node answers for a group.
+pub(super) fn is_preliminary(event: &Event, destination: IpAddr) -> bool {
+    matches!(event.event.as_str(), "established" | "changed") && !destination.is_multicast()
 }
 
 /// A loop whose outcome is awaited.

@@ -5,9 +5,14 @@ mod nsis;
 mod rsvp;
 mod yessir;
 
+use std::net::IpAddr;
+
 use clap::{Arg, Args, ValueEnum};
-use earmark_control::Client;
 use earmark_control::command::{Failure, Output};
+use earmark_control::{ApplicationRow, Client, Event, Role};
+use earmark_core::Rate;
+use earmark_core::outcome::Outcome as Reach;
+use serde_json::{Map, Value};
 
 use crate::cli::arguments::reservation::{Receiver, Reservation};
 use crate::cli::outcome::{Outcome, wrong_usage};
@@ -117,6 +122,46 @@ pub(crate) const CAPTURE_EXAMPLES: &str = "  tcpdump -i eth0 -w signalling.pcap 
 /// Returns whether the protocol of this name records neighboring hops, for listings.
 pub(crate) fn records_hops(protocol: &str) -> bool {
     protocol == "rsvp"
+}
+
+/// Returns the options that change the rates of both directions.
+pub(crate) fn both_rates(forward: Rate, reverse: Rate) -> Map<String, Value> {
+    boomerang::both_rates(forward, reverse)
+}
+
+/// Returns whether a more exact outcome follows an event about a reservation to this destination.
+pub(crate) fn is_preliminary(event: &Event, destination: IpAddr) -> bool {
+    event.protocol == "boomerang" && boomerang::is_preliminary(event, destination)
+}
+
+/// Returns how far a changed reservation reaches, which an event reports as `reach`.
+pub(crate) fn verify_change(
+    client: &mut Client,
+    application: &ApplicationRow,
+    event: &Event,
+    reach: Reach,
+) -> Result<Reach, Failure> {
+    match event.protocol.as_str() {
+        "rsvp" => rsvp::verify_change(client, application, event, reach),
+        _ => Ok(reach),
+    }
+}
+
+/// Returns the rate that is reserved according to an event, if it says so.
+pub(crate) fn granted_rate(event: &Event) -> Option<Rate> {
+    match event.protocol.as_str() {
+        "rsvp" => rsvp::granted_rate(event),
+        "nsis" => nsis::granted_rate(event),
+        _ => None,
+    }
+}
+
+/// Returns advice about a changed request that nobody has confirmed.
+pub(crate) fn unconfirmed_change_help(application: &ApplicationRow) -> &'static str {
+    match (application.protocol.as_str(), application.role) {
+        ("rsvp", Role::Sender) => rsvp::UNCONFIRMED_CHANGE,
+        _ => "`earmark show applications` shows what stands; is a daemon running on every router?",
+    }
 }
 
 /// Refuses options that contradict the protocol.

@@ -74,6 +74,7 @@ impl Entry {
             Request::Trace(request) => new("trace", "", format!("to {}", request.to)),
             Request::Statistics(request) => known("statistics", request.application),
             Request::Keep(request) => known("keep", request.application),
+            Request::Change(request) => known("change", request.application),
             Request::Release(Release::Application(application)) => known("release", *application),
             Request::Release(Release::All {}) => new("release", "", "all".to_owned()),
         }

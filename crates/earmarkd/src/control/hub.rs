@@ -10,12 +10,13 @@ use std::time::Duration;
 
 use earmark_core::Time;
 use earmark_node::outcome::application_of;
-use earmark_node::{Event, Input, Node, outcome};
+use earmark_node::{Command, Event, Input, Node, outcome};
 use serde::Serialize;
 use serde_json::json;
 use tracing::info;
 
 use super::audit::TARGET as AUDIT;
+use super::change::{PendingChange, Requested};
 use super::connection::Connection;
 use super::events::to_client;
 use super::roles::Roles;
@@ -47,6 +48,8 @@ pub struct Hub {
     /// Owners of the traces in progress.
     pub(crate) traces: BTreeMap<ApplicationId, ClientId>,
     pub(crate) last_application: u64,
+    /// Refused changes that the daemon has to undo.
+    pub(super) refused_changes: Vec<(ApplicationId, Vec<Command>)>,
     pub(crate) counters: ControlCounters,
     pub(super) roles: Roles,
     /// Time without a request after which a connection is closed that has no application, trace or watch.
@@ -63,6 +66,10 @@ pub(crate) struct Application {
     pub(crate) owner: Option<ClientId>,
     /// Client that receives the application's events.
     pub(crate) follower: Option<ClientId>,
+    /// The request that opened the application, with its changes.
+    pub(super) requested: Requested,
+    /// A change without an outcome so far.
+    pub(super) change: Option<Box<PendingChange>>,
 }
 
 /// Counters of the hub.
@@ -100,6 +107,7 @@ impl Hub {
         for event in driver.take_events() {
             self.publish_one(now, &event, driver.node());
         }
+        self.undo_refused_changes(now, driver);
     }
 
     /// Removes finished connections and those whose deadline has passed. Must be called by [`Hub::next_deadline`].
@@ -152,6 +160,7 @@ impl Hub {
         driver: &mut Driver<K>,
     ) {
         self.clients.remove(&id);
+        self.undo_changes_of(id, now, driver);
         self.traces.retain(|_, owner| *owner != id);
         let held: Vec<ApplicationId> = self
             .applications
@@ -193,10 +202,11 @@ impl Hub {
         let mut stands = None;
         if let Some(known) = application.and_then(|number| self.applications.get_mut(&number)) {
             known.row.last = Some(words());
-            followers.extend(known.follower);
+            followers.extend(known.followers());
             stands = outcome::after(&known.row.outcome, event);
             if let Some(stands) = &stands {
                 known.row.outcome.clone_from(stands);
+                self.refused_changes.extend(known.settle_change(event));
             }
         }
         if let Some(owner) = application.and_then(|number| self.traces.get(&number)) {
@@ -208,7 +218,8 @@ impl Hub {
             stands = outcome;
             for known in self.applications.values_mut() {
                 if apply(&mut known.row, known.sender.as_ref(), &words) {
-                    followers.extend(known.follower);
+                    followers.extend(known.followers());
+                    self.refused_changes.extend(known.settle_change(event));
                 }
             }
         }

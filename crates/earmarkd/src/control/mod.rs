@@ -5,6 +5,7 @@
 //! applications, `places` their limits, `roles` what they may do, `audit` the log of what they change, `serve` their lines, `requests` and `path` the handling of requests, and `listener` the socket's file.
 
 mod audit;
+mod change;
 mod connection;
 mod events;
 mod hub;

@@ -9,11 +9,12 @@ use earmark_control::{
 };
 use earmark_core::Time;
 use earmark_node::outcome::application_of;
-use earmark_node::{Event, Input, Node};
+use earmark_node::{Command, Event, Input, Node};
 use serde::Serialize;
 use serde_json::Value;
 use tracing::debug;
 
+use super::change::Requested;
 use super::hub::{Application, ClientId, Hub, MAX_APPLICATIONS};
 use super::path::PathLookup;
 use crate::driver::{Driver, Kernel};
@@ -41,14 +42,15 @@ impl<K: Kernel> RequestHandler<'_, K> {
             Request::Release(request) => self.release(request),
             Request::Reserve(request) => {
                 let protocol = protocol_for(&request.protocol, &request.identity)?;
-                let opening = protocol.reserve(request, self)?;
-                self.open(opening)
+                let opening = protocol.reserve(request.clone(), self)?;
+                self.open(opening, Requested::Reserve(Box::new(request)))
             }
             Request::Listen(request) => {
                 let protocol = protocol_for(&request.protocol, &request.identity)?;
-                let opening = protocol.listen(request, self)?;
-                self.open(opening)
+                let opening = protocol.listen(request.clone(), self)?;
+                self.open(opening, Requested::Listen(Box::new(request)))
             }
+            Request::Change(request) => self.change(&request),
             Request::Ping(_) | Request::Statistics(_) | Request::Trace(_) => {
                 self.of_one_protocol(&request)
             }
@@ -72,7 +74,7 @@ impl<K: Kernel> RequestHandler<'_, K> {
             return Err(Problem::new(ProblemCode::BadRequest, message, ""));
         };
         match action? {
-            Action::Open(opening) => self.open(opening),
+            Action::Open(opening) => self.open(opening, Requested::Other),
             Action::Trace(tracing) => self.trace(tracing),
             Action::Command(application, command, answer) => {
                 let known = self.hub.applications.get(&application);
@@ -157,7 +159,7 @@ impl<K: Kernel> RequestHandler<'_, K> {
 
     /// Assigns a number to an application, has the node carry out the commands for that number, and records the application
     /// unless the node rejects a command.
-    fn open(&mut self, opening: Opening) -> Result<Value, Problem> {
+    fn open(&mut self, opening: Opening, requested: Requested) -> Result<Value, Problem> {
         let Opening { row, sender, follow, commands } = opening;
         let RequestHandler { hub, driver, client, now } = self;
         if hub.applications.len() >= MAX_APPLICATIONS {
@@ -176,20 +178,39 @@ impl<K: Kernel> RequestHandler<'_, K> {
         let (destination, port) = (row.destination, row.destination_port);
         let owner = row.held.then_some(*client);
         let follower = follow.then_some(*client);
-        hub.applications.insert(number, Application { row, sender, owner, follower });
-        for command in commands(number) {
+        let change = None;
+        let application = Application { row, sender, owner, follower, requested, change };
+        hub.applications.insert(number, application);
+        if let Err(problem) = self.carry_out_commands(number, commands(number)) {
+            self.hub.release(number, self.now, self.driver);
+            return Err(problem);
+        }
+        let now = self.now;
+        debug!(application = %number, %protocol, ?role, %destination, port, "opened");
+        Ok(value(Opened { application: number, role, at_s: now.as_secs_f64() }))
+    }
+
+    /// Has the node carry out the commands of an application.
+    ///
+    /// # Errors
+    /// The node rejects a command.
+    pub(super) fn carry_out_commands(
+        &mut self,
+        number: ApplicationId,
+        commands: Vec<Command>,
+    ) -> Result<(), Problem> {
+        let RequestHandler { hub, driver, now, .. } = self;
+        for command in commands {
             driver.handle(*now, Input::Command(command));
             let events = driver.take_events();
             if let Some(problem) = events.iter().find_map(|event| refusal(event, number)) {
-                hub.release(number, *now, driver);
                 return Err(problem);
             }
             for event in &events {
                 hub.publish_one(*now, event, driver.node());
             }
         }
-        debug!(application = %number, %protocol, ?role, %destination, port, "opened");
-        Ok(value(Opened { application: number, role, at_s: now.as_secs_f64() }))
+        Ok(())
     }
 
     /// Assigns a number to a trace, and has the node begin it.
@@ -271,7 +292,7 @@ fn by_protocol(
     protocols.into_iter().map(|(protocol, groups)| (protocol, value(groups))).collect()
 }
 
-fn no_such_application(number: ApplicationId) -> Problem {
+pub(super) fn no_such_application(number: ApplicationId) -> Problem {
     Problem::new(
         ProblemCode::NoSuchApplication,
         format!("unknown application {number}"),

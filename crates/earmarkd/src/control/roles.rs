@@ -113,6 +113,7 @@ pub(super) fn changes(request: &Request) -> bool {
         | Request::Ping(_)
         | Request::Statistics(_)
         | Request::Keep(_)
+        | Request::Change(_)
         | Request::Release(_)
         | Request::Trace(_) => true,
     }

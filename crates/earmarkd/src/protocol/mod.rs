@@ -12,10 +12,10 @@ use std::net::IpAddr;
 use earmark_control::{
     ApplicationId, ApplicationRow, ListenRequest, Problem, Request, ReservationRequest, SenderName,
 };
-use earmark_core::InterfaceId;
 use earmark_core::outcome::Outcome;
+use earmark_core::{InterfaceId, Rate};
 use earmark_node::{Command, EngineKind, Event, Node};
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 pub use offload::KernelOffload;
 pub(crate) use requests::{by_user, check_arrival, check_label};
@@ -55,6 +55,36 @@ pub trait Protocol: ProtocolConfig + Sync {
     /// # Errors
     /// The request is invalid, or the protocol rejects it.
     fn listen(&self, request: ListenRequest, host: &dyn Host) -> Result<Opening, Problem>;
+
+    /// Converts the changed request of an application that [`Protocol::reserve`] has opened. By default the same commands
+    /// again change the application.
+    ///
+    /// # Errors
+    /// The request is invalid, or the protocol rejects it.
+    fn change(&self, request: ReservationRequest, host: &dyn Host) -> Result<Opening, Problem> {
+        self.reserve(request, host)
+    }
+
+    /// Converts the changed request of an application that [`Protocol::listen`] has opened.
+    ///
+    /// # Errors
+    /// The request is invalid, or the protocol rejects it.
+    fn change_listener(&self, request: ListenRequest, host: &dyn Host) -> Result<Opening, Problem> {
+        self.listen(request, host)
+    }
+
+    /// Adapts the options of a request to another rate: removes those that set the rate instead.
+    fn set_rate(&self, _options: &mut Map<String, Value>, _rate: Rate) {}
+
+    /// Returns whether a more exact outcome of the same request follows this event.
+    fn is_preliminary(&self, _event: &Event) -> bool {
+        false
+    }
+
+    /// Returns whether the engine itself returns to the earlier reservation when a change is refused.
+    fn restores_refused_change(&self) -> bool {
+        false
+    }
 
     /// Returns whether messages of the protocol carry tokens, by which routers verify the name of a user.
     fn carries_tokens(&self) -> bool {

@@ -243,6 +243,11 @@ pub fn outcome_of(event: &Event) -> Option<Outcome> {
     }
 }
 
+/// Returns whether an event reports a refusal that leaves the earlier reservation in place.
+pub(crate) fn leaves_reservation(event: &Event) -> bool {
+    matches!(event, Event::Rsvp(event) if rsvp::outcome::leaves_reservation(event))
+}
+
 /// Returns the address translation that an event reports.
 pub fn translation_of(event: &Event) -> Option<Translation> {
     match event {

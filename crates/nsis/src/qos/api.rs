@@ -60,7 +60,8 @@ pub enum Command {
     },
     /// Listens for sessions of flows to this node: reports their RESERVEs, and answers a QUERY that asks for one.
     Listen {
-        /// The application, without a session.
+        /// The application, without a session. If it listens already, the filter is replaced, and sessions that have arrived
+        /// stay.
         application: Application,
         /// Filter of the listener.
         listen: Listen,

@@ -28,6 +28,10 @@ impl QosNslp {
         application: Application,
         listen: Listen,
     ) -> Result<(), Rejection> {
+        if let Some(Role::Listener(known, _)) = self.applications.get_mut(&application) {
+            *known = listen;
+            return Ok(());
+        }
         self.is_free(application)?;
         self.applications.insert(application, Role::Listener(listen, Vec::new()));
         Ok(())

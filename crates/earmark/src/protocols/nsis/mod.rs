@@ -105,6 +105,12 @@ struct AwaitedSession {
     application: ApplicationId,
 }
 
+/// Returns the rate that a RESPONSE reports as reserved.
+pub(super) fn granted_rate(event: &Event) -> Option<Rate> {
+    let reserved: Option<Reserved> = (event.event == "reserved").then(|| event.details()).flatten();
+    reserved.map(|reserved| reserved.rate)
+}
+
 #[derive(Deserialize)]
 struct Reserved {
     rate: Rate,

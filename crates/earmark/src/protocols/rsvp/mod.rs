@@ -11,7 +11,8 @@ use earmark_control::protocols::rsvp::{
     ListenOptions as OwnListenOptions, advice, error_text, rate,
 };
 use earmark_control::{
-    Client, ClientError, Event, ListenRequest, ReservationRequest, Role, SenderName, Trace,
+    ApplicationRow, Client, ClientError, Event, ListenRequest, ReservationRequest, Role,
+    SenderName, Trace,
 };
 use earmark_core::Rate;
 use earmark_core::outcome::{Kind, Outcome as Reach};
@@ -141,8 +142,73 @@ pub(super) fn reserve(
     Wait::new(client, opened, options, out).run(awaited)
 }
 
+/// Advice about a changed announcement that no reservation has followed.
+pub(super) const UNCONFIRMED_CHANGE: &str = "the receiver may reserve a rate of its own (`earmark listen --rate`), or a router has refused it, which RSVP reports to \
+     the receiver only: `earmark show applications` there shows it";
+
+/// Returns the rate that a Resv reserves.
+pub(super) fn granted_rate(event: &Event) -> Option<Rate> {
+    let resv: Option<Resv> = (event.event == "resv").then(|| event.details()).flatten();
+    resv.map(|resv| rate(&resv.flowspec))
+}
+
 /// Timeout of the trace that finds out which nodes of the path take part.
 const TRACE_WITHIN: Duration = Duration::from_secs(2);
+
+/// Returns how far the reservation for a sender reaches if its messages leave that open.
+fn verify(
+    client: &mut Client,
+    to: SocketAddr,
+    ip_protocol: u8,
+    sender: SenderName,
+    reach: Reach,
+) -> Result<Reach, Failure> {
+    let is_open = matches!(reach.kind, Kind::Unverified | Kind::Part | Kind::OnlyHere);
+    if !is_open || to.ip().is_multicast() {
+        return Ok(reach);
+    }
+    let begun = client.trace(Trace {
+        from: Some(sender),
+        ip_protocol,
+        timeout_ms: TRACE_WITHIN.as_millis() as u32, // two thousand
+        ..Trace::new(to)
+    });
+    let trace = match begun {
+        Ok(begun) => begun.trace,
+        // Too many traces are in progress, or diagnostics are disabled.
+        Err(ClientError::Refused(_)) => return Ok(reach),
+        Err(error) => return Err(error.into()),
+    };
+    let deadline = Instant::now() + TRACE_WITHIN;
+    while let Some(event) = next_event(client, "rsvp", trace, Some(deadline))? {
+        if event.event == "traced" {
+            let traced = event.outcome.filter(|traced| traced.kind.is_reserved());
+            let Some(traced) = traced else { break };
+            let translation = reach.translation;
+            return Ok(Reach { translation, ..*traced });
+        }
+    }
+    Ok(reach)
+}
+
+/// Returns how far a changed reservation reaches, which an event reports.
+pub(super) fn verify_change(
+    client: &mut Client,
+    application: &ApplicationRow,
+    event: &Event,
+    reach: Reach,
+) -> Result<Reach, Failure> {
+    let resv: Option<Resv> = (event.event == "resv").then(|| event.details()).flatten();
+    let confirmed: Option<Confirmed> =
+        (event.event == "confirmed").then(|| event.details()).flatten();
+    let filters = confirmed.into_iter().flat_map(|confirmed| confirmed.filters);
+    let sender = resv.map(|resv| resv.filter).into_iter().chain(filters).next();
+    let to = SocketAddr::new(application.destination, application.destination_port);
+    match sender {
+        Some(sender) => verify(client, to, application.ip_protocol, sender.parts().into(), reach),
+        None => Ok(reach),
+    }
+}
 
 /// A reservation whose outcome is awaited.
 struct AwaitedReservation {
@@ -247,32 +313,10 @@ impl Awaited for AwaitedReservation {
     /// Queries each node of the path (RFC 2745) if the received messages leave open how far the reservation reaches. If
     /// a node does not answer in time, the known reach stays.
     fn verify(&self, client: &mut Client, reach: Reach) -> Result<Reach, Failure> {
-        let is_open = matches!(reach.kind, Kind::Unverified | Kind::Part | Kind::OnlyHere);
-        let Some(sender) = self.sender.filter(|_| is_open && !self.to.ip().is_multicast()) else {
-            return Ok(reach);
-        };
-        let begun = client.trace(Trace {
-            from: Some(sender),
-            ip_protocol: self.ip_protocol,
-            timeout_ms: TRACE_WITHIN.as_millis() as u32, // two thousand
-            ..Trace::new(self.to)
-        });
-        let trace = match begun {
-            Ok(begun) => begun.trace,
-            // Too many traces are in progress, or diagnostics are disabled.
-            Err(ClientError::Refused(_)) => return Ok(reach),
-            Err(error) => return Err(error.into()),
-        };
-        let deadline = Instant::now() + TRACE_WITHIN;
-        while let Some(event) = next_event(client, "rsvp", trace, Some(deadline))? {
-            if event.event == "traced" {
-                let traced = event.outcome.filter(|traced| traced.kind.is_reserved());
-                let Some(traced) = traced else { break };
-                let translation = reach.translation;
-                return Ok(Reach { translation, ..*traced });
-            }
+        match self.sender {
+            Some(sender) => verify(client, self.to, self.ip_protocol, sender, reach),
+            None => Ok(reach),
         }
-        Ok(reach)
     }
 
     fn timeout_advice(&self) -> (&'static str, &'static str) {

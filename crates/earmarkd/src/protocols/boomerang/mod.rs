@@ -9,8 +9,9 @@ pub(crate) mod request;
 
 use earmark_boomerang as boomerang;
 use earmark_control::{ApplicationId, ListenRequest, Problem, ReservationRequest};
-use earmark_core::InterfaceId;
+use earmark_core::{InterfaceId, Rate};
 use earmark_node::{Command, Event};
+use serde_json::{Map, Value};
 
 use crate::protocol::{Host, Opening, Protocol, rejected};
 
@@ -33,6 +34,24 @@ impl Protocol for Boomerang {
             "Boomerang needs no listener".to_owned(),
             "every host that answers pings is a responder",
         ))
+    }
+
+    fn change(&self, request: ReservationRequest, host: &dyn Host) -> Result<Opening, Problem> {
+        request::change(request, host)
+    }
+
+    fn set_rate(&self, options: &mut Map<String, Value>, rate: Rate) {
+        request::set_forward_rate(options, rate);
+    }
+
+    /// The nodes that take part are counted after a grant, except in a group.
+    fn is_preliminary(&self, event: &Event) -> bool {
+        use boomerang::Event::{Changed, Established};
+        matches!(event, Event::Boomerang(Changed { .. } | Established { confirmed: true, .. }))
+    }
+
+    fn restores_refused_change(&self) -> bool {
+        true
     }
 
     fn carries_tokens(&self) -> bool {

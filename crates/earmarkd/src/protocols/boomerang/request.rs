@@ -2,9 +2,11 @@
 
 use earmark_boomerang as boomerang;
 use earmark_control::protocols::boomerang::{OnRefusal, RatePair, ReserveOptions};
-use earmark_control::{ApplicationRow, Problem, ReservationRequest, Role};
+use earmark_control::{ApplicationId, ApplicationRow, Problem, ReservationRequest, Role};
 use earmark_core::{Prefix, Rate, Secret};
 use earmark_node::Command;
+
+use serde_json::{Map, Value, json};
 
 use super::Boomerang;
 use crate::protocol::{
@@ -12,9 +14,26 @@ use crate::protocol::{
 };
 
 /// Opens a loop.
-pub(super) fn reserve(
+pub(super) fn reserve(request: ReservationRequest, host: &dyn Host) -> Result<Opening, Problem> {
+    let query = request.query;
+    opening(request, host, move |application, request| match query {
+        true => boomerang::Command::Query { application, request },
+        false => boomerang::Command::Reserve { application, request },
+    })
+}
+
+/// Changes the rates of a loop.
+pub(super) fn change(request: ReservationRequest, host: &dyn Host) -> Result<Opening, Problem> {
+    opening(request, host, |application, request| boomerang::Command::Modify {
+        application,
+        rates: request.rates,
+    })
+}
+
+fn opening(
     mut request: ReservationRequest,
     host: &dyn Host,
+    command: impl FnOnce(ApplicationId, boomerang::Request) -> boomerang::Command + 'static,
 ) -> Result<Opening, Problem> {
     let ReserveOptions { mut rates, interval_s, on_refusal: reaction, user } =
         options(&Boomerang, std::mem::take(&mut request.options))?;
@@ -56,12 +75,19 @@ pub(super) fn reserve(
         sender: None,
         follow: request.follow,
         commands: Box::new(move |application| {
-            vec![Command::Boomerang(match request.query {
-                true => boomerang::Command::Query { application, request: message },
-                false => boomerang::Command::Reserve { application, request: message },
-            })]
+            vec![Command::Boomerang(command(application, message))]
         }),
     })
+}
+
+/// Replaces the list of rates by one pair: this forward rate, and the best reverse rate of the list.
+pub(super) fn set_forward_rate(options: &mut Map<String, Value>, forward: Rate) {
+    let pairs: Vec<RatePair> = options
+        .remove("rates")
+        .and_then(|pairs| serde_json::from_value(pairs).ok())
+        .unwrap_or_default();
+    let pair = pairs.first().map(|best| RatePair { forward, ..*best });
+    options.extend(pair.map(|pair| ("rates".to_owned(), json!([pair]))));
 }
 
 fn rate_pair(pair: RatePair) -> boomerang::RequestedRates {

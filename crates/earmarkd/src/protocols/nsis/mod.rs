@@ -31,6 +31,14 @@ impl Protocol for Nsis {
         request::listen(request, host)
     }
 
+    fn change(&self, request: ReservationRequest, host: &dyn Host) -> Result<Opening, Problem> {
+        request::change(request, host)
+    }
+
+    fn restores_refused_change(&self) -> bool {
+        true
+    }
+
     fn carries_tokens(&self) -> bool {
         true
     }

@@ -2,7 +2,7 @@
 
 use earmark_control::protocols::nsis::{ListenOptions, ReserveOptions};
 use earmark_control::{
-    ApplicationRow, ListenRequest, Problem, ReservationRequest, Role, SenderName,
+    ApplicationId, ApplicationRow, ListenRequest, Problem, ReservationRequest, Role, SenderName,
 };
 use earmark_core::Flow;
 use earmark_core::admission::Priority;
@@ -17,9 +17,33 @@ use crate::protocol::{
 };
 
 /// Opens a session as the sender.
-pub(super) fn reserve(
+pub(super) fn reserve(request: ReservationRequest, host: &dyn Host) -> Result<Opening, Problem> {
+    let query = request.query;
+    opening(request, host, move |application, request, by_receiver| match (query, by_receiver) {
+        (true, _) => qos::Command::Query { application, request },
+        (false, true) => qos::Command::Invite { application, request },
+        (false, false) => qos::Command::Reserve { application, request },
+    })
+}
+
+/// Changes the reservation of a session.
+pub(super) fn change(request: ReservationRequest, host: &dyn Host) -> Result<Opening, Problem> {
+    if request.options.get("by_receiver") == Some(&true.into()) {
+        return Err(rejected(
+            "the receiver reserves for this session".to_owned(),
+            "release it, and reserve again with the other rate",
+        ));
+    }
+    opening(request, host, |application, request, _| qos::Command::Modify {
+        application,
+        qos: request.qos,
+    })
+}
+
+fn opening(
     mut request: ReservationRequest,
     host: &dyn Host,
+    command: impl FnOnce(ApplicationId, qos::Request, bool) -> qos::Command + 'static,
 ) -> Result<Opening, Problem> {
     let ReserveOptions { minimum_bps, by_receiver, reliable, secure } =
         options(&Nsis, std::mem::take(&mut request.options))?;
@@ -60,18 +84,12 @@ pub(super) fn reserve(
         None => named(from),
     };
     let row = row(&Nsis, Role::Sender, to, request.ip_protocol, request.hold);
-    let query = request.query;
     Ok(Opening {
         row: ApplicationRow { senders, ..row },
         sender: None,
         follow: request.follow,
         commands: Box::new(move |application| {
-            let request = wanted;
-            let command = match (query, by_receiver) {
-                (true, _) => qos::Command::Query { application, request },
-                (false, true) => qos::Command::Invite { application, request },
-                (false, false) => qos::Command::Reserve { application, request },
-            };
+            let command = command(application, wanted, by_receiver);
             vec![Command::Nsis(nsis::Command::Qos(command))]
         }),
     })

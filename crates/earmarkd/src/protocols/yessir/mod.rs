@@ -9,11 +9,12 @@ pub(crate) mod request;
 use std::net::IpAddr;
 
 use earmark_control::{ApplicationId, ListenRequest, Problem, Request, ReservationRequest};
-use earmark_core::InterfaceId;
+use earmark_core::{InterfaceId, Rate};
 use earmark_node::{Command, Event};
 use earmark_yessir as yessir;
+use serde_json::{Map, Value};
 
-use crate::protocol::{Action, Host, Opening, Protocol};
+use crate::protocol::{Action, Host, Opening, Protocol, rejected};
 
 pub use config::{YessirConfig, YessirInterface};
 
@@ -31,6 +32,23 @@ impl Protocol for Yessir {
 
     fn listen(&self, request: ListenRequest, host: &dyn Host) -> Result<Opening, Problem> {
         request::listen(request, host)
+    }
+
+    fn change_listener(
+        &self,
+        _request: ListenRequest,
+        _host: &dyn Host,
+    ) -> Result<Opening, Problem> {
+        Err(rejected(
+            "a receiver of YESSIR has nothing to change".to_owned(),
+            "with YESSIR the sender sets the rate: change it there",
+        ))
+    }
+
+    fn set_rate(&self, options: &mut Map<String, Value>, _rate: Rate) {
+        for instead in ["codec", "measured", "guaranteed"] {
+            options.remove(instead);
+        }
     }
 
     fn request(&self, request: &Request, _host: &dyn Host) -> Option<Result<Action, Problem>> {

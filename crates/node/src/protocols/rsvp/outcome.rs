@@ -6,6 +6,7 @@ use earmark_core::Rate;
 use earmark_core::outcome::{Kind, Message, Outcome, Translation};
 use earmark_rsvp::Event;
 use earmark_rsvp::diagnostics::{TraceEnd, TraceHop};
+use earmark_wire::rsvp::ErrorSpec;
 
 /// Returns the application that an event concerns.
 pub(crate) fn application(event: &Event) -> Option<u64> {
@@ -49,6 +50,11 @@ pub(crate) fn outcome(event: &Event) -> Option<Outcome> {
         },
         _ => return None,
     })
+}
+
+/// Returns whether an event reports a refusal that leaves the earlier reservation in place (RFC 2205 section A.5).
+pub(crate) fn leaves_reservation(event: &Event) -> bool {
+    matches!(event, Event::ResvError { error, .. } if error.flags & ErrorSpec::IN_PLACE != 0)
 }
 
 /// Returns the address translation that an event reports.
