@@ -5,7 +5,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::time::Duration;
 
-use earmark_core::InterfaceId;
+use earmark_core::{InterfaceId, slew};
 use earmark_wire::rsvp::{Dscp, Message};
 use serde::{Deserialize, Serialize};
 
@@ -19,6 +19,8 @@ pub struct Config {
     pub timing: Timing,
     /// Timing by interface.
     pub interfaces: BTreeMap<InterfaceId, Timing>,
+    /// Timing by name of an interface, for interfaces that appear later, or again with another index.
+    pub interface_timing: BTreeMap<String, Timing>,
     /// Kb of RFC 2205 section 3.5: blockade state lasts `blockade_factor * R`.
     pub blockade_factor: u32,
     /// Limit of sessions, of senders of all sessions together, and of reservations. At the limit new ones are refused and
@@ -31,8 +33,6 @@ pub struct Config {
     pub max_next_hops: u32,
     /// Limit of the lifetime of state, whatever refresh period a neighbour announces.
     pub max_lifetime: Duration,
-    /// W of RFC 2205 section 3.6: delay between a route change and the Path on the new path.
-    pub repair_delay: Duration,
     /// Further delay until the PathTear on the old path, when reservations there end as well. By then a node on both
     /// paths has the new previous hop and does not take the PathTear for the end of the sender.
     pub departure_delay: Duration,
@@ -72,12 +72,12 @@ impl Default for Config {
         Config {
             timing: Timing::default(),
             interfaces: BTreeMap::new(),
+            interface_timing: BTreeMap::new(),
             blockade_factor: 2,
             max_sessions: 2_000_000,
             max_senders: 4_096,
             max_next_hops: 64,
             max_lifetime: Duration::from_secs(86_400),
-            repair_delay: Duration::from_secs(2),
             departure_delay: Duration::from_secs(3),
             max_kept_octets: 4_096,
             diagnostics: diagnostics::Settings::default(),
@@ -112,7 +112,7 @@ impl Config {
     }
 }
 
-/// Refresh period and lifetime (RFC 2205 section 3.7).
+/// Time parameters of an interface (RFC 2205 sections 3.6 and 3.7).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Timing {
@@ -120,11 +120,20 @@ pub struct Timing {
     pub refresh: Duration,
     /// K: state survives the loss of K - 1 successive refreshes.
     pub lifetime_factor: u32,
+    /// Slew.Max: how much longer than the one before a refresh period may be while R rises, percent.
+    pub slew_percent: u32,
+    /// W: delay between a route change and the Path on the new path.
+    pub repair_delay: Duration,
 }
 
 impl Default for Timing {
     fn default() -> Self {
-        Timing { refresh: Duration::from_secs(30), lifetime_factor: 3 }
+        Timing {
+            refresh: Duration::from_secs(30),
+            lifetime_factor: 3,
+            slew_percent: slew::DEFAULT_PERCENT,
+            repair_delay: Duration::from_secs(2),
+        }
     }
 }
 

@@ -13,7 +13,7 @@ use crate::instance::{HandlerContext, NEIGHBOR_TTL, Rsvp};
 use crate::path::is_neighbor;
 use crate::refresh_reduction::message_id_key::MessageIdKey;
 use crate::refresh_reduction::unbundled;
-use crate::repair::RouteChange;
+use crate::repair::RepairCause;
 use crate::state::TimerKind;
 
 /// Limit of timers handled by one [`Input::Expire`]; the rest is due again at once.
@@ -79,14 +79,15 @@ impl Rsvp {
             // Refused requests are answered at once, so none waits for bandwidth; the receiver repeats its request.
             HostEvent::Grantable { .. } => {}
             HostEvent::RouteChanged(prefix) => {
-                self.note_route_change(cx.now, RouteChange::Prefix(prefix));
+                self.note_change(cx, RepairCause::Prefix(prefix));
             }
             HostEvent::MulticastRouteChanged { source, group } => {
-                self.note_route_change(cx.now, RouteChange::Group(source, group));
+                self.note_change(cx, RepairCause::Group(source, group));
             }
             // Routes through the interface may have changed or ended.
             HostEvent::InterfaceChanged(interface) => {
-                self.note_route_change(cx.now, RouteChange::Unknown);
+                self.set_interface_timing(cx, interface);
+                self.note_change(cx, RepairCause::Interface(interface));
                 self.interface_changed(cx, interface);
             }
         }

@@ -18,6 +18,7 @@ use crate::config::{Config, Timing};
 use crate::instance::{HandlerContext, Rsvp};
 use crate::policy::Policy;
 use crate::proxy::{SenderProxy, sender_proxy};
+use crate::repair::RepairCause;
 use crate::{limits, policy, proxy};
 
 /// Part of [`Config`] that can change at run time; the rest is fixed.
@@ -28,6 +29,9 @@ pub struct Renewal {
     pub timing: Timing,
     /// Value for [`Config::interfaces`].
     pub interfaces: BTreeMap<InterfaceId, Timing>,
+    /// Value for [`Config::interface_timing`].
+    #[serde(default)]
+    pub interface_timing: BTreeMap<String, Timing>,
     /// Value for [`Config::max_sessions`].
     pub max_sessions: u32,
     /// Value for [`Config::max_senders`].
@@ -69,6 +73,7 @@ impl From<Config> for Renewal {
         Renewal {
             timing: config.timing,
             interfaces: config.interfaces,
+            interface_timing: config.interface_timing,
             max_sessions: config.max_sessions,
             max_senders: config.max_senders,
             max_next_hops: config.max_next_hops,
@@ -113,7 +118,8 @@ impl Rsvp {
                 ),
             };
             let rises_at = change.rises_at.remove(&place);
-            let (refresh, rises_at) = slew::step(now, current.refresh, wanted.refresh, rises_at);
+            let (refresh, rises_at) =
+                slew::step(now, current.refresh, wanted.refresh, wanted.slew_percent, rises_at);
             change.rises_at.extend(rises_at.map(|at| (place, at)));
             let timing = Timing { refresh, ..wanted };
             match place {
@@ -128,6 +134,28 @@ impl Rsvp {
         }
         self.timing_change = Some(change).filter(|change| !change.rises_at.is_empty());
         before != (self.config.timing, self.config.interfaces.clone())
+    }
+
+    /// Applies the timing that is configured by name for an interface that is new, and forgets that of one that is gone or has
+    /// another name now. The interface has no state of an earlier period, so that its period does not rise slowly.
+    pub(crate) fn set_interface_timing<E>(
+        &mut self,
+        cx: &HandlerContext<'_, '_, E>,
+        id: InterfaceId,
+    ) {
+        if self.config.interface_timing.is_empty() {
+            return;
+        }
+        let interface = cx.context.interfaces.by_id(id);
+        let timing =
+            interface.and_then(|known| self.config.interface_timing.get(&known.name)).copied();
+        let rising = self.timing_change.as_mut().map(|change| &mut change.interfaces);
+        for all in rising.into_iter().chain([&mut self.config.interfaces]) {
+            match timing {
+                Some(timing) => _ = all.entry(id).or_insert(timing),
+                None => _ = all.remove(&id),
+            }
+        }
     }
 
     /// Lets refresh periods rise that are to rise by now.
@@ -146,7 +174,7 @@ impl Rsvp {
         cx: &mut HandlerContext<'_, '_, E>,
         new: Renewal,
     ) {
-        let Renewal { timing, interfaces, max_sessions, diagnostics, limits, .. } = new;
+        let Renewal { timing, mut interfaces, max_sessions, diagnostics, limits, .. } = new;
         let Renewal {
             max_senders,
             max_next_hops,
@@ -156,6 +184,7 @@ impl Rsvp {
             policy,
             dclass,
             proxies,
+            interface_timing,
             ..
         } = new;
         let content_changed = self.config.dclass != dclass;
@@ -176,6 +205,11 @@ impl Rsvp {
         self.config.policy = policy;
         self.config.proxies.receivers = proxies.receivers;
         self.replace_sender_proxies(cx, &proxies.senders);
+        self.config.interface_timing = interface_timing;
+        for (name, timing) in &self.config.interface_timing {
+            let present = cx.context.interfaces.by_name(name);
+            interfaces.extend(present.map(|interface| (interface.id, *timing)));
+        }
         let rises_at = self.timing_change.take().map(|change| change.rises_at).unwrap_or_default();
         self.timing_change = Some(Box::new(TimingChange { timing, interfaces, rises_at }));
         let timing_changed = self.follow_timing(cx.now);
@@ -183,7 +217,7 @@ impl Rsvp {
             self.resend_all_to_all_peers(cx.now);
         }
         if answers_otherwise {
-            self.note_proxy_change(cx.now);
+            self.note_change(cx, RepairCause::ReceiverProxies);
         }
     }
 

@@ -28,28 +28,36 @@ const DEPARTURES_PER_TURN: usize = 256;
 /// Limit of distinct recorded changes; beyond it every sender is examined.
 const MAX_DISTINCT_CHANGES: usize = 64;
 
-/// A route change.
+/// A change after which senders are examined.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum RouteChange {
+pub(crate) enum RepairCause {
     /// Unicast routes to these destinations.
     Prefix(Prefix),
     /// Multicast routes of this source, or of any source, to a group.
     Group(Option<IpAddr>, IpAddr),
-    /// Unknown routes.
-    Unknown,
+    /// Routes through an interface.
+    Interface(InterfaceId),
+    /// The settings of receiver proxies.
+    ReceiverProxies,
+}
+
+/// Changes that wait for the same delay.
+#[derive(Debug)]
+struct Pending {
+    delay: Duration,
+    due: Time,
+    causes: Vec<RepairCause>,
+    /// Whether there are more changes of routes than are recorded.
+    is_overfull: bool,
 }
 
 /// Pending work after route changes.
 #[derive(Debug, Default)]
 pub(crate) struct Repairs {
-    /// Changes whose delay has not passed.
-    pending_changes: Vec<RouteChange>,
-    /// Whether the settings of receiver proxies have changed; handled after the same delay.
-    proxies_changed: bool,
+    /// Changes whose delay has not passed; one entry for each delay of an interface.
+    pending: Vec<Pending>,
     /// Sweep in progress.
     sweep: Option<Sweep>,
-    /// Whether the repair timer is armed.
-    armed: bool,
     /// Interfaces that senders' data has left, the oldest first; the departure timer is armed while there are any.
     departures: VecDeque<Departure>,
     /// Routers that the last Paths of senders were sent to, for routes that depend on the flow.
@@ -59,8 +67,7 @@ pub(crate) struct Repairs {
 /// Examination of all senders, some in each timer event.
 #[derive(Debug)]
 struct Sweep {
-    changes: Vec<RouteChange>,
-    proxies_changed: bool,
+    of: Vec<Pending>,
     /// Next index in the slab of senders.
     next: usize,
 }
@@ -79,15 +86,23 @@ struct Departure {
     ttl: u8,
 }
 
-impl RouteChange {
+impl RepairCause {
     fn concerns(self, source: IpAddr, destination: IpAddr) -> bool {
         match self {
-            RouteChange::Prefix(prefix) => prefix.contains(destination),
-            RouteChange::Group(of, group) => {
+            RepairCause::Prefix(prefix) => prefix.contains(destination),
+            RepairCause::Group(of, group) => {
                 group == destination && of.is_none_or(|of| of == source)
             }
-            RouteChange::Unknown => true,
+            RepairCause::Interface(_) => true,
+            RepairCause::ReceiverProxies => false,
         }
+    }
+}
+
+impl Pending {
+    /// Returns whether the route of a sender may have changed.
+    fn concerns(&self, source: IpAddr, destination: IpAddr) -> bool {
+        self.is_overfull || self.causes.iter().any(|cause| cause.concerns(source, destination))
     }
 }
 
@@ -95,7 +110,7 @@ impl Repairs {
     /// Returns whether all senders follow the current routes.
     #[inline]
     pub(crate) fn is_idle(&self) -> bool {
-        !self.armed
+        self.pending.is_empty() && self.sweep.is_none()
     }
 
     /// Records the router that the Path of a sender is sent to, if the route depends on the flow.
@@ -110,49 +125,63 @@ impl Repairs {
 }
 
 impl Rsvp {
-    /// Records a route change, which is handled after the delay W.
-    pub(crate) fn note_route_change(&mut self, now: Time, changed: RouteChange) {
-        let pending = &mut self.repairs.pending_changes;
-        if self.store.psbs.is_empty() || pending.contains(&changed) {
+    /// Records a change, which is handled after the delay W of its interface. Later changes with the same delay join it.
+    pub(crate) fn note_change<E>(&mut self, cx: &HandlerContext<'_, '_, E>, cause: RepairCause) {
+        if self.store.psbs.is_empty() {
             return;
         }
-        if pending.len() >= MAX_DISTINCT_CHANGES {
-            pending.clear();
-            pending.push(RouteChange::Unknown);
-        } else if pending.first() != Some(&RouteChange::Unknown) {
-            pending.push(changed);
+        let delay = self.repair_delay(cx, cause);
+        let pending = &mut self.repairs.pending;
+        if let Some(joined) = pending.iter_mut().find(|pending| pending.delay == delay) {
+            if joined.causes.contains(&cause) {
+                return;
+            }
+            match joined.causes.len() < MAX_DISTINCT_CHANGES {
+                true => joined.causes.push(cause),
+                false => joined.is_overfull = true,
+            }
+            return;
         }
-        if !self.repairs.armed {
-            self.arm_repair(now + self.config.repair_delay);
-        }
+        let due = cx.now + delay;
+        pending.push(Pending { delay, due, causes: [cause].into(), is_overfull: false });
+        self.arm_repair(due);
     }
 
-    /// Schedules all senders for another check against the receiver proxies, after the delay W.
-    pub(crate) fn note_proxy_change(&mut self, now: Time) {
-        self.repairs.proxies_changed = !self.store.psbs.is_empty();
-        if self.repairs.proxies_changed && !self.repairs.armed {
-            self.arm_repair(now + self.config.repair_delay);
-        }
+    /// Returns W of the interface that a change concerns; that of all interfaces if it concerns none in particular.
+    fn repair_delay<E>(&self, cx: &HandlerContext<'_, '_, E>, cause: RepairCause) -> Duration {
+        let interface = match cause {
+            RepairCause::Interface(interface) => Some(interface),
+            RepairCause::Prefix(prefix) => {
+                cx.context.routes.lookup(prefix.address()).map(|hop| hop.interface)
+            }
+            RepairCause::Group(..) | RepairCause::ReceiverProxies => None,
+        };
+        interface.map_or(self.config.timing, |id| self.config.timing(id)).repair_delay
     }
 
     /// Handles the repair timer: starts or continues a sweep.
     pub(crate) fn repair_due<E: From<Event>>(&mut self, cx: &mut HandlerContext<'_, '_, E>) {
-        self.repairs.armed = false;
-        let Repairs { pending_changes, proxies_changed, sweep, .. } = &mut self.repairs;
-        let mut sweep = sweep.take().unwrap_or_else(|| Sweep {
-            changes: core::mem::take(pending_changes),
-            proxies_changed: core::mem::take(proxies_changed),
-            next: 0,
-        });
+        let mut sweep = match self.repairs.sweep.take() {
+            Some(sweep) => sweep,
+            None => {
+                let due = |pending: &mut Pending| pending.due <= cx.now;
+                Sweep { of: self.repairs.pending.extract_if(.., due).collect(), next: 0 }
+            }
+        };
+        if sweep.of.is_empty() {
+            return; // handled by the sweep that was in progress
+        }
+        let proxies_changed =
+            sweep.of.iter().any(|of| of.causes.contains(&RepairCause::ReceiverProxies));
         let end = (sweep.next + SENDERS_PER_TURN).min(self.store.psbs.capacity());
         for index in sweep.next..end {
             let Some(psb) = self.store.psbs.get(index) else { continue };
             let destination = self.store.session(psb.session).session.destination;
             let source = psb.template.source;
-            if sweep.changes.iter().any(|changed| changed.concerns(source, destination)) {
+            if sweep.of.iter().any(|of| of.concerns(source, destination)) {
                 self.repair_sender(cx, index as Index);
             }
-            if sweep.proxies_changed && self.store.psbs.contains(index) {
+            if proxies_changed && self.store.psbs.contains(index) {
                 self.recheck_receiver_proxy(cx, index as Index);
             }
         }
@@ -161,13 +190,13 @@ impl Rsvp {
             self.repairs.sweep = Some(sweep);
             // One millisecond later, so that other timers are served in between.
             self.arm_repair(cx.now + Duration::from_millis(1));
-        } else if !self.repairs.pending_changes.is_empty() || self.repairs.proxies_changed {
-            self.arm_repair(cx.now + self.config.repair_delay);
+        } else if self.repairs.pending.iter().any(|pending| pending.due <= cx.now) {
+            // Their timers have continued this sweep.
+            self.arm_repair(cx.now);
         }
     }
 
     fn arm_repair(&mut self, at: Time) {
-        self.repairs.armed = true;
         self.store.timers.arm(at, Timer { kind: TimerKind::Repair, block: 0 });
     }
 

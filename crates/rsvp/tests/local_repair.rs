@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use common::*;
 use earmark_core::{Hop, HostEvent, Prefix, Rate, Route};
-use earmark_rsvp::{Application, Command, Event};
+use earmark_rsvp::{Application, Command, Config, Event, Timing};
 use earmark_wire::rsvp::{
     Body, Carried, FilterSpec, Path, PathTear, Resv, ResvTear, RsvpHop, SenderDescriptor,
 };
@@ -16,6 +16,7 @@ use sharing::*;
 
 /// Delay from a route change to the sweep over the senders.
 const DELAY: Duration = Duration::from_secs(2);
+const SECOND: Duration = Duration::from_secs(1);
 /// Delay from the sweep to the end of old paths.
 const DEPARTURE: Duration = Duration::from_secs(3);
 
@@ -272,4 +273,32 @@ fn path_tear_contains_only_its_own_objects() {
     again.session.destination = ip("10.0.9.8");
     departed.receive(ETH2, Body::Resv(again));
     assert_eq!(carried(&departed.pass(DEPARTURE)), Some(Vec::new()));
+}
+
+/// W is that of the interface that the route uses now; changes with another W are neither hurried nor delayed by it.
+#[test]
+fn each_change_waits_for_the_delay_of_its_interface() {
+    let slow = Timing { repair_delay: 10 * SECOND, ..Timing::default() };
+    let mut router = with_config(Config { interfaces: [(ETH3, slow)].into(), ..Config::default() });
+    router.add_interface(ETH3, "10.0.3.1");
+    router.receive(ETH1, Body::Path(path()));
+    let paths = |outcomes: &[Outcome]| {
+        let sent = sent_texts(outcomes);
+        sent.into_iter().filter(|text| text.starts_with("Path through")).collect::<Vec<_>>()
+    };
+    let nothing = Vec::<String>::new();
+    let detoured = detour(&mut router, "10.0.9.0/25", true);
+    router.host(detoured);
+    // Another route changes, with the usual delay.
+    router.add_route("10.0.8.0/24", ETH2, None);
+    router.host(HostEvent::RouteChanged(prefix("10.0.8.0/24")));
+    assert_eq!(paths(&router.pass(9 * SECOND)), nothing);
+    assert_eq!(paths(&router.pass(SECOND)), ["Path through eth3"]);
+    // And back over an interface with the usual delay, while a slow change waits.
+    router.add_route("10.0.7.0/24", ETH3, None);
+    router.host(HostEvent::RouteChanged(prefix("10.0.7.0/24")));
+    let back = detour(&mut router, "10.0.9.0/25", false);
+    router.host(back);
+    assert_eq!(paths(&router.pass(SECOND)), nothing);
+    assert_eq!(paths(&router.pass(SECOND)), ["Path through eth2"]);
 }

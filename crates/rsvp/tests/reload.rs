@@ -309,3 +309,71 @@ fn refresh_period_of_each_interface_rises_slowly() {
     });
     assert_eq!(paths(&mut bench, 600).iter().max(), Some(&100_000));
 }
+
+/// The timing of a name holds for the interface with this name, when it appears, gets another index, and when it is configured
+/// while the interface exists.
+#[test]
+fn timing_of_a_name_follows_the_interface() {
+    let own = |seconds: u32, lifetime_factor| {
+        let timing = Timing { refresh: seconds * SECOND, lifetime_factor, ..Timing::default() };
+        [("eth2".to_owned(), timing)].into()
+    };
+    // R and lifetime of a reservation of 10 s.
+    let announced = |bench: &mut Bench| {
+        bench.receive(ETH1, Body::PathTear(path_tear()));
+        let outcomes = bench.receive(ETH1, Body::Path(path()));
+        let sent = sent(&outcomes);
+        let period = sent.iter().find_map(|(_, message)| match message.body {
+            Body::Path(path) => Some(path.refresh_ms),
+            _ => None,
+        });
+        let mut seconds = 0;
+        bench.receive(ETH2, Body::Resv(Resv { refresh_ms: 10_000, ..resv(&[flow(1)]) }));
+        while bench.held_on(ETH2) > Rate::ZERO {
+            bench.pass(SECOND / 2);
+            seconds += 1;
+        }
+        (period, f64::from(seconds) / 2.0)
+    };
+    let config = Config { interface_timing: own(5, 1), ..Config::default() };
+    let mut bench = with_config(config);
+    assert_eq!(announced(&mut bench), (Some(30_000), 52.5), "not seen yet");
+    bench.host(HostEvent::InterfaceChanged(ETH2));
+    assert_eq!(announced(&mut bench), (Some(5_000), 22.5));
+    // The index is another interface's now.
+    bench.interfaces.remove(ETH2);
+    bench.host(HostEvent::InterfaceChanged(ETH2));
+    bench.add_interface(ETH2, "10.0.2.1");
+    assert_eq!(announced(&mut bench), (Some(30_000), 52.5));
+    reload(&mut bench, |new| new.interface_timing = own(10, 2));
+    assert_eq!(announced(&mut bench), (Some(10_000), 37.5));
+    // An interface that appears while periods rise has its own at once.
+    reload(&mut bench, |new| {
+        new.interface_timing = own(20, 2);
+        new.timing.refresh = 300 * SECOND;
+    });
+    bench.interfaces.remove(ETH2);
+    bench.host(HostEvent::InterfaceChanged(ETH2));
+    bench.add_interface(ETH2, "10.0.2.1");
+    bench.host(HostEvent::InterfaceChanged(ETH2));
+    bench.pass(100 * SECOND);
+    assert_eq!(announced(&mut bench), (Some(20_000), 37.5));
+}
+
+/// Slew.Max is a setting.
+#[test]
+fn period_rises_by_the_configured_part() {
+    for (slew_percent, first) in [(10, 33_000), (100, 60_000), (1_000, 90_000)] {
+        let mut bench = router();
+        reload(&mut bench, |new| {
+            new.timing = Timing { refresh: 90 * SECOND, slew_percent, ..Timing::default() };
+        });
+        let outcomes = bench.receive(ETH1, Body::Path(path()));
+        let sent = sent(&outcomes);
+        let period = sent.iter().find_map(|(_, message)| match message.body {
+            Body::Path(path) => Some(path.refresh_ms),
+            _ => None,
+        });
+        assert_eq!(period, Some(first), "{slew_percent} %");
+    }
+}

@@ -30,7 +30,11 @@ struct Net {
 
 impl Net {
     fn new(admission: AdmissionMethod) -> Net {
-        let timing = rsvp::Timing { refresh: Duration::from_secs(2), lifetime_factor: 3 };
+        let timing = rsvp::Timing {
+            refresh: Duration::from_secs(2),
+            lifetime_factor: 3,
+            ..Default::default()
+        };
         let rsvp = rsvp::Config { timing, ..rsvp::Config::default() };
         let config = NodeConfig { rsvp, admission, ..NodeConfig::default() };
         let mut bench = Bench::with(7, Family::V4, config);

@@ -39,7 +39,8 @@ struct Net {
 
 /// All links have 1 Gbit/s except the one in the core.
 fn net(family: Family, core: Rate, change: impl FnOnce(&mut Across)) -> Net {
-    let timing = rsvp::Timing { refresh: Duration::from_secs(30), lifetime_factor: 3 };
+    let timing =
+        rsvp::Timing { refresh: Duration::from_secs(30), lifetime_factor: 3, ..Default::default() };
     let rsvp = rsvp::Config { timing, ..rsvp::Config::default() };
     let boomerang = boomerang::Config { refresh_interval: 10, ..boomerang::Config::default() };
     let plain =

@@ -37,7 +37,8 @@ fn net(seed: u64) -> Net {
 
 fn net_that_signs(seed: u64, integrity: &Settings) -> Net {
     let mut network = Network::new(seed);
-    let timing = rsvp::Timing { refresh: Duration::from_secs(2), lifetime_factor: 3 };
+    let timing =
+        rsvp::Timing { refresh: Duration::from_secs(2), lifetime_factor: 3, ..Default::default() };
     let integrity = || integrity.clone();
     let rsvp = || rsvp::Config { timing, integrity: integrity(), ..rsvp::Config::default() };
     let config = || NodeConfig { rsvp: rsvp(), ..NodeConfig::default() };

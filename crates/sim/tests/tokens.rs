@@ -61,7 +61,8 @@ fn net() -> Net {
         ..Settings::default()
     };
     let mut network = Network::new(1);
-    let timing = rsvp::Timing { refresh: Duration::from_secs(2), lifetime_factor: 3 };
+    let timing =
+        rsvp::Timing { refresh: Duration::from_secs(2), lifetime_factor: 3, ..Default::default() };
     let wall_clock = START * 1_000_000_000;
     let host = rsvp::Config { timing, ..rsvp::Config::default() };
     let tokens = token::Settings {

@@ -30,7 +30,8 @@ struct Chain {
 }
 
 fn config() -> Config {
-    let timing = Timing { refresh: Duration::from_secs(2), lifetime_factor: 3 };
+    let timing =
+        Timing { refresh: Duration::from_secs(2), lifetime_factor: 3, ..Default::default() };
     Config { timing, ..Config::default() }
 }
 

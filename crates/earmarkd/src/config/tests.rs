@@ -278,6 +278,8 @@ const WRONG: &[(&str, usize, &str, &str)] = &[
     ("[rsvp]\nrefresh = '30'", 2, "rsvp.refresh", "unit"),
     ("[rsvp]\nrefresh = '1us'", 2, "rsvp.refresh", "out of range"),
     ("[rsvp]\nlifetime_factor = 0", 2, "rsvp.lifetime_factor", "out of range"),
+    ("[rsvp]\nslew_percent = 0", 2, "rsvp.slew_percent", "out of range"),
+    ("[rsvp]\nrepair_delay = '1h'", 2, "rsvp.repair_delay", "out of range"),
     (
         "[rsvp.reduction]\nretransmit_after = '1ms'",
         2,

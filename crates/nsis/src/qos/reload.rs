@@ -37,7 +37,7 @@ impl QosNslp {
     fn follow_period(&mut self, now: Time, wanted: Duration) {
         let current = self.config.refresh;
         let next_at = self.rising.map(|rising| rising.next_at);
-        let (period, next_at) = slew::step(now, current, wanted, next_at);
+        let (period, next_at) = slew::step(now, current, wanted, slew::DEFAULT_PERCENT, next_at);
         self.rising = next_at.map(|next_at| RisingPeriod { wanted, next_at });
         if period == current {
             return;

@@ -93,7 +93,7 @@ impl fmt::Debug for Play {
 
 fn config() -> NodeConfig {
     let refresh = Duration::from_secs(REFRESH.into());
-    let timing = rsvp::Timing { refresh, lifetime_factor: MISSED };
+    let timing = rsvp::Timing { refresh, lifetime_factor: MISSED, ..Default::default() };
     let burst = Duration::from_millis(10);
     let mut nsis = NsisConfig::default();
     (nsis.qos.refresh, nsis.qos.lost_refreshes) = (refresh, MISSED);

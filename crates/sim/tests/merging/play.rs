@@ -73,7 +73,7 @@ impl Play {
     /// Creates the network of a scenario whose links between routers have this bandwidth. If that is not enough for
     /// all, requests should be `ordered`: of any two requests one is the larger in all respects.
     pub(crate) fn new(scenario: &Scenario, bandwidth: Rate, ordered: bool, trees: Trees) -> Play {
-        let timing = rsvp::Timing { refresh: REFRESH, lifetime_factor: 3 };
+        let timing = rsvp::Timing { refresh: REFRESH, lifetime_factor: 3, ..Default::default() };
         // Neighbours are then also those beyond a router whose daemon is dead.
         let distant_neighbors = (0..40).map(|link| format!("link{link}")).collect();
         let config = rsvp::Config { timing, distant_neighbors, ..rsvp::Config::default() };

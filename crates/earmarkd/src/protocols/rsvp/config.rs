@@ -1,7 +1,6 @@
 //! `[rsvp]`, `[integrity]`, `[policy]`, `[[sender_proxy]]` and `[[receiver_proxy]]`, and the keys of an interface.
 
 use std::path::PathBuf;
-use std::time::Duration;
 
 use earmark_linux::Intercept;
 use earmark_rsvp::integrity::{self, HandshakeMode};
@@ -14,13 +13,14 @@ use super::access::AccessTable;
 use super::policy::PolicyTable;
 use super::proxy::{ReceiverTable, SenderTable};
 use super::refresh_reduction::{HelloTable, ReductionTable};
+use super::timing::{InterfaceTiming, TimingTable};
 use crate::config::{Config, ConfigError, InterfaceConfig, Source};
 use crate::protocol::Tables;
 
 /// Settings of RSVP.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RsvpConfig {
-    /// Timing, common to all interfaces.
+    /// Timing of interfaces without their own.
     pub timing: Timing,
     /// Limits on the state of this node.
     pub limits: Limits,
@@ -117,6 +117,8 @@ pub struct RsvpInterface {
     pub limits: limits::Interface,
     /// DSCPs that senders behind the interface are told to set (RFC 2996).
     pub dscp: Vec<Dscp>,
+    /// Time parameters of the interface; those of all interfaces where it has none.
+    pub timing: InterfaceTiming,
 }
 
 impl Default for RsvpInterface {
@@ -126,6 +128,7 @@ impl Default for RsvpInterface {
             udp_encapsulation: false,
             limits: limits::Interface::default(),
             dscp: Vec::new(),
+            timing: InterfaceTiming::default(),
         }
     }
 }
@@ -151,6 +154,8 @@ pub(super) struct RsvpTables {
 struct RsvpTable {
     refresh: Option<Spanned<String>>,
     lifetime_factor: Option<Spanned<u32>>,
+    slew_percent: Option<Spanned<u32>>,
+    repair_delay: Option<Spanned<String>>,
     udp_only: Option<bool>,
     diagnostics: Option<bool>,
     strict: Option<bool>,
@@ -165,6 +170,17 @@ struct RsvpTable {
     reduction: ReductionTable,
     #[serde(default)]
     hello: HelloTable,
+}
+
+impl RsvpTable {
+    fn timing(&self) -> TimingTable {
+        TimingTable {
+            refresh: self.refresh.clone(),
+            lifetime_factor: self.lifetime_factor.clone(),
+            slew_percent: self.slew_percent.clone(),
+            repair_delay: self.repair_delay.clone(),
+        }
+    }
 }
 
 #[derive(Default, Deserialize)]
@@ -187,6 +203,8 @@ pub(super) struct InterfaceKeys {
     overhead: Option<Spanned<u32>>,
     #[serde(default)]
     dscp: Vec<Spanned<u8>>,
+    #[serde(default)]
+    timing: TimingTable,
 }
 
 /// Names of [`Intercept`] in the file.
@@ -220,7 +238,7 @@ impl Tables for RsvpTables {
         config.keys = source.key_file(integrity.keys.clone(), &config.interfaces)?;
         let interfaces = &config.interfaces;
         let settings = RsvpConfig {
-            timing: source.timing(&rsvp)?,
+            timing: source.timing(rsvp.timing())?,
             limits: source.limits(&rsvp)?,
             integrity: source.integrity(&integrity)?,
             policy: source.policy(policy, interfaces)?,
@@ -249,6 +267,7 @@ impl Source<'_> {
             udp_encapsulation: keys.udp_encapsulation.unwrap_or(false),
             limits: self.interface_limits(keys)?,
             dscp: self.code_points(&keys.dscp)?,
+            timing: self.interface_timing(keys.timing.clone())?,
         })
     }
 
@@ -320,17 +339,5 @@ impl Source<'_> {
             )),
         };
         code_points.iter().map(code_point).collect()
-    }
-
-    fn timing(&self, table: &RsvpTable) -> Result<Timing, ConfigError> {
-        let defaults = Timing::default();
-        let hint = "RFC 2205 has \"30s\"; from 10ms to 1 hour (60min) are possible";
-        let range = Duration::from_millis(10)..=Duration::from_secs(3_600);
-        let refresh = self.duration(table.refresh.as_ref(), range, defaults.refresh, hint)?;
-        let factor = table.lifetime_factor.clone();
-        Ok(Timing {
-            refresh,
-            lifetime_factor: self.within(factor, 1..101, defaults.lifetime_factor)?,
-        })
     }
 }

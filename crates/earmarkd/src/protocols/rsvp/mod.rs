@@ -11,6 +11,7 @@ pub(crate) mod policy;
 pub(crate) mod proxy;
 pub(crate) mod refresh_reduction;
 pub(crate) mod request;
+mod timing;
 pub(crate) mod trace;
 
 use std::net::IpAddr;

@@ -27,6 +27,7 @@ impl ProtocolConfig for Rsvp {
             "largest_reservation",
             "overhead",
             "dscp",
+            "timing",
         ];
         &[Keys { names: NAMES, before: "faces_core" }]
     }
@@ -108,11 +109,12 @@ impl ProtocolConfig for Rsvp {
         of(config).udp_only
     }
 
-    /// L = (K + 0.5) * 1.5 * R (RFC 2205 section 3.7).
+    /// L = (K + 0.5) * 1.5 * R (RFC 2205 section 3.7), the longest of all interfaces.
     fn lifetime(&self, config: &Config) -> Option<Duration> {
-        let timing = of(config).timing;
-        let refresh = u32::try_from(timing.refresh.as_millis()).unwrap_or(u32::MAX);
-        Some(timing.lifetime(refresh))
+        let general = of(config).timing;
+        let own =
+            config.interfaces.iter().filter_map(|known| interface(known).timing.over(general));
+        own.chain([general]).map(|timing| timing.lifetime(timing.refresh_ms())).max()
     }
 
     fn intercept(&self, config: &InterfaceConfig, how: &mut InterfaceSignalling) {
@@ -140,6 +142,9 @@ fn engine(config: &Config, origin: Timestamp) -> rsvp::Config {
     rsvp::Config {
         tokens: config.tokens(origin),
         timing: settings.timing,
+        interface_timing: interfaces()
+            .filter_map(|(name, own)| Some((name, own.timing.over(settings.timing)?)))
+            .collect(),
         diagnostics: diagnostics::Settings {
             answer: settings.diagnostics,
             ntp_origin: ntp(origin),
@@ -197,6 +202,29 @@ mod tests {
     #[test]
     fn adopted_reservations_are_kept_for_one_lifetime() {
         assert_eq!(Rsvp.lifetime(&Config::new("", "")), Some(Duration::from_millis(157_500)));
+    }
+
+    /// An interface has the general time parameters except those that it names, and the longest lifetime counts.
+    #[test]
+    fn interface_has_timing_of_its_own() {
+        let text = "[[interface]]\nname = \"eth0\"\n\
+                    [[interface]]\nname = \"eth1\"\n\
+                    timing = { refresh = \"60s\", repair_delay = \"500ms\" }\n\
+                    [rsvp]\nrefresh = \"10s\"\nlifetime_factor = 2\nslew_percent = 50\nrepair_delay = \"3s\"\n";
+        let config = Config::parse(text, std::path::Path::new("r1.toml")).unwrap();
+        let engine = engine(&config, Timestamp::UNIX_EPOCH);
+        let timing = |refresh, repair_delay| rsvp::Timing {
+            refresh: Duration::from_secs(refresh),
+            lifetime_factor: 2,
+            slew_percent: 50,
+            repair_delay: Duration::from_millis(repair_delay),
+        };
+        assert_eq!(engine.timing, timing(10, 3_000));
+        assert_eq!(engine.interface_timing, [("eth1".to_owned(), timing(60, 500))].into());
+        assert_eq!(Rsvp.lifetime(&config), Some(Duration::from_secs(225)));
+        let bad = text.replace("500ms", "0s");
+        let error = Config::parse(&bad, std::path::Path::new("r1.toml")).unwrap_err().to_string();
+        assert!(error.contains("interface.timing") && error.contains("out of range"), "{error}");
     }
 
     /// NTP's own example: 1 January 1972 is 2 272 060 800 seconds after 1900.
