@@ -263,6 +263,22 @@ fn override_values_are_composed_and_added() {
     assert_eq!(body[76..], hex("05000004 06000001 48c35000 0a000001 00000240"));
 }
 
+/// Parameters of a fragment stand in the order of their numbers, with unknown ones among them (RFC 2210 section 3.3).
+#[test]
+fn unknown_parameters_keep_their_place_by_number() {
+    let body = hex(
+        "00000011 0100000c 03000000 04000001 00000003 06000001 49989680 07000001 aabbccdd 08000001 \
+         00000096 0a000001 000005dc 0b000000 05000003 07000000 0a000001 00000240",
+    );
+    let adspec = Adspec::parse(&body).expect("it is well formed");
+    assert_eq!(emitted(&adspec), body);
+    let next = emitted(&adspec.advertise(&HOP));
+    assert_eq!(next.len(), body.len());
+    assert_eq!(next[4..12], hex("0100000c 03000000"));
+    assert_eq!(next[28..36], hex("07000001 aabbccdd"));
+    assert_eq!(next[52..], hex("0b000000 05000003 07000000 0a000001 00000240"));
+}
+
 /// Unknown services are forwarded with the break bit set (RFC 2210 section 3.3).
 #[test]
 fn unknown_services_are_forwarded_with_break_bit() {

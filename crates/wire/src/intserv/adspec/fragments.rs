@@ -133,6 +133,7 @@ impl<'a> Overrides<'a> {
         known + self.extra.iter().map(|(_, octets)| octets.len()).sum::<usize>()
     }
 
+    /// Writes all parameters in the order of their numbers (RFC 2210 section 3.3).
     pub(super) fn put(&self, writer: &mut Writer<'_>) -> Result<(), EmitError> {
         let known = [
             (Parameter::NumberOfIsHops, self.hops),
@@ -140,15 +141,15 @@ impl<'a> Overrides<'a> {
             (Parameter::MinimumPathLatency, self.latency_us),
             (Parameter::PathMtu, self.mtu),
         ];
-        for (which, value) in known {
-            if let Some(value) = value {
+        let known = known.into_iter().filter_map(|(which, value)| Some((which, value?)));
+        let mut known = known.peekable();
+        for (number, octets) in self.extra.iter() {
+            while let Some((which, value)) = known.next_if(|(which, _)| which.code() < number) {
                 put_parameter(writer, which, value.to_be_bytes())?;
             }
-        }
-        for (_, octets) in self.extra.iter() {
             writer.put_slice(octets)?;
         }
-        Ok(())
+        known.try_for_each(|(which, value)| put_parameter(writer, which, value.to_be_bytes()))
     }
 }
 
