@@ -42,19 +42,23 @@ fn no_answer(outcomes: &[Outcome]) -> Option<Unanswerable> {
 
 /// Returns an ADSPEC after one hop of 10 Mbit/s with this MTU.
 fn after_one_hop(mtu: u32) -> Vec<u8> {
+    after_hop_with_overrides(mtu, LocalOverrides::default(), LocalOverrides::default())
+}
+
+/// Returns an ADSPEC after one hop of 10 Mbit/s with this MTU, and with other values for each service.
+fn after_hop_with_overrides(
+    mtu: u32,
+    overrides: LocalOverrides,
+    controlled_load: LocalOverrides,
+) -> Vec<u8> {
     let own = adspec();
     let advertised = Adspec::parse(&own).expect("our own").advertise(&HopCharacteristics {
         non_is_hop: false,
         bandwidth: 1_250_000.0,
         latency_us: 100,
         mtu,
-        guaranteed: Some(GuaranteedHop {
-            c: 1_500,
-            d: 1_200,
-            reshapes: false,
-            overrides: LocalOverrides::default(),
-        }),
-        controlled_load: Some(LocalOverrides::default()),
+        guaranteed: Some(GuaranteedHop { c: 1_500, d: 1_200, reshapes: false, overrides }),
+        controlled_load: Some(controlled_load),
     });
     let mut body = vec![0; advertised.buffer_len()];
     let length = advertised.emit(&mut body).expect("it fits");
@@ -75,6 +79,28 @@ fn listener_requests_the_announced_traffic() {
     let (how, Body::Resv(resv)) = sent[0] else { panic!("a Resv: {sent:?}") };
     assert_eq!((how.destination, resv.confirm), (ip(UPSTREAM), Some(ip(RECEIVER))));
     assert_eq!(host.path(path(Some(&adspec))), [], "a refresh is no news");
+}
+
+/// The PATH_MTU of a service overrides that of the path in requests for this service (RFC 2210 section 2.3.2), but
+/// cannot exceed it (RFC 2215 section 3.5).
+#[test]
+fn listener_uses_the_path_mtu_of_its_service() {
+    let of = |mtu| LocalOverrides { mtu: Some(mtu), ..LocalOverrides::default() };
+    let patient = Ask::Delay(Duration::from_millis(100));
+    let narrow = after_hop_with_overrides(1_400, of(576), of(1_000));
+    let wide = after_hop_with_overrides(1_400, of(9_000), of(9_000));
+    for (ask, adspec, expected) in [
+        (patient, &narrow, 576),
+        (Ask::ControlledLoad, &narrow, 1_000),
+        (Ask::Rate(Rate::from_mbps(1)), &narrow, 1_000),
+        (patient, &wide, 1_400),
+        (Ask::ControlledLoad, &wide, 1_400),
+    ] {
+        let mut host = receiver();
+        host.handle(listen(ask));
+        let answer = asked(&host.path(path(Some(adspec)))).expect("a request");
+        assert_eq!(answer.token_bucket().max_packet_size, expected, "{ask:?}");
+    }
 }
 
 /// A changed sender is answered again, and an earlier sender immediately.
@@ -260,6 +286,30 @@ fn senders_share_the_reservation_of_a_listener() {
     }
 }
 
+/// RFC 2210 section 2.3.2: a shared request covers the largest packets that any sender announces, up to the smallest
+/// path MTU, and counts packets as no larger than the smallest minimum.
+#[test]
+fn shared_request_covers_the_largest_packets_of_all_senders() {
+    for style in [Style::SharedExplicit, Style::Wildcard] {
+        let mut host = receiver();
+        let listen = Listen { style, ..Listen::new(APPLICATION, session()) };
+        host.handle(Input::Command(Command::Listen(listen)));
+        let (wide, narrow) = (after_one_hop(1_500), after_one_hop(1_300));
+        let mut packets = |port, min_policed_unit, max_packet_size, adspec| {
+            let mut stream: Path<'_> = stream(port, 2);
+            stream.sender.tspec =
+                TokenBucket { min_policed_unit, max_packet_size, ..stream.sender.tspec };
+            stream.sender.adspec = Some(adspec);
+            let (_, flowspec) = shared(&host.path(stream)).expect("a request");
+            let bucket = flowspec.token_bucket();
+            (bucket.min_policed_unit, bucket.max_packet_size)
+        };
+        assert_eq!(packets(4_000, 64, 576, &wide[..]), (64, 576));
+        assert_eq!(packets(4_001, 100, 1_400, &wide[..]), (64, 1_400), "{style:?}");
+        assert_eq!(packets(4_002, 40, 200, &narrow[..]), (40, 1_300), "{style:?}");
+    }
+}
+
 /// Senders that are not named get no answer, in either style; an address alone names all its streams.
 #[test]
 fn listener_with_named_senders_answers_only_these() {
@@ -303,6 +353,8 @@ proptest! {
             path_bandwidth: 1e9,
             min_latency_us: 0,
             path_mtu: 1_500,
+            guaranteed_mtu: 1_500,
+            controlled_load_mtu: 1_500,
             broken: false,
             guaranteed: Some((c, d)),
             controlled_load: true,

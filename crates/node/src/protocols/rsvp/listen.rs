@@ -89,7 +89,7 @@ impl Listen {
 
 impl Ask {
     /// Returns the flowspec for a sender that announces `tspec` over a path with `offer`. The maximum packet size is
-    /// the minimum of sender and path (RFC 2210 section 2.3.2).
+    /// the minimum of sender and path, for the requested service (RFC 2210 section 2.3.2).
     ///
     /// # Errors
     /// The path cannot satisfy the policy.
@@ -98,7 +98,7 @@ impl Ask {
         tspec: &SenderTspec,
         offer: Option<&Offer>,
     ) -> Result<FlowSpec, Unanswerable> {
-        let path_mtu = offer.map_or(u32::MAX, |offer| offer.path_mtu);
+        let path_mtu = self.path_mtu(offer);
         let bucket = TokenBucket { max_packet_size: tspec.max_packet_size.min(path_mtu), ..*tspec };
         if bucket.max_packet_size < bucket.min_policed_unit {
             return Err(Unanswerable::PathMtu);
@@ -119,6 +119,14 @@ impl Ask {
                 Ok(FlowSpec::Guaranteed(bucket, rspec))
             }
         }
+    }
+
+    /// Returns the path MTU of the requested service; the maximum if unknown.
+    pub(super) fn path_mtu(self, offer: Option<&Offer>) -> u32 {
+        offer.map_or(u32::MAX, |offer| match self {
+            Ask::ControlledLoad | Ask::Rate(_) => offer.controlled_load_mtu,
+            Ask::Delay(_) => offer.guaranteed_mtu,
+        })
     }
 }
 

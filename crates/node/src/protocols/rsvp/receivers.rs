@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 
 use earmark_core::{Effect, Effects};
 use earmark_rsvp::{Application, Command, Filters, Offer, ReserveRequest, least_upper_bound};
-use earmark_wire::intserv::{FlowSpec, SenderTspec};
+use earmark_wire::intserv::{FlowSpec, SenderTspec, TokenBucket};
 use earmark_wire::rsvp::iana::PolicyControlError;
 use earmark_wire::rsvp::{ErrorCode, ErrorSpec, SenderTemplate, Style};
 
@@ -19,12 +19,39 @@ pub(crate) struct Receivers {
     listeners: BTreeMap<Application, Listener>,
 }
 
-/// A listener with the flowspecs for its senders.
+/// A listener with the requests for its senders.
 #[derive(Debug)]
 pub(crate) struct Listener {
     listen: Listen,
-    /// Flowspec for each sender alone; only for shared reservations.
-    flowspecs: BTreeMap<SenderTemplate, FlowSpec>,
+    /// Requests by sender; only for shared reservations.
+    requests: BTreeMap<SenderTemplate, SenderRequest>,
+}
+
+/// Request for one sender of a shared reservation, as if it were alone.
+#[derive(Clone, Copy, Debug)]
+struct SenderRequest {
+    flowspec: FlowSpec,
+    /// Maximum packet size that the sender announces, octets.
+    max_packet_size: u32,
+    /// Path MTU from the sender, octets.
+    path_mtu: u32,
+}
+
+impl SenderRequest {
+    /// Returns the request for both senders. Shared packets may have the largest announced size up to the smallest
+    /// path MTU (RFC 2210 section 2.3.2), so that a sender of small packets does not limit those of the others.
+    fn merge(self, other: SenderRequest) -> SenderRequest {
+        let flowspec = least_upper_bound(&self.flowspec, &other.flowspec).unwrap_or(self.flowspec);
+        let max_packet_size = self.max_packet_size.max(other.max_packet_size);
+        let path_mtu = self.path_mtu.min(other.path_mtu);
+        let resize =
+            |bucket| TokenBucket { max_packet_size: max_packet_size.min(path_mtu), ..bucket };
+        let flowspec = match flowspec {
+            FlowSpec::ControlledLoad(bucket) => FlowSpec::ControlledLoad(resize(bucket)),
+            FlowSpec::Guaranteed(bucket, rspec) => FlowSpec::Guaranteed(resize(bucket), rspec),
+        };
+        SenderRequest { flowspec, max_packet_size, path_mtu }
+    }
 }
 
 impl Receivers {
@@ -37,12 +64,12 @@ impl Receivers {
         let application = listen.application;
         let before = self.listeners.remove(&application);
         // Until the senders are reported again, they share what they shared before.
-        let mut flowspecs = match &before {
-            Some(before) if before.listen.style == listen.style => before.flowspecs.clone(),
+        let mut requests = match &before {
+            Some(before) if before.listen.style == listen.style => before.requests.clone(),
             _ => BTreeMap::new(),
         };
-        flowspecs.retain(|template, _| listen.wants(template));
-        self.listeners.insert(application, Listener { listen, flowspecs });
+        requests.retain(|template, _| listen.wants(template));
+        self.listeners.insert(application, Listener { listen, requests });
         before
     }
 
@@ -110,7 +137,12 @@ impl Listener {
         if self.listen.style == Style::FixedFilter {
             return Ok(self.reserve(ReserveRequest::FixedFilter { filter: template, flowspec }));
         }
-        self.flowspecs.insert(template, flowspec);
+        let request = SenderRequest {
+            flowspec,
+            max_packet_size: tspec.max_packet_size,
+            path_mtu: self.listen.ask.path_mtu(offer),
+        };
+        self.requests.insert(template, request);
         Ok(self.reserve(self.shared_request().unwrap_or(ReserveRequest::Wildcard { flowspec })))
     }
 
@@ -125,17 +157,16 @@ impl Listener {
 
     /// Removes a sender; the remaining ones may share less.
     fn remove_sender(&mut self, template: &SenderTemplate) -> Option<Command> {
-        self.flowspecs.remove(template)?;
+        self.requests.remove(template)?;
         self.shared_request().map(|request| self.reserve(request))
     }
 
     /// Returns the request that all senders share.
     fn shared_request(&self) -> Option<ReserveRequest> {
-        let merge = |a: FlowSpec, b: FlowSpec| least_upper_bound(&a, &b).unwrap_or(a);
-        let flowspec = self.flowspecs.values().copied().reduce(merge)?;
+        let flowspec = self.requests.values().copied().reduce(SenderRequest::merge)?.flowspec;
         Some(match self.listen.style {
             Style::SharedExplicit => {
-                let filters = self.flowspecs.keys().copied().collect();
+                let filters = self.requests.keys().copied().collect();
                 ReserveRequest::SharedExplicit { filters, flowspec }
             }
             _ => ReserveRequest::Wildcard { flowspec },
