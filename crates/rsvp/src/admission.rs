@@ -120,7 +120,8 @@ impl Rsvp {
         self.flow(holder, first)
     }
 
-    /// Checks the limit of one reservation; the current size is always allowed.
+    /// Checks the limits of one reservation; the current rate is always allowed. A bucket that the ledger cannot hold
+    /// is refused (RFC 2211 section 5), and not cut.
     #[inline]
     fn check_size(
         &self,
@@ -129,6 +130,9 @@ impl Rsvp {
         demand: &Demand,
         held: Rate,
     ) -> Result<(), ResvFault> {
+        if demand.burst == u32::MAX {
+            return Err(ResvFault::bad_flowspec());
+        }
         match self.limits_of(context, interface).and_then(|limits| limits.largest) {
             Some(largest) if demand.rate > largest.max(held) => {
                 let refusal = Refusal { reason: Reason::Bandwidth, available: largest };

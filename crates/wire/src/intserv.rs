@@ -4,6 +4,8 @@
 //! answers invalid values for each flow descriptor with a traffic-control error (appendix B, code 21), while a broken
 //! frame makes the whole message invalid.
 
+use core::ops::RangeInclusive;
+
 use serde::{Deserialize, Serialize};
 
 mod adspec;
@@ -85,6 +87,12 @@ pub enum ValueError {
     /// Maximum packet size below the minimum policed unit, M < m (RFC 2215 section 3.6).
     #[error("maximum packet size M must not be below minimum policed unit m")]
     MaxPacketSize,
+    /// Requested rate r or R outside the range of the services (RFC 2211 section 5, RFC 2212 "Invocation Information").
+    #[error("requested rate must be 1 to 40e12 octets per second")]
+    RateRange,
+    /// Requested bucket depth b outside the range of the services.
+    #[error("requested bucket depth must be 1 to 250e9 octets")]
+    DepthRange,
     /// Invalid reserved rate R (RFC 2212, "Invocation Information").
     #[error("reserved rate R must be a finite number, not below token rate r")]
     ReservedRate,
@@ -92,6 +100,11 @@ pub enum ValueError {
     #[error("path bandwidth must be a finite number, zero or above")]
     PathBandwidth,
 }
+
+/// Rates that a service accepts, octets per second.
+const RATES: RangeInclusive<f32> = 1.0..=40e12;
+/// Bucket depths that a service accepts, octets.
+const DEPTHS: RangeInclusive<f32> = 1.0..=250e9;
 
 /// Length of the value of parameter 127, octets.
 const BUCKET: usize = 20;
@@ -306,14 +319,27 @@ impl FlowSpec {
         }
     }
 
-    /// Checks the values (RFC 2215 section 3.6; RFC 2212: R at least r).
+    /// Checks the values (RFC 2215 section 3.6; RFC 2212: R at least r), and the range of r, b and R that a service
+    /// accepts (RFC 2211 section 5). A finite peak rate beyond the range counts as unknown.
     ///
     /// # Errors
     /// The first invalid value.
     #[inline]
     pub fn validate(&self) -> Result<(), ValueError> {
-        self.token_bucket().validate()?;
+        let bucket = self.token_bucket();
+        bucket.validate()?;
+        if !RATES.contains(&bucket.rate) {
+            return Err(ValueError::RateRange);
+        }
+        if !DEPTHS.contains(&bucket.depth) {
+            return Err(ValueError::DepthRange);
+        }
         match self {
+            FlowSpec::Guaranteed(_, rspec)
+                if rspec.rate.is_finite() && rspec.rate > *RATES.end() =>
+            {
+                Err(ValueError::RateRange)
+            }
             FlowSpec::Guaranteed(bucket, rspec)
                 if !rspec.rate.is_finite() || rspec.rate < bucket.rate =>
             {

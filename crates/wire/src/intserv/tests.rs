@@ -96,6 +96,34 @@ fn invalid_values_are_reported() {
     assert_eq!(guaranteed(f32::INFINITY), Err(ValueError::ReservedRate));
 }
 
+/// RFC 2211 section 5 and RFC 2212 "Invocation Information": a request for r, R or b outside the range is an error. The
+/// peak rate may be ignored, so that a peak beyond the range is none.
+#[test]
+fn requests_outside_the_range_are_reported() {
+    let bucket = |rate, depth| TokenBucket { rate, depth, ..BUCKET };
+    let next = f32::next_up;
+    for (rate, depth, expected) in [
+        (1.0, 1.0, Ok(())),
+        (40e12, 250e9, Ok(())),
+        (1_f32.next_down(), 1.0, Err(ValueError::RateRange)),
+        (next(40e12), 1.0, Err(ValueError::RateRange)),
+        (1.0, 1_f32.next_down(), Err(ValueError::DepthRange)),
+        (1.0, next(250e9), Err(ValueError::DepthRange)),
+    ] {
+        let bucket = bucket(rate, depth);
+        assert_eq!(FlowSpec::ControlledLoad(bucket).validate(), expected, "{rate} {depth}");
+        let rspec = Rspec { rate, slack_us: 0 };
+        assert_eq!(FlowSpec::Guaranteed(bucket, rspec).validate(), expected, "{rate} {depth}");
+        // Senders announce what they can send; the range is a rule for requests.
+        assert_eq!(bucket.validate(), Ok(()));
+    }
+    let rspec = |rate| FlowSpec::Guaranteed(BUCKET, Rspec { rate, slack_us: 0 }).validate();
+    assert_eq!(rspec(40e12), Ok(()));
+    assert_eq!(rspec(next(40e12)), Err(ValueError::RateRange));
+    let peak = TokenBucket { peak: f32::MAX, ..BUCKET };
+    assert_eq!(FlowSpec::ControlledLoad(peak).validate(), Ok(()));
+}
+
 /// Text formats keep every bit of a bucket.
 #[test]
 fn equality_compares_bits() {

@@ -1,0 +1,92 @@
+//! Requests for the services of RFC 2211 and 2212: values that are refused, and values that pass unchanged.
+
+mod common;
+
+use common::*;
+use earmark_core::Rate;
+use earmark_wire::intserv::{FlowSpec, Rspec, TokenBucket};
+use earmark_wire::rsvp::{Body, ErrorCode, FixedFilterFlow, FlowDescriptors};
+
+/// A router that knows a sender with this bucket depth, octets.
+fn with_sender(depth: f32) -> Bench {
+    let mut router = router();
+    let mut announced = path();
+    announced.sender.tspec = TokenBucket { depth, ..tspec(2) };
+    router.receive(ETH1, Body::Path(announced));
+    router
+}
+
+/// Requests a flowspec from downstream.
+fn ask(router: &mut Bench, flowspec: FlowSpec) -> Vec<Outcome> {
+    let flow = FixedFilterFlow { flowspec: Some(flowspec), ..flow(2) };
+    router.receive(ETH2, Body::Resv(resv(&[flow])))
+}
+
+/// Returns the error and value of the only ResvErr; `None` if none was sent.
+fn refusal(outcomes: &[Outcome]) -> Option<(ErrorCode, u16)> {
+    let sent = sent(outcomes);
+    let mut errors = sent.iter().filter_map(|(_, message)| match &message.body {
+        Body::ResvErr(error) => Some((error.error.code, error.error.value)),
+        _ => None,
+    });
+    let first = errors.next();
+    assert_eq!(errors.next(), None);
+    first
+}
+
+/// Returns the flowspec that is requested upstream.
+fn requested(outcomes: &[Outcome]) -> Option<FlowSpec> {
+    sent(outcomes).iter().find_map(|(_, message)| match &message.body {
+        Body::Resv(resv) => match &resv.flows {
+            FlowDescriptors::FixedFilter(flows) => flows.iter().next().and_then(|f| f.flowspec),
+            _ => None,
+        },
+        _ => None,
+    })
+}
+
+/// RFC 2211 section 5, RFC 2212 "Invocation Information": a request outside the range gets an error, code 21, value 3.
+#[test]
+fn request_outside_the_range_is_refused() {
+    for (rate, depth, reserved) in
+        [(0.5, 3_000.0, 0.5), (250_000.0, 0.5, 250_000.0), (250_000.0, 3_000.0, 41e12)]
+    {
+        let mut router = with_sender(3_000.0);
+        let bucket = TokenBucket { rate, depth, ..tspec(2) };
+        let guaranteed = FlowSpec::Guaranteed(bucket, Rspec { rate: reserved, slack_us: 0 });
+        let expected = Some((ErrorCode::TrafficControlError, 3));
+        assert_eq!(refusal(&ask(&mut router, guaranteed)), expected, "{guaranteed:?}");
+        if reserved == rate {
+            let load = FlowSpec::ControlledLoad(bucket);
+            assert_eq!(refusal(&ask(&mut router, load)), expected, "{load:?}");
+        }
+        assert_eq!(router.held(), Rate::ZERO);
+    }
+}
+
+/// RFC 2211 section 5: a bucket in the range that the element cannot support is refused, and not reserved in part. What
+/// the sender announces limits the bucket first.
+#[test]
+fn bucket_beyond_the_ledger_is_refused() {
+    let deep = |depth| FlowSpec::ControlledLoad(TokenBucket { depth, ..tspec(2) });
+    let mut router = with_sender(10e9);
+    assert_eq!(refusal(&ask(&mut router, deep(5e9))), Some((ErrorCode::TrafficControlError, 3)));
+    assert_eq!(router.held(), Rate::ZERO);
+    assert_eq!(refusal(&ask(&mut router, deep(4e9))), None);
+    assert_eq!(router.held(), Rate::from_mbps(2));
+    let mut router = with_sender(3_000.0);
+    assert_eq!(refusal(&ask(&mut router, deep(5e9))), None);
+    assert_eq!(router.held(), Rate::from_mbps(2));
+}
+
+/// RFC 2212 "Ordering and Merging": an element that uses no slack passes R and S on unchanged, and a slack term of any
+/// size is valid.
+#[test]
+fn unused_slack_goes_upstream_unchanged() {
+    for slack_us in [1, 250_000, u32::MAX] {
+        let mut router = with_sender(3_000.0);
+        let guaranteed = FlowSpec::Guaranteed(tspec(2), Rspec { rate: 300_000.0, slack_us });
+        assert_eq!(requested(&ask(&mut router, guaranteed)), Some(guaranteed));
+        assert_eq!(router.held(), Rate::from_bps(2_400_000));
+    }
+}
