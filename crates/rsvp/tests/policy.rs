@@ -7,13 +7,14 @@ use earmark_core::Rate;
 use earmark_core::admission::{PreemptionPolicy, Priority};
 use earmark_rsvp::policy::{About, Action, Rule, Settings};
 use earmark_rsvp::{Change, Config, Event};
-use earmark_wire::intserv::FlowSpec;
+use earmark_wire::intserv::{FlowSpec, TokenBucket};
 use earmark_wire::rsvp::iana::{
     AttributeType, IdentityError, LocatorForm, PolicyControlError, PreemptionError,
 };
 use earmark_wire::rsvp::{
     Attribute, Body, Carried, ErrorCode, ErrorSpec, FixedFilterFlow, FlowDescriptors, List, Path,
-    PathErr, PolicyData, PolicyElement, PreemptionPriority, Resv, ResvErr, ResvTear, Session,
+    PathErr, PolicyData, PolicyElement, PreemptionPriority, Resv, ResvErr, ResvTear,
+    SenderDescriptor, Session,
 };
 
 fn with_policy(policy: Settings) -> Bench {
@@ -446,4 +447,29 @@ fn preempted_guaranteed_service_keeps_part() {
     let Some(kept @ FlowSpec::Guaranteed(bucket, spec)) = kept else { panic!("{kept:?}") };
     assert!((312_400.0..=312_500.0).contains(&spec.rate) && bucket.rate <= spec.rate);
     assert_eq!(kept.validate(), Ok(()));
+}
+
+/// RFC 4495 keeps what is left of a preempted reservation; less than any service accepts (RFC 2211 section 5) is
+/// nothing, and the reservation ends.
+#[test]
+fn remainder_below_the_range_of_services_preempts_in_whole() {
+    for (octets_per_second, code) in
+        [(937_499.1, ErrorCode::ServicePreempted), (937_498.0, ErrorCode::PolicyControlFailure)]
+    {
+        let mut bench = with_policy(preemption(true));
+        announce(&mut bench, 1);
+        announce(&mut bench, 2);
+        ask(&mut bench, 1, 5, &priority_data(3));
+        let large = TokenBucket { rate: octets_per_second, ..tspec(8) };
+        let (session, hop) = (session_to(2), path().hop);
+        let sender = SenderDescriptor { tspec: large, ..path().sender };
+        bench.receive(ETH1, Body::Path(Path { session, hop, sender, ..path() }));
+        let flow = FlowSpec::ControlledLoad(large);
+        let flows = [FixedFilterFlow { flowspec: Some(flow), filter: template() }];
+        let carried = priority_data(4);
+        let carried = Carried::Objects(&carried);
+        let request = Resv { session, carried, ..resv(&flows) };
+        let outcomes = bench.receive(ETH2, Body::Resv(request));
+        assert_eq!(only_error(&outcomes).map(|error| error.0), Some(code), "{outcomes:?}");
+    }
 }

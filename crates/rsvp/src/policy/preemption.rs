@@ -71,7 +71,7 @@ impl Rsvp {
         true
     }
 
-    /// Returns the largest fraction of a flowspec that fits, to about one in a million; `None` if none fits.
+    /// Returns the largest fraction of a flowspec that fits, to about one in a million; `None` if no valid one fits.
     fn part_of(&self, whole: &FlowSpec, fits: impl Fn(&FlowSpec) -> bool) -> Option<FlowSpec> {
         let (mut low, mut high) = (0.0_f32, 1.0_f32);
         for _ in 0..20 {
@@ -82,7 +82,7 @@ impl Rsvp {
                 high = middle;
             }
         }
-        (low > 0.0).then(|| scaled(whole, low))
+        Some(scaled(whole, low)).filter(|part| part.validate().is_ok())
     }
 }
 
