@@ -6,7 +6,7 @@ use core::net::IpAddr;
 use core::time::Duration;
 
 use earmark_core::checkpoint::{Checkpoint, mark};
-use earmark_core::{Datagram, Interface, InterfaceId, Outgoing, Time};
+use earmark_core::{Datagram, Interface, InterfaceId, Outgoing, Rate, Time};
 use earmark_wire::intserv::{Adspec, FlowSpec, GuaranteedHop, HopCharacteristics, LocalOverrides};
 use earmark_wire::rsvp::{
     Body, Carried, FixedFilterFlow, FlowDescriptors, List, Path, Resv, RsvpHop, SenderDescriptor,
@@ -354,23 +354,25 @@ fn forward_any_adspec(
 
 /// Returns the contribution of a link to an ADSPEC. The bandwidth is the maximum reservable one. For guaranteed service
 /// a class of our scheduler deviates from a fluid link by one packet at the reserved rate (C) and one at the link's
-/// rate (D), as in any fair queueing (RFC 2212, "Exported Information").
+/// rate (D), as in any fair queueing (RFC 2212, "Exported Information"). A link that takes no reservations offers no
+/// service, and has the break bits of all set (RFC 2210 sections 3.3.3 and 3.3.4).
 fn characteristics(interface: &Interface, non_is_hop: bool) -> HopCharacteristics {
     let bits = u64::from(interface.mtu) * 8;
     let bandwidth = interface.bandwidth.as_bps().max(1);
     let transmission_us = (bits * 1_000_000).div_ceil(bandwidth);
+    let offers_services = interface.reservable > Rate::ZERO;
     HopCharacteristics {
         non_is_hop,
         bandwidth: interface.reservable.as_octets_per_second(),
         latency_us: interface.latency_us,
         mtu: interface.mtu,
-        guaranteed: Some(GuaranteedHop {
+        guaranteed: offers_services.then(|| GuaranteedHop {
             c: interface.mtu,
             d: u32::try_from(transmission_us).unwrap_or(u32::MAX),
             reshapes: false,
             overrides: LocalOverrides::default(),
         }),
-        controlled_load: Some(LocalOverrides::default()),
+        controlled_load: offers_services.then(LocalOverrides::default),
     }
 }
 

@@ -4,7 +4,7 @@ mod common;
 
 use common::*;
 use earmark_core::Rate;
-use earmark_wire::intserv::{FlowSpec, Rspec, TokenBucket};
+use earmark_wire::intserv::{Adspec, FlowSpec, Rspec, TokenBucket};
 use earmark_wire::rsvp::{Body, ErrorCode, FixedFilterFlow, FlowDescriptors};
 
 /// A router that knows a sender with this bucket depth, octets.
@@ -88,5 +88,40 @@ fn unused_slack_goes_upstream_unchanged() {
         let guaranteed = FlowSpec::Guaranteed(tspec(2), Rspec { rate: 300_000.0, slack_us });
         assert_eq!(requested(&ask(&mut router, guaranteed)), Some(guaranteed));
         assert_eq!(router.held(), Rate::from_bps(2_400_000));
+    }
+}
+
+/// Returns the ADSPEC of the sent Path.
+fn advertised(outcomes: &[Outcome]) -> Option<Adspec<'_>> {
+    let body = sent(outcomes).into_iter().find_map(|(_, message)| match message.body {
+        Body::Path(path) => path.sender.adspec,
+        _ => None,
+    })?;
+    Adspec::parse(body).ok()
+}
+
+/// RFC 2210 sections 3.3.3 and 3.3.4: an element that speaks RSVP and does not offer a service sets its break bit, and
+/// leaves the terms of the service. The general parameters are composed as ever.
+#[test]
+fn link_without_reservations_sets_the_break_bits_of_services() {
+    for (reservable, broken) in [(Rate::ZERO, true), (Rate::from_bps(8), false)] {
+        let mut router = router();
+        router.set_link(ETH2, &["10.0.2.1"], Rate::from_mbps(10), reservable);
+        let body = adspec();
+        let mut announced = path();
+        announced.sender.adspec = Some(&body);
+        let outcomes = router.receive(ETH1, Body::Path(announced));
+        let adspec = advertised(&outcomes).expect("a Path with an ADSPEC");
+        assert!(!adspec.general.break_bit);
+        assert_eq!((adspec.general.hops, adspec.general.mtu), (1, 1_500));
+        let guaranteed = adspec.guaranteed.expect("mentioned");
+        assert_eq!(guaranteed.break_bit, broken);
+        let terms = guaranteed.terms.expect("the sender's terms");
+        assert_eq!(terms.c_total, if broken { 0 } else { 1_500 });
+        assert_eq!(adspec.controlled_load.map(|load| load.break_bit), Some(broken));
+        // What the break bits say is so: every request is refused for the service, and not for its rate.
+        let refused = refusal(&ask(&mut router, FlowSpec::ControlledLoad(tspec(2))));
+        let service_unsupported = (ErrorCode::TrafficControlError, 2);
+        assert_eq!(refused == Some(service_unsupported), broken, "{refused:?}");
     }
 }
