@@ -14,13 +14,13 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 use earmark_core::{InterfaceId, Prefix, Rate, Time};
-use earmark_wire::intserv::{FlowSpec, SenderTspec, TokenBucket};
+use earmark_wire::intserv::{Adspec, FlowSpec, SenderTspec, TokenBucket};
 use earmark_wire::rsvp::{
     Body, Carried, ErrorCode, ErrorSpec, PathErr, SenderTemplate, Session, Style,
 };
 use serde::{Deserialize, Serialize};
 
-use crate::api::{Application, Change, Event};
+use crate::api::{Application, Change, Event, Offer};
 use crate::error::ResvFault;
 use crate::instance::{ERROR_HOPS, HandlerContext, Rsvp};
 use crate::next_hops::{NextHops, SenderData};
@@ -181,11 +181,15 @@ impl Rsvp {
         let flowspec = self.config.proxies.receivers.iter().find_map(|proxy| {
             proxy.flowspec_for(&interface.name, &session, &psb.template, &psb.tspec)
         })?;
+        let adspec = psb.adspec.as_deref().and_then(|body| Adspec::parse(body).ok());
+        let path_mtu =
+            adspec.map_or(u32::MAX, |adspec| Offer::of(&adspec, false).controlled_load_mtu);
+        // No packets larger than the MTU of the path and of the link (RFC 2210 section 2.3.2).
+        let mtu = path_mtu.min(interface.mtu).max(1);
         Some(match flowspec {
             FlowSpec::ControlledLoad(bucket) => FlowSpec::ControlledLoad(TokenBucket {
-                // No packets larger than the MTU of the link (RFC 2210 section 2.3.2).
-                max_packet_size: bucket.max_packet_size.min(interface.mtu),
-                min_policed_unit: bucket.min_policed_unit.min(interface.mtu),
+                max_packet_size: bucket.max_packet_size.min(mtu),
+                min_policed_unit: bucket.min_policed_unit.min(mtu),
                 ..bucket
             }),
             guaranteed @ FlowSpec::Guaranteed(..) => guaranteed,

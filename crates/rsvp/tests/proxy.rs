@@ -6,6 +6,7 @@ use common::*;
 use earmark_core::{HostEvent, InterfaceId, Rate};
 use earmark_rsvp::proxy::{ReceiverProxy, SenderProxy, Settings};
 use earmark_rsvp::{Config, Event};
+use earmark_wire::intserv::{Adspec, TokenBucket};
 use earmark_wire::rsvp::{
     Body, Carried, ErrorCode, ErrorSpec, FlowDescriptors, List, Path, PathErr, Resv, ResvErr,
     ResvTear,
@@ -101,6 +102,34 @@ fn refused_proxy_reservation_sends_path_err() {
         [(ErrorCode::AdmissionControlFailure, 2, ErrorSpec::IN_PLACE)]
     );
     assert_eq!(bench.held(), Rate::from_mbps(2));
+}
+
+/// RFC 2210 section 2.3.2: a receiver requests no larger packets than the path of the sender carries.
+#[test]
+fn proxy_requests_packets_that_the_path_carries() {
+    for (mtu, expected) in [(9_000, 1_500), (1_000, 1_000), (60, 60), (0, 1)] {
+        let own = adspec();
+        let mut adspec = Adspec::parse(&own).expect("it can be read");
+        adspec.general.mtu = mtu;
+        let mut body = vec![0; adspec.buffer_len()];
+        adspec.emit(&mut body).expect("it fits");
+        let mut bench = receivers(behind_eth2());
+        let mut announced = path();
+        announced.sender.tspec = tspec(2);
+        announced.sender.adspec = Some(&body);
+        let outcomes = bench.receive(ETH1, Body::Path(announced));
+        let buckets: Vec<TokenBucket> = sent(&outcomes)
+            .iter()
+            .filter_map(|(_, message)| match message.body {
+                Body::Resv(Resv { flows: FlowDescriptors::FixedFilter(flows), .. }) => {
+                    Some(*flows.iter().next()?.flowspec?.token_bucket())
+                }
+                _ => None,
+            })
+            .collect();
+        let [bucket] = buckets[..] else { panic!("one request: {buckets:?}") };
+        assert_eq!((bucket.max_packet_size, bucket.validate()), (expected, Ok(())));
+    }
 }
 
 #[test]
