@@ -81,6 +81,33 @@ fn listener_requests_the_announced_traffic() {
     assert_eq!(host.path(path(Some(&adspec))), [], "a refresh is no news");
 }
 
+/// RFC 2215 section 3.1: behind a break, of the path or of the service, the terms of guaranteed service do not count.
+/// Controlled load is requested all the same.
+#[test]
+fn broken_path_gets_no_delay_bound() {
+    let patient = Ask::Delay(Duration::from_millis(100));
+    let whole = after_one_hop(1_500);
+    for (general, guaranteed, reason) in [
+        (false, false, None),
+        (true, false, Some(Unanswerable::NoGuaranteedService)),
+        (false, true, Some(Unanswerable::NoGuaranteedService)),
+    ] {
+        let mut adspec = Adspec::parse(&whole).expect("our own");
+        adspec.general.break_bit = general;
+        let fragment = adspec.guaranteed.as_mut().expect("our own");
+        fragment.break_bit = guaranteed;
+        let mut body = vec![0; adspec.buffer_len()];
+        adspec.emit(&mut body).expect("it fits");
+        for (ask, reason) in [(patient, reason), (Ask::ControlledLoad, None)] {
+            let mut host = receiver();
+            host.handle(listen(ask));
+            let outcomes = host.path(path(Some(&body)));
+            assert_eq!(no_answer(&outcomes), reason, "{ask:?}");
+            assert_eq!(asked(&outcomes).is_some(), reason.is_none(), "{ask:?}");
+        }
+    }
+}
+
 /// The PATH_MTU of a service overrides that of the path in requests for this service (RFC 2210 section 2.3.2), but
 /// cannot exceed it (RFC 2215 section 3.5).
 #[test]

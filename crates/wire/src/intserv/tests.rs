@@ -59,6 +59,20 @@ fn flowspecs_match_figures_of_the_rfc() {
     }
 }
 
+/// Fragments of more than one service are not supported (RFC 2210 section 2.2), and neither is a second parameter.
+#[test]
+fn second_service_or_parameter_is_malformed() {
+    let fault = |offset, problem| Some(FormatError { problem, offset });
+    let parse = |digits: &str| FlowSpec::parse(&hex(digits)).err();
+    let guaranteed = std::format!("02000009 {BUCKET_HEX} 82000002 48927c00 00000014");
+    let two_services = std::format!("00000011 {guaranteed} 05000006 {BUCKET_HEX}");
+    assert_eq!(parse(&two_services), fault(44, FormatProblem::Length));
+    let two_buckets = std::format!("0000000d 0500000c {BUCKET_HEX} {BUCKET_HEX}");
+    assert_eq!(parse(&two_buckets), fault(32, FormatProblem::UnexpectedParameter));
+    let tspecs = std::format!("0000000e 01000006 {BUCKET_HEX} 05000006 {BUCKET_HEX}");
+    assert_eq!(SenderTspec::parse(&hex(&tspecs)).err(), fault(32, FormatProblem::Length));
+}
+
 /// Reserved bits and parameter flags are ignored (RFC 2210 appendix 1).
 #[test]
 fn reserved_bits_are_ignored() {
@@ -198,6 +212,20 @@ fn a_hop_composes_every_value() {
     let next = example().advertise(&HopCharacteristics { guaranteed: Some(reshaping), ..HOP });
     let terms = GuaranteedTerms { c_total: 4500, d_total: 112, c_sum: 1500, d_sum: 12 };
     assert_eq!(next.guaranteed.and_then(|guaranteed| guaranteed.terms), Some(terms));
+}
+
+/// RFC 2212 "Exported Information": sums of C and D end at 2^32 - 1, also where they begin again.
+#[test]
+fn error_terms_end_at_the_largest_value() {
+    for reshapes in [false, true] {
+        let far =
+            GuaranteedHop { c: u32::MAX - 1, d: u32::MAX, reshapes, ..GuaranteedHop::default() };
+        let hop = HopCharacteristics { guaranteed: Some(far), ..HOP };
+        let terms = example().advertise(&hop).guaranteed.and_then(|guaranteed| guaranteed.terms);
+        let c_sum = if reshapes { u32::MAX - 1 } else { u32::MAX };
+        let (c_total, d_total, d_sum) = (u32::MAX, u32::MAX, u32::MAX);
+        assert_eq!(terms, Some(GuaranteedTerms { c_total, d_total, c_sum, d_sum }));
+    }
 }
 
 /// Unknown values stay unknown, and sums are limited.
