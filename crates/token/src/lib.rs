@@ -40,7 +40,7 @@ pub use claims::{AccessPort, Claims, ClaimsError, Destination, DestinationError}
 pub use entrance::Entrance;
 pub use held::HeldToken;
 pub use key::{KeyError, PublicKey, SecretKey};
-pub use pattern::{EmptyPattern, Pattern};
+pub use pattern::{EmptyPattern, Pattern, name_parts};
 pub use required::Required;
 pub use token::{Token, TokenTextError};
 pub use tokens::{Ended, Refused, Settings, Tokens};

@@ -65,7 +65,7 @@ impl fmt::Display for Pattern {
 /// Splits a distinguished name, such as `APP=SAP, VER=1.1`, into keys and values (RFC 2872 section 2). Separators are
 /// commas and semicolons, except within quotation marks or behind a backslash (RFC 1779, on which RFC 2872 is based).
 /// Quotation marks around a whole value are removed; a part without an equals sign has an empty value.
-fn name_parts(name: &str) -> impl Iterator<Item = (&str, &str)> {
+pub fn name_parts(name: &str) -> impl Iterator<Item = (&str, &str)> {
     let mut rest = Some(name);
     core::iter::from_fn(move || {
         let text = rest?;

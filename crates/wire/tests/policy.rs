@@ -69,6 +69,26 @@ fn elements_match_their_figures_both_ways() {
     element("0004 c001", PolicyElement::Empty(PolicyElementType::Unknown(0xc001)));
 }
 
+/// Flags and reserved fields are ignored when read, and zero when written (RFC 3181 section 4, RFC 6401 section 5).
+#[test]
+fn reserved_fields_of_priorities_are_ignored() {
+    for (reserved, plain) in [
+        ("000c 0001 ff 01 00 ff 0003 0005", "000c 0001 00 01 00 00 0003 0005"),
+        ("000c 0005 ff 02 02 ff ffffff 09", "000c 0005 00 02 02 00 000000 09"),
+        ("000c 0006 0001 ff 04 0102 ff 00", "000c 0006 0001 00 04 0102 00 00"),
+    ] {
+        let (reserved, plain) = (object("", reserved), object("", plain));
+        let policy = parse(&reserved).expect("it can be read");
+        assert_eq!(parse(&plain), Ok(policy));
+        let read: Vec<PolicyElement<'_>> = policy.elements.iter().collect();
+        let again = PolicyData { options: List::EMPTY, elements: List::Items(&read) };
+        let mut octets = vec![0xa5; plain.len()];
+        assert!(read.iter().all(|element| !matches!(element, PolicyElement::Unknown(..))));
+        assert_eq!(again.emit(&mut octets), Ok(plain.len()));
+        assert_eq!(octets, plain);
+    }
+}
+
 /// The figure of RFC 2872 section 2: a locator of 25 octets, hence with padding, and a credential.
 #[test]
 fn application_element_has_locator_and_credential() {

@@ -102,3 +102,44 @@ fn names<'a>(attributes: List<'a, Attribute<'a>>) -> Vec<&'a str> {
         .filter_map(|attribute| attribute.ascii())
         .collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Plain names in ASCII are read, whatever else an element holds; encrypted names, Unicode, tickets, certificates and
+    /// signatures are not (RFC 3182 sections 3.3.1 to 3.3.3). Of several elements of a type the last one counts (RFC 2750
+    /// section 3.4).
+    #[test]
+    fn only_plain_names_are_read() {
+        use AttributeType::{Credential, DigitalSignature, PolicyLocator};
+        let attribute =
+            |a_type, sub_type, value: &'static [u8]| Attribute { a_type, sub_type, value };
+        let first = [attribute(PolicyLocator, LocatorForm::AsciiDn.code(), b"CN=Mallory")];
+        let all = [
+            attribute(PolicyLocator, 2, b"\0C\0N"),
+            attribute(PolicyLocator, 3, b"CN=Secret"),
+            attribute(PolicyLocator, 4, b"CN=Secret"),
+            attribute(PolicyLocator, LocatorForm::AsciiDn.code(), b"CN=Alice"),
+            attribute(Credential, 2, b"\0a"),
+            attribute(Credential, 3, b"ticket"),
+            attribute(Credential, 4, b"certificate"),
+            attribute(Credential, 5, b"certificate"),
+            attribute(Credential, CredentialForm::AsciiId.code(), b"alice\0\0"),
+            attribute(DigitalSignature, 0, b"signature"),
+        ];
+        let elements = [
+            PolicyElement::User(List::Items(&first)),
+            PolicyElement::Application(List::Items(&first)),
+            PolicyElement::User(List::Items(&all)),
+            PolicyElement::Empty(PolicyElementType::AuthApplication),
+        ];
+        let data = PolicyData { options: List::Items(&[]), elements: List::Items(&elements) };
+        let mut octets = alloc::vec![0; data.buffer_len()];
+        data.emit(&mut octets).expect("it can be written");
+        let evidence = Evidence::read(Carried::Objects(&octets)).expect("it can be read");
+        assert_eq!(evidence.users, ["CN=Alice", "alice"]);
+        assert_eq!((evidence.applications.len(), evidence.token), (0, None));
+        assert_eq!(evidence.account(), "CN=Alice");
+    }
+}

@@ -3,7 +3,7 @@
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use earmark_token::Token;
+use earmark_token::{Token, name_parts};
 use earmark_wire::rsvp::iana::{AttributeType, CredentialForm, LocatorForm, MergeStrategy};
 use earmark_wire::rsvp::{Attribute, List, PolicyData, PolicyElement, PreemptionPriority};
 use serde::{Deserialize, Serialize};
@@ -50,7 +50,7 @@ impl Identity {
             return Ok(Vec::new());
         }
         let user = self.user.as_deref().map(attribute).transpose()?;
-        let application = self.application.as_deref().map(attribute).transpose()?;
+        let application = self.application.as_deref().map(application_attributes).transpose()?;
         let token = self.token.as_ref().map(|token| Attribute {
             a_type: AttributeType::Credential,
             sub_type: CredentialForm::WebToken.code(),
@@ -61,7 +61,9 @@ impl Identity {
         if !of_user.is_empty() {
             elements.push(PolicyElement::User(List::Items(&of_user)));
         }
-        elements.extend(application.as_ref().map(|name| PolicyElement::Application(one(name))));
+        elements.extend(
+            application.as_deref().map(|names| PolicyElement::Application(List::Items(names))),
+        );
         elements.extend(self.priority.map(|level| {
             PolicyElement::Preemption(PreemptionPriority {
                 merge_strategy: MergeStrategy::HighestQos.code(),
@@ -92,8 +94,19 @@ fn attribute(name: &str) -> Result<Attribute<'_>, BadName> {
     Ok(Attribute { a_type, sub_type, value: name.as_bytes() })
 }
 
-fn one<'a>(attribute: &'a Attribute<'a>) -> List<'a, Attribute<'a>> {
-    List::Items(core::slice::from_ref(attribute))
+/// Returns the attributes of an application: its name, and behind a distinguished name the APP of that as CREDENTIAL (RFC
+/// 2872 section 2).
+fn application_attributes(name: &str) -> Result<Vec<Attribute<'_>>, BadName> {
+    let first = attribute(name)?;
+    let is_distinguished = first.a_type == AttributeType::PolicyLocator;
+    let app =
+        name_parts(name).find(|(key, value)| key.eq_ignore_ascii_case("APP") && !value.is_empty());
+    let credential = app.filter(|_| is_distinguished).map(|(_, value)| Attribute {
+        a_type: AttributeType::Credential,
+        sub_type: CredentialForm::AsciiId.code(),
+        value: value.as_bytes(),
+    });
+    Ok([first].into_iter().chain(credential).collect())
 }
 
 #[cfg(test)]
@@ -129,6 +142,24 @@ mod tests {
             });
         }
         assert_eq!(Identity::default().policy_data(), Ok(Vec::new()));
+    }
+
+    /// RFC 2872 section 2: a POLICY_LOCATOR with the distinguished name, then a CREDENTIAL with the name of the application.
+    #[test]
+    fn application_has_locator_and_credential() {
+        for (name, expected) in [
+            ("GUID=http://example.org, APP=voice, VER=1.2", &["", "voice"][..]),
+            ("app=\"a, b\"", &["", "a, b"]),
+            ("VER=1, APP=", &[""]),
+            ("vic.exe", &[""]),
+        ] {
+            let identity = Identity { application: Some(name.into()), ..Identity::default() };
+            let octets = identity.policy_data().expect("a good name");
+            let read = Evidence::read(Carried::Objects(&octets)).expect("it can be read");
+            let expected: Vec<&str> =
+                expected.iter().map(|text| if text.is_empty() { name } else { *text }).collect();
+            assert_eq!(read.applications, expected);
+        }
     }
 
     #[test]
