@@ -12,7 +12,11 @@ use earmark_rsvp::{Application, Rejection};
 use earmark_wire::intserv::{
     Adspec, FlowSpec, GuaranteedHop, HopCharacteristics, LocalOverrides, TokenBucket,
 };
-use earmark_wire::rsvp::{Body, FilterSpec, FlowDescriptors, Path, Session, SourceSelector, Style};
+use earmark_wire::rsvp::iana::PolicyControlError;
+use earmark_wire::rsvp::{
+    Body, Carried, ErrorCode, ErrorSpec, FilterSpec, FixedFilterFlow, FlowDescriptors, List, Path,
+    ResvErr, RsvpHop, Session, SourceSelector, Style,
+};
 use proptest::prelude::*;
 
 const APPLICATION: Application = Application(1);
@@ -106,6 +110,42 @@ fn broken_path_gets_no_delay_bound() {
             assert_eq!(asked(&outcomes).is_some(), reason.is_none(), "{ask:?}");
         }
     }
+}
+
+/// RFC 4495 section 4: a partly preempted reservation is requested with what is left. Neither a repeated error nor one
+/// that leaves more than was requested changes the request, and no error raises it.
+#[test]
+fn listener_accepts_a_reduction_once_and_no_increase() {
+    let mut host = receiver();
+    host.handle(listen(Ask::ControlledLoad));
+    host.path(path(None));
+    let left = |rate| TokenBucket { rate, ..tspec(2) };
+    let mut reduced_to = |rate| {
+        let flow = FixedFilterFlow {
+            filter: template(),
+            flowspec: Some(FlowSpec::ControlledLoad(left(rate))),
+        };
+        let error = ResvErr {
+            session: session(),
+            hop: RsvpHop { address: ip(UPSTREAM), lih: 77 },
+            error: ErrorSpec {
+                node: ip(UPSTREAM),
+                flags: ErrorSpec::IN_PLACE,
+                code: ErrorCode::PolicyControlFailure,
+                value: PolicyControlError::PartiallyPreempted.code(),
+            },
+            scope: None,
+            carried: Carried::NONE,
+            flows: FlowDescriptors::FixedFilter(List::Items(&[flow])),
+        };
+        let outcomes = host.receive(ETH1, ip(RECEIVER), Body::ResvErr(error));
+        asked(&outcomes).map(|flowspec| flowspec.token_bucket().rate)
+    };
+    assert_eq!(reduced_to(300_000.0), None, "more than the 250 000 octets/s that are requested");
+    assert_eq!(reduced_to(125_000.0), Some(125_000.0));
+    assert_eq!(reduced_to(125_000.0), None);
+    assert_eq!(reduced_to(200_000.0), None, "an older error");
+    assert_eq!(reduced_to(100_000.0), Some(100_000.0));
 }
 
 /// The PATH_MTU of a service overrides that of the path in requests for this service (RFC 2210 section 2.3.2), but

@@ -88,7 +88,7 @@ impl Bench {
         self.receive(ETH2, ip("10.0.2.1"), Body::Resv(resv))
     }
 
-    fn receive(
+    pub fn receive(
         &mut self,
         interface: InterfaceId,
         destination: IpAddr,

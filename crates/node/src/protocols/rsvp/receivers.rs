@@ -23,11 +23,11 @@ pub(crate) struct Receivers {
 #[derive(Debug)]
 pub(crate) struct Listener {
     listen: Listen,
-    /// Requests by sender; only for shared reservations.
+    /// Current requests by sender.
     requests: BTreeMap<SenderTemplate, SenderRequest>,
 }
 
-/// Request for one sender of a shared reservation, as if it were alone.
+/// Request for one sender; in a shared reservation, as if it were alone.
 #[derive(Clone, Copy, Debug)]
 struct SenderRequest {
     flowspec: FlowSpec,
@@ -111,7 +111,7 @@ impl Receivers {
                     flowspec: Some(left),
                     ..
                 } if is_reduction(error) => {
-                    let listener = self.listeners.get(application);
+                    let listener = self.listeners.get_mut(application);
                     answers.extend(listener.and_then(|l| l.accept_reduced(*filter, *left)).map(Ok));
                 }
                 _ => {}
@@ -134,30 +134,47 @@ impl Listener {
             .ask
             .flowspec(tspec, offer)
             .map_err(|reason| Box::new(Event::NoAnswer { application, template, reason }))?;
-        if self.listen.style == Style::FixedFilter {
-            return Ok(self.reserve(ReserveRequest::FixedFilter { filter: template, flowspec }));
-        }
         let request = SenderRequest {
             flowspec,
             max_packet_size: tspec.max_packet_size,
             path_mtu: self.listen.ask.path_mtu(offer),
         };
         self.requests.insert(template, request);
+        if self.listen.style == Style::FixedFilter {
+            return Ok(self.reserve(ReserveRequest::FixedFilter { filter: template, flowspec }));
+        }
         Ok(self.reserve(self.shared_request().unwrap_or(ReserveRequest::Wildcard { flowspec })))
     }
 
-    /// Requests the reduced flowspec of a partially preempted reservation, so that all nodes on the path reserve no
-    /// more than that (RFC 4495 section 5.3). `None` for a delay bound, which requires the full rate, and for a shared
+    /// Requests the rate that a partly preempted reservation has left, so that all nodes on the path reserve no more than
+    /// that (RFC 4495 section 5.3). `None` if no less is left than requested: an error is repeated, overtaken, or about
+    /// the merged request of others. `None` also for a delay bound, which requires the full rate, and for a shared
     /// reservation, whose senders must announce less.
-    fn accept_reduced(&self, filter: SenderTemplate, flowspec: FlowSpec) -> Option<Command> {
-        let FlowSpec::ControlledLoad(_) = flowspec else { return None };
-        (self.listen.style == Style::FixedFilter)
-            .then(|| self.reserve(ReserveRequest::FixedFilter { filter, flowspec }))
+    fn accept_reduced(&mut self, filter: SenderTemplate, left: FlowSpec) -> Option<Command> {
+        if self.listen.style != Style::FixedFilter {
+            return None;
+        }
+        let request = self.requests.get_mut(&filter)?;
+        let (FlowSpec::ControlledLoad(before), FlowSpec::ControlledLoad(left)) =
+            (request.flowspec, left)
+        else {
+            return None;
+        };
+        let peak = before.peak.min(left.peak).max(left.rate);
+        let flowspec = FlowSpec::ControlledLoad(TokenBucket { rate: left.rate, peak, ..before });
+        if left.rate >= before.rate || flowspec.validate().is_err() {
+            return None;
+        }
+        request.flowspec = flowspec;
+        Some(self.reserve(ReserveRequest::FixedFilter { filter, flowspec }))
     }
 
     /// Removes a sender; the remaining ones may share less.
     fn remove_sender(&mut self, template: &SenderTemplate) -> Option<Command> {
         self.requests.remove(template)?;
+        if self.listen.style == Style::FixedFilter {
+            return None;
+        }
         self.shared_request().map(|request| self.reserve(request))
     }
 
