@@ -132,28 +132,41 @@ fn proxy_requests_packets_that_the_path_carries() {
     }
 }
 
+/// RFC 5946 section 3.1.2: codes 1 and 2 are copied, others become code 36 with the code in the value; the error node is
+/// the proxy, and the flag InPlace stays.
 #[test]
 fn resv_err_for_proxy_sends_path_err() {
     let mut bench = receivers(behind_eth2());
     bench.receive(ETH1, announcement(2));
     for (code, value, expected) in [
-        (ErrorCode::AdmissionControlFailure, 2, (ErrorCode::AdmissionControlFailure, 2, 0)),
-        (ErrorCode::PolicyControlFailure, 3, (ErrorCode::PolicyControlFailure, 3, 0)),
-        (ErrorCode::ServicePreempted, 0, (ErrorCode::ReceiverProxyError, 0x010c, 0)),
+        (ErrorCode::AdmissionControlFailure, 2, (ErrorCode::AdmissionControlFailure, 2)),
+        (ErrorCode::PolicyControlFailure, 3, (ErrorCode::PolicyControlFailure, 3)),
+        (ErrorCode::NoPathInformation, 0, (ErrorCode::ReceiverProxyError, 0x0103)),
+        (ErrorCode::ServicePreempted, 0, (ErrorCode::ReceiverProxyError, 0x010c)),
     ] {
-        let flows = [flow(2)];
-        let error = ErrorSpec { node: ip(UPSTREAM), flags: 0, code, value };
-        let body = Body::ResvErr(ResvErr {
-            session: session(),
-            hop: path().hop,
-            error,
-            scope: None,
-            carried: Carried::NONE,
-            flows: FlowDescriptors::FixedFilter(List::Items(&flows)),
-        });
-        let outcomes = bench.receive(ETH1, body);
-        assert_eq!(path_errs(&outcomes), [expected]);
-        assert!(!events(&outcomes).iter().any(|event| matches!(event, Event::ResvError { .. })));
+        let in_place = ErrorSpec::IN_PLACE;
+        for (flags, of_sender) in [(0, 0), (in_place, in_place), (ErrorSpec::NOT_GUILTY, 0)] {
+            let flows = [flow(2)];
+            let error = ErrorSpec { node: ip(UPSTREAM), flags, code, value };
+            let body = Body::ResvErr(ResvErr {
+                session: session(),
+                hop: path().hop,
+                error,
+                scope: None,
+                carried: Carried::NONE,
+                flows: FlowDescriptors::FixedFilter(List::Items(&flows)),
+            });
+            let outcomes = bench.receive(ETH1, body);
+            assert_eq!(path_errs(&outcomes), [(expected.0, expected.1, of_sender)], "{flags}");
+            let sent = sent(&outcomes);
+            let (how, Body::PathErr(error)) = (&sent[0].0, &sent[0].1.body) else {
+                panic!("{sent:?}")
+            };
+            assert_eq!((how.destination, error.error.node), (ip(UPSTREAM), ip("10.0.1.2")));
+            assert_eq!(error.sender.map(|(template, _)| template), Some(template()));
+            let told = events(&outcomes);
+            assert!(!told.iter().any(|event| matches!(event, Event::ResvError { .. })));
+        }
     }
 }
 

@@ -105,6 +105,8 @@ fn names<'a>(attributes: List<'a, Attribute<'a>>) -> Vec<&'a str> {
 
 #[cfg(test)]
 mod tests {
+    use earmark_wire::rsvp::AdmissionPriority;
+
     use super::*;
 
     /// Plain names in ASCII are read, whatever else an element holds; encrypted names, Unicode, tickets, certificates and
@@ -141,5 +143,26 @@ mod tests {
         assert_eq!(evidence.users, ["CN=Alice", "alice"]);
         assert_eq!((evidence.applications.len(), evidence.token), (0, None));
         assert_eq!(evidence.account(), "CN=Alice");
+    }
+
+    /// RFC 6401 section 5.1: ADMISSION_PRI does not say that a flow preempts others.
+    #[test]
+    fn admission_priority_is_no_preemption_priority() {
+        let admission = AdmissionPriority { merge_strategy: 1, error: 0, priority: 255 };
+        let preemption =
+            PreemptionPriority { merge_strategy: 1, error: 0, preemption: 3, defending: 4 };
+        for (elements, expected) in [
+            (&[PolicyElement::Admission(admission)][..], None),
+            (
+                &[PolicyElement::Preemption(preemption), PolicyElement::Admission(admission)],
+                Some(preemption),
+            ),
+        ] {
+            let data = PolicyData { options: List::Items(&[]), elements: List::Items(elements) };
+            let mut octets = alloc::vec![0; data.buffer_len()];
+            data.emit(&mut octets).expect("it can be written");
+            let evidence = Evidence::read(Carried::Objects(&octets)).expect("it can be read");
+            assert_eq!(evidence.priority, expected);
+        }
     }
 }
