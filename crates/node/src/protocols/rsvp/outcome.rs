@@ -100,10 +100,12 @@ pub fn traced(hops: &[TraceHop], end: &TraceEnd) -> Option<Outcome> {
 mod tests {
     use alloc::vec::Vec;
 
+    use earmark_rsvp::Filters;
     use earmark_wire::intserv::{FlowSpec, TokenBucket};
-    use earmark_wire::rsvp::Style;
+    use earmark_wire::rsvp::{ErrorCode, Session, Style};
 
     use super::*;
+    use crate::outcome;
 
     fn ip(text: &str) -> IpAddr {
         text.parse().unwrap()
@@ -135,6 +137,36 @@ mod tests {
             flowspec: reserved.then_some(FlowSpec::ControlledLoad(bucket)),
             filters: Vec::new(),
         }
+    }
+
+    /// A refusal that leaves the earlier reservation in place (InPlace) is noted in its outcome, and does not end it.
+    #[test]
+    fn refused_increase_leaves_what_was_reserved() {
+        let refusal = |flags| {
+            crate::Event::Rsvp(Event::ResvError {
+                application: earmark_rsvp::Application(1),
+                session: Session { destination: ip("10.0.9.9"), protocol: 17, flags: 0, port: 1 },
+                error: ErrorSpec {
+                    node: ip("10.0.1.2"),
+                    flags,
+                    code: ErrorCode::AdmissionControlFailure,
+                    value: 2,
+                },
+                style: Style::Wildcard,
+                filters: Filters::default(),
+                flowspec: None,
+                explanation: None,
+            })
+        };
+        let whole = Outcome::of(Kind::Whole);
+        let before = [(whole.clone(), Kind::Whole), (Outcome::default(), Kind::Refused)];
+        for (before, in_place) in before {
+            let after = |flags| outcome::after(&before, &refusal(flags)).unwrap();
+            assert_eq!(after(0).kind, Kind::Refused);
+            assert_eq!(after(ErrorSpec::IN_PLACE).kind, in_place);
+        }
+        let after = outcome::after(&whole, &refusal(ErrorSpec::IN_PLACE)).unwrap();
+        assert_eq!(after.refused_by, Some(ip("10.0.1.2")));
     }
 
     const SENDER: TraceEnd = TraceEnd::Sender;
