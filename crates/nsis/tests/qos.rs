@@ -2,91 +2,35 @@
 
 mod common;
 
-use std::net::IpAddr;
 use std::time::Duration;
 
+use common::qos::{
+    APP, LISTENER, all_held, command, events_of, listener, request, reservable_line,
+    reservable_line_of,
+};
 use common::{Network, Place, address, forged};
 use earmark_core::admission::LinkCapacity;
-use earmark_core::{Flow, HostEvent, InterfaceId, Rate, Transport};
+use earmark_core::{HostEvent, InterfaceId, Rate, Transport};
 use earmark_nsis::nslp::Attributes;
-use earmark_nsis::qos::{
-    AggregateRule, Application, Command, Event, Listen, OnRefusal, Request, RequestedQos,
-};
+use earmark_nsis::qos::{AggregateRule, Application, Command, Event, OnRefusal, Request};
 use earmark_nsis::{Config, gist, qos};
 use earmark_wire::gist::{MessageType, SessionId};
 use earmark_wire::qos_nslp::Outcome;
 use earmark_wire::qos_nslp::iana::TransientFailure;
 
 const SECOND: Duration = Duration::from_secs(1);
-const APP: Application = Application(1);
 const TLS_PORT: u16 = 4_270;
-const OTHER: Application = Application(2);
-const SESSION: SessionId = SessionId([7; 16]);
 
 fn mbps(mbps: u64) -> Rate {
     Rate::from_mbps(mbps)
 }
 
-/// Creates a line of nodes with reservable links.
-fn line(places: &[Place]) -> Network {
-    let mut network = Network::line(places);
-    for node in &mut network.nodes {
-        for interface in node.interfaces.iter() {
-            let (bandwidth, reservable) = (interface.bandwidth, interface.reservable);
-            let mtu = interface.mtu;
-            node.ledger.set_link(interface.id, LinkCapacity { bandwidth, reservable, mtu });
-        }
-    }
-    network
-}
-
 fn aware(count: usize) -> Network {
-    line(&vec![Place::Aware(Config::default()); count])
-}
-
-/// Returns a request from the first node of a line to an address.
-fn request(to: IpAddr, rate: Rate) -> Request {
-    let source = address(if to.is_ipv4() { "10.0.0.1" } else { "fd00:0::1" });
-    let flow = Flow {
-        destination: to,
-        source: Some(source),
-        protocol: 17,
-        destination_port: 5_000,
-        source_port: 6_000,
-        flow_label: 0,
-        destination_open: 0,
-        source_open: 0,
-    };
-    Request { session: Some(SESSION), ..Request::new(flow, RequestedQos::of(rate)) }
-}
-
-fn command(network: &mut Network, node: usize, command: Command) {
-    network.command(node, earmark_nsis::Command::Qos(command));
+    reservable_line_of(count, &Config::default())
 }
 
 fn reserve(network: &mut Network, request: Request) {
     command(network, 0, Command::Reserve { application: APP, request });
-}
-
-/// Returns the events for applications of a node. A retransmitted request gets a second response, which is dropped.
-fn events_of(network: &Network, node: usize) -> Vec<Event> {
-    let events = network.nodes[node].events.iter().filter_map(|(_, event)| match event {
-        earmark_nsis::Event::Qos(event) => Some(event.clone()),
-        _ => None,
-    });
-    let is_told =
-        |event: &Event| !matches!(event, Event::Reservation { .. } | Event::Dropped { .. });
-    events.filter(is_told).collect()
-}
-
-/// Returns the reserved rate of all links of a node, Mbit/s.
-fn held(network: &Network, node: usize) -> u64 {
-    let links = network.nodes[node].ledger.links();
-    links.map(|(_, link)| link.held.as_bps() / 1_000_000).sum()
-}
-
-fn all_held(network: &Network) -> Vec<u64> {
-    (0..network.nodes.len()).map(|node| held(network, node)).collect()
 }
 
 fn is_reserved(event: &Event, rate: Rate) -> bool {
@@ -164,7 +108,7 @@ fn refusal_returns_available_rate() {
 #[test]
 fn routers_without_nsis_are_detected() {
     let aware = Place::Aware(Config::default());
-    let mut network = line(&[aware.clone(), Place::Plain, aware.clone(), Place::Plain]);
+    let mut network = reservable_line(&[aware.clone(), Place::Plain, aware.clone(), Place::Plain]);
     reserve(&mut network, request(address("10.0.2.2"), mbps(2)));
     network.run(60 * SECOND);
     let events = events_of(&network, 0);
@@ -183,24 +127,16 @@ fn routers_without_nsis_are_detected() {
 #[test]
 fn receiver_reserves_on_request() {
     let mut network = aware(4);
-    let listen = Listen {
-        destination: None,
-        protocol: None,
-        port: Some(5_000),
-        most: None,
-        reverse: None,
-        token: None,
-    };
-    command(&mut network, 3, Command::Listen { application: OTHER, listen });
+    command(&mut network, 3, Command::Listen { application: LISTENER, listen: listener() });
     let request = request(address("10.0.2.2"), mbps(2));
     command(&mut network, 0, Command::Invite { application: APP, request });
     network.run(2 * SECOND);
     assert_eq!(all_held(&network), [2, 2, 2, 0], "{:?}", events_of(&network, 3));
     assert!(matches!(events_of(&network, 0)[..], [Event::Incoming { application: APP, .. }]));
-    assert!(matches!(events_of(&network, 3)[..], [Event::Reserved { application: OTHER, .. }]));
+    assert!(matches!(events_of(&network, 3)[..], [Event::Reserved { application: LISTENER, .. }]));
     network.run(1_800 * SECOND);
     assert_eq!(all_held(&network), [2, 2, 2, 0]);
-    command(&mut network, 3, Command::Release { application: OTHER });
+    command(&mut network, 3, Command::Release { application: LISTENER });
     network.run(2 * SECOND);
     assert_eq!(all_held(&network), [0; 4]);
     assert!(matches!(events_of(&network, 0).last(), Some(Event::Gone { application: APP, .. })));
@@ -242,7 +178,7 @@ fn lost_messages_are_recovered() {
 fn summaries_keep_the_routing_state_of_their_sessions() {
     let mut config = Config::default();
     config.qos.summary = 200;
-    let mut network = line(&vec![Place::Aware(config); 3]);
+    let mut network = reservable_line_of(3, &config);
     for number in 0..5_u16 {
         let mut request = request(address("10.0.1.2"), mbps(1));
         request.session = None;
@@ -304,7 +240,7 @@ fn request_without_its_transport_is_rejected() {
             |request| Command::Invite { application: APP, request },
         ];
         for asks in commands {
-            let mut network = line(&vec![Place::Aware(config.clone()); 2]);
+            let mut network = reservable_line_of(2, &config);
             let attributes = Some(attributes);
             let asked = Request { attributes, ..request(address("10.0.0.2"), mbps(1)) };
             command(&mut network, 0, asks(asked));
@@ -414,7 +350,7 @@ fn flows_cross_a_domain_in_an_aggregate() {
     let (inner, aggregates) = (|name: &str| [name.to_string()].into(), [rule].into());
     let edge = |qos| Place::Aware(Config { qos, ..Config::default() });
     let plain = || Place::Aware(Config::default());
-    let mut network = line(&[
+    let mut network = reservable_line(&[
         plain(),
         edge(qos::Config { inner: inner("eth2"), aggregates, ..qos::Config::default() }),
         plain(),

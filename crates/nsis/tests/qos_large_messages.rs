@@ -6,29 +6,26 @@ mod common;
 use std::net::IpAddr;
 use std::time::Duration;
 
-use common::{Network, Place, address};
-use earmark_core::admission::LinkCapacity;
-use earmark_core::{Flow, Rate, Transport};
-use earmark_nsis::qos::{Application, Command, Event, Listen, Request, RequestedQos};
+use common::qos::{
+    APP, ENDS, LISTENER, all_held, command, events_of, listener, reservable_line_of,
+};
+use common::{Network, address};
+use earmark_core::{Rate, Transport};
+use earmark_nsis::qos::{Command, Event, Request};
 use earmark_nsis::{Config, gist};
-use earmark_wire::gist::SessionId;
 use earmark_wire::qos_nslp::Outcome;
 use earmark_wire::qos_nslp::iana::TransientFailure;
 
 const SECOND: Duration = Duration::from_secs(1);
-const APP: Application = Application(1);
-const LISTENER: Application = Application(2);
-const SESSION: SessionId = SessionId([7; 16]);
+
 /// Creates a line of four nodes for a flow to `end`; `small` are those whose messages with a QSPEC exceed a datagram, while
 /// a short error does not: 64 octets of the MTU are for IP and the layers below.
 fn line(end: &str, small: &[usize], listens: bool) -> Network {
     let small_mtu = 64 + if end.contains(':') { 165 } else { 120 };
-    let mut network = Network::line(&vec![Place::Aware(Config::default()); 4]);
+    let mut network = reservable_line_of(4, &Config::default());
     for (number, node) in network.nodes.iter_mut().enumerate() {
         let links: Vec<_> = node.interfaces.iter().cloned().collect();
         for mut link in links {
-            let (bandwidth, reservable, mtu) = (link.bandwidth, link.reservable, link.mtu);
-            node.ledger.set_link(link.id, LinkCapacity { bandwidth, reservable, mtu });
             if small.contains(&number) {
                 link.mtu = small_mtu;
                 node.interfaces.set(link);
@@ -40,44 +37,9 @@ fn line(end: &str, small: &[usize], listens: bool) -> Network {
     network
 }
 
-fn command(network: &mut Network, node: usize, command: Command) {
-    network.command(node, earmark_nsis::Command::Qos(command));
-}
-
 fn request(to: IpAddr) -> Request {
-    let source = address(if to.is_ipv4() { "10.0.0.1" } else { "fd00:0::1" });
-    let flow = Flow {
-        destination: to,
-        source: Some(source),
-        protocol: 17,
-        destination_port: 5_000,
-        source_port: 6_000,
-        flow_label: 0,
-        destination_open: 0,
-        source_open: 0,
-    };
-    Request { session: Some(SESSION), ..Request::new(flow, RequestedQos::of(Rate::from_mbps(2))) }
+    common::qos::request(to, Rate::from_mbps(2))
 }
-
-fn events_of(network: &Network, node: usize) -> Vec<Event> {
-    let events = network.nodes[node].events.iter().filter_map(|(_, event)| match event {
-        earmark_nsis::Event::Qos(event) => Some(event.clone()),
-        _ => None,
-    });
-    let is_told =
-        |event: &Event| !matches!(event, Event::Reservation { .. } | Event::Dropped { .. });
-    events.filter(is_told).collect()
-}
-
-fn all_held(network: &Network) -> Vec<u64> {
-    let held = |node: usize| {
-        let links = network.nodes[node].ledger.links();
-        links.map(|(_, link)| link.held.as_bps() / 1_000_000).sum()
-    };
-    (0..network.nodes.len()).map(held).collect()
-}
-
-const ENDS: [&str; 2] = ["10.0.2.2", "fd00:2::2"];
 
 /// The RESPONSE of the responder, of a node on the path, or of both exceeds a datagram.
 #[test]
@@ -115,24 +77,13 @@ fn large_response_to_a_query_arrives_over_associations() {
     }
 }
 
-fn listen() -> Listen {
-    Listen {
-        destination: None,
-        protocol: Some(17),
-        port: Some(5_000),
-        most: None,
-        reverse: None,
-        token: None,
-    }
-}
-
 /// The receiver reserves: its RESERVE, or that of a node on the path, exceeds a datagram.
 #[test]
 fn large_reserve_of_the_receiver_arrives_over_associations() {
     for end in ENDS {
         for small in [&[3][..], &[1], &[1, 2, 3]] {
             let mut network = line(end, small, true);
-            let listen = Command::Listen { application: LISTENER, listen: listen() };
+            let listen = Command::Listen { application: LISTENER, listen: listener() };
             command(&mut network, 3, listen);
             let request = request(address(end));
             command(&mut network, 0, Command::Invite { application: APP, request });
@@ -163,7 +114,7 @@ fn large_message_without_associations_is_reported() {
             ] {
                 let what = format!("{end} {small:?} {command_of:?}");
                 let mut network = line(end, &[small], false);
-                let listen = Command::Listen { application: LISTENER, listen: listen() };
+                let listen = Command::Listen { application: LISTENER, listen: listener() };
                 command(&mut network, 3, listen);
                 command(&mut network, 0, command_of);
                 network.run(15 * SECOND);

@@ -3,71 +3,25 @@
 
 mod common;
 
-use std::net::IpAddr;
 use std::time::Duration;
 
-use common::{Network, Place, Seen, address};
-use earmark_core::admission::LinkCapacity;
-use earmark_core::{Flow, Rate};
+use common::qos::{
+    APP, ENDS, LISTENER, all_held, command, listener, request, reservable_line_of, session_counts,
+};
+use common::{Network, Seen, address};
+use earmark_core::Rate;
 use earmark_nsis::Config;
-use earmark_nsis::qos::{Application, Command, Event, Listen, Request, RequestedQos};
-use earmark_wire::gist::{Body, SessionId};
+use earmark_nsis::qos::{Command, Event};
+use earmark_wire::gist::Body;
 use earmark_wire::qos_nslp::Message;
 
 const SECOND: Duration = Duration::from_secs(1);
-const APP: Application = Application(1);
-const LISTENER: Application = Application(2);
-const SESSION: SessionId = SessionId([7; 16]);
-const ENDS: [&str; 2] = ["10.0.2.2", "fd00:2::2"];
-
-fn line(config: &Config) -> Network {
-    let mut network = Network::line(&vec![Place::Aware(config.clone()); 4]);
-    for node in &mut network.nodes {
-        for link in node.interfaces.iter() {
-            let (bandwidth, reservable, mtu) = (link.bandwidth, link.reservable, link.mtu);
-            node.ledger.set_link(link.id, LinkCapacity { bandwidth, reservable, mtu });
-        }
-    }
-    network
-}
-
-fn command(network: &mut Network, node: usize, command: Command) {
-    network.command(node, earmark_nsis::Command::Qos(command));
-}
-
-fn request(to: IpAddr) -> Request {
-    let source = address(if to.is_ipv4() { "10.0.0.1" } else { "fd00:0::1" });
-    let flow = Flow {
-        destination: to,
-        source: Some(source),
-        protocol: 17,
-        destination_port: 5_000,
-        source_port: 6_000,
-        flow_label: 0,
-        destination_open: 0,
-        source_open: 0,
-    };
-    let qos = RequestedQos::of(Rate::from_mbps(2));
-    Request { session: Some(SESSION), ..Request::new(flow, qos) }
-}
-
-fn all_held(network: &Network) -> Vec<u64> {
-    let held = |node: usize| {
-        let links = network.nodes[node].ledger.links();
-        links.map(|(_, link)| link.held.as_bps() / 1_000_000).sum()
-    };
-    (0..network.nodes.len()).map(held).collect()
-}
 
 fn is_released(network: &Network, node: usize) -> bool {
     network.nodes[node]
         .events
         .iter()
         .any(|(_, event)| matches!(event, earmark_nsis::Event::Qos(Event::Released { .. })))
-}
-
-fn session_counts(network: &Network) -> Vec<usize> {
-    (0..network.nodes.len()).map(|node| network.engine(node).qos().session_count()).collect()
 }
 
 /// Which messages of a tear are lost.
@@ -98,17 +52,9 @@ fn lose(network: &mut Network, node: usize, lost: Lost, count: usize) {
 }
 
 fn reserved(end: &str, by_receiver: bool, config: &Config) -> Network {
-    let mut network = line(config);
-    let listen = Listen {
-        destination: None,
-        protocol: Some(17),
-        port: Some(5_000),
-        most: None,
-        reverse: None,
-        token: None,
-    };
-    command(&mut network, 3, Command::Listen { application: LISTENER, listen });
-    let request = request(address(end));
+    let mut network = reservable_line_of(4, config);
+    command(&mut network, 3, Command::Listen { application: LISTENER, listen: listener() });
+    let request = request(address(end), Rate::from_mbps(2));
     let command_of = match by_receiver {
         true => Command::Invite { application: APP, request },
         false => Command::Reserve { application: APP, request },

@@ -11,6 +11,7 @@ mod connections;
 pub mod diamond;
 pub mod forged;
 mod lines;
+pub mod qos;
 mod task;
 
 use std::collections::BTreeMap;
