@@ -15,6 +15,7 @@ use super::api::Application;
 use super::binding_state::Bindings;
 use super::config::Config;
 use super::counters::Counters;
+use super::ended_requests::EndedRequests;
 use super::pending_tear::PendingTear;
 use super::policy::Policy;
 use super::reload::RisingPeriod;
@@ -34,6 +35,8 @@ pub struct QosNslp {
     pub(super) applications: BTreeMap<Application, Role>,
     /// Applications with a QUERY, by session.
     pub(super) own_queries_by_session: BTreeMap<SessionId, Application>,
+    /// Requests to receivers that have ended.
+    pub(super) ended_requests: EndedRequests,
     pub(super) bindings: Bindings,
     /// Timers besides those of the sessions.
     pub(super) waits: TimingWheel<Wait>,
@@ -68,6 +71,7 @@ impl QosNslp {
             store: Store::new(KeyedHash::draw(&mut random.stream("nsis/qos/hash"))),
             applications: BTreeMap::new(),
             own_queries_by_session: BTreeMap::new(),
+            ended_requests: EndedRequests::default(),
             bindings: Bindings::default(),
             waits: TimingWheel::new(),
             policy: Policy::new(config.policy.clone()),

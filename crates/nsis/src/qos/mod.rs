@@ -27,6 +27,7 @@
 //! | `admission`, `policy` | claims, and policy rules |
 //! | `rmf`, `qspec` | the meaning of a QSPEC for a link, and QSPECs that this node writes |
 //! | `initiator`, `own_queries`, `responder` | applications of this node: QNI, QUERYs, QNR |
+//! | `ended_requests` | requests to receivers that have ended without a reservation |
 //! | `request`, `outcome` | their requests, and the results |
 //! | `origin` | who may touch a session |
 //! | `limits` | limits of sessions and of changes |
@@ -54,6 +55,7 @@ mod binding_state;
 mod completion;
 mod config;
 mod counters;
+mod ended_requests;
 mod engine;
 mod flow;
 mod forward;

@@ -51,6 +51,7 @@ impl QosNslp {
         let timer = Some(self.waits.arm(at, Wait::OwnQuery(application)));
         let own_query = OwnQuery { session, mri, request, qspec, rii, until, wait_ms, timer };
         self.own_queries_by_session.insert(session, application);
+        self.ended_requests.remove(session);
         self.send_own_query(cx, &own_query);
         self.applications.insert(application, Role::Querier(Box::new(own_query)));
         Ok(())
@@ -95,10 +96,18 @@ impl QosNslp {
     /// Ends the QUERY of an application.
     pub(super) fn drop_own_query(&mut self, application: Application) {
         if let Some(Role::Querier(own_query)) = self.applications.remove(&application) {
-            self.own_queries_by_session.remove(&own_query.session);
-            if let Some(timer) = own_query.timer {
-                self.waits.cancel(timer);
-            }
+            self.forget_own_query(&own_query);
+        }
+    }
+
+    /// Ends a QUERY that is no role of its application any more. What a receiver still reserves for it is refused.
+    pub(super) fn forget_own_query(&mut self, own_query: &OwnQuery) {
+        self.own_queries_by_session.remove(&own_query.session);
+        if let Some(timer) = own_query.timer {
+            self.waits.cancel(timer);
+        }
+        if own_query.rii.is_none() {
+            self.ended_requests.insert(own_query.session);
         }
     }
 
@@ -247,7 +256,7 @@ impl QosNslp {
         };
         own_query.timer = None;
         if cx.now >= own_query.until {
-            self.own_queries_by_session.remove(&own_query.session);
+            self.forget_own_query(&own_query);
             return cx.report(Event::TimedOut { application });
         }
         let (at, wait_ms) = next_retry(cx.now, own_query.wait_ms, own_query.until);

@@ -26,10 +26,7 @@ impl QosNslp {
                 match self.applications.remove(&application) {
                     Some(Role::Listener(_, sessions)) => self.drop_sessions(cx, &sessions),
                     Some(Role::Querier(own_query)) => {
-                        self.own_queries_by_session.remove(&own_query.session);
-                        if let Some(timer) = own_query.timer {
-                            self.waits.cancel(timer);
-                        }
+                        self.forget_own_query(&own_query);
                         // The receiver ends the resulting session.
                         self.drop_sessions(cx, &[own_query.session]);
                     }

@@ -172,7 +172,7 @@ impl QosNslp {
     ) {
         let ReceivedReserve { message, reserve, mri, peer } = *received;
         let block = self.store.next_index();
-        let checked = self.check_new(cx, received);
+        let checked = self.check_wanted(received).and_then(|()| self.check_new(cx, received));
         let asked =
             match checked.and_then(|qspec| self.admission_request(cx, received, block, qspec)) {
                 Ok(asked) => asked,
