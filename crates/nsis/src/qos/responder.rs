@@ -3,7 +3,7 @@
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
-use earmark_core::Rate;
+use earmark_core::{Rate, Time};
 use earmark_wire::gist::{Direction, PathCoupled};
 use earmark_wire::qos_nslp::iana::{BindingCode, MessageType};
 use earmark_wire::qos_nslp::{BoundSessionId, Query};
@@ -176,7 +176,11 @@ impl QosNslp {
                 let session = self.store.session_mut(index);
                 if session.is_initiator() {
                     session.require(message.attributes());
-                    if session.flags.has(Flags::CONFIRMED) {
+                    let flags = session.flags;
+                    if flags.has(Flags::TORN) {
+                        return self.reserve_after_tear(cx, index, query, application, most);
+                    }
+                    if flags.has(Flags::CONFIRMED) {
                         // No retransmission: the sender has lost it.
                         self.reserve_anew(cx, index);
                     } else {
@@ -219,6 +223,39 @@ impl QosNslp {
         }
         if let Some(index) = self.store.find(session) {
             self.store.set_on(index, message.origin.peer);
+        }
+        true
+    }
+
+    /// Answers a QUERY with RESERVE-INIT for a session whose tear has no response so far: reserves anew in the same session,
+    /// with a number that is newer than that of the tear. Returns whether that was possible.
+    #[cold]
+    fn reserve_after_tear(
+        &mut self,
+        cx: &mut HandlerContext<'_, '_>,
+        index: Index,
+        query: &Query<'_>,
+        application: Application,
+        most: Rate,
+    ) -> bool {
+        let Some(qspec) = qspec::answer(query.qspec, most) else { return false };
+        let auth = self.auth_for(application, query);
+        let extra = self.store.session_mut(index).extra();
+        (extra.kept, extra.auth_at) = (auth, 0);
+        if self.change_reservation(cx, index, &qspec).is_err() {
+            return false;
+        }
+        let wait = self.refresh_wait();
+        let session = self.store.session_mut(index);
+        session.flags.set(Flags::TORN | Flags::CONFIRMED, false);
+        (session.expires_at, session.refresh_at) = (Time::MAX, cx.now + wait);
+        session.extra().application = Some(application);
+        let id = session.id;
+        self.rearm(index);
+        if let Some(Role::Listener(_, sessions)) = self.applications.get_mut(&application)
+            && !sessions.contains(&id)
+        {
+            sessions.push(id);
         }
         true
     }

@@ -141,6 +141,35 @@ fn sender_asks_again_for_what_has_expired() {
     let events = net.events(0);
     assert!(matches!(events.last(), Some(Event::TimedOut { application: APP })), "{events:?}");
 }
+/// The sender asks again while the receiver still waits for the answer to its tear: the receiver reserves anew, with a number
+/// that is newer than that of the tear, and refreshes.
+#[test]
+fn request_during_a_tear_is_reserved_anew() {
+    let mut net = Net::of(4);
+    net.command(3, Command::Listen { application: PEER_APP, listen: listen() });
+    net.command(0, Command::Invite { application: APP, request: request(0, of_node(3), mbps(2)) });
+    net.events(0);
+    // The answer is lost.
+    net.unreachable.push(3);
+    net.command(3, Command::Release { application: PEER_APP });
+    assert_eq!(net.all_held(), [0, 0, 0, 0]);
+    net.unreachable.clear();
+    net.command(3, Command::Listen { application: PEER_APP, listen: listen() });
+    net.events(3);
+    net.lines();
+    net.advance(Duration::from_secs(5));
+    let lines = net.lines();
+    assert!(lines.contains(&"3>2 RESERVE 2 qspec rii".into()), "{lines:?}");
+    assert!(matches!(net.events(3)[..], [Event::Reserved { application: PEER_APP, .. }]));
+    let events = net.events(0);
+    assert!(matches!(events[..], [Event::Gone { .. }, Event::Incoming { .. }]), "{events:?}");
+    net.advance(Duration::from_secs(600));
+    assert_eq!(net.all_held(), [2, 2, 2, 0]);
+    assert!(net.events(0).is_empty() && net.events(3).is_empty());
+    net.command(3, Command::Release { application: PEER_APP });
+    net.assert_nothing_left();
+}
+
 /// Section 5.4.2: no listener accepts it.
 #[test]
 fn query_with_reserve_init_without_listener_is_refused() {
