@@ -139,7 +139,11 @@ impl QosNslp {
             return; // reserved again since
         }
         let is_own = session.extra.as_ref().and_then(|extra| extra.request).map(|r| r.rii);
-        if failure != SendFailure::NoNextNode {
+        // Only the sender can show the way to it. Until then the path ends here for the tear of a receiver: if it has left
+        // this node, nothing would end the session, whose node would be taken for the next one again (section 5.2.5.4).
+        let has_no_way =
+            reserve.tear && is_own != Some(rii) && failure == SendFailure::NoUpstreamState;
+        if failure != SendFailure::NoNextNode && !has_no_way {
             if is_own != Some(rii) && !reserve.tear {
                 let outcome = outcome_of(failure, sent.mri.direction());
                 let info = info_here(cx, None, &sent.mri, outcome);

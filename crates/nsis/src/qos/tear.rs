@@ -1,8 +1,10 @@
 //! End of sessions: by a tear, by expiry, or because a session that they depend on has ended (RFC 5974 section 5.4.1).
 
+use core::time::Duration;
+
 use earmark_core::Time;
 use earmark_core::checkpoint::{Checkpoint, mark};
-use earmark_wire::gist::Mri;
+use earmark_wire::gist::{Direction, Mri};
 use earmark_wire::qos_nslp::iana::{BindingCode, Informational, Success};
 use earmark_wire::qos_nslp::{Answers, InfoSpec, Outcome, Rsn};
 
@@ -105,7 +107,10 @@ impl QosNslp {
         let rii = match confirmation {
             Confirmation::None => None,
             Confirmation::Requested(rii) => Some(rii),
-            Confirmation::IfUnreliable => self.tear_confirmation(cx.now, index),
+            Confirmation::IfUnreliable => {
+                self.leave_receiver(cx, index);
+                self.tear_confirmation(cx.now, index)
+            }
         };
         self.send_reserve(
             cx,
@@ -128,6 +133,20 @@ impl QosNslp {
         session.flags.set(Flags::TORN, true);
         (session.expires_at, session.refresh_at) = (expires_at, Time::MAX);
         self.rearm(index);
+    }
+
+    /// Releases the routing state towards the receiver of a receiver-initiated session that ends without a request of the
+    /// receiver. While the tear waits for its response, GIST would refresh that state by Queries. If the path has left this
+    /// node, they would make it the next node of its former neighbor again (section 5.2.5.4).
+    fn leave_receiver(&self, cx: &mut HandlerContext<'_, '_>, index: Index) {
+        let session = self.store.session(index);
+        if session.direction() == Direction::Upstream && !session.is_initiator() {
+            let Addressing { session, mri, nslpid, .. } = self.towards_qni(index, None);
+            let previous_nslpid = cx.nslpid;
+            cx.nslpid = nslpid.unwrap_or(previous_nslpid);
+            cx.set_state_lifetime(mri, session, Duration::ZERO);
+            cx.nslpid = previous_nslpid;
+        }
     }
 
     /// Requests a response to the tear of a session, and returns its RII; `None` if the tear cannot be lost, or if there is no

@@ -46,12 +46,17 @@ impl Family {
     }
 }
 
-/// Creates the network; the flow of a family goes from n0 to n3 through n1.
+/// Creates the network with long validities; the flow of a family goes from n0 to n3 through n1.
 pub fn diamond() -> (Network, Vec<Handle>) {
-    let mut network = Network::new();
     let mut config = Config::default();
     config.gist.validity = VALIDITY;
     config.gist.inactivity = VALIDITY;
+    diamond_of(&config)
+}
+
+/// Creates the network with these settings; the flow of a family goes from n0 to n3 through n1.
+pub fn diamond_of(config: &Config) -> (Network, Vec<Handle>) {
+    let mut network = Network::new();
     let handles: Vec<Handle> = (0..4).map(|_| Handle::default()).collect();
     for (number, handle) in handles.iter().enumerate() {
         network.add_node(number, &Place::Aware(config.clone()));
