@@ -16,18 +16,24 @@ use super::outcome::{Outcome, wrong_usage};
 use super::token::read_token;
 use crate::protocols;
 
-/// Change the rate of a reservation without a gap, and wait for the outcome.
-#[derive(Args, Debug)]
-#[command(after_help = "\
+/// Returns the help of `earmark change`.
+fn change_help() -> String {
+    format!("{EXAMPLES}\n\n{}\n\n{END}", protocols::CHANGE_NOTE)
+}
+
+const EXAMPLES: &str = "\
 Examples:
   earmark change 7 --rate 4Mbit
   earmark change 7 --rate 4Mbit --burst 20kB --timeout 30s
-  earmark change 7 --rate 500kbit      # less is granted as well, and the rest is free for others
+  earmark change 7 --rate 500kbit      # less is granted as well, and the rest is free for others";
 
+const END: &str = "\
 If the path refuses, or nobody answers in time, the earlier reservation stays.
-What RSVP senders announce is reserved by receivers that reserve what is announced (`earmark listen` without --rate);
-a receiver changes its own reservation in the same way.
-Exit status: 0 changed, 3 refused, 4 nobody answered in time (3 and 4: the earlier reservation stays).")]
+Exit status: 0 changed, 3 refused, 4 nobody answered in time (3 and 4: the earlier reservation stays).";
+
+/// Change the rate of a reservation without a gap, and wait for the outcome.
+#[derive(Args, Debug)]
+#[command(after_help = change_help())]
 pub(crate) struct ChangeOptions {
     /// Application that reserves; `earmark show applications` lists them.
     #[arg(value_name = "ID")]
@@ -41,7 +47,7 @@ pub(crate) struct ChangeOptions {
     /// New peak rate.
     #[arg(long, value_name = "RATE")]
     peak: Option<Rate>,
-    /// New rate of the way back, with Boomerang.
+    /// New rate of the way back, of a reservation for both directions.
     #[arg(long, value_name = "RATE", requires = "rate")]
     reverse: Option<Rate>,
     /// Prove the name of the user by the token in this file.

@@ -124,6 +124,8 @@ pub(crate) fn records_hops(protocol: &str) -> bool {
     protocol == "rsvp"
 }
 
+pub(crate) const CHANGE_NOTE: &str = rsvp::CHANGE_NOTE;
+
 /// Returns the options that change the rates of both directions.
 pub(crate) fn both_rates(forward: Rate, reverse: Rate) -> Map<String, Value> {
     boomerang::both_rates(forward, reverse)

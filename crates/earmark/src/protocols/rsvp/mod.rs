@@ -142,6 +142,10 @@ pub(super) fn reserve(
     Wait::new(client, opened, options, out).run(awaited)
 }
 
+pub(super) const CHANGE_NOTE: &str = "\
+With RSVP the announcement of a sender is followed by receivers that reserve what is announced (`earmark listen` without
+--rate); a receiver changes its own reservation in the same way.";
+
 /// Advice about a changed announcement that no reservation has followed.
 pub(super) const UNCONFIRMED_CHANGE: &str = "the receiver may reserve a rate of its own (`earmark listen --rate`), or a router has refused it, which RSVP reports to \
      the receiver only: `earmark show applications` there shows it";
