@@ -74,7 +74,11 @@ impl Entry {
             Request::Trace(request) => new("trace", "", format!("to {}", request.to)),
             Request::Statistics(request) => known("statistics", request.application),
             Request::Keep(request) => known("keep", request.application),
-            Request::Change(request) => known("change", request.application),
+            Request::Change(request) => {
+                let rate = request.rate_bps.map(|rate| format!(" rate {rate}")).unwrap_or_default();
+                let entry = known("change", request.application);
+                entry.map(|entry| Entry { flow: entry.flow + &rate, ..entry })
+            }
             Request::Release(Release::Application(application)) => known("release", *application),
             Request::Release(Release::All {}) => new("release", "", "all".to_owned()),
         }

@@ -173,12 +173,15 @@ pub(super) fn readers_operators_and_strangers_are_told_apart() -> Outcome {
     };
     let announce = ["send", "--to", "10.0.1.2:5001", "--rate", "1Mbit"];
     let (show, release) = (["show", "links"], ["release", "1"]);
+    let change = ["change", "1", "--rate", "2Mbit"];
     for (uid, groups, arguments, told) in [
         (4_100, "4003", &show[..], Some("user 4100 may not use the control socket")),
         (4_101, "4002,4003", &show[..], None),
         (4_101, "4002,4003", &announce[..], Some("this request needs group \"4001\"")),
         (4_101, "4002", &release[..], Some("user 4101 may only list and watch")),
         (4_102, "4001", &announce[..], None),
+        (4_101, "4002", &change[..], Some("user 4101 may only list and watch")),
+        (4_102, "4001", &change[..], None),
         (4_102, "4001", &release[..], None),
         (65_534, "65534", &show[..], None),
     ] {
@@ -195,12 +198,14 @@ pub(super) fn readers_operators_and_strangers_are_told_apart() -> Outcome {
         ("uid=4101 ", ["request=\"reserve\"", "flow=to 10.0.1.2:5001", "outcome=\"forbidden\""]),
         ("uid=4101 ", ["request=\"release\"", "application=1", "outcome=\"forbidden\""]),
         ("uid=4102 ", ["request=\"reserve\"", "application=1", "outcome=\"ok\""]),
+        ("uid=4101 ", ["request=\"change\"", "application=1", "outcome=\"forbidden\""]),
+        ("uid=4102 ", ["request=\"change\"", "5001 rate 2 Mbit/s", "outcome=\"ok\""]),
         ("uid=4102 ", ["request=\"release\"", "flow=to 10.0.1.2:5001", "outcome=\"ok\""]),
     ] {
         let is_it = |line: &&&str| line.contains(user) && parts.iter().all(|p| line.contains(p));
         check(lines.iter().filter(is_it).count() == 1, &format!("{user}{parts:?}: {lines:#?}"))?;
     }
-    check(lines.len() == 4, &format!("{lines:#?}"))
+    check(lines.len() == 6, &format!("{lines:#?}"))
 }
 
 /// Recordings are for their owner even if a file for all existed, and neither they nor the log contain a secret seed.
