@@ -408,6 +408,7 @@ mod tests {
             (Flow { flow_label: label, destination_port: 0, ..six }, Ok(())),
             (Flow { flow_label: label, source_port: 6_000, ..six }, Err(FlowError::PortAndLabel)),
             (Flow { flow_label: 1 << 20, ..six }, Err(FlowError::LargeLabel)),
+            (Flow { flow_label: (1 << 20) - 1, source_port: 0, ..six }, Ok(())),
             (Flow { flow_label: label, ..four }, Err(FlowError::LabelOfIpv4)),
         ] {
             assert_eq!(flow.check(), expected, "{flow:?}");

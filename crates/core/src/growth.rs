@@ -29,3 +29,21 @@ pub fn insert<T>(slab: &mut Slab<T>, element: T) -> u32 {
     }
     slab.insert(element) as u32
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A full table grows by a sixteenth, and by 64 elements at least.
+    #[test]
+    fn full_tables_grow_by_a_sixteenth() {
+        let (mut table, mut slab) = (Vec::new(), Slab::new());
+        for element in 0..5_000_u32 {
+            push(&mut table, element);
+            assert_eq!(insert(&mut slab, element), element);
+            let most = table.len() + (table.len() / 16).max(64);
+            assert!(table.capacity() <= most && slab.capacity() <= most, "{element}");
+        }
+        assert_eq!(table.len(), 5_000);
+    }
+}

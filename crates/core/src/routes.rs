@@ -368,6 +368,19 @@ mod tests {
         table
     }
 
+    #[test]
+    fn multicast_entries_change_only_if_they_differ() {
+        let mut table = RouteTable::new();
+        let group = IpAddr::from(Ipv4Addr::new(239, 1, 2, 3));
+        let entry = |outgoing| MulticastRoute { source: None, group, incoming: None, outgoing };
+        let one = [InterfaceId(1)].to_vec();
+        assert!(table.insert_multicast(entry(one.clone())));
+        assert!(!table.insert_multicast(entry(one)));
+        assert!(table.insert_multicast(entry([InterfaceId(1), InterfaceId(2)].to_vec())));
+        assert!(table.remove_multicast(None, group));
+        assert!(!table.remove_multicast(None, group));
+    }
+
     /// Returns the interface number towards `destination`, 0 for none.
     fn towards(table: &RouteTable, destination: &str) -> u32 {
         let destination = destination.parse().expect("an address");

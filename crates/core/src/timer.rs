@@ -309,8 +309,10 @@ mod tests {
     #[test]
     fn timer_fires_at_its_deadline_not_before() {
         let mut wheel = TimingWheel::new();
+        assert!(wheel.is_empty());
         wheel.arm(ms(30_000), 'b');
         wheel.arm(ms(5), 'a');
+        assert_eq!((wheel.is_empty(), wheel.len()), (false, 2));
         assert_eq!(wheel.next_deadline(), Some(ms(5)));
         assert_eq!(wheel.pop_due(Time::from_nanos(4_999_999)), None);
         assert_eq!(wheel.pop_due(ms(5)), Some((ms(5), 'a')));

@@ -26,6 +26,15 @@ fn ledger() -> Ledger {
     ledger
 }
 
+#[test]
+fn protocols_have_numbers_from_one_on() {
+    assert_eq!(Protocol::from_number(0), None);
+    for number in [1, 2, 255] {
+        assert_eq!(Protocol::from_number(number), Some(Protocol::new(number)));
+        assert_eq!(Protocol::new(number).number(), number);
+    }
+}
+
 const FIRST: Protocol = Protocol::new(1);
 const SECOND: Protocol = Protocol::new(2);
 
