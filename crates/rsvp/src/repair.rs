@@ -136,7 +136,10 @@ impl Rsvp {
             if joined.causes.contains(&cause) {
                 return;
             }
-            match joined.causes.len() < MAX_DISTINCT_CHANGES {
+            // Senders that are examined for any route are not checked against the proxies by that.
+            let is_recorded =
+                cause == RepairCause::ReceiverProxies || joined.causes.len() < MAX_DISTINCT_CHANGES;
+            match is_recorded {
                 true => joined.causes.push(cause),
                 false => joined.is_overfull = true,
             }

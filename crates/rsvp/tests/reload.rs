@@ -128,6 +128,22 @@ fn changed_receiver_proxies_update_reservations() {
     assert_eq!(bench.held(), Rate::from_mbps(2));
 }
 
+/// A new proxy answers existing senders also among more route changes than are recorded one by one.
+#[test]
+fn changed_receiver_proxies_are_not_lost_among_route_changes() {
+    let mut bench = router();
+    announce(&mut bench, 7);
+    for third in 0..100 {
+        let prefix = format!("10.7.{third}.0/24").parse().expect("a prefix");
+        bench.host(HostEvent::RouteChanged(prefix));
+    }
+    let rate = Some(Rate::from_mbps(1));
+    let receivers = vec![ReceiverProxy { rate, port: Some(7), ..ReceiverProxy::default() }];
+    reload(&mut bench, |new| new.proxies = proxy::Settings { receivers, ..Default::default() });
+    bench.pass(3 * SECOND);
+    assert_eq!(bench.held(), Rate::from_mbps(1));
+}
+
 /// Unchanged senders are not interrupted, changed ones are announced again, removed ones end, new ones start.
 #[test]
 fn changed_sender_proxies_update_senders() {
