@@ -10,7 +10,7 @@ use earmark_node::{Command, Event, Input};
 use serde_json::Value;
 
 use super::hub::{Application, ClientId, Hub};
-use super::requests::{RequestHandler, no_such_application, value};
+use super::requests::{RequestHandler, check_token, no_such_application, value};
 use crate::driver::{Driver, Kernel};
 use crate::protocol::{Host, Opening, Protocol, rejected};
 use crate::protocols;
@@ -137,6 +137,14 @@ impl Application {
         let is_done = is_refused && protocol.restores_refused_change();
         (!is_done).then_some((self.row.application, undo))
     }
+
+    /// Undoes a change without an outcome that a client has requested; returns the commands for this.
+    pub(super) fn undo_change_of(&mut self, client: ClientId) -> Option<Vec<Command>> {
+        let change = self.change.take_if(|change| change.follower == Some(client))?;
+        let PendingChange { before, requested, undo, .. } = *change;
+        (self.requested, self.row.outcome) = (requested, before);
+        Some(undo)
+    }
 }
 
 impl Hub {
@@ -144,32 +152,11 @@ impl Hub {
     pub(super) fn undo_refused_changes<K: Kernel>(&mut self, now: Time, driver: &mut Driver<K>) {
         for (number, commands) in std::mem::take(&mut self.refused_changes) {
             if self.applications.contains_key(&number) {
-                undo(commands, now, driver);
+                for command in commands {
+                    driver.handle(now, Input::Command(command));
+                }
             }
         }
-    }
-
-    /// Undoes the changes without an outcome that a client has requested.
-    pub(super) fn undo_changes_of<K: Kernel>(
-        &mut self,
-        client: ClientId,
-        now: Time,
-        driver: &mut Driver<K>,
-    ) {
-        for application in self.applications.values_mut() {
-            let is_of_client = |change: &mut Box<PendingChange>| change.follower == Some(client);
-            if let Some(change) = application.change.take_if(is_of_client) {
-                application.requested = change.requested;
-                application.row.outcome = change.before;
-                undo(change.undo, now, driver);
-            }
-        }
-    }
-}
-
-fn undo<K: Kernel>(commands: Vec<Command>, now: Time, driver: &mut Driver<K>) {
-    for command in commands {
-        driver.handle(now, Input::Command(command));
     }
 }
 
@@ -180,20 +167,17 @@ impl<K: Kernel> RequestHandler<'_, K> {
     /// The application is unknown or has nothing to change, or the node rejects the change; then nothing has changed.
     pub(super) fn change(&mut self, change: &ChangeRequest) -> Result<Value, Problem> {
         let number = change.application;
+        // Earlier events must not be taken for the outcome of the commands, and may undo an earlier change.
+        self.hub.publish(self.now, self.driver);
         let known = self.hub.applications.get(&number);
         let known = known.ok_or_else(|| no_such_application(number))?;
         let protocol = protocols::find(&known.row.protocol);
         let protocol = protocol.ok_or_else(|| unchangeable("this application"))?;
-        if change.token.is_some() && !protocol.carries_tokens() {
-            let message = format!("messages of {} carry no tokens", protocol.name());
-            return Err(rejected(message, "leave the token out"));
-        }
+        check_token(protocol, change.token.as_ref())?;
         let (row, earlier) = (known.row.clone(), known.requested.clone());
         let requested = earlier.changed(protocol, change)?;
         let commands = requested.commands(number, protocol, self)?;
         let undo = earlier.commands(number, protocol, self)?;
-        // Earlier events must not be taken for the outcome of the commands.
-        self.hub.publish(self.now, self.driver);
         let follower = change.follow.then_some(self.client);
         let rate_bps = earlier.rate();
         let mut is_first = false;

@@ -160,8 +160,8 @@ impl Hub {
         driver: &mut Driver<K>,
     ) {
         self.clients.remove(&id);
-        self.undo_changes_of(id, now, driver);
         self.traces.retain(|_, owner| *owner != id);
+        let mut undone = Vec::new();
         let held: Vec<ApplicationId> = self
             .applications
             .iter_mut()
@@ -169,9 +169,16 @@ impl Hub {
                 if application.follower == Some(id) {
                     application.follower = None;
                 }
-                (application.owner == Some(id)).then_some(number)
+                if application.owner == Some(id) {
+                    return Some(number);
+                }
+                undone.extend(application.undo_change_of(id).unwrap_or_default());
+                None
             })
             .collect();
+        for command in undone {
+            driver.handle(now, Input::Command(command));
+        }
         for number in held {
             info!(target: AUDIT, application = %number, "released: its client has disconnected");
             self.release(number, now, driver);

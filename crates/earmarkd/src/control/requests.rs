@@ -268,11 +268,17 @@ fn protocol(name: &str) -> Result<&'static dyn Protocol, Problem> {
 /// Returns the protocol of a request, if it can carry what the request names.
 fn protocol_for(name: &str, identity: &Identity) -> Result<&'static dyn Protocol, Problem> {
     let protocol = protocol(name)?;
-    if identity.token.is_some() && !protocol.carries_tokens() {
-        let message = format!("messages of {name} carry no tokens");
-        return Err(Problem::new(ProblemCode::Rejected, message, "leave the token out"));
-    }
+    check_token(protocol, identity.token.as_ref())?;
     Ok(protocol)
+}
+
+/// Checks that a protocol carries the token of a request, if it has one.
+pub(super) fn check_token(protocol: &dyn Protocol, token: Option<&String>) -> Result<(), Problem> {
+    if token.is_some() && !protocol.carries_tokens() {
+        let message = format!("messages of {} carry no tokens", protocol.name());
+        return Err(rejected(message, "leave the token out"));
+    }
+    Ok(())
 }
 
 fn rows<T: Serialize>(all: impl IntoIterator<Item = T>, limit: usize) -> Value {
