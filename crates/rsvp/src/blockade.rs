@@ -42,29 +42,6 @@ impl Failures {
 }
 
 impl Rsvp {
-    /// Returns the merged flowspec that a sender's fixed-filter reservations request upstream: those on the outgoing
-    /// interfaces of its data, without those in blockade state.
-    #[inline]
-    pub(crate) fn requested_flowspec(&self, now: Time, sender: Index) -> Option<FlowSpec> {
-        let psb = self.store.psb(sender);
-        if self.store.blockade(Blocked::Sender(sender), now).is_some() {
-            let failures = self.failures(now, Holder::Sender(sender), psb.hop);
-            return merge_past(&failures, || self.flowspecs_for(Holder::Sender(sender), psb));
-        }
-        let mut merged = None;
-        for tcsb in self.store.tcsbs_of(Holder::Sender(sender)) {
-            let tcsb = self.store.tcsb(tcsb);
-            if psb.leaves_through(tcsb.outgoing) {
-                merged = match merged {
-                    None => Some(tcsb.flowspec),
-                    // Requests for different services were refused before.
-                    Some(other) => Some(least_upper_bound(&other, &tcsb.flowspec).unwrap_or(other)),
-                };
-            }
-        }
-        merged
-    }
-
     /// Returns the requests for a sender: those on the outgoing interfaces of its data, and of a shared style those
     /// whose filters include it.
     pub(crate) fn requests_for<'s>(
@@ -80,14 +57,6 @@ impl Rsvp {
                 let filters = self.store.rsb(rsb).filters();
                 filters.is_empty() || filters.iter().any(|filter| filter.spec == psb.template)
             })
-    }
-
-    fn flowspecs_for<'s>(
-        &'s self,
-        holder: Holder,
-        psb: &'s Psb,
-    ) -> impl Iterator<Item = FlowSpec> + use<'s> {
-        self.requests_for(holder, psb).map(|rsb| self.store.rsb(rsb).flowspec)
     }
 
     /// Returns what has failed upstream of a previous hop of a holder, for a sender of its requests.

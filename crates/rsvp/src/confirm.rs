@@ -18,11 +18,11 @@ use crate::filters::Filters;
 use crate::instance::{HandlerContext, PROTOCOL, Rsvp};
 use crate::merge::least_upper_bound;
 use crate::next_hops::{NextHops, SenderData};
-use crate::pool::shared_flows;
 use crate::refresh::to_neighbor;
 use crate::refresh_reduction::OutgoingMessage;
 use crate::shared::event_filters as told_filters;
 use crate::state::{Holder, Index, Peer};
+use crate::upstream::shared_flows;
 
 /// RESV_CONFIRM of a receiver.
 #[derive(Clone, Copy, Debug)]

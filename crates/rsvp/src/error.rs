@@ -24,10 +24,9 @@ use crate::counters::DropReason;
 use crate::filters::Filters;
 use crate::instance::{ERROR_HOPS, HandlerContext, Rsvp};
 use crate::policy::{explanation, stated_reason};
-use crate::pool::shared_flows;
 use crate::proxy::PROXY;
-use crate::refresh_reduction::OutgoingMessage;
 use crate::state::{Holder, Index, Origin, Peer};
+use crate::upstream::shared_flows;
 
 /// Reason for refusing a reservation, or a Path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -102,18 +101,13 @@ impl Rsvp {
                 explanation: stated_reason(error.carried).map(Box::new),
             }),
             Origin::Neighbor(incoming, hop) => {
-                let interface = cx.context.interfaces.by_id(incoming);
-                let Some(source) = interface.and_then(|i| i.address_like(hop.address)) else {
-                    return;
-                };
                 let Some(hops_left) = hops_left(send_ttl) else {
                     return self.drop(cx, datagram, DropReason::TtlExpired);
                 };
-                let how = self.to_neighbor(incoming, source, hop.address);
-                let outgoing_message = OutgoingMessage::new(how)
-                    .with_send_ttl(hops_left)
-                    .to(self.refresh_reduction.peer(incoming, hop.address));
-                self.send_once(cx, outgoing_message, &Body::PathErr(*error));
+                if let Some((_, message)) = self.message_to(cx, incoming, hop.address) {
+                    let message = message.with_send_ttl(hops_left);
+                    self.send_once(cx, message, &Body::PathErr(*error));
+                }
             }
         }
     }
@@ -143,17 +137,12 @@ impl Rsvp {
         if !self.may_send_error(cx, interface, to) {
             return;
         }
-        let Some(interface) = cx.context.interfaces.by_id(interface) else { return };
-        let Some(node) = interface.address_like(to) else { return };
+        let Some((node, message)) = self.message_to(cx, interface, to) else { return };
         let error = fault.spec(node);
         let explanation = explanation(fault);
         let carried = Carried::Objects(&explanation);
         let body = PathErr { session, error, carried, sender: Some(sender) };
-        let how = self.to_neighbor(interface.id, node, to);
-        let outgoing_message = OutgoingMessage::new(how)
-            .with_send_ttl(ERROR_HOPS)
-            .to(self.refresh_reduction.peer(interface.id, to));
-        self.send_once(cx, outgoing_message, &Body::PathErr(body));
+        self.send_once(cx, message.with_send_ttl(ERROR_HOPS), &Body::PathErr(body));
     }
 
     /// Sends a ResvErr for a flow descriptor that is refused.
@@ -354,14 +343,10 @@ fn emit_resv_err<E>(
     error: &ResvErr<'_>,
     send_ttl: u8,
 ) {
-    let Some(interface) = cx.context.interfaces.by_id(outgoing) else { return };
-    let Some(address) = interface.address_like(to.address) else { return };
+    let Some((address, message)) = engine.message_to(cx, outgoing, to.address) else { return };
     let hop = RsvpHop { address, lih: engine.lih(outgoing) };
-    let how = engine.to_neighbor(outgoing, address, to.address);
-    let outgoing_message = OutgoingMessage::new(how)
-        .with_send_ttl(send_ttl)
-        .to(engine.refresh_reduction.peer(outgoing, to.address));
-    engine.send_once(cx, outgoing_message, &Body::ResvErr(ResvErr { hop, ..*error }));
+    let message = message.with_send_ttl(send_ttl);
+    engine.send_once(cx, message, &Body::ResvErr(ResvErr { hop, ..*error }));
 }
 
 /// Returns the Send_TTL of a forwarded error: the number of nodes that may still forward it. If the states of two nodes

@@ -160,6 +160,7 @@ impl Rsvp {
                 next: NONE,
                 previous: NONE,
                 tcsbs: NONE,
+                sent_resv: None,
                 message_id: MessageIdKey::NONE,
                 path_message_id: NONE,
                 resv_message_id: NONE,
@@ -238,8 +239,7 @@ impl Rsvp {
             self.notify_applications_of_sender(cx, index);
             self.path_refresh(cx, index);
             self.update_receiver_proxy(cx, index);
-            self.update_sender_reservations(cx, index);
-            self.update_shared_reservations(cx, index);
+            self.update_reservations(cx, index);
         }
     }
 

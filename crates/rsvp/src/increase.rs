@@ -93,6 +93,7 @@ impl Rsvp {
         if claim.and_then(|claim| cx.context.ledger.demand(claim)) != before {
             self.notify_reservation(cx, tcsb, Change::Changed);
         }
+        self.update_upstream(cx, self.store.tcsb(tcsb).holder);
         true
     }
 }

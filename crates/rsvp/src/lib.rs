@@ -96,6 +96,7 @@ mod store;
 mod tear;
 mod tolerated;
 mod traffic;
+mod upstream;
 mod view;
 
 pub use api::*;

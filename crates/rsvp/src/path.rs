@@ -11,7 +11,7 @@ use earmark_core::{Context, Datagram, Interface, InterfaceId, Time};
 use earmark_token::TokenError;
 use earmark_wire::rsvp::iana::TrafficControlError;
 use earmark_wire::rsvp::{
-    Carried, ErrorCode, FilterSpec, Message, Path, SenderTemplate, Session, SourceSelector,
+    ErrorCode, FilterSpec, Message, Path, SenderTemplate, Session, SourceSelector,
 };
 
 use crate::api::{Application, Change, Event};
@@ -178,6 +178,7 @@ impl Rsvp {
                 next: NONE,
                 previous: NONE,
                 tcsbs: NONE,
+                sent_resv: None,
                 message_id: MessageIdKey::NONE,
                 path_message_id: NONE,
                 resv_message_id: NONE,
@@ -204,36 +205,22 @@ impl Rsvp {
         self.update_receiver_proxy(cx, index);
         if let Some(pool) = self.store.pool_of(self.store.psb(index).session) {
             self.forget_incomplete_requests(pool);
+            self.update_all_traffic_control(cx, Holder::Pool(pool));
+            self.update_upstream(cx, Holder::Pool(pool));
         }
-        self.update_shared_reservations(cx, index);
     }
 
-    /// Recomputes the reservations of a sender after its Tspec has changed.
-    pub(crate) fn update_sender_reservations<E: From<Event>>(
+    /// Recomputes all reservations that a sender takes part in, after it was added or has changed.
+    pub(crate) fn update_reservations<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
         index: Index,
     ) {
-        let requested = self.requested_flowspec(cx.now, index);
-        let mut next = self.store.first_tcsb(Holder::Sender(index));
-        while let Some(tcsb) = next {
-            next = self.store.next_tcsb(tcsb);
-            self.update_traffic_control(cx, tcsb);
-        }
-        self.update_upstream(cx, index, requested, Carried::NONE);
-    }
-
-    /// Recomputes the shared reservations of a sender's session after a sender was added or has changed.
-    #[inline]
-    pub(crate) fn update_shared_reservations<E: From<Event>>(
-        &mut self,
-        cx: &mut HandlerContext<'_, '_, E>,
-        index: Index,
-    ) {
+        self.update_all_traffic_control(cx, Holder::Sender(index));
         if let Some(pool) = self.store.pool_of(self.store.psb(index).session) {
-            self.update_pool_traffic_control(cx, pool);
-            self.update_pool_upstream(cx, pool);
+            self.update_all_traffic_control(cx, Holder::Pool(pool));
         }
+        self.update_requests_for(cx, index);
     }
 
     /// Returns whether a new sender from behind an access interface may be forwarded at once.
@@ -327,7 +314,7 @@ impl Rsvp {
     /// Inserts a sender and arms its timer.
     #[inline(always)]
     pub(crate) fn enter_sender(&mut self, now: Time, place: Place, mut psb: Psb) -> Index {
-        psb.path_refresh_at = self.next_path_refresh(now, &psb.outgoing);
+        psb.path_refresh_at = self.next_path_refresh(now, &mut psb.outgoing);
         let due = psb.due();
         let index = self.store.insert_sender(place, psb);
         let timer = Timer { kind: TimerKind::Sender, block: index };

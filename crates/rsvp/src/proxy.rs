@@ -24,7 +24,6 @@ use crate::api::{Application, Change, Event, Offer};
 use crate::error::ResvFault;
 use crate::instance::{ERROR_HOPS, HandlerContext, Rsvp};
 use crate::next_hops::{NextHops, SenderData};
-use crate::refresh_reduction::OutgoingMessage;
 use crate::state::{Holder, Index, NONE, Origin};
 use crate::store::ExistingRequest;
 use crate::traffic::Request;
@@ -258,18 +257,13 @@ impl Rsvp {
                 });
             }
             Origin::Neighbor(incoming, hop) => {
-                let interface = cx.context.interfaces.by_id(incoming);
-                let Some(node) = interface.and_then(|i| i.address_like(hop.address)) else {
+                let Some((node, message)) = self.message_to(cx, incoming, hop.address) else {
                     return;
                 };
                 let error = ErrorSpec { node, flags, code, value };
                 let sender = Some((template, Some(tspec)));
                 let body = PathErr { session, error, carried: Carried::NONE, sender };
-                let how = self.to_neighbor(incoming, node, hop.address);
-                let outgoing_message = OutgoingMessage::new(how)
-                    .with_send_ttl(ERROR_HOPS)
-                    .to(self.refresh_reduction.peer(incoming, hop.address));
-                self.send_once(cx, outgoing_message, &Body::PathErr(body));
+                self.send_once(cx, message.with_send_ttl(ERROR_HOPS), &Body::PathErr(body));
             }
         }
     }

@@ -1,23 +1,20 @@
 //! Refreshes: Path downstream and Resv upstream, at random intervals (RFC 2209, PATH REFRESH and RESV REFRESH; RFC 2205
 //! section 3.7).
 
-use alloc::collections::BTreeSet;
+use alloc::vec::Vec;
 use core::net::IpAddr;
 use core::time::Duration;
 
 use earmark_core::checkpoint::{Checkpoint, mark};
 use earmark_core::{Datagram, Interface, InterfaceId, Outgoing, Rate, Time};
-use earmark_wire::intserv::{Adspec, FlowSpec, GuaranteedHop, HopCharacteristics, LocalOverrides};
-use earmark_wire::rsvp::{
-    Body, Carried, FixedFilterFlow, FlowDescriptors, List, Path, Resv, RsvpHop, SenderDescriptor,
-    SenderTemplate, Session,
-};
+use earmark_wire::intserv::{Adspec, GuaranteedHop, HopCharacteristics, LocalOverrides};
+use earmark_wire::rsvp::{Body, Carried, Path, RsvpHop, SenderDescriptor, SenderTemplate, Session};
 
 use crate::api::{Change, Event};
 use crate::instance::{HandlerContext, NEIGHBOR_TTL, PROTOCOL, Rsvp};
-use crate::marking::mark_upstream;
 use crate::refresh_reduction::{OutgoingMessage, SendReason};
 use crate::state::{Holder, Index, OutInterfaces, Peer, Psb};
+use crate::upstream::SendOptions;
 
 impl Rsvp {
     /// Handles the timer of a sender: expiry or refresh. A timer that fires too early is armed again.
@@ -33,14 +30,18 @@ impl Rsvp {
             return self.drop_sender(cx, index, Change::Expired);
         }
         if now >= self.store.psb(index).path_refresh_at {
-            self.follow_route(cx, index);
-            self.path_messages(cx, index, SendReason::Refresh);
+            if self.follow_route(cx, index) {
+                self.path_refresh(cx, index);
+                self.update_requests_for(cx, index);
+            } else {
+                self.refresh_paths(cx, index);
+            }
             self.update_receiver_proxy(cx, index);
-            self.schedule_path_refresh(now, index);
         }
         if now >= self.store.psb(index).resv_refresh_at {
-            self.resv_message(cx, index, None, SendReason::Refresh);
-            self.schedule_resv_refresh(now, index);
+            self.store.psb_mut(index).resv_refresh_at = Time::MAX;
+            let options = SendOptions { include_unchanged: true, ..SendOptions::default() };
+            self.send_difference(cx, Holder::Sender(index), &options);
         }
         self.rearm_sender(index);
     }
@@ -64,13 +65,29 @@ impl Rsvp {
             OutInterfaces::One(interface) => {
                 self.path_message_through(cx, index, interface, reason);
             }
-            OutInterfaces::Many(ref interfaces) => {
-                for interface in interfaces.clone() {
+            OutInterfaces::Many(ref branches) => {
+                for interface in branches.interfaces.clone() {
                     self.path_message_through(cx, index, interface, reason);
                 }
             }
         }
         mark(Checkpoint::PathRefresh);
+    }
+
+    /// Sends the Path of a sender where its refresh is due, and schedules the next refresh there.
+    fn refresh_paths<E>(&mut self, cx: &mut HandlerContext<'_, '_, E>, index: Index) {
+        if let OutInterfaces::Many(branches) = &self.store.psb(index).outgoing {
+            let times = branches.interfaces.iter().zip(&branches.refresh_at);
+            let is_due = |&(_, &at): &(_, &Time)| at <= cx.now;
+            let due: Vec<InterfaceId> = times.filter(is_due).map(|(&id, _)| id).collect();
+            for interface in due {
+                self.path_message_through(cx, index, interface, SendReason::Refresh);
+            }
+            mark(Checkpoint::PathRefresh);
+        } else {
+            self.path_messages(cx, index, SendReason::Refresh);
+        }
+        self.schedule_path_refresh(cx.now, index);
     }
 
     /// Sends the Path of a sender through one interface.
@@ -143,75 +160,6 @@ impl Rsvp {
         (ttl > 0).then_some((RsvpHop { address, lih: self.lih(interface.id) }, how, interface))
     }
 
-    /// RESV REFRESH: sends the request for a sender to its previous hop, if there are reservations. `confirm` is the
-    /// receiver for RESV_CONFIRM.
-    pub(crate) fn resv_refresh<E>(
-        &mut self,
-        cx: &mut HandlerContext<'_, '_, E>,
-        index: Index,
-        confirm: Option<IpAddr>,
-    ) {
-        self.resv_message(cx, index, confirm, SendReason::Trigger);
-    }
-
-    /// Sends the Resv for a sender.
-    pub(crate) fn resv_message<E>(
-        &mut self,
-        cx: &mut HandlerContext<'_, '_, E>,
-        index: Index,
-        confirm: Option<IpAddr>,
-        reason: SendReason,
-    ) {
-        if let Some(flowspec) = self.requested_flowspec(cx.now, index) {
-            self.resv_message_for(cx, index, flowspec, confirm, reason);
-        }
-    }
-
-    /// Sends the Resv for a sender with a known flowspec.
-    pub(crate) fn resv_message_for<E>(
-        &mut self,
-        cx: &mut HandlerContext<'_, '_, E>,
-        index: Index,
-        flowspec: FlowSpec,
-        confirm: Option<IpAddr>,
-        reason: SendReason,
-    ) {
-        let psb = self.store.psb(index);
-        let Some((incoming, hop)) = self.store.neighbor_of(psb.hop) else { return };
-        let Some(interface) = cx.context.interfaces.by_id(incoming) else { return };
-        let Some(address) = interface.address_like(hop.address) else { return };
-        let peer = self.refresh_reduction.peer(incoming, hop.address);
-        let message_id = self.assign_resv_message_id(cx.now, index, peer, confirm, reason);
-        let psb = self.store.psb(index);
-        let flow = FixedFilterFlow { flowspec: Some(flowspec), filter: psb.template };
-        let requests = self
-            .store
-            .tcsbs_of(Holder::Sender(index))
-            .filter(|&tcsb| psb.leaves_through(self.store.tcsb(tcsb).outgoing))
-            .flat_map(|tcsb| self.store.rsbs_of(tcsb))
-            .map(|rsb| self.store.rsb(rsb).carried());
-        merge_carried(&mut self.scratch, requests, self.config.max_kept_octets as usize);
-        mark_upstream(&mut self.scratch, &self.config, cx.context, incoming);
-        let resv = Resv {
-            session: self.store.session(psb.session).session,
-            hop: RsvpHop { address, lih: hop.lih },
-            refresh_ms: self.config.timing(incoming).refresh_ms(),
-            confirm,
-            scope: None,
-            carried: Carried::Objects(&self.scratch),
-            flows: FlowDescriptors::FixedFilter(List::Items(&[flow])),
-        };
-        let how = self.to_neighbor(incoming, address, hop.address);
-        let outgoing_message = OutgoingMessage::new(how).to(peer).with_message_id(message_id);
-        self.refresh_reduction.send(
-            &mut self.counters,
-            cx.out,
-            outgoing_message,
-            &Body::Resv(resv),
-        );
-        mark(Checkpoint::ResvRefresh);
-    }
-
     /// Returns the time of the next refresh of state on `interface`.
     pub(crate) fn next_refresh(&mut self, now: Time, interface: InterfaceId) -> Time {
         // As announced to neighbours, and therefore never zero, which would refresh without end.
@@ -237,51 +185,52 @@ impl Rsvp {
         }
     }
 
-    /// Starts, continues or stops the refresh of the Resv for a sender, as its reservations require.
-    pub(crate) fn schedule_resv_refresh(&mut self, now: Time, index: Index) {
-        let reserved = self.requested_flowspec(now, index).is_some();
-        self.schedule_resv(now, index, reserved);
-    }
-
-    /// Starts, continues or stops the refresh of the Resv for a sender, given whether there are reservations.
+    /// Returns the time of the next refresh of a Path that leaves through these interfaces. Each branch of a group's data is
+    /// refreshed in the period of its interface; those whose time has passed get a new one.
     #[inline]
-    pub(crate) fn schedule_resv(&mut self, now: Time, index: Index, reserved: bool) {
-        let psb = self.store.psb(index);
-        let listed = self.refresh_reduction.is_listed(psb.resv_message_id);
-        let at = match self.store.neighbor_of(psb.hop) {
-            Some((incoming, _)) if reserved && !listed => self.next_refresh(now, incoming),
-            _ => Time::MAX,
-        };
-        self.store.psb_mut(index).resv_refresh_at = at;
-    }
-
-    /// Returns the time of the next refresh of a Path that leaves through these interfaces. All branches are refreshed
-    /// together, in the shortest of their periods.
-    #[inline]
-    pub(crate) fn next_path_refresh(&mut self, now: Time, outgoing: &OutInterfaces) -> Time {
-        let quickest = self.quickest_of(outgoing);
-        quickest.map_or(Time::MAX, |interface| self.next_refresh(now, interface))
-    }
-
-    /// Returns the interface with the shortest refresh period.
-    #[inline]
-    fn quickest_of(&self, outgoing: &OutInterfaces) -> Option<InterfaceId> {
+    pub(crate) fn next_path_refresh(&mut self, now: Time, outgoing: &mut OutInterfaces) -> Time {
         match outgoing {
-            OutInterfaces::None => None,
-            OutInterfaces::One(interface) => Some(*interface),
-            OutInterfaces::Many(interfaces) => {
-                interfaces.iter().copied().min_by_key(|&id| self.config.timing(id).refresh)
+            OutInterfaces::None => Time::MAX,
+            OutInterfaces::One(interface) => self.next_refresh(now, *interface),
+            OutInterfaces::Many(branches) => {
+                for (&interface, at) in branches.interfaces.iter().zip(&mut branches.refresh_at) {
+                    if *at <= now || *at == Time::MAX {
+                        *at = self.next_refresh(now, interface);
+                    }
+                }
+                branches.refresh_at.iter().copied().min().unwrap_or(Time::MAX)
             }
         }
     }
 
     /// Schedules the refresh of a sender's Path, unless summary refreshes include it.
     pub(crate) fn schedule_path_refresh(&mut self, now: Time, index: Index) {
-        let psb = self.store.psb(index);
-        let is_listed = self.refresh_reduction.is_listed(psb.path_message_id);
-        let quickest = self.quickest_of(&psb.outgoing).filter(|_| !is_listed);
-        let at = quickest.map_or(Time::MAX, |interface| self.next_refresh(now, interface));
+        let psb = self.store.psb_mut(index);
+        let at = match self.refresh_reduction.is_listed(psb.path_message_id) {
+            true => Time::MAX,
+            false => {
+                let mut outgoing = core::mem::replace(&mut psb.outgoing, OutInterfaces::None);
+                let at = self.next_path_refresh(now, &mut outgoing);
+                self.store.psb_mut(index).outgoing = outgoing;
+                at
+            }
+        };
         self.store.psb_mut(index).path_refresh_at = at;
+    }
+
+    /// Returns the own address towards a neighbour behind an interface, and the header and receiver of a message to it;
+    /// `None` if the interface has no such address.
+    #[inline]
+    pub(crate) fn message_to<E>(
+        &self,
+        cx: &HandlerContext<'_, '_, E>,
+        interface: InterfaceId,
+        neighbor: IpAddr,
+    ) -> Option<(IpAddr, OutgoingMessage)> {
+        let own = cx.context.interfaces.by_id(interface)?.address_like(neighbor)?;
+        let how = self.to_neighbor(interface, own, neighbor);
+        let peer = self.refresh_reduction.peer(interface, neighbor);
+        Some((own, OutgoingMessage::new(how).to(peer)))
     }
 
     /// Returns the header of a message to a neighbour behind an interface, UDP-encapsulated if the neighbour is.
@@ -328,7 +277,7 @@ pub(crate) fn to_neighbor(source: IpAddr, destination: IpAddr) -> Outgoing {
 fn forward_adspec<'s>(
     psb: &Psb,
     interface: &Interface,
-    scratch: &'s mut alloc::vec::Vec<u8>,
+    scratch: &'s mut Vec<u8>,
 ) -> Option<&'s [u8]> {
     let body = psb.adspec.as_deref()?;
     let hop = characteristics(interface, psb.flags & Psb::NON_RSVP != 0);
@@ -345,7 +294,7 @@ fn forward_adspec<'s>(
 fn forward_any_adspec(
     body: &[u8],
     hop: &HopCharacteristics,
-    scratch: &mut alloc::vec::Vec<u8>,
+    scratch: &mut Vec<u8>,
 ) -> Option<usize> {
     let adspec = Adspec::parse(body).ok()?.advertise(hop);
     scratch.resize(adspec.buffer_len(), 0);
@@ -374,23 +323,4 @@ fn characteristics(interface: &Interface, non_is_hop: bool) -> HopCharacteristic
         }),
         controlled_load: offers_services.then(LocalOverrides::default),
     }
-}
-
-/// Writes the objects of all requests into `all`, each once (RFC 2205 section 3.10, rule 3), up to `limit` octets, so
-/// that one next hop cannot fill the message of all.
-pub(crate) fn merge_carried<'k>(
-    all: &mut alloc::vec::Vec<u8>,
-    requests: impl Iterator<Item = &'k [u8]>,
-    limit: usize,
-) {
-    all.clear();
-    let mut known = BTreeSet::new();
-    // Most requests have none.
-    requests.filter(|octets| !octets.is_empty()).for_each(|octets| {
-        for object in Carried::Objects(octets).iter() {
-            if all.len() + object.bytes.len() <= limit && known.insert(object.bytes) {
-                all.extend_from_slice(object.bytes);
-            }
-        }
-    });
 }

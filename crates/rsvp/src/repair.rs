@@ -11,14 +11,14 @@ use core::net::IpAddr;
 use core::time::Duration;
 
 use earmark_core::{InterfaceId, Prefix, Time};
-use earmark_wire::intserv::{FlowSpec, SenderTspec};
-use earmark_wire::rsvp::{Carried, SenderTemplate, Session};
+use earmark_wire::intserv::SenderTspec;
+use earmark_wire::rsvp::{SenderTemplate, Session};
 
 use crate::api::{Change, Event};
 use crate::instance::{HandlerContext, Rsvp};
 use crate::next_hops::{NextHops, SenderData};
 use crate::refresh_reduction::SendReason;
-use crate::state::{Holder, Index, NONE, OutInterfaces, Peer, Timer, TimerKind};
+use crate::state::{Holder, Index, NONE, OutInterfaces, Psb, Timer, TimerKind};
 use crate::tear::PathTearContent;
 
 /// Limit of senders examined in one timer event.
@@ -81,8 +81,6 @@ struct Departure {
     template: SenderTemplate,
     tspec: SenderTspec,
     interface: InterfaceId,
-    /// Fixed-filter reservation for this sender there at the time of the change.
-    reserved: Option<FlowSpec>,
     ttl: u8,
 }
 
@@ -218,6 +216,7 @@ impl Rsvp {
                 self.path_message_through(cx, index, *interface, SendReason::Trigger);
             }
         }
+        self.update_requests_for(cx, index);
     }
 
     /// Returns whether the next hop of a sender on the same link differs from the router that its last Path was sent
@@ -274,18 +273,15 @@ impl Rsvp {
         SenderData { session: self.store.session_of(index), template: psb.template, incoming }
     }
 
-    /// Replaces the next hops of a sender. A different reservation there is requested upstream at once. Without any
-    /// reservation there, the request upstream stays until the old path ends, because the new one is likely to be
-    /// reserved soon.
+    /// Replaces the next hops of a sender. The caller updates the request upstream.
     pub(crate) fn change_next_hops<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
         index: Index,
-        outgoing: OutInterfaces,
+        mut outgoing: OutInterfaces,
         here: bool,
     ) {
-        let before = self.requested_flowspec(cx.now, index);
-        let path_refresh_at = self.next_path_refresh(cx.now, &outgoing);
+        let path_refresh_at = self.next_path_refresh(cx.now, &mut outgoing);
         let psb = self.store.psb_mut(index);
         psb.path_refresh_at = path_refresh_at;
         let left = core::mem::replace(&mut psb.outgoing, outgoing);
@@ -299,25 +295,9 @@ impl Rsvp {
         if here != self.store.psb(index).is_here() {
             self.set_here(cx, index, here);
         }
-        let psb = self.store.psb(index);
-        let (hop, session) = (psb.hop, psb.session);
-        let after = self.requested_flowspec(cx.now, index);
-        if before != after {
-            match hop {
-                Peer::Local(application) => self.notify_sender(cx, index, application, after),
-                Peer::Neighbor { .. } => {
-                    let at = if after.is_some() { cx.now } else { Time::MAX };
-                    self.store.psb_mut(index).resv_refresh_at = at;
-                    if after.is_some() {
-                        self.forget_resv_message_id(index);
-                    }
-                }
-            }
-        }
-        if let Some(pool) = self.store.pool_of(session) {
+        if let Some(pool) = self.store.pool_of(self.store.psb(index).session) {
             self.forget_incomplete_requests(pool);
-            self.update_pool_traffic_control(cx, pool);
-            self.update_pool_upstream_without_tears(cx, pool);
+            self.update_all_traffic_control(cx, Holder::Pool(pool));
         }
         self.update_receiver_proxy(cx, index);
     }
@@ -332,9 +312,8 @@ impl Rsvp {
             self.store.timers.arm(at, Timer { kind: TimerKind::Departure, block: 0 });
         }
         let ttl = self.ttl_downstream(index);
-        let tcsb = self.store.find_tcsb(Holder::Sender(index), Some(interface));
-        let reserved = tcsb.map(|tcsb| self.store.tcsb(tcsb).flowspec);
-        let departure = Departure { at, session, template, tspec, interface, reserved, ttl };
+        self.store.psb_mut(index).flags |= Psb::MOVING;
+        let departure = Departure { at, session, template, tspec, interface, ttl };
         self.repairs.departures.push_back(departure);
     }
 
@@ -349,20 +328,6 @@ impl Rsvp {
             .collect()
     }
 
-    /// Sends a ResvTear upstream if the reservation on the old path ended before that path did and the new path has
-    /// none. It was not sent earlier because the new path might have been reserved meanwhile.
-    fn send_late_resv_tear<E: From<Event>>(
-        &mut self,
-        cx: &mut HandlerContext<'_, '_, E>,
-        psb: Index,
-        reserved: Option<FlowSpec>,
-    ) {
-        let is_ours = matches!(self.store.psb(psb).hop, Peer::Local(_)); // notified at once
-        if reserved.is_some() && !is_ours && self.store.first_tcsb(Holder::Sender(psb)).is_none() {
-            self.update_upstream(cx, psb, reserved, Carried::NONE);
-        }
-    }
-
     /// Handles the departure timer: ends old paths, unless the data has returned to them.
     pub(crate) fn departures_due<E: From<Event>>(&mut self, cx: &mut HandlerContext<'_, '_, E>) {
         for _ in 0..DEPARTURES_PER_TURN {
@@ -372,15 +337,17 @@ impl Rsvp {
             };
             let sender = self.store.find_sender(&old.session, &old.template);
             if let Some(psb) = sender {
-                self.send_late_resv_tear(cx, psb, old.reserved);
-                if self.store.psb(psb).outgoing.contains(old.interface) {
-                    continue;
-                }
+                let is_back = self.store.psb(psb).outgoing.contains(old.interface);
                 // The data has returned, but the sweep has not reached the sender yet.
                 let (next_hops, incoming) = self.current_next_hops(cx, psb);
-                if next_hops.outgoing(cx.context, incoming).contains(old.interface) {
+                if !is_back && next_hops.outgoing(cx.context, incoming).contains(old.interface) {
                     let at = cx.now + self.config.departure_delay;
                     self.repairs.departures.push_back(Departure { at, ..old });
+                    continue;
+                }
+                self.store.psb_mut(psb).flags &= !Psb::MOVING;
+                if is_back {
+                    self.update_requests_for(cx, psb);
                     continue;
                 }
             }
@@ -399,6 +366,8 @@ impl Rsvp {
             }
             if let Some(psb) = sender {
                 self.remove_from_interface(cx, psb, Some(interface));
+                // The reservation there may have ended earlier.
+                self.update_requests_for(cx, psb);
             }
         }
         if let Some(first) = self.repairs.departures.front() {

@@ -20,6 +20,7 @@ use crate::refresh_reduction::message_id_key::{MessageIdKey, NamedBlock};
 use crate::state::{Block, Dropped, Extra, Filter, Holder, Index, Kept, Origin, first_end};
 use crate::store::ExistingRequest;
 use crate::traffic::Request;
+use crate::upstream::SendOptions;
 
 impl Rsvp {
     pub(crate) fn receive_shared_resv<E: From<Event>>(
@@ -319,7 +320,8 @@ impl Rsvp {
             }
             _ => return false,
         }
-        self.update_pool_upstream_after_tear(cx, pool, tear.carried);
+        let options = SendOptions { carried: tear.carried, ..SendOptions::default() };
+        self.send_difference(cx, Holder::Pool(pool), &options);
         true
     }
 

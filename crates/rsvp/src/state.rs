@@ -14,6 +14,7 @@ use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::net::IpAddr;
+use core::num::NonZeroU64;
 
 use earmark_core::admission::ClaimId;
 use earmark_core::timer::TimerId;
@@ -63,6 +64,17 @@ impl Kept {
             }
         }
         rest.is_empty()
+    }
+}
+
+/// Digest of a request, which tells whether another one differs: a keyed hash, equal for different requests with a
+/// probability of 2^-63.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Digest(NonZeroU64);
+
+impl Digest {
+    pub(crate) fn of_hash(hash: u64) -> Digest {
+        Digest(NonZeroU64::MIN | hash)
     }
 }
 
@@ -129,18 +141,20 @@ pub(crate) struct Psb {
     pub(crate) outgoing: OutInterfaces,
     /// TTL of the received Path.
     pub(crate) ttl: u8,
-    /// [`Psb::NON_RSVP`], [`Psb::E_POLICE`], [`Psb::HERE`].
+    /// [`Psb::NON_RSVP`] and the other constants of this type.
     pub(crate) flags: u8,
     /// Body of the ADSPEC as received. Most senders of a neighbour have the same one, so they share it.
     pub(crate) adspec: Option<Arc<[u8]>>,
     /// POLICY_DATA and unknown objects to be forwarded, as received.
     pub(crate) carried: Kept,
-    /// Time of the next Path refresh; [`Time::MAX`] without next hop.
+    /// Time of the next Path refresh, on whichever branch it is due; [`Time::MAX`] without next hop.
     pub(crate) path_refresh_at: Time,
-    /// Time of the next refresh of this sender's fixed-filter Resv; [`Time::MAX`] without reservation.
+    /// Time of the next refresh of this sender's fixed-filter Resv; [`Time::MAX`] without request, and in summary refreshes.
     pub(crate) resv_refresh_at: Time,
     /// Time when the state expires; [`Time::MAX`] for a local sender.
     pub(crate) expires_at: Time,
+    /// Last request for this sender to the previous hop (FF), or last report to the sending application.
+    pub(crate) sent_resv: Option<Digest>,
     /// MESSAGE_ID of the Path that set this state.
     pub(crate) message_id: MessageIdKey,
     /// Entry of the Path to the next hop in `SentMessageIds`.
@@ -160,11 +174,23 @@ impl Psb {
     pub(crate) const HERE: u8 = 4;
     /// There was no route at the last lookup; the old next hops are kept.
     pub(crate) const UNROUTED: u8 = 8;
+    /// The data has left an interface, and the old path has not ended yet. What is requested upstream stays until then,
+    /// because the new path is likely to be reserved soon.
+    pub(crate) const MOVING: u8 = 16;
+    /// Flags that no Path sets.
+    pub(crate) const OWN: u8 = Psb::HERE | Psb::MOVING;
 
     /// Returns whether the data ends on this host.
     #[inline]
     pub(crate) fn is_here(&self) -> bool {
         self.flags & Psb::HERE != 0
+    }
+
+    /// Returns whether what is requested upstream stays until an old path has ended. Applications of this host are told at
+    /// once.
+    #[inline]
+    pub(crate) fn keeps_request(&self) -> bool {
+        self.flags & Psb::MOVING != 0 && !matches!(self.hop, Peer::Local(_))
     }
 
     /// Sets whether there was no route at the last lookup.
@@ -192,7 +218,16 @@ impl Psb {
 pub(crate) enum OutInterfaces {
     None,
     One(InterfaceId),
-    Many(Box<[InterfaceId]>),
+    /// Boxed as a whole, because few senders have more than one.
+    Many(Box<Branches>),
+}
+
+/// Outgoing interfaces of multicast data, each with the period of its own Path refreshes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Branches {
+    pub(crate) interfaces: Vec<InterfaceId>,
+    /// Time of the next Path refresh on each interface.
+    pub(crate) refresh_at: Vec<Time>,
 }
 
 impl OutInterfaces {
@@ -200,7 +235,9 @@ impl OutInterfaces {
     pub(crate) fn of(mut interfaces: impl Iterator<Item = InterfaceId>) -> OutInterfaces {
         let Some(first) = interfaces.next() else { return OutInterfaces::None };
         let Some(second) = interfaces.next() else { return OutInterfaces::One(first) };
-        OutInterfaces::Many([first, second].into_iter().chain(interfaces).collect())
+        let interfaces: Vec<_> = [first, second].into_iter().chain(interfaces).collect();
+        let refresh_at = alloc::vec![Time::MAX; interfaces.len()];
+        OutInterfaces::Many(Box::new(Branches { interfaces, refresh_at }))
     }
 
     #[inline]
@@ -208,7 +245,7 @@ impl OutInterfaces {
         match self {
             OutInterfaces::None => &[],
             OutInterfaces::One(interface) => core::slice::from_ref(interface),
-            OutInterfaces::Many(interfaces) => interfaces,
+            OutInterfaces::Many(branches) => &branches.interfaces,
         }
     }
 
@@ -217,7 +254,7 @@ impl OutInterfaces {
         match self {
             OutInterfaces::None => false,
             OutInterfaces::One(only) => *only == interface,
-            OutInterfaces::Many(all) => all.binary_search(&interface).is_ok(),
+            OutInterfaces::Many(branches) => branches.interfaces.binary_search(&interface).is_ok(),
         }
     }
 }
@@ -281,12 +318,13 @@ pub(crate) struct SentResv {
 }
 
 impl SentResv {
-    /// Returns whether two requests to the same hop are equal, apart from forwarded objects.
+    /// Returns whether two requests to the same hop are equal.
     pub(crate) fn is_same(&self, other: &SentResv) -> bool {
         self.hop == other.hop
             && self.flowspec == other.flowspec
             && self.filters == other.filters
             && self.scope == other.scope
+            && self.carried == other.carried
     }
 }
 

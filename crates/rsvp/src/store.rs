@@ -25,16 +25,19 @@ use earmark_core::random::Stream;
 use earmark_core::shares::Shares;
 use earmark_core::timer::TimingWheel;
 use earmark_core::{InterfaceId, growth};
+use earmark_wire::intserv::{FlowSpec, Rspec};
 use earmark_wire::rsvp::{SenderTemplate, Session};
 use hashbrown::HashTable;
 use hashbrown::hash_table::Entry;
 use slab::Slab;
 
-use self::keys::{hash_destination, hash_sender, hash_session, same_destination, same_session};
+use self::keys::{
+    hash_destination, hash_objects, hash_sender, hash_session, same_destination, same_session,
+};
 pub(crate) use self::lists::ExistingRequest;
 use crate::refresh_reduction::message_id_key::{MessageIdIndex, MessageIdKey, NamedBlock};
 use crate::state::{
-    Block, Blocked, Bsb, Index, NONE, Neighbor, Pool, Psb, Rsb, SessionBlock, Tcsb, Timer,
+    Block, Blocked, Bsb, Digest, Index, NONE, Neighbor, Pool, Psb, Rsb, SessionBlock, Tcsb, Timer,
 };
 
 /// State blocks and indexes of one engine.
@@ -60,6 +63,8 @@ pub(crate) struct Store {
     last_neighbors: [Index; 2],
     blockades: BTreeMap<Blocked, Bsb>,
     hash_key: (u64, u64),
+    /// Hash of requests, for their digests.
+    digests: KeyedHash,
 }
 
 impl Store {
@@ -84,7 +89,32 @@ impl Store {
             last_neighbors: [NONE; 2],
             blockades: BTreeMap::new(),
             hash_key,
+            digests: KeyedHash::draw(keys),
         }
+    }
+
+    /// Returns the digest of a request for a flowspec with these objects.
+    #[inline]
+    pub(crate) fn digest(&self, flowspec: &FlowSpec, objects: &[u8]) -> Digest {
+        let (bucket, service, rspec) = match flowspec {
+            FlowSpec::ControlledLoad(bucket) => (bucket, 0, [0, 0]),
+            FlowSpec::Guaranteed(bucket, Rspec { rate, slack_us }) => {
+                (bucket, 1, [rate.to_bits(), *slack_us])
+            }
+        };
+        let word = |high: u32, low: u32| u64::from(high) << 32 | u64::from(low);
+        let objects = match objects {
+            [] => 0, // as in most cases
+            _ => hash_objects(self.hash_key, objects),
+        };
+        Digest::of_hash(self.digests.of_six([
+            word(bucket.rate.to_bits(), bucket.depth.to_bits()),
+            word(bucket.peak.to_bits(), bucket.min_policed_unit),
+            word(bucket.max_packet_size, service),
+            word(rspec[0], rspec[1]),
+            objects,
+            0,
+        ]))
     }
 
     #[inline]

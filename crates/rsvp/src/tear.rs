@@ -5,10 +5,9 @@ use core::net::IpAddr;
 
 use earmark_core::checkpoint::{Checkpoint, mark};
 use earmark_core::{Datagram, InterfaceId, Outgoing};
-use earmark_wire::intserv::{FlowSpec, SenderTspec};
+use earmark_wire::intserv::SenderTspec;
 use earmark_wire::rsvp::{
-    Body, Carried, FixedFilterFlow, FlowDescriptors, List, PathTear, ResvTear, RsvpHop,
-    SenderTemplate, Session,
+    Body, Carried, FlowDescriptors, PathTear, ResvTear, SenderTemplate, Session,
 };
 
 use crate::api::{Change, Event};
@@ -16,10 +15,9 @@ use crate::counters::DropReason;
 use crate::instance::{HandlerContext, Rsvp};
 use crate::next_hops::{NextHops, SenderData};
 use crate::refresh_reduction::OutgoingMessage;
-use crate::state::{
-    Block, Holder, Index, NONE, Origin, OutInterfaces, Peer, Psb, Timer, TimerKind,
-};
+use crate::state::{Block, Holder, Index, Origin, OutInterfaces, Peer, Psb, Timer, TimerKind};
 use crate::store::Place;
+use crate::upstream::SendOptions;
 
 /// Content of a PathTear.
 #[derive(Clone, Copy, Debug)]
@@ -131,25 +129,11 @@ impl Rsvp {
         change: Change,
         carried: Carried<'_>,
     ) {
-        match self.store.tcsb(self.store.rsb(rsb).tcsb).holder {
-            Holder::Sender(psb) => {
-                let requested = self.requested_flowspec(cx.now, psb);
-                let has_message_id = self.store.psb(psb).resv_message_id != NONE;
-                let carries = has_message_id && !self.store.rsb(rsb).carried().is_empty();
-                self.withdraw(cx, rsb, change);
-                self.update_upstream(cx, psb, requested, carried);
-                if carries
-                    && requested.is_some()
-                    && self.requested_flowspec(cx.now, psb) == requested
-                {
-                    self.resv_refresh(cx, psb, None); // omits the objects that only this request carried
-                }
-            }
-            Holder::Pool(pool) => {
-                self.withdraw(cx, rsb, change);
-                self.update_pool_upstream_after_tear(cx, pool, carried);
-            }
-        }
+        let tcsb = self.store.tcsb(self.store.rsb(rsb).tcsb);
+        let (holder, ended) = (tcsb.holder, Some(tcsb.flowspec));
+        self.withdraw(cx, rsb, change);
+        let options = SendOptions { carried, ended, ..SendOptions::default() };
+        self.send_difference(cx, holder, &options);
     }
 
     /// Removes the reservations for a sender on an interface (`None`: on this host) that its data no longer uses, and
@@ -168,7 +152,7 @@ impl Rsvp {
             if let Some(tcsb) = self.store.find_tcsb(Holder::Pool(pool), outgoing) {
                 self.remove_sender_from_tcsb(cx, tcsb, &template);
             }
-            self.update_pool_upstream(cx, pool);
+            self.update_upstream(cx, Holder::Pool(pool));
         }
     }
 
@@ -198,32 +182,7 @@ impl Rsvp {
         let timer = Timer { kind: TimerKind::Reservation, block: index };
         let armed = self.store.timers.arm(self.store.rsb(index).expires_at, timer);
         self.store.rsb_mut(index).timer = Some(armed);
-        self.update_pool_upstream(cx, pool);
-    }
-
-    /// Updates the fixed-filter request upstream for a sender, if it differs from `before`.
-    pub(crate) fn update_upstream<E: From<Event>>(
-        &mut self,
-        cx: &mut HandlerContext<'_, '_, E>,
-        psb: Index,
-        before: Option<FlowSpec>,
-        carried: Carried<'_>,
-    ) {
-        let requested = self.requested_flowspec(cx.now, psb);
-        if requested == before {
-            return;
-        }
-        if let Peer::Local(application) = self.store.psb(psb).hop {
-            return self.notify_sender(cx, psb, application, requested);
-        }
-        match (before, requested) {
-            (Some(before), None) => {
-                self.send_resv_tear(cx, psb, before, carried);
-                self.schedule_resv(cx.now, psb, false);
-                self.rearm_sender(psb);
-            }
-            _ => self.resv_refresh(cx, psb, None),
-        }
+        self.update_upstream(cx, Holder::Pool(pool));
     }
 
     /// Sends the PathTear of a sender to all next hops. `scratch` holds the unknown objects to be forwarded.
@@ -238,8 +197,8 @@ impl Rsvp {
             OutInterfaces::One(interface) => {
                 self.send_path_tear(cx, interface, session.destination, &end, ttl);
             }
-            OutInterfaces::Many(ref interfaces) => {
-                for interface in interfaces.clone() {
+            OutInterfaces::Many(ref branches) => {
+                for interface in branches.interfaces.clone() {
                     self.send_path_tear(cx, interface, session.destination, &end, ttl);
                 }
             }
@@ -290,32 +249,6 @@ impl Rsvp {
         );
     }
 
-    fn send_resv_tear<E>(
-        &mut self,
-        cx: &mut HandlerContext<'_, '_, E>,
-        index: Index,
-        flowspec: FlowSpec,
-        carried: Carried<'_>,
-    ) {
-        let psb = self.store.psb(index);
-        let Some((incoming, hop)) = self.store.neighbor_of(psb.hop) else { return };
-        let Some(interface) = cx.context.interfaces.by_id(incoming) else { return };
-        let Some(address) = interface.address_like(hop.address) else { return };
-        let flow = FixedFilterFlow { flowspec: Some(flowspec), filter: psb.template };
-        let tear = ResvTear {
-            session: self.store.session_of(index),
-            hop: RsvpHop { address, lih: hop.lih },
-            scope: None,
-            carried,
-            flows: FlowDescriptors::FixedFilter(List::Items(&[flow])),
-        };
-        let how = self.to_neighbor(incoming, address, hop.address);
-        let outgoing_message =
-            OutgoingMessage::new(how).to(self.refresh_reduction.peer(incoming, hop.address));
-        self.forget_resv_message_id(index);
-        self.send_once(cx, outgoing_message, &Body::ResvTear(tear));
-    }
-
     /// Removes the sender at a place with all state that depends on it.
     fn remove_sender<E: From<Event>>(
         &mut self,
@@ -356,7 +289,7 @@ impl Rsvp {
             next = self.store.next_tcsb(tcsb);
             self.remove_sender_from_tcsb(cx, tcsb, &template);
         }
-        self.update_pool_upstream(cx, pool);
+        self.update_upstream(cx, Holder::Pool(pool));
     }
 
     /// Notifies applications of this host that a sender has ended, except its own application.

@@ -11,19 +11,18 @@ use earmark_core::admission::{ClaimId, Owner};
 use earmark_core::checkpoint::{Checkpoint, mark};
 use earmark_core::{InterfaceId, Time};
 use earmark_wire::intserv::FlowSpec;
+use earmark_wire::rsvp::ErrorCode;
 use earmark_wire::rsvp::iana::TrafficControlError;
-use earmark_wire::rsvp::{Carried, ErrorCode, Style};
 
-use crate::api::{Application, Change, Event};
+use crate::api::{Change, Event};
 use crate::confirm::ConfirmRequest;
 use crate::error::ResvFault;
 use crate::instance::{HandlerContext, Rsvp};
-use crate::marking::code_points;
 use crate::merge::least_upper_bound;
-use crate::refresh_reduction::SendReason;
 use crate::refresh_reduction::message_id_key::MessageIdKey;
-use crate::state::{Block, Extra, Holder, Index, NONE, Origin, Peer, Rsb, Timer, TimerKind};
+use crate::state::{Block, Extra, Holder, Index, NONE, Origin, Rsb, Timer, TimerKind};
 use crate::store::ExistingRequest;
+use crate::upstream::SendOptions;
 
 /// Request of one next hop, or one application, for one sender or for those that share it.
 #[derive(Debug)]
@@ -74,10 +73,6 @@ impl Rsvp {
             self.check_request(cx, holder, rsb, &mut request)?;
         }
         let priority = self.priority(tcsb, rsb, Some(&request));
-        let requested = match holder {
-            Holder::Sender(psb) => self.requested_flowspec(cx.now, psb),
-            Holder::Pool(_) => None,
-        };
         let before = tcsb.map(|tcsb| self.store.tcsb(tcsb).flowspec);
         let tcsb = match tcsb {
             Some(tcsb) => {
@@ -88,8 +83,6 @@ impl Rsvp {
             None => self.add_traffic_control(cx, holder, &request, merged, priority)?,
         };
         let receiver = request.confirm;
-        let carried = request.extra.as_deref().map_or(&[][..], |extra| extra.carried.octets());
-        let other_objects = rsb.map_or(&[][..], |rsb| self.store.rsb(rsb).carried()) != carried;
         let request = self.write_request(cx.now, tcsb, rsb, request);
         let confirm_request = receiver.map(|receiver| ConfirmRequest { receiver, request });
         let other_flows = self.update_filters(cx, tcsb, Some(request));
@@ -98,15 +91,7 @@ impl Rsvp {
             self.notify_reservation(cx, tcsb, change);
         }
         mark(Checkpoint::ReservationManagement);
-        match holder {
-            Holder::Sender(psb) => {
-                // Changed unknown objects wait for the next refresh, but state in summary refreshes has none.
-                let waits = self.store.psb(psb).resv_message_id == NONE;
-                let requested = requested.filter(|_| waits || !other_objects);
-                self.report_distinct_reservation(cx, psb, tcsb, requested, confirm_request);
-            }
-            Holder::Pool(pool) => self.report_shared_reservation(cx, pool, tcsb, confirm_request),
-        }
+        self.report_reservation(cx, holder, tcsb, confirm_request);
         Ok(request)
     }
 
@@ -208,18 +193,10 @@ impl Rsvp {
         tcsb: Index,
         change: Change,
     ) {
-        match self.store.tcsb(tcsb).holder {
-            Holder::Sender(psb) => {
-                let (requested, flowspec) =
-                    (self.requested_flowspec(cx.now, psb), self.store.tcsb(tcsb).flowspec);
-                self.remove_from_traffic_control(cx, tcsb, change);
-                self.update_upstream(cx, psb, requested.or(Some(flowspec)), Carried::NONE);
-            }
-            Holder::Pool(pool) => {
-                self.remove_from_traffic_control(cx, tcsb, change);
-                self.update_pool_upstream(cx, pool);
-            }
-        }
+        let block = self.store.tcsb(tcsb);
+        let (holder, ended) = (block.holder, Some(block.flowspec));
+        self.remove_from_traffic_control(cx, tcsb, change);
+        self.send_difference(cx, holder, &SendOptions { ended, ..SendOptions::default() });
     }
 
     /// Reports to all requests merged into a reservation that it was refused or reduced to `left`.
@@ -331,89 +308,6 @@ impl Rsvp {
             self.update_accounts(gone.extra.as_deref(), None);
             self.replace_token(rsb, gone.extra.as_deref(), None);
         }
-    }
-
-    /// Reports a granted fixed-filter request: to the previous hop or the local sender, and to the receiver that
-    /// requested a confirmation. `before` is the previous request upstream.
-    fn report_distinct_reservation<E: From<Event>>(
-        &mut self,
-        cx: &mut HandlerContext<'_, '_, E>,
-        psb: Index,
-        tcsb: Index,
-        before: Option<FlowSpec>,
-        confirm_request: Option<ConfirmRequest>,
-    ) {
-        let requested = self.requested_flowspec(cx.now, psb);
-        let leading = confirm_request.filter(|confirm_request| {
-            let failures = self.failures(cx.now, Holder::Sender(psb), self.store.psb(psb).hop);
-            self.is_largest_request(&failures, confirm_request.request, psb)
-        });
-        if let Peer::Local(application) = self.store.psb(psb).hop {
-            if before != requested {
-                self.notify_sender(cx, psb, application, requested);
-            }
-        } else if before != requested || leading.is_some() {
-            if let Some(flowspec) = requested {
-                let confirm = leading.map(|confirm_request| confirm_request.receiver);
-                self.resv_message_for(cx, psb, flowspec, confirm, SendReason::Trigger);
-            }
-            self.schedule_resv(cx.now, psb, requested.is_some());
-            self.rearm_sender(psb);
-        }
-        let ours = matches!(self.store.psb(psb).hop, Peer::Local(_));
-        if let Some(confirm_request) = confirm_request
-            && (ours || leading.is_none())
-            && !self.is_blocked(
-                cx.now,
-                Holder::Sender(psb),
-                &self.store.rsb(confirm_request.request).flowspec,
-            )
-        {
-            self.send_resv_conf(cx, tcsb, confirm_request);
-        }
-    }
-
-    /// Reports a granted request in a shared style.
-    fn report_shared_reservation<E: From<Event>>(
-        &mut self,
-        cx: &mut HandlerContext<'_, '_, E>,
-        pool: Index,
-        tcsb: Index,
-        confirm_request: Option<ConfirmRequest>,
-    ) {
-        let went_on = self.update_pool_upstream_with_confirm(cx, pool, confirm_request);
-        if let Some(confirm_request) = confirm_request
-            && !went_on
-            && !self.is_blocked(
-                cx.now,
-                Holder::Pool(pool),
-                &self.store.rsb(confirm_request.request).flowspec,
-            )
-        {
-            self.send_resv_conf(cx, tcsb, confirm_request);
-        }
-    }
-
-    /// Sends RESV_EVENT to a sending application about its current reservation.
-    pub(crate) fn notify_sender<E: From<Event>>(
-        &self,
-        cx: &mut HandlerContext<'_, '_, E>,
-        psb: Index,
-        application: Application,
-        requested: Option<FlowSpec>,
-    ) {
-        let (session, filter) = (self.store.session_of(psb), self.store.psb(psb).template);
-        cx.out.notify(match requested {
-            Some(flowspec) => {
-                let requests = self.store.tcsbs_of(Holder::Sender(psb));
-                let requests = requests.flat_map(|tcsb| self.store.rsbs_of(tcsb));
-                let dscp = code_points(requests.map(|rsb| self.store.rsb(rsb).carried()));
-                let style = Style::FixedFilter;
-                let reach = Box::new(self.reach_of_sender(cx, Holder::Sender(psb), &filter));
-                Event::Resv { application, session, filter, style, flowspec, dscp, reach }
-            }
-            None => Event::ResvGone { application, session, filter },
-        });
     }
 
     /// Notifies watchers of a change of a reservation.

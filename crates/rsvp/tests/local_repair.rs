@@ -95,36 +95,66 @@ fn unreserved_new_path_keeps_upstream_request_until_old_path_ends() {
 #[test]
 fn release_on_old_path_is_sent_upstream_when_path_ends() {
     let nothing = Vec::<String>::new;
-    let flows = [flow(4)];
-    let request = || to_group(Body::Resv(resv(&flows)));
-    for (comes_back, is_replaced) in [(false, false), (true, false), (false, true)] {
-        let mut router = fork();
-        branch(&mut router, SENDER, ETH1, &[ETH2]);
-        router.receive(ETH1, to_group(Body::Path(path())));
-        router.receive(ETH2, request());
-        branch(&mut router, SENDER, ETH1, &[ETH3]);
-        router.host(group_changed(SENDER));
-        assert_eq!(sent_texts(&router.pass(DELAY)), ["Path through eth3"]);
-        let tear = Body::ResvTear(ResvTear { session: group(), ..resv_tear(&flows) });
-        assert_eq!(sent_texts(&router.receive(ETH2, tear)), nothing());
-        let mut end = vec!["ResvTear to 10.0.1.1: FF 4 of 4000".to_owned()];
-        if is_replaced {
-            let replaced = router.receive(ETH3, to_group(Body::Resv(from_eth3(resv(&flows)))));
-            assert_eq!(sent_texts(&replaced), ["Resv to 10.0.1.1: FF 4 of 4000"]);
-            end.clear();
-        }
-        if comes_back {
+    let (flows, senders) = ([flow(4)], [template()]);
+    // The flowspec of a ResvTear may be omitted.
+    let styles = [
+        (resv(&flows), "FF nothing of 4000"),
+        (shared(4, &senders), "SE 4 of 4000"),
+        (wildcard(4), "WF 4"),
+    ];
+    for (request, torn) in styles {
+        for (comes_back, is_replaced) in [(false, false), (true, false), (false, true)] {
+            let mut router = fork();
             branch(&mut router, SENDER, ETH1, &[ETH2]);
+            router.receive(ETH1, to_group(Body::Path(path())));
+            router.receive(ETH2, to_group(Body::Resv(request)));
+            branch(&mut router, SENDER, ETH1, &[ETH3]);
             router.host(group_changed(SENDER));
-            assert_eq!(sent_texts(&router.pass(DELAY)), ["Path through eth2"]);
-        } else {
-            end.push("PathTear through eth2".into());
+            assert_eq!(sent_texts(&router.pass(DELAY)), ["Path through eth3"]);
+            let tear = Body::ResvTear(ResvTear { session: group(), ..tear_of(request) });
+            assert_eq!(sent_texts(&router.receive(ETH2, tear)), nothing(), "{torn}");
+            let mut end = vec![format!("ResvTear to 10.0.1.1: {torn}")];
+            if is_replaced {
+                let replaced = router.receive(ETH3, to_group(Body::Resv(from_eth3(request))));
+                assert_eq!(sent_texts(&replaced), nothing(), "the previous hop has it still");
+                end.clear();
+            }
+            if comes_back {
+                branch(&mut router, SENDER, ETH1, &[ETH2]);
+                router.host(group_changed(SENDER));
+                assert_eq!(sent_texts(&router.pass(DELAY)), ["Path through eth2"]);
+            } else {
+                end.insert(0, "PathTear through eth2".into());
+            }
+            let rest = if comes_back { DEPARTURE - DELAY } else { DEPARTURE };
+            assert_eq!(sent_texts(&router.pass(rest)), end);
+            let refreshed = router.pass(Duration::from_secs(46));
+            let is_refreshed = |text: &String| text.starts_with("Resv to 10.0.1.1");
+            assert_eq!(sent_texts(&refreshed).iter().any(is_refreshed), is_replaced, "{torn}");
         }
-        assert_eq!(
-            sent_texts(&router.pass(if comes_back { DEPARTURE - DELAY } else { DEPARTURE })),
-            end
-        );
     }
+}
+
+/// Each branch of a group's data is refreshed in the period R of its own interface, also after one of them has joined.
+#[test]
+fn branches_are_refreshed_in_their_own_periods() {
+    let timing = |seconds| Timing { refresh: Duration::from_secs(seconds), ..Timing::default() };
+    let config = Config {
+        interfaces: [(ETH2, timing(10)), (ETH3, timing(100))].into(),
+        ..Config::default()
+    };
+    let mut router = with_config(config);
+    router.add_interface(ETH3, "10.0.3.1");
+    branch(&mut router, SENDER, ETH1, &[ETH2, ETH3]);
+    let patient = Path { refresh_ms: 1_000_000, ..path() };
+    router.receive(ETH1, to_group(Body::Path(patient)));
+    let count = |outcomes: &[Outcome], link: &str| {
+        sent_texts(outcomes).iter().filter(|text| text.ends_with(link)).count()
+    };
+    let outcomes = router.pass(Duration::from_secs(1_000));
+    // 0.5 R to 1.5 R apart.
+    assert!((67..=200).contains(&count(&outcomes, "eth2")), "{}", count(&outcomes, "eth2"));
+    assert!((6..=20).contains(&count(&outcomes, "eth3")), "{}", count(&outcomes, "eth3"));
 }
 
 /// Two sources of 1 Mbit/s each share a reservation. If one of them leaves, half of the reservation remains.

@@ -17,10 +17,10 @@ use crate::counters::DropReason;
 use crate::instance::{HandlerContext, Rsvp};
 use crate::merge::is_greater;
 use crate::policy::stated_reason;
-use crate::pool::shared_flows;
 use crate::proxy::PROXY;
 use crate::shared::{event_filters, filters_of, flowspec_of};
 use crate::state::{Blocked, Holder, Index, Origin, Peer};
+use crate::upstream::{SendOptions, shared_flows};
 
 impl Rsvp {
     pub(crate) fn receive_resv_err<E: From<Event>>(
@@ -63,16 +63,11 @@ impl Rsvp {
         let sender = self.store.find_sender(&error.session, &flow.filter);
         let psb = sender.ok_or(DropReason::NoState)?;
         let incoming = self.comes_from_previous_hop(cx, datagram, psb, error.hop.address)?;
-        let before = self.requested_flowspec(cx.now, psb);
-        let blocked = Blocked::Sender(psb);
-        self.note_failure(cx, incoming, &error.error, blocked, flow.flowspec);
-        self.refresh_resv_by_message(cx.now, psb);
-        if let Some(requested) = self.requested_flowspec(cx.now, psb)
-            && before != Some(requested)
-            && flow.flowspec.is_none_or(|failed| is_greater(&failed, &requested))
-        {
-            self.resv_refresh(cx, psb, None);
-        }
+        self.note_failure(cx, incoming, &error.error, Blocked::Sender(psb), flow.flowspec);
+        // A summary refresh would repeat the request that has failed.
+        self.forget_resv_message_id(psb);
+        let options = SendOptions { failed: flow.flowspec, ..SendOptions::default() };
+        self.send_difference(cx, Holder::Sender(psb), &options);
         let flows = FlowDescriptors::FixedFilter(List::Items(core::slice::from_ref(flow)));
         let mut found_any = false;
         let tcsbs: Vec<Index> = self.store.tcsbs_of(Holder::Sender(psb)).collect();
@@ -140,7 +135,8 @@ impl Rsvp {
         }
         let incoming = verdict?;
         self.forget_shared_message_ids(pool);
-        self.update_pool_upstream_after_failure(cx, pool, failed);
+        let options = SendOptions { failed, ..SendOptions::default() };
+        self.send_difference(cx, Holder::Pool(pool), &options);
         let mut found_any = false;
         let tcsbs: Vec<Index> = self.store.tcsbs_of(Holder::Pool(pool)).collect();
         for tcsb in tcsbs {

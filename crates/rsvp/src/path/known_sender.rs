@@ -117,8 +117,7 @@ impl Rsvp {
             received.is_here() != psb.is_here()
                 || !next_hops.has_outgoing(cx.context, Some(received.interface), &psb.outgoing)
         });
-        let marks =
-            (psb.ttl, psb.flags & !Psb::HERE) != (received.ttl, received.flags & !Psb::HERE);
+        let marks = (psb.ttl, psb.flags & !Psb::OWN) != (received.ttl, received.flags & !Psb::OWN);
         let any = hop || tspec || adspec || carried || marks || next_hops.is_some();
         Ok(any.then_some(PathChanges { hop, tspec, adspec, carried, next_hops }))
     }
@@ -145,8 +144,8 @@ impl Rsvp {
         }
         psb.tspec = path.sender.tspec;
         psb.ttl = received.ttl;
-        // `change_next_hops` sets HERE.
-        psb.flags = received.flags & !Psb::HERE | psb.flags & Psb::HERE;
+        // `change_next_hops` sets its own flags.
+        psb.flags = received.flags & !Psb::OWN | psb.flags & Psb::OWN;
         if let Some(next_hops) = changes.next_hops {
             let outgoing = next_hops.outgoing(cx.context, Some(received.interface));
             self.change_next_hops(cx, index, outgoing, received.is_here());
@@ -184,7 +183,8 @@ impl Rsvp {
         self.store.psb_mut(index).hop =
             self.store.find_or_insert_hop(origin, Block::Sender, cx.now);
         self.store.release_neighbor(old, Block::Sender);
-        self.refresh_resv_by_message(cx.now, index);
+        self.store.psb_mut(index).sent_resv = None;
+        self.forget_resv_message_id(index);
     }
 
     /// Reports the changes of a Path to next hops, previous hops and applications.
@@ -208,17 +208,6 @@ impl Rsvp {
         self.notify_applications_of_sender(cx, index);
         self.path_refresh(cx, index);
         self.update_receiver_proxy(cx, index);
-        if changes.tspec {
-            self.update_sender_reservations(cx, index);
-        }
-        if changes.hop {
-            self.resv_refresh(cx, index, None);
-            if self.store.psb(index).resv_refresh_at <= cx.now {
-                // Unchanged, so only the timer is set.
-                self.schedule_resv_refresh(cx.now, index);
-                self.rearm_sender(index);
-            }
-        }
-        self.update_shared_reservations(cx, index);
+        self.update_reservations(cx, index);
     }
 }

@@ -8,8 +8,8 @@ use earmark_wire::rsvp::{MessageId, Style};
 use super::send::SendReason;
 use super::sent_message_ids::{DeliveryState, Subject};
 use crate::instance::{HandlerContext, Rsvp};
-use crate::pool::FILTERS_PER_MESSAGE;
 use crate::state::{Blocked, Holder, Index, NONE, SentResv};
+use crate::upstream::FILTERS_PER_MESSAGE;
 
 impl Rsvp {
     /// Returns the peer that receives the Path of a sender through an outgoing interface, and the MESSAGE_ID for it.
@@ -56,16 +56,12 @@ impl Rsvp {
         // A request held back by blockade state is retried by a later refresh, so it must not be in summary refreshes.
         let is_free = self.store.blockade(Blocked::Sender(sender), now).is_none();
         let mut entry = self.store.psb(sender).resv_message_id;
-        let was_listed = self.refresh_reduction.is_listed(entry);
         let (timers, subject) = (&mut self.store.timers, Subject::Resv(sender));
         let peer = peer.filter(|_| is_free);
         let id = self
             .refresh_reduction
             .message_id_for(timers, now, &mut entry, subject, peer, confirm, reason);
         self.store.psb_mut(sender).resv_message_id = entry;
-        if was_listed && !self.refresh_reduction.is_listed(entry) {
-            self.refresh_by_message(now, subject);
-        }
         id
     }
 

@@ -172,7 +172,9 @@ impl Rsvp {
         self.counters.reduction.repeated += 1;
         match self.refresh_reduction.sent.subject(entry) {
             Subject::Path(sender) => self.path_messages(cx, sender, reason),
-            Subject::Resv(sender) => self.resv_message(cx, sender, confirm, reason),
+            Subject::Resv(sender) => {
+                self.resend_distinct_resv(cx, sender, confirm, reason);
+            }
             Subject::Shared(pool) => self.resend_shared_resv(cx, pool, entry, confirm, reason),
         }
         true
@@ -214,7 +216,6 @@ impl Rsvp {
             }
             Subject::Resv(sender) => {
                 self.schedule_resv_refresh(now, sender);
-                self.rearm_sender(sender);
             }
             Subject::Shared(pool) => self.schedule_pool(now, pool),
         }

@@ -79,7 +79,7 @@ impl OutgoingMessage {
     }
 
     /// Returns the peer that will acknowledge the message.
-    fn receiver(&self) -> Option<Index> {
+    pub(crate) fn receiver(&self) -> Option<Index> {
         match self.to {
             Receiver::NotPeer => None,
             Receiver::Via(peer) | Receiver::Peer(peer) => Some(peer),

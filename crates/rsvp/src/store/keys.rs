@@ -1,5 +1,6 @@
 //! Index keys as octets, and their hashes. Peers choose the keys, so the hash is SipHash with a random key.
 
+use core::hash::Hasher;
 use core::net::IpAddr;
 
 use earmark_wire::rsvp::{SenderTemplate, Session, SourceSelector};
@@ -91,6 +92,15 @@ pub(super) fn hash_sender(key: (u64, u64), session: &Session, template: &SenderT
     let ([d0, d1, d2, d3], [p0, p1]) = (destination.octets(), session.port.to_be_bytes());
     let ([s0, s1, s2, s3], [q0, q1]) = (source.octets(), source_port.to_be_bytes());
     hash(key, &[session.protocol, d0, d1, d2, d3, p0, p1, s0, s1, s2, s3, q0, q1])
+}
+
+/// Returns the hash of objects that a message carries.
+#[cold]
+pub(super) fn hash_objects(key: (u64, u64), objects: &[u8]) -> u64 {
+    // By another function than short keys, so that the compiler makes that one for their lengths.
+    let mut hasher = SipHasher13::new_with_keys(key.0, key.1);
+    hasher.write(objects);
+    hasher.finish()
 }
 
 #[inline]

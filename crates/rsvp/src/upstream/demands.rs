@@ -1,4 +1,4 @@
-//! Requests of a pool to each previous hop, computed from its reservations and senders.
+//! Requests to each previous hop, computed from reservations, senders and blockade state.
 
 use alloc::vec::Vec;
 use core::net::IpAddr;
@@ -10,9 +10,33 @@ use earmark_wire::rsvp::{FilterSpec, Style};
 use crate::blockade::merge_past;
 use crate::instance::Rsvp;
 use crate::merge::least_upper_bound;
-use crate::state::{Holder, Index, Kept, NONE, Peer, Pool, Rsb, SentResv};
+use crate::state::{Blocked, Holder, Index, Kept, NONE, Peer, Pool, Psb, Rsb, SentResv};
 
 impl Rsvp {
+    /// Returns the merged flowspec that a sender's fixed-filter reservations request upstream: those on the outgoing
+    /// interfaces of its data, without those in blockade state.
+    #[inline]
+    pub(crate) fn requested_flowspec(&self, now: Time, sender: Index) -> Option<FlowSpec> {
+        let psb = self.store.psb(sender);
+        if self.store.blockade(Blocked::Sender(sender), now).is_some() {
+            let failures = self.failures(now, Holder::Sender(sender), psb.hop);
+            let requests = || self.requests_for(Holder::Sender(sender), psb);
+            return merge_past(&failures, || requests().map(|rsb| self.store.rsb(rsb).flowspec));
+        }
+        let mut merged = None;
+        for tcsb in self.store.tcsbs_of(Holder::Sender(sender)) {
+            let tcsb = self.store.tcsb(tcsb);
+            if psb.leaves_through(tcsb.outgoing) {
+                merged = match merged {
+                    None => Some(tcsb.flowspec),
+                    // Requests for different services were refused before.
+                    Some(other) => Some(least_upper_bound(&other, &tcsb.flowspec).unwrap_or(other)),
+                };
+            }
+        }
+        merged
+    }
+
     /// Returns the request of a pool to each previous hop and each sending application of this host, in the order of
     /// the session's senders.
     pub(super) fn demands(&self, now: Time, index: Index) -> Vec<SentResv> {
@@ -20,7 +44,8 @@ impl Rsvp {
         let mut demands: Vec<SentResv> = Vec::new();
         for sender in self.store.senders_of(pool.session) {
             let psb = self.store.psb(sender);
-            let Some(flowspec) = self.flowspec_for_sender(index, sender) else { continue };
+            let flowspec = self.flowspec_for_sender(index, sender);
+            let Some(flowspec) = flowspec.or_else(|| pool.kept_flowspec(psb)) else { continue };
             let demand = match demands.iter_mut().find(|demand| demand.hop == psb.hop) {
                 Some(demand) => demand,
                 None => demands.push_mut(SentResv {
@@ -163,7 +188,7 @@ impl Rsvp {
                     let scope = self.store.rsb(rsb).scope();
                     scope.is_none_or(|scope| scope.contains(&psb.template.source))
                 })
-            })
+            }) || psb.keeps_request()
         };
         let mut scope: Vec<IpAddr> = self
             .store
@@ -178,6 +203,13 @@ impl Rsvp {
 }
 
 impl Pool {
+    /// Returns the flowspec that was requested upstream for a sender whose old path has not ended yet.
+    fn kept_flowspec(&self, psb: &Psb) -> Option<FlowSpec> {
+        let mut sent = self.sent_resvs.iter().filter(|_| psb.keeps_request());
+        let last = sent.find(|sent| sent.hop == psb.hop && sent.filters.contains(&psb.template));
+        last.map(|sent| sent.flowspec)
+    }
+
     /// Returns whether a reservation of the pool is for this sender among others.
     pub(crate) fn names(&self, sender: &FilterSpec) -> bool {
         self.filters.values().any(|filters| filters.binary_search(sender).is_ok())
