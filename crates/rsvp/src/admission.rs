@@ -5,15 +5,15 @@ use earmark_core::admission::{Demand, Owner, Priority, Reason, Refusal};
 use earmark_core::checkpoint::{Checkpoint, mark};
 use earmark_core::{Context, Flow, Installation, InterfaceId, Rate};
 use earmark_wire::intserv::{FlowSpec, TokenBucket};
-use earmark_wire::rsvp::iana::{AdmissionControlError, TrafficControlError};
-use earmark_wire::rsvp::{ErrorCode, FilterSpec, Style};
+use earmark_wire::rsvp::{FilterSpec, Style};
 
 use crate::api::Event;
-use crate::error::ResvFault;
-use crate::instance::{HandlerContext, Rsvp};
+use crate::context::HandlerContext;
+use crate::fault::ResvFault;
+use crate::instance::Rsvp;
 use crate::merge::{effective, sum};
+use crate::request::Request;
 use crate::state::{Filter, Holder, Index, NONE, Tcsb};
-use crate::traffic::Request;
 
 impl Rsvp {
     /// TC_AddFlowspec.
@@ -190,23 +190,5 @@ impl Rsvp {
             .filter(|psb| psb.leaves_through(outgoing) && has_part(&psb.template))
             .map(|psb| psb.tspec)
             .reduce(|a, b| sum(&a, &b))
-    }
-}
-
-impl ResvFault {
-    /// Returns the error of RFC 2205 appendix B for a refusal by the ledger.
-    fn refused(refusal: Refusal) -> ResvFault {
-        let fault = match refusal.reason {
-            Reason::Bandwidth => ResvFault::bandwidth_unavailable(),
-            Reason::MaxPacket => {
-                let value = AdmissionControlError::MtuTooLarge.code();
-                ResvFault::new(ErrorCode::AdmissionControlFailure, value)
-            }
-            Reason::NoSuchLink => {
-                let value = TrafficControlError::ServiceUnsupported.code();
-                ResvFault::new(ErrorCode::TrafficControlError, value)
-            }
-        };
-        ResvFault { available: Some(refusal.available), ..fault }
     }
 }

@@ -5,8 +5,8 @@ use alloc::vec::Vec;
 
 use earmark_wire::rsvp::{Carried, FilterSpec, SenderTemplate, Session};
 
-use crate::api::Application;
 use crate::state::key;
+use earmark_core::ApplicationId as Application;
 
 /// Applications with an open session. A host has few, most routers have none, so ordered maps are enough.
 #[derive(Debug, Default)]

@@ -16,7 +16,8 @@ use earmark_core::{InterfaceId, Time};
 use earmark_wire::intserv::FlowSpec;
 use earmark_wire::rsvp::{ErrorCode, ErrorSpec, FilterSpec, Style};
 
-use crate::instance::{HandlerContext, Rsvp};
+use crate::context::HandlerContext;
+use crate::instance::Rsvp;
 use crate::merge::{greatest_lower_bound, is_greater, least_upper_bound};
 use crate::state::{Blocked, Bsb, Holder, Index, Peer, Psb};
 

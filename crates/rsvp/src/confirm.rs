@@ -1,8 +1,8 @@
 //! Confirmations: ResvConf towards the receiver that requested it (RFC 2205 sections 2.6 and 3.1.9; RFC 2209, RESV
 //! CONFIRM ARRIVES).
 
+use crate::request::ConfirmRequest;
 use alloc::boxed::Box;
-use core::net::IpAddr;
 
 use earmark_core::{Context, Datagram, Outgoing};
 use earmark_wire::rsvp::{
@@ -13,24 +13,17 @@ use earmark_wire::rsvp::{
 use crate::api::Event;
 use crate::blockade::Failures;
 
+use crate::context::HandlerContext;
 use crate::counters::DropReason;
 use crate::filters::Filters;
-use crate::instance::{HandlerContext, PROTOCOL, Rsvp};
+use crate::instance::{PROTOCOL, Rsvp};
 use crate::merge::least_upper_bound;
 use crate::next_hops::{NextHops, SenderData};
-use crate::refresh::to_neighbor;
+use crate::outgoing::to_neighbor;
 use crate::refresh_reduction::OutgoingMessage;
 use crate::shared::event_filters as told_filters;
 use crate::state::{Holder, Index, Peer};
 use crate::upstream::shared_flows;
-
-/// RESV_CONFIRM of a receiver.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct ConfirmRequest {
-    pub(crate) receiver: IpAddr,
-    /// Reservation state block of the request.
-    pub(crate) request: Index,
-}
 
 impl Rsvp {
     /// Returns whether a request is larger than all others for a sender, so that the confirmation must come from

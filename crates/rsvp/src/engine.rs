@@ -7,10 +7,11 @@ use earmark_core::checkpoint::{Checkpoint, mark};
 use earmark_core::{Context, Datagram, Effects, Engine, HostEvent, Input, Time};
 use earmark_wire::rsvp::{Body, ErrorKind, Message, MessageType, ParseError, PartialMessage};
 
+use crate::address::is_neighbor;
 use crate::api::{Command, Event};
+use crate::context::HandlerContext;
 use crate::counters::DropReason;
-use crate::instance::{HandlerContext, NEIGHBOR_TTL, Rsvp};
-use crate::path::is_neighbor;
+use crate::instance::{NEIGHBOR_TTL, Rsvp};
 use crate::refresh_reduction::message_id_key::MessageIdKey;
 use crate::refresh_reduction::unbundled;
 use crate::repair::RepairCause;

@@ -3,16 +3,14 @@
 
 mod resv_err;
 
+use crate::fault::ResvFault;
 use alloc::boxed::Box;
 use alloc::string::ToString;
 use alloc::vec::Vec;
 use core::net::IpAddr;
 
-use earmark_core::admission::Priority;
-use earmark_core::{Datagram, InterfaceId, Rate};
-use earmark_token::TokenError;
+use earmark_core::{Datagram, InterfaceId};
 use earmark_wire::intserv::{FlowSpec, SenderTspec};
-use earmark_wire::rsvp::iana::{AdmissionControlError, TrafficControlError};
 use earmark_wire::rsvp::{
     Body, Carried, ErrorCode, ErrorSpec, FixedFilterFlow, FlowDescriptors, List, MessageType,
     PartialMessage, Path, PathErr, Resv, ResvErr, RsvpHop, SenderTemplate, Session, Style,
@@ -20,56 +18,14 @@ use earmark_wire::rsvp::{
 
 use crate::api::Event;
 
+use crate::context::HandlerContext;
 use crate::counters::DropReason;
 use crate::filters::Filters;
-use crate::instance::{ERROR_HOPS, HandlerContext, Rsvp};
+use crate::instance::{ERROR_HOPS, Rsvp};
 use crate::policy::{explanation, stated_reason};
 use crate::proxy::PROXY;
 use crate::state::{Holder, Index, Origin, Peer};
 use crate::upstream::shared_flows;
-
-/// Reason for refusing a reservation, or a Path.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct ResvFault {
-    pub(crate) code: ErrorCode,
-    pub(crate) value: u16,
-    /// Whether an older reservation remains (InPlace).
-    pub(crate) in_place: bool,
-    /// Available rate, if admission control failed.
-    pub(crate) available: Option<Rate>,
-    /// Priority of the reservation that preempted this one.
-    pub(crate) preempted_by: Option<Priority>,
-    /// Reason for refusing the token of the request.
-    pub(crate) token: Option<TokenError>,
-}
-
-impl ResvFault {
-    pub(crate) const fn new(code: ErrorCode, value: u16) -> ResvFault {
-        let (available, preempted_by, token) = (None, None, None);
-        ResvFault { code, value, in_place: false, available, preempted_by, token }
-    }
-
-    /// Returns the error for a limit of this node that is reached.
-    pub(crate) const fn limit_reached() -> ResvFault {
-        ResvFault::new(ErrorCode::RsvpSystemError, 0)
-    }
-
-    /// Returns the error for a path without enough bandwidth.
-    pub(crate) const fn bandwidth_unavailable() -> ResvFault {
-        let value = AdmissionControlError::BandwidthUnavailable.code();
-        ResvFault::new(ErrorCode::AdmissionControlFailure, value)
-    }
-
-    /// Returns the error for an invalid flowspec.
-    pub(crate) const fn bad_flowspec() -> ResvFault {
-        ResvFault::new(ErrorCode::TrafficControlError, TrafficControlError::BadFlowspec.code())
-    }
-
-    fn spec(&self, node: IpAddr) -> ErrorSpec {
-        let flags = if self.in_place { ErrorSpec::IN_PLACE } else { 0 };
-        ErrorSpec { node, flags, code: self.code, value: self.value }
-    }
-}
 
 impl Rsvp {
     pub(crate) fn receive_path_err<E: From<Event>>(
@@ -241,7 +197,7 @@ impl Rsvp {
     ) {
         let salvage = PartialMessage::scan(datagram.payload);
         let Some(hop) = salvage.hop else { return };
-        if !crate::path::is_neighbor(cx.context, hop.address) {
+        if !crate::address::is_neighbor(cx.context, hop.address) {
             return;
         }
         match salvage.message_type {

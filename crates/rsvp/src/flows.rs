@@ -6,10 +6,11 @@ use earmark_core::{Context, Flow};
 use earmark_wire::rsvp::{FilterSpec, Style};
 
 use crate::api::Event;
+use crate::context::HandlerContext;
 use crate::filters::{Filters, flow};
-use crate::instance::{HandlerContext, Rsvp};
+use crate::instance::Rsvp;
+use crate::request::Request;
 use crate::state::{Holder, Index};
-use crate::traffic::Request;
 
 impl Rsvp {
     /// TC_AddFilter and TC_DelFilter: sets the filters of a shared reservation to those of its requests; only those of

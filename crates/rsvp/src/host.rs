@@ -13,14 +13,15 @@ use earmark_wire::rsvp::{
 use crate::api::{
     Application, BadSpecification, Change, Command, Event, Rejection, ReserveRequest,
 };
+use crate::context::HandlerContext;
 use crate::counters::DropReason;
-use crate::instance::{HandlerContext, Rsvp};
+use crate::instance::Rsvp;
 use crate::next_hops::{NextHops, SenderData};
 use crate::path::PathFault;
 use crate::proxy::{SenderProxy, sender_proxy};
 use crate::refresh_reduction::message_id_key::MessageIdKey;
+use crate::request::Request;
 use crate::state::{Block, Extra, Filter, Holder, Index, Kept, NONE, Origin, Peer, Psb, key};
-use crate::traffic::Request;
 
 impl Rsvp {
     /// Executes a command, or rejects it.

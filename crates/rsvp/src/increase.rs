@@ -2,15 +2,16 @@
 //! reservation. The old reservation stays, and the increase is tried again once in a refresh period, because the messages that
 //! asked for it say nothing new then.
 
-use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 use core::time::Duration;
 
 use earmark_core::Time;
-use earmark_core::timer::TimerId;
+
+mod refused;
 
 use crate::api::{Change, Event};
-use crate::instance::{HandlerContext, Rsvp};
+use crate::context::HandlerContext;
+use crate::instance::Rsvp;
 use crate::state::{Index, NONE, Timer, TimerKind};
 
 /// Limit of increases that are tried in one turn.
@@ -18,15 +19,7 @@ const TRIES_PER_TURN: usize = 64;
 /// Time between two turns of one round.
 const BETWEEN_TURNS: Duration = Duration::from_millis(1);
 
-/// Reservations whose increase was refused.
-#[derive(Debug, Default)]
-pub(crate) struct RefusedIncreases {
-    /// Traffic-control blocks. One may have ended meanwhile, or be another one: a try changes nothing then.
-    blocks: BTreeSet<Index>,
-    /// The first one of the next turn.
-    next: Index,
-    timer: Option<TimerId>,
-}
+pub(crate) use self::refused::RefusedIncreases;
 
 impl Rsvp {
     /// Lets an increase be tried again that was refused.

@@ -1,5 +1,6 @@
 //! RSVP engine of one node: its state, and the context of its handlers.
 
+use crate::context::HandlerContext;
 use alloc::boxed::Box;
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
@@ -7,7 +8,7 @@ use core::net::IpAddr;
 
 use earmark_core::hash::KeyedHash;
 use earmark_core::random::{RandomStreams, Stream};
-use earmark_core::{Context, Datagram, Effects, InterfaceId, Interfaces, Outgoing, Time};
+use earmark_core::{Datagram, Effects, InterfaceId, Interfaces, Outgoing};
 use earmark_token::Tokens;
 use earmark_wire::rsvp::{Body, FilterSpec};
 
@@ -17,11 +18,10 @@ use crate::config::Config;
 use crate::counters::{Counters, DropReason};
 use crate::diagnostics::Diagnostics;
 use crate::increase::RefusedIncreases;
-use crate::integrity::{Integrity, Signature};
+use crate::integrity::Integrity;
 use crate::limits::Throttles;
 use crate::policy::Policy;
 use crate::proxy::SenderProxy;
-use crate::refresh_reduction::message_id_key::MessageIdKey;
 use crate::refresh_reduction::{OutgoingMessage, RefreshReduction};
 use crate::reload::TimingChange;
 use crate::repair::Repairs;
@@ -79,24 +79,6 @@ pub struct Rsvp {
     pub(crate) timing_change: Option<Box<TimingChange>>,
     /// Policy control; `None` if not configured.
     pub(crate) policy: Option<Box<Policy>>,
-}
-
-/// Context of handling one input: time, environment, and output.
-pub(crate) struct HandlerContext<'t, 'c, E> {
-    pub(crate) now: Time,
-    pub(crate) context: &'t mut Context<'c>,
-    pub(crate) out: &'t mut Effects<E>,
-    /// Signature of the current message, if it was verified.
-    pub(crate) verified: Option<Signature>,
-    /// Whether the current message cannot come from another link: it has the largest TTL, which every router decrements. The
-    /// TTL of an encapsulated one is unknown.
-    pub(crate) is_from_this_link: bool,
-    /// MESSAGE_ID of the current message, if any.
-    pub(crate) message_id: MessageIdKey,
-    /// Peer that gets the acknowledgement of the current message, and its MESSAGE_ID, if one is requested.
-    pub(crate) acknowledge_to: Option<(Index, MessageIdKey)>,
-    /// Whether the current message leaves no state, and was handled before.
-    pub(crate) is_repeated: bool,
 }
 
 impl Rsvp {

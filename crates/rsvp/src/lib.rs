@@ -3,12 +3,12 @@
 //! # Overview
 //!
 //! A sender's host announces a data flow with a Path message, addressed to the flow's destination and marked with a
-//! router alert, so that every RSVP router on the path examines it. Each router stores the previous hop (in a [`Psb`]),
-//! and sends a Path of its own to the next hop. When the Path reaches the receiver's host, an application there may
-//! answer with a Resv, which follows the path back hop by hop: each router admits the request against the ledger of its
-//! outgoing link, installs it in traffic control (as a [`Tcsb`], made of one [`Rsb`] for each next hop), and sends a
-//! request to the previous hop. At the sender's host the reservation is complete; a receiver that requested a
-//! confirmation gets a ResvConf.
+//! router alert, so that every RSVP router on the path examines it. Each router stores the previous hop (in a path state
+//! block, PSB), and sends a Path of its own to the next hop. When the Path reaches the receiver's host, an application
+//! there may answer with a Resv, which follows the path back hop by hop: each router admits the request against the
+//! ledger of its outgoing link, installs it in traffic control (as a traffic-control state block, TCSB, made of one
+//! reservation state block, RSB, for each next hop), and sends a request to the previous hop. At the sender's host the
+//! reservation is complete; a receiver that requested a confirmation gets a ResvConf.
 //!
 //! # Soft state
 //!
@@ -50,25 +50,24 @@
 //!
 //! RFC 2205, 2209, 2210, 2211, 2212, 2215, 2747, 2961, 3097, 3209 (Hello only), 4558. Instruction counts: `cargo bench
 //! -p earmark-rsvp`.
-//!
-//! [`Psb`]: state::Psb
-//! [`Tcsb`]: state::Tcsb
-//! [`Rsb`]: state::Rsb
 #![no_std]
 #![forbid(unsafe_code)]
 
 extern crate alloc;
 
+mod address;
 mod admission;
 mod api;
 mod applications;
 mod blockade;
 mod config;
 mod confirm;
+mod context;
 mod counters;
 pub mod diagnostics;
 mod engine;
 mod error;
+mod fault;
 mod filters;
 mod flows;
 mod host;
@@ -80,6 +79,7 @@ mod marking;
 mod merge;
 mod next_hops;
 mod origin;
+mod outgoing;
 mod path;
 pub mod policy;
 mod pool;
@@ -89,6 +89,7 @@ mod refresh;
 mod refresh_reduction;
 mod reload;
 mod repair;
+mod request;
 mod resv;
 mod shared;
 mod state;

@@ -4,132 +4,21 @@
 //! "admission control failure" for bandwidth. Existing state stays and is refreshed as before, because refreshes
 //! without changes are not checked.
 
-use alloc::collections::BTreeMap;
-use alloc::string::String;
-use alloc::vec::Vec;
 use core::net::IpAddr;
 use core::time::Duration;
 
-use earmark_core::hash::KeyedHash;
-use earmark_core::throttle::Throttle;
-use earmark_core::{Context, Datagram, InterfaceId, Prefix, Rate, Time, shares};
+use earmark_core::{Context, Datagram, InterfaceId, Time, shares};
 use earmark_wire::rsvp::Body;
-use serde::{Deserialize, Serialize};
 
-use crate::instance::{HandlerContext, Rsvp};
+mod settings;
+mod throttles;
+
+use crate::context::HandlerContext;
+use crate::instance::Rsvp;
 use crate::state::{Block, Origin};
 
-/// Limits of a node. The default has only those of [`crate::Config`].
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct Settings {
-    /// Limits of interfaces, by name.
-    pub interfaces: BTreeMap<String, Interface>,
-    /// Limit of senders, and of reservations, of one neighbour.
-    pub per_neighbor: Option<u32>,
-    /// Limit of new or changed senders and reservations of one neighbour in one second.
-    pub changes_per_second: Option<u32>,
-    /// Limits of each access interface.
-    pub access: Access,
-}
-
-/// Limits of one interface.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct Interface {
-    /// Accepted neighbours; all if empty.
-    pub neighbors: Vec<Prefix>,
-    /// Limit of one reservation.
-    pub largest: Option<Rate>,
-    /// Octets that link layer and tunnels add to each IP packet. They are claimed beside the rate of a flow, as if all
-    /// its packets had the minimum size (m of RFC 2210 section 3.1).
-    pub overhead: u32,
-}
-
-impl Interface {
-    /// Returns whether the interface names a neighbour.
-    fn names(&self, neighbor: IpAddr) -> bool {
-        self.neighbors.iter().any(|range| range.contains(neighbor))
-    }
-}
-
-/// Limits of an access interface, whose neighbours are not trusted. Neighbours without a verified signature share them,
-/// because they choose their addresses; each neighbour with one has the same limits by itself.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct Access {
-    /// Limit of senders, and of reservations.
-    pub max_blocks: u32,
-    /// Limit of new or changed senders and reservations in one second.
-    pub changes_per_second: u32,
-    /// Limit of errors in one second that this node sends there by itself.
-    pub errors_per_second: u32,
-    /// Limit of the lifetime of state, whatever refresh period is announced.
-    pub max_lifetime: Duration,
-}
-
-impl Default for Access {
-    fn default() -> Access {
-        Access {
-            max_blocks: 500_000,
-            changes_per_second: 10_000,
-            errors_per_second: 100,
-            // Four times the lifetime with the default refresh period.
-            max_lifetime: Duration::from_secs(630),
-        }
-    }
-}
-
-/// Use of the limits per second, by neighbour or by access interface.
-#[derive(Debug)]
-pub(crate) struct Throttles {
-    changes: Throttle,
-    errors: Throttle,
-    challenges: Throttle,
-    diagnoses: Throttle,
-    /// Hash of interfaces and neighbours, who may choose their addresses.
-    hash: KeyedHash,
-}
-
-impl Throttles {
-    pub(crate) fn new(hash: KeyedHash) -> Throttles {
-        Throttles {
-            changes: Throttle::default(),
-            errors: Throttle::default(),
-            challenges: Throttle::default(),
-            diagnoses: Throttle::default(),
-            hash,
-        }
-    }
-
-    /// Returns whether a challenge of a neighbour may be answered, at `rate` answers to each in one second.
-    pub(crate) fn admits_challenge(
-        &mut self,
-        now: Time,
-        interface: InterfaceId,
-        neighbor: IpAddr,
-        rate: u32,
-    ) -> bool {
-        let hash = self.hash(interface, Some(neighbor));
-        self.challenges.admits(now, hash, rate)
-    }
-
-    /// Returns whether a DREQ or DREP may be processed, at `rate` from each interface in one second.
-    pub(crate) fn admits_diagnosis(
-        &mut self,
-        now: Time,
-        interface: InterfaceId,
-        rate: u32,
-    ) -> bool {
-        let hash = self.hash(interface, None);
-        self.diagnoses.admits(now, hash, rate)
-    }
-
-    fn hash(&self, interface: InterfaceId, neighbor: Option<IpAddr>) -> u64 {
-        let neighbor = neighbor.map_or(0, |address| self.hash.of_address(address));
-        self.hash.of_two([interface.0.into(), neighbor])
-    }
-}
+pub use self::settings::{Access, Interface, Settings};
+pub(crate) use self::throttles::Throttles;
 
 impl Rsvp {
     /// Returns the limits of an interface, if any.

@@ -19,8 +19,9 @@ use core::net::IpAddr;
 use earmark_core::{Context, Datagram, Interface, InterfaceId};
 use earmark_wire::rsvp::Session;
 
+use crate::context::HandlerContext;
 use crate::counters::DropReason;
-use crate::instance::{HandlerContext, Rsvp};
+use crate::instance::Rsvp;
 use crate::state::Index;
 
 impl Rsvp {

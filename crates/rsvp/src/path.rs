@@ -3,8 +3,10 @@
 mod adspec;
 mod known_sender;
 
+use crate::address::is_neighbor;
+use crate::address::is_unicast;
 use alloc::boxed::Box;
-use core::net::{IpAddr, Ipv4Addr};
+use core::net::IpAddr;
 
 use earmark_core::checkpoint::{Checkpoint, mark};
 use earmark_core::{Context, Datagram, Interface, InterfaceId, Time};
@@ -15,15 +17,17 @@ use earmark_wire::rsvp::{
 };
 
 use crate::api::{Application, Change, Event};
+use crate::context::HandlerContext;
 use crate::counters::DropReason;
-use crate::error::ResvFault;
-use crate::instance::{HandlerContext, Rsvp};
+use crate::fault::ResvFault;
+use crate::instance::Rsvp;
 use crate::next_hops::{NextHops, SenderData};
 use crate::policy::refused_token;
-use crate::refresh_reduction::message_id_key::{MessageIdKey, NamedBlock};
+use crate::refresh_reduction::message_id_key::MessageIdKey;
 use crate::state::{
     Block, Holder, Index, Kept, NONE, Origin, OutInterfaces, Peer, Psb, Timer, TimerKind, key,
 };
+use crate::store::NamedBlock;
 use crate::store::Place;
 
 impl Rsvp {
@@ -432,21 +436,6 @@ pub(crate) enum PathFault {
 fn bad_tspec() -> PathFault {
     let value = TrafficControlError::BadTspec.code();
     PathFault::Report(DropReason::Refused, ErrorCode::TrafficControlError, value)
-}
-
-/// Returns whether an address can belong to a neighbour: unicast, specified, and not local.
-#[inline]
-pub(crate) fn is_neighbor(context: &Context<'_>, address: IpAddr) -> bool {
-    is_unicast(address) && !context.interfaces.is_local(address)
-}
-
-/// Returns whether an address is a unicast address of one node.
-#[inline]
-pub(crate) fn is_unicast(address: IpAddr) -> bool {
-    !address.is_unspecified()
-        && !address.is_multicast()
-        && !address.is_loopback()
-        && address != IpAddr::V4(Ipv4Addr::BROADCAST)
 }
 
 /// Returns the error for a limit of this node that is reached.

@@ -3,9 +3,11 @@
 use earmark_wire::rsvp::{FilterSpec, Style};
 
 use crate::api::{Change, Event};
-use crate::instance::{HandlerContext, Rsvp};
-use crate::refresh_reduction::message_id_key::{MessageIdKey, NamedBlock};
+use crate::context::HandlerContext;
+use crate::instance::Rsvp;
+use crate::refresh_reduction::message_id_key::MessageIdKey;
 use crate::state::{Block, Dropped, Filter, Holder, Index};
+use crate::store::NamedBlock;
 
 impl Rsvp {
     /// Removes a sender from a traffic-control block of its pool because its data no longer uses that interface.

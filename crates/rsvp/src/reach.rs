@@ -13,8 +13,9 @@ use earmark_wire::rsvp::{FilterSpec, Path, Session};
 
 use crate::api::Event;
 
+use crate::context::HandlerContext;
 use crate::filters::Filters;
-use crate::instance::{HandlerContext, Rsvp};
+use crate::instance::Rsvp;
 use crate::state::{Holder, Index, Peer, Psb};
 
 impl Rsvp {

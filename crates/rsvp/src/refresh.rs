@@ -2,16 +2,16 @@
 //! section 3.7).
 
 use alloc::vec::Vec;
-use core::net::IpAddr;
 use core::time::Duration;
 
 use earmark_core::checkpoint::{Checkpoint, mark};
-use earmark_core::{Datagram, Interface, InterfaceId, Outgoing, Rate, Time};
+use earmark_core::{Interface, InterfaceId, Outgoing, Rate, Time};
 use earmark_wire::intserv::{Adspec, GuaranteedHop, HopCharacteristics, LocalOverrides};
 use earmark_wire::rsvp::{Body, Carried, Path, RsvpHop, SenderDescriptor, SenderTemplate, Session};
 
 use crate::api::{Change, Event};
-use crate::instance::{HandlerContext, NEIGHBOR_TTL, PROTOCOL, Rsvp};
+use crate::context::HandlerContext;
+use crate::instance::{PROTOCOL, Rsvp};
 use crate::refresh_reduction::{OutgoingMessage, SendReason};
 use crate::state::{Holder, Index, OutInterfaces, Peer, Psb};
 use crate::upstream::SendOptions;
@@ -217,59 +217,6 @@ impl Rsvp {
         };
         self.store.psb_mut(index).path_refresh_at = at;
     }
-
-    /// Returns the own address towards a neighbour behind an interface, and the header and receiver of a message to it;
-    /// `None` if the interface has no such address.
-    #[inline]
-    pub(crate) fn message_to<E>(
-        &self,
-        cx: &HandlerContext<'_, '_, E>,
-        interface: InterfaceId,
-        neighbor: IpAddr,
-    ) -> Option<(IpAddr, OutgoingMessage)> {
-        let own = cx.context.interfaces.by_id(interface)?.address_like(neighbor)?;
-        let how = self.to_neighbor(interface, own, neighbor);
-        let peer = self.refresh_reduction.peer(interface, neighbor);
-        Some((own, OutgoingMessage::new(how).to(peer)))
-    }
-
-    /// Returns the header of a message to a neighbour behind an interface, UDP-encapsulated if the neighbour is.
-    pub(crate) fn to_neighbor(
-        &self,
-        interface: InterfaceId,
-        source: IpAddr,
-        destination: IpAddr,
-    ) -> Outgoing {
-        let has_state_inside_udp = || {
-            let neighbor = self.store.find_neighbor(interface, destination);
-            neighbor.is_some_and(|index| self.store.neighbors[index as usize].encapsulated)
-        };
-        // A peer may have no state here, such as a receiver that has acknowledged a Path only.
-        let encapsulated = self.encapsulating.contains(&interface)
-            && self
-                .refresh_reduction
-                .is_encapsulated(interface, destination)
-                .unwrap_or_else(has_state_inside_udp);
-        Outgoing { encapsulated, ..to_neighbor(source, destination) }
-    }
-
-    /// Records whether the neighbour that sent a message uses UDP encapsulation, on interfaces where any does.
-    #[inline]
-    pub(crate) fn note_encapsulation(
-        &mut self,
-        datagram: &Datagram<'_>,
-        interface: InterfaceId,
-        address: IpAddr,
-    ) {
-        if !self.encapsulating.is_empty() {
-            self.store.set_encapsulated(interface, address, datagram.encapsulated);
-        }
-    }
-}
-
-/// Returns the header of a message to a neighbour.
-pub(crate) fn to_neighbor(source: IpAddr, destination: IpAddr) -> Outgoing {
-    Outgoing::new(PROTOCOL, source, destination, NEIGHBOR_TTL)
 }
 
 /// Returns the ADSPEC of a sender with this hop added, composed in `scratch`. A malformed one is omitted: none is

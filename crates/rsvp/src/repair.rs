@@ -5,17 +5,17 @@
 //! path and the reservations there end; a node on both paths has the new previous hop by then and ignores the PathTear.
 //! Changes in bursts are handled in one sweep, and no sender is examined unless a route changes.
 
-use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
 use core::net::IpAddr;
 use core::time::Duration;
 
-use earmark_core::{InterfaceId, Prefix, Time};
-use earmark_wire::intserv::SenderTspec;
-use earmark_wire::rsvp::{SenderTemplate, Session};
+use earmark_core::{InterfaceId, Time};
+
+mod pending;
 
 use crate::api::{Change, Event};
-use crate::instance::{HandlerContext, Rsvp};
+use crate::context::HandlerContext;
+use crate::instance::Rsvp;
 use crate::next_hops::{NextHops, SenderData};
 use crate::refresh_reduction::SendReason;
 use crate::state::{Holder, Index, NONE, OutInterfaces, Psb, Timer, TimerKind};
@@ -28,99 +28,8 @@ const DEPARTURES_PER_TURN: usize = 256;
 /// Limit of distinct recorded changes; beyond it every sender is examined.
 const MAX_DISTINCT_CHANGES: usize = 64;
 
-/// A change after which senders are examined.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum RepairCause {
-    /// Unicast routes to these destinations.
-    Prefix(Prefix),
-    /// Multicast routes of this source, or of any source, to a group.
-    Group(Option<IpAddr>, IpAddr),
-    /// Routes through an interface.
-    Interface(InterfaceId),
-    /// The settings of receiver proxies.
-    ReceiverProxies,
-}
-
-/// Changes that wait for the same delay.
-#[derive(Debug)]
-struct Pending {
-    delay: Duration,
-    due: Time,
-    causes: Vec<RepairCause>,
-    /// Whether there are more changes of routes than are recorded.
-    is_overfull: bool,
-}
-
-/// Pending work after route changes.
-#[derive(Debug, Default)]
-pub(crate) struct Repairs {
-    /// Changes whose delay has not passed; one entry for each delay of an interface.
-    pending: Vec<Pending>,
-    /// Sweep in progress.
-    sweep: Option<Sweep>,
-    /// Interfaces that senders' data has left, the oldest first; the departure timer is armed while there are any.
-    departures: VecDeque<Departure>,
-    /// Routers that the last Paths of senders were sent to, for routes that depend on the flow.
-    sent_next_hops: BTreeMap<Index, IpAddr>,
-}
-
-/// Examination of all senders, some in each timer event.
-#[derive(Debug)]
-struct Sweep {
-    of: Vec<Pending>,
-    /// Next index in the slab of senders.
-    next: usize,
-}
-
-/// Interface that a sender's data no longer uses. The fields cover all of a PathTear, because the sender may be removed
-/// before it is sent.
-#[derive(Debug)]
-struct Departure {
-    at: Time,
-    session: Session,
-    template: SenderTemplate,
-    tspec: SenderTspec,
-    interface: InterfaceId,
-    ttl: u8,
-}
-
-impl RepairCause {
-    fn concerns(self, source: IpAddr, destination: IpAddr) -> bool {
-        match self {
-            RepairCause::Prefix(prefix) => prefix.contains(destination),
-            RepairCause::Group(of, group) => {
-                group == destination && of.is_none_or(|of| of == source)
-            }
-            RepairCause::Interface(_) => true,
-            RepairCause::ReceiverProxies => false,
-        }
-    }
-}
-
-impl Pending {
-    /// Returns whether the route of a sender may have changed.
-    fn concerns(&self, source: IpAddr, destination: IpAddr) -> bool {
-        self.is_overfull || self.causes.iter().any(|cause| cause.concerns(source, destination))
-    }
-}
-
-impl Repairs {
-    /// Returns whether all senders follow the current routes.
-    #[inline]
-    pub(crate) fn is_idle(&self) -> bool {
-        self.pending.is_empty() && self.sweep.is_none()
-    }
-
-    /// Records the router that the Path of a sender is sent to, if the route depends on the flow.
-    #[inline]
-    pub(crate) fn note_next_hop(&mut self, sender: Index, next_hop: Option<IpAddr>) {
-        if let Some(next_hop) = next_hop {
-            self.sent_next_hops.insert(sender, next_hop);
-        } else if !self.sent_next_hops.is_empty() {
-            self.sent_next_hops.remove(&sender);
-        }
-    }
-}
+use self::pending::{Departure, Pending, Sweep};
+pub(crate) use self::pending::{RepairCause, Repairs};
 
 impl Rsvp {
     /// Records a change, which is handled after the delay W of its interface. Later changes with the same delay join it.

@@ -11,14 +11,16 @@ use earmark_wire::rsvp::{
 
 use crate::api::Event;
 
+use crate::address::{is_neighbor, is_unicast};
+use crate::context::HandlerContext;
 use crate::counters::DropReason;
-use crate::error::ResvFault;
+use crate::fault::ResvFault;
 use crate::filters::Filters;
-use crate::instance::{EFFECTS_PER_MESSAGE, HandlerContext, Rsvp};
-use crate::path::{is_neighbor, is_unicast};
-use crate::refresh_reduction::message_id_key::{MessageIdKey, NamedBlock};
+use crate::instance::{EFFECTS_PER_MESSAGE, Rsvp};
+use crate::refresh_reduction::message_id_key::MessageIdKey;
+use crate::request::Request;
 use crate::state::{Block, Extra, Holder, Index, Kept, Origin};
-use crate::traffic::Request;
+use crate::store::NamedBlock;
 
 impl Rsvp {
     pub(crate) fn receive_resv<E: From<Event>>(

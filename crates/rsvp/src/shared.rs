@@ -12,14 +12,16 @@ use earmark_wire::rsvp::{
 
 use crate::api::{Change, Event};
 
-use crate::error::ResvFault;
+use crate::address::is_unicast;
+use crate::context::HandlerContext;
+use crate::fault::ResvFault;
 use crate::filters::Filters;
-use crate::instance::{HandlerContext, Rsvp};
-use crate::path::is_unicast;
-use crate::refresh_reduction::message_id_key::{MessageIdKey, NamedBlock};
+use crate::instance::Rsvp;
+use crate::refresh_reduction::message_id_key::MessageIdKey;
+use crate::request::Request;
 use crate::state::{Block, Dropped, Extra, Filter, Holder, Index, Kept, Origin, first_end};
 use crate::store::ExistingRequest;
-use crate::traffic::Request;
+use crate::store::NamedBlock;
 use crate::upstream::SendOptions;
 
 impl Rsvp {

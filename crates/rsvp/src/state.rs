@@ -22,10 +22,10 @@ use earmark_core::{InterfaceId, Time};
 use earmark_wire::intserv::{FlowSpec, SenderTspec};
 use earmark_wire::rsvp::{Carried, FilterSpec, RsvpHop, SenderTemplate, Session, Style};
 
-use crate::api::Application;
 use crate::policy::Grant;
 use crate::refresh_reduction::message_id_key::MessageIdKey;
 use crate::tolerated::Deviations;
+use earmark_core::ApplicationId as Application;
 
 /// Objects that are stored to be forwarded. Most blocks have none, so the pointer is thin.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -14,6 +14,7 @@
 mod blockades;
 mod keys;
 mod lists;
+mod message_id_index;
 mod message_ids;
 mod neighbors;
 
@@ -35,7 +36,9 @@ use self::keys::{
     hash_destination, hash_objects, hash_sender, hash_session, same_destination, same_session,
 };
 pub(crate) use self::lists::ExistingRequest;
-use crate::refresh_reduction::message_id_key::{MessageIdIndex, MessageIdKey, NamedBlock};
+use self::message_id_index::MessageIdIndex;
+pub(crate) use self::message_id_index::NamedBlock;
+use crate::refresh_reduction::message_id_key::MessageIdKey;
 use crate::state::{
     Block, Blocked, Bsb, Digest, Index, NONE, Neighbor, Pool, Psb, Rsb, SessionBlock, Tcsb, Timer,
 };

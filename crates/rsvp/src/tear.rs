@@ -11,8 +11,9 @@ use earmark_wire::rsvp::{
 };
 
 use crate::api::{Change, Event};
+use crate::context::HandlerContext;
 use crate::counters::DropReason;
-use crate::instance::{HandlerContext, Rsvp};
+use crate::instance::Rsvp;
 use crate::next_hops::{NextHops, SenderData};
 use crate::refresh_reduction::OutgoingMessage;
 use crate::state::{Block, Holder, Index, Origin, OutInterfaces, Peer, Psb, Timer, TimerKind};

@@ -4,38 +4,25 @@
 //! A change is first computed and admitted by the ledger, without storing anything. Only granted changes are stored in
 //! the state blocks, so a refusal leaves nothing to undo.
 
-use alloc::boxed::Box;
-use core::net::IpAddr;
+use crate::request::Request;
 
+use earmark_core::Time;
 use earmark_core::admission::{ClaimId, Owner};
 use earmark_core::checkpoint::{Checkpoint, mark};
-use earmark_core::{InterfaceId, Time};
 use earmark_wire::intserv::FlowSpec;
 use earmark_wire::rsvp::ErrorCode;
 use earmark_wire::rsvp::iana::TrafficControlError;
 
 use crate::api::{Change, Event};
-use crate::confirm::ConfirmRequest;
-use crate::error::ResvFault;
-use crate::instance::{HandlerContext, Rsvp};
+use crate::context::HandlerContext;
+use crate::fault::ResvFault;
+use crate::instance::Rsvp;
 use crate::merge::least_upper_bound;
 use crate::refresh_reduction::message_id_key::MessageIdKey;
-use crate::state::{Block, Extra, Holder, Index, NONE, Origin, Rsb, Timer, TimerKind};
+use crate::request::ConfirmRequest;
+use crate::state::{Block, Holder, Index, NONE, Rsb, Timer, TimerKind};
 use crate::store::ExistingRequest;
 use crate::upstream::SendOptions;
-
-/// Request of one next hop, or one application, for one sender or for those that share it.
-#[derive(Debug)]
-pub(crate) struct Request {
-    pub(crate) origin: Origin,
-    /// OI; `None` for an application of this host.
-    pub(crate) outgoing: Option<InterfaceId>,
-    pub(crate) flowspec: FlowSpec,
-    pub(crate) extra: Option<Box<Extra>>,
-    /// Receiver address of RESV_CONFIRM.
-    pub(crate) confirm: Option<IpAddr>,
-    pub(crate) expires_at: Time,
-}
 
 impl Rsvp {
     /// Creates or changes a reservation completely, or returns the error and changes nothing. Returns the block of the

@@ -13,9 +13,10 @@ use earmark_wire::intserv::FlowSpec;
 use earmark_wire::rsvp::Carried;
 
 use crate::api::Event;
-use crate::confirm::ConfirmRequest;
-use crate::instance::{HandlerContext, Rsvp};
+use crate::context::HandlerContext;
+use crate::instance::Rsvp;
 use crate::merge::is_greater;
+use crate::request::ConfirmRequest;
 use crate::state::{Holder, Index};
 
 pub(crate) use self::message::{FILTERS_PER_MESSAGE, shared_flows};

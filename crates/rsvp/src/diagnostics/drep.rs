@@ -8,12 +8,13 @@ use earmark_core::Outgoing;
 use earmark_wire::rsvp::{Body, Diagnosis, Message, MessageType, Route, RsvpHop, SourceSelector};
 use earmark_wire::udp;
 
-use super::own_address_towards;
+use super::receive::own_address_towards;
+use crate::address::is_neighbor;
 use crate::api::Event;
+use crate::context::HandlerContext;
 use crate::counters::DropReason;
-use crate::instance::{HandlerContext, NEIGHBOR_TTL, Rsvp};
-use crate::path::is_neighbor;
-use crate::refresh::to_neighbor;
+use crate::instance::{NEIGHBOR_TTL, Rsvp};
+use crate::outgoing::to_neighbor;
 use crate::refresh_reduction::OutgoingMessage;
 
 /// IP protocol number of UDP.

@@ -6,10 +6,11 @@ use core::net::IpAddr;
 
 use earmark_wire::rsvp::{Body, DiagResponse, Diagnosis, List, Message, Route, RsvpHop};
 
-use super::is_fresh;
+use super::receive::is_fresh;
 use super::response::OutgoingLink;
 use crate::api::Event;
-use crate::instance::{HandlerContext, NEIGHBOR_TTL, Rsvp};
+use crate::context::HandlerContext;
+use crate::instance::{NEIGHBOR_TTL, Rsvp};
 use crate::next_hops::NextHops;
 use crate::refresh_reduction::OutgoingMessage;
 use crate::state::{Index, Origin, key};

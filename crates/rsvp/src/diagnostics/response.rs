@@ -8,7 +8,8 @@ use earmark_wire::EmitError;
 use earmark_wire::intserv::Adspec;
 use earmark_wire::rsvp::{DiagResponse, Diagnosis, List, Object, ObjectClass, Selected, Style};
 
-use crate::instance::{HandlerContext, Rsvp};
+use crate::context::HandlerContext;
+use crate::instance::Rsvp;
 use crate::state::{Holder, Index};
 
 /// Objects in a response if the DREQ does not select any (RFC 2745 section 3.6).

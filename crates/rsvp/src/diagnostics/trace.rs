@@ -6,23 +6,23 @@
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
-use core::net::IpAddr;
 use core::time::Duration;
 
 use earmark_core::Time;
-use earmark_core::timer::TimerId;
 use earmark_wire::rsvp::{
     Body, Carried, Diagnosis, Diagnostic, FilterSpec, List, Route, RsvpHop, SenderTemplate,
     Session, SourceSelector,
 };
-use serde::{Deserialize, Serialize};
 
-use super::{TraceEnd, TraceHop, own_address_towards};
+use super::pending_trace::{Part, PendingTrace, Trace};
+use super::receive::own_address_towards;
+use super::{TraceEnd, TraceHop};
+use crate::address::is_unicast;
 use crate::api::{Application, Event, Rejection};
+use crate::context::HandlerContext;
 use crate::counters::DropReason;
-use crate::instance::{HandlerContext, Rsvp};
-use crate::path::is_unicast;
-use crate::refresh::to_neighbor;
+use crate::instance::Rsvp;
+use crate::outgoing::to_neighbor;
 use crate::refresh_reduction::OutgoingMessage;
 use crate::state::{Index, Timer, TimerKind, key};
 
@@ -38,92 +38,6 @@ const SEARCH_ATTEMPTS: u8 = 2;
 const LONGEST: Duration = Duration::from_secs(600);
 /// Path MTU of a DREQ when it leaves this node, before links on the path reduce it: that of Ethernet.
 const PATH_MTU: u16 = 1_452;
-
-/// Parameters of a trace.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Trace {
-    /// Session to trace.
-    pub session: Session,
-    /// Sender to trace; `None` for the only one that this node knows.
-    pub sender: Option<SenderTemplate>,
-    /// LAST-HOP, where the trace starts; `None` for the receiver of a unicast session, and for this node with a
-    /// multicast one.
-    pub last_hop: Option<IpAddr>,
-    /// Limit of nodes; 0 for none.
-    pub max_hops: u8,
-    /// Maximum duration.
-    pub patience: Duration,
-}
-
-/// A trace in progress.
-#[derive(Debug)]
-pub(super) struct PendingTrace {
-    application: Application,
-    session: Session,
-    sender: SenderTemplate,
-    last_hop: IpAddr,
-    /// Local address, the destination of DREPs.
-    local_address: IpAddr,
-    max_hops: u8,
-    /// Latest end.
-    ends_at: Time,
-    /// Request ID of the current DREQ.
-    pub(super) request_id: u32,
-    /// Number of times that the current DREQ was sent.
-    attempt: u8,
-    /// Hop limit of the current DREQ: 0 for none, otherwise part of the search for a silent node.
-    reach: u8,
-    /// Fragments of the current DREP, by Fragment Offset.
-    parts: BTreeMap<u16, Part>,
-    /// Result of the last search step that was answered.
-    known: Vec<TraceHop>,
-    timer: Option<TimerId>,
-}
-
-/// Fragment of a DREP.
-#[derive(Debug)]
-struct Part {
-    hops: Vec<TraceHop>,
-    /// Octets of its responses, which give the offset of the next fragment.
-    octets: u16,
-    /// Whether this is the last fragment.
-    last: bool,
-}
-
-impl PendingTrace {
-    /// Returns the responses received without a gap, and whether the DREP is complete.
-    fn received_hops(&self) -> (Vec<TraceHop>, bool) {
-        let (mut hops, mut offset) = (Vec::new(), 0);
-        while let Some(part) = self.parts.get(&offset) {
-            hops.extend_from_slice(&part.hops);
-            if part.last {
-                return (hops, true);
-            }
-            offset = offset.saturating_add(part.octets);
-            if part.octets == 0 {
-                break;
-            }
-        }
-        (hops, false)
-    }
-
-    /// Returns why the DREP of these nodes goes no further; `None` if only the search limited it.
-    fn end(&self, hops: &[TraceHop]) -> Option<TraceEnd> {
-        let last = hops.last()?;
-        if last.no_path_state {
-            return Some(TraceEnd::NoPathState);
-        }
-        if last.previous_hop.is_none() {
-            return Some(TraceEnd::Sender);
-        }
-        let limit_reached = |limit: u8| limit != 0 && hops.len() >= usize::from(limit);
-        match (limit_reached(self.max_hops), limit_reached(self.reach)) {
-            (true, _) => Some(TraceEnd::HopLimit),
-            (false, true) => None,
-            (false, false) => Some(TraceEnd::GaveUp),
-        }
-    }
-}
 
 impl Rsvp {
     /// Returns the senders of a session that this node knows.

@@ -13,8 +13,9 @@ use earmark_wire::rsvp::{
 use super::{emit_resv_err, hops_left};
 use crate::api::Event;
 use crate::blockade::{concerns, flags_for};
+use crate::context::HandlerContext;
 use crate::counters::DropReason;
-use crate::instance::{HandlerContext, Rsvp};
+use crate::instance::Rsvp;
 use crate::merge::is_greater;
 use crate::policy::stated_reason;
 use crate::proxy::PROXY;

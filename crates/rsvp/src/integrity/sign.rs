@@ -1,60 +1,17 @@
 //! INTEGRITY of sent messages on secured interfaces (RFC 2747 section 4.1).
 
-use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use core::net::IpAddr;
-use core::time::Duration;
 
 use earmark_core::keys::SharedKey;
 use earmark_core::{Context, Effects, Interface, InterfaceId, Outgoing, Time};
 use earmark_wire::rsvp::{Bundle, MessageType, Object, objects};
 
 use super::digest::LONGEST_DIGEST;
+use super::recent_messages::RecentMessages;
 use super::{Integrity, Key};
 use crate::api::Event;
 use crate::counters::{Counters, DropReason};
-
-/// Recently sent messages, to be resent to a neighbour whose challenge shows that it has dropped them.
-#[derive(Debug, Default)]
-pub(super) struct RecentMessages {
-    messages: VecDeque<SentMessage>,
-    /// Numbers of effects that must not be changed: already signed, or another node's.
-    unsigned_effects: Vec<usize>,
-    /// Numbers of effects that are resent, and are not kept for another resend.
-    resent_effects: Vec<usize>,
-}
-
-/// A message before it was signed.
-#[derive(Debug)]
-struct SentMessage {
-    at: Time,
-    interface: InterfaceId,
-    how: Outgoing,
-    octets: Vec<u8>,
-}
-
-impl RecentMessages {
-    /// Limit of kept messages.
-    const MESSAGES: usize = 8;
-    /// Limit of the length of kept messages, octets.
-    const LONGEST: usize = 2_048;
-    /// Time for which a message is kept.
-    const AGE: Duration = Duration::from_secs(1);
-
-    fn keep(&mut self, at: Time, interface: InterfaceId, how: Outgoing, message: &[u8]) {
-        if message.len() > Self::LONGEST {
-            return;
-        }
-        // The buffer of the oldest is reused.
-        let mut octets = match self.messages.len() < Self::MESSAGES {
-            true => Vec::new(),
-            false => self.messages.pop_front().map(|sent| sent.octets).unwrap_or_default(),
-        };
-        octets.clear();
-        octets.extend_from_slice(message);
-        self.messages.push_back(SentMessage { at, interface, how, octets });
-    }
-}
 
 impl Integrity {
     /// Marks the message that becomes effect number `effect` as not to be signed.

@@ -12,9 +12,10 @@ use earmark_wire::rsvp::{Body, Message, MessageType, Object, objects};
 use super::sign::integrity_of;
 use super::{Directions, Integrity, Key, Signature};
 use crate::api::Event;
+use crate::context::HandlerContext;
 use crate::counters::DropReason;
-use crate::instance::{HandlerContext, Rsvp};
-use crate::refresh::to_neighbor;
+use crate::instance::Rsvp;
+use crate::outgoing::to_neighbor;
 use crate::refresh_reduction::OutgoingMessage;
 use crate::state::{Timer, TimerKind};
 

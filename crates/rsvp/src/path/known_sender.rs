@@ -5,15 +5,16 @@
 
 use earmark_wire::rsvp::Path;
 
-use super::{
-    PathFault, ReceivedPath, bad_tspec, is_neighbor, limit_reached, policy_refused, too_large,
-};
+use super::{PathFault, ReceivedPath, bad_tspec, limit_reached, policy_refused, too_large};
+use crate::address::is_neighbor;
 use crate::api::{Change, Event};
+use crate::context::HandlerContext;
 use crate::counters::DropReason;
-use crate::instance::{HandlerContext, Rsvp};
+use crate::instance::Rsvp;
 use crate::next_hops::NextHops;
-use crate::refresh_reduction::message_id_key::{MessageIdKey, NamedBlock};
+use crate::refresh_reduction::message_id_key::MessageIdKey;
 use crate::state::{Block, Index, Kept, NONE, Origin, Peer, Psb};
+use crate::store::NamedBlock;
 
 /// Changes in a Path of a known sender. If all fields are empty, only TTL or flags differ.
 struct PathChanges<'r> {

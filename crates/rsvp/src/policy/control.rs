@@ -15,10 +15,11 @@ use super::evidence::Evidence;
 use super::merge::{RequestPriority, merge_priorities};
 use super::rules::{About, Action, PolicyRequest, Rule, Used};
 use super::{Grant, Policy};
-use crate::error::ResvFault;
-use crate::instance::{HandlerContext, Rsvp};
+use crate::context::HandlerContext;
+use crate::fault::ResvFault;
+use crate::instance::Rsvp;
+use crate::request::Request;
 use crate::state::{Extra, Holder, Index, Origin};
-use crate::traffic::Request;
 
 impl Policy {
     /// Returns the rule that matches a request, with its number. Returns `Err` if none matches and the default action

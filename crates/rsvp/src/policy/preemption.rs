@@ -13,8 +13,9 @@ use earmark_wire::rsvp::{
 
 use super::tokens::identity_error;
 use crate::api::{Change, Event};
-use crate::error::ResvFault;
-use crate::instance::{HandlerContext, Rsvp};
+use crate::context::HandlerContext;
+use crate::fault::ResvFault;
+use crate::instance::Rsvp;
 use crate::state::{Holder, Index};
 
 impl Rsvp {

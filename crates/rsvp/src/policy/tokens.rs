@@ -12,8 +12,9 @@ use earmark_wire::rsvp::{Carried, ErrorCode, PolicyData, PolicyElement, Session}
 
 use super::evidence::Evidence;
 use crate::api::{Change, Event};
-use crate::error::ResvFault;
-use crate::instance::{HandlerContext, Rsvp};
+use crate::context::HandlerContext;
+use crate::fault::ResvFault;
+use crate::instance::Rsvp;
 use crate::state::{Extra, Index, Rsb, Timer, TimerKind};
 
 /// Maximum length of an explanation of other nodes that is shown, octets.

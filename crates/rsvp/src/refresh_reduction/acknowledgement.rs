@@ -8,7 +8,8 @@ use super::peer::LinkEnd;
 use super::send::OutgoingMessage;
 use super::sent_message_ids::{DeliveryState, Subject};
 use crate::api::Event;
-use crate::instance::{HandlerContext, Rsvp};
+use crate::context::HandlerContext;
+use crate::instance::Rsvp;
 use crate::state::{Index, NONE, Timer, TimerKind};
 
 impl Rsvp {

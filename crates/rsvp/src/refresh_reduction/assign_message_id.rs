@@ -7,7 +7,8 @@ use earmark_wire::rsvp::{MessageId, Style};
 
 use super::send::SendReason;
 use super::sent_message_ids::{DeliveryState, Subject};
-use crate::instance::{HandlerContext, Rsvp};
+use crate::context::HandlerContext;
+use crate::instance::Rsvp;
 use crate::state::{Blocked, Holder, Index, NONE, SentResv};
 use crate::upstream::FILTERS_PER_MESSAGE;
 

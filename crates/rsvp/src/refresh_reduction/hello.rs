@@ -13,63 +13,20 @@
 
 use core::time::Duration;
 
-use earmark_core::timer::TimerId;
 use earmark_core::{Datagram, Outgoing, Time};
 use earmark_wire::rsvp::{Body, Hello, HelloKind};
 
 use super::send::OutgoingMessage;
 use crate::api::Event;
+use crate::context::HandlerContext;
 use crate::counters::DropReason;
-use crate::instance::{HandlerContext, Rsvp};
+use crate::instance::Rsvp;
 use crate::state::{Block, Index, Timer, TimerKind};
 
 /// TTL of Hello messages, which are sent to immediate neighbours only.
 const HELLO_TTL: u8 = 1;
 /// Limit of consecutive wrong instances in requests of a neighbour; above it the neighbour is lost.
 const MAX_WRONG_INSTANCES: u8 = 3;
-
-/// Hello state of one neighbour.
-#[derive(Debug, Default)]
-pub(crate) struct HelloState {
-    /// Src_Instance: our number for the neighbour; 0 before the first Hello.
-    own_instance: u32,
-    /// Dst_Instance: the neighbour's number; 0 while unknown.
-    neighbor_instance: u32,
-    /// Time of the last valid Hello from the neighbour.
-    last_hello_at: Time,
-    /// Time of the neighbour's last request. A recent one makes a request from here unnecessary.
-    last_request_at: Option<Time>,
-    /// Consecutive Hellos that returned a wrong instance.
-    wrong_instances: u8,
-    /// Timer of the next request.
-    timer: Option<TimerId>,
-}
-
-/// State of a neighbour as detected by Hello.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Liveness {
-    /// No Hello was received.
-    Unknown,
-    /// The neighbour answers.
-    Alive,
-    /// The neighbour answered before, but does no longer.
-    Lost,
-}
-
-impl HelloState {
-    pub(super) fn is_idle(&self) -> bool {
-        self.timer.is_none()
-    }
-
-    pub(crate) fn liveness(&self) -> Liveness {
-        match (self.own_instance, self.neighbor_instance) {
-            (_, 1..) => Liveness::Alive,
-            (0, 0) => Liveness::Unknown,
-            _ if self.last_hello_at == Time::ZERO => Liveness::Unknown,
-            _ => Liveness::Lost,
-        }
-    }
-}
 
 impl Rsvp {
     /// Starts Hello with a neighbour that supports it, if Hello is configured.

@@ -10,7 +10,7 @@ use earmark_core::{Interface, InterfaceId, Interfaces, Neighbor, Rate, Time};
 use earmark_wire::rsvp::{Acknowledgement, AcknowledgementKind};
 use slab::Slab;
 
-use super::hello::HelloState;
+use super::hello_state::HelloState;
 use super::recent_ids::RecentIds;
 use super::summary_refresh_list::SummaryRefreshList;
 use crate::state::Index;

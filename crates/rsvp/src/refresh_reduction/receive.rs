@@ -6,12 +6,14 @@ use core::net::IpAddr;
 use earmark_core::{Datagram, InterfaceId};
 use earmark_wire::rsvp::{Body, Bundle, Message};
 
-use super::message_id_key::{MessageIdKey, NamedBlock};
+use super::message_id_key::MessageIdKey;
 use super::sent_message_ids::Subject;
+use crate::address::is_neighbor;
 use crate::api::Event;
-use crate::instance::{HandlerContext, Rsvp};
-use crate::path::is_neighbor;
+use crate::context::HandlerContext;
+use crate::instance::Rsvp;
 use crate::state::{Block, Index, NONE};
+use crate::store::NamedBlock;
 
 impl Rsvp {
     /// Handles the capability flag, acknowledgements and MESSAGE_ID of a message. A neighbour without refresh reduction

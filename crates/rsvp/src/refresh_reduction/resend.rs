@@ -11,9 +11,10 @@ use super::peer::{LinkEnd, Peer};
 use super::retransmission::Stage;
 use super::send::SendReason;
 use super::sent_message_ids::Subject;
-use super::{RefreshReduction, StoredMessage};
+use super::state::{RefreshReduction, StoredMessage};
 use crate::api::Event;
-use crate::instance::{HandlerContext, Rsvp};
+use crate::context::HandlerContext;
+use crate::instance::Rsvp;
 use crate::state::Index;
 use crate::tolerated::Tolerated;
 

@@ -8,9 +8,9 @@ use earmark_wire::rsvp::{Body, List, Message, MessageId};
 
 use super::peer::Peer;
 use super::sent_message_ids::Subject;
-use super::{RefreshReduction, StoredMessage};
+use super::state::{RefreshReduction, StoredMessage};
+use crate::context::HandlerContext;
 use crate::counters::Counters;
-use crate::instance::HandlerContext;
 use crate::state::{Index, NONE, Timer, TimerKind};
 
 /// Block index of timers that concern no block.

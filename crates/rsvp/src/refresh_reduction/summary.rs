@@ -6,12 +6,14 @@ use core::time::Duration;
 use earmark_core::{Datagram, InterfaceId, Time};
 use earmark_wire::rsvp::{AcknowledgementKind, Body, List, RefreshIds, RefreshList, Srefresh};
 
-use super::message_id_key::{MessageIdKey, NamedBlock};
+use super::message_id_key::MessageIdKey;
 use super::send::OutgoingMessage;
 use crate::api::Event;
+use crate::context::HandlerContext;
 use crate::counters::DropReason;
-use crate::instance::{HandlerContext, Rsvp};
+use crate::instance::Rsvp;
 use crate::state::{Block, Index, Timer, TimerKind};
+use crate::store::NamedBlock;
 
 /// Octets of a packet for the IP header with options, RSVP headers, INTEGRITY and some acknowledgements; identifiers
 /// get the rest.

@@ -6,8 +6,9 @@ use earmark_wire::rsvp::{FilterSpec, Session, Style};
 
 use earmark_core::growth;
 
+use super::message_id_index::NamedBlock;
 use super::{Store, chain};
-use crate::refresh_reduction::message_id_key::{MessageIdKey, NamedBlock};
+use crate::refresh_reduction::message_id_key::MessageIdKey;
 use crate::state::{Block, Holder, Index, NONE, Origin, Pool, Rsb, Tcsb};
 
 /// Existing blocks for a request.

@@ -5,7 +5,8 @@ use alloc::vec::Vec;
 use slab::Slab;
 
 use super::Store;
-use crate::refresh_reduction::message_id_key::{MessageIdKey, NamedBlock};
+use super::message_id_index::NamedBlock;
+use crate::refresh_reduction::message_id_key::MessageIdKey;
 use crate::state::{Block, Index, NONE, Peer, Psb, Rsb};
 
 impl Store {

@@ -11,7 +11,8 @@ use earmark_wire::rsvp::{
     Style,
 };
 
-use crate::instance::{HandlerContext, Rsvp};
+use crate::context::HandlerContext;
+use crate::instance::Rsvp;
 use crate::marking::mark_upstream;
 use crate::refresh_reduction::OutgoingMessage;
 use crate::state::Peer;

@@ -10,10 +10,11 @@ use earmark_wire::rsvp::{Carried, FilterSpec, Style};
 use super::SendOptions;
 use super::message::{FILTERS_PER_MESSAGE, RequestObjects, merge_carried, shared_flows};
 use crate::api::Event;
-use crate::confirm::ConfirmRequest;
-use crate::instance::{HandlerContext, Rsvp};
+use crate::context::HandlerContext;
+use crate::instance::Rsvp;
 use crate::marking::code_points;
 use crate::refresh_reduction::SendReason;
+use crate::request::ConfirmRequest;
 use crate::state::{Holder, Index, Kept, NONE, Peer, SentResv, Timer, TimerKind};
 
 impl Rsvp {
