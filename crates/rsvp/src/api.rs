@@ -12,11 +12,11 @@ use earmark_wire::rsvp::{Dscp, ErrorSpec, FilterSpec, SenderTemplate, Session, S
 use serde::{Deserialize, Serialize};
 
 use crate::counters::DropReason;
-use crate::diagnostics::{Trace, TraceEnd, TraceHop};
 use crate::filters::Filters;
-use crate::integrity::Key;
-use crate::policy::{Identity, User};
-use crate::reload::Renewal;
+use crate::host::reload::Renewal;
+use crate::neighbors::integrity::Key;
+use crate::rules::diagnostics::{Trace, TraceEnd, TraceHop};
+use crate::rules::policy::{Identity, User};
 
 pub use earmark_core::ApplicationId as Application;
 

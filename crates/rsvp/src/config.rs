@@ -9,7 +9,9 @@ use earmark_core::{InterfaceId, slew};
 use earmark_wire::rsvp::{Dscp, Message};
 use serde::{Deserialize, Serialize};
 
-use crate::{diagnostics, integrity, limits, policy, proxy};
+use crate::host::proxy;
+use crate::neighbors::{integrity, limits};
+use crate::rules::{diagnostics, policy};
 
 /// Settings of one RSVP engine.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -1,9 +1,10 @@
 //! Context of handling one input.
 
-use crate::integrity::Signature;
-use crate::refresh_reduction::message_id_key::MessageIdKey;
-use crate::state::Index;
 use earmark_core::{Context, Effects, Time};
+
+use crate::neighbors::integrity::Signature;
+use crate::state::Index;
+use crate::state::message_id_key::MessageIdKey;
 
 /// Context of handling one input: time, environment, and output.
 pub(crate) struct HandlerContext<'t, 'c, E> {

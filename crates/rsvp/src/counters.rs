@@ -4,7 +4,7 @@ use earmark_token::Refused;
 use earmark_wire::rsvp::MessageType;
 use serde::{Deserialize, Serialize};
 
-use crate::refresh_reduction::Bundled;
+use crate::neighbors::refresh_reduction::Bundled;
 use crate::tolerated::Tolerated;
 
 earmark_core::named_enum! {

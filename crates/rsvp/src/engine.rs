@@ -7,15 +7,15 @@ use earmark_core::checkpoint::{Checkpoint, mark};
 use earmark_core::{Context, Datagram, Effects, Engine, HostEvent, Input, Time};
 use earmark_wire::rsvp::{Body, ErrorKind, Message, MessageType, ParseError, PartialMessage};
 
-use crate::address::is_neighbor;
 use crate::api::{Command, Event};
 use crate::context::HandlerContext;
 use crate::counters::DropReason;
 use crate::instance::{NEIGHBOR_TTL, Rsvp};
-use crate::refresh_reduction::message_id_key::MessageIdKey;
-use crate::refresh_reduction::unbundled;
-use crate::repair::RepairCause;
+use crate::neighbors::address::is_neighbor;
+use crate::neighbors::refresh_reduction::unbundled;
+use crate::rules::repair::RepairCause;
 use crate::state::TimerKind;
+use crate::state::message_id_key::MessageIdKey;
 
 /// Limit of timers handled by one [`Input::Expire`]; the rest is due again at once.
 const TIMERS_PER_TURN: usize = 256;

@@ -1,6 +1,5 @@
 //! RSVP engine of one node: its state, and the context of its handlers.
 
-use crate::context::HandlerContext;
 use alloc::boxed::Box;
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
@@ -13,20 +12,21 @@ use earmark_token::Tokens;
 use earmark_wire::rsvp::{Body, FilterSpec};
 
 use crate::api::Event;
-use crate::applications::Applications;
 use crate::config::Config;
+use crate::context::HandlerContext;
 use crate::counters::{Counters, DropReason};
-use crate::diagnostics::Diagnostics;
-use crate::increase::RefusedIncreases;
-use crate::integrity::Integrity;
-use crate::limits::Throttles;
-use crate::policy::Policy;
-use crate::proxy::SenderProxy;
-use crate::refresh_reduction::{OutgoingMessage, RefreshReduction};
-use crate::reload::TimingChange;
-use crate::repair::Repairs;
+use crate::host::proxy::SenderProxy;
+use crate::host::reload::TimingChange;
+use crate::neighbors::integrity::Integrity;
+use crate::neighbors::limits::Throttles;
+use crate::neighbors::refresh_reduction::{OutgoingMessage, RefreshReduction};
+use crate::rules::diagnostics::Diagnostics;
+use crate::rules::increase::RefusedIncreases;
+use crate::rules::policy::Policy;
+use crate::rules::repair::Repairs;
 use crate::state::Index;
-use crate::store::Store;
+use crate::state::applications::Applications;
+use crate::state::store::Store;
 
 /// IP protocol number of RSVP.
 pub const PROTOCOL: u8 = 46;

@@ -24,7 +24,7 @@
 //!
 //! Between neighbours with refresh reduction (RFC 2961), a Path or Resv has a MESSAGE_ID and is retransmitted until it
 //! is acknowledged. From then on its identifier in a summary refresh, one short message for many states, is its
-//! refresh. See [`refresh_reduction`], which includes Hello (RFC 3209 section 5).
+//! refresh. See `neighbors::refresh_reduction`, which includes Hello (RFC 3209 section 5).
 //!
 //! # Odd cases
 //!
@@ -46,6 +46,18 @@
 //! Unicast and multicast sessions in the styles FF, SE and WF, in IPv4 and IPv6 formats. The requirement lists under
 //! `docs/conformance` say what is missing, and why.
 //!
+//! # Structure
+//!
+//! | module | answers |
+//! |---|---|
+//! | `state` | which blocks, neighbours and applications are known, and how they are found |
+//! | `neighbors` | who may change what, how messages reach neighbours, signatures, limits, refresh reduction and Hello |
+//! | `rules` | what each message, timer and route change does to path and reservation state, and what others are told |
+//! | `host` | what applications, proxies and the operator ask for, and what they see |
+//!
+//! Handlers import downwards in this table, and no file is in a circle of imports. Files of data beside them hold what
+//! the engine of one node is made of (`instance`); `engine` dispatches its inputs.
+//!
 //! # References
 //!
 //! RFC 2205, 2209, 2210, 2211, 2212, 2215, 2747, 2961, 3097, 3209 (Hello only), 4558. Instruction counts: `cargo bench
@@ -55,62 +67,35 @@
 
 extern crate alloc;
 
-mod address;
-mod admission;
 mod api;
-mod applications;
-mod blockade;
 mod config;
-mod confirm;
 mod context;
 mod counters;
-pub mod diagnostics;
 mod engine;
-mod error;
-mod fault;
 mod filters;
-mod flows;
 mod host;
-mod increase;
 mod instance;
-pub mod integrity;
-pub mod limits;
-mod marking;
-mod merge;
-mod next_hops;
-mod origin;
-mod outgoing;
-mod path;
-pub mod policy;
-mod pool;
-pub mod proxy;
-mod reach;
-mod refresh;
-mod refresh_reduction;
-mod reload;
-mod repair;
-mod request;
-mod resv;
-mod shared;
+mod neighbors;
+mod records;
+mod rules;
 mod state;
-mod store;
-mod tear;
 mod tolerated;
-mod traffic;
-mod upstream;
-mod view;
+
+pub use host::proxy;
+pub use neighbors::{integrity, limits};
+pub use rules::{diagnostics, policy};
 
 pub use api::*;
 pub use config::{Config, HelloTiming, Reduction, Retransmission, Timing};
 pub use counters::{Counters, DropReason, MESSAGES, ReductionCounters};
 pub use filters::Filters;
+pub use host::reload::Renewal;
 pub use instance::{PROTOCOL, Rsvp};
-pub use merge::least_upper_bound;
-pub use refresh_reduction::{Bundled, Bundler, Envelope, Liveness};
-pub use reload::Renewal;
+pub use neighbors::refresh_reduction::{Bundled, Bundler, Envelope, Liveness};
+pub use records::{NeighborView, ReductionView, ReservationView, SenderView};
+pub use rules::merge::least_upper_bound;
 pub use state::TimerKind;
 pub use tolerated::{Deviations, Tolerated};
-pub use view::{NeighborView, ReductionView, ReservationView, SenderView};
 
 /// Number of this engine in the ledger.
 pub const ID: earmark_core::admission::Protocol = earmark_core::admission::Protocol::new(1);

@@ -9,6 +9,10 @@
 //! Fields that only these styles need are in the pool and in the [`Extra`] of a request, so that a session with fixed
 //! filters does not pay for them.
 
+pub(crate) mod applications;
+pub(crate) mod message_id_key;
+pub(crate) mod store;
+
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
@@ -16,16 +20,16 @@ use alloc::vec::Vec;
 use core::net::IpAddr;
 use core::num::NonZeroU64;
 
+use earmark_core::ApplicationId as Application;
 use earmark_core::admission::ClaimId;
 use earmark_core::timer::TimerId;
 use earmark_core::{InterfaceId, Time};
 use earmark_wire::intserv::{FlowSpec, SenderTspec};
 use earmark_wire::rsvp::{Carried, FilterSpec, RsvpHop, SenderTemplate, Session, Style};
 
-use crate::policy::Grant;
-use crate::refresh_reduction::message_id_key::MessageIdKey;
+use crate::rules::policy::Grant;
+use crate::state::message_id_key::MessageIdKey;
 use crate::tolerated::Deviations;
-use earmark_core::ApplicationId as Application;
 
 /// Objects that are stored to be forwarded. Most blocks have none, so the pointer is thin.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -301,6 +305,10 @@ pub(crate) struct Pool {
     pub(crate) refresh_at: Time,
     pub(crate) timer: Option<TimerId>,
 }
+
+/// Limit of filter specs in one message. Requests of one next hop for more senders add up, so the others follow in
+/// further messages.
+pub(crate) const FILTERS_PER_MESSAGE: usize = 1_024;
 
 /// Last request of a pool to one previous hop, or last report to one sending application.
 #[derive(Clone, Debug)]
