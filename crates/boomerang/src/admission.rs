@@ -1,15 +1,16 @@
 //! Admission: bandwidth that half a session claims and releases in its link's ledger, and the matching traffic
 //! control.
 
+use alloc::boxed::Box;
+
 use earmark_core::admission::{ClaimId, Demand, Displaced, Owner, Reason, Refusal, Service};
 use earmark_core::checkpoint::{Checkpoint, mark};
 use earmark_core::{Context, Installation, InterfaceId, Rate, Time};
 
-use alloc::boxed::Box;
-
 use crate::api::{Change, Event};
+use crate::context::HandlerContext;
 use crate::counters::RefusalReason;
-use crate::instance::{Boomerang, HandlerContext};
+use crate::instance::Boomerang;
 use crate::message::{Origin, Refused, TransitMessage};
 use crate::selector::{Direction, Selector};
 use crate::state::{Extra, Half, Index, Session, flag};
@@ -172,7 +173,7 @@ impl Boomerang {
             timer: None,
             source: self.store.join(entry, transit.initiator),
             far: 0,
-            reply_arrival: crate::origin::NONE,
+            reply_arrival: crate::arrival::NONE,
             epoch: self.epoch,
             prime,
             mask: key.mask,

@@ -27,7 +27,8 @@ use earmark_wire::icmp::PseudoHeader;
 
 use crate::aggregates::Member;
 use crate::api::{Change, Event};
-use crate::instance::{Boomerang, HandlerContext};
+use crate::context::HandlerContext;
+use crate::instance::Boomerang;
 use crate::message::{Outcome, TransitMessage};
 use crate::participation::counted_record;
 use crate::route::{follow_flow_route, route};

@@ -8,8 +8,9 @@ use earmark_wire::boomerang::{CommonForm, ErrorKind, View};
 use earmark_wire::icmp::{Echo, Kind, PseudoHeader};
 
 use crate::api::{Command, Event, Rejection};
+use crate::context::HandlerContext;
 use crate::counters::DropReason;
-use crate::instance::{Boomerang, HandlerContext};
+use crate::instance::Boomerang;
 use crate::loops::Phase;
 use crate::state::TimerKind;
 

@@ -22,9 +22,10 @@ use earmark_wire::boomerang::{
 use earmark_wire::icmp::{self, Echo, HEADER, Kind, PseudoHeader};
 
 use crate::api::{Application, Event, OnRefusal, Rejection, Request};
+use crate::context::HandlerContext;
 use crate::counters::DropReason;
 use crate::credential::{Unsigned, credential};
-use crate::instance::{Boomerang, HandlerContext, TTL, outgoing};
+use crate::instance::{Boomerang, TTL, outgoing};
 use crate::loops::{Loop, Nonces, Phase};
 use crate::message::{Origin, TransitMessage};
 use crate::route::{follow_flow_route, own_interface};
@@ -166,7 +167,7 @@ impl Boomerang {
                 initiator: source,
                 far_end: destination,
                 is_reply: false,
-                arrival: crate::origin::OWN,
+                arrival: crate::arrival::OWN,
                 from_core: true,
                 differs_by_flow: cx.context.routes.differs_by_flow(destination),
                 incoming: None,

@@ -7,13 +7,14 @@ use core::net::IpAddr;
 use earmark_core::hash::KeyedHash;
 use earmark_core::random::{RandomStreams, Stream};
 use earmark_core::throttle::Throttle;
-use earmark_core::{Context, Datagram, Effects, InterfaceId, Outgoing, Time};
+use earmark_core::{Datagram, InterfaceId, Outgoing};
 use earmark_token::{HeldToken, Tokens};
 use earmark_wire::icmp::PseudoHeader;
 
 use crate::aggregates::Aggregates;
 use crate::api::Event;
 use crate::config::Config;
+use crate::context::HandlerContext;
 use crate::counters::{Counters, DropReason};
 use crate::credential::Credentials;
 use crate::loops::Loops;
@@ -45,13 +46,6 @@ pub struct Boomerang {
     pub(crate) primes: Stream,
     /// Buffer to compose a message in.
     pub(crate) scratch: Vec<u8>,
-}
-
-/// Context of one input: time, host view, and effects.
-pub(crate) struct HandlerContext<'t, 'c, E> {
-    pub(crate) now: Time,
-    pub(crate) context: &'t mut Context<'c>,
-    pub(crate) out: &'t mut Effects<E>,
 }
 
 impl Boomerang {

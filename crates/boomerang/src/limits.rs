@@ -6,8 +6,9 @@ use earmark_core::{Context, Effects, Interface, InterfaceId, Time};
 use earmark_wire::boomerang::{QosView, Rates};
 
 use crate::api::Event;
+use crate::context::HandlerContext;
 use crate::counters::{DropReason, RefusalReason};
-use crate::instance::{Boomerang, HandlerContext};
+use crate::instance::Boomerang;
 use crate::message::{Origin, Refused, TransitMessage};
 use crate::route::route;
 use crate::state::Index;

@@ -8,8 +8,9 @@
 use earmark_core::random::Stream;
 
 use crate::api::{Change, Event};
+use crate::context::HandlerContext;
 use crate::counters::RefusalReason;
-use crate::instance::{Boomerang, HandlerContext};
+use crate::instance::Boomerang;
 use crate::message::{Origin, Refused, TransitMessage};
 use crate::selector::Direction;
 use crate::state::{Index, flag};

@@ -19,7 +19,7 @@ pub(crate) struct TransitMessage<'a> {
     pub(crate) far_end: IpAddr,
     /// Whether this is a reply in transit, and not a request.
     pub(crate) is_reply: bool,
-    /// Interface that the message arrived through; [`crate::origin::OWN`] for this host's own.
+    /// Interface that the message arrived through; [`crate::arrival::OWN`] for this host's own.
     pub(crate) arrival: InterfaceId,
     /// Whether only routers of the same administration are behind that interface.
     pub(crate) from_core: bool,

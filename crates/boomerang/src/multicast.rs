@@ -11,8 +11,9 @@ use earmark_core::{Datagram, InterfaceId};
 use earmark_wire::boomerang::View;
 
 use crate::api::{Change, Event};
+use crate::context::HandlerContext;
 use crate::counters::{DropReason, RefusalReason};
-use crate::instance::{Boomerang, HandlerContext};
+use crate::instance::Boomerang;
 use crate::message::{Edits, Origin, Refused, TransitMessage};
 use crate::selector::Direction;
 use crate::state::Index;

@@ -20,9 +20,10 @@ use earmark_core::{InterfaceId, Rate};
 use earmark_wire::boomerang::{Family, QosView};
 
 use crate::api::{Event, LinkRate, Offloaded};
-use crate::instance::{Boomerang, HandlerContext};
+use crate::arrival::NONE;
+use crate::context::HandlerContext;
+use crate::instance::Boomerang;
 use crate::message::{Edits, Origin, TransitMessage};
-use crate::origin::NONE;
 use crate::selector::Selector;
 use crate::state::{Half, Index, flag};
 

@@ -14,18 +14,15 @@ use core::net::IpAddr;
 use earmark_core::{Context, InterfaceId};
 
 use crate::api::Event;
+use crate::arrival::{NONE, OWN};
+use crate::context::HandlerContext;
 use crate::counters::{DropReason, RefusalReason};
-use crate::instance::{Boomerang, HandlerContext};
+use crate::instance::Boomerang;
 use crate::lookup::Lookup;
 use crate::message::{Origin, Outcome, Refused, TransitMessage};
 use crate::selector::{Direction, Selector};
 use crate::state::{Index, Session, flag};
 use crate::store::{Grant, Store};
-
-/// Arrival interface of this host's own messages.
-pub(crate) const OWN: InterfaceId = InterfaceId(u32::MAX);
-/// Arrival interface of a pass that has not come by here.
-pub(crate) const NONE: InterfaceId = InterfaceId(0);
 
 impl TransitMessage<'_> {
     /// Returns the node that has sent the message to this node: the initiating node, or the far end with its reply.

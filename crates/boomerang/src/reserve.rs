@@ -9,8 +9,9 @@ use earmark_core::checkpoint::{Checkpoint, mark};
 use earmark_wire::boomerang::{QosView, Rates};
 
 use crate::api::{Change, Event};
+use crate::context::HandlerContext;
 use crate::counters::RefusalReason;
-use crate::instance::{Boomerang, HandlerContext};
+use crate::instance::Boomerang;
 use crate::lookup::Lookup;
 use crate::message::{Edits, Origin, Outcome, Refused, TransitMessage};
 use crate::route::route;

@@ -9,8 +9,9 @@ use earmark_wire::boomerang::{Editor, View};
 use earmark_wire::icmp::{self, PseudoHeader};
 
 use crate::api::Event;
+use crate::context::HandlerContext;
 use crate::counters::DropReason;
-use crate::instance::{Boomerang, HandlerContext, outgoing};
+use crate::instance::{Boomerang, outgoing};
 use crate::message::{Origin, TransitMessage};
 use crate::participation::returned_record;
 use crate::route::follow_flow_route;

@@ -7,7 +7,7 @@ use core::net::IpAddr;
 
 use earmark_core::{Context, Flow, Hop, InterfaceId, Outgoing};
 
-use crate::instance::HandlerContext;
+use crate::context::HandlerContext;
 use crate::message::TransitMessage;
 use crate::selector::{Direction, Selector};
 

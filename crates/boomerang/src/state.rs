@@ -10,7 +10,6 @@ use core::net::{IpAddr, Ipv6Addr};
 use earmark_core::admission::ClaimId;
 use earmark_core::timer::TimerId;
 use earmark_core::{InterfaceId, Time};
-
 use earmark_token::HeldToken;
 
 use crate::aggregates::Member;
@@ -78,7 +77,7 @@ pub(crate) struct Session {
     /// Far end that the initiating node addresses, if that is an IPv4 address; otherwise 0, and [`Extra::far_end`]
     /// has the address.
     pub(crate) far: u32,
-    /// Arrival interface of the far end's replies; [`crate::origin::NONE`] if none has passed.
+    /// Arrival interface of the far end's replies; [`crate::arrival::NONE`] if none has passed.
     pub(crate) reply_arrival: InterfaceId,
     /// Value of [`crate::Boomerang`]'s route epoch when the halves were last checked against the routes.
     pub(crate) epoch: u32,
@@ -179,7 +178,7 @@ pub(crate) struct Extra {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Source {
     pub(crate) address: IpAddr,
-    /// Arrival interface of its requests; [`crate::origin::NONE`] if only replies to it have passed.
+    /// Arrival interface of its requests; [`crate::arrival::NONE`] if only replies to it have passed.
     pub(crate) port: InterfaceId,
     pub(crate) sessions: u32,
 }

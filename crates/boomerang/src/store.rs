@@ -24,10 +24,11 @@ use earmark_wire::boomerang::{Family, Keys, Shape};
 use hashbrown::HashTable;
 use slab::Slab;
 
-pub(crate) use self::keys::Key;
-pub(crate) use self::masks::Masks;
 use crate::selector::{Direction, Selector};
 use crate::state::{Index, Session, Source, Timer, TimerKind};
+
+pub(crate) use self::keys::Key;
+pub(crate) use self::masks::Masks;
 
 /// All state of one engine, except that of this host's own sessions.
 #[derive(Debug)]
@@ -266,7 +267,7 @@ impl Store {
         port: InterfaceId,
         is_access: bool,
     ) -> InitiatorEntry {
-        let is_known = port != crate::origin::OWN && port != crate::origin::NONE;
+        let is_known = port != crate::arrival::OWN && port != crate::arrival::NONE;
         let shares_limits = is_known && is_access;
         let limited =
             if shares_limits { self.hash.of_two([u64::MAX, port.0.into()]) } else { hash };

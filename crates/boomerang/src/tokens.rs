@@ -10,10 +10,11 @@ use earmark_core::{Context, InterfaceId, Rate, Time};
 use earmark_token::{Ended, Entrance, HeldToken, Refused as RefusedToken, TokenUse, Verified};
 
 use crate::api::{Change, Event};
+use crate::arrival::NONE;
+use crate::context::HandlerContext;
 use crate::counters::RefusalReason;
-use crate::instance::{Boomerang, HandlerContext};
+use crate::instance::Boomerang;
 use crate::message::{Origin, Refused, TransitMessage};
-use crate::origin::NONE;
 use crate::selector::{Direction, Selector};
 use crate::state::{Index, Timer};
 

@@ -9,8 +9,9 @@ use earmark_wire::boomerang::{CommonForm, Editor, View};
 use earmark_wire::icmp::{Kind, PROTOCOL_V4};
 
 use crate::api::Event;
+use crate::context::HandlerContext;
 use crate::counters::DropReason;
-use crate::instance::{Boomerang, HandlerContext};
+use crate::instance::Boomerang;
 use crate::lookup::Lookup;
 use crate::message::{Origin, Outcome, TransitMessage};
 use crate::participation::counted_record;

@@ -27,13 +27,14 @@ use slab::Slab;
 
 use self::family::{BestRoute, Family};
 use self::flows::Flows;
-pub use self::flows::{FlowAnswer, FlowResolver, Resolution};
-pub use self::hops::Hop;
 use self::hops::Hops;
 use self::multicast::MulticastTable;
-pub use self::multicast::{Branches, MulticastRoute};
 use crate::hash::KeyedHash;
 use crate::{Flow, InterfaceId, Prefix};
+
+pub use self::flows::{FlowAnswer, FlowResolver, Resolution};
+pub use self::hops::Hop;
+pub use self::multicast::{Branches, MulticastRoute};
 
 /// One route of a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

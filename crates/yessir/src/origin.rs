@@ -5,7 +5,7 @@
 //! Behind an access interface are only the sources that the routes or the settings place there, so nobody there can
 //! report for a sender elsewhere.
 
-use core::net::IpAddr;
+mod identity;
 
 use earmark_core::{Context, Datagram, InterfaceId};
 
@@ -14,47 +14,7 @@ use crate::counters::DropReason;
 use crate::instance::{HandlerContext, Yessir};
 use crate::state::Session;
 
-/// Arrival interface of this host's own reports.
-pub(crate) const OWN: InterfaceId = InterfaceId(0);
-
-/// Origin of a report, beside the address of its stream.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Origin {
-    pub(crate) ssrc: u32,
-    /// Interface that the report arrived through; [`OWN`] for this host's own.
-    pub(crate) arrival: InterfaceId,
-}
-
-impl Origin {
-    /// Checks whether a report of another origin may touch what this origin has made: only if its reports come another
-    /// way now, because the routes between core routers have changed or the sender has moved.
-    ///
-    /// # Errors
-    /// The reason why the report changes nothing.
-    #[inline]
-    pub(crate) fn admits(
-        self,
-        context: &Context<'_>,
-        other: Origin,
-        source: IpAddr,
-    ) -> Result<(), DropReason> {
-        if other == self {
-            return Ok(());
-        }
-        if other.ssrc != self.ssrc {
-            return Err(DropReason::ForeignSsrc);
-        }
-        let has_moved = || {
-            self.arrival != OWN
-                && (context.may_concern(other.arrival, self.arrival)
-                    || !context.is_behind(source, self.arrival))
-        };
-        match has_moved() {
-            true => Ok(()),
-            false => Err(DropReason::WrongArrival),
-        }
-    }
-}
+pub(crate) use self::identity::{OWN, Origin};
 
 impl Session {
     /// Returns the origin that owns the stream.

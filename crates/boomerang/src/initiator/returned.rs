@@ -7,7 +7,8 @@ use earmark_core::outcome::Outcome;
 use earmark_wire::boomerang::{QosView, Rates, View};
 
 use crate::api::{Event, OnRefusal};
-use crate::instance::{Boomerang, HandlerContext};
+use crate::context::HandlerContext;
+use crate::instance::Boomerang;
 use crate::loops::{Loop, Phase};
 use crate::participation::reach;
 use crate::state::Index;

@@ -5,7 +5,8 @@ use earmark_wire::boomerang::View;
 use earmark_wire::icmp::{Echo, PseudoHeader};
 
 use crate::api::{Event, LinkRate, Passed, Seen, Settled, Settlement};
-use crate::instance::{Boomerang, HandlerContext};
+use crate::context::HandlerContext;
+use crate::instance::Boomerang;
 use crate::message::{Edits, Origin, TransitMessage};
 use crate::route::route;
 use crate::selector::{Direction, Selector};

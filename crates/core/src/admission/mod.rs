@@ -11,12 +11,6 @@
 //! The *retry queue* of a link keeps refused requests until enough is released. And if *preemption* is on, important
 //! claims displace less important ones (RFC 3181).
 
-use core::num::NonZeroU8;
-
-use serde::{Deserialize, Serialize};
-
-use crate::Rate;
-
 mod claims;
 mod control;
 mod demand;
@@ -32,6 +26,13 @@ mod preemption;
 mod queue;
 mod retry;
 mod signalling;
+
+use core::num::NonZeroU8;
+
+use serde::{Deserialize, Serialize};
+
+use crate::Rate;
+
 #[cfg(test)]
 mod tests;
 
