@@ -17,14 +17,45 @@
 use core::net::IpAddr;
 
 use earmark_core::{Context, Datagram, Interface, InterfaceId};
-use earmark_wire::rsvp::Session;
+use earmark_wire::rsvp::{RsvpHop, Session};
 
 use crate::context::HandlerContext;
 use crate::counters::DropReason;
 use crate::instance::Rsvp;
+use crate::neighbors::address::is_neighbor;
 use crate::state::Index;
 
 impl Rsvp {
+    /// Returns the outgoing interface that a Resv or ResvTear of a next hop is about: that of its LIH, if the message may act
+    /// there.
+    #[inline]
+    pub(crate) fn comes_from_next_hop<E>(
+        &self,
+        cx: &HandlerContext<'_, '_, E>,
+        datagram: &Datagram<'_>,
+        hop: RsvpHop,
+    ) -> Result<InterfaceId, DropReason> {
+        if !is_neighbor(cx.context, hop.address) {
+            return Err(DropReason::BadHop);
+        }
+        let outgoing = self.interface_of_lih(cx, hop.lih).ok_or(DropReason::BadLih)?;
+        self.may_act_at(cx, datagram, outgoing, hop.address)?;
+        match cx.context.may_be_neighbor(hop.address, outgoing) {
+            true => Ok(outgoing),
+            false => Err(DropReason::BadHop),
+        }
+    }
+
+    /// Returns the interface for one of our logical interface handles, if it takes part in RSVP.
+    pub(crate) fn interface_of_lih<E>(
+        &self,
+        cx: &HandlerContext<'_, '_, E>,
+        lih: u32,
+    ) -> Option<InterfaceId> {
+        let id = InterfaceId(lih.wrapping_sub(self.lih_offset));
+        cx.context.interfaces.by_id(id).filter(|link| link.takes_part()).map(|link| link.id)
+    }
+
     /// Checks that a message between neighbours, from `neighbor`, may act on state at an interface.
     #[inline]
     pub(crate) fn may_act_at<E>(
@@ -191,5 +222,24 @@ impl Rsvp {
             self.store.note_near(peer);
         }
         Ok(incoming)
+    }
+}
+
+/// Checks that a Path through an interface may name this previous hop, for a sender with this source address.
+#[inline]
+pub(crate) fn may_be_previous_hop(
+    context: &Context<'_>,
+    interface: InterfaceId,
+    hop: IpAddr,
+    source: IpAddr,
+) -> Result<(), DropReason> {
+    if !is_neighbor(context, hop) {
+        return Err(DropReason::BadHop);
+    }
+    // A new session behind a core interface costs as little as possible.
+    match context.is_core(interface) {
+        false if !context.may_be_neighbor(hop, interface) => Err(DropReason::BadHop),
+        false if !context.is_behind(source, interface) => Err(DropReason::SourceElsewhere),
+        _ => Ok(()),
     }
 }

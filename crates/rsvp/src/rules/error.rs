@@ -212,10 +212,7 @@ impl Rsvp {
                 }
             }
             MessageType::Resv => {
-                let Some(outgoing) = self.interface_of_lih(cx, hop.lih) else { return };
-                if self.may_act_at(cx, datagram, outgoing, hop.address).is_err() {
-                    return;
-                }
+                let Ok(outgoing) = self.comes_from_next_hop(cx, datagram, hop) else { return };
                 let fault = ResvFault::new(code, value);
                 match (salvage.session, salvage.flows) {
                     (Some(session), Some(flows)) if salvage.unknown.filter.is_none() => {

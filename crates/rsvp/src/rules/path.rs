@@ -7,7 +7,7 @@ use alloc::boxed::Box;
 use core::net::IpAddr;
 
 use earmark_core::checkpoint::{Checkpoint, mark};
-use earmark_core::{Context, Datagram, Interface, InterfaceId, Time};
+use earmark_core::{Context, Datagram, InterfaceId, Time};
 use earmark_token::TokenError;
 use earmark_wire::rsvp::iana::TrafficControlError;
 use earmark_wire::rsvp::{
@@ -18,7 +18,8 @@ use crate::api::{Application, Change, Event};
 use crate::context::HandlerContext;
 use crate::counters::DropReason;
 use crate::instance::Rsvp;
-use crate::neighbors::address::{is_neighbor, is_unicast};
+use crate::neighbors::address::is_unicast;
+use crate::neighbors::origin::may_be_previous_hop;
 use crate::rules::fault::ResvFault;
 use crate::rules::next_hops::{NextHops, SenderData};
 use crate::rules::policy::refused_token;
@@ -130,18 +131,10 @@ impl Rsvp {
         path: &Path<'_>,
         received: &ReceivedPath<'_>,
     ) -> Result<(), PathFault> {
-        if !is_neighbor(cx.context, path.hop.address) {
-            return Err(PathFault::Silent(DropReason::BadHop));
-        }
-        let link = cx.context.interfaces.by_id(received.interface);
-        let is_core = link.is_some_and(Interface::is_core);
-        // The link is looked up already, and a new session costs as little as possible.
-        if !is_core && !cx.context.may_be_neighbor(path.hop.address, received.interface) {
-            return Err(PathFault::Silent(DropReason::BadHop));
-        }
-        if !is_core && !cx.context.is_behind(path.sender.template.source, received.interface) {
-            return Err(PathFault::Silent(DropReason::SourceElsewhere));
-        }
+        let source = path.sender.template.source;
+        may_be_previous_hop(cx.context, received.interface, path.hop.address, source)
+            .map_err(PathFault::Silent)?;
+        let is_core = cx.context.is_core(received.interface);
         if path.sender.tspec.validate().is_err() {
             return Err(bad_tspec());
         }

@@ -14,7 +14,7 @@ use crate::context::HandlerContext;
 use crate::counters::DropReason;
 use crate::filters::Filters;
 use crate::instance::{EFFECTS_PER_MESSAGE, Rsvp};
-use crate::neighbors::address::{is_neighbor, is_unicast};
+use crate::neighbors::address::is_unicast;
 use crate::rules::fault::ResvFault;
 use crate::rules::request::Request;
 use crate::state::message_id_key::MessageIdKey;
@@ -31,18 +31,10 @@ impl Rsvp {
         if resv.refresh_ms == 0 {
             return self.drop_unacknowledged(cx, datagram, DropReason::ZeroRefreshPeriod);
         }
-        if !is_neighbor(cx.context, resv.hop.address) {
-            return self.drop_unacknowledged(cx, datagram, DropReason::BadHop);
-        }
-        let Some(outgoing) = self.interface_of_lih(cx, resv.hop.lih) else {
-            return self.drop_unacknowledged(cx, datagram, DropReason::BadLih);
+        let outgoing = match self.comes_from_next_hop(cx, datagram, resv.hop) {
+            Ok(outgoing) => outgoing,
+            Err(reason) => return self.drop_unacknowledged(cx, datagram, reason),
         };
-        if let Err(reason) = self.may_act_at(cx, datagram, outgoing, resv.hop.address) {
-            return self.drop_unacknowledged(cx, datagram, reason);
-        }
-        if !cx.context.may_be_neighbor(resv.hop.address, outgoing) {
-            return self.drop_unacknowledged(cx, datagram, DropReason::BadHop);
-        }
         self.note_encapsulation(datagram, outgoing, resv.hop.address);
         let expires_at = cx.now + self.lifetime(cx, datagram.interface, resv.refresh_ms);
         let FlowDescriptors::FixedFilter(flows) = resv.flows else {
@@ -178,17 +170,6 @@ impl Rsvp {
             }
             None => Err(ResvFault::new(ErrorCode::NoPathInformation, 0)),
         }
-    }
-
-    /// Returns the outgoing interface for one of our logical interface handles.
-    pub(crate) fn interface_of_lih<E>(
-        &self,
-        cx: &HandlerContext<'_, '_, E>,
-        lih: u32,
-    ) -> Option<InterfaceId> {
-        let interface =
-            cx.context.interfaces.by_id(InterfaceId(lih.wrapping_sub(self.lih_offset)))?;
-        interface.takes_part().then_some(interface.id)
     }
 
     /// Returns whether a Resv requests what is reserved already.

@@ -72,12 +72,10 @@ impl Rsvp {
         datagram: &Datagram<'_>,
         tear: &ResvTear<'_>,
     ) {
-        let Some(outgoing) = self.interface_of_lih(cx, tear.hop.lih) else {
-            return self.drop(cx, datagram, DropReason::BadLih);
+        let outgoing = match self.comes_from_next_hop(cx, datagram, tear.hop) {
+            Ok(outgoing) => outgoing,
+            Err(reason) => return self.drop(cx, datagram, reason),
         };
-        if let Err(reason) = self.may_act_at(cx, datagram, outgoing, tear.hop.address) {
-            return self.drop(cx, datagram, reason);
-        }
         let FlowDescriptors::FixedFilter(flows) = tear.flows else {
             if !self.receive_shared_tear(cx, tear, outgoing) {
                 self.drop(cx, datagram, DropReason::NoState);

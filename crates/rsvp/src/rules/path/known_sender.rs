@@ -10,7 +10,7 @@ use crate::api::{Change, Event};
 use crate::context::HandlerContext;
 use crate::counters::DropReason;
 use crate::instance::Rsvp;
-use crate::neighbors::address::is_neighbor;
+use crate::neighbors::origin::may_be_previous_hop;
 use crate::rules::next_hops::NextHops;
 use crate::state::message_id_key::MessageIdKey;
 use crate::state::store::NamedBlock;
@@ -90,14 +90,10 @@ impl Rsvp {
             // Multicast routing expects the sender on another interface; state from there is not replaced by this Path.
             return Err(PathFault::Silent(DropReason::WrongInterface));
         }
-        if hop && !is_neighbor(cx.context, path.hop.address) {
-            return Err(PathFault::Silent(DropReason::BadHop));
-        }
-        if hop && !cx.context.may_be_neighbor(path.hop.address, received.interface) {
-            return Err(PathFault::Silent(DropReason::BadHop));
-        }
-        if hop && !cx.context.is_behind(psb.template.source, received.interface) {
-            return Err(PathFault::Silent(DropReason::SourceElsewhere));
+        if hop {
+            let source = psb.template.source;
+            may_be_previous_hop(cx.context, received.interface, path.hop.address, source)
+                .map_err(PathFault::Silent)?;
         }
         if !hop && self.is_overtaken(cx, psb.message_id) {
             return Err(PathFault::Silent(DropReason::Overtaken));
