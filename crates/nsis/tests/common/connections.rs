@@ -32,7 +32,8 @@ impl Network {
         let destination = connect.destination;
         let found = self.nodes.iter().position(|other| other.interfaces.is_local(destination.ip()));
         let target = found.filter(|&target| {
-            self.nodes[target].listens.contains(&(destination.port(), connect.transport))
+            self.nodes[target].engine.is_some()
+                && self.nodes[target].listens.contains(&(destination.port(), connect.transport))
         });
         let mine = connect.connection;
         let Some(target) = target else {

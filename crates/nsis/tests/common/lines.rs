@@ -64,6 +64,7 @@ impl Network {
             by_port: false,
             listens: Vec::new(),
             authentic: true,
+            paused_until: None,
             next_connection: 1,
             armed: None,
         });

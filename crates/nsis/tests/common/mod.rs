@@ -10,7 +10,9 @@ pub mod application;
 mod connections;
 pub mod diamond;
 pub mod forged;
+pub mod ladder;
 mod lines;
+mod processes;
 pub mod qos;
 mod task;
 
@@ -110,6 +112,8 @@ pub struct Node {
     pub listens: Vec<(u16, Transport)>,
     /// Whether TLS peers can authenticate themselves.
     pub authentic: bool,
+    /// Until when the process is paused.
+    pub paused_until: Option<Time>,
     next_connection: u64,
     /// Deadline in the calendar.
     armed: Option<Time>,
@@ -183,6 +187,9 @@ pub type Tamper = Box<dyn FnMut(&mut Seen)>;
 /// Decides whether a packet is lost, by the packet and the number of packets before it.
 pub type Loss = Box<dyn FnMut(&Seen, usize) -> bool>;
 
+/// Decides how often a packet arrives, by the delays of its copies.
+pub type Delivery = Box<dyn FnMut(&Seen) -> Vec<Duration>>;
+
 pub struct Network {
     pub now: Time,
     pub nodes: Vec<Node>,
@@ -192,6 +199,7 @@ pub struct Network {
     pub seen: Vec<Seen>,
     pub loss: Option<Loss>,
     pub tamper: Option<Tamper>,
+    pub delivery: Option<Delivery>,
     /// Both ends of connections.
     pub connections: BTreeMap<(usize, ConnectionId), (usize, ConnectionId)>,
     /// Octets that were written into connections, by node.
@@ -221,6 +229,7 @@ impl Network {
             seen: Vec::new(),
             loss: None,
             tamper: None,
+            delivery: None,
             connections: BTreeMap::new(),
             written: Vec::new(),
             connections_hang: false,
@@ -264,6 +273,7 @@ impl Network {
     }
 
     fn dispatch(&mut self, scheduled: Scheduled) {
+        let Some(scheduled) = self.unless_paused(scheduled) else { return };
         match scheduled {
             Scheduled::Packet { node, interface, packet } => self.arrive(node, interface, packet),
             Scheduled::Expire { node } => {
@@ -340,11 +350,18 @@ impl Network {
         }
         let count = self.seen.len();
         seen.lost = self.loss.as_mut().is_some_and(|loss| loss(&seen, count));
+        let delays = match &mut self.delivery {
+            Some(delivery) if !seen.lost => delivery(&seen),
+            _ => vec![DELAY],
+        };
+        seen.lost |= delays.is_empty();
         if !seen.lost
             && let Some(&(node, interface)) = self.links.get(&(node, interface))
         {
-            let packet = seen.packet.clone();
-            self.later(DELAY, Scheduled::Packet { node, interface, packet });
+            for delay in delays {
+                let packet = seen.packet.clone();
+                self.later(delay, Scheduled::Packet { node, interface, packet });
+            }
         }
         self.seen.push(seen);
     }
