@@ -29,7 +29,7 @@ pub struct SendMessage {
 }
 
 /// Required transport of messages (Transfer-Attributes).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Attributes {
     /// Use an association: in order and without loss.
     pub reliable: bool,

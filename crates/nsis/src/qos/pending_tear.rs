@@ -4,7 +4,7 @@ use earmark_wire::gist::Direction;
 use earmark_wire::qos_nslp::GenericFlags;
 
 use super::addressing::Addressing;
-use crate::nslp::PeerHandle;
+use crate::nslp::{Attributes, PeerHandle};
 
 /// A session that has ended here, and whose next node must get a tear.
 #[derive(Debug)]
@@ -19,8 +19,9 @@ pub(super) struct PendingTear {
 }
 
 impl PendingTear {
-    /// Sort key: tears with the same key can share a message.
-    pub(super) fn destination_key(&self) -> (PeerHandle, Option<u16>, bool) {
-        (self.peer, self.on.nslpid, self.on.mri.direction() == Direction::Upstream)
+    /// Sort key: tears with the same key can share a message, in the same transport.
+    pub(super) fn destination_key(&self) -> (PeerHandle, Option<u16>, bool, Attributes) {
+        let is_upstream = self.on.mri.direction() == Direction::Upstream;
+        (self.peer, self.on.nslpid, is_upstream, self.on.attributes)
     }
 }

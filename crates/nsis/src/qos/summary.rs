@@ -6,6 +6,7 @@
 
 use core::time::Duration;
 
+use earmark_wire::gist::Direction;
 use earmark_wire::qos_nslp::iana::Informational;
 use earmark_wire::qos_nslp::{
     Answers, BoundSessions, Extra as Objects, InfoSpec, Message, Outcome, Reserve, Response, Rsn,
@@ -21,7 +22,6 @@ use super::send::{ReserveOptions, release_routing_state};
 use super::state::{Flags, Index};
 use super::summary_lists::SummaryLists;
 use super::tear::Confirmation;
-use super::timeouts::lifetime_ms;
 use crate::nslp::HandlerContext;
 
 impl QosNslp {
@@ -63,12 +63,18 @@ impl QosNslp {
                 mismatched.push(id, number);
                 continue;
             }
+            let (lifetime_ms, direction) = (session.lifetime_ms, session.direction());
             if session.extra.is_some() {
                 self.refresh_flows(cx.now, index, received.peer);
             } else {
-                session.expires_at = cx.now.after_millis(session.lifetime_ms.into());
+                session.expires_at = cx.now.after_millis(lifetime_ms.into());
             }
             self.counters.refreshed += 1;
+            if direction == Direction::Upstream {
+                // This node is the querying node.
+                let lifetime = Duration::from_millis(lifetime_ms.into());
+                Self::keep_routing_state(cx, &self.towards_qni(index, None), lifetime);
+            }
         }
         self.report_sessions(cx, received, &unknown, Informational::UnknownSessionId, false);
         self.report_sessions(cx, received, &mismatched, Informational::MismatchingRsn, true);
@@ -144,8 +150,10 @@ impl QosNslp {
         let mut lists = core::mem::take(&mut self.lists);
         lists.clear();
         let (soon, next) = (cx.now + self.config.refresh / 2, self.store.session(first).refresh_at);
-        let direction = self.store.session(first).direction();
+        let (direction, attributes) =
+            (self.store.session(first).direction(), self.store.session(first).attributes);
         let most = usize::from(self.config.summary);
+        let lifetime = self.own_lifetime();
         let mut other = self.store.session(first).ring.next;
         for _ in 0..2 * most {
             if other == first || lists.sessions.len() >= most {
@@ -155,6 +163,8 @@ impl QosNslp {
             let (this, behind) = (other, session.ring.next);
             let fits = session.refresh_at <= soon
                 && session.direction() == direction
+                // The next node takes nothing in the clear for a secured session.
+                && session.attributes == attributes
                 && session.flags.has(Flags::CONFIRMED)
                 && !session.flags.has(Flags::REMOVED)
                 && !session.flags.has(Flags::FULL_ONLY)
@@ -162,7 +172,7 @@ impl QosNslp {
             if fits {
                 session.refresh_at = next;
                 lists.push(session.id, session.own_rsn);
-                self.keep_routing_state(cx, this);
+                Self::keep_routing_state(cx, &self.towards_qnr(this, None), lifetime);
                 self.follow_route(cx, this);
             }
             other = behind;
@@ -178,14 +188,16 @@ impl QosNslp {
         self.lists = lists;
     }
 
-    /// Keeps the routing state of a summarized session, which sends no message of its own that GIST would see.
-    fn keep_routing_state(&self, cx: &mut HandlerContext<'_, '_>, index: Index) {
-        let period = u32::try_from(self.config.refresh.as_millis()).unwrap_or(u32::MAX);
-        let lifetime = lifetime_ms(Some(period), self.config.lost_refreshes);
-        let Addressing { session, mri, nslpid, .. } = self.towards_qnr(index, None);
+    /// Keeps the routing state of a summarized session, which has no message of its own that GIST would see.
+    fn keep_routing_state(
+        cx: &mut HandlerContext<'_, '_>,
+        addressing: &Addressing,
+        lifetime: Duration,
+    ) {
+        let &Addressing { session, mri, nslpid, .. } = addressing;
         let previous_nslpid = cx.nslpid;
         cx.nslpid = nslpid.unwrap_or(previous_nslpid);
-        cx.set_state_lifetime(mri, session, Duration::from_millis(lifetime.into()));
+        cx.set_state_lifetime(mri, session, lifetime);
         cx.nslpid = previous_nslpid;
     }
 }

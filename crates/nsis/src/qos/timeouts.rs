@@ -17,6 +17,12 @@ pub(super) fn next_retry(now: Time, wait_ms: u32, until: Time) -> (Time, u32) {
 }
 
 impl QosNslp {
+    /// Returns the lifetime of the state that this node refreshes.
+    pub(super) fn own_lifetime(&self) -> Duration {
+        let period = u32::try_from(self.config.refresh.as_millis()).unwrap_or(u32::MAX);
+        Duration::from_millis(lifetime_ms(Some(period), self.config.lost_refreshes).into())
+    }
+
     /// Returns the lifetime of state for the refresh period that a peer announces, which is bounded: by the setting, or
     /// by the refresh period of this node if that is longer.
     #[inline]
