@@ -302,3 +302,42 @@ fn route_that_vanishes_and_returns_is_good_again() {
         assert_path_through_first(&mut network, &apps, mri, reliable);
     }
 }
+
+/// Two nodes before n3 send for one session, as while a route changes. Data of the one that n3 has not heard last are
+/// answered with an Error, not black-holed (RFC 5971 section 4.4.6): its next message arrives.
+#[test]
+fn data_of_a_former_peer_are_answered_so_that_the_next_ones_arrive() {
+    for (family, reliable) in CASES {
+        let (mut network, apps) = diamond();
+        let mri = flow_of(family);
+        for (node, data) in [(1, b"one."), (2, b"two.")] {
+            send(&apps[node], mri, reliable, data);
+            network.run(SECOND);
+        }
+        assert_eq!(apps[3].received(), [b"one.", b"two."]);
+        send(&apps[1], mri, reliable, b"lost");
+        network.run(SECOND);
+        apps[3].received();
+        send(&apps[1], mri, reliable, b"next");
+        network.run(SECOND);
+        assert_eq!(apps[3].received(), [b"next"], "{family:?} reliable={reliable}");
+    }
+}
+
+/// The flow leaves n0 towards n2: n1 is not the node after n0, although the source of the flow is on its link.
+#[test]
+fn upstream_query_beside_the_route_of_the_flow_is_refused() {
+    for (family, reliable) in CASES {
+        let (mut network, apps) = diamond();
+        let mri = flow_of(family);
+        route_to(&mut network, family, 2);
+        send(&apps[1], mri.inverted(), reliable, b"one.");
+        network.run(SECOND);
+        assert_eq!(apps[0].received(), Vec::<Vec<u8>>::new(), "{family:?} reliable={reliable}");
+        assert_eq!(network.engine(1).gist().routing_state_count(), 0);
+        route_to(&mut network, family, 1);
+        send(&apps[1], mri.inverted(), reliable, b"two.");
+        network.run(SECOND);
+        assert_eq!(apps[0].received(), [b"two."], "{family:?} reliable={reliable}");
+    }
+}

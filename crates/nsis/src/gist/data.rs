@@ -4,7 +4,9 @@ use core::mem;
 use core::ops::Range;
 use core::time::Duration;
 
-use earmark_wire::gist::{Body, Continuation, Data, Direction, ErrorCode, Mri};
+use earmark_wire::gist::{
+    Body, Continuation, Data, Direction, ErrorCode, Mri, NetworkLayerInformation,
+};
 
 use super::Gist;
 use super::counters::DropReason;
@@ -322,6 +324,9 @@ impl Gist {
         };
         let sender = match checked {
             Ok(sender) => sender,
+            Err(DropReason::WrongPeer) => {
+                return self.refuse_former_peer(cx, receipt, data.nli.as_ref());
+            }
             Err(reason) => return self.refuse_sender(cx, receipt, reason),
         };
         let state = half.map_or(State::Idle, |half| half.state);
@@ -369,6 +374,22 @@ impl Gist {
             self.refuse(cx, receipt, ErrorCode::IncorrectlyDelivered, 0);
         }
         self.ignore(cx, receipt, reason);
+    }
+
+    /// Ignores a datagram whose sender is not the peer of its routing state. If it is a peer of this node, it may have been
+    /// the peer before, and be on the path again: with the Error it repeats the handshake, and need not wait for its
+    /// next refresh (RFC 5971 section 4.4.6).
+    #[cold]
+    fn refuse_former_peer(
+        &mut self,
+        cx: &mut InputContext<'_, '_>,
+        receipt: &Receipt<'_>,
+        nli: Option<&NetworkLayerInformation<'_>>,
+    ) {
+        if self.known_sender(receipt, nli).is_ok() {
+            self.refuse(cx, receipt, ErrorCode::NoRoutingState, 0);
+        }
+        self.ignore(cx, receipt, DropReason::WrongPeer);
     }
 
     /// Delivers Data, or the data of a Confirm.

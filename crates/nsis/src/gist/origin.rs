@@ -108,7 +108,7 @@ impl Gist {
     }
 
     /// Returns the known peer that a datagram names, and whose address is its source.
-    fn known_sender(
+    pub(super) fn known_sender(
         &self,
         receipt: &Receipt<'_>,
         nli: Option<&NetworkLayerInformation<'_>>,

@@ -22,6 +22,7 @@ use super::transmit::{DatagramPath, message, own_address};
 use crate::Tolerated;
 use crate::input_context::InputContext;
 use crate::nslp::{Origin, Peering, Received, Validity};
+use crate::route;
 
 /// TTL below which an upstream Query has crossed more than one hop (RFC 5971 A.4.4.11).
 const NEIGHBOUR_TTL: u8 = 254;
@@ -129,6 +130,14 @@ impl Gist {
         let end = if mri.direction() == Direction::Downstream { source } else { destination };
         if !cx.context.is_behind(end, receipt.interface) {
             return Err(subcode::mri::INGRESS_FILTER);
+        }
+        if mri.direction() == Direction::Upstream {
+            // The flow leaves through another interface, so the querying node has another node before it (section 5.8.1.3:
+            // the upstream Query "depends on the correctness of the Querying node's understanding of the topology").
+            let hop = route::hop(cx.context, &mri.inverted());
+            if hop.is_some_and(|hop| hop.interface != receipt.interface) {
+                return Err(subcode::mri::INGRESS_FILTER);
+            }
         }
         if mri.direction() == Direction::Downstream {
             let wrong_way = self.config.ingress_filter
