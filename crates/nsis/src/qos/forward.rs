@@ -32,6 +32,12 @@ impl QosNslp {
         let ReceivedReserve { message, reserve, .. } = *received;
         let session = self.store.session(index);
         if session.flags.has(Flags::ENDS_HERE) {
+            if session.interface.is_some() {
+                // The sender of a receiver-initiated session refreshes nobody, but its packets may take another route.
+                self.store.session_mut(index).refresh_at = cx.now + self.refresh_wait();
+                self.rearm(index);
+            }
+            let session = self.store.session(index);
             if let Some(rii) = reserve.rii {
                 let qspec = qspec::success(&session.qspec);
                 // The QNI reports the responding node to its user (RFC 5974 section 5.1.3.6).
@@ -41,7 +47,9 @@ impl QosNslp {
             } else if reserve.flags.ack_req {
                 self.acknowledge(cx, received);
             }
-            if success == Success::Reservation {
+            // The sender may have requested the session of a receiver that stands anew.
+            if success == Success::Reservation || self.store.session(index).application().is_none()
+            {
                 self.report_incoming(cx, index);
             }
             return;

@@ -102,7 +102,7 @@ impl QosNslp {
         }
         self.follow_route(cx, index);
         let session = self.store.session_mut(index);
-        if session.flags.has(Flags::REMOVED) {
+        if session.flags.has(Flags::REMOVED) || session.flags.has(Flags::ENDS_HERE) {
             return;
         }
         let reduced = self.config.reduced_refresh
