@@ -47,6 +47,9 @@ impl Gist {
             Request::Invalidate { mri, status, urgent } => {
                 self.invalidate(cx, nslpid, mri, *status, *urgent);
             }
+            Request::ReportStatus { mri, session } => {
+                self.report_status(cx, Key::new(nslpid, *session, *mri), mri.direction());
+            }
             Request::Tolerated { peer, tolerated } => {
                 if let Some(peer) = self.peers.by_handle(*peer) {
                     self.count_tolerated(peer, *tolerated);

@@ -3,13 +3,13 @@
 use core::net::IpAddr;
 
 use earmark_core::outcome::Translation;
-use earmark_wire::gist::{Mri, SessionId};
+use earmark_wire::gist::{Direction, Mri, SessionId};
 
 use super::Gist;
 use super::api::Event as GistEvent;
 use super::machine::Event;
 use super::receipt::Receipt;
-use super::state::{HalfRef, NONE};
+use super::state::{HalfRef, Key, NONE};
 use crate::input_context::InputContext;
 use crate::nslp::{HandlerContext, NetworkNotification, Notification, Nslp, PeerHandle, Validity};
 
@@ -69,6 +69,24 @@ impl Gist {
             self.counters.rerouted += 1;
             self.notify_application(cx, at, Notification::RouteDeletion(old));
         }
+    }
+
+    /// Notifies the application of the peer in a direction, if the routing state is good.
+    pub(super) fn report_status(
+        &mut self,
+        cx: &mut InputContext<'_, '_>,
+        key: Key,
+        direction: Direction,
+    ) {
+        let at = self.at_recent(key, direction);
+        let half = self.store.get(at.half_id());
+        let Some(half) = half.filter(|half| half.validity == Validity::Good) else { return };
+        let what = Notification::RoutingStatusChange {
+            status: Validity::Good,
+            peer: self.peers.handle(half.peer),
+        };
+        let notification = NetworkNotification { mri: at.mri(), session: key.session, what };
+        cx.call(key.nslpid, |application, cx| application.notify(cx, &notification));
     }
 
     /// Notifies the application that routing state is good.

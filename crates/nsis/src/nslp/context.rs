@@ -74,6 +74,11 @@ impl HandlerContext<'_, '_> {
         self.requests.list.push_back((self.nslpid, Request::Invalidate { mri, status, urgent }));
     }
 
+    /// Requests a notification of the peer in the direction of the MRI, if there is good routing state.
+    pub fn report_routing_status(&mut self, mri: Mri, session: SessionId) {
+        self.requests.list.push_back((self.nslpid, Request::ReportStatus { mri, session }));
+    }
+
     /// Counts a deviation from the RFCs in a message of a peer that was accepted; the view of the peer shows it.
     pub fn count_tolerated(&mut self, peer: PeerHandle, tolerated: Tolerated) {
         self.requests.list.push_back((self.nslpid, Request::Tolerated { peer, tolerated }));

@@ -68,6 +68,13 @@ pub enum Request {
         /// Whether to check the route at once.
         urgent: bool,
     },
+    /// [`HandlerContext::report_routing_status`](super::HandlerContext::report_routing_status).
+    ReportStatus {
+        /// Flow, and the direction along the flow.
+        mri: Mri,
+        /// Session of the routing state.
+        session: SessionId,
+    },
     /// [`HandlerContext::count_tolerated`](super::HandlerContext::count_tolerated).
     Tolerated {
         /// The peer.

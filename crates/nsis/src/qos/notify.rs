@@ -11,7 +11,7 @@ use super::oversize::NO_REVERSE_PATH;
 use super::response::is_error;
 use super::send::info_here;
 use super::state::{Flags, Index};
-use crate::nslp::{HandlerContext, Received, Validity};
+use crate::nslp::{HandlerContext, PeerHandle, Received, Validity};
 
 impl QosNslp {
     /// Handles a NOTIFY.
@@ -33,7 +33,8 @@ impl QosNslp {
             }
             return self.ignore(cx, message, DropReason::Unasked);
         }
-        if let Err(reason) = self.check_answer(message, index) {
+        let checked = self.check_answer(message, index);
+        if let Err(reason) = checked.and_then(|()| self.check_on_path(cx.now, message, index)) {
             return self.ignore(cx, message, reason);
         }
         let outcome = notify.info.outcome;
@@ -76,11 +77,22 @@ impl QosNslp {
         index: Index,
         outcome: Outcome,
     ) {
-        let session = self.store.session(index);
-        if session.is_initiator() {
+        if self.store.session(index).is_initiator() {
             return self.handle_loss(cx, index, outcome, None);
         }
-        let addressing = self.towards_qni(index, None);
+        self.send_failure(cx, index, outcome, None);
+    }
+
+    /// Sends a NOTIFY towards the QNI; with `to`, explicitly routed to the peer.
+    fn send_failure(
+        &mut self,
+        cx: &mut HandlerContext<'_, '_>,
+        index: Index,
+        outcome: Outcome,
+        to: Option<PeerHandle>,
+    ) {
+        let session = self.store.session(index);
+        let addressing = self.towards_qni(index, to);
         let info = info_here(cx, session.interface, &session.towards_qni(), outcome);
         let flags = self.flags_of(session.id);
         let notify = Notify { flags, info, qspec: None, extra: Objects::NONE };
@@ -97,10 +109,18 @@ impl QosNslp {
         let (last, earlier) = extra.lost_refreshes;
         let count = if cx.now <= last + gap { earlier.saturating_add(1) } else { 1 };
         extra.lost_refreshes = (cx.now, count);
-        if count >= most {
-            extra.lost_refreshes = (cx.now, 0);
-            self.notify_qni(cx, index, NO_REVERSE_PATH);
+        if count < most {
+            return;
         }
+        extra.lost_refreshes = (cx.now, 0);
+        let session = self.store.session(index);
+        if session.is_initiator() {
+            return self.handle_loss(cx, index, NO_REVERSE_PATH, None);
+        }
+        // If the path has left this node, the peer has another next node, and must not take this one for it.
+        let back = session.back;
+        self.send_failure(cx, index, NO_REVERSE_PATH, back);
+        self.leave_receiver(cx, index);
     }
 
     /// Handles a NOTIFY at the QNI of a session.

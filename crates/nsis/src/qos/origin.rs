@@ -4,7 +4,7 @@
 //! alone, and others may have routing state with the same identifier for another flow, so the origin of a message is
 //! checked against that of the session, too. A session that was reserved over a secured channel stays secured.
 
-use earmark_core::{Flow, Prefix};
+use earmark_core::{Flow, Prefix, Time};
 use earmark_wire::gist::{Direction, Mri};
 use earmark_wire::qos_nslp::Outcome;
 use earmark_wire::qos_nslp::iana::PermanentFailure;
@@ -163,6 +163,23 @@ impl QosNslp {
             return Err(DropReason::NotOverAssociation);
         }
         Ok(())
+    }
+
+    /// Checks whether the sender of a RESPONSE or NOTIFY is not a next node that the path has left.
+    ///
+    /// # Errors
+    /// Why the message is dropped.
+    pub(super) fn check_on_path(
+        &self,
+        now: Time,
+        message: &Received<'_>,
+        index: Index,
+    ) -> Result<(), DropReason> {
+        let peer = message.origin.peer.filter(|_| !message.explicitly_routed);
+        match peer.is_some_and(|peer| self.store.session(index).is_former_next(peer, now)) {
+            true => Err(DropReason::OtherPeer),
+            false => Ok(()),
+        }
     }
 
     /// Checks whether the sender of a RESPONSE or NOTIFY speaks for the next node of a QUERY of this node.

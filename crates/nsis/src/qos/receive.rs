@@ -124,8 +124,11 @@ impl QosNslp {
             if failure == SendFailure::NoNextNode {
                 self.complete_locally(cx, index);
             }
-            // Otherwise it is retransmitted, or abandoned in the end.
+            // Otherwise a request is retransmitted, or abandoned in the end.
             self.own_reserve_undelivered(cx, index, failure);
+            if failure == SendFailure::NoUpstreamState && reserve.rii.is_none() && !reserve.tear {
+                self.count_lost_refresh(cx, index);
+            }
             return;
         }
         let Some(rii) = reserve.rii else {

@@ -93,14 +93,14 @@ impl QosNslp {
         received.reserve.tear
             || received.message.explicitly_routed
             || received.reserve.rii.is_none()
-                && former.is_some_and(|(peer, until)| peer == received.peer && now < until)
+                && former.is_some_and(|former| former.names(received.peer, now))
     }
 
     /// Accepts new messages from the former peer, which has torn down its state.
     fn accept_former_peer(&mut self, index: Index, peer: PeerHandle) {
         let session = self.store.session_mut(index);
         if let Some(extra) = &mut session.extra {
-            extra.former.take_if(|(former, _)| *former == peer);
+            extra.former.take_if(|former| former.peer == peer);
             session.trim();
         }
     }
@@ -228,6 +228,9 @@ impl QosNslp {
             self.report_flow_change(cx, index, Change::Created, demand, flow);
         }
         self.forward_reserve(cx, received, index, Success::Reservation);
+        if mri.direction == Direction::Upstream && !ends_here {
+            self.learn_upstream_peer(cx, index);
+        }
         if let Some(MessageBinding::Id(id)) = reserve.binding {
             self.resume_bound(cx, index, id);
         }

@@ -40,7 +40,8 @@ impl QosNslp {
             // The direction of RESERVEs: a response to a QUERY of the other end.
             return self.forward_response(cx, message, response);
         }
-        if let Err(reason) = self.check_answer(message, index) {
+        let checked = self.check_answer(message, index);
+        if let Err(reason) = checked.and_then(|()| self.check_on_path(cx.now, message, index)) {
             return self.ignore(cx, message, reason);
         }
         if self.store.session(index).flags.has(Flags::TORN) {

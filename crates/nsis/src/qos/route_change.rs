@@ -15,12 +15,13 @@ use earmark_wire::qos_nslp::{
 };
 
 use super::QosNslp;
+use super::addressing::Addressing;
 use super::admission::AdmissionRequest;
 use super::api::Change;
 use super::flow::flow_of;
 use super::qspec;
 use super::send::ReserveOptions;
-use super::state::{Flags, Index, OldBranch, PendingRequest};
+use super::state::{Flags, FormerPeer, Index, OldBranch, PendingRequest};
 use crate::nslp::{
     HandlerContext, NetworkNotification, Notification, PeerHandle, Received, Validity,
 };
@@ -49,8 +50,11 @@ impl QosNslp {
         } else if let Notification::RoutingStatusChange { status: Validity::Good, peer: Some(peer) } =
             notification.what
             && session.back.is_none_or(|back| back != peer)
+            && direction == Direction::Downstream
         {
-            self.handle_previous_change(cx, index, direction);
+            // The receiver is the QNI, and the path to it has changed: a QUERY must show it the new path (section
+            // 3.2.12). The previous peer of another session changes with its RESERVE.
+            self.query_new_path(cx, index);
         }
     }
 
@@ -71,7 +75,14 @@ impl QosNslp {
             Notification::RoutingStatusChange { status: Validity::Good, peer: Some(peer) } => {
                 match on {
                     Some(known) if known == peer => {}
-                    None if !was_last => self.store.set_on(index, Some(peer)),
+                    None if !was_last => {
+                        self.store.set_on(index, Some(peer));
+                        // The route may have changed since the claim was made.
+                        self.follow_route(cx, index);
+                    }
+                    _ if session.is_former_next(peer, cx.now) => {
+                        self.tear_former_next(cx, index, peer);
+                    }
                     _ => self.change_next_peer(cx, index, peer),
                 }
             }
@@ -84,6 +95,15 @@ impl QosNslp {
             }
             _ => {}
         }
+    }
+
+    /// Learns the next node of a receiver-initiated session, which GIST knows from the QUERY before the session.
+    pub(super) fn learn_upstream_peer(&self, cx: &mut HandlerContext<'_, '_>, index: Index) {
+        let Addressing { session, mri, nslpid, .. } = self.towards_qnr(index, None);
+        let previous_nslpid = cx.nslpid;
+        cx.nslpid = nslpid.unwrap_or(previous_nslpid);
+        cx.report_routing_status(mri, session);
+        cx.nslpid = previous_nslpid;
     }
 
     /// Makes this node the last one: path truncation (section 3.2.12.1). Each refresh still looks for a next node.
@@ -102,6 +122,21 @@ impl QosNslp {
         self.report_truncation(cx, index);
     }
 
+    /// Tears down the former next node of a receiver-initiated session again. GIST takes it for the latest one while it sends
+    /// Queries, "until the state at that node is explicitly torn down or times out" (section 5.2.5.4).
+    fn tear_former_next(
+        &mut self,
+        cx: &mut HandlerContext<'_, '_>,
+        index: Index,
+        peer: PeerHandle,
+    ) {
+        let session = self.store.session(index);
+        let (mri, replaces) = (session.mri, session.flags.has(Flags::REPLACE));
+        if replaces && !session.flags.has(Flags::REMOVED) {
+            self.tear_branch(cx, index, &OldBranch { peer, mri });
+        }
+    }
+
     /// Changes the next node.
     pub(super) fn change_next_peer(
         &mut self,
@@ -113,13 +148,10 @@ impl QosNslp {
         if session.flags.has(Flags::REMOVED) {
             return;
         }
-        let (old, mri) = (session.on, session.mri);
+        let old = session.on;
         session.own_rsn = session.own_rsn.wrapping_add(2);
         session.flags.set(Flags::CONFIRMED | Flags::FULL_ONLY | Flags::LAST, false);
-        if let Some(old) = old.filter(|_| session.flags.has(Flags::REPLACE)) {
-            let branch = OldBranch { peer: old, mri };
-            session.extra().old_branch.get_or_insert(branch);
-        }
+        self.leave_branch(index, old, peer);
         self.store.set_on(index, Some(peer));
         self.follow_route(cx, index);
         let rii = self.draw_rii();
@@ -137,6 +169,21 @@ impl QosNslp {
         self.rearm(index);
     }
 
+    /// Remembers a next node that the path has left, for the tear after the response (section 5.2.5.2). If the path returns
+    /// to the node that was left before, that one is on the path again.
+    fn leave_branch(&mut self, index: Index, old: Option<PeerHandle>, peer: PeerHandle) {
+        let session = self.store.session_mut(index);
+        let mri = session.mri;
+        if let Some(extra) = &mut session.extra {
+            extra.former_next.take_if(|former| former.peer == peer);
+        }
+        let Some(old) = old.filter(|_| session.flags.has(Flags::REPLACE)) else { return };
+        let branch = &mut session.extra().old_branch;
+        if branch.is_none_or(|branch| branch.peer == peer && branch.mri == mri) {
+            *branch = Some(OldBranch { peer: old, mri });
+        }
+    }
+
     /// Learns the next node from a response.
     pub(super) fn learn_next_peer(
         &mut self,
@@ -147,19 +194,20 @@ impl QosNslp {
         let Some(peer) = message.origin.peer.filter(|_| !message.explicitly_routed) else { return };
         let session = self.store.session_mut(index);
         session.flags.set(Flags::LAST, false);
-        let (old, mri) = (session.on, session.mri);
+        let old = session.on;
         if old == Some(peer) {
             return;
         }
-        if let Some(old) = old.filter(|_| session.flags.has(Flags::REPLACE)) {
+        if old.is_some() && session.flags.has(Flags::REPLACE) {
             // The RESERVE was sent before GIST knew the change, with a number that the old branch does not take for
             // old.
             session.own_rsn = session.own_rsn.wrapping_add(2);
-            session.extra().old_branch.get_or_insert(OldBranch { peer: old, mri });
             session.flags.set(Flags::CONFIRMED, false);
             session.refresh_at = cx.now;
         }
+        self.leave_branch(index, old, peer);
         self.store.set_on(index, Some(peer));
+        self.follow_route(cx, index);
         self.rearm(index);
     }
 
@@ -170,10 +218,16 @@ impl QosNslp {
         let Some(extra) = &mut session.extra else { return };
         let Some(branch) = extra.old_branch.take() else { return };
         session.trim();
-        let is_elsewhere = on != Some(branch.peer) || branch.mri != self.store.session(index).mri;
-        if is_elsewhere {
-            self.tear_branch(cx, index, &branch);
+        let until = cx.now + self.own_lifetime();
+        let session = self.store.session_mut(index);
+        let is_elsewhere = on != Some(branch.peer) || branch.mri != session.mri;
+        if !is_elsewhere {
+            return;
         }
+        if session.direction() == Direction::Upstream && on.is_some() {
+            session.extra().former_next = Some(FormerPeer { peer: branch.peer, until });
+        }
+        self.tear_branch(cx, index, &branch);
     }
 
     /// Changes the previous node to the sender of a RESERVE. The old one is ignored for the lifetime of its state
@@ -189,31 +243,14 @@ impl QosNslp {
         let until = cx.now.after_millis(session.lifetime_ms.into());
         let old = session.back;
         if let Some(old) = old {
-            session.extra().former = Some((old, until));
+            session.extra().former = Some(FormerPeer { peer: old, until });
         }
         self.store.set_back(index, peer, arrival);
-        if let Some(old) = old {
-            self.notify_route_change(cx, index, Some(old));
-        }
-    }
-
-    /// Handles a notification of GIST about a new peer towards the QNI.
-    fn handle_previous_change(
-        &mut self,
-        cx: &mut HandlerContext<'_, '_>,
-        index: Index,
-        direction: Direction,
-    ) {
-        let session = self.store.session(index);
-        if direction == Direction::Downstream {
-            // The receiver is the QNI, and the path to it has changed: a QUERY must show it the new path (section
-            // 3.2.12).
-            return self.query_new_path(cx, index);
-        }
-        // Only the old peer may be unaware of the change (section 5.2.5.3).
-        let back = session.back;
-        if back.is_some() {
-            self.notify_route_change(cx, index, back);
+        // Only the old peer may be unaware of the change (section 5.2.5.3). Had GIST's notification told it before, its
+        // Query could overtake this RESERVE. A receiver-initiated session follows the QUERY on the new path; its old
+        // peer has no route to check.
+        if old.is_some() && self.store.session(index).direction() == Direction::Downstream {
+            self.notify_route_change(cx, index, old);
         }
     }
 

@@ -156,8 +156,10 @@ pub(super) struct Extra {
     pub(super) request: Option<PendingRequest>,
     /// Old next node after a route change, which must get a tear.
     pub(super) old_branch: Option<OldBranch>,
-    /// Former previous peer, and until when it is ignored.
-    pub(super) former: Option<(PeerHandle, Time)>,
+    /// Former previous peer.
+    pub(super) former: Option<FormerPeer>,
+    /// Former next peer of a receiver-initiated session: GIST learns that peer from its Queries.
+    pub(super) former_next: Option<FormerPeer>,
     /// Further flows that share the reservation.
     pub(super) sharing: Vec<SharingFlow>,
     /// QSPEC that a QNI restores if a change is refused.
@@ -190,6 +192,7 @@ impl Extra {
             request,
             old_branch,
             former,
+            former_next,
             sharing,
             before,
             on_refusal: _,
@@ -205,6 +208,7 @@ impl Extra {
             && request.is_none()
             && old_branch.is_none()
             && former.is_none()
+            && former_next.is_none()
             && sharing.is_empty()
             && before.is_none()
             && message_id.is_none()
@@ -223,6 +227,22 @@ pub(super) struct PendingRequest {
     /// Wait before `at`, milliseconds.
     pub(super) wait_ms: u32,
     pub(super) until: Time,
+}
+
+/// A peer that the path has left, which GIST may take for the latest one again until it has ended its routing state (RFC
+/// 5974 section 5.2.5.4).
+#[derive(Clone, Copy, Debug)]
+pub(super) struct FormerPeer {
+    pub(super) peer: PeerHandle,
+    /// Until when it does not become the peer again by itself: the lifetime of its soft state.
+    pub(super) until: Time,
+}
+
+impl FormerPeer {
+    /// Returns whether a peer is this one, and its time is not over.
+    pub(super) fn names(self, peer: PeerHandle, now: Time) -> bool {
+        self.peer == peer && now < self.until
+    }
 }
 
 /// A branch that the packets have left (RFC 5974 section 5.2.5.2).
@@ -304,6 +324,12 @@ impl Session {
         let parsed = objects.session_auths().filter_map(|value| SessionAuth::parse(value).ok());
         let token = parsed.filter_map(SessionAuth::web_token).next()?;
         User::of_token(token, self.verified())
+    }
+
+    /// Returns whether a peer is the former next node of a receiver-initiated session.
+    pub(super) fn is_former_next(&self, peer: PeerHandle, now: Time) -> bool {
+        let former = self.extra.as_ref().and_then(|extra| extra.former_next);
+        former.is_some_and(|former| former.names(peer, now))
     }
 
     /// Returns the SESSION_AUTH objects in wire format.

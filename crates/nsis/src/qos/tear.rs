@@ -138,7 +138,7 @@ impl QosNslp {
     /// Releases the routing state towards the receiver of a receiver-initiated session that ends without a request of the
     /// receiver. While the tear waits for its response, GIST would refresh that state by Queries. If the path has left this
     /// node, they would make it the next node of its former neighbor again (section 5.2.5.4).
-    fn leave_receiver(&self, cx: &mut HandlerContext<'_, '_>, index: Index) {
+    pub(super) fn leave_receiver(&self, cx: &mut HandlerContext<'_, '_>, index: Index) {
         let session = self.store.session(index);
         if session.direction() == Direction::Upstream && !session.is_initiator() {
             let Addressing { session, mri, nslpid, .. } = self.towards_qni(index, None);
