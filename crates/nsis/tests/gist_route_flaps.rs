@@ -7,10 +7,15 @@ mod common;
 use std::time::Duration;
 
 use common::application::{Call, Handle, Task};
-use common::diamond::{Family, diamond, flow_of, report_interface, report_route, route_to};
+use common::diamond::{
+    Family, diamond, diamond_of, flow_of, report_interface, report_route, route_to,
+};
 use common::forged::packet;
-use common::{Network, address, session};
+use common::{Network, address, session, states};
 use earmark_core::InterfaceId;
+use earmark_nsis::Config;
+use earmark_nsis::gist::Installation;
+use earmark_nsis::gist::machine::State;
 use earmark_nsis::nslp::{Attributes, Notification, Validity};
 use earmark_wire::gist::{
     self, Body, Error, ErrorCode, ErrorData, Extensions, Message, MessageType, Mode, Mri,
@@ -339,5 +344,30 @@ fn upstream_query_beside_the_route_of_the_flow_is_refused() {
         send(&apps[1], mri.inverted(), reliable, b"two.");
         network.run(SECOND);
         assert_eq!(apps[0].received(), [b"two."], "{family:?} reliable={reliable}");
+    }
+}
+
+/// The routing state at n3 waits for the Confirm of n2, which is lost, when its lifetime is over: it ends "regardless of whether
+/// a No_Confirm timer is running" (RFC 5971 section 6.3).
+#[test]
+fn state_that_waits_for_a_confirm_expires() {
+    for (family, reliable) in CASES {
+        let mut config = Config::default();
+        config.gist.installation = Installation::Confirmed;
+        let (mut network, apps) = diamond_of(&config);
+        let mri = flow_of(family);
+        send(&apps[1], mri, reliable, b"one.");
+        network.run(SECOND);
+        network.loss = Some(Box::new(|seen, _| {
+            seen.node == 1 || seen.message_type() == Some(MessageType::Confirm)
+        }));
+        network.connections_hang = true;
+        network.run(28 * SECOND);
+        send(&apps[2], mri, reliable, b"two.");
+        network.run(SECOND);
+        assert_eq!(states(&network, 3), [State::WaitConfirm], "{family:?} reliable={reliable}");
+        network.loss = Some(Box::new(|_, _| true));
+        network.run(20 * SECOND);
+        assert_eq!(states(&network, 3), [], "{family:?} reliable={reliable}");
     }
 }

@@ -32,6 +32,8 @@ use earmark_testkit::messages::gist::udp_flow;
 use earmark_wire::gist::{self, Message, MessageType, Mode, Mri, SessionId};
 use earmark_wire::udp;
 
+/// Limit of events in one call of [`Network::run`].
+const MAX_EVENTS: usize = 10_000_000;
 /// Delay of a link.
 pub const DELAY: Duration = Duration::from_millis(1);
 
@@ -261,15 +263,28 @@ impl Network {
         for node in 0..self.nodes.len() {
             self.arm(node);
         }
+        let mut events = 0;
         while let Some((&(at, sequence), _)) = self.calendar.first_key_value() {
             if at > end {
                 break;
             }
+            events += 1;
+            assert!(
+                events < MAX_EVENTS,
+                "the network does not rest at {at:?}: {:?}",
+                self.deadlines()
+            );
             self.now = self.now.max(at);
             let scheduled = self.calendar.remove(&(at, sequence)).expect("it was there");
             self.dispatch(scheduled);
         }
         self.now = end;
+    }
+
+    /// Returns the next deadline of each node.
+    fn deadlines(&self) -> Vec<Option<(Time, earmark_nsis::TimerKind)>> {
+        let engines = self.nodes.iter().map(|node| node.engine.as_ref());
+        engines.map(|engine| engine.and_then(Engine::next_deadline)).collect()
     }
 
     fn dispatch(&mut self, scheduled: Scheduled) {

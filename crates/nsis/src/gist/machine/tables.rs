@@ -261,6 +261,7 @@ pub static RESPONDING: Table = Table::new(&[
     ),
     row("6", WaitConfirm, Event::Data, &[], &[RefuseData], WaitConfirm),
     row("5971 6.3:7", WaitConfirm, Event::SendMessage, &[], &[Queue], WaitConfirm),
+    row("5971 6.3:11", WaitConfirm, Event::Expire, &[], &[FailQueued, Delete], Idle),
     row("5971 6.3:11", WaitConfirm, Event::Forget, &[], &[FailQueued, Delete], Idle),
     row("14", WaitConfirm, Event::Error, &[], &[FailQueued, Release, TellGone, Delete], Idle),
     row(
