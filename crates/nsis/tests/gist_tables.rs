@@ -128,3 +128,27 @@ fn rows_of_a_state_are_adjacent() {
         assert_eq!(states.len(), different.len());
     }
 }
+
+/// A timer whose event has no row would be due again at once, for ever.
+#[test]
+fn every_timer_of_a_state_has_a_row() {
+    use State::*;
+    let querying = [WaitResponse, WaitAssociation, EstablishedDownstream];
+    let mut timers: Vec<(State, Event)> = querying
+        .into_iter()
+        .flat_map(|state| [(state, Event::Expire), (state, Event::NoResponse)])
+        .collect();
+    timers.extend([
+        (EstablishedDownstream, Event::Refresh),
+        (WaitConfirm, Event::NoConfirm),
+        (WaitConfirm, Event::Expire),
+        (EstablishedUpstream, Event::Expire),
+    ]);
+    for (state, event) in timers {
+        let table = if state.is_querying() { &QUERYING } else { &RESPONDING };
+        for is_last in [false, true] {
+            let facts = Facts::default().with(Fact::MaxRetry, is_last);
+            assert!(table.transition(state, event, facts).is_some(), "{state:?} {event:?}");
+        }
+    }
+}
