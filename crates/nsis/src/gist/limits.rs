@@ -29,9 +29,9 @@ impl Gist {
 
     /// Counts a half whose peer has queried this node for the interface of the peer.
     pub(super) fn count_querier(&mut self, at: &HalfRef) {
-        let half = self.store.half_mut(at.half_id());
+        let half = self.store.half(at.half_id());
+        debug_assert!(half.has_querier(), "only a Query or its Confirm names a querying node");
         let Some(interface) = self.peers.get(half.peer).map(|peer| peer.interface) else { return };
-        half.of_querier = true;
         self.peers.queried.add(interface);
     }
 

@@ -103,7 +103,8 @@ pub(crate) struct Half {
     pub(crate) validity: Validity,
     /// IP hops to the peer; 0 if unknown.
     pub(crate) ip_distance: u8,
-    /// Whether the half has used a secured association: nothing in the clear touches it any more.
+    /// Whether the half has used a secured association: nothing in the clear touches it any more (a node "MAY adopt a policy of
+    /// using secured messaging associations", RFC 5971 section 4.4.6). `needs` asks for one before.
     pub(crate) secured: bool,
     /// Peer in this direction.
     pub(crate) peer: Index,
@@ -134,14 +135,13 @@ pub(crate) struct Half {
     pub(crate) unanswered: u8,
     /// Handshakes in succession that the peer has refused, or whose association it has closed.
     pub(crate) refused: u8,
-    /// Whether the last Query had a stack proposal.
+    /// Whether the last Query had a stack proposal: the Response has one only then (RFC 5971 section 5.1.2), and messages that
+    /// need an association may have come since.
     pub(crate) offered: bool,
     /// Needs of the messages in this direction.
     pub(crate) needs: Needs,
     /// How the peer writes the prefixes of the flow.
     pub(crate) prefix_form: PrefixForm,
-    /// Whether the peer has queried this node; if so, the half counts for the interface of the peer.
-    pub(crate) of_querier: bool,
 }
 
 impl Default for Half {
@@ -155,7 +155,6 @@ impl Default for Half {
             secured: false,
             needs: Needs::Nothing,
             prefix_form: PrefixForm::default(),
-            of_querier: false,
             offered: false,
             peer: NONE,
             association: NONE,
@@ -179,6 +178,11 @@ impl Half {
     #[inline]
     pub(crate) fn due(&self) -> Time {
         self.next_at.min(self.expires_at)
+    }
+
+    /// Returns whether the half has a peer that has queried this node: it counts for the interface of the peer.
+    pub(crate) fn has_querier(&self) -> bool {
+        self.state.is_responding() && self.peer != NONE
     }
 
     /// Returns whether the half waits for its association.

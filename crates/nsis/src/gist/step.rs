@@ -168,13 +168,13 @@ impl Gist {
     /// Clears the peer of a half.
     pub(super) fn clear_peer(&mut self, now: Time, at: &HalfRef) {
         let half = self.store.half_mut(at.half_id());
+        let has_querier = half.has_querier();
         let peer = core::mem::replace(&mut half.peer, NONE);
         half.validity = Validity::Bad;
-        let of_querier = core::mem::take(&mut half.of_querier);
         if let Some(block) = self.peers.get_mut(peer) {
             block.uses -= 1;
             let (is_unused, interface) = (block.uses == 0, block.interface);
-            if of_querier {
+            if has_querier {
                 self.peers.queried.remove(interface);
             }
             if is_unused {

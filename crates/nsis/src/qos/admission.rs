@@ -186,7 +186,7 @@ impl QosNslp {
     ) {
         let session = self.store.session(index);
         let (Some(claim), Some(interface)) = (session.claim, session.interface) else { return };
-        if session.flags.has(Flags::AGGREGATE) {
+        if session.is_aggregate() {
             return;
         }
         let Some(demand) = cx.context.ledger.demand(claim) else { return };
@@ -207,7 +207,7 @@ impl QosNslp {
 
     /// Removes a claim of a session from traffic control, which knows no aggregates that begin here.
     pub(super) fn uninstall(&self, cx: &mut HandlerContext<'_, '_>, index: Index, claim: ClaimId) {
-        if !self.store.session(index).flags.has(Flags::AGGREGATE) {
+        if !self.store.session(index).is_aggregate() {
             cx.out.remove(claim);
         }
     }

@@ -129,8 +129,7 @@ impl QosNslp {
                 .with(Flags::SCOPING, request.scope == Scope::NextHop)
                 .with(Flags::PROXY, request.scope == Scope::Proxy)
                 .with(Flags::REPLACE, !request.keep_old_branch)
-                .with(Flags::BREAK, breaks)
-                .with(Flags::AGGREGATE, application.is_none()),
+                .with(Flags::BREAK, breaks),
             extra: None,
         };
         let extra = block.extra();

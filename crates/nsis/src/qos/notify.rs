@@ -10,7 +10,7 @@ use super::counters::DropReason;
 use super::oversize::NO_REVERSE_PATH;
 use super::response::is_error;
 use super::send::info_here;
-use super::state::{Flags, Index};
+use super::state::Index;
 use crate::nslp::{HandlerContext, PeerHandle, Received, Validity};
 
 impl QosNslp {
@@ -136,7 +136,7 @@ impl QosNslp {
             return;
         }
         let session = self.store.session(index);
-        if session.flags.has(Flags::AGGREGATE) && outcome != truncated {
+        if session.is_aggregate() && outcome != truncated {
             return self.handle_aggregate_loss(cx, index);
         }
         let Some(application) = session.application() else { return };

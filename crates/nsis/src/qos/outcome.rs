@@ -30,7 +30,7 @@ impl QosNslp {
         if let Some(extra) = &mut session.extra {
             extra.request = None;
         }
-        if session.flags.has(Flags::AGGREGATE) {
+        if session.is_aggregate() {
             let granted = !is_error(outcome);
             if granted {
                 self.tear_old_branch(cx, index);
@@ -148,7 +148,7 @@ impl QosNslp {
         let reaction = session.extra().on_refusal;
         session.extra().request = None;
         session.trim();
-        if session.flags.has(Flags::AGGREGATE) {
+        if session.is_aggregate() {
             self.handle_aggregate_response(cx, index, false);
             return true;
         }
@@ -168,7 +168,7 @@ impl QosNslp {
             self.finish_release(cx, index);
             return self.forget(cx, index);
         }
-        if session.flags.has(Flags::AGGREGATE) {
+        if session.is_aggregate() {
             self.store.session_mut(index).extra().request = None;
             return self.handle_aggregate_response(cx, index, true);
         }

@@ -81,40 +81,46 @@ pub(super) struct Ring {
 pub(super) struct Flags(u16);
 
 impl Flags {
-    /// The session ends at this node, by its flow or its scope.
+    /// The session ends at this node: the flow does, or "the SCOPING flag is set", or "the Proxy scope flag is set and the QNE
+    /// is a P-QNE" (RFC 5974 section 5.4.1).
     pub(super) const ENDS_HERE: u16 = 1 << 0;
-    /// GIST has found no next node.
+    /// GIST has found no next node, so that this one "MUST take over as the last node" (section 5.2.5.1). Without the flag, a
+    /// session without a next node waits for the first one.
     pub(super) const LAST: u16 = 1 << 1;
-    /// The next node is known to have the reservation: refreshes may omit the QSPEC.
+    /// The next node is known to have the reservation: "state refresh should be performed with reduced refreshes" (section
+    /// 3.2.5).
     pub(super) const CONFIRMED: u16 = 1 << 2;
-    /// The next node needs full refreshes.
+    /// The next node needs full refreshes: "the QNE must stop sending reduced refreshes to this peer if the error indicates
+    /// that support for this feature is lacking" (section 3.2.5).
     pub(super) const FULL_ONLY: u16 = 1 << 3;
-    /// The reservation is gone, and only the protocol state is left.
+    /// The reservation is gone, and only the protocol state is left, for a response or until the QNI decides (sections 4.6.1
+    /// and 5.4.1). Last nodes have no claim even with a reservation.
     pub(super) const REMOVED: u16 = 1 << 4;
-    /// PROXY, in all messages of the session.
+    /// PROXY, in all messages of the session: "the path is terminated at a pre-defined Proxy QNE" (section 3.2.7).
     pub(super) const PROXY: u16 = 1 << 5;
-    /// SCOPING, in RESERVEs of the QNI.
+    /// SCOPING, in RESERVEs of the QNI: "the scope is 'single hop'" (section 3.2.7).
     pub(super) const SCOPING: u16 = 1 << 6;
-    /// BREAK, in all messages of the session.
+    /// "If a stateful QoS NSLP QNE receives a RESERVE message with the BREAK flag set, then the BREAK flag of newly generated
+    /// messages (e.g., RESERVE or RESPONSE) MUST be set" (section 5.4.1).
     pub(super) const BREAK: u16 = 1 << 7;
-    /// REPLACE, in RESERVEs.
+    /// REPLACE, in RESERVEs: "when not set, indicates that the reservation on the old branch should be kept" (section
+    /// 3.2.12).
     pub(super) const REPLACE: u16 = 1 << 8;
-
-    /// The session is torn down, and waits only for the response.
+    /// The session is torn down: "the stateful QNE SHOULD still keep the NSLP operational state until a RESPONSE for the tear
+    /// going towards the QNI is received" (section 5.4.1).
     pub(super) const TORN: u16 = 1 << 9;
-    /// The session continues at the next level of aggregation, in an aggregate of this node.
+    /// The session continues at the next level of aggregation, in an aggregate of this node (sections 4.5 and 6.6).
     pub(super) const IN_AGGREGATE: u16 = 1 << 10;
-    /// The session arrived at the next level of aggregation.
+    /// The session arrived at the next level of aggregation (sections 4.5 and 6.6).
     pub(super) const FROM_AGGREGATE: u16 = 1 << 11;
-    /// The session is an aggregate of this node: traffic control has its flows, not the aggregate.
-    pub(super) const AGGREGATE: u16 = 1 << 12;
-    /// A RESERVE arrived over a secured channel: nothing in the clear touches the session any more.
-    pub(super) const SECURED: u16 = 1 << 13;
-    /// The last RESERVE arrived over an association.
-    pub(super) const OVER_ASSOCIATION: u16 = 1 << 14;
-
-    /// A message of the session has exceeded a datagram, so that this node, the QNI, has asked for associations.
-    pub(super) const OVERSIZE: u16 = 1 << 15;
+    /// A RESERVE arrived over a secured channel: nothing in the clear touches the session any more (section 7).
+    pub(super) const SECURED: u16 = 1 << 12;
+    /// The last RESERVE arrived over an association. An explicitly routed message, which GIST has "flagged to the receiving NSLP
+    /// to indicate that routing state was not validated" (RFC 5971 section 4.3.2), needs one, too.
+    pub(super) const OVER_ASSOCIATION: u16 = 1 << 13;
+    /// A message of the session has exceeded a datagram, so that this node, the QNI, has asked for associations, which is done
+    /// once (RFC 5971 section 4.3.3).
+    pub(super) const OVERSIZE: u16 = 1 << 14;
 
     /// Returns whether all of these flags are set.
     #[inline]
@@ -273,6 +279,12 @@ impl Session {
     /// Returns whether this node is the QNI.
     pub(super) const fn is_initiator(&self) -> bool {
         self.back.is_none()
+    }
+
+    /// Returns whether the session is an aggregate of this node, which has no application: traffic control has its flows, not
+    /// the aggregate.
+    pub(super) fn is_aggregate(&self) -> bool {
+        self.is_initiator() && self.application().is_none()
     }
 
     /// Returns whether this is the last node.

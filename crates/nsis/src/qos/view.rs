@@ -113,7 +113,7 @@ impl QosNslp {
             asked: evaluate(&session.qspec, MessageType::Reserve).ok().map(|wanted| wanted.demand),
             confirmed: session.flags.has(Flags::CONFIRMED),
             breaks: session.flags.has(Flags::BREAK),
-            is_aggregate: session.flags.has(Flags::AGGREGATE),
+            is_aggregate: session.is_aggregate(),
             in_aggregate: session.flags.has(Flags::IN_AGGREGATE),
             user: session.user(),
             bound: session.extra.as_ref().map_or_else(Vec::new, |extra| extra.bound.clone()),
