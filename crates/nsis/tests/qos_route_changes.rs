@@ -257,3 +257,28 @@ fn claim_of_the_sender_follows_its_route_back() {
         }
     }
 }
+
+/// Two routes change while the receiver reserves, so that it asks the sender for another transport, and reserves after all: the
+/// sender is not told of a refusal.
+#[test]
+fn request_that_stands_is_not_refused() {
+    for family in Family::ALL {
+        for (first, second) in (1..20).flat_map(|first| (1..20).map(move |second| (first, second)))
+        {
+            let mut config = Config::default();
+            config.gist.upstream_queries = UpstreamQueries::Never;
+            let mut network = ladder(&config, 11_520);
+            listen(&mut network);
+            invite(&mut network, request_to(family, 6, CLEAR));
+            network.run(first * MILLISECOND);
+            reroute(&mut network, family, 0, 2);
+            network.run(second * MILLISECOND);
+            reroute(&mut network, family, 1, 4);
+            network.run(60 * SECOND);
+            let events = events_of(&network, 0);
+            let is_told = matches!(events.last(), Some(Event::Incoming { .. }));
+            let stands = all_held(&network)[0] > 0;
+            assert_eq!(is_told, stands, "{family:?} {first} {second} {events:?}");
+        }
+    }
+}

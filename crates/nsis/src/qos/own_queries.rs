@@ -13,6 +13,7 @@ use earmark_wire::qos_nslp::{
 use super::QosNslp;
 use super::addressing::Addressing;
 use super::api::{Application, Event, OnRefusal, Rejection, Request, Scope, Source};
+use super::counters::DropReason;
 use super::flow::outgoing_interface;
 use super::path_extent;
 use super::qspec::{self, Purpose};
@@ -227,6 +228,11 @@ impl QosNslp {
         }
         let outcome = notify.info.outcome;
         if self.repeat_query_over_association(cx, application, outcome) {
+            return true;
+        }
+        if self.store.find(message.session).is_some() {
+            // What the application was told of stands until it is torn down or expires.
+            self.ignore(cx, message, DropReason::Unasked);
             return true;
         }
         self.drop_own_query(application);
