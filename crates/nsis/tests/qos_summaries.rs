@@ -9,9 +9,10 @@ use common::qos::{ENDS, all_held, command, listener, request, reservable_line_of
 use common::{Network, address};
 use earmark_core::{Rate, Transport};
 use earmark_nsis::Config;
+use earmark_nsis::gist::UpstreamQueries;
 use earmark_nsis::nslp::Attributes;
 use earmark_nsis::qos::{Application, Command, Request};
-use earmark_wire::gist::SessionId;
+use earmark_wire::gist::{MessageType, SessionId};
 
 const SECOND: Duration = Duration::from_secs(1);
 const TLS_PORT: u16 = 4_270;
@@ -21,6 +22,7 @@ const SECURE: Attributes = Attributes { reliable: true, secure: true };
 /// Creates a line of four nodes with summaries.
 fn line() -> Network {
     let mut config = Config::default();
+    config.gist.upstream_queries = UpstreamQueries::Never;
     config.qos.summary = 8;
     config.gist.associations.tls_port = Some(TLS_PORT);
     let mut network = reservable_line_of(4, &config);
@@ -77,6 +79,35 @@ fn summary_of_a_receiver_keeps_the_routing_state_of_its_sessions() {
         assert_eq!(all_held(&network), [3, 3, 3, 0]);
         network.run(1_000 * SECOND);
         assert_eq!(session_counts(&network), [3; 4], "{end}");
+        for node in 0..4 {
+            let halves = network.engine(node).gist().routing_states(0).count();
+            assert_eq!(halves, if node == 0 || node == 3 { 3 } else { 6 }, "{end}, n{node}");
+        }
+    }
+}
+
+/// GIST at the sender finds no next node for some time, and gives up its routing state. The sessions are not refreshed without
+/// it: the sender asks for them again.
+#[test]
+fn session_of_a_receiver_without_routing_state_is_in_no_summary() {
+    for end in ENDS {
+        let mut network = line();
+        let listen = listener();
+        command(&mut network, 3, Command::Listen { application: Application(9), listen });
+        for number in 1..4 {
+            let request = numbered(number, end, CLEAR);
+            let application = Application(number.into());
+            command(&mut network, 0, Command::Invite { application, request });
+        }
+        network.run(200 * SECOND);
+        let mut left = 12;
+        network.loss = Some(Box::new(move |seen, _| {
+            let is_query = seen.node == 0 && seen.message_type() == Some(MessageType::Query);
+            left -= u32::from(is_query && left > 0);
+            is_query && left > 0
+        }));
+        network.run(1_000 * SECOND);
+        assert_eq!(all_held(&network), [3, 3, 3, 0], "{end}");
         for node in 0..4 {
             let halves = network.engine(node).gist().routing_states(0).count();
             assert_eq!(halves, if node == 0 || node == 3 { 3 } else { 6 }, "{end}, n{node}");

@@ -10,7 +10,7 @@ use super::counters::DropReason;
 use super::oversize::NO_REVERSE_PATH;
 use super::response::is_error;
 use super::send::info_here;
-use super::state::Index;
+use super::state::{Flags, Index};
 use crate::nslp::{HandlerContext, PeerHandle, Received, Validity};
 
 impl QosNslp {
@@ -105,7 +105,9 @@ impl QosNslp {
     pub(super) fn count_lost_refresh(&mut self, cx: &mut HandlerContext<'_, '_>, index: Index) {
         let gap = self.config.refresh.saturating_mul(3);
         let most = self.config.lost_refreshes.max(1);
-        let extra = self.store.session_mut(index).extra();
+        let session = self.store.session_mut(index);
+        session.flags.set(Flags::CONFIRMED, false);
+        let extra = session.extra();
         let (last, earlier) = extra.lost_refreshes;
         let count = if cx.now <= last + gap { earlier.saturating_add(1) } else { 1 };
         extra.lost_refreshes = (cx.now, count);

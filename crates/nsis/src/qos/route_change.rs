@@ -86,6 +86,10 @@ impl QosNslp {
                     _ => self.change_next_peer(cx, index, peer),
                 }
             }
+            Notification::RoutingStatusChange { status: Validity::Bad, .. } => {
+                // A summary would refresh the session without the routing state that follows its route.
+                self.store.session_mut(index).flags.set(Flags::CONFIRMED, false);
+            }
             Notification::CommunicationFailure(peer) if on == Some(peer) => {
                 // Messages may be lost, so a full RESERVE follows.
                 let session = self.store.session_mut(index);
