@@ -89,6 +89,10 @@ pub(crate) struct Model {
     pub(crate) slots: [Slot; SLOTS],
     /// Rates that were requested, by session.
     requested: BTreeMap<SessionId, BTreeSet<u32>>,
+    /// Sessions whose rate has changed while messages were lost. A node that has lost such a session and creates it again
+    /// starts with sequence number 0, as RFC 5974 section 5.3.1 says, which the next node may take for the one that it
+    /// knows: then it keeps the rate that it has.
+    doubtful: BTreeSet<SessionId>,
     /// Until when a route change excuses the report of a silent node, which may be one that the path has left.
     pub(crate) rerouted_until: Time,
     /// Until when lost messages excuse bad news.
@@ -96,8 +100,26 @@ pub(crate) struct Model {
 }
 
 impl Model {
-    pub(crate) fn request(&mut self, id: SessionId, mbps: u32) {
-        self.requested.entry(id).or_default().insert(mbps);
+    pub(crate) fn request(&mut self, now: Time, id: SessionId, mbps: u32) {
+        let rates = self.requested.entry(id).or_default();
+        rates.insert(mbps);
+        if rates.len() > 1 && now <= self.excused_until {
+            self.doubtful.insert(id);
+        }
+    }
+
+    /// Excuses bad news for some time.
+    pub(crate) fn excuse(&mut self, until: Time) {
+        self.excused_until = self.excused_until.max(until);
+        for slot in &self.slots {
+            let pending = slot.id.filter(|_| slot.initiated == Standing::Requested);
+            self.doubtful.extend(pending);
+        }
+    }
+
+    /// Returns whether a rate is right, if another one is expected.
+    pub(crate) fn may_have(&self, id: SessionId, mbps: u32) -> bool {
+        self.doubtful.contains(&id) && self.check_rate(id, mbps).is_ok()
     }
 
     /// Returns whether the links are too narrow for all sessions that may stand, at their largest rates.
@@ -181,6 +203,7 @@ impl Model {
                 self.check_rate(*session, mbps)?;
                 if self.slots[slot].wanted.is_some_and(|wanted| wanted != mbps)
                     && before == Standing::Requested
+                    && !self.may_have(*session, mbps)
                 {
                     return Err(format!("slot {slot}: another rate was requested: {event:?}"));
                 }
@@ -234,7 +257,7 @@ impl Model {
                 Standing::Held(mbps)
             }
             Event::Lost { outcome, .. } if is_truncation(outcome) => {
-                return self.check_bad_news(now, slot, event);
+                return if is_unwanted { Ok(()) } else { self.check_bad_news(now, slot, event) };
             }
             Event::Refused { .. } | Event::Lost { .. } | Event::TimedOut { .. } => {
                 if !is_unwanted {
@@ -271,7 +294,8 @@ impl Model {
             match (slot.initiated, slot.id) {
                 (Standing::Nothing, _) => {}
                 (Standing::Held(mbps), Some(id)) => {
-                    if slot.wanted.is_some_and(|wanted| wanted != mbps) {
+                    if slot.wanted.is_some_and(|wanted| wanted != mbps) && !self.may_have(id, mbps)
+                    {
                         return Err(format!("slot {number} has {mbps} Mbit/s: {slot:?}"));
                     }
                     all.insert(id, (mbps, false));
@@ -288,7 +312,8 @@ impl Model {
                 Invited::Gone => None,
             };
             let stands = slot.id.and_then(|id| all.get(&id)).map(|(mbps, _)| *mbps);
-            if told != stands {
+            let is_doubtful = slot.id.is_some_and(|id| self.doubtful.contains(&id));
+            if told != stands && !(is_doubtful && told.is_some() == stands.is_some()) {
                 return Err(format!("slot {number}: the ends differ: {slot:?}"));
             }
         }

@@ -98,7 +98,7 @@ impl Play<'_> {
         }
         for node in self.path() {
             let found = self.reserved_at(node);
-            for (id, expected) in self.expected_at(node, &standing) {
+            for (id, expected) in self.allowed_at(node, &standing, &found) {
                 require(found.get(&id) == Some(&expected), || {
                     format!(
                         "{SETTLED:?} after the change, n{node} has {found:?}, not {id:?} {expected:?}"
@@ -121,12 +121,30 @@ impl Play<'_> {
         standing.iter().map(|(&id, &(mbps, _))| (id, claim(mbps))).collect()
     }
 
+    /// Returns what must stand at a node, with the rates found where the model leaves a choice.
+    fn allowed_at(
+        &self,
+        node: usize,
+        standing: &BTreeMap<SessionId, (u32, bool)>,
+        found: &Standing,
+    ) -> Standing {
+        let mut expected = self.expected_at(node, standing);
+        for (id, claim) in &mut expected {
+            let (Some(claim), Some(Some(found))) = (claim, found.get(id)) else { continue };
+            if self.model.may_have(*id, found.1) {
+                claim.1 = found.1;
+            }
+        }
+        expected
+    }
+
     /// Checks that the network has what the model expects, and nothing else.
     pub(crate) fn check_standing(&self) -> Result<(), String> {
         let standing = self.model.standing()?;
         let path = self.path();
         for node in 0..NODES {
-            let (found, expected) = (self.reserved_at(node), self.expected_at(node, &standing));
+            let found = self.reserved_at(node);
+            let expected = self.allowed_at(node, &standing, &found);
             require(found == expected, || {
                 format!("n{node} has {found:?}, not {expected:?}; slots: {:?}", self.model.slots)
             })?;

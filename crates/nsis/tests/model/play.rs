@@ -173,7 +173,7 @@ impl<'a> Play<'a> {
     }
 
     fn excuse(&mut self, until: Time) {
-        self.model.excused_until = self.model.excused_until.max(until + EFFECT);
+        self.model.excuse(until + EFFECT);
     }
 
     /// Returns the identifier of the next session of a slot.
@@ -186,7 +186,7 @@ impl<'a> Play<'a> {
 
     fn begin(&mut self, slot: usize, id: SessionId, mbps: u32) {
         self.sessions += u8::from(self.model.slots[slot].id != Some(id));
-        self.model.request(id, mbps);
+        self.model.request(self.network.now, id, mbps);
         self.model.slots[slot].id = Some(id);
         self.model.slots[slot].wanted = Some(mbps);
     }
@@ -245,10 +245,12 @@ impl<'a> Play<'a> {
 
     fn modify(&mut self, slot: usize, mbps: u32) {
         let (initiated, id) = (self.model.slots[slot].initiated, self.model.slots[slot].id);
-        let (Standing::Held(_), Some(id), true) = (initiated, id, self.is_running(SENDER)) else {
+        let (Standing::Held(_), Some(id), true, false) =
+            (initiated, id, self.is_running(SENDER), self.model.slots[slot].keeps_old_branch)
+        else {
             return;
         };
-        self.model.request(id, mbps);
+        self.model.request(self.network.now, id, mbps);
         let application = application_of(slot);
         let qos = RequestedQos::of(Rate::from_mbps(mbps.into()));
         command(&mut self.network, SENDER, Command::Modify { application, qos });
