@@ -42,6 +42,7 @@ impl<'t, 'c> HandlerContext<'t, 'c> {
 impl HandlerContext<'_, '_> {
     /// Requests to send a message of `length` octets, whole words. The caller fills the returned buffer, which may hold
     /// old octets.
+    #[inline(always)] // the request is written in place
     pub fn send(&mut self, message: SendMessage, length: usize) -> &mut [u8] {
         let octets = &mut self.requests.octets;
         let start = octets.len();

@@ -6,6 +6,7 @@
 use alloc::boxed::Box;
 use alloc::string::ToString;
 
+use earmark_core::Time;
 use earmark_core::checkpoint::{Checkpoint, mark};
 use earmark_wire::gist::SessionId;
 use earmark_wire::qos_nslp::iana::Success;
@@ -33,9 +34,7 @@ impl QosNslp {
         let session = self.store.session(index);
         if session.flags.has(Flags::ENDS_HERE) {
             if session.interface.is_some() {
-                // The sender of a receiver-initiated session refreshes nobody, but its packets may take another route.
-                self.store.session_mut(index).refresh_at = cx.now + self.refresh_wait();
-                self.rearm(index);
+                self.watch_own_route(cx.now, index);
             }
             let session = self.store.session(index);
             if let Some(rii) = reserve.rii {
@@ -75,6 +74,14 @@ impl QosNslp {
         if reserve.flags.ack_req {
             self.acknowledge(cx, received);
         }
+    }
+
+    /// Has the sender of a receiver-initiated session look up its route once a refresh period: it refreshes nobody, but its
+    /// packets may take another route.
+    #[cold]
+    fn watch_own_route(&mut self, now: Time, index: Index) {
+        self.store.session_mut(index).refresh_at = now + self.refresh_wait();
+        self.rearm(index);
     }
 
     /// Acknowledges a message to the peer (ACK-REQ).

@@ -102,6 +102,7 @@ impl QosNslp {
     }
 
     /// Learns the next node of a receiver-initiated session, which GIST knows from the QUERY before the session.
+    #[cold] // receiver-initiated
     pub(super) fn learn_upstream_peer(&self, cx: &mut HandlerContext<'_, '_>, index: Index) {
         let Addressing { session, mri, nslpid, .. } = self.towards_qnr(index, None);
         let previous_nslpid = cx.nslpid;
@@ -211,7 +212,9 @@ impl QosNslp {
         }
         self.leave_branch(index, old, peer);
         self.store.set_on(index, Some(peer));
-        self.follow_route(cx, index);
+        if old.is_some() {
+            self.follow_route(cx, index);
+        }
         self.rearm(index);
     }
 

@@ -283,6 +283,7 @@ impl Session {
 
     /// Returns whether the session is an aggregate of this node, which has no application: traffic control has its flows, not
     /// the aggregate.
+    #[inline]
     pub(super) fn is_aggregate(&self) -> bool {
         self.is_initiator() && self.application().is_none()
     }
@@ -349,6 +350,7 @@ impl Session {
         self.extra.as_ref().and_then(|extra| extra.kept.get(extra.auth_at..)).unwrap_or_default()
     }
 
+    #[inline]
     pub(super) fn application(&self) -> Option<Application> {
         self.extra.as_ref()?.application
     }
