@@ -16,7 +16,7 @@ use earmark_nsis::Config;
 use earmark_nsis::gist::{Installation, UpstreamQueries};
 use earmark_nsis::nslp::Attributes;
 use earmark_nsis::qos::{Command, Event, Request, RequestedQos};
-use earmark_wire::gist::Body;
+use earmark_wire::gist::{Body, MessageType};
 use earmark_wire::qos_nslp::Message;
 
 use common::qos::SESSION;
@@ -280,5 +280,35 @@ fn request_that_stands_is_not_refused() {
             let stands = all_held(&network)[0] > 0;
             assert_eq!(is_told, stands, "{family:?} {first} {second} {events:?}");
         }
+    }
+}
+
+/// A node is gone, and the receiver stops for some time, so that the node between lets the session expire. It is reserved again
+/// before its tear is answered: the new next node is learned.
+#[test]
+fn session_that_is_reserved_again_after_its_tear_knows_its_next_node() {
+    for (family, seed) in
+        Family::ALL.into_iter().flat_map(|family| (0..20).map(move |seed| (family, seed)))
+    {
+        let mut config = Config::default();
+        config.gist.installation = Installation::Confirmed;
+        config.gist.piggyback = false;
+        let mut network = ladder(&config, seed);
+        listen(&mut network);
+        invite(&mut network, request_to(family, 6, CLEAR));
+        network.run(100 * MILLISECOND);
+        network.stop(1);
+        network.loss = Some(Box::new(|seen, _| {
+            seen.node == 0 && seen.message_type() == Some(MessageType::Query)
+        }));
+        network.nodes[5].paused_until = Some(network.now + 100 * SECOND);
+        network.run(100 * SECOND);
+        network.start(1, common::ladder::engine(&config, seed, 1, 1));
+        network.loss = None;
+        network.run(300 * SECOND);
+        assert_eq!(all_held(&network), [2, 2, 0, 2, 0, 0], "{family:?}");
+        let view = network.engine(3).qos().session(SESSION).expect("a session");
+        let peer = view.on.and_then(|on| network.engine(3).gist().peer(on));
+        assert_eq!(peer.map(|peer| peer.interface.0), Some(1), "{family:?}");
     }
 }

@@ -290,9 +290,8 @@ impl QosNslp {
         session.require(message.attributes());
         session.lifetime_ms = lifetime_ms;
         session.expires_at = cx.now.after_millis(session.lifetime_ms.into());
-        if session.flags.has(Flags::TORN)
-            && let Some(extra) = &mut session.extra
-        {
+        let was_torn = session.flags.has(Flags::TORN);
+        if was_torn && let Some(extra) = &mut session.extra {
             extra.request = None;
         }
         session.flags.set(Flags::REMOVED | Flags::TORN, false);
@@ -336,6 +335,10 @@ impl QosNslp {
             self.forward_reserve(cx, received, index, success);
         } else if reserve.flags.ack_req {
             self.acknowledge(cx, received);
+        }
+        if was_torn && mri.direction == Direction::Upstream {
+            // Notifications about a session that is torn down are ignored.
+            self.learn_upstream_peer(cx, index);
         }
         if let Some(MessageBinding::Id(id)) = reserve.binding {
             self.resume_bound(cx, index, id);
