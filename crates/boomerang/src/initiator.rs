@@ -73,6 +73,7 @@ impl Boomerang {
             is_vector: requested.len() > 1 && phase == Phase::Reserve,
             requested,
             granted: None,
+            is_refused: false,
             phase,
             requested_interval,
             interval: requested_interval,
@@ -231,10 +232,11 @@ impl Boomerang {
             Some(edits) => {
                 let offer = edits.rates.unwrap_or_default();
                 let reaction = OnRefusal::Retry;
+                state.is_refused = true;
                 cx.out.notify(Event::Refused { application, offer, reaction });
             }
-            None if state.granted != Some(wanted) => {
-                state.granted = Some(wanted);
+            None if state.granted != Some(wanted) || state.is_refused => {
+                (state.granted, state.is_refused) = (Some(wanted), false);
                 let (rates, interval) = (wanted, state.interval);
                 let confirmed = false;
                 cx.out.notify(Event::Established { application, rates, interval, confirmed });

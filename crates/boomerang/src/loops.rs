@@ -49,6 +49,8 @@ pub(crate) struct Loop {
     pub(crate) is_vector: bool,
     /// Rates that all nodes have granted, if any.
     pub(crate) granted: Option<Rates>,
+    /// Whether the application has been told of a refusal since, so that the next grant is news, whatever it is.
+    pub(crate) is_refused: bool,
     pub(crate) phase: Phase,
     /// Interval that the application requests, seconds.
     pub(crate) requested_interval: u8,

@@ -81,7 +81,8 @@ impl Boomerang {
         (number, rates): (usize, Rates),
     ) {
         let state = self.loops.get_mut(index);
-        let before = state.granted.replace(rates);
+        let was_refused = core::mem::take(&mut state.is_refused);
+        let before = state.granted.replace(rates).filter(|_| !was_refused);
         let (application, interval) = (state.application, state.interval);
         match before {
             Some(before) if before == rates => {}
@@ -124,9 +125,8 @@ impl Boomerang {
             // other nodes let the session expire, and it is set up anew.
             state.key = 1;
         }
-        if reaction == OnRefusal::Retry && state.granted == Some(wanted) {
-            state.granted = None; // a later grant is news again
-        }
+        // The other reactions are requests of this node, whose grants say nothing new.
+        state.is_refused = reaction == OnRefusal::Retry;
         match (reaction, back_to) {
             (OnRefusal::Retry, _) => self.arm_loop(cx.now, index),
             (OnRefusal::TakeOffer, _) => {
