@@ -60,6 +60,7 @@ mod state;
 mod step;
 mod store;
 mod stream;
+mod tolerated_prefix;
 mod transmit;
 mod view;
 

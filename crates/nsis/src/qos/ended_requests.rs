@@ -6,13 +6,7 @@
 
 use alloc::collections::VecDeque;
 
-use earmark_wire::gist::{Direction, SessionId};
-use earmark_wire::qos_nslp::Outcome;
-use earmark_wire::qos_nslp::iana::TransientFailure;
-
-use super::QosNslp;
-use super::admission::Refused;
-use super::received_reserve::ReceivedReserve;
+use earmark_wire::gist::SessionId;
 
 /// Maximum number of ended requests that a node remembers; the oldest one is forgotten.
 pub(super) const MAX_ENDED_REQUESTS: usize = 256;
@@ -38,7 +32,7 @@ impl EndedRequests {
         self.sessions.retain(|known| *known != session);
     }
 
-    fn contains(&self, session: SessionId) -> bool {
+    pub(super) fn contains(&self, session: SessionId) -> bool {
         self.sessions.contains(&session)
     }
 
@@ -46,22 +40,5 @@ impl EndedRequests {
     #[cfg(test)]
     pub(super) fn count(&self) -> usize {
         self.sessions.len()
-    }
-}
-
-impl QosNslp {
-    /// Checks that the RESERVE of a receiver is not for an ended request of this node.
-    ///
-    /// # Errors
-    /// The refusal, which is the same as that of a QUERY without a listener.
-    pub(super) fn check_wanted(&self, received: &ReceivedReserve<'_>) -> Result<(), Refused> {
-        let is_by_receiver = received.mri.direction == Direction::Upstream;
-        match is_by_receiver && self.ended_requests.contains(received.message.session) {
-            true => {
-                let failure = TransientFailure::ReservationFailure;
-                Err(Refused::of(Outcome::TransientFailure(failure)))
-            }
-            false => Ok(()),
-        }
     }
 }

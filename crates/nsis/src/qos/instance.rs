@@ -2,7 +2,9 @@
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
+use core::time::Duration;
 
+use earmark_core::Time;
 use earmark_core::hash::KeyedHash;
 use earmark_core::random::{RandomStreams, Stream};
 use earmark_core::throttle::Throttle;
@@ -18,7 +20,6 @@ use super::counters::Counters;
 use super::ended_requests::EndedRequests;
 use super::pending_tear::PendingTear;
 use super::policy::Policy;
-use super::reload::RisingPeriod;
 use super::role::Role;
 use super::state::Index;
 use super::store::Store;
@@ -95,4 +96,12 @@ impl QosNslp {
     pub fn counters(&self) -> &Counters {
         &self.counters
     }
+}
+
+/// A refresh period that is longer than the one in force.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct RisingPeriod {
+    pub(super) wanted: Duration,
+    /// When the period in force rises again.
+    pub(super) next_at: Time,
 }

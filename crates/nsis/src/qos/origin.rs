@@ -7,7 +7,7 @@
 use earmark_core::{Flow, Prefix, Time};
 use earmark_wire::gist::{Direction, Mri};
 use earmark_wire::qos_nslp::Outcome;
-use earmark_wire::qos_nslp::iana::PermanentFailure;
+use earmark_wire::qos_nslp::iana::{PermanentFailure, TransientFailure};
 
 use super::QosNslp;
 use super::admission::Refused;
@@ -64,6 +64,21 @@ impl Session {
 }
 
 impl QosNslp {
+    /// Checks that the RESERVE of a receiver is not for an ended request of this node.
+    ///
+    /// # Errors
+    /// The refusal, which is the same as that of a QUERY without a listener.
+    pub(super) fn check_wanted(&self, received: &ReceivedReserve<'_>) -> Result<(), Refused> {
+        let is_by_receiver = received.mri.direction == Direction::Upstream;
+        match is_by_receiver && self.ended_requests.contains(received.message.session) {
+            true => {
+                let failure = TransientFailure::ReservationFailure;
+                Err(Refused::of(Outcome::TransientFailure(failure)))
+            }
+            false => Ok(()),
+        }
+    }
+
     /// Checks whether the sender of a RESERVE may touch a session: the previous peer over a channel no weaker than that
     /// of the session, or a node that may replace the previous peer.
     ///

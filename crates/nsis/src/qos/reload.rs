@@ -9,16 +9,9 @@ use earmark_core::{Rate, Time, slew};
 use super::QosNslp;
 use super::config::{Config, Rule};
 use super::flow::flow_of;
+use super::instance::RisingPeriod;
 use super::policy::{Policy, Requester};
 use super::state::Flags;
-
-/// A refresh period that is longer than the one in force.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct RisingPeriod {
-    wanted: Duration,
-    /// When the period in force rises again.
-    next_at: Time,
-}
 
 impl QosNslp {
     /// Replaces the settings: see [`Config::renewed`].

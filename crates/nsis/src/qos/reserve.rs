@@ -23,8 +23,7 @@ use super::flow::{flow_of, is_foreign, outgoing_interface};
 use super::limits::may_forward;
 use super::received_reserve::{Order, ReceivedReserve, order};
 use super::session_auth::{Authorization, keep, keep_auth};
-use super::sharing::SharingFlow;
-use super::state::{Extra, Flags, Index, NONE, Ring, Session};
+use super::state::{Extra, Flags, Index, NONE, Ring, Session, SharingFlow};
 use super::store::VacantEntry;
 use crate::nslp::{HandlerContext, PeerHandle, Received};
 

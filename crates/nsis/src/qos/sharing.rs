@@ -8,7 +8,7 @@
 
 use core::mem;
 
-use earmark_core::{InterfaceId, Time};
+use earmark_core::Time;
 use earmark_wire::gist::{Mri, PathCoupled};
 use earmark_wire::qos_nslp::iana::{Success, TransientFailure};
 use earmark_wire::qos_nslp::{Answers, InfoSpec, Outcome, Response, Rsn};
@@ -19,29 +19,11 @@ use super::admission::Refused;
 use super::counters::DropReason;
 use super::received_reserve::{Order, ReceivedReserve, order};
 use super::send::{ReserveOptions, release_routing_state};
-use super::state::{Flags, Index, Session};
+use super::state::{Flags, Index, Session, SharingFlow};
 use crate::nslp::{HandlerContext, PeerHandle, Received};
 
 /// Limit of further flows of a session.
 const MAX_SHARING_FLOWS: usize = 8;
-
-/// A further flow of a session.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct SharingFlow {
-    pub(super) mri: PathCoupled,
-    /// Peer towards the QNI.
-    back: PeerHandle,
-    /// Interface that leads to `back`.
-    arrival: InterfaceId,
-    /// Sequence number of `back` for this flow.
-    rsn: Rsn,
-    /// Sequence number under which the next node has got the QSPEC for this flow.
-    own_rsn: u32,
-    /// Lifetime after a refresh, milliseconds.
-    lifetime_ms: u32,
-    /// End of the flow without a refresh.
-    pub(super) expires_at: Time,
-}
 
 impl SharingFlow {
     /// Returns the flow that is now in the fields of a session of another node.

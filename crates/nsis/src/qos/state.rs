@@ -16,7 +16,6 @@ use earmark_wire::nsis::SessionAuth;
 use earmark_wire::qos_nslp::{BoundSessionId, Extra as Objects, MessageId, PacketClassifier, Rsn};
 
 use super::api::{Application, OnRefusal};
-use super::sharing::SharingFlow;
 use crate::nslp::{Attributes, PeerHandle};
 
 /// Slot of a block in its slab.
@@ -74,6 +73,24 @@ pub(super) struct Session {
 pub(super) struct Ring {
     pub(super) previous: Index,
     pub(super) next: Index,
+}
+
+/// A further flow of a session.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct SharingFlow {
+    pub(super) mri: PathCoupled,
+    /// Peer towards the QNI.
+    pub(super) back: PeerHandle,
+    /// Interface that leads to `back`.
+    pub(super) arrival: InterfaceId,
+    /// Sequence number of `back` for this flow.
+    pub(super) rsn: Rsn,
+    /// Sequence number under which the next node has got the QSPEC for this flow.
+    pub(super) own_rsn: u32,
+    /// Lifetime after a refresh, milliseconds.
+    pub(super) lifetime_ms: u32,
+    /// End of the flow without a refresh.
+    pub(super) expires_at: Time,
 }
 
 /// Flags of a session.
