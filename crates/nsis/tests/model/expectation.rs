@@ -48,9 +48,9 @@ pub(crate) enum Invited {
     #[default]
     Nothing,
     /// A request without an answer.
-    Asked,
+    Requested,
     /// A reservation of this rate, Mbit/s.
-    Told(u32),
+    Answered(u32),
     /// A reservation that is gone; the receiver is asked again for some time.
     Gone,
 }
@@ -167,7 +167,7 @@ impl Model {
             (Event::Rejected { reason: Rejection::NoSession, .. }, Invited::Gone) => {
                 Invited::Nothing
             }
-            (Event::Rejected { .. }, Invited::Asked) if is_local => {
+            (Event::Rejected { .. }, Invited::Requested) if is_local => {
                 self.check_bad_news(now, slot, event)?;
                 Invited::Nothing
             }
@@ -176,10 +176,13 @@ impl Model {
             (Event::Incoming { session, rate, .. }, _) => {
                 let mbps = (rate.as_bps() / 1_000_000) as u32;
                 self.check_rate(*session, mbps)?;
-                Invited::Told(mbps)
+                Invited::Answered(mbps)
             }
-            (Event::Gone { .. }, Invited::Told(_)) => Invited::Gone,
-            (Event::Refused { .. } | Event::TimedOut { .. }, Invited::Asked | Invited::Gone) => {
+            (Event::Gone { .. }, Invited::Answered(_)) => Invited::Gone,
+            (
+                Event::Refused { .. } | Event::TimedOut { .. },
+                Invited::Requested | Invited::Gone,
+            ) => {
                 self.check_bad_news(now, slot, event)?;
                 Invited::Nothing
             }
@@ -307,8 +310,8 @@ impl Model {
             }
             let told = match slot.invited {
                 Invited::Nothing => continue,
-                Invited::Asked => return Err(format!("slot {number} has no answer: {slot:?}")),
-                Invited::Told(mbps) => Some(mbps),
+                Invited::Requested => return Err(format!("slot {number} has no answer: {slot:?}")),
+                Invited::Answered(mbps) => Some(mbps),
                 Invited::Gone => None,
             };
             let stands = slot.id.and_then(|id| all.get(&id)).map(|(mbps, _)| *mbps);

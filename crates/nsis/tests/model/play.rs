@@ -220,7 +220,7 @@ impl<'a> Play<'a> {
         }
         self.begin(slot, id, mbps);
         self.model.slots[slot].keeps_old_branch = false;
-        self.model.slots[slot].invited = Invited::Asked;
+        self.model.slots[slot].invited = Invited::Requested;
         self.model.slots[slot].answered_id = Some(id);
         let request = self.request(slot, id, mbps, attributes);
         let application = application_of(slot);
