@@ -17,6 +17,12 @@
 //! outage = true               # nothing passes; routes avoid the link if there is another path
 //!
 //! [[faults]]
+//! link = ["r1", "r2"]
+//! from = "140s"
+//! until = "170s"
+//! reservable = "1Mbit"        # no more of each direction can be reserved; what is reserved stays
+//!
+//! [[faults]]
 //! node = "r2"
 //! from = "200s"
 //! until = "210s"              # when a new daemon starts; never by default
@@ -37,7 +43,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use earmark_core::Time;
+use earmark_core::{Rate, Time};
 use earmark_sim::{Faults, Network, NodeId};
 use serde::Deserialize;
 
@@ -70,6 +76,9 @@ pub struct Fault {
     pub jitter: Duration,
     /// Whether the link is down.
     pub outage: bool,
+    /// Rate of each direction that can be reserved.
+    #[serde(deserialize_with = "value_syntax::some_rate")]
+    pub reservable: Option<Rate>,
     /// Whether the daemon is down.
     pub crash: bool,
     /// Time after its restart for which the next daemon keeps unclaimed reservations.
@@ -154,7 +163,7 @@ pub enum FaultError {
 }
 
 /// Fields of rules for links.
-const OF_LINKS: &str = "loss, duplication, corruption, jitter, outage";
+const OF_LINKS: &str = "loss, duplication, corruption, jitter, outage, reservable";
 /// Fields of rules for nodes.
 const OF_NODES: &str = "crash (with grace), refusal";
 
@@ -178,6 +187,7 @@ impl Fault {
             ("corruption", self.corruption > 0.0),
             ("jitter", !self.jitter.is_zero()),
             ("outage", self.outage),
+            ("reservable", self.reservable.is_some()),
         ];
         let said_of_nodes =
             [("crash", self.crash), ("grace", self.grace.is_some()), ("refusal", self.refusal)];
@@ -365,6 +375,11 @@ impl FaultSchedule {
                     let Some((index, interface)) = routing.end_of(link) else { continue };
                     let node = nodes[index];
                     network.set_faults(node, interface, worst(&rules));
+                    let reservable = rules.iter().filter_map(|fault| fault.reservable).min();
+                    let reservable = reservable.unwrap_or(topology.links[link].reservable);
+                    for (node, interface) in routing.ends_of(link) {
+                        network.set_reservable(nodes[node], interface, reservable);
+                    }
                     let is_down = rules.iter().any(|fault| fault.outage);
                     if is_down != self.down.contains(&link) {
                         network.set_link_up(node, interface, !is_down);

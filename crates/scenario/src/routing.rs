@@ -68,6 +68,14 @@ impl Routing {
         })
     }
 
+    /// Returns the nodes and interfaces at both ends of a link.
+    pub(crate) fn ends_of(&self, link: usize) -> impl Iterator<Item = (usize, InterfaceId)> {
+        self.ports.iter().enumerate().flat_map(move |(node, ports)| {
+            let at_link = ports.iter().filter(move |port| port.link == link);
+            at_link.map(move |port| (node, port.interface))
+        })
+    }
+
     /// Replaces the routes of all nodes by those that avoid the links that are down.
     pub(crate) fn reroute_around(
         &mut self,

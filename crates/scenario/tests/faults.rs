@@ -158,6 +158,22 @@ fn refusal_by_traffic_control_prevents_reservation() {
     }
 }
 
+/// While a link has less room than the flow requests, the flow is not reserved there; with as much, and after the rule, it is.
+#[test]
+fn link_without_room_refuses_until_it_has_room() {
+    for protocol in PROTOCOLS {
+        let link = |rule: &str| format!("link = [\"a\", \"r1\"]\n{rule}");
+        let flow = first(protocol, &link("reservable = \"50kbit\""));
+        assert_eq!(flow.completed_after, None, "{protocol}");
+        let flow = first(protocol, &link("reservable = \"50kbit\"\nuntil = \"25s\""));
+        // A request by NSIS ends with its refusal; the others are tried again.
+        let comes_late = flow.completed_after.is_some_and(|after| after > 10.0);
+        assert_eq!(comes_late, protocol != "nsis", "{protocol}: {flow:?}");
+        let flow = first(protocol, &link("reservable = \"100kbit\""));
+        assert!(flow.completed_after.is_some_and(|after| after < 5.0), "{protocol}: {flow:?}");
+    }
+}
+
 /// Runs are reproducible; and the part of the network without the fault is not affected.
 #[test]
 fn fault_leaves_other_flows_unchanged() {
@@ -227,7 +243,7 @@ fn invalid_rule_is_rejected() {
         ),
         (
             "link = [\"r1\", \"r2\"]\ncrash = true",
-            "fault 1: crash does not apply to a link: use loss, duplication, corruption, jitter, outage",
+            "fault 1: crash does not apply to a link: use loss, duplication, corruption, jitter, outage, reservable",
         ),
         (
             "node = \"r1\"\nloss = 0.5",

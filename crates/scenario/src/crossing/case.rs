@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use earmark_core::Rate;
 use earmark_core::random::{RandomStreams, Stream};
 use earmark_sim::distributions::happens;
 use serde::Serialize;
@@ -27,6 +28,10 @@ link = [
 
 /// Time of the request.
 pub(super) const REQUEST: Duration = Duration::from_secs(2);
+/// Rate of the request.
+pub(super) const RATE: Rate = Rate::from_mbps(2);
+/// Earliest change after the request, and after another change.
+const FIRST_CHANGE: Duration = Duration::from_millis(20);
 /// Time at which the last event is over.
 pub(super) const LAST_EVENT_OVER: Duration = Duration::from_secs(20);
 
@@ -55,6 +60,10 @@ earmark_core::named_enum! {
         CrashWithoutAdoption = "crash without adoption",
         /// Traffic control of a node refuses.
         Refusal = "refusal",
+        /// A link has no room for new reservations; what is reserved stays.
+        NoRoom = "no room",
+        /// The application changes the rate of its reservation, and mostly back again.
+        Change = "change",
     }
 }
 
@@ -139,6 +148,28 @@ impl Case {
             .any(|event| event.place == place && is_crash(event.kind) && is_late(event))
     }
 
+    /// Returns the rates that the application changes its reservation to, with their times, in order.
+    pub(super) fn changes(&self) -> Vec<(Duration, Rate)> {
+        let mut changes = Vec::new();
+        for event in self.events.iter().filter(|event| event.kind == EventKind::Change) {
+            let first = event.from.max(REQUEST + FIRST_CHANGE);
+            let last = event.until.max(first + FIRST_CHANGE);
+            // In place of a node the event has a direction: more or less, and back again or not.
+            let (rate, back) = match event.place {
+                Place::Source => (3, true),
+                Place::FirstRouter => (1, true),
+                Place::LastRouter => (3, false),
+                Place::Destination => (1, false),
+            };
+            changes.push((first, Rate::from_mbps(rate)));
+            if back {
+                changes.push((last, RATE));
+            }
+        }
+        changes.sort_by_key(|(at, _)| *at);
+        changes
+    }
+
     /// Returns the faults of its events.
     pub(super) fn faults(&self) -> Vec<Fault> {
         self.events.iter().filter_map(Event::fault).collect()
@@ -160,7 +191,7 @@ impl Event {
         let on_link = Fault { from, until, link: Some(self.link()), ..Fault::default() };
         let at_node = Fault { from, until, node: Some(self.node()), ..Fault::default() };
         Some(match self.kind {
-            EventKind::Nothing => return None,
+            EventKind::Nothing | EventKind::Change => return None,
             EventKind::Loss => Fault { loss: 0.4, ..on_link },
             EventKind::Silence => Fault { loss: 1.0, ..on_link },
             EventKind::Duplication => Fault { duplication: 0.6, ..on_link },
@@ -174,6 +205,7 @@ impl Event {
                 Fault { crash: true, grace: Some(Duration::ZERO), ..at_node }
             }
             EventKind::Refusal => Fault { refusal: true, ..at_node },
+            EventKind::NoRoom => Fault { reservable: Some(Rate::from_mbps(1)), ..on_link },
         })
     }
 

@@ -2,12 +2,14 @@
 //!
 //! One case is one reservation on a path of two routers, with a longer way around, and one or two [events](EventKind) at
 //! random times before, while and after it is made: messages are lost, duplicated, damaged or reordered, links fail,
-//! daemons crash, and traffic control refuses. The seed draws everything, and consecutive seeds cross all values of the
+//! daemons crash, traffic control or a link without room refuses, and the application changes its rate. The seed draws
+//! everything, and consecutive seeds cross all values of the
 //! axes evenly: [`Case`].
 //!
 //! The invariants need no expected messages ([`Violation`]). When the events are over and some refresh periods have passed:
 //!
 //! - The reservation is on each link of the present path once, and nowhere else; or nothing is anywhere.
+//! - All its links have the same rate: the last one requested, or the one before if something could fail.
 //! - Ledger, engines and traffic control of every node agree. Checked once a second, during the events, too.
 //! - What is there is what the source's application was told last. It was told something, unless its daemon crashed; then
 //!   nothing is left.

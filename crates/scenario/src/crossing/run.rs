@@ -3,13 +3,13 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use earmark_core::outcome::Kind;
+use earmark_core::outcome::{Kind, Outcome};
 use earmark_core::{InterfaceId, Rate, Time};
 use earmark_node::outcome;
 use earmark_sim::{LogEntry, LogEvent, Network, NodeId};
 use serde::Serialize;
 
-use super::case::{Case, LAST_EVENT_OVER, NETWORK, Place, REQUEST};
+use super::case::{Case, EventKind, LAST_EVENT_OVER, NETWORK, Place, RATE, REQUEST};
 use crate::build::{Built, build_in};
 use crate::explore::{disagreements, remaining_state};
 use crate::faults::FaultSchedule;
@@ -39,6 +39,8 @@ earmark_core::named_enum! {
         NotOnThePath = "not on the path",
         /// A link has the reservation more than once.
         Twice = "reserved twice",
+        /// The links have different rates, or another one than was requested.
+        WrongRate = "wrong rate",
         /// The source was told that it is reserved, and nothing is.
         ToldReserved = "told reserved",
         /// The source was told that it is not reserved, and it is.
@@ -98,6 +100,15 @@ pub fn play_logged(
     run.crossing
 }
 
+/// Returns the changes of the rate, the last first; none if the daemon of the source crashes, whose application is gone then.
+fn changes(case: &Case) -> Vec<(Time, Rate)> {
+    if case.crashes_at(Place::Source) || case.variant.change.is_none() {
+        return Vec::new();
+    }
+    let changes = case.changes().into_iter().rev();
+    changes.map(|(at, rate)| (Time::ZERO + at, rate)).collect()
+}
+
 struct Run<'c> {
     case: &'c Case,
     topology: Topology,
@@ -106,8 +117,12 @@ struct Run<'c> {
     routing: Routing,
     faults: FaultSchedule,
     request: ReservationRequest,
+    /// Changes of the rate that are to come, the last first.
+    changes: Vec<(Time, Rate)>,
+    /// Rates that the application has requested, the last at the end.
+    requested: Vec<Rate>,
     /// Last outcome that the source's application was told.
-    told: Option<Kind>,
+    told: Option<Outcome>,
     /// Whether the source's application was told anything.
     was_told: bool,
     next_check: Time,
@@ -142,7 +157,7 @@ impl<'c> Run<'c> {
             nodes: ends.map(|end| nodes[end]),
             addresses: ends.map(address),
             port: 5_000,
-            rate: Rate::from_mbps(2),
+            rate: RATE,
             bucket_octets: 5_000,
             packet_octets: 500,
             priority: None,
@@ -156,6 +171,8 @@ impl<'c> Run<'c> {
             nodes,
             routing,
             request,
+            changes: changes(case),
+            requested: vec![RATE],
             told: None,
             was_told: false,
             next_check: Time::ZERO + CHECK_INTERVAL,
@@ -167,13 +184,16 @@ impl<'c> Run<'c> {
         loop {
             let fault = self.faults.next().filter(|at| *at <= end);
             let check = Some(self.next_check).filter(|at| *at <= end);
-            let Some(at) = [fault, check].into_iter().flatten().min() else { break };
+            let change = self.changes.last().map(|(at, _)| *at).filter(|at| *at <= end);
+            let Some(at) = [fault, check, change].into_iter().flatten().min() else { break };
             self.network.run_until(at);
             self.read_log();
             if fault == Some(at) {
                 let Run { faults, network, nodes, topology, routing, .. } = self;
                 faults.apply(network, nodes, topology, routing);
                 self.read_log();
+            } else if change == Some(at) {
+                self.change();
             } else {
                 self.next_check = at + CHECK_INTERVAL;
                 self.check_books();
@@ -181,6 +201,15 @@ impl<'c> Run<'c> {
         }
         self.network.run_until(end);
         self.read_log();
+    }
+
+    /// Changes the rate of the reservation.
+    fn change(&mut self) {
+        let Some((_, rate)) = self.changes.pop() else { return };
+        let Some(change) = self.case.variant.change else { return };
+        self.request.rate = rate;
+        self.requested.push(rate);
+        carry_out(change(&self.request), &self.request, &mut self.network);
     }
 
     /// Reads what the source's application was told.
@@ -194,8 +223,10 @@ impl<'c> Run<'c> {
                     let is_its =
                         outcome::application_of(&event) == Some(self.request.application());
                     self.was_told |= is_its;
-                    let outcome = outcome::outcome_of(&event).filter(|_| is_its);
-                    self.told = outcome.map(|outcome| outcome.kind).or(self.told);
+                    if is_its {
+                        let before = self.told.clone().unwrap_or_default();
+                        self.told = outcome::after(&before, &event).or(self.told.take());
+                    }
                 }
                 _ => {}
             }
@@ -216,10 +247,12 @@ impl<'c> Run<'c> {
         let last = self.topology.nodes.len() - 1;
         let path = self.routing.path(&self.topology, self.faults.down(), 0, last);
         let path: BTreeSet<(usize, InterfaceId)> = path.unwrap_or_default().into_iter().collect();
-        let mut reserved = Vec::new();
+        let (mut reserved, mut rates) = (Vec::new(), Vec::new());
         for (place, &node) in self.nodes.iter().enumerate() {
-            let classes = self.network.traffic_control(node);
-            reserved.extend(classes.map(|(interface, _)| (place, interface)));
+            for (interface, class) in self.network.traffic_control(node) {
+                reserved.push((place, interface));
+                rates.push(class.demand.rate);
+            }
         }
         let links: BTreeSet<(usize, InterfaceId)> = reserved.iter().copied().collect();
         let source = self.request.nodes[0];
@@ -233,7 +266,8 @@ impl<'c> Run<'c> {
             return;
         }
         self.crossing.is_reserved = is_reserved;
-        let told = self.told;
+        self.check_rates(&rates);
+        let told = self.told.as_ref().map(|outcome| outcome.kind);
         let what = format!("told {:?}", told.map(Kind::name));
         if self.case.crashes_at(Place::Source) {
             if is_reserved && self.case.variant.keeper == End::Source {
@@ -241,8 +275,10 @@ impl<'c> Run<'c> {
             }
             return;
         }
+        // A refused change leaves what was reserved before.
+        let is_change_refused = rates.first().is_some_and(|&rate| !is(rate, self.last_rate()));
         match told.map(Kind::is_reserved) {
-            Some(false) if is_reserved => {
+            Some(false) if is_reserved && !is_change_refused => {
                 self.violation(ViolationKind::ToldNotReserved, source, &what);
             }
             Some(true) if !is_reserved => {
@@ -253,6 +289,26 @@ impl<'c> Run<'c> {
             }
             _ => {}
         }
+    }
+
+    /// Checks that all links have the same rate: the last one that was requested, or if a change could fail another one.
+    fn check_rates(&mut self, rates: &[Rate]) {
+        let source = self.request.nodes[0];
+        let Some(&first) = rates.first() else { return };
+        let may_fail = |kind| kind != EventKind::Nothing && kind != EventKind::Change;
+        let may_differ = self.case.events.iter().any(|event| may_fail(event.kind));
+        let is_known = match may_differ {
+            true => self.requested.iter().any(|&rate| is(first, rate)),
+            false => is(first, self.last_rate()),
+        };
+        if !is_known || rates.iter().any(|&rate| !is(rate, first)) {
+            let what = format!("reserved {rates:?}, and requested {:?}", self.requested);
+            self.violation(ViolationKind::WrongRate, source, &what);
+        }
+    }
+
+    fn last_rate(&self) -> Rate {
+        self.requested.last().copied().unwrap_or(RATE)
     }
 
     fn check_empty(&mut self) {
@@ -273,4 +329,9 @@ impl<'c> Run<'c> {
             self.crossing.violations.push(Violation { kind, at, what });
         }
     }
+}
+
+/// Returns whether a rate is that of a request, which messages state in floating point.
+fn is(rate: Rate, requested: Rate) -> bool {
+    rate.as_bps().abs_diff(requested.as_bps()) < 10_000
 }

@@ -50,12 +50,20 @@ pub struct Variant {
     pub keeper: End,
     /// Returns the commands that release it, as [`ScenarioProtocol::release`].
     pub release: fn(&ReservationRequest) -> Vec<(End, Command)>,
+    /// Returns the commands that change it to the rate of the request, if the source can change it.
+    pub change: Option<Commands>,
 }
 
 impl Variant {
     /// Creates a variant whose reservation the source keeps up, without settings of its own.
     const fn new(name: &'static str, request: Commands, release: Commands) -> Variant {
-        Variant { name, configure: |_| {}, request, keeper: End::Source, release }
+        let (keeper, change) = (End::Source, None);
+        Variant { name, configure: |_| {}, request, keeper, release, change }
+    }
+
+    /// Sets how the source changes the reservation.
+    const fn changed_by(self, change: Commands) -> Variant {
+        Variant { change: Some(change), ..self }
     }
 
     /// Sets what it needs in the settings of every node.

@@ -131,6 +131,16 @@ impl Network {
         self.set_fluid_bandwidth(node, interface);
     }
 
+    /// Changes how much of one direction of a link may be reserved; the node is informed.
+    pub fn set_reservable(&mut self, node: NodeId, interface: InterfaceId, reservable: Rate) {
+        let host = &mut self.hosts[node.0];
+        if let Some(mut changed) = host.interfaces.by_id(interface).cloned() {
+            changed.reservable = reservable;
+            host.interfaces.set(changed.clone());
+            self.inform(node, HostUpdate::Interface(changed));
+        }
+    }
+
     /// Sets the trust of a node in what is behind one of its interfaces; the node is informed.
     pub fn set_trust(&mut self, node: NodeId, interface: InterfaceId, trust: Trust) {
         let host = &mut self.hosts[node.0];

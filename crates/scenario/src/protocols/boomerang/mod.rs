@@ -46,7 +46,8 @@ impl ScenarioProtocol for Boomerang {
             "one pass",
             |request| Boomerang.request(request),
             |request| Boomerang.release(request),
-        );
+        )
+        .changed_by(modify);
         const LOCK: Variant =
             Variant { name: "lock", ..ONE_PASS }.with(|config| config.boomerang.lock = true);
         const VARIANTS: &[Variant] = &[ONE_PASS, LOCK];
@@ -75,4 +76,12 @@ impl ScenarioProtocol for Boomerang {
     fn recognizes(&self, packet: &Packet) -> bool {
         forgeries::is_message(packet)
     }
+}
+
+/// Returns the commands that change the rate.
+fn modify(request: &ReservationRequest) -> Vec<(End, Command)> {
+    let application = Application(request.application());
+    let rates = vec![boomerang::RequestedRates { forward: request.rate, reverse: Rate::ZERO }];
+    let modify = boomerang::Command::Modify { application, rates };
+    vec![(End::Source, Command::Boomerang(modify))]
 }

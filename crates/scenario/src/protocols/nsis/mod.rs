@@ -39,12 +39,15 @@ impl ScenarioProtocol for Nsis {
             "datagrams",
             |request| Nsis.request(request),
             |request| Nsis.release(request),
-        );
+        )
+        .changed_by(modify);
         const BY_RECEIVER: Variant = Variant {
             name: "datagrams, receiver-initiated",
             request: by_receiver,
             keeper: End::Destination,
             release: at_both_ends,
+            // The receiver reserves, and is not asked for another rate.
+            change: None,
             ..DATAGRAMS
         };
         const VARIANTS: &[Variant] = &[
@@ -69,13 +72,8 @@ impl ScenarioProtocol for Nsis {
     }
 
     fn request(&self, request: &ReservationRequest) -> Vec<(End, Command)> {
-        let rates = qos::RequestedQos {
-            burst: request.bucket_octets,
-            max_packet: request.packet_octets,
-            ..qos::RequestedQos::of(request.rate)
-        };
         let application = qos::Application(request.application());
-        let request = qos::Request::new(request.flow(), rates);
+        let request = qos::Request::new(request.flow(), requested_qos(request));
         let reserve = qos::Command::Reserve { application, request };
         vec![(End::Source, Command::Nsis(nsis::Command::Qos(reserve)))]
     }
@@ -93,6 +91,22 @@ impl ScenarioProtocol for Nsis {
     fn recognizes(&self, packet: &Packet) -> bool {
         forgeries::is_message(packet)
     }
+}
+
+/// Returns the quality of service of a request.
+fn requested_qos(request: &ReservationRequest) -> qos::RequestedQos {
+    qos::RequestedQos {
+        burst: request.bucket_octets,
+        max_packet: request.packet_octets,
+        ..qos::RequestedQos::of(request.rate)
+    }
+}
+
+/// Returns the commands that change the rate.
+fn modify(request: &ReservationRequest) -> Vec<(End, Command)> {
+    let application = qos::Application(request.application());
+    let modify = qos::Command::Modify { application, qos: requested_qos(request) };
+    vec![(End::Source, Command::Nsis(nsis::Command::Qos(modify)))]
 }
 
 /// Changes commands so that their messages need associations.

@@ -53,6 +53,7 @@ impl ScenarioProtocol for Rsvp {
         const fn plain(name: &'static str, request: Commands) -> Variant {
             Variant::new(name, request, |request| Rsvp.release(request))
                 .with(|config| config.rsvp.reduction.enabled = false)
+                .changed_by(announce)
         }
         const fn reduced(name: &'static str, request: Commands) -> Variant {
             plain(name, request).with(|config| config.rsvp.reduction.enabled = true)
@@ -112,6 +113,14 @@ impl ScenarioProtocol for Rsvp {
     fn encapsulated(&self, packet: &Packet, router: IpAddr) -> Option<Packet> {
         forgeries::encapsulated(packet, router)
     }
+}
+
+/// Returns the commands that announce another rate, which the destination then requests.
+fn announce(request: &ReservationRequest) -> Vec<(End, Command)> {
+    let is_announcement =
+        |command: &Command| matches!(command, Command::Rsvp(rsvp::Command::Sender { .. }));
+    let commands = Rsvp.request(request).into_iter();
+    commands.filter(|(_, command)| is_announcement(command)).collect()
 }
 
 /// Returns the commands for a reservation in a style.

@@ -44,9 +44,11 @@ impl ScenarioProtocol for Yessir {
             "individual",
             |request| Yessir.request(request),
             |request| Yessir.release(request),
-        );
-        const VARIANTS: &[Variant] =
-            &[INDIVIDUAL, Variant { name: "shared", request: shared, ..INDIVIDUAL }];
+        )
+        .changed_by(|request| attach_again(Yessir.request(request)));
+        const SHARED: Variant = Variant { name: "shared", request: shared, ..INDIVIDUAL }
+            .changed_by(|request| attach_again(shared(request)));
+        const VARIANTS: &[Variant] = &[INDIVIDUAL, SHARED];
         VARIANTS
     }
 
@@ -99,4 +101,9 @@ fn shared(request: &ReservationRequest) -> Vec<(End, Command)> {
         }
     }
     commands
+}
+
+/// Returns the commands of the source only, which change the rate of its stream.
+fn attach_again(commands: Vec<(End, Command)>) -> Vec<(End, Command)> {
+    commands.into_iter().filter(|(end, _)| *end == End::Source).collect()
 }
