@@ -38,6 +38,7 @@ fn the_requirement_list_names_every_test() {
         "untrusted_origins",
         "credentials",
         "host",
+        "changes",
         "multicast",
         "aggregates",
         "offload",
