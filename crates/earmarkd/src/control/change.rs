@@ -58,6 +58,7 @@ impl Requested {
         change: &ChangeRequest,
     ) -> Result<Requested, Problem> {
         let ChangeRequest { rate_bps, burst_octets, peak_bps, token, options, .. } = change;
+        check_changeable(change, protocol)?;
         let mut requested = self.clone();
         let (identity, own, rate) = match &mut requested {
             Requested::Reserve(request) if request.query => return Err(unchangeable("a query")),
@@ -100,6 +101,21 @@ impl Requested {
         };
         Ok(commands(number))
     }
+}
+
+/// Checks that the protocol changes what a request sets beside its rates.
+fn check_changeable(change: &ChangeRequest, protocol: &dyn Protocol) -> Result<(), Problem> {
+    let Some(known) = protocol.changeable_options() else { return Ok(()) };
+    let other = change.options.keys().map(String::as_str).find(|option| !known.contains(option));
+    let what = match other {
+        Some(option) => format!("option {option:?}"),
+        None if change.token.is_some() => "token".to_owned(),
+        None => return Ok(()),
+    };
+    Err(rejected(
+        format!("the {what} of a reservation by {} cannot be changed", protocol.name()),
+        "release it, and reserve again",
+    ))
 }
 
 fn unchangeable(what: &str) -> Problem {

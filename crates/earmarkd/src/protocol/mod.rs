@@ -81,6 +81,11 @@ pub trait Protocol: ProtocolConfig + Sync {
         false
     }
 
+    /// Returns the options that a change may set; `None` if it may set all, and another token.
+    fn changeable_options(&self) -> Option<&'static [&'static str]> {
+        None
+    }
+
     /// Returns whether the engine itself returns to the earlier reservation when a change is refused.
     fn restores_refused_change(&self) -> bool {
         false

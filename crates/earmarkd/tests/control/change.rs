@@ -28,6 +28,11 @@ fn impossible_changes_are_refused_with_advice() {
         r#"{"reserve":{"protocol":"nsis","to":"10.0.9.9:5001","rate_bps":2000000,"query":true}}"#;
     let invited = r#"{"reserve":{"protocol":"nsis","to":"10.0.9.9:5001","rate_bps":2000000,"options":{"by_receiver":true}}}"#;
     let send = r#"{"reserve":{"to":"10.0.9.9:5001","rate_bps":2000000}}"#;
+    let [boomerang, nsis] = ["boomerang", "nsis"].map(|protocol| {
+        let to = json!({ "protocol": protocol, "to": "10.0.9.9:5001", "rate_bps": 2_000_000 });
+        json!({ "reserve": to }).to_string()
+    });
+    let (boomerang, nsis) = (boomerang.as_str(), nsis.as_str());
     let stream = r#"{"reserve":{"protocol":"yessir","to":"10.0.9.9:5000","from":"10.0.1.1:5000","rate_bps":8000}}"#;
     for (open, change, code, part) in [
         (listen, json!({ "burst_octets": 9 }), "rejected", "bucket depth"),
@@ -40,6 +45,8 @@ fn impossible_changes_are_refused_with_advice() {
         (send, json!({ "rate_bps": 0 }), "rejected", "a rate of 0"),
         (send, json!({ "options": { "speed": 9 } }), "bad_request", "speed"),
         (send, json!({ "to": "10.0.9.9:1" }), "bad_request", "unknown field `to`"),
+        (boomerang, json!({ "options": { "interval_s": 9 } }), "rejected", "interval_s"),
+        (nsis, json!({ "options": { "secure": true } }), "rejected", "secure"),
         (stream, json!({ "options": { "interval_s": "soon" } }), "bad_request", "soon"),
     ] {
         let mut host = Host::new();

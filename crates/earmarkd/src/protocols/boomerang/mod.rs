@@ -50,6 +50,10 @@ impl Protocol for Boomerang {
         matches!(event, Event::Boomerang(Changed { .. } | Established { confirmed: true, .. }))
     }
 
+    fn changeable_options(&self) -> Option<&'static [&'static str]> {
+        Some(&["rates"])
+    }
+
     fn restores_refused_change(&self) -> bool {
         true
     }

@@ -35,6 +35,10 @@ impl Protocol for Nsis {
         request::change(request, host)
     }
 
+    fn changeable_options(&self) -> Option<&'static [&'static str]> {
+        Some(&["minimum_bps"])
+    }
+
     fn restores_refused_change(&self) -> bool {
         true
     }
