@@ -66,6 +66,28 @@ fn node_of_expired_old_branch_stays_off_the_path() {
     }
 }
 
+/// The path leaves a node and returns to it, twice. The node where both paths meet tells the peer that was left, and that peer
+/// must not become its peer again: the last release is answered at once, not after a repetition.
+#[test]
+fn release_after_route_changes_is_answered_at_once() {
+    for family in Family::ALL {
+        let (mut network, _) = diamond_of(&Config::default());
+        make_reservable(&mut network);
+        let request = request(address(&family.host(2, 2)), Rate::from_mbps(2));
+        command(&mut network, 0, Command::Reserve { application: APP, request });
+        network.run(2 * SECOND);
+        for (next, held) in [(2, [2, 0, 2, 0]), (1, [2, 2, 0, 0])].repeat(2) {
+            route_to(&mut network, family, next);
+            report_route(&mut network, family);
+            network.run(SECOND / 2);
+            assert_eq!(all_held(&network), held, "{family:?}, by {next}");
+        }
+        command(&mut network, 0, Command::Release { application: APP });
+        network.run(SECOND / 2);
+        assert_eq!(session_counts(&network), [0, 0, 0, 0], "{family:?}");
+    }
+}
+
 /// Nothing shows the way to the sender any more: a tear of the receiver ends the session of the last node that it reaches, as
 /// at the end of the path.
 #[test]

@@ -39,11 +39,14 @@ impl QosNslp {
         }
         let outcome = notify.info.outcome;
         if outcome == Outcome::Informational(Informational::RouteChange) {
-            // The next node has a new previous hop: this node must query for its next node again (section 5.2.5.3).
+            // The next node has a new previous hop: this node must query for its next node again (section 5.2.5.3). The old
+            // peer itself, which is told by explicit routing, does so with its next refresh only: a Query now would make it
+            // the latest peer of a node that the flow reaches another way (section 5.2.5.4), and that node would refuse
+            // what comes from the new one. Nodes before it, where the paths part, query at once.
             let Addressing { mri, nslpid, .. } = self.towards_qnr(index, None);
             let previous_nslpid = cx.nslpid;
             cx.nslpid = nslpid.unwrap_or(previous_nslpid);
-            cx.invalidate_routing_state(mri, Validity::Tentative, true);
+            cx.invalidate_routing_state(mri, Validity::Tentative, !message.explicitly_routed);
             cx.nslpid = previous_nslpid;
         }
         if self.store.session(index).is_initiator() {
