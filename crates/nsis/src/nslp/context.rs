@@ -51,6 +51,15 @@ impl HandlerContext<'_, '_> {
         &mut octets[start..]
     }
 
+    /// Acts for another NSLPID of the application, if one is given.
+    #[inline]
+    pub(crate) fn for_nslpid(&mut self, nslpid: Option<u16>, act: impl FnOnce(&mut Self)) {
+        let nslpid = nslpid.unwrap_or(self.nslpid);
+        let previous_nslpid = core::mem::replace(&mut self.nslpid, nslpid);
+        act(self);
+        self.nslpid = previous_nslpid;
+    }
+
     /// Removes the last message, because it could not be written.
     pub fn take_back(&mut self) {
         if let Some((_, Request::Send(_, range))) = self.requests.list.back() {

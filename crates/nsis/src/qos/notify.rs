@@ -44,10 +44,10 @@ impl QosNslp {
             // the latest peer of a node that the flow reaches another way (section 5.2.5.4), and that node would refuse
             // what comes from the new one. Nodes before it, where the paths part, query at once.
             let Addressing { mri, nslpid, .. } = self.towards_qnr(index, None);
-            let previous_nslpid = cx.nslpid;
-            cx.nslpid = nslpid.unwrap_or(previous_nslpid);
-            cx.invalidate_routing_state(mri, Validity::Tentative, !message.explicitly_routed);
-            cx.nslpid = previous_nslpid;
+            let is_urgent = !message.explicitly_routed;
+            cx.for_nslpid(nslpid, |cx| {
+                cx.invalidate_routing_state(mri, Validity::Tentative, is_urgent);
+            });
         }
         if self.store.session(index).is_initiator() {
             let source = notify.info.source.and_then(Source::of);

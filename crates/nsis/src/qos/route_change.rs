@@ -105,10 +105,7 @@ impl QosNslp {
     #[cold] // receiver-initiated
     pub(super) fn learn_upstream_peer(&self, cx: &mut HandlerContext<'_, '_>, index: Index) {
         let Addressing { session, mri, nslpid, .. } = self.towards_qnr(index, None);
-        let previous_nslpid = cx.nslpid;
-        cx.nslpid = nslpid.unwrap_or(previous_nslpid);
-        cx.report_routing_status(mri, session);
-        cx.nslpid = previous_nslpid;
+        cx.for_nslpid(nslpid, |cx| cx.report_routing_status(mri, session));
     }
 
     /// Makes this node the last one: path truncation (section 3.2.12.1). Each refresh still looks for a next node.

@@ -189,16 +189,15 @@ fn write(
         return counters.drop(DropReason::HopLimit);
     }
     let send = SendMessage { handle: None, session, mri, to, attributes, timeout, hops };
-    let previous_nslpid = cx.nslpid;
-    cx.nslpid = nslpid.unwrap_or(previous_nslpid);
-    let room = cx.send(send, message.buffer_len());
-    if message.emit(room).is_ok() {
-        counters.sent += 1;
-    } else {
-        counters.drop(DropReason::TooLong);
-        cx.take_back();
-    }
-    cx.nslpid = previous_nslpid;
+    cx.for_nslpid(nslpid, |cx| {
+        let room = cx.send(send, message.buffer_len());
+        if message.emit(room).is_ok() {
+            counters.sent += 1;
+        } else {
+            counters.drop(DropReason::TooLong);
+            cx.take_back();
+        }
+    });
 }
 
 /// Creates the INFO-SPEC of an outcome at this node, with its address on the interface.

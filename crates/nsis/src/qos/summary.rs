@@ -195,10 +195,7 @@ impl QosNslp {
         lifetime: Duration,
     ) {
         let &Addressing { session, mri, nslpid, .. } = addressing;
-        let previous_nslpid = cx.nslpid;
-        cx.nslpid = nslpid.unwrap_or(previous_nslpid);
-        cx.set_state_lifetime(mri, session, lifetime);
-        cx.nslpid = previous_nslpid;
+        cx.for_nslpid(nslpid, |cx| cx.set_state_lifetime(mri, session, lifetime));
     }
 }
 

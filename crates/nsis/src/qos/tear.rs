@@ -142,10 +142,7 @@ impl QosNslp {
         let session = self.store.session(index);
         if session.direction() == Direction::Upstream && !session.is_initiator() {
             let Addressing { session, mri, nslpid, .. } = self.towards_qni(index, None);
-            let previous_nslpid = cx.nslpid;
-            cx.nslpid = nslpid.unwrap_or(previous_nslpid);
-            cx.set_state_lifetime(mri, session, Duration::ZERO);
-            cx.nslpid = previous_nslpid;
+            cx.for_nslpid(nslpid, |cx| cx.set_state_lifetime(mri, session, Duration::ZERO));
         }
     }
 
