@@ -61,11 +61,7 @@ impl Routing {
 
     /// Returns the node and interface at an end of a link.
     pub(crate) fn end_of(&self, link: usize) -> Option<(usize, InterfaceId)> {
-        let mut numbered = self.ports.iter().enumerate();
-        numbered.find_map(|(node, ports)| {
-            let port = ports.iter().find(|port| port.link == link)?;
-            Some((node, port.interface))
-        })
+        self.ends_of(link).next()
     }
 
     /// Returns the nodes and interfaces at both ends of a link.

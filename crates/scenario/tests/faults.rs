@@ -249,6 +249,10 @@ fn invalid_rule_is_rejected() {
             "node = \"r1\"\nloss = 0.5",
             "fault 1: loss does not apply to a node: use crash (with grace), refusal",
         ),
+        (
+            "node = \"r1\"\nreservable = \"1Mbit\"",
+            "fault 1: reservable does not apply to a node: use crash (with grace), refusal",
+        ),
         ("node = \"r1\"", "fault 1: empty fault: give crash (with grace), refusal"),
     ] {
         let text = format!("{base}[[faults]]\n{fault}");
@@ -257,7 +261,12 @@ fn invalid_rule_is_rejected() {
         assert!(matches!(error, PlayError::Scenario(ScenarioError::Fault(_))), "{error:?}");
         assert_eq!(error.to_string(), why);
     }
-    for (fault, why) in [("loss = \"much\"", "expected"), ("break = true", "unknown field")] {
+    for (fault, why) in [
+        ("loss = \"much\"", "expected"),
+        ("reservable = \"much\"", "much"),
+        ("reservable = -1", "expected"),
+        ("break = true", "unknown field"),
+    ] {
         let error = Scenario::parse(&format!("{base}[[faults]]\n{fault}")).expect_err(fault);
         assert!(error.to_string().contains(why), "{error}");
     }

@@ -104,12 +104,7 @@ impl Network {
                 port.up = up;
             }
             host.routes.set_interface_up(interface, up);
-            let Some(mut changed) = host.interfaces.by_id(interface).cloned() else {
-                continue;
-            };
-            changed.up = up;
-            host.interfaces.set(changed.clone());
-            self.inform(node, HostUpdate::Interface(changed));
+            self.change_interface(node, interface, |changed| changed.up = up);
             self.serve(node, interface);
         }
         self.update_trees();
@@ -118,34 +113,35 @@ impl Network {
 
     /// Changes the bandwidth of one direction of a link, all of which may be reserved; the node is informed.
     pub fn set_bandwidth(&mut self, node: NodeId, interface: InterfaceId, bandwidth: Rate) {
-        let host = &mut self.hosts[node.0];
-        let Some(mut changed) = host.interfaces.by_id(interface).cloned() else {
-            return;
-        };
-        (changed.bandwidth, changed.reservable) = (bandwidth, bandwidth);
-        if let Some(port) = host.ports.get_mut(interface) {
+        if let Some(port) = self.hosts[node.0].ports.get_mut(interface) {
             port.egress.set_bandwidth(self.now, bandwidth);
         }
-        host.interfaces.set(changed.clone());
-        self.inform(node, HostUpdate::Interface(changed));
+        self.change_interface(node, interface, |changed| {
+            (changed.bandwidth, changed.reservable) = (bandwidth, bandwidth);
+        });
         self.set_fluid_bandwidth(node, interface);
     }
 
     /// Changes how much of one direction of a link may be reserved; the node is informed.
     pub fn set_reservable(&mut self, node: NodeId, interface: InterfaceId, reservable: Rate) {
-        let host = &mut self.hosts[node.0];
-        if let Some(mut changed) = host.interfaces.by_id(interface).cloned() {
-            changed.reservable = reservable;
-            host.interfaces.set(changed.clone());
-            self.inform(node, HostUpdate::Interface(changed));
-        }
+        self.change_interface(node, interface, |changed| changed.reservable = reservable);
     }
 
     /// Sets the trust of a node in what is behind one of its interfaces; the node is informed.
     pub fn set_trust(&mut self, node: NodeId, interface: InterfaceId, trust: Trust) {
+        self.change_interface(node, interface, |changed| changed.trust = trust);
+    }
+
+    /// Changes an interface of a node, if there is one; the node is informed.
+    fn change_interface(
+        &mut self,
+        node: NodeId,
+        interface: InterfaceId,
+        change: impl FnOnce(&mut Interface),
+    ) {
         let host = &mut self.hosts[node.0];
         if let Some(mut changed) = host.interfaces.by_id(interface).cloned() {
-            changed.trust = trust;
+            change(&mut changed);
             host.interfaces.set(changed.clone());
             self.inform(node, HostUpdate::Interface(changed));
         }
