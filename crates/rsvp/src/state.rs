@@ -10,7 +10,9 @@
 //! filters does not pay for them.
 
 pub(crate) mod applications;
+mod kept;
 pub(crate) mod message_id_key;
+mod out_interfaces;
 pub(crate) mod store;
 
 use alloc::boxed::Box;
@@ -31,45 +33,8 @@ use crate::rules::policy::Grant;
 use crate::state::message_id_key::MessageIdKey;
 use crate::tolerated::Deviations;
 
-/// Objects that are stored to be forwarded. Most blocks have none, so the pointer is thin.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Kept(#[allow(clippy::box_collection)] Option<Box<Vec<u8>>>);
-
-impl Kept {
-    /// Copies the objects that a message carries.
-    pub(crate) fn of(carried: Carried<'_>) -> Kept {
-        let mut octets = Vec::new();
-        for object in carried.iter() {
-            octets.extend_from_slice(object.bytes);
-        }
-        octets.shrink_to_fit();
-        if octets.is_empty() { Kept(None) } else { Kept(Some(Box::new(octets))) }
-    }
-
-    /// Returns the number of octets to store.
-    pub(crate) fn length(carried: Carried<'_>) -> usize {
-        carried.iter().map(|object| object.bytes.len()).sum()
-    }
-
-    /// Returns the objects, concatenated.
-    #[inline]
-    pub(crate) fn octets(&self) -> &[u8] {
-        self.0.as_deref().map_or(&[], Vec::as_slice)
-    }
-
-    /// Returns whether the objects equal those that a message carries.
-    #[inline]
-    pub(crate) fn is(&self, carried: Carried<'_>) -> bool {
-        let mut rest = self.octets();
-        for object in carried.iter() {
-            match rest.strip_prefix(object.bytes) {
-                Some(after) => rest = after,
-                None => return false,
-            }
-        }
-        rest.is_empty()
-    }
-}
+pub(crate) use self::kept::Kept;
+pub(crate) use self::out_interfaces::OutInterfaces;
 
 /// Digest of a request, which tells whether another one differs: a keyed hash, equal for different requests with a
 /// probability of 2^-63.
@@ -184,6 +149,38 @@ impl Psb {
     /// Flags that no Path sets.
     pub(crate) const OWN: u8 = Psb::HERE | Psb::MOVING;
 
+    /// Creates a sender without next hops, reservations and timers, and without an end. The store links it.
+    #[inline(always)]
+    pub(crate) fn new(
+        session: Index,
+        template: SenderTemplate,
+        tspec: SenderTspec,
+        hop: Peer,
+    ) -> Psb {
+        Psb {
+            session,
+            template,
+            tspec,
+            hop,
+            next: NONE,
+            previous: NONE,
+            tcsbs: NONE,
+            outgoing: OutInterfaces::None,
+            ttl: 0,
+            flags: 0,
+            adspec: None,
+            carried: Kept::default(),
+            path_refresh_at: Time::MAX,
+            resv_refresh_at: Time::MAX,
+            expires_at: Time::MAX,
+            sent_resv: None,
+            message_id: MessageIdKey::NONE,
+            path_message_id: NONE,
+            resv_message_id: NONE,
+            timer: None,
+        }
+    }
+
     /// Returns whether the data ends on this host.
     #[inline]
     pub(crate) fn is_here(&self) -> bool {
@@ -214,52 +211,6 @@ impl Psb {
     /// Returns the earliest of the times for its timer.
     pub(crate) fn due(&self) -> Time {
         self.path_refresh_at.min(self.resv_refresh_at).min(self.expires_at)
-    }
-}
-
-/// OutInterface_list: one interface for unicast data, any number for multicast data, in ascending order.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum OutInterfaces {
-    None,
-    One(InterfaceId),
-    /// Boxed as a whole, because few senders have more than one.
-    Many(Box<Branches>),
-}
-
-/// Outgoing interfaces of multicast data, each with the period of its own Path refreshes.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Branches {
-    pub(crate) interfaces: Vec<InterfaceId>,
-    /// Time of the next Path refresh on each interface.
-    pub(crate) refresh_at: Vec<Time>,
-}
-
-impl OutInterfaces {
-    /// Collects `interfaces`, which must be in ascending order.
-    pub(crate) fn of(mut interfaces: impl Iterator<Item = InterfaceId>) -> OutInterfaces {
-        let Some(first) = interfaces.next() else { return OutInterfaces::None };
-        let Some(second) = interfaces.next() else { return OutInterfaces::One(first) };
-        let interfaces: Vec<_> = [first, second].into_iter().chain(interfaces).collect();
-        let refresh_at = alloc::vec![Time::MAX; interfaces.len()];
-        OutInterfaces::Many(Box::new(Branches { interfaces, refresh_at }))
-    }
-
-    #[inline]
-    pub(crate) fn as_slice(&self) -> &[InterfaceId] {
-        match self {
-            OutInterfaces::None => &[],
-            OutInterfaces::One(interface) => core::slice::from_ref(interface),
-            OutInterfaces::Many(branches) => &branches.interfaces,
-        }
-    }
-
-    #[inline]
-    pub(crate) fn contains(&self, interface: InterfaceId) -> bool {
-        match self {
-            OutInterfaces::None => false,
-            OutInterfaces::One(only) => *only == interface,
-            OutInterfaces::Many(branches) => branches.interfaces.binary_search(&interface).is_ok(),
-        }
     }
 }
 

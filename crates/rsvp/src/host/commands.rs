@@ -20,8 +20,7 @@ use crate::instance::Rsvp;
 use crate::rules::next_hops::{NextHops, SenderData};
 use crate::rules::path::PathFault;
 use crate::rules::request::Request;
-use crate::state::message_id_key::MessageIdKey;
-use crate::state::{Block, Extra, Filter, Holder, Index, Kept, NONE, Origin, Peer, Psb, key};
+use crate::state::{Block, Extra, Filter, Holder, Index, Kept, Origin, Peer, Psb, key};
 
 impl Rsvp {
     /// Executes a command, or rejects it.
@@ -148,26 +147,12 @@ impl Rsvp {
             cx.now,
             place,
             Psb {
-                session,
-                template,
-                tspec,
-                hop,
                 outgoing,
                 ttl,
                 flags: Psb::E_POLICE | if here { Psb::HERE } else { 0 },
                 adspec: sender_adspec(),
                 carried: Kept::of(self.applications.carried(application)),
-                expires_at: Time::MAX,
-                next: NONE,
-                previous: NONE,
-                tcsbs: NONE,
-                sent_resv: None,
-                message_id: MessageIdKey::NONE,
-                path_message_id: NONE,
-                resv_message_id: NONE,
-                path_refresh_at: Time::MAX,
-                resv_refresh_at: Time::MAX,
-                timer: None,
+                ..Psb::new(session, template, tspec, hop)
             },
         );
         if let Some(open) = self.applications.open.get_mut(&application) {

@@ -23,10 +23,9 @@ use crate::neighbors::origin::may_be_previous_hop;
 use crate::rules::fault::ResvFault;
 use crate::rules::next_hops::{NextHops, SenderData};
 use crate::rules::policy::refused_token;
-use crate::state::message_id_key::MessageIdKey;
 use crate::state::store::{NamedBlock, Place};
 use crate::state::{
-    Block, Holder, Index, Kept, NONE, Origin, OutInterfaces, Peer, Psb, Timer, TimerKind, key,
+    Block, Holder, Index, Kept, Origin, OutInterfaces, Peer, Psb, Timer, TimerKind, key,
 };
 
 impl Rsvp {
@@ -159,27 +158,13 @@ impl Rsvp {
             cx.now,
             place,
             Psb {
-                session,
-                template: path.sender.template,
-                tspec: path.sender.tspec,
-                hop,
                 outgoing: received.outgoing(cx.context),
                 ttl: received.ttl,
                 flags: received.flags,
                 adspec,
                 carried: Kept::of(path.carried),
                 expires_at: received.expires_at,
-                // Set when the block is inserted.
-                next: NONE,
-                previous: NONE,
-                tcsbs: NONE,
-                sent_resv: None,
-                message_id: MessageIdKey::NONE,
-                path_message_id: NONE,
-                resv_message_id: NONE,
-                path_refresh_at: Time::MAX,
-                resv_refresh_at: Time::MAX,
-                timer: None,
+                ..Psb::new(session, path.sender.template, path.sender.tspec, hop)
             },
         );
         mark(Checkpoint::CreatePsb);

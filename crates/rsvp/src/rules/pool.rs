@@ -60,17 +60,4 @@ impl Rsvp {
             self.update_after_removal(cx, tcsb, Change::Orphaned);
         }
     }
-
-    /// Updates all traffic control of a sender or pool.
-    pub(crate) fn update_all_traffic_control<E: From<Event>>(
-        &mut self,
-        cx: &mut HandlerContext<'_, '_, E>,
-        holder: Holder,
-    ) {
-        let mut next = self.store.first_tcsb(holder);
-        while let Some(tcsb) = next {
-            next = self.store.next_tcsb(tcsb);
-            self.update_traffic_control(cx, tcsb);
-        }
-    }
 }

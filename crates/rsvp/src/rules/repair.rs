@@ -247,9 +247,12 @@ impl Rsvp {
             let sender = self.store.find_sender(&old.session, &old.template);
             if let Some(psb) = sender {
                 let is_back = self.store.psb(psb).outgoing.contains(old.interface);
-                // The data has returned, but the sweep has not reached the sender yet.
-                let (next_hops, incoming) = self.current_next_hops(cx, psb);
-                if !is_back && next_hops.outgoing(cx.context, incoming).contains(old.interface) {
+                let is_to_return = || {
+                    let (next_hops, incoming) = self.current_next_hops(cx, psb);
+                    next_hops.outgoing(cx.context, incoming).contains(old.interface)
+                };
+                if !is_back && is_to_return() {
+                    // The sweep has not reached the sender yet.
                     let at = cx.now + self.config.departure_delay;
                     self.repairs.departures.push_back(Departure { at, ..old });
                     continue;
@@ -275,8 +278,6 @@ impl Rsvp {
             }
             if let Some(psb) = sender {
                 self.remove_from_interface(cx, psb, Some(interface));
-                // The reservation there may have ended earlier.
-                self.update_requests_for(cx, psb);
             }
         }
         if let Some(first) = self.repairs.departures.front() {

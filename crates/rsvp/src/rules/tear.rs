@@ -147,12 +147,12 @@ impl Rsvp {
             self.lose_reservation(cx, tcsb, Change::Orphaned);
         }
         let (session, template) = (self.store.psb(psb).session, self.store.psb(psb).template);
-        if let Some(pool) = self.store.pool_of(session) {
-            if let Some(tcsb) = self.store.find_tcsb(Holder::Pool(pool), outgoing) {
-                self.remove_sender_from_tcsb(cx, tcsb, &template);
-            }
-            self.update_upstream(cx, Holder::Pool(pool));
+        let pool = self.store.pool_of(session).map(Holder::Pool);
+        if let Some(tcsb) = pool.and_then(|pool| self.store.find_tcsb(pool, outgoing)) {
+            self.remove_sender_from_tcsb(cx, tcsb, &template);
         }
+        // Its own reservation there may have ended earlier, while the request upstream stayed.
+        self.update_requests_for(cx, psb);
     }
 
     /// Handles the timer of a reservation: removes it if expired, else arms the timer again, since refreshes do not

@@ -133,6 +133,19 @@ impl Rsvp {
         }
     }
 
+    /// Updates all traffic control of a sender or pool.
+    pub(crate) fn update_all_traffic_control<E: From<Event>>(
+        &mut self,
+        cx: &mut HandlerContext<'_, '_, E>,
+        holder: Holder,
+    ) {
+        let mut next = self.store.first_tcsb(holder);
+        while let Some(tcsb) = next {
+            next = self.store.next_tcsb(tcsb);
+            self.update_traffic_control(cx, tcsb);
+        }
+    }
+
     /// Removes a reservation from traffic control at once, with all requests merged into it.
     pub(crate) fn remove_from_traffic_control<E: From<Event>>(
         &mut self,

@@ -5,8 +5,8 @@
 use alloc::boxed::Box;
 use core::net::IpAddr;
 
+use earmark_core::Time;
 use earmark_core::checkpoint::{Checkpoint, mark};
-use earmark_core::{InterfaceId, Time};
 use earmark_wire::intserv::FlowSpec;
 use earmark_wire::rsvp::{FixedFilterFlow, FlowDescriptors, List, Style};
 
@@ -150,12 +150,10 @@ impl Rsvp {
     /// Schedules the refresh of the Resv for a sender, unless summary refreshes include it or nothing is requested.
     pub(crate) fn schedule_resv_refresh(&mut self, now: Time, index: Index) {
         let psb = self.store.psb(index);
-        let incoming: Option<InterfaceId> =
-            self.store.neighbor_of(psb.hop).map(|(incoming, _)| incoming);
         let is_due = psb.sent_resv.is_some() && !self.is_in_summaries(index);
-        let at = match incoming.filter(|_| is_due) {
-            Some(incoming) => self.next_refresh(now, incoming),
-            None => Time::MAX,
+        let at = match self.store.neighbor_of(psb.hop) {
+            Some((incoming, _)) if is_due => self.next_refresh(now, incoming),
+            _ => Time::MAX,
         };
         self.store.psb_mut(index).resv_refresh_at = at;
         self.rearm_sender(index);
