@@ -5,6 +5,8 @@ mod common;
 #[path = "common/message_ids.rs"]
 mod message_ids;
 
+use std::net::IpAddr;
+
 use common::*;
 use earmark_core::{HostEvent, Interface, InterfaceId, MulticastRoute};
 use earmark_rsvp::{Config, DropReason};
@@ -288,6 +290,52 @@ fn late_link_up_causes_no_resend() {
     let mut router = announced_late();
     change(&mut router, ETH2, |interface| interface.mtu -= 100);
     assert_eq!([up(&mut router, false), up(&mut router, true)], [0, 1]);
+}
+
+/// An interface that loses its address again before all state has been sent after its return. What could not be sent is
+/// neither in summary refreshes nor lost: refresh messages follow.
+#[test]
+fn state_is_refreshed_after_interrupted_resend() {
+    for (interface, is_shared) in [(ETH1, false), (ETH1, true), (ETH2, false)] {
+        let mut router = if is_shared { sharing().0 } else { acknowledged_router().0 };
+        let mut set = |addresses: &[IpAddr]| {
+            change(&mut router, interface, |interface| interface.addresses = addresses.to_vec());
+        };
+        let address = ip(if interface == ETH1 { "10.0.1.1" } else { "10.0.2.1" });
+        [&[][..], &[address], &[]].into_iter().for_each(&mut set);
+        router.pass(20 * MS);
+        change(&mut router, interface, |interface| interface.addresses = vec![address]);
+        summary(&mut router, ETH1, if is_shared { &[1, 2] } else { &[2] });
+        summary(&mut router, ETH2, &[100]);
+        let outcomes = router.pass(45 * SECOND);
+        let sent = sent(&outcomes);
+        let is_refresh = |message: &Message<'_>| match message.body {
+            Body::Path(_) => interface == ETH2,
+            Body::Resv(_) => interface == ETH1,
+            _ => false,
+        };
+        assert!(sent.iter().any(|(_, message)| is_refresh(message)), "{interface:?} {is_shared}");
+    }
+}
+
+/// The upstream neighbour restarts while the data leaves its interface, and returns to it. The request that stayed
+/// upstream meanwhile is sent when the change is over.
+#[test]
+fn request_kept_over_a_route_change_is_sent_after_it() {
+    let (mut router, _, resv) = acknowledged_router();
+    let route = |router: &mut Bench, interface, next_hop| {
+        router.add_route("10.0.9.9/32", interface, Some(next_hop));
+        router.host(HostEvent::RouteChanged("10.0.9.9/32".parse().expect("a prefix")));
+        router.pass(2_100 * MS)
+    };
+    router.add_interface(ETH3, "10.0.3.1");
+    route(&mut router, ETH3, "10.0.3.2");
+    acks(&mut router, ETH1, &[acknowledgement(AcknowledgementKind::Nack, resv)]);
+    assert_eq!(resvs(&router.pass(20 * MS)), 0, "nothing is requested behind the new interface");
+    let mut outcomes = route(&mut router, ETH2, DOWNSTREAM);
+    outcomes.extend(router.pass(3 * SECOND));
+    assert_eq!(resvs(&outcomes), 1);
+    assert_eq!(router.engine.population(), (1, 1, 1));
 }
 
 /// Changes a property of an interface.

@@ -101,7 +101,12 @@ impl Rsvp {
             let sent = match self.refresh_reduction.retransmissions.pop(now) {
                 Some((stage, waiting)) => self.retransmit(cx, stage, waiting.id, waiting.confirm),
                 None => match self.refresh_reduction.next_to_resend() {
-                    Some(entry) => self.resend_entry(cx, entry, None, SendReason::Trigger),
+                    Some(entry) => {
+                        // What cannot be sent now, because the interface is down again or the path has not ended yet,
+                        // is not lost: refresh messages follow.
+                        self.refresh_by_message(now, self.refresh_reduction.sent.subject(entry));
+                        self.resend_entry(cx, entry, None, SendReason::Trigger)
+                    }
                     None => break,
                 },
             };
@@ -239,13 +244,17 @@ impl RefreshReduction {
         }
     }
 
-    /// Returns the next entry to send to a peer again, skipping entries that have changed since.
+    /// Returns the next entry to send to a peer again, skipping entries that have changed since. The entry is open: it is
+    /// in no summary refresh until the peer acknowledges it anew.
     fn next_to_resend(&mut self) -> Option<Index> {
         while let Some(&peer) = self.peers_to_resend.last() {
             match self.peers.get_mut(peer).and_then(|peer| peer.to_resend.pop()) {
                 None => drop(self.peers_to_resend.pop()),
                 Some(id) => match self.sent.find(id) {
-                    Some(entry) if self.is_listed(entry) => return Some(entry),
+                    Some(entry) if self.is_listed(entry) => {
+                        self.unlist(entry);
+                        return Some(entry);
+                    }
                     _ => {}
                 },
             }

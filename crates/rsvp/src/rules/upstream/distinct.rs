@@ -17,7 +17,7 @@ use crate::context::HandlerContext;
 use crate::instance::Rsvp;
 use crate::neighbors::refresh_reduction::SendReason;
 use crate::rules::marking::code_points;
-use crate::state::{Holder, Index, Peer};
+use crate::state::{Holder, Index, NONE, Peer};
 
 impl Rsvp {
     /// Sends the request for a sender if it differs from the last one, or reports it to the sending application. Returns
@@ -48,14 +48,19 @@ impl Rsvp {
             self.is_largest_request(&failures, confirm.request, index)
         });
         let is_changed = is_new || confirm.is_some();
-        let is_due = is_changed || options.include_unchanged && !self.is_in_summaries(index);
+        // Refreshes stop while a request is kept until its old path ends.
+        let psb = self.store.psb(index);
+        let was_kept = psb.resv_refresh_at == Time::MAX;
+        let may_be_unknown = was_kept && psb.resv_message_id != NONE;
+        let is_due = is_changed
+            || (options.include_unchanged || may_be_unknown) && !self.is_in_summaries(index);
         let is_sent = is_due && !options.would_fail(&flowspec);
         if is_sent {
             let reason = if is_changed { SendReason::Trigger } else { SendReason::Refresh };
             let receiver = confirm.map(|confirm| confirm.receiver);
             self.send_distinct_resv(cx, index, flowspec, receiver, reason);
         }
-        if is_sent || self.store.psb(index).resv_refresh_at == Time::MAX {
+        if is_sent || was_kept {
             self.schedule_resv_refresh(cx.now, index);
         }
         confirm.is_some()
@@ -100,12 +105,15 @@ impl Rsvp {
         confirm: Option<IpAddr>,
         reason: SendReason,
     ) {
-        if let Some(flowspec) = self.requested_flowspec(cx.now, index) {
-            self.merge_distinct_objects(index);
-            self.store.psb_mut(index).sent_resv = Some(self.store.digest(&flowspec, &self.scratch));
-            self.send_distinct_resv(cx, index, flowspec, confirm, reason);
-            self.schedule_resv_refresh(cx.now, index);
-        }
+        let Some(flowspec) = self.requested_flowspec(cx.now, index) else {
+            // A request that is kept until its old path ends is sent then.
+            self.store.psb_mut(index).resv_refresh_at = Time::MAX;
+            return;
+        };
+        self.merge_distinct_objects(index);
+        self.store.psb_mut(index).sent_resv = Some(self.store.digest(&flowspec, &self.scratch));
+        self.send_distinct_resv(cx, index, flowspec, confirm, reason);
+        self.schedule_resv_refresh(cx.now, index);
     }
 
     /// Sends the Resv for a sender. `scratch` holds the objects to be forwarded.
