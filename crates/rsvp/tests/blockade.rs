@@ -11,7 +11,7 @@ use std::time::Duration;
 use common::*;
 use earmark_core::Rate;
 use earmark_wire::rsvp::{
-    Body, ErrorCode, ErrorSpec, FilterSpec, FixedFilterFlow, Resv, RsvpHop, SourceSelector,
+    Body, ErrorCode, ErrorSpec, FilterSpec, FixedFilterFlow, Path, Resv, RsvpHop, SourceSelector,
 };
 use message_ids::{capable_message, message_id, receive, receive_path_with_id};
 use sharing::*;
@@ -209,6 +209,38 @@ fn request_for_what_has_failed_displaces_no_reservation() {
         router.receive(ETH2, Body::Resv(from_next_hop("10.0.2.4", three)));
         let taken = router.receive(ETH2, more());
         assert!(!sent_texts(&taken).iter().any(|text| text.starts_with("ResvErr")), "{taken:?}");
+    }
+}
+
+/// A request for all senders is larger than what has failed towards one of them. Towards the other it might succeed, but the next
+/// hop would lose what it has from the first: upstream there a smaller request of another next hop would take its place.
+#[test]
+fn request_that_fails_for_some_senders_displaces_no_reservation() {
+    let both = [sender_on(4000), sender_on(4001)];
+    let requests: [&dyn Fn(u32) -> Resv<'static>; 2] =
+        [&wildcard, &|mbps| shared(mbps, Vec::leak(both.to_vec()))];
+    for request in requests {
+        let mut router = router();
+        router.add_interface_with(ETH2, &["10.0.2.1"], Rate::from_mbps(100));
+        for (sender, hop) in both.into_iter().zip([UPSTREAM, "10.0.1.3"]) {
+            let path = path_of(sender);
+            let hop = RsvpHop { address: ip(hop), ..path.hop };
+            router.receive(ETH1, Body::Path(Path { hop, ..path }));
+        }
+        for (mbps, hop) in [(4, DOWNSTREAM), (2, "10.0.2.3"), (1, "10.0.2.4")] {
+            router.receive(ETH2, Body::Resv(from_next_hop(hop, request(mbps))));
+        }
+        let failed = router.receive(ETH1, Body::ResvErr(failure_of(request(4))));
+        let [to_failed, ..] = &sent_texts(&failed)[..] else { panic!("{failed:?}") };
+        assert!(to_failed.starts_with("Resv to 10.0.1.1: ") && to_failed.contains(" 2"));
+
+        let outcomes = router.receive(ETH2, Body::Resv(from_next_hop("10.0.2.3", request(4))));
+        let [error] = &sent_texts(&outcomes)[..] else { panic!("{:?}", sent_texts(&outcomes)) };
+        assert!(error.starts_with("ResvErr to 10.0.2.3: "), "{error}");
+        let texts = sent_texts(&router.pass(Duration::from_secs(46)));
+        let refreshed = texts.iter().filter(|text| text.starts_with("Resv to 10.0.1.1"));
+        assert!(refreshed.clone().all(|text| text.contains(" 2")), "{texts:?}");
+        assert!(refreshed.count() > 0, "{texts:?}");
     }
 }
 

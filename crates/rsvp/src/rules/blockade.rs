@@ -112,10 +112,10 @@ impl Rsvp {
         }
     }
 
-    /// Returns whether a next hop would lose what it has by a change of its request to `flowspec`: on the paths to all its
-    /// senders that is known to fail, what it had requested before is not, and smaller requests of others would be sent in
-    /// its place, because a blockaded request is not merged. The older request stays then, as when a link of this node
-    /// has no room.
+    /// Returns whether a next hop would lose what it has by a change of its request to `flowspec`: on the path to some of
+    /// its senders that is known to fail, what it had requested before is not, and smaller requests of others would be
+    /// sent in its place, because a blockaded request is not merged. The older request stays then, as when a link of this
+    /// node has no room.
     pub(crate) fn would_be_displaced(
         &self,
         now: Time,
@@ -150,10 +150,9 @@ impl Rsvp {
         for psb in senders {
             by_hop.entry(psb.hop).or_default().push(psb.template);
         }
-        !by_hop.is_empty()
-            && by_hop.iter().all(|(&hop, senders)| {
-                fails(hop, self.requests_naming(pool, senders, |_| true).collect())
-            })
+        by_hop.iter().any(|(&hop, senders)| {
+            fails(hop, self.requests_naming(pool, senders, |_| true).collect())
+        })
     }
 
     /// Creates blockade state for Kb * R from an admission-control error received through `incoming`. An error that a later
