@@ -2,6 +2,7 @@
 
 use std::net::IpAddr;
 
+use earmark_wire::gist::iana::NSLP_DATA_CONTINUATION;
 use earmark_wire::gist::*;
 use earmark_wire::udp;
 use proptest::collection::vec;
@@ -96,7 +97,9 @@ pub fn kit() -> impl Strategy<Value = Kit> {
     );
     let nat = (vec(any::<u16>(), 0..5), vec(vec(any::<u8>(), 0..9), 0..4));
     let error = (any::<(u8, u16, u8, [u8; 8])>(), words(0..20), of("[^\0]{0,9}"));
-    let extensions = vec((11..0x1000_u16, words(0..3)), 0..3);
+    let is_unknown = |code: &u16| *code != NSLP_DATA_CONTINUATION;
+    let unknown_type = (11..0x1000_u16).prop_filter("the type is in use", is_unknown);
+    let extensions = vec((unknown_type, words(0..3)), 0..3);
     (front, any::<[u8; 16]>(), nli, lists, nat, error, extensions, any::<u32>()).prop_map(
         |(front, session, nli, lists, (translated, opaque), error, extensions, hello)| Kit {
             header: front.0,

@@ -1,5 +1,6 @@
 //! Ping NSLP: any message.
 
+use earmark_wire::ping_nslp::iana::ObjectType;
 use earmark_wire::ping_nslp::*;
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -24,7 +25,7 @@ pub fn owned() -> impl Strategy<Value = Owned> {
     let object = prop_oneof![
         Just(STANDARD[0]),
         Just(STANDARD[1]),
-        (3_u16.., 0_u8..9).prop_map(|(object_type, length)| {
+        (unknown_type(), 0_u8..9).prop_map(|(object_type, length)| {
             let [high, low] = object_type.to_be_bytes();
             [high, low, 0, length]
         }),
@@ -36,6 +37,12 @@ pub fn owned() -> impl Strategy<Value = Owned> {
         data.truncate(data.len() - data.len().checked_rem(record).unwrap_or(data.len()));
         Owned { is_v1, hops, sequence, objects, data }
     })
+}
+
+/// Generates types of objects that are not assigned, and have no fixed length.
+fn unknown_type() -> impl Strategy<Value = u16> {
+    let is_unknown = |code: &u16| matches!(ObjectType::from(*code), ObjectType::Unknown(_));
+    any::<u16>().prop_filter("the type is assigned", is_unknown)
 }
 
 impl Owned {
