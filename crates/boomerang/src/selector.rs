@@ -118,6 +118,7 @@ impl Selector {
             destination_port: destination_port.unwrap_or(0),
             source_port: source_port.unwrap_or(0),
             flow_label: 0,
+            spi: 0,
             destination_open: all - to.length(),
             source_open: if from.length() == 0 { 0 } else { all - from.length() },
         };

@@ -295,6 +295,7 @@ fn sessions_under_different_masks_match_longest() {
         destination_port: 5_000,
         source_port: port,
         flow_label: 0,
+        spi: 0,
         destination_open: 0,
         source_open: 0,
     };

@@ -29,6 +29,10 @@ pub struct ReservationRequest {
     /// Flow label of the data, which identifies it instead of the source port: IPv6 only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub flow_label: Option<u32>,
+    /// SPI of the data, which identifies it instead of the source port: ESP and AH only. Where sessions have a port
+    /// nevertheless, it tells them apart and is in no packet (RFC 2207).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub spi: Option<u32>,
     /// IP protocol of the data.
     #[serde(default = "udp")]
     pub ip_protocol: u8,
@@ -84,6 +88,7 @@ impl ReservationRequest {
             to,
             from: None,
             flow_label: None,
+            spi: None,
             ip_protocol: udp(),
             rate_bps: None,
             burst_octets: default_burst(),

@@ -12,11 +12,12 @@ pub fn with_port(address: IpAddr, port: u16) -> String {
     }
 }
 
-/// Formats a sender: its address, alone or with a port or flow label.
+/// Formats a sender: its address, alone or with a port, flow label or SPI.
 pub fn sender(name: &SenderName) -> String {
-    match name.flow_label {
-        Some(label) => format!("{} label {label:#x}", name.address),
-        None => with_port(name.address, name.port),
+    match (name.flow_label, name.spi) {
+        (Some(label), _) => format!("{} label {label:#x}", name.address),
+        (None, Some(spi)) => format!("{} spi {spi:#x}", name.address),
+        (None, None) => with_port(name.address, name.port),
     }
 }
 
@@ -26,6 +27,8 @@ pub fn ip_protocol(number: u8) -> String {
         1 => "icmp".to_owned(),
         6 => "tcp".to_owned(),
         17 => "udp".to_owned(),
+        50 => "esp".to_owned(),
+        51 => "ah".to_owned(),
         number => number.to_string(),
     }
 }

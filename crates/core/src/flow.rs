@@ -24,6 +24,9 @@ pub struct Flow {
     /// IPv6 flow label, in filters without ports; 0 for any.
     #[serde(default)]
     pub flow_label: u32,
+    /// SPI (Security Parameters Index) of ESP or AH; 0 for any.
+    #[serde(default, skip_serializing_if = "is_no_spi")]
+    pub spi: u32,
     /// Number of open low bits of the destination: 0 for one address, 8 for an IPv4 network of 24 bits.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub destination_open: u8,
@@ -36,6 +39,10 @@ fn is_zero(bits: &u8) -> bool {
     *bits == 0
 }
 
+fn is_no_spi(spi: &u32) -> bool {
+    *spi == 0
+}
+
 /// Protocols whose first four octets are the ports: TCP, UDP, DCCP, SCTP, UDP-Lite. Classifiers match ports only of
 /// these.
 const WITH_PORTS: [u8; 5] = [6, 17, 33, 132, 136];
@@ -43,6 +50,16 @@ const WITH_PORTS: [u8; 5] = [6, 17, 33, 132, 136];
 const LARGEST_LABEL: u32 = 0xf_ffff;
 
 impl Flow {
+    /// Protocol number of ESP, whose packets begin with the SPI (RFC 4303 section 2).
+    pub const ESP: u8 = 50;
+    /// Protocol number of AH, where the SPI follows four other octets (RFC 4302 section 2).
+    pub const AH: u8 = 51;
+
+    /// Returns whether the packets of a protocol have an SPI.
+    pub const fn has_spi(protocol: u8) -> bool {
+        matches!(protocol, Flow::ESP | Flow::AH)
+    }
+
     /// Creates the flow of all packets to a range of addresses.
     pub fn to_range(range: Prefix) -> Flow {
         Flow {
@@ -52,6 +69,7 @@ impl Flow {
             destination_port: 0,
             source_port: 0,
             flow_label: 0,
+            spi: 0,
             destination_open: bits_of(range.address) - range.length,
             source_open: 0,
         }
@@ -87,6 +105,7 @@ impl Flow {
             && same(self.destination_port.into(), other.destination_port.into())
             && same(self.source_port.into(), other.source_port.into())
             && same(self.flow_label, other.flow_label)
+            && same(self.spi, other.spi)
     }
 
     /// Returns the order of overlapping ranges: a packet in both belongs to the lower number. The longer prefix of
@@ -124,7 +143,9 @@ impl Flow {
             FlowError::AnySource
         } else if self.protocol == 0 && (self.destination_port != 0 || self.source_port != 0) {
             FlowError::NoProtocol
-        } else if self.is_range() && (self.source_port != 0 || self.flow_label != 0) {
+        } else if self.is_range()
+            && (self.source_port != 0 || self.flow_label != 0 || self.spi != 0)
+        {
             FlowError::TooNarrow
         } else if (self.destination_port != 0 || self.source_port != 0)
             && !WITH_PORTS.contains(&self.protocol)
@@ -136,6 +157,10 @@ impl Flow {
             FlowError::LabelOfIpv4
         } else if self.flow_label != 0 && self.source_port != 0 {
             FlowError::PortAndLabel
+        } else if self.spi != 0 && !Flow::has_spi(self.protocol) {
+            FlowError::NoSpi
+        } else if self.spi != 0 && self.flow_label != 0 {
+            FlowError::SpiAndLabel
         } else {
             return Ok(());
         };
@@ -167,8 +192,8 @@ pub enum FlowError {
     /// Ports without a protocol.
     #[error("it names a port but no protocol")]
     NoProtocol,
-    /// A source port or a flow label in a range.
-    #[error("a range names a source port or a flow label")]
+    /// A source port, flow label or SPI in a range.
+    #[error("a range names a source port, a flow label or an SPI")]
     TooNarrow,
     /// The protocol has no ports.
     #[error("its protocol has no ports")]
@@ -182,6 +207,12 @@ pub enum FlowError {
     /// Ports and a flow label in one filter.
     #[error("it names a source port and a flow label")]
     PortAndLabel,
+    /// Only ESP and AH have an SPI.
+    #[error("its protocol has no SPI")]
+    NoSpi,
+    /// An SPI and a flow label in one filter.
+    #[error("it names an SPI and a flow label")]
+    SpiAndLabel,
 }
 
 /// Returns the number of bits of an address.
@@ -364,6 +395,7 @@ mod tests {
             destination_port: ports.0,
             source_port: ports.1,
             flow_label: 0,
+            spi: 0,
             destination_open: open(to),
             source_open: open(from),
         }
@@ -402,6 +434,9 @@ mod tests {
         }
         let six = flow("2001:db8::9", Some("2001:db8::1"), 17, (5_000, 0));
         let four = flow("10.0.0.9", Some("10.0.0.1"), 17, (5_000, 0));
+        let esp = flow("10.0.0.9", Some("10.0.0.1"), 50, (0, 0));
+        let esp6 = flow("2001:db8::9", None, 50, (0, 0));
+        let wide = flow("10.0.0.8", None, 50, (0, 0));
         let label = 0x1_2345;
         for (flow, expected) in [
             (Flow { flow_label: label, ..six }, Ok(())),
@@ -410,6 +445,13 @@ mod tests {
             (Flow { flow_label: 1 << 20, ..six }, Err(FlowError::LargeLabel)),
             (Flow { flow_label: (1 << 20) - 1, source_port: 0, ..six }, Ok(())),
             (Flow { flow_label: label, ..four }, Err(FlowError::LabelOfIpv4)),
+            (Flow { spi: 1, ..esp }, Ok(())),
+            (Flow { spi: u32::MAX, protocol: 51, ..esp }, Ok(())),
+            (Flow { spi: 1, source: None, ..esp }, Ok(())),
+            (Flow { spi: 1, ..four }, Err(FlowError::NoSpi)),
+            (Flow { spi: 1, flow_label: label, ..esp6 }, Err(FlowError::SpiAndLabel)),
+            (Flow { spi: 1, source_open: 1, ..esp }, Err(FlowError::HostBits)),
+            (Flow { spi: 1, destination_open: 1, ..wide }, Err(FlowError::TooNarrow)),
         ] {
             assert_eq!(flow.check(), expected, "{flow:?}");
         }

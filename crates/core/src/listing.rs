@@ -29,6 +29,9 @@ pub struct SessionRow {
     /// IPv6 flow label, if the sender is identified by it instead of a port.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub flow_label: Option<u32>,
+    /// SPI of ESP or AH, if the sender is identified by it instead of a port.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub spi: Option<u32>,
     /// Previous hop; `None` for a sender on this host, and for protocols without this information.
     pub previous_hop: Option<IpAddr>,
     /// Incoming interface.
@@ -137,23 +140,24 @@ pub struct SenderName {
     /// IPv6 flow label, if the filter has one instead of a port.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub flow_label: Option<u32>,
+    /// SPI of ESP or AH, if the filter has one instead of a port.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub spi: Option<u32>,
 }
 
 impl SenderName {
-    /// Returns whether this name matches a sender. A name without port and flow label matches all senders at its address.
+    /// Returns whether this name matches a sender. A name without port, flow label and SPI matches all senders at its
+    /// address.
     pub fn matches(&self, sender: &SenderName) -> bool {
-        let selects = match (self.flow_label, self.port) {
-            (Some(label), _) => sender.flow_label == Some(label),
-            (None, 0) => true,
-            (None, port) => (sender.flow_label, sender.port) == (None, port),
-        };
-        self.address == sender.address && selects
+        let any = SenderName { address: self.address, port: 0, flow_label: None, spi: None };
+        self == sender || *self == any && self.address == sender.address
     }
 }
 
-impl From<(IpAddr, u16, Option<u32>)> for SenderName {
-    fn from((address, port, flow_label): (IpAddr, u16, Option<u32>)) -> SenderName {
-        SenderName { address, port, flow_label }
+impl From<(IpAddr, u16, Option<u32>, Option<u32>)> for SenderName {
+    /// Creates a name from address, port, flow label and SPI.
+    fn from((address, port, flow_label, spi): (IpAddr, u16, Option<u32>, Option<u32>)) -> Self {
+        SenderName { address, port, flow_label, spi }
     }
 }
 

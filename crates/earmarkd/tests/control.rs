@@ -169,6 +169,7 @@ fn refused_installation_removes_adopted_reservation() {
         destination_port: 5001,
         source_port: 5001,
         flow_label: 0,
+        spi: 0,
         destination_open: 0,
         source_open: 0,
     };

@@ -53,7 +53,7 @@ fn main() -> ExitCode {
     let mut arguments = Arguments::from_args();
     arguments.test_threads = Some(1);
     let obstacle = testbed::obstacle();
-    let tests: [(&str, Test); 22] = [
+    let tests: [(&str, Test); 23] = [
         ("each_branch_of_a_group_has_what_its_receiver_asked", multicast::branches_over_ipv4),
         ("each_branch_of_an_ipv6_group_has_what_its_receiver_asked", multicast::branches_over_ipv6),
         ("senders_share_a_wildcard_reservation", multicast::senders_share),
@@ -65,6 +65,10 @@ fn main() -> ExitCode {
             claims::a_stream_keeps_the_best_of_its_reservations,
         ),
         ("a_stream_over_ipv6_keeps_its_rate", unicast::a_stream_over_ipv6_keeps_its_rate),
+        (
+            "a_reservation_for_one_security_association",
+            unicast::a_reservation_for_one_security_association,
+        ),
         (
             "hosts_inside_udp_keep_their_reservation",
             unicast::hosts_inside_udp_keep_their_reservation,

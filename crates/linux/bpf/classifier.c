@@ -14,7 +14,7 @@
 // holds the best claim on this flow alone, and names the best of those that it shares with other flows.
 //
 // Packets without ports: protocols other than TCP, UDP, DCCP, SCTP and UDP-Lite; fragments after the first (whose ports are
-// in the first one). Only claims without ports match them.
+// in the first one). Only claims without ports match them, and claims with the SPI of ESP and AH.
 //
 // IPv6 extension headers are skipped, up to MAX_EXTENSIONS: hop-by-hop, routing, destination options,
 // authentication, and the fragment header of a first fragment. The protocol is the one after them. A packet with more
@@ -79,6 +79,16 @@ static __always_inline int has_ports(__u8 protocol)
 	       protocol == IPPROTO_SCTP || protocol == IPPROTO_UDPLITE;
 }
 
+static __always_inline void load_spi(struct __sk_buff *packet, struct reading *read, __u8 protocol, __u32 at)
+{
+	if (protocol == IPPROTO_AH)
+		at += 4;
+	else if (protocol != IPPROTO_ESP)
+		return;
+	read->spi_protocol = protocol;
+	load(packet, at, read->spi, sizeof(read->spi));
+}
+
 static __always_inline int read_ipv4(struct __sk_buff *packet, struct reading *read)
 {
 	// With the ports, where there are no options.
@@ -105,6 +115,8 @@ static __always_inline int read_ipv4(struct __sk_buff *packet, struct reading *r
 			__builtin_memcpy(read->ports, header + 20, sizeof(read->ports));
 		else
 			load(packet, read->transport, read->ports, sizeof(read->ports));
+	} else {
+		load_spi(packet, read, read->flow.protocol, read->transport);
 	}
 	return 0;
 }
@@ -134,6 +146,7 @@ static __always_inline int pass_extensions(struct __sk_buff *packet, struct read
 				return 0;
 			}
 		} else if (kind == IPPROTO_AH) {
+			load_spi(packet, read, IPPROTO_AH, at);
 			at += (header[1] + 2) * 4;
 		} else {
 			at += (header[1] + 1) * 8;
@@ -160,6 +173,8 @@ static __always_inline int read_ipv6(struct __sk_buff *packet, struct reading *r
 		return -1;
 	if (read->transport && has_ports(read->flow.protocol))
 		load(packet, read->transport, read->ports, sizeof(read->ports));
+	else if (read->transport && read->flow.protocol == IPPROTO_ESP)
+		load_spi(packet, read, IPPROTO_ESP, read->transport);
 	return 0;
 }
 
@@ -177,6 +192,19 @@ static __always_inline int offer_kinds(struct __sk_buff *packet, struct link *li
 			return 1;                                                                                                \
 	} while (0)
 
+	if ((read->spi[0] || read->spi[1]) && kinds & KIND_BOTH_PORTS) {
+		__u8 protocol = flow->protocol;
+
+		// In IPv6 claims on what AH protects come later, so this is never the last. In IPv4 the protocol is the same.
+		flow->protocol = read->spi_protocol;
+		flow->destination_port = read->spi[0];
+		flow->source_port = read->spi[1];
+		work->is_last = 0;
+		if (offer_flow(packet, link, work))
+			return 1;
+		flow->protocol = protocol;
+		flow->destination_port = flow->source_port = 0;
+	}
 	if (read->ports[1]) {
 		flow->destination_port = read->ports[1];
 		if (kinds & KIND_BOTH_PORTS) {

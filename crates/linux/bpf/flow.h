@@ -11,7 +11,7 @@
 #include "packet.h"
 
 // A flow of IPv4 has a shorter key, so that its entry lies in two lines of the processor's cache. All octets zero: any
-// source. Port 0: any port.
+// source. Port 0: any port. The SPI of ESP and AH is in the place of the ports.
 struct flow_ipv4 {
 	__be32 destination;
 	__be32 source;
@@ -52,6 +52,9 @@ struct reading {
 	// Set for IPv4 only.
 	struct flow_ipv4 ipv4;
 	__be16 ports[2];
+	// SPI of ESP or AH, in two halves, and the protocol. In IPv6 AH is also an extension header before the ports.
+	__be16 spi[2];
+	__u8 spi_protocol;
 	__u8 label[3];
 	__u8 dscp;
 	// Offset of the transport header; 0 if it is in another fragment.

@@ -183,6 +183,7 @@ fn main() -> ExitCode {
         classification::ipv6_packet_is_classified,
         classes::neighbour_solicitation_passes_a_full_link,
         classification::packet_with_a_flow_label_is_classified,
+        classification::packet_with_an_spi_is_classified,
         traffic_control::flows_that_share_a_class_share_its_rate,
     ];
     trials.extend(with_each_classifier.into_iter().flatten());

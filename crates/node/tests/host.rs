@@ -22,6 +22,7 @@ fn the_flow() -> Flow {
         destination_port: 5_004,
         source_port: 4_000,
         flow_label: 0,
+        spi: 0,
         destination_open: 0,
         source_open: 0,
     }
@@ -234,7 +235,7 @@ fn listings_show_sessions_reservations_and_links() {
     let reservations: Vec<_> = node.reservation_rows(now, |_| QueueView::default()).collect();
     let [reservation] = &reservations[..] else { panic!("one: {reservations:?}") };
     assert_eq!(reservation.interface.as_deref(), Some("eth2"));
-    let sender = SenderName { address: ip("10.0.0.1"), port: 4_000, flow_label: None };
+    let sender = SenderName { address: ip("10.0.0.1"), port: 4_000, flow_label: None, spi: None };
     assert_eq!(reservation.senders, [sender]);
     assert_eq!(reservation.next_hop, Some(ip(DOWNSTREAM)));
     assert_eq!((&*reservation.service, &*reservation.style), ("controlled-load", "FF"));

@@ -319,10 +319,7 @@ fn shared(outcomes: &[Outcome]) -> Option<(Vec<u16>, FlowSpec)> {
 
 /// Returns the ports of the senders in each sent Resv, and its flowspec.
 fn shared_requests(outcomes: &[Outcome]) -> Vec<(Vec<u16>, FlowSpec)> {
-    let port = |filter: FilterSpec| match filter.selector {
-        SourceSelector::Port(port) => port,
-        SourceSelector::FlowLabel(_) => 0,
-    };
+    let port = |filter: FilterSpec| filter.port();
     let request = |body: &Body<'_>| match body {
         Body::Resv(resv) => match &resv.flows {
             FlowDescriptors::SharedExplicit(flowspec, filters) => {
@@ -380,7 +377,12 @@ fn shared_request_covers_the_largest_packets_of_all_senders() {
 /// Senders that are not named get no answer, in either style; an address alone names all its streams.
 #[test]
 fn listener_with_named_senders_answers_only_these() {
-    let name = |address: &str, port| SenderName { address: ip(address), port, flow_label: None };
+    let name = |address: &str, port| SenderName {
+        address: ip(address),
+        port,
+        flow_label: None,
+        spi: None,
+    };
     for style in [Style::FixedFilter, Style::SharedExplicit] {
         for (senders, answered) in [
             (vec![name("10.0.0.1", 4_001)], [false, true]),

@@ -34,6 +34,7 @@ pub(crate) fn hop_of_flow(context: &Context<'_>, mri: &PathCoupled) -> Option<Ho
         destination_port: mri.destination_port.unwrap_or_default(),
         source_port: mri.source_port.unwrap_or_default(),
         flow_label: mri.flow_label.unwrap_or_default(),
+        spi: mri.spi.unwrap_or_default(),
         destination_open: 0,
         source_open: 0,
     };

@@ -216,6 +216,7 @@ fn reservation_of_a_flow_with_prefix_length_zero() {
                 destination_port: 5_000,
                 source_port: 6_000,
                 flow_label: 0,
+                spi: 0,
                 destination_open: 0,
                 source_open: 0,
             };

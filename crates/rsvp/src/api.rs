@@ -440,6 +440,12 @@ pub enum Rejection {
     /// Zero and non-zero ports would be mixed (RFC 2205 section 3.2).
     #[error("ports conflict with the session's (RFC 2205 section 3.2)")]
     Ports,
+    /// The sender has an SPI, and its session is not one of ESP or AH with a port; or the reverse (RFC 2207 section 4.1).
+    #[error(
+        "an SPI needs ESP or AH and a destination port, which tells sessions apart and is in no packet; without an SPI \
+         leave the port out (RFC 2207)"
+    )]
+    Gpi,
     /// The Tspec or flowspec is invalid.
     #[error("invalid traffic or service specification: {0}")]
     Specification(BadSpecification),

@@ -3,7 +3,7 @@
 use alloc::vec::Vec;
 
 use earmark_core::Flow;
-use earmark_wire::rsvp::{FilterSpec, SenderTemplate, Session};
+use earmark_wire::rsvp::{FilterSpec, SenderTemplate, Session, SourceSelector};
 use serde::{Deserialize, Serialize};
 
 /// Senders of a reservation, as in its filter specs: one for FF, any number for SE, none for WF, which means all of the
@@ -67,17 +67,22 @@ impl From<Filters> for Vec<FilterSpec> {
 
 /// Returns the flow of a session that a filter selects; without one, that of every sender.
 pub(crate) fn flow(session: &Session, filter: Option<&FilterSpec>) -> Flow {
-    let (source, source_port, flow_label) = match filter.map(FilterSpec::parts) {
-        Some((source, port, flow_label)) => (Some(source), port, flow_label.unwrap_or(0)),
-        None => (None, 0, 0),
+    // vDstPort is not in the packets.
+    let destination_port = if session.has_gpi() { 0 } else { session.port };
+    let (source_port, flow_label, spi) = match filter.map(|filter| filter.selector) {
+        Some(SourceSelector::Port(port)) => (port, 0, 0),
+        Some(SourceSelector::FlowLabel(label)) => (0, label, 0),
+        Some(SourceSelector::Spi(spi)) => (0, 0, spi),
+        None => (0, 0, 0),
     };
     Flow {
         destination: session.destination,
-        source,
+        source: filter.map(|filter| filter.source),
         protocol: session.protocol,
-        destination_port: session.port,
+        destination_port,
         source_port,
         flow_label,
+        spi,
         destination_open: 0,
         source_open: 0,
     }

@@ -72,6 +72,7 @@ fn path_uses_next_hop_of_flow_and_refreshes_need_no_lookup() {
         destination_port: 5_004,
         source_port: 4_000,
         flow_label: 0,
+        spi: 0,
         destination_open: 0,
         source_open: 0,
     };

@@ -48,6 +48,7 @@ impl ReservationRequest {
             destination_port: self.port,
             source_port: self.port,
             flow_label: 0,
+            spi: 0,
             destination_open: 0,
             source_open: 0,
         }

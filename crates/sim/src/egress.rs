@@ -142,6 +142,7 @@ impl Egress {
             destination_port,
             source_port,
             flow_label: 0,
+            spi: 0,
             destination_open: 0,
             source_open: 0,
         };

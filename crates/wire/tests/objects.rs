@@ -75,6 +75,15 @@ fn every_object_matches_its_figure_both_ways() {
     both_ways(&format!("00180a02 {V6} 00001388"), Object::FilterSpec(filter(v6, port)));
     let label = SourceSelector::FlowLabel(0x000a_bcde);
     both_ways(&format!("00180b03 {V6} 000abcde"), Object::SenderTemplate(filter(v6, label)));
+    // RFC 2207 section 3.
+    let session = |destination| Session { destination, protocol: 50, flags: 0, port: 9000 };
+    both_ways("000c0103 0a010203 32002328", Object::Session(session(v4)));
+    both_ways(&format!("00180104 {V6} 32002328"), Object::Session(session(v6)));
+    let spi = SourceSelector::Spi(0xc0ff_ee01);
+    both_ways("000c0a04 0a010203 c0ffee01", Object::FilterSpec(filter(v4, spi)));
+    both_ways(&format!("00180a05 {V6} c0ffee01"), Object::FilterSpec(filter(v6, spi)));
+    both_ways("000c0b04 0a010203 c0ffee01", Object::SenderTemplate(filter(v4, spi)));
+    both_ways(&format!("00180b05 {V6} c0ffee01"), Object::SenderTemplate(filter(v6, spi)));
     both_ways("00080f01 0a010203", Object::ResvConfirm(v4));
     both_ways(&format!("00140f02 {V6}"), Object::ResvConfirm(v6));
     both_ways(

@@ -41,6 +41,7 @@ impl Stream {
             destination_port: self.destination_port,
             source_port: self.source_port,
             flow_label: 0,
+            spi: 0,
             destination_open: 0,
             source_open: 0,
         }

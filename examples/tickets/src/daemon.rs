@@ -51,6 +51,7 @@ impl Protocol for TicketsInDaemon {
             destination_port: to.port(),
             source_port: from.port(),
             flow_label: 0,
+            spi: 0,
             destination_open: 0,
             source_open: 0,
         };

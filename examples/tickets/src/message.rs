@@ -87,6 +87,7 @@ impl Message {
             destination_port: u16_at(10),
             source_port: u16_at(8),
             flow_label: 0,
+            spi: 0,
             destination_open: 0,
             source_open: 0,
         };
@@ -153,6 +154,7 @@ mod tests {
                 destination_port: 5_000,
                 source_port: 4_000,
                 flow_label: 0,
+                spi: 0,
                 destination_open: 0,
                 source_open: 0,
             },

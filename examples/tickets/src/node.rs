@@ -131,6 +131,7 @@ fn session_row(flow: &Flow, session: &Session, view: NodeView<'_>) -> SessionRow
         source: flow.source.unwrap_or(flow.destination),
         source_port: flow.source_port,
         flow_label: None,
+        spi: None,
         previous_hop: None,
         incoming: None,
         outgoing: session.claim.iter().map(|(_, link)| view.interface_name(*link)).collect(),
@@ -147,8 +148,12 @@ fn session_row(flow: &Flow, session: &Session, view: NodeView<'_>) -> SessionRow
 }
 
 fn reservation_row(flow: &Flow, session: &Session, view: NodeView<'_>) -> ReservationRow {
-    let sender =
-        flow.source.map(|address| SenderName { address, port: flow.source_port, flow_label: None });
+    let sender = flow.source.map(|address| SenderName {
+        address,
+        port: flow.source_port,
+        flow_label: None,
+        spi: None,
+    });
     ReservationRow {
         protocol: NAME.into(),
         destination: flow.destination,

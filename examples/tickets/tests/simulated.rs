@@ -31,6 +31,7 @@ fn demo() -> (Network, [NodeId; 3], Flow) {
         destination_port: 5_000,
         source_port: 4_000,
         flow_label: 0,
+        spi: 0,
         destination_open: 0,
         source_open: 0,
     };

@@ -213,6 +213,7 @@ fn request(draw: &mut Draw<'_>) -> qos::Request {
         destination_port: 5_000 + u16::from(draw.octet() & 1),
         source_port: 4_000,
         flow_label: 0,
+        spi: 0,
         destination_open: draw.one_of(&[0, 0, 0, 8]),
         source_open: 0,
     };

@@ -312,6 +312,7 @@ pub fn request_to(destination: IpAddr, rates: &[Rates]) -> Request {
         destination_port: 5_000,
         source_port: 4_000,
         flow_label: 0,
+        spi: 0,
         destination_open: 0,
         source_open: 0,
     };

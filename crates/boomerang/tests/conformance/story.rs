@@ -186,6 +186,7 @@ fn command(mut words: Words<'_>) -> Result<Command, Fault> {
                 destination_port: PORT,
                 source_port: 4_000,
                 flow_label: 0,
+                spi: 0,
                 destination_open: 0,
                 source_open: 0,
             };

@@ -51,6 +51,7 @@ fn flow(destination_port: u16) -> Flow {
         destination_port,
         source_port: 0,
         flow_label: 0,
+        spi: 0,
         destination_open: 0,
         source_open: 0,
     }

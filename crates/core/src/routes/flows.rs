@@ -151,7 +151,9 @@ impl Key {
         };
         let Flow { destination, source, protocol, destination_port, source_port, .. } = self.flow;
         let ([a, b], [c, d]) = (words(destination), source.map_or([0; 2], words));
+        // A flow with an SPI has no ports.
         let ports = u64::from(destination_port) << 16 | u64::from(source_port);
+        let ports = ports | u64::from(self.flow.spi);
         let incoming = self.incoming.map_or(0, |interface| u64::from(interface.0) + 1);
         let rest = incoming << 20 | u64::from(self.flow.flow_label);
         hash.of_six([a, b, c, d, u64::from(protocol) << 32 | ports, rest])
@@ -342,6 +344,7 @@ mod tests {
             destination_port: 5_001,
             source_port,
             flow_label: 0,
+            spi: 0,
             destination_open: 0,
             source_open: 0,
         }

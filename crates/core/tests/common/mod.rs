@@ -17,6 +17,7 @@ pub(crate) fn flow(port: u16) -> Flow {
         destination_port: port,
         source_port: 0,
         flow_label: 0,
+        spi: 0,
         destination_open: 0,
         source_open: 0,
     }

@@ -128,12 +128,8 @@ impl Row for SessionRow {
         }),
         ("protocol", |row| Cell::new(ip_protocol(row.ip_protocol))),
         ("source", |row| {
-            let (port, flow_label) = (row.source_port, row.flow_label);
-            Cell::new(in_range(
-                row,
-                sender(&SenderName { address: row.source, port, flow_label }),
-                0,
-            ))
+            let SessionRow { source: address, source_port: port, flow_label, spi, .. } = *row;
+            Cell::new(in_range(row, sender(&SenderName { address, port, flow_label, spi }), 0))
         }),
         ("rate", |row| {
             let rate = Rate::from_bps(row.rate_bps);

@@ -65,6 +65,23 @@ fn receivers_may_share_and_name_senders() {
 }
 
 #[test]
+fn ipsec_is_named_by_its_spi() {
+    let line = "send --to 10.0.2.2:9000 --rate 1Mbit --ip-protocol esp --spi 0xc0ffee01";
+    let Command::Send(send) = parse(line).unwrap().command else { panic!("not send") };
+    assert_eq!((send.traffic.ip_protocol, send.traffic.spi), (50, Some(0xc0ff_ee01)));
+    let line = "listen --on 10.0.2.2:9000 --ip-protocol ah --sender 10.0.1.1@4096";
+    let Command::Listen(ListenOptions { receiver: listen, .. }) = parse(line).unwrap().command
+    else {
+        panic!("not listen")
+    };
+    assert_eq!((listen.ip_protocol, listen.senders[0].spi), (51, Some(4_096)));
+    for wrong in ["--spi 0", "--spi 0x100000000", "--spi 1 --flow-label 2"] {
+        let line = format!("send --to 10.0.2.2:9000 --rate 1Mbit --ip-protocol esp {wrong}");
+        assert!(parse(&line).is_err(), "{wrong}");
+    }
+}
+
+#[test]
 fn addresses_may_lack_a_port_and_may_be_ipv6() {
     for (text, expected) in [
         ("10.0.2.2", "10.0.2.2:0"),

@@ -189,6 +189,7 @@ fn flow_of(request: &PathRequest) -> Result<Flow, Problem> {
         destination_port: to.port(),
         source_port: from.map_or(0, |from| from.port()),
         flow_label: 0,
+        spi: 0,
         destination_open: 0,
         source_open: 0,
     };
@@ -388,7 +389,7 @@ mod tests {
             ("239.1.2.3:1", None, 17, "is a group"),
             ("10.0.0.9:1", None, 0, "IP protocol 0 is invalid"),
             ("10.0.0.9:1", None, 1, "IP protocol icmp has no ports"),
-            ("10.0.0.9:0", Some("10.0.0.1:7"), 50, "IP protocol 50 has no ports"),
+            ("10.0.0.9:0", Some("10.0.0.1:7"), 50, "IP protocol esp has no ports"),
             ("10.0.0.9:1", Some("[2001:db8::1]:7"), 17, "are of different IP versions"),
             ("[::ffff:10.0.0.9]:1", None, 17, "IPv4-mapped"),
         ] {

@@ -18,7 +18,9 @@ use earmark_node::{Command, EngineKind, Event, Node};
 use serde_json::{Map, Value};
 
 pub use offload::KernelOffload;
-pub(crate) use requests::{by_user, check_arrival, check_label};
+pub(crate) use requests::{
+    by_user, check_arrival, check_label, check_one_selector, check_port_only,
+};
 pub use requests::{check_destination, named, options, rate, rejected, row, source, token};
 pub use secrets::{SigningKeys, check_digest};
 pub(crate) use secrets::{last_key_expired, restore};

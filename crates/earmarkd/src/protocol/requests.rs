@@ -147,13 +147,40 @@ pub fn source(from: Option<SocketAddr>, to: SocketAddr) -> Result<SocketAddr, Pr
 
 /// Returns the name of a sender; none if the node chooses its address.
 pub fn named(from: SocketAddr) -> Vec<SenderName> {
-    let name = SenderName { address: from.ip(), port: from.port(), flow_label: None };
+    let name = SenderName { address: from.ip(), port: from.port(), flow_label: None, spi: None };
     if from.ip().is_unspecified() { Vec::new() } else { vec![name] }
 }
 
 /// Creates the error of a request that the node would reject.
 pub fn rejected(message: String, hint: &str) -> Problem {
     Problem::new(ProblemCode::Rejected, message, hint)
+}
+
+/// Checks that a sender has one selector at most: a port, a flow label or an SPI.
+pub(crate) fn check_one_selector(
+    port: u16,
+    flow_label: Option<u32>,
+    spi: Option<u32>,
+) -> Result<(), Problem> {
+    let named = [port != 0, flow_label.is_some(), spi.is_some()];
+    match named.into_iter().filter(|is_named| *is_named).count() {
+        0 | 1 => Ok(()),
+        _ => Err(rejected(
+            "a sender has a port, a flow label or an SPI, one of them".to_owned(),
+            "leave the port out of --from",
+        )),
+    }
+}
+
+/// Refuses a request whose data is identified by a flow label or an SPI, which `protocol` cannot signal.
+pub(crate) fn check_port_only(request: &ReservationRequest, protocol: &str) -> Result<(), Problem> {
+    match request.flow_label.is_some() || request.spi.is_some() {
+        false => Ok(()),
+        true => Err(rejected(
+            format!("{protocol} identifies data by addresses and ports, not by flow label or SPI"),
+            "leave the flow label and the SPI out, or reserve by another protocol",
+        )),
+    }
 }
 
 /// Checks a flow label: a number of 20 bits other than zero (RFC 6437), for IPv6 only.

@@ -19,6 +19,25 @@ fn a_sender_may_have_a_flow_label() {
     assert_eq!(sessions["ok"]["rows"][0]["source_port"], 0, "{sessions}");
 }
 
+/// A sender with an SPI is announced and listed with it (RFC 2207).
+#[test]
+fn a_sender_may_have_an_spi() {
+    let mut host = Host::new();
+    let mut peer = host.connect();
+    let line =
+        r#"{"reserve":{"to":"10.0.9.9:9000","ip_protocol":50,"rate_bps":2000000,"spi":4096}}"#;
+    assert_eq!(host.ask(&mut peer, line)["ok"]["role"], "sender");
+    let (_, message) = host.driver.kernel().sent.pop_front().expect("a Path");
+    // IPv4/GPI SESSION and SENDER_TEMPLATE: class 1, C-Type 3, and class 11, C-Type 4.
+    assert!(message.windows(4).any(|header| header == [0, 12, 1, 3]));
+    let template = message.windows(4).position(|header| header == [0, 12, 11, 4]);
+    let at = template.expect("a SENDER_TEMPLATE with GPI") + 8;
+    assert_eq!(message[at..at + 4], 4_096_u32.to_be_bytes());
+    let sessions = host.ask(&mut peer, r#"{"show":{"what":"sessions"}}"#);
+    let row = &sessions["ok"]["rows"][0];
+    assert_eq!((&row["spi"], &row["source_port"]), (&json!(4_096), &json!(0)), "{sessions}");
+}
+
 /// Style and senders of a receiver are listed.
 #[test]
 fn a_receiver_may_share_and_name_senders() {
@@ -63,6 +82,39 @@ fn impossible_senders_are_refused() {
         ),
         (
             r#"{"reserve":{"to":"[2001:db8::9]:1","rate_bps":9,"from":"[::]:5","flow_label":7}}"#
+                .to_owned(),
+            "rejected",
+        ),
+        (r#"{"reserve":{"to":"10.0.9.9:1","rate_bps":9,"spi":7}}"#.to_owned(), "rejected"),
+        (
+            r#"{"reserve":{"to":"10.0.9.9:1","ip_protocol":50,"rate_bps":9}}"#.to_owned(),
+            "rejected",
+        ),
+        (
+            r#"{"reserve":{"to":"10.0.9.9:1","from":"0.0.0.0:5","ip_protocol":50,"rate_bps":9,"spi":7}}"#
+                .to_owned(),
+            "rejected",
+        ),
+        (
+            r#"{"reserve":{"protocol":"nsis","to":"10.0.9.9:1","ip_protocol":50,"rate_bps":9,"spi":7}}"#
+                .to_owned(),
+            "rejected",
+        ),
+        (
+            r#"{"reserve":{"protocol":"boomerang","to":"10.0.9.9:1","rate_bps":9,"spi":7}}"#.to_owned(),
+            "rejected",
+        ),
+        (
+            r#"{"reserve":{"protocol":"boomerang","to":"[2001:db8::9]:1","rate_bps":9,"flow_label":7}}"#
+                .to_owned(),
+            "rejected",
+        ),
+        (
+            r#"{"reserve":{"protocol":"yessir","to":"10.0.9.9:1","rate_bps":9,"spi":7}}"#.to_owned(),
+            "rejected",
+        ),
+        (
+            r#"{"reserve":{"protocol":"yessir","to":"10.0.9.9:1","rate_bps":9,"ip_protocol":6}}"#
                 .to_owned(),
             "rejected",
         ),

@@ -308,6 +308,7 @@ impl Router {
                     destination_port: 1,
                     source_port: 0,
                     flow_label: 0,
+                    spi: 0,
                     destination_open: 0,
                     source_open: 0,
                 };

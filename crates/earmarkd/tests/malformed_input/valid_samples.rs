@@ -34,7 +34,7 @@ pub(crate) fn requests() -> Vec<Value> {
         priority: Some(3),
         token: None,
     };
-    let sender = SenderName { address: NEIGHBOR.into(), port: 9, flow_label: None };
+    let sender = SenderName { address: NEIGHBOR.into(), port: 9, flow_label: None, spi: None };
     let reserve = ReservationRequest {
         from: Some(near()),
         peak_bps: Some(rate),

@@ -44,6 +44,7 @@ impl FlowRequest {
             destination_port: self.to.port(),
             source_port: self.from.port(),
             flow_label: 0,
+            spi: 0,
             destination_open: 0,
             source_open: 0,
         }

@@ -1,11 +1,13 @@
-//! Unicast from end to end: over IPv6, and by hosts that signal inside UDP.
+//! Unicast from end to end: over IPv6, of IPsec, and by hosts that signal inside UDP.
 
+use std::net::SocketAddr;
 use std::thread::sleep;
 use std::time::Duration;
 
-use earmark_control::{ListenRequest, ReservationRequest};
+use earmark_control::{ListenRequest, Opened, Request, ReservationRequest};
 use earmark_core::Rate;
 use earmark_scenario::topology::DEMO;
+use socket2::{Domain, Protocol, Socket, Type};
 
 use crate::Outcome;
 use crate::net::{Net, REFRESH, SLACK, lifetime};
@@ -51,6 +53,55 @@ pub(crate) fn a_stream_over_ipv6_keeps_its_rate() -> Outcome {
     net.await_reserved(("r1", "eth1"), &[3], SLACK)?;
     net.client("h1")?.release_all()?;
     net.await_reserved(("r1", "eth1"), &[], SLACK)
+}
+
+/// One security association of ESP gets the reservation, with RSVP (RFC 2207) and with NSIS, and another one does not.
+pub(crate) fn a_reservation_for_one_security_association() -> Outcome {
+    const ESP: u8 = 50;
+    const SPI: u32 = 0x1000;
+    const PACKETS: u64 = 50;
+    let net = Net::up(DEMO, "ipsec", REFRESH)?;
+    let h2 = net.address("h2", true);
+    for (protocol, port) in [("rsvp", 9_000), ("nsis", 0)] {
+        let on = (h2, port).into();
+        net.client("h2")?
+            .listen(ListenRequest { ip_protocol: ESP, ..ListenRequest::of(protocol, on) })?;
+        let request = ReservationRequest {
+            ip_protocol: ESP,
+            spi: Some(SPI),
+            rate_bps: Some(Rate::from_mbps(2)),
+            ..ReservationRequest::of(protocol, on)
+        };
+        let mut h1 = net.client("h1")?;
+        let _opened: Opened = match protocol {
+            "rsvp" => h1.sender(request)?,
+            _ => h1.call(&Request::Reserve(request))?,
+        };
+        for at in [("h1", "eth0"), ("r1", "eth1"), ("r2", "eth1")] {
+            net.await_reserved(at, &[2], SLACK * 2)?;
+        }
+        let socket = net.namespace("h1").run_in(|| {
+            Socket::new(Domain::IPV4, Type::RAW, Some(Protocol::from(i32::from(ESP))))
+        })??;
+        for spi in [SPI, SPI + 1] {
+            let packet = [&spi.to_be_bytes()[..], &[0; 96]].concat();
+            for _ in 0..PACKETS {
+                socket.send_to(&packet, &SocketAddr::new(h2, 0).into())?;
+            }
+        }
+        wait_for("r1 counts the packets of the association", SLACK, || {
+            let rows = net.client("r1")?.show_reservations()?.rows;
+            let [row] = &rows[..] else { return Err(format!("{protocol}: {rows:?}").into()) };
+            assert_eq!(row.senders[0].spi, Some(SPI), "{protocol}");
+            let packets = row.traffic.map_or(0, |traffic| traffic.packets);
+            assert!(packets <= PACKETS, "{protocol}: {packets} packets");
+            Ok((packets == PACKETS).then_some(()))
+        })?;
+        net.client("h1")?.release_all()?;
+        net.client("h2")?.release_all()?;
+        net.await_reserved(("r1", "eth1"), &[], SLACK)?;
+    }
+    Ok(())
 }
 
 /// Hosts without raw sockets keep their reservation over many refresh periods: the summary refreshes and acknowledgements of

@@ -112,8 +112,7 @@ fn key_ipv4(interface: InterfaceId, flow: &Flow) -> Option<[u8; FLOW_IPV4]> {
     if let Some(IpAddr::V4(source)) = flow.source {
         key[4..8].copy_from_slice(&source.octets());
     }
-    key[8..10].copy_from_slice(&flow.destination_port.to_be_bytes());
-    key[10..12].copy_from_slice(&flow.source_port.to_be_bytes());
+    key[8..12].copy_from_slice(&selector(flow));
     let interface_and_protocol = interface.0 << 8 | u32::from(flow.protocol);
     key[12..].copy_from_slice(&interface_and_protocol.to_ne_bytes());
     Some(key)
@@ -128,12 +127,14 @@ fn decode_key_ipv4(key: &[u8; FLOW_IPV4]) -> (InterfaceId, Flow) {
         destination: address(0).into(),
         source: (!source.is_unspecified()).then_some(source.into()),
         protocol: interface_and_protocol as u8,
-        destination_port: u16::from_be_bytes([key[8], key[9]]),
-        source_port: u16::from_be_bytes([key[10], key[11]]),
+        destination_port: 0,
+        source_port: 0,
         flow_label: 0,
+        spi: 0,
         destination_open: 0,
         source_open: 0,
     };
+    let flow = with_selector(flow, [key[8], key[9], key[10], key[11]]);
     (InterfaceId(interface_and_protocol >> 8), flow)
 }
 
@@ -145,8 +146,7 @@ pub(super) fn key(interface: InterfaceId, flow: &Flow) -> [u8; FLOW] {
         key[16..32].copy_from_slice(&mapped(source));
     }
     key[32..36].copy_from_slice(&interface.0.to_ne_bytes());
-    key[36..38].copy_from_slice(&flow.destination_port.to_be_bytes());
-    key[38..40].copy_from_slice(&flow.source_port.to_be_bytes());
+    key[36..40].copy_from_slice(&selector(flow));
     key[40] = flow.protocol;
     key[41..44].copy_from_slice(&flow.flow_label.to_be_bytes()[1..]);
     key
@@ -165,13 +165,31 @@ pub(super) fn decode_key(key: &[u8; FLOW]) -> (InterfaceId, Flow) {
         destination: plain(address(0)),
         source: (!source.is_unspecified()).then(|| plain(source)),
         protocol: key[40],
-        destination_port: u16::from_be_bytes([key[36], key[37]]),
-        source_port: u16::from_be_bytes([key[38], key[39]]),
+        destination_port: 0,
+        source_port: 0,
         flow_label: u32::from_be_bytes([0, key[41], key[42], key[43]]),
+        spi: 0,
         destination_open: 0,
         source_open: 0,
     };
+    let flow = with_selector(flow, [key[36], key[37], key[38], key[39]]);
     (InterfaceId(u32::from_ne_bytes([key[32], key[33], key[34], key[35]])), flow)
+}
+
+/// Returns the ports of a flow as a key has them: of the destination and of the source. An SPI is in their place.
+fn selector(flow: &Flow) -> [u8; 4] {
+    let ports = u32::from(flow.destination_port) << 16 | u32::from(flow.source_port);
+    (ports | flow.spi).to_be_bytes()
+}
+
+/// Returns a flow with the ports, or the SPI, of a key.
+fn with_selector(flow: Flow, octets: [u8; 4]) -> Flow {
+    let selector = u32::from_be_bytes(octets);
+    if Flow::has_spi(flow.protocol) {
+        return Flow { spi: selector, ..flow };
+    }
+    let (destination_port, source_port) = ((selector >> 16) as u16, selector as u16);
+    Flow { destination_port, source_port, ..flow }
 }
 
 fn mapped(address: IpAddr) -> [u8; 16] {
@@ -193,6 +211,7 @@ mod tests {
             destination_port: 0x1234,
             source_port: 0x5678,
             flow_label,
+            spi: 0,
             destination_open: 0,
             source_open: 0,
         }
@@ -204,8 +223,16 @@ mod tests {
         let key = key_ipv4(InterfaceId(7), &flow).expect("a flow of IPv4");
         assert_eq!(key[..12], [10, 0, 9, 9, 10, 0, 0, 1, 0x12, 0x34, 0x56, 0x78]);
         assert_eq!(key[12..], (7_u32 << 8 | 17).to_ne_bytes());
-        for source in [flow.source, None] {
-            let flow = Flow { source, ..flow };
+        let encrypted = Flow {
+            protocol: Flow::ESP,
+            destination_port: 0,
+            source_port: 0,
+            spi: 0x1234_5678,
+            ..flow
+        };
+        let same = key_ipv4(InterfaceId(7), &encrypted).expect("a flow of IPv4");
+        assert_eq!(same[..12], key[..12], "the SPI is in the place of the ports");
+        for flow in [flow, Flow { source: None, ..flow }, encrypted] {
             for interface in [InterfaceId(0), InterfaceId(7), InterfaceId(MAX_INTERFACE)] {
                 let key = key_ipv4(interface, &flow).expect("a flow of IPv4");
                 assert_eq!(decode_key_ipv4(&key), (interface, flow));
@@ -245,10 +272,15 @@ mod tests {
                 destination_port: 80,
                 source_port: 0,
                 flow_label,
+                spi: 0,
                 destination_open: 0,
                 source_open: 0,
             };
-            assert_eq!(decode_key(&key(InterfaceId(3), &flow)), (InterfaceId(3), flow));
+            let with_spi =
+                Flow { protocol: Flow::AH, destination_port: 0, spi: 0x1234_5678, ..flow };
+            for flow in [flow, with_spi] {
+                assert_eq!(decode_key(&key(InterfaceId(3), &flow)), (InterfaceId(3), flow));
+            }
         }
     }
 }

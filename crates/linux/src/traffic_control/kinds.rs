@@ -12,10 +12,13 @@ const KINDS_OF_ANY_SOURCE: u32 = 6;
 /// The kind of all ranges.
 const RANGE: u32 = 12;
 
-/// Returns the number of a flow's kind, the most specific first.
+/// Returns the number of a flow's kind, the most specific first. An SPI counts as both ports.
 fn kind(flow: &Flow) -> u32 {
     if flow.is_range() {
         return RANGE;
+    }
+    if flow.spi != 0 {
+        return if flow.source.is_none() { KINDS_OF_ANY_SOURCE } else { 0 };
     }
     let named = match (flow.destination_port != 0, flow.source_port != 0, flow.flow_label != 0) {
         (true, true, _) => 0,
@@ -86,13 +89,16 @@ impl Kinds {
         let named =
             [(to, from, 0), (to, 0, label), (to, 0, 0), (0, from, 0), (0, 0, label), (0, 0, 0)];
         let flows = [packets.source, None].into_iter().flat_map(|source| {
-            named.map(|(destination_port, source_port, flow_label)| Flow {
-                source,
+            let with_spi = Flow { source, ..*packets };
+            let without = named.map(|(destination_port, source_port, flow_label)| Flow {
                 destination_port,
                 source_port,
                 flow_label,
-                ..*packets
-            })
+                spi: 0,
+                ..with_spi
+            });
+            let with_spi = (packets.spi != 0).then_some(with_spi);
+            with_spi.into_iter().chain(without)
         });
         // Kinds that differ only in fields that the packet lacks give the same flow.
         let mut around: Vec<Flow> = Vec::new();
@@ -130,6 +136,7 @@ mod tests {
             destination_port: ports.0,
             source_port: ports.1,
             flow_label: label,
+            spi: 0,
             destination_open: 0,
             source_open: 0,
         }
@@ -159,6 +166,14 @@ mod tests {
         kinds.enter(InterfaceId(4), &Flow::to_range("10.0.0.0/9".parse().expect("a prefix")));
         assert_eq!(kinds.around(link, &packets), claimed);
         let portless = Flow { destination_port: 0, source_port: 0, ..packets };
+        let encrypted = Flow { spi: 7, protocol: 50, ..portless };
+        let any_spi = Flow { spi: 0, source: None, ..encrypted };
+        for flow in [any_spi, encrypted] {
+            kinds.enter(InterfaceId(5), &flow);
+        }
+        assert_eq!(kinds.around(InterfaceId(5), &encrypted), [encrypted, any_spi]);
+        let other = Flow { spi: 8, ..encrypted };
+        assert_eq!(kinds.around(InterfaceId(5), &other), [other, any_spi]);
         assert_eq!(kinds.around(link, &portless), claimed[3..], "no kind that names a port");
         kinds.leave(link, &range);
         assert_eq!(kinds.around(link, &packets), claimed[..5]);

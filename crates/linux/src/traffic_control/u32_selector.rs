@@ -87,10 +87,15 @@ impl Selector {
                 address_words(a, 12, source_open).for_each(|w| word(w.0, w.1, w.2));
             });
             address_words(flow.destination, 16, destination_open).for_each(|w| word(w.0, w.1, w.2));
-            if ports != 0 {
+            if ports != 0 || flow.spi != 0 {
                 word(0, 0x0f00_0000, 0x0500_0000); // no options
                 word(4, 0x0000_1fff, 0); // no later fragment
+            }
+            if ports != 0 {
                 word(20, mask, ports);
+            }
+            if flow.spi != 0 {
+                word(20 + spi_offset(flow.protocol), u32::MAX, flow.spi);
             }
             Selector { ether_type: IPV4, words }
         } else {
@@ -107,6 +112,9 @@ impl Selector {
             if ports != 0 {
                 word(40, mask, ports & mask);
             }
+            if flow.spi != 0 {
+                word(40 + spi_offset(flow.protocol), u32::MAX, flow.spi);
+            }
             Selector { ether_type: IPV6, words }
         }
     }
@@ -118,12 +126,12 @@ impl Selector {
             let words = self.words.iter().filter(|w| (start..end).contains(&w.offset));
             words.map(|w| w.mask.count_zeros() as u8).sum::<u8>() // an address has 128 bits at most
         };
-        let (protocol, source, destination, ports, opens) = match self.ether_type {
+        let (protocol, source, destination, transport, opens) = match self.ether_type {
             IPV4 => {
                 let address = |n: u32| IpAddr::V4(Ipv4Addr::from(n));
                 let (source, destination) = (at(12).map(address), address(at(16)?));
                 let opens = (open(12, 16), open(16, 20));
-                (at(8).unwrap_or(0) >> 16, source, destination, at(20), opens)
+                (at(8).unwrap_or(0) >> 16, source, destination, 20, opens)
             }
             IPV6 => {
                 let address = |start: i32| {
@@ -133,19 +141,23 @@ impl Selector {
                     value.map(|v| IpAddr::V6(Ipv6Addr::from(v)))
                 };
                 let opens = (open(8, 24), open(24, 40));
-                (at(4).unwrap_or(0) >> 8, address(8), address(24)?, at(40), opens)
+                (at(4).unwrap_or(0) >> 8, address(8), address(24)?, 40, opens)
             }
             _ => return None,
         };
-        let ports = ports.unwrap_or(0);
+        let protocol = protocol as u8;
+        let has_spi = Flow::has_spi(protocol);
+        let selector = at(transport + if has_spi { spi_offset(protocol) } else { 0 }).unwrap_or(0);
+        let (ports, spi) = if has_spi { (0, selector) } else { (selector, 0) };
         let label = at(0).filter(|_| self.ether_type == IPV6).unwrap_or(0);
         let flow = Flow {
             destination,
             source,
-            protocol: protocol as u8,
+            protocol,
             destination_port: ports as u16,
             source_port: (ports >> 16) as u16,
             flow_label: label,
+            spi,
             source_open: opens.0,
             destination_open: opens.1,
         };
@@ -175,6 +187,11 @@ impl Selector {
         });
         Some(Selector { ether_type, words: words.collect() })
     }
+}
+
+/// Returns the offset of the SPI behind the IP header.
+fn spi_offset(protocol: u8) -> i32 {
+    if protocol == Flow::AH { 4 } else { 0 }
 }
 
 /// Returns an address, except its open last bits, as words from an offset on: offset, mask, value.
@@ -259,12 +276,19 @@ mod tests {
                 destination_port,
                 source_port,
                 flow_label,
+                spi: 0,
                 destination_open: 0,
                 source_open: 0,
             };
             let selector = Selector::of(&flow);
             assert_eq!(selector.flow(), Some(flow));
             assert_eq!(Selector::decode(&selector.emit(), selector.ether_type), Some(selector));
+            let portless = Flow { destination_port: 0, source_port: 0, flow_label: 0, ..flow };
+            for protocol in [Flow::ESP, Flow::AH] {
+                let flow = Flow { protocol, spi: 0x0001_0000, ..portless };
+                assert_eq!(flow.check(), Ok(()));
+                assert_eq!(Selector::of(&flow).flow(), Some(flow));
+            }
         }
         for signalling in [Selector::protocol(46), Selector::arp(), Selector::neighbor_discovery()]
         {

@@ -343,7 +343,8 @@ impl FlowTable for U32Table {
 
 /// Whether other flows may be inside a flow.
 fn is_wide(flow: &Flow) -> bool {
-    flow.is_range() || flow.source.is_none() || flow.source_port == 0 || flow.destination_port == 0
+    let is_whole = flow.spi != 0 || flow.source_port != 0 && flow.destination_port != 0;
+    flow.is_range() || flow.source.is_none() || !is_whole
 }
 
 /// A filter in a dump.
@@ -402,6 +403,7 @@ pub(super) fn priority(flow: &Flow) -> u16 {
         return family + flow.openness() as u16;
     }
     let ports = match (flow.destination_port, flow.source_port) {
+        (0, 0) if flow.spi != 0 => 0, // as both ports
         (0, 0) => 3,
         (0, _) => 2,
         (_, 0) => 1,

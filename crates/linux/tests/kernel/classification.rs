@@ -246,6 +246,85 @@ pub(crate) fn packet_with_a_flow_label_is_classified(choice: ClassifierChoice) {
     assert_eq!(adopted, [any_port, labelled, with_port]);
 }
 
+/// ESP and AH of both families: a claim with the SPI, another one without. In IPv6 the BPF classifier finds the ports behind
+/// AH, too.
+pub(crate) fn packet_with_an_spi_is_classified(choice: ClassifierChoice) {
+    let line = Line::new();
+    line.add_ipv6();
+    line.meet_in_ipv6();
+    let (mut control, _) = line.open(&line.plan(), choice);
+    let portless = Flow { source_port: 0, destination_port: 0, ..flow(0, 0) };
+    let six = |flow: Flow| Flow {
+        destination: "2001:db8:2::1".parse().expect("an address"),
+        source: Some("2001:db8:1::1".parse().expect("an address")),
+        ..flow
+    };
+    // Only the first or only the second half of the SPI differs from 0.
+    let spis = [0x0001_0000, 0x0000_1000];
+    let mut flows = Vec::new();
+    for protocol in [Flow::ESP, Flow::AH] {
+        let any = Flow { protocol, ..portless };
+        for any in [any, six(any)] {
+            flows.extend(spis.map(|spi| Flow { spi, ..any }));
+            flows.push(Flow { source: None, ..any });
+        }
+    }
+    let behind_ah = six(flow(6_000, 5_000));
+    flows.push(behind_ah);
+    let slot_of =
+        |wanted: &Flow| flows.iter().position(|flow| flow == wanted).expect("there") as u32;
+    for flow in flows.iter().rev() {
+        let claim = installation(&line, slot_of(flow), *flow, Rate::from_bps(100_000));
+        control.install(&claim).expect("installed");
+    }
+    let open = |namespace: &Namespace, flow: &Flow| {
+        let family = match flow.destination.is_ipv4() {
+            true => socket2::Domain::IPV4,
+            false => socket2::Domain::IPV6,
+        };
+        let protocol = Some(i32::from(flow.protocol).into());
+        let socket =
+            namespace.run_in(|| socket2::Socket::new(family, socket2::Type::RAW, protocol));
+        let socket = socket.expect("inside").expect("a socket");
+        socket.set_read_timeout(Some(TIME_LIMIT)).expect("a timeout");
+        socket
+    };
+    let mut sent = vec![0; flows.len()];
+    for any in flows.iter().filter(|flow| Flow::has_spi(flow.protocol) && flow.spi == 0) {
+        let (source, sink) = (open(&line.sender, any), open(&line.receiver, any));
+        let to = SocketAddr::new(any.destination, 0);
+        for spi in spis.into_iter().chain([0x0001_1000]) {
+            let mut octets = match any.protocol {
+                Flow::ESP => Vec::new(),
+                _ => vec![17, 1, 0, 0], // UDP follows after 12 octets
+            };
+            octets.extend(spi.to_be_bytes());
+            octets.extend([0; 4]);
+            octets.extend([6_000_u16, 5_000, 8, 0].map(u16::to_be_bytes).concat());
+            source.send_to(&octets, &to.into()).expect("sent");
+            sink.recv(&mut [std::mem::MaybeUninit::uninit(); 200]).expect("received");
+            let mut of_spi = flows.iter().filter(|f| {
+                f.spi == spi && (f.protocol, f.destination) == (any.protocol, any.destination)
+            });
+            let skips_ah = choice != ClassifierChoice::U32 && any.protocol == Flow::AH;
+            let rest = if skips_ah && any.destination.is_ipv6() { &behind_ah } else { any };
+            sent[slot_of(of_spi.next().unwrap_or(rest)) as usize] += 1;
+            for (flow, &sent) in flows.iter().zip(&sent) {
+                assert_eq!(
+                    counted(&mut control, slot_of(flow)),
+                    sent,
+                    "{flow:?} after {spi:x} {any:?}"
+                );
+            }
+        }
+    }
+    drop(control);
+    let (_, mut adopted) = line.open(&line.plan(), choice);
+    adopted.sort();
+    flows.sort();
+    assert_eq!(adopted, flows);
+}
+
 /// Returns IPv6 and UDP from the sender's `port` to the receiver's 5000, with this many destination options headers
 /// between.
 fn udp_packet(label: u32, port: u16, options: usize) -> Vec<u8> {

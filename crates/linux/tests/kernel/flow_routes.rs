@@ -224,6 +224,7 @@ fn flows(ipv6: bool, seed: u64) -> Vec<Flow> {
             destination_port: 1_024 | number(),
             source_port: 1_024 | number(),
             flow_label: 0,
+            spi: 0,
             destination_open: 0,
             source_open: 0,
         };

@@ -176,6 +176,7 @@ pub(crate) fn flow(source_port: u16, port: u16) -> Flow {
         destination_port: port,
         source_port,
         flow_label: 0,
+        spi: 0,
         destination_open: 0,
         source_open: 0,
     }

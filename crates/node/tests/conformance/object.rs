@@ -59,7 +59,9 @@ fn body(
         ObjectClass::Session => {
             let session = session(words)?;
             let [p0, p1] = session.port.to_be_bytes();
-            addressed(session.destination, &[session.protocol, session.flags, p0, p1])
+            let (family, body) =
+                addressed(session.destination, &[session.protocol, session.flags, p0, p1]);
+            (if session.has_gpi() { family + 2 } else { family }, body)
         }
         ObjectClass::RsvpHop => {
             let address = words.value("hop address")?;
@@ -139,6 +141,10 @@ pub(crate) fn template(filter: FilterSpec) -> (u8, Vec<u8>) {
             let (_, body) = addressed(filter.source, &label.to_be_bytes());
             (3, body)
         }
+        SourceSelector::Spi(spi) => {
+            let (family, body) = addressed(filter.source, &spi.to_be_bytes());
+            (family + 3, body)
+        }
     }
 }
 
@@ -159,17 +165,20 @@ pub(crate) fn session(words: &mut Words<'_>) -> Result<Session, Fault> {
     let protocol = match words.next("protocol")? {
         "tcp" => 6,
         "udp" => 17,
+        "esp" => 50,
+        "ah" => 51,
         number => number.parse().map_err(|error| format!("protocol {number}: {error}"))?,
     };
     Ok(Session { destination, protocol, flags, port: words.value("destination port")? })
 }
 
-/// Reads `10.0.0.1 port=4000`, or a filter with `label=...`.
+/// Reads `10.0.0.1 port=4000`, or a filter with `label=...` or `spi=...`.
 pub(crate) fn filter(words: &mut Words<'_>) -> Result<FilterSpec, Fault> {
     let source = words.value("source")?;
-    let selector = match words.maybe("label")? {
-        Some(label) => SourceSelector::FlowLabel(label),
-        None => SourceSelector::Port(words.key("port")?),
+    let selector = match (words.maybe("label")?, words.maybe("spi")?) {
+        (Some(label), _) => SourceSelector::FlowLabel(label),
+        (None, Some(spi)) => SourceSelector::Spi(spi),
+        (None, None) => SourceSelector::Port(words.key("port")?),
     };
     Ok(FilterSpec { source, selector })
 }
@@ -298,6 +307,8 @@ pub(crate) fn session_text(session: &Session) -> String {
     let protocol = match protocol {
         6 => "tcp".to_string(),
         17 => "udp".to_string(),
+        50 => "esp".to_string(),
+        51 => "ah".to_string(),
         other => other.to_string(),
     };
     let police = if flags & Session::E_POLICE == 0 { "" } else { " E_Police" };
@@ -308,6 +319,7 @@ pub(crate) fn filter_text(filter: &FilterSpec) -> String {
     match filter.selector {
         SourceSelector::Port(port) => format!("{} port={port}", filter.source),
         SourceSelector::FlowLabel(label) => format!("{} label={label}", filter.source),
+        SourceSelector::Spi(spi) => format!("{} spi={spi}", filter.source),
     }
 }
 

@@ -164,9 +164,10 @@ fn claim_text(claim: ClaimId) -> String {
 
 fn flow_text(flow: &Flow) -> String {
     let source = flow.source.map_or_else(|| "anybody".to_string(), |source| source.to_string());
-    let selector = match flow.flow_label {
-        0 => format!("port {}", flow.source_port),
-        label => format!("label {label}"),
+    let selector = match (flow.flow_label, flow.spi) {
+        (0, 0) => format!("port {}", flow.source_port),
+        (0, spi) => format!("spi {spi}"),
+        (label, _) => format!("label {label}"),
     };
     format!(
         "protocol {} {source} {selector} -> {} port {}",

@@ -7,8 +7,8 @@ use earmark_wire::qos_nslp::PacketClassifier;
 use crate::nslp::HandlerContext;
 use crate::route;
 
-/// Returns the packets of a session for traffic control. `None` if traffic control cannot match them: by DSCP, by SPI,
-/// or because the fields contradict each other.
+/// Returns the packets of a session for traffic control. `None` if traffic control cannot match them: by DSCP, or because
+/// the fields contradict each other.
 pub(super) fn flow_of(mri: &PathCoupled, classifier: Option<PacketClassifier>) -> Option<Flow> {
     packets_of(mri, classifier).filter(|flow| flow.check().is_ok())
 }
@@ -17,8 +17,7 @@ pub(super) fn flow_of(mri: &PathCoupled, classifier: Option<PacketClassifier>) -
 pub(super) fn packets_of(mri: &PathCoupled, classifier: Option<PacketClassifier>) -> Option<Flow> {
     let has = |field: u8| classifier.is_none_or(|classifier| classifier.has(field));
     let by_dscp = mri.ds_field.is_some() && has(PacketClassifier::DSCP);
-    let by_spi = mri.spi.is_some() && has(PacketClassifier::SPI);
-    if by_dscp || by_spi {
+    if by_dscp {
         return None;
     }
     let bits = if mri.source.is_ipv4() { 32 } else { 128 };
@@ -36,6 +35,7 @@ pub(super) fn packets_of(mri: &PathCoupled, classifier: Option<PacketClassifier>
         destination_port: port(mri.destination_port, PacketClassifier::DESTINATION_PORT),
         source_port: port(mri.source_port, PacketClassifier::SOURCE_PORT),
         flow_label: mri.flow_label.filter(|_| has(PacketClassifier::FLOW_LABEL)).unwrap_or(0),
+        spi: mri.spi.filter(|_| has(PacketClassifier::SPI)).unwrap_or(0),
         destination_open: open(destination.length()),
         source_open: source.map_or(0, |source| open(source.length())),
     })
@@ -65,4 +65,25 @@ pub(super) fn outgoing_interface(
         return Ok(None);
     }
     route::hop_of_flow(cx.context, mri).map(|hop| Some(hop.interface)).ok_or(NoRoute)
+}
+
+#[cfg(test)]
+mod tests {
+    use earmark_testkit::messages::gist::udp_flow;
+
+    use super::*;
+
+    /// RFC 5971 section 5.8.1.1: the SPI of an MRI, unless the classifier leaves it out (RFC 5974 section 5.1.3.5).
+    #[test]
+    fn packets_are_found_by_their_spi() {
+        let udp = udp_flow(([10, 0, 0, 1], 0), ([10, 0, 0, 2], 0));
+        let udp = PathCoupled { source_port: None, destination_port: None, ..udp };
+        let esp = PathCoupled { protocol: Some(Flow::ESP), spi: Some(0x1000), ..udp };
+        let flow = flow_of(&esp, None).expect("traffic control can match it");
+        assert_eq!((flow.protocol, flow.spi, flow.destination_port), (Flow::ESP, 0x1000, 0));
+        let without =
+            PacketClassifier(PacketClassifier::DESTINATION_ADDRESS | PacketClassifier::PROTOCOL);
+        assert_eq!(flow_of(&esp, Some(without)).map(|flow| flow.spi), Some(0));
+        assert_eq!(flow_of(&PathCoupled { spi: Some(0x1000), ..udp }, None), None, "UDP has none");
+    }
 }

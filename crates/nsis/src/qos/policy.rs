@@ -97,6 +97,7 @@ mod tests {
             destination_port: 5_000,
             source_port: 0,
             flow_label: 0,
+            spi: 0,
             destination_open: 0,
             source_open: 0,
         }

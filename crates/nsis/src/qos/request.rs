@@ -40,7 +40,7 @@ impl QosNslp {
             protocol: (flow.protocol != 0).then_some(flow.protocol),
             ds_field: None,
             flow_label: (flow.flow_label != 0).then_some(flow.flow_label),
-            spi: None,
+            spi: (flow.spi != 0).then_some(flow.spi),
             source_port: port(flow.source_port),
             destination_port: port(flow.destination_port),
             direction: Direction::Downstream,

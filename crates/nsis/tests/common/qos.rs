@@ -55,6 +55,7 @@ pub fn request(to: IpAddr, rate: Rate) -> Request {
         destination_port: 5_000,
         source_port: 6_000,
         flow_label: 0,
+        spi: 0,
         destination_open: 0,
         source_open: 0,
     };

@@ -236,6 +236,7 @@ impl<'a> Play<'a> {
             source_port: 6_000 + slot as u16,
             destination_port: 5_000 + slot as u16,
             flow_label: 0,
+            spi: 0,
             destination_open: 0,
             source_open: 0,
         };

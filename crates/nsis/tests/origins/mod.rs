@@ -137,6 +137,7 @@ impl Scene {
             destination_port: 5_000,
             source_port,
             flow_label: 0,
+            spi: 0,
             destination_open: 0,
             source_open: 0,
         };

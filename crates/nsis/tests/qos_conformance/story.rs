@@ -142,6 +142,7 @@ impl Player {
             destination_port: mri.destination_port.unwrap_or_default(),
             source_port: mri.source_port.unwrap_or_default(),
             flow_label: 0,
+            spi: 0,
             destination_open: 0,
             source_open: 0,
         };

@@ -106,6 +106,9 @@ impl Rsvp {
         if session.port == 0 && template.selector != SourceSelector::Port(0) {
             return Err(Rejection::Ports);
         }
+        if session.has_gpi() != template.spi().is_some() {
+            return Err(Rejection::Gpi);
+        }
         let source = template.source;
         if !source.is_unspecified() && source.is_ipv4() != session.destination.is_ipv4() {
             return Err(Rejection::Families);

@@ -279,7 +279,7 @@ impl Rsvp {
         template: &SenderTemplate,
     ) -> bool {
         match template.selector {
-            SourceSelector::FlowLabel(_) => false,
+            SourceSelector::FlowLabel(_) | SourceSelector::Spi(_) => false,
             SourceSelector::Port(0) => self.store.senders_of(index).any(|i| {
                 let other = self.store.psb(i).template;
                 other.source == template.source && other.selector != template.selector

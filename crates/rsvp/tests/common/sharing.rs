@@ -61,6 +61,7 @@ pub fn flow_of(template: FilterSpec) -> Flow {
         destination_port: session().port,
         source_port: port_of(&template),
         flow_label: 0,
+        spi: 0,
         destination_open: 0,
         source_open: 0,
     }
@@ -144,6 +145,6 @@ fn mbps(flowspec: &Option<earmark_wire::intserv::FlowSpec>) -> String {
 fn port_of(template: &FilterSpec) -> u16 {
     match template.selector {
         SourceSelector::Port(port) => port,
-        SourceSelector::FlowLabel(label) => panic!("a port, not label {label}"),
+        other => panic!("a port, not {other:?}"),
     }
 }

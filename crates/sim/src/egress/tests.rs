@@ -35,6 +35,7 @@ fn installation(slot: u32, port: u16, rate: Rate) -> Installation {
         destination_port: port,
         source_port: 1,
         flow_label: 0,
+        spi: 0,
         destination_open: 0,
         source_open: 0,
     };

@@ -38,6 +38,7 @@ impl Network {
                 destination_port: source.destination_port,
                 source_port: source.port,
                 flow_label: 0,
+                spi: 0,
                 destination_open: 0,
                 source_open: 0,
             },

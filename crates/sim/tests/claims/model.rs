@@ -125,6 +125,7 @@ pub(crate) fn flows(ends: Ends) -> [Flow; 3] {
         destination_port,
         source_port,
         flow_label: 0,
+        spi: 0,
         destination_open: 0,
         source_open: 0,
     };

@@ -151,6 +151,9 @@ fn session_and_hop(head: &[[u8; 4]; 6]) -> Option<(Session, RsvpHop)> {
     }
     let port = u16::from_be_bytes([p0, p1]);
     let session = Session { destination: IpAddr::V4(destination), protocol, flags, port };
+    if session.has_gpi() {
+        return None;
+    }
     Some((session, RsvpHop { address: IpAddr::V4(hop), lih: word(lih) }))
 }
 

@@ -14,21 +14,24 @@ use crate::intserv::{Adspec, FlowSpec, FormatError, SenderTspec};
 /// Splits a body that is one address and `N` more octets.
 #[inline]
 fn address_and<const N: usize>(object: &RawObject<'_>) -> Result<(IpAddr, [u8; N]), ParseError> {
-    let body = object.body();
-    let (address, rest): (IpAddr, &[u8]) = match object.c_type() {
-        c_type::IPV4 => match body.split_first_chunk::<4>() {
-            Some((octets, rest)) => (Ipv4Addr::from(*octets).into(), rest),
-            None => return Err(object.error(ErrorKind::ObjectSize)),
-        },
-        c_type::IPV6 => match body.split_first_chunk::<16>() {
-            Some((octets, rest)) => (Ipv6Addr::from(*octets).into(), rest),
-            None => return Err(object.error(ErrorKind::ObjectSize)),
-        },
-        _ => return Err(object.error(ErrorKind::UnknownCType)),
-    };
-    match rest.try_into() {
-        Ok(rest) => Ok((address, rest)),
-        Err(_) => Err(object.error(ErrorKind::ObjectSize)),
+    match object.c_type() {
+        c_type::IPV4 => address_of_family_and(object, true),
+        c_type::IPV6 => address_of_family_and(object, false),
+        _ => Err(object.error(ErrorKind::UnknownCType)),
+    }
+}
+
+/// Splits a body that is one address of a family and `N` more octets.
+#[inline]
+fn address_of_family_and<const N: usize>(
+    object: &RawObject<'_>,
+    ipv4: bool,
+) -> Result<(IpAddr, [u8; N]), ParseError> {
+    let mut rest = object.body();
+    let address = take_address(&mut rest, ipv4);
+    match (address, rest.try_into()) {
+        (Some(address), Ok(rest)) => Ok((address, rest)),
+        _ => Err(object.error(ErrorKind::ObjectSize)),
     }
 }
 
@@ -48,8 +51,17 @@ pub(super) fn take_address(rest: &mut &[u8], ipv4: bool) -> Option<IpAddr> {
 
 #[inline]
 pub(super) fn session(object: &RawObject<'_>) -> Result<Session, ParseError> {
-    let (destination, [protocol, flags, p0, p1]) = address_and(object)?;
-    Ok(Session { destination, protocol, flags, port: u16::from_be_bytes([p0, p1]) })
+    let (has_gpi, parts) = match object.c_type() {
+        c_type::SESSION_IPV4_GPI => (true, address_of_family_and(object, true)),
+        c_type::SESSION_IPV6_GPI => (true, address_of_family_and(object, false)),
+        _ => (false, address_and(object)),
+    };
+    let (destination, [protocol, flags, p0, p1]) = parts?;
+    let session = Session { destination, protocol, flags, port: u16::from_be_bytes([p0, p1]) };
+    match session.has_gpi() == has_gpi {
+        true => Ok(session),
+        false => Err(object.error(ErrorKind::BadGpi)),
+    }
 }
 
 /// Decodes a SESSION that a message may have.
@@ -153,19 +165,22 @@ pub(super) fn style(object: &RawObject<'_>) -> Result<Style, ParseError> {
 /// Decodes FILTER_SPEC or SENDER_TEMPLATE.
 #[inline]
 pub(super) fn filter_spec(object: &RawObject<'_>) -> Result<FilterSpec, ParseError> {
-    if object.c_type() == c_type::IPV6_FLOW_LABEL {
-        let Some((source, [_, l0, l1, l2])) =
-            object.body().split_first_chunk::<16>().and_then(|(source, rest)| {
-                Some((Ipv6Addr::from(*source), <[u8; 4]>::try_from(rest).ok()?))
-            })
-        else {
-            return Err(object.error(ErrorKind::ObjectSize));
-        };
-        let selector = SourceSelector::FlowLabel(u32::from_be_bytes([0, l0, l1, l2]));
-        return Ok(FilterSpec { source: source.into(), selector });
-    }
-    let (source, [_, _, p0, p1]) = address_and(object)?;
-    Ok(FilterSpec { source, selector: SourceSelector::Port(u16::from_be_bytes([p0, p1])) })
+    let is_ipv4 = match object.c_type() {
+        c_type::IPV6_FLOW_LABEL => {
+            let (source, [_, l0, l1, l2]) = address_of_family_and(object, false)?;
+            let label = u32::from_be_bytes([0, l0, l1, l2]);
+            return Ok(FilterSpec { source, selector: SourceSelector::FlowLabel(label) });
+        }
+        c_type::SENDER_IPV4_GPI => true,
+        c_type::SENDER_IPV6_GPI => false,
+        _ => {
+            let (source, [_, _, p0, p1]) = address_and(object)?;
+            let selector = SourceSelector::Port(u16::from_be_bytes([p0, p1]));
+            return Ok(FilterSpec { source, selector });
+        }
+    };
+    let (source, spi) = address_of_family_and(object, is_ipv4)?;
+    Ok(FilterSpec { source, selector: SourceSelector::Spi(u32::from_be_bytes(spi)) })
 }
 
 /// Decodes the body of an object in the format of RFC 2210; a format error becomes an error of this object.

@@ -159,7 +159,8 @@ pub(super) fn diagnosis(objects: &[u8]) -> Result<(LeadingObjects<'_>, Diagnosis
             }
         }
         let ipv4 = session.is_some_and(|session| session.destination.is_ipv4());
-        let has_family = class != ObjectClass::DiagSelect && session.is_some();
+        let has_family =
+            !matches!(class, ObjectClass::DiagSelect | ObjectClass::Session) && session.is_some();
         if has_family && ipv4 != (object.c_type() == c_type::IPV4) {
             return Err(object.error(ErrorKind::AddressFamily));
         }

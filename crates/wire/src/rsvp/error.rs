@@ -50,6 +50,11 @@ error_kinds! {
         HopAddress = "hop_address" "invalid hop address",
         /// A source port is nonzero although SESSION has no destination port (RFC 2205 section 3.2, rule 2).
         BadSourcePort = "bad_source_port" "source port without destination port",
+        /// SESSION has a GPI and a protocol other than ESP and AH, or vDstPort 0; or it has no GPI, but ESP or AH with a
+        /// port (RFC 2207 section 4.1).
+        BadGpi = "bad_gpi" "protocol, port and C-Type do not fit each other (RFC 2207)",
+        /// SESSION has a GPI, and FILTER_SPEC or SENDER_TEMPLATE has none, or the reverse (RFC 2207 section 4.1).
+        ConflictingCType = "conflicting_c_type" "C-Type conflicts with that of SESSION",
         /// An option of POLICY_DATA, or Data Offset, is invalid (RFC 2750 section 3.2).
         PolicyOption = "policy_option" "malformed policy option",
         /// A policy element of POLICY_DATA is invalid (RFC 2750 section 3.3).

@@ -93,6 +93,14 @@ pub mod c_type {
     pub const IPV6: u8 = 2;
     /// FILTER_SPEC and SENDER_TEMPLATE with a flow label instead of a port.
     pub const IPV6_FLOW_LABEL: u8 = 3;
+    /// IPv4/GPI SESSION (RFC 2207 section 3.1).
+    pub const SESSION_IPV4_GPI: u8 = 3;
+    /// IPv6/GPI SESSION.
+    pub const SESSION_IPV6_GPI: u8 = 4;
+    /// IPv4/GPI FILTER_SPEC and SENDER_TEMPLATE (RFC 2207 sections 3.2 and 3.3).
+    pub const SENDER_IPV4_GPI: u8 = 4;
+    /// IPv6/GPI FILTER_SPEC and SENDER_TEMPLATE.
+    pub const SENDER_IPV6_GPI: u8 = 5;
     /// INTEGRITY with a keyed message digest.
     pub const INTEGRITY: u8 = 1;
     /// TIME_VALUES.

@@ -66,12 +66,24 @@ fn put_with_address(
     address: IpAddr,
     more: u32,
 ) -> Result<(), EmitError> {
+    put_with_c_type(w, class, [c_type::IPV4, c_type::IPV6], address, more)
+}
+
+/// Writes an object that is one address and one more word; it has one of two C-Types, for IPv4 and for IPv6.
+#[inline]
+fn put_with_c_type(
+    w: &mut Writer<'_>,
+    class: ObjectClass,
+    c_types: [u8; 2],
+    address: IpAddr,
+    more: u32,
+) -> Result<(), EmitError> {
     match address {
         IpAddr::V4(address) => {
-            w.put_numbers([header(class, c_type::IPV4, 8), address.to_bits(), more])
+            w.put_numbers([header(class, c_types[0], 8), address.to_bits(), more])
         }
         IpAddr::V6(address) => {
-            put_header(w, class, c_type::IPV6, 16 + 4)?;
+            put_header(w, class, c_types[1], 16 + 4)?;
             w.put(address.octets())?;
             w.put_numbers([more])
         }
@@ -82,7 +94,12 @@ fn put_with_address(
 pub(super) fn put_session(w: &mut Writer<'_>, session: &Session) -> Result<(), EmitError> {
     let [p0, p1] = session.port.to_be_bytes();
     let more = u32::from_be_bytes([session.protocol, session.flags, p0, p1]);
-    put_with_address(w, ObjectClass::Session, session.destination, more)
+    let (class, destination) = (ObjectClass::Session, session.destination);
+    if session.has_gpi() {
+        let c_types = [c_type::SESSION_IPV4_GPI, c_type::SESSION_IPV6_GPI];
+        return put_with_c_type(w, class, c_types, destination, more);
+    }
+    put_with_address(w, class, destination, more)
 }
 
 #[inline]
@@ -167,6 +184,10 @@ pub(super) fn put_filter(
         }
         (source, SourceSelector::Port(port)) => put_with_address(w, class, source, port.into()),
         (source, SourceSelector::FlowLabel(_)) => put_with_address(w, class, source, 0),
+        (source, SourceSelector::Spi(spi)) => {
+            let c_types = [c_type::SENDER_IPV4_GPI, c_type::SENDER_IPV6_GPI];
+            put_with_c_type(w, class, c_types, source, spi)
+        }
     }
 }
 

@@ -5,7 +5,8 @@ use serde::{Deserialize, Serialize};
 
 use super::iana::ErrorCode;
 
-/// SESSION (class 1): destination of the data flow. IPv4 is C-Type 1, IPv6 C-Type 2.
+/// SESSION (class 1): destination of the data flow. IPv4 is C-Type 1, IPv6 C-Type 2; a session of ESP or AH with a port
+/// is IPv4/GPI, 3, or IPv6/GPI, 4 ([`Session::has_gpi`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Session {
     /// DestAddress, unicast or multicast.
@@ -14,9 +15,23 @@ pub struct Session {
     pub protocol: u8,
     /// Flag bits; [`Session::E_POLICE`] is the only one defined.
     pub flags: u8,
-    /// DstPort, or 0 for protocols without ports.
+    /// DstPort, or 0 for protocols without ports. With a GPI it is vDstPort, which is not in the packets: it tells
+    /// sessions with one destination apart.
     pub port: u16,
 }
+
+impl Session {
+    /// Returns whether the senders of the session have a GPI (Generalized Port Identifier): the SPI of ESP or AH (RFC
+    /// 2207). Then vDstPort is not 0, and without GPI such a session has no port, so the two never merge.
+    pub const fn has_gpi(&self) -> bool {
+        self.port != 0 && matches!(self.protocol, ESP | AH)
+    }
+}
+
+/// Protocol number of ESP.
+const ESP: u8 = 50;
+/// Protocol number of AH.
+const AH: u8 = 51;
 
 /// RSVP_HOP (class 3): the node that sent the message, and its handle for the interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -34,6 +49,8 @@ pub enum SourceSelector {
     Port(u16),
     /// IPv6 flow label, 20 bits (C-Type 3; the field has 24).
     FlowLabel(u32),
+    /// SPI of ESP or AH, as GPI (C-Types 4 and 5, RFC 2207).
+    Spi(u32),
 }
 
 /// FILTER_SPEC (class 10): the sender whose packets get the reservation.
@@ -41,17 +58,29 @@ pub enum SourceSelector {
 pub struct FilterSpec {
     /// SrcAddress.
     pub source: IpAddr,
-    /// SrcPort or flow label.
+    /// SrcPort, flow label or SPI.
     pub selector: SourceSelector,
 }
 
 impl FilterSpec {
-    /// Returns the address, the port, which is 0 with a flow label, and the flow label.
-    pub fn parts(&self) -> (IpAddr, u16, Option<u32>) {
-        match self.selector {
-            SourceSelector::Port(port) => (self.source, port, None),
-            SourceSelector::FlowLabel(label) => (self.source, 0, Some(label)),
-        }
+    /// Returns the SrcPort; 0 with another selector.
+    pub fn port(&self) -> u16 {
+        if let SourceSelector::Port(port) = self.selector { port } else { 0 }
+    }
+
+    /// Returns the flow label, if it is the selector.
+    pub fn flow_label(&self) -> Option<u32> {
+        if let SourceSelector::FlowLabel(label) = self.selector { Some(label) } else { None }
+    }
+
+    /// Returns address, port, flow label and SPI, as of a sender's name in a listing.
+    pub fn parts(&self) -> (IpAddr, u16, Option<u32>, Option<u32>) {
+        (self.source, self.port(), self.flow_label(), self.spi())
+    }
+
+    /// Returns the SPI, if it is the selector.
+    pub fn spi(&self) -> Option<u32> {
+        if let SourceSelector::Spi(spi) = self.selector { Some(spi) } else { None }
     }
 }
 

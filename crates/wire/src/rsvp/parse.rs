@@ -123,6 +123,8 @@ struct Found<'a> {
     families: (bool, bool),
     /// Whether a source port is not zero.
     source_port: bool,
+    /// Whether a filter has an SPI, and whether one has none.
+    has_spi: (bool, bool),
 }
 
 impl<'a> Found<'a> {
@@ -245,6 +247,10 @@ impl<'a> Found<'a> {
         let filter = decode::valid_filter(object)?;
         self.note_address(filter.source);
         self.source_port |= has_source_port(&filter);
+        match filter.spi() {
+            Some(_) => self.has_spi.0 = true,
+            None => self.has_spi.1 = true,
+        }
         Ok(filter)
     }
 
@@ -284,6 +290,15 @@ impl<'a> Found<'a> {
                 let class = ObjectClass::from_code(object.class_num());
                 matches!(class, ObjectClass::FilterSpec | ObjectClass::SenderTemplate)
                     && decode::filter_spec(object).is_ok_and(|filter| has_source_port(&filter))
+            }));
+        }
+        let has_gpi = session.has_gpi();
+        if if has_gpi { self.has_spi.1 } else { self.has_spi.0 } {
+            return Err(first_at_fault(bytes, ErrorKind::ConflictingCType, |object| {
+                let class = ObjectClass::from_code(object.class_num());
+                matches!(class, ObjectClass::FilterSpec | ObjectClass::SenderTemplate)
+                    && decode::filter_spec(object)
+                        .is_ok_and(|filter| filter.spi().is_some() != has_gpi)
             }));
         }
         Ok(())
@@ -374,12 +389,15 @@ fn first_at_fault(
 /// Returns whether the address family of an object is IPv4; `None` if the object has no family.
 fn family_of(object: &RawObject<'_>) -> Option<bool> {
     match ObjectClass::from_code(object.class_num()) {
-        ObjectClass::Session
-        | ObjectClass::RsvpHop
+        ObjectClass::Session => {
+            Some(matches!(object.c_type(), c_type::IPV4 | c_type::SESSION_IPV4_GPI))
+        }
+        ObjectClass::FilterSpec | ObjectClass::SenderTemplate => {
+            Some(matches!(object.c_type(), c_type::IPV4 | c_type::SENDER_IPV4_GPI))
+        }
+        ObjectClass::RsvpHop
         | ObjectClass::ErrorSpec
         | ObjectClass::Scope
-        | ObjectClass::FilterSpec
-        | ObjectClass::SenderTemplate
         | ObjectClass::ResvConfirm => Some(object.c_type() == c_type::IPV4),
         _ => None,
     }

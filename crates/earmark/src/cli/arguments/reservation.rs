@@ -10,7 +10,7 @@ use earmark_control::{Identity, ReservationRequest, SenderName};
 use earmark_core::Rate;
 use earmark_core::amounts::{parse_duration, parse_octets};
 
-use super::values::{Sharing, endpoint, flow_label, ip_protocol, sender};
+use super::values::{Sharing, endpoint, flow_label, ip_protocol, sender, spi};
 use crate::cli::token::read_token;
 
 /// What `earmark reserve` takes with every protocol.
@@ -48,8 +48,8 @@ pub(crate) struct Receiver {
     #[arg(long, value_name = "STYLE", default_value = "ff")]
     pub(crate) style: Sharing,
     /// Reserve for this sender only; may be given several times. An address alone means everything from it, #LABEL an
-    /// IPv6 flow label.
-    #[arg(long = "sender", value_name = "ADDR[:PORT|#LABEL]", value_parser = sender)]
+    /// IPv6 flow label, @SPI an SPI of ESP or AH.
+    #[arg(long = "sender", value_name = "ADDR[:PORT|#LABEL|@SPI]", value_parser = sender)]
     pub(crate) senders: Vec<SenderName>,
     /// Wait at most this long until the first reservation is confirmed or refused: 500ms, 10s, 2min.
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
@@ -57,7 +57,7 @@ pub(crate) struct Receiver {
     /// With --wait: accept a reservation on a part of the path, if some hops take no part.
     #[arg(long, requires = "wait")]
     pub(crate) partial: bool,
-    /// IP protocol of the data: udp, tcp or a number.
+    /// IP protocol of the data: udp, tcp, esp, ah or a number.
     #[arg(long, value_name = "NAME", default_value = "udp", value_parser = ip_protocol)]
     pub(crate) ip_protocol: u8,
     /// Reserve this for the way back, too, for each sender.
@@ -82,6 +82,9 @@ pub(crate) struct Traffic {
     /// IPv6 flow label of the data, which identifies it instead of the source port.
     #[arg(long, value_name = "LABEL", value_parser = flow_label)]
     pub(crate) flow_label: Option<u32>,
+    /// SPI of the data, which identifies it instead of the source port, with --ip-protocol esp or ah.
+    #[arg(long, value_name = "SPI", value_parser = spi, conflicts_with = "flow_label")]
+    pub(crate) spi: Option<u32>,
     /// Bucket depth, the largest burst: 1500, 20kB, 1MB.
     #[arg(long, value_name = "OCTETS", default_value = "10kB", value_parser = parse_octets)]
     pub(crate) burst: u32,
@@ -94,7 +97,7 @@ pub(crate) struct Traffic {
     /// Largest packet.
     #[arg(long, value_name = "OCTETS", default_value = "1500", value_parser = parse_octets)]
     pub(crate) max_packet: u32,
-    /// IP protocol of the data: udp, tcp or a number.
+    /// IP protocol of the data: udp, tcp, esp, ah or a number.
     #[arg(long, value_name = "NAME", default_value = "udp", value_parser = ip_protocol)]
     pub(crate) ip_protocol: u8,
     /// TTL of the data, and so the range of the announcement.
@@ -113,6 +116,7 @@ impl Traffic {
         Ok(ReservationRequest {
             from: self.from,
             flow_label: self.flow_label,
+            spi: self.spi,
             ip_protocol: self.ip_protocol,
             burst_octets: self.burst,
             peak_bps: self.peak,

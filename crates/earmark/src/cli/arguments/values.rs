@@ -31,42 +31,60 @@ pub(crate) fn host(text: &str) -> Result<IpAddr, String> {
     }
 }
 
-/// Reads the address of a sender, alone or with a port or flow label.
+/// Reads the address of a sender, alone or with a port, flow label or SPI.
 pub(crate) fn sender(text: &str) -> Result<SenderName, String> {
+    if let Some((address, spi)) = text.split_once('@') {
+        let spi = Some(self::spi(spi)?);
+        return Ok(SenderName { address: host(address)?, port: 0, flow_label: None, spi });
+    }
     if let Some((address, label)) = text.split_once('#') {
         let flow_label = Some(flow_label(label)?);
         let SocketAddr::V6(from) = endpoint(address)? else {
             return Err("only IPv6 has flow labels".to_owned());
         };
         return match from.port() {
-            0 => Ok(SenderName { address: (*from.ip()).into(), port: 0, flow_label }),
+            0 => Ok(SenderName { address: (*from.ip()).into(), port: 0, flow_label, spi: None }),
             _ => Err("a sender has a port or a flow label, not both".to_owned()),
         };
     }
     let from = endpoint(text)?;
-    Ok(SenderName { address: from.ip(), port: from.port(), flow_label: None })
+    Ok(SenderName { address: from.ip(), port: from.port(), flow_label: None, spi: None })
 }
 
 /// Reads a flow label such as `0x12345`, hexadecimal or decimal.
 pub(crate) fn flow_label(text: &str) -> Result<u32, String> {
-    let parsed = match text.strip_prefix("0x") {
-        Some(digits) => u32::from_str_radix(digits, 16),
-        None => text.parse(),
-    };
-    match parsed {
-        Ok(label @ 1..=0xf_ffff) => Ok(label),
+    match number(text) {
+        Some(label @ 1..=0xf_ffff) => Ok(label),
         _ => Err("a flow label is a number from 1 to 0xfffff".to_owned()),
     }
 }
 
-/// Reads an IP protocol: `udp`, `tcp` or a number.
+/// Reads an SPI such as `0xc0ffee01`, hexadecimal or decimal.
+pub(crate) fn spi(text: &str) -> Result<u32, String> {
+    match number(text) {
+        Some(spi @ 1..) => Ok(spi),
+        _ => Err("an SPI is a number from 1 to 0xffffffff (`ip xfrm state` shows it)".to_owned()),
+    }
+}
+
+/// Reads a number, hexadecimal after `0x` or decimal.
+fn number(text: &str) -> Option<u32> {
+    match text.strip_prefix("0x") {
+        Some(digits) => u32::from_str_radix(digits, 16).ok(),
+        None => text.parse().ok(),
+    }
+}
+
+/// Reads an IP protocol: `udp`, `tcp`, `esp`, `ah` or a number.
 pub(crate) fn ip_protocol(text: &str) -> Result<u8, String> {
     match text {
         "udp" => Ok(17),
         "tcp" => Ok(6),
+        "esp" => Ok(50),
+        "ah" => Ok(51),
         number => match number.parse() {
             Ok(0) | Err(_) => {
-                Err("an IP protocol is udp, tcp, or a number from 1 to 255".to_owned())
+                Err("an IP protocol is udp, tcp, esp, ah, or a number from 1 to 255".to_owned())
             }
             Ok(number) => Ok(number),
         },

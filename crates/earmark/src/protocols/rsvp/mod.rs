@@ -69,6 +69,7 @@ Examples:
   earmark send --to 10.0.2.2:5001 --from 10.0.1.2:4000 --rate 2Mbit --burst 20kB --ip-protocol tcp
   earmark send --to 239.1.2.3:5001 --rate 2Mbit                            # to a multicast group
   earmark send --to [2001:db8::2]:5001 --flow-label 0x12345 --rate 2Mbit   # found by its IPv6 flow label
+  earmark send --to 10.0.2.2:9000 --ip-protocol esp --spi 0x1000 --rate 2Mbit   # found by its SPI (IPsec)
 
 The announcement lasts until `earmark release`; with --hold, until this command ends.")]
 pub(crate) struct SendOptions {

@@ -42,7 +42,7 @@ pub(crate) struct TraceOptions {
     /// Destination of the flow.
     #[arg(value_name = "HOST:PORT", value_parser = endpoint)]
     pub(crate) to: SocketAddr,
-    /// Sender of the flow: ADDR, ADDR:PORT or ADDR#LABEL [default: the only sender known here].
+    /// Sender of the flow: ADDR, ADDR:PORT, ADDR#LABEL or ADDR@SPI [default: the only sender known here].
     #[arg(long, value_name = "SENDER", value_parser = values::sender)]
     pub(crate) from: Option<SenderName>,
     /// IP protocol of the flow: udp, tcp or a number.

@@ -62,6 +62,7 @@ fn opening(
         destination_port: to.port(),
         source_port: from.port(),
         flow_label: request.flow_label.unwrap_or(0),
+        spi: request.spi.unwrap_or(0),
         destination_open: 0,
         source_open: 0,
     };
@@ -79,10 +80,12 @@ fn opening(
         attributes: (reliable || secure).then(|| attributes(reliable, secure)),
         ..qos::Request::new(flow, wanted)
     };
-    let senders = match request.flow_label {
-        Some(label) => vec![SenderName { address: from.ip(), port: 0, flow_label: Some(label) }],
-        None => named(from),
-    };
+    let senders = named(from).into_iter().map(|name| SenderName {
+        flow_label: request.flow_label,
+        spi: request.spi,
+        ..name
+    });
+    let senders = senders.collect();
     let row = row(&Nsis, Role::Sender, to, request.ip_protocol, request.hold);
     Ok(Opening {
         row: ApplicationRow { senders, ..row },

@@ -8,7 +8,7 @@ use earmark_core::Rate;
 use earmark_wire::intserv::TokenBucket;
 use earmark_wire::rsvp::{SenderTemplate, SourceSelector};
 
-use crate::protocol::{check_label, rejected};
+use crate::protocol::{check_label, check_one_selector, rejected};
 
 /// Returns the sender template.
 pub(crate) fn template(request: &ReservationRequest) -> Result<SenderTemplate, Problem> {
@@ -23,18 +23,14 @@ pub(crate) fn template(request: &ReservationRequest) -> Result<SenderTemplate, P
             "both IPv4 or both IPv6",
         ));
     }
-    let selector = match request.flow_label {
-        None => SourceSelector::Port(from.port()),
-        Some(label) => {
-            check_label(label, from.ip())?;
-            if from.port() != 0 {
-                return Err(rejected(
-                    "a sender has a port or a flow label, not both".to_owned(),
-                    "leave the port out of --from",
-                ));
-            }
-            SourceSelector::FlowLabel(label)
-        }
+    if let Some(label) = request.flow_label {
+        check_label(label, from.ip())?;
+    }
+    check_one_selector(from.port(), request.flow_label, request.spi)?;
+    let selector = match (request.flow_label, request.spi) {
+        (Some(label), _) => SourceSelector::FlowLabel(label),
+        (None, Some(spi)) => SourceSelector::Spi(spi),
+        (None, None) => SourceSelector::Port(from.port()),
     };
     Ok(SenderTemplate { source: from.ip(), selector })
 }
@@ -60,6 +56,7 @@ pub(crate) fn check_senders(
         if let Some(label) = sender.flow_label {
             check_label(label, sender.address)?;
         }
+        check_one_selector(sender.port, sender.flow_label, sender.spi)?;
     }
     Ok(())
 }

@@ -17,6 +17,7 @@ pub(crate) struct SenderTable {
     from: Spanned<String>,
     to: Spanned<String>,
     ip_protocol: Option<u8>,
+    spi: Option<u32>,
     rate: Spanned<String>,
     burst_octets: Option<u32>,
     min_packet: Option<u32>,
@@ -41,6 +42,8 @@ pub(crate) struct ReceiverTable {
 
 const UDP: u8 = 17;
 const RATE: &str = "a rate such as \"2Mbit\"";
+const GPI: &str = "with ESP or AH (ip_protocol = 50 or 51) give `spi`, a port in `to`, which tells sessions apart \
+                   (RFC 2207), and port 0 in `from`; with other protocols leave `spi` out";
 const ENDPOINT: &str = "an address and a port such as \"10.0.0.5:4000\" or \"[2001:db8::5]:4000\"";
 
 impl Source<'_> {
@@ -67,6 +70,17 @@ impl Source<'_> {
                 return Err(self.error(text.span(), message, ENDPOINT));
             }
         }
+        let session = Session {
+            destination: to.ip(),
+            protocol: table.ip_protocol.unwrap_or(UDP),
+            flags: 0,
+            port: to.port(),
+        };
+        let selector = table.spi.map_or(SourceSelector::Port(from.port()), SourceSelector::Spi);
+        if session.has_gpi() != table.spi.is_some() || table.spi.is_some() && from.port() != 0 {
+            let message = "`ip_protocol`, `spi` and ports do not fit each other";
+            return Err(self.error(table.to.span(), message, GPI));
+        }
         let rate: Rate = self.read(&table.rate, RATE)?;
         if rate == Rate::ZERO {
             return Err(self.error(table.rate.span(), "a rate of 0 reserves nothing", RATE));
@@ -81,13 +95,8 @@ impl Source<'_> {
             return Err(self.error(max_packet.span(), message, "make burst_octets larger"));
         }
         Ok(SenderProxy {
-            session: Session {
-                destination: to.ip(),
-                protocol: table.ip_protocol.unwrap_or(UDP),
-                flags: 0,
-                port: to.port(),
-            },
-            template: FilterSpec { source: from.ip(), selector: SourceSelector::Port(from.port()) },
+            session,
+            template: FilterSpec { source: from.ip(), selector },
             tspec: TokenBucket {
                 rate: rate.as_octets_per_second(),
                 depth: burst as f32,

@@ -118,9 +118,10 @@ pub(super) fn session(
 pub(super) fn template_of(sender: &SenderName) -> SenderTemplate {
     SenderTemplate {
         source: sender.address,
-        selector: match sender.flow_label {
-            Some(label) => SourceSelector::FlowLabel(label),
-            None => SourceSelector::Port(sender.port),
+        selector: match (sender.flow_label, sender.spi) {
+            (Some(label), _) => SourceSelector::FlowLabel(label),
+            (None, Some(spi)) => SourceSelector::Spi(spi),
+            (None, None) => SourceSelector::Port(sender.port),
         },
     }
 }

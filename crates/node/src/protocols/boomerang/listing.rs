@@ -36,6 +36,7 @@ pub(super) fn session_row(session: &SessionView, view: NodeView<'_>) -> SessionR
         source: source.address(),
         source_port: source_port.unwrap_or(0),
         flow_label: None,
+        spi: None,
         previous_hop: None,
         incoming: None,
         outgoing: session.forward.iter().map(|half| view.interface_name(half.interface)).collect(),
@@ -77,6 +78,7 @@ pub(super) fn reservation_row(
             address: source.0.address(),
             port: source.1.unwrap_or(0),
             flow_label: None,
+            spi: None,
         }]
         .into(),
         style: match direction {

@@ -50,6 +50,7 @@ pub(super) fn session_row(nsis: &Nsis, session: &SessionView, view: NodeView<'_>
         source: flow.source,
         source_port: flow.source_port.unwrap_or(0),
         flow_label: flow.flow_label,
+        spi: flow.spi,
         previous_hop: previous,
         incoming: incoming.map(|id| view.interface_name(id)),
         outgoing: session.interface.iter().map(|&id| view.interface_name(id)).collect(),
@@ -84,6 +85,7 @@ pub(super) fn reservation_row(
             address: flow.source,
             port: flow.source_port.unwrap_or(0),
             flow_label: flow.flow_label,
+            spi: flow.spi,
         }]
         .into(),
         style: match flow.direction {

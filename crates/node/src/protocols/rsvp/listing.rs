@@ -19,6 +19,7 @@ pub(super) fn session_row(sender: &SenderView<'_>, view: NodeView<'_>) -> Sessio
         source: name.address,
         source_port: name.port,
         flow_label: name.flow_label,
+        spi: name.spi,
         previous_hop: sender.previous_hop,
         incoming: sender.incoming.map(|id| view.interface_name(id)),
         outgoing: sender.outgoing.iter().map(|&id| view.interface_name(id)).collect(),

@@ -30,6 +30,7 @@ pub(super) fn session_row(session: &SessionView, view: NodeView<'_>) -> SessionR
         source: stream.source,
         source_port: stream.source_port,
         flow_label: None,
+        spi: None,
         previous_hop: None,
         incoming: None,
         outgoing: session.legs.iter().map(|leg| view.interface_name(leg.interface)).collect(),
@@ -54,7 +55,12 @@ pub(super) fn reservation_row(
 ) -> ReservationRow {
     let stream = session.stream;
     let demand = view.demand(claim).unwrap_or(session.asked);
-    let sender = SenderName { address: stream.source, port: stream.source_port, flow_label: None };
+    let sender = SenderName {
+        address: stream.source,
+        port: stream.source_port,
+        flow_label: None,
+        spi: None,
+    };
     ReservationRow {
         protocol: "yessir".into(),
         destination: stream.destination,

@@ -381,6 +381,7 @@ pub(super) fn flow(from: usize, to: IpAddr) -> Flow {
         destination_port: 5_000,
         source_port: 6_000,
         flow_label: 0,
+        spi: 0,
         destination_open: 0,
         source_open: 0,
     }

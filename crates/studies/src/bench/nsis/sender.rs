@@ -224,6 +224,7 @@ impl Sender {
             destination_port: port(FIRST_PORT, number / FLOWS_PER_PORT),
             source_port: port(FIRST_SOURCE_PORT, number % FLOWS_PER_PORT),
             flow_label: 0,
+            spi: 0,
             destination_open: 0,
             source_open: 0,
         };

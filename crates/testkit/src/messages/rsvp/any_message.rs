@@ -20,6 +20,19 @@ fn address(ipv6: bool) -> BoxedStrategy<IpAddr> {
     }
 }
 
+/// Generates protocols, often one with a GPI.
+fn protocol() -> impl Strategy<Value = u8> {
+    prop_oneof![3 => 1u8.., 1 => 50u8..=51]
+}
+
+/// Gives the senders of a GPI session an SPI each.
+fn fit(session: &Session, filter: &mut FilterSpec) {
+    if session.has_gpi() {
+        let number = filter.flow_label().unwrap_or(filter.port().into());
+        filter.selector = SourceSelector::Spi(number.wrapping_mul(0x0001_0003));
+    }
+}
+
 fn filter(ipv6: bool) -> impl Strategy<Value = FilterSpec> {
     (address(ipv6), any::<u16>(), option::of(0u32..1 << 24)).prop_map(
         move |(source, port, label)| {
@@ -101,7 +114,7 @@ pub fn parts() -> impl Strategy<Value = Parts> {
                 0u8..16,
                 any::<u8>(),
                 leading_objects(),
-                (address(ipv6), 1u8.., any::<u8>(), 1u16..),
+                (address(ipv6), protocol(), any::<u8>(), 1u16..),
                 (address(ipv6), any::<u32>(), any::<u32>()),
                 (address(ipv6), any::<u8>(), any::<u8>(), any::<u16>()),
                 option::of(address(ipv6)),
@@ -127,13 +140,16 @@ pub fn parts() -> impl Strategy<Value = Parts> {
         })
         .prop_map(|((kind, style), common, descriptors)| {
             let (flags, send_ttl, front, session, hop, error, confirm, scope) = common;
-            let (carried, template, tspec, adspec, flowspec, mut flows, bare) = descriptors;
+            let (carried, mut template, tspec, adspec, flowspec, mut flows, bare) = descriptors;
             // Teardowns and errors may omit flowspecs; a ResvErr has at most one flow descriptor.
             let bare = bare && matches!(kind, MessageType::ResvTear | MessageType::ResvErr);
             if kind == MessageType::ResvErr && style == Style::FixedFilter {
                 flows.truncate(1);
             }
             let (destination, protocol, session_flags, port) = session;
+            let session = Session { destination, protocol, flags: session_flags, port };
+            let filters = flows.iter_mut().map(|(_, filter)| filter).chain(&mut template);
+            filters.for_each(|filter| fit(&session, filter));
             Parts {
                 kind,
                 flags,
@@ -141,7 +157,7 @@ pub fn parts() -> impl Strategy<Value = Parts> {
                 integrity: front.0,
                 acknowledgements: front.1,
                 message_id: front.2,
-                session: Session { destination, protocol, flags: session_flags, port },
+                session,
                 hop: RsvpHop { address: hop.0, lih: hop.1 },
                 refresh_ms: hop.2,
                 error: ErrorSpec {

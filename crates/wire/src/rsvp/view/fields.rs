@@ -99,11 +99,13 @@ impl Serialize for Object<'_> {
 }
 
 fn filter_fields(filter: &FilterSpec) -> impl Serialize {
-    let (port, label) = match filter.selector {
-        SourceSelector::Port(port) => (Some(port), None),
-        SourceSelector::FlowLabel(label) => (None, Some(label)),
-    };
-    map! { "source": filter.source, "port"?: port, "flow_label"?: label }
+    let port = matches!(filter.selector, SourceSelector::Port(_)).then(|| filter.port());
+    map! {
+        "source": filter.source,
+        "port"?: port,
+        "flow_label"?: filter.flow_label(),
+        "spi"?: filter.spi(),
+    }
 }
 
 fn diagnostic_fields(diagnostic: &Diagnostic) -> impl Serialize {
