@@ -8,7 +8,8 @@ use earmark_core::admission::{Demand, Service};
 use earmark_node::{Command as NodeCommand, EngineKind};
 use earmark_wire::udp;
 use earmarkd::protocol::{
-    Host, Opening, Protocol, ProtocolConfig, check_destination, named, rate, rejected, row, source,
+    Detail, Host, Opening, Protocol, ProtocolConfig, check_destination, named, rate, rejected, row,
+    source,
 };
 use serde_json::Value;
 
@@ -67,6 +68,10 @@ impl Protocol for TicketsInDaemon {
             let application = application.0;
             vec![command(&Command::Reserve { application, flow, demand })]
         }))
+    }
+
+    fn signals(&self, detail: Detail) -> bool {
+        detail == Detail::IpProtocol
     }
 
     fn listen(&self, request: ListenRequest, _: &dyn Host) -> Result<Opening, Problem> {

@@ -10,9 +10,9 @@ use earmark_node::{Command, Event, Input};
 use serde_json::Value;
 
 use super::hub::{Application, ClientId, Hub};
-use super::requests::{RequestHandler, check_token, no_such_application, value};
+use super::requests::{RequestHandler, no_such_application, value};
 use crate::driver::{Driver, Kernel};
-use crate::protocol::{Host, Opening, Protocol, rejected};
+use crate::protocol::{Detail, Host, Opening, Protocol, rejected};
 use crate::protocols;
 
 /// The request that opened an application.
@@ -189,7 +189,9 @@ impl<K: Kernel> RequestHandler<'_, K> {
         let known = known.ok_or_else(|| no_such_application(number))?;
         let protocol = protocols::find(&known.row.protocol);
         let protocol = protocol.ok_or_else(|| unchangeable("this application"))?;
-        check_token(protocol, change.token.as_ref())?;
+        if change.token.is_some() {
+            Detail::Token.check(protocol)?;
+        }
         let (row, earlier) = (known.row.clone(), known.requested.clone());
         let requested = earlier.changed(protocol, change)?;
         let commands = requested.commands(number, protocol, self)?;

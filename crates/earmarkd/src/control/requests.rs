@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 use earmark_control::{
-    ApplicationId, ApplicationRow, DEFAULT_ROWS, Identity, Keep, Listing, Opened, Problem,
-    ProblemCode, Release, Released, Request, Rows, Show, TraceBegun, VERSION, Versions, Watching,
+    ApplicationId, ApplicationRow, DEFAULT_ROWS, Keep, Listing, Opened, Problem, ProblemCode,
+    Release, Released, Request, Rows, Show, TraceBegun, VERSION, Versions, Watching,
 };
 use earmark_core::Time;
 use earmark_node::outcome::application_of;
@@ -18,7 +18,9 @@ use super::change::Requested;
 use super::hub::{Application, ClientId, Hub, MAX_APPLICATIONS};
 use super::path::PathLookup;
 use crate::driver::{Driver, Kernel};
-use crate::protocol::{Action, Host, Opening, Protocol, Tracing, rejected};
+use crate::protocol::{
+    Action, Host, Opening, Protocol, Tracing, check_listener, check_reservation, rejected,
+};
 use crate::protocols;
 
 /// Context of a request: the client, the time, and the parts of the daemon that the request may concern.
@@ -41,12 +43,14 @@ impl<K: Kernel> RequestHandler<'_, K> {
             Request::Keep(request) => self.keep(request),
             Request::Release(request) => self.release(request),
             Request::Reserve(request) => {
-                let protocol = protocol_for(&request.protocol, &request.identity)?;
+                let protocol = protocol(&request.protocol)?;
+                check_reservation(protocol, &request)?;
                 let opening = protocol.reserve(request.clone(), self)?;
                 self.open(opening, Requested::Reserve(Box::new(request)))
             }
             Request::Listen(request) => {
-                let protocol = protocol_for(&request.protocol, &request.identity)?;
+                let protocol = protocol(&request.protocol)?;
+                check_listener(protocol, &request)?;
                 let opening = protocol.listen(request.clone(), self)?;
                 self.open(opening, Requested::Listen(Box::new(request)))
             }
@@ -263,22 +267,6 @@ fn protocol(name: &str) -> Result<&'static dyn Protocol, Problem> {
             format!("one of {names}"),
         )
     })
-}
-
-/// Returns the protocol of a request, if it can carry what the request names.
-fn protocol_for(name: &str, identity: &Identity) -> Result<&'static dyn Protocol, Problem> {
-    let protocol = protocol(name)?;
-    check_token(protocol, identity.token.as_ref())?;
-    Ok(protocol)
-}
-
-/// Checks that a protocol carries the token of a request, if it has one.
-pub(super) fn check_token(protocol: &dyn Protocol, token: Option<&String>) -> Result<(), Problem> {
-    if token.is_some() && !protocol.carries_tokens() {
-        let message = format!("messages of {} carry no tokens", protocol.name());
-        return Err(rejected(message, "leave the token out"));
-    }
-    Ok(())
 }
 
 fn rows<T: Serialize>(all: impl IntoIterator<Item = T>, limit: usize) -> Value {

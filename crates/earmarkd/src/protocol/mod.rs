@@ -2,6 +2,7 @@
 //!
 //! The protocols themselves, and the list of them, are in [`crate::protocols`].
 
+mod details;
 mod offload;
 mod requests;
 mod secrets;
@@ -17,10 +18,10 @@ use earmark_core::{InterfaceId, Rate};
 use earmark_node::{Command, EngineKind, Event, Node};
 use serde_json::{Map, Value};
 
+pub use details::Detail;
+pub(crate) use details::{check_listener, check_reservation};
 pub use offload::KernelOffload;
-pub(crate) use requests::{
-    by_user, check_arrival, check_label, check_one_selector, check_port_only,
-};
+pub(crate) use requests::{by_user, check_arrival, check_label, check_one_selector};
 pub use requests::{check_destination, named, options, rate, rejected, row, source, token};
 pub use secrets::{SigningKeys, check_digest};
 pub(crate) use secrets::{last_key_expired, restore};
@@ -93,10 +94,8 @@ pub trait Protocol: ProtocolConfig + Sync {
         false
     }
 
-    /// Returns whether messages of the protocol carry tokens, by which routers verify the name of a user.
-    fn carries_tokens(&self) -> bool {
-        false
-    }
+    /// Returns whether messages of the protocol carry a detail of requests. A request with another detail is refused.
+    fn signals(&self, detail: Detail) -> bool;
 
     /// Converts a request that only one protocol has; `None` if it is another protocol's.
     fn request(&self, _request: &Request, _host: &dyn Host) -> Option<Result<Action, Problem>> {

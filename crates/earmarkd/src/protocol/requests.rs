@@ -172,17 +172,6 @@ pub(crate) fn check_one_selector(
     }
 }
 
-/// Refuses a request whose data is identified by a flow label or an SPI, which `protocol` cannot signal.
-pub(crate) fn check_port_only(request: &ReservationRequest, protocol: &str) -> Result<(), Problem> {
-    match request.flow_label.is_some() || request.spi.is_some() {
-        false => Ok(()),
-        true => Err(rejected(
-            format!("{protocol} identifies data by addresses and ports, not by flow label or SPI"),
-            "leave the flow label and the SPI out, or reserve by another protocol",
-        )),
-    }
-}
-
 /// Checks a flow label: a number of 20 bits other than zero (RFC 6437), for IPv6 only.
 pub(crate) fn check_label(label: u32, address: IpAddr) -> Result<(), Problem> {
     if !address.is_ipv6() {

@@ -100,24 +100,6 @@ fn impossible_senders_are_refused() {
                 .to_owned(),
             "rejected",
         ),
-        (
-            r#"{"reserve":{"protocol":"boomerang","to":"10.0.9.9:1","rate_bps":9,"spi":7}}"#.to_owned(),
-            "rejected",
-        ),
-        (
-            r#"{"reserve":{"protocol":"boomerang","to":"[2001:db8::9]:1","rate_bps":9,"flow_label":7}}"#
-                .to_owned(),
-            "rejected",
-        ),
-        (
-            r#"{"reserve":{"protocol":"yessir","to":"10.0.9.9:1","rate_bps":9,"spi":7}}"#.to_owned(),
-            "rejected",
-        ),
-        (
-            r#"{"reserve":{"protocol":"yessir","to":"10.0.9.9:1","rate_bps":9,"ip_protocol":6}}"#
-                .to_owned(),
-            "rejected",
-        ),
     ] {
         let answer = host.ask(&mut peer, &line);
         assert_eq!(answer["error"]["code"], code, "{line}: {answer}");
@@ -125,6 +107,57 @@ fn impossible_senders_are_refused() {
     }
     let applications = host.ask(&mut peer, r#"{"show":{"what":"applications"}}"#);
     assert_eq!(applications["ok"]["rows"], json!([]), "nothing was left behind");
+}
+
+/// What a protocol cannot signal is refused and named, never ignored. YESSIR's query and NSIS's priority show that the rest is
+/// accepted.
+#[test]
+fn what_a_protocol_cannot_signal_is_refused() {
+    let flow_label = r#""to":"[2001:db8::9]:1","flow_label":7"#;
+    let to = r#""to":"10.0.9.9:5004""#;
+    let esp = r#""to":"10.0.9.9:0","ip_protocol":50,"spi":7"#;
+    for (protocol, what, named) in [
+        ("rsvp", format!(r#"{to},"query":true"#), "query"),
+        ("boomerang", flow_label.to_owned(), "flow label"),
+        ("boomerang", esp.to_owned(), "SPI"),
+        ("boomerang", format!(r#"{to},"identity":{{"user":"alice"}}"#), "name"),
+        ("boomerang", format!(r#"{to},"identity":{{"priority":7}}"#), "priority"),
+        ("yessir", flow_label.to_owned(), "flow label"),
+        ("yessir", esp.to_owned(), "SPI"),
+        ("yessir", format!(r#"{to},"ip_protocol":6"#), "IP protocol"),
+        ("yessir", format!(r#"{to},"identity":{{"application":"APP=voice"}}"#), "name"),
+        ("yessir", format!(r#"{to},"identity":{{"priority":7}}"#), "priority"),
+        ("nsis", format!(r#"{to},"identity":{{"user":"alice"}}"#), "name"),
+        ("yessir", format!(r#"{to},"from":"0.0.0.0:5004","query":true"#), ""),
+        ("nsis", format!(r#"{to},"identity":{{"priority":7}}"#), ""),
+    ] {
+        let mut host = Host::of_both_families();
+        let mut peer = host.connect();
+        let line = format!(r#"{{"reserve":{{"protocol":"{protocol}","rate_bps":8000,{what}}}}}"#);
+        let answer = host.ask(&mut peer, &line);
+        if named.is_empty() {
+            assert_eq!(answer["ok"]["role"], "sender", "{line}: {answer}");
+            continue;
+        }
+        assert_eq!(answer["error"]["code"], "rejected", "{line}: {answer}");
+        let message = answer["error"]["message"].as_str().expect("a message");
+        assert!(message.contains(protocol) && message.contains(named), "{line}: {message}");
+        let applications = host.ask(&mut peer, r#"{"show":{"what":"applications"}}"#);
+        assert_eq!(applications["ok"]["rows"], json!([]), "nothing was left behind");
+    }
+    let mut host = Host::new();
+    let mut peer = host.connect();
+    for (protocol, what, named) in [
+        ("yessir", r#""ip_protocol":6"#, "IP protocol"),
+        ("yessir", r#""identity":{"user":"alice"}"#, "name"),
+        ("nsis", r#""identity":{"priority":7}"#, "priority"),
+    ] {
+        let line =
+            format!(r#"{{"listen":{{"protocol":"{protocol}","on":"0.0.0.0:5004",{what}}}}}"#);
+        let answer = host.ask(&mut peer, &line);
+        let message = answer["error"]["message"].as_str().unwrap_or_default();
+        assert!(message.contains(named), "{line}: {answer}");
+    }
 }
 
 #[test]

@@ -13,7 +13,7 @@ use earmark_core::{InterfaceId, Rate};
 use earmark_node::{Command, Event};
 use serde_json::{Map, Value};
 
-use crate::protocol::{Host, Opening, Protocol, rejected};
+use crate::protocol::{Detail, Host, Opening, Protocol, rejected};
 
 pub use config::BoomerangConfig;
 
@@ -58,8 +58,8 @@ impl Protocol for Boomerang {
         true
     }
 
-    fn carries_tokens(&self) -> bool {
-        true
+    fn signals(&self, detail: Detail) -> bool {
+        matches!(detail, Detail::Query | Detail::IpProtocol | Detail::Token)
     }
 
     fn release(&self, application: ApplicationId) -> Command {

@@ -10,8 +10,7 @@ use serde_json::{Map, Value, json};
 
 use super::Boomerang;
 use crate::protocol::{
-    Host, Opening, check_destination, check_port_only, named, options, rate, rejected, row, source,
-    token,
+    Host, Opening, check_destination, named, options, rate, rejected, row, source, token,
 };
 
 /// Opens a loop.
@@ -38,7 +37,6 @@ fn opening(
 ) -> Result<Opening, Problem> {
     let ReserveOptions { mut rates, interval_s, on_refusal: reaction, user } =
         options(&Boomerang, std::mem::take(&mut request.options))?;
-    check_port_only(&request, "boomerang")?;
     let (to, from) = (request.to, source(request.from, request.to)?);
     check_destination(to, request.ip_protocol, host)?;
     if rates.is_empty() {

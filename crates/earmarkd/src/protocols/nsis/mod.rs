@@ -11,7 +11,7 @@ use earmark_core::InterfaceId;
 use earmark_node::{Command, Event};
 use earmark_nsis::{self as nsis, gist, qos};
 
-use crate::protocol::{Host, Opening, Protocol};
+use crate::protocol::{Detail, Host, Opening, Protocol};
 
 pub use config::{NsisConfig, NsisInterface};
 
@@ -43,8 +43,8 @@ impl Protocol for Nsis {
         true
     }
 
-    fn carries_tokens(&self) -> bool {
-        true
+    fn signals(&self, detail: Detail) -> bool {
+        !matches!(detail, Detail::Name)
     }
 
     fn release(&self, application: ApplicationId) -> Command {

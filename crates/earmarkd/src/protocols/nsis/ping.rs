@@ -11,7 +11,7 @@ use earmark_nsis::{self as nsis, ping};
 
 use super::describe;
 use super::request::attributes;
-use crate::protocol::{Action, Host, Opening, Protocol, ProtocolConfig, rejected, row};
+use crate::protocol::{Action, Detail, Host, Opening, Protocol, ProtocolConfig, rejected, row};
 
 /// Ping NSLP. Its events are described with those of NSIS.
 pub(crate) struct Ping;
@@ -56,6 +56,11 @@ impl Protocol for Ping {
 
     fn listen(&self, _request: ListenRequest, _host: &dyn Host) -> Result<Opening, Problem> {
         Err(reserves_nothing())
+    }
+
+    /// Requests to reserve are refused, whatever they have.
+    fn signals(&self, _detail: Detail) -> bool {
+        true
     }
 
     fn request(&self, request: &Request, _host: &dyn Host) -> Option<Result<Action, Problem>> {

@@ -101,6 +101,12 @@ fn opening(
 /// Opens an application as the receiver.
 pub(super) fn listen(mut request: ListenRequest, host: &dyn Host) -> Result<Opening, Problem> {
     let ListenOptions { reverse_bps } = options(&Nsis, std::mem::take(&mut request.options))?;
+    if request.identity.priority.is_some() {
+        return Err(rejected(
+            "the sender sets the priority of a reservation by nsis".to_owned(),
+            "leave it out here, and give it to `earmark reserve`",
+        ));
+    }
     let on = request.on;
     let anywhere = on.ip().is_unspecified();
     if !anywhere {

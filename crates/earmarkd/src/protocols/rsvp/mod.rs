@@ -22,7 +22,7 @@ use earmark_core::InterfaceId;
 use earmark_node::{Command, Event};
 use earmark_rsvp as rsvp;
 
-use crate::protocol::{Action, Consequence, Host, Opening, Protocol};
+use crate::protocol::{Action, Consequence, Detail, Host, Opening, Protocol};
 
 pub use config::{IntegrityConfig, Limits, RsvpConfig, RsvpInterface};
 
@@ -42,8 +42,8 @@ impl Protocol for Rsvp {
         request::listen(request, host)
     }
 
-    fn carries_tokens(&self) -> bool {
-        true
+    fn signals(&self, detail: Detail) -> bool {
+        !matches!(detail, Detail::Query)
     }
 
     fn request(&self, request: &Request, host: &dyn Host) -> Option<Result<Action, Problem>> {

@@ -14,7 +14,7 @@ use earmark_node::{Command, Event};
 use earmark_yessir as yessir;
 use serde_json::{Map, Value};
 
-use crate::protocol::{Action, Host, Opening, Protocol, rejected};
+use crate::protocol::{Action, Detail, Host, Opening, Protocol, rejected};
 
 pub use config::{YessirConfig, YessirInterface};
 
@@ -58,8 +58,8 @@ impl Protocol for Yessir {
         }
     }
 
-    fn carries_tokens(&self) -> bool {
-        true
+    fn signals(&self, detail: Detail) -> bool {
+        matches!(detail, Detail::Query | Detail::Token)
     }
 
     fn release(&self, application: ApplicationId) -> Command {

@@ -12,8 +12,7 @@ use earmark_yessir as yessir;
 
 use super::Yessir;
 use crate::protocol::{
-    Action, Host, Opening, check_arrival, check_destination, check_port_only, named, options,
-    rejected, row, source, token,
+    Action, Host, Opening, check_arrival, check_destination, named, options, row, source, token,
 };
 
 /// IP protocol number of UDP, which carries RTP.
@@ -27,16 +26,6 @@ pub(super) fn reserve(
     host: &dyn Host,
 ) -> Result<Opening, Problem> {
     let of: ReserveOptions = options(&Yessir, std::mem::take(&mut request.options))?;
-    check_port_only(&request, "yessir")?;
-    if request.ip_protocol != UDP {
-        return Err(rejected(
-            format!(
-                "yessir reserves for RTP over UDP, not for IP protocol {}",
-                request.ip_protocol
-            ),
-            "leave the IP protocol out, or reserve by another protocol",
-        ));
-    }
     let (to, from) = (request.to, source(request.from, request.to)?);
     check_destination(to, UDP, host)?;
     let attachment = yessir::Attachment {
