@@ -145,6 +145,35 @@ fn state_of_neighbor_is_limited() {
     assert_eq!(bench.held(), Rate::from_mbps(3));
 }
 
+/// An interface has limits of its own for its neighbours, larger or smaller ones; those that it does not have are the general
+/// ones.
+#[test]
+fn interface_has_limits_of_its_own_for_neighbors() {
+    let own = |per_neighbor| limits::Interface { per_neighbor, ..Default::default() };
+    let interfaces = [("eth1".to_owned(), own(Some(3))), ("eth2".to_owned(), own(None))];
+    let limits = limits::Settings {
+        interfaces: interfaces.into(),
+        per_neighbor: Some(2),
+        ..Default::default()
+    };
+    let mut bench = with_limits(limits.clone());
+    let refused = [(ErrorCode::RsvpSystemError, 0)];
+    for (port, expected) in [(1, &[][..]), (2, &[]), (3, &[]), (4, &refused)] {
+        assert_eq!(errors(&announce(&mut bench, port)), expected, "sender {port}");
+    }
+    for (port, expected) in [(1, &[][..]), (2, &[]), (3, &refused)] {
+        assert_eq!(errors(&ask(&mut bench, port, 1)), expected, "request {port}");
+    }
+    let mut slow = limits;
+    slow.interfaces.entry("eth1".to_owned()).or_default().changes_per_second = Some(1);
+    let mut bench = with_limits(slow);
+    assert_eq!(errors(&announce(&mut bench, 1)), []);
+    assert_eq!(errors(&announce(&mut bench, 2)), refused, "too fast");
+    for mbps in 1..=3 {
+        assert_eq!(errors(&ask(&mut bench, 1, mbps)), [], "no such limit here");
+    }
+}
+
 #[test]
 fn changes_of_neighbor_are_rate_limited() {
     let mut bench =

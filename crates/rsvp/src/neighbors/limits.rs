@@ -83,10 +83,13 @@ impl Rsvp {
         new: Option<Block>,
     ) -> bool {
         let Origin::Neighbor(interface, hop) = origin else { return true };
-        let limits = &self.config.limits;
-        let is_limited = limits.per_neighbor.is_some() || limits.changes_per_second.is_some();
+        let (of_all, own) = (&self.config.limits, self.limits_of(cx.context, interface));
+        let most = own.and_then(|own| own.per_neighbor).or(of_all.per_neighbor);
+        let rate = own.and_then(|own| own.changes_per_second).or(of_all.changes_per_second);
+        let is_limited = most.is_some() || rate.is_some();
         (is_core || self.is_within_access_limits(cx, interface, hop.address, new))
-            && (!is_limited || self.is_within_limits(cx.now, interface, hop.address, new))
+            && (!is_limited
+                || self.is_within_limits(cx.now, (interface, hop.address), new, most, rate))
     }
 
     /// Returns whether the table of a kind of blocks has room for another one of a peer.
@@ -108,16 +111,17 @@ impl Rsvp {
     fn is_within_limits(
         &mut self,
         now: Time,
-        interface: InterfaceId,
-        neighbor: IpAddr,
+        (interface, neighbor): (InterfaceId, IpAddr),
         new: Option<Block>,
+        most: Option<u32>,
+        rate: Option<u32>,
     ) -> bool {
-        if let (Some(most), Some(block)) = (self.config.limits.per_neighbor, new)
+        if let (Some(most), Some(block)) = (most, new)
             && self.store.blocks_of_neighbor(interface, neighbor, block) >= most
         {
             return false;
         }
-        self.config.limits.changes_per_second.is_none_or(|rate| {
+        rate.is_none_or(|rate| {
             let hash = self.throttles.hash(interface, Some(neighbor));
             self.throttles.changes.admits(now, hash, rate)
         })

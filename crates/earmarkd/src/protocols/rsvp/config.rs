@@ -113,7 +113,7 @@ pub struct RsvpInterface {
     pub intercept: Intercept,
     /// Whether hosts behind the interface signal inside UDP (RFC 2205 appendix C).
     pub udp_encapsulation: bool,
-    /// Accepted neighbors, largest reservation and overhead of the interface.
+    /// Accepted neighbors, largest reservation, overhead, and limits of one neighbor of the interface.
     pub limits: limits::Interface,
     /// DSCPs that senders behind the interface are told to set (RFC 2996).
     pub dscp: Vec<Dscp>,
@@ -202,9 +202,19 @@ pub(super) struct InterfaceKeys {
     largest_reservation: Option<Spanned<String>>,
     overhead: Option<Spanned<u32>>,
     #[serde(default)]
+    limits: NeighborTable,
+    #[serde(default)]
     dscp: Vec<Spanned<u8>>,
     #[serde(default)]
     timing: TimingTable,
+}
+
+/// `limits` in `[[interface]]`: those of one neighbour of RSVP, instead of those of `[rsvp]`.
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct NeighborTable {
+    max_per_neighbor: Option<Spanned<u32>>,
+    changes_per_second: Option<Spanned<u32>>,
 }
 
 /// Names of [`Intercept`] in the file.
@@ -299,10 +309,6 @@ impl Source<'_> {
 
     fn limits(&self, table: &RsvpTable) -> Result<Limits, ConfigError> {
         let defaults = Limits::default();
-        let some = |value: &Option<Spanned<u32>>| match value {
-            None => Ok(None),
-            Some(_) => self.count(value.clone(), 0).map(Some),
-        };
         let senders = 1..MAX_SENDERS + 1;
         let next_hops = 1..MAX_NEXT_HOPS + 1;
         Ok(Limits {
@@ -313,8 +319,8 @@ impl Source<'_> {
                 next_hops,
                 defaults.max_next_hops,
             )?,
-            per_neighbor: some(&table.max_per_neighbor)?,
-            changes_per_second: some(&table.changes_per_second)?,
+            per_neighbor: self.limit(&table.max_per_neighbor)?,
+            changes_per_second: self.limit(&table.changes_per_second)?,
             access: self.access(&table.access)?,
         })
     }
@@ -326,7 +332,14 @@ impl Source<'_> {
             neighbors: self.ranges(&table.neighbors)?,
             largest: largest.map(|text| self.read(text, hint)).transpose()?,
             overhead: self.within(table.overhead.clone(), 0..MAX_OVERHEAD + 1, 0)?,
+            per_neighbor: self.limit(&table.limits.max_per_neighbor)?,
+            changes_per_second: self.limit(&table.limits.changes_per_second)?,
         })
+    }
+
+    /// Reads a limit that does not exist by default.
+    fn limit(&self, value: &Option<Spanned<u32>>) -> Result<Option<u32>, ConfigError> {
+        value.clone().map(|value| self.count(Some(value), 0)).transpose()
     }
 
     fn code_points(&self, code_points: &[Spanned<u8>]) -> Result<Vec<Dscp>, ConfigError> {

@@ -28,6 +28,7 @@ impl ProtocolConfig for Rsvp {
             "overhead",
             "dscp",
             "timing",
+            "limits",
         ];
         &[Keys { names: NAMES, before: "faces_core" }]
     }
@@ -225,6 +226,22 @@ mod tests {
         let bad = text.replace("500ms", "0s");
         let error = Config::parse(&bad, std::path::Path::new("r1.toml")).unwrap_err().to_string();
         assert!(error.contains("interface.timing") && error.contains("out of range"), "{error}");
+    }
+
+    /// An interface has limits of its own for neighbours, of which one that is not there is the general one.
+    #[test]
+    fn interface_has_limits_of_its_own() {
+        let text = "[[interface]]\nname = \"eth0\"\n\
+                    [[interface]]\nname = \"eth1\"\nlimits = { max_per_neighbor = 7 }\n\
+                    [rsvp]\nmax_per_neighbor = 5\nchanges_per_second = 6\n";
+        let config = Config::parse(text, std::path::Path::new("r1.toml")).unwrap();
+        let limits = engine(&config, Timestamp::UNIX_EPOCH).limits;
+        let own = limits::Interface { per_neighbor: Some(7), ..limits::Interface::default() };
+        assert_eq!(limits.interfaces, [("eth1".to_owned(), own)].into());
+        assert_eq!((limits.per_neighbor, limits.changes_per_second), (Some(5), Some(6)));
+        let bad = text.replace("= 7", "= 0");
+        let error = Config::parse(&bad, std::path::Path::new("r1.toml")).unwrap_err().to_string();
+        assert!(error.contains("interface.limits") && error.contains("out of range"), "{error}");
     }
 
     /// NTP's own example: 1 January 1972 is 2 272 060 800 seconds after 1900.
