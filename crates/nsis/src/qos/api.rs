@@ -150,6 +150,9 @@ pub struct RequestedQos {
     /// Peak rate p; `None` if unknown.
     #[serde(default)]
     pub peak: Option<Rate>,
+    /// Minimum policed unit m, octets: smaller packets count as this large.
+    #[serde(default = "default_min_packet")]
+    pub min_packet: u32,
     /// Maximum packet size, octets.
     pub max_packet: u32,
     /// Minimum token rate. With it the reserved rate may be less than `rate` (QoS Available and Minimum QoS); without
@@ -164,6 +167,10 @@ pub struct RequestedQos {
     pub priority: Option<Priority>,
 }
 
+const fn default_min_packet() -> u32 {
+    64
+}
+
 impl RequestedQos {
     /// Returns parameters for a rate, with a bucket for two large packets.
     pub fn of(rate: Rate) -> RequestedQos {
@@ -171,6 +178,7 @@ impl RequestedQos {
             rate,
             burst: 3_000,
             peak: None,
+            min_packet: default_min_packet(),
             max_packet: 1_500,
             minimum: None,
             phb: None,

@@ -217,7 +217,7 @@ pub(super) fn of_request(qos: &RequestedQos, purpose: Purpose) -> Option<Vec<u8>
         rate: qos.rate.as_octets_per_second(),
         depth: qos.burst as f32,
         peak: qos.peak.map_or(f32::INFINITY, Rate::as_octets_per_second),
-        min_policed_unit: 64.min(qos.max_packet),
+        min_policed_unit: qos.min_packet.min(qos.max_packet),
         max_packet_size: qos.max_packet,
     };
     let tmod = Parameter::mandatory(Value::Tmod1(bucket));

@@ -70,6 +70,7 @@ fn opening(
     let wanted = qos::RequestedQos {
         burst: request.burst_octets,
         peak: request.peak_bps,
+        min_packet: request.min_packet,
         max_packet: request.max_packet,
         minimum: minimum_bps,
         priority: priority.map(|priority| Priority { preemption: priority, defending: priority }),

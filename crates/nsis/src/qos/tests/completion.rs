@@ -56,6 +56,20 @@ fn tmod_of_four_words_is_completed_and_counted() {
     }
 }
 
+/// The minimum policed unit of a request is signalled, and never exceeds its largest packet.
+#[test]
+fn requested_minimum_policed_unit_is_signalled() {
+    for (min_packet, max_packet, expected) in [(200, 1_000, 200), (200, 100, 100)] {
+        let qos = RequestedQos { min_packet, max_packet, ..RequestedQos::of(mbps(2)) };
+        let qspec = crate::qos::qspec::of_request(&qos, crate::qos::qspec::Purpose::Reserve);
+        let qspec = qspec.expect("it is possible");
+        let desired = Qspec::parse(&qspec).expect("a QSPEC").desired.expect("it is requested");
+        let tmod = desired.parameters.find(ParameterId::Tmod1).map(|tmod| tmod.value);
+        let Some(Value::Tmod1(bucket)) = tmod else { panic!("{tmod:?}") };
+        assert_eq!((bucket.min_policed_unit, bucket.max_packet_size), (expected, max_packet));
+    }
+}
+
 #[test]
 fn strict_node_refuses_a_tmod_of_four_words() {
     for (direction, from) in [(Direction::Downstream, 0), (Direction::Upstream, 2)] {
