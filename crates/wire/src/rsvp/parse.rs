@@ -293,7 +293,8 @@ impl<'a> Found<'a> {
             }));
         }
         let has_gpi = session.has_gpi();
-        if if has_gpi { self.has_spi.1 } else { self.has_spi.0 } {
+        let (some_have, some_lack) = self.has_spi;
+        if has_gpi && some_lack || !has_gpi && some_have {
             return Err(first_at_fault(bytes, ErrorKind::ConflictingCType, |object| {
                 let class = ObjectClass::from_code(object.class_num());
                 matches!(class, ObjectClass::FilterSpec | ObjectClass::SenderTemplate)
