@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use earmark_core::InterfaceId;
+use earmark_core::{HostEvent, Interface, InterfaceId};
 use earmark_wire::rsvp::{
     Acknowledgement, AcknowledgementKind, Body, Hello, HelloKind, List, Message, MessageId, Path,
     RefreshIds, RefreshList, Srefresh,
@@ -145,4 +145,12 @@ pub fn summary_ids(outcomes: &[Outcome]) -> Vec<u32> {
         }
     }
     names
+}
+
+/// Changes a property of an interface.
+pub fn change(router: &mut Bench, id: InterfaceId, change: impl FnOnce(&mut Interface)) {
+    let mut interface = router.interfaces.by_id(id).expect("it is known").clone();
+    change(&mut interface);
+    router.interfaces.set(interface);
+    router.host(HostEvent::InterfaceChanged(id));
 }
