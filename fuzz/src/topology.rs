@@ -62,6 +62,7 @@ pub fn interface(node: usize, link: u32, trust: Trust) -> Interface {
         up: true,
         bandwidth: Rate::from_mbps(10),
         reservable: RESERVABLE,
+        largest: None,
         latency_us: 100,
         trust,
     }

@@ -30,6 +30,9 @@ pub struct Interface {
     pub bandwidth: Rate,
     /// Reservable part of the bandwidth; zero if nothing may be reserved.
     pub reservable: Rate,
+    /// Limit of one reservation on the link.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub largest: Option<Rate>,
     /// Minimum latency of the link, microseconds (RFC 2215 section 3.4).
     pub latency_us: u32,
     /// Trust in what is behind it.
@@ -169,6 +172,7 @@ mod tests {
             up: true,
             bandwidth: Rate::from_mbps(10),
             reservable: Rate::from_mbps(5),
+            largest: None,
             latency_us: 10,
             trust: Trust::CORE,
         }

@@ -14,7 +14,7 @@ use std::io;
 use std::mem;
 use std::net::IpAddr;
 
-use earmark_core::admission::{AdmissionMethod, ClaimId};
+use earmark_core::admission::{AdmissionMethod, ClaimId, Ledger, LinkStatus};
 use earmark_core::checkpoint::{Checkpoint, mark};
 use earmark_core::{ApplicationId, Effect, Effects, FlowResolver, Installation, InterfaceId, Time};
 use earmark_node::{
@@ -289,7 +289,8 @@ impl<K: Kernel> Driver<K> {
         if inside.node.routes().flows_differ() {
             return;
         }
-        for (interface, rate) in kernel.delegate(now, &|link| inside.node.ledger().link(link)) {
+        for (interface, rate) in kernel.delegate(now, &|link| delegable(inside.node.ledger(), link))
+        {
             inside.note_delegation(now, interface, rate);
         }
         if !self.inside.effects.is_empty() {
@@ -455,4 +456,26 @@ fn may_move_packets(update: &HostUpdate) -> bool {
             | HostUpdate::PolicyRules { .. }
             | HostUpdate::FlowRoutes(_)
     )
+}
+/// Returns the status of a link whose bandwidth the kernel may grant by itself. It knows no limit of one reservation.
+fn delegable(ledger: &Ledger, link: InterfaceId) -> Option<LinkStatus> {
+    ledger.link(link).filter(|_| ledger.largest(link).is_none())
+}
+
+#[cfg(test)]
+mod tests {
+    use earmark_core::Rate;
+    use earmark_core::admission::LinkCapacity;
+
+    use super::*;
+
+    #[test]
+    fn link_with_a_limit_of_one_reservation_is_not_delegated() {
+        let (mut ledger, link) = (Ledger::new(), InterfaceId(1));
+        let (bandwidth, reservable) = (Rate::from_mbps(10), Rate::from_mbps(7));
+        ledger.set_link(link, LinkCapacity { bandwidth, reservable, mtu: 1_500 });
+        assert_eq!(delegable(&ledger, link), ledger.link(link));
+        ledger.set_largest(link, Some(Rate::from_mbps(2)));
+        assert_eq!(delegable(&ledger, link), None);
+    }
 }

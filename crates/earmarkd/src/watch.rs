@@ -301,6 +301,7 @@ impl Watch {
             reservable: capacity
                 .filter(|_| !self.taken.contains(&state.id))
                 .map_or(Rate::ZERO, |capacity| capacity.reservable),
+            largest: link.and_then(|link| link.config.largest),
             latency_us: link.map_or(0, |link| link.config.latency_us),
             trust: link.map_or(Trust::ACCESS, |link| link.config.trust.clone()),
         }

@@ -87,8 +87,8 @@ fn message_of_unknown_neighbor_is_dropped() {
 
 #[test]
 fn reservation_over_interface_limit_is_refused() {
-    let largest = Some(Rate::from_mbps(3));
-    let mut bench = with_limits(on_eth2(limits::Interface { largest, ..Default::default() }));
+    let mut bench = with_limits(limits::Settings::default());
+    bench.ledger.set_largest(ETH2, Some(Rate::from_mbps(3)));
     announce(&mut bench, 1);
     let too_large = [(ErrorCode::AdmissionControlFailure, 2)];
     assert_eq!(errors(&ask(&mut bench, 1, 4)), too_large);

@@ -37,6 +37,7 @@ pub fn interface(
         up: true,
         bandwidth,
         reservable,
+        largest: None,
         latency_us: 100,
         trust: Trust::CORE,
     }

@@ -50,6 +50,11 @@ impl Lanes {
         self.find(link, destination).map(|lane| lane.link)
     }
 
+    /// Returns the lanes of a link.
+    pub(super) fn of(&self, link: InterfaceId) -> impl Iterator<Item = InterfaceId> {
+        self.by_link.get(&link).into_iter().flatten().map(|lane| lane.link)
+    }
+
     /// Returns the link that a lane belongs to.
     pub(super) fn link_of(&self, lane: InterfaceId) -> Option<InterfaceId> {
         let mut links = self.by_link.iter();

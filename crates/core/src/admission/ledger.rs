@@ -70,6 +70,23 @@ impl Ledger {
         mark_queue(&mut self.freed, link, entry);
     }
 
+    /// Limits one claim of a link, and of each of its lanes; `None`: no limit but that of all. Claims stay as they are.
+    /// Queued requests that can never be granted now are dropped. No effect on an unknown link.
+    pub fn set_largest(&mut self, link: InterfaceId, largest: Option<Rate>) {
+        let Ledger { links, lanes, freed, .. } = self;
+        for link in lanes.of(link).chain([link]) {
+            let Some(entry) = links.get_mut(link) else { continue };
+            entry.largest = largest.unwrap_or(Rate::MAX);
+            drop_hopeless(entry);
+            mark_queue(freed, link, entry);
+        }
+    }
+
+    /// Returns the limit of one claim of a link, if it has one.
+    pub fn largest(&self, link: InterfaceId) -> Option<Rate> {
+        self.links.get(link).map(|link| link.largest).filter(|largest| *largest < Rate::MAX)
+    }
+
     /// Removes a link with all its claims, queued requests and adopted flows. Walks all claims of the ledger.
     pub fn remove_link(&mut self, link: InterfaceId) -> RemovedLink {
         let Some(gone) = self.links.remove(link) else {
@@ -330,6 +347,10 @@ impl Ledger {
         self.lanes.open(link, range, protocol, lane);
         let mtu = self.link(link).map_or(0, |status| status.mtu);
         self.set_link(lane, LinkCapacity { bandwidth: most, reservable: Rate::ZERO, mtu });
+        let largest = self.largest(link).unwrap_or(Rate::MAX);
+        if let Some(entry) = self.links.get_mut(lane) {
+            entry.largest = largest;
+        }
     }
 
     /// Sets the reservable rate of a lane. No effect if the lane is not open.

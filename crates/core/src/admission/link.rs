@@ -78,6 +78,8 @@ pub(super) struct Link {
     pub(super) bandwidth: Rate,
     /// MTU, octets.
     mtu: u32,
+    /// Limit of one claim.
+    pub(super) largest: Rate,
     /// Reservable bandwidth, and what is held of it by claims and for adopted flows.
     pub(super) load: LinkLoad,
     /// Admission control other than [`ParameterBased`].
@@ -96,6 +98,7 @@ impl Link {
         Link {
             bandwidth,
             mtu,
+            largest: Rate::MAX,
             load: LinkLoad { reservable, ..LinkLoad::default() },
             control: None,
             claims: 0,
@@ -135,20 +138,29 @@ impl Link {
     /// Returns the largest rate that `demand` would be granted in place of `old` under a load of the link.
     #[inline]
     pub(super) fn available(&self, load: &LinkLoad, old: Option<&Demand>, demand: &Demand) -> Rate {
-        match &self.control {
+        let available = match &self.control {
             None => ParameterBased.available(load, old, demand),
             Some(control) => {
                 // The sum of the claims may exceed the link, but not the range of a rate.
                 let rest = load.held - old.map_or(Rate::ZERO, |old| old.rate);
                 control.available(load, old, demand).min(Rate::MAX - rest)
             }
-        }
+        };
+        available.min(self.largest_in_place_of(old))
+    }
+
+    /// Returns the limit of a claim in place of `old`: what is held already stays, also above the limit of one claim.
+    #[inline]
+    pub(super) fn largest_in_place_of(&self, old: Option<&Demand>) -> Rate {
+        old.map_or(self.largest, |old| self.largest.max(old.rate))
     }
 
     /// Returns the largest rate that would be granted for `service` on the empty link.
     fn limit(&self, service: Service) -> Rate {
         let reservable = self.load.reservable;
-        self.control.as_ref().map_or(reservable, |control| control.limit(reservable, service))
+        let of_all =
+            self.control.as_ref().map_or(reservable, |control| control.limit(reservable, service));
+        of_all.min(self.largest)
     }
 
     /// Returns whether `demand` would be granted on the empty link.
@@ -159,9 +171,12 @@ impl Link {
     /// Returns the largest rate that an adopted flow may have in place of `old`. Where claims may exceed the link
     /// together, their flows may do so after a restart.
     pub(super) fn adoptable(&self, old: Rate) -> Rate {
-        match self.control {
+        match &self.control {
             None => self.load.free() + old,
-            Some(_) => self.limit(Service::ControlledLoad).min(Rate::MAX - self.load.held + old),
+            Some(control) => {
+                let limit = control.limit(self.load.reservable, Service::ControlledLoad);
+                limit.min(Rate::MAX - self.load.held + old)
+            }
         }
     }
 
@@ -182,7 +197,10 @@ impl Link {
     ) -> Result<(), Refusal> {
         let available = match CONTROL {
             true => self.available(&self.load, old, demand),
-            false => ParameterBased.available(&self.load, old, demand),
+            false => {
+                let available = ParameterBased.available(&self.load, old, demand);
+                available.min(self.largest_in_place_of(old))
+            }
         };
         let refuse = |reason| Err(Refusal { reason, available });
         if self.load.reservable == Rate::ZERO && old.is_none_or(|old| old.rate == Rate::ZERO) {

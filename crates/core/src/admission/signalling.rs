@@ -61,6 +61,7 @@ mod tests {
             up: true,
             bandwidth: Rate::from_mbps(10),
             reservable: Rate::ZERO,
+            largest: None,
             latency_us: 0,
             trust: Trust::CORE,
         }

@@ -141,6 +141,31 @@ fn bandwidth_set_aside_cannot_be_claimed() {
     assert_eq!(ledger.available(LINK), Rate::ZERO);
 }
 
+/// One claim is limited, and all together are not; what is held already stays.
+#[test]
+fn one_claim_is_limited_on_a_link() {
+    let mut ledger = ledger();
+    ledger.set_link(LINK, capacity(10));
+    let before = ledger.claim(LINK, owner(1), &flow(1), demand(4)).expect("fits");
+    ledger.set_largest(LINK, Some(mbps(2)));
+    assert_eq!((ledger.largest(LINK), ledger.available(LINK)), (Some(mbps(2)), mbps(2)));
+    let too_large = Err(refused(Reason::Bandwidth, 2));
+    assert_eq!(ledger.claim(LINK, owner(2), &flow(2), demand(3)), too_large);
+    let second = ledger.claim(LINK, owner(2), &flow(2), demand(2)).expect("not too large");
+    assert_eq!(ledger.change(second, demand(3)), Err(refused(Reason::Bandwidth, 2)));
+    let larger_packets = Demand { max_packet: 1_000, ..demand(4) };
+    assert_eq!(ledger.change(before, larger_packets), Ok(()), "no larger than before");
+    assert_eq!(ledger.change(before, demand(5)), Err(refused(Reason::Bandwidth, 4)));
+    // Less important claims are not displaced for what can never be.
+    ledger.set_preemption(Some(PreemptionPolicy::default()));
+    let priority = Priority { preemption: 9, defending: 9 };
+    let claim = ledger.claim_with_priority(LINK, owner(3), &flow(3), demand(3), priority);
+    assert_eq!((claim, held(&ledger)), (Err(refused(Reason::Bandwidth, 2)), mbps(6)));
+    assert_eq!(ledger.next_displaced(), None);
+    ledger.set_largest(LINK, None);
+    assert_eq!((ledger.largest(LINK), ledger.change(second, demand(3))), (None, Ok(())));
+}
+
 #[test]
 fn shrunk_link_keeps_grants_and_refuses_new_claims() {
     let mut ledger = ledger();
@@ -496,4 +521,26 @@ fn flows_in_lane_claim_on_lane() {
     // Removing a lane removes its claims.
     let lost: Vec<Owner> = ledger.remove_link(LANE).claims.into_iter().map(|(_, o)| o).collect();
     assert_eq!(lost, [owner(1), owner(4)]);
+}
+
+/// Flows in a lane are limited as on its link, whichever is set first.
+#[test]
+fn one_claim_is_limited_in_lanes() {
+    let range = "10.0.0.0/8".parse().expect("a prefix");
+    for is_limited_first in [true, false] {
+        let mut ledger = ledger();
+        let lane = InterfaceId(900);
+        if is_limited_first {
+            ledger.set_largest(LINK, Some(mbps(2)));
+        }
+        ledger.open_lane(LINK, range, owner(1).protocol, lane, mbps(5));
+        ledger.set_lane_rate(lane, mbps(5));
+        if !is_limited_first {
+            ledger.set_largest(LINK, Some(mbps(2)));
+        }
+        let claimed = ledger.claim(LINK, owner(1), &flow(1), demand(3));
+        assert_eq!(claimed, Err(refused(Reason::Bandwidth, 2)), "{is_limited_first}");
+        let claim = ledger.claim(LINK, owner(1), &flow(1), demand(2)).expect("not too large");
+        assert_eq!(ledger.link_of(claim), Some(lane));
+    }
 }

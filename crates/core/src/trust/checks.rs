@@ -97,6 +97,7 @@ mod tests {
                 up: true,
                 bandwidth: Rate::from_mbps(10),
                 reservable: Rate::from_mbps(5),
+                largest: None,
                 latency_us: 10,
                 trust: Trust { role, sources },
             });

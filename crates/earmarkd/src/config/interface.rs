@@ -56,6 +56,8 @@ pub struct InterfaceConfig {
     pub bandwidth: Option<Rate>,
     /// The part of the bandwidth that may be reserved.
     pub reservable: Reservable,
+    /// Limit of one reservation on the link.
+    pub largest: Option<Rate>,
     /// Minimum latency of the link, microseconds (RFC 2215 section 3.4).
     pub latency_us: u32,
     /// Trust in what is behind the interface.
@@ -89,6 +91,7 @@ impl InterfaceConfig {
             name: name.into(),
             bandwidth: Some(bandwidth),
             reservable: Reservable::Share(0.75),
+            largest: None,
             latency_us: 0,
             trust: Trust::ACCESS,
             classes: 256,

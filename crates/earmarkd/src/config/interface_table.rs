@@ -18,10 +18,11 @@ use crate::protocol::Protocol;
 use crate::protocols;
 
 /// General keys of the table.
-const KEYS: [&str; 15] = [
+const KEYS: [&str; 16] = [
     "name",
     "bandwidth",
     "reservable",
+    "largest_reservation",
     "latency_us",
     "role",
     "sources",
@@ -42,6 +43,7 @@ pub(super) struct InterfaceTable {
     name: Spanned<String>,
     bandwidth: Option<Spanned<String>>,
     reservable: Option<Spanned<Share>>,
+    largest_reservation: Option<Spanned<String>>,
     #[serde(default)]
     latency_us: u32,
     #[serde(default)]
@@ -123,6 +125,9 @@ impl Source<'_> {
             bandwidth,
             services: self.services(&table.service, bandwidth, reservable)?,
             reservable,
+            largest: (table.largest_reservation.as_ref())
+                .map(|text| self.read(text, "a rate such as \"2Mbit\""))
+                .transpose()?,
             latency_us: table.latency_us,
             trust: self.trust(table)?,
             classes: self.within(table.classes.clone(), 1..MAX_CLASSES + 1, defaults.classes)?,

@@ -116,6 +116,7 @@ impl Host {
             up: true,
             bandwidth: Rate::from_mbps(10),
             reservable: Rate::from_mbps(7),
+            largest: None,
             latency_us: 0,
             trust: Trust::CORE,
         };

@@ -1,7 +1,7 @@
 //! Outcomes over the control socket, in events and in the rows of applications, for all protocols.
 
-use earmark_core::{Datagram, InterfaceId};
-use earmark_node::Input;
+use earmark_core::{Datagram, Interface, InterfaceId, Rate, Time};
+use earmark_node::{HostUpdate, Input};
 use earmark_wire::icmp::{self, PROTOCOL_V4, PseudoHeader};
 use serde_json::{Value, json};
 
@@ -36,6 +36,28 @@ fn unanswered_request_is_pending() {
         let (answer, _) = ask(&mut host, &mut peer, request);
         assert!(answer["ok"]["application"].is_u64(), "{request}: {answer}");
         assert_eq!(listed(&mut host, &mut peer)["kind"], "pending", "{request}");
+    }
+}
+
+/// A limit of one reservation on a link holds for every protocol.
+#[test]
+fn reservation_over_the_limit_of_a_link_is_refused() {
+    let protocols = [
+        r#""protocol":"nsis","to":"10.0.9.9:5001""#,
+        r#""protocol":"boomerang","to":"10.0.9.9:5001""#,
+        r#""protocol":"yessir","from":"10.0.1.1:5000","to":"10.0.9.9:5000""#,
+    ];
+    for (protocol, rate, is_refused) in
+        protocols.into_iter().flat_map(|p| [(p, 2_000_001, true), (p, 2_000_000, false)])
+    {
+        let mut host = Host::new();
+        let limited = Interface { largest: Some(Rate::from_mbps(2)), ..host.interface.clone() };
+        host.driver.handle(Time::ZERO, Input::Host(HostUpdate::Interface(limited)));
+        let mut peer = host.connect();
+        ask(&mut host, &mut peer, &format!(r#"{{"reserve":{{{protocol},"rate_bps":{rate}}}}}"#));
+        let claims =
+            |host: &Host| host.driver.node().ledger().link(host.interface.id).unwrap().claims;
+        assert_eq!(claims(&host), u32::from(!is_refused), "{protocol} {rate}");
     }
 }
 

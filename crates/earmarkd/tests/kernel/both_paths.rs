@@ -243,6 +243,7 @@ impl Router {
             up: true,
             bandwidth: Rate::ZERO,
             reservable: Rate::ZERO,
+            largest: None,
             latency_us: 0,
             trust: Trust::CORE,
         }));
@@ -256,6 +257,7 @@ impl Router {
                 up: true,
                 bandwidth: Rate::from_bps(2 * CAPACITY),
                 reservable: Rate::from_bps(CAPACITY),
+                largest: None,
                 latency_us: 0,
                 trust: Trust::CORE,
             }));

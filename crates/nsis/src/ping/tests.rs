@@ -80,6 +80,7 @@ impl Line {
                 up: true,
                 bandwidth,
                 reservable: bandwidth,
+                largest: None,
                 latency_us: 0,
                 trust: Trust::CORE,
             });

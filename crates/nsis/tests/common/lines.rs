@@ -86,6 +86,7 @@ impl Network {
                 up: true,
                 bandwidth: Rate::from_mbps(10),
                 reservable: Rate::from_mbps(8),
+                largest: None,
                 latency_us: 10,
                 trust: Trust::CORE,
             });

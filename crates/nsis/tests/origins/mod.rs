@@ -85,6 +85,7 @@ impl Scene {
                 up: true,
                 bandwidth: Rate::from_mbps(10),
                 reservable: Rate::from_mbps(8),
+                largest: None,
                 latency_us: 10,
                 trust,
             });

@@ -1,7 +1,7 @@
 //! Admission: claims on the ledger of a link, and the corresponding traffic control (RFC 2205 section 3.11.2,
 //! TC_AddFlowspec and TC_ModFlowspec).
 
-use earmark_core::admission::{Demand, Owner, Priority, Reason, Refusal};
+use earmark_core::admission::{Demand, Owner, Priority};
 use earmark_core::checkpoint::{Checkpoint, mark};
 use earmark_core::{Context, Flow, Installation, InterfaceId, Rate};
 use earmark_wire::intserv::{FlowSpec, TokenBucket};
@@ -32,7 +32,7 @@ impl Rsvp {
         if let Some(interface) = outgoing {
             let flow = self.flow(holder, first.as_ref());
             let demand = self.demand(cx.context, holder, None, outgoing, &flowspec, new);
-            self.check_size(cx.context, interface, &demand, Rate::ZERO)?;
+            check_bucket(&demand)?;
             let block = self.store.tcsbs.vacant_key() as Index;
             let owner = Owner { protocol: crate::ID, block };
             let ledger = &mut cx.context.ledger;
@@ -72,8 +72,7 @@ impl Rsvp {
             let demand = self.demand(cx.context, holder, Some(tcsb), outgoing, &flowspec, new);
             let held = cx.context.ledger.demand(claim);
             if held != Some(demand) {
-                let held = held.map_or(Rate::ZERO, |held| held.rate);
-                self.check_size(cx.context, interface, &demand, held)?;
+                check_bucket(&demand)?;
                 let ledger = &mut cx.context.ledger;
                 let granted = match priority {
                     None => ledger.change(claim, demand),
@@ -118,28 +117,6 @@ impl Rsvp {
             Holder::Sender(_) => None,
         };
         self.flow(holder, first)
-    }
-
-    /// Checks the limits of one reservation; the current rate is always allowed. A bucket that the ledger cannot hold
-    /// is refused (RFC 2211 section 5), and not cut.
-    #[inline]
-    fn check_size(
-        &self,
-        context: &Context<'_>,
-        interface: InterfaceId,
-        demand: &Demand,
-        held: Rate,
-    ) -> Result<(), ResvFault> {
-        if demand.burst == u32::MAX {
-            return Err(ResvFault::bad_flowspec());
-        }
-        match self.limits_of(context, interface).and_then(|limits| limits.largest) {
-            Some(largest) if demand.rate > largest.max(held) => {
-                let refusal = Refusal { reason: Reason::Bandwidth, available: largest };
-                Err(ResvFault::refused(refusal))
-            }
-            _ => Ok(()),
-        }
     }
 
     /// Returns the rate that a flowspec claims of a link: no more than the traffic of its senders, plus the overhead of
@@ -191,4 +168,10 @@ impl Rsvp {
             .map(|psb| psb.tspec)
             .reduce(|a, b| sum(&a, &b))
     }
+}
+
+/// Refuses a bucket that the ledger cannot hold (RFC 2211 section 5), instead of cutting it.
+#[inline]
+fn check_bucket(demand: &Demand) -> Result<(), ResvFault> {
+    if demand.burst == u32::MAX { Err(ResvFault::bad_flowspec()) } else { Ok(()) }
 }

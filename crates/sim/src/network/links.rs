@@ -80,6 +80,7 @@ impl Network {
                 up: true,
                 bandwidth,
                 reservable,
+                largest: None,
                 latency_us: u32::try_from(delay.as_micros()).unwrap_or(u32::MAX),
                 trust: Trust::CORE,
             };

@@ -175,6 +175,7 @@ impl Router {
             up: true,
             bandwidth: BANDWIDTH,
             reservable: BANDWIDTH,
+            largest: None,
             latency_us: 10,
             trust: Trust::CORE,
         }));

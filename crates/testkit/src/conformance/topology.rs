@@ -58,6 +58,8 @@ struct Link {
     bandwidth: Rate,
     #[serde(default = "reservable", deserialize_with = "rate")]
     reservable: Rate,
+    /// Limit of one reservation.
+    largest: Option<u64>,
     #[serde(default)]
     latency_us: u32,
     #[serde(default = "role")]
@@ -158,6 +160,7 @@ impl Links {
                 up: true,
                 bandwidth: link.bandwidth,
                 reservable: link.reservable,
+                largest: link.largest.map(Rate::from_bps),
                 latency_us: link.latency_us,
                 trust: Trust { role: link.role, sources: Vec::new() },
             });

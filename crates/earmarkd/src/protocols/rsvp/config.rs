@@ -113,7 +113,7 @@ pub struct RsvpInterface {
     pub intercept: Intercept,
     /// Whether hosts behind the interface signal inside UDP (RFC 2205 appendix C).
     pub udp_encapsulation: bool,
-    /// Accepted neighbors, largest reservation, overhead, and limits of one neighbor of the interface.
+    /// Accepted neighbors, overhead, and limits of one neighbor of the interface.
     pub limits: limits::Interface,
     /// DSCPs that senders behind the interface are told to set (RFC 2996).
     pub dscp: Vec<Dscp>,
@@ -199,7 +199,6 @@ pub(super) struct InterfaceKeys {
     udp_encapsulation: Option<bool>,
     #[serde(default)]
     neighbors: Vec<Spanned<String>>,
-    largest_reservation: Option<Spanned<String>>,
     overhead: Option<Spanned<u32>>,
     #[serde(default)]
     limits: NeighborTable,
@@ -326,11 +325,8 @@ impl Source<'_> {
     }
 
     fn interface_limits(&self, table: &InterfaceKeys) -> Result<limits::Interface, ConfigError> {
-        let largest = table.largest_reservation.as_ref();
-        let hint = "a rate such as \"2Mbit\"";
         Ok(limits::Interface {
             neighbors: self.ranges(&table.neighbors)?,
-            largest: largest.map(|text| self.read(text, hint)).transpose()?,
             overhead: self.within(table.overhead.clone(), 0..MAX_OVERHEAD + 1, 0)?,
             per_neighbor: self.limit(&table.limits.max_per_neighbor)?,
             changes_per_second: self.limit(&table.limits.changes_per_second)?,

@@ -24,7 +24,6 @@ impl ProtocolConfig for Rsvp {
             "intercept",
             "udp_encapsulation",
             "neighbors",
-            "largest_reservation",
             "overhead",
             "dscp",
             "timing",

@@ -183,6 +183,7 @@ impl Node {
             up: true,
             bandwidth: Rate::from_mbps(100),
             reservable: Rate::from_mbps(75),
+            largest: None,
             latency_us: 10,
             trust: Trust::CORE,
         });

@@ -116,6 +116,7 @@ impl Node {
                 up: true,
                 bandwidth: mbps(10),
                 reservable: mbps(8),
+                largest: None,
                 latency_us: 100,
                 trust: Trust::CORE,
             });

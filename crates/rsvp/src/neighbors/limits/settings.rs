@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 use core::net::IpAddr;
 use core::time::Duration;
 
-use earmark_core::{Prefix, Rate};
+use earmark_core::Prefix;
 use serde::{Deserialize, Serialize};
 
 /// Limits of a node. The default has only those of [`crate::Config`].
@@ -29,8 +29,6 @@ pub struct Settings {
 pub struct Interface {
     /// Accepted neighbours; all if empty.
     pub neighbors: Vec<Prefix>,
-    /// Limit of one reservation.
-    pub largest: Option<Rate>,
     /// Limit of senders, and of reservations, of one neighbour; that of [`Settings`] by default.
     pub per_neighbor: Option<u32>,
     /// Limit of new or changed senders and reservations of one neighbour in one second; that of [`Settings`] by default.

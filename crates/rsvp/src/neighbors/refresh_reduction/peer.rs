@@ -325,6 +325,7 @@ mod tests {
                 up: true,
                 bandwidth: Rate::ZERO,
                 reservable: Rate::ZERO,
+                largest: None,
                 latency_us: 0,
                 trust: Trust::default(),
             });

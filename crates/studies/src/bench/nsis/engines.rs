@@ -207,6 +207,7 @@ fn hosts() -> Vec<(usize, HostUpdate)> {
             up: true,
             bandwidth,
             reservable: bandwidth,
+            largest: None,
             latency_us: 10,
             trust: Trust::CORE,
         };
