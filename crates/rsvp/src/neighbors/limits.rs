@@ -10,7 +10,7 @@ mod throttles;
 use core::net::IpAddr;
 use core::time::Duration;
 
-use earmark_core::{Context, Datagram, InterfaceId, Time, shares};
+use earmark_core::{Context, Datagram, InterfaceId, shares};
 use earmark_wire::rsvp::Body;
 
 use crate::context::HandlerContext;
@@ -83,13 +83,12 @@ impl Rsvp {
         new: Option<Block>,
     ) -> bool {
         let Origin::Neighbor(interface, hop) = origin else { return true };
-        let (of_all, own) = (&self.config.limits, self.limits_of(cx.context, interface));
-        let most = own.and_then(|own| own.per_neighbor).or(of_all.per_neighbor);
-        let rate = own.and_then(|own| own.changes_per_second).or(of_all.changes_per_second);
-        let is_limited = most.is_some() || rate.is_some();
+        let limits = &self.config.limits;
+        let is_limited = limits.per_neighbor.is_some()
+            || limits.changes_per_second.is_some()
+            || !limits.interfaces.is_empty();
         (is_core || self.is_within_access_limits(cx, interface, hop.address, new))
-            && (!is_limited
-                || self.is_within_limits(cx.now, (interface, hop.address), new, most, rate))
+            && (!is_limited || self.is_within_limits(cx, interface, hop.address, new))
     }
 
     /// Returns whether the table of a kind of blocks has room for another one of a peer.
@@ -107,15 +106,18 @@ impl Rsvp {
         self.store.shares[block as usize].has_room(port, self.config.max_sessions, interfaces)
     }
 
+    /// Returns whether a neighbour is within the limits of its interface, and of the node where that has none.
     #[cold]
-    fn is_within_limits(
+    fn is_within_limits<E>(
         &mut self,
-        now: Time,
-        (interface, neighbor): (InterfaceId, IpAddr),
+        cx: &HandlerContext<'_, '_, E>,
+        interface: InterfaceId,
+        neighbor: IpAddr,
         new: Option<Block>,
-        most: Option<u32>,
-        rate: Option<u32>,
     ) -> bool {
+        let (of_all, own) = (&self.config.limits, self.limits_of(cx.context, interface));
+        let most = own.and_then(|own| own.per_neighbor).or(of_all.per_neighbor);
+        let rate = own.and_then(|own| own.changes_per_second).or(of_all.changes_per_second);
         if let (Some(most), Some(block)) = (most, new)
             && self.store.blocks_of_neighbor(interface, neighbor, block) >= most
         {
@@ -123,7 +125,7 @@ impl Rsvp {
         }
         rate.is_none_or(|rate| {
             let hash = self.throttles.hash(interface, Some(neighbor));
-            self.throttles.changes.admits(now, hash, rate)
+            self.throttles.changes.admits(cx.now, hash, rate)
         })
     }
 
