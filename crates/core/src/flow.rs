@@ -4,6 +4,7 @@ use core::fmt;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use core::str::FromStr;
 
+use earmark_wire::ipsec;
 use serde::{Deserialize, Serialize};
 
 /// Packets of one reservation, as a classifier matches them. A port of 0 matches any port.
@@ -25,7 +26,7 @@ pub struct Flow {
     #[serde(default)]
     pub flow_label: u32,
     /// SPI (Security Parameters Index) of ESP or AH; 0 for any.
-    #[serde(default, skip_serializing_if = "is_no_spi")]
+    #[serde(default, skip_serializing_if = "is_zero")]
     pub spi: u32,
     /// Number of open low bits of the destination: 0 for one address, 8 for an IPv4 network of 24 bits.
     #[serde(default, skip_serializing_if = "is_zero")]
@@ -35,12 +36,8 @@ pub struct Flow {
     pub source_open: u8,
 }
 
-fn is_zero(bits: &u8) -> bool {
-    *bits == 0
-}
-
-fn is_no_spi(spi: &u32) -> bool {
-    *spi == 0
+fn is_zero<N: Default + PartialEq>(number: &N) -> bool {
+    *number == N::default()
 }
 
 /// Protocols whose first four octets are the ports: TCP, UDP, DCCP, SCTP, UDP-Lite. Classifiers match ports only of
@@ -50,16 +47,6 @@ const WITH_PORTS: [u8; 5] = [6, 17, 33, 132, 136];
 const LARGEST_LABEL: u32 = 0xf_ffff;
 
 impl Flow {
-    /// Protocol number of ESP, whose packets begin with the SPI (RFC 4303 section 2).
-    pub const ESP: u8 = 50;
-    /// Protocol number of AH, where the SPI follows four other octets (RFC 4302 section 2).
-    pub const AH: u8 = 51;
-
-    /// Returns whether the packets of a protocol have an SPI.
-    pub const fn has_spi(protocol: u8) -> bool {
-        matches!(protocol, Flow::ESP | Flow::AH)
-    }
-
     /// Creates the flow of all packets to a range of addresses.
     pub fn to_range(range: Prefix) -> Flow {
         Flow {
@@ -157,7 +144,7 @@ impl Flow {
             FlowError::LabelOfIpv4
         } else if self.flow_label != 0 && self.source_port != 0 {
             FlowError::PortAndLabel
-        } else if self.spi != 0 && !Flow::has_spi(self.protocol) {
+        } else if self.spi != 0 && !ipsec::has_spi(self.protocol) {
             FlowError::NoSpi
         } else if self.spi != 0 && self.flow_label != 0 {
             FlowError::SpiAndLabel

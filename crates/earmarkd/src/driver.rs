@@ -457,6 +457,7 @@ fn may_move_packets(update: &HostUpdate) -> bool {
             | HostUpdate::FlowRoutes(_)
     )
 }
+
 /// Returns the status of a link whose bandwidth the kernel may grant by itself. It knows no limit of one reservation.
 fn delegable(ledger: &Ledger, link: InterfaceId) -> Option<LinkStatus> {
     ledger.link(link).filter(|_| ledger.largest(link).is_none())

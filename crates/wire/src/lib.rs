@@ -39,6 +39,7 @@ pub mod checksum;
 pub mod gist;
 pub mod icmp;
 pub mod intserv;
+pub mod ipsec;
 pub mod ipv4;
 pub mod ipv6;
 pub mod nsis;

@@ -158,25 +158,20 @@ impl Link {
     /// Returns the largest rate that would be granted for `service` on the empty link.
     fn limit(&self, service: Service) -> Rate {
         let reservable = self.load.reservable;
-        let of_all =
-            self.control.as_ref().map_or(reservable, |control| control.limit(reservable, service));
-        of_all.min(self.largest)
+        self.control.as_ref().map_or(reservable, |control| control.limit(reservable, service))
     }
 
     /// Returns whether `demand` would be granted on the empty link.
     pub(super) fn could_ever_grant(&self, demand: &Demand) -> bool {
-        demand.rate <= self.limit(demand.service) && demand.max_packet <= self.mtu
+        demand.rate <= self.limit(demand.service).min(self.largest) && demand.max_packet <= self.mtu
     }
 
     /// Returns the largest rate that an adopted flow may have in place of `old`. Where claims may exceed the link
     /// together, their flows may do so after a restart.
     pub(super) fn adoptable(&self, old: Rate) -> Rate {
-        match &self.control {
+        match self.control {
             None => self.load.free() + old,
-            Some(control) => {
-                let limit = control.limit(self.load.reservable, Service::ControlledLoad);
-                limit.min(Rate::MAX - self.load.held + old)
-            }
+            Some(_) => self.limit(Service::ControlledLoad).min(Rate::MAX - self.load.held + old),
         }
     }
 

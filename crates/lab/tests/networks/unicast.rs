@@ -7,6 +7,7 @@ use std::time::Duration;
 use earmark_control::{ListenRequest, Opened, Request, ReservationRequest};
 use earmark_core::Rate;
 use earmark_scenario::topology::DEMO;
+use earmark_wire::ipsec;
 use socket2::{Domain, Protocol, Socket, Type};
 
 use crate::Outcome;
@@ -57,7 +58,6 @@ pub(crate) fn a_stream_over_ipv6_keeps_its_rate() -> Outcome {
 
 /// One security association of ESP gets the reservation, with RSVP (RFC 2207) and with NSIS, and another one does not.
 pub(crate) fn a_reservation_for_one_security_association() -> Outcome {
-    const ESP: u8 = 50;
     const SPI: u32 = 0x1000;
     const PACKETS: u64 = 50;
     let net = Net::up(DEMO, "ipsec", REFRESH)?;
@@ -65,9 +65,9 @@ pub(crate) fn a_reservation_for_one_security_association() -> Outcome {
     for (protocol, port) in [("rsvp", 9_000), ("nsis", 0)] {
         let on = (h2, port).into();
         net.client("h2")?
-            .listen(ListenRequest { ip_protocol: ESP, ..ListenRequest::of(protocol, on) })?;
+            .listen(ListenRequest { ip_protocol: ipsec::ESP, ..ListenRequest::of(protocol, on) })?;
         let request = ReservationRequest {
-            ip_protocol: ESP,
+            ip_protocol: ipsec::ESP,
             spi: Some(SPI),
             rate_bps: Some(Rate::from_mbps(2)),
             ..ReservationRequest::of(protocol, on)
@@ -81,7 +81,7 @@ pub(crate) fn a_reservation_for_one_security_association() -> Outcome {
             net.await_reserved(at, &[2], SLACK * 2)?;
         }
         let socket = net.namespace("h1").run_in(|| {
-            Socket::new(Domain::IPV4, Type::RAW, Some(Protocol::from(i32::from(ESP))))
+            Socket::new(Domain::IPV4, Type::RAW, Some(Protocol::from(i32::from(ipsec::ESP))))
         })??;
         for spi in [SPI, SPI + 1] {
             let packet = [&spi.to_be_bytes()[..], &[0; 96]].concat();

@@ -8,6 +8,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::os::fd::OwnedFd;
 
 use earmark_core::{Flow, InterfaceId};
+use earmark_wire::ipsec;
 
 use super::claim_resources::MAX_FLOWS;
 use super::entry::{ENTRY, Entry};
@@ -185,7 +186,7 @@ fn selector(flow: &Flow) -> [u8; 4] {
 /// Returns a flow with the ports, or the SPI, of a key.
 fn with_selector(flow: Flow, octets: [u8; 4]) -> Flow {
     let selector = u32::from_be_bytes(octets);
-    if Flow::has_spi(flow.protocol) {
+    if ipsec::has_spi(flow.protocol) {
         return Flow { spi: selector, ..flow };
     }
     let (destination_port, source_port) = ((selector >> 16) as u16, selector as u16);
@@ -224,7 +225,7 @@ mod tests {
         assert_eq!(key[..12], [10, 0, 9, 9, 10, 0, 0, 1, 0x12, 0x34, 0x56, 0x78]);
         assert_eq!(key[12..], (7_u32 << 8 | 17).to_ne_bytes());
         let encrypted = Flow {
-            protocol: Flow::ESP,
+            protocol: ipsec::ESP,
             destination_port: 0,
             source_port: 0,
             spi: 0x1234_5678,
@@ -277,7 +278,7 @@ mod tests {
                 source_open: 0,
             };
             let with_spi =
-                Flow { protocol: Flow::AH, destination_port: 0, spi: 0x1234_5678, ..flow };
+                Flow { protocol: ipsec::AH, destination_port: 0, spi: 0x1234_5678, ..flow };
             for flow in [flow, with_spi] {
                 assert_eq!(decode_key(&key(InterfaceId(3), &flow)), (InterfaceId(3), flow));
             }

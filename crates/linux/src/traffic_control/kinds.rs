@@ -84,21 +84,25 @@ impl Kinds {
     /// Returns the flows of a link that the packets of a flow may match, in the classifier's order: the most specific
     /// first. One for each kind and mask of the link.
     pub(super) fn around(&self, interface: InterfaceId, packets: &Flow) -> Vec<Flow> {
-        let Flow { destination_port: to, source_port: from, flow_label: label, .. } = *packets;
+        let Flow { destination_port: to, source_port: from, flow_label: label, spi, .. } = *packets;
         let kinds = self.of(interface)[usize::from(!packets.destination.is_ipv4())];
-        let named =
-            [(to, from, 0), (to, 0, label), (to, 0, 0), (0, from, 0), (0, 0, label), (0, 0, 0)];
+        let named = [
+            (to, from, 0, spi),
+            (to, 0, label, 0),
+            (to, 0, 0, 0),
+            (0, from, 0, 0),
+            (0, 0, label, 0),
+            (0, 0, 0, 0),
+        ];
         let flows = [packets.source, None].into_iter().flat_map(|source| {
-            let with_spi = Flow { source, ..*packets };
-            let without = named.map(|(destination_port, source_port, flow_label)| Flow {
+            named.map(|(destination_port, source_port, flow_label, spi)| Flow {
+                source,
                 destination_port,
                 source_port,
                 flow_label,
-                spi: 0,
-                ..with_spi
-            });
-            let with_spi = (packets.spi != 0).then_some(with_spi);
-            with_spi.into_iter().chain(without)
+                spi,
+                ..*packets
+            })
         });
         // Kinds that differ only in fields that the packet lacks give the same flow.
         let mut around: Vec<Flow> = Vec::new();

@@ -3,6 +3,7 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use earmark_core::{Flow, Prefix};
+use earmark_wire::ipsec;
 
 use super::plan::{LinkSettings, SIGNALLING, handle};
 use crate::signalling_socket::protocols::OWN_IP_PROTOCOLS;
@@ -146,9 +147,8 @@ impl Selector {
             _ => return None,
         };
         let protocol = protocol as u8;
-        let has_spi = Flow::has_spi(protocol);
-        let selector = at(transport + if has_spi { spi_offset(protocol) } else { 0 }).unwrap_or(0);
-        let (ports, spi) = if has_spi { (0, selector) } else { (selector, 0) };
+        let selector = at(transport + spi_offset(protocol)).unwrap_or(0);
+        let (ports, spi) = if ipsec::has_spi(protocol) { (0, selector) } else { (selector, 0) };
         let label = at(0).filter(|_| self.ether_type == IPV6).unwrap_or(0);
         let flow = Flow {
             destination,
@@ -191,7 +191,7 @@ impl Selector {
 
 /// Returns the offset of the SPI behind the IP header.
 fn spi_offset(protocol: u8) -> i32 {
-    if protocol == Flow::AH { 4 } else { 0 }
+    if protocol == ipsec::AH { 4 } else { 0 }
 }
 
 /// Returns an address, except its open last bits, as words from an offset on: offset, mask, value.
@@ -284,7 +284,7 @@ mod tests {
             assert_eq!(selector.flow(), Some(flow));
             assert_eq!(Selector::decode(&selector.emit(), selector.ether_type), Some(selector));
             let portless = Flow { destination_port: 0, source_port: 0, flow_label: 0, ..flow };
-            for protocol in [Flow::ESP, Flow::AH] {
+            for protocol in [ipsec::ESP, ipsec::AH] {
                 let flow = Flow { protocol, spi: 0x0001_0000, ..portless };
                 assert_eq!(flow.check(), Ok(()));
                 assert_eq!(Selector::of(&flow).flow(), Some(flow));

@@ -5,6 +5,7 @@ use std::net::{SocketAddr, UdpSocket};
 use earmark_core::{Flow, Rate};
 use earmark_linux::netns::Namespace;
 use earmark_linux::{ClassifierChoice, TcError};
+use earmark_wire::ipsec;
 
 use crate::support::{Line, TIME_LIMIT, flow, installation};
 use crate::traffic_control::{counted, pass};
@@ -262,7 +263,7 @@ pub(crate) fn packet_with_an_spi_is_classified(choice: ClassifierChoice) {
     // Only the first or only the second half of the SPI differs from 0.
     let spis = [0x0001_0000, 0x0000_1000];
     let mut flows = Vec::new();
-    for protocol in [Flow::ESP, Flow::AH] {
+    for protocol in [ipsec::ESP, ipsec::AH] {
         let any = Flow { protocol, ..portless };
         for any in [any, six(any)] {
             flows.extend(spis.map(|spi| Flow { spi, ..any }));
@@ -290,12 +291,12 @@ pub(crate) fn packet_with_an_spi_is_classified(choice: ClassifierChoice) {
         socket
     };
     let mut sent = vec![0; flows.len()];
-    for any in flows.iter().filter(|flow| Flow::has_spi(flow.protocol) && flow.spi == 0) {
+    for any in flows.iter().filter(|flow| ipsec::has_spi(flow.protocol) && flow.spi == 0) {
         let (source, sink) = (open(&line.sender, any), open(&line.receiver, any));
         let to = SocketAddr::new(any.destination, 0);
         for spi in spis.into_iter().chain([0x0001_1000]) {
             let mut octets = match any.protocol {
-                Flow::ESP => Vec::new(),
+                ipsec::ESP => Vec::new(),
                 _ => vec![17, 1, 0, 0], // UDP follows after 12 octets
             };
             octets.extend(spi.to_be_bytes());
@@ -306,7 +307,7 @@ pub(crate) fn packet_with_an_spi_is_classified(choice: ClassifierChoice) {
             let mut of_spi = flows.iter().filter(|f| {
                 f.spi == spi && (f.protocol, f.destination) == (any.protocol, any.destination)
             });
-            let skips_ah = choice != ClassifierChoice::U32 && any.protocol == Flow::AH;
+            let skips_ah = choice != ClassifierChoice::U32 && any.protocol == ipsec::AH;
             let rest = if skips_ah && any.destination.is_ipv6() { &behind_ah } else { any };
             sent[slot_of(of_spi.next().unwrap_or(rest)) as usize] += 1;
             for (flow, &sent) in flows.iter().zip(&sent) {

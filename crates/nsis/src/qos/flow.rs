@@ -70,6 +70,7 @@ pub(super) fn outgoing_interface(
 #[cfg(test)]
 mod tests {
     use earmark_testkit::messages::gist::udp_flow;
+    use earmark_wire::ipsec;
 
     use super::*;
 
@@ -78,9 +79,9 @@ mod tests {
     fn packets_are_found_by_their_spi() {
         let udp = udp_flow(([10, 0, 0, 1], 0), ([10, 0, 0, 2], 0));
         let udp = PathCoupled { source_port: None, destination_port: None, ..udp };
-        let esp = PathCoupled { protocol: Some(Flow::ESP), spi: Some(0x1000), ..udp };
+        let esp = PathCoupled { protocol: Some(ipsec::ESP), spi: Some(0x1000), ..udp };
         let flow = flow_of(&esp, None).expect("traffic control can match it");
-        assert_eq!((flow.protocol, flow.spi, flow.destination_port), (Flow::ESP, 0x1000, 0));
+        assert_eq!((flow.protocol, flow.spi, flow.destination_port), (ipsec::ESP, 0x1000, 0));
         let without =
             PacketClassifier(PacketClassifier::DESTINATION_ADDRESS | PacketClassifier::PROTOCOL);
         assert_eq!(flow_of(&esp, Some(without)).map(|flow| flow.spi), Some(0));

@@ -165,22 +165,22 @@ pub(super) fn style(object: &RawObject<'_>) -> Result<Style, ParseError> {
 /// Decodes FILTER_SPEC or SENDER_TEMPLATE.
 #[inline]
 pub(super) fn filter_spec(object: &RawObject<'_>) -> Result<FilterSpec, ParseError> {
-    let is_ipv4 = match object.c_type() {
+    let (source, selector) = match object.c_type() {
         c_type::IPV6_FLOW_LABEL => {
             let (source, [_, l0, l1, l2]) = address_of_family_and(object, false)?;
-            let label = u32::from_be_bytes([0, l0, l1, l2]);
-            return Ok(FilterSpec { source, selector: SourceSelector::FlowLabel(label) });
+            (source, SourceSelector::FlowLabel(u32::from_be_bytes([0, l0, l1, l2])))
         }
-        c_type::SENDER_IPV4_GPI => true,
-        c_type::SENDER_IPV6_GPI => false,
+        c_type @ (c_type::SENDER_IPV4_GPI | c_type::SENDER_IPV6_GPI) => {
+            let is_ipv4 = c_type == c_type::SENDER_IPV4_GPI;
+            let (source, spi) = address_of_family_and(object, is_ipv4)?;
+            (source, SourceSelector::Spi(u32::from_be_bytes(spi)))
+        }
         _ => {
             let (source, [_, _, p0, p1]) = address_and(object)?;
-            let selector = SourceSelector::Port(u16::from_be_bytes([p0, p1]));
-            return Ok(FilterSpec { source, selector });
+            (source, SourceSelector::Port(u16::from_be_bytes([p0, p1])))
         }
     };
-    let (source, spi) = address_of_family_and(object, is_ipv4)?;
-    Ok(FilterSpec { source, selector: SourceSelector::Spi(u32::from_be_bytes(spi)) })
+    Ok(FilterSpec { source, selector })
 }
 
 /// Decodes the body of an object in the format of RFC 2210; a format error becomes an error of this object.

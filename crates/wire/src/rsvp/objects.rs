@@ -4,6 +4,7 @@ use core::net::IpAddr;
 use serde::{Deserialize, Serialize};
 
 use super::iana::ErrorCode;
+use crate::ipsec;
 
 /// SESSION (class 1): destination of the data flow. IPv4 is C-Type 1, IPv6 C-Type 2; a session of ESP or AH with a port
 /// is IPv4/GPI, 3, or IPv6/GPI, 4 ([`Session::has_gpi`]).
@@ -24,14 +25,9 @@ impl Session {
     /// Returns whether the senders of the session have a GPI (Generalized Port Identifier): the SPI of ESP or AH (RFC
     /// 2207). Then vDstPort is not 0, and without GPI such a session has no port, so the two never merge.
     pub const fn has_gpi(&self) -> bool {
-        self.port != 0 && matches!(self.protocol, ESP | AH)
+        self.port != 0 && ipsec::has_spi(self.protocol)
     }
 }
-
-/// Protocol number of ESP.
-const ESP: u8 = 50;
-/// Protocol number of AH.
-const AH: u8 = 51;
 
 /// RSVP_HOP (class 3): the node that sent the message, and its handle for the interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -73,14 +69,14 @@ impl FilterSpec {
         if let SourceSelector::FlowLabel(label) = self.selector { Some(label) } else { None }
     }
 
-    /// Returns address, port, flow label and SPI, as of a sender's name in a listing.
-    pub fn parts(&self) -> (IpAddr, u16, Option<u32>, Option<u32>) {
-        (self.source, self.port(), self.flow_label(), self.spi())
-    }
-
     /// Returns the SPI, if it is the selector.
     pub fn spi(&self) -> Option<u32> {
         if let SourceSelector::Spi(spi) = self.selector { Some(spi) } else { None }
+    }
+
+    /// Returns address, port, flow label and SPI, as of a sender's name in a listing.
+    pub fn parts(&self) -> (IpAddr, u16, Option<u32>, Option<u32>) {
+        (self.source, self.port(), self.flow_label(), self.spi())
     }
 }
 

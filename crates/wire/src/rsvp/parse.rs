@@ -286,20 +286,13 @@ impl<'a> Found<'a> {
         }
         // RFC 2205 section 3.2, rule 2.
         if session.port == 0 && self.source_port {
-            return Err(first_at_fault(bytes, ErrorKind::BadSourcePort, |object| {
-                let class = ObjectClass::from_code(object.class_num());
-                matches!(class, ObjectClass::FilterSpec | ObjectClass::SenderTemplate)
-                    && decode::filter_spec(object).is_ok_and(|filter| has_source_port(&filter))
-            }));
+            return Err(first_sender_at_fault(bytes, ErrorKind::BadSourcePort, has_source_port));
         }
         let has_gpi = session.has_gpi();
         let (some_have, some_lack) = self.has_spi;
         if has_gpi && some_lack || !has_gpi && some_have {
-            return Err(first_at_fault(bytes, ErrorKind::ConflictingCType, |object| {
-                let class = ObjectClass::from_code(object.class_num());
-                matches!(class, ObjectClass::FilterSpec | ObjectClass::SenderTemplate)
-                    && decode::filter_spec(object)
-                        .is_ok_and(|filter| filter.spi().is_some() != has_gpi)
+            return Err(first_sender_at_fault(bytes, ErrorKind::ConflictingCType, |sender| {
+                sender.spi().is_some() != has_gpi
             }));
         }
         Ok(())
@@ -387,14 +380,28 @@ fn first_at_fault(
         .map_or(at_end(kind, ObjectClass::Session, bytes), |object| object.error(kind))
 }
 
+/// Returns the error about the first FILTER_SPEC or SENDER_TEMPLATE at fault.
+#[cold]
+fn first_sender_at_fault(
+    bytes: &[u8],
+    kind: ErrorKind,
+    at_fault: impl Fn(&FilterSpec) -> bool,
+) -> ParseError {
+    first_at_fault(bytes, kind, |object| {
+        let class = ObjectClass::from_code(object.class_num());
+        matches!(class, ObjectClass::FilterSpec | ObjectClass::SenderTemplate)
+            && decode::filter_spec(object).is_ok_and(|sender| at_fault(&sender))
+    })
+}
+
 /// Returns whether the address family of an object is IPv4; `None` if the object has no family.
 fn family_of(object: &RawObject<'_>) -> Option<bool> {
     match ObjectClass::from_code(object.class_num()) {
         ObjectClass::Session => {
-            Some(matches!(object.c_type(), c_type::IPV4 | c_type::SESSION_IPV4_GPI))
+            decode::session(object).ok().map(|session| session.destination.is_ipv4())
         }
         ObjectClass::FilterSpec | ObjectClass::SenderTemplate => {
-            Some(matches!(object.c_type(), c_type::IPV4 | c_type::SENDER_IPV4_GPI))
+            decode::filter_spec(object).ok().map(|sender| sender.source.is_ipv4())
         }
         ObjectClass::RsvpHop
         | ObjectClass::ErrorSpec
