@@ -386,6 +386,12 @@ const WRONG: &[(&str, usize, &str, &str)] = &[
         "do not fit",
     ),
     (
+        "[[sender_proxy]]\nfrom = '10.0.0.2:0'\nto = '10.0.0.1:1'\nip_protocol = 50\nspi = 0\nrate = '1Mbit'",
+        5,
+        "sender_proxy.spi",
+        "no packet has SPI 0",
+    ),
+    (
         "[[sender_proxy]]\nfrom = '10.0.0.2:0'\nto = '10.0.0.1:1'\nip_protocol = 50\nspi = 0x1000\nrate = '0bit'",
         6,
         "sender_proxy.rate",

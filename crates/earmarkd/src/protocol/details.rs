@@ -1,11 +1,9 @@
 //! Details of requests that not every protocol can signal.
 
-use earmark_control::{Identity, ListenRequest, Problem, ReservationRequest};
+use earmark_control::{Identity, ListenRequest, Problem, ReservationRequest, SenderName};
+use earmark_wire::udp;
 
-use super::{Protocol, rejected};
-
-/// IP protocol number of UDP.
-const UDP: u8 = 17;
+use super::{Protocol, check_selector, rejected};
 
 /// A part of a request that not every protocol can signal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,7 +48,8 @@ impl Detail {
     }
 }
 
-/// Refuses a request to reserve that has a detail which its protocol cannot signal: nothing of a request is ignored.
+/// Refuses a request to reserve that has a detail which its protocol cannot signal, or one that no packet can have:
+/// nothing of a request is ignored.
 pub(crate) fn check_reservation(
     protocol: &dyn Protocol,
     request: &ReservationRequest,
@@ -59,9 +58,12 @@ pub(crate) fn check_reservation(
         (request.query, Detail::Query),
         (request.flow_label.is_some(), Detail::FlowLabel),
         (request.spi.is_some(), Detail::Spi),
-        (request.ip_protocol != UDP, Detail::IpProtocol),
+        (request.ip_protocol != udp::PROTOCOL, Detail::IpProtocol),
     ];
     check_all(protocol, &details)?;
+    let ReservationRequest { to, from, flow_label, spi, .. } = *request;
+    let port = from.map_or(0, |from| from.port());
+    check_selector(&SenderName { address: to.ip(), port, flow_label, spi })?;
     check_identity(protocol, &request.identity)
 }
 
@@ -70,7 +72,7 @@ pub(crate) fn check_listener(
     protocol: &dyn Protocol,
     request: &ListenRequest,
 ) -> Result<(), Problem> {
-    check_all(protocol, &[(request.ip_protocol != UDP, Detail::IpProtocol)])?;
+    check_all(protocol, &[(request.ip_protocol != udp::PROTOCOL, Detail::IpProtocol)])?;
     check_identity(protocol, &request.identity)
 }
 

@@ -21,7 +21,7 @@ use serde_json::{Map, Value};
 pub use details::Detail;
 pub(crate) use details::{check_listener, check_reservation};
 pub use offload::KernelOffload;
-pub(crate) use requests::{by_user, check_arrival, check_label, check_one_selector};
+pub(crate) use requests::{by_user, check_arrival, check_label, check_selector};
 pub use requests::{check_destination, named, options, rate, rejected, row, source, token};
 pub use secrets::{SigningKeys, check_digest};
 pub(crate) use secrets::{last_key_expired, restore};

@@ -156,12 +156,18 @@ pub fn rejected(message: String, hint: &str) -> Problem {
     Problem::new(ProblemCode::Rejected, message, hint)
 }
 
-/// Checks that a sender has one selector at most: a port, a flow label or an SPI.
-pub(crate) fn check_one_selector(
-    port: u16,
-    flow_label: Option<u32>,
-    spi: Option<u32>,
-) -> Result<(), Problem> {
+/// Checks what selects the packets of a sender: a port, a flow label or an SPI, one of them at most.
+pub(crate) fn check_selector(sender: &SenderName) -> Result<(), Problem> {
+    let SenderName { address, port, flow_label, spi } = *sender;
+    if let Some(label) = flow_label {
+        check_label(label, address)?;
+    }
+    if spi == Some(0) {
+        return Err(rejected(
+            "no packet has SPI 0 (RFC 4303 section 2.1)".to_owned(),
+            "`ip xfrm state` lists the SPI of each security association",
+        ));
+    }
     let named = [port != 0, flow_label.is_some(), spi.is_some()];
     match named.into_iter().filter(|is_named| *is_named).count() {
         0 | 1 => Ok(()),

@@ -100,6 +100,25 @@ fn impossible_senders_are_refused() {
                 .to_owned(),
             "rejected",
         ),
+        (
+            r#"{"reserve":{"to":"10.0.9.9:1","ip_protocol":50,"rate_bps":9,"spi":0}}"#.to_owned(),
+            "rejected",
+        ),
+        (
+            r#"{"reserve":{"protocol":"nsis","to":"10.0.9.9:0","ip_protocol":50,"rate_bps":9,"spi":0}}"#
+                .to_owned(),
+            "rejected",
+        ),
+        (
+            r#"{"reserve":{"protocol":"nsis","to":"10.0.9.9:1","rate_bps":9,"flow_label":7}}"#
+                .to_owned(),
+            "rejected",
+        ),
+        (
+            r#"{"listen":{"on":"239.1.2.3:1","ip_protocol":50,"options":{"senders":[{"address":"10.0.7.1","spi":0}]}}}"#
+                .to_owned(),
+            "rejected",
+        ),
     ] {
         let answer = host.ask(&mut peer, &line);
         assert_eq!(answer["error"]["code"], code, "{line}: {answer}");

@@ -7,8 +7,8 @@ use earmark_wire::qos_nslp::PacketClassifier;
 use crate::nslp::HandlerContext;
 use crate::route;
 
-/// Returns the packets of a session for traffic control. `None` if traffic control cannot match them: by DSCP, or because
-/// the fields contradict each other.
+/// Returns the packets of a session for traffic control. `None` if traffic control cannot match them: by DSCP, by an SPI
+/// or flow label of 0, or because the fields contradict each other.
 pub(super) fn flow_of(mri: &PathCoupled, classifier: Option<PacketClassifier>) -> Option<Flow> {
     packets_of(mri, classifier).filter(|flow| flow.check().is_ok())
 }
@@ -17,7 +17,10 @@ pub(super) fn flow_of(mri: &PathCoupled, classifier: Option<PacketClassifier>) -
 pub(super) fn packets_of(mri: &PathCoupled, classifier: Option<PacketClassifier>) -> Option<Flow> {
     let has = |field: u8| classifier.is_none_or(|classifier| classifier.has(field));
     let by_dscp = mri.ds_field.is_some() && has(PacketClassifier::DSCP);
-    if by_dscp {
+    // In a `Flow` they stand for any, so the reservation would be for more packets than were asked for.
+    let by_zero = mri.spi == Some(0) && has(PacketClassifier::SPI)
+        || mri.flow_label == Some(0) && has(PacketClassifier::FLOW_LABEL);
+    if by_dscp || by_zero {
         return None;
     }
     let bits = if mri.source.is_ipv4() { 32 } else { 128 };
@@ -86,5 +89,10 @@ mod tests {
             PacketClassifier(PacketClassifier::DESTINATION_ADDRESS | PacketClassifier::PROTOCOL);
         assert_eq!(flow_of(&esp, Some(without)).map(|flow| flow.spi), Some(0));
         assert_eq!(flow_of(&PathCoupled { spi: Some(0x1000), ..udp }, None), None, "UDP has none");
+        let zero = PathCoupled { spi: Some(0), ..esp };
+        assert_eq!(flow_of(&zero, None), None, "not the packets of all SPIs");
+        assert_eq!(flow_of(&zero, Some(without)).map(|flow| flow.spi), Some(0));
+        let unlabelled = PathCoupled { flow_label: Some(0), ..udp };
+        assert_eq!(flow_of(&unlabelled, None), None, "not the packets of all flow labels");
     }
 }

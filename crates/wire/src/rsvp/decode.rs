@@ -94,6 +94,9 @@ pub(super) fn valid_filter(object: &RawObject<'_>) -> Result<FilterSpec, ParseEr
     if filter.source.is_unspecified() {
         return Err(object.error(ErrorKind::ZeroAddress));
     }
+    if filter.spi() == Some(0) {
+        return Err(object.error(ErrorKind::ZeroSpi));
+    }
     Ok(filter)
 }
 

@@ -53,6 +53,8 @@ error_kinds! {
         /// SESSION has a GPI and a protocol other than ESP and AH, or vDstPort 0; or it has no GPI, but ESP or AH with a
         /// port (RFC 2207 section 4.1).
         BadGpi = "bad_gpi" "protocol, port and C-Type do not fit each other (RFC 2207)",
+        /// FILTER_SPEC or SENDER_TEMPLATE has SPI 0, which no packet has (RFC 4303 section 2.1).
+        ZeroSpi = "zero_spi" "SPI is zero",
         /// SESSION has a GPI, and FILTER_SPEC or SENDER_TEMPLATE has none, or the reverse (RFC 2207 section 4.1).
         ConflictingCType = "conflicting_c_type" "C-Type conflicts with that of SESSION",
         /// An option of POLICY_DATA, or Data Offset, is invalid (RFC 2750 section 3.2).

@@ -49,12 +49,6 @@ fn opening(
         options(&Nsis, std::mem::take(&mut request.options))?;
     let (to, from) = (request.to, source(request.from, request.to)?);
     check_destination(to, request.ip_protocol, host)?;
-    if request.flow_label.is_some() && to.is_ipv4() {
-        return Err(rejected(
-            "only IPv6 has flow labels".to_owned(),
-            "omit the label, or give an IPv6 destination",
-        ));
-    }
     let flow = Flow {
         destination: to.ip(),
         source: (!from.ip().is_unspecified()).then_some(from.ip()),

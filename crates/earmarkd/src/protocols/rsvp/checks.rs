@@ -3,12 +3,12 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use earmark_control::protocols::rsvp::ListenOptions;
-use earmark_control::{ListenRequest, Problem, ReservationRequest, StyleName};
+use earmark_control::{ListenRequest, Problem, ReservationRequest, SenderName, StyleName};
 use earmark_core::Rate;
 use earmark_wire::intserv::TokenBucket;
 use earmark_wire::rsvp::{SenderTemplate, SourceSelector};
 
-use crate::protocol::{check_label, check_one_selector, rejected};
+use crate::protocol::{check_selector, rejected};
 
 /// Returns the sender template.
 pub(crate) fn template(request: &ReservationRequest) -> Result<SenderTemplate, Problem> {
@@ -23,16 +23,21 @@ pub(crate) fn template(request: &ReservationRequest) -> Result<SenderTemplate, P
             "both IPv4 or both IPv6",
         ));
     }
-    if let Some(label) = request.flow_label {
-        check_label(label, from.ip())?;
+    let (address, port) = (from.ip(), from.port());
+    let ReservationRequest { flow_label, spi, .. } = *request;
+    Ok(template_of(&SenderName { address, port, flow_label, spi }))
+}
+
+/// Returns the template of a sender.
+pub(crate) fn template_of(sender: &SenderName) -> SenderTemplate {
+    SenderTemplate {
+        source: sender.address,
+        selector: match (sender.flow_label, sender.spi) {
+            (Some(label), _) => SourceSelector::FlowLabel(label),
+            (None, Some(spi)) => SourceSelector::Spi(spi),
+            (None, None) => SourceSelector::Port(sender.port),
+        },
     }
-    check_one_selector(from.port(), request.flow_label, request.spi)?;
-    let selector = match (request.flow_label, request.spi) {
-        (Some(label), _) => SourceSelector::FlowLabel(label),
-        (None, Some(spi)) => SourceSelector::Spi(spi),
-        (None, None) => SourceSelector::Port(from.port()),
-    };
-    Ok(SenderTemplate { source: from.ip(), selector })
 }
 
 /// Checks that the senders that a receiver names are possible.
@@ -53,10 +58,7 @@ pub(crate) fn check_senders(
                 "name the address of a sender, of the destination's IP version",
             ));
         }
-        if let Some(label) = sender.flow_label {
-            check_label(label, sender.address)?;
-        }
-        check_one_selector(sender.port, sender.flow_label, sender.spi)?;
+        check_selector(sender)?;
     }
     Ok(())
 }

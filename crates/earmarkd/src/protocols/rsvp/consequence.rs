@@ -7,7 +7,7 @@ use earmark_rsvp as rsvp;
 use earmark_wire::rsvp::{SenderTemplate, Session};
 
 use super::Rsvp;
-use super::request::template_of;
+use super::checks::template_of;
 use crate::protocol::{Consequence, Protocol as _};
 
 pub(super) fn of(event: &Event) -> Option<Consequence<'_>> {

@@ -6,6 +6,7 @@ use earmark_core::Rate;
 use earmark_rsvp::proxy::{ReceiverProxy, SenderProxy, Settings};
 use earmark_wire::intserv::TokenBucket;
 use earmark_wire::rsvp::{FilterSpec, Session, SourceSelector};
+use earmark_wire::udp;
 use serde::Deserialize;
 use toml::Spanned;
 
@@ -17,7 +18,7 @@ pub(crate) struct SenderTable {
     from: Spanned<String>,
     to: Spanned<String>,
     ip_protocol: Option<u8>,
-    spi: Option<u32>,
+    spi: Option<Spanned<u32>>,
     rate: Spanned<String>,
     burst_octets: Option<u32>,
     min_packet: Option<u32>,
@@ -40,7 +41,6 @@ pub(crate) struct ReceiverTable {
     largest: Option<Spanned<String>>,
 }
 
-const UDP: u8 = 17;
 const RATE: &str = "a rate such as \"2Mbit\"";
 const GPI: &str = "with ESP or AH (ip_protocol = 50 or 51) give `spi`, a port in `to`, which tells sessions apart \
                    (RFC 2207), and port 0 in `from`; with other protocols leave `spi` out";
@@ -72,15 +72,22 @@ impl Source<'_> {
         }
         let session = Session {
             destination: to.ip(),
-            protocol: table.ip_protocol.unwrap_or(UDP),
+            protocol: table.ip_protocol.unwrap_or(udp::PROTOCOL),
             flags: 0,
             port: to.port(),
         };
-        let selector = table.spi.map_or(SourceSelector::Port(from.port()), SourceSelector::Spi);
         if session.has_gpi() != table.spi.is_some() || table.spi.is_some() && from.port() != 0 {
             let message = "`ip_protocol`, `spi` and ports do not fit each other";
             return Err(self.error(table.to.span(), message, GPI));
         }
+        let selector = match &table.spi {
+            Some(spi) if *spi.get_ref() == 0 => {
+                let hint = "`ip xfrm state` lists the SPI of each security association";
+                return Err(self.error(spi.span(), "no packet has SPI 0", hint));
+            }
+            Some(spi) => SourceSelector::Spi(*spi.get_ref()),
+            None => SourceSelector::Port(from.port()),
+        };
         let rate: Rate = self.read(&table.rate, RATE)?;
         if rate == Rate::ZERO {
             return Err(self.error(table.rate.span(), "a rate of 0 reserves nothing", RATE));

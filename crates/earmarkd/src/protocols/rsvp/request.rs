@@ -6,11 +6,11 @@ use std::time::Duration;
 use earmark_control::protocols::rsvp::{ListenOptions, ReserveOptions};
 use earmark_control::{
     ApplicationId, ApplicationRow, Identity, ListenRequest, Problem, ReservationRequest, Role,
-    SenderName, StyleName,
+    StyleName,
 };
 use earmark_node::{Ask, Command, Event, Listen};
 use earmark_rsvp as rsvp;
-use earmark_wire::rsvp::{SenderTemplate, Session, SourceSelector, Style};
+use earmark_wire::rsvp::{Session, Style};
 
 use super::Rsvp;
 use super::checks::{check_senders, template, tspec};
@@ -112,18 +112,6 @@ pub(super) fn session(
         flags: 0,
         port: destination.port(),
     })
-}
-
-/// Returns the template of a sender.
-pub(super) fn template_of(sender: &SenderName) -> SenderTemplate {
-    SenderTemplate {
-        source: sender.address,
-        selector: match (sender.flow_label, sender.spi) {
-            (Some(label), _) => SourceSelector::FlowLabel(label),
-            (None, Some(spi)) => SourceSelector::Spi(spi),
-            (None, None) => SourceSelector::Port(sender.port),
-        },
-    }
 }
 
 /// Reads the identity of a request.

@@ -7,7 +7,8 @@ use earmark_node::{Command, Event, Node};
 use earmark_rsvp as rsvp;
 use earmark_wire::rsvp::{SenderTemplate, Session};
 
-use super::request::{rejection, session, template_of};
+use super::checks::template_of;
+use super::request::{rejection, session};
 use crate::protocol::{Host, Tracing, rejected};
 
 /// Most senders listed in the error if several match.

@@ -7,6 +7,7 @@ use earmark_control::{
 use earmark_core::Rate;
 use earmark_node::Command;
 use earmark_wire::intserv::{FlowSpec, Rspec, TokenBucket};
+use earmark_wire::udp::PROTOCOL as UDP;
 use earmark_wire::yessir::{Flowspec, OctetRate, Style};
 use earmark_yessir as yessir;
 
@@ -15,8 +16,6 @@ use crate::protocol::{
     Action, Host, Opening, check_arrival, check_destination, named, options, row, source, token,
 };
 
-/// IP protocol number of UDP, which carries RTP.
-const UDP: u8 = 17;
 /// Longest canonical name, octets: RFC 3550 section 6.5 has one octet for the length.
 const MAX_CNAME: usize = 255;
 

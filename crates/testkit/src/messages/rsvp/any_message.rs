@@ -29,7 +29,7 @@ fn protocol() -> impl Strategy<Value = u8> {
 fn fit(session: &Session, filter: &mut FilterSpec) {
     if session.has_gpi() {
         let number = filter.flow_label().unwrap_or(filter.port().into());
-        filter.selector = SourceSelector::Spi(number.wrapping_mul(0x0001_0003));
+        filter.selector = SourceSelector::Spi(number.wrapping_mul(0x0001_0003).max(1));
     }
 }
 
