@@ -32,7 +32,7 @@ pub(crate) struct PathOptions {
     /// Source of the flow, with or without a port [default: this host].
     #[arg(long, value_name = "ADDRESS", value_parser = endpoint)]
     from: Option<SocketAddr>,
-    /// IP protocol of the flow: udp, tcp or a number.
+    /// IP protocol of the flow: udp, tcp, esp, ah or a number.
     #[arg(long, value_name = "NAME", default_value = "udp", value_parser = ip_protocol)]
     ip_protocol: u8,
     /// Source port.

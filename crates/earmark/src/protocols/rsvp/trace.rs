@@ -45,7 +45,7 @@ pub(crate) struct TraceOptions {
     /// Sender of the flow: ADDR, ADDR:PORT, ADDR#LABEL or ADDR@SPI [default: the only sender known here].
     #[arg(long, value_name = "SENDER", value_parser = values::sender)]
     pub(crate) from: Option<SenderName>,
-    /// IP protocol of the flow: udp, tcp or a number.
+    /// IP protocol of the flow: udp, tcp, esp, ah or a number.
     #[arg(long, value_name = "NAME", default_value = "udp", value_parser = ip_protocol)]
     pub(crate) ip_protocol: u8,
     /// The node to start at [default: the receiver; for a group, this node].
