@@ -9,13 +9,13 @@ use earmark_core::{Flow, Installation, InterfaceId, Rate};
 use earmark_token::{TokenError, Verified};
 use earmark_wire::qos_nslp::Outcome;
 use earmark_wire::qos_nslp::iana::{MessageType, PermanentFailure, TransientFailure};
-use earmark_wire::qspec::iana::ParameterId;
+use earmark_wire::qspec::iana::{ObjectType, ParameterId};
 
 use super::QosNslp;
 use super::api::{Change, Event};
 use super::flow::{flow_of, packets_of};
 use super::policy::Requester;
-use super::qspec;
+use super::qspec::{self, Resources};
 use super::rmf::{self, Fault, Wanted};
 use super::state::{Flags, Index};
 use crate::nslp::HandlerContext;
@@ -58,8 +58,8 @@ pub(super) struct Granted {
 /// A refusal, for the response.
 pub(super) struct Refused {
     pub(super) fault: Fault,
-    /// Available rate.
-    pub(super) available: Option<Rate>,
+    /// What would be granted now.
+    pub(super) available: Option<Resources>,
     /// Reason for refusing the token.
     pub(super) token: Option<TokenError>,
 }
@@ -68,6 +68,11 @@ impl Refused {
     /// Creates a refusal without additional information.
     pub(super) fn of(outcome: Outcome) -> Refused {
         Refused::from(Fault { outcome, object: None, parameter: None })
+    }
+
+    /// Returns the rate that would be granted now, if known.
+    pub(super) fn available_rate(&self) -> Option<Rate> {
+        self.available.map(|resources| resources.available)
     }
 }
 
@@ -96,10 +101,11 @@ impl QosNslp {
             let failure = PermanentFailure::Authorization;
             return Err(Refused::of(Outcome::PermanentFailure(failure)));
         };
-        let latency_us = asked
-            .interface
-            .and_then(|id| cx.context.interfaces.by_id(id))
-            .map_or(0, |interface| interface.latency_us);
+        let link = link_resources(cx, asked.interface);
+        if link.latency_us.is_some_and(|added| added > wanted.latency_left_us) {
+            let unmet = (ObjectType::QosAvailable, ParameterId::PathLatency);
+            return Err(rmf::reservation_failure(Some(unmet)).into());
+        }
         let (claim, rate) = match asked.interface {
             None => (None, wanted.demand.rate),
             Some(interface) => {
@@ -110,7 +116,8 @@ impl QosNslp {
         mark(Checkpoint::Admission);
         let mut qspec = asked.qspec.to_vec();
         if wanted.is_edited {
-            qspec::compose(&mut qspec, MessageType::Reserve, rate, latency_us);
+            let resources = Resources { available: rate, ..link };
+            qspec::compose(&mut qspec, MessageType::Reserve, resources);
         }
         if claim.is_some() {
             self.policy.account(asked.rule, held_rate, Rate::ZERO);
@@ -157,12 +164,12 @@ impl QosNslp {
             }
         });
         let (claim, demand) = granted.map_err(|refusal| Refused {
-            fault: Fault {
-                outcome: Outcome::TransientFailure(TransientFailure::ReservationFailure),
-                object: Some(wanted.from),
-                parameter: Some(ParameterId::Tmod1),
-            },
-            available: Some(refusal.available.min(most)),
+            fault: rmf::reservation_failure(Some((wanted.from, ParameterId::Tmod1))),
+            available: Some(Resources {
+                available: refusal.available.min(most),
+                latency_us: None,
+                mtu: link_resources(cx, Some(interface)).mtu,
+            }),
             token: None,
         })?;
         Ok((claim, demand.rate))
@@ -314,6 +321,21 @@ impl QosNslp {
         let session = session.id;
         let event = Event::Reservation { change, session, flow, interface, demand, user };
         cx.report(event);
+    }
+}
+
+/// Returns the resources of this node for packets that leave through an interface, or end here.
+pub(super) fn link_resources(
+    cx: &HandlerContext<'_, '_>,
+    interface: Option<InterfaceId>,
+) -> Resources {
+    let Some(id) = interface else {
+        return Resources { available: Rate::MAX, latency_us: None, mtu: u32::MAX };
+    };
+    Resources {
+        available: cx.context.ledger.available(id),
+        latency_us: Some(cx.context.interfaces.by_id(id).map_or(0, |link| link.latency_us)),
+        mtu: cx.context.ledger.link(id).map_or(u32::MAX, |link| link.mtu),
     }
 }
 

@@ -105,7 +105,7 @@ impl QosNslp {
         let ReceivedReserve { message, reserve, .. } = *received;
         self.counters.refused += 1;
         let Refused { fault, available, .. } = refused;
-        let (outcome, available) = (fault.outcome, *available);
+        let outcome = fault.outcome;
         self.report_denial(cx, message.session, refused);
         if let Some(MessageBinding::Id(id)) = reserve.binding {
             self.fail_bound(cx, id);
@@ -117,8 +117,8 @@ impl QosNslp {
         let info = info_here(cx, Some(message.interface), &message.mri, outcome);
         let returned = reserve
             .qspec
-            .filter(|_| fault.object.is_some())
-            .map(|qspec| qspec::refusal(qspec, fault, available));
+            .map(|qspec| qspec::refusal(qspec, fault, *available))
+            .filter(|returned| fault.object.is_some() || qspec::has_flags(returned));
         self.respond(cx, message, Some(answers), info, returned.as_deref());
     }
 
@@ -129,8 +129,8 @@ impl QosNslp {
         session: SessionId,
         refused: &Refused,
     ) {
-        let Refused { fault, available, token } = *refused;
-        let outcome = fault.outcome;
+        let Refused { fault, token, .. } = *refused;
+        let (outcome, available) = (fault.outcome, refused.available_rate());
         let explanation = token.map(|error| Box::new(error.to_string()));
         cx.report(Event::Denied { session, outcome, available, explanation });
     }

@@ -282,7 +282,7 @@ pub(super) enum InitiationError {
 
 /// Reports that this node itself refuses the request of an application.
 fn report_refused(cx: &mut HandlerContext<'_, '_>, application: Application, refused: &Refused) {
-    let (outcome, available) = (refused.fault.outcome, refused.available);
+    let (outcome, available) = (refused.fault.outcome, refused.available_rate());
     cx.report(Event::Refused {
         application,
         outcome,

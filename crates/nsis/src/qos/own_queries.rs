@@ -12,6 +12,7 @@ use earmark_wire::qos_nslp::{
 
 use super::QosNslp;
 use super::addressing::Addressing;
+use super::admission::link_resources;
 use super::api::{Application, Event, OnRefusal, Rejection, Request, Scope, Source};
 use super::counters::DropReason;
 use super::flow::outgoing_interface;
@@ -38,11 +39,7 @@ impl QosNslp {
         let mri = self.mri_of(cx, &request.flow)?;
         let mut qspec = qspec_of(&request.qos, purpose)?;
         let interface = outgoing_interface(cx, &mri).map_err(|_| Rejection::NoRoute)?;
-        if let Some(interface) = interface {
-            let left = cx.context.ledger.available(interface);
-            let latency = cx.context.interfaces.by_id(interface).map_or(0, |link| link.latency_us);
-            qspec::compose(&mut qspec, MessageType::Query, left, latency);
-        }
+        qspec::compose(&mut qspec, MessageType::Query, link_resources(cx, interface));
         let session = match request.session {
             Some(session) => session,
             None => self.ids.draw(),

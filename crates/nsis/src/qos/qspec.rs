@@ -6,56 +6,79 @@ use alloc::vec::Vec;
 use earmark_core::Rate;
 use earmark_core::admission::Priority;
 use earmark_wire::intserv::TokenBucket;
-use earmark_wire::qos_nslp::iana::MessageType;
+use earmark_wire::qos_nslp::Outcome;
+use earmark_wire::qos_nslp::iana::{MessageType, ProtocolError, TransientFailure};
 use earmark_wire::qspec::iana::{MessageSequence, ObjectType, ParameterId};
 use earmark_wire::qspec::{
-    Editor, Parameter, PreemptionPriority, Procedure, QosObject, Qspec, Value,
+    Editor, Parameter, ParseError, PreemptionPriority, Procedure, QosObject, Qspec, Value,
 };
 
 use super::api::RequestedQos;
-use super::rmf::{Fault, is_offer, is_supported, parameters};
+use super::rmf::{Fault, is_failed, is_offer, is_supported, parameters};
+
+/// Resources of this node for a flow, up to the next node.
+#[derive(Clone, Copy)]
+pub(super) struct Resources {
+    pub(super) available: Rate,
+    /// Latency of the outgoing link, microseconds, 0 if unknown; `None` if the packets end here.
+    pub(super) latency_us: Option<u32>,
+    /// Largest packet, octets.
+    pub(super) mtu: u32,
+}
 
 /// Writes the values of this node into a QSPEC in transit: marks unsupported parameters, and, if QoS Available is
-/// updated, adds the latency and limits the rate to `available`.
-pub(super) fn compose(octets: &mut [u8], message: MessageType, available: Rate, latency_us: u32) {
+/// updated, adds the latency and limits rate and packet size.
+pub(super) fn compose(octets: &mut [u8], message: MessageType, resources: Resources) {
     let Ok(qspec) = Qspec::parse(octets) else { return };
-    let unsupported: Vec<(ObjectType, ParameterId)> = parameters(&qspec)
-        .map(|(object, parameter)| (object, parameter.value.id()))
-        .filter(|(_, id)| !is_supported(*id))
-        .collect();
     let offer = qspec.available.filter(|_| is_offer(qspec.procedure, message));
     let offered: Vec<Parameter<'static>> = offer
         .iter()
         .flat_map(|object| object.parameters.iter())
-        .filter_map(|parameter| offered(&parameter, available, latency_us))
+        .filter_map(|parameter| offered(&parameter, resources))
         .collect();
+    mark_unsupported(octets);
     let Ok(mut editor) = Editor::new(octets) else { return };
-    for (object, parameter) in unsupported {
-        editor.not_supported(object, parameter);
-    }
     for parameter in &offered {
         editor.replace(ObjectType::QosAvailable, parameter);
     }
 }
 
+/// Sets the N flags of unsupported parameters (RFC 5975 section 4.2.2).
+fn mark_unsupported(octets: &mut [u8]) {
+    let Ok(qspec) = Qspec::parse(octets) else { return };
+    let unsupported: Vec<(ObjectType, ParameterId)> = parameters(&qspec)
+        .map(|(object, parameter)| (object, parameter.value.id()))
+        .filter(|(_, id)| !is_supported(*id))
+        .collect();
+    let Ok(mut editor) = Editor::new(octets) else { return };
+    for (object, parameter) in unsupported {
+        editor.not_supported(object, parameter);
+    }
+}
+
 /// Returns the new value of a parameter of QoS Available, if this node changes it.
-fn offered(
-    parameter: &Parameter<'_>,
-    available: Rate,
-    latency_us: u32,
-) -> Option<Parameter<'static>> {
-    let Parameter { is_mandatory, is_failed, is_not_supported, .. } = *parameter;
+fn offered(parameter: &Parameter<'_>, resources: Resources) -> Option<Parameter<'static>> {
+    let Parameter { is_mandatory, is_failed, mut is_not_supported, .. } = *parameter;
     let value = match parameter.value {
-        Value::Tmod1(bucket) => {
-            return Some(Parameter::mandatory(Value::Tmod1(at_most(bucket, available))));
-        }
-        Value::Tmod2(bucket) => Value::Tmod2(at_most(bucket, available)),
-        Value::PathLatency(so_far) if so_far != UNKNOWN_LATENCY => {
-            Value::PathLatency(so_far.saturating_add(latency_us))
+        Value::Tmod1(bucket) => Value::Tmod1(within(bucket, resources)),
+        Value::Tmod2(bucket) => Value::Tmod2(within(bucket, resources)),
+        Value::PathLatency(so_far) => {
+            let latency_us = resources.latency_us?;
+            // The sum is a lower bound then (RFC 5975 section 5.2.3).
+            is_not_supported |= latency_us == 0;
+            Value::PathLatency(so_far.saturating_add(latency_us.min(MAX_LATENCY_US)))
         }
         _ => return None,
     };
     Some(Parameter { is_mandatory, is_failed, is_not_supported, value })
+}
+
+/// Limits a bucket to what the link carries (RFC 5975 section 3.3.1); m stays no larger than the packets.
+fn within(bucket: TokenBucket, resources: Resources) -> TokenBucket {
+    let bucket = at_most(bucket, resources.available);
+    let max_packet_size = bucket.max_packet_size.min(resources.mtu);
+    let min_policed_unit = bucket.min_policed_unit.min(max_packet_size);
+    TokenBucket { min_policed_unit, max_packet_size, ..bucket }
 }
 
 /// Limits the rate of a bucket; all zero if nothing is available (RFC 5975 section 4.3.2).
@@ -79,13 +102,22 @@ fn octets_within(rate: Rate) -> f32 {
 /// Value of an unknown latency: all ones (RFC 5975 section 5.2.3).
 const UNKNOWN_LATENCY: u32 = u32::MAX;
 
-/// Returns the QSPEC of a refusal: the received one, with the E flag at the unmet parameter, and with the available
-/// rate in QoS Available, which is added if missing.
-pub(super) fn refusal(octets: &[u8], fault: &Fault, available: Option<Rate>) -> Vec<u8> {
+/// Most that a node adds to the latency (RFC 5975 section 5.2.3).
+const MAX_LATENCY_US: u32 = 1 << 28;
+
+/// Returns the QSPEC of a refusal: the received one, with the E flag at the unmet parameter, the N flag at unsupported
+/// ones, and with the available rate in QoS Available, which is added if missing. A malformed QSPEC has the E flag at
+/// each invalid value instead.
+pub(super) fn refusal(octets: &[u8], fault: &Fault, available: Option<Resources>) -> Vec<u8> {
     let mut refused = match available.and_then(|available| with_available(octets, available)) {
         Some(added) => added,
         None => octets.to_vec(),
     };
+    if fault.outcome == Outcome::ProtocolError(ProtocolError::MalformedQspec) {
+        mark_invalid(&mut refused);
+    } else if fault.outcome == Outcome::TransientFailure(TransientFailure::ReservationFailure) {
+        mark_unsupported(&mut refused);
+    }
     if let Ok(mut editor) = Editor::new(&mut refused)
         && let Some(object) = fault.object
         && !editor.fail(object, fault.parameter)
@@ -95,17 +127,36 @@ pub(super) fn refusal(octets: &[u8], fault: &Fault, available: Option<Rate>) -> 
     refused
 }
 
-fn with_available(octets: &[u8], available: Rate) -> Option<Vec<u8>> {
+/// Returns whether a parameter has the flag E or N, or an object the flag E.
+pub(super) fn has_flags(octets: &[u8]) -> bool {
+    Qspec::parse(octets).is_ok_and(|qspec| {
+        is_failed(&qspec) || parameters(&qspec).any(|(_, parameter)| parameter.is_not_supported)
+    })
+}
+
+/// Sets the E flags of invalid values (RFC 5975 section 4.2.1).
+fn mark_invalid(octets: &mut [u8]) {
+    let Ok(qspec) = Qspec::parse(octets) else { return };
+    let invalid: Vec<_> = qspec.invalid_values().collect();
+    let Ok(mut editor) = Editor::new(octets) else { return };
+    for ParseError { object, parameter, .. } in invalid {
+        if let Some(object) = object {
+            editor.fail(object, parameter);
+        }
+    }
+}
+
+fn with_available(octets: &[u8], available: Resources) -> Option<Vec<u8>> {
     let mut qspec = Qspec::parse(octets).ok()?;
     if qspec.available.is_some() {
         let mut written = emitted(&qspec)?;
-        compose(&mut written, MessageType::Query, available, 0);
+        compose(&mut written, MessageType::Query, available);
         return Some(written);
     }
     let desired = qspec.desired?.parameters;
     let traffic = desired.iter().filter(|parameter| is_traffic(parameter.value.id()));
     let offer: Vec<Parameter<'_>> =
-        traffic.filter_map(|parameter| offered(&parameter, available, 0)).collect();
+        traffic.filter_map(|parameter| offered(&parameter, available)).collect();
     qspec.available = Some(QosObject::new(&offer)).filter(|_| !offer.is_empty());
     emitted(&qspec)
 }
@@ -155,14 +206,25 @@ pub(super) fn answer(octets: &[u8], most: Rate) -> Option<Vec<u8>> {
         })
         .collect();
     let minimum = qspec.minimum;
-    // Combination 1: less than desired is acceptable, so the RESERVE collects QoS Available.
-    let seed: Vec<Parameter<'_>> =
-        desired.iter().copied().filter(|parameter| is_traffic(parameter.value.id())).collect();
-    let available = match qspec.procedure.combination {
-        1 => Some(QosObject::new(&seed)),
-        _ => qspec.available,
+    // Combination 1: with Minimum QoS, less than desired is acceptable, so the RESERVE collects QoS Available.
+    let seed: Vec<Parameter<'_>> = desired.iter().filter_map(seeded).collect();
+    let (available, combination) = match (qspec.procedure.combination, minimum) {
+        (1, Some(_)) => (Some(QosObject::new(&seed)), 1),
+        (1, None) => (None, 0),
+        (combination, _) => (qspec.available, combination),
     };
-    emitted(&Qspec { desired: Some(QosObject::new(&desired)), available, minimum, ..qspec })
+    let procedure = Procedure { combination, ..qspec.procedure };
+    let desired = Some(QosObject::new(&desired));
+    emitted(&Qspec { desired, available, minimum, procedure, ..qspec })
+}
+
+/// Returns the parameter that QoS Available begins with for one of QoS Desired (RFC 5975 section 4.3.1).
+fn seeded<'q>(desired: &Parameter<'q>) -> Option<Parameter<'q>> {
+    match desired.value {
+        Value::Tmod1(_) | Value::Tmod2(_) => Some(*desired),
+        Value::PathLatency(_) => Some(Parameter { value: Value::PathLatency(0), ..*desired }),
+        _ => None,
+    }
 }
 
 /// Returns the QSPEC of a RESERVE for exactly this rate, without negotiation.

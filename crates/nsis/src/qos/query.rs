@@ -14,7 +14,7 @@ use earmark_wire::qos_nslp::{
 
 use super::QosNslp;
 use super::addressing::Addressing;
-use super::admission::Refused;
+use super::admission::{Refused, link_resources};
 use super::flow::{flow_of, outgoing_interface};
 use super::limits::may_forward;
 use super::path_extent::ends_near;
@@ -104,10 +104,11 @@ impl QosNslp {
         verified: Option<&Verified>,
         qspec: &mut [u8],
     ) {
-        let (mut available, mut latency_us) = (Rate::MAX, 0);
-        match outgoing_interface(cx, mri) {
+        let outgoing = outgoing_interface(cx, mri);
+        let mut resources = link_resources(cx, outgoing.unwrap_or_default());
+        match outgoing {
             Ok(None) => {}
-            Ok(Some(interface)) => {
+            Ok(Some(_)) => {
                 // Resources that the session already holds are available to it.
                 let held = self
                     .store
@@ -115,18 +116,17 @@ impl QosNslp {
                     .and_then(|index| self.store.session(index).claim)
                     .and_then(|claim| cx.context.ledger.demand(claim));
                 let held = held.map_or(Rate::ZERO, |held| held.rate);
-                available = cx.context.ledger.available(interface).saturating_add(held);
-                latency_us =
-                    cx.context.interfaces.by_id(interface).map_or(0, |link| link.latency_us);
+                resources.available = resources.available.saturating_add(held);
             }
-            Err(_) => available = Rate::ZERO,
+            Err(_) => resources.available = Rate::ZERO,
         }
         let verified = verified.map(|verified| verified.name.as_str());
         let requester = Requester { secure: message.attributes().secure, verified };
         let verdict = flow_of(mri, query.classifier)
             .and_then(|flow| self.policy.evaluate(&flow, requester, (None, Rate::ZERO)));
         let most = verdict.map_or(Rate::ZERO, |verdict| verdict.most);
-        qspec::compose(qspec, MessageType::Query, available.min(most), latency_us);
+        resources.available = resources.available.min(most);
+        qspec::compose(qspec, MessageType::Query, resources);
     }
 
     /// Responds to a QUERY for resources, with the QSPEC as collected.

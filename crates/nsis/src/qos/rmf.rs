@@ -9,8 +9,8 @@
 //! TMOD-2 is the burst traffic besides TMOD-1, the average (section 3.3.1, for the markers of RFC 2697 and RFC 2698).
 //! The link must carry both: the larger rate is admitted; if both rates are equal, a burst may empty both buckets.
 //!
-//! Path Latency is added up, Preemption Priority is obeyed; other parameters are marked as not supported (N), and
-//! refused if they are mandatory (M).
+//! Path Latency is added up, no higher than in Minimum QoS; Preemption Priority is obeyed; other parameters are marked
+//! as not supported (N), and refused if they are mandatory (M).
 
 use earmark_core::Rate;
 use earmark_core::admission::{Demand, Priority};
@@ -29,6 +29,8 @@ pub(super) struct Wanted {
     pub(super) demand: Demand,
     /// Minimum token rate; `None` for all or nothing.
     pub(super) minimum: Option<Rate>,
+    /// Latency that this node may add, microseconds.
+    pub(super) latency_left_us: u32,
     pub(super) priority: Priority,
     /// Object that the demand is taken from.
     pub(super) from: ObjectType,
@@ -57,7 +59,8 @@ const EF: u8 = 0b10_1110;
 /// Parses and evaluates a QSPEC of a RESERVE or a QUERY.
 ///
 /// # Errors
-/// The QSPEC is malformed, lacks objects of its procedure, or has an unsupported mandatory parameter.
+/// The QSPEC is malformed, lacks objects of its procedure, has an unsupported mandatory parameter, or exceeds its own
+/// maximum of the latency; in a RESERVE, a node before this one has set an E flag.
 pub(super) fn evaluate(octets: &[u8], message: MessageType) -> Result<Wanted, Fault> {
     let qspec = Qspec::parse(octets)?;
     if qspec.qspec_type != QspecType::Default {
@@ -67,7 +70,25 @@ pub(super) fn evaluate(octets: &[u8], message: MessageType) -> Result<Wanted, Fa
     }
     qspec.check_objects(message)?;
     qspec.validate()?;
+    if message == MessageType::Reserve && is_failed(&qspec) {
+        // A stateless node forwards what it refuses; the next stateful one responds (RFC 5975 section 4.2.4).
+        return Err(reservation_failure(None));
+    }
     wanted(&qspec, &SupportedParameters::read(&qspec)?, message)
+}
+
+/// Returns whether an object or a parameter has the E flag.
+pub(super) fn is_failed(qspec: &Qspec<'_>) -> bool {
+    let objects = [qspec.desired, qspec.available, qspec.reserved, qspec.minimum];
+    objects.iter().flatten().any(|object| object.is_failed)
+        || parameters(qspec).any(|(_, parameter)| parameter.is_failed)
+}
+
+/// Returns the failure of a reservation by an unmet parameter of an object, if one is known.
+pub(super) fn reservation_failure(unmet: Option<(ObjectType, ParameterId)>) -> Fault {
+    let outcome = Outcome::TransientFailure(TransientFailure::ReservationFailure);
+    let (object, parameter) = unmet.unzip();
+    Fault { outcome, object, parameter }
 }
 
 /// Supported parameters of a QSPEC.
@@ -79,6 +100,9 @@ struct SupportedParameters {
     /// Value of the first object that has one, except Minimum QoS; the same for the priority.
     phb: Option<PhbField>,
     priority: Option<PreemptionPriority>,
+    /// Path Latency of QoS Available and of Minimum QoS.
+    latency_us: Option<u32>,
+    most_latency_us: Option<u32>,
     /// Whether there are unsupported parameters.
     more: bool,
 }
@@ -124,12 +148,13 @@ impl SupportedParameters {
             (Value::PreemptionPriority(priority), _) if !is_least => {
                 self.priority.get_or_insert(priority);
             }
-            (value, _) if is_supported(value.id()) => {}
-            (value, _) if parameter.is_mandatory => {
-                let outcome = Outcome::TransientFailure(TransientFailure::ReservationFailure);
-                let parameter = Some(value.id());
-                return Err(Fault { outcome, object: Some(object), parameter });
+            (Value::PathLatency(us), _) if object == ObjectType::QosAvailable => {
+                self.latency_us = Some(us);
             }
+            (Value::PathLatency(us), _) if is_least => self.most_latency_us = Some(us),
+            (value, _) if is_supported(value.id()) => {}
+            // It is not unmet: N tells of it, not E (RFC 5975 section 4.2.3).
+            _ if parameter.is_mandatory => return Err(reservation_failure(None)),
             _ => self.more = true,
         }
         Ok(())
@@ -216,5 +241,12 @@ fn wanted(
         let least = supported.minimum.in_all();
         least.map_or(Rate::ZERO, |bucket| Rate::from_octets_per_second(bucket.rate))
     });
-    Ok(Wanted { demand, minimum, priority, from, is_edited: has_offer || supported.more })
+    let latency_left_us = match (supported.latency_us, supported.most_latency_us) {
+        (Some(so_far), Some(most)) if has_offer => most.checked_sub(so_far).ok_or(
+            reservation_failure(Some((ObjectType::QosAvailable, ParameterId::PathLatency))),
+        )?,
+        _ => u32::MAX,
+    };
+    let is_edited = has_offer || supported.more;
+    Ok(Wanted { demand, minimum, latency_left_us, priority, from, is_edited })
 }

@@ -105,18 +105,24 @@ impl<'a> Qspec<'a> {
     /// # Errors
     /// The first invalid value.
     pub fn validate(&self) -> Result<(), ParseError> {
-        for (object_type, object) in self.objects() {
-            let Some(object) = object else { continue };
-            for (offset, parameter) in object.parameters.with_offsets() {
-                parameter.value.validate(object_type).map_err(|error| ParseError {
+        self.invalid_values().next().map_or(Ok(()), Err)
+    }
+
+    /// Returns an error for each parameter with an invalid value.
+    pub fn invalid_values(&self) -> impl Iterator<Item = ParseError> + use<'a> {
+        let objects = self.objects().into_iter();
+        let objects = objects.filter_map(|(object_type, object)| Some((object_type, object?)));
+        objects.flat_map(|(object_type, object)| {
+            object.parameters.with_offsets().filter_map(move |(offset, parameter)| {
+                let error = parameter.value.validate(object_type).err()?;
+                Some(ParseError {
                     kind: ErrorKind::Value(error),
                     object: Some(object_type),
                     parameter: Some(parameter.value.id()),
                     offset,
-                })?;
-            }
-        }
-        Ok(())
+                })
+            })
+        })
     }
 
     /// Length of the emitted QSPEC, octets; see [`emit`](Qspec::emit).
