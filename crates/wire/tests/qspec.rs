@@ -317,6 +317,8 @@ fn procedures_determine_the_objects() {
         (TwoWay, 0, Query, "d", unknown),
         (TwoWay, 3, Reserve, "d", unknown),
         (ResourceQuery, 0, Reserve, "a", unknown),
+        (ResourceQuery, 1, Query, "a", unknown),
+        (ThreeWay, 3, Query, "d", unknown),
         (Unknown(3), 0, Reserve, "d", unknown),
     ];
     for (sequence, combination, message, objects, error) in wrong {

@@ -9,7 +9,7 @@ use earmark_core::{Flow, Installation, InterfaceId, Rate};
 use earmark_token::{TokenError, Verified};
 use earmark_wire::qos_nslp::Outcome;
 use earmark_wire::qos_nslp::iana::{MessageType, PermanentFailure, TransientFailure};
-use earmark_wire::qspec::iana::{ObjectType, ParameterId};
+use earmark_wire::qspec::iana::ParameterId;
 
 use super::QosNslp;
 use super::api::{Change, Event};
@@ -103,8 +103,7 @@ impl QosNslp {
         };
         let link = link_resources(cx, asked.interface);
         if link.latency_us.is_some_and(|added| added > wanted.latency_left_us) {
-            let unmet = (ObjectType::QosAvailable, ParameterId::PathLatency);
-            return Err(rmf::reservation_failure(Some(unmet)).into());
+            return Err(rmf::latency_exceeded().into());
         }
         let (claim, rate) = match asked.interface {
             None => (None, wanted.demand.rate),

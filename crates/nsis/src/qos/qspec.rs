@@ -7,7 +7,7 @@ use earmark_core::Rate;
 use earmark_core::admission::Priority;
 use earmark_wire::intserv::TokenBucket;
 use earmark_wire::qos_nslp::Outcome;
-use earmark_wire::qos_nslp::iana::{MessageType, ProtocolError, TransientFailure};
+use earmark_wire::qos_nslp::iana::{MessageType, ProtocolError};
 use earmark_wire::qspec::iana::{MessageSequence, ObjectType, ParameterId};
 use earmark_wire::qspec::{
     Editor, Parameter, ParseError, PreemptionPriority, Procedure, QosObject, Qspec, Value,
@@ -115,7 +115,7 @@ pub(super) fn refusal(octets: &[u8], fault: &Fault, available: Option<Resources>
     };
     if fault.outcome == Outcome::ProtocolError(ProtocolError::MalformedQspec) {
         mark_invalid(&mut refused);
-    } else if fault.outcome == Outcome::TransientFailure(TransientFailure::ReservationFailure) {
+    } else {
         mark_unsupported(&mut refused);
     }
     if let Ok(mut editor) = Editor::new(&mut refused)

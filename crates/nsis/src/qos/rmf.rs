@@ -84,6 +84,11 @@ pub(super) fn is_failed(qspec: &Qspec<'_>) -> bool {
         || parameters(qspec).any(|(_, parameter)| parameter.is_failed)
 }
 
+/// Returns the failure of a reservation whose latency exceeds that of Minimum QoS.
+pub(super) fn latency_exceeded() -> Fault {
+    reservation_failure(Some((ObjectType::QosAvailable, ParameterId::PathLatency)))
+}
+
 /// Returns the failure of a reservation by an unmet parameter of an object, if one is known.
 pub(super) fn reservation_failure(unmet: Option<(ObjectType, ParameterId)>) -> Fault {
     let outcome = Outcome::TransientFailure(TransientFailure::ReservationFailure);
@@ -242,9 +247,8 @@ fn wanted(
         least.map_or(Rate::ZERO, |bucket| Rate::from_octets_per_second(bucket.rate))
     });
     let latency_left_us = match (supported.latency_us, supported.most_latency_us) {
-        (Some(so_far), Some(most)) if has_offer => most.checked_sub(so_far).ok_or(
-            reservation_failure(Some((ObjectType::QosAvailable, ParameterId::PathLatency))),
-        )?,
+        (Some(so_far), Some(most)) if so_far > most => return Err(latency_exceeded()),
+        (Some(so_far), Some(most)) => most - so_far,
         _ => u32::MAX,
     };
     let is_edited = has_offer || supported.more;

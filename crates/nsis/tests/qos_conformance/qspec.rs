@@ -110,6 +110,7 @@ pub(crate) struct Draft {
     qspec_type: QspecType,
     procedure: Procedure,
     objects: [Vec<Parameter<'static>>; 4],
+    failed: [bool; 4],
 }
 
 impl Draft {
@@ -124,7 +125,7 @@ impl Draft {
         let combination = words.value("an object combination")?;
         let qspec_type = words.maybe("model")?.map_or(QspecType::Default, QspecType::from_code);
         let procedure = Procedure { sequence, combination };
-        Ok(Draft { qspec_type, procedure, objects: Default::default() })
+        Ok(Draft { qspec_type, procedure, objects: Default::default(), failed: [false; 4] })
     }
 
     /// Reads a line of an object; `false` if it is another line.
@@ -133,6 +134,10 @@ impl Draft {
             return Ok(false);
         };
         let flags = [words.flag("M"), words.flag("E"), words.flag("N")];
+        if words.is_empty() {
+            self.failed[place] = flags[1];
+            return Ok(true);
+        }
         let value = value(words)?;
         let [is_mandatory, is_failed, is_not_supported] = flags;
         self.objects[place].push(Parameter {
@@ -145,9 +150,11 @@ impl Draft {
     }
 
     pub(crate) fn octets(&self) -> Result<Vec<u8>, Fault> {
-        let [desired, available, reserved, minimum] = self.objects.each_ref().map(|parameters| {
+        let [desired, available, reserved, minimum] = [0, 1, 2, 3].map(|place| {
+            let parameters = &self.objects[place];
+            let is_failed = parameters.iter().any(|parameter| parameter.is_failed);
             (!parameters.is_empty()).then(|| QosObject {
-                is_failed: parameters.iter().any(|parameter| parameter.is_failed),
+                is_failed: is_failed || self.failed[place],
                 ..QosObject::new(parameters)
             })
         });
