@@ -140,13 +140,14 @@ impl Protocol for Rsvp {
             _ => RefreshIds::Messages(numbers),
         };
         let lists = [RefreshList { epoch: draw.octet().into(), ids }];
+        let sessions = parts.notify_sessions();
         let message = Message {
             flags: draw.octet() & 1,
             send_ttl: draw.one_of(&[63, 64, 1]),
             integrity: None,
             acknowledgements: List::Items(if is_bare { &[] } else { &acknowledgements }),
             message_id: message_id.filter(|_| !is_bare && body % 16 != 8),
-            body: parts.body(body % 16, &lists),
+            body: parts.body(body % 16, &lists, &sessions),
         };
         let mut length = message.emit(&mut payload).ok()?;
         if draw.below(8) == 0 {
@@ -274,6 +275,7 @@ impl Parts {
             carried: match draw.below(4) {
                 0 => vec![0, 8, 192, 1, 1, 2, 3, 4],
                 1 => policy(draw),
+                2 => notify_request(topology::source(draw, like)),
                 _ => Vec::new(),
             },
             numbers: [id, draw.octet().into(), draw.octet().into()],
@@ -307,7 +309,24 @@ impl Parts {
         }
     }
 
-    fn body<'a>(&'a self, kind: u8, lists: &'a [RefreshList<'a>]) -> Body<'a> {
+    /// Returns an entry of a Notify about the sender, and one about the flows.
+    fn notify_sessions(&self) -> [NotifySession<'_>; 2] {
+        let Parts { session, template, tspec, .. } = *self;
+        let carried = Carried::NONE;
+        let flows = NotifySubject::Flows(List::Items(&self.flows));
+        [NotifySubject::Sender(template, Some(tspec)), flows].map(|subject| NotifySession {
+            session,
+            carried,
+            subject,
+        })
+    }
+
+    fn body<'a>(
+        &'a self,
+        kind: u8,
+        lists: &'a [RefreshList<'a>],
+        sessions: &'a [NotifySession<'a>],
+    ) -> Body<'a> {
         let Parts { session, hop, refresh_ms, template, tspec, error, .. } = *self;
         let carried = Carried::Objects(&self.carried);
         let scope = self.scope.as_deref().map(List::Items);
@@ -320,7 +339,7 @@ impl Parts {
                 carried,
                 sender: SenderDescriptor { template, tspec, adspec: self.adspec.as_deref() },
             }),
-            1 | 14 => Body::Resv(Resv {
+            1 => Body::Resv(Resv {
                 session,
                 hop,
                 refresh_ms,
@@ -354,6 +373,7 @@ impl Parts {
                 destination_instance: self.numbers[2],
             }),
             12 => Body::IntegrityResponse(Challenge { key_id: 1, cookie: self.numbers[0].into() }),
+            14 => Body::Notify(Notify { error, sessions: List::Items(sessions) }),
             kind => {
                 let diagnosis = Diagnosis {
                     session,
@@ -368,6 +388,14 @@ impl Parts {
             }
         }
     }
+}
+
+/// Returns a NOTIFY_REQUEST.
+fn notify_request(node: IpAddr) -> Vec<u8> {
+    let mut octets = vec![0; 20];
+    let length = Object::NotifyRequest(node).emit(&mut octets).unwrap_or(0);
+    octets.truncate(length);
+    octets
 }
 
 /// Returns a Bundle of a message twice.

@@ -111,6 +111,7 @@ fn body(
         | ObjectClass::MessageIdAck
         | ObjectClass::MessageIdList => refresh_reduction::read(class, words)?,
         ObjectClass::ResvConfirm => addressed(words.value("receiver")?, &[]),
+        ObjectClass::NotifyRequest => addressed(words.value("node")?, &[]),
         ObjectClass::Challenge => {
             let (key, cookie) = (words.key::<u64>("key")?, words.key::<u64>("cookie")?);
             (1, [&[0; 2], &key.to_be_bytes()[2..], &cookie.to_be_bytes()].concat())
@@ -295,6 +296,7 @@ fn meaning(object: &Object<'_>, handles: &Handles) -> Option<String> {
         | Object::MessageIdAck(_)
         | Object::MessageIdList(_) => return refresh_reduction::show(object),
         Object::ResvConfirm(receiver) => format!("RESV_CONFIRM {receiver}"),
+        Object::NotifyRequest(node) => format!("NOTIFY_REQUEST {node}"),
         Object::Challenge(Challenge { key_id, cookie }) => {
             format!("CHALLENGE key={key_id} cookie={cookie}")
         }

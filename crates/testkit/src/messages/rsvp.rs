@@ -353,6 +353,18 @@ pub fn extensions(ipv6: bool) -> Vec<Vec<u8>> {
     };
     let pair = [octets(&signed), octets(&ack)].concat();
     let bundle = Bundle::new(&pair).expect("two messages");
+    let template = path.template.expect("a Path has a template");
+    let flow = |rate| FixedFilterFlow {
+        flowspec: Some(FlowSpec::ControlledLoad(SenderTspec { rate, ..BUCKET })),
+        filter: template,
+    };
+    let (distinct, shared) = ([flow(1e5), flow(2e5)], [flow(1e5), flow(1e5)]);
+    let notify_sessions = notify_sessions(&path, &[&distinct, &shared]);
+    let error = path.error;
+    let notify = |sessions| {
+        Message::new(63, Body::Notify(Notify { error, sessions: List::Items(sessions) }))
+    };
+    let reliable = Message { message_id: Some(message_id), ..notify(&notify_sessions[..1]) };
     [
         signed,
         ack,
@@ -366,10 +378,22 @@ pub fn extensions(ipv6: bool) -> Vec<Vec<u8>> {
         Message::new(63, Body::Dreq(diagnosis.diagnosis())),
         Message::new(63, Body::Drep(diagnosis.diagnosis())),
         Message::new(63, Body::Bundle(bundle)),
+        reliable,
+        notify(&notify_sessions),
     ]
     .iter()
     .map(octets)
     .collect()
+}
+
+/// Returns one notify session of each form: of a sender, of these flows, and of a wildcard reservation.
+fn notify_sessions<'f>(path: &Parts, flows: &[&'f [FixedFilterFlow]]) -> Vec<NotifySession<'f>> {
+    let (session, carried) = (path.session, Carried::NONE);
+    let sender = path.template.map(|template| NotifySubject::Sender(template, path.tspec));
+    let flows = flows.iter().map(|flows| NotifySubject::Flows(List::Items(flows)));
+    let wildcard = NotifySubject::Wildcard(FlowSpec::ControlledLoad(BUCKET));
+    let subjects = sender.into_iter().chain(flows).chain([wildcard]);
+    subjects.map(|subject| NotifySession { session, carried, subject }).collect()
 }
 
 /// Returns a Path of RSVP from [`SOURCE`] for UDP packets to port 4000 of [`DESTINATION`].

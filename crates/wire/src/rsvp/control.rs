@@ -1,5 +1,6 @@
 //! Messages beyond the seven of RFC 2205. Messages between neighbors that concern no session: Bundle, Ack and Srefresh
-//! (RFC 2961), Hello (RFC 3209), and the integrity handshake (RFC 2747); and the diagnostics of RFC 2745.
+//! (RFC 2961), Hello (RFC 3209), and the integrity handshake (RFC 2747); the diagnostics of RFC 2745; and Notify (RFC
+//! 3473).
 
 use super::bundle::Bundle;
 use super::error::{ErrorKind, ParseError};
@@ -9,7 +10,7 @@ use super::leading_objects::{self, LeadingObjects};
 use super::list::List;
 use super::message::{Body, Message};
 use super::refresh_reduction::{RefreshIds, Srefresh};
-use super::{diagnostics, hello, integrity, refresh_reduction};
+use super::{diagnostics, hello, integrity, notify, refresh_reduction};
 
 /// Parses such a message; `objects` are the octets behind the common header.
 #[cold]
@@ -52,6 +53,10 @@ pub(super) fn message<'a>(
         MessageType::Drep => {
             let (leading, diagnosis) = diagnostics::diagnosis(objects)?;
             (leading, Body::Drep(diagnosis))
+        }
+        MessageType::Notify => {
+            let (leading, notify) = notify::notify(objects)?;
+            (leading, Body::Notify(notify))
         }
         _ => return Err(ParseError::header(ErrorKind::MessageType, 1)),
     };

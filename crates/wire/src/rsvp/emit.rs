@@ -110,6 +110,7 @@ impl Body<'_> {
             Body::Hello(_) => Hello::OBJECT_LEN,
             Body::IntegrityChallenge(_) | Body::IntegrityResponse(_) => Challenge::OBJECT_LEN,
             Body::Dreq(m) | Body::Drep(m) => session + hop(&m.hop) + m.rest_len(),
+            Body::Notify(m) => m.objects_len(),
         }
     }
 
@@ -182,6 +183,7 @@ impl Body<'_> {
                 put_hop(w, &m.hop)?;
                 m.put_rest(w)
             }
+            Body::Notify(m) => m.put(w),
         }
     }
 }

@@ -188,9 +188,14 @@ impl<'a> Carried<'a> {
             Carried::Wire(octets) => (Frames::new(octets, COMMON_HEADER), false),
             Carried::Objects(octets) => (Frames::new(octets, 0), true),
         };
-        frames
-            .map_while(Result::ok)
-            .filter(move |object| all || is_forwarded_unexamined(object.class_num()))
+        // Of several NOTIFY_REQUEST objects only the first is propagated (RFC 3473 section 4.2.1).
+        let mut has_notify_request = false;
+        frames.map_while(Result::ok).filter(move |object| {
+            let class = object.class_num();
+            all || is_forwarded_unexamined(class)
+                && !(class == ObjectClass::NotifyRequest.code()
+                    && core::mem::replace(&mut has_notify_request, true))
+        })
     }
 
     /// Whether there are no carried objects.

@@ -6,7 +6,7 @@ pub const ROUTER_ALERT: u16 = 1;
 
 code_points! {
     /// Message types (registry "Message Types"; RFC 2205 section 3.1.1, RFC 2745,
-    /// RFC 2961, RFC 3097, RFC 3209 section 7.1).
+    /// RFC 2961, RFC 3097, RFC 3209 section 7.1, RFC 3473 section 13.1).
     pub enum MessageType: u8 {
         Path = 1 "Path",
         Resv = 2 "Resv",
@@ -21,6 +21,7 @@ code_points! {
         Ack = 13 "Ack",
         Srefresh = 15 "Srefresh",
         Hello = 20 "Hello",
+        Notify = 21 "Notify",
         IntegrityChallenge = 25 "Integrity Challenge",
         IntegrityResponse = 26 "Integrity Response",
     }
@@ -28,7 +29,7 @@ code_points! {
 
 code_points! {
     /// Object classes (registry "Class Names, Class Numbers, and Class Types"; RFC 2205 appendix A, RFC 2745, RFC 2747,
-    /// RFC 2961, RFC 2996, RFC 3209 section 7.2).
+    /// RFC 2961, RFC 2996, RFC 3209 section 7.2, RFC 3473 section 13.1).
     pub enum ObjectClass: u8 {
         Null = 0 "NULL",
         Session = 1 "SESSION",
@@ -54,6 +55,7 @@ code_points! {
         DiagResponse = 32 "DIAG_RESPONSE",
         DiagSelect = 33 "DIAG_SELECT",
         Challenge = 64 "CHALLENGE",
+        NotifyRequest = 195 "NOTIFY_REQUEST",
         DClass = 225 "DCLASS",
     }
 }
@@ -187,13 +189,22 @@ code_points! {
 }
 
 code_points! {
-    /// P-Types of policy elements (registry "Policy Data Object Policy Elements"; RFC 3181, 3182, 6401).
+    /// P-Types of policy elements (registry "Policy Data Object Policy Elements"; RFC 3181, 3182, 5946, 6401).
     pub enum PolicyElementType: u16 {
         PreemptionPriority = 1 "PREEMPTION_PRI",
         AuthUser = 2 "AUTH_USER",
         AuthApplication = 3 "AUTH_APP",
         AdmissionPriority = 5 "ADMISSION_PRI",
         ResourcePriority = 6 "APP_RESOURCE_PRI",
+        ReceiverProxyControl = 7 "REC_PROXY_CONTROL",
+    }
+}
+
+code_points! {
+    /// Control-Values of REC_PROXY_CONTROL (RFC 5946 section 4.2).
+    pub enum ReceiverProxyControl: u8 {
+        Needed = 1 "Receiver-Proxy-Needed",
+        NotNeeded = 2 "Receiver-Proxy-Not-Needed",
     }
 }
 

@@ -10,6 +10,7 @@ use super::iana::MessageType;
 use super::integrity::{Challenge, Integrity};
 use super::leading_objects::LeadingObjects;
 use super::list::List;
+use super::notify::Notify;
 use super::objects::*;
 use super::refresh_reduction::{Acknowledgement, MessageId, Srefresh};
 use crate::intserv::{FlowSpec, SenderTspec};
@@ -56,6 +57,7 @@ pub enum Body<'a> {
     Dreq(Diagnosis<'a>),
     /// Answer to a DREQ, or a part of it.
     Drep(Diagnosis<'a>),
+    Notify(Notify<'a>),
 }
 
 /// Sender descriptor of a Path.
@@ -224,10 +226,11 @@ impl Body<'_> {
             Body::IntegrityResponse(_) => MessageType::IntegrityResponse,
             Body::Dreq(_) => MessageType::Dreq,
             Body::Drep(_) => MessageType::Drep,
+            Body::Notify(_) => MessageType::Notify,
         }
     }
 
-    /// Returns the SESSION; `None` for messages between neighbors that concern no session.
+    /// Returns the SESSION; `None` for messages that concern none, or several.
     #[inline]
     pub const fn session(&self) -> Option<&Session> {
         Some(match self {
@@ -243,6 +246,7 @@ impl Body<'_> {
             | Body::Ack
             | Body::Srefresh(_)
             | Body::Hello(_)
+            | Body::Notify(_)
             | Body::IntegrityChallenge(_)
             | Body::IntegrityResponse(_) => return None,
         })

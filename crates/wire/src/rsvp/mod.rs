@@ -1,6 +1,6 @@
 //! RSVP version 1 (RFC 2205): the common header, the messages and their objects. Beyond the seven messages of RFC 2205
-//! these are the messages of refresh reduction (RFC 2961), Hello (RFC 3209), the integrity handshake (RFC 2747, 3097)
-//! and diagnostics (RFC 2745).
+//! these are the messages of refresh reduction (RFC 2961), Hello (RFC 3209), the integrity handshake (RFC 2747, 3097),
+//! diagnostics (RFC 2745) and Notify (RFC 3473).
 //!
 //! A message is a common header of eight octets and objects, each with a class, a C-Type and a length. Four layers:
 //!
@@ -30,6 +30,7 @@ mod integrity;
 mod leading_objects;
 mod list;
 mod message;
+mod notify;
 mod object_writer;
 mod objects;
 mod parse;
@@ -50,6 +51,7 @@ pub use identity::Attribute;
 pub use integrity::{Challenge, Integrity};
 pub use list::{Item, List, ListIter};
 pub use message::*;
+pub use notify::{Notify, NotifySession, NotifySubject};
 pub use objects::*;
 pub use partial_message::{PartialMessage, UnknownObjects};
 pub use policy::*;

@@ -88,7 +88,7 @@ pub type SenderTemplate = FilterSpec;
 pub struct ErrorSpec {
     /// Address of the node that detected the error.
     pub node: IpAddr,
-    /// Flags [`ErrorSpec::IN_PLACE`] and [`ErrorSpec::NOT_GUILTY`].
+    /// Flags [`ErrorSpec::IN_PLACE`], [`ErrorSpec::NOT_GUILTY`] and [`ErrorSpec::PATH_STATE_REMOVED`].
     pub flags: u8,
     /// Error code.
     pub code: ErrorCode,
@@ -117,6 +117,8 @@ impl ErrorSpec {
     pub const IN_PLACE: u8 = 0x01;
     /// Flag NotGuilty: the failed request exceeded that of this receiver.
     pub const NOT_GUILTY: u8 = 0x02;
+    /// Flag Path_State_Removed: the node that forwards the PathErr has removed the path state (RFC 3473 section 4.4).
+    pub const PATH_STATE_REMOVED: u8 = 0x04;
 }
 
 impl Style {

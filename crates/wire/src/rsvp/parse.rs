@@ -166,7 +166,7 @@ impl<'a> Found<'a> {
                     Ok(())
                 }
             },
-            ObjectClass::DClass => {
+            ObjectClass::DClass | ObjectClass::NotifyRequest => {
                 self.carried = true;
                 Ok(())
             }

@@ -61,6 +61,9 @@ pub enum PolicyElement<'a> {
     Admission(AdmissionPriority),
     /// APP_RESOURCE_PRI: priority in the application's own namespaces.
     Resource(List<'a, ResourcePriority>),
+    /// REC_PROXY_CONTROL: Control-Value, whether the sender wants a receiver proxy;
+    /// [`super::iana::ReceiverProxyControl`].
+    ReceiverProxy(u8),
     /// An element of unknown type with its body: a multiple of four octets, at least four.
     Unknown(u16, &'a [u8]),
 }
@@ -252,6 +255,11 @@ impl<'a> PolicyElement<'a> {
             PolicyElementType::AuthUser => PolicyElement::User(attributes(body)?),
             PolicyElementType::AuthApplication => PolicyElement::Application(attributes(body)?),
             PolicyElementType::ResourcePriority => PolicyElement::Resource(List::Wire(body)),
+            // Reserved bits are ignored; the length is always 8 (RFC 5946 section 4.2).
+            PolicyElementType::ReceiverProxyControl => {
+                let [_, _, _, control] = *body.as_array()?;
+                PolicyElement::ReceiverProxy(control)
+            }
             PolicyElementType::Unknown(number) => PolicyElement::Unknown(number, body),
         })
     }
@@ -265,6 +273,7 @@ impl<'a> PolicyElement<'a> {
             PolicyElement::Application(_) => PolicyElementType::AuthApplication,
             PolicyElement::Admission(_) => PolicyElementType::AdmissionPriority,
             PolicyElement::Resource(_) => PolicyElementType::ResourcePriority,
+            PolicyElement::ReceiverProxy(_) => PolicyElementType::ReceiverProxyControl,
             PolicyElement::Unknown(number, _) => PolicyElementType::from_code(*number),
         }
     }
@@ -278,6 +287,7 @@ impl<'a> PolicyElement<'a> {
                     attributes.iter().map(|attribute| attribute.padded_len()).sum()
                 }
                 PolicyElement::Resource(priorities) => priorities.len() * 4,
+                PolicyElement::ReceiverProxy(_) => 4,
                 PolicyElement::Unknown(_, body) => body.len(),
             }
     }
@@ -303,6 +313,7 @@ impl<'a> PolicyElement<'a> {
                 let [n0, n1] = priority.namespace.to_be_bytes();
                 w.put([n0, n1, 0, priority.value])
             }),
+            PolicyElement::ReceiverProxy(control) => w.put([0, 0, 0, *control]),
             PolicyElement::Unknown(_, body) if body.len().is_multiple_of(4) => w.put_slice(body),
             PolicyElement::Unknown(..) => Err(EmitError::Contradiction),
         }

@@ -17,6 +17,7 @@ use super::hello::{self, Hello};
 use super::iana::{ObjectClass, c_type};
 use super::integrity::{self, Challenge, Integrity};
 use super::list::List;
+use super::notify;
 use super::objects::{ErrorSpec, FilterSpec, RsvpHop, Session, Style};
 use super::policy::PolicyData;
 use super::refresh_reduction::{self, Acknowledgement, MessageId, RefreshList};
@@ -53,6 +54,8 @@ pub enum Object<'a> {
     Route(Route<'a>),
     DiagResponse(DiagResponse<'a>),
     DiagSelect(List<'a, Selected>),
+    /// Notify Node Address.
+    NotifyRequest(IpAddr),
     DClass(List<'a, Dscp>),
     /// Body of an object of unknown class.
     Unknown(&'a [u8]),
@@ -114,6 +117,7 @@ fn decode(raw: RawObject<'_>) -> Result<DecodedObject<'_>, ParseError> {
         ObjectClass::Route => Object::Route(diagnostics::route(&raw)?),
         ObjectClass::DiagResponse => Object::DiagResponse(diagnostics::diag_response(&raw)?),
         ObjectClass::DiagSelect => Object::DiagSelect(diagnostics::diag_select(&raw)?),
+        ObjectClass::NotifyRequest => Object::NotifyRequest(notify::notify_request(&raw)?),
         ObjectClass::DClass => Object::DClass(dclass::dclass(&raw)?),
         ObjectClass::Challenge => Object::Challenge(integrity::challenge(&raw)?),
         ObjectClass::Unknown(_) => Object::Unknown(raw.body()),

@@ -61,6 +61,7 @@ impl<'a> Evidence<'a> {
                     PolicyElement::Empty(_)
                     | PolicyElement::Admission(_)
                     | PolicyElement::Resource(_)
+                    | PolicyElement::ReceiverProxy(_)
                     | PolicyElement::Unknown(..) => {}
                 }
             }

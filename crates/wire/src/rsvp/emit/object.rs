@@ -9,6 +9,7 @@ use crate::rsvp::dclass::put_dclass;
 use crate::rsvp::diagnostics::put_select;
 use crate::rsvp::frame::OBJECT_HEADER;
 use crate::rsvp::iana::{ObjectClass, c_type};
+use crate::rsvp::notify::put_notify_request;
 use crate::rsvp::object_writer::*;
 use crate::rsvp::view::Object;
 use crate::writer::{EmitError, Writer};
@@ -61,6 +62,7 @@ impl Object<'_> {
             Object::Route(route) => route.put(w, route.first()),
             Object::DiagResponse(response) => response.put(w),
             Object::DiagSelect(selected) => put_select(w, *selected),
+            Object::NotifyRequest(node) => put_notify_request(w, *node),
             Object::DClass(code_points) => put_dclass(w, *code_points),
             // An ADSPEC is emitted directly into the buffer.
             Object::Adspec(_) | Object::UnknownPolicyData(_) | Object::Unknown(_) => {

@@ -87,6 +87,7 @@ impl Serialize for Object<'_> {
             }
             Object::DiagResponse(response) => response_fields(response).serialize(to),
             Object::DiagSelect(selected) => map! { "selected": selected }.serialize(to),
+            Object::NotifyRequest(node) => map! { "node": node }.serialize(to),
             Object::DClass(code_points) => map! { "code_points": code_points }.serialize(to),
             Object::PolicyData(policy) => {
                 map! { "options": policy.options, "elements": policy.elements }.serialize(to)
@@ -190,6 +191,7 @@ serialize_as!(PolicyElement<'_>, |it| {
         Admission(AdmissionPriority),
         Attributes { attributes: List<'a, Attribute<'a>> },
         Priorities { priorities: List<'a, ResourcePriority> },
+        ReceiverProxy { control: u8, text: &'static str },
         Unknown { body: Hex<'a> },
     }
     let p_type = it.element_type();
@@ -201,6 +203,10 @@ serialize_as!(PolicyElement<'_>, |it| {
             Fields::Attributes { attributes }
         }
         PolicyElement::Resource(priorities) => Fields::Priorities { priorities },
+        PolicyElement::ReceiverProxy(control) => Fields::ReceiverProxy {
+            control,
+            text: iana::ReceiverProxyControl::from_code(control).name(),
+        },
         PolicyElement::Unknown(_, body) => Fields::Unknown { body: Hex(body) },
     };
     Flat { p_type: p_type.code(), policy: p_type.name(), value }
