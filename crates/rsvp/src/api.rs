@@ -248,6 +248,23 @@ pub enum Event {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         explanation: Option<Box<String>>,
     },
+    /// A node other than the neighbours reports an error about a sender or its reservation (Notify, RFC 3473 section 4.3;
+    /// RFC 5946 section 3.2).
+    Notified {
+        /// Receiver of the upcall.
+        application: Application,
+        /// Session of the sender.
+        session: Session,
+        /// Error and the node that has detected it.
+        error: ErrorSpec,
+        /// Sender that the error is about.
+        template: SenderTemplate,
+        /// Node that has sent the Notify.
+        notifier: IpAddr,
+        /// Reason in the words of the policy node, if it gives one (RFC 3182 section 3.3.4).
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        explanation: Option<Box<String>>,
+    },
     /// RESV_ERROR. The flags of `error` show whether an older reservation remains.
     ResvError {
         /// Receiver of the upcall.

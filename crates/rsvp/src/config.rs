@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::host::proxy;
 use crate::neighbors::{integrity, limits};
-use crate::rules::{diagnostics, policy};
+use crate::rules::{diagnostics, notify, policy};
 
 /// Settings of one RSVP engine.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -53,6 +53,9 @@ pub struct Config {
     /// Whether deviations of neighbours from the standards are refused even if their meaning is unambiguous, see
     /// [`crate::Tolerated`].
     pub strict: bool,
+    /// Whether the path state of a sender is removed with that of its only next hop, if a PathErr says so by the flag
+    /// Path_State_Removed (RFC 3473 section 4.4).
+    pub remove_path_state: bool,
     /// Message integrity (RFC 2747).
     pub integrity: integrity::Settings,
     /// Tokens that prove the names of users.
@@ -63,6 +66,8 @@ pub struct Config {
     pub dclass: BTreeMap<String, Vec<Dscp>>,
     /// RSVP proxies (RFC 5945).
     pub proxies: proxy::Settings,
+    /// Notify messages (RFC 3473 section 4.3).
+    pub notify: notify::Settings,
     /// Refresh reduction with neighbours that support it.
     pub reduction: Reduction,
     /// Detection of lost neighbours.
@@ -87,11 +92,13 @@ impl Default for Config {
             distant_neighbors: BTreeSet::new(),
             without_router_alert: BTreeSet::new(),
             strict: false,
+            remove_path_state: false,
             integrity: integrity::Settings::default(),
             tokens: earmark_token::Settings::default(),
             policy: policy::Settings::default(),
             dclass: BTreeMap::new(),
             proxies: proxy::Settings::default(),
+            notify: notify::Settings::default(),
             reduction: Reduction::default(),
             hello: HelloTiming::default(),
         }

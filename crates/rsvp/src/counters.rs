@@ -36,7 +36,7 @@ earmark_core::named_enum! {
         Ports = "ports",
         /// A limit of this node is reached.
         Limit = "limit",
-        /// The neighbour is not accepted on that interface.
+        /// The neighbour is not accepted on that interface, or a Notify of that node is not believed (RFC 3473 section 12).
         UnknownNeighbor = "unknown_neighbor",
         /// The request was refused with an error message.
         Refused = "refused",
@@ -82,7 +82,7 @@ earmark_core::named_enum! {
 }
 
 /// Names of the message types.
-pub const MESSAGES: [&str; 13] = [
+pub const MESSAGES: [&str; 14] = [
     "path",
     "resv",
     "path_err",
@@ -96,6 +96,7 @@ pub const MESSAGES: [&str; 13] = [
     "ack",
     "srefresh",
     "hello",
+    "notify",
 ];
 
 /// Messages by type and direction, and drops by reason.
@@ -116,6 +117,8 @@ pub struct Counters {
     pub tolerated: [u64; Tolerated::ALL.len()],
     /// Errors of this node that were not sent, because of the limit of an access interface.
     pub suppressed_errors: u64,
+    /// Notify messages that were not sent, because of the limit for their receiver, or without a route.
+    pub suppressed_notifications: u64,
     /// Acknowledgements of nodes that are not the receiver of the message; they have no effect.
     pub foreign_acknowledgements: u64,
     /// Counters of refresh reduction.
@@ -211,7 +214,10 @@ impl Counters {
         let translated = core::iter::once(("translated", "senders", self.translated));
         let tolerated = Tolerated::ALL.iter().zip(self.tolerated);
         let tolerated = tolerated.map(|(deviation, n)| ("tolerated", deviation.name(), n));
-        let suppressed = core::iter::once(("suppressed", "errors", self.suppressed_errors));
+        let suppressed = [
+            ("suppressed", "errors", self.suppressed_errors),
+            ("suppressed", "notifications", self.suppressed_notifications),
+        ];
         let ignored =
             core::iter::once(("ignored", "acknowledgements", self.foreign_acknowledgements));
         let dropped =
@@ -248,6 +254,7 @@ fn place(kind: MessageType) -> usize {
         MessageType::Ack => 10,
         MessageType::Srefresh => 11,
         MessageType::Hello => 12,
+        MessageType::Notify => 13,
         _ => usize::MAX,
     }
 }

@@ -51,6 +51,9 @@ impl Engine for Rsvp {
             Input::Command(command) => self.command(&mut cx, command),
             Input::Host(event) => self.host_changed(&mut cx, &event),
         }
+        if self.notifications.is_waiting() {
+            self.send_notifications(&mut cx);
+        }
         if let Some(integrity) = &mut self.integrity {
             integrity.sign(now, cx.context, before, &mut self.counters, cx.out);
         }
@@ -187,6 +190,12 @@ impl Rsvp {
         if !takes_part || !(to_group || cx.context.interfaces.is_local(datagram.destination)) {
             return self.relay_foreign(cx, datagram);
         }
+        if let Body::Notify(notify) = &message.body
+            && self.config.notify.enabled
+        {
+            self.counters.receive(message.body.message_type());
+            return self.receive_notify(cx, datagram, message, notify);
+        }
         let is_reduction = !matches!(message.body, Body::Hello(_));
         if is_reduction && !self.config.reduction.enabled {
             return self.receive_unsupported(cx, datagram);
@@ -198,6 +207,9 @@ impl Rsvp {
             && !self.accepts_neighbor(cx.context, datagram, &message.body)
         {
             return self.drop(cx, datagram, DropReason::UnknownNeighbor);
+        }
+        if matches!(message.body, Body::Ack) && self.acknowledge_far(datagram.source, message) {
+            return self.counters.receive(message.body.message_type());
         }
         // The TTL of a Bundle is that of its messages, and that of a Hello is 1.
         if matches!(message.body, Body::Ack | Body::Srefresh(_))

@@ -22,6 +22,7 @@ use crate::neighbors::limits::Throttles;
 use crate::neighbors::refresh_reduction::{OutgoingMessage, RefreshReduction};
 use crate::rules::diagnostics::Diagnostics;
 use crate::rules::increase::RefusedIncreases;
+use crate::rules::notify::Notifications;
 use crate::rules::policy::Policy;
 use crate::rules::repair::Repairs;
 use crate::state::Index;
@@ -77,6 +78,11 @@ pub struct Rsvp {
     pub(crate) refused_increases: RefusedIncreases,
     /// Timing to which refresh periods rise, if they do.
     pub(crate) timing_change: Option<Box<TimingChange>>,
+    /// Senders and outgoing interfaces behind which a receiver proxy has discovered RSVP; senders of which no proxy would
+    /// match are not among them.
+    pub(crate) discovered: BTreeSet<(Index, InterfaceId)>,
+    /// Notifications of the current input, and those remembered.
+    pub(crate) notifications: Notifications,
     /// Policy control; `None` if not configured.
     pub(crate) policy: Option<Box<Policy>>,
 }
@@ -103,6 +109,8 @@ impl Rsvp {
             scratch: Vec::new(),
             sender_buffer: Vec::new(),
             timing_change: None,
+            discovered: BTreeSet::new(),
+            notifications: Notifications::default(),
             refused_increases: RefusedIncreases::default(),
             lih_offset: random.stream("rsvp/lih").next_u64() as u32,
         }

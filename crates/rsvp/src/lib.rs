@@ -60,7 +60,7 @@
 //!
 //! # References
 //!
-//! RFC 2205, 2209, 2210, 2211, 2212, 2215, 2747, 2961, 3097, 3209 (Hello only), 4558. Instruction counts: `cargo bench
+//! RFC 2205, 2209, 2210, 2211, 2212, 2215, 2747, 2961, 3097, 3209 (Hello only), 3473 (Notify only), 4558, 5946. Instruction counts: `cargo bench
 //! -p earmark-rsvp`.
 #![no_std]
 #![forbid(unsafe_code)]
@@ -83,7 +83,7 @@ mod tolerated;
 
 pub use host::proxy;
 pub use neighbors::{integrity, limits};
-pub use rules::{diagnostics, policy};
+pub use rules::{diagnostics, notify, policy};
 
 pub use api::*;
 pub use config::{Config, HelloTiming, Reduction, Retransmission, Timing};

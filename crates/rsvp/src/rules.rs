@@ -12,6 +12,7 @@ pub(crate) mod increase;
 pub(crate) mod marking;
 pub(crate) mod merge;
 pub(crate) mod next_hops;
+pub mod notify;
 pub(crate) mod path;
 pub mod policy;
 pub(crate) mod pool;

@@ -241,6 +241,10 @@ fn receiver_is_notified_of_resv_err() {
         });
         let expected = expected.map(|flags| ErrorSpec { flags, ..failed });
         assert_eq!(error, expected, "asked for {requested}, flags {flags}");
+        // A receiver that is no proxy tells the sender nothing (RFC 5946 section 3.1.4).
+        assert!(
+            sent(&outcomes).iter().all(|(_, message)| !matches!(message.body, Body::PathErr(_)))
+        );
     }
 }
 

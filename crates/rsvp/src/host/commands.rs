@@ -4,7 +4,7 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::net::IpAddr;
 
-use earmark_core::Time;
+use earmark_core::{InterfaceId, Time};
 use earmark_wire::intserv::{Adspec, FlowSpec, SenderTspec};
 use earmark_wire::rsvp::{
     Carried, FilterSpec, List, SenderTemplate, Session, SourceSelector, Style,
@@ -18,6 +18,7 @@ use crate::counters::DropReason;
 use crate::host::proxy::{SenderProxy, sender_proxy};
 use crate::instance::Rsvp;
 use crate::rules::next_hops::{NextHops, SenderData};
+use crate::rules::notify::notify_request;
 use crate::rules::path::PathFault;
 use crate::rules::request::Request;
 use crate::state::{Block, Extra, Filter, Holder, Index, Kept, Origin, Peer, Psb, key};
@@ -146,6 +147,7 @@ impl Rsvp {
                 PathFault::Report(..) | PathFault::Token(_) => Rejection::Ports,
             })?;
         let hop = self.store.find_or_insert_hop(origin, Block::Sender, cx.now);
+        let carried = self.sender_objects(cx, application, &template, outgoing.as_slice());
         let index = self.enter_sender(
             cx.now,
             place,
@@ -154,7 +156,7 @@ impl Rsvp {
                 ttl,
                 flags: Psb::E_POLICE | if here { Psb::HERE } else { 0 },
                 adspec: sender_adspec(),
-                carried: Kept::of(self.applications.carried(application)),
+                carried,
                 ..Psb::new(session, template, tspec, hop)
             },
         );
@@ -214,15 +216,18 @@ impl Rsvp {
         tspec: SenderTspec,
         ttl: u8,
     ) {
-        let psb = &mut self.store.psbs[index as usize];
+        let psb = self.store.psb(index);
         let carried = match psb.hop {
-            Peer::Local(application) => self.applications.carried(application),
-            Peer::Neighbor { .. } => Carried::NONE,
+            Peer::Local(application) => {
+                self.sender_objects(cx, application, &psb.template, psb.outgoing.as_slice())
+            }
+            Peer::Neighbor { .. } => Kept::default(),
         };
-        let changed = psb.tspec != tspec || psb.ttl != ttl || !psb.carried.is(carried);
+        let psb = self.store.psb_mut(index);
+        let changed = psb.tspec != tspec || psb.ttl != ttl || psb.carried != carried;
         psb.tspec = tspec;
         psb.ttl = ttl;
-        psb.carried = Kept::of(carried);
+        psb.carried = carried;
         if changed {
             self.notify_path_state(cx, index, Change::Changed);
             self.notify_applications_of_sender(cx, index);
@@ -230,6 +235,30 @@ impl Rsvp {
             self.update_receiver_proxy(cx, index);
             self.update_reservations(cx, index);
         }
+    }
+
+    /// Returns the objects in the Path of a sender: NOTIFY_REQUEST with an address of this host, if the settings say so, and
+    /// POLICY_DATA.
+    fn sender_objects<E>(
+        &self,
+        cx: &HandlerContext<'_, '_, E>,
+        application: Application,
+        template: &SenderTemplate,
+        outgoing: &[InterfaceId],
+    ) -> Kept {
+        let policy_data = self.applications.carried(application);
+        let settings = &self.config.notify;
+        if !settings.enabled || !settings.request {
+            return Kept::of(policy_data);
+        }
+        let link = outgoing.first().and_then(|&id| cx.context.interfaces.by_id(id));
+        let own = match cx.context.interfaces.is_local(template.source) {
+            true => Some(template.source),
+            false => link.and_then(|link| link.address_like(template.source)),
+        };
+        let mut octets = own.map_or_else(Vec::new, notify_request);
+        policy_data.iter().for_each(|object| octets.extend_from_slice(object.bytes));
+        Kept::of(Carried::Objects(&octets))
     }
 
     /// RESERVE: creates or changes the application's reservation.

@@ -8,14 +8,18 @@
 //! A *sender proxy* sends Path messages for a host that only sends data. It starts when there is a route to the
 //! destination.
 //!
-//! Path messages continue past a receiver proxy: an RSVP node behind it can reserve more, and its request is merged.
+//! Path messages continue past a receiver proxy, unless its settings end them. The first Resv of a node behind it takes
+//! the place of the proxy for that flow (`discovery`), and a sender may ask for a proxy, or for none (`control`).
 
+mod control;
+mod discovery;
 mod settings;
 
 use alloc::vec::Vec;
 
-use earmark_core::{InterfaceId, Time};
+use earmark_core::{Context, InterfaceId, Time};
 use earmark_wire::intserv::{Adspec, FlowSpec, TokenBucket};
+use earmark_wire::rsvp::iana::ReceiverProxyControl;
 use earmark_wire::rsvp::{Body, Carried, ErrorCode, ErrorSpec, PathErr, Style};
 
 use crate::api::{Application, Change, Event, Offer};
@@ -23,12 +27,13 @@ use crate::context::HandlerContext;
 use crate::instance::{ERROR_HOPS, Rsvp};
 use crate::rules::fault::ResvFault;
 use crate::rules::next_hops::{NextHops, SenderData};
+use crate::rules::notify::notify_request;
 use crate::rules::request::Request;
 use crate::state::store::ExistingRequest;
-use crate::state::{Holder, Index, NONE, Origin};
+use crate::state::{Extra, Holder, Index, NONE, Origin};
 
 pub(crate) use self::settings::sender_proxy;
-pub use self::settings::{ReceiverProxy, SenderProxy, Settings};
+pub use self::settings::{ReceiverProxy, SenderNotification, SenderProxy, Settings};
 pub use crate::state::applications::PROXY;
 
 impl Rsvp {
@@ -67,18 +72,28 @@ impl Rsvp {
     ) {
         let interfaces: Vec<InterfaceId> = self.store.psb(index).outgoing.as_slice().to_vec();
         for outgoing in interfaces {
+            if self.is_discovered(index, outgoing) {
+                continue;
+            }
             let wanted = self.proxy_flowspec(cx, index, outgoing);
             let origin = Origin::Local(PROXY);
             let known = self.store.find_request(Holder::Sender(index), Some(outgoing), origin);
             let rsb = known.rsb;
+            let notify = self.notify_request_of_proxy(cx, index);
+            let carried = Carried::Objects(&notify);
+            let is_same = |rsb: Index, flowspec: &FlowSpec| {
+                let rsb = self.store.rsb(rsb);
+                rsb.flowspec == *flowspec && rsb.carries(carried)
+            };
             match (wanted, rsb) {
                 (None, None) => {}
                 (None, Some(rsb)) => {
                     self.drop_reservation(cx, rsb, Change::Torn, Carried::NONE);
                 }
-                (Some(flowspec), Some(rsb)) if self.store.rsb(rsb).flowspec == flowspec => {}
+                (Some(flowspec), Some(rsb)) if is_same(rsb, &flowspec) => {}
                 (Some(flowspec), _) => {
-                    let done = self.reserve_as_proxy(cx, index, outgoing, flowspec, known);
+                    let request = (flowspec, carried);
+                    let done = self.reserve_as_proxy(cx, index, outgoing, request, known);
                     if let Err(fault) = done {
                         let in_place = rsb.is_some();
                         self.report_proxy_failure(cx, index, &ResvFault { in_place, ..fault });
@@ -95,10 +110,8 @@ impl Rsvp {
         outgoing: InterfaceId,
     ) -> Option<FlowSpec> {
         let interface = cx.context.interfaces.by_id(outgoing)?;
-        let (psb, session) = (self.store.psb(index), self.store.session_of(index));
-        let flowspec = self.config.proxies.receivers.iter().find_map(|proxy| {
-            proxy.flowspec_for(&interface.name, &session, &psb.template, &psb.tspec)
-        })?;
+        let psb = self.store.psb(index);
+        let (_, flowspec) = self.receiver_proxy(cx.context, index, outgoing)?;
         let adspec = psb.adspec.as_deref().and_then(|body| Adspec::parse(body).ok());
         let path_mtu =
             adspec.map_or(u32::MAX, |adspec| Offer::of(&adspec, false).controlled_load_mtu);
@@ -114,12 +127,51 @@ impl Rsvp {
         })
     }
 
+    /// Returns the receiver proxy for a sender on an outgoing interface, and the flowspec that it requests.
+    fn receiver_proxy(
+        &self,
+        context: &Context<'_>,
+        index: Index,
+        outgoing: InterfaceId,
+    ) -> Option<(&ReceiverProxy, FlowSpec)> {
+        let interface = context.interfaces.by_id(outgoing)?;
+        let (psb, session) = (self.store.psb(index), self.store.session_of(index));
+        let control = self.proxy_control(index);
+        if control == Some(ReceiverProxyControl::NotNeeded) {
+            return None;
+        }
+        let is_needed = control == Some(ReceiverProxyControl::Needed);
+        let mut proxies = self.config.proxies.receivers.iter();
+        proxies.find_map(|proxy| {
+            let flowspec =
+                proxy.flowspec_for(&interface.name, &session, &psb.template, &psb.tspec)?;
+            (is_needed || !proxy.on_request).then_some((proxy, flowspec))
+        })
+    }
+
+    /// Returns whether Path messages of a sender end at a receiver proxy of this node.
+    #[inline]
+    pub(crate) fn sinks_path(
+        &self,
+        context: &Context<'_>,
+        index: Index,
+        outgoing: InterfaceId,
+    ) -> bool {
+        !self.config.proxies.receivers.is_empty() && self.is_path_end(context, index, outgoing)
+    }
+
+    #[cold]
+    fn is_path_end(&self, context: &Context<'_>, index: Index, outgoing: InterfaceId) -> bool {
+        let proxy = self.receiver_proxy(context, index, outgoing);
+        proxy.is_some_and(|(proxy, _)| proxy.sinks_path)
+    }
+
     fn reserve_as_proxy<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
         index: Index,
         outgoing: InterfaceId,
-        flowspec: FlowSpec,
+        (flowspec, carried): (FlowSpec, Carried<'_>),
         known: ExistingRequest,
     ) -> Result<Index, ResvFault> {
         self.check_style(self.store.psb(index).session, Style::FixedFilter)?;
@@ -127,46 +179,117 @@ impl Rsvp {
             origin: Origin::Local(PROXY),
             outgoing: Some(outgoing),
             flowspec,
-            extra: None,
+            extra: Extra::carrying(carried),
             confirm: None,
             expires_at: Time::MAX,
         };
         self.reserve(cx, Holder::Sender(index), known, request)
     }
 
-    /// Sends a PathErr for a local failure of a receiver proxy's reservation.
+    /// Reports a local failure of a receiver proxy's reservation to the sender.
     pub(crate) fn report_proxy_failure<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
         index: Index,
         fault: &ResvFault,
     ) {
-        let flags = if fault.in_place { ErrorSpec::IN_PLACE } else { 0 };
-        self.send_proxy_path_err(cx, index, fault.code, fault.value, flags);
+        let node = self.store.psb(index).template.source;
+        let error = sender_error(&fault.spec(node));
+        let is_notified = self.notify_sender_of_proxy(cx, index, &error);
+        self.send_proxy_path_err(cx, index, &error, is_notified);
     }
 
-    /// Sends a PathErr towards the sender for a ResvErr, or a local failure, that concerns a receiver proxy (RFC 5946
-    /// sections 3.1.1 and 3.1.2). Failures that the sender cannot correct become "unrecoverable receiver proxy error"
-    /// with the code as value.
-    pub(crate) fn send_proxy_path_err<E: From<Event>>(
+    /// Reports a ResvErr that concerns a receiver proxy to the sender.
+    pub(crate) fn report_proxy_error<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
         index: Index,
-        code: ErrorCode,
-        value: u16,
-        flags: u8,
+        error: &ErrorSpec,
     ) {
-        let (code, value) = match code {
-            ErrorCode::AdmissionControlFailure | ErrorCode::PolicyControlFailure => (code, value),
-            other => (ErrorCode::ReceiverProxyError, 0x0100 | u16::from(other.code())),
+        let (session, template) = (self.store.session_of(index), self.store.psb(index).template);
+        let is_notified = self.was_passed_on(cx.now, session, template, error)
+            || match self.notification(cx, index) {
+                Some(SenderNotification::DirectOnly) => true,
+                _ => self.notify_sender_of_proxy(cx, index, error),
+            };
+        self.send_proxy_path_err(cx, index, &sender_error(error), is_notified);
+    }
+
+    /// Returns the receiver proxy of a sender, on the first of its outgoing interfaces that has one.
+    fn first_receiver_proxy<E>(
+        &self,
+        cx: &HandlerContext<'_, '_, E>,
+        index: Index,
+    ) -> Option<&ReceiverProxy> {
+        let outgoing = self.store.psb(index).outgoing.as_slice();
+        let mut found =
+            outgoing.iter().filter_map(|&id| self.receiver_proxy(cx.context, index, id));
+        found.next().map(|(proxy, _)| proxy)
+    }
+
+    /// Returns how the sender of a proxied flow is notified, if its Path asks for that.
+    fn notification<E>(
+        &self,
+        cx: &HandlerContext<'_, '_, E>,
+        index: Index,
+    ) -> Option<SenderNotification> {
+        let path = Carried::Objects(self.store.psb(index).carried.octets());
+        if !self.config.notify.enabled || path.notify_request().is_none() {
+            return None;
+        }
+        self.first_receiver_proxy(cx, index)?.notify
+    }
+
+    /// Sends a Notify about a failure to the sender of a proxied flow (RFC 5946 section 3.2). Returns whether it is notified.
+    pub(crate) fn notify_sender_of_proxy<E>(
+        &mut self,
+        cx: &HandlerContext<'_, '_, E>,
+        index: Index,
+        error: &ErrorSpec,
+    ) -> bool {
+        if self.notification(cx, index).is_none() {
+            return false;
+        }
+        let psb = self.store.psb(index);
+        let Some((incoming, hop)) = self.store.neighbor_of(psb.hop) else { return false };
+        let Some((node, _)) = self.message_to(cx, incoming, hop.address) else { return false };
+        let error = ErrorSpec { node, ..sender_error(error) };
+        let (path, sender) = (psb.carried.clone(), (psb.template, Some(psb.tspec)));
+        let (path, session) = (Carried::Objects(path.octets()), self.store.session_of(index));
+        self.notify_upstream(cx, path, Some(hop.address), error, session, sender)
+    }
+
+    /// Returns the NOTIFY_REQUEST for the Resv of a proxy: with the address in the Path of the sender, or with an own one.
+    fn notify_request_of_proxy<E>(&self, cx: &HandlerContext<'_, '_, E>, index: Index) -> Vec<u8> {
+        let Some(notification) = self.notification(cx, index) else { return Vec::new() };
+        let psb = self.store.psb(index);
+        let node = match notification {
+            SenderNotification::Direct | SenderNotification::DirectOnly => {
+                Carried::Objects(psb.carried.octets()).notify_request()
+            }
+            SenderNotification::Indirect => self
+                .store
+                .neighbor_of(psb.hop)
+                .and_then(|(incoming, hop)| self.message_to(cx, incoming, hop.address))
+                .map(|(own, _)| own),
         };
-        let flags = flags & ErrorSpec::IN_PLACE;
+        node.map_or_else(Vec::new, notify_request)
+    }
+
+    /// Sends a PathErr towards the sender (RFC 5946 sections 3.1.1 and 3.1.2), unless a Notify is enough.
+    fn send_proxy_path_err<E: From<Event>>(
+        &mut self,
+        cx: &mut HandlerContext<'_, '_, E>,
+        index: Index,
+        error: &ErrorSpec,
+        is_notified: bool,
+    ) {
         let psb = self.store.psb(index);
         let (template, tspec) = (psb.template, psb.tspec);
         let session = self.store.session_of(index);
         match self.store.origin(psb.hop) {
             Origin::Local(application) => {
-                let error = ErrorSpec { node: template.source, flags, code, value };
+                let error = ErrorSpec { node: template.source, ..*error };
                 cx.out.notify(Event::PathError {
                     application,
                     session,
@@ -179,12 +302,39 @@ impl Rsvp {
                 let Some((node, message)) = self.message_to(cx, incoming, hop.address) else {
                     return;
                 };
-                let error = ErrorSpec { node, flags, code, value };
+                let proxy = self.first_receiver_proxy(cx, index);
+                let is_silent = is_notified && proxy.is_some_and(|proxy| proxy.notify_only);
+                let flags = error.flags | self.remove_failed_path(cx, index, error.flags);
+                if is_silent {
+                    return;
+                }
+                let error = ErrorSpec { node, flags, ..*error };
                 let sender = Some((template, Some(tspec)));
                 let body = PathErr { session, error, carried: Carried::NONE, sender };
                 self.send_once(cx, message.with_send_ttl(ERROR_HOPS), &Body::PathErr(body));
             }
         }
+    }
+
+    /// Removes the path state of a sender whose reservation has failed, if the settings of its proxy say so: it expires at
+    /// once. Returns the flag for the PathErr. The state stays if a reservation is still in place, or if the data have
+    /// other branches.
+    fn remove_failed_path<E>(
+        &mut self,
+        cx: &HandlerContext<'_, '_, E>,
+        index: Index,
+        flags: u8,
+    ) -> u8 {
+        let &[outgoing] = self.store.psb(index).outgoing.as_slice() else { return 0 };
+        let proxy = self.receiver_proxy(cx.context, index, outgoing);
+        let is_removed = flags & ErrorSpec::IN_PLACE == 0
+            && proxy.is_some_and(|(proxy, _)| proxy.path_state_removed);
+        if !is_removed {
+            return 0;
+        }
+        self.store.psb_mut(index).expires_at = cx.now;
+        self.rearm_sender(index);
+        ErrorSpec::PATH_STATE_REMOVED
     }
 
     /// Returns whether an application is a sender proxy.
@@ -209,4 +359,16 @@ impl Rsvp {
             }
         }
     }
+}
+
+/// Returns the error for the sender. Failures that the sender cannot correct become "unrecoverable receiver proxy error" with
+/// the code as value (RFC 5946 section 3.1.2).
+fn sender_error(error: &ErrorSpec) -> ErrorSpec {
+    let (code, value) = match error.code {
+        code @ (ErrorCode::AdmissionControlFailure
+        | ErrorCode::PolicyControlFailure
+        | ErrorCode::ReceiverProxyError) => (code, error.value),
+        other => (ErrorCode::ReceiverProxyError, 0x0100 | u16::from(other.code())),
+    };
+    ErrorSpec { code, value, flags: error.flags & ErrorSpec::IN_PLACE, ..*error }
 }

@@ -108,15 +108,20 @@ impl Rsvp {
             policy,
             dclass,
             proxies,
+            notify,
+            remove_path_state,
             interface_timing,
             ..
         } = new;
         let content_changed = self.config.dclass != dclass;
-        let answers_otherwise = self.config.proxies.receivers != proxies.receivers;
+        let answers_otherwise =
+            self.config.proxies.receivers != proxies.receivers || self.config.notify != notify;
         self.config.max_sessions = max_sessions;
         self.config.max_senders = max_senders;
         self.config.max_next_hops = max_next_hops;
         self.config.strict = strict;
+        self.config.notify = notify;
+        self.config.remove_path_state = remove_path_state;
         self.config.diagnostics.answer = diagnostics;
         self.config.limits = limits;
         self.config.without_router_alert = without_router_alert;

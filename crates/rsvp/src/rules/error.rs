@@ -24,7 +24,7 @@ use crate::rules::fault::ResvFault;
 use crate::rules::policy::{explanation, stated_reason};
 use crate::rules::upstream::shared_flows;
 use crate::state::applications::PROXY;
-use crate::state::{Holder, Index, Origin, Peer};
+use crate::state::{Holder, Index, Kept, Origin, Peer};
 
 impl Rsvp {
     pub(crate) fn receive_path_err<E: From<Event>>(
@@ -59,12 +59,30 @@ impl Rsvp {
                 let Some(hops_left) = hops_left(send_ttl) else {
                     return self.drop(cx, datagram, DropReason::TtlExpired);
                 };
+                let is_removed = self.follows_removal(index, &error.error);
                 if let Some((_, message)) = self.message_to(cx, incoming, hop.address) {
                     let message = message.with_send_ttl(hops_left);
-                    self.send_once(cx, message, &Body::PathErr(*error));
+                    let mut error = *error;
+                    // Only a node that has removed its state says so (RFC 3473 section 4.4).
+                    if !is_removed {
+                        error.error.flags &= !ErrorSpec::PATH_STATE_REMOVED;
+                    }
+                    self.send_once(cx, message, &Body::PathErr(error));
+                }
+                if is_removed {
+                    self.forget_sender(cx, index);
                 }
             }
         }
+    }
+
+    /// Returns whether the path state of a sender is removed with that of the next hop (RFC 3473 section 4.4). The next hop
+    /// has no say over other branches.
+    fn follows_removal(&self, index: Index, error: &ErrorSpec) -> bool {
+        self.config.remove_path_state
+            && error.flags & ErrorSpec::PATH_STATE_REMOVED != 0
+            && self.store.psb(index).outgoing.as_slice().len() == 1
+            && !self.store.psb(index).is_here()
     }
 
     /// Sends a PathErr for a Path that is rejected.
@@ -76,8 +94,11 @@ impl Rsvp {
         fault: &ResvFault,
     ) {
         let sender = (path.sender.template, Some(path.sender.tspec));
-        let interface = datagram.interface;
-        self.emit_path_err(cx, interface, path.hop.address, path.session, sender, fault);
+        let (interface, hop) = (datagram.interface, path.hop.address);
+        if let Some(error) = self.local_spec(cx, interface, hop, fault) {
+            self.notify_upstream(cx, path.carried, Some(hop), error, path.session, sender);
+        }
+        self.emit_path_err(cx, interface, hop, path.session, sender, fault);
     }
 
     fn emit_path_err<E>(
@@ -118,6 +139,9 @@ impl Rsvp {
         self.withhold_acknowledgement(cx);
         self.send_resv_err(cx, outgoing, &resv.session, resv.hop, fault, scope, flows);
         if let Some(error) = self.local_spec(cx, outgoing, resv.hop.address, fault) {
+            let explanation = explanation(fault);
+            let about = (resv.session, Carried::Objects(&explanation));
+            self.notify_downstream(cx, resv.carried, resv.hop.address, error, about, &flows);
             cx.out.notify(Event::Refused {
                 session: resv.session,
                 style,
@@ -183,6 +207,9 @@ impl Rsvp {
                 style => shared_flows(style, flowspec, filters.as_slice()),
             },
         };
+        let asked = Kept::of(Carried::Objects(self.store.rsb(rsb).carried()));
+        let (asked, about) = (Carried::Objects(asked.octets()), (error.session, error.carried));
+        self.notify_downstream(cx, asked, hop.address, error.error, about, &error.flows);
         emit_resv_err(self, cx, outgoing, hop, &error, ERROR_HOPS);
     }
 

@@ -98,6 +98,9 @@ impl Rsvp {
         outgoing: InterfaceId,
         reason: SendReason,
     ) {
+        if self.sinks_path(cx.context, index, outgoing) {
+            return;
+        }
         let (peer, message_id) = self.assign_path_message_id(cx, index, outgoing, reason);
         let psb = self.store.psb(index);
         let session = self.store.session(psb.session).session;

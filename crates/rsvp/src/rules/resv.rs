@@ -125,7 +125,10 @@ impl Rsvp {
         mark(Checkpoint::FindRsb);
         self.check_style(self.store.psb(psb).session, Style::FixedFilter)?;
         mark(Checkpoint::CheckStyles);
-        let rsb = self.reserve(cx, holder, known, request)?;
+        let rsb = match self.config.proxies.receivers.is_empty() {
+            true => self.reserve(cx, holder, known, request)?,
+            false => self.reserve_in_place_of_proxy(cx, psb, known, request)?,
+        };
         if cx.is_from_this_link {
             self.store.note_near(self.store.rsb(rsb).hop);
         }

@@ -56,6 +56,7 @@ impl Rsvp {
         };
         mark(Checkpoint::FindSession);
         let style = resv.flows.style();
+        self.discover_shared_receiver(cx, session, outgoing);
         self.check_style(session, style)?;
         mark(Checkpoint::CheckStyles);
         let Some(flowspec) = flowspec_of(&resv.flows) else {

@@ -119,6 +119,17 @@ impl Rsvp {
         self.remove_sender(cx, place, index, change);
     }
 
+    /// Removes a sender that the next hop has removed, so that nobody downstream needs a PathTear.
+    pub(crate) fn forget_sender<E: From<Event>>(
+        &mut self,
+        cx: &mut HandlerContext<'_, '_, E>,
+        index: Index,
+    ) {
+        let (session, template) = (self.store.session_of(index), self.store.psb(index).template);
+        let place = self.store.place_of_sender(&session, &template);
+        self.remove_sender(cx, place, index, Change::Torn);
+    }
+
     /// Removes a reservation request and updates the request upstream. `carried` are the unknown objects of the
     /// ResvTear that caused it, which are forwarded (RFC 2205 section 3.10).
     pub(crate) fn drop_reservation<E: From<Event>>(
@@ -143,6 +154,9 @@ impl Rsvp {
         psb: Index,
         outgoing: Option<InterfaceId>,
     ) {
+        if outgoing.is_some() {
+            self.forget_discovered(psb, outgoing);
+        }
         if let Some(tcsb) = self.store.find_tcsb(Holder::Sender(psb), outgoing) {
             self.lose_reservation(cx, tcsb, Change::Orphaned);
         }
@@ -193,12 +207,15 @@ impl Rsvp {
         let end = PathTearContent { session, template, tspec, incoming };
         match self.store.psb(index).outgoing {
             OutInterfaces::None => {}
+            OutInterfaces::One(interface) if self.sinks_path(cx.context, index, interface) => {}
             OutInterfaces::One(interface) => {
                 self.send_path_tear(cx, interface, session.destination, &end, ttl);
             }
             OutInterfaces::Many(ref branches) => {
                 for interface in branches.interfaces.clone() {
-                    self.send_path_tear(cx, interface, session.destination, &end, ttl);
+                    if !self.sinks_path(cx.context, index, interface) {
+                        self.send_path_tear(cx, interface, session.destination, &end, ttl);
+                    }
                 }
             }
         }
@@ -264,6 +281,7 @@ impl Rsvp {
             self.remove_from_pool(cx, index, pool);
         }
         self.notify_path_state(cx, index, change);
+        self.forget_discovered(index, None);
         let psb = self.store.remove_sender(place, index);
         self.refresh_reduction.forget(psb.path_message_id);
         self.refresh_reduction.forget(psb.resv_message_id);

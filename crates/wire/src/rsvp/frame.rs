@@ -207,6 +207,10 @@ impl<'a> Carried<'a> {
     /// Total length of the carried objects, octets.
     #[inline]
     pub fn octets(&self) -> usize {
+        // Of most messages.
+        if let Carried::Objects([]) = self {
+            return 0;
+        }
         self.iter().map(|object| object.bytes.len()).sum()
     }
 }

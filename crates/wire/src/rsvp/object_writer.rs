@@ -143,6 +143,10 @@ pub(super) fn put_scope(
 
 #[inline]
 pub(super) fn put_carried(w: &mut Writer<'_>, carried: &Carried<'_>) -> Result<(), EmitError> {
+    // Of most messages.
+    if let Carried::Objects([]) = carried {
+        return Ok(());
+    }
     carried.iter().try_for_each(|object| w.put_slice(object.bytes))
 }
 

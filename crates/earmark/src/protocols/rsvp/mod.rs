@@ -272,7 +272,7 @@ impl AwaitedReservation {
                 let Confirmed { filters } = event.details()?;
                 Verdict::Reserved(self.granted(filters.first(), None, reach))
             }
-            "path_error" | "resv_error" | "refused" => {
+            "path_error" | "notified" | "resv_error" | "refused" => {
                 let Failed { error, available_bps, explanation } = event.details()?;
                 let reason = explanation.as_deref().map(|text| format!(": {text}"));
                 Verdict::Refused(Refusal {

@@ -4,12 +4,13 @@ use std::path::PathBuf;
 
 use earmark_linux::Intercept;
 use earmark_rsvp::integrity::{self, HandshakeMode};
-use earmark_rsvp::{HelloTiming, Reduction, Timing, limits, policy, proxy};
+use earmark_rsvp::{HelloTiming, Reduction, Timing, limits, notify, policy, proxy};
 use earmark_wire::rsvp::Dscp;
 use serde::Deserialize;
 use toml::Spanned;
 
 use super::access::AccessTable;
+use super::notify::NotifyTable;
 use super::policy::PolicyTable;
 use super::proxy::{ReceiverTable, SenderTable};
 use super::refresh_reduction::{HelloTable, ReductionTable};
@@ -34,6 +35,10 @@ pub struct RsvpConfig {
     pub policy: policy::Settings,
     /// Hosts without RSVP for which this node signals.
     pub proxies: proxy::Settings,
+    /// Notify messages (RFC 3473).
+    pub notify: notify::Settings,
+    /// Whether path state is removed with that of the next hop (Path_State_Removed, RFC 3473 section 4.4).
+    pub remove_path_state: bool,
     /// Whether this host signals inside UDP only (RFC 2205 appendix C).
     pub udp_only: bool,
     /// Whether diagnostic requests about sessions are answered (RFC 2745, `earmark trace`).
@@ -52,6 +57,8 @@ impl Default for RsvpConfig {
             integrity: IntegrityConfig::default(),
             policy: policy::Settings::default(),
             proxies: proxy::Settings::default(),
+            notify: notify::Settings::default(),
+            remove_path_state: false,
             udp_only: false,
             diagnostics: true,
             strict: false,
@@ -159,6 +166,7 @@ struct RsvpTable {
     udp_only: Option<bool>,
     diagnostics: Option<bool>,
     strict: Option<bool>,
+    remove_path_state: Option<bool>,
     max_sessions: Option<Spanned<u32>>,
     max_senders: Option<Spanned<u32>>,
     max_next_hops: Option<Spanned<u32>>,
@@ -170,6 +178,8 @@ struct RsvpTable {
     reduction: ReductionTable,
     #[serde(default)]
     hello: HelloTable,
+    #[serde(default)]
+    notify: NotifyTable,
 }
 
 impl RsvpTable {
@@ -252,6 +262,8 @@ impl Tables for RsvpTables {
             integrity: source.integrity(&integrity)?,
             policy: source.policy(policy, interfaces)?,
             proxies: source.proxies(&sender_proxy, &receiver_proxy, interfaces)?,
+            remove_path_state: rsvp.remove_path_state.unwrap_or(false),
+            notify: source.notify(&rsvp.notify, &receiver_proxy)?,
             udp_only: rsvp.udp_only.unwrap_or(false),
             diagnostics: rsvp.diagnostics.unwrap_or(true),
             strict: rsvp.strict.unwrap_or(false),

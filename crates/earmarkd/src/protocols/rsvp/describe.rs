@@ -33,6 +33,11 @@ pub(crate) fn event(event: &rsvp::Event, on: &str) -> String {
             let reason = reason(explanation.as_deref());
             format!("the path to {} failed: {}{reason}", to(session), error_text(error))
         }
+        Notified { session, error, notifier, explanation, .. } => {
+            let (to, error, reason) =
+                (to(session), error_text(error), reason(explanation.as_deref()));
+            format!("{notifier} reports that the reservation for {to} failed: {error}{reason}")
+        }
         ResvError { session, error, explanation, .. } => {
             let reason = reason(explanation.as_deref());
             let advice = advice(error, None).map_or(String::new(), |advice| format!("; {advice}"));

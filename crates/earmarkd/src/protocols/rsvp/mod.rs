@@ -7,6 +7,7 @@ mod consequence;
 pub(crate) mod describe;
 mod keys;
 mod node;
+mod notify;
 pub(crate) mod policy;
 pub(crate) mod proxy;
 pub(crate) mod refresh_reduction;

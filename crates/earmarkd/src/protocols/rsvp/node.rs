@@ -62,6 +62,8 @@ impl ProtocolConfig for Rsvp {
             limits: wanted.limits,
             policy: wanted.policy,
             proxies: wanted.proxies,
+            notify: wanted.notify,
+            remove_path_state: wanted.remove_path_state,
             diagnostics: wanted.diagnostics,
             strict: wanted.strict,
             ..started
@@ -161,6 +163,8 @@ fn engine(config: &Config, origin: Timestamp) -> rsvp::Config {
         },
         policy: settings.policy,
         proxies: settings.proxies,
+        notify: settings.notify,
+        remove_path_state: settings.remove_path_state,
         max_sessions: settings.limits.max_sessions,
         max_senders: settings.limits.max_senders,
         max_next_hops: settings.limits.max_next_hops,

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 
 use earmark_core::Rate;
-use earmark_rsvp::proxy::{ReceiverProxy, SenderProxy, Settings};
+use earmark_rsvp::proxy::{ReceiverProxy, SenderNotification, SenderProxy, Settings};
 use earmark_wire::intserv::TokenBucket;
 use earmark_wire::rsvp::{FilterSpec, Session, SourceSelector};
 use earmark_wire::udp;
@@ -39,12 +39,26 @@ pub(crate) struct ReceiverTable {
     port: Option<u16>,
     rate: Option<Spanned<String>>,
     largest: Option<Spanned<String>>,
+    #[serde(default)]
+    on_request: bool,
+    discovery: Option<bool>,
+    path_err: Option<Spanned<bool>>,
+    #[serde(default)]
+    path_state_removed: bool,
+    notify: Option<Spanned<SenderNotification>>,
 }
 
 const RATE: &str = "a rate such as \"2Mbit\"";
 const GPI: &str = "with ESP or AH (ip_protocol = 50 or 51) give `spi`, a port in `to`, which tells sessions apart \
                    (RFC 2207), and port 0 in `from`; with other protocols leave `spi` out";
 const ENDPOINT: &str = "an address and a port such as \"10.0.0.5:4000\" or \"[2001:db8::5]:4000\"";
+
+impl ReceiverTable {
+    /// Returns how the sender is notified of failures, if by Notify.
+    pub(super) fn notify(&self) -> Option<&Spanned<SenderNotification>> {
+        self.notify.as_ref()
+    }
+}
 
 impl Source<'_> {
     pub(crate) fn proxies(
@@ -123,6 +137,11 @@ impl Source<'_> {
         let rate = |text: &Option<Spanned<String>>| {
             text.as_ref().map(|text| self.read(text, RATE)).transpose()
         };
+        let path_err = table.path_err.as_ref();
+        if let Some(path_err) = path_err.filter(|sent| !*sent.get_ref() && table.notify.is_none()) {
+            let message = "without PathErr and without Notify a sender hears of no failure";
+            return Err(self.error(path_err.span(), message, "set notify, or leave path_err out"));
+        }
         Ok(ReceiverProxy {
             interfaces: self.interface_names(&table.interfaces, known)?,
             destinations: self.ranges(&table.destinations)?,
@@ -131,6 +150,11 @@ impl Source<'_> {
             port: table.port,
             rate: rate(&table.rate)?,
             largest: rate(&table.largest)?,
+            on_request: table.on_request,
+            sinks_path: !table.discovery.unwrap_or(true),
+            path_state_removed: table.path_state_removed,
+            notify: table.notify.as_ref().map(|notify| *notify.get_ref()),
+            notify_only: path_err.is_some_and(|sent| !*sent.get_ref()),
         })
     }
 }

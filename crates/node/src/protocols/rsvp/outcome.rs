@@ -17,6 +17,7 @@ pub(crate) fn application(event: &Event) -> Option<u64> {
         | Resv { application, .. }
         | ResvGone { application, .. }
         | PathError { application, .. }
+        | Notified { application, .. }
         | ResvError { application, .. }
         | Confirmed { application, .. }
         | Tracing { application, .. }
@@ -41,6 +42,9 @@ pub(crate) fn outcome(event: &Event) -> Option<Outcome> {
         PathError { error, .. } => {
             Outcome::reported(Kind::Refused, Some(error.node), Message::new("PathErr"))
         }
+        Notified { error, .. } => {
+            Outcome::reported(Kind::Refused, Some(error.node), Message::new("Notify"))
+        }
         ResvError { error, .. } => {
             Outcome::reported(Kind::Refused, Some(error.node), Message::new("ResvErr"))
         }
@@ -54,7 +58,11 @@ pub(crate) fn outcome(event: &Event) -> Option<Outcome> {
 
 /// Returns whether an event reports a refusal that leaves the earlier reservation in place (RFC 2205 section A.5).
 pub(crate) fn leaves_reservation(event: &Event) -> bool {
-    matches!(event, Event::ResvError { error, .. } if error.flags & ErrorSpec::IN_PLACE != 0)
+    matches!(
+        event,
+        Event::ResvError { error, .. } | Event::Notified { error, .. }
+            if error.flags & ErrorSpec::IN_PLACE != 0
+    )
 }
 
 /// Returns the address translation that an event reports.

@@ -53,6 +53,29 @@ pub struct ReceiverProxy {
     pub rate: Option<Rate>,
     /// Limit of the sender's rate; senders with more get no reservation.
     pub largest: Option<Rate>,
+    /// Whether only flows are served whose Path asks for it (Receiver-Proxy-Needed, RFC 5946 section 4.2).
+    pub on_request: bool,
+    /// Whether Path messages end here, so that no RSVP node behind the proxy is discovered (RFC 5946 section 4.1).
+    pub sinks_path: bool,
+    /// Whether a failure removes the path state, which the PathErr says by Path_State_Removed (RFC 5946 section 3.1.3).
+    pub path_state_removed: bool,
+    /// How the sender is told of failures by Notify, if its Path asks for that (RFC 5946 section 3.2); `None` for not at
+    /// all.
+    pub notify: Option<SenderNotification>,
+    /// Whether a sender that gets a Notify gets no PathErr.
+    pub notify_only: bool,
+}
+
+/// How a sender is told of the failure of a proxied reservation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum SenderNotification {
+    /// The node with the failure notifies the sender, and so does the proxy, because that node may not support Notify.
+    Direct,
+    /// The node with the failure notifies the sender; the proxy does so for its own failures only.
+    DirectOnly,
+    /// The node with the failure notifies the proxy, and the proxy the sender.
+    Indirect,
 }
 
 /// Returns the application of the sender proxy at an index of the list.

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use crate::config::{Config, Timing};
 use crate::host::proxy;
 use crate::neighbors::limits;
-use crate::rules::policy;
+use crate::rules::{notify, policy};
 
 /// Part of [`Config`] that can change at run time; the rest is fixed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -50,6 +50,12 @@ pub struct Renewal {
     pub dclass: BTreeMap<String, Vec<Dscp>>,
     /// Value for [`Config::proxies`].
     pub proxies: proxy::Settings,
+    /// Value for [`Config::notify`].
+    #[serde(default)]
+    pub notify: notify::Settings,
+    /// Value for [`Config::remove_path_state`].
+    #[serde(default)]
+    pub remove_path_state: bool,
 }
 
 pub(super) fn default_max_senders() -> u32 {
@@ -77,6 +83,8 @@ impl From<Config> for Renewal {
             policy: config.policy,
             dclass: config.dclass,
             proxies: config.proxies,
+            notify: config.notify,
+            remove_path_state: config.remove_path_state,
         }
     }
 }

@@ -51,6 +51,11 @@ impl Throttles {
         self.diagnoses.admits(now, hash, rate)
     }
 
+    /// Returns the hash of an address, wherever it is.
+    pub(crate) fn hash_of(&self, address: IpAddr) -> u64 {
+        self.hash.of_address(address)
+    }
+
     pub(super) fn hash(&self, interface: InterfaceId, neighbor: Option<IpAddr>) -> u64 {
         let neighbor = neighbor.map_or(0, |address| self.hash.of_address(address));
         self.hash.of_two([interface.0.into(), neighbor])

@@ -1,11 +1,14 @@
 //! Acknowledgements and NACKs, sent and received (RFC 2961 sections 4.3 and 4.6).
 
+use core::net::IpAddr;
+
 use earmark_core::{Datagram, Neighbor, Time};
 use earmark_wire::rsvp::{Acknowledgement, AcknowledgementKind, Body, Message, MessageId};
 
 use super::peer::LinkEnd;
 use super::send::OutgoingMessage;
 use super::sent_message_ids::{DeliveryState, Subject};
+use super::state::StoredMessage;
 use crate::api::Event;
 use crate::context::HandlerContext;
 use crate::instance::Rsvp;
@@ -133,6 +136,26 @@ impl Rsvp {
             }
             _ => {}
         }
+    }
+
+    /// Handles the acknowledgements, by a node that need not be a neighbour, of messages that were addressed to it. Returns
+    /// whether there were any.
+    pub(crate) fn acknowledge_far(&mut self, node: IpAddr, message: &Message<'_>) -> bool {
+        let mut found_any = false;
+        for Acknowledgement { kind, epoch, id } in message.acknowledgements {
+            let copy = self.refresh_reduction.copies.get(&id);
+            let is_far =
+                |copy: &StoredMessage| copy.how.neighbor.is_none() && copy.how.destination == node;
+            if kind == AcknowledgementKind::Ack
+                && epoch == self.refresh_reduction.sent.epoch()
+                && copy.is_some_and(is_far)
+            {
+                self.refresh_reduction.copies.remove(&id);
+                self.counters.reduction.acknowledged += 1;
+                found_any = true;
+            }
+        }
+        found_any
     }
 
     /// Returns whether the peer that has sent a message is the receiver of what it acknowledges: that peer itself, or one

@@ -4,13 +4,14 @@ use core::net::IpAddr;
 
 use earmark_core::timer::TimingWheel;
 use earmark_core::{Context, Effects, Hop, InterfaceId, Neighbor, Outgoing, Time};
-use earmark_wire::rsvp::{Body, List, Message, MessageId};
+use earmark_wire::rsvp::{Acknowledgement, AcknowledgementKind, Body, List, Message, MessageId};
 
 use super::peer::Peer;
 use super::sent_message_ids::Subject;
 use super::state::{RefreshReduction, StoredMessage};
 use crate::context::HandlerContext;
 use crate::counters::Counters;
+use crate::instance::{NEIGHBOR_TTL, PROTOCOL};
 use crate::state::{Index, NONE, Timer, TimerKind};
 
 /// Block index of timers that concern no block.
@@ -238,6 +239,54 @@ impl RefreshReduction {
         if message.emit(&mut octets).is_ok() {
             self.copies.insert(id, StoredMessage { how, octets });
             self.await_acknowledgement(timers, cx.now, 0, id, None);
+        }
+    }
+
+    /// Sends a message without state to a node that need not be a neighbour: with MESSAGE_ID and retransmission, if refresh
+    /// reduction is used (RFC 3473 section 4.3.2). The node acknowledges it by its address.
+    pub(crate) fn send_far<E>(
+        &mut self,
+        timers: &mut TimingWheel<Timer>,
+        counters: &mut Counters,
+        cx: &mut HandlerContext<'_, '_, E>,
+        how: Outgoing,
+        body: &Body<'_>,
+    ) {
+        let message = OutgoingMessage::new(how);
+        if !self.settings.enabled || self.copies.len() >= self.settings.max_copies as usize {
+            return self.send(counters, cx.out, message, body);
+        }
+        let (flags, epoch, id) = (MessageId::ACK_DESIRED, self.sent.epoch(), self.sent.next_id());
+        let message_id = Some(MessageId { flags, epoch, id });
+        self.send(counters, cx.out, OutgoingMessage { message_id, ..message }, body);
+        let flags = self.settings.flags();
+        let message = Message { flags, message_id, ..Message::new(message.send_ttl, *body) };
+        let mut octets = alloc::vec![0; message.buffer_len()].into_boxed_slice();
+        if message.emit(&mut octets).is_ok() {
+            self.copies.insert(id, StoredMessage { how, octets });
+            self.await_acknowledgement(timers, cx.now, 0, id, None);
+        }
+    }
+
+    /// Acknowledges a message of a node that need not be a neighbour.
+    pub(crate) fn send_far_ack<E>(
+        &mut self,
+        counters: &mut Counters,
+        cx: &mut HandlerContext<'_, '_, E>,
+        own: IpAddr,
+        to: IpAddr,
+        MessageId { epoch, id, .. }: MessageId,
+    ) {
+        let acknowledgements = [Acknowledgement { kind: AcknowledgementKind::Ack, epoch, id }];
+        let how = Outgoing::new(PROTOCOL, own, to, NEIGHBOR_TTL);
+        let message = Message {
+            flags: self.settings.flags(),
+            acknowledgements: List::Items(&acknowledgements),
+            ..Message::new(how.ttl, Body::Ack)
+        };
+        match message.emit(cx.out.send(how, message.buffer_len())) {
+            Ok(_) => counters.send(message.body.message_type()),
+            Err(_) => cx.out.discard_last(),
         }
     }
 

@@ -231,8 +231,7 @@ impl Rsvp {
         match self.store.origin(block.hop) {
             Origin::Local(PROXY) => {
                 if let Holder::Sender(psb) = self.store.tcsb(block.tcsb).holder {
-                    let ErrorSpec { code, value, flags, .. } = error.error;
-                    self.send_proxy_path_err(cx, psb, code, value, flags);
+                    self.report_proxy_error(cx, psb, &error.error);
                 }
             }
             Origin::Local(application) => {
