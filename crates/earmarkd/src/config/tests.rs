@@ -57,6 +57,7 @@ fn the_example_shows_every_key_and_what_it_shows_is_valid() {
         "[rsvp]",
         "[rsvp.reduction]",
         "[rsvp.hello]",
+        "[rsvp.notify]",
         "[integrity]",
         "[policy]",
         "[[policy.rule]]",
