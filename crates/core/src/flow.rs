@@ -463,6 +463,12 @@ mod tests {
                 assert!(range.openness() < later.openness(), "{range:?} {later:?}");
             }
         }
+        let any_port = flow("10.0.9.9", Some("10.0.0.1"), 0, (0, 0));
+        let wider_source = flow("10.0.9.9", Some("10.0.0.0/1"), 17, (5_000, 0));
+        assert!(
+            any_port.openness() < wider_source.openness(),
+            "the source counts more than the port"
+        );
         assert!(ranges[5].covers(&ranges[0]) && !ranges[0].covers(&ranges[5]));
         let outside = Flow { destination: address("10.1.9.9"), ..inner };
         assert!(!ranges[4].covers(&outside) && ranges[5].covers(&outside));

@@ -39,7 +39,10 @@ mod tests {
     fn full_tables_grow_by_a_sixteenth() {
         let (mut table, mut slab) = (Vec::new(), Slab::new());
         for element in 0..5_000_u32 {
+            let (was_full, before) = (table.len() == table.capacity(), table.len());
             push(&mut table, element);
+            let least = before + (before / 16).max(64);
+            assert!(!was_full || table.capacity() >= least, "{element}");
             assert_eq!(insert(&mut slab, element), element);
             let most = table.len() + (table.len() / 16).max(64);
             assert!(table.capacity() <= most && slab.capacity() <= most, "{element}");

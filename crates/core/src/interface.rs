@@ -190,6 +190,14 @@ mod tests {
         assert_eq!(interfaces.by_id(InterfaceId(3)), None);
         let ids: Vec<u32> = interfaces.iter().map(|i| i.id.0).collect();
         assert_eq!(ids, vec![1, 2], "by index, not by arrival");
+        assert_eq!((interfaces.count(), Interfaces::default().count()), (2, 0));
+    }
+
+    #[test]
+    fn interface_without_bandwidth_takes_no_part() {
+        let used = interface(1, "eth0", &["10.0.0.1"]);
+        assert!(used.takes_part());
+        assert!(!Interface { bandwidth: Rate::ZERO, ..used }.takes_part());
     }
 
     #[test]

@@ -197,6 +197,12 @@ mod tests {
         }
     }
 
+    #[test]
+    fn rate_is_converted_to_octets() {
+        assert_eq!(Rate::from_bps(8_000).as_octets_per_second(), 1_000.0);
+        assert_eq!(Rate::from_bps(1).as_octets_per_second(), 0.125);
+    }
+
     /// The ledger must never hold less than was requested, so fractions of a bit round up.
     #[test]
     fn octets_per_second_round_up_and_invalid_is_zero() {

@@ -225,9 +225,10 @@ fn waiting_messages_are_limited() {
     assert_eq!(apps[0].failures(), [SendFailure::TimedOut]);
     network.run(20 * SECOND);
     assert_eq!(apps[0].failures(), [SendFailure::NoNextNode; 5]);
-    // All waiting messages are returned.
+    // All waiting messages are returned, and room for as many octets as before is free again.
     apps[0].send(mri, session(5), &[0; 1_400]);
     apps[0].send(mri, session(5), &[0; 1_400]);
+    apps[0].send(mri, session(6), &[0; 1_200]);
     network.run(Duration::from_millis(10));
     assert!(apps[0].failures().is_empty());
 }

@@ -221,6 +221,15 @@ mod tests {
 
     use super::*;
 
+    #[test]
+    fn other_version_is_named() {
+        for version in [0, 4, 15] {
+            let mut octets = [0; HEADER_LEN];
+            octets[0] = version << 4 | 6;
+            assert_eq!(Packet::parse(&octets).err(), Some(HeaderError::Version(version)));
+        }
+    }
+
     proptest! {
         #[test]
         fn headers_round_trip(

@@ -142,6 +142,12 @@ fn base_messages_are_well_formed() {
     assert_eq!(verdict(&hello(), Mode::C), Ok(()));
 }
 
+#[test]
+fn lists_tell_whether_they_are_empty() {
+    assert!(Profiles::new(&[]).is_empty() && !Profiles::new(&PROFILES).is_empty());
+    assert!(ProtocolOptionsList::NONE.is_empty() && !ProtocolOptionsList::new(&OPTIONS).is_empty());
+}
+
 /// Common Header Parse Error and Incorrect Encapsulation (A.4.4.1, A.4.4.3).
 #[test]
 fn headers_are_checked_field_by_field() {
@@ -247,6 +253,7 @@ fn invalid_values_are_refused_object_by_object() {
         // Message-Routing-Information: first word at 12, addresses, prefixes at 24, ports at 28.
         (with(query(), 12, 2), E::NotSupported, 12, v::NOT_SUPPORTED, 8),
         (with(query(), 14, 0x58), E::NotSupported, 14, v::NOT_SUPPORTED, 8),
+        (with(with(query(), 12, 1), 14, 0x58), E::NotSupported, 14, v::NOT_SUPPORTED, 8),
         (with(query(), 13, 0x80), E::Combination, 13, v::INVALID_COMBINATION, 8),
         (with(query(), 14, 0x40), E::Combination, 14, v::INVALID_COMBINATION, 8), // B without P
         (with(query(), 14, 0x4a), E::Combination, 14, v::INVALID_COMBINATION, 8), // F in IPv4

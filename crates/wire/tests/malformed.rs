@@ -432,6 +432,10 @@ fn errors_display_field_and_offset() {
     wire[4] ^= 1;
     assert_eq!(text(&wire), "RSVP Checksum at octet 2: wrong checksum");
     let mut wire = path();
+    wire[1] = 250;
+    seal(&mut wire);
+    assert_eq!(text(&wire), "Msg Type at octet 1: unknown message type");
+    let mut wire = path();
     wire[HOP + 3] = 9;
     seal(&mut wire);
     assert_eq!(text(&wire), "RSVP_HOP object (C-Type 9) at octet 20: unknown C-Type");

@@ -29,6 +29,7 @@ fn tmod_of_four_words_is_completed() {
         [&[0, 0, 0, 16][..], &[0, 0, 0, 6], &whole, &[0, 1, 0, 8], &LATENCY, &whole].concat();
     assert_eq!(completed(&octets, 1_500), Ok(expected.clone()));
     assert!(!lacks_packet_size(&expected));
+    assert_eq!([0, 20, 39, 40].map(completed_len), [0, 24, 46, 48]);
     assert_eq!(Qspec::parse(&expected).and_then(|qspec| qspec.validate()), Ok(()));
 }
 
