@@ -233,6 +233,24 @@ fn waiting_messages_are_limited() {
     assert!(apps[0].failures().is_empty());
 }
 
+/// A Query that names an address of several nodes, or of none, as its origin has no Error, which would go to all of them.
+#[test]
+fn errors_go_to_single_nodes_only() {
+    let (mut network, _) = line(3, |_| {});
+    let mri = network.flow();
+    let destination = mri.addresses().1;
+    let Mri::PathCoupled(path) = mri else { panic!("{mri:?}") };
+    let wild = Mri::PathCoupled(earmark_wire::gist::PathCoupled { destination_prefix: 4, ..path });
+    let sent = |network: &Network| network.engine(1).gist().counters().error.sent;
+    let hosts = ["255.255.255.255", "224.0.0.1", "0.0.0.0", "127.0.0.1", "10.0.0.1"];
+    for (host, is_answered) in hosts.into_iter().zip([false, false, false, false, true]) {
+        let before = sent(&network);
+        let query = query(wild, 1, host);
+        network.inject(1, 1, packet(host, destination, 255, &of(Body::Query(query))));
+        assert_eq!(sent(&network) - before, u64::from(is_answered), "{host}");
+    }
+}
+
 #[test]
 fn invalid_queries_get_specific_errors() {
     let (mut network, _) = line(3, |config| config.ingress_filter = true);

@@ -50,3 +50,51 @@ pub(super) fn offer(body: &[u8], flags: u8) -> Option<Offer> {
     let adspec = Adspec::parse(body).ok()?;
     Some(Offer::of(&adspec, flags & Psb::NON_RSVP != 0))
 }
+
+#[cfg(test)]
+mod tests {
+    use alloc::vec;
+
+    use earmark_wire::intserv::{ControlledLoad, General, Guaranteed, GuaranteedTerms};
+
+    use super::*;
+
+    fn body(adspec: &Adspec<'_>) -> alloc::vec::Vec<u8> {
+        let mut body = vec![0; adspec.buffer_len()];
+        let length = adspec.emit(&mut body).expect("it has room");
+        body.truncate(length);
+        body
+    }
+
+    /// A break bit ends what the application may count on (RFC 2210 section 3.3): that of a service the service, the global
+    /// one, or a hop without RSVP, all values.
+    #[test]
+    fn break_bits_reach_the_application() {
+        let terms = Some(GuaranteedTerms { c_total: 3, d_total: 5, c_sum: 0, d_sum: 0 });
+        for [global, guaranteed, controlled_load] in
+            [[false; 3], [true, false, false], [false, true, false], [false, false, true]]
+        {
+            let usual = Adspec::for_sender();
+            let adspec = Adspec {
+                general: General { break_bit: global, ..usual.general },
+                guaranteed: Some(Guaranteed {
+                    break_bit: guaranteed,
+                    terms,
+                    ..Guaranteed::default()
+                }),
+                controlled_load: Some(ControlledLoad {
+                    break_bit: controlled_load,
+                    ..ControlledLoad::default()
+                }),
+                ..usual
+            };
+            let body = body(&adspec);
+            for flags in [0, Psb::NON_RSVP, Psb::E_POLICE, Psb::NON_RSVP | Psb::E_POLICE] {
+                let offer = offer(&body, flags).expect("an offer");
+                assert_eq!(offer.broken, global || flags & Psb::NON_RSVP != 0);
+                assert_eq!(offer.guaranteed, (!guaranteed).then_some((3, 5)));
+                assert_eq!(offer.controlled_load, !controlled_load);
+            }
+        }
+    }
+}
