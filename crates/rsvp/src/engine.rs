@@ -254,10 +254,14 @@ impl Rsvp {
         error: &ParseError,
         takes_part: bool,
     ) {
-        // A hop-by-hop message to another node is for that node to check.
+        // A message to another node is for that node to check, if not every node on the path examines its type.
         let hop_by_hop = matches!(
             PartialMessage::scan(datagram.payload).message_type,
-            MessageType::Resv | MessageType::PathErr | MessageType::ResvErr | MessageType::ResvTear
+            MessageType::Resv
+                | MessageType::PathErr
+                | MessageType::ResvErr
+                | MessageType::ResvTear
+                | MessageType::Notify
         );
         if !takes_part || (hop_by_hop && is_for_other_node(cx.context, datagram.destination)) {
             return self.relay_foreign(cx, datagram);

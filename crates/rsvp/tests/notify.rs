@@ -327,3 +327,25 @@ fn notify_to_another_node_is_relayed() {
         assert_eq!((relayed, bench.engine.counters().relayed), (&message, 1));
     }
 }
+
+/// What this node cannot read is not for it, either.
+#[test]
+fn malformed_notify_to_another_node_is_relayed() {
+    let mut bench = with_notify(settings(&["0.0.0.0/0"]));
+    let payload = [0x10, 21, 0, 0, 64, 0, 0, 12, 0, 4, 99, 1];
+    for (destination, relayed) in [(SENDER, 1), ("10.0.2.1", 0)] {
+        let outcomes = bench.handle(Input::Datagram(Datagram {
+            interface: ETH2,
+            source: ip(FAR),
+            destination: ip(destination),
+            ttl: 60,
+            router_alert: false,
+            encapsulated: false,
+            payload: &payload,
+        }));
+        assert_eq!(
+            bench::sent(&outcomes).filter(|(_, octets)| *octets == payload).count(),
+            relayed
+        );
+    }
+}

@@ -118,11 +118,13 @@ fn accept(object: &RawObject<'_>) -> Result<(), ParseError> {
 }
 
 impl Notify<'_> {
+    #[cold]
     pub(super) fn objects_len(&self) -> usize {
         let sessions: usize = self.sessions.iter().map(|session| session.buffer_len()).sum();
         with_address_len(self.error.node, 4) + sessions
     }
 
+    #[cold]
     pub(super) fn put(&self, w: &mut Writer<'_>) -> Result<(), EmitError> {
         put_error(w, &self.error)?;
         if self.sessions.is_empty() {
