@@ -12,6 +12,9 @@ pub(crate) struct Kept(#[allow(clippy::box_collection)] Option<Box<Vec<u8>>>);
 impl Kept {
     /// Copies the objects that a message carries.
     pub(crate) fn of(carried: Carried<'_>) -> Kept {
+        if let Carried::Objects([]) = carried {
+            return Kept(None);
+        }
         let mut octets = Vec::new();
         for object in carried.iter() {
             octets.extend_from_slice(object.bytes);
@@ -22,7 +25,7 @@ impl Kept {
 
     /// Returns the number of octets to store.
     pub(crate) fn length(carried: Carried<'_>) -> usize {
-        carried.iter().map(|object| object.bytes.len()).sum()
+        carried.octets()
     }
 
     /// Returns the objects, concatenated.
@@ -34,6 +37,14 @@ impl Kept {
     /// Returns whether the objects equal those that a message carries.
     #[inline]
     pub(crate) fn is(&self, carried: Carried<'_>) -> bool {
+        match (&self.0, carried) {
+            (None, Carried::Objects([])) => true,
+            _ => self.equals(carried),
+        }
+    }
+
+    #[inline(never)]
+    fn equals(&self, carried: Carried<'_>) -> bool {
         let mut rest = self.octets();
         for object in carried.iter() {
             match rest.strip_prefix(object.bytes) {

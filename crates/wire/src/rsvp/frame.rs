@@ -201,6 +201,12 @@ impl<'a> Carried<'a> {
     /// Whether there are no carried objects.
     #[inline]
     pub fn is_empty(&self) -> bool {
+        // Most messages have none, and cost no iteration.
+        matches!(self, Carried::Objects([])) || self.has_no_objects()
+    }
+
+    #[inline(never)]
+    fn has_no_objects(&self) -> bool {
         self.iter().next().is_none()
     }
 
