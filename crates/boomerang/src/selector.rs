@@ -153,3 +153,54 @@ pub enum Direction {
     /// From the far end; reserved by the echo reply.
     Reverse,
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FLOW: Flow = Flow {
+        destination: IpAddr::V4(core::net::Ipv4Addr::new(10, 0, 9, 9)),
+        source: Some(IpAddr::V4(core::net::Ipv4Addr::new(10, 0, 0, 1))),
+        protocol: 17,
+        source_port: 4_000,
+        destination_port: 5_004,
+        flow_label: 0,
+        spi: 0,
+        source_open: 0,
+        destination_open: 0,
+    };
+
+    /// A flow is covered if each of its fields is, and so is the selector of these packets by itself.
+    #[test]
+    fn all_fields_count() {
+        let exact = Selector::of_flow(&FLOW);
+        let other = [10, 0, 0, 2].into();
+        let others = [
+            Flow { destination: other, ..FLOW },
+            Flow { source: Some(other), ..FLOW },
+            Flow { protocol: 6, ..FLOW },
+            Flow { source_port: 4_001, ..FLOW },
+            Flow { destination_port: 5_005, ..FLOW },
+        ];
+        let any = "0.0.0.0/0".parse().expect("a prefix");
+        let wide = [
+            Selector { destination: any, ..exact },
+            Selector { source: any, ..exact },
+            Selector { protocol: None, ..exact },
+            Selector { source_port: None, ..exact },
+            Selector { destination_port: None, ..exact },
+        ];
+        assert!(exact.covers(&FLOW) && exact.contains(&exact));
+        for (open, wide) in wide.iter().enumerate() {
+            assert!(wide.covers(&FLOW) && wide.contains(&exact) && !exact.contains(wide), "{open}");
+            for (changed, other) in others.iter().enumerate() {
+                assert!(!exact.covers(other), "{changed}");
+                assert_eq!(wide.covers(other), open == changed, "{open} {changed}");
+                let other = Selector::of_flow(other);
+                assert_eq!(wide.contains(&other), open == changed, "{open} {changed}");
+            }
+        }
+        let from_anywhere = Flow { source: None, ..FLOW };
+        assert!(wide[1].covers(&from_anywhere) && !exact.covers(&from_anywhere));
+    }
+}

@@ -362,6 +362,13 @@ impl Net {
     pub(super) fn assert_nothing_left(&self) {
         for (number, node) in self.nodes.iter().enumerate() {
             assert_eq!(node.qos.session_count(), 0, "sessions of node {number}");
+            for peer in 0..self.nodes.len() {
+                assert_eq!(
+                    node.qos.sessions_of(handle(peer)),
+                    (0, 0),
+                    "node {number}, peer {peer}"
+                );
+            }
             for (link, status) in node.ledger.links() {
                 assert_eq!(status.claims, 0, "node {number}, link {link:?}");
             }
