@@ -1,6 +1,8 @@
 //! Notify messages (RFC 3473 sections 4.2 and 4.3): who gets them, who is believed, and how they are delivered.
 
 mod common;
+#[path = "common/message_ids.rs"]
+mod message_ids;
 
 use std::time::Duration;
 
@@ -11,8 +13,11 @@ use earmark_rsvp::{Application, Command, Config, DropReason, Event};
 use earmark_testkit::bench;
 use earmark_wire::rsvp::{
     Acknowledgement, AcknowledgementKind, Body, Carried, ErrorCode, ErrorSpec, FixedFilterFlow,
-    List, Message, MessageId, Notify, NotifySession, NotifySubject, Object, SenderTemplate,
+    List, Message, MessageId, Notify, NotifySession, NotifySubject, Object, Resv, SenderTemplate,
     Session,
+};
+use message_ids::{
+    acknowledgement, acks, capable_message, message_id, other_path, receive, receive_path_with_id,
 };
 
 /// A node that is no party of the flow.
@@ -216,6 +221,28 @@ fn notify_is_retransmitted_until_acknowledged() {
     assert_eq!(repeated(Some(RECEIVER)), 0);
     assert_eq!(repeated(Some(FAR)), 4, "another node does not acknowledge it");
     assert_eq!(repeated(None), 4, "five transmissions in all");
+}
+
+/// A next hop that is notified may acknowledge the Notify together with other messages, of which none is sent again.
+#[test]
+fn acknowledgement_of_notify_beside_others_counts_for_all() {
+    let mut bench = with_notify(settings(&[]));
+    receive_path_with_id(&mut bench, path(), message_id(1));
+    let (flows, asked) = ([flow(9)], ask(DOWNSTREAM));
+    let mut resv = Resv { carried: Carried::Objects(&asked), ..resv(&flows) };
+    resv.hop.lih = bench.engine.lih(ETH2);
+    let resv = capable_message(Body::Resv(resv), Some(message_id(100)));
+    let outcomes = receive(&mut bench, ETH2, &resv);
+    assert_eq!(notified(&outcomes), [(DOWNSTREAM.to_string(), NO_BANDWIDTH, 1)]);
+    let ids = |outcomes: &[Outcome]| -> Vec<MessageId> {
+        sent(outcomes).iter().filter_map(|(_, message)| message.message_id).collect()
+    };
+    let mut names = ids(&outcomes);
+    names.extend(ids(&receive_path_with_id(&mut bench, other_path(), message_id(2))));
+    assert_eq!(names.len(), 3, "ResvErr, Notify and Path");
+    let all = names.iter().map(|id| acknowledgement(AcknowledgementKind::Ack, *id));
+    acks(&mut bench, ETH2, &all.collect::<Vec<_>>());
+    assert_eq!(ids(&bench.pass(Duration::from_secs(10))), []);
 }
 
 /// A sending host with an application whose Path requests notifications, and that Path's NOTIFY_REQUEST.

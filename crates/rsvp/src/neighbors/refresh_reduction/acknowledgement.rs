@@ -139,9 +139,9 @@ impl Rsvp {
     }
 
     /// Handles the acknowledgements, by a node that need not be a neighbour, of messages that were addressed to it. Returns
-    /// whether there were any.
+    /// whether there were any, and no others.
     pub(crate) fn acknowledge_far(&mut self, node: IpAddr, message: &Message<'_>) -> bool {
-        let mut found_any = false;
+        let (mut found_any, mut found_others) = (false, false);
         for Acknowledgement { kind, epoch, id } in message.acknowledgements {
             let copy = self.refresh_reduction.copies.get(&id);
             let is_far =
@@ -153,9 +153,11 @@ impl Rsvp {
                 self.refresh_reduction.copies.remove(&id);
                 self.counters.reduction.acknowledged += 1;
                 found_any = true;
+            } else {
+                found_others = true;
             }
         }
-        found_any
+        found_any && !found_others
     }
 
     /// Returns whether the peer that has sent a message is the receiver of what it acknowledges: that peer itself, or one
