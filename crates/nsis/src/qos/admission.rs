@@ -101,8 +101,8 @@ impl QosNslp {
             let failure = PermanentFailure::Authorization;
             return Err(Refused::of(Outcome::PermanentFailure(failure)));
         };
-        let link = link_resources(cx, asked.interface);
-        if link.latency_us.is_some_and(|added| added > wanted.latency_left_us) {
+        let latency_us = latency_of_link(cx, asked.interface);
+        if latency_us.is_some_and(|added| added > wanted.latency_left_us) {
             return Err(rmf::latency_exceeded().into());
         }
         let (claim, rate) = match asked.interface {
@@ -115,6 +115,7 @@ impl QosNslp {
         mark(Checkpoint::Admission);
         let mut qspec = asked.qspec.to_vec();
         if wanted.is_edited {
+            let link = link_resources(cx, asked.interface);
             let resources = Resources { available: rate, ..link };
             qspec::compose(&mut qspec, MessageType::Reserve, resources);
         }
@@ -323,6 +324,11 @@ impl QosNslp {
     }
 }
 
+/// Returns the latency of the link behind an interface, microseconds, 0 if unknown; `None` if packets end here.
+fn latency_of_link(cx: &HandlerContext<'_, '_>, interface: Option<InterfaceId>) -> Option<u32> {
+    interface.map(|id| cx.context.interfaces.by_id(id).map_or(0, |link| link.latency_us))
+}
+
 /// Returns the resources of this node for packets that leave through an interface, or end here.
 pub(super) fn link_resources(
     cx: &HandlerContext<'_, '_>,
@@ -333,7 +339,7 @@ pub(super) fn link_resources(
     };
     Resources {
         available: cx.context.ledger.available(id),
-        latency_us: Some(cx.context.interfaces.by_id(id).map_or(0, |link| link.latency_us)),
+        latency_us: latency_of_link(cx, interface),
         mtu: cx.context.ledger.link(id).map_or(u32::MAX, |link| link.mtu),
     }
 }

@@ -70,18 +70,22 @@ pub(super) fn evaluate(octets: &[u8], message: MessageType) -> Result<Wanted, Fa
     }
     qspec.check_objects(message)?;
     qspec.validate()?;
-    if message == MessageType::Reserve && is_failed(&qspec) {
+    let supported = SupportedParameters::read(&qspec)?;
+    if message == MessageType::Reserve && (supported.any_failed || has_failed_object(&qspec)) {
         // A stateless node forwards what it refuses; the next stateful one responds (RFC 5975 section 4.2.4).
         return Err(reservation_failure(None));
     }
-    wanted(&qspec, &SupportedParameters::read(&qspec)?, message)
+    wanted(&qspec, &supported, message)
+}
+
+fn has_failed_object(qspec: &Qspec<'_>) -> bool {
+    let objects = [&qspec.desired, &qspec.available, &qspec.reserved, &qspec.minimum];
+    objects.into_iter().flatten().any(|object| object.is_failed)
 }
 
 /// Returns whether an object or a parameter has the E flag.
 pub(super) fn is_failed(qspec: &Qspec<'_>) -> bool {
-    let objects = [qspec.desired, qspec.available, qspec.reserved, qspec.minimum];
-    objects.iter().flatten().any(|object| object.is_failed)
-        || parameters(qspec).any(|(_, parameter)| parameter.is_failed)
+    has_failed_object(qspec) || parameters(qspec).any(|(_, parameter)| parameter.is_failed)
 }
 
 /// Returns the failure of a reservation whose latency exceeds that of Minimum QoS.
@@ -110,6 +114,8 @@ struct SupportedParameters {
     most_latency_us: Option<u32>,
     /// Whether there are unsupported parameters.
     more: bool,
+    /// Whether a parameter has the E flag.
+    any_failed: bool,
 }
 
 /// Traffic parameters of an object.
@@ -137,6 +143,7 @@ impl SupportedParameters {
         object: ObjectType,
         parameter: &Parameter<'_>,
     ) -> Result<(), Fault> {
+        self.any_failed |= parameter.is_failed;
         let traffic = match object {
             ObjectType::QosDesired => Some(&mut self.desired),
             ObjectType::QosAvailable => Some(&mut self.available),
