@@ -228,18 +228,8 @@ impl RefreshReduction {
         let Some(receiver) = receiver.filter(|_| !is_full) else {
             return self.send(counters, cx.out, message, body);
         };
-        let (flags, epoch, id) = (MessageId::ACK_DESIRED, self.sent.epoch(), self.sent.next_id());
-        let message_id = Some(MessageId { flags, epoch, id });
-        self.send(counters, cx.out, OutgoingMessage { message_id, ..message }, body);
         let neighbor = self.peers.get(receiver).map(Peer::location);
-        let how = Outgoing { neighbor, ..message.how };
-        let flags = self.settings.flags();
-        let message = Message { flags, message_id, ..Message::new(message.send_ttl, *body) };
-        let mut octets = alloc::vec![0; message.buffer_len()].into_boxed_slice();
-        if message.emit(&mut octets).is_ok() {
-            self.copies.insert(id, StoredMessage { how, octets });
-            self.await_acknowledgement(timers, cx.now, 0, id, None);
-        }
+        self.send_and_keep(timers, counters, cx, (message, neighbor), body);
     }
 
     /// Sends a message without state to a node that need not be a neighbour: with MESSAGE_ID and retransmission, if refresh
@@ -256,9 +246,23 @@ impl RefreshReduction {
         if !self.settings.enabled || self.copies.len() >= self.settings.max_copies as usize {
             return self.send(counters, cx.out, message, body);
         }
+        self.send_and_keep(timers, counters, cx, (message, None), body);
+    }
+
+    /// Sends a message with a new MESSAGE_ID, and keeps a copy, which is sent again until it is acknowledged by this neighbour
+    /// or, if there is none, by the destination.
+    fn send_and_keep<E>(
+        &mut self,
+        timers: &mut TimingWheel<Timer>,
+        counters: &mut Counters,
+        cx: &mut HandlerContext<'_, '_, E>,
+        (message, neighbor): (OutgoingMessage, Option<Neighbor>),
+        body: &Body<'_>,
+    ) {
         let (flags, epoch, id) = (MessageId::ACK_DESIRED, self.sent.epoch(), self.sent.next_id());
         let message_id = Some(MessageId { flags, epoch, id });
         self.send(counters, cx.out, OutgoingMessage { message_id, ..message }, body);
+        let how = Outgoing { neighbor, ..message.how };
         let flags = self.settings.flags();
         let message = Message { flags, message_id, ..Message::new(message.send_ttl, *body) };
         let mut octets = alloc::vec![0; message.buffer_len()].into_boxed_slice();
