@@ -71,6 +71,8 @@ impl Rsvp {
         index: Index,
     ) {
         let interfaces: Vec<InterfaceId> = self.store.psb(index).outgoing.as_slice().to_vec();
+        let notify = self.notify_request_of_proxy(cx, index);
+        let carried = Carried::Objects(&notify);
         for outgoing in interfaces {
             if self.is_discovered(index, outgoing) {
                 continue;
@@ -79,8 +81,6 @@ impl Rsvp {
             let origin = Origin::Local(PROXY);
             let known = self.store.find_request(Holder::Sender(index), Some(outgoing), origin);
             let rsb = known.rsb;
-            let notify = self.notify_request_of_proxy(cx, index);
-            let carried = Carried::Objects(&notify);
             let is_same = |rsb: Index, flowspec: &FlowSpec| {
                 let rsb = self.store.rsb(rsb);
                 rsb.flowspec == *flowspec && rsb.carries(carried)
@@ -222,9 +222,9 @@ impl Rsvp {
         index: Index,
     ) -> Option<&ReceiverProxy> {
         let outgoing = self.store.psb(index).outgoing.as_slice();
-        let mut found =
-            outgoing.iter().filter_map(|&id| self.receiver_proxy(cx.context, index, id));
-        found.next().map(|(proxy, _)| proxy)
+        let (proxy, _) =
+            outgoing.iter().find_map(|&id| self.receiver_proxy(cx.context, index, id))?;
+        Some(proxy)
     }
 
     /// Returns how the sender of a proxied flow is notified, if its Path asks for that.

@@ -36,7 +36,7 @@ impl Source<'_> {
             let hint = "name the routers in nodes, for example nodes = [\"10.0.0.0/8\"]";
             return Err(self.error(request.span(), message, hint));
         }
-        let notified = proxies.iter().filter_map(ReceiverTable::notify).next();
+        let notified = proxies.iter().find_map(ReceiverTable::notify);
         if let Some(notify) = notified.filter(|_| !table.enabled) {
             return Err(self.error(notify.span(), "Notify messages are disabled", ENABLE));
         }
