@@ -22,9 +22,10 @@ use earmark_wire::intserv::{Adspec, FlowSpec, TokenBucket};
 use earmark_wire::rsvp::iana::ReceiverProxyControl;
 use earmark_wire::rsvp::{Body, Carried, ErrorCode, ErrorSpec, PathErr, Style};
 
-use crate::api::{Application, Change, Event, Offer};
+use crate::api::{Application, Change, Event};
 use crate::context::HandlerContext;
 use crate::instance::{ERROR_HOPS, Rsvp};
+use crate::offer::Offer;
 use crate::rules::fault::ResvFault;
 use crate::rules::next_hops::{NextHops, SenderData};
 use crate::rules::notify::notify_request;

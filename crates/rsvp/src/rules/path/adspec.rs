@@ -7,9 +7,9 @@ use earmark_wire::rsvp::ErrorCode;
 use earmark_wire::rsvp::iana::TrafficControlError;
 
 use super::PathFault;
-use crate::api::Offer;
 use crate::counters::DropReason;
 use crate::instance::Rsvp;
+use crate::offer::Offer;
 use crate::state::{Peer, Psb};
 use crate::tolerated::Tolerated;
 
