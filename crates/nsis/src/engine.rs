@@ -76,7 +76,7 @@ impl Nsis {
             }
             Input::Host(event) => {
                 let mut cx = InputContext { now, context, out, applications, requests };
-                gist.host_changes(now, &event);
+                gist.host_changes(&mut cx, &event);
                 cx.call_all(|application, cx| application.host_changes(cx, &event));
             }
         }

@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use common::application::{Call, Handle, Task, message};
 use common::{Network, line, line_of, session};
-use earmark_core::{CloseReason, ConnectionId, Transport};
+use earmark_core::{
+    CloseReason, ConnectionId, Hop, HostEvent, Interface, InterfaceId, Route, Transport,
+};
 use earmark_nsis::gist::DropReason;
 use earmark_nsis::nslp::{Attributes, Notification, SendFailure, SendMessage};
 use earmark_nsis::{Config, PORT};
@@ -410,6 +412,47 @@ fn repeated_confirm_changes_nothing() {
     assert!(apps[1].calls().is_empty());
     assert_eq!(network.engine(1).gist().routing_state_count(), 1);
     assert_eq!(network.engine(1).gist().associations().next().map(|view| view.uses), Some(1));
+}
+
+/// The interface of a node vanishes and appears again with another index. Its association is closed, over TCP as over TLS and
+/// at either end, and the next message opens another one.
+#[test]
+fn association_behind_vanished_interface_is_replaced() {
+    for (node, sent) in [(0, RELIABLE), (1, RELIABLE), (0, SECURE), (1, SECURE)] {
+        let (mut network, apps) = if sent.secure { with_tls(2) } else { with_tcp(2) };
+        let mri = network.flow();
+        apps[0].send_with(mri, session(1), b"one.", sent);
+        network.run(SECOND);
+        assert_eq!(attributes(&apps[1]), [(b"one.".to_vec(), sent)]);
+        let new = InterfaceId(7);
+        let link = network.links.iter().find(|(near, far)| near.0 == node && far.0 == 1 - node);
+        let (&(_, old), &far) = link.expect("a link");
+        let interface = network.nodes[node].interfaces.remove(old).expect("an interface");
+        let routes: Vec<Route> = network.nodes[node]
+            .routes
+            .iter()
+            .filter(|it| it.hop.interface == old)
+            .copied()
+            .collect();
+        network.nodes[node].routes.remove_interface(old);
+        network.host(node, HostEvent::InterfaceChanged(old));
+        network.run(SECOND);
+        assert_eq!(network.engine(node).gist().associations().count(), 0, "{node}");
+        network.links.remove(&(node, old));
+        network.links.insert((node, new), far);
+        network.links.insert(far, (node, new));
+        network.nodes[node].interfaces.set(Interface { id: new, ..interface });
+        network.host(node, HostEvent::InterfaceChanged(new));
+        for route in routes {
+            let hop = Hop { interface: new, ..route.hop };
+            network.nodes[node].routes.insert(Route { hop, ..route });
+            network.host(node, HostEvent::RouteChanged(route.prefix));
+        }
+        network.run(SECOND);
+        apps[0].send_with(mri, session(1), b"two.", sent);
+        network.run(5 * SECOND);
+        assert_eq!(attributes(&apps[1]), [(b"two.".to_vec(), sent)], "{node}");
+    }
 }
 
 /// A peer that refuses each Confirm, here because its table of routing state is full, or that closes each connection, is

@@ -6,13 +6,16 @@
 //! fingerprint of the hop of the last Query is kept: if it is unchanged, nothing is done. A Response that would install a
 //! peer counts only if the flow still takes the hop of its Query, and likewise an association that was opened for it.
 
-use earmark_core::{HostEvent, Time};
+use alloc::vec::Vec;
+
+use earmark_core::{CloseReason, HostEvent, InterfaceId};
 use earmark_wire::gist::{Direction, Mri};
 
 use super::Gist;
+use super::association::Stage;
 use super::event_data::EventData;
 use super::machine::{Event, Facts, State};
-use super::state::{HalfRef, NO_HOP, NONE};
+use super::state::{HalfRef, Index, NO_HOP, NONE};
 use crate::input_context::InputContext;
 use crate::nslp::{Notification, Validity};
 use crate::route;
@@ -22,21 +25,37 @@ const MAX_CHECKS_PER_INPUT: usize = 256;
 
 impl Gist {
     /// Handles a change of the host.
-    pub(crate) fn host_changes(&mut self, now: Time, event: &HostEvent) {
+    pub(crate) fn host_changes(&mut self, cx: &mut InputContext<'_, '_>, event: &HostEvent) {
         match *event {
             HostEvent::RouteChanged(prefix) => {
                 self.route_changes = self.route_changes.wrapping_add(1);
-                self.changed_ranges.add(now, prefix);
+                self.changed_ranges.add(cx.now, prefix);
             }
-            HostEvent::InterfaceChanged(_) => {
+            HostEvent::InterfaceChanged(interface) => {
                 self.route_changes = self.route_changes.wrapping_add(1);
                 self.epoch = self.epoch.wrapping_add(1);
+                if cx.context.interfaces.by_id(interface).is_none() {
+                    self.end_associations_behind(cx, interface);
+                }
             }
             // Multicast flows have no next hop to be queried.
             HostEvent::MulticastRouteChanged { .. }
             | HostEvent::TrafficControlRefused { .. }
             | HostEvent::Grantable { .. }
             | HostEvent::Displaced(_) => {}
+        }
+    }
+
+    /// Closes the associations with the peers behind an interface that is gone. A peer is one behind its interface: if the
+    /// interface appears again with another index, its Confirm over an old association would be that of another peer.
+    fn end_associations_behind(&mut self, cx: &mut InputContext<'_, '_>, interface: InterfaceId) {
+        let associations = self.associations.slab.iter();
+        let behind: Vec<Index> = associations
+            .filter(|(_, one)| one.interface == interface && !matches!(one.stage, Stage::Closed(_)))
+            .map(|(index, _)| index as Index)
+            .collect();
+        for index in behind {
+            self.end_association(cx, index, CloseReason::Unreachable);
         }
     }
 
