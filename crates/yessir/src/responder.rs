@@ -103,27 +103,30 @@ impl Yessir {
             return Ok(());
         }
         let many = listener.streams.len() >= MAX_STREAMS;
+        let mut unchanged = 0;
         let changed = match listener.streams.get_mut(&stream) {
             Some(known) => {
                 let changed = known.answer != answer || known.flowspec != flowspec;
                 (known.answer, known.flowspec) = (answer.clone(), flowspec);
                 (known.origin, known.expires_at) = (origin, expires_at);
+                known.unchanged = if changed { 0 } else { known.unchanged.saturating_add(1) };
+                unchanged = known.unchanged;
                 changed
             }
             None if many => false,
             None => {
                 let answer = answer.clone();
-                listener
-                    .streams
-                    .insert(stream, AnnouncedStream { origin, flowspec, answer, expires_at });
+                let announced = AnnouncedStream { origin, flowspec, answer, expires_at, unchanged };
+                listener.streams.insert(stream, announced);
                 if listener.timer.is_none() {
                     self.arm_announcements(index, expires_at);
                 }
                 true
             }
         };
-        // A group would flood its sender with repeated answers.
-        if changed || !received.datagram.destination.is_multicast() {
+        // A group would flood its sender with repeated answers, and without them the sender would never know what a lost one
+        // said: an unchanged answer is repeated after 1, 2, 4, ... announcements.
+        if changed || !received.datagram.destination.is_multicast() || unchanged.is_power_of_two() {
             self.answer(cx, received, message, index, path);
         }
         if changed {

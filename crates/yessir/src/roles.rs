@@ -68,6 +68,8 @@ pub(crate) struct AnnouncedStream {
     pub(crate) flowspec: Option<Flowspec>,
     pub(crate) answer: Answer,
     pub(crate) expires_at: Time,
+    /// Number of announcements since the answer has changed.
+    pub(crate) unchanged: u16,
 }
 
 impl Roles {

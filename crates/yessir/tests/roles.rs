@@ -385,9 +385,9 @@ fn announcement_ends_with_goodbye_of_paused_sender() {
     assert!(gone(&node.take_events()));
 }
 
-/// Members of a group answer the sender only on a change.
+/// Members of a group answer the sender on a change, and repeat an answer that may be lost after 1, 2, 4, ... announcements.
 #[test]
-fn group_announcement_is_answered_only_on_change() {
+fn unchanged_answer_of_group_member_is_repeated_with_growing_pauses() {
     let mut node = Node::new();
     node.command(Command::Listen {
         application: RECEIVER,
@@ -396,11 +396,16 @@ fn group_announcement_is_answered_only_on_change() {
         cname: "receiver@h2".into(),
     });
     let ask = Ask { destination: address("239.1.1.1"), ..Ask::new(1) };
-    for _ in 0..3 {
-        node.arrive(&ask.arrival());
-    }
     let to_sender = |sent: &&Sent| sent.how.destination == ask.source;
-    assert_eq!(node.sent.iter().filter(to_sender).count(), 1);
+    let mut answered = Vec::new();
+    for announcement in 0..100 {
+        let before = node.sent.iter().filter(to_sender).count();
+        node.arrive(&ask.arrival());
+        if node.sent.iter().filter(to_sender).count() > before {
+            answered.push(announcement);
+        }
+    }
+    assert_eq!(answered, [0, 1, 2, 4, 8, 16, 32, 64]);
     assert_eq!(node.take_events().len(), 1);
     let answer = node.sent.iter().find(to_sender).expect("one");
     assert_eq!(answer.how.source, address("10.0.0.1"));
