@@ -32,7 +32,7 @@ pub struct Outcome {
     pub hops_without: Option<u16>,
     /// Number of nodes that take part besides the reporting one; `None` if not counted.
     pub nodes: Option<u16>,
-    /// Node that takes part and has refused, if only a part is reserved, or if a change was refused.
+    /// Node that takes part and has refused, if only a part is reserved, or if a change or a further message was refused.
     pub refused_by: Option<IpAddr>,
     /// Rate available where the request was refused, bits per second.
     pub available_bps: Option<Rate>,
@@ -234,9 +234,6 @@ impl fmt::Display for Outcome {
                     Some(1) => f.write_str("; 1 hop takes no part")?,
                     Some(hops) => write!(f, "; {hops} hops take no part")?,
                 }
-                if let Some(node) = self.refused_by {
-                    write!(f, "; {node} has refused")?;
-                }
             }
             Kind::OnlyHere => {
                 write!(f, "{what} on this node only; no router further on takes part")?;
@@ -247,6 +244,9 @@ impl fmt::Display for Outcome {
             Kind::Refused => f.write_str("refused")?,
             Kind::Unanswered => f.write_str("no answer")?,
             Kind::Ended => f.write_str("ended")?,
+        }
+        if let Some(node) = self.refused_by {
+            write!(f, "; {node} has refused")?;
         }
         if let Some(by) = self.by.as_ref().filter(|by| by.message != Message::THIS_NODE) {
             write!(f, ", says {by}")?;

@@ -56,13 +56,15 @@ pub(crate) fn outcome(event: &Event) -> Option<Outcome> {
     })
 }
 
-/// Returns whether an event reports a refusal that leaves the earlier reservation in place (RFC 2205 section A.5).
+/// Returns whether an event reports a refusal that leaves an earlier reservation in place. The reservation of a sender ends
+/// with [`Event::ResvGone`] only: a PathErr changes no state on its way (RFC 2205 section 3.1.7), and like a Notify it may be
+/// about one branch of several. For a receiver the ResvErr says it (InPlace, section A.5).
 pub(crate) fn leaves_reservation(event: &Event) -> bool {
-    matches!(
-        event,
-        Event::ResvError { error, .. } | Event::Notified { error, .. }
-            if error.flags & ErrorSpec::IN_PLACE != 0
-    )
+    match event {
+        Event::PathError { .. } | Event::Notified { .. } => true,
+        Event::ResvError { error, .. } => error.flags & ErrorSpec::IN_PLACE != 0,
+        _ => false,
+    }
 }
 
 /// Returns the address translation that an event reports.
@@ -108,9 +110,11 @@ pub fn traced(hops: &[TraceHop], end: &TraceEnd) -> Option<Outcome> {
 mod tests {
     use alloc::vec::Vec;
 
-    use earmark_rsvp::Filters;
+    use core::net::Ipv4Addr;
+
+    use earmark_rsvp::{Application, Filters};
     use earmark_wire::intserv::{FlowSpec, TokenBucket};
-    use earmark_wire::rsvp::{ErrorCode, Session, Style};
+    use earmark_wire::rsvp::{ErrorCode, FilterSpec, Session, SourceSelector, Style};
 
     use super::*;
     use crate::outcome;
@@ -147,19 +151,25 @@ mod tests {
         }
     }
 
+    const REFUSAL: ErrorSpec = ErrorSpec {
+        node: IpAddr::V4(Ipv4Addr::new(10, 0, 1, 2)),
+        flags: 0,
+        code: ErrorCode::AdmissionControlFailure,
+        value: 2,
+    };
+
+    fn session() -> Session {
+        Session { destination: ip("10.0.9.9"), protocol: 17, flags: 0, port: 1 }
+    }
+
     /// A refusal that leaves the earlier reservation in place (InPlace) is noted in its outcome, and does not end it.
     #[test]
     fn refused_increase_leaves_what_was_reserved() {
         let refusal = |flags| {
             crate::Event::Rsvp(Event::ResvError {
-                application: earmark_rsvp::Application(1),
-                session: Session { destination: ip("10.0.9.9"), protocol: 17, flags: 0, port: 1 },
-                error: ErrorSpec {
-                    node: ip("10.0.1.2"),
-                    flags,
-                    code: ErrorCode::AdmissionControlFailure,
-                    value: 2,
-                },
+                application: Application(1),
+                session: session(),
+                error: ErrorSpec { flags, ..REFUSAL },
                 style: Style::Wildcard,
                 filters: Filters::default(),
                 flowspec: None,
@@ -175,6 +185,29 @@ mod tests {
         }
         let after = outcome::after(&whole, &refusal(ErrorSpec::IN_PLACE)).unwrap();
         assert_eq!(after.refused_by, Some(ip("10.0.1.2")));
+    }
+
+    /// A PathErr ends no reservation, since it changes no state (RFC 2205 section 3.1.7). A sender that was told so would not
+    /// hear of its reservation again when the Path is accepted later.
+    #[test]
+    fn path_error_leaves_what_was_reserved() {
+        let refusal = crate::Event::Rsvp(Event::PathError {
+            application: Application(1),
+            session: session(),
+            error: REFUSAL,
+            template: FilterSpec { source: ip("10.0.1.1"), selector: SourceSelector::Port(1) },
+            explanation: None,
+        });
+        for (before, expected) in [
+            (Kind::Whole, Kind::Whole),
+            (Kind::Unverified, Kind::Unverified),
+            (Kind::Pending, Kind::Refused),
+            (Kind::Ended, Kind::Refused),
+        ] {
+            let after = outcome::after(&Outcome::of(before), &refusal).unwrap();
+            assert_eq!((before, after.kind), (before, expected));
+            assert_eq!(after.refused_by, before.is_reserved().then_some(REFUSAL.node));
+        }
     }
 
     const SENDER: TraceEnd = TraceEnd::Sender;
