@@ -314,6 +314,8 @@ pub(crate) struct Extra {
     pub(crate) filters: Vec<Filter>,
     /// Whether its last message with MESSAGE_ID names senders that are unknown here.
     pub(crate) lacks_senders: bool,
+    /// Whether its application wants a confirmation, and was told last that the request has failed.
+    pub(crate) has_failed: bool,
     /// SCOPE of a wildcard request.
     pub(crate) scope: Option<Vec<IpAddr>>,
     /// Policy decision, if policy is configured.

@@ -6,9 +6,7 @@ use core::net::IpAddr;
 
 use earmark_core::{InterfaceId, Time};
 use earmark_wire::intserv::{Adspec, FlowSpec, SenderTspec};
-use earmark_wire::rsvp::{
-    Carried, FilterSpec, List, SenderTemplate, Session, SourceSelector, Style,
-};
+use earmark_wire::rsvp::{Carried, List, SenderTemplate, Session, SourceSelector, Style};
 
 use crate::api::{
     Application, BadSpecification, Change, Command, Event, Rejection, ReserveRequest,
@@ -269,7 +267,8 @@ impl Rsvp {
         request: &ReserveRequest,
         confirm: bool,
     ) -> Result<(), Rejection> {
-        let open = self.applications.open.get(&application).ok_or(Rejection::NoSession)?;
+        let open = self.applications.open.get_mut(&application).ok_or(Rejection::NoSession)?;
+        open.wants_confirmation = confirm;
         let key = open.session;
         let (style, flowspec) = (request.style(), *request.flowspec());
         if flowspec.validate().is_err() {
@@ -347,31 +346,6 @@ impl Rsvp {
             .flat_map(|holder| self.store.tcsbs_of(holder))
             .flat_map(|tcsb| self.store.rsbs_of(tcsb))
             .any(|rsb| self.store.rsb(rsb).hop != Peer::Local(application))
-    }
-
-    /// Returns the address of this host for confirmations: the destination of a unicast session; for a group, the
-    /// address of the incoming interface of the first of some senders, or of any.
-    fn own_address<E>(
-        &self,
-        cx: &HandlerContext<'_, '_, E>,
-        session: Index,
-        filters: &[FilterSpec],
-    ) -> Option<IpAddr> {
-        let destination = self.store.session(session).session.destination;
-        if !destination.is_multicast() {
-            return Some(destination);
-        }
-        self.store.senders_of(session).map(|psb| self.store.psb(psb)).find_map(|psb| {
-            if !psb.is_here() || !(filters.is_empty() || filters.contains(&psb.template)) {
-                return None;
-            }
-            match self.store.neighbor_of(psb.hop) {
-                None => Some(psb.template.source),
-                Some((interface, hop)) => {
-                    cx.context.interfaces.by_id(interface)?.address_like(hop.address)
-                }
-            }
-        })
     }
 
     /// RELEASE: ends the application's sender and reservations, and closes its session.

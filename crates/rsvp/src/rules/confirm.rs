@@ -2,6 +2,7 @@
 //! CONFIRM ARRIVES).
 
 use alloc::boxed::Box;
+use core::net::IpAddr;
 
 use earmark_core::{Context, Datagram, Outgoing};
 use earmark_wire::rsvp::{
@@ -54,6 +55,53 @@ impl Rsvp {
         }
     }
 
+    /// Returns RESV_CONFIRM for the next refresh of a request of an application that was told of its failure: it may succeed by
+    /// then, and the application would not know.
+    pub(crate) fn confirm_after_failure<E>(
+        &self,
+        cx: &HandlerContext<'_, '_, E>,
+        holder: Holder,
+    ) -> Option<ConfirmRequest> {
+        if self.applications.is_empty() {
+            return None;
+        }
+        let mut requests = self.store.rsbs_of(self.store.find_tcsb(holder, None)?);
+        let has_failed = |rsb: &Index| {
+            let extra = self.store.rsb(*rsb).extra.as_deref();
+            extra.is_some_and(|extra| extra.has_failed)
+        };
+        let request = requests.find(has_failed)?;
+        let filters = self.filters_of_request(self.store.rsb(request));
+        let session = self.store.session_index(holder);
+        let receiver = self.own_address(cx, session, filters.as_slice())?;
+        Some(ConfirmRequest { receiver, request })
+    }
+
+    /// Returns the address of this host for confirmations: the destination of a unicast session; for a group, the
+    /// address of the incoming interface of the first of some senders, or of any.
+    pub(crate) fn own_address<E>(
+        &self,
+        cx: &HandlerContext<'_, '_, E>,
+        session: Index,
+        filters: &[FilterSpec],
+    ) -> Option<IpAddr> {
+        let destination = self.store.session(session).session.destination;
+        if !destination.is_multicast() {
+            return Some(destination);
+        }
+        self.store.senders_of(session).map(|psb| self.store.psb(psb)).find_map(|psb| {
+            if !psb.is_here() || !(filters.is_empty() || filters.contains(&psb.template)) {
+                return None;
+            }
+            match self.store.neighbor_of(psb.hop) {
+                None => Some(psb.template.source),
+                Some((interface, hop)) => {
+                    cx.context.interfaces.by_id(interface)?.address_like(hop.address)
+                }
+            }
+        })
+    }
+
     pub(crate) fn receive_resv_conf<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
@@ -84,11 +132,10 @@ impl Rsvp {
     pub(crate) fn send_resv_conf<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
-        tcsb: Index,
         ConfirmRequest { receiver, request }: ConfirmRequest,
     ) {
         let filters = self.filters_of_request(self.store.rsb(request));
-        let tcsb = self.store.tcsb(tcsb);
+        let tcsb = self.store.tcsb(self.store.rsb(request).tcsb);
         let address = tcsb
             .outgoing
             .and_then(|outgoing| cx.context.interfaces.by_id(outgoing))
@@ -108,6 +155,7 @@ impl Rsvp {
             },
         };
         if let Peer::Local(application) = self.store.rsb(request).hop {
+            self.note_confirmed(request);
             // Other applications of this host have not requested a confirmation, or have requested more.
             let (session, style) = (confirmation.session, confirmation.flows.style());
             let reach = Box::new(self.reach_of_receiver(cx, &session, &filters, node));
@@ -207,39 +255,55 @@ impl Rsvp {
         cx: &mut HandlerContext<'_, '_, E>,
         confirmation: &ResvConf<'_>,
     ) -> bool {
-        let (session, style) = (confirmation.session, confirmation.flows.style());
-        let mut notified = false;
-        let mut tell = |tcsb: Option<Index>, filters: &Filters| {
-            for rsb in tcsb.into_iter().flat_map(|tcsb| self.store.rsbs_of(tcsb)) {
-                if let Peer::Local(application) = self.store.rsb(rsb).hop {
-                    notified = true;
-                    let (node, filters) = (confirmation.error.node, filters.clone());
-                    let reach = Box::new(self.reach_of_receiver(cx, &session, &filters, node));
-                    cx.out.notify(Event::Confirmed {
-                        application,
-                        session,
-                        node,
-                        style,
-                        filters,
-                        reach,
-                    });
-                }
-            }
-        };
+        let session = confirmation.session;
+        let mut is_notified = false;
         if let FlowDescriptors::FixedFilter(flows) = confirmation.flows {
             for flow in flows {
                 if let Some(psb) = self.store.find_sender(&session, &flow.filter) {
-                    let tcsb = self.store.find_tcsb(Holder::Sender(psb), None);
-                    tell(tcsb, &Filters::One(flow.filter));
+                    let filters = Filters::One(flow.filter);
+                    let holder = Holder::Sender(psb);
+                    is_notified |= self.notify_confirmed_in(cx, holder, confirmation, &filters);
                 }
             }
         } else if let Some(pool) =
             self.store.find_session(&session).and_then(|index| self.store.pool_of(index))
-            && self.store.pool(pool).style == style
+            && self.store.pool(pool).style == confirmation.flows.style()
         {
-            let tcsb = self.store.find_tcsb(Holder::Pool(pool), None);
-            tell(tcsb, &told_filters(&confirmation.flows));
+            let filters = told_filters(&confirmation.flows);
+            is_notified = self.notify_confirmed_in(cx, Holder::Pool(pool), confirmation, &filters);
         }
-        notified
+        is_notified
+    }
+
+    /// Sends RESV_CONFIRM to the applications of this host with a request in a reservation. Returns whether there was one.
+    fn notify_confirmed_in<E: From<Event>>(
+        &mut self,
+        cx: &mut HandlerContext<'_, '_, E>,
+        holder: Holder,
+        confirmation: &ResvConf<'_>,
+        filters: &Filters,
+    ) -> bool {
+        let Some(tcsb) = self.store.find_tcsb(holder, None) else { return false };
+        let (session, node) = (confirmation.session, confirmation.error.node);
+        let mut is_notified = false;
+        let mut next = self.store.first_rsb(tcsb);
+        while let Some(rsb) = next {
+            next = self.store.next_rsb(rsb);
+            let Peer::Local(application) = self.store.rsb(rsb).hop else { continue };
+            self.note_confirmed(rsb);
+            is_notified = true;
+            let (style, filters) = (confirmation.flows.style(), filters.clone());
+            let reach = Box::new(self.reach_of_receiver(cx, &session, &filters, node));
+            let event = Event::Confirmed { application, session, node, style, filters, reach };
+            cx.out.notify(event);
+        }
+        is_notified
+    }
+
+    /// Records that the application of a request was told of its confirmation.
+    fn note_confirmed(&mut self, request: Index) {
+        if let Some(extra) = &mut self.store.rsb_mut(request).extra {
+            extra.has_failed = false;
+        }
     }
 }

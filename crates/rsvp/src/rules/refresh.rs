@@ -13,7 +13,6 @@ use crate::api::{Change, Event};
 use crate::context::HandlerContext;
 use crate::instance::{PROTOCOL, Rsvp};
 use crate::neighbors::refresh_reduction::{OutgoingMessage, SendReason};
-use crate::rules::upstream::SendOptions;
 use crate::state::{Holder, Index, OutInterfaces, Peer, Psb};
 
 impl Rsvp {
@@ -40,8 +39,7 @@ impl Rsvp {
         }
         if now >= self.store.psb(index).resv_refresh_at {
             self.store.psb_mut(index).resv_refresh_at = Time::MAX;
-            let options = SendOptions { include_unchanged: true, ..SendOptions::default() };
-            self.send_difference(cx, Holder::Sender(index), &options);
+            self.refresh_requests(cx, Holder::Sender(index));
         }
         self.rearm_sender(index);
     }

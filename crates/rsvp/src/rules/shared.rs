@@ -106,6 +106,7 @@ impl Rsvp {
                 carried: Kept::of(resv.carried),
                 filters,
                 lacks_senders: false,
+                has_failed: false,
                 scope,
                 grant: None,
             }

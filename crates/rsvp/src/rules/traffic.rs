@@ -76,7 +76,7 @@ impl Rsvp {
             self.notify_reservation(cx, tcsb, change);
         }
         mark(Checkpoint::ReservationManagement);
-        self.report_reservation(cx, holder, tcsb, confirm_request);
+        self.report_reservation(cx, holder, confirm_request);
         Ok(request)
     }
 

@@ -80,6 +80,16 @@ impl Rsvp {
         }
     }
 
+    /// Sends all requests upstream, changed or not, with RESV_CONFIRM of an application that was told that it has failed.
+    pub(crate) fn refresh_requests<E: From<Event>>(
+        &mut self,
+        cx: &mut HandlerContext<'_, '_, E>,
+        holder: Holder,
+    ) {
+        let confirm = self.confirm_after_failure(cx, holder);
+        self.send_requests(cx, holder, confirm, true);
+    }
+
     /// Sends the requests upstream for all reservations that a sender takes part in: its own, and the shared one of its
     /// session.
     pub(crate) fn update_requests_for<E: From<Event>>(
@@ -99,16 +109,25 @@ impl Rsvp {
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
         holder: Holder,
-        tcsb: Index,
         confirm: Option<ConfirmRequest>,
     ) {
-        let options = SendOptions { confirm, ..SendOptions::default() };
+        self.send_requests(cx, holder, confirm, false);
+    }
+
+    fn send_requests<E: From<Event>>(
+        &mut self,
+        cx: &mut HandlerContext<'_, '_, E>,
+        holder: Holder,
+        confirm: Option<ConfirmRequest>,
+        include_unchanged: bool,
+    ) {
+        let options = SendOptions { confirm, include_unchanged, ..SendOptions::default() };
         let is_forwarded = self.send_difference(cx, holder, &options);
         if let Some(confirm) = confirm
             && !is_forwarded
             && !self.is_blocked(cx.now, holder, &self.store.rsb(confirm.request).flowspec)
         {
-            self.send_resv_conf(cx, tcsb, confirm);
+            self.send_resv_conf(cx, confirm);
         }
     }
 }

@@ -28,6 +28,8 @@ pub(crate) struct Open {
     pub(crate) sender: Option<SenderTemplate>,
     /// Senders that the application has fixed-filter reservations for.
     pub(crate) reserved: Vec<FilterSpec>,
+    /// Whether the application has requested a confirmation of its last reservation.
+    pub(crate) wants_confirmation: bool,
 }
 
 impl Applications {
@@ -46,7 +48,8 @@ impl Applications {
     }
 
     pub(crate) fn open(&mut self, application: Application, session: Session) {
-        self.open.insert(application, Open { session, sender: None, reserved: Vec::new() });
+        let open = Open { session, sender: None, reserved: Vec::new(), wants_confirmation: false };
+        self.open.insert(application, open);
         self.by_session.entry(session).or_default().push(application);
     }
 

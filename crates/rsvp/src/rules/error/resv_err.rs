@@ -236,6 +236,12 @@ impl Rsvp {
             }
             Origin::Local(application) => {
                 let flags = flags_for(&error.error, failed.as_ref(), &block.flowspec);
+                let open = self.applications.open.get(&application);
+                if flags & ErrorSpec::IN_PLACE == 0
+                    && open.is_some_and(|open| open.wants_confirmation)
+                {
+                    self.store.rsb_mut(rsb).extra.get_or_insert_default().has_failed = true;
+                }
                 cx.out.notify(Event::ResvError {
                     application,
                     session: error.session,

@@ -230,8 +230,7 @@ impl Rsvp {
     ) {
         let block = self.store.pool_mut(pool);
         (block.timer, block.refresh_at) = (None, Time::MAX);
-        let options = SendOptions { include_unchanged: true, ..SendOptions::default() };
-        self.send_shared_difference(cx, pool, &options);
+        self.refresh_requests(cx, Holder::Pool(pool));
     }
 
     /// Starts, continues or stops the refresh timer of a pool. Removes a pool without reservations and requests.

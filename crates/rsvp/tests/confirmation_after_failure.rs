@@ -1,0 +1,153 @@
+//! Receivers that were told of a failure, and later of the reservation: the refreshes of their request have RESV_CONFIRM until
+//! it is confirmed (RFC 2205 section 2.6).
+
+mod common;
+#[path = "common/sharing.rs"]
+mod sharing;
+
+use std::time::Duration;
+
+use common::*;
+use earmark_rsvp::{Application, Command, Event, ReserveRequest};
+use earmark_wire::rsvp::{Body, Carried, ErrorCode, ErrorSpec, Resv, ResvConf, ResvErr, Style};
+use sharing::{failure_of, shared, wildcard};
+
+const STYLES: [Style; 3] = [Style::FixedFilter, Style::SharedExplicit, Style::Wildcard];
+
+fn request(style: Style, mbps: u32) -> ReserveRequest {
+    let flowspec = flowspec(mbps);
+    match style {
+        Style::FixedFilter => ReserveRequest::FixedFilter { filter: template(), flowspec },
+        Style::SharedExplicit => {
+            ReserveRequest::SharedExplicit { filters: vec![template()], flowspec }
+        }
+        Style::Wildcard => ReserveRequest::Wildcard { flowspec },
+    }
+}
+
+/// Calls a function with the message that such a request becomes.
+fn with_resv<T>(style: Style, mbps: u32, body: impl FnOnce(Resv<'_>) -> T) -> T {
+    match style {
+        Style::FixedFilter => body(resv(&[flow(mbps)])),
+        Style::SharedExplicit => body(shared(mbps, &[template()])),
+        Style::Wildcard => body(wildcard(mbps)),
+    }
+}
+
+/// A receiver's host with a request of each of these applications: megabits per second, and whether it wants a confirmation.
+fn host(style: Style, requests: &[(u32, bool)]) -> Bench {
+    let mut host = receiver();
+    host.receive(ETH1, Body::Path(path()));
+    for (number, &(mbps, confirm)) in (1..).zip(requests) {
+        let application = Application(number);
+        host.command(Command::Session { application, session: session() });
+        let request = request(style, mbps);
+        let outcomes = host.command(Command::Reserve { application, request, confirm });
+        assert!(!events(&outcomes).iter().any(|it| matches!(it, Event::Rejected { .. })));
+    }
+    host
+}
+
+/// The previous hop reports that a request of so many megabits per second has failed.
+fn fail(host: &mut Bench, style: Style, mbps: u32, flags: u8) {
+    let outcomes = with_resv(style, mbps, |resv| {
+        let error = failure_of(resv);
+        let error = ResvErr { error: ErrorSpec { flags, ..error.error }, ..error };
+        host.receive(ETH1, Body::ResvErr(error))
+    });
+    assert!(events(&outcomes).iter().any(|it| matches!(it, Event::ResvError { .. })), "{style:?}");
+}
+
+fn confirm(host: &mut Bench, style: Style, mbps: u32) -> Vec<Event> {
+    let outcomes = with_resv(style, mbps, |resv| {
+        let node = ip("10.0.0.1");
+        let confirmation = ResvConf {
+            session: session(),
+            error: ErrorSpec { node, flags: 0, code: ErrorCode::Confirmation, value: 0 },
+            confirm: ip(RECEIVER),
+            carried: Carried::NONE,
+            flows: resv.flows,
+        };
+        host.receive(ETH1, Body::ResvConf(confirmation))
+    });
+    events(&outcomes)
+}
+
+/// Lets some time pass, in which the previous hop refreshes the Path. Returns how many Resv were sent, and how many of them
+/// have RESV_CONFIRM, and the applications that were told of a confirmation.
+fn pass(host: &mut Bench, seconds: u64) -> (usize, usize, Vec<u64>) {
+    let (mut all, mut confirmed, mut told) = (0, 0, Vec::new());
+    for _ in 0..seconds / 30 {
+        let outcomes = host.pass(Duration::from_secs(30));
+        for (_, message) in sent(&outcomes) {
+            let Body::Resv(resv) = message.body else { continue };
+            assert!(resv.confirm.is_none_or(|receiver| receiver == ip(RECEIVER)));
+            all += 1;
+            confirmed += usize::from(resv.confirm.is_some());
+        }
+        told.extend(events(&outcomes).iter().filter_map(|event| match event {
+            Event::Confirmed { application, .. } => Some(application.0),
+            _ => None,
+        }));
+        host.receive(ETH1, Body::Path(path()));
+    }
+    (all, confirmed, told)
+}
+
+/// After the blockade every refresh asks for a confirmation, and none once it has come.
+#[test]
+fn refreshes_of_failed_request_ask_for_confirmation() {
+    for style in STYLES {
+        let mut host = host(style, &[(5, true)]);
+        let (refreshes, asked, _) = pass(&mut host, 120);
+        assert!(refreshes > 0 && asked == 0, "{style:?}: {asked} of {refreshes}");
+        fail(&mut host, style, 5, 0);
+        pass(&mut host, 300);
+        let (refreshes, asked, _) = pass(&mut host, 300);
+        assert!(refreshes > 0 && asked == refreshes, "{style:?}: {asked} of {refreshes}");
+        let told = confirm(&mut host, style, 5);
+        assert!(matches!(told[..], [Event::Confirmed { .. }]), "{style:?}: {told:?}");
+        let (refreshes, asked, _) = pass(&mut host, 300);
+        assert!(refreshes > 0 && asked == 0, "{style:?}: {asked} of {refreshes}");
+    }
+}
+
+/// Nobody asks for an application that has not, nor after a refusal that leaves its reservation in place.
+#[test]
+fn refreshes_ask_only_for_whom_it_matters() {
+    for style in STYLES {
+        for (wants, flags) in [(false, 0), (true, ErrorSpec::IN_PLACE)] {
+            let mut host = host(style, &[(5, wants)]);
+            fail(&mut host, style, 5, flags);
+            let (refreshes, asked, _) = pass(&mut host, 600);
+            assert!(refreshes > 0 && asked == 0, "{style:?}: {asked} of {refreshes}");
+        }
+    }
+}
+
+/// A new request ends the matter: it has a RESV_CONFIRM of its own, or wants none.
+#[test]
+fn new_request_ends_questions_for_the_failed_one() {
+    for style in STYLES {
+        let mut host = host(style, &[(5, true)]);
+        fail(&mut host, style, 5, 0);
+        let request = request(style, 2);
+        let application = Application(1);
+        host.command(Command::Reserve { application, request, confirm: false });
+        let (refreshes, asked, _) = pass(&mut host, 600);
+        assert!(refreshes > 0 && asked == 0, "{style:?}: {asked} of {refreshes}");
+    }
+}
+
+/// The smaller one of two requests of a host that have failed together is confirmed by the host itself, once the larger one
+/// is not in its way.
+#[test]
+fn request_within_a_larger_one_is_confirmed_here() {
+    for style in STYLES {
+        let mut host = host(style, &[(5, false), (2, true)]);
+        fail(&mut host, style, 5, 0);
+        let (_, asked, told) = pass(&mut host, 600);
+        assert_eq!(told, [2], "{style:?}");
+        assert!(asked <= 5, "{style:?}: only while the larger one is blocked, not {asked} times");
+    }
+}
