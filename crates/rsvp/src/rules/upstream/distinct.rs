@@ -139,6 +139,12 @@ impl Rsvp {
 
     /// Writes the objects of all requests for a sender into `scratch`.
     fn merge_distinct_objects(&mut self, index: Index) {
+        self.scratch.clear();
+        let has_objects = |rsb: Index| self.store.rsb(rsb).extra.is_some();
+        let mut tcsbs = self.store.tcsbs_of(Holder::Sender(index));
+        if !tcsbs.any(|tcsb| self.store.rsbs_of(tcsb).any(has_objects)) {
+            return;
+        }
         let psb = self.store.psb(index);
         let requests = self
             .store
