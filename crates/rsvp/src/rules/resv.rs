@@ -157,6 +157,7 @@ impl Rsvp {
     }
 
     /// Returns the sender that a filter spec names, if its data leaves through `outgoing` (`None`: ends on this host).
+    #[inline]
     pub(crate) fn sender_for(
         &self,
         session: &Session,
