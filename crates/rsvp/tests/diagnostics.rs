@@ -10,8 +10,9 @@ use earmark_core::Outgoing;
 use earmark_rsvp::diagnostics::Settings;
 use earmark_rsvp::{Config, DropReason, Event};
 use earmark_wire::rsvp::{
-    Body, Carried, DiagResponse, Diagnosis, Diagnostic, FilterSpec, List, Message, Object, Route,
-    RsvpHop, Selected, Session, SourceSelector, objects_in,
+    Body, Carried, DiagResponse, Diagnosis, Diagnostic, FilterSpec, FlowDescriptors, List, Message,
+    Object, Path, Resv, Route, RsvpHop, Selected, SenderDescriptor, Session, SourceSelector,
+    objects_in,
 };
 use proptest::prelude::*;
 
@@ -230,6 +231,41 @@ fn long_dreq_is_returned_in_fragments() {
         assert!(!onward.diagnostic.more_fragments);
         assert_eq!(onward.responses.iter().last().map(|own| own.error), Some(error));
         assert_eq!(onward.route.map(|route| route.pointer), Some(pointer));
+    }
+}
+
+/// A list of filters is cut so that the message is no longer than the path MTU, and has no room for another filter then.
+#[test]
+fn long_list_of_filters_is_cut_to_path_mtu() {
+    /// Room for the address that this node adds to a ROUTE.
+    const ADDRESS: usize = 4;
+    const FILTER: usize = 12;
+    let filters: Vec<FilterSpec> = (1_000..1_200)
+        .map(|port| FilterSpec { selector: SourceSelector::Port(port), ..template() })
+        .collect();
+    let mut bench = router();
+    for &template in &filters {
+        let sender = SenderDescriptor { template, ..path().sender };
+        bench.receive(ETH1, Body::Path(Path { sender, ..path() }));
+    }
+    let flows = FlowDescriptors::SharedExplicit(Some(flowspec(2)), List::Items(&filters));
+    bench.receive(ETH2, Body::Resv(Resv { flows, ..resv(&[]) }));
+    let responses = [first_response()];
+    let request = dreq(&bench, &responses);
+    let diagnostic = Diagnostic { sender: filters[0], ..request.diagnostic };
+    for path_mtu in 1_200..1_200 + 2 * FILTER as u16 {
+        let diagnostic = Diagnostic { path_mtu, ..diagnostic };
+        let outcomes = bench.receive(ETH2, Body::Dreq(Diagnosis { diagnostic, ..request }));
+        let sent = sent(&outcomes);
+        let Some((_, Message { body: Body::Dreq(onward), .. })) = sent.last() else {
+            panic!("{} messages, without a DREQ", sent.len());
+        };
+        let length = octets(Body::Dreq(*onward), 64).len();
+        let room = usize::from(path_mtu) - length;
+        assert!(
+            (ADDRESS..ADDRESS + FILTER).contains(&room),
+            "{room} octets are left of {path_mtu}"
+        );
     }
 }
 

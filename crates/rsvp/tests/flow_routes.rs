@@ -7,9 +7,9 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use common::*;
-use earmark_core::{Flow, FlowResolver, Hop, HostEvent, InterfaceId, Outgoing, Prefix, Resolution};
+use earmark_core::{Flow, FlowResolver, Hop, HostEvent, InterfaceId, Prefix, Resolution};
 use earmark_rsvp::Event;
-use earmark_wire::rsvp::Body;
+use earmark_wire::rsvp::{Body, Message};
 
 /// A host that routes all flows alike and records the lookups.
 #[derive(Clone, Debug, Default)]
@@ -164,8 +164,15 @@ fn confirmation_follows_the_flow_to_the_receiver() {
         carried: earmark_wire::rsvp::Carried::Objects(&[]),
         flows: resv.flows,
     };
-    let outcomes = router.receive(ETH1, Body::ResvConf(confirmation));
-    let hows: Vec<Outgoing> = sent(&outcomes).iter().map(|(how, _)| *how).collect();
-    assert_eq!(hows.len(), 1);
-    assert_eq!((hows[0].interface, hows[0].next_hop), (Some(ETH3), Some(ip("10.0.3.2"))));
+    let forwarded = router.receive(ETH1, Body::ResvConf(confirmation));
+    // The equal request of another next hop is confirmed here.
+    resv.hop.address = ip("10.0.3.3");
+    let confirmed = router.receive(ETH3, Body::Resv(resv));
+    for outcomes in [forwarded, confirmed] {
+        let sent = sent(&outcomes);
+        let [(how, Message { body: Body::ResvConf(_), .. })] = &sent[..] else {
+            panic!("one ResvConf: {sent:?}");
+        };
+        assert_eq!((how.interface, how.next_hop), (Some(ETH3), Some(ip("10.0.3.2"))));
+    }
 }

@@ -74,6 +74,22 @@ fn sender_without_address_gets_host_address() {
     assert_eq!(path.sender.template.source, ip("10.0.2.1"));
 }
 
+/// The data of a sending host for a group leaves by the route for the group, and so does its Path.
+#[test]
+fn path_for_group_leaves_by_the_route_for_the_group() {
+    let group = Session { destination: ip("239.1.1.1"), ..session() };
+    for route in [true, false] {
+        let mut host = sender();
+        if route {
+            host.add_route("239.0.0.0/8", ETH2, None);
+        }
+        host.command(Command::Session { application: APPLICATION, session: group });
+        let outcomes = host.command(send(2));
+        let through: Vec<_> = sent(&outcomes).iter().map(|(how, _)| how.interface).collect();
+        assert_eq!(through, if route { vec![Some(ETH2)] } else { vec![] });
+    }
+}
+
 /// RESV_EVENT: the reservation is made on the host's own link, and the application is notified of it and of its
 /// changes.
 #[test]

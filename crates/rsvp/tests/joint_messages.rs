@@ -52,10 +52,13 @@ fn answers(router: &mut Bench, ids: &[u32]) -> Vec<Acknowledgement> {
 #[test]
 fn message_for_several_senders_is_refreshed_by_its_message_id() {
     let mut router = joint();
-    for _ in 0..20 {
+    for round in 1..=20 {
         router.pass(20 * SECOND);
         assert_eq!(answers(&mut router, &[100]), []);
         assert_eq!(router.engine.population(), (1, 2, 2));
+        let reduction = router.engine.counters().reduction;
+        // One identifier of downstream, and two of upstream.
+        assert_eq!((reduction.refreshed, reduction.unknown), (3 * round, 0));
     }
     // The whole message, too, is a refresh; a changed one has another identifier, and the old one stands for nothing.
     assert!(sent(&receive_joint_resv(&mut router, 100, [1, 2])).is_empty());

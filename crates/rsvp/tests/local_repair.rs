@@ -10,7 +10,7 @@ use common::*;
 use earmark_core::{Hop, HostEvent, Prefix, Rate, Route};
 use earmark_rsvp::{Application, Command, Config, Event, Timing};
 use earmark_wire::rsvp::{
-    Body, Carried, FilterSpec, Path, PathTear, Resv, ResvTear, RsvpHop, SenderDescriptor,
+    Body, Carried, FilterSpec, Path, PathTear, Resv, ResvTear, RsvpHop, SenderDescriptor, Session,
 };
 use sharing::*;
 
@@ -197,6 +197,28 @@ fn route_changes_over_limit_repair_every_sender() {
         }
         assert_eq!(sent_texts(&router.pass(DELAY)), ["Path through eth3"]);
     }
+}
+
+/// A few changes concern the senders of their routes only, and not those of a route whose change was not reported.
+#[test]
+fn route_changes_repair_the_senders_of_their_ranges() {
+    let mut router = fork();
+    let destinations = ["10.0.9.7", "10.0.9.8", "10.0.9.9"];
+    for destination in destinations {
+        let session = Session { destination: ip(destination), ..session() };
+        router.receive(ETH1, Body::Path(Path { session, ..path() }));
+    }
+    let changes = destinations.map(|it| detour(&mut router, &format!("{it}/32"), true));
+    router.host(changes[0]);
+    router.host(changes[2]);
+    let outcomes = router.pass(DELAY);
+    let mut moved: Vec<_> = sent(&outcomes)
+        .iter()
+        .filter(|(how, _)| how.interface == Some(ETH3))
+        .map(|(how, _)| how.destination)
+        .collect();
+    moved.sort_unstable();
+    assert_eq!(moved, [ip(destinations[0]), ip(destinations[2])]);
 }
 
 /// A thousand senders are examined in steps, and changes meanwhile are handled afterwards.

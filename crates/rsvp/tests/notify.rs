@@ -215,6 +215,8 @@ fn notify_is_retransmitted_until_acknowledged() {
             let acknowledgements = List::Items(&acks);
             let ack = Message { acknowledgements, ..Message::new(60, Body::Ack) };
             from_far(&mut bench, node, "10.0.2.1", &ack);
+            let counted = bench.engine.counters().reduction.acknowledged;
+            assert_eq!(counted, u64::from(node == RECEIVER));
         }
         notified(&bench.pass(Duration::from_secs(25))).len()
     };

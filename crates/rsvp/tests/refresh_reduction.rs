@@ -76,7 +76,12 @@ fn unacknowledged_path_is_retransmitted() {
     assert!(sent(&router.pass(499 * MS)).iter().all(|(_, m)| m.body == Body::Ack));
     assert_eq!(path_id(&router.pass(2 * MS)), id);
     assert_eq!(path_id(&router.pass(1_001 * MS)), id);
+    let epoch = id.map(|id| id.epoch);
+    let state = |router: &Bench| (Some(router.engine.reduction().0), router.engine.reduction().1);
+    assert_eq!(state(&router), (epoch, 1));
     acks(&mut router, ETH2, &[acknowledgement(AcknowledgementKind::Ack, id.expect("named"))]);
+    router.pass(10 * SECOND);
+    assert_eq!(state(&router), (epoch, 0));
     let outcomes = router.pass(100 * SECOND);
     let messages = sent(&outcomes);
     assert!(messages.len() >= 3);

@@ -28,8 +28,11 @@ fn neighbor_without_state_is_removed() {
     let mut moved = path();
     moved.hop.address = ip("10.0.1.3");
     router.receive(ETH1, Body::Path(moved));
-    let neighbors: Vec<_> = router.engine.neighbors().map(|n| (n.address, n.senders)).collect();
-    assert_eq!(neighbors, [(ip("10.0.1.3"), 1)]);
+    router.receive(ETH2, Body::Resv(resv(&[flow(2)])));
+    let neighbors = router.engine.neighbors().map(|n| (n.address, n.senders, n.reservations));
+    let mut neighbors: Vec<_> = neighbors.collect();
+    neighbors.sort_unstable();
+    assert_eq!(neighbors, [(ip("10.0.1.3"), 1, 0), (ip(DOWNSTREAM), 0, 1)]);
 }
 
 /// R is a setting of each interface, and the branches of a group have several: none is refreshed later than its next hop was
