@@ -3,13 +3,15 @@
 
 mod common;
 
+use std::time::Duration;
+
 use common::*;
 use earmark_core::{InterfaceId, Rate};
-use earmark_rsvp::Config;
 use earmark_rsvp::proxy::{ReceiverProxy, Settings};
+use earmark_rsvp::{Command, Config, Renewal};
 use earmark_wire::rsvp::{
-    Body, Carried, ErrorCode, ErrorSpec, FlowDescriptors, List, PathErr, PolicyData, PolicyElement,
-    Resv, ResvTear,
+    Body, Carried, ErrorCode, ErrorSpec, FlowDescriptors, List, Path, PathErr, PolicyData,
+    PolicyElement, Resv, ResvTear,
 };
 
 fn behind_eth2() -> ReceiverProxy {
@@ -83,7 +85,7 @@ fn resv_from_behind_takes_the_place_of_the_proxy() {
     assert_eq!(upstream(&bench.receive(ETH1, announcement(4))), [0.0; 0], "the receiver decides");
     assert_eq!(upstream(&tear(&mut bench)), [0.0]);
     bench.receive(ETH1, announcement(2));
-    bench.pass(std::time::Duration::from_secs(46));
+    bench.pass(Duration::from_secs(46));
     assert_eq!(bench.held(), Rate::ZERO, "an ordinary router does not reserve by itself");
     // New path state is a new flow.
     bench.receive(ETH1, Body::PathTear(path_tear()));
@@ -149,7 +151,7 @@ fn proxy_without_discovery_sinks_path() {
     let mut bench = proxy(ReceiverProxy { sinks_path: true, ..behind_eth2() });
     let outcomes = bench.receive(ETH1, announcement(2));
     assert_eq!((upstream(&outcomes), downstream(&outcomes)), (vec![2.0], vec![]));
-    assert_eq!(downstream(&bench.pass(std::time::Duration::from_secs(46))), [""; 0]);
+    assert_eq!(downstream(&bench.pass(Duration::from_secs(46))), [""; 0]);
     let outcomes = bench.receive(ETH1, Body::PathTear(path_tear()));
     assert_eq!((downstream(&outcomes), bench.held()), (vec![], Rate::ZERO));
 }
@@ -192,6 +194,51 @@ fn sender_controls_receiver_proxy() {
             _ => None,
         });
         assert_eq!(forwarded, Some(true));
+    }
+}
+
+/// A Path that went on before ends at the proxy from now on: the nodes behind hear of it at once, and the proxy requests what
+/// the receiver behind it had requested.
+#[test]
+fn path_that_begins_to_end_at_the_proxy_is_torn_behind_it() {
+    for is_reserved in [false, true] {
+        let mut bench = proxy(behind_eth2());
+        bench.receive(ETH1, announcement(2));
+        if is_reserved {
+            request(3, &mut bench);
+        }
+        let sinking = ReceiverProxy { sinks_path: true, ..behind_eth2() };
+        let receivers = vec![sinking];
+        let proxies = Settings { receivers, ..Settings::default() };
+        let renewal = Renewal { proxies, ..Renewal::from(Config::default()) };
+        bench.command(Command::Renew(Box::new(renewal)));
+        let outcomes = bench.pass(Duration::from_secs(3));
+        assert_eq!(downstream(&outcomes), ["PathTear"]);
+        // The request of the node behind the proxy expires, as it is not refreshed any more.
+        for _ in 0..10 {
+            let outcomes = bench.receive(ETH1, announcement(2));
+            assert_eq!(downstream(&outcomes), [""; 0]);
+            assert_eq!(downstream(&bench.pass(Duration::from_secs(30))), [""; 0]);
+        }
+        assert_eq!(bench.held(), Rate::from_mbps(2));
+    }
+}
+
+/// Section 4.2: a sender that calls for a proxy which ends Paths, and sends it away again.
+#[test]
+fn called_proxy_ends_the_path_and_lets_it_go_on_again() {
+    let proxied = ReceiverProxy { on_request: true, sinks_path: true, ..behind_eth2() };
+    let mut bench = proxy(proxied);
+    for (value, expected) in [
+        (2, vec!["Path"]),
+        (1, vec!["PathTear"]),
+        (1, vec![]),
+        (2, vec!["Path"]),
+        (1, vec!["PathTear"]),
+    ] {
+        let octets = control(value);
+        let path = Path { carried: Carried::Objects(&octets), ..path() };
+        assert_eq!(downstream(&bench.receive(ETH1, Body::Path(path))), expected, "{value}");
     }
 }
 

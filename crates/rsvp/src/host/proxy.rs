@@ -57,6 +57,8 @@ impl Rsvp {
         index: Index,
     ) {
         self.update_proxy_reservations(cx, index);
+        // Which of these Paths went on before is not known here, and an unknown PathTear does no harm.
+        self.tear_ended_paths(cx, index, &[]);
         if !self.config.proxies.receivers.is_empty()
             && self.store.psb(index).path_message_id != NONE
         {
@@ -75,7 +77,8 @@ impl Rsvp {
         let notify = self.notify_request_of_proxy(cx, index);
         let carried = Carried::Objects(&notify);
         for outgoing in interfaces {
-            if self.is_discovered(index, outgoing) {
+            if !self.sinks_path(cx.context, index, outgoing) && self.is_discovered(index, outgoing)
+            {
                 continue;
             }
             let wanted = self.proxy_flowspec(cx, index, outgoing);
@@ -165,6 +168,31 @@ impl Rsvp {
     fn is_path_end(&self, context: &Context<'_>, index: Index, outgoing: InterfaceId) -> bool {
         let proxy = self.receiver_proxy(context, index, outgoing);
         proxy.is_some_and(|(proxy, _)| proxy.sinks_path)
+    }
+
+    /// Returns the outgoing interfaces of a sender where its Path messages end at a receiver proxy.
+    #[inline]
+    pub(crate) fn ended_paths(&self, context: &Context<'_>, index: Index) -> Vec<InterfaceId> {
+        if self.config.proxies.receivers.is_empty() {
+            return Vec::new();
+        }
+        let interfaces = self.store.psb(index).outgoing.as_slice().iter().copied();
+        interfaces.filter(|&outgoing| self.is_path_end(context, index, outgoing)).collect()
+    }
+
+    /// Sends a PathTear where Path messages of a sender end at a receiver proxy since a change, in contrast to `before`.
+    pub(crate) fn tear_ended_paths<E>(
+        &mut self,
+        cx: &mut HandlerContext<'_, '_, E>,
+        index: Index,
+        before: &[InterfaceId],
+    ) {
+        for outgoing in self.ended_paths(cx.context, index) {
+            if !before.contains(&outgoing) {
+                self.scratch.clear();
+                self.send_path_tear_of(cx, index, outgoing);
+            }
+        }
     }
 
     fn reserve_as_proxy<E: From<Event>>(

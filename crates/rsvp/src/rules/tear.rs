@@ -200,25 +200,43 @@ impl Rsvp {
 
     /// Sends the PathTear of a sender to all next hops. `scratch` holds the unknown objects to be forwarded.
     fn forward_path_tear<E>(&mut self, cx: &mut HandlerContext<'_, '_, E>, index: Index) {
+        match self.store.psb(index).outgoing {
+            OutInterfaces::None => {}
+            OutInterfaces::One(interface) => self.tear_branch(cx, index, interface),
+            OutInterfaces::Many(ref branches) => {
+                for interface in branches.interfaces.clone() {
+                    self.tear_branch(cx, index, interface);
+                }
+            }
+        }
+    }
+
+    /// Sends the PathTear of a sender through one interface, unless its Path ends at a proxy there.
+    #[inline]
+    fn tear_branch<E>(
+        &mut self,
+        cx: &mut HandlerContext<'_, '_, E>,
+        index: Index,
+        outgoing: InterfaceId,
+    ) {
+        if !self.sinks_path(cx.context, index, outgoing) {
+            self.send_path_tear_of(cx, index, outgoing);
+        }
+    }
+
+    /// Sends the PathTear of a sender through one interface. `scratch` holds the unknown objects to be forwarded.
+    pub(crate) fn send_path_tear_of<E>(
+        &mut self,
+        cx: &mut HandlerContext<'_, '_, E>,
+        index: Index,
+        outgoing: InterfaceId,
+    ) {
         let psb = self.store.psb(index);
         let (template, tspec) = (psb.template, psb.tspec);
         let (session, ttl) = (self.store.session_of(index), self.ttl_downstream(index));
         let incoming = self.sender_data(index).incoming;
         let end = PathTearContent { session, template, tspec, incoming };
-        match self.store.psb(index).outgoing {
-            OutInterfaces::None => {}
-            OutInterfaces::One(interface) if self.sinks_path(cx.context, index, interface) => {}
-            OutInterfaces::One(interface) => {
-                self.send_path_tear(cx, interface, session.destination, &end, ttl);
-            }
-            OutInterfaces::Many(ref branches) => {
-                for interface in branches.interfaces.clone() {
-                    if !self.sinks_path(cx.context, index, interface) {
-                        self.send_path_tear(cx, interface, session.destination, &end, ttl);
-                    }
-                }
-            }
-        }
+        self.send_path_tear(cx, outgoing, session.destination, &end, ttl);
     }
 
     /// Sends a PathTear through one interface to the RSVP nodes on the path to an address. `scratch` holds the unknown

@@ -56,7 +56,11 @@ impl Rsvp {
                     return Err(limit_reached());
                 }
             }
+            let ended = self.ended_paths(cx.context, index);
             self.store_changes(cx, index, path, received, changes);
+            if changes.carried || changes.tspec {
+                self.tear_ended_paths(cx, index, &ended);
+            }
         }
         let next_hops_changed = changes.as_ref().is_some_and(|changes| changes.next_hops.is_some());
         self.extend_sender(cx, index, received, next_hops_changed);
