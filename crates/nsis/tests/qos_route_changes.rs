@@ -11,11 +11,11 @@ use common::qos::{
     APP, LISTENER, all_held, command, events_of, listener, make_reservable, request, session_counts,
 };
 use common::{Network, Seen, address};
-use earmark_core::{HostEvent, Rate, Transport};
+use earmark_core::{HostEvent, Interface, InterfaceId, Rate, Route, Transport};
 use earmark_nsis::Config;
 use earmark_nsis::gist::{Installation, UpstreamQueries};
 use earmark_nsis::nslp::Attributes;
-use earmark_nsis::qos::{Command, Event, Request, RequestedQos};
+use earmark_nsis::qos::{Command, Event, Request, RequestedQos, Rule};
 use earmark_wire::gist::{Body, MessageType};
 use earmark_wire::qos_nslp::Message;
 
@@ -76,7 +76,10 @@ fn reroute(network: &mut Network, family: Family, node: usize, next: usize) {
 }
 
 fn is_bad_news(event: &Event) -> bool {
-    matches!(event, Event::Refused { .. } | Event::TimedOut { .. } | Event::Gone { .. })
+    matches!(
+        event,
+        Event::Refused { .. } | Event::TimedOut { .. } | Event::Gone { .. } | Event::Lost { .. }
+    )
 }
 
 fn is_tear(seen: &Seen) -> bool {
@@ -97,6 +100,63 @@ fn claim_of_a_new_session_follows_the_route_of_its_first_peer() {
         assert_eq!(all_held(&network), [2, 0, 2, 0], "{family:?} {attributes:?}");
         let view = network.engine(0).qos().session(SESSION).expect("a session");
         assert_eq!(view.interface.map(|interface| interface.0), Some(2), "{family:?}");
+    }
+}
+
+/// Takes an interface of a node away: its routes, its link with all claims, and then itself, as the host reports them.
+fn remove_interface(network: &mut Network, node: usize, interface: InterfaceId) -> Vec<Route> {
+    let routes = &mut network.nodes[node].routes;
+    let gone = routes.iter().filter(|route| route.hop.interface == interface).copied().collect();
+    routes.remove_interface(interface);
+    for (claim, owner) in network.nodes[node].ledger.remove_link(interface).claims {
+        network.host(node, HostEvent::TrafficControlRefused { claim, owner, errno: 19 });
+    }
+    network.nodes[node].interfaces.remove(interface);
+    network.host(node, HostEvent::InterfaceChanged(interface));
+    gone
+}
+
+fn return_interface(network: &mut Network, node: usize, interface: Interface, routes: &[Route]) {
+    let id = interface.id;
+    network.nodes[node].interfaces.set(interface);
+    make_reservable(network);
+    network.host(node, HostEvent::InterfaceChanged(id));
+    for route in routes {
+        network.nodes[node].routes.insert(*route);
+        network.host(node, HostEvent::RouteChanged(route.prefix));
+    }
+}
+
+/// The interface that a reservation leaves through disappears at its first node or at a router. With another route, sooner or
+/// later, the reservation moves there; without, it is made again when the interface is back.
+#[test]
+fn reservation_survives_an_interface_that_disappears() {
+    for (family, attributes, mut config) in cases() {
+        // What the lost claim has used up is free again.
+        config.qos.policy = vec![Rule { total: Some(Rate::from_mbps(2)), ..Rule::default() }];
+        for (node, has_detour) in [(0, true), (0, false), (1, false)] {
+            let mut network = diamond(&config);
+            reserve(&mut network, request_to(family, 2, attributes));
+            network.run(2 * SECOND);
+            assert_eq!(all_held(&network), [2, 2, 0, 0]);
+            let id = InterfaceId(if node == 0 { 1 } else { 2 });
+            let interface = network.nodes[node].interfaces.by_id(id).cloned().expect("there");
+            let routes = remove_interface(&mut network, node, id);
+            network.run(100 * MILLISECOND);
+            if has_detour {
+                route_to(&mut network, family, 2);
+                report_route(&mut network, family);
+            } else {
+                return_interface(&mut network, node, interface, &routes);
+            }
+            network.run(60 * SECOND);
+            let events = events_of(&network, 0);
+            let what = format!("{family:?} {attributes:?} {:?} {node}", config.gist.installation);
+            assert!(!events.iter().any(is_bad_news), "{what} {has_detour}: {events:?}");
+            network.run(200 * SECOND);
+            let held = if has_detour { [2, 0, 2, 0] } else { [2, 2, 0, 0] };
+            assert_eq!(all_held(&network), held, "{what} {has_detour}");
+        }
     }
 }
 

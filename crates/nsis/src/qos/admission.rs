@@ -276,8 +276,25 @@ impl QosNslp {
         owner: Owner,
     ) {
         let Some(index) = self.session_of_claim(claim, owner) else { return };
+        let interface = self.store.session(index).interface;
+        if interface.is_some_and(|interface| cx.context.ledger.link(interface).is_none()) {
+            return self.lose_link(cx, index, claim);
+        }
         self.release_claim(cx, index, Change::Failed);
         self.notify_qni(cx, index, Outcome::PermanentFailure(PermanentFailure::System));
+    }
+
+    /// Handles the loss of the link of a claim. The session stays, as when a link fails: its claim moves to where the route leads
+    /// now, or once there is a route again.
+    fn lose_link(&mut self, cx: &mut HandlerContext<'_, '_>, index: Index, claim: ClaimId) {
+        // The ledger has already removed the claim.
+        self.policy.account(self.store.session(index).rule, self.granted_rate(index), Rate::ZERO);
+        self.uninstall(cx, index, claim);
+        self.report_change(cx, index, Change::Failed, NO_DEMAND);
+        let session = self.store.session_mut(index);
+        (session.claim, session.interface) = (None, None);
+        session.flags.set(Flags::CONFIRMED, false);
+        self.follow_route(cx, index);
     }
 
     /// Returns the session of a claim, if it is one of NSIS and still exists.

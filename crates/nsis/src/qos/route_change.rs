@@ -74,7 +74,8 @@ impl QosNslp {
             Notification::LastNode => self.become_last(cx, index),
             Notification::RoutingStatusChange { status: Validity::Good, peer: Some(peer) } => {
                 match on {
-                    Some(known) if known == peer => {}
+                    // An interface may have been gone for a while.
+                    Some(known) if known == peer => self.follow_route(cx, index),
                     None if !was_last => {
                         self.store.set_on(index, Some(peer));
                         // The route may have changed since the claim was made.
