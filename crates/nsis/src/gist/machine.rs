@@ -189,7 +189,7 @@ pub enum Action {
     Queue,
     /// tg_RecvMsg, if the sender is the peer.
     Deliver,
-    /// tg_MessageStatus for all queued messages.
+    /// tg_MessageStatus for all queued messages, before other notifications.
     FailQueued,
     /// Install or update the peer, and the values in its message.
     Install,
@@ -211,7 +211,7 @@ pub enum Action {
     TellGone,
     /// tg_NetworkNotification: messages may have been lost.
     TellFailure,
-    /// Delete the routing state.
+    /// Delete the routing state, which leaves its association and refuses what is still queued.
     Delete,
 }
 
