@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use common::*;
 use earmark_boomerang::{
-    Change, Command, Config, Event, OnRefusal, Rejection, Request, RequestedRates, Selector,
+    Application, Change, Command, Config, Event, OnRefusal, Rejection, Request, RequestedRates,
+    Selector,
 };
 use earmark_core::outcome::Outcome as Reach;
 use earmark_core::{Engine, InterfaceId, Rate};
@@ -57,6 +58,23 @@ fn returned_loop_establishes_and_is_refreshed() {
     assert_eq!(host.held(ETH2), 2_000);
     let counters = host.engine.counters();
     assert_eq!((counters.sent, counters.returned, counters.repeated), (21, 21, 0));
+}
+
+/// The transaction identifiers of loops tell them apart, and nobody can guess the next one.
+#[test]
+fn loops_have_different_transaction_identifiers() {
+    let mut host = router();
+    let mut seen = std::collections::BTreeSet::new();
+    for number in 1..=100 {
+        let mut request = request(&[kbit(10, 0)]);
+        request.selector.source_port = Some(number);
+        let application = Application(number.into());
+        let outcomes = host.command(Command::Reserve { application, request });
+        seen.insert(one(&outcomes).transaction_id);
+    }
+    assert_eq!(seen.len(), 100);
+    assert!(seen.last().is_some_and(|last| *last > u32::MAX / 2), "{seen:?}");
+    assert!(seen.first().is_some_and(|first| *first < u32::MAX / 2), "{seen:?}");
 }
 
 /// 500 ms, doubled each time, up to the interval; after K intervals the application is notified, and the node

@@ -104,6 +104,25 @@ fn message_on_wrong_interface_is_dropped() {
     assert_eq!(router.engine.population(), (0, 0));
 }
 
+/// A malformed message to a group goes on unchanged on each branch.
+#[test]
+fn malformed_message_is_forwarded_on_each_branch() {
+    let mut router = branching();
+    let mut octets = to_group(2_000).octets(ip(NEAR), ip(GROUP));
+    octets[2] ^= 1;
+    let outcomes = router.octets_arrive(ETH1, ip(NEAR), ip(GROUP), &octets);
+    let copies: Vec<_> = outcomes
+        .iter()
+        .map(|outcome| match outcome {
+            Outcome::Sent(how, same) if *same == octets => how.interface,
+            other => panic!("{other:?}"),
+        })
+        .collect();
+    assert_eq!(copies, [Some(ETH2), Some(ETH3)]);
+    assert_eq!(router.engine.counters().relayed, 2);
+    assert_eq!(router.engine.population(), (0, 0));
+}
+
 #[test]
 fn branch_over_limit_is_refused() {
     let limits = Limits { branches: 0, ..Limits::default() };

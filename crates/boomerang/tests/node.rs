@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use common::*;
 use earmark_boomerang::{Change, Config, Direction, Event};
-use earmark_core::{HostEvent, Input, Rate};
+use earmark_core::admission::{Demand, Displaced, Priority};
+use earmark_core::{HostEvent, Input, Installation, Rate};
 use earmark_wire::boomerang::{Rates, Shape};
 
 const MINUTE_AND_A_HALF: Duration = Duration::from_secs(90);
@@ -150,6 +151,44 @@ fn zero_rates_on_either_pass_release_session() {
 }
 
 /// A refusal that lowered both rates to nothing is no release.
+/// A session that a more important claim displaces in part keeps the rest, which its next refresh asks for in vain.
+#[test]
+fn displaced_half_keeps_a_part() {
+    for (kept, held, removals) in [(500, 500, 0), (0, 0, 1)] {
+        let mut router = router();
+        let outcomes = router.passes(&message(1, kbit(2_000, 0)));
+        let claims: Vec<_> = outcomes
+            .iter()
+            .filter_map(|outcome| match outcome {
+                Outcome::Installed(installation) => Some(*installation),
+                _ => None,
+            })
+            .collect();
+        let [Installation { claim, demand, .. }] = claims[..] else { panic!("{claims:?}") };
+        let owner = router.ledger.owner(claim).expect("an owner");
+        let kept = Rate::from_bps(kept * 1_000);
+        match kept > Rate::ZERO {
+            true => router.ledger.change(claim, Demand { rate: kept, ..demand }).expect("less"),
+            false => _ = router.ledger.release(claim),
+        }
+        let displaced = Displaced { claim, owner, kept, by: Priority::default() };
+        let outcomes = router.handle(Input::Host(HostEvent::Displaced(displaced)));
+        let change = outcomes.iter().find_map(|outcome| match outcome {
+            Outcome::Event(Event::Reservation { change, rate, .. }) => {
+                Some((*change, rate.as_bps() / 1_000))
+            }
+            _ => None,
+        });
+        assert_eq!(change.map(|(change, _)| change), Some(Change::Preempted));
+        assert_eq!((router.held(ETH2), removed(&outcomes)), (held, removals));
+        assert_eq!(installed(&outcomes).len(), 1 - removals);
+        if removals == 0 {
+            assert_eq!(change.map(|(_, rate)| rate), Some(500));
+            assert_eq!(installed(&outcomes), [(ETH2, 500)]);
+        }
+    }
+}
+
 #[test]
 fn refusal_without_offer_releases_nothing() {
     let mut router = router();
