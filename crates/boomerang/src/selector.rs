@@ -121,6 +121,7 @@ impl Selector {
             spi: 0,
             destination_open: all - to.length(),
             source_open: if from.length() == 0 { 0 } else { all - from.length() },
+            dscp: 0,
         };
         // Whether traffic control can match a single flow is its own decision.
         (!flow.is_range() || flow.check().is_ok()).then_some(flow)

@@ -337,6 +337,7 @@ fn sessions_under_different_masks_match_longest() {
         spi: 0,
         destination_open: 0,
         source_open: 0,
+        dscp: 0,
     };
     let rate = |port| {
         let session = router.engine.session_for(&packet(port)).expect("one matches");

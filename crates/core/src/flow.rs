@@ -34,6 +34,9 @@ pub struct Flow {
     /// Number of open low bits of the source.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub source_open: u8,
+    /// DSCP of the packets, in ranges without a protocol; 0 for any.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub dscp: u8,
 }
 
 fn is_zero<N: Default + PartialEq>(number: &N) -> bool {
@@ -45,6 +48,8 @@ fn is_zero<N: Default + PartialEq>(number: &N) -> bool {
 const WITH_PORTS: [u8; 5] = [6, 17, 33, 132, 136];
 /// Largest flow label: 20 bits (RFC 8200 section 3).
 const LARGEST_LABEL: u32 = 0xf_ffff;
+/// Largest DSCP: 6 bits (RFC 2474 section 3).
+const LARGEST_DSCP: u8 = 63;
 
 impl Flow {
     /// Creates the flow of all packets to a range of addresses.
@@ -59,7 +64,13 @@ impl Flow {
             spi: 0,
             destination_open: bits_of(range.address) - range.length,
             source_open: 0,
+            dscp: 0,
         }
+    }
+
+    /// Creates the flow of all packets with a DSCP: a behavior aggregate of differentiated services (RFC 2475).
+    pub fn of_dscp(ipv6: bool, dscp: u8) -> Flow {
+        Flow { dscp, ..Flow::to_range(Prefix::everything(ipv6)) }
     }
 
     /// Returns whether address bits, or the protocol, are open: the flow may contain more specific ones that a lookup
@@ -93,16 +104,17 @@ impl Flow {
             && same(self.source_port.into(), other.source_port.into())
             && same(self.flow_label, other.flow_label)
             && same(self.spi, other.spi)
+            && same(self.dscp.into(), other.dscp.into())
     }
 
     /// Returns the order of overlapping ranges: a packet in both belongs to the lower number. The longer prefix of
-    /// the destination counts most, then that of the source, then a port, then a protocol.
+    /// the destination counts most, then that of the source, then a port, then a protocol or a DSCP.
     pub fn openness(&self) -> u32 {
         let all = bits_of(self.destination);
         let source = if self.source.is_some() { self.source_open } else { all };
-        let kind = match (self.destination_port, self.protocol) {
-            (0, 0) => 2,
-            (0, _) => 1,
+        let kind = match (self.destination_port, self.protocol, self.dscp) {
+            (0, 0, 0) => 2,
+            (0, ..) => 1,
             _ => 0,
         };
         (u32::from(self.destination_open) * 129 + u32::from(source)) * 3 + kind
@@ -134,6 +146,10 @@ impl Flow {
             && (self.source_port != 0 || self.flow_label != 0 || self.spi != 0)
         {
             FlowError::TooNarrow
+        } else if self.dscp > LARGEST_DSCP {
+            FlowError::LargeDscp
+        } else if self.dscp != 0 && self.protocol != 0 {
+            FlowError::DscpAndProtocol
         } else if (self.destination_port != 0 || self.source_port != 0)
             && !WITH_PORTS.contains(&self.protocol)
         {
@@ -182,6 +198,12 @@ pub enum FlowError {
     /// A source port, flow label or SPI in a range.
     #[error("a range names a source port, a flow label or an SPI")]
     TooNarrow,
+    /// The DSCP exceeds 6 bits (RFC 2474 section 3).
+    #[error("its DSCP has more than 6 bits")]
+    LargeDscp,
+    /// A DSCP and a protocol in one range.
+    #[error("it names a DSCP and a protocol")]
+    DscpAndProtocol,
     /// The protocol has no ports.
     #[error("its protocol has no ports")]
     NoPorts,
@@ -385,6 +407,7 @@ mod tests {
             spi: 0,
             destination_open: open(to),
             source_open: open(from),
+            dscp: 0,
         }
     }
 
@@ -442,6 +465,19 @@ mod tests {
         ] {
             assert_eq!(flow.check(), expected, "{flow:?}");
         }
+        let dscp = Flow::of_dscp(false, 46);
+        for (flow, expected) in [
+            (dscp, Ok(())),
+            (Flow::of_dscp(true, 63), Ok(())),
+            (Flow { dscp: 1, ..Flow::to_range(prefix("10.0.0.0/8")) }, Ok(())),
+            (Flow::of_dscp(false, 64), Err(FlowError::LargeDscp)),
+            (Flow { protocol: 17, ..dscp }, Err(FlowError::DscpAndProtocol)),
+        ] {
+            assert_eq!(flow.check(), expected, "{flow:?}");
+        }
+        let everything = Flow::of_dscp(false, 0);
+        assert!(everything.covers(&dscp) && !dscp.covers(&everything));
+        assert!(dscp.openness() < everything.openness());
         let no_source = Flow { source: None, source_open: 3, ..four };
         assert_eq!(no_source.check(), Err(FlowError::AnySource));
     }

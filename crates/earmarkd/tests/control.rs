@@ -172,6 +172,7 @@ fn refused_installation_removes_adopted_reservation() {
         spi: 0,
         destination_open: 0,
         source_open: 0,
+        dscp: 0,
     };
     let (interface, rate) = (host.interface.id, Rate::from_mbps(2));
     let adopted = HostUpdate::Adopted { interface, flow, rate, protocol: None };

@@ -301,6 +301,7 @@ static __always_inline int classify(struct __sk_buff *packet, struct link *link,
 		if (read->is_ipv4)
 			widen(read);
 		flow->destination_port = read->ports[1];
+		flow->label[0] = read->dscp;
 		if (offer_ranges(packet, link, work))
 			return 1;
 	}

@@ -22,7 +22,7 @@ struct flow_ipv4 {
 };
 
 // A flow of IPv6, and one of either family in a range, where IPv4 addresses are written as IPv6's ::ffff:a.b.c.d. Zero
-// is any. Label 0: any label; the most significant octet comes first, as in the packet.
+// is any. Label 0: any label; the most significant octet comes first, as in the packet. In a range this octet is the DSCP.
 struct flow {
 	__u8 destination[16];
 	__u8 source[16];

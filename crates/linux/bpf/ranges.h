@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //
-// Ranges of flows: prefixes of addresses, with or without a protocol and a destination port.
+// Ranges of flows: prefixes of addresses, with or without a protocol and a destination port, or a DSCP.
 //
 // The masks in use are in a list, the narrowest first, with numbers from 0 without a gap. A packet is looked up under each of
 // them. There are few masks for any number of ranges.

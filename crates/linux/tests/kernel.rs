@@ -180,6 +180,7 @@ fn main() -> ExitCode {
         traffic_control::altered_state_is_reconciled,
         classification::packet_of_every_kind_of_flow_is_classified,
         classification::packet_in_a_range_is_classified,
+        classification::packet_with_a_dscp_is_classified,
         classification::ipv6_packet_is_classified,
         classes::neighbour_solicitation_passes_a_full_link,
         classification::packet_with_a_flow_label_is_classified,

@@ -25,6 +25,7 @@ fn the_flow() -> Flow {
         spi: 0,
         destination_open: 0,
         source_open: 0,
+        dscp: 0,
     }
 }
 

@@ -37,6 +37,7 @@ pub(crate) fn hop_of_flow(context: &Context<'_>, mri: &PathCoupled) -> Option<Ho
         spi: mri.spi.unwrap_or_default(),
         destination_open: 0,
         source_open: 0,
+        dscp: 0,
     };
     routes.lookup_flow(&flow, None)
 }

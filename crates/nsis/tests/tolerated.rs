@@ -219,6 +219,7 @@ fn reservation_of_a_flow_with_prefix_length_zero() {
                 spi: 0,
                 destination_open: 0,
                 source_open: 0,
+                dscp: 0,
             };
             let application = Application(1);
             let request = Request::new(flow, RequestedQos::of(Rate::from_mbps(2)));

@@ -85,5 +85,6 @@ pub(crate) fn flow(session: &Session, filter: Option<&FilterSpec>) -> Flow {
         spi,
         destination_open: 0,
         source_open: 0,
+        dscp: 0,
     }
 }

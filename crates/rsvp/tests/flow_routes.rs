@@ -75,6 +75,7 @@ fn path_uses_next_hop_of_flow_and_refreshes_need_no_lookup() {
         spi: 0,
         destination_open: 0,
         source_open: 0,
+        dscp: 0,
     };
     assert_eq!(host.lookups(), [(flow, Some(ETH1))]);
     for _ in 0..3 {

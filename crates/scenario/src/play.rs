@@ -198,6 +198,7 @@ impl<'a> ScenarioRun<'a> {
             port: flow.port,
             destination: self.addresses[flow.to],
             destination_port: flow.port,
+            dscp: 0,
             pattern,
             packet_octets: flows.packet_octets,
             from: flow.starts,

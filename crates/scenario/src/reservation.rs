@@ -51,6 +51,7 @@ impl ReservationRequest {
             spi: 0,
             destination_open: 0,
             source_open: 0,
+            dscp: 0,
         }
     }
 }

@@ -96,6 +96,7 @@ impl Net {
             port,
             destination,
             destination_port: port,
+            dscp: 0,
             pattern: TrafficPattern::Constant(Rate::from_bps(kbps * 1_000)),
             packet_octets: 125,
             from: Time::ZERO,

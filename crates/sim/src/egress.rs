@@ -17,6 +17,9 @@ pub use self::reservations::Reserved;
 use crate::packet::{Body, FRAMING, Packet};
 use crate::scheduler::{FluidSharing, Next, PacketClass, Scheduler, StrictPriority};
 
+/// Number of bits of a DSCP.
+const DSCP_BITS: u32 = 6;
+
 /// One direction of a link.
 #[derive(Debug)]
 pub(crate) struct Egress {
@@ -145,7 +148,10 @@ impl Egress {
             spi: 0,
             destination_open: 0,
             source_open: 0,
+            dscp: packet.dscp,
         };
+        // Packets of one stream may have different DSCPs.
+        let stream = stream << DSCP_BITS | usize::from(packet.dscp);
         let (classes, demands) = self.reservations.classes_of(stream, flow);
         if let [] | [_] = classes {
             return classes.first().copied();

@@ -77,6 +77,7 @@ mod tests {
             source: address,
             destination: address,
             protocol: UDP,
+            dscp: 0,
             ttl: 1,
             router_alert: false,
             from_daemon: true,

@@ -21,6 +21,7 @@ pub struct Packet {
     pub(crate) source: IpAddr,
     pub(crate) destination: IpAddr,
     pub(crate) protocol: u8,
+    pub(crate) dscp: u8,
     pub(crate) ttl: u8,
     pub(crate) router_alert: bool,
     /// Whether a daemon sent it; such messages have a queue of their own.
@@ -59,6 +60,7 @@ impl Packet {
             source: out.source,
             destination: out.destination,
             protocol: out.protocol,
+            dscp: 0,
             ttl: out.ttl,
             router_alert: out.router_alert,
             from_daemon: true,

@@ -21,6 +21,8 @@ pub struct Source {
     pub destination: IpAddr,
     /// Destination port.
     pub destination_port: u16,
+    /// DSCP of its packets.
+    pub dscp: u8,
     /// Distribution of the packets over time. Rates count IP packet octets.
     pub pattern: TrafficPattern,
     /// Octets of each IP packet.

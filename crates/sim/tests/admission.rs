@@ -64,6 +64,7 @@ impl Net {
             port,
             destination,
             destination_port: port,
+            dscp: 0,
             pattern: TrafficPattern::OnOff { rate: RATE, on, off },
             packet_octets: 500,
             from: self.network.now(),

@@ -64,6 +64,7 @@ impl Net {
             spi: 0,
             destination_open: 0,
             source_open: 0,
+            dscp: 0,
         }
     }
 

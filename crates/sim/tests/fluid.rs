@@ -77,6 +77,7 @@ impl Net {
             port: stream.port,
             destination,
             destination_port: stream.port,
+            dscp: 0,
             pattern: stream.pattern.clone(),
             packet_octets: stream.octets,
             from: Time::ZERO,

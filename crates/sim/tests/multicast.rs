@@ -44,6 +44,7 @@ impl Ring {
             port: 1,
             destination: self.group,
             destination_port: 2,
+            dscp: 0,
             pattern: TrafficPattern::Constant(Rate::from_bps(800_000)),
             packet_octets: 1_000,
             from: self.bench.network.now(),

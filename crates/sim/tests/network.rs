@@ -94,6 +94,7 @@ impl Net {
             port,
             destination: address("10.0.1.2"),
             destination_port: port,
+            dscp: 0,
             pattern: TrafficPattern::Constant(Rate::from_mbps(mbps)),
             packet_octets,
             from: Time::ZERO,

@@ -44,6 +44,7 @@ impl Stream {
             spi: 0,
             destination_open: 0,
             source_open: 0,
+            dscp: 0,
         }
     }
 }

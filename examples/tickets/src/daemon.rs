@@ -55,6 +55,7 @@ impl Protocol for TicketsInDaemon {
             spi: 0,
             destination_open: 0,
             source_open: 0,
+            dscp: 0,
         };
         let demand = Demand {
             service: Service::ControlledLoad,

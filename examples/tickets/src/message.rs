@@ -90,6 +90,7 @@ impl Message {
             spi: 0,
             destination_open: 0,
             source_open: 0,
+            dscp: 0,
         };
         flow.check().ok()?;
         Some(Message {
@@ -157,6 +158,7 @@ mod tests {
                 spi: 0,
                 destination_open: 0,
                 source_open: 0,
+                dscp: 0,
             },
             demand: Demand {
                 service: Service::ControlledLoad,

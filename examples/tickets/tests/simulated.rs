@@ -34,6 +34,7 @@ fn demo() -> (Network, [NodeId; 3], Flow) {
         spi: 0,
         destination_open: 0,
         source_open: 0,
+        dscp: 0,
     };
     (network, ["h1", "r1", "h2"].map(|name| nodes[place(name)]), flow)
 }

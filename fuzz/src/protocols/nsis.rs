@@ -216,6 +216,7 @@ fn request(draw: &mut Draw<'_>) -> qos::Request {
         spi: 0,
         destination_open: draw.one_of(&[0, 0, 0, 8]),
         source_open: 0,
+        dscp: 0,
     };
     let mut request = qos::Request::new(flow, requested(draw));
     request.session = draw.maybe(session);

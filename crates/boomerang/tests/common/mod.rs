@@ -315,6 +315,7 @@ pub fn request_to(destination: IpAddr, rates: &[Rates]) -> Request {
         spi: 0,
         destination_open: 0,
         source_open: 0,
+        dscp: 0,
     };
     let pair = |rates: &Rates| RequestedRates {
         forward: Rate::from_bps(rates.forward.into()),

@@ -189,6 +189,7 @@ fn command(mut words: Words<'_>) -> Result<Command, Fault> {
                 spi: 0,
                 destination_open: 0,
                 source_open: 0,
+                dscp: 0,
             };
             let rates = rates(&mut words)?;
             let mut request = Request::new(destination, Selector::of_flow(&flow), rates[0]);

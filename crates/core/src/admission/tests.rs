@@ -54,6 +54,7 @@ fn flow(destination_port: u16) -> Flow {
         spi: 0,
         destination_open: 0,
         source_open: 0,
+        dscp: 0,
     }
 }
 

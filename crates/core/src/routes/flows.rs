@@ -347,6 +347,7 @@ mod tests {
             spi: 0,
             destination_open: 0,
             source_open: 0,
+            dscp: 0,
         }
     }
 

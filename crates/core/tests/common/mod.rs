@@ -20,5 +20,6 @@ pub(crate) fn flow(port: u16) -> Flow {
         spi: 0,
         destination_open: 0,
         source_open: 0,
+        dscp: 0,
     }
 }

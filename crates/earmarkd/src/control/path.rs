@@ -192,6 +192,7 @@ fn flow_of(request: &PathRequest) -> Result<Flow, Problem> {
         spi: 0,
         destination_open: 0,
         source_open: 0,
+        dscp: 0,
     };
     if let Some(from) = from.filter(|from| from.is_ipv4() != to.is_ipv4()) {
         return Err(rejected(

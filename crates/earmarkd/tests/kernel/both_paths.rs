@@ -313,6 +313,7 @@ impl Router {
                     spi: 0,
                     destination_open: 0,
                     source_open: 0,
+                    dscp: 0,
                 };
                 self.host(match rate.map(Rate::from_bps) {
                     Some(rate) => HostUpdate::Adopted { interface, flow, rate, protocol: None },

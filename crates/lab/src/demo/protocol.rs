@@ -47,6 +47,7 @@ impl FlowRequest {
             spi: 0,
             destination_open: 0,
             source_open: 0,
+            dscp: 0,
         }
     }
 }

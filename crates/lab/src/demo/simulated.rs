@@ -157,6 +157,7 @@ impl DemoNetwork for OnSimulator {
                 port,
                 destination,
                 destination_port,
+                dscp: 0,
                 pattern: earmark_sim::TrafficPattern::Constant(rate),
                 packet_octets,
                 from,

@@ -25,6 +25,8 @@ const MASKS: &str = "earmark_masks";
 const NAME: usize = 4;
 /// Octets of `struct range`, and of `struct mask`, in the classifier.
 const RANGE: usize = FLOW + NAME;
+/// Octet of the DSCP in a range: the first of the flow label, which ranges do not have.
+const DSCP: usize = 41;
 /// Octets of an index in the list.
 const NUMBER: usize = 4;
 
@@ -49,6 +51,7 @@ pub(super) struct Mask {
     source_open: u8,
     has_port: bool,
     has_protocol: bool,
+    has_dscp: bool,
 }
 
 impl Ranges {
@@ -171,6 +174,7 @@ impl Mask {
         source_open: 0,
         has_port: false,
         has_protocol: false,
+        has_dscp: false,
     };
     pub(super) const LAST: Mask = Mask { openness: u32::MAX, ..Mask::FIRST };
 
@@ -183,6 +187,7 @@ impl Mask {
             source_open: if flow.source.is_some() { flow.source_open } else { 128 },
             has_port: flow.destination_port != 0,
             has_protocol: flow.protocol != 0,
+            has_dscp: flow.dscp != 0,
         }
     }
 
@@ -191,6 +196,7 @@ impl Mask {
     pub(super) fn range_around(&self, flow: &Flow) -> Option<Flow> {
         if flow.destination.is_ipv4() != self.is_ipv4
             || (self.has_port && flow.destination_port == 0)
+            || (self.has_dscp && flow.dscp == 0)
         {
             return None;
         }
@@ -205,6 +211,7 @@ impl Mask {
             source_open: if source.is_some() { self.source_open } else { 0 },
             protocol: if self.has_protocol { flow.protocol } else { 0 },
             destination_port: if self.has_port { flow.destination_port } else { 0 },
+            dscp: if self.has_dscp { flow.dscp } else { 0 },
             ..Flow::to_range(masked(flow.destination, self.destination_open))
         })
     }
@@ -212,7 +219,8 @@ impl Mask {
     /// Encodes family, open bits, and further compared fields.
     fn name(&self) -> [u8; NAME] {
         let family = if self.is_ipv4 { 4 } else { 6 };
-        let also = u8::from(self.has_port) << 1 | u8::from(self.has_protocol);
+        let also = [self.has_protocol, self.has_port, self.has_dscp];
+        let also = also.iter().rev().fold(0, |bits, &has| bits << 1 | u8::from(has));
         [family, self.destination_open, self.source_open, also]
     }
 
@@ -225,6 +233,7 @@ impl Mask {
         octets[32..36].fill(0xff);
         octets[36..38].fill(if self.has_port { 0xff } else { 0 });
         octets[40] = if self.has_protocol { 0xff } else { 0 };
+        octets[DSCP] = if self.has_dscp { 0xff } else { 0 };
         octets[FLOW..].copy_from_slice(&self.name());
         octets
     }
@@ -233,6 +242,7 @@ impl Mask {
     fn range(&self, interface: InterfaceId, flow: &Flow) -> [u8; RANGE] {
         let mut octets = [0; RANGE];
         octets[..FLOW].copy_from_slice(&key(interface, flow));
+        octets[DSCP] = flow.dscp;
         octets[FLOW..].copy_from_slice(&self.name());
         octets
     }
@@ -243,6 +253,7 @@ fn decode_name(
     [family, destination_open, source_open, _]: [u8; NAME],
     (interface, flow): (InterfaceId, Flow),
 ) -> (InterfaceId, Flow) {
+    let [_, dscp, ..] = flow.flow_label.to_be_bytes();
     let any = source_open == 128;
     // A range can have the unspecified address, too.
     let unspecified = match family {
@@ -251,7 +262,7 @@ fn decode_name(
     };
     let source = (!any).then(|| flow.source.unwrap_or(unspecified));
     let source_open = if any { 0 } else { source_open };
-    (interface, Flow { source, destination_open, source_open, ..flow })
+    (interface, Flow { source, destination_open, source_open, dscp, flow_label: 0, ..flow })
 }
 
 #[cfg(test)]

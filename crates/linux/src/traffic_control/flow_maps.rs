@@ -134,6 +134,7 @@ fn decode_key_ipv4(key: &[u8; FLOW_IPV4]) -> (InterfaceId, Flow) {
         spi: 0,
         destination_open: 0,
         source_open: 0,
+        dscp: 0,
     };
     let flow = with_selector(flow, [key[8], key[9], key[10], key[11]]);
     (InterfaceId(interface_and_protocol >> 8), flow)
@@ -172,6 +173,7 @@ pub(super) fn decode_key(key: &[u8; FLOW]) -> (InterfaceId, Flow) {
         spi: 0,
         destination_open: 0,
         source_open: 0,
+        dscp: 0,
     };
     let flow = with_selector(flow, [key[36], key[37], key[38], key[39]]);
     (InterfaceId(u32::from_ne_bytes([key[32], key[33], key[34], key[35]])), flow)
@@ -215,6 +217,7 @@ mod tests {
             spi: 0,
             destination_open: 0,
             source_open: 0,
+            dscp: 0,
         }
     }
 
@@ -276,6 +279,7 @@ mod tests {
                 spi: 0,
                 destination_open: 0,
                 source_open: 0,
+                dscp: 0,
             };
             let with_spi =
                 Flow { protocol: ipsec::AH, destination_port: 0, spi: 0x1234_5678, ..flow };

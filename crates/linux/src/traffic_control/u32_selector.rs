@@ -51,9 +51,7 @@ impl Selector {
 
     /// Selects all packets of a family with a DSCP.
     fn dscp(ether_type: u16, dscp: u8) -> Selector {
-        let shift = if ether_type == IPV4 { 18 } else { 22 };
-        let word = Word { offset: 0, mask: 0x3f << shift, value: u32::from(dscp) << shift };
-        Selector { ether_type, words: vec![word] }
+        Selector { ether_type, words: vec![dscp_word(ether_type, dscp)] }
     }
 
     /// Selects all packets of a family with a protocol, and with these ports if they are not 0.
@@ -81,6 +79,10 @@ impl Selector {
         };
         let (source_open, destination_open) = (flow.source_open, flow.destination_open);
         if flow.destination.is_ipv4() {
+            if flow.dscp != 0 {
+                let Word { offset, mask, value } = dscp_word(IPV4, flow.dscp);
+                word(offset, mask, value);
+            }
             if flow.protocol != 0 {
                 word(8, 0x00ff_0000, protocol << 16);
             }
@@ -101,7 +103,11 @@ impl Selector {
             Selector { ether_type: IPV4, words }
         } else {
             if flow.flow_label != 0 {
-                word(0, 0x000f_ffff, flow.flow_label);
+                word(0, FLOW_LABEL, flow.flow_label);
+            }
+            if flow.dscp != 0 {
+                let Word { offset, mask, value } = dscp_word(IPV6, flow.dscp);
+                word(offset, mask, value);
             }
             if flow.protocol != 0 {
                 word(4, 0x0000_ff00, protocol << 8);
@@ -149,7 +155,10 @@ impl Selector {
         let protocol = protocol as u8;
         let selector = at(transport + spi_offset(protocol)).unwrap_or(0);
         let (ports, spi) = if ipsec::has_spi(protocol) { (0, selector) } else { (selector, 0) };
-        let label = at(0).filter(|_| self.ether_type == IPV6).unwrap_or(0);
+        let first = |mask| self.words.iter().find(|w| w.offset == 0 && w.mask == mask);
+        let label = first(FLOW_LABEL).map_or(0, |w| w.value);
+        let dscp = dscp_word(self.ether_type, 0);
+        let dscp = first(dscp.mask).map_or(0, |w| w.value >> dscp.mask.trailing_zeros());
         let flow = Flow {
             destination,
             source,
@@ -160,6 +169,7 @@ impl Selector {
             spi,
             source_open: opens.0,
             destination_open: opens.1,
+            dscp: dscp as u8, // 6 bits
         };
         (Selector::of(&flow) == *self).then_some(flow)
     }
@@ -187,6 +197,15 @@ impl Selector {
         });
         Some(Selector { ether_type, words: words.collect() })
     }
+}
+
+/// Bits of the flow label in the first word of an IPv6 header.
+const FLOW_LABEL: u32 = 0x000f_ffff;
+
+/// Returns the first word of packets with a DSCP.
+fn dscp_word(ether_type: u16, dscp: u8) -> Word {
+    let shift = if ether_type == IPV4 { 18 } else { 22 };
+    Word { offset: 0, mask: 0x3f << shift, value: u32::from(dscp) << shift }
 }
 
 /// Returns the offset of the SPI behind the IP header.
@@ -279,6 +298,7 @@ mod tests {
                 spi: 0,
                 destination_open: 0,
                 source_open: 0,
+                dscp: 0,
             };
             let selector = Selector::of(&flow);
             assert_eq!(selector.flow(), Some(flow));
@@ -304,6 +324,9 @@ mod tests {
             Flow { source: Some(IpAddr::from([10, 1, 0, 0])), source_open: 16, ..ports },
             range("2001:db8:8000::/33"),
             Flow { source: half, source_open: 127, protocol: 6, ..range("::/0") },
+            Flow::of_dscp(false, 46),
+            Flow::of_dscp(true, 63),
+            Flow { dscp: 1, ..range("2001:db8:8000::/33") },
         ] {
             assert_eq!(flow.check(), Ok(()));
             let selector = Selector::of(&flow);

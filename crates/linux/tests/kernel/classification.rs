@@ -161,6 +161,65 @@ pub(crate) fn packet_in_a_range_is_classified(choice: ClassifierChoice) {
     assert_eq!((found.removed, found.restored), (0, 0));
 }
 
+/// Behavior aggregates: all packets of a family with a DSCP. A flow and a range of addresses take precedence.
+pub(crate) fn packet_with_a_dscp_is_classified(choice: ClassifierChoice) {
+    let line = Line::new();
+    line.add_ipv6();
+    line.meet_in_ipv6();
+    let (mut control, _) = line.open(&line.plan(), choice);
+    let range = |text: &str| Flow::to_range(text.parse().expect("a prefix"));
+    let mut flows = [
+        Flow::of_dscp(false, 46),
+        Flow::of_dscp(false, 10),
+        Flow::of_dscp(true, 46),
+        Flow { dscp: 46, ..range("10.77.2.0/24") },
+        range("0.0.0.0/0"),
+        flow(6_001, 5_000),
+    ];
+    for (flow, slot) in flows.into_iter().zip(0..) {
+        control.install(&installation(&line, slot, flow, Rate::from_mbps(1))).expect("installed");
+    }
+    drop(control);
+    let (mut control, mut adopted) = line.open(&line.plan(), choice);
+    for (flow, slot) in flows.into_iter().zip(0..) {
+        control.install(&installation(&line, slot, flow, Rate::from_mbps(1))).expect("claimed");
+    }
+    let bind = |namespace: &Namespace, address: &str| {
+        let bound = namespace.run_in(|| UdpSocket::bind(address)).expect("inside");
+        bound.expect("a socket")
+    };
+    let mut sent = [0; 6];
+    for (port, dscp, slot) in
+        [(6_000, 46, 3), (6_000, 10, 1), (6_000, 12, 4), (6_000, 0, 4), (6_001, 46, 5)]
+    {
+        let source = bind(&line.sender, &format!("10.77.1.1:{port}"));
+        let source = socket2::Socket::from(source);
+        source.set_tos_v4(dscp << 2 | 1).expect("marked, with a bit of congestion notification");
+        let sink = bind(&line.receiver, "10.77.2.1:5000");
+        sink.set_read_timeout(Some(TIME_LIMIT)).expect("a timeout");
+        let to: SocketAddr = "10.77.2.1:5000".parse().expect("an address");
+        source.send_to(&[0; 100], &to.into()).expect("sent");
+        sink.recv(&mut [0; 200]).expect("received");
+        sent[slot] += 1;
+        for (&sent, slot) in sent.iter().zip(0..) {
+            assert_eq!(counted(&mut control, slot), sent, "slot {slot} after DSCP {dscp}");
+        }
+    }
+    for dscp in [46, 45] {
+        let source = socket2::Socket::from(bind(&line.sender, "[2001:db8:1::1]:6000"));
+        source.set_tclass_v6(dscp << 2).expect("marked");
+        let sink = bind(&line.receiver, "[2001:db8:2::1]:5000");
+        sink.set_read_timeout(Some(TIME_LIMIT)).expect("a timeout");
+        let to: SocketAddr = "[2001:db8:2::1]:5000".parse().expect("an address");
+        source.send_to(&[0; 100], &to.into()).expect("sent");
+        sink.recv(&mut [0; 200]).expect("received");
+        assert_eq!(counted(&mut control, 2), 1, "after DSCP {dscp}");
+    }
+    adopted.sort();
+    flows.sort();
+    assert_eq!(adopted, flows);
+}
+
 /// IPv6 flows, exact and from any sender.
 pub(crate) fn ipv6_packet_is_classified(choice: ClassifierChoice) {
     let line = Line::new();

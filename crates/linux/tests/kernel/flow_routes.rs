@@ -227,6 +227,7 @@ fn flows(ipv6: bool, seed: u64) -> Vec<Flow> {
             spi: 0,
             destination_open: 0,
             source_open: 0,
+            dscp: 0,
         };
         if seen.insert(flow) {
             all.push(flow);

@@ -179,6 +179,7 @@ pub(crate) fn flow(source_port: u16, port: u16) -> Flow {
         spi: 0,
         destination_open: 0,
         source_open: 0,
+        dscp: 0,
     }
 }
 

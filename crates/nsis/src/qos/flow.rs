@@ -41,6 +41,7 @@ pub(super) fn packets_of(mri: &PathCoupled, classifier: Option<PacketClassifier>
         spi: mri.spi.filter(|_| has(PacketClassifier::SPI)).unwrap_or(0),
         destination_open: open(destination.length()),
         source_open: source.map_or(0, |source| open(source.length())),
+        dscp: 0,
     })
 }
 

@@ -58,6 +58,7 @@ pub fn request(to: IpAddr, rate: Rate) -> Request {
         spi: 0,
         destination_open: 0,
         source_open: 0,
+        dscp: 0,
     };
     Request { session: Some(SESSION), ..Request::new(flow, RequestedQos::of(rate)) }
 }

@@ -239,6 +239,7 @@ impl<'a> Play<'a> {
             spi: 0,
             destination_open: 0,
             source_open: 0,
+            dscp: 0,
         };
         let qos = RequestedQos::of(Rate::from_mbps(mbps.into()));
         Request { session: Some(id), attributes: Some(attributes), ..Request::new(flow, qos) }

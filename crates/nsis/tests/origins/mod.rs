@@ -141,6 +141,7 @@ impl Scene {
             spi: 0,
             destination_open: 0,
             source_open: 0,
+            dscp: 0,
         };
         let request = Request {
             session: Some(session),

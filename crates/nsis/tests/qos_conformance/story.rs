@@ -145,6 +145,7 @@ impl Player {
             spi: 0,
             destination_open: 0,
             source_open: 0,
+            dscp: 0,
         };
         let mut request = Request::new(flow, requested_qos(words)?);
         request.session = words.text("session").map(|name| self.names.session(name)).transpose()?;

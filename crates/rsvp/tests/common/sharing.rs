@@ -64,6 +64,7 @@ pub fn flow_of(template: FilterSpec) -> Flow {
         spi: 0,
         destination_open: 0,
         source_open: 0,
+        dscp: 0,
     }
 }
 

@@ -304,6 +304,7 @@ impl<'a> ExplorationRun<'a> {
             port: request.port,
             destination: request.addresses[1],
             destination_port: request.port,
+            dscp: 0,
             pattern: pattern.clone(),
             packet_octets: request.packet_octets,
             from: self.network.now(),

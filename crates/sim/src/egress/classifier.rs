@@ -125,8 +125,8 @@ impl Classifier {
         best
     }
 
-    /// Returns the classes that a packet of a stream may use, the narrowest claim first. All packets of a stream are of
-    /// one flow.
+    /// Returns the classes that a packet of a stream may use, the narrowest claim first. All packets with one stream
+    /// number are of one flow and have one DSCP.
     pub(crate) fn classes_of(
         &mut self,
         stream: usize,
@@ -146,8 +146,9 @@ impl Classifier {
     /// its source, then with any; each with both ports, the destination port, the source port, no port; then ranges,
     /// the narrowest first.
     pub(crate) fn look_up(&self, packet: &Flow, better: &impl Fn(u32, u32) -> bool) -> Vec<u32> {
-        let any_source = Flow { source: None, ..*packet };
-        let kinds = [*packet, any_source].into_iter().flat_map(|flow| {
+        let exact = Flow { dscp: 0, ..*packet };
+        let any_source = Flow { source: None, ..exact };
+        let kinds = [exact, any_source].into_iter().flat_map(|flow| {
             let to_port = Flow { source_port: 0, ..flow };
             let from_port = Flow { destination_port: 0, ..flow };
             [flow, to_port, from_port, Flow { destination_port: 0, ..to_port }]

@@ -18,6 +18,7 @@ fn packet(port: u16, sequence: u64) -> Packet {
         source: SENDER,
         destination: RECEIVER,
         protocol: UDP,
+        dscp: 0,
         ttl: 64,
         router_alert: false,
         from_daemon: false,
@@ -38,6 +39,7 @@ fn installation(slot: u32, port: u16, rate: Rate) -> Installation {
         spi: 0,
         destination_open: 0,
         source_open: 0,
+        dscp: 0,
     };
     let demand = Demand { service: Service::ControlledLoad, rate, burst: 0, max_packet: 0 };
     let claim = ClaimId { slot, generation: 0 };
@@ -208,6 +210,23 @@ fn ranges_match_after_flows_narrowest_first() {
         &Installation { flow: range("10.0.0.4/30"), ..installation(9, 1, Rate::ZERO) },
     );
     assert_eq!(egress.classify(Time::ZERO, &packet(1, 0)), None, "it is in none");
+}
+
+/// A range with a DSCP matches after those of addresses, and packets of one stream may change their DSCP.
+#[test]
+fn packets_with_a_dscp_match_its_range() {
+    let mut egress = Egress::new(Rate::from_mbps(1), 10);
+    let marked = Packet { dscp: 46, ..packet(1, 0) };
+    let everything = Flow::of_dscp(false, 0);
+    for (slot, flow) in [everything, Flow::of_dscp(false, 46)].into_iter().enumerate() {
+        let installation = installation(slot as u32, 1, Rate::from_bps(100_000));
+        egress.install(Time::ZERO, None, &Installation { flow, ..installation });
+    }
+    for _ in 0..2 {
+        assert_eq!(egress.classify(Time::ZERO, &packet(1, 0)), Some(1));
+        assert_eq!(egress.classify(Time::ZERO, &marked), Some(2));
+    }
+    assert_eq!(egress.classify(Time::ZERO, &Packet { dscp: 45, ..marked }), Some(1));
 }
 
 #[test]

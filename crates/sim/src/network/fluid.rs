@@ -41,6 +41,7 @@ impl Network {
                 spi: 0,
                 destination_open: 0,
                 source_open: 0,
+                dscp: source.dscp,
             },
             octets: source.packet_octets,
             until: source.until,

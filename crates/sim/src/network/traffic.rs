@@ -94,6 +94,7 @@ impl Network {
             source: address,
             destination: source.destination,
             protocol: UDP,
+            dscp: source.dscp,
             ttl: DEFAULT_TTL,
             router_alert: false,
             from_daemon: false,

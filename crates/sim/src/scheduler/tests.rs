@@ -27,6 +27,7 @@ fn packet(octets: u32, sequence: u64) -> Packet {
         source: address,
         destination: address,
         protocol: UDP,
+        dscp: 0,
         ttl: 64,
         router_alert: false,
         from_daemon: false,

@@ -128,6 +128,7 @@ pub(crate) fn flows(ends: Ends) -> [Flow; 3] {
         spi: 0,
         destination_open: 0,
         source_open: 0,
+        dscp: 0,
     };
     let ([first, second, last], [two, one]) = (SOURCE_PORTS, PORTS);
     [flow(first, two), flow(second, two), flow(last, one)]

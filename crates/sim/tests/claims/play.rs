@@ -343,6 +343,7 @@ impl Play {
             port: flow.source_port,
             destination: flow.destination,
             destination_port: flow.destination_port,
+            dscp: 0,
             pattern: TrafficPattern::Constant(rate),
             packet_octets,
             from: now,

@@ -187,6 +187,7 @@ fn claims_take(claims: u32) -> usize {
         spi: 0,
         destination_open: 0,
         source_open: 0,
+        dscp: 0,
     };
     let demand = Demand {
         service: Service::ControlledLoad,

@@ -59,6 +59,7 @@ fn opening(
         spi: request.spi.unwrap_or(0),
         destination_open: 0,
         source_open: 0,
+        dscp: 0,
     };
     let priority = request.identity.priority;
     let wanted = qos::RequestedQos {

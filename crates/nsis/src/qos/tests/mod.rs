@@ -392,6 +392,7 @@ pub(super) fn flow(from: usize, to: IpAddr) -> Flow {
         spi: 0,
         destination_open: 0,
         source_open: 0,
+        dscp: 0,
     }
 }
 

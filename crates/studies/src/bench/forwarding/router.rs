@@ -307,6 +307,7 @@ fn control(
             spi: 0,
             destination_open: 0,
             source_open: 0,
+            dscp: 0,
         };
         let claim = ClaimId { slot, generation: 0 };
         let installation = Installation { claim, interface: outward, flow, demand };

@@ -227,6 +227,7 @@ impl Sender {
             spi: 0,
             destination_open: 0,
             source_open: 0,
+            dscp: 0,
         };
         let application = qos::Application(number.into());
         let request = qos::Request::new(flow, qos::RequestedQos::of(Rate::from_bps(RATE)));
