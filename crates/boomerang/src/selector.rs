@@ -169,6 +169,7 @@ mod tests {
         spi: 0,
         source_open: 0,
         destination_open: 0,
+        dscp: 0,
     };
 
     /// A flow is covered if each of its fields is, and so is the selector of these packets by itself.

@@ -20,8 +20,11 @@ pub struct SessionRow {
     pub destination: IpAddr,
     /// Destination port.
     pub destination_port: u16,
-    /// IP protocol of the data.
+    /// IP protocol of the data; 0 for an aggregate.
     pub ip_protocol: u8,
+    /// DSCP of the data, if it is an aggregate, which is known by this alone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dscp: Option<u8>,
     /// Source address.
     pub source: IpAddr,
     /// Source port; 0 if the sender is identified by its flow label.
@@ -72,8 +75,11 @@ pub struct ReservationRow {
     pub destination: IpAddr,
     /// Destination port.
     pub destination_port: u16,
-    /// IP protocol of the data.
+    /// IP protocol of the data; 0 for an aggregate.
     pub ip_protocol: u8,
+    /// DSCP of the data, if it is an aggregate, which is known by this alone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dscp: Option<u8>,
     /// Senders whose packets get the reservation: one, or several that share; none if it applies to all senders.
     pub senders: Vec<SenderName>,
     /// Style, in the words of the protocol: how senders share the reservation (`FF`, `SE`, `WF`, `individual`, `shared`),

@@ -416,6 +416,11 @@ pub enum Rejection {
          leave the port out (RFC 2207)"
     )]
     Gpi,
+    /// The session is that of an aggregate, and the sender has more than an address; or the reverse (RFC 4860 section 3.1).
+    #[error(
+        "an aggregate, which is known by its DSCP, has a sender with an address alone (RFC 3175)"
+    )]
+    Aggregator,
     /// The Tspec or flowspec is invalid.
     #[error("invalid traffic or service specification: {0}")]
     Specification(BadSpecification),

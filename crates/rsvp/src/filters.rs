@@ -3,7 +3,7 @@
 use alloc::vec::Vec;
 
 use earmark_core::Flow;
-use earmark_wire::rsvp::{FilterSpec, SenderTemplate, Session, SourceSelector};
+use earmark_wire::rsvp::{Dscp, FilterSpec, SenderTemplate, Session, SourceSelector};
 use serde::{Deserialize, Serialize};
 
 /// Senders of a reservation, as in its filter specs: one for FF, any number for SE, none for WF, which means all of the
@@ -65,15 +65,26 @@ impl From<Filters> for Vec<FilterSpec> {
     }
 }
 
-/// Returns the flow of a session that a filter selects; without one, that of every sender.
+/// Returns the flow of a session that a filter selects; without one, that of every sender. That of an aggregate is of all
+/// packets with its DSCP (RFC 3175 section 1.4.1).
 pub(crate) fn flow(session: &Session, filter: Option<&FilterSpec>) -> Flow {
+    match session.dscp() {
+        Some(Dscp(dscp)) => Flow::of_dscp(session.destination.is_ipv6(), dscp),
+        None => routed_flow(session, filter),
+    }
+}
+
+/// Returns the flow by which the messages of a session are routed: the data, or for an aggregate the packets between its
+/// routers.
+pub(crate) fn routed_flow(session: &Session, filter: Option<&FilterSpec>) -> Flow {
     // vDstPort is not in the packets.
-    let destination_port = if session.has_gpi() { 0 } else { session.port };
+    let in_packets = !session.has_gpi() && !session.is_aggregate();
+    let destination_port = if in_packets { session.port } else { 0 };
     let (source_port, flow_label, spi) = match filter.map(|filter| filter.selector) {
         Some(SourceSelector::Port(port)) => (port, 0, 0),
         Some(SourceSelector::FlowLabel(label)) => (0, label, 0),
         Some(SourceSelector::Spi(spi)) => (0, 0, spi),
-        None => (0, 0, 0),
+        Some(SourceSelector::Aggregator) | None => (0, 0, 0),
     };
     Flow {
         destination: session.destination,
@@ -85,6 +96,6 @@ pub(crate) fn flow(session: &Session, filter: Option<&FilterSpec>) -> Flow {
         spi,
         destination_open: 0,
         source_open: 0,
-        dscp: 0,
+        dscp: session.dscp().map_or(0, |dscp| dscp.0),
     }
 }

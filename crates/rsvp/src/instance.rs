@@ -20,6 +20,7 @@ use crate::host::reload::TimingChange;
 use crate::neighbors::integrity::Integrity;
 use crate::neighbors::limits::Throttles;
 use crate::neighbors::refresh_reduction::{OutgoingMessage, RefreshReduction};
+use crate::rules::behavior_aggregate::BehaviorAggregates;
 use crate::rules::diagnostics::Diagnostics;
 use crate::rules::increase::RefusedIncreases;
 use crate::rules::notify::Notifications;
@@ -83,6 +84,8 @@ pub struct Rsvp {
     pub(crate) discovered: BTreeSet<(Index, InterfaceId)>,
     /// Notifications of the current input, and those remembered.
     pub(crate) notifications: Notifications,
+    /// Claims of aggregate reservations.
+    pub(crate) behavior_aggregates: BehaviorAggregates,
     /// Policy control; `None` if not configured.
     pub(crate) policy: Option<Box<Policy>>,
 }
@@ -111,6 +114,7 @@ impl Rsvp {
             timing_change: None,
             discovered: BTreeSet::new(),
             notifications: Notifications::default(),
+            behavior_aggregates: BehaviorAggregates::default(),
             refused_increases: RefusedIncreases::default(),
             lih_offset: random.stream("rsvp/lih").next_u64() as u32,
         }

@@ -2,6 +2,7 @@
 //! to traffic control, and to other nodes.
 
 pub(crate) mod admission;
+pub(crate) mod behavior_aggregate;
 pub(crate) mod blockade;
 pub(crate) mod confirm;
 pub mod diagnostics;

@@ -206,11 +206,11 @@ fn unknown_classes_are_treated_by_their_two_high_bits() {
 fn unknown_c_types_are_refused_and_answered() {
     for at in [SESSION, HOP, TIME, TEMPLATE, TSPEC, ADSPEC] {
         let mut wire = path();
-        wire[at + 3] = 9;
+        wire[at + 3] = 99;
         seal(&mut wire);
         let error = Message::parse(&wire).expect_err("the C-Type is unknown");
-        assert_eq!((error.kind, error.offset, error.c_type), (E::UnknownCType, at, 9));
-        let value = u16::from_be_bytes([wire[at + 2], 9]);
+        assert_eq!((error.kind, error.offset, error.c_type), (E::UnknownCType, at, 99));
+        let value = u16::from_be_bytes([wire[at + 2], 99]);
         assert_eq!(error.report(), Some((ErrorCode::UnknownObjectCType, value)));
     }
 }
@@ -350,6 +350,23 @@ fn contradictions_between_objects_are_refused() {
     assert_eq!(changed(wire.clone(), SESSION + 8, &[0]), Err((E::ZeroProtocol, SESSION)));
     assert_eq!(changed(wire.clone(), SESSION + 4, &[0; 4]), Err((E::ZeroAddress, SESSION)));
     assert_eq!(changed(wire.clone(), TEMPLATE + 4, &[0; 4]), Err((E::ZeroAddress, TEMPLATE)));
+    // An aggregate has a DSCP from 1 to 63 (RFC 3175 section 3.3, RFC 2474 section 3).
+    for dscp in [0, 64, 255] {
+        let mut aggregate = wire.clone();
+        aggregate[SESSION + 3] = 9;
+        assert_eq!(changed(aggregate, SESSION + 11, &[dscp]), Err((E::BadDscp, SESSION)));
+    }
+    // Its senders are aggregating routers, and theirs no other sessions (RFC 4860 section 3.1).
+    let mut aggregate = wire.clone();
+    aggregate[SESSION + 3] = 9;
+    let with_port = changed(aggregate, SESSION + 10, &[0, 46]);
+    assert_eq!(with_port, Err((E::ConflictingCType, TEMPLATE)));
+    let (_, template) = find(&wire, ObjectClass::SenderTemplate, 0);
+    let mut mixed = without(&wire, ObjectClass::SenderTemplate);
+    let aggregator = [&[0, 8, template[2], 9], &template[4..8]].concat();
+    mixed.splice(TEMPLATE..TEMPLATE, aggregator);
+    seal(&mut mixed);
+    assert_eq!(verdict(&mixed), Err((E::ConflictingCType, TEMPLATE)));
     assert_eq!(changed(wire.clone(), HOP + 4, &[0; 4]), Err((E::HopAddress, HOP)));
     assert_eq!(changed(wire, HOP + 4, &[224, 0, 0, 1]), Err((E::HopAddress, HOP)));
 }

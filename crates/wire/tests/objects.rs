@@ -84,6 +84,26 @@ fn every_object_matches_its_figure_both_ways() {
     both_ways(&format!("00180a05 {V6} c0ffee01"), Object::FilterSpec(filter(v6, spi)));
     both_ways("000c0b04 0a010203 c0ffee01", Object::SenderTemplate(filter(v4, spi)));
     both_ways(&format!("00180b05 {V6} c0ffee01"), Object::SenderTemplate(filter(v6, spi)));
+    // RFC 3175 sections 3.3 to 3.5.
+    let session = |destination| Session { flags: 1, ..Session::aggregate(destination, Dscp(46)) };
+    both_ways("000c0109 0a010203 0001002e", Object::Session(session(v4)));
+    both_ways(&format!("0018010a {V6} 0001002e"), Object::Session(session(v6)));
+    let aggregator = SourceSelector::Aggregator;
+    both_ways("00080a09 0a010203", Object::FilterSpec(filter(v4, aggregator)));
+    both_ways(&format!("00140a0a {V6}"), Object::FilterSpec(filter(v6, aggregator)));
+    both_ways("00080b09 0a010203", Object::SenderTemplate(filter(v4, aggregator)));
+    both_ways(&format!("00140b0a {V6}"), Object::SenderTemplate(filter(v6, aggregator)));
+    // RFC 4860 sections 2.1 and 2.2. PHB-ID of EF: DSCP 46 in the highest bits (RFC 3140 section 2).
+    let generic = |destination, extended_port| {
+        let (flags, phb_id, port) = (1, 0xb800, 9_000);
+        GenericAggregate { destination, flags, phb_id, port, extended_port }
+    };
+    let (four, six) = (generic(v4, address("10.1.2.4")), generic(v6, v6));
+    both_ways("00140111 0a010203 0001b800 00002328 0a010204", Object::GenericSession(four));
+    let octets = format!("{V6} 0001b800 00002328 {V6}");
+    both_ways(&format!("002c0112 {octets}"), Object::GenericSession(six));
+    both_ways("00148401 0a010203 0001b800 00002328 0a010204", Object::SessionOfInterest(four));
+    both_ways(&format!("002c8402 {octets}"), Object::SessionOfInterest(six));
     both_ways("00080f01 0a010203", Object::ResvConfirm(v4));
     both_ways(&format!("00140f02 {V6}"), Object::ResvConfirm(v6));
     both_ways(
@@ -107,6 +127,8 @@ fn every_object_matches_its_figure_both_ways() {
 fn unused_fields_are_ignored() {
     let expected = FilterSpec { source: address("10.1.2.3"), selector: SourceSelector::Port(1) };
     reads("000c0a01 0a010203 ffff0001", Object::FilterSpec(expected));
+    let aggregate = Session::aggregate(address("10.1.2.3"), Dscp(46));
+    reads("000c0109 0a010203 ff00ff2e", Object::Session(aggregate));
 }
 
 /// The form that `earmark decode --json` prints.
@@ -116,6 +138,18 @@ fn objects_serialize_flat() {
         (
             "000c0101 0a010203 11011770",
             r#"{"class_num":1,"c_type":1,"length":12,"offset":8,"class":"SESSION","destination":"10.1.2.3","protocol":17,"flags":1,"port":6000}"#,
+        ),
+        (
+            "000c0109 0a010203 0001002e",
+            r#"{"class_num":1,"c_type":9,"length":12,"offset":8,"class":"SESSION","destination":"10.1.2.3","flags":1,"dscp":46}"#,
+        ),
+        (
+            "00080a09 0a010203",
+            r#"{"class_num":10,"c_type":9,"length":8,"offset":8,"class":"FILTER_SPEC","source":"10.1.2.3"}"#,
+        ),
+        (
+            "00148401 0a010203 0001b800 00002328 00000000",
+            r#"{"class_num":132,"c_type":1,"length":20,"offset":8,"class":"SESSION-OF-INTEREST","destination":"10.1.2.3","flags":1,"phb_id":47104,"port":9000,"extended_port":"0.0.0.0"}"#,
         ),
         (
             "00080801 0000000a",

@@ -126,7 +126,7 @@ impl Row for SessionRow {
         ("destination", |row| {
             Cell::new(in_range(row, with_port(row.destination, row.destination_port), 1))
         }),
-        ("protocol", |row| Cell::new(ip_protocol(row.ip_protocol))),
+        ("protocol", |row| Cell::new(data(row.ip_protocol, row.dscp))),
         ("source", |row| {
             let SessionRow { source: address, source_port: port, flow_label, spi, .. } = *row;
             Cell::new(in_range(row, sender(&SenderName { address, port, flow_label, spi }), 0))
@@ -162,6 +162,11 @@ impl Row for SessionRow {
     const NOTHING: &'static str = "no flow is announced";
 }
 
+/// Returns the IP protocol of the data, or the DSCP of an aggregate.
+fn data(protocol: u8, dscp: Option<u8>) -> String {
+    dscp.map_or_else(|| ip_protocol(protocol), |dscp| format!("dscp {dscp}"))
+}
+
 /// Appends the prefix length of an end, if the session is for a range.
 fn in_range(row: &SessionRow, text: String, end: usize) -> String {
     match row.prefix_lengths {
@@ -174,7 +179,7 @@ impl Row for ReservationRow {
     const COLUMNS: Columns<ReservationRow> = &[
         ("by", |row| Cell::new(&*row.protocol)),
         ("destination", |row| Cell::new(with_port(row.destination, row.destination_port))),
-        ("protocol", |row| Cell::new(ip_protocol(row.ip_protocol))),
+        ("protocol", |row| Cell::new(data(row.ip_protocol, row.dscp))),
         ("source", |row| Cell::new(senders(&row.senders))),
         ("style", |row| Cell::new(&*row.style)),
         ("service", |row| Cell::new(&*row.service)),

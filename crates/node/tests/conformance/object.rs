@@ -61,7 +61,12 @@ fn body(
             let [p0, p1] = session.port.to_be_bytes();
             let (family, body) =
                 addressed(session.destination, &[session.protocol, session.flags, p0, p1]);
-            (if session.has_gpi() { family + 2 } else { family }, body)
+            let beyond_plain = match (session.is_aggregate(), session.has_gpi()) {
+                (true, _) => 8,
+                (_, true) => 2,
+                _ => 0,
+            };
+            (family + beyond_plain, body)
         }
         ObjectClass::RsvpHop => {
             let address = words.value("hop address")?;
@@ -146,6 +151,10 @@ pub(crate) fn template(filter: FilterSpec) -> (u8, Vec<u8>) {
             let (family, body) = addressed(filter.source, &spi.to_be_bytes());
             (family + 3, body)
         }
+        SourceSelector::Aggregator => {
+            let (family, body) = addressed(filter.source, &[]);
+            (family + 8, body)
+        }
     }
 }
 
@@ -159,7 +168,7 @@ fn scope(words: &mut Words<'_>) -> Result<(u8, Vec<u8>), Fault> {
     Ok((c_type, body))
 }
 
-/// Reads `10.0.9.9 udp 5004`.
+/// Reads `10.0.9.9 udp 5004`, or `10.0.9.9 dscp 46` of an aggregate.
 pub(crate) fn session(words: &mut Words<'_>) -> Result<Session, Fault> {
     let flags = if words.flag("E_Police") { Session::E_POLICE } else { 0 };
     let destination = words.value("destination")?;
@@ -168,18 +177,22 @@ pub(crate) fn session(words: &mut Words<'_>) -> Result<Session, Fault> {
         "udp" => 17,
         "esp" => 50,
         "ah" => 51,
+        "dscp" => 0,
         number => number.parse().map_err(|error| format!("protocol {number}: {error}"))?,
     };
     Ok(Session { destination, protocol, flags, port: words.value("destination port")? })
 }
 
-/// Reads `10.0.0.1 port=4000`, or a filter with `label=...` or `spi=...`.
+/// Reads `10.0.0.1 port=4000`, a filter with `label=...` or `spi=...`, or an address alone.
 pub(crate) fn filter(words: &mut Words<'_>) -> Result<FilterSpec, Fault> {
     let source = words.value("source")?;
     let selector = match (words.maybe("label")?, words.maybe("spi")?) {
         (Some(label), _) => SourceSelector::FlowLabel(label),
         (None, Some(spi)) => SourceSelector::Spi(spi),
-        (None, None) => SourceSelector::Port(words.key("port")?),
+        (None, None) => match words.maybe("port")? {
+            Some(port) => SourceSelector::Port(port),
+            None => SourceSelector::Aggregator,
+        },
     };
     Ok(FilterSpec { source, selector })
 }
@@ -311,6 +324,7 @@ pub(crate) fn session_text(session: &Session) -> String {
         17 => "udp".to_string(),
         50 => "esp".to_string(),
         51 => "ah".to_string(),
+        0 => "dscp".to_string(),
         other => other.to_string(),
     };
     let police = if flags & Session::E_POLICE == 0 { "" } else { " E_Police" };
@@ -322,6 +336,7 @@ pub(crate) fn filter_text(filter: &FilterSpec) -> String {
         SourceSelector::Port(port) => format!("{} port={port}", filter.source),
         SourceSelector::FlowLabel(label) => format!("{} label={label}", filter.source),
         SourceSelector::Spi(spi) => format!("{} spi={spi}", filter.source),
+        SourceSelector::Aggregator => filter.source.to_string(),
     }
 }
 

@@ -163,6 +163,9 @@ fn claim_text(claim: ClaimId) -> String {
 }
 
 fn flow_text(flow: &Flow) -> String {
+    if flow.dscp != 0 {
+        return format!("dscp {} -> {}", flow.dscp, flow.destinations());
+    }
     let source = flow.source.map_or_else(|| "anybody".to_string(), |source| source.to_string());
     let selector = match (flow.flow_label, flow.spi) {
         (0, 0) => format!("port {}", flow.source_port),

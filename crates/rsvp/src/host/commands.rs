@@ -67,7 +67,7 @@ impl Rsvp {
         application: Application,
         session: Session,
     ) -> Result<(), Rejection> {
-        if session.protocol == 0 || session.destination.is_unspecified() {
+        if !session.is_valid() {
             return Err(Rejection::BadSession);
         }
         let session = key(session);
@@ -105,8 +105,10 @@ impl Rsvp {
         if session.port == 0 && template.selector != SourceSelector::Port(0) {
             return Err(Rejection::Ports);
         }
-        if session.has_gpi() != template.spi().is_some() {
-            return Err(Rejection::Gpi);
+        if !template.fits(&session) {
+            let is_aggregate =
+                session.is_aggregate() || template.selector == SourceSelector::Aggregator;
+            return Err(if is_aggregate { Rejection::Aggregator } else { Rejection::Gpi });
         }
         let source = template.source;
         if !source.is_unspecified() && source.is_ipv4() != session.destination.is_ipv4() {

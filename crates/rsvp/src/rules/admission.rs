@@ -44,7 +44,7 @@ impl Rsvp {
             };
             mark(Checkpoint::Admission);
             let granted = granted.map_err(ResvFault::refused)?;
-            cx.out.install(Installation { claim: granted, interface, flow, demand });
+            self.install(cx, Installation { claim: granted, interface, flow, demand });
             claim = Some(granted);
         }
         let tcsb = Tcsb { holder, next: NONE, rsbs: NONE, outgoing, flowspec, claim };
@@ -81,7 +81,7 @@ impl Rsvp {
                 mark(Checkpoint::Admission);
                 granted.map_err(ResvFault::refused)?;
                 let flow = self.first_flow(tcsb);
-                cx.out.install(Installation { claim, interface, flow, demand });
+                self.install(cx, Installation { claim, interface, flow, demand });
             } else if let Some(priority) = priority {
                 cx.context.ledger.set_priority(claim, priority);
             }
@@ -98,7 +98,11 @@ impl Rsvp {
 
     /// Claims the bandwidth of a block, which must not exceed what the ledger has left to it,
     /// and installs it in traffic control.
-    pub(crate) fn reinstall<E>(&mut self, cx: &mut HandlerContext<'_, '_, E>, tcsb: Index) {
+    pub(crate) fn reinstall<E: From<Event>>(
+        &mut self,
+        cx: &mut HandlerContext<'_, '_, E>,
+        tcsb: Index,
+    ) {
         let block = self.store.tcsb(tcsb);
         let (Some(claim), Some(interface)) = (block.claim, block.outgoing) else { return };
         let (holder, outgoing, flowspec) = (block.holder, block.outgoing, &block.flowspec);
@@ -106,7 +110,7 @@ impl Rsvp {
         let granted = cx.context.ledger.change(claim, demand);
         debug_assert!(granted.is_ok(), "less is always granted");
         let flow = self.first_flow(tcsb);
-        cx.out.install(Installation { claim, interface, flow, demand });
+        self.install(cx, Installation { claim, interface, flow, demand });
     }
 
     /// Returns the flow that identifies a block in traffic control.

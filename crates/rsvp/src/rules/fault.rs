@@ -5,7 +5,7 @@ use core::net::IpAddr;
 use earmark_core::Rate;
 use earmark_core::admission::{Priority, Reason, Refusal};
 use earmark_token::TokenError;
-use earmark_wire::rsvp::iana::{AdmissionControlError, TrafficControlError};
+use earmark_wire::rsvp::iana::{AdmissionControlError, PolicyControlError, TrafficControlError};
 use earmark_wire::rsvp::{ErrorCode, ErrorSpec};
 
 /// Reason for refusing a reservation, or a Path.
@@ -38,6 +38,12 @@ impl ResvFault {
     pub(crate) const fn bandwidth_unavailable() -> ResvFault {
         let value = AdmissionControlError::BandwidthUnavailable.code();
         ResvFault::new(ErrorCode::AdmissionControlFailure, value)
+    }
+
+    /// Returns the error for an aggregate from behind an access interface: it would take the class of all packets with its
+    /// DSCP, also of those of others.
+    pub(crate) const fn policy_rejected() -> ResvFault {
+        ResvFault::new(ErrorCode::PolicyControlFailure, PolicyControlError::Rejected.code())
     }
 
     /// Returns the error for an invalid flowspec.

@@ -31,7 +31,9 @@ impl Rsvp {
         if new.is_empty() && gone.is_empty() {
             return false;
         }
-        if let Some(claim) = self.store.tcsb(tcsb).claim {
+        // All senders of an aggregate have one flow.
+        let is_aggregate = self.store.session_key(Holder::Pool(pool)).is_aggregate();
+        if let Some(claim) = self.store.tcsb(tcsb).claim.filter(|_| !is_aggregate) {
             for filter in &new {
                 let flow = self.flow(Holder::Pool(pool), Some(filter));
                 // A class for this flow left by a previous daemon run is part of the claim now.

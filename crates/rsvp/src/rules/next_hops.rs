@@ -11,7 +11,7 @@ use earmark_core::checkpoint::{Checkpoint, mark};
 use earmark_core::{Context, Hop, InterfaceId};
 use earmark_wire::rsvp::{SenderTemplate, Session};
 
-use crate::filters::flow;
+use crate::filters::routed_flow;
 use crate::state::OutInterfaces;
 
 /// Next hops of data.
@@ -53,14 +53,14 @@ impl SenderData {
 
     #[cold]
     fn hop_by_flow(&self, context: &Context<'_>) -> Option<Hop> {
-        context.routes.lookup_flow(&flow(&self.session, Some(&self.template)), self.incoming)
+        context.routes.lookup_flow(&routed_flow(&self.session, Some(&self.template)), self.incoming)
     }
 
     /// Returns the next router on the link of an interface, if it depends on the flow.
     #[cold]
     pub(crate) fn next_hop(&self, context: &Context<'_>, interface: InterfaceId) -> Option<IpAddr> {
         context.next_hop(self.session.destination, interface, || {
-            (flow(&self.session, Some(&self.template)), self.incoming)
+            (routed_flow(&self.session, Some(&self.template)), self.incoming)
         })
     }
 }

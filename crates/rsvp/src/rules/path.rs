@@ -134,6 +134,9 @@ impl Rsvp {
         may_be_previous_hop(cx.context, received.interface, path.hop.address, source)
             .map_err(PathFault::Silent)?;
         let is_core = cx.context.is_core(received.interface);
+        if path.session.is_aggregate() && !is_core {
+            return Err(policy_refused(ResvFault::policy_rejected()));
+        }
         if path.sender.tspec.validate().is_err() {
             return Err(bad_tspec());
         }
@@ -279,7 +282,9 @@ impl Rsvp {
         template: &SenderTemplate,
     ) -> bool {
         match template.selector {
-            SourceSelector::FlowLabel(_) | SourceSelector::Spi(_) => false,
+            SourceSelector::FlowLabel(_) | SourceSelector::Spi(_) | SourceSelector::Aggregator => {
+                false
+            }
             SourceSelector::Port(0) => self.store.senders_of(index).any(|i| {
                 let other = self.store.psb(i).template;
                 other.source == template.source && other.selector != template.selector

@@ -41,6 +41,10 @@ impl Rsvp {
             return Err(ResvFault::bandwidth_unavailable());
         }
         let is_core = request.outgoing.is_some_and(|id| cx.context.is_core(id));
+        let is_aggregate = self.store.session_key(holder).is_aggregate();
+        if is_aggregate && !is_core && request.outgoing.is_some() {
+            return Err(ResvFault::policy_rejected());
+        }
         let new = rsb.is_none().then_some(Block::Reservation);
         if new.is_some_and(|block| !self.has_room(cx, request.origin, block)) {
             return Err(ResvFault::limit_reached());
@@ -160,7 +164,7 @@ impl Rsvp {
         let tcsb = self.store.remove_tcsb(tcsb);
         if let Some(claim) = tcsb.claim {
             cx.context.ledger.release(claim);
-            cx.out.remove(claim);
+            self.uninstall(cx, claim);
         }
     }
 

@@ -15,6 +15,11 @@ use crate::writer::{EmitError, Writer};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Dscp(pub u8);
 
+impl Dscp {
+    /// Largest code point.
+    pub const MAX: u16 = 63;
+}
+
 impl<'a> Carried<'a> {
     /// Returns the code points of the first readable DCLASS.
     pub fn dclass(&self) -> Option<List<'a, Dscp>> {

@@ -4,6 +4,7 @@
 
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
+use super::dclass::Dscp;
 use super::error::{ErrorKind, ParseError};
 use super::frame::{OBJECT_HEADER, RawObject, next_object};
 use super::iana::{ErrorCode, ObjectClass, c_type};
@@ -54,13 +55,29 @@ pub(super) fn session(object: &RawObject<'_>) -> Result<Session, ParseError> {
     let (has_gpi, parts) = match object.c_type() {
         c_type::SESSION_IPV4_GPI => (true, address_of_family_and(object, true)),
         c_type::SESSION_IPV6_GPI => (true, address_of_family_and(object, false)),
+        c_type::AGGREGATE_IPV4 | c_type::AGGREGATE_IPV6 => return aggregate_session(object),
         _ => (false, address_and(object)),
     };
     let (destination, [protocol, flags, p0, p1]) = parts?;
+    if protocol == 0 {
+        return Err(object.error(ErrorKind::ZeroProtocol));
+    }
     let session = Session { destination, protocol, flags, port: u16::from_be_bytes([p0, p1]) };
     match session.has_gpi() == has_gpi {
         true => Ok(session),
         false => Err(object.error(ErrorKind::BadGpi)),
+    }
+}
+
+/// Decodes RSVP-AGGREGATE-IP4 and RSVP-AGGREGATE-IP6 SESSION (RFC 3175 section 3.3).
+#[cold]
+fn aggregate_session(object: &RawObject<'_>) -> Result<Session, ParseError> {
+    let is_ipv4 = object.c_type() == c_type::AGGREGATE_IPV4;
+    let (destination, [_, flags, _, dscp]) = address_of_family_and(object, is_ipv4)?;
+    let session = Session { flags, ..Session::aggregate(destination, Dscp(dscp)) };
+    match dscp {
+        1..=63 => Ok(session),
+        _ => Err(object.error(ErrorKind::BadDscp)),
     }
 }
 
@@ -70,9 +87,6 @@ pub(super) fn valid_session(object: &RawObject<'_>) -> Result<Session, ParseErro
     let session = session(object)?;
     if session.destination.is_unspecified() {
         return Err(object.error(ErrorKind::ZeroAddress));
-    }
-    if session.protocol == 0 {
-        return Err(object.error(ErrorKind::ZeroProtocol));
     }
     Ok(session)
 }
@@ -177,6 +191,11 @@ pub(super) fn filter_spec(object: &RawObject<'_>) -> Result<FilterSpec, ParseErr
             let is_ipv4 = c_type == c_type::SENDER_IPV4_GPI;
             let (source, spi) = address_of_family_and(object, is_ipv4)?;
             (source, SourceSelector::Spi(u32::from_be_bytes(spi)))
+        }
+        c_type @ (c_type::AGGREGATE_IPV4 | c_type::AGGREGATE_IPV6) => {
+            let is_ipv4 = c_type == c_type::AGGREGATE_IPV4;
+            let (source, []) = address_of_family_and(object, is_ipv4)?;
+            (source, SourceSelector::Aggregator)
         }
         _ => {
             let (source, [_, _, p0, p1]) = address_and(object)?;

@@ -184,7 +184,10 @@ pub(super) fn diagnosis(objects: &[u8]) -> Result<(LeadingObjects<'_>, Diagnosis
 /// Checks that an object without a position in these messages may be ignored or forwarded.
 fn check_unplaced(class: ObjectClass, object: &RawObject<'_>) -> Result<(), ParseError> {
     match class {
-        ObjectClass::Null | ObjectClass::DClass | ObjectClass::PolicyData => Ok(()),
+        ObjectClass::Null
+        | ObjectClass::DClass
+        | ObjectClass::PolicyData
+        | ObjectClass::SessionOfInterest => Ok(()),
         ObjectClass::Unknown(number) if UnknownClass::of(number) != UnknownClass::Reject => Ok(()),
         ObjectClass::Unknown(_) => Err(object.error(ErrorKind::UnknownClass)),
         ObjectClass::Integrity | ObjectClass::MessageIdAck | ObjectClass::MessageId => {

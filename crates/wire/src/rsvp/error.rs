@@ -44,6 +44,8 @@ error_kinds! {
         AddressFamily = "address_family" "address family differs from that of SESSION",
         /// SESSION has protocol 0.
         ZeroProtocol = "zero_protocol" "protocol id is zero",
+        /// SESSION of an aggregate has DSCP 0 or one above 63.
+        BadDscp = "bad_dscp" "DSCP is not from 1 to 63",
         /// A destination or source address is zero.
         ZeroAddress = "zero_address" "address is zero",
         /// RSVP_HOP has an address that is invalid for a hop.
@@ -55,7 +57,8 @@ error_kinds! {
         BadGpi = "bad_gpi" "protocol, port and C-Type do not fit each other (RFC 2207)",
         /// FILTER_SPEC or SENDER_TEMPLATE has SPI 0, which no packet has (RFC 4303 section 2.1).
         ZeroSpi = "zero_spi" "SPI is zero",
-        /// SESSION has a GPI, and FILTER_SPEC or SENDER_TEMPLATE has none, or the reverse (RFC 2207 section 4.1).
+        /// FILTER_SPEC or SENDER_TEMPLATE is for another kind of session: with a GPI (RFC 2207 section 4.1), of an
+        /// aggregate (RFC 4860 section 3.1), or neither.
         ConflictingCType = "conflicting_c_type" "C-Type conflicts with that of SESSION",
         /// An option of POLICY_DATA, or Data Offset, is invalid (RFC 2750 section 3.2).
         PolicyOption = "policy_option" "malformed policy option",

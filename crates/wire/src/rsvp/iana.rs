@@ -29,7 +29,7 @@ code_points! {
 
 code_points! {
     /// Object classes (registry "Class Names, Class Numbers, and Class Types"; RFC 2205 appendix A, RFC 2745, RFC 2747,
-    /// RFC 2961, RFC 2996, RFC 3209 section 7.2, RFC 3473 section 13.1).
+    /// RFC 2961, RFC 2996, RFC 3209 section 7.2, RFC 3473 section 13.1, RFC 4860 section 7).
     pub enum ObjectClass: u8 {
         Null = 0 "NULL",
         Session = 1 "SESSION",
@@ -55,6 +55,7 @@ code_points! {
         DiagResponse = 32 "DIAG_RESPONSE",
         DiagSelect = 33 "DIAG_SELECT",
         Challenge = 64 "CHALLENGE",
+        SessionOfInterest = 132 "SESSION-OF-INTEREST",
         NotifyRequest = 195 "NOTIFY_REQUEST",
         DClass = 225 "DCLASS",
     }
@@ -103,6 +104,14 @@ pub mod c_type {
     pub const SENDER_IPV4_GPI: u8 = 4;
     /// IPv6/GPI FILTER_SPEC and SENDER_TEMPLATE.
     pub const SENDER_IPV6_GPI: u8 = 5;
+    /// RSVP-AGGREGATE-IP4 SESSION, FILTER_SPEC and SENDER_TEMPLATE (RFC 3175 section 6).
+    pub const AGGREGATE_IPV4: u8 = 9;
+    /// RSVP-AGGREGATE-IP6 SESSION, FILTER_SPEC and SENDER_TEMPLATE.
+    pub const AGGREGATE_IPV6: u8 = 10;
+    /// GENERIC-AGGREGATE-IP4 SESSION (RFC 4860 section 7).
+    pub const GENERIC_AGGREGATE_IPV4: u8 = 17;
+    /// GENERIC-AGGREGATE-IP6 SESSION.
+    pub const GENERIC_AGGREGATE_IPV6: u8 = 18;
     /// INTEGRITY with a keyed message digest.
     pub const INTEGRITY: u8 = 1;
     /// TIME_VALUES.

@@ -65,7 +65,7 @@ impl<'a> LeadingObjects<'a> {
                     }
                     leading.message_id = Some(refresh_reduction::message_id(&object)?);
                 }
-                ObjectClass::Null => {}
+                ObjectClass::Null | ObjectClass::SessionOfInterest => {}
                 ObjectClass::Unknown(class) if UnknownClass::of(class) == UnknownClass::Ignore => {}
                 _ => break,
             }

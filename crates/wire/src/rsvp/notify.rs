@@ -107,7 +107,10 @@ pub(super) fn notify(objects: &[u8]) -> Result<(LeadingObjects<'_>, Notify<'_>),
 /// Checks an object that a Notify has no use for.
 fn accept(object: &RawObject<'_>) -> Result<(), ParseError> {
     match ObjectClass::from_code(object.class_num()) {
-        ObjectClass::Null | ObjectClass::DClass | ObjectClass::NotifyRequest => Ok(()),
+        ObjectClass::Null
+        | ObjectClass::DClass
+        | ObjectClass::NotifyRequest
+        | ObjectClass::SessionOfInterest => Ok(()),
         ObjectClass::Unknown(number) if UnknownClass::of(number) != UnknownClass::Reject => Ok(()),
         ObjectClass::Unknown(_) => Err(object.error(ErrorKind::UnknownClass)),
         ObjectClass::Integrity | ObjectClass::MessageIdAck | ObjectClass::MessageId => {
@@ -287,7 +290,7 @@ impl<'a> Part<'a> {
         if sender.source.is_ipv4() != session.destination.is_ipv4() {
             return Err(object.error(ErrorKind::AddressFamily));
         }
-        if sender.spi().is_some() != session.has_gpi() {
+        if !sender.fits(&session) {
             return Err(object.error(ErrorKind::ConflictingCType));
         }
         // RFC 2205 section 3.2, rule 2.

@@ -21,7 +21,8 @@ pub(super) fn with_address_len(address: IpAddr, more: usize) -> usize {
 
 #[inline]
 pub(super) fn filter_len(filter: &FilterSpec) -> usize {
-    with_address_len(filter.source, 4)
+    let more = if filter.selector == SourceSelector::Aggregator { 0 } else { 4 };
+    with_address_len(filter.source, more)
 }
 
 #[inline]
@@ -97,6 +98,10 @@ pub(super) fn put_session(w: &mut Writer<'_>, session: &Session) -> Result<(), E
     let (class, destination) = (ObjectClass::Session, session.destination);
     if session.has_gpi() {
         let c_types = [c_type::SESSION_IPV4_GPI, c_type::SESSION_IPV6_GPI];
+        return put_with_c_type(w, class, c_types, destination, more);
+    }
+    if session.is_aggregate() {
+        let c_types = [c_type::AGGREGATE_IPV4, c_type::AGGREGATE_IPV6];
         return put_with_c_type(w, class, c_types, destination, more);
     }
     put_with_address(w, class, destination, more)
@@ -191,6 +196,14 @@ pub(super) fn put_filter(
         (source, SourceSelector::Spi(spi)) => {
             let c_types = [c_type::SENDER_IPV4_GPI, c_type::SENDER_IPV6_GPI];
             put_with_c_type(w, class, c_types, source, spi)
+        }
+        (source, SourceSelector::Aggregator) => {
+            let (c_type, size) = match source {
+                IpAddr::V4(_) => (c_type::AGGREGATE_IPV4, 4),
+                IpAddr::V6(_) => (c_type::AGGREGATE_IPV6, 16),
+            };
+            put_header(w, class, c_type, size)?;
+            put_address(w, source)
         }
     }
 }

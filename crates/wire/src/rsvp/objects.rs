@@ -3,21 +3,23 @@
 use core::net::IpAddr;
 use serde::{Deserialize, Serialize};
 
+use super::dclass::Dscp;
 use super::iana::ErrorCode;
 use crate::ipsec;
 
 /// SESSION (class 1): destination of the data flow. IPv4 is C-Type 1, IPv6 C-Type 2; a session of ESP or AH with a port
-/// is IPv4/GPI, 3, or IPv6/GPI, 4 ([`Session::has_gpi`]).
+/// is IPv4/GPI, 3, or IPv6/GPI, 4 ([`Session::has_gpi`]); one of an aggregate is RSVP-AGGREGATE-IP4, 9, or
+/// RSVP-AGGREGATE-IP6, 10 ([`Session::is_aggregate`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Session {
     /// DestAddress, unicast or multicast.
     pub destination: IpAddr,
-    /// IP protocol number of the data, never 0.
+    /// IP protocol number of the data; 0 for an aggregate, whose packets have any.
     pub protocol: u8,
     /// Flag bits; [`Session::E_POLICE`] is the only one defined.
     pub flags: u8,
     /// DstPort, or 0 for protocols without ports. With a GPI it is vDstPort, which is not in the packets: it tells
-    /// sessions with one destination apart.
+    /// sessions with one destination apart. For an aggregate it is the DSCP.
     pub port: u16,
 }
 
@@ -26,6 +28,29 @@ impl Session {
     /// 2207). Then vDstPort is not 0, and without GPI such a session has no port, so the two never merge.
     pub const fn has_gpi(&self) -> bool {
         self.port != 0 && ipsec::has_spi(self.protocol)
+    }
+
+    /// Creates the session of an aggregate: the packets with a DSCP, towards the deaggregating router `destination` (RFC
+    /// 3175 section 3.3).
+    pub const fn aggregate(destination: IpAddr, dscp: Dscp) -> Session {
+        Session { destination, protocol: 0, flags: 0, port: dscp.0 as u16 }
+    }
+
+    /// Returns whether the session is that of an aggregate (RFC 3175). Its senders are routers, known by address.
+    pub const fn is_aggregate(&self) -> bool {
+        self.protocol == 0
+    }
+
+    /// Returns the DSCP of an aggregate.
+    pub const fn dscp(&self) -> Option<Dscp> {
+        if self.is_aggregate() { Some(Dscp(self.port as u8)) } else { None }
+    }
+
+    /// Returns whether packets can belong to the session. The DSCP of an aggregate is neither 0, which unreserved packets
+    /// have, nor above 63 (RFC 2474 section 3).
+    pub const fn is_valid(&self) -> bool {
+        !self.destination.is_unspecified()
+            && (!self.is_aggregate() || self.port != 0 && self.port <= Dscp::MAX)
     }
 }
 
@@ -47,6 +72,8 @@ pub enum SourceSelector {
     FlowLabel(u32),
     /// SPI of ESP or AH, as GPI (C-Types 4 and 5, RFC 2207).
     Spi(u32),
+    /// Nothing beside the address, which is that of an aggregating router (C-Types 9 and 10, RFC 3175).
+    Aggregator,
 }
 
 /// FILTER_SPEC (class 10): the sender whose packets get the reservation.
@@ -54,7 +81,7 @@ pub enum SourceSelector {
 pub struct FilterSpec {
     /// SrcAddress.
     pub source: IpAddr,
-    /// SrcPort, flow label or SPI.
+    /// SrcPort, flow label, SPI, or nothing.
     pub selector: SourceSelector,
 }
 
@@ -72,6 +99,18 @@ impl FilterSpec {
     /// Returns the SPI, if it is the selector.
     pub fn spi(&self) -> Option<u32> {
         if let SourceSelector::Spi(spi) = self.selector { Some(spi) } else { None }
+    }
+
+    /// Returns whether a session may have this sender: one with a GPI has senders with an SPI (RFC 2207 section 4.1), an
+    /// aggregate has aggregating routers (RFC 4860 section 3.1), and other sessions have neither.
+    pub const fn fits(&self, session: &Session) -> bool {
+        match self.selector {
+            SourceSelector::Port(_) | SourceSelector::FlowLabel(_) => {
+                !session.has_gpi() && !session.is_aggregate()
+            }
+            SourceSelector::Spi(_) => session.has_gpi(),
+            SourceSelector::Aggregator => session.is_aggregate(),
+        }
     }
 
     /// Returns address, port, flow label and SPI, as of a sender's name in a listing.

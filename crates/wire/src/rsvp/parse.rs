@@ -123,8 +123,8 @@ struct Found<'a> {
     families: (bool, bool),
     /// Whether a source port is not zero.
     source_port: bool,
-    /// Whether a filter has an SPI, and whether one has none.
-    has_spi: (bool, bool),
+    /// Kinds of selectors of filters, as bits.
+    selectors: u8,
 }
 
 impl<'a> Found<'a> {
@@ -157,7 +157,7 @@ impl<'a> Found<'a> {
     #[cold]
     fn add_other(&mut self, object: &RawObject<'a>) -> Result<(), ParseError> {
         match ObjectClass::from_code(object.class_num()) {
-            ObjectClass::Null => Ok(()),
+            ObjectClass::Null | ObjectClass::SessionOfInterest => Ok(()),
             ObjectClass::Unknown(number) => match UnknownClass::of(number) {
                 UnknownClass::Reject => Err(object.error(ErrorKind::UnknownClass)),
                 UnknownClass::Ignore => Ok(()),
@@ -247,10 +247,7 @@ impl<'a> Found<'a> {
         let filter = decode::valid_filter(object)?;
         self.note_address(filter.source);
         self.source_port |= has_source_port(&filter);
-        match filter.spi() {
-            Some(_) => self.has_spi.0 = true,
-            None => self.has_spi.1 = true,
-        }
+        self.selectors |= selector_bit(&filter);
         Ok(filter)
     }
 
@@ -288,11 +285,9 @@ impl<'a> Found<'a> {
         if session.port == 0 && self.source_port {
             return Err(first_sender_at_fault(bytes, ErrorKind::BadSourcePort, has_source_port));
         }
-        let has_gpi = session.has_gpi();
-        let (some_have, some_lack) = self.has_spi;
-        if has_gpi && some_lack || !has_gpi && some_have {
+        if self.selectors & !selectors_of(session) != 0 {
             return Err(first_sender_at_fault(bytes, ErrorKind::ConflictingCType, |sender| {
-                sender.spi().is_some() != has_gpi
+                !sender.fits(session)
             }));
         }
         Ok(())
@@ -346,6 +341,30 @@ impl<'a> Found<'a> {
         })
     }
 }
+
+/// Returns the bit of a sender's selector in [`Found::selectors`].
+#[inline]
+fn selector_bit(sender: &FilterSpec) -> u8 {
+    match sender.selector {
+        SourceSelector::Port(_) | SourceSelector::FlowLabel(_) => PORTS,
+        SourceSelector::Spi(_) => SPI,
+        SourceSelector::Aggregator => AGGREGATOR,
+    }
+}
+
+/// Returns the bit of the selectors that the senders of a session have ([`FilterSpec::fits`]).
+#[inline]
+fn selectors_of(session: &Session) -> u8 {
+    match (session.is_aggregate(), session.has_gpi()) {
+        (true, _) => AGGREGATOR,
+        (_, true) => SPI,
+        _ => PORTS,
+    }
+}
+
+const PORTS: u8 = 1;
+const SPI: u8 = 2;
+const AGGREGATOR: u8 = 4;
 
 /// Whether rule 2 of RFC 2205 section 3.2 applies to this filter.
 #[inline]

@@ -13,6 +13,7 @@ use super::decode;
 use super::diagnostics::{self, DiagResponse, Diagnostic, Route, Selected};
 use super::error::ParseError;
 use super::frame::{COMMON_HEADER, CommonHeader, Frames, RawObject};
+use super::generic_aggregate::{self, GenericAggregate};
 use super::hello::{self, Hello};
 use super::iana::{ObjectClass, c_type};
 use super::integrity::{self, Challenge, Integrity};
@@ -29,6 +30,8 @@ use crate::intserv::{Adspec, FlowSpec, SenderTspec};
 pub enum Object<'a> {
     Null,
     Session(Session),
+    /// SESSION of a generic aggregate.
+    GenericSession(GenericAggregate),
     RsvpHop(RsvpHop),
     Integrity(Integrity<'a>),
     /// Refresh period R, milliseconds.
@@ -57,6 +60,7 @@ pub enum Object<'a> {
     /// Notify Node Address.
     NotifyRequest(IpAddr),
     DClass(List<'a, Dscp>),
+    SessionOfInterest(GenericAggregate),
     /// Body of an object of unknown class.
     Unknown(&'a [u8]),
 }
@@ -87,6 +91,9 @@ pub fn objects_in(row: &[u8]) -> impl Iterator<Item = Result<DecodedObject<'_>, 
 fn decode(raw: RawObject<'_>) -> Result<DecodedObject<'_>, ParseError> {
     let object = match ObjectClass::from_code(raw.class_num()) {
         ObjectClass::Null => Object::Null,
+        ObjectClass::Session if generic_aggregate::is_generic(&raw) => {
+            Object::GenericSession(generic_aggregate::session(&raw)?)
+        }
         ObjectClass::Session => Object::Session(decode::session(&raw)?),
         ObjectClass::RsvpHop => Object::RsvpHop(decode::rsvp_hop(&raw)?),
         ObjectClass::Integrity => Object::Integrity(Integrity::parse(&raw)?),
@@ -119,6 +126,9 @@ fn decode(raw: RawObject<'_>) -> Result<DecodedObject<'_>, ParseError> {
         ObjectClass::DiagSelect => Object::DiagSelect(diagnostics::diag_select(&raw)?),
         ObjectClass::NotifyRequest => Object::NotifyRequest(notify::notify_request(&raw)?),
         ObjectClass::DClass => Object::DClass(dclass::dclass(&raw)?),
+        ObjectClass::SessionOfInterest => {
+            Object::SessionOfInterest(generic_aggregate::session_of_interest(&raw)?)
+        }
         ObjectClass::Challenge => Object::Challenge(integrity::challenge(&raw)?),
         ObjectClass::Unknown(_) => Object::Unknown(raw.body()),
     };

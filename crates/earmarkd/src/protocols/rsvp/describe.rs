@@ -139,6 +139,7 @@ pub(crate) fn hint(reason: rsvp::Rejection) -> &'static str {
         Families => "give --from and the destination as two IPv4 or two IPv6 addresses",
         NotOurAddress => "leave --from out, or give an address of this host",
         Ports => "all senders of one destination name their port (--from ADDR:PORT), or none does",
+        Aggregator => "give the destination and the sender without ports, and no IP protocol",
         Gpi => "for example --to 10.0.2.2:9000 --ip-protocol esp --spi 0x1000",
         Specification(_) => {
             "rates and sizes must be positive, and a reserved rate at least the token rate"

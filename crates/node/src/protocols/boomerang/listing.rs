@@ -33,6 +33,7 @@ pub(super) fn session_row(session: &SessionView, view: NodeView<'_>) -> SessionR
         destination: destination.address(),
         destination_port: destination_port.unwrap_or(0),
         ip_protocol: protocol.unwrap_or(0),
+        dscp: None,
         source: source.address(),
         source_port: source_port.unwrap_or(0),
         flow_label: None,
@@ -74,6 +75,7 @@ pub(super) fn reservation_row(
         destination: destination.0.address(),
         destination_port: destination.1.unwrap_or(0),
         ip_protocol: selector.protocol.unwrap_or(0),
+        dscp: None,
         senders: [SenderName {
             address: source.0.address(),
             port: source.1.unwrap_or(0),

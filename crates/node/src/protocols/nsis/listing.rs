@@ -47,6 +47,7 @@ pub(super) fn session_row(nsis: &Nsis, session: &SessionView, view: NodeView<'_>
         destination: flow.destination,
         destination_port: flow.destination_port.unwrap_or(0),
         ip_protocol: flow.protocol.unwrap_or(0),
+        dscp: None,
         source: flow.source,
         source_port: flow.source_port.unwrap_or(0),
         flow_label: flow.flow_label,
@@ -81,6 +82,7 @@ pub(super) fn reservation_row(
         destination: flow.destination,
         destination_port: flow.destination_port.unwrap_or(0),
         ip_protocol: flow.protocol.unwrap_or(0),
+        dscp: None,
         senders: [SenderName {
             address: flow.source,
             port: flow.source_port.unwrap_or(0),

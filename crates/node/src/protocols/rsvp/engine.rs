@@ -205,7 +205,9 @@ impl NodeEngine for RsvpEngine {
         view: NodeView<'a>,
     ) -> Rows<'a, (Option<ClaimId>, ReservationRow)> {
         let row = move |reservation| listing::reservation_row(&reservation, view);
-        Box::new(self.rsvp.reservations().map(move |view| (view.claim, row(view))))
+        // Aggregates of one DSCP share a class.
+        let installed = move |claim| self.rsvp.installed_claim(claim);
+        Box::new(self.rsvp.reservations().map(move |view| (view.claim.map(installed), row(view))))
     }
 
     fn reservation_of(

@@ -14,8 +14,9 @@ pub(super) fn session_row(sender: &SenderView<'_>, view: NodeView<'_>) -> Sessio
     SessionRow {
         protocol: "rsvp".into(),
         destination: sender.session.destination,
-        destination_port: sender.session.port,
+        destination_port: if sender.session.is_aggregate() { 0 } else { sender.session.port },
         ip_protocol: sender.session.protocol,
+        dscp: sender.session.dscp().map(|dscp| dscp.0),
         source: name.address,
         source_port: name.port,
         flow_label: name.flow_label,
@@ -41,8 +42,13 @@ pub(super) fn reservation_row(reservation: &ReservationView, view: NodeView<'_>)
     ReservationRow {
         protocol: "rsvp".into(),
         destination: reservation.session.destination,
-        destination_port: reservation.session.port,
+        destination_port: if reservation.session.is_aggregate() {
+            0
+        } else {
+            reservation.session.port
+        },
         ip_protocol: reservation.session.protocol,
+        dscp: reservation.session.dscp().map(|dscp| dscp.0),
         senders: reservation
             .filters
             .as_slice()

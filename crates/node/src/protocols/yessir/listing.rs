@@ -27,6 +27,7 @@ pub(super) fn session_row(session: &SessionView, view: NodeView<'_>) -> SessionR
         destination: stream.destination,
         destination_port: stream.destination_port,
         ip_protocol: udp::PROTOCOL,
+        dscp: None,
         source: stream.source,
         source_port: stream.source_port,
         flow_label: None,
@@ -66,6 +67,7 @@ pub(super) fn reservation_row(
         destination: stream.destination,
         destination_port: stream.destination_port,
         ip_protocol: udp::PROTOCOL,
+        dscp: None,
         senders: [sender].into(),
         style: match session.style {
             Style::Shared => "shared".into(),

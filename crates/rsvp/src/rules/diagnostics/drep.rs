@@ -93,7 +93,10 @@ impl Rsvp {
         let requester = drep.diagnostic.requester;
         let own = own_address_towards(cx.context, requester.source).ok_or(DropReason::NoRoute)?;
         match requester.selector {
-            SourceSelector::Port(0) | SourceSelector::FlowLabel(_) | SourceSelector::Spi(_) => {
+            SourceSelector::Port(0)
+            | SourceSelector::FlowLabel(_)
+            | SourceSelector::Spi(_)
+            | SourceSelector::Aggregator => {
                 if cx.context.interfaces.is_local(requester.source) {
                     return self.receive_trace_drep(cx, drep);
                 }

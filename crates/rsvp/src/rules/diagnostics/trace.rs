@@ -57,7 +57,7 @@ impl Rsvp {
         trace: &Trace,
     ) -> Result<(), Rejection> {
         let session = key(trace.session);
-        if session.protocol == 0 || session.destination.is_unspecified() {
+        if !session.is_valid() {
             return Err(Rejection::BadSession);
         }
         let sender = match trace.sender {

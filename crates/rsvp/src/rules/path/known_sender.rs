@@ -11,6 +11,7 @@ use crate::context::HandlerContext;
 use crate::counters::DropReason;
 use crate::instance::Rsvp;
 use crate::neighbors::origin::may_be_previous_hop;
+use crate::rules::fault::ResvFault;
 use crate::rules::next_hops::NextHops;
 use crate::state::message_id_key::MessageIdKey;
 use crate::state::store::NamedBlock;
@@ -98,6 +99,9 @@ impl Rsvp {
             let source = psb.template.source;
             may_be_previous_hop(cx.context, received.interface, path.hop.address, source)
                 .map_err(PathFault::Silent)?;
+            if path.session.is_aggregate() && !cx.context.is_core(received.interface) {
+                return Err(policy_refused(ResvFault::policy_rejected()));
+            }
         }
         if !hop && self.is_overtaken(cx, psb.message_id) {
             return Err(PathFault::Silent(DropReason::Overtaken));

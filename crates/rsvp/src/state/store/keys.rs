@@ -41,6 +41,7 @@ impl Octets {
             SourceSelector::Port(port) => key.push(&port.to_be_bytes()),
             SourceSelector::FlowLabel(label) => key.push(&label.to_be_bytes()[1..]),
             SourceSelector::Spi(spi) => key.push(&spi.to_be_bytes()),
+            SourceSelector::Aggregator => {}
         }
         key
     }

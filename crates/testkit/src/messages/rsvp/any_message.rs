@@ -20,13 +20,16 @@ fn address(ipv6: bool) -> BoxedStrategy<IpAddr> {
     }
 }
 
-/// Generates protocols, often one with a GPI.
+/// Generates protocols, often one with a GPI or that of an aggregate.
 fn protocol() -> impl Strategy<Value = u8> {
-    prop_oneof![3 => 1u8.., 1 => 50u8..=51]
+    prop_oneof![3 => 1u8.., 1 => 50u8..=51, 1 => Just(0)]
 }
 
-/// Gives the senders of a GPI session an SPI each.
+/// Gives the senders of a GPI session an SPI each, and those of an aggregate nothing but their address.
 fn fit(session: &Session, filter: &mut FilterSpec) {
+    if session.is_aggregate() {
+        filter.selector = SourceSelector::Aggregator;
+    }
     if session.has_gpi() {
         let number = filter.flow_label().unwrap_or(filter.port().into());
         filter.selector = SourceSelector::Spi(number.wrapping_mul(0x0001_0003).max(1));
@@ -147,6 +150,8 @@ pub fn parts() -> impl Strategy<Value = Parts> {
                 flows.truncate(1);
             }
             let (destination, protocol, session_flags, port) = session;
+            // The port of an aggregate is its DSCP.
+            let port = if protocol == 0 { port % 63 + 1 } else { port };
             let session = Session { destination, protocol, flags: session_flags, port };
             let filters = flows.iter_mut().map(|(_, filter)| filter).chain(&mut template);
             filters.for_each(|filter| fit(&session, filter));

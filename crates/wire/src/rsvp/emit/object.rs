@@ -8,6 +8,7 @@ use super::control::{
 use crate::rsvp::dclass::put_dclass;
 use crate::rsvp::diagnostics::put_select;
 use crate::rsvp::frame::OBJECT_HEADER;
+use crate::rsvp::generic_aggregate::put_generic;
 use crate::rsvp::iana::{ObjectClass, c_type};
 use crate::rsvp::notify::put_notify_request;
 use crate::rsvp::object_writer::*;
@@ -38,6 +39,7 @@ impl Object<'_> {
         match self {
             Object::Null => put_header(w, ObjectClass::Null, 0, 0),
             Object::Session(session) => put_session(w, session),
+            Object::GenericSession(session) => put_generic(w, ObjectClass::Session, session),
             Object::RsvpHop(hop) => put_hop(w, hop),
             Object::Integrity(integrity) => put_integrity(w, integrity),
             Object::TimeValues(refresh_ms) => put_time_values(w, *refresh_ms),
@@ -64,6 +66,9 @@ impl Object<'_> {
             Object::DiagSelect(selected) => put_select(w, *selected),
             Object::NotifyRequest(node) => put_notify_request(w, *node),
             Object::DClass(code_points) => put_dclass(w, *code_points),
+            Object::SessionOfInterest(session) => {
+                put_generic(w, ObjectClass::SessionOfInterest, session)
+            }
             // An ADSPEC is emitted directly into the buffer.
             Object::Adspec(_) | Object::UnknownPolicyData(_) | Object::Unknown(_) => {
                 Err(EmitError::Contradiction)

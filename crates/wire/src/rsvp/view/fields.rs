@@ -33,7 +33,16 @@ impl Serialize for Object<'_> {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
         match self {
             Object::Null => to.serialize_none(),
-            Object::Session(session) => session.serialize(to),
+            Object::Session(session) => match session.dscp() {
+                Some(dscp) => {
+                    let Session { destination, flags, .. } = session;
+                    map! { "destination": destination, "flags": flags, "dscp": dscp }.serialize(to)
+                }
+                None => session.serialize(to),
+            },
+            Object::GenericSession(session) | Object::SessionOfInterest(session) => {
+                session.serialize(to)
+            }
             Object::RsvpHop(hop) => hop.serialize(to),
             Object::TimeValues(refresh_ms) => map! { "refresh_ms": refresh_ms }.serialize(to),
             Object::ErrorSpec(error) => map! {
