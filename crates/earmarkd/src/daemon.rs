@@ -155,6 +155,10 @@ fn claim(config: &Config) -> Result<SignallingSocket, DaemonError> {
             socket.add_protocol(ip_protocol).map_err(failed)?;
         }
     }
+    let mut borders = config.interfaces.iter().filter_map(|interface| interface.border.as_ref());
+    if borders.any(|border| border.hide) {
+        socket.add_protocol(earmark_node::E2E_IGNORE).map_err(failed)?;
+    }
     Ok(socket)
 }
 

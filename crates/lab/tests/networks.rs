@@ -53,7 +53,7 @@ fn main() -> ExitCode {
     let mut arguments = Arguments::from_args();
     arguments.test_threads = Some(1);
     let obstacle = testbed::obstacle();
-    let tests: [(&str, Test); 23] = [
+    let tests: [(&str, Test); 24] = [
         ("each_branch_of_a_group_has_what_its_receiver_asked", multicast::branches_over_ipv4),
         ("each_branch_of_an_ipv6_group_has_what_its_receiver_asked", multicast::branches_over_ipv6),
         ("senders_share_a_wildcard_reservation", multicast::senders_share),
@@ -74,6 +74,10 @@ fn main() -> ExitCode {
             unicast::hosts_inside_udp_keep_their_reservation,
         ),
         ("flows_cross_a_core_in_one_aggregate", interworking::flows_cross_a_core_in_one_aggregate),
+        (
+            "flows_cross_a_core_in_one_session_of_rsvp",
+            interworking::flows_cross_a_core_in_one_session_of_rsvp,
+        ),
         ("a_loop_reserves_both_ways", boomerang::both_ways_over_ipv4),
         ("a_loop_reserves_both_ways_over_ipv6", boomerang::both_ways_over_ipv6),
         ("each_way_of_a_loop_has_its_own_route", boomerang::each_way_has_its_own_route),

@@ -153,6 +153,7 @@ fn aggregate_follows_its_interface_to_a_new_index() {
     let aggregate = Across {
         to: ip("10.0.3.2"),
         range: "10.0.9.0/24".parse().expect("a prefix"),
+        by: Default::default(),
         step: Rate::from_mbps(1),
         lowest: Rate::ZERO,
         highest: Rate::from_mbps(5),
@@ -163,7 +164,7 @@ fn aggregate_follows_its_interface_to_a_new_index() {
         pause: Duration::from_secs(5),
         recover: Duration::from_secs(5),
     };
-    let border = Border { hide: false, across: vec![aggregate] };
+    let border = Border { across: vec![aggregate], ..Border::default() };
     let borders = [("eth2".to_owned(), border)].into();
     let config = NodeConfig { name: "r1".into(), seed: 7, borders, ..NodeConfig::default() };
     let mut router = Bench { node: Node::new(config), now: Time::from_secs(1_000) };

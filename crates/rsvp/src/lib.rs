@@ -97,6 +97,7 @@ pub use offer::Offer;
 pub use records::{NeighborView, ReductionView, ReservationView, SenderView};
 pub use rules::merge::least_upper_bound;
 pub use state::TimerKind;
+pub use state::applications::EDGE;
 pub use tolerated::{Deviations, Tolerated};
 
 /// Number of this engine in the ledger.

@@ -15,7 +15,7 @@ use common::{Bench, Family, boomerang_population};
 use earmark_boomerang as boomerang;
 use earmark_core::{Flow, Prefix, Rate, Time};
 use earmark_node::{
-    Across, AggregateChange, AggregateRow, Border, Command, Event, Listen, NodeConfig,
+    Across, AggregateChange, AggregateRow, Border, Command, CoreProtocol, Event, Listen, NodeConfig,
 };
 use earmark_rsvp::{self as rsvp, Application};
 use earmark_sim::{LogEvent, NodeId};
@@ -53,6 +53,7 @@ fn net(family: Family, core: Rate, change: impl FnOnce(&mut Across)) -> Net {
     let mut across = Across {
         to: to.parse().expect("an address"),
         range: range.parse().expect("a prefix"),
+        by: CoreProtocol::Boomerang,
         step: STEP,
         lowest: Rate::ZERO,
         highest: Rate::from_mbps(200),
@@ -65,7 +66,7 @@ fn net(family: Family, core: Rate, change: impl FnOnce(&mut Across)) -> Net {
     };
     change(&mut across);
     let border = |name: &str, across: Vec<Across>| {
-        let borders = [(name.into(), Border { hide: true, across })].into();
+        let borders = [(name.into(), Border { hide: true, across, ..Border::default() })].into();
         NodeConfig { borders, ..plain() }
     };
     let speed = Rate::from_mbps(1_000);

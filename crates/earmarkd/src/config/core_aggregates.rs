@@ -4,11 +4,12 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use earmark_core::{Prefix, Rate};
-use earmark_node::{Across, Border};
+use earmark_node::{Across, Border, CoreProtocol, Deaggregate};
 use serde::Deserialize;
 use toml::Spanned;
 
 use super::ConfigError;
+use super::services::DscpName;
 use super::source::Source;
 
 /// An `[[interface.across]]` table: the aggregates to one far edge.
@@ -16,6 +17,8 @@ use super::source::Source;
 #[serde(deny_unknown_fields)]
 pub(super) struct AcrossTable {
     to: Spanned<String>,
+    protocol: Option<Spanned<String>>,
+    dscp: Option<Spanned<DscpName>>,
     ranges: Vec<Spanned<String>>,
     step: Spanned<String>,
     highest: Spanned<String>,
@@ -28,6 +31,14 @@ pub(super) struct AcrossTable {
     recover: Option<Spanned<String>>,
 }
 
+/// An `[[interface.deaggregate]]` table: the aggregates of other edges to an address of this node.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct DeaggregateTable {
+    at: Spanned<String>,
+    dscp: Spanned<DscpName>,
+}
+
 /// Largest rate of an aggregate: its messages have 32 bits for a rate.
 const MOST: Rate = Rate::from_bps(u32::MAX as u64);
 
@@ -37,6 +48,7 @@ impl Source<'_> {
         &self,
         faces_core: bool,
         tables: &[AcrossTable],
+        deaggregated: &[DeaggregateTable],
     ) -> Result<Option<Border>, ConfigError> {
         let mut across = Vec::new();
         let mut known = BTreeSet::new();
@@ -53,7 +65,53 @@ impl Source<'_> {
                 across.push(aggregate);
             }
         }
-        Ok((faces_core || !across.is_empty()).then_some(Border { hide: false, across }))
+        let deaggregates = deaggregated
+            .iter()
+            .map(|table| self.deaggregate(table))
+            .collect::<Result<Vec<_>, _>>()?;
+        let hide = !deaggregates.is_empty()
+            || across.iter().any(|aggregate: &Across| aggregate.by.needs_hiding());
+        let is_border = faces_core || !across.is_empty() || !deaggregates.is_empty();
+        Ok(is_border.then_some(Border { hide, across, deaggregates }))
+    }
+
+    fn deaggregate(&self, table: &DeaggregateTable) -> Result<Deaggregate, ConfigError> {
+        let at = self.read(&table.at, "an address of this node, such as \"10.0.3.2\"")?;
+        Ok(Deaggregate { at, dscp: self.dscp_of_aggregate(&table.dscp)? })
+    }
+
+    /// Reads the DSCP of an aggregate. Unreserved packets have the default one.
+    fn dscp_of_aggregate(&self, name: &Spanned<DscpName>) -> Result<u8, ConfigError> {
+        name.get_ref().code_point().filter(|dscp| !matches!(dscp, 0 | 48 | 56)).ok_or_else(|| {
+            let hint = "a name such as \"ef\" or a number from 1 to 63, but not CS6 and CS7, which are control traffic";
+            self.error(name.span(), "this code point cannot be that of an aggregate", hint)
+        })
+    }
+
+    /// Reads the protocol that reserves the aggregates of a table.
+    fn core_protocol(&self, table: &AcrossTable) -> Result<CoreProtocol, ConfigError> {
+        let dscp = table.dscp.as_ref();
+        let code_point = dscp.map_or(Ok(0), |dscp| self.dscp_of_aggregate(dscp))?;
+        let Some(name) = &table.protocol else { return Ok(CoreProtocol::default()) };
+        let Some(protocol) = CoreProtocol::named(name.get_ref(), code_point) else {
+            let message = format!("no protocol {} reserves aggregates", name.get_ref());
+            let [first, second] = CoreProtocol::NAMES;
+            let hint = format!("\"{first}\" or \"{second}\"");
+            return Err(self.error(name.span(), message, hint));
+        };
+        match (protocol.needs_hiding(), dscp) {
+            (true, None) => Err(self.error(
+                name.span(),
+                "an aggregate of this protocol is known by its DSCP, and `dscp` is missing",
+                "such as dscp = \"ef\"",
+            )),
+            (false, Some(dscp)) => Err(self.error(
+                dscp.span(),
+                "an aggregate of this protocol is known by its range",
+                "leave `dscp` out",
+            )),
+            _ => Ok(protocol),
+        }
     }
 
     fn across(&self, table: &AcrossTable, range: &Spanned<String>) -> Result<Across, ConfigError> {
@@ -100,6 +158,7 @@ impl Source<'_> {
         Ok(Across {
             to,
             range: prefix,
+            by: self.core_protocol(table)?,
             step,
             lowest: rate(table.lowest.as_ref(), "`lowest`")?,
             highest,
@@ -141,6 +200,35 @@ mod tests {
         assert_eq!(read("").expect("valid"), None);
         let far = read("faces_core = true\n").expect("valid");
         assert_eq!(far, Some(Border::default()));
+    }
+
+    /// Both edges hide messages of flows from a core that reserves with their protocol.
+    #[test]
+    fn core_that_reserves_by_dscp_hides_messages_of_flows() {
+        let [by_range, by_dscp] = CoreProtocol::NAMES;
+        let rest = "ranges = [\"10.0.4.0/24\"]\nstep = \"4Mbit\"\nhighest = \"40Mbit\"\n";
+        let across = |keys: &str| format!("[[interface.across]]\nto = \"10.0.3.2\"\n{keys}{rest}");
+        let near = read(&across(&format!("protocol = \"{by_dscp}\"\ndscp = \"ef\"\n")))
+            .expect("valid")
+            .expect("one");
+        assert_eq!((near.hide, Some(near.across[0].by)), (true, CoreProtocol::named(by_dscp, 46)));
+        let plain = read(&across("")).expect("valid").expect("one");
+        assert_eq!((plain.hide, plain.across[0].by), (false, CoreProtocol::default()));
+        let far = "[[interface.deaggregate]]\nat = \"10.0.3.2\"\ndscp = 46\n";
+        let far = read(far).expect("valid").expect("it faces a core");
+        let at = "10.0.3.2".parse().expect("an address");
+        assert_eq!((far.hide, &far.deaggregates[..]), (true, &[Deaggregate { at, dscp: 46 }][..]));
+        for (protocol, keys, told) in [
+            (by_dscp, "", "`dscp` is missing"),
+            ("ospf", "", "no protocol ospf"),
+            (by_dscp, "dscp = 0\n", "cannot be that of an aggregate"),
+            (by_dscp, "dscp = \"cs6\"\n", "cannot be that of an aggregate"),
+            (by_range, "dscp = 46\n", "leave `dscp` out"),
+        ] {
+            let keys = format!("protocol = \"{protocol}\"\n{keys}");
+            let error = read(&across(&keys)).expect_err(&keys).to_string();
+            assert!(error.contains(told), "{keys}: {error}");
+        }
     }
 
     #[test]

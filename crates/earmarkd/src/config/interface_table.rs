@@ -7,7 +7,7 @@ use serde::Deserialize;
 use toml::Spanned;
 
 use super::admission::AdmissionName;
-use super::core_aggregates::AcrossTable;
+use super::core_aggregates::{AcrossTable, DeaggregateTable};
 use super::integrity::IntegrityKey;
 use super::protocols::{OnlyProtocol, ProtocolName};
 use super::services::ServiceTable;
@@ -18,7 +18,7 @@ use crate::protocol::Protocol;
 use crate::protocols;
 
 /// General keys of the table.
-const KEYS: [&str; 16] = [
+const KEYS: [&str; 17] = [
     "name",
     "bandwidth",
     "reservable",
@@ -35,6 +35,7 @@ const KEYS: [&str; 16] = [
     "protocols",
     "faces_core",
     "across",
+    "deaggregate",
 ];
 
 #[derive(Deserialize)]
@@ -62,6 +63,8 @@ pub(super) struct InterfaceTable {
     faces_core: bool,
     #[serde(default)]
     across: Vec<AcrossTable>,
+    #[serde(default)]
+    deaggregate: Vec<DeaggregateTable>,
 }
 
 /// Longest name of an interface: Linux allows 15 octets and a terminator (IFNAMSIZ).
@@ -138,7 +141,7 @@ impl Source<'_> {
                 !excluded_protocols.contains(name)
             })?,
             excluded_protocols,
-            border: self.border(table.faces_core, &table.across)?,
+            border: self.border(table.faces_core, &table.across, &table.deaggregate)?,
             place: Some(place),
             ..defaults
         })

@@ -104,7 +104,7 @@ impl InterfaceConfig {
         for protocol in protocols::all() {
             keys.extend(protocol.reload_interface(self, &mut config));
         }
-        keys.extend((self.border != new.border).then_some("faces_core and across"));
+        keys.extend((self.border != new.border).then_some("faces_core, across and deaggregate"));
         waiting.extend(keys.iter().map(|key| format!("interface {}: {key}", self.name)));
         config
     }

@@ -38,14 +38,14 @@ pub(super) struct ServiceTable {
     untagged,
     expecting = "a code point from 0 to 63, or a name such as \"ef\", \"af41\" or \"cs3\""
 )]
-enum DscpName {
+pub(super) enum DscpName {
     Number(u64),
     Name(String),
 }
 
 impl DscpName {
     /// Returns the code point by its number or its name in RFC 2474, 2597, 3246 or 5865.
-    fn code_point(&self) -> Option<u8> {
+    pub(super) fn code_point(&self) -> Option<u8> {
         let name = match self {
             DscpName::Number(number) => return u8::try_from(*number).ok().filter(|&n| n < 64),
             DscpName::Name(name) => name.to_ascii_lowercase(),

@@ -4,6 +4,7 @@
 //! events). No other file of the node names a protocol.
 
 pub(crate) mod boomerang;
+pub(crate) mod core_reservation;
 pub(crate) mod nsis;
 pub(crate) mod rsvp;
 pub(crate) mod yessir;
@@ -27,9 +28,9 @@ use serde_json::Value;
 use crate::change::{AggregateChange, EnforcementChange};
 use crate::engine::Engines;
 use crate::other::{OtherCommand, OtherEvent};
-pub(crate) use boomerang::core_reservation;
+pub use core_reservation::CoreProtocol;
 pub use rsvp::aggregation::E2E_IGNORE;
-pub use rsvp::aggregation::settings::{Across, Border};
+pub use rsvp::aggregation::settings::{Across, Border, Deaggregate};
 pub use rsvp::listen::{Ask, Listen, Unanswerable};
 pub use rsvp::outcome::traced;
 

@@ -44,7 +44,7 @@ impl Rsvp {
             };
             mark(Checkpoint::Admission);
             let granted = granted.map_err(ResvFault::refused)?;
-            self.install(cx, Installation { claim: granted, interface, flow, demand });
+            self.install(cx, holder, Installation { claim: granted, interface, flow, demand });
             claim = Some(granted);
         }
         let tcsb = Tcsb { holder, next: NONE, rsbs: NONE, outgoing, flowspec, claim };
@@ -81,7 +81,7 @@ impl Rsvp {
                 mark(Checkpoint::Admission);
                 granted.map_err(ResvFault::refused)?;
                 let flow = self.first_flow(tcsb);
-                self.install(cx, Installation { claim, interface, flow, demand });
+                self.install(cx, holder, Installation { claim, interface, flow, demand });
             } else if let Some(priority) = priority {
                 cx.context.ledger.set_priority(claim, priority);
             }
@@ -110,7 +110,7 @@ impl Rsvp {
         let granted = cx.context.ledger.change(claim, demand);
         debug_assert!(granted.is_ok(), "less is always granted");
         let flow = self.first_flow(tcsb);
-        self.install(cx, Installation { claim, interface, flow, demand });
+        self.install(cx, holder, Installation { claim, interface, flow, demand });
     }
 
     /// Returns the flow that identifies a block in traffic control.

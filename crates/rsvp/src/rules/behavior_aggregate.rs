@@ -12,6 +12,8 @@ use earmark_core::{Flow, Installation, InterfaceId, Rate};
 use crate::api::Event;
 use crate::context::HandlerContext;
 use crate::instance::Rsvp;
+use crate::state::applications::EDGE;
+use crate::state::{Holder, Peer};
 
 /// The claims of aggregate reservations.
 #[derive(Debug, Default)]
@@ -101,17 +103,26 @@ impl BehaviorAggregates {
 }
 
 impl Rsvp {
-    /// Installs a claim in traffic control, or changes it.
+    /// Installs the claim of a holder in traffic control, or changes it.
     #[inline]
     pub(crate) fn install<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
+        holder: Holder,
         installation: Installation,
     ) {
-        match installation.flow.dscp {
-            0 => cx.out.install(installation),
-            _ => cx.out.install(self.behavior_aggregates.add(&installation)),
+        if installation.flow.dscp == 0 {
+            cx.out.install(installation);
+        } else if !self.has_classes_of_flows(holder) {
+            cx.out.install(self.behavior_aggregates.add(&installation));
         }
+    }
+
+    /// Returns whether a reservation is for an aggregate of this node's edge, whose flows have classes of their own.
+    #[cold]
+    fn has_classes_of_flows(&self, holder: Holder) -> bool {
+        let Holder::Sender(psb) = holder else { return false };
+        matches!(self.store.psb(psb).hop, Peer::Local(application) if EDGE.contains(&application))
     }
 
     /// Removes a claim from traffic control.

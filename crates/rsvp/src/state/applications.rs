@@ -2,6 +2,7 @@
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
+use core::ops::Range;
 
 use earmark_core::ApplicationId as Application;
 use earmark_wire::rsvp::{Carried, FilterSpec, SenderTemplate, Session};
@@ -10,6 +11,10 @@ use crate::state::key;
 
 /// Application of receiver proxies. A driver must not assign it, nor those just below it, which are the sender proxies.
 pub const PROXY: Application = Application(u64::MAX);
+
+/// Applications of a node's edge, which carries flows in aggregates. Traffic control has no class for their reservations,
+/// because each flow has its own.
+pub const EDGE: Range<Application> = Application(1 << 63)..Application((1 << 63) + (1 << 33));
 
 /// Applications with an open session. A host has few, most routers have none, so ordered maps are enough.
 #[derive(Debug, Default)]

@@ -9,27 +9,11 @@ use earmark_boomerang::{
 };
 use earmark_core::{Flow, Prefix, Rate};
 
-use crate::protocols::{Command, Event};
+use crate::protocols::Command;
+use crate::protocols::core_reservation::CoreEvent;
 
 /// Name of the protocol that reserves aggregates.
 pub(crate) const PROTOCOL_NAME: &str = "boomerang";
-
-/// Events of an aggregate's reservation.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum CoreEvent {
-    /// The core has granted a rate.
-    Granted(Rate),
-    /// The core refuses a rate.
-    Refused,
-    /// The core offers less than it was asked for.
-    Offered,
-    /// The core has withdrawn the reservation, or is silent.
-    Lost,
-    /// The reservation was released.
-    Released,
-    /// The request is invalid.
-    Rejected,
-}
 
 /// Returns the command to reserve the aggregate of this number to the far edge `to`, for destinations in `range`.
 pub(crate) fn reserve(number: u32, to: IpAddr, range: Prefix, rate: Rate) -> Command {
@@ -52,9 +36,8 @@ pub(crate) fn release(number: u32) -> Command {
 
 /// Returns an event of an aggregate's reservation, with the number of the aggregate if the application is one. `None` for
 /// other events.
-pub(crate) fn event_of_aggregate(event: &Event) -> Option<(usize, CoreEvent)> {
+pub(crate) fn event_of_aggregate(event: &boomerang::Event) -> Option<(usize, CoreEvent)> {
     use boomerang::Event::*;
-    let Event::Boomerang(event) = event else { return None };
     let (application, event) = match event {
         Established { application, rates, .. } | Changed { application, rates, .. } => {
             (application, CoreEvent::Granted(Rate::from_bps(rates.forward.into())))

@@ -132,7 +132,7 @@ impl Ask {
 
 /// Returns a rate in octets per second for a flowspec, rounded up: the nearest number may be too low for the delay
 /// bound.
-fn octet_rate_rounded_up(rate: Rate) -> f32 {
+pub(super) fn octet_rate_rounded_up(rate: Rate) -> f32 {
     let nearest = rate.as_octets_per_second();
     if Rate::from_octets_per_second(nearest) < rate { nearest.next_up() } else { nearest }
 }

@@ -48,6 +48,9 @@ impl Aggregation {
         rsvp: Option<&Rsvp>,
         ledger: &Ledger,
     ) -> bool {
+        if resv.session.is_aggregate() {
+            return false; // a reservation of the core itself
+        }
         let destination = Prefix::host(resv.session.destination);
         let Some(link) = ledger.lane_to(datagram.interface, destination) else {
             return false;

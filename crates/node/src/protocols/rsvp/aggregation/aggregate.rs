@@ -14,6 +14,7 @@
 
 use alloc::collections::VecDeque;
 use alloc::string::{String, ToString};
+use alloc::vec;
 use alloc::vec::Vec;
 use core::net::IpAddr;
 
@@ -24,7 +25,7 @@ use earmark_wire::rsvp::Session;
 use super::settings::Across;
 use crate::change::AggregateChange;
 use crate::edge::{AggregateNotice, EdgeAction, Lane, StoredDatagram};
-use crate::protocols::core_reservation::{self, CoreEvent};
+use crate::protocols::core_reservation::CoreEvent;
 
 /// An aggregate with its waiting requests.
 #[derive(Debug)]
@@ -40,6 +41,12 @@ pub(super) struct Aggregate {
     pub(super) granted: Rate,
     /// Rate of the outstanding request to the core.
     requested: Option<Rate>,
+    /// Rate of the last request to the core.
+    asked: Rate,
+    /// Time at which the outstanding request counts as refused, if the core does not tell.
+    answer_until: Option<Time>,
+    /// Whether a refused request must be undone.
+    is_excessive: bool,
     session: SessionState,
     /// Requests in the order of arrival.
     waiting_requests: VecDeque<WaitingRequest>,
@@ -85,6 +92,9 @@ impl Aggregate {
             across,
             granted: Rate::ZERO,
             requested: None,
+            asked: Rate::ZERO,
+            answer_until: None,
+            is_excessive: false,
             session: SessionState::None,
             waiting_requests: VecDeque::new(),
             spare_since: None,
@@ -109,7 +119,8 @@ impl Aggregate {
         let waits = self.requested.is_none() && self.session != SessionState::Ending;
         let wants = self.is_failing() || self.granted < self.across.lowest;
         let retry = (waits && wants && self.pause_until > Time::ZERO).then_some(self.pause_until);
-        [timeout, shrinks, lost, retry].into_iter().flatten().min()
+        let unanswered = self.answer_until.filter(|_| self.requested.is_some());
+        [timeout, shrinks, lost, retry, unanswered].into_iter().flatten().min()
     }
 
     /// Whether a request for `extra` may wait for the aggregate to grow.
@@ -145,6 +156,12 @@ impl Aggregate {
 
     /// Adds the actions that follow from the flows' reserved rate `held`.
     pub(super) fn next_actions(&mut self, now: Time, held: Rate, actions: &mut Vec<EdgeAction>) {
+        let is_unanswered = self.answer_until.is_some_and(|until| now >= until);
+        if self.requested.is_some() && is_unanswered {
+            let change = self.handle_event(now, CoreEvent::Refused);
+            actions.extend(change.map(|change| EdgeAction::Notify(self.notice(change))));
+        }
+        self.undo_refused(actions);
         self.deliver_waiting(now, held, actions);
         if now >= self.pause_until {
             self.pause_until = Time::ZERO; // removes the deadline
@@ -156,9 +173,7 @@ impl Aggregate {
             actions.push(EdgeAction::Reopen(self.lane()));
             actions.push(EdgeAction::Notify(self.notice(AggregateChange::Lost)));
             if self.session == SessionState::Open {
-                self.session = SessionState::Ending;
-                self.requested = None;
-                actions.push(EdgeAction::Command(core_reservation::release(self.number)));
+                self.end_session(actions);
             }
             return;
         }
@@ -181,14 +196,14 @@ impl Aggregate {
         {
             self.spare_since = None;
             if now >= self.pause_until && floor > Rate::ZERO {
-                self.request_rate(floor, actions);
+                self.request_rate(now, floor, actions);
             }
         } else if floor < self.granted
             && (is_unused || need + self.margin(need) + self.across.step <= self.granted)
         {
             let since = *self.spare_since.get_or_insert(now);
             if now >= since + self.across.shrink_after {
-                self.shrink(floor, actions);
+                self.shrink(now, floor, actions);
             }
         } else {
             self.spare_since = None;
@@ -226,28 +241,49 @@ impl Aggregate {
         Rate::from_bps(wanted.max(self.across.lowest.as_bps()).min(most))
     }
 
-    fn request_rate(&mut self, rate: Rate, actions: &mut Vec<EdgeAction>) {
+    fn request_rate(&mut self, now: Time, rate: Rate, actions: &mut Vec<EdgeAction>) {
+        let Across { to, range, by, patience, .. } = self.across;
         self.requested = Some(rate);
-        actions.push(EdgeAction::Command(match self.session {
-            SessionState::Open => core_reservation::modify(self.number, rate),
-            _ => {
-                self.session = SessionState::Open;
-                let Across { to, range, .. } = self.across;
-                core_reservation::reserve(self.number, to, range, rate)
-            }
-        }));
+        self.asked = rate;
+        self.answer_until = (!by.answers_all()).then_some(now + patience);
+        let commands = match self.session {
+            SessionState::Open => vec![by.modify(self.number, to, rate)],
+            _ => by.reserve(self.number, to, range, rate),
+        };
+        self.session = SessionState::Open;
+        actions.extend(commands.into_iter().map(EdgeAction::Command));
     }
 
-    fn shrink(&mut self, floor: Rate, actions: &mut Vec<EdgeAction>) {
+    /// Asks for no more than the core has granted, after a refusal that only its routers know of.
+    fn undo_refused(&mut self, actions: &mut Vec<EdgeAction>) {
+        if !core::mem::take(&mut self.is_excessive) || self.session != SessionState::Open {
+            return;
+        }
+        let Across { to, by, .. } = self.across;
+        self.asked = self.granted;
+        match self.granted {
+            Rate::ZERO => self.end_session(actions),
+            granted => actions.push(EdgeAction::Command(by.modify(self.number, to, granted))),
+        }
+    }
+
+    /// Releases the session across the core.
+    fn end_session(&mut self, actions: &mut Vec<EdgeAction>) {
+        let by = self.across.by;
+        self.requested = None;
+        self.session = if by.answers_all() { SessionState::Ending } else { SessionState::None };
+        actions.push(EdgeAction::Command(by.release(self.number)));
+    }
+
+    fn shrink(&mut self, now: Time, floor: Rate, actions: &mut Vec<EdgeAction>) {
         self.spare_since = None;
         self.granted = floor;
         actions.push(EdgeAction::SetRate(self.link, floor));
         if floor == Rate::ZERO {
-            self.session = SessionState::Ending;
-            actions.push(EdgeAction::Command(core_reservation::release(self.number)));
+            self.end_session(actions);
             actions.push(EdgeAction::Notify(self.notice(AggregateChange::Released)));
         } else {
-            self.request_rate(floor, actions);
+            self.request_rate(now, floor, actions);
             actions.push(EdgeAction::Notify(self.notice(AggregateChange::Shrunk)));
         }
     }
@@ -257,14 +293,20 @@ impl Aggregate {
         match event {
             CoreEvent::Granted(rate) => {
                 let before = self.granted;
-                self.granted = rate;
-                self.requested = None;
+                self.granted = rate.min(self.asked);
                 self.failing_since = None;
+                // State that is refreshed may tell of the earlier grant again.
+                if !self.across.by.answers_all() && self.requested.is_some_and(|r| self.granted < r)
+                {
+                    return None;
+                }
+                self.requested = None;
                 self.pause_until = Time::ZERO;
                 (self.granted > before).then_some(AggregateChange::Grown)
             }
             CoreEvent::Refused if self.requested.is_some() => {
                 self.requested = None;
+                self.is_excessive = !self.across.by.answers_all();
                 self.pause_until = now + self.across.pause;
                 Some(AggregateChange::Refused)
             }

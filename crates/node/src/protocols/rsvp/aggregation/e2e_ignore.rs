@@ -6,6 +6,7 @@ use alloc::vec::Vec;
 use earmark_core::{Datagram, Effect, Effects};
 use earmark_rsvp as rsvp;
 use earmark_wire::rsvp::iana::MessageType;
+use earmark_wire::rsvp::{Body, Message};
 
 use super::Aggregation;
 use crate::protocols::Event;
@@ -30,7 +31,7 @@ impl Aggregation {
             .map(|effect| match effect {
                 Effect::Send(how, range) if how.protocol == rsvp::PROTOCOL => {
                     let hidden = how.interface.and_then(|id| self.core_interfaces.get(&id));
-                    hidden == Some(&true) && follows_data(out.octets(range))
+                    hidden == Some(&true) && is_hidden(out.octets(range))
                 }
                 _ => false,
             })
@@ -57,6 +58,17 @@ impl Aggregation {
         let ttl = if follows_data(datagram.payload) { sent } else { datagram.ttl };
         Some(Datagram { ttl, ..datagram })
     }
+}
+
+/// Whether the nodes of a core ignore a message: one that follows the data of a flow, and not those of an aggregate.
+fn is_hidden(message: &[u8]) -> bool {
+    let of_aggregate = || match Message::parse(message).map(|message| message.body) {
+        Ok(Body::Path(path)) => path.session.is_aggregate(),
+        Ok(Body::PathTear(tear)) => tear.session.is_aggregate(),
+        Ok(Body::ResvConf(confirmation)) => confirmation.session.is_aggregate(),
+        _ => false,
+    };
+    follows_data(message) && !of_aggregate()
 }
 
 /// Whether a message follows the data hop by hop: Path, PathTear, ResvConf.

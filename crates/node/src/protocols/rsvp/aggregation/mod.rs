@@ -1,5 +1,5 @@
 //! RSVP at the edge of a core: flows cross the core in one aggregate for each range of destinations (RFC 3175), which
-//! another protocol reserves ([`core_reservation`]).
+//! the protocol of its settings reserves ([`core_reservation`]).
 //!
 //! # Message flow
 //!
@@ -16,7 +16,7 @@
 //!
 //! The edge is the initiator of one session across the core for each range. The session claims on the real link; the flows
 //! claim on a [lane](earmark_core::admission::Ledger::open_lane) of the ledger, whose bandwidth is the session's
-//! granted rate. For any number of flows the core has one reservation, and no RSVP state.
+//! granted rate. For any number of flows the core has one reservation, and no state of a flow.
 //!
 //! An aggregate grows by whole steps when its flows need more than its rate, and shrinks when they have needed a step
 //! and a margin less for some time (rules in [`aggregate`]). A Resv without room waits for the aggregate to grow, like
@@ -55,9 +55,10 @@ use crate::edge::{Edge, EdgeAction};
 use crate::interception::{Arrival, Interception};
 use crate::protocols::Event;
 use crate::protocols::core_reservation::{self, CoreEvent};
+use crate::protocols::rsvp::core_reservation as rsvp_core;
 use aggregate::Aggregate;
 pub use e2e_ignore::E2E_IGNORE;
-use settings::Border;
+use settings::{Border, Deaggregate};
 
 /// RSVP at the edge of a core: the borders of a node, and their aggregates.
 #[derive(Debug)]
@@ -69,6 +70,8 @@ pub(super) struct Aggregation {
     aggregates: Vec<Aggregate>,
     /// Claims of aggregates on this node's own links, which need no class: each flow has its own class here.
     own_claims: BTreeSet<ClaimId>,
+    /// Whether the sessions of deaggregating routers are open.
+    answers: bool,
 }
 
 impl Aggregation {
@@ -79,6 +82,7 @@ impl Aggregation {
             core_interfaces: BTreeMap::new(),
             aggregates: Vec::new(),
             own_claims: BTreeSet::new(),
+            answers: false,
         })
     }
 
@@ -90,6 +94,18 @@ impl Aggregation {
         flow.is_range() && self.aggregates.iter().any(is_it)
     }
 
+    /// Opens the sessions of this node as deaggregating router, once.
+    fn answer_aggregates(&mut self) -> Vec<EdgeAction> {
+        if core::mem::replace(&mut self.answers, true) {
+            return Vec::new();
+        }
+        let all = self.borders.values().flat_map(|border| &border.deaggregates);
+        let answer = |(number, Deaggregate { at, dscp }): (u32, &Deaggregate)| {
+            EdgeAction::Command(rsvp_core::answer(number, *at, *dscp))
+        };
+        (0..).zip(all).map(answer).collect()
+    }
+
     /// Removes effects that are internal to the edge and the engine that reserves its aggregates, and hides messages
     /// from the core. Returns the events of aggregates by number.
     fn take_events(&mut self, from: usize, out: &mut Effects<Event>) -> Vec<(usize, CoreEvent)> {
@@ -99,7 +115,7 @@ impl Aggregation {
                 let ours = core_reservation::event_of_aggregate(event)
                     .filter(|(number, _)| *number < self.aggregates.len());
                 events.extend(ours);
-                ours.is_none()
+                ours.is_none() && !rsvp_core::is_of_deaggregator(event)
             }
             Effect::Install(installation) => {
                 let own = self.is_aggregate_claim(installation.interface, &installation.flow);
@@ -182,7 +198,7 @@ impl Edge for Aggregation {
         Box::new(self.aggregates.iter().map(move |aggregate| {
             let status = ledger.link(aggregate.link);
             AggregateRow {
-                protocol: core_reservation::PROTOCOL_NAME.into(),
+                protocol: aggregate.across.by.name().into(),
                 interface: Some(aggregate.border.clone()),
                 to: Some(aggregate.across.to),
                 range: aggregate.across.range,
@@ -214,7 +230,7 @@ impl Edge for Aggregation {
                 out.notify(aggregate.notice(change).event(ledger));
             }
         }
-        let mut actions = Vec::new();
+        let mut actions = self.answer_aggregates();
         for aggregate in &mut self.aggregates {
             let held = ledger.link(aggregate.link).map_or(Rate::ZERO, |status| status.held);
             aggregate.next_actions(now, held, &mut actions);

@@ -7,6 +7,8 @@ use core::time::Duration;
 use earmark_core::{Prefix, Rate};
 use serde::{Deserialize, Serialize};
 
+use crate::protocols::CoreProtocol;
+
 /// Settings of an interface towards a core.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -16,16 +18,32 @@ pub struct Border {
     pub hide: bool,
     /// Aggregates across the core.
     pub across: Vec<Across>,
+    /// Aggregates of other edges that end here.
+    pub deaggregates: Vec<Deaggregate>,
+}
+
+/// Settings of a deaggregating router: aggregates of RSVP that it answers (RFC 3175 section 1.4.12).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Deaggregate {
+    /// Address of this node that other edges name as far edge.
+    pub at: IpAddr,
+    /// DSCP of the aggregates, from 1 to 63.
+    pub dscp: u8,
 }
 
 /// Settings of an aggregate.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Across {
-    /// Far edge: any host beyond the core, in the direction of the range, that answers pings.
+    /// Far edge, beyond the core in the direction of the range: with RSVP a node that [deaggregates](Border::deaggregates),
+    /// otherwise any host that answers pings.
     pub to: IpAddr,
     /// Destinations behind the far edge.
     pub range: Prefix,
+    /// Protocol that reserves the aggregate.
+    #[serde(default)]
+    pub by: CoreProtocol,
     /// Step of growth and shrinking.
     pub step: Rate,
     /// Lowest rate.

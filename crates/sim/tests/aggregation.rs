@@ -1,0 +1,324 @@
+//! RSVP across a core in one aggregate of RSVP (RFC 3175): the routers of the core have one session for each pair of edges,
+//! and their classes are for the packets of one DSCP.
+//!
+//! ```text
+//!   h1 --0-- e1 --1-- c1 --2-- c2 --3-- e2 --4-- h2
+//! ```
+
+mod common;
+
+use std::net::IpAddr;
+use std::time::Duration;
+
+use common::{Bench, Family};
+use earmark_core::{Flow, Rate, Time, Trust};
+use earmark_node::{
+    Across, AggregateChange, AggregateRow, Border, Command, CoreProtocol, Deaggregate, Event,
+    Listen, NodeConfig,
+};
+use earmark_rsvp::{self as rsvp, Application};
+use earmark_sim::{Keep, LogEvent, NodeId, Source, StreamId, TrafficPattern};
+use earmark_wire::intserv::TokenBucket;
+use earmark_wire::rsvp::{FilterSpec, Session, SourceSelector};
+
+/// Rate of a flow.
+const FLOW: Rate = Rate::from_bps(64_000);
+const STEP: Rate = Rate::from_mbps(4);
+const DSCP: u8 = 46;
+
+struct Net {
+    bench: Bench,
+    h1: NodeId,
+    e1: NodeId,
+    c1: NodeId,
+    c2: NodeId,
+    e2: NodeId,
+    h2: NodeId,
+}
+
+/// All links have 1 Gbit/s except the one in the core.
+fn net(family: Family, core: Rate) -> Net {
+    let timing =
+        rsvp::Timing { refresh: Duration::from_secs(10), lifetime_factor: 3, ..Default::default() };
+    let rsvp = rsvp::Config { timing, ..rsvp::Config::default() };
+    let plain = || NodeConfig { rsvp: rsvp.clone(), ..NodeConfig::default() };
+    let mut bench = Bench::with(5, family, plain());
+    let (to, range) = match family {
+        Family::V4 => ("10.0.3.2", "10.0.4.0/24"),
+        Family::V6 => ("2001:db8:3::2", "2001:db8:4::/48"),
+    };
+    let to: IpAddr = to.parse().expect("an address");
+    let across = Across {
+        to,
+        range: range.parse().expect("a prefix"),
+        by: CoreProtocol::Rsvp { dscp: DSCP },
+        step: STEP,
+        lowest: Rate::ZERO,
+        highest: Rate::from_mbps(200),
+        margin: Rate::ZERO,
+        shrink_after: Duration::from_secs(20),
+        patience: Duration::from_secs(2),
+        waiting: 1_000,
+        pause: Duration::from_secs(5),
+        recover: Duration::from_secs(5),
+    };
+    let border = |name: &str, border: Border| {
+        let borders = [(name.into(), Border { hide: true, ..border })].into();
+        NodeConfig { borders, ..plain() }
+    };
+    let near = Border { across: vec![across], ..Border::default() };
+    let far =
+        Border { deaggregates: vec![Deaggregate { at: to, dscp: DSCP }], ..Border::default() };
+    let speed = Rate::from_mbps(1_000);
+    let e1 = bench.router_with("e1", border("link1", near));
+    let [c1, c2] = ["c1", "c2"].map(|name| bench.router(name));
+    let e2 = bench.router_with("e2", border("link3", far));
+    let (h1, _) = bench.host("h1", e1, speed);
+    for (a, b, speed) in [(e1, c1, speed), (c1, c2, core), (c2, e2, speed)] {
+        bench.connect(a, b, speed);
+    }
+    let (h2, _) = bench.host("h2", e2, speed);
+    bench.route();
+    Net { bench, h1, e1, c1, c2, e2, h2 }
+}
+
+impl Net {
+    fn address(&self, link: usize, side: usize) -> IpAddr {
+        self.bench.links[link].addresses[side]
+    }
+
+    /// Starts a flow from h1 to h2, reserved by the receiver; `number` is its port.
+    fn begin(&mut self, number: u16) {
+        let session =
+            Session { destination: self.address(4, 0), protocol: 17, flags: 0, port: number };
+        let (source, application) = (self.address(0, 0), Application(number.into()));
+        let network = &mut self.bench.network;
+        network.command(self.h2, Command::Listen(Listen::new(application, session)));
+        network.command(self.h1, Command::Rsvp(rsvp::Command::Session { application, session }));
+        let template = FilterSpec { source, selector: SourceSelector::Port(number) };
+        let tspec = TokenBucket {
+            rate: FLOW.as_octets_per_second(),
+            depth: 2_000.0,
+            peak: f32::INFINITY,
+            min_policed_unit: 100,
+            max_packet_size: 1_000,
+        };
+        let send = rsvp::Command::Sender { application, template, tspec, ttl: 64 };
+        network.command(self.h1, Command::Rsvp(send));
+    }
+
+    fn end(&mut self, number: u16) {
+        let application = Application(number.into());
+        for node in [self.h1, self.h2] {
+            let release = rsvp::Command::Release { application };
+            self.bench.network.command(node, Command::Rsvp(release));
+        }
+    }
+
+    fn run(&mut self, time: Duration) {
+        let until = self.bench.network.now() + time;
+        self.bench.network.run_until(until);
+    }
+
+    fn seconds(&mut self, seconds: u64) {
+        self.run(Duration::from_secs(seconds));
+    }
+
+    fn begin_all(&mut self, flows: u16) {
+        for number in 1..=flows {
+            self.begin(number);
+            self.run(Duration::from_millis(20));
+        }
+        self.seconds(3);
+    }
+
+    fn aggregate(&self) -> AggregateRow {
+        let node = self.bench.network.node(self.e1).expect("it lives");
+        node.aggregate_rows().next().expect("there is one")
+    }
+
+    /// Returns what is reserved towards e2 on the links of e1, c1 and c2.
+    fn holds(&self) -> [Rate; 3] {
+        [(self.e1, 1), (self.c1, 2), (self.c2, 3)].map(|(node, link)| {
+            let interface = self.bench.links[link].ends[0].1;
+            let node = self.bench.network.node(node).expect("it lives");
+            node.ledger().link(interface).expect("a link").held
+        })
+    }
+
+    /// Asserts that the flows have no more than the aggregate, that the aggregate has its rate on each link, that the edge has
+    /// a class for each flow, and that each router of the core has one session and one class, for the packets with the DSCP.
+    fn all_is_well(&self) {
+        let row = self.aggregate();
+        assert!(row.granted_bps >= row.need_bps, "{row:?}");
+        assert_eq!(self.holds(), [row.granted_bps; 3]);
+        let network = &self.bench.network;
+        let classes = network.traffic_control(self.e1).map(|(_, reserved)| reserved.demand.rate);
+        assert_eq!(classes.fold(Rate::ZERO, |sum, rate| sum + rate), row.need_bps, "{row:?}");
+        assert_eq!(network.traffic_control(self.e1).count(), row.members as usize);
+        let all = Flow::of_dscp(self.address(1, 0).is_ipv6(), DSCP);
+        for id in [self.c1, self.c2] {
+            assert_eq!(population(network.node(id).expect("it lives")), (1, 1, 1));
+            let [(_, only)] = &network.traffic_control(id).collect::<Vec<_>>()[..] else {
+                panic!("one class of {}", network.name(id));
+            };
+            assert_eq!((&only.flows[..], only.demand.rate), (&[all][..], row.granted_bps));
+        }
+    }
+
+    fn core_is_empty(&self) {
+        for id in [self.c1, self.c2] {
+            let node = self.bench.network.node(id).expect("it lives");
+            assert_eq!(population(node), (0, 0, 0), "{}", node.name());
+            assert_eq!(self.bench.network.traffic_control(id).count(), 0, "{}", node.name());
+        }
+        assert_eq!(self.holds(), [Rate::ZERO; 3]);
+    }
+
+    /// Returns the changes of the aggregate, with its rate afterwards, Mbit/s.
+    fn changes(&self) -> Vec<(AggregateChange, u64)> {
+        let told = self.bench.network.log().iter().filter_map(|entry| match &entry.what {
+            LogEvent::Event(Event::Aggregate { change, granted, .. }) => {
+                Some((*change, granted.as_bps() / 1_000_000))
+            }
+            _ => None,
+        });
+        told.collect()
+    }
+
+    fn stream(&mut self, port: u16, dscp: u8, mbps: u64) -> StreamId {
+        self.bench.network.add_source(Source {
+            node: self.h1,
+            port,
+            destination: self.address(4, 0),
+            destination_port: port,
+            dscp,
+            pattern: TrafficPattern::Constant(Rate::from_mbps(mbps)),
+            packet_octets: 1_000,
+            from: self.bench.network.now(),
+            until: Time::MAX,
+            keep: Keep::Counts,
+        })
+    }
+}
+
+/// Returns the numbers of sessions, senders and reservations.
+fn population(node: &earmark_node::Node) -> (usize, usize, usize) {
+    node.engine::<earmark_rsvp::Rsvp>().expect("a node with RSVP").population()
+}
+
+/// Hundreds of flows are one session in the core, which grows in steps and ends with them.
+#[test]
+fn flows_are_one_session_in_the_core() {
+    for family in [Family::V4, Family::V6] {
+        let mut net = net(family, Rate::from_mbps(1_000));
+        net.begin_all(300);
+        let row = net.aggregate();
+        assert_eq!((row.members, row.waiting, &*row.protocol), (300, 0, "rsvp"));
+        assert_eq!(row.granted_bps, Rate::from_mbps(20), "five steps for 19.2 Mbit/s");
+        net.all_is_well();
+        let grown = [4, 8, 12, 16, 20].map(|rate| (AggregateChange::Grown, rate));
+        assert_eq!(net.changes(), grown);
+
+        // Refreshes of the flows are none of the core's.
+        net.seconds(100);
+        net.all_is_well();
+        for number in 101..=300 {
+            net.end(number);
+        }
+        net.seconds(60);
+        assert_eq!(net.aggregate().granted_bps, Rate::from_mbps(8));
+        net.all_is_well();
+        for number in 1..=100 {
+            net.end(number);
+        }
+        net.seconds(60);
+        assert_eq!(net.aggregate().granted_bps, Rate::ZERO);
+        net.core_is_empty();
+    }
+}
+
+/// A core without more bandwidth refuses a step: the edge gives up what other routers have granted for it, admitted flows
+/// stay, and RSVP refuses the others.
+#[test]
+fn refused_step_is_given_back_and_flows_are_refused() {
+    let mut net = net(Family::V4, Rate::from_mbps(10));
+    net.begin_all(150);
+    net.seconds(10);
+    let row = net.aggregate();
+    assert_eq!((row.granted_bps, row.members), (Rate::from_mbps(8), 125));
+    let refused = net.changes().iter().filter(|(c, _)| *c == AggregateChange::Refused).count();
+    assert!((1..=3).contains(&refused), "{refused}: nobody asks again at once");
+    // The others ask again with each refresh; between two attempts nothing of a step is left.
+    for number in 126..=150 {
+        net.end(number);
+    }
+    net.seconds(60);
+    net.all_is_well();
+}
+
+/// The edge that restarts, and a router of the core, get their reservations back.
+#[test]
+fn restarted_routers_get_their_reservations_back() {
+    let mut net = net(Family::V4, Rate::from_mbps(1_000));
+    net.begin_all(100);
+    for node in [net.c1, net.e2, net.e1] {
+        net.bench.network.kill(node);
+        net.seconds(5);
+        net.bench.network.restart(node, Duration::from_secs(60));
+        net.seconds(60);
+        let row = net.aggregate();
+        let name = net.bench.network.name(node);
+        assert_eq!((row.members, row.granted_bps), (100, Rate::from_mbps(8)), "{name}");
+    }
+    net.all_is_well();
+}
+
+/// A link in the core that fails takes the aggregate, and the reservations of the flows with it; when it returns, so do they.
+#[test]
+fn flows_lose_their_reservations_with_the_link_of_the_core() {
+    let mut net = net(Family::V4, Rate::from_mbps(1_000));
+    net.begin_all(100);
+    let (node, interface) = net.bench.links[2].ends[0];
+    net.bench.network.set_link_up(node, interface, false);
+    net.seconds(90);
+    let changes = net.changes();
+    assert!(changes.contains(&(AggregateChange::Failing, 8)), "{changes:?}");
+    assert!(changes.contains(&(AggregateChange::Lost, 0)), "{changes:?}");
+    assert_eq!(net.aggregate().need_bps, Rate::ZERO);
+    net.bench.network.set_link_up(node, interface, true);
+    net.seconds(120);
+    assert_eq!(net.aggregate().members, 100);
+    net.all_is_well();
+}
+
+/// A router accepts aggregates from the core only. With e1 behind an access interface its flows get nothing.
+#[test]
+fn aggregate_from_behind_an_access_interface_is_refused() {
+    let mut net = net(Family::V4, Rate::from_mbps(1_000));
+    let (node, interface) = net.bench.links[1].ends[1];
+    net.bench.network.set_trust(node, interface, Trust::ACCESS);
+    net.begin_all(3);
+    net.seconds(30);
+    assert_eq!((net.aggregate().members, net.aggregate().granted_bps), (0, Rate::ZERO));
+    net.core_is_empty();
+    assert!(net.changes().contains(&(AggregateChange::Refused, 0)), "{:?}", net.changes());
+}
+
+/// In a flood packets with the DSCP of the aggregate lose nothing, and others with the same addresses do.
+#[test]
+fn packets_with_the_dscp_have_the_reservation() {
+    let mut net = net(Family::V4, Rate::from_mbps(10));
+    net.begin_all(30);
+    assert_eq!(net.aggregate().granted_bps, STEP);
+    let marked = net.stream(7_000, DSCP, 2);
+    let unmarked = net.stream(7_001, 0, 2);
+    net.stream(7_002, 0, 20);
+    net.seconds(10);
+    let share = |stream| {
+        let (sent, received) = net.bench.network.counts(stream);
+        received as f64 / sent as f64
+    };
+    assert!(share(marked) > 0.99, "{}", share(marked));
+    assert!(share(unmarked) < 0.9, "{}", share(unmarked));
+}
