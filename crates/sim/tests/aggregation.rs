@@ -7,6 +7,7 @@
 
 mod common;
 
+use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::time::Duration;
 
@@ -20,6 +21,7 @@ use earmark_rsvp::{self as rsvp, Application};
 use earmark_sim::{Keep, LogEvent, NodeId, Source, StreamId, TrafficPattern};
 use earmark_wire::intserv::TokenBucket;
 use earmark_wire::rsvp::{FilterSpec, Session, SourceSelector};
+use proptest::prelude::*;
 
 /// Rate of a flow.
 const FLOW: Rate = Rate::from_bps(64_000);
@@ -38,6 +40,10 @@ struct Net {
 
 /// All links have 1 Gbit/s except the one in the core.
 fn net(family: Family, core: Rate) -> Net {
+    net_with(family, core, |_| {})
+}
+
+fn net_with(family: Family, core: Rate, change: impl FnOnce(&mut Across)) -> Net {
     let timing =
         rsvp::Timing { refresh: Duration::from_secs(10), lifetime_factor: 3, ..Default::default() };
     let rsvp = rsvp::Config { timing, ..rsvp::Config::default() };
@@ -48,7 +54,7 @@ fn net(family: Family, core: Rate) -> Net {
         Family::V6 => ("2001:db8:3::2", "2001:db8:4::/48"),
     };
     let to: IpAddr = to.parse().expect("an address");
-    let across = Across {
+    let mut across = Across {
         to,
         range: range.parse().expect("a prefix"),
         by: CoreProtocol::Rsvp { dscp: DSCP },
@@ -62,6 +68,7 @@ fn net(family: Family, core: Rate) -> Net {
         pause: Duration::from_secs(5),
         recover: Duration::from_secs(5),
     };
+    change(&mut across);
     let border = |name: &str, border: Border| {
         let borders = [(name.into(), Border { hide: true, ..border })].into();
         NodeConfig { borders, ..plain() }
@@ -88,7 +95,7 @@ impl Net {
     }
 
     /// Starts a flow from h1 to h2, reserved by the receiver; `number` is its port.
-    fn begin(&mut self, number: u16) {
+    fn begin(&mut self, number: u16, rate: Rate) {
         let session =
             Session { destination: self.address(4, 0), protocol: 17, flags: 0, port: number };
         let (source, application) = (self.address(0, 0), Application(number.into()));
@@ -97,7 +104,7 @@ impl Net {
         network.command(self.h1, Command::Rsvp(rsvp::Command::Session { application, session }));
         let template = FilterSpec { source, selector: SourceSelector::Port(number) };
         let tspec = TokenBucket {
-            rate: FLOW.as_octets_per_second(),
+            rate: rate.as_octets_per_second(),
             depth: 2_000.0,
             peak: f32::INFINITY,
             min_policed_unit: 100,
@@ -126,7 +133,7 @@ impl Net {
 
     fn begin_all(&mut self, flows: u16) {
         for number in 1..=flows {
-            self.begin(number);
+            self.begin(number, FLOW);
             self.run(Duration::from_millis(20));
         }
         self.seconds(3);
@@ -321,4 +328,44 @@ fn packets_with_the_dscp_have_the_reservation() {
     };
     assert!(share(marked) > 0.99, "{}", share(marked));
     assert!(share(unmarked) < 0.9, "{}", share(unmarked));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
+
+    /// For any sequence of flows, the core has at least the sum of the flows' reservations at any time, and nothing is left after
+    /// them.
+    #[test]
+    fn core_reserves_at_least_the_sum_of_the_flows(
+        moves in prop::collection::vec((1_u16..40, any::<bool>(), 1_u64..12, 0_u64..3_000), 1..60),
+        core in 5_u64..60,
+        margin in 0_u64..3,
+    ) {
+        let mut net = net_with(Family::V4, Rate::from_mbps(core), |across| {
+            across.margin = Rate::from_mbps(margin);
+            across.shrink_after = Duration::from_secs(3);
+        });
+        let mut there = BTreeSet::new();
+        for (number, begins, rate, pause) in moves {
+            if begins && there.insert(number) {
+                net.begin(number, Rate::from_bps(rate * 300_000));
+            } else if !begins && there.remove(&number) {
+                net.end(number);
+            }
+            let until = net.bench.network.now() + Duration::from_millis(pause);
+            while net.bench.network.now() < until {
+                let next = net.bench.network.now() + Duration::from_millis(5);
+                net.bench.network.run_until(next.min(until));
+                let (row, core) = (net.aggregate(), net.holds());
+                prop_assert!(row.granted_bps >= row.need_bps, "{:?}", row);
+                prop_assert!(core.iter().all(|held| *held >= row.need_bps), "{:?} {:?}", core, row);
+            }
+        }
+        for number in there {
+            net.end(number);
+        }
+        net.seconds(90);
+        prop_assert_eq!(net.aggregate().granted_bps, Rate::ZERO);
+        net.core_is_empty();
+    }
 }

@@ -310,6 +310,8 @@ impl Aggregate {
                 self.pause_until = now + self.across.pause;
                 Some(AggregateChange::Refused)
             }
+            // An error about a Path does not end the reservation, and may be forged.
+            CoreEvent::Refused if !self.across.by.answers_all() => None,
             CoreEvent::Refused | CoreEvent::Lost => self.set_failing(now),
             CoreEvent::Released => {
                 let wanted = self.session == SessionState::Ending;
