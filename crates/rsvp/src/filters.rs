@@ -96,6 +96,6 @@ pub(crate) fn routed_flow(session: &Session, filter: Option<&FilterSpec>) -> Flo
         spi,
         destination_open: 0,
         source_open: 0,
-        dscp: session.dscp().map_or(0, |dscp| dscp.0),
+        dscp: 0,
     }
 }

@@ -41,8 +41,8 @@ impl Rsvp {
             return Err(ResvFault::bandwidth_unavailable());
         }
         let is_core = request.outgoing.is_some_and(|id| cx.context.is_core(id));
-        let is_aggregate = self.store.session_key(holder).is_aggregate();
-        if is_aggregate && !is_core && request.outgoing.is_some() {
+        let is_from_access = !is_core && request.outgoing.is_some();
+        if is_from_access && self.store.session_key(holder).is_aggregate() {
             return Err(ResvFault::policy_rejected());
         }
         let new = rsb.is_none().then_some(Block::Reservation);
