@@ -1,4 +1,5 @@
-//! Faults of a scenario, as rules: lossy links, link failures, daemon crashes, refusals of traffic control.
+//! Faults of a scenario, as rules: lossy links, link failures, interfaces that vanish, daemon crashes, refusals of traffic
+//! control.
 //!
 //! ```toml
 //! [[faults]]
@@ -23,6 +24,14 @@
 //! reservable = "1Mbit"        # no more of each direction can be reserved; what is reserved stays
 //!
 //! [[faults]]
+//! link = ["r1", "r2"]
+//! from = "180s"
+//! until = "190s"              # when the interface is there again; never by default
+//! removed = "r2"              # the interface of this end vanishes with its routes, and the link is down; it returns with
+//! returns = "renumbered"      # "same": the same index (default); "renumbered": another one; "readdressed": another index
+//!                             # and another address of the link's range
+//!
+//! [[faults]]
 //! node = "r2"
 //! from = "200s"
 //! until = "210s"              # when a new daemon starts; never by default
@@ -45,10 +54,11 @@ mod schedule;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use earmark_core::Rate;
+use earmark_core::{Prefix, Rate};
 use serde::Deserialize;
 
 pub(crate) use self::schedule::FaultSchedule;
+use crate::routing::Returns;
 use crate::topology::Topology;
 use crate::value_syntax;
 
@@ -80,6 +90,10 @@ pub struct Fault {
     /// Rate of each direction that can be reserved.
     #[serde(deserialize_with = "value_syntax::some_rate")]
     pub reservable: Option<Rate>,
+    /// End node of the link whose interface is removed.
+    pub removed: Option<String>,
+    /// How it returns.
+    pub returns: Returns,
     /// Whether the daemon is down.
     pub crash: bool,
     /// Time after its restart for which the next daemon keeps unclaimed reservations.
@@ -120,6 +134,26 @@ pub enum FaultError {
         /// Nodes of the topology.
         known: String,
     },
+    /// The removed interface is not at an end of the link.
+    #[error("fault {fault}: removed: `{node}` is not an end of the link: use `{}` or `{}`", ends[0], ends[1])]
+    NoEnd {
+        /// Number of the rule.
+        fault: usize,
+        /// Name of the node.
+        node: String,
+        /// End nodes of the link.
+        ends: [String; 2],
+    },
+    /// The address range of the link has two addresses only.
+    #[error(
+        "fault {fault}: {prefix} has no other address for the interface: give the link a prefix of /29 or larger"
+    )]
+    NoAddress {
+        /// Number of the rule.
+        fault: usize,
+        /// Address range of the link.
+        prefix: Prefix,
+    },
     /// A share is not between 0 and 1.
     #[error("fault {fault}: invalid share {field} = {value}: give a number from 0 to 1")]
     NoShare {
@@ -159,7 +193,8 @@ pub enum FaultError {
 }
 
 /// Fields of rules for links.
-const OF_LINKS: &str = "loss, duplication, corruption, jitter, outage, reservable";
+const OF_LINKS: &str =
+    "loss, duplication, corruption, jitter, outage, reservable, removed (with returns)";
 /// Fields of rules for nodes.
 const OF_NODES: &str = "crash (with grace), refusal";
 
@@ -184,6 +219,8 @@ impl Fault {
             ("jitter", !self.jitter.is_zero()),
             ("outage", self.outage),
             ("reservable", self.reservable.is_some()),
+            ("removed", self.removed.is_some()),
+            ("returns", self.returns != Returns::Same),
         ];
         let said_of_nodes =
             [("crash", self.crash), ("grace", self.grace.is_some()), ("refusal", self.refusal)];
@@ -193,7 +230,8 @@ impl Fault {
         let (misplaced, place, known, harmless) = match (&self.link, &self.node) {
             (Some(ends), None) => {
                 check_link(fault, ends, topology)?;
-                let harmless = first(&said_of_links).is_none();
+                self.check_removed(fault, ends, topology)?;
+                let harmless = first(&said_of_links).is_none_or(|field| field == "returns");
                 (first(&said_of_nodes), "link", OF_LINKS, harmless)
             }
             (None, Some(node)) => {
@@ -210,6 +248,31 @@ impl Fault {
             return Err(FaultError::Harmless { fault, known });
         }
         Ok(())
+    }
+}
+
+impl Fault {
+    /// Checks the interface that is removed from a link.
+    fn check_removed(
+        &self,
+        fault: usize,
+        ends: &[String; 2],
+        topology: &Topology,
+    ) -> Result<(), FaultError> {
+        let Some(node) = &self.removed else { return Ok(()) };
+        if !ends.contains(node) {
+            let (node, ends) = (node.clone(), ends.clone());
+            return Err(FaultError::NoEnd { fault, node, ends });
+        }
+        let [one, other] = ends.each_ref().map(|name| topology.node(name));
+        let links = one.zip(other).map(|(one, other)| links_between(topology, one, other));
+        let prefixes = links.into_iter().flatten().map(|link| topology.links[link].prefix);
+        // /30 has two addresses besides those of the network and of broadcast.
+        let mut small = prefixes.filter(|prefix| prefix.length() > 29);
+        match small.next().filter(|_| self.returns == Returns::Readdressed) {
+            Some(prefix) => Err(FaultError::NoAddress { fault, prefix }),
+            None => Ok(()),
+        }
     }
 }
 

@@ -50,6 +50,7 @@ pub use overrides::{NoOverride, Override};
 pub use play::{PlayError, play};
 pub use protocols::{CommonSettings, End, Protocols, ScenarioProtocol, Variant};
 pub use reservation::ReservationRequest;
+pub use routing::Returns;
 pub use scenario::{Arrivals, Flows, Retry, Rollback, Scenario, Threshold};
 pub use scheduler::{Discipline, LinkScheduler, Schedulers};
 pub use value_syntax::Lifetime;

@@ -5,8 +5,22 @@ use std::net::IpAddr;
 
 use earmark_core::{Hop, InterfaceId, Prefix, Route};
 use earmark_sim::{Network, NodeId};
+use serde::Deserialize;
 
 use crate::topology::{Family, Paths, Topology};
+
+/// How a removed interface returns.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Returns {
+    /// With its index and address.
+    #[default]
+    Same,
+    /// With another index.
+    Renumbered,
+    /// With another index and another address.
+    Readdressed,
+}
 
 /// Routes of all nodes; see the module documentation.
 #[derive(Debug)]
@@ -29,6 +43,8 @@ struct Port {
     interface: InterfaceId,
     /// Address range of the link.
     prefix: Prefix,
+    /// Address of the interface.
+    address: IpAddr,
     /// Index of the node at the other end.
     peer: usize,
 }
@@ -50,6 +66,7 @@ impl Routing {
                     name: end.interface.clone(),
                     interface,
                     prefix: link.prefix_in(family).unwrap_or(link.prefix),
+                    address: end.address_in(family).unwrap_or(end.address.into()),
                     peer: link.ends[1 - side].node,
                 });
             }
@@ -70,6 +87,39 @@ impl Routing {
             let at_link = ports.iter().filter(move |port| port.link == link);
             at_link.map(move |port| (node, port.interface))
         })
+    }
+
+    /// Removes the interface of a node to a link. The routes through it are replaced with those around the link, which is down.
+    pub(crate) fn remove_interface(
+        &self,
+        link: usize,
+        node: usize,
+        network: &mut Network,
+        nodes: &[NodeId],
+    ) {
+        if let Some(port) = self.ports[node].iter().find(|port| port.link == link) {
+            network.remove_interface(nodes[node], port.interface);
+        }
+    }
+
+    /// Returns a removed interface. Routes through it return when the link is no longer down.
+    pub(crate) fn return_interface(
+        &mut self,
+        link: usize,
+        node: usize,
+        how: Returns,
+        network: &mut Network,
+        nodes: &[NodeId],
+    ) {
+        let ends = self.ports.iter().flatten().filter(|port| port.link == link);
+        let used: Vec<IpAddr> = ends.map(|port| port.address).collect();
+        let Some(port) = self.ports[node].iter_mut().find(|port| port.link == link) else { return };
+        let address = (how == Returns::Readdressed).then(|| free_address(port.prefix, &used));
+        let (interface, address) = (port.interface, address.flatten());
+        let renumbered = how != Returns::Same;
+        let id = network.return_interface(nodes[node], interface, renumbered, address);
+        port.interface = id.unwrap_or(interface);
+        port.address = address.unwrap_or(port.address);
     }
 
     /// Replaces the routes of all nodes by those that avoid the links that are down.
@@ -141,14 +191,25 @@ impl Routing {
             .filter(|route| route.gateway.is_ipv4() == is_ipv4)
             .filter_map(|route| {
                 let port = self.ports[node].iter().find(|port| port.name == route.interface)?;
-                let hop =
-                    Hop { interface: port.interface, gateway: Some(route.gateway), source: None };
+                let mut there = self.ports[port.peer].iter();
+                let gateway = there.find(|other| other.link == port.link)?.address;
+                let hop = Hop { interface: port.interface, gateway: Some(gateway), source: None };
                 Some(Route { prefix: route.prefix, metric: 0, hop })
             })
             .collect();
         routes.sort_unstable_by_key(key);
         routes
     }
+}
+
+/// Returns the first address of a range that nobody uses; `None` if there is none.
+fn free_address(range: Prefix, used: &[IpAddr]) -> Option<IpAddr> {
+    let nth = |n: u32| match range.address() {
+        IpAddr::V4(first) => IpAddr::V4((first.to_bits() + n).into()),
+        IpAddr::V6(first) => IpAddr::V6((first.to_bits() + u128::from(n)).into()),
+    };
+    let mut addresses = (1..).map(nth).take(used.len() + 1);
+    addresses.find(|free| range.contains(*free) && !used.contains(free))
 }
 
 fn key(route: &Route) -> (Prefix, Hop) {

@@ -20,7 +20,7 @@ const TWO_WAYS: &str = r#"
         { ends = ["r2", "b"], bandwidth = "10Mbit", delay = "1ms" },
         { ends = ["c", "r3"], bandwidth = "10Mbit", delay = "1ms" },
         { ends = ["r4", "d"], bandwidth = "10Mbit", delay = "1ms" },
-        { ends = ["r1", "r2"], bandwidth = "1Mbit", delay = "1ms" },
+        { ends = ["r1", "r2"], bandwidth = "1Mbit", delay = "1ms", prefix = "10.1.0.0/29" },
         { ends = ["r1", "r3"], bandwidth = "1Mbit", delay = "1ms" },
         { ends = ["r3", "r4"], bandwidth = "1Mbit", delay = "1ms" },
         { ends = ["r4", "r2"], bandwidth = "1Mbit", delay = "1ms" },
@@ -149,6 +149,33 @@ fn crashed_daemon_reserves_again_after_restart() {
     }
 }
 
+/// The other path is used while an interface is away; then the first one again, by the index and the address that it has now.
+/// With NSIS the node tells the initiator that it has lost its link, and the request ends.
+#[test]
+fn removed_interface_reroutes_data_and_reservation_until_it_returns() {
+    for protocol in PROTOCOLS {
+        for returns in ["same", "renumbered", "readdressed"] {
+            let fault = format!(
+                "link = [\"r1\", \"r2\"]\nremoved = \"r1\"\nreturns = \"{returns}\"\nfrom = \"20s\"\nuntil = \"25s\""
+            );
+            let flow = first(protocol, &fault);
+            assert!(arrives(&flow, 1..20) && arrives(&flow, 21..39), "{protocol}: {flow:?}");
+            let granted = |node: &str, seconds: std::ops::Range<f64>| {
+                let mut attempts = flow.attempts.iter();
+                attempts.any(|it| it.node == node && it.granted && seconds.contains(&it.at))
+            };
+            let detour = granted("r3", 20.0..25.0) && granted("r4", 20.0..25.0);
+            let ends = protocol == "nsis";
+            assert_eq!(detour, !ends, "{protocol}, {returns}: {:?}", flow.attempts);
+            assert_eq!(granted("r1", 25.0..40.0), !ends, "{protocol}, {returns}: {flow:?}");
+        }
+        let only_way = "link = [\"a\", \"r1\"]\nremoved = \"r1\"\nfrom = \"20s\"\nuntil = \"30s\"";
+        let flow = first(protocol, only_way);
+        assert!(flow.received.rates[21..29].iter().all(|rate| *rate == 0), "{protocol}");
+        assert!(arrives(&flow, 31..39), "{protocol}");
+    }
+}
+
 #[test]
 fn refusal_by_traffic_control_prevents_reservation() {
     for protocol in PROTOCOLS {
@@ -243,7 +270,7 @@ fn invalid_rule_is_rejected() {
         ),
         (
             "link = [\"r1\", \"r2\"]\ncrash = true",
-            "fault 1: crash does not apply to a link: use loss, duplication, corruption, jitter, outage, reservable",
+            "fault 1: crash does not apply to a link: use loss, duplication, corruption, jitter, outage, reservable, removed (with returns)",
         ),
         (
             "node = \"r1\"\nloss = 0.5",
@@ -252,6 +279,22 @@ fn invalid_rule_is_rejected() {
         (
             "node = \"r1\"\nreservable = \"1Mbit\"",
             "fault 1: reservable does not apply to a node: use crash (with grace), refusal",
+        ),
+        (
+            "link = [\"r1\", \"r2\"]\nremoved = \"r3\"",
+            "fault 1: removed: `r3` is not an end of the link: use `r1` or `r2`",
+        ),
+        (
+            "link = [\"r1\", \"r3\"]\nremoved = \"r3\"\nreturns = \"readdressed\"",
+            "fault 1: 10.0.5.0/30 has no other address for the interface: give the link a prefix of /29 or larger",
+        ),
+        (
+            "link = [\"r1\", \"r3\"]\nreturns = \"renumbered\"",
+            "fault 1: empty fault: give loss, duplication, corruption, jitter, outage, reservable, removed (with returns)",
+        ),
+        (
+            "node = \"r1\"\nremoved = \"r1\"",
+            "fault 1: removed does not apply to a node: use crash (with grace), refusal",
         ),
         ("node = \"r1\"", "fault 1: empty fault: give crash (with grace), refusal"),
     ] {
@@ -265,6 +308,7 @@ fn invalid_rule_is_rejected() {
         ("loss = \"much\"", "expected"),
         ("reservable = \"much\"", "much"),
         ("reservable = -1", "expected"),
+        ("returns = \"never\"", "unknown variant"),
         ("break = true", "unknown field"),
     ] {
         let error = Scenario::parse(&format!("{base}[[faults]]\n{fault}")).expect_err(fault);

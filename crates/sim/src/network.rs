@@ -5,6 +5,7 @@ mod connections;
 mod daemons;
 mod fluid;
 mod fluid_paths;
+mod interfaces;
 pub(crate) mod links;
 mod multicast;
 mod traffic;
@@ -287,6 +288,9 @@ impl Network {
     }
 
     fn arrive(&mut self, node: NodeId, interface: InterfaceId, packet: Packet) {
+        if self.hosts[node.0].ports.get(interface).is_some_and(|port| port.removed.is_some()) {
+            return self.lose(node, &packet, Loss::NoRoute);
+        }
         // Packets from a node to itself use no link.
         if self.is_capturing() && !self.hosts[node.0].interfaces.is_local(packet.source) {
             self.capture_packet(node, interface, &packet);

@@ -4,7 +4,7 @@ use alloc::vec::Vec;
 use core::time::Duration;
 
 use earmark_core::random::Stream;
-use earmark_core::{InterfaceId, Time};
+use earmark_core::{Interface, InterfaceId, Route, Time};
 
 use crate::egress::Egress;
 use crate::faults::Faults;
@@ -19,7 +19,13 @@ pub(crate) struct Port {
     pub(crate) busy_until: Time,
     /// Time of the next service, if a packet waits.
     pub(crate) planned: Option<Time>,
-    /// Whether the link is up.
+    /// Whether the link has not failed.
+    pub(crate) link_up: bool,
+    /// The interface while it is removed.
+    pub(crate) removed: Option<Interface>,
+    /// Routes to its link, while the interface is removed.
+    pub(crate) connected: Vec<Route>,
+    /// Whether packets pass: the link has not failed, and both ends have their interfaces.
     pub(crate) up: bool,
     pub(crate) faults: Faults,
     /// Random numbers of the faults.

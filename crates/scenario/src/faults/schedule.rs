@@ -7,7 +7,7 @@ use earmark_core::Time;
 use earmark_sim::{Faults, Network, NodeId};
 
 use super::{Fault, links_between};
-use crate::routing::Routing;
+use crate::routing::{Returns, Routing};
 use crate::topology::Topology;
 
 /// Default time for which a new daemon keeps unclaimed reservations.
@@ -49,7 +49,11 @@ pub(crate) struct FaultSchedule {
     rules: Vec<Rule>,
     /// Times of changes, the last first.
     changes: Vec<(Time, Place)>,
+    /// Links that are down: failed, or without an interface.
     down: BTreeSet<usize>,
+    failed: BTreeSet<usize>,
+    /// Removed interfaces: the link, and the node.
+    removed: BTreeSet<(usize, usize)>,
     crashed: BTreeSet<usize>,
 }
 
@@ -76,7 +80,14 @@ impl FaultSchedule {
         changes.sort_unstable();
         changes.dedup();
         changes.reverse();
-        FaultSchedule { rules, changes, down: BTreeSet::new(), crashed: BTreeSet::new() }
+        FaultSchedule {
+            rules,
+            changes,
+            down: BTreeSet::new(),
+            failed: BTreeSet::new(),
+            removed: BTreeSet::new(),
+            crashed: BTreeSet::new(),
+        }
     }
 
     /// Returns the time of the next change.
@@ -100,47 +111,86 @@ impl FaultSchedule {
         let now = network.now();
         let before = self.down.clone();
         while let Some((_, place)) = self.changes.pop_if(|(at, _)| *at <= now) {
-            let rules: Vec<&Fault> = self
-                .rules
-                .iter()
-                .filter(|rule| rule.holds(place, now))
-                .map(|rule| &rule.fault)
-                .collect();
             match place {
-                Place::Link(link) => {
-                    let Some((index, interface)) = routing.end_of(link) else { continue };
-                    let node = nodes[index];
-                    network.set_faults(node, interface, worst(&rules));
-                    let reservable = rules.iter().filter_map(|fault| fault.reservable).min();
-                    let reservable = reservable.unwrap_or(topology.links[link].reservable);
-                    for (node, interface) in routing.ends_of(link) {
-                        network.set_reservable(nodes[node], interface, reservable);
-                    }
-                    let is_down = rules.iter().any(|fault| fault.outage);
-                    if is_down != self.down.contains(&link) {
-                        network.set_link_up(node, interface, !is_down);
-                        toggle(&mut self.down, link);
-                    }
-                }
-                Place::Node(index) => {
-                    let node = nodes[index];
-                    let refuses = rules.iter().any(|fault| fault.refusal);
-                    network.refuse_installations(node, refuses.then_some(ENOSPC));
-                    let is_crashed = rules.iter().any(|fault| fault.crash);
-                    if is_crashed == self.crashed.contains(&index) {
-                        continue;
-                    }
-                    match is_crashed {
-                        true => network.kill(node),
-                        false => network.restart(node, self.grace(index, now)),
-                    }
-                    toggle(&mut self.crashed, index);
-                }
+                Place::Link(link) => self.apply_to_link(link, network, nodes, topology, routing),
+                Place::Node(index) => self.apply_to_node(index, network, nodes[index]),
             }
         }
         if self.down != before {
             routing.reroute_around(&self.down, network, nodes, topology);
         }
+    }
+
+    /// Returns the faults at a place that hold now.
+    fn current(&self, place: Place, now: Time) -> Vec<Fault> {
+        let rules = self.rules.iter().filter(|rule| rule.holds(place, now));
+        rules.map(|rule| rule.fault.clone()).collect()
+    }
+
+    fn apply_to_link(
+        &mut self,
+        link: usize,
+        network: &mut Network,
+        nodes: &[NodeId],
+        topology: &Topology,
+        routing: &mut Routing,
+    ) {
+        let rules = self.current(Place::Link(link), network.now());
+        let is_down = rules.iter().any(|fault| fault.outage || fault.removed.is_some());
+        if is_down != self.down.contains(&link) {
+            toggle(&mut self.down, link);
+        }
+        for end in &topology.links[link].ends {
+            let name = Some(&topology.nodes[end.node].name);
+            let is_removed = rules.iter().any(|fault| fault.removed.as_ref() == name);
+            if is_removed == self.removed.contains(&(link, end.node)) {
+                continue;
+            }
+            match is_removed {
+                true => routing.remove_interface(link, end.node, network, nodes),
+                false => {
+                    let how = self.returns(link, network.now());
+                    routing.return_interface(link, end.node, how, network, nodes);
+                }
+            }
+            toggle(&mut self.removed, (link, end.node));
+        }
+        let Some((index, interface)) = routing.end_of(link) else { return };
+        let node = nodes[index];
+        network.set_faults(node, interface, worst(&rules));
+        let reservable = rules.iter().filter_map(|fault| fault.reservable).min();
+        let reservable = reservable.unwrap_or(topology.links[link].reservable);
+        for (node, interface) in routing.ends_of(link) {
+            network.set_reservable(nodes[node], interface, reservable);
+        }
+        let has_failed = rules.iter().any(|fault| fault.outage);
+        if has_failed != self.failed.contains(&link) {
+            network.set_link_up(node, interface, !has_failed);
+            toggle(&mut self.failed, link);
+        }
+    }
+
+    fn apply_to_node(&mut self, index: usize, network: &mut Network, node: NodeId) {
+        let now = network.now();
+        let rules = self.current(Place::Node(index), now);
+        let refuses = rules.iter().any(|fault| fault.refusal);
+        network.refuse_installations(node, refuses.then_some(ENOSPC));
+        let is_crashed = rules.iter().any(|fault| fault.crash);
+        if is_crashed == self.crashed.contains(&index) {
+            return;
+        }
+        match is_crashed {
+            true => network.kill(node),
+            false => network.restart(node, self.grace(index, now)),
+        }
+        toggle(&mut self.crashed, index);
+    }
+
+    /// Returns how the interface of a link returns by the rules that have just ended.
+    fn returns(&self, link: usize, now: Time) -> Returns {
+        let ended = |rule: &&Rule| rule.place == Place::Link(link) && rule.ends() == Some(now);
+        let removing = self.rules.iter().filter(ended).filter(|rule| rule.fault.removed.is_some());
+        removing.map(|rule| rule.fault.returns).max().unwrap_or_default()
     }
 
     /// Returns the longest grace period of the rules that have just ended.
@@ -153,15 +203,15 @@ impl FaultSchedule {
     }
 }
 
-fn toggle(set: &mut BTreeSet<usize>, member: usize) {
+fn toggle<T: Ord + Copy>(set: &mut BTreeSet<T>, member: T) {
     if !set.remove(&member) {
         set.insert(member);
     }
 }
 
 /// Combines rules by the worst of each kind.
-fn worst(faults: &[&Fault]) -> Faults {
-    let share = |of: fn(&Fault) -> f64| faults.iter().map(|fault| of(fault)).fold(0.0, f64::max);
+fn worst(faults: &[Fault]) -> Faults {
+    let share = |of: fn(&Fault) -> f64| faults.iter().map(of).fold(0.0, f64::max);
     Faults {
         loss: share(|fault| fault.loss),
         duplication: share(|fault| fault.duplication),

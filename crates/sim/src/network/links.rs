@@ -2,6 +2,7 @@
 
 use alloc::string::String;
 use alloc::vec;
+use alloc::vec::Vec;
 use core::net::IpAddr;
 use core::time::Duration;
 
@@ -66,6 +67,9 @@ impl Network {
                 egress,
                 busy_until: Time::ZERO,
                 planned: None,
+                link_up: true,
+                removed: None,
+                connected: Vec::new(),
                 up: true,
                 faults: Faults::default(),
                 random: self.random.stream(&random),
@@ -98,8 +102,23 @@ impl Network {
         let Some(port) = self.hosts[node.0].ports.get(interface) else {
             return;
         };
-        let peer = port.peer;
-        for (node, interface) in [(node, interface), peer] {
+        let ends = [(node, interface), port.peer];
+        for (node, interface) in ends {
+            if let Some(port) = self.hosts[node.0].ports.get_mut(interface) {
+                port.link_up = up;
+            }
+        }
+        self.follow_link_state(ends);
+    }
+
+    /// Informs both ends of a link of whether packets pass it: it has not failed, and both have their interfaces.
+    pub(crate) fn follow_link_state(&mut self, ends: [(NodeId, InterfaceId); 2]) {
+        let works = |(node, interface): (NodeId, InterfaceId)| {
+            let port = self.hosts[node.0].ports.get(interface);
+            port.is_some_and(|port| port.link_up && port.removed.is_none())
+        };
+        let up = ends.into_iter().all(works);
+        for (node, interface) in ends {
             let host = &mut self.hosts[node.0];
             if let Some(port) = host.ports.get_mut(interface) {
                 port.up = up;
@@ -133,7 +152,7 @@ impl Network {
         self.change_interface(node, interface, |changed| changed.trust = trust);
     }
 
-    /// Changes an interface of a node, if there is one; the node is informed.
+    /// Changes an interface of a node, if there is one; the node is informed, if the interface is not removed.
     fn change_interface(
         &mut self,
         node: NodeId,
@@ -145,6 +164,9 @@ impl Network {
             change(&mut changed);
             host.interfaces.set(changed.clone());
             self.inform(node, HostUpdate::Interface(changed));
+        } else if let Some(removed) = host.ports.get_mut(interface).and_then(|p| p.removed.as_mut())
+        {
+            change(removed);
         }
     }
 
