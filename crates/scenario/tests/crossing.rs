@@ -6,21 +6,28 @@ use std::time::Duration;
 use earmark_scenario::Protocols;
 use earmark_scenario::crossing::EventKind::*;
 use earmark_scenario::crossing::Place::*;
-use earmark_scenario::crossing::{Case, Event, EventKind, Place, play_case, play_logged};
+use earmark_scenario::crossing::{Case, Crossing, Event, EventKind, Place, play_case, play_logged};
 use earmark_scenario::topology::Family::{self, *};
 
 #[test]
 fn sampled_cases_hold_all_invariants() {
     let protocols = Protocols::default();
     let mut reserved = 0;
-    for seed in 0..300 {
+    let mut effective = BTreeSet::new();
+    // Consecutive seeds differ in their variants; further events and places come with the distance.
+    for seed in (0..60_600).step_by(101) {
         let case = Case::of(seed, &protocols);
         let crossing = play_case(&case, &protocols);
         let again = format!("earmark-lab cross --seed {seed}");
         assert!(crossing.violations.is_empty(), "{again}: {crossing:#?}");
         reserved += usize::from(crossing.is_reserved);
+        let events = case.events.iter().zip(crossing.took_effect);
+        effective.extend(events.filter(|(_, took_effect)| *took_effect).map(|(it, _)| it.kind));
     }
-    assert!(reserved > 200, "{reserved}");
+    assert!(reserved > 400, "{reserved}");
+    let all: BTreeSet<EventKind> = EventKind::ALL.iter().copied().collect();
+    let without: Vec<_> = all.difference(&effective).collect();
+    assert_eq!(without, [&Nothing], "events that never took effect");
 }
 
 /// Seed, protocol, variant, family, and events with their times in milliseconds.
@@ -128,6 +135,51 @@ fn formerly_failing_cases_hold_all_invariants() {
         let crossing = play_case(&case, &protocols);
         assert!(crossing.violations.is_empty(), "{case:#?}: {crossing:#?}");
     }
+}
+
+/// Plays RSVP in the fixed filter style over IPv4 with these events.
+fn with_events(events: &[(EventKind, Place, u64, u64)]) -> Crossing {
+    let protocols = Protocols::default();
+    let protocol = protocols.by_name("rsvp").expect("a protocol");
+    let variant = &protocol.variants()[0];
+    let milliseconds = Duration::from_millis;
+    let event = |&(kind, place, from, until): &_| {
+        let [from, until] = [from, until].map(milliseconds);
+        Event { kind, place, from, until }
+    };
+    let events = events.iter().map(event).collect();
+    let case = Case { seed: 1, protocol, variant, family: Ipv4, events };
+    play_case(&case, &protocols)
+}
+
+/// An event takes effect if what it changes happens while it lasts, at its place.
+#[test]
+fn events_beside_the_path_or_between_messages_take_no_effect() {
+    let [begin, end] = [1_900, 9_000];
+    for (kind, place, until, took_effect) in [
+        (Nothing, FirstRouter, end, false),
+        (Silence, FirstRouter, end, true),
+        (Silence, FirstRouter, 1_950, false),
+        (Silence, Destination, end, false),
+        (Duplication, LastRouter, end, true),
+        (Outage, FirstRouter, end, true),
+        (Outage, Destination, end, false),
+        (InterfaceRenumbered, Destination, end, true),
+        (Refusal, LastRouter, end, true),
+        (Refusal, LastRouter, 1_950, false),
+        (NoRoom, LastRouter, end, true),
+        (NoRoom, LastRouter, 1_950, false),
+        (Change, Source, end, true),
+    ] {
+        let crossing = with_events(&[(kind, place, begin, until)]);
+        assert_eq!(crossing.took_effect, [took_effect], "{kind:?}, {place:?}, {until}");
+    }
+    // The way around counts while the link between the routers is down, and the change of a source that is gone does not.
+    let outage = (Outage, FirstRouter, begin, end);
+    let crossing = with_events(&[outage, (Silence, Destination, begin, end)]);
+    assert_eq!(crossing.took_effect, [true, true]);
+    let crossing = with_events(&[(Crash, Source, 1_000, 3_000), (Change, Source, 5_000, 6_000)]);
+    assert_eq!(crossing.took_effect, [true, false]);
 }
 
 /// Consecutive seeds are every variant and family with every event at every place.

@@ -28,6 +28,8 @@ pub(crate) struct Port {
     /// Whether packets pass: the link has not failed, and both ends have their interfaces.
     pub(crate) up: bool,
     pub(crate) faults: Faults,
+    /// Number of messages that the faults have lost, duplicated, damaged or delayed.
+    pub(crate) faulted: u64,
     /// Random numbers of the faults.
     pub(crate) random: Stream,
     /// Link number in the fluid plane, if any fluid passes it.

@@ -24,7 +24,7 @@ Examples:
   earmark-lab cross --cases 100000 --json
 
 Invariants: when the events are over, the reservation is on each link of its path once and nowhere else, or nothing is
-anywhere; that is what the application was told last; ledger, engines and traffic control agree at any time; and no state
+anywhere; that is what the application was told last; it is there unless an event that took effect could prevent it; ledger, engines and traffic control agree at any time; and no state
 remains after the release.";
 
 /// Cross every protocol, transport, style and address family with losses, crashes, failures and refusals at every place
@@ -56,12 +56,21 @@ struct Summary {
     reserved: u64,
     /// Events that the simulator processed.
     events: u64,
-    /// Cases and broken ones by axis and value.
-    axes: BTreeMap<&'static str, BTreeMap<String, [u64; 2]>>,
+    /// Cases by axis and value.
+    axes: BTreeMap<&'static str, BTreeMap<String, Counts>>,
     /// Number of broken cases.
     broken: u64,
     /// The first broken cases, each with the command that replays it.
     first_broken: Vec<BrokenCase>,
+}
+
+/// Numbers of cases.
+#[derive(Clone, Copy, Debug, Default, Serialize)]
+struct Counts {
+    cases: u64,
+    /// In how many of them the event took effect; of a value that is no event, any event.
+    effective: u64,
+    broken: u64,
 }
 
 #[derive(Debug, Serialize)]
@@ -123,16 +132,25 @@ impl Summary {
         self.reserved += u64::from(crossing.is_reserved);
         self.events += crossing.events;
         self.broken += u64::from(is_broken);
-        let variant = format!("{}, {}", case.protocol.name(), case.variant.name);
-        self.count("variant", variant, is_broken);
-        self.count("family", format!("{:?}", case.family).to_lowercase(), is_broken);
-        for event in &case.events {
-            self.count("event", event.kind.name().to_owned(), is_broken);
-            self.count("place", event.place.name().to_owned(), is_broken);
+        let took_effect = &crossing.took_effect;
+        let mut count = |axis, value, took_effect: bool| {
+            let values: &mut BTreeMap<String, Counts> = self.axes.entry(axis).or_default();
+            let counts = values.entry(value).or_default();
+            counts.cases += 1;
+            counts.effective += u64::from(took_effect);
+            counts.broken += u64::from(is_broken);
+        };
+        let any = took_effect.contains(&true);
+        count("variant", format!("{}, {}", case.protocol.name(), case.variant.name), any);
+        count("family", format!("{:?}", case.family).to_lowercase(), any);
+        for (event, &took_effect) in case.events.iter().zip(took_effect) {
+            count("event", event.kind.name().to_owned(), took_effect);
+            count("place", event.place.name().to_owned(), took_effect);
         }
         if let [one, other] = &case.events[..] {
             let pair = [one, other].map(|event| event.kind.name());
-            self.count("pair of events", format!("{}, {}", pair[0], pair[1]), is_broken);
+            let both = !took_effect.contains(&false);
+            count("pair of events", format!("{}, {}", pair[0], pair[1]), both);
         }
         if is_broken && self.first_broken.len() < MAX_PRINTED {
             self.first_broken.push(BrokenCase {
@@ -146,12 +164,6 @@ impl Summary {
         }
     }
 
-    fn count(&mut self, axis: &'static str, value: String, is_broken: bool) {
-        let counts = self.axes.entry(axis).or_default().entry(value).or_default();
-        counts[0] += 1;
-        counts[1] += u64::from(is_broken);
-    }
-
     fn merge(&mut self, other: Summary) {
         self.cases += other.cases;
         self.reserved += other.reserved;
@@ -159,10 +171,11 @@ impl Summary {
         self.broken += other.broken;
         for (axis, values) in other.axes {
             let known = self.axes.entry(axis).or_default();
-            for (value, [cases, broken]) in values {
+            for (value, Counts { cases, effective, broken }) in values {
                 let counts = known.entry(value).or_default();
-                counts[0] += cases;
-                counts[1] += broken;
+                counts.cases += cases;
+                counts.effective += effective;
+                counts.broken += broken;
             }
         }
         let room = MAX_PRINTED.saturating_sub(self.first_broken.len());
@@ -192,16 +205,18 @@ fn describe(summary: &Summary, seconds: f64) -> String {
     for (axis, values) in &summary.axes {
         // Pairs are too many to read.
         if *axis == "pair of events" {
-            let fewest = values.values().map(|[cases, _]| *cases).min().unwrap_or_default();
+            let fewest = values.values().map(|counts| counts.cases).min().unwrap_or_default();
+            let effective = values.values().filter(|counts| counts.effective > 0).count();
             text.push_str(&format!(
-                "{axis}: {} of them, each in {fewest} cases or more\n",
-                values.len()
+                "{axis}: {} of them, each in {fewest} cases or more; {effective} with effects of both\n",
+                values.len(),
             ));
             continue;
         }
-        text.push_str(&format!("{axis:<42} {:>10} {:>8}\n", "cases", "broken"));
-        for (value, [cases, broken]) in values {
-            text.push_str(&format!("  {value:<40} {cases:>10} {broken:>8}\n"));
+        let (cases, effective) = ("cases", "with effect");
+        text.push_str(&format!("{axis:<46} {cases:>10} {effective:>12} {:>8}\n", "broken"));
+        for (value, Counts { cases, effective, broken }) in values {
+            text.push_str(&format!("  {value:<44} {cases:>10} {effective:>12} {broken:>8}\n"));
         }
     }
     let Summary { cases, reserved, events, broken, .. } = summary;

@@ -9,6 +9,7 @@ use serde::Serialize;
 
 use crate::faults::Fault;
 use crate::protocols::{Protocols, ScenarioProtocol, Variant};
+use crate::routing::Returns;
 use crate::sampling::{below, milliseconds};
 use crate::topology::Family;
 
@@ -18,11 +19,11 @@ name = "crossing"
 ipv6 = true
 node = [{ name = "source" }, { name = "r1" }, { name = "r2" }, { name = "r3" }, { name = "destination" }]
 link = [
-    { ends = ["source", "r1"], bandwidth = "10Mbit", delay = "1ms" },
-    { ends = ["r1", "r2"], bandwidth = "10Mbit", delay = "2ms" },
-    { ends = ["r1", "r3"], bandwidth = "10Mbit", delay = "2ms" },
-    { ends = ["r3", "r2"], bandwidth = "10Mbit", delay = "2ms" },
-    { ends = ["r2", "destination"], bandwidth = "10Mbit", delay = "1ms" },
+    { ends = ["source", "r1"], bandwidth = "10Mbit", delay = "1ms", prefix = "10.0.0.0/24" },
+    { ends = ["r1", "r2"], bandwidth = "10Mbit", delay = "2ms", prefix = "10.0.1.0/24" },
+    { ends = ["r1", "r3"], bandwidth = "10Mbit", delay = "2ms", prefix = "10.0.2.0/24" },
+    { ends = ["r3", "r2"], bandwidth = "10Mbit", delay = "2ms", prefix = "10.0.3.0/24" },
+    { ends = ["r2", "destination"], bandwidth = "10Mbit", delay = "1ms", prefix = "10.0.4.0/24" },
 ]
 "#;
 
@@ -58,6 +59,12 @@ earmark_core::named_enum! {
         Crash = "crash",
         /// A daemon crashes; the next one removes the reservations of the kernel at once.
         CrashWithoutAdoption = "crash without adoption",
+        /// An interface vanishes, and returns with its index.
+        InterfaceRemoved = "interface removed",
+        /// An interface vanishes, and returns with another index.
+        InterfaceRenumbered = "interface renumbered",
+        /// An interface vanishes, and returns with another index and another address.
+        InterfaceReaddressed = "interface readdressed",
         /// Traffic control of a node refuses.
         Refusal = "refusal",
         /// A link has no room for new reservations; what is reserved stays.
@@ -67,8 +74,17 @@ earmark_core::named_enum! {
     }
 }
 
+impl EventKind {
+    /// Returns whether a reservation must survive it, or come about during it.
+    pub(super) fn is_harmless(self) -> bool {
+        use EventKind::{Change, Duplication, Nothing, Reordering};
+        matches!(self, Nothing | Duplication | Reordering | Change)
+    }
+}
+
 earmark_core::named_enum! {
-    /// Place of an event: a node, or the link from there towards the destination; at the destination, the way around.
+    /// Place of an event: a node, or the link from there towards the destination; at the destination, the way around. An
+    /// interface is that of the node to this link, and of the destination its only one.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
     #[serde(rename_all = "snake_case")]
     pub enum Place {
@@ -148,6 +164,13 @@ impl Case {
             .any(|event| event.place == place && is_crash(event.kind) && is_late(event))
     }
 
+    /// Returns whether an end of the flow loses the address by which the flow is known.
+    pub(super) fn loses_address(&self) -> bool {
+        let is_at_end = |event: &Event| matches!(event.place, Place::Source | Place::Destination);
+        let mut events = self.events.iter();
+        events.any(|event| event.kind == EventKind::InterfaceReaddressed && is_at_end(event))
+    }
+
     /// Returns the rates that the application changes its reservation to, with their times, in order.
     pub(super) fn changes(&self) -> Vec<(Duration, Rate)> {
         let mut changes = Vec::new();
@@ -186,9 +209,23 @@ fn event(kind: EventKind, place: Place, dice: &mut Stream) -> Event {
 }
 
 impl Event {
+    /// Returns whether it takes a link from paths.
+    pub(super) fn breaks_paths(&self) -> bool {
+        use EventKind::{InterfaceReaddressed, InterfaceRemoved, InterfaceRenumbered, Outage};
+        let breaks = [Outage, InterfaceRemoved, InterfaceRenumbered, InterfaceReaddressed];
+        breaks.contains(&self.kind)
+    }
+
+    /// Returns whether it changes the messages of a link.
+    pub(super) fn faults_messages(&self) -> bool {
+        use EventKind::{Corruption, Duplication, Loss, Reordering, Silence};
+        matches!(self.kind, Loss | Silence | Duplication | Reordering | Corruption)
+    }
+
     fn fault(&self) -> Option<Fault> {
         let (from, until) = (self.from, Some(self.until));
         let on_link = Fault { from, until, link: Some(self.link()), ..Fault::default() };
+        let removed = |returns| Fault { removed: Some(self.node()), returns, ..on_link.clone() };
         let at_node = Fault { from, until, node: Some(self.node()), ..Fault::default() };
         Some(match self.kind {
             EventKind::Nothing | EventKind::Change => return None,
@@ -204,12 +241,16 @@ impl Event {
             EventKind::CrashWithoutAdoption => {
                 Fault { crash: true, grace: Some(Duration::ZERO), ..at_node }
             }
+            EventKind::InterfaceRemoved => removed(Returns::Same),
+            EventKind::InterfaceRenumbered => removed(Returns::Renumbered),
+            EventKind::InterfaceReaddressed => removed(Returns::Readdressed),
             EventKind::Refusal => Fault { refusal: true, ..at_node },
             EventKind::NoRoom => Fault { reservable: Some(Rate::from_mbps(1)), ..on_link },
         })
     }
 
-    fn node(&self) -> String {
+    /// Returns the name of its node.
+    pub(super) fn node(&self) -> String {
         let name = match self.place {
             Place::Source => "source",
             Place::FirstRouter => "r1",
@@ -219,11 +260,15 @@ impl Event {
         name.to_owned()
     }
 
-    fn link(&self) -> [String; 2] {
+    /// Returns the names of the nodes at the ends of its link.
+    pub(super) fn link(&self) -> [String; 2] {
         let ends = match self.place {
             Place::Source => ["source", "r1"],
             Place::FirstRouter => ["r1", "r2"],
             Place::LastRouter => ["r2", "destination"],
+            Place::Destination if self.breaks_paths() && self.kind != EventKind::Outage => {
+                ["r2", "destination"]
+            }
             Place::Destination => ["r1", "r3"],
         };
         ends.map(str::to_owned)

@@ -2,9 +2,8 @@
 //!
 //! One case is one reservation on a path of two routers, with a longer way around, and one or two [events](EventKind) at
 //! random times before, while and after it is made: messages are lost, duplicated, damaged or reordered, links fail,
-//! daemons crash, traffic control or a link without room refuses, and the application changes its rate. The seed draws
-//! everything, and consecutive seeds cross all values of the
-//! axes evenly: [`Case`].
+//! interfaces vanish, daemons crash, traffic control or a link without room refuses, and the application changes its rate. The
+//! seed draws everything, and consecutive seeds cross all values of the axes evenly: [`Case`].
 //!
 //! The invariants need no expected messages ([`Violation`]). When the events are over and some refresh periods have passed:
 //!
@@ -13,11 +12,17 @@
 //! - Ledger, engines and traffic control of every node agree. Checked once a second, during the events, too.
 //! - What is there is what the source's application was told last. It was told something, unless its daemon crashed; then
 //!   nothing is left.
+//! - If no event could prevent or end the reservation, it is there: all were harmless (messages arrive twice or overtake each
+//!   other, the rate changes), over before the request, or without effect, since nothing happened that they change.
+//!
+//! If an end of the flow loses its address, these hold only for the nodes, and for the end: nobody can send the flow, or it
+//! cannot arrive.
 //!
 //! When the reservation was released and its lifetime is over, no state is left on any node: engines, ledger, traffic
 //! control, timers.
 
 mod case;
+mod effects;
 mod run;
 
 pub use case::{Case, Event, EventKind, Place};

@@ -9,10 +9,11 @@ use earmark_node::outcome;
 use earmark_sim::{LogEntry, LogEvent, Network, NodeId};
 use serde::Serialize;
 
-use super::case::{Case, EventKind, LAST_EVENT_OVER, NETWORK, Place, RATE, REQUEST};
+use super::case::{Case, Event, LAST_EVENT_OVER, NETWORK, Place, RATE, REQUEST};
+use super::effects::{Effects, Location};
 use crate::build::{Built, build_in};
 use crate::explore::{disagreements, remaining_state};
-use crate::faults::FaultSchedule;
+use crate::faults::{FaultSchedule, links_between};
 use crate::protocols::{CommonSettings, End, Protocols, carry_out};
 use crate::reservation::ReservationRequest;
 use crate::routing::Routing;
@@ -47,6 +48,8 @@ earmark_core::named_enum! {
         ToldNotReserved = "told not reserved",
         /// The source was told nothing.
         NotAnswered = "not answered",
+        /// Nothing is reserved, and no event could prevent or end the reservation.
+        NotReserved = "not reserved",
         /// Something is reserved for an application that is gone.
         WithoutApplication = "without application",
         /// State is left after the release.
@@ -70,6 +73,8 @@ pub struct Violation {
 pub struct Crossing {
     /// Whether the reservation was on the whole path in the end.
     pub is_reserved: bool,
+    /// Whether each event of the case changed what happened.
+    pub took_effect: Vec<bool>,
     /// Events that the simulator processed.
     pub events: u64,
     /// Violated invariants, the first of each kind.
@@ -97,6 +102,7 @@ pub fn play_logged(
     run.read_log();
     run.check_empty();
     run.crossing.events = run.network.event_count();
+    run.crossing.took_effect = run.effects.took_effect().to_vec();
     run.crossing
 }
 
@@ -116,6 +122,7 @@ struct Run<'c> {
     nodes: Vec<NodeId>,
     routing: Routing,
     faults: FaultSchedule,
+    effects: Effects,
     request: ReservationRequest,
     /// Changes of the rate that are to come, the last first.
     changes: Vec<(Time, Rate)>,
@@ -143,8 +150,12 @@ impl<'c> Run<'c> {
             protocol.configure(&settings, &mut config);
         }
         (case.variant.configure)(&mut config);
-        let Built { network, nodes, routing, .. } =
+        let Built { mut network, nodes, routing, .. } =
             build_in(case.family, &topology, case.seed, &config);
+        network.watch_attempts();
+        let changes = changes(case);
+        let locations = case.events.iter().map(|event| location(event, &topology));
+        let effects = Effects::new(case, locations.collect(), !changes.is_empty());
         let ends = [0, topology.nodes.len() - 1];
         let address = |end: usize| {
             let mut interfaces = topology.interfaces(end);
@@ -171,12 +182,18 @@ impl<'c> Run<'c> {
             nodes,
             routing,
             request,
-            changes: changes(case),
+            effects,
+            changes,
             requested: vec![RATE],
             told: None,
             was_told: false,
             next_check: Time::ZERO + CHECK_INTERVAL,
-            crossing: Crossing { is_reserved: false, events: 0, violations: Vec::new() },
+            crossing: Crossing {
+                is_reserved: false,
+                took_effect: Vec::new(),
+                events: 0,
+                violations: Vec::new(),
+            },
         }
     }
 
@@ -189,6 +206,7 @@ impl<'c> Run<'c> {
             self.network.run_until(at);
             self.read_log();
             if fault == Some(at) {
+                self.note_effects();
                 let Run { faults, network, nodes, topology, routing, .. } = self;
                 faults.apply(network, nodes, topology, routing);
                 self.read_log();
@@ -203,12 +221,27 @@ impl<'c> Run<'c> {
         self.read_log();
     }
 
+    /// Notes the effects of the events that begin or end now.
+    fn note_effects(&mut self) {
+        let path = self.path();
+        let network = (&self.network, &self.nodes[..]);
+        self.effects.note_change(self.case, network, &self.routing, &path);
+    }
+
+    /// Returns the present path, by index of node; empty if there is none.
+    fn path(&self) -> Vec<(usize, InterfaceId)> {
+        let last = self.topology.nodes.len() - 1;
+        let path = self.routing.path(&self.topology, self.faults.down(), 0, last);
+        path.unwrap_or_default()
+    }
+
     /// Changes the rate of the reservation.
     fn change(&mut self) {
         let Some((_, rate)) = self.changes.pop() else { return };
         let Some(change) = self.case.variant.change else { return };
         self.request.rate = rate;
         self.requested.push(rate);
+        self.effects.note_rate_change(self.case, self.network.now());
         carry_out(change(&self.request), &self.request, &mut self.network);
     }
 
@@ -217,6 +250,9 @@ impl<'c> Run<'c> {
         let source = self.request.nodes[0];
         for entry in self.network.take_log() {
             (self.log)(self.network.name(entry.node), &entry);
+            if let Some(node) = self.nodes.iter().position(|node| *node == entry.node) {
+                self.effects.note_log(self.case, entry.at, node, &entry.what, &self.routing);
+            }
             match entry.what {
                 LogEvent::Restarted if entry.node == source => self.told = None,
                 LogEvent::Event(event) if entry.node == source => {
@@ -244,9 +280,11 @@ impl<'c> Run<'c> {
     }
 
     fn check_settled(&mut self) {
-        let last = self.topology.nodes.len() - 1;
-        let path = self.routing.path(&self.topology, self.faults.down(), 0, last);
-        let path: BTreeSet<(usize, InterfaceId)> = path.unwrap_or_default().into_iter().collect();
+        // The flow cannot arrive, or nobody can send it. A protocol may ask on for it, and hold for a while what it asks for.
+        if self.case.loses_address() {
+            return;
+        }
+        let path: BTreeSet<(usize, InterfaceId)> = self.path().into_iter().collect();
         let (mut reserved, mut rates) = (Vec::new(), Vec::new());
         for (place, &node) in self.nodes.iter().enumerate() {
             for (interface, class) in self.network.traffic_control(node) {
@@ -266,6 +304,9 @@ impl<'c> Run<'c> {
             return;
         }
         self.crossing.is_reserved = is_reserved;
+        if !is_reserved && !self.effects.may_prevent(self.case) {
+            self.violation(ViolationKind::NotReserved, source, "no event could prevent it");
+        }
         self.check_rates(&rates);
         let told = self.told.as_ref().map(|outcome| outcome.kind);
         let what = format!("told {:?}", told.map(Kind::name));
@@ -295,9 +336,7 @@ impl<'c> Run<'c> {
     fn check_rates(&mut self, rates: &[Rate]) {
         let source = self.request.nodes[0];
         let Some(&first) = rates.first() else { return };
-        let may_fail = |kind| kind != EventKind::Nothing && kind != EventKind::Change;
-        let may_differ = self.case.events.iter().any(|event| may_fail(event.kind));
-        let is_known = match may_differ {
+        let is_known = match self.effects.may_prevent(self.case) {
             true => self.requested.iter().any(|&rate| is(first, rate)),
             false => is(first, self.last_rate()),
         };
@@ -329,6 +368,14 @@ impl<'c> Run<'c> {
             self.crossing.violations.push(Violation { kind, at, what });
         }
     }
+}
+
+/// Returns where an event is.
+fn location(event: &Event, topology: &Topology) -> Location {
+    let index = |name: &str| topology.node(name).expect("events are in the network of crossings");
+    let [one, other] = event.link().map(|name| index(&name));
+    let link = links_between(topology, one, other).next().expect("its nodes are joined");
+    Location { node: index(&event.node()), link }
 }
 
 /// Returns whether a rate is that of a request, which messages state in floating point.

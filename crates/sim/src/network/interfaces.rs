@@ -96,6 +96,7 @@ impl Network {
             connected: Vec::new(),
             up: false,
             faults: Faults::default(),
+            faulted: 0,
             random: port.random.clone(),
             fluid: None,
         };

@@ -72,6 +72,7 @@ impl Network {
                 connected: Vec::new(),
                 up: true,
                 faults: Faults::default(),
+                faulted: 0,
                 random: self.random.stream(&random),
                 fluid: None,
             };
@@ -183,6 +184,11 @@ impl Network {
                 }
             }
         }
+    }
+
+    /// Returns how many messages the faults of one direction of a link have lost, duplicated, damaged or delayed.
+    pub fn faulted_messages(&self, node: NodeId, interface: InterfaceId) -> u64 {
+        self.hosts[node.0].ports.get(interface).map_or(0, |port| port.faulted)
     }
 
     /// Sets the faults of both directions of the link behind an interface from now on. Messages in flight are not

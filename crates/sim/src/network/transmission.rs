@@ -1,5 +1,7 @@
 //! Sending: packets wait in the queues of an interface, and are transmitted one by one while the link is free.
 
+use core::time::Duration;
+
 use earmark_core::{InterfaceId, Time};
 
 use super::{Network, Scheduled};
@@ -76,6 +78,10 @@ impl Network {
             return self.enter(arrives, Scheduled::Arrive(peer.0, peer.1, packet));
         }
         let copies = port.faults.apply(&mut port.random, &packet);
+        let is_intact = |(delay, copy): &(_, Packet)| {
+            *delay == Duration::ZERO && copy.damaged == packet.damaged
+        };
+        port.faulted += u64::from(copies.len() != 1 || !copies.iter().all(is_intact));
         if copies.is_empty() {
             self.note(node, LogEvent::Lost(Loss::Fault));
         }
