@@ -8,6 +8,7 @@ use earmark_scenario::crossing::EventKind::*;
 use earmark_scenario::crossing::Place::*;
 use earmark_scenario::crossing::{Case, Crossing, Event, EventKind, Place, play_case, play_logged};
 use earmark_scenario::topology::Family::{self, *};
+use earmark_sim::LogEvent;
 
 #[test]
 fn sampled_cases_hold_all_invariants() {
@@ -31,7 +32,7 @@ fn sampled_cases_hold_all_invariants() {
 }
 
 /// Seed, protocol, variant, family, and events with their times in milliseconds.
-type Formerly = (u64, &'static str, &'static str, Family, &'static [(EventKind, Place, u64, u64)]);
+type Formerly = (u64, &'static str, &'static str, Family, &'static [Brief]);
 
 /// Errors found earlier, one of each kind: a locking destination of a one-way reservation, a lock whose key had no room for more,
 /// grants after a refusal or a loss that nobody was told of, reservations by receivers whose sender had lost them, was gone, or
@@ -121,35 +122,37 @@ const FORMERLY_FAILING: &[Formerly] = &[
 fn formerly_failing_cases_hold_all_invariants() {
     let protocols = Protocols::default();
     for &(seed, protocol, variant, family, events) in FORMERLY_FAILING {
-        let protocol = protocols.by_name(protocol).expect("a protocol");
-        let variants = protocol.variants().iter();
-        let variant = variants.clone().find(|it| it.name == variant).expect("a variant");
-        let milliseconds = Duration::from_millis;
-        let events = events.iter().map(|&(kind, place, from, until)| Event {
-            kind,
-            place,
-            from: milliseconds(from),
-            until: milliseconds(until),
-        });
-        let case = Case { seed, protocol, variant, family, events: events.collect() };
+        let case = case_of(seed, [protocol, variant], family, events, &protocols);
         let crossing = play_case(&case, &protocols);
         assert!(crossing.violations.is_empty(), "{case:#?}: {crossing:#?}");
     }
 }
 
-/// Plays RSVP in the fixed filter style over IPv4 with these events.
-fn with_events(events: &[(EventKind, Place, u64, u64)]) -> Crossing {
-    let protocols = Protocols::default();
-    let protocol = protocols.by_name("rsvp").expect("a protocol");
-    let variant = &protocol.variants()[0];
-    let milliseconds = Duration::from_millis;
-    let event = |&(kind, place, from, until): &_| {
-        let [from, until] = [from, until].map(milliseconds);
+/// An event: its kind and place, and its times in milliseconds.
+type Brief = (EventKind, Place, u64, u64);
+
+/// Returns a case of a variant.
+fn case_of(
+    seed: u64,
+    [protocol, variant]: [&str; 2],
+    family: Family,
+    events: &[Brief],
+    protocols: &Protocols,
+) -> Case {
+    let protocol = protocols.by_name(protocol).expect("a protocol");
+    let mut variants = protocol.variants().iter();
+    let variant = variants.find(|known| known.name == variant).expect("a variant");
+    let event = |&(kind, place, from, until): &Brief| {
+        let [from, until] = [from, until].map(Duration::from_millis);
         Event { kind, place, from, until }
     };
-    let events = events.iter().map(event).collect();
-    let case = Case { seed: 1, protocol, variant, family: Ipv4, events };
-    play_case(&case, &protocols)
+    Case { seed, protocol, variant, family, events: events.iter().map(event).collect() }
+}
+
+/// Plays RSVP with these events.
+fn with_events(events: &[Brief]) -> Crossing {
+    let protocols = Protocols::default();
+    play_case(&case_of(1, SIMPLE[0], Ipv4, events, &protocols), &protocols)
 }
 
 /// An event takes effect if what it changes happens while it lasts, at its place.
@@ -180,6 +183,78 @@ fn events_beside_the_path_or_between_messages_take_no_effect() {
     assert_eq!(crossing.took_effect, [true, true]);
     let crossing = with_events(&[(Crash, Source, 1_000, 3_000), (Change, Source, 5_000, 6_000)]);
     assert_eq!(crossing.took_effect, [true, false]);
+}
+
+/// A simple variant of each protocol.
+const SIMPLE: [[&str; 2]; 4] = [
+    ["rsvp", "fixed filter"],
+    ["boomerang", "one pass"],
+    ["yessir", "individual"],
+    ["nsis", "datagrams"],
+];
+
+/// Plays a variant with these events, and returns the times in seconds of what the node logs of it.
+fn times_of(
+    variant: [&str; 2],
+    events: &[Brief],
+    at: &str,
+    is_it: impl Fn(&LogEvent) -> bool,
+) -> Vec<f64> {
+    let protocols = Protocols::default();
+    let case = case_of(1, variant, Ipv4, events, &protocols);
+    let mut times = Vec::new();
+    let crossing = play_logged(&case, &protocols, |node, entry| {
+        let is_here = node == at && is_it(&entry.what);
+        times.extend(is_here.then(|| entry.at.as_secs_f64()));
+    });
+    assert!(crossing.violations.is_empty(), "{case:#?}: {crossing:#?}");
+    times
+}
+
+#[test]
+fn limit_and_policy_refuse_new_requests_while_they_are_set() {
+    let installed = |event: &LogEvent| matches!(event, LogEvent::Installed(_));
+    for variant in SIMPLE {
+        for kind in [NoSessions, Forbidden] {
+            let early = times_of(variant, &[(kind, FirstRouter, 1_000, 9_000)], "r1", installed);
+            assert!(early.iter().all(|at| *at >= 9.0), "{variant:?}, {kind:?}: {early:?}");
+            // NSIS asks once.
+            assert_eq!(early.is_empty(), variant[0] == "nsis", "{variant:?}, {kind:?}");
+            let late = times_of(variant, &[(kind, FirstRouter, 9_000, 12_000)], "r1", installed);
+            assert!(late[0] < 3.0, "{variant:?}, {kind:?}: {late:?}");
+        }
+    }
+}
+
+#[test]
+fn refresh_period_follows_its_setting() {
+    for variant in [SIMPLE[0], SIMPLE[3]] {
+        let messages = |kind| {
+            let sent = |event: &LogEvent| matches!(event, LogEvent::Sent { .. });
+            let times = times_of(variant, &[(kind, FirstRouter, 4_000, 19_000)], "r1", sent);
+            times.iter().filter(|at| (8.0..19.0).contains(*at)).count()
+        };
+        let [longer, usual, shorter] = [LongerRefresh, Nothing, ShorterRefresh].map(messages);
+        assert!(longer * 4 < usual * 3, "{variant:?}: {longer}, {usual}");
+        assert!(shorter * 3 > usual * 4, "{variant:?}: {shorter}, {usual}");
+    }
+}
+
+#[test]
+fn state_expires_earlier_with_a_shorter_lifetime() {
+    for variant in SIMPLE {
+        let first_removal = |kind| {
+            let removed = |event: &LogEvent| matches!(event, LogEvent::Removed(_));
+            let silence = (Silence, FirstRouter, 12_000, 20_000);
+            // The lifetime by NSIS follows from the period of the neighbour, which is longer than the limit.
+            let longer = (LongerRefresh, FirstRouter, 4_000, 20_000);
+            let events = [silence, longer, (kind, LastRouter, 8_000, 20_000)];
+            let times = times_of(variant, &events, "r2", removed);
+            times.into_iter().find(|at| *at > 12.0).expect("it expires")
+        };
+        let [usual, shorter] = [Nothing, ShorterLifetime].map(first_removal);
+        assert!(shorter < usual - 0.5, "{variant:?}: {shorter}, {usual}");
+    }
 }
 
 /// Consecutive seeds are every variant and family with every event at every place.

@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use earmark_core::Rate;
 use earmark_core::random::{RandomStreams, Stream};
+use earmark_node::NodeConfig;
 use earmark_sim::distributions::happens;
-use serde::Serialize;
 
+use super::event::{Event, EventKind, Place};
 use crate::faults::Fault;
 use crate::protocols::{Protocols, ScenarioProtocol, Variant};
-use crate::routing::Returns;
 use crate::sampling::{below, milliseconds};
 use crate::topology::Family;
 
@@ -33,84 +33,10 @@ pub(super) const REQUEST: Duration = Duration::from_secs(2);
 pub(super) const RATE: Rate = Rate::from_mbps(2);
 /// Earliest change after the request, and after another change.
 const FIRST_CHANGE: Duration = Duration::from_millis(20);
+/// Time by which a reservation is made that nothing prevents.
+const MADE: Duration = Duration::from_secs(3);
 /// Time at which the last event is over.
 pub(super) const LAST_EVENT_OVER: Duration = Duration::from_secs(20);
-
-earmark_core::named_enum! {
-    /// Kind of an event.
-    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-    #[serde(rename_all = "snake_case")]
-    pub enum EventKind {
-        /// Nothing happens.
-        Nothing = "nothing",
-        /// A part of the messages on a link is lost.
-        Loss = "loss",
-        /// No message passes a link, and routes stay.
-        Silence = "silence",
-        /// Messages on a link arrive twice.
-        Duplication = "duplication",
-        /// Messages on a link overtake each other.
-        Reordering = "reordering",
-        /// One bit of some messages on a link is flipped.
-        Corruption = "corruption",
-        /// A link fails, and routes avoid it if they can.
-        Outage = "outage",
-        /// A daemon crashes; the next one adopts the reservations of the kernel.
-        Crash = "crash",
-        /// A daemon crashes; the next one removes the reservations of the kernel at once.
-        CrashWithoutAdoption = "crash without adoption",
-        /// An interface vanishes, and returns with its index.
-        InterfaceRemoved = "interface removed",
-        /// An interface vanishes, and returns with another index.
-        InterfaceRenumbered = "interface renumbered",
-        /// An interface vanishes, and returns with another index and another address.
-        InterfaceReaddressed = "interface readdressed",
-        /// Traffic control of a node refuses.
-        Refusal = "refusal",
-        /// A link has no room for new reservations; what is reserved stays.
-        NoRoom = "no room",
-        /// The application changes the rate of its reservation, and mostly back again.
-        Change = "change",
-    }
-}
-
-impl EventKind {
-    /// Returns whether a reservation must survive it, or come about during it.
-    pub(super) fn is_harmless(self) -> bool {
-        use EventKind::{Change, Duplication, Nothing, Reordering};
-        matches!(self, Nothing | Duplication | Reordering | Change)
-    }
-}
-
-earmark_core::named_enum! {
-    /// Place of an event: a node, or the link from there towards the destination; at the destination, the way around. An
-    /// interface is that of the node to this link, and of the destination its only one.
-    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-    #[serde(rename_all = "snake_case")]
-    pub enum Place {
-        /// The source.
-        Source = "source",
-        /// The first router.
-        FirstRouter = "first router",
-        /// The last router.
-        LastRouter = "last router",
-        /// The destination.
-        Destination = "destination",
-    }
-}
-
-/// An event of a case.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub struct Event {
-    /// What happens.
-    pub kind: EventKind,
-    /// Where.
-    pub place: Place,
-    /// When it begins.
-    pub from: Duration,
-    /// When it is over.
-    pub until: Duration,
-}
 
 /// One case: a value of each axis.
 #[derive(Clone, Debug)]
@@ -155,13 +81,57 @@ impl Case {
         Case { seed, protocol, variant, family, events }
     }
 
-    /// Returns whether the daemon of a node crashes at or after the request.
+    /// Returns whether the daemon of a node crashes, or starts again with other settings, at or after the request.
     pub(super) fn crashes_at(&self, place: Place) -> bool {
-        let is_crash = |kind| matches!(kind, EventKind::Crash | EventKind::CrashWithoutAdoption);
         let is_late = |event: &Event| event.until >= REQUEST;
-        self.events
-            .iter()
-            .any(|event| event.place == place && is_crash(event.kind) && is_late(event))
+        let mut events = self.events.iter();
+        events.any(|event| event.place == place && self.crashes(event) && is_late(event))
+    }
+
+    /// Returns whether an event changes a setting that the protocol has.
+    pub(super) fn has_setting(&self, event: &Event) -> bool {
+        let mut config = NodeConfig::default();
+        event.kind.setting().is_some_and(|setting| self.protocol.set(setting, &mut config))
+    }
+
+    /// Returns whether an event ends a daemon.
+    pub(super) fn crashes(&self, event: &Event) -> bool {
+        let is_crash = matches!(event.kind, EventKind::Crash | EventKind::CrashWithoutAdoption);
+        let setting = event.kind.setting().filter(|_| self.has_setting(event));
+        let is_reloaded = |setting| self.protocol.reload(setting, &NodeConfig::default()).is_some();
+        is_crash || setting.is_some_and(|setting| !is_reloaded(setting))
+    }
+
+    /// Returns whether a reservation must survive an event, or come about during it.
+    pub(super) fn is_harmless(&self, event: &Event) -> bool {
+        use EventKind::{Change, Duplication, LongerRefresh, Nothing, Reordering};
+        use EventKind::{Forbidden, NoSessions, ShorterLifetime, ShorterRefresh};
+        let other = || self.events.iter().filter(|other| *other != event);
+        let has = |kinds: &[EventKind]| other().any(|other| kinds.contains(&other.kind));
+        match event.kind {
+            Nothing | Duplication | Reordering | Change => true,
+            _ if self.crashes(event) => false,
+            LongerRefresh | ShorterRefresh => true,
+            // A neighbour that refreshes less often than the lifetime loses its state now and then.
+            ShorterLifetime => !has(&[LongerRefresh]),
+            // What is reserved stays, but does not change.
+            NoSessions | Forbidden => {
+                event.from >= REQUEST + MADE
+                    && !has(&[Change])
+                    && other().all(|it| self.is_mild(it))
+            }
+            _ => false,
+        }
+    }
+
+    /// Returns whether no node can lose its state by an event.
+    fn is_mild(&self, event: &Event) -> bool {
+        use EventKind::{Duplication, LongerRefresh, Nothing, Reordering, ShorterRefresh};
+        let is_mild = matches!(
+            event.kind,
+            Nothing | Duplication | Reordering | LongerRefresh | ShorterRefresh
+        ) || (event.kind.setting().is_some() && event.from >= REQUEST + MADE);
+        is_mild && !self.crashes(event)
     }
 
     /// Returns whether an end of the flow loses the address by which the flow is known.
@@ -206,71 +176,4 @@ fn event(kind: EventKind, place: Place, dice: &mut Stream) -> Event {
     let longest = if happens(dice, 0.5) { 500 } else { 8_000 };
     let until = from + milliseconds(dice, 20, longest);
     Event { kind, place, from, until }
-}
-
-impl Event {
-    /// Returns whether it takes a link from paths.
-    pub(super) fn breaks_paths(&self) -> bool {
-        use EventKind::{InterfaceReaddressed, InterfaceRemoved, InterfaceRenumbered, Outage};
-        let breaks = [Outage, InterfaceRemoved, InterfaceRenumbered, InterfaceReaddressed];
-        breaks.contains(&self.kind)
-    }
-
-    /// Returns whether it changes the messages of a link.
-    pub(super) fn faults_messages(&self) -> bool {
-        use EventKind::{Corruption, Duplication, Loss, Reordering, Silence};
-        matches!(self.kind, Loss | Silence | Duplication | Reordering | Corruption)
-    }
-
-    fn fault(&self) -> Option<Fault> {
-        let (from, until) = (self.from, Some(self.until));
-        let on_link = Fault { from, until, link: Some(self.link()), ..Fault::default() };
-        let removed = |returns| Fault { removed: Some(self.node()), returns, ..on_link.clone() };
-        let at_node = Fault { from, until, node: Some(self.node()), ..Fault::default() };
-        Some(match self.kind {
-            EventKind::Nothing | EventKind::Change => return None,
-            EventKind::Loss => Fault { loss: 0.4, ..on_link },
-            EventKind::Silence => Fault { loss: 1.0, ..on_link },
-            EventKind::Duplication => Fault { duplication: 0.6, ..on_link },
-            EventKind::Reordering => Fault { jitter: Duration::from_millis(200), ..on_link },
-            EventKind::Corruption => Fault { corruption: 0.4, ..on_link },
-            EventKind::Outage => Fault { outage: true, ..on_link },
-            EventKind::Crash => {
-                Fault { crash: true, grace: Some(Duration::from_secs(10)), ..at_node }
-            }
-            EventKind::CrashWithoutAdoption => {
-                Fault { crash: true, grace: Some(Duration::ZERO), ..at_node }
-            }
-            EventKind::InterfaceRemoved => removed(Returns::Same),
-            EventKind::InterfaceRenumbered => removed(Returns::Renumbered),
-            EventKind::InterfaceReaddressed => removed(Returns::Readdressed),
-            EventKind::Refusal => Fault { refusal: true, ..at_node },
-            EventKind::NoRoom => Fault { reservable: Some(Rate::from_mbps(1)), ..on_link },
-        })
-    }
-
-    /// Returns the name of its node.
-    pub(super) fn node(&self) -> String {
-        let name = match self.place {
-            Place::Source => "source",
-            Place::FirstRouter => "r1",
-            Place::LastRouter => "r2",
-            Place::Destination => "destination",
-        };
-        name.to_owned()
-    }
-
-    /// Returns the names of the nodes at the ends of its link.
-    pub(super) fn link(&self) -> [String; 2] {
-        let ends = match self.place {
-            Place::Source => ["source", "r1"],
-            Place::FirstRouter => ["r1", "r2"],
-            Place::LastRouter => ["r2", "destination"],
-            Place::Destination if self.breaks_paths() && self.kind != EventKind::Outage => {
-                ["r2", "destination"]
-            }
-            Place::Destination => ["r1", "r3"],
-        };
-        ends.map(str::to_owned)
-    }
 }

@@ -5,7 +5,8 @@ use std::time::Duration;
 use earmark_core::{InterfaceId, Time};
 use earmark_sim::{LogEvent, Network, NodeId};
 
-use super::case::{Case, Event, EventKind, REQUEST};
+use super::case::{Case, REQUEST};
+use super::event::{Event, EventKind};
 use crate::routing::Routing;
 
 /// Time that a change of the rate may take to reach a link.
@@ -39,6 +40,10 @@ impl Effects {
                 case.events.iter().any(|other| other != event && other.breaks_paths())
             }
             EventKind::Crash | EventKind::CrashWithoutAdoption => true,
+            // Some protocols lack the setting.
+            _ if event.kind.setting().is_some() => {
+                case.has_setting(event) && event.until >= REQUEST
+            }
             _ => false,
         });
         let took_effect = took_effect.collect();
@@ -54,7 +59,7 @@ impl Effects {
     pub(super) fn may_prevent(&self, case: &Case) -> bool {
         let mut events = case.events.iter().zip(&self.took_effect);
         events.any(|(event, &took_effect)| {
-            took_effect && !event.kind.is_harmless() && event.until >= REQUEST
+            took_effect && !case.is_harmless(event) && event.until >= REQUEST
         })
     }
 

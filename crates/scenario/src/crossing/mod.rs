@@ -2,8 +2,8 @@
 //!
 //! One case is one reservation on a path of two routers, with a longer way around, and one or two [events](EventKind) at
 //! random times before, while and after it is made: messages are lost, duplicated, damaged or reordered, links fail,
-//! interfaces vanish, daemons crash, traffic control or a link without room refuses, and the application changes its rate. The
-//! seed draws everything, and consecutive seeds cross all values of the axes evenly: [`Case`].
+//! interfaces vanish, daemons crash, traffic control or a link without room refuses, settings change, and the application changes
+//! its rate. The seed draws everything, and consecutive seeds cross all values of the axes evenly: [`Case`].
 //!
 //! The invariants need no expected messages ([`Violation`]). When the events are over and some refresh periods have passed:
 //!
@@ -23,7 +23,9 @@
 
 mod case;
 mod effects;
+mod event;
 mod run;
 
-pub use case::{Case, Event, EventKind, Place};
+pub use case::Case;
+pub use event::{Event, EventKind, Place};
 pub use run::{Crossing, Violation, ViolationKind, play_case, play_logged};

@@ -5,12 +5,13 @@ use std::time::Duration;
 
 use earmark_core::outcome::{Kind, Outcome};
 use earmark_core::{InterfaceId, Rate, Time};
-use earmark_node::outcome;
+use earmark_node::{NodeConfig, outcome};
 use earmark_sim::{LogEntry, LogEvent, Network, NodeId};
 use serde::Serialize;
 
-use super::case::{Case, Event, LAST_EVENT_OVER, NETWORK, Place, RATE, REQUEST};
+use super::case::{Case, LAST_EVENT_OVER, NETWORK, RATE, REQUEST};
 use super::effects::{Effects, Location};
+use super::event::{Event, Place};
 use crate::build::{Built, build_in};
 use crate::explore::{disagreements, remaining_state};
 use crate::faults::{FaultSchedule, links_between};
@@ -26,6 +27,8 @@ const SETTLED: Duration = Duration::from_secs(LAST_EVENT_OVER.as_secs() + 40);
 /// Time after the release until all soft state has expired: GIST keeps routing state for 120 s without use, then a peer for
 /// 300 s.
 const DRAIN_TIME: Duration = Duration::from_secs(600);
+/// Time for which a daemon with new settings keeps unclaimed reservations.
+const GRACE: Duration = Duration::from_secs(10);
 /// Interval of the checks of all nodes.
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
@@ -115,8 +118,21 @@ fn changes(case: &Case) -> Vec<(Time, Rate)> {
     changes.map(|(at, rate)| (Time::ZERO + at, rate)).collect()
 }
 
+/// Returns the times at which settings change, and the events that change them, the last first.
+fn setting_changes(case: &Case) -> Vec<(Time, usize)> {
+    let numbered = case.events.iter().enumerate().filter(|(_, event)| case.has_setting(event));
+    let times = numbered
+        .flat_map(|(number, event)| [event.from, event.until].map(|at| (Time::ZERO + at, number)));
+    let mut times: Vec<_> = times.collect();
+    times.sort_unstable();
+    times.reverse();
+    times
+}
+
 struct Run<'c> {
     case: &'c Case,
+    /// Settings of every node without changes.
+    config: NodeConfig,
     topology: Topology,
     network: Network,
     nodes: Vec<NodeId>,
@@ -124,6 +140,8 @@ struct Run<'c> {
     faults: FaultSchedule,
     effects: Effects,
     request: ReservationRequest,
+    /// Changes of settings that are to come, by the number of their event, the last first.
+    settings: Vec<(Time, usize)>,
     /// Changes of the rate that are to come, the last first.
     changes: Vec<(Time, Rate)>,
     /// Rates that the application has requested, the last at the end.
@@ -183,6 +201,8 @@ impl<'c> Run<'c> {
             routing,
             request,
             effects,
+            settings: setting_changes(case),
+            config,
             changes,
             requested: vec![RATE],
             told: None,
@@ -202,7 +222,10 @@ impl<'c> Run<'c> {
             let fault = self.faults.next().filter(|at| *at <= end);
             let check = Some(self.next_check).filter(|at| *at <= end);
             let change = self.changes.last().map(|(at, _)| *at).filter(|at| *at <= end);
-            let Some(at) = [fault, check, change].into_iter().flatten().min() else { break };
+            let setting = self.settings.last().map(|(at, _)| *at).filter(|at| *at <= end);
+            let Some(at) = [fault, check, change, setting].into_iter().flatten().min() else {
+                break;
+            };
             self.network.run_until(at);
             self.read_log();
             if fault == Some(at) {
@@ -210,6 +233,8 @@ impl<'c> Run<'c> {
                 let Run { faults, network, nodes, topology, routing, .. } = self;
                 faults.apply(network, nodes, topology, routing);
                 self.read_log();
+            } else if setting == Some(at) {
+                self.change_settings();
             } else if change == Some(at) {
                 self.change();
             } else {
@@ -218,6 +243,34 @@ impl<'c> Run<'c> {
             }
         }
         self.network.run_until(end);
+        self.read_log();
+    }
+
+    /// Changes the settings of a node to those of its present events: of the running daemon, or with the next one.
+    fn change_settings(&mut self) {
+        let Some((now, number)) = self.settings.pop() else { return };
+        let Case { events, protocol, .. } = self.case;
+        let changed = &events[number];
+        let Some(setting) = changed.kind.setting() else { return };
+        let mut config = self.config.clone();
+        for event in events.iter().filter(|event| event.place == changed.place) {
+            let is_now = (Time::ZERO + event.from..Time::ZERO + event.until).contains(&now);
+            if let Some(setting) = event.kind.setting().filter(|_| is_now) {
+                protocol.set(setting, &mut config);
+            }
+        }
+        let node = self.nodes[index(&self.topology, &changed.node())];
+        self.network.set_config(node, config.clone());
+        if self.network.node(node).is_none() {
+            return; // until the next daemon starts
+        }
+        match protocol.reload(setting, &config) {
+            Some(command) => self.network.command(node, command),
+            None => {
+                self.network.kill(node);
+                self.network.restart(node, GRACE);
+            }
+        }
         self.read_log();
     }
 
@@ -372,10 +425,13 @@ impl<'c> Run<'c> {
 
 /// Returns where an event is.
 fn location(event: &Event, topology: &Topology) -> Location {
-    let index = |name: &str| topology.node(name).expect("events are in the network of crossings");
-    let [one, other] = event.link().map(|name| index(&name));
+    let [one, other] = event.link().map(|name| index(topology, &name));
     let link = links_between(topology, one, other).next().expect("its nodes are joined");
-    Location { node: index(&event.node()), link }
+    Location { node: index(topology, &event.node()), link }
+}
+
+fn index(topology: &Topology, name: &str) -> usize {
+    topology.node(name).expect("events are in the network of crossings")
 }
 
 /// Returns whether a rate is that of a request, which messages state in floating point.

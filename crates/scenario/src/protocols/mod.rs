@@ -72,6 +72,21 @@ impl Variant {
     }
 }
 
+/// A setting of a node that [crossings](crate::crossing) change for a while.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Setting {
+    /// State is refreshed less often.
+    LongerRefresh,
+    /// State is refreshed more often.
+    ShorterRefresh,
+    /// State that neighbours refresh has a shorter lifetime at most.
+    ShorterLifetime,
+    /// The node takes no new sessions.
+    NoSessions,
+    /// The node refuses every request by its policy.
+    Forbidden,
+}
+
 /// A protocol in scenarios and explorations: its settings, and the commands that reserve for a flow.
 pub trait ScenarioProtocol: fmt::Debug + Sync {
     /// Returns the name of the protocol in scenario files; that of its engine.
@@ -100,6 +115,16 @@ pub trait ScenarioProtocol: fmt::Debug + Sync {
 
     /// Limits the state that can be created from behind an access interface, in engines with such a limit.
     fn limit_access(&self, _most: u32, _config: &mut NodeConfig) {}
+
+    /// Changes a setting; `false` if the protocol does not have it.
+    fn set(&self, _setting: Setting, _config: &mut NodeConfig) -> bool {
+        false
+    }
+
+    /// Returns the command by which a running daemon takes the changed setting; `None` if only the next daemon does.
+    fn reload(&self, _setting: Setting, _config: &NodeConfig) -> Option<Command> {
+        None
+    }
 
     /// Returns the variants in which [crossings](crate::crossing) play the protocol; none if they do not.
     fn variants(&self) -> &'static [Variant] {

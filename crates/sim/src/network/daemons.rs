@@ -6,7 +6,7 @@ use core::time::Duration;
 
 use earmark_core::admission::AdmissionControl;
 use earmark_core::{Effect, Effects, Installation, InterfaceId};
-use earmark_node::{Event, HostUpdate, Input, Node};
+use earmark_node::{Event, HostUpdate, Input, Node, NodeConfig};
 
 use super::{Network, Scheduled};
 use crate::NodeId;
@@ -55,6 +55,13 @@ impl Network {
             self.plan_measurement(node, interface);
         }
         self.enter(self.now + grace, Scheduled::Reap(node, generation));
+    }
+
+    /// Changes the settings of a node's next daemon, except its name. The running one keeps its own.
+    pub fn set_config(&mut self, node: NodeId, config: NodeConfig) {
+        let current = &mut self.hosts[node.0].config;
+        let (name, seed) = (core::mem::take(&mut current.name), current.seed);
+        *current = NodeConfig { name, seed, ..config };
     }
 
     pub(crate) fn node_seed(&self, name: &str, generation: u32) -> u64 {

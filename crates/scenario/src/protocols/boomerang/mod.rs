@@ -10,7 +10,7 @@ use earmark_core::random::Stream;
 use earmark_node::{Command, NodeConfig};
 use earmark_sim::distributions::happens;
 
-use super::{CommonSettings, End, ScenarioProtocol, Variant};
+use super::{CommonSettings, End, ScenarioProtocol, Setting, Variant};
 use crate::attack::{Attack, Packet};
 use crate::reservation::ReservationRequest;
 
@@ -39,6 +39,19 @@ impl ScenarioProtocol for Boomerang {
 
     fn limit_access(&self, most: u32, config: &mut NodeConfig) {
         config.boomerang.limits.sessions_per_source = most;
+    }
+
+    fn set(&self, setting: Setting, config: &mut NodeConfig) -> bool {
+        let config = &mut config.boomerang;
+        match setting {
+            Setting::LongerRefresh => config.refresh_interval = 4,
+            // The interval is in seconds, and at the shortest already.
+            Setting::ShorterRefresh => return false,
+            Setting::ShorterLifetime => config.lifetime_multiplier = 2,
+            Setting::NoSessions => config.limits.sessions = 0,
+            Setting::Forbidden => config.required.verified = true,
+        }
+        true
     }
 
     fn variants(&self) -> &'static [Variant] {

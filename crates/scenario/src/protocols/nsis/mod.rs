@@ -10,7 +10,7 @@ use earmark_node::{Command, NodeConfig};
 use earmark_nsis::{self as nsis, qos};
 use earmark_sim::distributions::happens;
 
-use super::{CommonSettings, End, ScenarioProtocol, Variant};
+use super::{CommonSettings, End, ScenarioProtocol, Setting, Variant};
 use crate::attack::{Attack, Packet};
 use crate::reservation::ReservationRequest;
 use crate::sampling::one_of;
@@ -32,6 +32,24 @@ impl ScenarioProtocol for Nsis {
         config.nsis.qos.refresh = Duration::from_secs(refresh_s.into());
         config.nsis.qos.acknowledge = happens(random, 0.25);
         config.nsis.qos.summary = one_of(random, &[0, 0, 8]);
+    }
+
+    fn set(&self, setting: Setting, config: &mut NodeConfig) -> bool {
+        let config = &mut config.nsis.qos;
+        match setting {
+            Setting::LongerRefresh => config.refresh *= 4,
+            Setting::ShorterRefresh => config.refresh /= 2,
+            Setting::ShorterLifetime => config.longest_refresh = config.refresh,
+            Setting::NoSessions => config.limits.sessions = 0,
+            Setting::Forbidden => {
+                config.policy.push(qos::Rule { refuse: true, ..qos::Rule::default() });
+            }
+        }
+        true
+    }
+
+    fn reload(&self, _: Setting, config: &NodeConfig) -> Option<Command> {
+        Some(Command::Nsis(nsis::Command::Renew(Box::new(config.nsis.clone()))))
     }
 
     fn variants(&self) -> &'static [Variant] {

@@ -8,14 +8,14 @@ use std::time::Duration;
 use earmark_core::admission::PreemptionPolicy;
 use earmark_core::random::Stream;
 use earmark_node::{Command, Listen, NodeConfig};
-use earmark_rsvp::policy::Identity;
+use earmark_rsvp::policy::{self, Identity};
 use earmark_rsvp::{self as rsvp, Application};
 use earmark_sim::distributions::happens;
 use earmark_wire::intserv::TokenBucket;
 use earmark_wire::rsvp::{FilterSpec, Session, SourceSelector, Style};
 use earmark_wire::udp;
 
-use super::{Commands, CommonSettings, End, ScenarioProtocol, Variant};
+use super::{Commands, CommonSettings, End, ScenarioProtocol, Setting, Variant};
 use crate::attack::{Attack, Packet};
 use crate::reservation::ReservationRequest;
 
@@ -47,6 +47,26 @@ impl ScenarioProtocol for Rsvp {
         access.max_blocks = most;
         // While the daemon of an edge router is down, its kernel forwards what the router would have refused.
         config.rsvp.max_lifetime = access.max_lifetime;
+    }
+
+    fn set(&self, setting: Setting, config: &mut NodeConfig) -> bool {
+        let config = &mut config.rsvp;
+        match setting {
+            Setting::LongerRefresh => config.timing.refresh *= 4,
+            Setting::ShorterRefresh => config.timing.refresh /= 2,
+            Setting::ShorterLifetime => config.max_lifetime = config.timing.refresh * 3,
+            Setting::NoSessions => config.max_sessions = 0,
+            Setting::Forbidden => config.policy.otherwise = policy::Action::Refuse,
+        }
+        true
+    }
+
+    fn reload(&self, setting: Setting, config: &NodeConfig) -> Option<Command> {
+        if setting == Setting::ShorterLifetime {
+            return None;
+        }
+        let renewal = rsvp::Renewal::from(config.rsvp.clone());
+        Some(Command::Rsvp(rsvp::Command::Renew(Box::new(renewal))))
     }
 
     fn variants(&self) -> &'static [Variant] {

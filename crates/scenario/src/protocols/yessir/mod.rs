@@ -9,7 +9,7 @@ use earmark_node::{Command, NodeConfig};
 use earmark_wire::yessir::{Flowspec, OctetRate, Style};
 use earmark_yessir::{self as yessir, Application, Attachment, Stream};
 
-use super::{CommonSettings, End, ScenarioProtocol, Variant};
+use super::{CommonSettings, End, ScenarioProtocol, Setting, Variant};
 use crate::attack::{Attack, Packet};
 use crate::reservation::ReservationRequest;
 
@@ -37,6 +37,19 @@ impl ScenarioProtocol for Yessir {
 
     fn limit_access(&self, most: u32, config: &mut NodeConfig) {
         config.yessir.limits.sessions_per_source = most;
+    }
+
+    fn set(&self, setting: Setting, config: &mut NodeConfig) -> bool {
+        let config = &mut config.yessir;
+        match setting {
+            Setting::LongerRefresh => config.interval = 4,
+            // The interval is in seconds, and at the shortest already.
+            Setting::ShorterRefresh => return false,
+            Setting::ShorterLifetime => config.missed = 2,
+            Setting::NoSessions => config.limits.sessions = 0,
+            Setting::Forbidden => config.required.verified = true,
+        }
+        true
     }
 
     fn variants(&self) -> &'static [Variant] {
