@@ -22,6 +22,7 @@
 //! from = "140s"
 //! until = "170s"
 //! reservable = "1Mbit"        # no more of each direction can be reserved; what is reserved stays
+//! largest = "500kbit"         # and no new reservation is larger
 //!
 //! [[faults]]
 //! link = ["r1", "r2"]
@@ -90,6 +91,9 @@ pub struct Fault {
     /// Rate of each direction that can be reserved.
     #[serde(deserialize_with = "value_syntax::some_rate")]
     pub reservable: Option<Rate>,
+    /// Rate of the largest new reservation.
+    #[serde(deserialize_with = "value_syntax::some_rate")]
+    pub largest: Option<Rate>,
     /// End node of the link whose interface is removed.
     pub removed: Option<String>,
     /// How it returns.
@@ -194,7 +198,7 @@ pub enum FaultError {
 
 /// Fields of rules for links.
 const OF_LINKS: &str =
-    "loss, duplication, corruption, jitter, outage, reservable, removed (with returns)";
+    "loss, duplication, corruption, jitter, outage, reservable, largest, removed (with returns)";
 /// Fields of rules for nodes.
 const OF_NODES: &str = "crash (with grace), refusal";
 
@@ -219,6 +223,7 @@ impl Fault {
             ("jitter", !self.jitter.is_zero()),
             ("outage", self.outage),
             ("reservable", self.reservable.is_some()),
+            ("largest", self.largest.is_some()),
             ("removed", self.removed.is_some()),
             ("returns", self.returns != Returns::Same),
         ];

@@ -16,7 +16,7 @@ fn sampled_cases_hold_all_invariants() {
     let mut reserved = 0;
     let mut effective = BTreeSet::new();
     // Consecutive seeds differ in their variants; further events and places come with the distance.
-    for seed in (0..60_600).step_by(101) {
+    for seed in (0..120_800).step_by(151) {
         let case = Case::of(seed, &protocols);
         let crossing = play_case(&case, &protocols);
         let again = format!("earmark-lab cross --seed {seed}");
@@ -172,6 +172,8 @@ fn events_beside_the_path_or_between_messages_take_no_effect() {
         (Refusal, LastRouter, 1_950, false),
         (NoRoom, LastRouter, end, true),
         (NoRoom, LastRouter, 1_950, false),
+        (Largest, LastRouter, end, true),
+        (Largest, LastRouter, 1_950, false),
         (Change, Source, end, true),
     ] {
         let crossing = with_events(&[(kind, place, begin, until)]);
@@ -222,6 +224,22 @@ fn limit_and_policy_refuse_new_requests_while_they_are_set() {
             assert_eq!(early.is_empty(), variant[0] == "nsis", "{variant:?}, {kind:?}");
             let late = times_of(variant, &[(kind, FirstRouter, 9_000, 12_000)], "r1", installed);
             assert!(late[0] < 3.0, "{variant:?}, {kind:?}: {late:?}");
+        }
+    }
+}
+
+/// A request that is larger than any link is reserved only when it is lowered.
+#[test]
+fn large_request_is_refused_until_it_is_lowered() {
+    let installed = |event: &LogEvent| matches!(event, LogEvent::Installed(_));
+    for variant in SIMPLE {
+        for (place, is_lowered) in [(FirstRouter, false), (LastRouter, true)] {
+            let events = [(LargeRequest, place, 3_000, 9_000)];
+            let times = times_of(variant, &events, "r1", installed);
+            assert!(times.iter().all(|at| *at >= 9.0), "{variant:?}: {times:?}");
+            // NSIS ends a request that is refused.
+            let expected = is_lowered && variant[0] != "nsis";
+            assert_eq!(!times.is_empty(), expected, "{variant:?}, {place:?}");
         }
     }
 }

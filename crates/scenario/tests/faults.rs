@@ -185,7 +185,8 @@ fn refusal_by_traffic_control_prevents_reservation() {
     }
 }
 
-/// While a link has less room than the flow requests, the flow is not reserved there; with as much, and after the rule, it is.
+/// While a link has less room than the flow requests, or takes no reservation as large, the flow is not reserved there; with as
+/// much, and after the rule, it is.
 #[test]
 fn link_without_room_refuses_until_it_has_room() {
     for protocol in PROTOCOLS {
@@ -196,8 +197,12 @@ fn link_without_room_refuses_until_it_has_room() {
         // A request by NSIS ends with its refusal; the others are tried again.
         let comes_late = flow.completed_after.is_some_and(|after| after > 10.0);
         assert_eq!(comes_late, protocol != "nsis", "{protocol}: {flow:?}");
-        let flow = first(protocol, &link("reservable = \"100kbit\""));
-        assert!(flow.completed_after.is_some_and(|after| after < 5.0), "{protocol}: {flow:?}");
+        let flow = first(protocol, &link("largest = \"50kbit\""));
+        assert_eq!(flow.completed_after, None, "{protocol}");
+        for enough in ["reservable = \"100kbit\"", "largest = \"100kbit\""] {
+            let flow = first(protocol, &link(enough));
+            assert!(flow.completed_after.is_some_and(|after| after < 5.0), "{protocol}: {flow:?}");
+        }
     }
 }
 
@@ -270,7 +275,7 @@ fn invalid_rule_is_rejected() {
         ),
         (
             "link = [\"r1\", \"r2\"]\ncrash = true",
-            "fault 1: crash does not apply to a link: use loss, duplication, corruption, jitter, outage, reservable, removed (with returns)",
+            "fault 1: crash does not apply to a link: use loss, duplication, corruption, jitter, outage, reservable, largest, removed (with returns)",
         ),
         (
             "node = \"r1\"\nloss = 0.5",
@@ -290,7 +295,7 @@ fn invalid_rule_is_rejected() {
         ),
         (
             "link = [\"r1\", \"r3\"]\nreturns = \"renumbered\"",
-            "fault 1: empty fault: give loss, duplication, corruption, jitter, outage, reservable, removed (with returns)",
+            "fault 1: empty fault: give loss, duplication, corruption, jitter, outage, reservable, largest, removed (with returns)",
         ),
         (
             "node = \"r1\"\nremoved = \"r1\"",
@@ -307,6 +312,7 @@ fn invalid_rule_is_rejected() {
     for (fault, why) in [
         ("loss = \"much\"", "expected"),
         ("reservable = \"much\"", "much"),
+        ("largest = \"much\"", "much"),
         ("reservable = -1", "expected"),
         ("returns = \"never\"", "unknown variant"),
         ("break = true", "unknown field"),

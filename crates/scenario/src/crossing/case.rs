@@ -31,6 +31,8 @@ link = [
 pub(super) const REQUEST: Duration = Duration::from_secs(2);
 /// Rate of the request.
 pub(super) const RATE: Rate = Rate::from_mbps(2);
+/// Rate of a request that no link has.
+const LARGE: Rate = Rate::from_mbps(20);
 /// Earliest change after the request, and after another change.
 const FIRST_CHANGE: Duration = Duration::from_millis(20);
 /// Time by which a reservation is made that nothing prevents.
@@ -141,12 +143,30 @@ impl Case {
         events.any(|event| event.kind == EventKind::InterfaceReaddressed && is_at_end(event))
     }
 
+    /// Returns the rate of the request.
+    pub(super) fn rate(&self) -> Rate {
+        match self.events.iter().any(|event| event.kind == EventKind::LargeRequest) {
+            true => LARGE,
+            false => RATE,
+        }
+    }
+
     /// Returns the rates that the application changes its reservation to, with their times, in order.
     pub(super) fn changes(&self) -> Vec<(Duration, Rate)> {
         let mut changes = Vec::new();
-        for event in self.events.iter().filter(|event| event.kind == EventKind::Change) {
+        for event in &self.events {
             let first = event.from.max(REQUEST + FIRST_CHANGE);
             let last = event.until.max(first + FIRST_CHANGE);
+            // In place of a node, the event says whether a large request is lowered later.
+            let is_lowered = matches!(event.place, Place::Source | Place::LastRouter);
+            match event.kind {
+                EventKind::Change => {}
+                EventKind::LargeRequest if is_lowered => {
+                    changes.push((last, RATE));
+                    continue;
+                }
+                _ => continue,
+            }
             // In place of a node the event has a direction: more or less, and back again or not.
             let (rate, back) = match event.place {
                 Place::Source => (3, true),

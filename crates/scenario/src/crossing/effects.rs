@@ -40,6 +40,7 @@ impl Effects {
                 case.events.iter().any(|other| other != event && other.breaks_paths())
             }
             EventKind::Crash | EventKind::CrashWithoutAdoption => true,
+            EventKind::LargeRequest => true,
             // Some protocols lack the setting.
             _ if event.kind.setting().is_some() => {
                 case.has_setting(event) && event.until >= REQUEST
@@ -59,7 +60,8 @@ impl Effects {
     pub(super) fn may_prevent(&self, case: &Case) -> bool {
         let mut events = case.events.iter().zip(&self.took_effect);
         events.any(|(event, &took_effect)| {
-            took_effect && !case.is_harmless(event) && event.until >= REQUEST
+            let is_late = event.until >= REQUEST || event.kind == EventKind::LargeRequest;
+            took_effect && !case.is_harmless(event) && is_late
         })
     }
 
@@ -100,7 +102,7 @@ impl Effects {
         }
         let of = |event: &Event, location: &Location| match (event.kind, what) {
             (EventKind::Refusal, LogEvent::Refused(..)) => location.node == node,
-            (EventKind::NoRoom, LogEvent::Attempt(attempt)) => {
+            (_, LogEvent::Attempt(attempt)) if event.limits_rate() => {
                 let mut ends = routing.ends_of(location.link);
                 !attempt.granted && ends.any(|end| end == (node, attempt.link))
             }
@@ -118,7 +120,7 @@ impl Effects {
         for (event, took_effect) in case.events.iter().zip(&mut self.took_effect) {
             let from = Time::ZERO + event.from.saturating_sub(CHANGE_TIME);
             let is_then = (from..=Time::ZERO + event.until).contains(&now);
-            *took_effect |= event.kind == EventKind::NoRoom && is_then;
+            *took_effect |= event.limits_rate() && is_then;
         }
     }
 }

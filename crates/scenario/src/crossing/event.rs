@@ -52,6 +52,10 @@ earmark_core::named_enum! {
         Forbidden = "forbidden",
         /// A link has no room for new reservations; what is reserved stays.
         NoRoom = "no room",
+        /// A link takes no new reservation as large as the request.
+        Largest = "largest",
+        /// The application requests more than any link has, at first.
+        LargeRequest = "large request",
         /// The application changes the rate of its reservation, and mostly back again.
         Change = "change",
     }
@@ -109,6 +113,11 @@ impl Event {
         breaks.contains(&self.kind)
     }
 
+    /// Returns whether it leaves a link without room for a new reservation of the requested rate.
+    pub(super) fn limits_rate(&self) -> bool {
+        matches!(self.kind, EventKind::NoRoom | EventKind::Largest)
+    }
+
     /// Returns whether it changes the messages of a link.
     pub(super) fn faults_messages(&self) -> bool {
         use EventKind::{Corruption, Duplication, Loss, Reordering, Silence};
@@ -124,6 +133,7 @@ impl Event {
         Some(match self.kind {
             EventKind::Nothing
             | EventKind::Change
+            | EventKind::LargeRequest
             | EventKind::LongerRefresh
             | EventKind::ShorterRefresh
             | EventKind::ShorterLifetime
@@ -145,6 +155,7 @@ impl Event {
             EventKind::InterfaceRenumbered => removed(Returns::Renumbered),
             EventKind::InterfaceReaddressed => removed(Returns::Readdressed),
             EventKind::Refusal => Fault { refusal: true, ..at_node },
+            EventKind::Largest => Fault { largest: Some(Rate::from_mbps(1)), ..on_link },
             EventKind::NoRoom => Fault { reservable: Some(Rate::from_mbps(1)), ..on_link },
         })
     }

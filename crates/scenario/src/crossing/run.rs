@@ -9,7 +9,7 @@ use earmark_node::{NodeConfig, outcome};
 use earmark_sim::{LogEntry, LogEvent, Network, NodeId};
 use serde::Serialize;
 
-use super::case::{Case, LAST_EVENT_OVER, NETWORK, RATE, REQUEST};
+use super::case::{Case, LAST_EVENT_OVER, NETWORK, REQUEST};
 use super::effects::{Effects, Location};
 use super::event::{Event, Place};
 use crate::build::{Built, build_in};
@@ -49,7 +49,7 @@ earmark_core::named_enum! {
         ToldReserved = "told reserved",
         /// The source was told that it is not reserved, and it is.
         ToldNotReserved = "told not reserved",
-        /// The source was told nothing.
+        /// The source was told nothing, and nobody of a refusal.
         NotAnswered = "not answered",
         /// Nothing is reserved, and no event could prevent or end the reservation.
         NotReserved = "not reserved",
@@ -148,7 +148,7 @@ struct Run<'c> {
     requested: Vec<Rate>,
     /// Last outcome that the source's application was told.
     told: Option<Outcome>,
-    /// Whether the source's application was told anything.
+    /// Whether the source's application, or the one that is told of a refusal, was told anything.
     was_told: bool,
     next_check: Time,
     crossing: Crossing,
@@ -186,7 +186,7 @@ impl<'c> Run<'c> {
             nodes: ends.map(|end| nodes[end]),
             addresses: ends.map(address),
             port: 5_000,
-            rate: RATE,
+            rate: case.rate(),
             bucket_octets: 5_000,
             packet_octets: 500,
             priority: None,
@@ -204,7 +204,7 @@ impl<'c> Run<'c> {
             settings: setting_changes(case),
             config,
             changes,
-            requested: vec![RATE],
+            requested: vec![case.rate()],
             told: None,
             was_told: false,
             next_check: Time::ZERO + CHECK_INTERVAL,
@@ -300,7 +300,11 @@ impl<'c> Run<'c> {
 
     /// Reads what the source's application was told.
     fn read_log(&mut self) {
-        let source = self.request.nodes[0];
+        let [source, destination] = self.request.nodes;
+        let refused_at = match self.case.variant.refused_at {
+            End::Source => source,
+            End::Destination => destination,
+        };
         for entry in self.network.take_log() {
             (self.log)(self.network.name(entry.node), &entry);
             if let Some(node) = self.nodes.iter().position(|node| *node == entry.node) {
@@ -308,11 +312,11 @@ impl<'c> Run<'c> {
             }
             match entry.what {
                 LogEvent::Restarted if entry.node == source => self.told = None,
-                LogEvent::Event(event) if entry.node == source => {
+                LogEvent::Event(event) if [source, refused_at].contains(&entry.node) => {
                     let is_its =
                         outcome::application_of(&event) == Some(self.request.application());
                     self.was_told |= is_its;
-                    if is_its {
+                    if is_its && entry.node == source {
                         let before = self.told.clone().unwrap_or_default();
                         self.told = outcome::after(&before, &event).or(self.told.take());
                     }
@@ -371,8 +375,10 @@ impl<'c> Run<'c> {
         }
         // A refused change leaves what was reserved before.
         let is_change_refused = rates.first().is_some_and(|&rate| !is(rate, self.last_rate()));
+        // An application at the destination that answers is gone with its daemon, and nobody tells of the grant of a change.
+        let is_answered = self.requested.len() == 1 || !self.case.crashes_at(Place::Destination);
         match told.map(Kind::is_reserved) {
-            Some(false) if is_reserved && !is_change_refused => {
+            Some(false) if is_reserved && !is_change_refused && is_answered => {
                 self.violation(ViolationKind::ToldNotReserved, source, &what);
             }
             Some(true) if !is_reserved => {
@@ -393,14 +399,15 @@ impl<'c> Run<'c> {
             true => self.requested.iter().any(|&rate| is(first, rate)),
             false => is(first, self.last_rate()),
         };
-        if !is_known || rates.iter().any(|&rate| !is(rate, first)) {
+        let is_possible = self.topology.links.iter().all(|link| first <= link.reservable);
+        if !is_known || !is_possible || rates.iter().any(|&rate| !is(rate, first)) {
             let what = format!("reserved {rates:?}, and requested {:?}", self.requested);
             self.violation(ViolationKind::WrongRate, source, &what);
         }
     }
 
     fn last_rate(&self) -> Rate {
-        self.requested.last().copied().unwrap_or(RATE)
+        self.requested.last().copied().unwrap_or(self.case.rate())
     }
 
     fn check_empty(&mut self) {

@@ -160,8 +160,10 @@ impl FaultSchedule {
         network.set_faults(node, interface, worst(&rules));
         let reservable = rules.iter().filter_map(|fault| fault.reservable).min();
         let reservable = reservable.unwrap_or(topology.links[link].reservable);
+        let largest = rules.iter().filter_map(|fault| fault.largest).min();
         for (node, interface) in routing.ends_of(link) {
             network.set_reservable(nodes[node], interface, reservable);
+            network.set_largest(nodes[node], interface, largest);
         }
         let has_failed = rules.iter().any(|fault| fault.outage);
         if has_failed != self.failed.contains(&link) {

@@ -48,6 +48,8 @@ pub struct Variant {
     pub request: fn(&ReservationRequest) -> Vec<(End, Command)>,
     /// Node whose daemon keeps the reservation up.
     pub keeper: End,
+    /// Node whose application is told that a reservation is refused.
+    pub refused_at: End,
     /// Returns the commands that release it, as [`ScenarioProtocol::release`].
     pub release: fn(&ReservationRequest) -> Vec<(End, Command)>,
     /// Returns the commands that change it to the rate of the request, if the source can change it.
@@ -57,8 +59,8 @@ pub struct Variant {
 impl Variant {
     /// Creates a variant whose reservation the source keeps up, without settings of its own.
     const fn new(name: &'static str, request: Commands, release: Commands) -> Variant {
-        let (keeper, change) = (End::Source, None);
-        Variant { name, configure: |_| {}, request, keeper, release, change }
+        let (keeper, refused_at, change) = (End::Source, End::Source, None);
+        Variant { name, configure: |_| {}, request, keeper, refused_at, release, change }
     }
 
     /// Sets how the source changes the reservation.

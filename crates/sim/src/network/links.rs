@@ -148,6 +148,11 @@ impl Network {
         self.change_interface(node, interface, |changed| changed.reservable = reservable);
     }
 
+    /// Changes how large one reservation of one direction of a link may be; the node is informed.
+    pub fn set_largest(&mut self, node: NodeId, interface: InterfaceId, largest: Option<Rate>) {
+        self.change_interface(node, interface, |changed| changed.largest = largest);
+    }
+
     /// Sets the trust of a node in what is behind one of its interfaces; the node is informed.
     pub fn set_trust(&mut self, node: NodeId, interface: InterfaceId, trust: Trust) {
         self.change_interface(node, interface, |changed| changed.trust = trust);

@@ -71,7 +71,9 @@ impl ScenarioProtocol for Rsvp {
 
     fn variants(&self) -> &'static [Variant] {
         const fn plain(name: &'static str, request: Commands) -> Variant {
-            Variant::new(name, request, |request| Rsvp.release(request))
+            let variant = Variant::new(name, request, |request| Rsvp.release(request));
+            // A ResvErr goes to the receivers, and senders hear nothing (RFC 2205 section 3.1.8).
+            Variant { refused_at: End::Destination, ..variant }
                 .with(|config| config.rsvp.reduction.enabled = false)
                 .changed_by(announce)
         }
