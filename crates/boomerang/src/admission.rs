@@ -196,6 +196,7 @@ impl Boomerang {
             rate: Rate::from_bps(rate.into()),
             burst: u32::try_from(octets).unwrap_or(u32::MAX).max(self.config.min_burst),
             max_packet: 0,
+            min_packet: 0,
         }
     }
 

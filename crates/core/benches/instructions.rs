@@ -17,7 +17,13 @@ type Case = Box<(Ledger, ClaimId, Flow)>;
 
 fn demand(mbps: u64) -> Demand {
     let rate = Rate::from_mbps(mbps);
-    Demand { service: Service::ControlledLoad, rate, burst: 5_000, max_packet: 1_000 }
+    Demand {
+        service: Service::ControlledLoad,
+        rate,
+        burst: 5_000,
+        max_packet: 1_000,
+        min_packet: 0,
+    }
 }
 
 fn owner(block: u32) -> Owner {

@@ -121,6 +121,7 @@ fn ledger() {
         rate: Rate::from_mbps(1),
         burst: 5_000,
         max_packet: 1_000,
+        min_packet: 0,
     };
     let claims: Vec<_> = measure("ledger: claim, a million on 16 links in all", MILLION, || {
         (0..MILLION as u32)

@@ -33,7 +33,7 @@ fn ledger(control: Box<dyn AdmissionControl>) -> Ledger {
 }
 
 fn demand(service: Service, rate: u64) -> Demand {
-    Demand { service, rate: kbps(rate), burst: 0, max_packet: 0 }
+    Demand { service, rate: kbps(rate), burst: 0, max_packet: 0, min_packet: 0 }
 }
 
 fn controlled(rate: u64) -> Demand {

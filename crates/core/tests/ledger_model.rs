@@ -73,6 +73,7 @@ fn demand() -> impl Strategy<Value = Demand> {
         rate,
         burst: 0,
         max_packet,
+        min_packet: 0,
     })
 }
 

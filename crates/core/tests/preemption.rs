@@ -27,7 +27,7 @@ fn ledger(reservable: u64, partial: bool) -> Ledger {
 
 fn demand(rate: u64) -> Demand {
     let rate = Rate::from_bps(rate);
-    Demand { service: Service::ControlledLoad, rate, burst: 0, max_packet: 0 }
+    Demand { service: Service::ControlledLoad, rate, burst: 0, max_packet: 0, min_packet: 0 }
 }
 
 fn level(level: u16) -> Priority {

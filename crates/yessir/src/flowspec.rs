@@ -57,7 +57,7 @@ impl Config {
     pub(crate) fn demand_of(&self, rate: Rate, packet: u32) -> Demand {
         let burst = u128::from(rate.as_bps()) * self.burst.as_millis() / 8_000;
         let burst = u32::try_from(burst).unwrap_or(u32::MAX).max(self.min_burst).max(packet);
-        Demand { service: Service::ControlledLoad, rate, burst, max_packet: packet }
+        Demand { service: Service::ControlledLoad, rate, burst, max_packet: packet, min_packet: 0 }
     }
 }
 

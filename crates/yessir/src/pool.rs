@@ -127,6 +127,7 @@ impl Yessir {
             rate: a.rate.max(b.rate),
             burst: a.burst.max(b.burst),
             max_packet: a.max_packet.max(b.max_packet),
+            min_packet: 0,
         })
     }
 }

@@ -24,8 +24,13 @@ pub(crate) type Index = u32;
 pub(crate) const NONE: Index = u32::MAX;
 
 /// The empty demand.
-pub(crate) const NOTHING: Demand =
-    Demand { service: Service::ControlledLoad, rate: Rate::ZERO, burst: 0, max_packet: 0 };
+pub(crate) const NOTHING: Demand = Demand {
+    service: Service::ControlledLoad,
+    rate: Rate::ZERO,
+    burst: 0,
+    max_packet: 0,
+    min_packet: 0,
+};
 
 /// A stream that requests bandwidth.
 #[derive(Debug)]

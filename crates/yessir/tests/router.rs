@@ -343,6 +343,7 @@ fn preempted_reservation_returns_when_there_is_room() {
         rate: Rate::from_mbps(3),
         burst: 1_500,
         max_packet: 0,
+        min_packet: 0,
     };
     let owner = Owner { protocol: Protocol::new(1), block: 0 };
     let flow = Flow { source: None, ..ask.stream().flow() };

@@ -62,6 +62,7 @@ impl Protocol for TicketsInDaemon {
             rate,
             burst: request.burst_octets,
             max_packet: request.max_packet,
+            min_packet: 0,
         };
         let row = row(self, Role::Sender, to, request.ip_protocol, request.hold);
         let row = ApplicationRow { senders: named(from), ..row };

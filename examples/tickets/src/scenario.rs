@@ -37,6 +37,7 @@ impl ScenarioProtocol for TicketsInScenarios {
             rate: request.rate,
             burst: request.bucket_octets,
             max_packet: request.packet_octets,
+            min_packet: 0,
         };
         vec![(
             End::Source,

@@ -41,7 +41,7 @@ fn demo() -> (Network, [NodeId; 3], Flow) {
 
 fn reserve(application: u64, flow: Flow, rate: Rate) -> NodeCommand {
     let service = Service::ControlledLoad;
-    let demand = Demand { service, rate, burst: 10_000, max_packet: 1_500 };
+    let demand = Demand { service, rate, burst: 10_000, max_packet: 1_500, min_packet: 0 };
     command(&Command::Reserve { application, flow, demand })
 }
 

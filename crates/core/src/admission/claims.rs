@@ -33,6 +33,7 @@ pub(super) struct Slot {
     /// Protocol of the owner; `None` in a free slot.
     protocol: Option<Protocol>,
     service: Service,
+    min_packet: u16,
 }
 
 /// Bandwidth of a link held for an owner.
@@ -46,25 +47,26 @@ pub(super) struct Claim {
 impl Slot {
     #[inline]
     fn new(generation: u32, Claim { link, owner, demand }: Claim) -> Slot {
-        let Demand { service, rate, burst, max_packet } = demand;
+        let Demand { service, rate, burst, max_packet, min_packet } = demand;
         let Owner { protocol, block } = owner;
         let protocol = Some(protocol);
-        Slot { rate, burst, max_packet, link, block, generation, protocol, service }
+        Slot { rate, burst, max_packet, link, block, generation, protocol, service, min_packet }
     }
 
     /// Returns the claim in the slot.
     #[inline]
     fn claim(&self) -> Option<Claim> {
-        let Slot { rate, burst, max_packet, link, block, protocol, service, .. } = *self;
+        let Slot { rate, burst, max_packet, link, block, protocol, service, min_packet, .. } =
+            *self;
         let owner = Owner { protocol: protocol?, block };
-        Some(Claim { link, owner, demand: Demand { service, rate, burst, max_packet } })
+        Some(Claim { link, owner, demand: Demand { service, rate, burst, max_packet, min_packet } })
     }
 
     /// Changes the demand of the claim in the slot.
     #[inline]
     pub(super) fn set_demand(&mut self, demand: Demand) {
-        let Demand { service, rate, burst, max_packet } = demand;
-        *self = Slot { service, rate, burst, max_packet, ..*self };
+        let Demand { service, rate, burst, max_packet, min_packet } = demand;
+        *self = Slot { service, rate, burst, max_packet, min_packet, ..*self };
     }
 
     /// Frees the slot, which makes the id of its claim stale; `next` is the next free slot.
@@ -166,6 +168,7 @@ mod tests {
                 rate: Rate::from_bps(1),
                 burst: 0,
                 max_packet: 0,
+                min_packet: 0,
             },
         };
         let mut claims = Claims::default();

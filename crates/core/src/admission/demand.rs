@@ -19,6 +19,7 @@ impl Demand {
             rate: Rate::from_octets_per_second(rate),
             burst: whole_octets(bucket.depth),
             max_packet: bucket.max_packet_size,
+            min_packet: bucket.min_policed_unit.clamp(SMALLEST_PACKET, LARGEST_UNIT) as u16,
         }
     }
 }
@@ -44,6 +45,8 @@ impl Demand {
 
 /// Minimum size of an IP packet, octets: its header.
 const SMALLEST_PACKET: u32 = 20;
+/// Largest minimum policed unit that a demand states, octets; no packet is larger.
+const LARGEST_UNIT: u32 = 0xfffe;
 
 /// Returns the rate R that a receiver must reserve for a queueing delay of at most `bound_us` microseconds: RFC
 /// 2212's end-to-end bound (section "End-to-End Behavior") solved for R.
@@ -164,6 +167,7 @@ mod tests {
             rate: Rate::from_mbps(1),
             burst: 30_000,
             max_packet: 1_500,
+            min_packet: 64,
         };
         assert_eq!(Demand::from_flowspec(&FlowSpec::ControlledLoad(VIDEO)), expected);
         let guaranteed = FlowSpec::Guaranteed(VIDEO, Rspec { rate: 250_000.0, slack_us: 0 });
@@ -181,6 +185,7 @@ mod tests {
             rate: Rate::from_mbps(1),
             burst: 3_000,
             max_packet: 1_500,
+            min_packet: 0,
         };
         for (octets, smallest, rate, burst) in [
             (0, 64, 1_000_000, 3_000),
@@ -200,6 +205,15 @@ mod tests {
         }
         let most = Demand { rate: Rate::MAX, ..demand }.with_overhead(1, 20);
         assert_eq!(most.rate, Rate::MAX);
+    }
+
+    #[test]
+    fn minimum_policed_unit_is_within_sizes_of_packets() {
+        for (unit, expected) in [(0, 20), (20, 20), (1_500, 1_500), (u32::MAX, 0xfffe)] {
+            let bucket = TokenBucket { min_policed_unit: unit, ..VIDEO };
+            let demand = Demand::from_flowspec(&FlowSpec::ControlledLoad(bucket));
+            assert_eq!(demand.min_packet, expected, "{unit}");
+        }
     }
 
     #[test]

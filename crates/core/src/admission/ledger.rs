@@ -126,8 +126,13 @@ impl Ledger {
     /// Returns the largest rate that a new claim for controlled load would be granted; zero for an unknown link.
     #[inline]
     pub fn available(&self, link: InterfaceId) -> Rate {
-        const NEW: Demand =
-            Demand { service: Service::ControlledLoad, rate: Rate::ZERO, burst: 0, max_packet: 0 };
+        const NEW: Demand = Demand {
+            service: Service::ControlledLoad,
+            rate: Rate::ZERO,
+            burst: 0,
+            max_packet: 0,
+            min_packet: 0,
+        };
         self.links.get(link).map_or(Rate::ZERO, |link| link.available(&link.load, None, &NEW))
     }
 

@@ -65,7 +65,13 @@ pub(super) struct AdoptedRate {
 impl AdoptedRate {
     /// Returns the demand that the flow counts as.
     pub(super) fn demand(&self) -> Demand {
-        Demand { service: Service::Guaranteed, rate: self.rate, burst: 0, max_packet: 0 }
+        Demand {
+            service: Service::Guaranteed,
+            rate: self.rate,
+            burst: 0,
+            max_packet: 0,
+            min_packet: 0,
+        }
     }
 }
 

@@ -118,6 +118,8 @@ pub struct Demand {
     pub burst: u32,
     /// Largest packet, octets; 0 if unknown.
     pub max_packet: u32,
+    /// Minimum policed unit (m of RFC 2210 section 3.1): smaller packets count as this many octets; 0 if unknown.
+    pub min_packet: u16,
 }
 
 /// Reason why a claim was refused.

@@ -59,7 +59,13 @@ fn flow(destination_port: u16) -> Flow {
 }
 
 fn demand(rate: u64) -> Demand {
-    Demand { service: Service::ControlledLoad, rate: mbps(rate), burst: 5_000, max_packet: 1_000 }
+    Demand {
+        service: Service::ControlledLoad,
+        rate: mbps(rate),
+        burst: 5_000,
+        max_packet: 1_000,
+        min_packet: 0,
+    }
 }
 
 fn held(ledger: &Ledger) -> Rate {

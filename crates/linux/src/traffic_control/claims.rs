@@ -177,8 +177,13 @@ mod tests {
 
     fn registered(slot: u32, kbps: u64, shared: bool) -> RegisteredClaim {
         let rate = Rate::from_bps(kbps * 1_000);
-        let demand =
-            Demand { service: Service::ControlledLoad, rate, burst: 3_000, max_packet: 1_500 };
+        let demand = Demand {
+            service: Service::ControlledLoad,
+            rate,
+            burst: 3_000,
+            max_packet: 1_500,
+            min_packet: 0,
+        };
         RegisteredClaim {
             holder: Holder::Claim(ClaimId { slot, generation: 0 }),
             guarantee: Guarantee { bucket: BucketParameters::reserved(&demand), class: slot },

@@ -76,8 +76,13 @@ mod tests {
 
     fn guarantee(bps: u64) -> Guarantee {
         let rate = Rate::from_bps(bps);
-        let demand =
-            Demand { service: Service::ControlledLoad, rate, burst: 3_000, max_packet: 1_500 };
+        let demand = Demand {
+            service: Service::ControlledLoad,
+            rate,
+            burst: 3_000,
+            max_packet: 1_500,
+            min_packet: 0,
+        };
         Guarantee { bucket: BucketParameters::reserved(&demand), class: 0xea4d_0010 }
     }
 

@@ -91,7 +91,7 @@ mod tests {
 
     fn demand(bps: u64, burst: u32) -> Demand {
         let service = Service::ControlledLoad;
-        Demand { service, rate: Rate::from_bps(bps), burst, max_packet: 1_500 }
+        Demand { service, rate: Rate::from_bps(bps), burst, max_packet: 1_500, min_packet: 0 }
     }
 
     #[test]

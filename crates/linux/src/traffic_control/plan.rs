@@ -377,6 +377,7 @@ mod tests {
             rate: Rate::from_bps(2_000_001),
             burst: 25_000,
             max_packet: 1_500,
+            min_packet: 0,
         };
         let parameters = ClassParameters::reserved(&demand, ETHERNET);
         assert_eq!(parameters.rate, 250_001, "rounded up to a whole octet");
@@ -406,6 +407,7 @@ mod tests {
             rate: Rate::from_bps(1),
             burst: u32::MAX,
             max_packet: 1_500,
+            min_packet: 0,
         };
         let parameters = ClassParameters::reserved(&demand, ETHERNET);
         assert_eq!(parameters.as_rate(), Rate::from_bps(200));

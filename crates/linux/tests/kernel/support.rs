@@ -190,7 +190,13 @@ pub(crate) fn plan(interface: InterfaceId) -> LinkPlan {
 
 /// Returns a demand with a bucket of two packets at a rate.
 pub(crate) fn demand(rate: Rate) -> Demand {
-    Demand { service: Service::ControlledLoad, rate, burst: 3_000, max_packet: 1_500 }
+    Demand {
+        service: Service::ControlledLoad,
+        rate,
+        burst: 3_000,
+        max_packet: 1_500,
+        min_packet: 0,
+    }
 }
 
 /// Returns a reservation on the router's link to the receiver.

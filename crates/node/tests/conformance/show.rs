@@ -87,7 +87,7 @@ impl Names<'_> {
 
     fn installed(&self, installation: &Installation) -> String {
         let Installation { claim, interface, flow, demand } = installation;
-        let Demand { service, rate, burst, max_packet } = demand;
+        let Demand { service, rate, burst, max_packet, .. } = demand;
         let service = match service {
             Service::ControlledLoad => "controlled-load",
             Service::Guaranteed => "guaranteed",

@@ -362,5 +362,10 @@ pub(super) fn link_resources(
 }
 
 /// Demand of a session without resources.
-pub(super) const NO_DEMAND: Demand =
-    Demand { service: Service::ControlledLoad, rate: Rate::ZERO, burst: 0, max_packet: 0 };
+pub(super) const NO_DEMAND: Demand = Demand {
+    service: Service::ControlledLoad,
+    rate: Rate::ZERO,
+    burst: 0,
+    max_packet: 0,
+    min_packet: 0,
+};

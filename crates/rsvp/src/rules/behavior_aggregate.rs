@@ -68,7 +68,9 @@ impl Class {
             _ => Service::Guaranteed,
         };
         let burst = u32::try_from(self.burst).unwrap_or(u32::MAX);
-        let demand = Demand { service, rate: self.rate, burst, max_packet: self.max_packet };
+        // Of several sizes none is known.
+        let (rate, max_packet) = (self.rate, self.max_packet);
+        let demand = Demand { service, rate, burst, max_packet, min_packet: 0 };
         Installation { claim: self.installed, interface, flow, demand }
     }
 }

@@ -41,7 +41,8 @@ fn installation(slot: u32, port: u16, rate: Rate) -> Installation {
         source_open: 0,
         dscp: 0,
     };
-    let demand = Demand { service: Service::ControlledLoad, rate, burst: 0, max_packet: 0 };
+    let demand =
+        Demand { service: Service::ControlledLoad, rate, burst: 0, max_packet: 0, min_packet: 0 };
     let claim = ClaimId { slot, generation: 0 };
     Installation { claim, interface: InterfaceId(1), flow, demand }
 }

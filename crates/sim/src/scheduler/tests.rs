@@ -42,7 +42,13 @@ fn scheduler<S: Scheduler>(queue_packets: usize, rates: &[u64]) -> S {
     let mut scheduler = S::new(BANDWIDTH, queue_packets);
     for (number, rate) in (0..).zip(rates) {
         let rate = Rate::from_bps(*rate);
-        let demand = Demand { service: Service::ControlledLoad, rate, burst: 0, max_packet: 0 };
+        let demand = Demand {
+            service: Service::ControlledLoad,
+            rate,
+            burst: 0,
+            max_packet: 0,
+            min_packet: 0,
+        };
         scheduler.set_class(Time::ZERO, number, demand);
     }
     scheduler

@@ -194,6 +194,7 @@ fn claims_take(claims: u32) -> usize {
         rate: Rate::from_bps(1),
         burst: 1,
         max_packet: 0,
+        min_packet: 0,
     };
     let before = heap::in_use();
     let mut ledger = Ledger::new();

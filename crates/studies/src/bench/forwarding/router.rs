@@ -293,8 +293,13 @@ fn control(
     let (mut control, _) = TrafficControl::open(&[plan], classifier)?;
     let share = (reservable.as_bps() / u64::from(flows.max(1))).min(GREATEST);
     let rate = line.rate.unwrap_or(Rate::from_bps(share));
-    let demand =
-        Demand { service: Service::ControlledLoad, rate, burst: BURST, max_packet: FRAME.into() };
+    let demand = Demand {
+        service: Service::ControlledLoad,
+        rate,
+        burst: BURST,
+        max_packet: FRAME.into(),
+        min_packet: 0,
+    };
     for slot in 0..flows {
         let (source_port, destination_port) = packets::ports(slot);
         let flow = Flow {
