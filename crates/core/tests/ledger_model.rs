@@ -25,6 +25,7 @@ const POLICY: RetryPolicy = RetryPolicy {
 #[derive(Clone, Debug)]
 enum Step {
     SetLink(u32, LinkCapacity),
+    SetOverhead(u32, u16),
     RemoveLink(u32),
     Claim {
         link: u32,
@@ -68,12 +69,18 @@ fn rate() -> impl Strategy<Value = Rate> {
 }
 
 fn demand() -> impl Strategy<Value = Demand> {
-    (rate(), 0_u32..12).prop_map(|(rate, max_packet)| Demand {
+    let min_packet = prop_oneof![
+        3 => Just(0_u16),
+        3 => 1_u16..50,
+        1 => Just(1_500),
+        1 => Just(Demand::WITHOUT_OVERHEAD),
+    ];
+    (rate(), 0_u32..12, min_packet).prop_map(|(rate, max_packet, min_packet)| Demand {
         service: Service::Guaranteed,
         rate,
         burst: 0,
         max_packet,
-        min_packet: 0,
+        min_packet,
     })
 }
 
@@ -90,6 +97,8 @@ fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
         3 => (link(), capacity).prop_map(|(l, c)| Step::SetLink(l, c)),
         1 => link().prop_map(Step::RemoveLink),
+        2 => (link(), prop_oneof![Just(0_u16), 1_u16..80, Just(1_000)])
+            .prop_map(|(link, octets)| Step::SetOverhead(link, octets)),
         8 => (link(), owner(), flow(), demand())
             .prop_map(|(link, owner, flow, demand)| Step::Claim { link, owner, flow, demand }),
         3 => (any::<Index>(), demand()).prop_map(|(i, d)| Step::Change(i, d)),
@@ -112,32 +121,60 @@ type Held = (u32, Owner, Demand);
 /// Reference model: it keeps nothing that could be added up.
 #[derive(Default)]
 struct Model {
-    links: BTreeMap<u32, LinkCapacity>,
+    /// Capacity and overhead of each link.
+    links: BTreeMap<u32, (LinkCapacity, u16)>,
     /// All claims ever made; removed ones hold nothing.
     claims: Vec<(ClaimId, Option<Held>)>,
     adopted: BTreeMap<(u32, Flow), (Rate, Option<Protocol>)>,
     queues: BTreeMap<u32, Vec<QueuedRequest>>,
 }
 
+/// Returns the sizes of the smallest packet of a demand and of its frame on a link with an overhead.
+fn sizes(demand: &Demand, overhead: u16) -> (u128, u128) {
+    match demand.min_packet {
+        u16::MAX => (1, 1),
+        0 => (64, 64 + u128::from(overhead)),
+        m => (m.max(20).into(), u128::from(m.max(20)) + u128::from(overhead)),
+    }
+}
+
+/// Returns what a demand takes of a link with an overhead.
+fn on_link(demand: &Demand, overhead: u16) -> u128 {
+    let (packet, frame) = sizes(demand, overhead);
+    (u128::from(demand.rate.as_bps()) * frame).div_ceil(packet).min(u64::MAX.into())
+}
+
 impl Model {
-    fn held(&self, link: u32) -> u64 {
+    fn held_with(&self, link: u32, overhead: u16) -> u128 {
         let claimed = self.claims.iter().filter_map(|(_, c)| c.as_ref()).filter(|c| c.0 == link);
         let adopted = self.adopted.iter().filter(|((l, _), _)| *l == link);
-        claimed.map(|c| c.2.rate.as_bps()).sum::<u64>()
-            + adopted.map(|(_, (rate, _))| rate.as_bps()).sum::<u64>()
+        claimed.map(|c| on_link(&c.2, overhead)).sum::<u128>()
+            + adopted.map(|(_, (rate, _))| u128::from(rate.as_bps())).sum::<u128>()
     }
 
-    fn free(&self, link: u32) -> u64 {
-        self.links[&link].reservable.as_bps().saturating_sub(self.held(link))
+    fn held(&self, link: u32) -> u128 {
+        self.held_with(link, self.links[&link].1)
+    }
+
+    fn free(&self, link: u32) -> u128 {
+        u128::from(self.links[&link].0.reservable.as_bps()).saturating_sub(self.held(link))
+    }
+
+    /// Returns the rate that `demand` could have if it may take `room` of a link.
+    fn fitting(&self, link: u32, room: u128, demand: &Demand) -> Rate {
+        let (packet, frame) = sizes(demand, self.links[&link].1);
+        Rate::from_bps((room * packet / frame) as u64)
     }
 
     /// Returns the reason to refuse `demand` in place of `old`, and the available rate.
-    fn judge(&self, link: u32, old: Rate, demand: &Demand) -> (Option<Reason>, Rate) {
-        let Some(capacity) = self.links.get(&link) else {
+    fn judge(&self, link: u32, old: Option<&Demand>, demand: &Demand) -> (Option<Reason>, Rate) {
+        let Some((capacity, overhead)) = self.links.get(&link) else {
             return (Some(Reason::NoSuchLink), Rate::ZERO);
         };
-        let available = Rate::from_bps(self.free(link) + old.as_bps());
-        let reason = if capacity.reservable == Rate::ZERO && old == Rate::ZERO {
+        let room = self.free(link) + old.map_or(0, |old| on_link(old, *overhead));
+        let available = self.fitting(link, room, demand);
+        let is_new = old.is_none_or(|old| old.rate == Rate::ZERO);
+        let reason = if capacity.reservable == Rate::ZERO && is_new {
             Some(Reason::NoSuchLink)
         } else if demand.max_packet > capacity.mtu {
             Some(Reason::MaxPacket)
@@ -150,8 +187,16 @@ impl Model {
     }
 
     fn hopeless(&self, link: u32, demand: &Demand) -> bool {
-        let capacity = self.links[&link];
-        demand.rate > capacity.reservable || demand.max_packet > capacity.mtu
+        let (capacity, overhead) = self.links[&link];
+        on_link(demand, overhead) > capacity.reservable.as_bps().into()
+            || demand.max_packet > capacity.mtu
+    }
+
+    fn drop_hopeless(&mut self, link: u32) {
+        let queue = self.queues.remove(&link).unwrap_or_default();
+        let kept = queue.into_iter().filter(|w| !self.hopeless(link, &w.demand));
+        let kept = kept.collect();
+        self.queues.insert(link, kept);
     }
 
     /// Returns the first link whose first request fits.
@@ -159,7 +204,7 @@ impl Model {
         for link in self.links.keys().copied().collect::<Vec<_>>() {
             let head = self.queues.get(&link).and_then(|queue| queue.first().copied());
             let Some(head) = head else { continue };
-            if self.judge(link, Rate::ZERO, &head.demand).0.is_none() {
+            if self.judge(link, None, &head.demand).0.is_none() {
                 self.queues.entry(link).or_default().remove(0);
                 return Some((InterfaceId(link), head.owner));
             }
@@ -179,11 +224,17 @@ impl Pair {
         match *step {
             Step::SetLink(link, capacity) => {
                 self.ledger.set_link(InterfaceId(link), capacity);
-                self.model.links.insert(link, capacity);
-                let queue = self.model.queues.remove(&link).unwrap_or_default();
-                let kept = queue.into_iter().filter(|w| !self.model.hopeless(link, &w.demand));
-                let kept = kept.collect();
-                self.model.queues.insert(link, kept);
+                self.model.links.entry(link).or_insert((capacity, 0)).0 = capacity;
+                self.model.drop_hopeless(link);
+            }
+            Step::SetOverhead(link, octets) => {
+                self.ledger.set_overhead(InterfaceId(link), octets);
+                let known = self.model.links.contains_key(&link);
+                // No change of the overhead makes the sum larger than a rate can be.
+                if known && self.model.held_with(link, octets) <= u64::MAX.into() {
+                    self.model.links.entry(link).and_modify(|(_, overhead)| *overhead = octets);
+                    self.model.drop_hopeless(link);
+                }
             }
             Step::RemoveLink(link) => self.remove_link(link)?,
             Step::Claim { link, owner: block, flow: port, demand } => {
@@ -228,13 +279,16 @@ impl Pair {
     fn claim(&mut self, link: u32, block: u32, flow: Flow, demand: Demand) -> TestCaseResult {
         let key = (link, flow);
         let adopted = self.model.adopted.get(&key).copied();
-        let free = self.model.links.get(&link).map_or(0, |_| self.model.free(link));
         let yields = adopted.filter(|(rate, protocol)| match protocol {
             Some(protocol) => *protocol == owner(block).protocol,
-            None => demand.rate >= *rate || demand.rate.as_bps() > free,
+            None => {
+                let free = self.model.fitting(link, self.model.free(link), &demand);
+                demand.rate >= *rate || demand.rate > free
+            }
         });
-        let old = yields.map_or(Rate::ZERO, |(rate, _)| rate);
-        let (reason, available) = self.model.judge(link, old, &demand);
+        let old =
+            yields.map(|(rate, _)| Demand { rate, min_packet: Demand::WITHOUT_OVERHEAD, ..demand });
+        let (reason, available) = self.model.judge(link, old.as_ref(), &demand);
         match self.ledger.claim(InterfaceId(link), owner(block), &flow, demand) {
             Ok(id) => {
                 prop_assert_eq!(reason, None);
@@ -262,8 +316,11 @@ impl Pair {
             prop_assert_eq!(result.map_err(|r| r.reason), Err(Reason::NoSuchLink));
             return Ok(());
         };
-        let smaller = demand.rate <= old.rate && demand.max_packet <= old.max_packet;
-        let (reason, available) = self.model.judge(link, old.rate, &demand);
+        let overhead = self.model.links[&link].1;
+        let smaller = demand.rate <= old.rate
+            && on_link(&demand, overhead) <= on_link(&old, overhead)
+            && demand.max_packet <= old.max_packet;
+        let (reason, available) = self.model.judge(link, Some(&old), &demand);
         match reason.filter(|_| !smaller) {
             Some(reason) => {
                 let refusal = result.expect_err("the model refuses");
@@ -281,9 +338,10 @@ impl Pair {
         match *step {
             Step::Adopt { link, flow: port, rate, protocol } => {
                 let old = self.model.adopted.get(&(link, flow(port))).copied();
-                let open = self.model.links.get(&link).is_some_and(|c| c.reservable != Rate::ZERO);
-                let old = old.map_or(0, |(rate, _)| rate.as_bps());
-                let fits = open && rate.as_bps() <= self.model.free(link) + old;
+                let open =
+                    self.model.links.get(&link).is_some_and(|(c, _)| c.reservable != Rate::ZERO);
+                let old = old.map_or(0, |(rate, _)| u128::from(rate.as_bps()));
+                let fits = open && u128::from(rate.as_bps()) <= self.model.free(link) + old;
                 let result = self.ledger.adopt(InterfaceId(link), flow(port), rate, protocol);
                 prop_assert_eq!(result.is_ok(), fits);
                 if fits {
@@ -345,7 +403,8 @@ impl Pair {
         let links: Vec<_> = self.ledger.links().collect();
         prop_assert_eq!(links.len(), self.model.links.len());
         for (id, status) in links {
-            prop_assert_eq!(status.held.as_bps(), self.model.held(id.0));
+            prop_assert_eq!(u128::from(status.held.as_bps()), self.model.held(id.0));
+            prop_assert_eq!(self.ledger.overhead(id), self.model.links[&id.0].1);
             let claims = self.model.claims.iter().filter_map(|(_, claim)| claim.as_ref());
             let claims = claims.filter(|claim| claim.0 == id.0).count();
             prop_assert_eq!(status.claims as usize, claims);

@@ -11,7 +11,7 @@ use crate::{Rate, Time};
 pub struct LinkLoad {
     /// Reservable bandwidth of the link.
     pub reservable: Rate,
-    /// Sum of the rates of all claims and adopted flows.
+    /// Sum of the rates of all claims and adopted flows on the link, with its overhead.
     pub held: Rate,
     /// Part of `held` that claims for controlled load hold; not counted for [`ParameterBased`], which needs only the sum.
     pub controlled: Rate,
@@ -53,7 +53,8 @@ impl LinkLoad {
 /// The ledger holds the claims and their sums ([`LinkLoad`]), the retry queue and adopted flows, and checks packet sizes.
 /// For each demand that is new or grows, the ledger calls [`available`](AdmissionControl::available), grants the demand if its
 /// rate is no larger, and then calls [`granted`](AdmissionControl::granted). A smaller demand is granted without a call.
-/// Adopted flows, whose service is unknown, count as guaranteed service.
+/// Adopted flows, whose service is unknown, count as guaranteed service. Rates include the overhead of the link
+/// ([`Ledger::set_overhead`](super::Ledger::set_overhead)), and so do those of the demands.
 ///
 /// An implementation that measures returns the interval of samples from
 /// [`sample_interval`](AdmissionControl::sample_interval); the driver then reports the traffic of the link's reservations to
@@ -80,8 +81,8 @@ pub trait AdmissionControl: fmt::Debug + Send {
         None
     }
 
-    /// Takes a sample: the count of IP octets that the reservations of the link have sent until `now`. A count below the
-    /// one before has begun again, from anywhere.
+    /// Takes a sample: the count of octets that the reservations of the link have sent until `now`, with its overhead. A
+    /// count below the one before has begun again, from anywhere.
     fn measured(&mut self, _octets: u64, _now: Time) {}
 
     /// Returns the measured load; `None` if nothing is measured, or not yet.

@@ -25,6 +25,37 @@ impl Demand {
 }
 
 impl Demand {
+    /// Value of [`min_packet`](Demand::min_packet) for a demand that counts without the overhead of a link.
+    pub const WITHOUT_OVERHEAD: u16 = u16::MAX;
+
+    /// Returns the rate that the demand counts as on a link that adds `overhead` octets to each IP packet (link-layer
+    /// headers, tunnels), rounded up. Covers the worst case, in which all packets have the minimum size (m of RFC 2210
+    /// section 3.1).
+    pub fn rate_on_link(&self, overhead: u16) -> Rate {
+        let (packet, frame) = self.smallest_packet(overhead);
+        let whole = (u128::from(self.rate.as_bps()) * frame).div_ceil(packet);
+        Rate::from_bps(u64::try_from(whole).unwrap_or(u64::MAX))
+    }
+
+    /// Returns the largest rate that this demand could have if it is to count as no more than `rate` on a link that
+    /// adds `overhead` octets to each IP packet.
+    pub(super) fn rate_within(&self, rate: Rate, overhead: u16) -> Rate {
+        let (packet, frame) = self.smallest_packet(overhead);
+        Rate::from_bps((u128::from(rate.as_bps()) * packet / frame) as u64) // no more than `rate`
+    }
+
+    /// Returns the size of the smallest packet, without and with the overhead of a link.
+    fn smallest_packet(&self, overhead: u16) -> (u128, u128) {
+        let (packet, overhead) = match self.min_packet {
+            Self::WITHOUT_OVERHEAD => (1, 0),
+            0 => (UNKNOWN_PACKET, overhead),
+            octets => (u32::from(octets).max(SMALLEST_PACKET), overhead),
+        };
+        (packet.into(), u128::from(packet) + u128::from(overhead))
+    }
+}
+
+impl Demand {
     /// Returns the demand on a link that adds `octets` to each IP packet (link-layer headers, tunnels), none of which
     /// counts as smaller than `smallest` octets (m of RFC 2210 section 3.1). Covers the worst case, in which all
     /// packets have the minimum size. Fractions round up.
@@ -45,8 +76,10 @@ impl Demand {
 
 /// Minimum size of an IP packet, octets: its header.
 const SMALLEST_PACKET: u32 = 20;
+/// Minimum policed unit of a demand that states none, octets.
+const UNKNOWN_PACKET: u32 = 64;
 /// Largest minimum policed unit that a demand states, octets; no packet is larger.
-const LARGEST_UNIT: u32 = 0xfffe;
+const LARGEST_UNIT: u32 = Demand::WITHOUT_OVERHEAD as u32 - 1;
 
 /// Returns the rate R that a receiver must reserve for a queueing delay of at most `bound_us` microseconds: RFC
 /// 2212's end-to-end bound (section "End-to-End Behavior") solved for R.
@@ -180,31 +213,26 @@ mod tests {
     /// twice as much.
     #[test]
     fn overhead_counts_for_smallest_packets() {
-        let demand = Demand {
-            service: Service::ControlledLoad,
-            rate: Rate::from_mbps(1),
-            burst: 3_000,
-            max_packet: 1_500,
-            min_packet: 0,
-        };
-        for (octets, smallest, rate, burst) in [
-            (0, 64, 1_000_000, 3_000),
-            (16, 64, 1_250_000, 3_750),
-            (60, 60, 2_000_000, 6_000),
-            (1, 1_500, 1_000_667, 3_002),
-            (20, 0, 2_000_000, 6_000),
-            (u32::MAX, 1, 214_748_365_750_000, u32::MAX),
+        let demand = Demand::from_flowspec(&FlowSpec::ControlledLoad(VIDEO));
+        for (overhead, min_packet, rate) in [
+            (0, 64, 1_000_000),
+            (16, 64, 1_250_000),
+            (60, 60, 2_000_000),
+            (1, 1_500, 1_000_667),
+            (20, 1, 2_000_000),
+            (16, 0, 1_250_000),
+            (u16::MAX, 20, 3_277_750_000),
+            (u16::MAX, Demand::WITHOUT_OVERHEAD, 1_000_000),
         ] {
-            let claimed = demand.with_overhead(octets, smallest);
-            assert_eq!(
-                (claimed.rate.as_bps(), claimed.burst),
-                (rate, burst),
-                "{octets} {smallest}"
-            );
-            assert_eq!(claimed.max_packet, 1_500, "of IP");
+            let demand = Demand { min_packet, ..demand };
+            let on_link = demand.rate_on_link(overhead);
+            assert_eq!(on_link.as_bps(), rate, "{overhead} {min_packet}");
+            assert_eq!(demand.rate_within(on_link, overhead), demand.rate);
+            let less = Rate::from_bps(rate - 1);
+            assert!(demand.rate_within(less, overhead) < demand.rate, "{overhead} {min_packet}");
         }
-        let most = Demand { rate: Rate::MAX, ..demand }.with_overhead(1, 20);
-        assert_eq!(most.rate, Rate::MAX);
+        let most = Demand { rate: Rate::MAX, ..demand };
+        assert_eq!((most.rate_on_link(1), most.rate_within(Rate::MAX, 0)), (Rate::MAX, Rate::MAX));
     }
 
     #[test]

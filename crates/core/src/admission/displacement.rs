@@ -126,7 +126,7 @@ impl Ledger {
         let partial = preemption.policy.partial;
         // Admission control judges the link as it would be without the chosen claims.
         let mut load = entry.load;
-        let available = |load: &LinkLoad| entry.available(load, old.as_ref(), &demand);
+        let available = |load: &LinkLoad| entry.available::<true>(load, old.as_ref(), &demand);
         let by_service = entry.control.is_some();
         let mut chosen = Vec::new();
         let below = (link, 0, Reverse(u64::MAX))..(link, priority.preemption, Reverse(u64::MAX));
@@ -135,7 +135,7 @@ impl Ledger {
         {
             let weaker = self.demand(claim).filter(|weaker| weaker.rate > Rate::ZERO);
             if let Some(weaker) = weaker.filter(|_| Some(claim) != keeper) {
-                load.replace(Some(&weaker), None, by_service);
+                load.replace(Some(&entry.on_link(&weaker)), None, by_service);
                 chosen.push((claim, weaker));
             }
             if demand.rate <= available(&load) {
@@ -148,17 +148,23 @@ impl Ledger {
         // Spare the most defended as far as the others suffice.
         for place in (0..chosen.len()).rev() {
             let mut with = load;
-            with.replace(None, Some(&chosen[place].1), by_service);
+            with.replace(None, Some(&entry.on_link(&chosen[place].1)), by_service);
             if demand.rate <= available(&with) {
                 load = with;
                 chosen.remove(place);
             }
         }
-        let spare = available(&load).saturating_sub(demand.rate);
+        let kept = match chosen.last() {
+            Some((_, last)) if partial => {
+                let spare = entry.available_on_link(&load, old.as_ref(), &demand);
+                let spare = spare.saturating_sub(entry.on_link(&demand).rate);
+                last.rate_within(spare, entry.overhead)
+            }
+            _ => Rate::ZERO,
+        };
         let count = chosen.len();
         for (place, (claim, _)) in chosen.into_iter().enumerate() {
-            let kept = if partial && place + 1 == count { spare } else { Rate::ZERO };
-            self.displace(claim, kept, priority);
+            self.displace(claim, if place + 1 == count { kept } else { Rate::ZERO }, priority);
         }
         Ok(())
     }

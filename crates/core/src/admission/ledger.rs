@@ -20,15 +20,16 @@ use crate::{Flow, InterfaceId, Prefix, Rate, Time};
 /// Bandwidth of all links of a node and its owners, for all protocols.
 ///
 /// # Invariants
-/// - The held bandwidth of a link is the sum of its claims and its adopted flows. By parameters, together with the
-///   bandwidth set aside it never exceeds the reservable rate, unless the link shrank below what was held before.
+/// - The held bandwidth of a link is the sum of its claims, with the overhead of the link, and its adopted flows. By
+///   parameters, together with the bandwidth set aside it never exceeds the reservable rate, unless the link shrank below
+///   what was held before, or its overhead grew.
 /// - Each claim has an owner and a link. Releasing all claims and dropping all adopted flows leaves nothing held.
 #[derive(Debug, Default)]
 pub struct Ledger {
     /// Links by outgoing interface; there are few.
     pub(super) links: Links,
     pub(super) claims: Claims,
-    /// Whether a link has, or had, an admission control other than [`ParameterBased`].
+    /// Whether a link has, or had, an admission control other than [`ParameterBased`], or an overhead.
     has_controls: bool,
     /// Links whose queue may have a grantable request: something changed since the last check.
     pub(super) freed: BTreeSet<InterfaceId>,
@@ -87,6 +88,30 @@ impl Ledger {
         self.links.get(link).map(|link| link.largest).filter(|largest| *largest < Rate::MAX)
     }
 
+    /// Sets the number of octets that a link adds to each IP packet: link-layer headers and tunnels. Its claims then count
+    /// with [`Demand::rate_on_link`], while demands, refusals and available rates remain those of the flows. Lanes have no
+    /// overhead. If more than the reservable rate is held now, existing grants stay. Queued requests that can never be
+    /// granted now are dropped. No effect on an unknown link. A change walks all claims of the ledger.
+    pub fn set_overhead(&mut self, link: InterfaceId, octets: u16) {
+        let Some(entry) = self.links.get_mut(link) else { return };
+        if entry.overhead == octets {
+            return;
+        }
+        self.has_controls = true;
+        let claims = self.claims.iter().map(|(_, claim)| claim);
+        entry.set_overhead(
+            octets,
+            claims.filter(|claim| claim.link == link).map(|claim| claim.demand),
+        );
+        drop_hopeless(entry);
+        mark_queue(&mut self.freed, link, entry);
+    }
+
+    /// Returns the number of octets that a link adds to each IP packet; 0 for an unknown link.
+    pub fn overhead(&self, link: InterfaceId) -> u16 {
+        self.links.get(link).map_or(0, |link| link.overhead)
+    }
+
     /// Removes a link with all its claims, queued requests and adopted flows. Walks all claims of the ledger.
     pub fn remove_link(&mut self, link: InterfaceId) -> RemovedLink {
         let Some(gone) = self.links.remove(link) else {
@@ -123,7 +148,8 @@ impl Ledger {
         self.links.get(link).map_or(Rate::ZERO, |link| link.load.set_aside)
     }
 
-    /// Returns the largest rate that a new claim for controlled load would be granted; zero for an unknown link.
+    /// Returns the largest rate that a new claim for controlled load would be granted, with packets of unknown size; zero
+    /// for an unknown link.
     #[inline]
     pub fn available(&self, link: InterfaceId) -> Rate {
         const NEW: Demand = Demand {
@@ -133,7 +159,11 @@ impl Ledger {
             max_packet: 0,
             min_packet: 0,
         };
-        self.links.get(link).map_or(Rate::ZERO, |link| link.available(&link.load, None, &NEW))
+        let Some(link) = self.links.get(link) else { return Rate::ZERO };
+        match self.has_controls {
+            false => link.available::<false>(&link.load, None, &NEW),
+            true => link.available::<true>(&link.load, None, &NEW),
+        }
     }
 
     /// Returns the status of all links, by index.
@@ -152,7 +182,10 @@ impl Ledger {
         self.has_controls = true;
         if entry.control.replace(control).is_none() {
             let claims = self.claims.iter().filter(|(_, claim)| claim.link == link);
-            claims.for_each(|(_, claim)| entry.load.replace_controlled(None, Some(&claim.demand)));
+            for (_, claim) in claims {
+                let demand = entry.on_link(&claim.demand);
+                entry.load.replace_controlled(None, Some(&demand));
+            }
         }
         drop_hopeless(entry);
         mark_queue(&mut self.freed, link, entry);
@@ -165,8 +198,8 @@ impl Ledger {
     }
 
     /// Reports a sample of the traffic of a link's reservations, as often as
-    /// [`sample_interval`](AdmissionControl::sample_interval) says: `octets` is the count of IP octets sent until
-    /// `now`. No effect on an unknown link.
+    /// [`sample_interval`](AdmissionControl::sample_interval) says: `octets` is the count of octets sent until `now`, with
+    /// the overhead of the link. No effect on an unknown link.
     pub fn measured(&mut self, link: InterfaceId, octets: u64, now: Time) {
         let Some(entry) = self.links.get_mut(link) else { return };
         if let Some(control) = &mut entry.control {
@@ -268,8 +301,8 @@ impl Ledger {
         Ok(claim)
     }
 
-    /// Changes the demand of a claim; if it is refused, the claim keeps the old one. A decrease, in rate and packet
-    /// size, is always granted. A removed claim is refused as [`Reason::NoSuchLink`].
+    /// Changes the demand of a claim; if it is refused, the claim keeps the old one. A decrease, in the rate of the flow and
+    /// on the link, and in packet size, is always granted. A removed claim is refused as [`Reason::NoSuchLink`].
     pub fn change(&mut self, claim: ClaimId, demand: Demand) -> Result<(), Refusal> {
         match self.has_controls {
             false => self.change_by::<false>(claim, &demand),
@@ -300,7 +333,7 @@ impl Ledger {
             true => entry.grant::<CONTROL>(Some(&old), demand),
             false => entry.replace::<CONTROL>(Some(&old), Some(demand)),
         }
-        if demand.rate < old.rate {
+        if entry.releases::<CONTROL>(&old, demand) {
             note_release(&mut self.freed, link, entry);
         }
         Ok(())
@@ -308,9 +341,23 @@ impl Ledger {
 
     /// Releases a claim and returns its demand. A removed claim is no error.
     pub fn release(&mut self, claim: ClaimId) -> Option<Demand> {
+        match self.has_controls {
+            false => self.release_by::<false>(claim),
+            true => self.release_by_control(claim),
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn release_by_control(&mut self, claim: ClaimId) -> Option<Demand> {
+        self.release_by::<true>(claim)
+    }
+
+    #[inline]
+    fn release_by<const CONTROL: bool>(&mut self, claim: ClaimId) -> Option<Demand> {
         let Claim { link, demand: held, .. } = self.claims.remove(claim)?;
         if let Some(entry) = self.links.get_mut(link) {
-            entry.replace::<true>(Some(&held), None);
+            entry.replace::<CONTROL>(Some(&held), None);
             entry.claims -= 1;
             note_release(&mut self.freed, link, entry);
         }

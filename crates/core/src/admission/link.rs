@@ -70,15 +70,19 @@ impl AdoptedRate {
             rate: self.rate,
             burst: 0,
             max_packet: 0,
-            min_packet: 0,
+            // Nobody knows its packets, and a full link must stay full after a restart.
+            min_packet: Demand::WITHOUT_OVERHEAD,
         }
     }
 }
 
 /// A link.
 ///
-/// The methods with a parameter `CONTROL` are compiled twice: `false` if all links have [`ParameterBased`], which then
-/// costs no more than if there was no other.
+/// The methods with a parameter `CONTROL` are compiled twice: `false` if all links have [`ParameterBased`] and no overhead,
+/// which then costs no more than if there was nothing else.
+///
+/// Demands have the flow's own rate; `load`, and what the admission control sees, the rate on the link
+/// ([`Demand::rate_on_link`]).
 #[derive(Debug)]
 pub(super) struct Link {
     pub(super) bandwidth: Rate,
@@ -86,6 +90,8 @@ pub(super) struct Link {
     mtu: u32,
     /// Limit of one claim.
     pub(super) largest: Rate,
+    /// Octets that the link adds to each IP packet.
+    pub(super) overhead: u16,
     /// Reservable bandwidth, and what is held of it by claims and for adopted flows.
     pub(super) load: LinkLoad,
     /// Admission control other than [`ParameterBased`].
@@ -105,6 +111,7 @@ impl Link {
             bandwidth,
             mtu,
             largest: Rate::MAX,
+            overhead: 0,
             load: LinkLoad { reservable, ..LinkLoad::default() },
             control: None,
             claims: 0,
@@ -117,6 +124,29 @@ impl Link {
     pub(super) fn set_capacity(&mut self, capacity: LinkCapacity) {
         (self.bandwidth, self.mtu) = (capacity.bandwidth, capacity.mtu);
         self.load.reservable = capacity.reservable;
+    }
+
+    /// Changes the overhead; `claims` are the demands of all claims on the link. No effect if they would exceed the range
+    /// of a rate together.
+    pub(super) fn set_overhead(&mut self, overhead: u16, claims: impl Iterator<Item = Demand>) {
+        let mut load = LinkLoad { held: Rate::ZERO, controlled: Rate::ZERO, ..self.load };
+        for demand in claims.chain(self.adopted.values().map(AdoptedRate::demand)) {
+            let on_link = Demand { rate: demand.rate_on_link(overhead), ..demand };
+            if on_link.rate > Rate::MAX - load.held {
+                return;
+            }
+            load.replace(None, Some(&on_link), self.control.is_some());
+        }
+        (self.overhead, self.load) = (overhead, load);
+    }
+
+    /// Returns a demand with the rate that it counts as on the link.
+    #[inline]
+    pub(super) fn on_link(&self, demand: &Demand) -> Demand {
+        match self.overhead {
+            0 => *demand,
+            overhead => Demand { rate: demand.rate_on_link(overhead), ..*demand },
+        }
     }
 
     /// Returns the demand of an adopted flow that a claim on it replaces: all of it, if the claim is of the protocol
@@ -135,7 +165,7 @@ impl Link {
             Some(known) => known == protocol,
             None => {
                 demand.rate >= adopted.rate
-                    || demand.rate > self.available(&self.load, None, demand)
+                    || demand.rate > self.available::<true>(&self.load, None, demand)
             }
         };
         yields.then_some(adopted.demand())
@@ -143,16 +173,35 @@ impl Link {
 
     /// Returns the largest rate that `demand` would be granted in place of `old` under a load of the link.
     #[inline]
-    pub(super) fn available(&self, load: &LinkLoad, old: Option<&Demand>, demand: &Demand) -> Rate {
-        let available = match &self.control {
-            None => ParameterBased.available(load, old, demand),
+    pub(super) fn available<const CONTROL: bool>(
+        &self,
+        load: &LinkLoad,
+        old: Option<&Demand>,
+        demand: &Demand,
+    ) -> Rate {
+        let available = match CONTROL {
+            true => demand.rate_within(self.available_on_link(load, old, demand), self.overhead),
+            false => ParameterBased.available(load, old, demand),
+        };
+        available.min(self.largest_in_place_of(old))
+    }
+
+    /// Returns how much of the link `demand` would be granted in place of `old` under a load of the link.
+    pub(super) fn available_on_link(
+        &self,
+        load: &LinkLoad,
+        old: Option<&Demand>,
+        demand: &Demand,
+    ) -> Rate {
+        let (old, demand) = (old.map(|old| self.on_link(old)), self.on_link(demand));
+        match &self.control {
+            None => ParameterBased.available(load, old.as_ref(), &demand),
             Some(control) => {
                 // The sum of the claims may exceed the link, but not the range of a rate.
                 let rest = load.held - old.map_or(Rate::ZERO, |old| old.rate);
-                control.available(load, old, demand).min(Rate::MAX - rest)
+                control.available(load, old.as_ref(), &demand).min(Rate::MAX - rest)
             }
-        };
-        available.min(self.largest_in_place_of(old))
+        }
     }
 
     /// Returns the limit of a claim in place of `old`: what is held already stays, also above the limit of one claim.
@@ -169,7 +218,9 @@ impl Link {
 
     /// Returns whether `demand` would be granted on the empty link.
     pub(super) fn could_ever_grant(&self, demand: &Demand) -> bool {
-        demand.rate <= self.limit(demand.service).min(self.largest) && demand.max_packet <= self.mtu
+        self.on_link(demand).rate <= self.limit(demand.service)
+            && demand.rate <= self.largest
+            && demand.max_packet <= self.mtu
     }
 
     /// Returns the largest rate that an adopted flow may have in place of `old`. Where claims may exceed the link
@@ -187,6 +238,16 @@ impl Link {
         new.rate > old.rate
             || new.max_packet > old.max_packet
             || (CONTROL && new.service != old.service && self.control.is_some())
+            || (CONTROL && self.on_link(new).rate > self.on_link(old).rate)
+    }
+
+    /// Returns whether a change of demand releases bandwidth.
+    #[inline]
+    pub(super) fn releases<const CONTROL: bool>(&self, old: &Demand, new: &Demand) -> bool {
+        match CONTROL {
+            true => self.on_link(new).rate < self.on_link(old).rate,
+            false => new.rate < old.rate,
+        }
     }
 
     /// Checks whether `demand` can replace `old`, which is held now (`None` for a new claim).
@@ -196,13 +257,7 @@ impl Link {
         old: Option<&Demand>,
         demand: &Demand,
     ) -> Result<(), Refusal> {
-        let available = match CONTROL {
-            true => self.available(&self.load, old, demand),
-            false => {
-                let available = ParameterBased.available(&self.load, old, demand);
-                available.min(self.largest_in_place_of(old))
-            }
-        };
+        let available = self.available::<CONTROL>(&self.load, old, demand);
         let refuse = |reason| Err(Refusal { reason, available });
         if self.load.reservable == Rate::ZERO && old.is_none_or(|old| old.rate == Rate::ZERO) {
             return refuse(Reason::NoSuchLink);
@@ -220,8 +275,12 @@ impl Link {
     #[inline]
     pub(super) fn grant<const CONTROL: bool>(&mut self, old: Option<&Demand>, new: &Demand) {
         self.replace::<CONTROL>(old, Some(new));
-        if CONTROL && let Some(control) = &mut self.control {
-            control.granted(old, new);
+        if !CONTROL {
+            return;
+        }
+        let (old, new) = (old.map(|old| self.on_link(old)), self.on_link(new));
+        if let Some(control) = &mut self.control {
+            control.granted(old.as_ref(), &new);
         }
     }
 
@@ -232,7 +291,11 @@ impl Link {
         old: Option<&Demand>,
         new: Option<&Demand>,
     ) {
-        self.load.replace(old, new, CONTROL && self.control.is_some());
+        if !CONTROL {
+            return self.load.replace(old, new, false);
+        }
+        let [old, new] = [old, new].map(|demand| demand.map(|demand| self.on_link(demand)));
+        self.load.replace(old.as_ref(), new.as_ref(), self.control.is_some());
     }
 
     pub(super) fn status(&self) -> LinkStatus {

@@ -118,7 +118,8 @@ pub struct Demand {
     pub burst: u32,
     /// Largest packet, octets; 0 if unknown.
     pub max_packet: u32,
-    /// Minimum policed unit (m of RFC 2210 section 3.1): smaller packets count as this many octets; 0 if unknown.
+    /// Minimum policed unit (m of RFC 2210 section 3.1): smaller packets count as this many octets; 0 if unknown, which
+    /// then counts as 64. [`Demand::WITHOUT_OVERHEAD`] for a demand to which links add nothing.
     pub min_packet: u16,
 }
 
