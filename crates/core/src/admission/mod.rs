@@ -11,6 +11,7 @@
 //! The *retry queue* of a link keeps refused requests until enough is released. And if *preemption* is on, important
 //! claims displace less important ones (RFC 3181).
 
+mod adoption;
 mod claims;
 mod control;
 mod demand;
