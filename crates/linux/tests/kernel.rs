@@ -148,6 +148,7 @@ fn main() -> ExitCode {
         control_traffic::foreign_rsvp_is_limited,
         classes::class_of_any_rate_has_that_rate,
         classes::changed_mtu_or_bandwidth_changes_the_classes,
+        classes::overhead_of_the_plan_counts_for_the_link_and_best_effort,
         classes::released_classes_are_parked_together,
         classes::reused_class_counts_from_zero,
         traffic_control::changed_classifier_replaces_the_other,

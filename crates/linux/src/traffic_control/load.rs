@@ -6,8 +6,8 @@ use super::plan::{BEST_EFFORT, CONTROL, FIRST_SERVICE, LINK, RESERVED, SIGNALLIN
 use super::{Queues, TcError, TrafficControl, kernel};
 
 impl TrafficControl {
-    /// Returns the count of IP octets that the reservations of a link have sent; `None` without HTB, which alone counts
-    /// them. Reads a fixed number of classes, whatever the number of reservations: HTB's class of the link counts all of
+    /// Returns the count of octets that the reservations of a link have sent, with the overhead of its plan; `None` without
+    /// HTB, which alone counts them. Reads a fixed number of classes, whatever the number of reservations: HTB's class of the link counts all of
     /// them, and what is not reserved is subtracted.
     ///
     /// # Errors
@@ -15,10 +15,12 @@ impl TrafficControl {
     pub fn reserved_octets(&mut self, interface: InterfaceId) -> Result<Option<u64>, TcError> {
         let link = self.links.get_mut(&interface).ok_or(TcError::UnknownLink { interface })?;
         let services = link.plan.services.len() as u16; // at most MAX_SERVICES
+        let overhead = u64::from(link.plan.overhead);
         let mut octets = |minor| -> Result<u64, TcError> {
             let class = kernel::class(&mut self.netlink, interface, minor)?;
             // Zero if the kernel has lost the class.
-            Ok(class.map_or(0, |class| class.counters.octets))
+            let counters = class.map(|class| class.counters).unwrap_or_default();
+            Ok(counters.octets.saturating_add(counters.packets.saturating_mul(overhead)))
         };
         let count = match link.plan.queues {
             Queues::Priority => return Ok(None),

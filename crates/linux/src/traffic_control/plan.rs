@@ -22,8 +22,9 @@
 //!
 //! **What a rate counts.** A token bucket of RFC 2210 counts IP packets; HTB counts frames, which on Ethernet have a
 //! header of 14 octets. So the root has a size table that subtracts these 14, and a reserved class has exactly the rate
-//! and bucket of its reservation, whatever the packet size. The classes of the link itself and of best effort add the
-//! 14 again, because the bandwidth of a link counts them.
+//! and bucket of its reservation, whatever the packet size. The classes of the link itself, of best effort and of services
+//! add the 14 again, because the bandwidth of a link counts them; or the overhead of the plan if that is more, such as
+//! that of a tunnel. The ledger counts the overhead of reservations, so that all classes together fit the link.
 //!
 //! HTB lets a class within its own rate send whatever its parent has used, so reservations are safe as long as their
 //! sum is: the ledger guards that sum. What is reservable plus 2 % should fit the bandwidth.
@@ -136,6 +137,8 @@ pub struct LinkPlan {
     pub bandwidth: Rate,
     /// Part of it that may be reserved; the rest is for best effort alone.
     pub reservable: Rate,
+    /// Octets that the link adds to each IP packet; those of the kernel's link-layer header if these are more.
+    pub overhead: u16,
     /// Separation of reservations.
     pub queues: Queues,
     /// Number of classes created in advance.
@@ -157,6 +160,7 @@ impl LinkPlan {
             interface,
             bandwidth,
             reservable,
+            overhead: 0,
             queues: Queues::PerFlow,
             pool: 256,
             pool_limit: 4_096,
@@ -261,7 +265,7 @@ impl ClassParameters {
     /// Returns the parameters of the link as a whole.
     pub(super) fn link(plan: &LinkPlan, properties: LinkProperties) -> ClassParameters {
         let rate = octets_per_second(plan.bandwidth);
-        Self::new(rate, rate, 0, properties).counting_overhead(properties)
+        Self::new(rate, rate, 0, properties).counting_overhead(plan, properties)
     }
 
     /// Returns the parameters of best effort: all unreserved traffic.
@@ -272,7 +276,8 @@ impl ClassParameters {
             .fold(octets_per_second(plan.reservable), u64::saturating_add)
             .saturating_add(2 * signalling_rate(bandwidth));
         let rate = bandwidth.saturating_sub(promised).max(bandwidth / 100).max(MIN_RATE);
-        let parameters = Self::new(rate, bandwidth, 0, properties).counting_overhead(properties);
+        let parameters =
+            Self::new(rate, bandwidth, 0, properties).counting_overhead(plan, properties);
         ClassParameters { priority: 7, ..parameters }
     }
 
@@ -302,7 +307,7 @@ impl ClassParameters {
         let bandwidth = octets_per_second(plan.bandwidth);
         let rate = octets_per_second(service.rate).max(MIN_RATE);
         let parameters =
-            Self::new(rate, bandwidth.max(rate), 0, properties).counting_overhead(properties);
+            Self::new(rate, bandwidth.max(rate), 0, properties).counting_overhead(plan, properties);
         ClassParameters { priority: (2 + index).min(6), ..parameters }
     }
 
@@ -339,8 +344,8 @@ impl ClassParameters {
         }
     }
 
-    fn counting_overhead(self, properties: LinkProperties) -> ClassParameters {
-        ClassParameters { overhead: properties.overhead, ..self }
+    fn counting_overhead(self, plan: &LinkPlan, properties: LinkProperties) -> ClassParameters {
+        ClassParameters { overhead: plan.overhead.max(properties.overhead), ..self }
     }
 
     /// Returns the rate, for display.
@@ -396,6 +401,28 @@ mod tests {
         assert_eq!(best_effort.ceiling, 1_250_000);
         let all = LinkPlan::new(InterfaceId(1), Rate::from_mbps(10), Rate::from_mbps(10));
         assert_eq!(ClassParameters::best_effort(&all, ETHERNET).rate, 12_500);
+    }
+
+    /// The ledger counts the overhead of a reservation; its class counts IP octets.
+    #[test]
+    fn unreserved_packets_count_with_the_larger_overhead() {
+        let tunnel = LinkProperties { overhead: 0, ..ETHERNET };
+        for (overhead, properties, expected) in
+            [(0, ETHERNET, 14), (38, ETHERNET, 38), (0, tunnel, 0), (24, tunnel, 24)]
+        {
+            let plan = LinkPlan::new(InterfaceId(1), Rate::from_mbps(10), Rate::from_mbps(8));
+            let plan = LinkPlan { overhead, ..plan };
+            let service = ServicePlan { dscps: vec![34], rate: Rate::from_mbps(1) };
+            for parameters in [
+                ClassParameters::link(&plan, properties),
+                ClassParameters::best_effort(&plan, properties),
+                ClassParameters::service(&plan, &service, 0, properties),
+            ] {
+                assert_eq!(parameters.overhead, expected);
+            }
+            assert_eq!(ClassParameters::all_reserved(&plan, properties).overhead, 0);
+            assert_eq!(plan.settings(properties).overhead, u32::from(properties.overhead));
+        }
     }
 
     /// Many tiny reservations take hardly more than the ledger counts, and a bucket that the kernel cannot express is

@@ -19,6 +19,11 @@ fn restored(line: &Line, control: &mut TrafficControl) -> u32 {
 
 /// Returns the rate of one of our classes in the kernel, octets per second: less than 2^32.
 fn rate_of(line: &Line, minor: u32) -> u32 {
+    ratespec_of(line, minor).0
+}
+
+/// Returns the rate of one of our classes in the kernel, and the octets that it adds to each packet.
+fn ratespec_of(line: &Line, minor: u32) -> (u32, u16) {
     let class = tc_header(line.outward, 0xea4d_0000 | minor, 0);
     let request = Message::new(42, 8).fixed(&class); // RTM_GETTCLASS with NLM_F_ECHO
     let ask = || Connection::open()?.ask("read a class", request);
@@ -26,8 +31,10 @@ fn rate_of(line: &Line, minor: u32) -> u32 {
     let message = answers.iter().next().expect("one").expect("well-formed");
     let options = named(message.attributes(20), 2);
     let parameters = named(options.nested(), 1);
-    let [.., a, b, c, d] = parameters.array::<12>("rate").expect("`struct tc_ratespec`");
-    u32::from_ne_bytes([a, b, c, d])
+    let ratespec = parameters.array::<12>("rate").expect("`struct tc_ratespec`");
+    let [_, _, overhead @ .., _, _, _, _, _, _, _, _] = ratespec;
+    let [.., a, b, c, d] = ratespec;
+    (u32::from_ne_bytes([a, b, c, d]), u16::from_ne_bytes(overhead))
 }
 
 fn named(attributes: Attributes<'_>, kind: u16) -> Attribute<'_> {
@@ -106,6 +113,21 @@ pub(crate) fn changed_mtu_or_bandwidth_changes_the_classes() {
     let (mut control, adopted) = line.open(&halved, ClassifierChoice::Bpf);
     assert_eq!(adopted, [mine.flow]);
     assert_eq!((rate_of(&line, 1), rate_of(&line, 0x10)), (625_000, 125_000));
+    assert_eq!(restored(&line, &mut control), 0);
+}
+
+/// The link and best effort count the overhead of the plan for each packet, also after a change. A reservation counts IP
+/// octets alone.
+pub(crate) fn overhead_of_the_plan_counts_for_the_link_and_best_effort() {
+    let line = Line::new();
+    let (mut control, _) = line.open(&line.plan(), ClassifierChoice::Bpf);
+    let mine = installation(&line, 1, flow(6_000, 5_000), Rate::from_mbps(1));
+    control.install(&mine).expect("installed");
+    let overheads = || [1, 2, 0x10].map(|minor| ratespec_of(&line, minor).1);
+    assert_eq!(overheads(), [14, 14, 0], "Ethernet");
+    control.add_link(&LinkPlan { overhead: 74, ..line.plan() }).expect("changed");
+    assert_eq!(overheads(), [74, 74, 0]);
+    assert_eq!(rate_of(&line, 0x10), 125_000);
     assert_eq!(restored(&line, &mut control), 0);
 }
 

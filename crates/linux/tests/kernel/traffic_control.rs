@@ -7,7 +7,7 @@ use earmark_core::Rate;
 use earmark_linux::netlink::{Connection, Message};
 use earmark_linux::netns::Namespace;
 use earmark_linux::{
-    Access, ClassifierChoice, TcError, TrafficControl, capabilities as our_capabilities,
+    Access, ClassifierChoice, LinkPlan, TcError, TrafficControl, capabilities as our_capabilities,
 };
 
 use crate::support::{
@@ -58,16 +58,17 @@ pub(crate) fn unclaimed_flow_is_reaped(choice: ClassifierChoice) {
     }
 }
 
-/// The count of a link has the packets of all reservations, and not those of best effort. A packet that the kernel sends
+/// The count of a link has the packets of all reservations with its overhead, and not those of best effort. A packet that the kernel sends
 /// while the classes are read, such as a report of its groups, may be counted.
 pub(crate) fn octets_of_reserved_classes_are_counted(choice: ClassifierChoice) {
     const PACKETS: u64 = 8;
     let line = Line::new();
-    let (mut control, _) = line.open(&line.plan(), choice);
+    let plan = LinkPlan { overhead: 30, ..line.plan() };
+    let (mut control, _) = line.open(&plan, choice);
     let send = |port| (0..PACKETS).for_each(|_| pass(&line, port, 5_000));
     let count = |control: &mut TrafficControl, reservations: u64| {
         let octets = control.reserved_octets(line.outward).expect("read").expect("counted");
-        let expected = reservations * PACKETS * (20 + 8 + 100);
+        let expected = reservations * PACKETS * (20 + 8 + 100 + 30);
         assert!((expected..expected + 500).contains(&octets), "{octets}, expected {expected}");
     };
     count(&mut control, 0);
