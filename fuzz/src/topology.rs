@@ -63,6 +63,7 @@ pub fn interface(node: usize, link: u32, trust: Trust) -> Interface {
         bandwidth: Rate::from_mbps(10),
         reservable: RESERVABLE,
         largest: None,
+        overhead: 0,
         latency_us: 100,
         trust,
     }

@@ -33,11 +33,18 @@ pub struct Interface {
     /// Limit of one reservation on the link.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub largest: Option<Rate>,
+    /// Octets that the link adds to each IP packet: link-layer headers, tunnels. Reservations take them of the link.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub overhead: u16,
     /// Minimum latency of the link, microseconds (RFC 2215 section 3.4).
     pub latency_us: u32,
     /// Trust in what is behind it.
     #[serde(default = "Trust::unlimited")]
     pub trust: Trust,
+}
+
+fn is_zero(octets: &u16) -> bool {
+    *octets == 0
 }
 
 impl Interface {
@@ -173,6 +180,7 @@ mod tests {
             bandwidth: Rate::from_mbps(10),
             reservable: Rate::from_mbps(5),
             largest: None,
+            overhead: 0,
             latency_us: 10,
             trust: Trust::CORE,
         }

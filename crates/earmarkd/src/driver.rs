@@ -458,9 +458,10 @@ fn may_move_packets(update: &HostUpdate) -> bool {
     )
 }
 
-/// Returns the status of a link whose bandwidth the kernel may grant by itself. It knows no limit of one reservation.
+/// Returns the status of a link whose bandwidth the kernel may grant by itself. It knows neither a limit of one reservation
+/// nor the overhead of a link.
 fn delegable(ledger: &Ledger, link: InterfaceId) -> Option<LinkStatus> {
-    ledger.link(link).filter(|_| ledger.largest(link).is_none())
+    ledger.link(link).filter(|_| ledger.largest(link).is_none() && ledger.overhead(link) == 0)
 }
 
 #[cfg(test)]
@@ -471,12 +472,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn link_with_a_limit_of_one_reservation_is_not_delegated() {
+    fn link_with_a_limit_of_one_reservation_or_an_overhead_is_not_delegated() {
         let (mut ledger, link) = (Ledger::new(), InterfaceId(1));
         let (bandwidth, reservable) = (Rate::from_mbps(10), Rate::from_mbps(7));
         ledger.set_link(link, LinkCapacity { bandwidth, reservable, mtu: 1_500 });
         assert_eq!(delegable(&ledger, link), ledger.link(link));
         ledger.set_largest(link, Some(Rate::from_mbps(2)));
+        assert_eq!(delegable(&ledger, link), None);
+        ledger.set_largest(link, None);
+        ledger.set_overhead(link, 24);
         assert_eq!(delegable(&ledger, link), None);
     }
 }

@@ -302,6 +302,7 @@ impl Watch {
                 .filter(|_| !self.taken.contains(&state.id))
                 .map_or(Rate::ZERO, |capacity| capacity.reservable),
             largest: link.and_then(|link| link.config.largest),
+            overhead: link.map_or(0, |link| link.config.overhead),
             latency_us: link.map_or(0, |link| link.config.latency_us),
             trust: link.map_or(Trust::ACCESS, |link| link.config.trust.clone()),
         }

@@ -89,6 +89,10 @@ fn main() -> ExitCode {
         ("announcement_of_rsvp_changes", change::announcement_of_rsvp_changes),
         ("followed_change_ends_with_its_client", change::followed_change_ends_with_its_client),
         ("two_daemons_reserve_and_refuse", reservations::two_daemons_reserve_and_refuse),
+        (
+            "overhead_of_a_link_is_counted_for_every_protocol",
+            reservations::overhead_of_a_link_is_counted_for_every_protocol,
+        ),
         ("reservations_show_their_traffic", reservations::reservations_show_their_traffic),
         ("two_daemons_reserve_over_ipv6", reservations::two_daemons_reserve_over_ipv6),
         (

@@ -25,6 +25,7 @@ impl Node {
                     let is_new = self.ledger.link(id).is_none();
                     self.ledger.set_link(id, capacity);
                     self.ledger.set_largest(id, interface.largest);
+                    self.ledger.set_overhead(id, interface.overhead);
                     if is_new && let Some(control) = self.admission_of(&interface.name).control() {
                         self.ledger.set_admission(id, control);
                     }

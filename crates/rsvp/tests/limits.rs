@@ -19,10 +19,6 @@ fn with_limits(limits: limits::Settings) -> Bench {
     with_config(Config { limits, ..Config::default() })
 }
 
-fn on_eth2(settings: limits::Interface) -> limits::Settings {
-    limits::Settings { interfaces: [("eth2".to_owned(), settings)].into(), ..Default::default() }
-}
-
 fn session_to(port: u16) -> Session {
     Session { port, ..session() }
 }
@@ -101,7 +97,8 @@ fn reservation_over_interface_limit_is_refused() {
 /// The minimum packet size of these flows is 100 octets.
 #[test]
 fn link_overhead_is_claimed() {
-    let mut bench = with_limits(on_eth2(limits::Interface { overhead: 50, ..Default::default() }));
+    let mut bench = with_limits(limits::Settings::default());
+    bench.ledger.set_overhead(ETH2, 50);
     announce(&mut bench, 1);
     announce(&mut bench, 2);
     let outcomes = ask(&mut bench, 1, 4);
@@ -112,7 +109,8 @@ fn link_overhead_is_claimed() {
     });
     assert_eq!(
         installed.map(|demand| (demand.rate, demand.burst)),
-        Some((Rate::from_mbps(6), 4_500))
+        Some((Rate::from_mbps(4), 3_000)),
+        "the class has the rate of the flow"
     );
     // Upstream gets the original request and adds the overhead of its own links.
     let upstream = sent(&outcomes).iter().find_map(|(_, message)| match message.body {

@@ -38,6 +38,7 @@ pub fn interface(
         bandwidth,
         reservable,
         largest: None,
+        overhead: 0,
         latency_us: 100,
         trust: Trust::CORE,
     }

@@ -96,10 +96,19 @@ impl Yessir {
         if refusal.reason == Reason::Bandwidth && self.fits_empty_link(cx, leg.interface, want) {
             // Only the increase has to wait.
             let held = leg.claim.and_then(|claim| cx.context.ledger.demand(claim));
-            let rate = want.rate.saturating_sub(held.map_or(Rate::ZERO, |held| held.rate));
+            let overhead = cx.context.ledger.overhead(leg.interface);
+            let want = match held {
+                // Smaller packets may need more of the link at the same rate.
+                Some(held) => Demand {
+                    rate: (want.rate_on_link(overhead)).saturating_sub(held.rate_on_link(overhead)),
+                    min_packet: Demand::WITHOUT_OVERHEAD,
+                    ..want
+                },
+                None => want,
+            };
             // A leg that is in the queue keeps its position and is not counted again.
             let refusals = leg.waits.saturating_add(u32::from(!leg.waiting));
-            let waiting = QueuedRequest { owner, demand: Demand { rate, ..want }, refusals };
+            let waiting = QueuedRequest { owner, demand: want, refusals };
             leg.waiting = cx.context.ledger.enqueue(leg.interface, waiting).is_ok();
             if leg.waiting {
                 leg.waits = refusals;
@@ -137,8 +146,10 @@ impl Yessir {
         interface: InterfaceId,
         want: Demand,
     ) -> bool {
-        let most = cx.context.ledger.link(interface).map_or(Rate::ZERO, |link| link.reservable);
-        want.rate <= most.min(self.config.limits.largest.unwrap_or(Rate::MAX))
+        let ledger = &cx.context.ledger;
+        let most = ledger.link(interface).map_or(Rate::ZERO, |link| link.reservable);
+        want.rate_on_link(ledger.overhead(interface)) <= most
+            && self.config.limits.largest.is_none_or(|largest| want.rate <= largest)
     }
 
     /// Handles released bandwidth that a leg has waited for.

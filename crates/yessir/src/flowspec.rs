@@ -35,7 +35,10 @@ impl Config {
                 let stream = codec::packet_stream(payload_type, frames, ipv6);
                 let stream = stream.ok_or(FailureReason::Flowspec)?;
                 let rate = Rate::from_bps(stream.bits_per_second());
-                Ok(RequestedRate::Demand(self.demand_of(rate, stream.packet)))
+                let demand = self.demand_of(rate, stream.packet);
+                // All packets have this size.
+                let min_packet = u16::try_from(stream.packet).unwrap_or(0);
+                Ok(RequestedRate::Demand(Demand { min_packet, ..demand }))
             }
             Some(Flowspec::Class { rate, .. }) => {
                 if !(rate.0.is_finite() && rate.0 > 0.0) {
@@ -81,17 +84,20 @@ mod tests {
         let config = Config::default();
         let demand = |flowspec| match config.requested_rate(Some(&flowspec), false) {
             Ok(RequestedRate::Demand(demand)) => {
-                (demand.rate.as_bps(), demand.burst, demand.max_packet)
+                (demand.rate.as_bps(), demand.burst, demand.max_packet, demand.min_packet)
             }
             other => panic!("{other:?}"),
         };
         let flowspec = FlowSpec::ControlledLoad(BUCKET);
-        assert_eq!(demand(Flowspec::Intserv(flowspec)), (1_000_000, 10_000, 1_500));
+        assert_eq!(demand(Flowspec::Intserv(flowspec)), (1_000_000, 10_000, 1_500, 64));
         let flowspec = FlowSpec::Guaranteed(BUCKET, Rspec { rate: 250_000.0, slack_us: 0 });
-        assert_eq!(demand(Flowspec::Intserv(flowspec)), (2_000_000, 10_000, 1_500));
-        assert_eq!(demand(Flowspec::Codec { payload_type: 0, frames: 1 }), (80_000, 4_500, 200));
+        assert_eq!(demand(Flowspec::Intserv(flowspec)), (2_000_000, 10_000, 1_500, 64));
+        assert_eq!(
+            demand(Flowspec::Codec { payload_type: 0, frames: 1 }),
+            (80_000, 4_500, 200, 200)
+        );
         let class = Flowspec::Class { dscp: 46, rate: OctetRate(1e6) };
-        assert_eq!(demand(class), (8_000_000, 100_000, 0));
+        assert_eq!(demand(class), (8_000_000, 100_000, 0, 0));
         let measured = Flowspec::Measured { window: 10, headroom: 5 };
         let expected = Measuring { window: 10, headroom: 5, largest: None };
         assert_eq!(

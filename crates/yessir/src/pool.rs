@@ -109,8 +109,8 @@ impl Yessir {
         }
     }
 
-    /// Returns the merged request of the members that leave by a link; `None` if there are none. Rate, burst and
-    /// packet size are each the maximum, so that any one of them is covered.
+    /// Returns the merged request of the members that leave by a link; `None` if there are none. Rate, burst and largest
+    /// packet are each the maximum, and the smallest packet the minimum, so that any one of them is covered.
     pub(crate) fn merged(&self, pool: Index, interface: InterfaceId) -> Option<Demand> {
         let members = self
             .store
@@ -127,7 +127,7 @@ impl Yessir {
             rate: a.rate.max(b.rate),
             burst: a.burst.max(b.burst),
             max_packet: a.max_packet.max(b.max_packet),
-            min_packet: 0,
+            min_packet: Demand::smaller_unit(a.min_packet, b.min_packet),
         })
     }
 }

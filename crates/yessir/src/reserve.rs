@@ -239,7 +239,9 @@ impl Yessir {
         let session = self.store.session_mut(index);
         session.ssrc = request.ssrc;
         let (shared, port) = (session.pool != NONE, session.port);
-        let more = asked.rate > session.asked.rate || asked.max_packet > session.asked.max_packet;
+        let more = asked.rate > session.asked.rate
+            || asked.max_packet > session.asked.max_packet
+            || asked.min_packet < session.asked.min_packet;
         let rate = self.config.limits.changes_per_second;
         if (more || request.shared != shared)
             && !self.sources.admits_change(

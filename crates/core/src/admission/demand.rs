@@ -44,6 +44,12 @@ impl Demand {
         Rate::from_bps((u128::from(rate.as_bps()) * packet / frame) as u64) // no more than `rate`
     }
 
+    /// Returns the smaller of two values of [`min_packet`](Demand::min_packet), for a demand that covers two flows.
+    #[must_use]
+    pub fn smaller_unit(a: u16, b: u16) -> u16 {
+        core::cmp::min_by_key(a, b, |unit| if *unit == 0 { UNKNOWN_PACKET as u16 } else { *unit })
+    }
+
     /// Returns the size of the smallest packet, without and with the overhead of a link.
     fn smallest_packet(&self, overhead: u16) -> (u128, u128) {
         let (packet, overhead) = match self.min_packet {
@@ -52,25 +58,6 @@ impl Demand {
             octets => (u32::from(octets).max(SMALLEST_PACKET), overhead),
         };
         (packet.into(), u128::from(packet) + u128::from(overhead))
-    }
-}
-
-impl Demand {
-    /// Returns the demand on a link that adds `octets` to each IP packet (link-layer headers, tunnels), none of which
-    /// counts as smaller than `smallest` octets (m of RFC 2210 section 3.1). Covers the worst case, in which all
-    /// packets have the minimum size. Fractions round up.
-    #[must_use]
-    pub fn with_overhead(self, octets: u32, smallest: u32) -> Demand {
-        let smallest = u128::from(smallest.max(SMALLEST_PACKET));
-        let grown = |what: u64| {
-            let whole = u128::from(what) * (smallest + u128::from(octets));
-            u64::try_from(whole.div_ceil(smallest)).unwrap_or(u64::MAX)
-        };
-        Demand {
-            rate: Rate::from_bps(grown(self.rate.as_bps())),
-            burst: u32::try_from(grown(u64::from(self.burst))).unwrap_or(u32::MAX),
-            ..self
-        }
     }
 }
 
@@ -233,6 +220,14 @@ mod tests {
         }
         let most = Demand { rate: Rate::MAX, ..demand };
         assert_eq!((most.rate_on_link(1), most.rate_within(Rate::MAX, 0)), (Rate::MAX, Rate::MAX));
+    }
+
+    #[test]
+    fn unknown_unit_is_compared_as_it_counts() {
+        for (a, b, expected) in [(40, 100, 40), (0, 100, 0), (63, 0, 63), (0, 0, 0)] {
+            assert_eq!(Demand::smaller_unit(a, b), expected);
+            assert_eq!(Demand::smaller_unit(b, a), expected);
+        }
     }
 
     #[test]

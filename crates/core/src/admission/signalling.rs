@@ -62,6 +62,7 @@ mod tests {
             bandwidth: Rate::from_mbps(10),
             reservable: Rate::ZERO,
             largest: None,
+            overhead: 0,
             latency_us: 0,
             trust: Trust::CORE,
         }

@@ -98,6 +98,7 @@ mod tests {
                 bandwidth: Rate::from_mbps(10),
                 reservable: Rate::from_mbps(5),
                 largest: None,
+                overhead: 0,
                 latency_us: 10,
                 trust: Trust { role, sources },
             });

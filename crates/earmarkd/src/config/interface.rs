@@ -58,6 +58,8 @@ pub struct InterfaceConfig {
     pub reservable: Reservable,
     /// Limit of one reservation on the link.
     pub largest: Option<Rate>,
+    /// Octets that the link adds to each IP packet.
+    pub overhead: u16,
     /// Minimum latency of the link, microseconds (RFC 2215 section 3.4).
     pub latency_us: u32,
     /// Trust in what is behind the interface.
@@ -92,6 +94,7 @@ impl InterfaceConfig {
             bandwidth: Some(bandwidth),
             reservable: Reservable::Share(0.75),
             largest: None,
+            overhead: 0,
             latency_us: 0,
             trust: Trust::ACCESS,
             classes: 256,

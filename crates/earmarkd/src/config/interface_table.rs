@@ -18,11 +18,12 @@ use crate::protocol::Protocol;
 use crate::protocols;
 
 /// General keys of the table.
-const KEYS: [&str; 17] = [
+const KEYS: [&str; 18] = [
     "name",
     "bandwidth",
     "reservable",
     "largest_reservation",
+    "overhead",
     "latency_us",
     "role",
     "sources",
@@ -45,6 +46,7 @@ pub(super) struct InterfaceTable {
     bandwidth: Option<Spanned<String>>,
     reservable: Option<Spanned<Share>>,
     largest_reservation: Option<Spanned<String>>,
+    overhead: Option<Spanned<u32>>,
     #[serde(default)]
     latency_us: u32,
     #[serde(default)]
@@ -69,6 +71,8 @@ pub(super) struct InterfaceTable {
 
 /// Longest name of an interface: Linux allows 15 octets and a terminator (IFNAMSIZ).
 const MAX_INTERFACE_NAME: usize = 15;
+/// Upper bound of `overhead`, more than any stack of tunnels adds to a packet, octets.
+const MAX_OVERHEAD: u32 = 1_000;
 /// Upper bound of `classes`: HTB has 16 bits for a class, and a few classes are the daemon's own.
 const MAX_CLASSES: u32 = 60_000;
 
@@ -131,6 +135,7 @@ impl Source<'_> {
             largest: (table.largest_reservation.as_ref())
                 .map(|text| self.read(text, "a rate such as \"2Mbit\""))
                 .transpose()?,
+            overhead: self.within(table.overhead.clone(), 0..MAX_OVERHEAD + 1, 0)? as u16,
             latency_us: table.latency_us,
             trust: self.trust(table)?,
             classes: self.within(table.classes.clone(), 1..MAX_CLASSES + 1, defaults.classes)?,

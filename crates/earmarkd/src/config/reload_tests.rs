@@ -21,7 +21,7 @@ fn reload_applies_changes_and_names_the_others() {
     let mut started = config(STARTED);
     let text = STARTED.replace("\"r1\"", "\"r9\"").replacen(
         "\"10Mbit\"",
-        "\"20Mbit\"\nqueues = \"none\"\nlargest_reservation = \"5Mbit\"\nneighbors = [\"10.0.0.1/32\"]",
+        "\"20Mbit\"\nqueues = \"none\"\nlargest_reservation = \"5Mbit\"\noverhead = 24\nneighbors = [\"10.0.0.1/32\"]",
         1,
     );
     let text = format!(
@@ -57,7 +57,7 @@ fn reload_applies_changes_and_names_the_others() {
     let [eth0, eth1] = &renewed.interfaces[..] else { panic!("{:?}", renewed.interfaces) };
     assert_eq!((eth0.bandwidth, eth0.queues), (Some(Rate::from_mbps(20)), Default::default()));
     assert_eq!(eth0.settings.get::<RsvpInterface>().limits.neighbors.len(), 1);
-    assert_eq!(eth0.largest, Some(Rate::from_mbps(5)));
+    assert_eq!((eth0.largest, eth0.overhead), (Some(Rate::from_mbps(5)), 24));
     assert!(eth1.says_the_same_as(&started.interfaces[1]), "only its line is another");
     // The file is changed back to what it was.
     let Reloaded { config: renewed, waiting } = started.reload(config(STARTED));

@@ -13,6 +13,7 @@ pub(crate) fn plan(
 ) -> Option<LinkPlan> {
     Some(LinkPlan {
         queues: config.queues.plan()?,
+        overhead: config.overhead,
         pool: config.classes,
         pool_limit: config.classes.max(LinkPlan::new(interface, Rate::ZERO, Rate::ZERO).pool_limit),
         best_effort_queue: config.queue_packets,

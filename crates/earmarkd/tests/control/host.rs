@@ -117,6 +117,7 @@ impl Host {
             bandwidth: Rate::from_mbps(10),
             reservable: Rate::from_mbps(7),
             largest: None,
+            overhead: 0,
             latency_us: 0,
             trust: Trust::CORE,
         };

@@ -244,6 +244,7 @@ impl Router {
             bandwidth: Rate::ZERO,
             reservable: Rate::ZERO,
             largest: None,
+            overhead: 0,
             latency_us: 0,
             trust: Trust::CORE,
         }));
@@ -258,6 +259,7 @@ impl Router {
                 bandwidth: Rate::from_bps(2 * CAPACITY),
                 reservable: Rate::from_bps(CAPACITY),
                 largest: None,
+                overhead: 0,
                 latency_us: 0,
                 trust: Trust::CORE,
             }));

@@ -65,6 +65,68 @@ pub(super) fn two_daemons_reserve_and_refuse() -> Outcome {
     until("b has heard of it", || Ok(b.client()?.show_sessions()?.rows.is_empty().then_some(())))
 }
 
+/// A link that adds 64 octets to packets of 64: reservations of every protocol take twice their rate, and no more are
+/// admitted than fit. The classes of unreserved packets count the overhead, those of reservations do not. A reload changes it.
+pub(super) fn overhead_of_a_link_is_counted_for_every_protocol() -> Outcome {
+    let (mut a, mut b) = pair()?;
+    a.start(&format!("{ETH0}overhead = 64\n"))?;
+    b.start(ETH0)?;
+    for port in [5_000, 5_008] {
+        b.client()?.listen(ListenRequest::new(([10, 0, 1, 2], port).into()))?;
+    }
+    b.client()?.listen(ListenRequest::of("yessir", "10.0.1.2:5006".parse()?))?;
+    let reserve = |protocol, to, rate| -> Result<(Option<i32>, serde_json::Value), Failed> {
+        let request = ["reserve", "--protocol", protocol, "--to", to, "--from", "10.0.1.1:4000"];
+        let rate = match protocol {
+            "boomerang" => ["--forward", rate, "--timeout", "15s"],
+            _ => ["--rate", rate, "--timeout", "15s"],
+        };
+        a.json(&[&request[..], &rate].concat())
+    };
+    let protocols = [
+        ("rsvp", "10.0.1.2:5000"),
+        ("nsis", "10.0.1.2:5002"),
+        ("boomerang", "10.0.1.2:5004"),
+        ("yessir", "10.0.1.2:5006"),
+    ];
+    for (protocol, to) in protocols {
+        let (status, answer) = reserve(protocol, to, "500kbit")?;
+        check(status == Some(0), &format!("{protocol}: {answer}"))?;
+    }
+    let held = |mbps| {
+        until(&format!("{mbps} Mbit/s are held"), || {
+            Ok((a.client()?.show_links()?.rows[0].held_bps == Rate::from_mbps(mbps)).then_some(()))
+        })
+    };
+    held(4)?;
+    let rows = a.client()?.show_reservations()?.rows;
+    let rates: Vec<u64> = rows.iter().map(|row| row.rate_bps).collect();
+    check(rates == [500_000; 4], &format!("{rows:?}"))?;
+    for (protocol, _) in protocols.into_iter().take(3) {
+        let (status, answer) = reserve(protocol, "10.0.1.2:5008", "2Mbit")?;
+        check(status == Some(3), &format!("{protocol}, 4 of the other 3.5 Mbit/s: {answer}"))?;
+    }
+    let classes = || -> Result<String, Failed> {
+        let arguments = ["-details", "class", "show", "dev", "eth0"];
+        let output = a.namespace.command("tc")?.args(arguments).output()?;
+        Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+    };
+    let with = |overhead: &str| -> Result<[usize; 2], Failed> {
+        let text = classes()?;
+        let count = |words: &[&str]| {
+            text.lines().filter(|line| words.iter().all(|word| line.contains(word))).count()
+        };
+        Ok([count(&[overhead]), count(&["rate 500Kbit", "overhead"])])
+    };
+    // The link and best effort.
+    check(with("overhead 64")? == [2, 0], &classes()?)?;
+    a.configure(ETH0)?;
+    let daemon = a.daemon.as_ref().ok_or("no daemon")?;
+    kill_process(Pid::from_child(daemon), Signal::HUP)?;
+    held(2)?;
+    check(with("overhead 14")? == [2, 0], &classes()?)
+}
+
 /// Traffic is counted both with a class for each reservation and with a bucket for each in one class.
 pub(super) fn reservations_show_their_traffic() -> Outcome {
     ["per-flow", "aggregate"].into_iter().try_for_each(traffic_is_shown_with)

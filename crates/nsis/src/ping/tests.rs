@@ -81,6 +81,7 @@ impl Line {
                 bandwidth,
                 reservable: bandwidth,
                 largest: None,
+                overhead: 0,
                 latency_us: 0,
                 trust: Trust::CORE,
             });

@@ -87,6 +87,7 @@ impl Network {
                 bandwidth: Rate::from_mbps(10),
                 reservable: Rate::from_mbps(8),
                 largest: None,
+                overhead: 0,
                 latency_us: 10,
                 trust: Trust::CORE,
             });

@@ -86,6 +86,7 @@ impl Scene {
                 bandwidth: Rate::from_mbps(10),
                 reservable: Rate::from_mbps(8),
                 largest: None,
+                overhead: 0,
                 latency_us: 10,
                 trust,
             });

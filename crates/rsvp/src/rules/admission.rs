@@ -3,7 +3,7 @@
 
 use earmark_core::admission::{Demand, Owner, Priority};
 use earmark_core::checkpoint::{Checkpoint, mark};
-use earmark_core::{Context, Flow, Installation, InterfaceId, Rate};
+use earmark_core::{Context, Flow, Installation, InterfaceId};
 use earmark_wire::intserv::{FlowSpec, TokenBucket};
 use earmark_wire::rsvp::{FilterSpec, Style};
 
@@ -31,7 +31,7 @@ impl Rsvp {
         let mut claim = None;
         if let Some(interface) = outgoing {
             let flow = self.flow(holder, first.as_ref());
-            let demand = self.demand(cx.context, holder, None, outgoing, &flowspec, new);
+            let demand = self.demand(holder, None, outgoing, &flowspec, new);
             check_bucket(&demand)?;
             let block = self.store.tcsbs.vacant_key() as Index;
             let owner = Owner { protocol: crate::ID, block };
@@ -69,7 +69,7 @@ impl Rsvp {
         let block = self.store.tcsb(tcsb);
         if let (Some(claim), Some(interface)) = (block.claim, block.outgoing) {
             let (holder, outgoing) = (block.holder, block.outgoing);
-            let demand = self.demand(cx.context, holder, Some(tcsb), outgoing, &flowspec, new);
+            let demand = self.demand(holder, Some(tcsb), outgoing, &flowspec, new);
             let held = cx.context.ledger.demand(claim);
             if held != Some(demand) {
                 check_bucket(&demand)?;
@@ -90,10 +90,19 @@ impl Rsvp {
         Ok(())
     }
 
-    /// Returns the rate that a block would claim of its link with another flowspec.
-    pub(crate) fn rate_in(&self, context: &Context<'_>, tcsb: Index, flowspec: &FlowSpec) -> Rate {
+    /// Returns whether a block with another flowspec would claim no more of its link than it holds.
+    pub(crate) fn is_within_claim(
+        &self,
+        context: &Context<'_>,
+        tcsb: Index,
+        flowspec: &FlowSpec,
+    ) -> bool {
         let block = self.store.tcsb(tcsb);
-        self.demand(context, block.holder, Some(tcsb), block.outgoing, flowspec, &[]).rate
+        let demand = self.demand(block.holder, Some(tcsb), block.outgoing, flowspec, &[]);
+        let overhead = block.outgoing.map_or(0, |link| context.ledger.overhead(link));
+        block.claim.and_then(|claim| context.ledger.demand(claim)).is_some_and(|held| {
+            demand.rate <= held.rate && demand.rate_on_link(overhead) <= held.rate_on_link(overhead)
+        })
     }
 
     /// Claims the bandwidth of a block, which must not exceed what the ledger has left to it,
@@ -106,7 +115,7 @@ impl Rsvp {
         let block = self.store.tcsb(tcsb);
         let (Some(claim), Some(interface)) = (block.claim, block.outgoing) else { return };
         let (holder, outgoing, flowspec) = (block.holder, block.outgoing, &block.flowspec);
-        let demand = self.demand(cx.context, holder, Some(tcsb), outgoing, flowspec, &[]);
+        let demand = self.demand(holder, Some(tcsb), outgoing, flowspec, &[]);
         let granted = cx.context.ledger.change(claim, demand);
         debug_assert!(granted.is_ok(), "less is always granted");
         let flow = self.first_flow(tcsb);
@@ -123,11 +132,9 @@ impl Rsvp {
         self.flow(holder, first)
     }
 
-    /// Returns the rate that a flowspec claims of a link: no more than the traffic of its senders, plus the overhead of
-    /// the link for each packet.
+    /// Returns what a flowspec claims of a link: no more than the traffic of its senders.
     fn demand(
         &self,
-        context: &Context<'_>,
         holder: Holder,
         tcsb: Option<Index>,
         outgoing: Option<InterfaceId>,
@@ -138,15 +145,7 @@ impl Rsvp {
             Holder::Sender(psb) => Some(self.store.psb(psb).tspec),
             Holder::Pool(pool) => self.path_tspec(pool, tcsb, outgoing, new),
         };
-        let flowspec = path.map_or(*flowspec, |path| effective(flowspec, &path));
-        let demand = Demand::from_flowspec(&flowspec);
-        match outgoing.and_then(|interface| self.limits_of(context, interface)) {
-            Some(limits) if limits.overhead > 0 => {
-                let smallest = flowspec.token_bucket().min_policed_unit;
-                demand.with_overhead(limits.overhead, smallest)
-            }
-            _ => demand,
-        }
+        Demand::from_flowspec(&path.map_or(*flowspec, |path| effective(flowspec, &path)))
     }
 
     /// Returns Path_Te of a shared reservation: the sum of the Tspecs of all its senders.

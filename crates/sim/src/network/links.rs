@@ -86,6 +86,7 @@ impl Network {
                 bandwidth,
                 reservable,
                 largest: None,
+                overhead: 0,
                 latency_us: u32::try_from(delay.as_micros()).unwrap_or(u32::MAX),
                 trust: Trust::CORE,
             };

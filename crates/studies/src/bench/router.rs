@@ -176,6 +176,7 @@ impl Router {
             bandwidth: BANDWIDTH,
             reservable: BANDWIDTH,
             largest: None,
+            overhead: 0,
             latency_us: 10,
             trust: Trust::CORE,
         }));

@@ -40,6 +40,7 @@ impl Tables {
             tables.interfaces.set(link.clone());
             let (bandwidth, reservable, mtu) = (link.bandwidth, link.reservable, link.mtu);
             tables.ledger.set_link(link.id, LinkCapacity { bandwidth, reservable, mtu });
+            tables.ledger.set_overhead(link.id, link.overhead);
         }
         for route in &tables.links.routes {
             tables.routes.insert(*route);

@@ -60,6 +60,9 @@ struct Link {
     reservable: Rate,
     /// Limit of one reservation.
     largest: Option<u64>,
+    /// Octets that the link adds to each IP packet.
+    #[serde(default)]
+    overhead: u16,
     #[serde(default)]
     latency_us: u32,
     #[serde(default = "role")]
@@ -161,6 +164,7 @@ impl Links {
                 bandwidth: link.bandwidth,
                 reservable: link.reservable,
                 largest: link.largest.map(Rate::from_bps),
+                overhead: link.overhead,
                 latency_us: link.latency_us,
                 trust: Trust { role: link.role, sources: Vec::new() },
             });

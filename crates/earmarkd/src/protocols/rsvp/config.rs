@@ -120,7 +120,7 @@ pub struct RsvpInterface {
     pub intercept: Intercept,
     /// Whether hosts behind the interface signal inside UDP (RFC 2205 appendix C).
     pub udp_encapsulation: bool,
-    /// Accepted neighbors, overhead, and limits of one neighbor of the interface.
+    /// Accepted neighbors, and limits of one neighbor of the interface.
     pub limits: limits::Interface,
     /// DSCPs that senders behind the interface are told to set (RFC 2996).
     pub dscp: Vec<Dscp>,
@@ -209,7 +209,6 @@ pub(super) struct InterfaceKeys {
     udp_encapsulation: Option<bool>,
     #[serde(default)]
     neighbors: Vec<Spanned<String>>,
-    overhead: Option<Spanned<u32>>,
     #[serde(default)]
     limits: NeighborTable,
     #[serde(default)]
@@ -234,8 +233,6 @@ enum InterceptName {
     Protocol,
 }
 
-/// Upper bound of `overhead`, more than any stack of tunnels adds to a packet, octets.
-const MAX_OVERHEAD: u32 = 1_000;
 /// Upper bounds of `max_senders` and `max_next_hops`: a new one is compared with all others.
 const MAX_SENDERS: u32 = 65_536;
 const MAX_NEXT_HOPS: u32 = 4_096;
@@ -339,7 +336,6 @@ impl Source<'_> {
     fn interface_limits(&self, table: &InterfaceKeys) -> Result<limits::Interface, ConfigError> {
         Ok(limits::Interface {
             neighbors: self.ranges(&table.neighbors)?,
-            overhead: self.within(table.overhead.clone(), 0..MAX_OVERHEAD + 1, 0)?,
             per_neighbor: self.limit(&table.limits.max_per_neighbor)?,
             changes_per_second: self.limit(&table.limits.changes_per_second)?,
         })

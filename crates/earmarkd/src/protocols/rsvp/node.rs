@@ -20,15 +20,8 @@ impl ProtocolConfig for Rsvp {
     }
 
     fn interface_keys(&self) -> &'static [Keys] {
-        const NAMES: &[&str] = &[
-            "intercept",
-            "udp_encapsulation",
-            "neighbors",
-            "overhead",
-            "dscp",
-            "timing",
-            "limits",
-        ];
+        const NAMES: &[&str] =
+            &["intercept", "udp_encapsulation", "neighbors", "dscp", "timing", "limits"];
         &[Keys { names: NAMES, before: "faces_core" }]
     }
 

@@ -184,6 +184,7 @@ impl Node {
             bandwidth: Rate::from_mbps(100),
             reservable: Rate::from_mbps(75),
             largest: None,
+            overhead: 0,
             latency_us: 10,
             trust: Trust::CORE,
         });

@@ -117,6 +117,7 @@ impl Node {
                 bandwidth: mbps(10),
                 reservable: mbps(8),
                 largest: None,
+                overhead: 0,
                 latency_us: 100,
                 trust: Trust::CORE,
             });

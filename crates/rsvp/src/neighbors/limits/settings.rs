@@ -33,9 +33,6 @@ pub struct Interface {
     pub per_neighbor: Option<u32>,
     /// Limit of new or changed senders and reservations of one neighbour in one second; that of [`Settings`] by default.
     pub changes_per_second: Option<u32>,
-    /// Octets that link layer and tunnels add to each IP packet. They are claimed beside the rate of a flow, as if all
-    /// its packets had the minimum size (m of RFC 2210 section 3.1).
-    pub overhead: u32,
 }
 
 impl Interface {

@@ -326,6 +326,7 @@ mod tests {
                 bandwidth: Rate::ZERO,
                 reservable: Rate::ZERO,
                 largest: None,
+                overhead: 0,
                 latency_us: 0,
                 trust: Trust::default(),
             });

@@ -36,7 +36,7 @@ impl Rsvp {
     ) {
         let Some(tcsb) = self.block_of(claim, owner) else { return };
         self.counters.preempted += 1;
-        if kept > Rate::ZERO && self.reduce(cx, tcsb, kept) {
+        if kept > Rate::ZERO && self.reduce(cx, tcsb) {
             let value = PolicyControlError::PartiallyPreempted.code();
             let fault = ResvFault::new(ErrorCode::PolicyControlFailure, value);
             let fault = ResvFault { in_place: true, preempted_by: Some(by), ..fault };
@@ -49,15 +49,10 @@ impl Rsvp {
         self.lose_reservation(cx, tcsb, Change::Preempted);
     }
 
-    /// Reduces a reservation to a rate. Returns `false` if the rate is less than any reservation needs.
-    fn reduce<E: From<Event>>(
-        &mut self,
-        cx: &mut HandlerContext<'_, '_, E>,
-        tcsb: Index,
-        kept: Rate,
-    ) -> bool {
+    /// Reduces a reservation to what its claim has left. Returns `false` if this is less than any reservation needs.
+    fn reduce<E: From<Event>>(&mut self, cx: &mut HandlerContext<'_, '_, E>, tcsb: Index) -> bool {
         let whole = self.store.tcsb(tcsb).flowspec;
-        let Some(part) = self.part_of(&whole, |part| self.rate_in(cx.context, tcsb, part) <= kept)
+        let Some(part) = self.part_of(&whole, |part| self.is_within_claim(cx.context, tcsb, part))
         else {
             return false;
         };

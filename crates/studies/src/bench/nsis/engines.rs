@@ -208,6 +208,7 @@ fn hosts() -> Vec<(usize, HostUpdate)> {
             bandwidth,
             reservable: bandwidth,
             largest: None,
+            overhead: 0,
             latency_us: 10,
             trust: Trust::CORE,
         };
