@@ -192,6 +192,33 @@ fn released_bandwidth_is_grabbed_at_once() {
     assert_eq!(node.engine.counters().grabbed, 1);
 }
 
+/// On a link that adds 64 octets to each packet, a stream whose packets become smaller waits for what it needs more at the same
+/// rate.
+#[test]
+fn smaller_packets_wait_for_more_of_the_link() {
+    let mut node = Node::new();
+    node.ledger.set_overhead(DOWN, 64);
+    let of = |number, rate, min_policed_unit| {
+        let Flowspec::Intserv(FlowSpec::ControlledLoad(bucket)) = mbps(rate) else {
+            unreachable!("it is controlled load")
+        };
+        let bucket = FlowSpec::ControlledLoad(TokenBucket { min_policed_unit, ..bucket });
+        Ask { flowspec: Some(Flowspec::Intserv(bucket)), ..Ask::new(number) }
+    };
+    let (first, second) = (of(1, 2.0, 128), of(2, 1.0, 64));
+    node.pass(&first.arrival());
+    node.pass(&second.arrival());
+    assert_eq!(node.held(DOWN), 5_000_000, "3 and 2 Mbit/s");
+    let smaller = of(1, 2.0, 64);
+    assert_eq!(node.pass(&smaller.arrival()).notes().len(), 1);
+    assert_eq!(node.held(DOWN), 5_000_000);
+    assert_eq!(node.engine.counters().refused, 1, "it is not tried before something is released");
+    node.pass(&second.release().arrival());
+    assert_eq!(node.held(DOWN), 4_000_000);
+    assert_eq!(node.pass(&smaller.arrival()).notes(), []);
+    assert_eq!(node.engine.counters().grabbed, 1);
+}
+
 /// Expiry releases bandwidth like a message.
 #[test]
 fn expired_bandwidth_is_grabbed() {
