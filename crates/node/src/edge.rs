@@ -165,3 +165,20 @@ impl StoredDatagram {
         self.header.source
     }
 }
+
+/// Events of an aggregate's reservation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum CoreEvent {
+    /// The core has granted a rate.
+    Granted(Rate),
+    /// The core refuses a rate.
+    Refused,
+    /// The core offers less than it was asked for.
+    Offered,
+    /// The core has withdrawn the reservation, or is silent.
+    Lost,
+    /// The reservation was released.
+    Released,
+    /// The request is invalid.
+    Rejected,
+}

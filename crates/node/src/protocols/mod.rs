@@ -4,7 +4,6 @@
 //! events). No other file of the node names a protocol.
 
 pub(crate) mod boomerang;
-pub(crate) mod core_reservation;
 pub(crate) mod nsis;
 pub(crate) mod rsvp;
 pub(crate) mod yessir;
@@ -28,8 +27,8 @@ use serde_json::Value;
 use crate::change::{AggregateChange, EnforcementChange};
 use crate::engine::Engines;
 use crate::other::{OtherCommand, OtherEvent};
-pub use core_reservation::CoreProtocol;
 pub use rsvp::aggregation::E2E_IGNORE;
+pub use rsvp::aggregation::core_protocol::CoreProtocol;
 pub use rsvp::aggregation::settings::{Across, Border, Deaggregate};
 pub use rsvp::listen::{Ask, Listen, Unanswerable};
 pub use rsvp::outcome::traced;

@@ -9,8 +9,8 @@ use earmark_boomerang::{
 };
 use earmark_core::{Flow, Prefix, Rate};
 
+use crate::edge::CoreEvent;
 use crate::protocols::Command;
-use crate::protocols::core_reservation::CoreEvent;
 
 /// Name of the protocol that reserves aggregates.
 pub(crate) const PROTOCOL_NAME: &str = "boomerang";

@@ -14,7 +14,7 @@ use earmark_wire::rsvp::{Dscp, SenderTemplate, Session, SourceSelector};
 
 use super::listen::{Listen, octet_rate_rounded_up};
 use super::outcome;
-use crate::protocols::core_reservation::CoreEvent;
+use crate::edge::CoreEvent;
 use crate::protocols::{Command, Event, application_of};
 
 /// Name of the protocol that reserves aggregates.

@@ -24,8 +24,8 @@ use earmark_wire::rsvp::Session;
 
 use super::settings::Across;
 use crate::change::AggregateChange;
+use crate::edge::CoreEvent;
 use crate::edge::{AggregateNotice, EdgeAction, Lane, StoredDatagram};
-use crate::protocols::core_reservation::CoreEvent;
 
 /// An aggregate with its waiting requests.
 #[derive(Debug)]

@@ -1,5 +1,5 @@
 //! RSVP at the edge of a core: flows cross the core in one aggregate for each range of destinations (RFC 3175), which
-//! the protocol of its settings reserves ([`core_reservation`]).
+//! the protocol of its settings reserves ([`core_protocol`]).
 //!
 //! # Message flow
 //!
@@ -37,6 +37,7 @@
 
 mod admission;
 mod aggregate;
+pub(crate) mod core_protocol;
 mod e2e_ignore;
 pub(crate) mod settings;
 
@@ -51,10 +52,9 @@ use earmark_core::listing::AggregateRow;
 use earmark_core::{Datagram, Effect, Effects, Flow, InterfaceId, Rate, Time};
 use earmark_rsvp as rsvp;
 
-use crate::edge::{Edge, EdgeAction};
+use crate::edge::{CoreEvent, Edge, EdgeAction};
 use crate::interception::{Arrival, Interception};
 use crate::protocols::Event;
-use crate::protocols::core_reservation::{self, CoreEvent};
 use crate::protocols::rsvp::core_reservation as rsvp_core;
 use aggregate::Aggregate;
 pub use e2e_ignore::E2E_IGNORE;
@@ -112,7 +112,7 @@ impl Aggregation {
         let mut events = Vec::new();
         out.retain_from(from, |effect| match effect {
             Effect::Notify(event) => {
-                let ours = core_reservation::event_of_aggregate(event)
+                let ours = core_protocol::event_of_aggregate(event)
                     .filter(|(number, _)| *number < self.aggregates.len());
                 events.extend(ours);
                 ours.is_none() && !rsvp_core::is_of_deaggregator(event)

@@ -7,9 +7,10 @@ use core::net::IpAddr;
 use earmark_core::{Prefix, Rate};
 use serde::{Deserialize, Serialize};
 
-use super::boomerang::core_reservation as by_boomerang;
-use super::rsvp::core_reservation as by_rsvp;
-use super::{Command, Event};
+use crate::edge::CoreEvent;
+use crate::protocols::boomerang::core_reservation as by_boomerang;
+use crate::protocols::rsvp::core_reservation as by_rsvp;
+use crate::protocols::{Command, Event};
 
 /// Protocol that reserves an aggregate in the core.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -23,23 +24,6 @@ pub enum CoreProtocol {
         /// DSCP of the packets.
         dscp: u8,
     },
-}
-
-/// Events of an aggregate's reservation.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum CoreEvent {
-    /// The core has granted a rate.
-    Granted(Rate),
-    /// The core refuses a rate.
-    Refused,
-    /// The core offers less than it was asked for.
-    Offered,
-    /// The core has withdrawn the reservation, or is silent.
-    Lost,
-    /// The reservation was released.
-    Released,
-    /// The request is invalid.
-    Rejected,
 }
 
 impl CoreProtocol {
