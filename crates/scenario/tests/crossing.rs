@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use earmark_core::Transport;
 use earmark_scenario::Protocols;
 use earmark_scenario::crossing::EventKind::*;
 use earmark_scenario::crossing::Place::*;
@@ -273,6 +274,26 @@ fn state_expires_earlier_with_a_shorter_lifetime() {
         let [usual, shorter] = [Nothing, ShorterLifetime].map(first_removal);
         assert!(shorter < usual - 0.5, "{variant:?}: {shorter}, {usual}");
     }
+}
+
+/// Each of the three links has one association, which both ends open, and no other transport is used.
+#[test]
+fn variants_of_nsis_open_associations_over_their_transport() {
+    let opened = |variant: &'static str, transport: Transport| {
+        let is_it = |event: &LogEvent| matches!(event, LogEvent::Connection(_, Ok(opened)) if *opened == transport);
+        let nodes = ["source", "r1", "r2", "destination"];
+        let count = |node| times_of(["nsis", variant], &[], node, is_it).len();
+        nodes.map(count)
+    };
+    for (secure, plain) in
+        [("TLS", "associations"), ("TLS, receiver-initiated", "associations, receiver-initiated")]
+    {
+        assert_eq!(opened(secure, Transport::Tls), [1, 2, 2, 1]);
+        assert_eq!(opened(secure, Transport::Tcp), [0; 4]);
+        assert_eq!(opened(plain, Transport::Tls), [0; 4]);
+        assert_eq!(opened(plain, Transport::Tcp), [1, 2, 2, 1]);
+    }
+    assert_eq!(opened("datagrams", Transport::Tcp), [0; 4]);
 }
 
 /// Consecutive seeds are every variant and family with every event at every place.

@@ -15,6 +15,9 @@ use crate::attack::{Attack, Packet};
 use crate::reservation::ReservationRequest;
 use crate::sampling::one_of;
 
+/// TCP port of associations with TLS, in crossings.
+const TLS_PORT: u16 = 4_270;
+
 /// QoS NSLP over GIST.
 #[derive(Debug)]
 pub(super) struct Nsis;
@@ -76,13 +79,25 @@ impl ScenarioProtocol for Nsis {
             }),
             Variant {
                 name: "associations",
-                request: |request| over_associations(Nsis.request(request)),
+                request: |request| over_associations(Nsis.request(request), false),
+                ..DATAGRAMS
+            },
+            Variant {
+                name: "TLS",
+                configure: accept_tls,
+                request: |request| over_associations(Nsis.request(request), true),
                 ..DATAGRAMS
             },
             BY_RECEIVER,
             Variant {
                 name: "associations, receiver-initiated",
-                request: |request| over_associations(by_receiver(request)),
+                request: |request| over_associations(by_receiver(request), false),
+                ..BY_RECEIVER
+            },
+            Variant {
+                name: "TLS, receiver-initiated",
+                configure: accept_tls,
+                request: |request| over_associations(by_receiver(request), true),
                 ..BY_RECEIVER
             },
         ];
@@ -127,14 +142,18 @@ fn modify(request: &ReservationRequest) -> Vec<(End, Command)> {
     vec![(End::Source, Command::Nsis(nsis::Command::Qos(modify)))]
 }
 
-/// Changes commands so that their messages need associations.
-fn over_associations(mut commands: Vec<(End, Command)>) -> Vec<(End, Command)> {
+fn accept_tls(config: &mut NodeConfig) {
+    config.nsis.gist.associations.tls_port = Some(TLS_PORT);
+}
+
+/// Changes commands so that their messages need associations, with TLS if they are `secure`.
+fn over_associations(mut commands: Vec<(End, Command)>, secure: bool) -> Vec<(End, Command)> {
     use qos::Command::{Invite, Reserve};
     for (_, command) in &mut commands {
         if let Command::Nsis(nsis::Command::Qos(Reserve { request, .. } | Invite { request, .. })) =
             command
         {
-            request.attributes = Some(nsis::nslp::Attributes { reliable: true, secure: false });
+            request.attributes = Some(nsis::nslp::Attributes { reliable: true, secure });
         }
     }
     commands
