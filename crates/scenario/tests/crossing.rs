@@ -276,6 +276,30 @@ fn state_expires_earlier_with_a_shorter_lifetime() {
     }
 }
 
+/// Two members are behind different routers, and the path divides at the first one.
+#[test]
+fn groups_are_reserved_on_the_paths_to_all_members() {
+    let installed = |event: &LogEvent| matches!(event, LogEvent::Installed(_));
+    for protocol in Protocols::default().all() {
+        for variant in protocol.variants() {
+            let is_reserved = |node| {
+                let names = [protocol.name(), variant.name];
+                !times_of(names, &[], node, installed).is_empty()
+            };
+            let reserved = ["source", "r1", "r2", "r3"].map(is_reserved);
+            let has_second = variant.members == 2;
+            assert_eq!(reserved, [true, true, true, has_second], "{}", variant.name);
+        }
+    }
+    let with = |members| {
+        let protocols = Protocols::default();
+        let protocols = protocols.all().iter();
+        let variants = protocols.flat_map(|protocol| protocol.variants());
+        variants.filter(|variant| variant.members == members).count()
+    };
+    assert!(with(1) > 1 && with(2) > 2);
+}
+
 /// Each of the three links has one association, which both ends open, and no other transport is used.
 #[test]
 fn variants_of_nsis_open_associations_over_their_transport() {

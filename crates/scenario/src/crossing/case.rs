@@ -13,17 +13,20 @@ use crate::protocols::{Protocols, ScenarioProtocol, Variant};
 use crate::sampling::{below, milliseconds};
 use crate::topology::Family;
 
-/// The network: the way through r3 is used while the link between r1 and r2 is down.
+/// The network: the way through r3 is used while the link between r1 and r2 is down. The second host is the second member of a
+/// group.
 pub(super) const NETWORK: &str = r#"
 name = "crossing"
 ipv6 = true
-node = [{ name = "source" }, { name = "r1" }, { name = "r2" }, { name = "r3" }, { name = "destination" }]
+node = [{ name = "source" }, { name = "r1" }, { name = "r2" }, { name = "r3" }, { name = "second" },
+        { name = "destination" }]
 link = [
     { ends = ["source", "r1"], bandwidth = "10Mbit", delay = "1ms", prefix = "10.0.0.0/24" },
     { ends = ["r1", "r2"], bandwidth = "10Mbit", delay = "2ms", prefix = "10.0.1.0/24" },
     { ends = ["r1", "r3"], bandwidth = "10Mbit", delay = "2ms", prefix = "10.0.2.0/24" },
     { ends = ["r3", "r2"], bandwidth = "10Mbit", delay = "2ms", prefix = "10.0.3.0/24" },
     { ends = ["r2", "destination"], bandwidth = "10Mbit", delay = "1ms", prefix = "10.0.4.0/24" },
+    { ends = ["r3", "second"], bandwidth = "10Mbit", delay = "1ms", prefix = "10.0.5.0/24" },
 ]
 "#;
 
@@ -138,9 +141,13 @@ impl Case {
 
     /// Returns whether an end of the flow loses the address by which the flow is known.
     pub(super) fn loses_address(&self) -> bool {
-        let is_at_end = |event: &Event| matches!(event.place, Place::Source | Place::Destination);
+        let is_of_flow = |place| match place {
+            Place::Source => true,
+            Place::Destination => self.variant.members == 0,
+            Place::FirstRouter | Place::LastRouter => false,
+        };
         let mut events = self.events.iter();
-        events.any(|event| event.kind == EventKind::InterfaceReaddressed && is_at_end(event))
+        events.any(|event| event.kind == EventKind::InterfaceReaddressed && is_of_flow(event.place))
     }
 
     /// Returns the rate of the request.

@@ -7,7 +7,8 @@
 //!
 //! The invariants need no expected messages ([`Violation`]). When the events are over and some refresh periods have passed:
 //!
-//! - The reservation is on each link of the present path once, and nowhere else; or nothing is anywhere.
+//! - The reservation is on each link of the present path once, and nowhere else; or nothing is anywhere. To a group it is on the
+//!   paths to all members, or if something could fail to some of them.
 //! - All its links have the same rate: the last one requested, or the one before if something could fail.
 //! - Ledger, engines and traffic control of every node agree. Checked once a second, during the events, too.
 //! - What is there is what the source's application was told last. It was told something, unless its daemon crashed; then
@@ -22,6 +23,7 @@
 //! control, timers.
 
 mod case;
+mod destination;
 mod effects;
 mod event;
 mod run;

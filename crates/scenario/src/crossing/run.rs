@@ -5,17 +5,18 @@ use std::time::Duration;
 
 use earmark_core::outcome::{Kind, Outcome};
 use earmark_core::{InterfaceId, Rate, Time};
-use earmark_node::{NodeConfig, outcome};
+use earmark_node::{Command, NodeConfig, outcome};
 use earmark_sim::{LogEntry, LogEvent, Network, NodeId};
 use serde::Serialize;
 
 use super::case::{Case, LAST_EVENT_OVER, NETWORK, REQUEST};
+use super::destination;
 use super::effects::{Effects, Location};
 use super::event::{Event, Place};
 use crate::build::{Built, build_in};
 use crate::explore::{disagreements, remaining_state};
 use crate::faults::{FaultSchedule, links_between};
-use crate::protocols::{CommonSettings, End, Protocols, carry_out};
+use crate::protocols::{Commands, CommonSettings, End, Protocols, carry_out};
 use crate::reservation::ReservationRequest;
 use crate::routing::Routing;
 use crate::topology::Topology;
@@ -97,10 +98,10 @@ pub fn play_logged(
 ) -> Crossing {
     let mut run = Run::new(case, protocols, &mut log);
     run.run_until(Time::ZERO + REQUEST);
-    carry_out((case.variant.request)(&run.request), &run.request, &mut run.network);
+    run.carry_out(case.variant.request);
     run.run_until(Time::ZERO + SETTLED);
     run.check_settled();
-    carry_out((case.variant.release)(&run.request), &run.request, &mut run.network);
+    run.carry_out(case.variant.release);
     run.network.run_until(Time::ZERO + SETTLED + DRAIN_TIME);
     run.read_log();
     run.check_empty();
@@ -139,7 +140,10 @@ struct Run<'c> {
     routing: Routing,
     faults: FaultSchedule,
     effects: Effects,
-    request: ReservationRequest,
+    /// Indices of the nodes to which it reserves.
+    members: Vec<usize>,
+    /// Requests, one for each member.
+    requests: Vec<ReservationRequest>,
     /// Changes of settings that are to come, by the number of their event, the last first.
     settings: Vec<(Time, usize)>,
     /// Changes of the rate that are to come, the last first.
@@ -174,32 +178,18 @@ impl<'c> Run<'c> {
         let changes = changes(case);
         let locations = case.events.iter().map(|event| location(event, &topology));
         let effects = Effects::new(case, locations.collect(), !changes.is_empty());
-        let ends = [0, topology.nodes.len() - 1];
-        let address = |end: usize| {
-            let mut interfaces = topology.interfaces(end);
-            let (end, _) = interfaces.next().expect("it has a link");
-            end.address_in(case.family).unwrap_or(end.address.into())
-        };
-        let request = ReservationRequest {
-            number: 1,
-            time: 0,
-            nodes: ends.map(|end| nodes[end]),
-            addresses: ends.map(address),
-            port: 5_000,
-            rate: case.rate(),
-            bucket_octets: 5_000,
-            packet_octets: 500,
-            priority: None,
-        };
+        let requests = destination::requests(case, &topology, &nodes);
+        destination::join(&requests, &mut network, &routing);
         Run {
             log,
             faults: FaultSchedule::new(&case.faults(), &topology),
             case,
-            topology,
             network,
             nodes,
             routing,
-            request,
+            members: destination::members(case, &topology),
+            requests,
+            topology,
             effects,
             settings: setting_changes(case),
             config,
@@ -276,31 +266,43 @@ impl<'c> Run<'c> {
 
     /// Notes the effects of the events that begin or end now.
     fn note_effects(&mut self) {
-        let path = self.path();
+        let path: Vec<_> = self.paths().into_iter().flatten().collect();
         let network = (&self.network, &self.nodes[..]);
         self.effects.note_change(self.case, network, &self.routing, &path);
     }
 
-    /// Returns the present path, by index of node; empty if there is none.
-    fn path(&self) -> Vec<(usize, InterfaceId)> {
-        let last = self.topology.nodes.len() - 1;
-        let path = self.routing.path(&self.topology, self.faults.down(), 0, last);
-        path.unwrap_or_default()
+    /// Returns the present path to each member, by index of node; empty if there is none.
+    fn paths(&self) -> Vec<BTreeSet<(usize, InterfaceId)>> {
+        let down = self.faults.down();
+        let path = |&member: &usize| self.routing.path(&self.topology, down, 0, member);
+        let paths = self.members.iter().map(path);
+        paths.map(|path| path.unwrap_or_default().into_iter().collect()).collect()
     }
 
     /// Changes the rate of the reservation.
     fn change(&mut self) {
         let Some((_, rate)) = self.changes.pop() else { return };
         let Some(change) = self.case.variant.change else { return };
-        self.request.rate = rate;
+        self.requests.iter_mut().for_each(|request| request.rate = rate);
         self.requested.push(rate);
         self.effects.note_rate_change(self.case, self.network.now());
-        carry_out(change(&self.request), &self.request, &mut self.network);
+        self.carry_out(change);
+    }
+
+    /// Carries out the commands of the source and the first member, and then those of the other members.
+    fn carry_out(&mut self, commands: Commands) {
+        for request in &self.requests {
+            let is_its =
+                |(end, _): &(End, Command)| request.number == 1 || *end == End::Destination;
+            let commands = commands(request).into_iter().filter(is_its).collect();
+            carry_out(commands, request, &mut self.network);
+        }
     }
 
     /// Reads what the source's application was told.
     fn read_log(&mut self) {
-        let [source, destination] = self.request.nodes;
+        let [source, destination] = self.requests[0].nodes;
+        let application = Some(self.requests[0].application());
         let refused_at = match self.case.variant.refused_at {
             End::Source => source,
             End::Destination => destination,
@@ -313,8 +315,7 @@ impl<'c> Run<'c> {
             match entry.what {
                 LogEvent::Restarted if entry.node == source => self.told = None,
                 LogEvent::Event(event) if [source, refused_at].contains(&entry.node) => {
-                    let is_its =
-                        outcome::application_of(&event) == Some(self.request.application());
+                    let is_its = outcome::application_of(&event) == application;
                     self.was_told |= is_its;
                     if is_its && entry.node == source {
                         let before = self.told.clone().unwrap_or_default();
@@ -341,7 +342,8 @@ impl<'c> Run<'c> {
         if self.case.loses_address() {
             return;
         }
-        let path: BTreeSet<(usize, InterfaceId)> = self.path().into_iter().collect();
+        let paths = self.paths();
+        let path: BTreeSet<(usize, InterfaceId)> = paths.iter().flatten().copied().collect();
         let (mut reserved, mut rates) = (Vec::new(), Vec::new());
         for (place, &node) in self.nodes.iter().enumerate() {
             for (interface, class) in self.network.traffic_control(node) {
@@ -350,12 +352,12 @@ impl<'c> Run<'c> {
             }
         }
         let links: BTreeSet<(usize, InterfaceId)> = reserved.iter().copied().collect();
-        let source = self.request.nodes[0];
+        let source = self.nodes[0];
         if links.len() < reserved.len() {
             self.violation(ViolationKind::Twice, source, &format!("{reserved:?}"));
         }
         let is_reserved = links == path;
-        if !is_reserved && !links.is_empty() {
+        if !is_reserved && !links.is_empty() && !paths.contains(&links) {
             let what = format!("reserved on {links:?}, and the path is {path:?}");
             self.violation(ViolationKind::NotOnThePath, source, &what);
             return;
@@ -368,7 +370,7 @@ impl<'c> Run<'c> {
         let told = self.told.as_ref().map(|outcome| outcome.kind);
         let what = format!("told {:?}", told.map(Kind::name));
         if self.case.crashes_at(Place::Source) {
-            if is_reserved && self.case.variant.keeper == End::Source {
+            if !links.is_empty() && self.case.variant.keeper == End::Source {
                 self.violation(ViolationKind::WithoutApplication, source, "still reserved");
             }
             return;
@@ -381,7 +383,7 @@ impl<'c> Run<'c> {
             Some(false) if is_reserved && !is_change_refused && is_answered => {
                 self.violation(ViolationKind::ToldNotReserved, source, &what);
             }
-            Some(true) if !is_reserved => {
+            Some(true) if links.is_empty() => {
                 self.violation(ViolationKind::ToldReserved, source, &what);
             }
             None if !self.was_told && !self.case.crashes_at(Place::Destination) => {
@@ -393,7 +395,7 @@ impl<'c> Run<'c> {
 
     /// Checks that all links have the same rate: the last one that was requested, or if a change could fail another one.
     fn check_rates(&mut self, rates: &[Rate]) {
-        let source = self.request.nodes[0];
+        let source = self.nodes[0];
         let Some(&first) = rates.first() else { return };
         let is_known = match self.effects.may_prevent(self.case) {
             true => self.requested.iter().any(|&rate| is(first, rate)),

@@ -35,7 +35,7 @@ pub struct CommonSettings {
 }
 
 /// Returns the commands of a request, each with the node that gets it, in order.
-type Commands = fn(&ReservationRequest) -> Vec<(End, Command)>;
+pub(crate) type Commands = fn(&ReservationRequest) -> Vec<(End, Command)>;
 
 /// Variant of a protocol: a transport, style or initiation.
 #[derive(Debug)]
@@ -52,6 +52,8 @@ pub struct Variant {
     pub refused_at: End,
     /// Returns the commands that release it, as [`ScenarioProtocol::release`].
     pub release: fn(&ReservationRequest) -> Vec<(End, Command)>,
+    /// Number of members, if the destination is a group: each is a host behind a router of its own.
+    pub members: usize,
     /// Returns the commands that change it to the rate of the request, if the source can change it.
     pub change: Option<Commands>,
 }
@@ -60,7 +62,13 @@ impl Variant {
     /// Creates a variant whose reservation the source keeps up, without settings of its own.
     const fn new(name: &'static str, request: Commands, release: Commands) -> Variant {
         let (keeper, refused_at, change) = (End::Source, End::Source, None);
-        Variant { name, configure: |_| {}, request, keeper, refused_at, release, change }
+        let configure = |_: &mut _| {};
+        Variant { name, configure, request, keeper, refused_at, release, members: 0, change }
+    }
+
+    /// Sets the number of members of the destination.
+    const fn with_members(self, members: usize) -> Variant {
+        Variant { members, ..self }
     }
 
     /// Sets how the source changes the reservation.

@@ -87,6 +87,11 @@ impl ScenarioProtocol for Rsvp {
             reduced("fixed filter, refresh reduction", in_fixed_filter),
             reduced("shared explicit, refresh reduction", in_shared_explicit),
             reduced("wildcard, refresh reduction", in_wildcard),
+            plain("fixed filter, one member", in_fixed_filter).with_members(1),
+            plain("fixed filter, two members", in_fixed_filter).with_members(2),
+            reduced("shared explicit, refresh reduction, two members", in_shared_explicit)
+                .with_members(2),
+            plain("wildcard, two members", in_wildcard).with_members(2),
         ];
         VARIANTS
     }

@@ -61,7 +61,13 @@ impl ScenarioProtocol for Yessir {
         .changed_by(|request| attach_again(Yessir.request(request)));
         const SHARED: Variant = Variant { name: "shared", request: shared, ..INDIVIDUAL }
             .changed_by(|request| attach_again(shared(request)));
-        const VARIANTS: &[Variant] = &[INDIVIDUAL, SHARED];
+        const VARIANTS: &[Variant] = &[
+            INDIVIDUAL,
+            SHARED,
+            Variant { name: "individual, one member", ..INDIVIDUAL }.with_members(1),
+            Variant { name: "individual, two members", ..INDIVIDUAL }.with_members(2),
+            Variant { name: "shared, two members", ..SHARED }.with_members(2),
+        ];
         VARIANTS
     }
 

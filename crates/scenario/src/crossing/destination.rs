@@ -1,0 +1,76 @@
+//! Destinations of a case: one host, or a group with hosts as its members.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use earmark_core::{Hop, Prefix, Route};
+use earmark_sim::{Network, NodeId};
+
+use super::case::Case;
+use crate::reservation::ReservationRequest;
+use crate::routing::Routing;
+use crate::topology::{Family, Topology};
+
+/// Names of the members of a group, in order; the first is the destination if that is no group.
+const MEMBERS: [&str; 2] = ["destination", "second"];
+
+/// Returns the indices of the nodes to which a case reserves.
+pub(super) fn members(case: &Case, topology: &Topology) -> Vec<usize> {
+    let names = MEMBERS.iter().take(case.variant.members.max(1));
+    names.filter_map(|name| topology.node(name)).collect()
+}
+
+/// Returns the requests of a case, one for each member. All have the application of the source, and each its own at the member.
+pub(super) fn requests(
+    case: &Case,
+    topology: &Topology,
+    nodes: &[NodeId],
+) -> Vec<ReservationRequest> {
+    let address = |node: usize| {
+        let mut interfaces = topology.interfaces(node);
+        let (end, _) = interfaces.next().expect("each node has a link");
+        end.address_in(case.family).unwrap_or(end.address.into())
+    };
+    let request = |(number, member): (u64, usize)| ReservationRequest {
+        number,
+        time: 0,
+        nodes: [nodes[0], nodes[member]],
+        addresses: [
+            address(0),
+            match case.variant.members {
+                0 => address(member),
+                _ => group(case.family),
+            },
+        ],
+        port: 5_000,
+        rate: case.rate(),
+        bucket_octets: 5_000,
+        packet_octets: 500,
+        priority: None,
+    };
+    (1..).zip(members(case, topology)).map(request).collect()
+}
+
+/// Makes the members join the group of their requests, and gives the source a route to it.
+pub(super) fn join(requests: &[ReservationRequest], network: &mut Network, routing: &Routing) {
+    for request in requests {
+        let [source, member] = request.nodes;
+        let [address, group] = request.addresses;
+        if !group.is_multicast() {
+            return;
+        }
+        network.join(member, group);
+        if request.number == 1
+            && let Some((_, interface)) = routing.end_of(0)
+        {
+            let hop = Hop { interface, gateway: None, source: Some(address) };
+            network.add_route(source, Route { prefix: Prefix::host(group), metric: 0, hop });
+        }
+    }
+}
+
+fn group(family: Family) -> IpAddr {
+    match family {
+        Family::Ipv4 => Ipv4Addr::new(239, 1, 0, 1).into(),
+        Family::Ipv6 => Ipv6Addr::new(0xff1e, 0, 0, 0, 0, 0, 1, 1).into(),
+    }
+}
