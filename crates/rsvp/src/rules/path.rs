@@ -130,13 +130,8 @@ impl Rsvp {
         path: &Path<'_>,
         received: &ReceivedPath<'_>,
     ) -> Result<(), PathFault> {
-        let source = path.sender.template.source;
-        may_be_previous_hop(cx.context, received.interface, path.hop.address, source)
-            .map_err(PathFault::Silent)?;
+        check_previous_hop(cx.context, path, received.interface)?;
         let is_core = cx.context.is_core(received.interface);
-        if path.session.is_aggregate() && !is_core {
-            return Err(policy_refused(ResvFault::policy_rejected()));
-        }
         if path.sender.tspec.validate().is_err() {
             return Err(bad_tspec());
         }
@@ -417,6 +412,21 @@ pub(crate) enum PathFault {
 fn bad_tspec() -> PathFault {
     let value = TrafficControlError::BadTspec.code();
     PathFault::Report(DropReason::Refused, ErrorCode::TrafficControlError, value)
+}
+
+/// Checks that a Path may come from a new previous hop behind an interface.
+#[inline(never)] // known hops need no check
+fn check_previous_hop(
+    context: &Context<'_>,
+    path: &Path<'_>,
+    interface: InterfaceId,
+) -> Result<(), PathFault> {
+    let source = path.sender.template.source;
+    may_be_previous_hop(context, interface, path.hop.address, source).map_err(PathFault::Silent)?;
+    if path.session.is_aggregate() && !context.is_core(interface) {
+        return Err(policy_refused(ResvFault::policy_rejected()));
+    }
+    Ok(())
 }
 
 /// Returns the error for a limit of this node that is reached.

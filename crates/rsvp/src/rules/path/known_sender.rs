@@ -5,13 +5,14 @@
 
 use earmark_wire::rsvp::Path;
 
-use super::{PathFault, ReceivedPath, bad_tspec, limit_reached, policy_refused, too_large};
+use super::{
+    PathFault, ReceivedPath, bad_tspec, check_previous_hop, limit_reached, policy_refused,
+    too_large,
+};
 use crate::api::{Change, Event};
 use crate::context::HandlerContext;
 use crate::counters::DropReason;
 use crate::instance::Rsvp;
-use crate::neighbors::origin::may_be_previous_hop;
-use crate::rules::fault::ResvFault;
 use crate::rules::next_hops::NextHops;
 use crate::state::message_id_key::MessageIdKey;
 use crate::state::store::NamedBlock;
@@ -96,12 +97,7 @@ impl Rsvp {
             return Err(PathFault::Silent(DropReason::WrongInterface));
         }
         if hop {
-            let source = psb.template.source;
-            may_be_previous_hop(cx.context, received.interface, path.hop.address, source)
-                .map_err(PathFault::Silent)?;
-            if path.session.is_aggregate() && !cx.context.is_core(received.interface) {
-                return Err(policy_refused(ResvFault::policy_rejected()));
-            }
+            check_previous_hop(cx.context, path, received.interface)?;
         }
         if !hop && self.is_overtaken(cx, psb.message_id) {
             return Err(PathFault::Silent(DropReason::Overtaken));
