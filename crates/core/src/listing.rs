@@ -265,9 +265,13 @@ pub struct NeighborRow {
     /// Refresh reduction; `None` if the neighbor does not support it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reduction: Option<ReductionRow>,
-    /// Liveness by Hello: `alive` or `lost`; `None` if the neighbor has sent no Hello.
+    /// Liveness by Hello: `alive`, `lost`, `restarting` (silent, and expected back) or `recovering` (back without its state);
+    /// `None` if the neighbor has sent no Hello.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hello: Option<Cow<'static, str>>,
+    /// Seconds for which state of a neighbor that restarts is still kept; `None` for others.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kept_s: Option<f64>,
     /// Deviations from the standards that were accepted, by name, such as `ADSPEC order`; absent if there are none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tolerated: Vec<Cow<'static, str>>,

@@ -85,6 +85,9 @@ pub enum Command {
         /// Wall-clock time at [`Time::ZERO`](earmark_core::Time::ZERO), nanoseconds since 1970.
         wall_clock: u64,
     },
+    /// Begins the Recovery Period of this node, which has started with reservations of an earlier run in traffic control
+    /// (RFC 3473 section 9.5.2). Nothing happens without a Restart Time.
+    Recover,
     /// Replaces the settings that can change at run time. Existing reservations remain.
     Renew(Box<Renewal>),
 }
@@ -358,6 +361,15 @@ pub enum Event {
         interface: InterfaceId,
         /// Address of the neighbour.
         address: IpAddr,
+    },
+    /// A neighbour is silent and expected back, or has restarted and gets its state back (RFC 3473 section 9).
+    NeighborRestarting {
+        /// Interface towards the neighbour.
+        interface: InterfaceId,
+        /// Address of the neighbour.
+        address: IpAddr,
+        /// Time for which its state is kept, milliseconds.
+        kept_ms: u64,
     },
     /// A message was dropped.
     Dropped {

@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 use core::time::Duration;
 
 use earmark_core::{InterfaceId, slew};
-use earmark_wire::rsvp::{Dscp, Message};
+use earmark_wire::rsvp::{Dscp, Message, RestartCap};
 use serde::{Deserialize, Serialize};
 
 use crate::host::proxy;
@@ -249,11 +249,49 @@ pub struct HelloTiming {
     pub interval: Option<Duration>,
     /// Number of intervals without an answer after which a neighbour is lost.
     pub lost_after: f64,
+    /// Graceful restart.
+    pub restart: RestartTimes,
 }
 
 impl Default for HelloTiming {
     fn default() -> Self {
-        HelloTiming { interval: None, lost_after: 3.5 }
+        HelloTiming { interval: None, lost_after: 3.5, restart: RestartTimes::default() }
+    }
+}
+
+/// Graceful restart (RFC 3473 section 9, RFC 5063).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct RestartTimes {
+    /// Restart Time that Hellos announce; `None` for neither a RESTART_CAP nor any regard for that of neighbours.
+    pub restart_time: Option<Duration>,
+    /// Length of the Recovery Period after a start with reservations of an earlier run, which Hellos announce as Recovery
+    /// Time.
+    pub recovery_time: Duration,
+    /// Limit of the time for which state of a neighbour that restarts is kept, whatever Restart Time and Recovery Time it
+    /// announces.
+    pub max_restart_time: Duration,
+}
+
+impl Default for RestartTimes {
+    fn default() -> Self {
+        RestartTimes {
+            restart_time: None,
+            recovery_time: Duration::from_secs(60),
+            max_restart_time: Duration::from_secs(300),
+        }
+    }
+}
+
+impl RestartTimes {
+    /// Returns the RESTART_CAP of Hellos; Recovery Time is zero outside the Recovery Period.
+    pub(crate) fn restart_cap(&self, is_recovering: bool) -> Option<RestartCap> {
+        // Never the value of an interval without a limit.
+        let ms = |time: Duration| {
+            u32::try_from(time.as_millis()).unwrap_or(u32::MAX).min(RestartCap::INDETERMINATE - 1)
+        };
+        let recovery_ms = if is_recovering { ms(self.recovery_time) } else { 0 };
+        Some(RestartCap { restart_ms: ms(self.restart_time?), recovery_ms })
     }
 }
 

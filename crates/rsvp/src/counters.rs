@@ -82,7 +82,7 @@ earmark_core::named_enum! {
 }
 
 /// Names of the message types.
-pub const MESSAGES: [&str; 14] = [
+pub const MESSAGES: [&str; 15] = [
     "path",
     "resv",
     "path_err",
@@ -97,6 +97,7 @@ pub const MESSAGES: [&str; 14] = [
     "srefresh",
     "hello",
     "notify",
+    "recovery_path",
 ];
 
 /// Messages by type and direction, and drops by reason.
@@ -255,6 +256,7 @@ fn place(kind: MessageType) -> usize {
         MessageType::Srefresh => 11,
         MessageType::Hello => 12,
         MessageType::Notify => 13,
+        MessageType::RecoveryPath => 14,
         _ => usize::MAX,
     }
 }

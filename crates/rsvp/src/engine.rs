@@ -171,6 +171,9 @@ impl Rsvp {
             Body::ResvConf(confirmation) => self.receive_resv_conf(cx, datagram, confirmation),
             Body::Dreq(question) => self.receive_dreq(cx, datagram, message.send_ttl, question),
             Body::Drep(answer) => self.receive_drep(cx, datagram, answer),
+            Body::RecoveryPath(path) if self.config.hello.restart.restart_time.is_some() => {
+                self.receive_recovery_path(cx, datagram, path);
+            }
             _ => self.receive_unsupported(cx, datagram),
         }
     }
@@ -293,6 +296,7 @@ impl Rsvp {
                 TimerKind::Hello => self.hello_due(cx, timer.block),
                 TimerKind::Token => self.tokens_due(cx),
                 TimerKind::Increase => self.increases_due(cx),
+                TimerKind::Restart => self.restarts_due(cx),
             }
         }
     }

@@ -17,6 +17,7 @@ use crate::context::HandlerContext;
 use crate::counters::{Counters, DropReason};
 use crate::host::proxy::SenderProxy;
 use crate::host::reload::TimingChange;
+use crate::neighbors::graceful_restart::GracefulRestart;
 use crate::neighbors::integrity::Integrity;
 use crate::neighbors::limits::Throttles;
 use crate::neighbors::refresh_reduction::{OutgoingMessage, RefreshReduction};
@@ -86,6 +87,8 @@ pub struct Rsvp {
     pub(crate) notifications: Notifications,
     /// Claims of aggregate reservations.
     pub(crate) behavior_aggregates: BehaviorAggregates,
+    /// Neighbours that restart, and the recovery of this node.
+    pub(crate) graceful_restart: GracefulRestart,
     /// Policy control; `None` if not configured.
     pub(crate) policy: Option<Box<Policy>>,
 }
@@ -115,6 +118,7 @@ impl Rsvp {
             discovered: BTreeSet::new(),
             notifications: Notifications::default(),
             behavior_aggregates: BehaviorAggregates::default(),
+            graceful_restart: GracefulRestart::default(),
             refused_increases: RefusedIncreases::default(),
             lih_offset: random.stream("rsvp/lih").next_u64() as u32,
         }

@@ -87,14 +87,14 @@ pub use neighbors::{integrity, limits};
 pub use rules::{diagnostics, notify, policy};
 
 pub use api::*;
-pub use config::{Config, HelloTiming, Reduction, Retransmission, Timing};
+pub use config::{Config, HelloTiming, Reduction, RestartTimes, Retransmission, Timing};
 pub use counters::{Counters, DropReason, MESSAGES, ReductionCounters};
 pub use filters::Filters;
 pub use host::reload::Renewal;
 pub use instance::{PROTOCOL, Rsvp};
 pub use neighbors::refresh_reduction::{Bundled, Bundler, Envelope, Liveness};
 pub use offer::Offer;
-pub use records::{NeighborView, ReductionView, ReservationView, SenderView};
+pub use records::{NeighborView, ReductionView, ReservationView, RestartView, SenderView};
 pub use rules::merge::least_upper_bound;
 pub use state::TimerKind;
 pub use state::applications::EDGE;

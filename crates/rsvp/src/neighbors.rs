@@ -2,6 +2,7 @@
 //! Hello, and how messages reach them. Nothing here knows sessions or reservations but by their indexes.
 
 pub(crate) mod address;
+pub(crate) mod graceful_restart;
 pub mod integrity;
 pub mod limits;
 pub(crate) mod origin;

@@ -77,8 +77,25 @@ pub struct NeighborView {
     pub reduction: Option<ReductionView>,
     /// State of Hello.
     pub hello: Liveness,
+    /// Restart of the neighbour that is in progress.
+    pub restart: Option<RestartView>,
     /// Deviations from the standards that were accepted.
     pub tolerated: Deviations,
+}
+
+/// Restart of a neighbour whose state is kept (RFC 3473 section 9).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RestartView {
+    /// The neighbour is silent, and expected back until then.
+    Restarting {
+        /// End of its Restart Time.
+        until: Time,
+    },
+    /// The neighbour has restarted, and gets its state back until then.
+    Recovering {
+        /// End of its Recovery Time.
+        until: Time,
+    },
 }
 
 /// Refresh reduction with a neighbour.

@@ -20,6 +20,7 @@ pub(crate) mod pool;
 pub(crate) mod refresh;
 pub(crate) mod repair;
 pub(crate) mod request;
+mod restart;
 pub(crate) mod resv;
 pub(crate) mod shared;
 pub(crate) mod tear;

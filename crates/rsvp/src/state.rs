@@ -484,6 +484,8 @@ pub enum TimerKind {
     Token,
     /// Increases that were refused.
     Increase,
+    /// Neighbours that restart.
+    Restart,
 }
 
 /// Purpose of a timer, and its block.

@@ -58,11 +58,9 @@ fn messages_of_refresh_reduction_reach_hosts_inside_udp() {
     for has_reservation in [false, true] {
         let hello = HelloTiming { interval: Some(40 * SECOND), ..HelloTiming::default() };
         let mut router = edge_router(Config { hello, ..Config::default() });
-        let introduction = Body::Hello(Hello {
-            kind: HelloKind::Ack,
-            source_instance: 5,
-            destination_instance: 0,
-        });
+        let introduction = Body::Hello(
+            Hello { kind: HelloKind::Ack, source_instance: 5, destination_instance: 0 }.into(),
+        );
         receive_inside_udp(&mut router, ETH2, &capable_message(introduction, None));
         let announced = capable_message(Body::Path(path()), Some(message_id(1)));
         let outcomes = receive_inside_udp(&mut router, ETH1, &announced);

@@ -11,13 +11,13 @@ use earmark_wire::rsvp::{Body, Hello, HelloKind, Message};
 use message_ids::*;
 
 fn hello(kind: HelloKind, source_instance: u32, destination_instance: u32) -> Body<'static> {
-    Body::Hello(Hello { kind, source_instance, destination_instance })
+    Body::Hello(Hello { kind, source_instance, destination_instance }.into())
 }
 
 /// Hello objects in sent messages.
 fn hellos(outcomes: &[Outcome]) -> Vec<Hello> {
     let hello = |(_, message): &(_, Message<'_>)| match message.body {
-        Body::Hello(hello) => Some(hello),
+        Body::Hello(message) => Some(message.hello),
         _ => None,
     };
     sent(outcomes).iter().filter_map(hello).collect()

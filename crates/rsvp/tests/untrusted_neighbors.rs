@@ -260,11 +260,9 @@ fn flood_of_one_port_leaves_others_their_peers() {
     let mut router = with_config(Config::default());
     router.add_interface(ETH3, "10.0.3.1");
     router.add_route("10.0.0.0/8", ETH3, None);
-    let hello = Body::Hello(Hello {
-        kind: HelloKind::Request,
-        source_instance: 5,
-        destination_instance: 0,
-    });
+    let hello = Body::Hello(
+        Hello { kind: HelloKind::Request, source_instance: 5, destination_instance: 0 }.into(),
+    );
     let payload = bytes(&capable_message(hello, None));
     let mut greet = |interface, source| {
         let destination = router.interfaces.by_id(interface).expect("known").addresses[0];
@@ -285,7 +283,7 @@ fn flood_of_one_port_leaves_others_their_peers() {
         std::net::Ipv4Addr::new(10, 3, high, low).into()
     };
     let first = |outcomes: &[Outcome]| match sent(outcomes)[0].1.body {
-        Body::Hello(answer) => answer.source_instance,
+        Body::Hello(answer) => answer.hello.source_instance,
         _ => panic!("no answer: {outcomes:?}"),
     };
     let instance = first(&greet(ETH2, ip(DOWNSTREAM)));

@@ -189,7 +189,7 @@ fn tcpdump_finds_nothing() -> Result<(), Failed> {
         ("Bundle Message (12)", 2),
         ("Acknowledgement Message (13)", 4),
         ("Refresh Message (15)", 6),
-        ("Hello Message (20)", 4),
+        ("Hello Message (20)", 6),
         ("Class-Type: Message id nack (2)", 8),
         ("Class-Type: Hello Ack (2)", 2),
     ];

@@ -39,6 +39,8 @@ const SRC_LIST: &str = "0010 1902 00 00abcd 00000005 0a000101";
 const INTEGRITY: &str = "0018 0401 80 00 010203040506 0000000000000007 d1d2d3d4";
 const CHALLENGE: &str = "0014 4001 0000 010203040506 0102030405060708";
 const HELLO: &str = "000c 1601 00000011 00000022";
+const RESTART_CAP: &str = "000c 8301 00007530 0000ea60";
+const CAPABILITY: &str = "0008 8601 00000006";
 
 fn ack(id: u32) -> Acknowledgement {
     Acknowledgement { kind: AcknowledgementKind::Ack, epoch: 0xabcd, id }
@@ -162,16 +164,80 @@ fn an_srefresh_that_contradicts_itself_is_refused() {
 fn hello_is_request_or_acknowledgement() {
     let hello =
         Hello { kind: HelloKind::Request, source_instance: 0x11, destination_instance: 0x22 };
-    both_ways(20, HELLO, &Message::new(7, Body::Hello(hello)));
+    both_ways(20, HELLO, &Message::new(7, Body::Hello(hello.into())));
     let answer = Hello { kind: HelloKind::Ack, ..hello };
-    both_ways(20, "000c 1602 00000011 00000022", &Message::new(7, Body::Hello(answer)));
-    // RESTART_CAP (class 131) is a class to ignore.
-    assert_eq!(verdict(20, &format!("{HELLO} 000c 8301 00000000 00000000")), Ok(()));
+    both_ways(20, "000c 1602 00000011 00000022", &Message::new(7, Body::Hello(answer.into())));
     assert_eq!(verdict(20, ""), Err((E::MissingObject, 8)));
     assert_eq!(verdict(20, &format!("{HELLO} {HELLO}")), Err((E::DuplicateObject, 20)));
     assert_eq!(verdict(20, &format!("{HELLO} {INTEGRITY}")), Err((E::ObjectOrder, 20)));
     assert_eq!(verdict(20, "0008 1601 00000011"), Err((E::ObjectSize, 8)));
     assert_eq!(verdict(20, "000c 1603 00000011 00000022"), Err((E::UnknownCType, 8)));
+}
+
+/// RFC 3473 section 9.1, RFC 5063 section 4.2.
+#[test]
+fn hello_has_restart_times_and_capability() {
+    let hello = Hello { kind: HelloKind::Ack, source_instance: 0x11, destination_instance: 0x22 };
+    let restart_cap = Some(RestartCap { restart_ms: 30_000, recovery_ms: 60_000 });
+    let both = Capability::RECOVERY_PATH_TRANSMIT | Capability::RECOVERY_PATH_DESIRED;
+    let capability = Some(Capability { flags: both });
+    let without = HelloMessage { restart_cap, ..hello.into() };
+    let whole = HelloMessage { capability, ..without };
+    let objects = format!("000c 1602 00000011 00000022 {RESTART_CAP}");
+    both_ways(20, &objects, &Message::new(7, Body::Hello(without)));
+    both_ways(20, &format!("{objects} {CAPABILITY}"), &Message::new(7, Body::Hello(whole)));
+    // In any order.
+    let objects = format!("{CAPABILITY} {RESTART_CAP} 000c 1602 00000011 00000022");
+    let octets = wire(20, &objects);
+    assert_eq!(Message::parse(&octets).map(|message| message.body), Ok(Body::Hello(whole)));
+}
+
+#[test]
+fn malformed_restart_times_and_capability_are_refused() {
+    assert_eq!(verdict(20, RESTART_CAP), Err((E::MissingObject, 20)));
+    for (object, offset) in [(RESTART_CAP, 32), (CAPABILITY, 28)] {
+        let twice = format!("{HELLO} {object} {object}");
+        assert_eq!(verdict(20, &twice), Err((E::DuplicateObject, offset)), "{object}");
+    }
+    let refused = |object: &str| verdict(20, &format!("{HELLO} {object}"));
+    assert_eq!(refused("0008 8301 00000000"), Err((E::ObjectSize, 20)));
+    assert_eq!(refused("000c 8302 00000000 00000000"), Err((E::UnknownCType, 20)));
+    assert_eq!(refused("000c 8601 00000000 00000000"), Err((E::ObjectSize, 20)));
+    assert_eq!(refused("0008 8602 00000004"), Err((E::UnknownCType, 20)));
+}
+
+/// Nodes ignore the two classes in other messages (RFC 2205 section 3.10: 10bbbbbb).
+#[test]
+fn restart_times_and_capability_are_ignored_elsewhere() {
+    for (kind, objects) in [(13, ACK), (15, LIST)] {
+        let objects = format!("{objects} {RESTART_CAP} {CAPABILITY}");
+        assert_eq!(verdict(kind, &objects), Ok(()), "{kind}");
+    }
+    let path = sample(MessageType::Path, Style::FixedFilter, false);
+    let mut octets = octets(&path.message());
+    octets.extend(hex(RESTART_CAP));
+    seal(&mut octets);
+    assert_eq!(verdict_on(&octets), Ok(()));
+}
+
+/// RFC 5063 section 4.1: the format of a Path, with another type.
+#[test]
+fn recovery_path_has_the_objects_of_a_path() {
+    for ipv6 in [false, true] {
+        let parts = sample(MessageType::Path, Style::FixedFilter, ipv6);
+        let Body::Path(path) = parts.message().body else { panic!("a Path") };
+        let message = Message { body: Body::RecoveryPath(path), ..parts.message() };
+        let wire = octets(&message);
+        assert_eq!(wire[1], 30);
+        let Ok(Message { body: Body::RecoveryPath(read), .. }) = Message::parse(&wire) else {
+            panic!("a RecoveryPath")
+        };
+        assert_eq!(
+            (read.hop, read.sender, read.refresh_ms),
+            (path.hop, path.sender, path.refresh_ms)
+        );
+    }
+    assert_eq!(verdict(30, ""), Err((E::MissingObject, 8)));
 }
 
 #[test]
@@ -351,9 +417,9 @@ proptest! {
     /// Arbitrary objects do not panic, and parsed messages round-trip.
     #[test]
     fn arbitrary_objects_do_not_panic(
-        message_type in proptest::sample::select(&[1u8, 2, 8, 9, 12, 13, 15, 20, 25, 26][..]),
+        message_type in proptest::sample::select(&[1u8, 2, 8, 9, 12, 13, 15, 20, 25, 26, 30][..]),
         objects in proptest::collection::vec(
-            (proptest::sample::select(&[0u8, 4, 22, 23, 24, 25, 64, 128, 255][..]), 0u8..6, proptest::collection::vec(any::<u8>(), 0..48)),
+            (proptest::sample::select(&[0u8, 4, 22, 23, 24, 25, 64, 128, 131, 134, 255][..]), 0u8..6, proptest::collection::vec(any::<u8>(), 0..48)),
             0..5,
         ),
     ) {

@@ -164,6 +164,14 @@ fn objects_serialize_flat() {
             r#"{"class_num":9,"c_type":2,"length":36,"offset":8,"class":"FLOWSPEC","service":"controlled-load","rate":250000.0,"depth":3000.0,"peak":"infinity","min_policed_unit":64,"max_packet_size":1500}"#,
         ),
         (
+            "000c8301 00007530 ffffffff",
+            r#"{"class_num":131,"c_type":1,"length":12,"offset":8,"class":"RESTART_CAP","restart_ms":30000,"recovery_ms":4294967295}"#,
+        ),
+        (
+            "00088601 00000006",
+            r#"{"class_num":134,"c_type":1,"length":8,"offset":8,"class":"CAPABILITY","recovery_path_transmit":true,"recovery_path_desired":true,"recovery_path_srefresh":false}"#,
+        ),
+        (
             "0008c807 0102fe04",
             r#"{"class_num":200,"c_type":7,"length":8,"offset":8,"class":"unknown","body":"0102fe04"}"#,
         ),

@@ -40,6 +40,7 @@ impl Protocol for Rsvp {
         settings.reduction.max_unacknowledged = 16;
         settings.reduction.max_peers = draw.one_of(&[8, 1]);
         settings.hello.interval = set(2).then_some(Duration::from_secs(5));
+        settings.hello.restart.restart_time = set(2).then_some(Duration::from_secs(30));
         settings.policy.preemption = set(3).then_some(PreemptionPolicy { partial: set(4) });
         settings.limits.per_neighbor = set(5).then_some(3);
         settings.limits.access.max_blocks = 6;
@@ -321,6 +322,19 @@ impl Parts {
         })
     }
 
+    /// Returns a Hello, with restart times and capability or without.
+    fn hello(&self) -> HelloMessage {
+        let [options, source_instance, destination_instance] = self.numbers;
+        let kind = if options & 1 == 0 { HelloKind::Request } else { HelloKind::Ack };
+        let ms = |bit: u32| if options >> bit & 1 == 0 { 0 } else { 1_000 << (options >> 5) };
+        let restart_cap = RestartCap { restart_ms: ms(1), recovery_ms: ms(2) };
+        HelloMessage {
+            hello: Hello { kind, source_instance, destination_instance },
+            restart_cap: (options & 8 != 0).then_some(restart_cap),
+            capability: (options & 16 != 0).then_some(Capability { flags: options >> 5 }),
+        }
+    }
+
     fn body<'a>(
         &'a self,
         kind: u8,
@@ -332,13 +346,12 @@ impl Parts {
         let scope = self.scope.as_deref().map(List::Items);
         let flows = self.descriptors();
         match kind {
-            0 | 15 => Body::Path(Path {
-                session,
-                hop,
-                refresh_ms,
-                carried,
-                sender: SenderDescriptor { template, tspec, adspec: self.adspec.as_deref() },
-            }),
+            0 | 15 => {
+                let adspec = self.adspec.as_deref();
+                let sender = SenderDescriptor { template, tspec, adspec };
+                let path = Path { session, hop, refresh_ms, carried, sender };
+                if kind == 0 { Body::Path(path) } else { Body::RecoveryPath(path) }
+            }
             1 => Body::Resv(Resv {
                 session,
                 hop,
@@ -367,11 +380,7 @@ impl Parts {
             7 => Body::IntegrityChallenge(Challenge { key_id: 1, cookie: self.numbers[0].into() }),
             8 => Body::Ack,
             9 | 10 => Body::Srefresh(Srefresh { lists: List::Items(lists) }),
-            11 => Body::Hello(Hello {
-                kind: if self.numbers[0] & 1 == 0 { HelloKind::Request } else { HelloKind::Ack },
-                source_instance: self.numbers[1],
-                destination_instance: self.numbers[2],
-            }),
+            11 => Body::Hello(self.hello()),
             12 => Body::IntegrityResponse(Challenge { key_id: 1, cookie: self.numbers[0].into() }),
             14 => Body::Notify(Notify { error, sessions: List::Items(sessions) }),
             kind => {

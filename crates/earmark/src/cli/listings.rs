@@ -285,7 +285,10 @@ impl Row for NeighborRow {
             Some(reduction) => number(reduction.summarized),
             None => Cell::new("-"),
         }),
-        ("hello", |row| Cell::new(row.hello.as_deref().unwrap_or("-"))),
+        ("hello", |row| match (row.hello.as_deref(), row.kept_s) {
+            (Some(hello), Some(kept_s)) => Cell::new(format!("{hello}, {kept_s:.0} s left")),
+            (hello, _) => Cell::new(hello.unwrap_or("-")),
+        }),
         ("tolerated", |row| match row.tolerated.is_empty() {
             true => Cell::new("-"),
             false => Cell::new(row.tolerated.join(", ")),

@@ -112,6 +112,8 @@ fn body(
         }
         ObjectClass::Adspec => (2, adspec(words)?),
         ObjectClass::Hello
+        | ObjectClass::RestartCap
+        | ObjectClass::Capability
         | ObjectClass::MessageId
         | ObjectClass::MessageIdAck
         | ObjectClass::MessageIdList => refresh_reduction::read(class, words)?,
@@ -305,6 +307,8 @@ fn meaning(object: &Object<'_>, handles: &Handles) -> Option<String> {
         Object::SenderTspec(bucket) => format!("SENDER_TSPEC {}", bucket_text(bucket)),
         Object::Adspec(adspec) => adspec_text(adspec)?,
         Object::Hello(_)
+        | Object::RestartCap(_)
+        | Object::Capability(_)
         | Object::MessageId(_)
         | Object::MessageIdAck(_)
         | Object::MessageIdList(_) => return refresh_reduction::show(object),

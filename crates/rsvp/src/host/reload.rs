@@ -111,6 +111,7 @@ impl Rsvp {
             notify,
             remove_path_state,
             interface_timing,
+            restart,
             ..
         } = new;
         let content_changed = self.config.dclass != dclass;
@@ -122,6 +123,7 @@ impl Rsvp {
         self.config.strict = strict;
         self.config.notify = notify;
         self.config.remove_path_state = remove_path_state;
+        self.set_restart_times(restart);
         self.config.diagnostics.answer = diagnostics;
         self.config.limits = limits;
         self.config.without_router_alert = without_router_alert;

@@ -2,6 +2,7 @@
 //! listing a million of them does not block the engine.
 
 use alloc::vec::Vec;
+use core::net::IpAddr;
 
 use earmark_core::InterfaceId;
 use earmark_core::admission::{ClaimId, Owner};
@@ -104,7 +105,7 @@ impl Rsvp {
     /// Returns all neighbours: those with state in slab order, then those with only refresh reduction or Hello.
     pub fn neighbors(&self) -> impl Iterator<Item = NeighborView> {
         let with_state = self.store.neighbors.iter().map(|(_, neighbor)| {
-            let view = self.refresh_reduction.view(neighbor.interface, neighbor.address);
+            let view = self.view_without_state(neighbor.interface, neighbor.address);
             NeighborView {
                 senders: neighbor.blocks[Block::Sender as usize],
                 reservations: neighbor.blocks[Block::Reservation as usize],
@@ -117,9 +118,13 @@ impl Rsvp {
             .refresh_reduction
             .addresses()
             .filter(|&(interface, address)| self.store.find_neighbor(interface, address).is_none());
-        with_state.chain(
-            without.map(|(interface, address)| self.refresh_reduction.view(interface, address)),
-        )
+        with_state
+            .chain(without.map(|(interface, address)| self.view_without_state(interface, address)))
+    }
+
+    fn view_without_state(&self, interface: InterfaceId, address: IpAddr) -> NeighborView {
+        let restart = self.graceful_restart.view((interface, address));
+        NeighborView { restart, ..self.refresh_reduction.view(interface, address) }
     }
 
     /// Returns the epoch of this node and the number of messages waiting for acknowledgement.

@@ -39,7 +39,7 @@ impl Rsvp {
         body: &Body<'_>,
     ) -> bool {
         let neighbor = match body {
-            Body::Path(path) => path.hop.address,
+            Body::Path(path) | Body::RecoveryPath(path) => path.hop.address,
             Body::PathTear(tear) => tear.hop.address,
             Body::Resv(resv) => resv.hop.address,
             Body::ResvTear(tear) => tear.hop.address,

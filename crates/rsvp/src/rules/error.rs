@@ -134,6 +134,9 @@ impl Rsvp {
         filters: Filters,
         fault: &ResvFault,
     ) {
+        if self.awaits_path(cx.now, fault) {
+            return self.drop_unacknowledged(cx, datagram, DropReason::NoState);
+        }
         let style = flows.style();
         let scope = resv.scope.filter(|_| style == Style::Wildcard);
         self.withhold_acknowledgement(cx);

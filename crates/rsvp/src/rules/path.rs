@@ -77,6 +77,8 @@ impl Rsvp {
             received.flags |= if here { Psb::HERE } else { 0 };
             received.next_hops = Some(next_hops);
         }
+        let restarting_hop = (!self.graceful_restart.is_idle()).then(|| found.ok()).flatten();
+        let restarting_hop = restarting_hop.map(|index| self.store.psb(index).hop);
         let verdict = match found {
             Ok(index) => self.refresh_sender(cx, index, path, &received),
             Err(place) => {
@@ -85,7 +87,12 @@ impl Rsvp {
             }
         };
         match verdict {
-            Ok(()) => self.note_encapsulation(datagram, interface, path.hop.address),
+            Ok(()) => {
+                self.note_encapsulation(datagram, interface, path.hop.address);
+                if !self.graceful_restart.is_idle() {
+                    self.note_path(cx, path, restarting_hop);
+                }
+            }
             Err(PathFault::Silent(reason)) => self.drop_unacknowledged(cx, datagram, reason),
             Err(PathFault::Report(reason, code, value)) => {
                 self.report_path_fault(cx, datagram, path, reason, &ResvFault::new(code, value));

@@ -26,7 +26,11 @@ impl Rsvp {
         let psb = self.store.psb_mut(index);
         psb.timer = None;
         if now >= psb.expires_at {
-            return self.drop_sender(cx, index, Change::Expired);
+            let hop = psb.hop;
+            let Some(until) = self.held_until(now, hop) else {
+                return self.drop_sender(cx, index, Change::Expired);
+            };
+            self.store.psb_mut(index).expires_at = until;
         }
         if now >= self.store.psb(index).path_refresh_at {
             if self.follow_route(cx, index) {
@@ -39,7 +43,11 @@ impl Rsvp {
         }
         if now >= self.store.psb(index).resv_refresh_at {
             self.store.psb_mut(index).resv_refresh_at = Time::MAX;
-            self.refresh_requests(cx, Holder::Sender(index));
+            if self.withholds_resv(now, index) {
+                self.schedule_resv_refresh(now, index);
+            } else {
+                self.refresh_requests(cx, Holder::Sender(index));
+            }
         }
         self.rearm_sender(index);
     }
@@ -96,7 +104,9 @@ impl Rsvp {
         outgoing: InterfaceId,
         reason: SendReason,
     ) {
-        if self.sinks_path(cx.context, index, outgoing) {
+        if self.sinks_path(cx.context, index, outgoing)
+            || reason == SendReason::Refresh && self.suppresses_path(cx, index, outgoing)
+        {
             return;
         }
         let (peer, message_id) = self.assign_path_message_id(cx, index, outgoing, reason);

@@ -179,11 +179,12 @@ impl Rsvp {
         let rsb = &mut self.store.rsbs[index as usize];
         rsb.timer = None;
         if cx.now < rsb.expires_at {
-            let timer = Timer { kind: TimerKind::Reservation, block: index };
-            rsb.timer = Some(self.store.timers.arm(rsb.expires_at, timer));
-            return;
+            return self.arm_reservation(index);
         }
         let now = cx.now;
+        if let Some(until) = self.held_until(now, self.store.rsb(index).hop) {
+            return self.keep_expired_request(index, now, until);
+        }
         let Holder::Pool(pool) = self.store.tcsb(self.store.rsb(index).tcsb).holder else {
             return self.drop_reservation(cx, index, Change::Expired, Carried::NONE);
         };
@@ -192,10 +193,15 @@ impl Rsvp {
             return self.drop_reservation(cx, index, Change::Expired, Carried::NONE);
         }
         self.drop_filters(cx, index, |filter| filter.expires_at <= now, Change::Expired);
-        let timer = Timer { kind: TimerKind::Reservation, block: index };
-        let armed = self.store.timers.arm(self.store.rsb(index).expires_at, timer);
-        self.store.rsb_mut(index).timer = Some(armed);
+        self.arm_reservation(index);
         self.update_upstream(cx, Holder::Pool(pool));
+    }
+
+    /// Arms the timer of a reservation, which has fired, for its end.
+    pub(crate) fn arm_reservation(&mut self, index: Index) {
+        let rsb = &mut self.store.rsbs[index as usize];
+        let timer = Timer { kind: TimerKind::Reservation, block: index };
+        rsb.timer = Some(self.store.timers.arm(rsb.expires_at, timer));
     }
 
     /// Sends the PathTear of a sender to all next hops. `scratch` holds the unknown objects to be forwarded.

@@ -72,6 +72,8 @@ pub(crate) struct Chain {
     pub(crate) confirmed: BTreeSet<u64>,
     /// Applications of the left node that have got RESV_EVENT.
     pub(crate) reserved: BTreeSet<u64>,
+    /// Number of times that a node has lost a neighbour.
+    pub(crate) lost: usize,
     /// Whether several messages to one neighbour are sent in Bundles.
     pub(crate) bundles: bool,
     /// Pending effects of each node.
@@ -95,6 +97,7 @@ impl Chain {
             seen: Vec::new(),
             confirmed: BTreeSet::new(),
             reserved: BTreeSet::new(),
+            lost: 0,
             bundles: true,
             effects: std::array::from_fn(|_| Effects::new()),
             under_way: BTreeMap::new(),
@@ -162,6 +165,11 @@ impl Chain {
             }
         }
         self.execute_effects(node);
+    }
+
+    /// Gives a command to a node.
+    pub(crate) fn command(&mut self, at: usize, command: Command) {
+        self.handle(at, Input::Command(command));
     }
 
     /// Advances the time.
@@ -245,6 +253,7 @@ impl Chain {
             Event::Resv { application, .. } => {
                 self.reserved.insert(application.0);
             }
+            Event::NeighborLost { .. } => self.lost += 1,
             Event::ResvGone { application, .. } => {
                 self.reserved.remove(&application.0);
             }

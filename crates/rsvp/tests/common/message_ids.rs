@@ -117,11 +117,9 @@ pub fn introduce(router: &mut Bench) {
         router,
         ETH2,
         &capable_message(
-            Body::Hello(Hello {
-                kind: HelloKind::Ack,
-                source_instance: 5,
-                destination_instance: 0,
-            }),
+            Body::Hello(
+                Hello { kind: HelloKind::Ack, source_instance: 5, destination_instance: 0 }.into(),
+            ),
             None,
         ),
     );

@@ -341,8 +341,14 @@ pub fn extensions(ipv6: bool) -> Vec<Vec<u8>> {
     let sources = list(RefreshIds::Sources(List::Items(&sources)));
     let multicast = list(RefreshIds::Multicast(List::Items(&multicast)));
     let srefresh = |lists| Message::new(63, Body::Srefresh(Srefresh { lists: List::Items(lists) }));
-    let hello =
-        |kind| Body::Hello(Hello { kind, source_instance: 0x11, destination_instance: 0x22 });
+    let hello = |kind| Hello { kind, source_instance: 0x11, destination_instance: 0x22 };
+    let restarted = HelloMessage {
+        restart_cap: Some(RestartCap { restart_ms: 30_000, recovery_ms: 60_000 }),
+        capability: Some(Capability { flags: Capability::RECOVERY_PATH_DESIRED }),
+        ..hello(HelloKind::Request).into()
+    };
+    let Body::Path(announced) = path.message().body else { panic!("a Path") };
+    let recovery_path = Message { body: Body::RecoveryPath(announced), ..path.message() };
     let challenge = Challenge { key_id: 0x0102_0304_0506, cookie: 0x0102_0304_0506_0708 };
     let diagnosis = diagnosis_parts(ipv6);
     let ack =
@@ -371,8 +377,10 @@ pub fn extensions(ipv6: bool) -> Vec<Vec<u8>> {
         srefresh(&plain),
         srefresh(&sources),
         srefresh(&multicast),
-        Message::new(63, hello(HelloKind::Request)),
-        Message::new(63, hello(HelloKind::Ack)),
+        Message::new(63, Body::Hello(hello(HelloKind::Request).into())),
+        Message::new(63, Body::Hello(hello(HelloKind::Ack).into())),
+        Message::new(63, Body::Hello(restarted)),
+        recovery_path,
         Message::new(63, Body::IntegrityChallenge(challenge)),
         response,
         Message::new(63, Body::Dreq(diagnosis.diagnosis())),

@@ -5,6 +5,7 @@
 use super::bundle::Bundle;
 use super::error::{ErrorKind, ParseError};
 use super::frame::{COMMON_HEADER, CommonHeader, Frames, RawObject, UnknownClass};
+use super::hello::{Capability, HelloMessage, RestartCap};
 use super::iana::{MessageType, ObjectClass};
 use super::leading_objects::{self, LeadingObjects};
 use super::list::List;
@@ -26,7 +27,7 @@ pub(super) fn message<'a>(
         MessageType::Ack => ack(objects)?,
         MessageType::Srefresh => srefresh(objects)?,
         MessageType::Hello => {
-            let (leading, hello) = single(objects, ObjectClass::Hello, hello::hello)?;
+            let (leading, hello) = hello_message(objects)?;
             (leading, Body::Hello(hello))
         }
         // The sender has no sequence number to sign the message with, or no key (RFC 2747 section 4.3).
@@ -100,6 +101,27 @@ fn srefresh(objects: &[u8]) -> Result<(LeadingObjects<'_>, Body<'_>), ParseError
     Ok((leading, Body::Srefresh(Srefresh { lists: List::Wire(objects) })))
 }
 
+/// Parses a Hello: HELLO, and RESTART_CAP and CAPABILITY if the sender has them (RFC 5063 section 4.2).
+fn hello_message(objects: &[u8]) -> Result<(LeadingObjects<'_>, HelloMessage), ParseError> {
+    let mut frames = Frames::new(objects, COMMON_HEADER);
+    let leading = LeadingObjects::take(&mut frames, objects)?;
+    let (mut hello, mut restart_cap, mut capability) = (None, None, None);
+    for object in frames {
+        let object = object?;
+        let is_second = match ObjectClass::from_code(object.class_num()) {
+            ObjectClass::Hello => hello.replace(hello::hello(&object)?).is_some(),
+            ObjectClass::RestartCap => restart_cap.replace(RestartCap::parse(&object)?).is_some(),
+            ObjectClass::Capability => capability.replace(Capability::parse(&object)?).is_some(),
+            _ => accept(&object, None)?,
+        };
+        if is_second {
+            return Err(object.error(ErrorKind::DuplicateObject));
+        }
+    }
+    let hello = hello.ok_or_else(|| missing(ObjectClass::Hello, objects))?;
+    Ok((leading, HelloMessage { hello, restart_cap, capability }))
+}
+
 /// Parses a message that has one object behind its leading objects.
 fn single<'a, T>(
     objects: &'a [u8],
@@ -127,7 +149,7 @@ fn single<'a, T>(
 fn accept(object: &RawObject<'_>, class: Option<ObjectClass>) -> Result<bool, ParseError> {
     match ObjectClass::from_code(object.class_num()) {
         own if Some(own) == class => Ok(true),
-        ObjectClass::Null => Ok(false),
+        ObjectClass::Null | ObjectClass::RestartCap | ObjectClass::Capability => Ok(false),
         ObjectClass::Unknown(number) => match UnknownClass::of(number) {
             UnknownClass::Reject => Err(object.error(ErrorKind::UnknownClass)),
             UnknownClass::Ignore | UnknownClass::Forward => Ok(false),

@@ -188,6 +188,7 @@ fn check_unplaced(class: ObjectClass, object: &RawObject<'_>) -> Result<(), Pars
         | ObjectClass::DClass
         | ObjectClass::PolicyData
         | ObjectClass::SessionOfInterest => Ok(()),
+        ObjectClass::RestartCap | ObjectClass::Capability => Ok(()),
         ObjectClass::Unknown(number) if UnknownClass::of(number) != UnknownClass::Reject => Ok(()),
         ObjectClass::Unknown(_) => Err(object.error(ErrorKind::UnknownClass)),
         ObjectClass::Integrity | ObjectClass::MessageIdAck | ObjectClass::MessageId => {

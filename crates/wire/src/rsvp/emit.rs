@@ -7,7 +7,6 @@ mod control;
 mod object;
 
 use super::frame::{CHECKSUM, COMMON_HEADER, OBJECT_HEADER, VERSION_1, checksum_of};
-use super::hello::Hello;
 use super::iana::ObjectClass;
 use super::integrity::Challenge;
 use super::message::*;
@@ -72,7 +71,7 @@ impl Body<'_> {
         let hop = |hop: &RsvpHop| with_address_len(hop.address, 4);
         let error = |error: &ErrorSpec| with_address_len(error.node, 4);
         match self {
-            Body::Path(m) => {
+            Body::Path(m) | Body::RecoveryPath(m) => {
                 let adspec = m.sender.adspec.map_or(0, |body| OBJECT_HEADER + body.len());
                 let sender = filter_len(&m.sender.template) + TSPEC + adspec;
                 session + hop(&m.hop) + TIME_VALUES + m.carried.octets() + sender
@@ -107,7 +106,7 @@ impl Body<'_> {
             Body::Bundle(bundle) => bundle.octets().len(),
             Body::Ack => 0,
             Body::Srefresh(m) => m.objects_len(),
-            Body::Hello(_) => Hello::OBJECT_LEN,
+            Body::Hello(m) => m.objects_len(),
             Body::IntegrityChallenge(_) | Body::IntegrityResponse(_) => Challenge::OBJECT_LEN,
             Body::Dreq(m) | Body::Drep(m) => session + hop(&m.hop) + m.rest_len(),
             Body::Notify(m) => m.objects_len(),
@@ -120,7 +119,7 @@ impl Body<'_> {
             put_session(w, session)?;
         }
         match self {
-            Body::Path(m) => {
+            Body::Path(m) | Body::RecoveryPath(m) => {
                 put_hop(w, &m.hop)?;
                 put_time_values(w, m.refresh_ms)?;
                 put_carried(w, &m.carried)?;
@@ -175,7 +174,7 @@ impl Body<'_> {
             Body::Bundle(bundle) => w.put_slice(bundle.octets()),
             Body::Ack => Ok(()),
             Body::Srefresh(m) => m.put(w),
-            Body::Hello(hello) => control::put_hello(w, hello),
+            Body::Hello(m) => m.put(w),
             Body::IntegrityChallenge(challenge) | Body::IntegrityResponse(challenge) => {
                 control::put_challenge(w, challenge)
             }

@@ -6,7 +6,7 @@ pub const ROUTER_ALERT: u16 = 1;
 
 code_points! {
     /// Message types (registry "Message Types"; RFC 2205 section 3.1.1, RFC 2745,
-    /// RFC 2961, RFC 3097, RFC 3209 section 7.1, RFC 3473 section 13.1).
+    /// RFC 2961, RFC 3097, RFC 3209 section 7.1, RFC 3473 section 13.1, RFC 5063 section 8).
     pub enum MessageType: u8 {
         Path = 1 "Path",
         Resv = 2 "Resv",
@@ -24,12 +24,13 @@ code_points! {
         Notify = 21 "Notify",
         IntegrityChallenge = 25 "Integrity Challenge",
         IntegrityResponse = 26 "Integrity Response",
+        RecoveryPath = 30 "RecoveryPath",
     }
 }
 
 code_points! {
     /// Object classes (registry "Class Names, Class Numbers, and Class Types"; RFC 2205 appendix A, RFC 2745, RFC 2747,
-    /// RFC 2961, RFC 2996, RFC 3209 section 7.2, RFC 3473 section 13.1, RFC 4860 section 7).
+    /// RFC 2961, RFC 2996, RFC 3209 section 7.2, RFC 3473 section 13.1, RFC 4860 section 7, RFC 5063 section 8).
     pub enum ObjectClass: u8 {
         Null = 0 "NULL",
         Session = 1 "SESSION",
@@ -55,7 +56,9 @@ code_points! {
         DiagResponse = 32 "DIAG_RESPONSE",
         DiagSelect = 33 "DIAG_SELECT",
         Challenge = 64 "CHALLENGE",
+        RestartCap = 131 "RESTART_CAP",
         SessionOfInterest = 132 "SESSION-OF-INTEREST",
+        Capability = 134 "CAPABILITY",
         NotifyRequest = 195 "NOTIFY_REQUEST",
         DClass = 225 "DCLASS",
     }
@@ -124,6 +127,10 @@ pub mod c_type {
     pub const HELLO_REQUEST: u8 = 1;
     /// HELLO ACK.
     pub const HELLO_ACK: u8 = 2;
+    /// RESTART_CAP.
+    pub const RESTART_CAP: u8 = 1;
+    /// CAPABILITY.
+    pub const CAPABILITY: u8 = 1;
     /// MESSAGE_ID.
     pub const MESSAGE_ID: u8 = 1;
     /// MESSAGE_ID_ACK.

@@ -5,7 +5,7 @@ use core::net::IpAddr;
 use super::bundle::Bundle;
 use super::diagnostics::Diagnosis;
 use super::frame::{Carried, CommonHeader};
-use super::hello::Hello;
+use super::hello::HelloMessage;
 use super::iana::MessageType;
 use super::integrity::{Challenge, Integrity};
 use super::leading_objects::LeadingObjects;
@@ -48,7 +48,7 @@ pub enum Body<'a> {
     /// Only [`Message::acknowledgements`], at least one, and no MESSAGE_ID (RFC 2961 section 4.4).
     Ack,
     Srefresh(Srefresh<'a>),
-    Hello(Hello),
+    Hello(HelloMessage),
     /// Requests a signed message (RFC 2747 section 4.3); unsigned itself.
     IntegrityChallenge(Challenge),
     /// Answers a challenge; signed.
@@ -58,6 +58,8 @@ pub enum Body<'a> {
     /// Answer to a DREQ, or a part of it.
     Drep(Diagnosis<'a>),
     Notify(Notify<'a>),
+    /// The last Path of a restarted neighbor, which it gets back from downstream (RFC 5063 section 4.1).
+    RecoveryPath(Path<'a>),
 }
 
 /// Sender descriptor of a Path.
@@ -227,6 +229,7 @@ impl Body<'_> {
             Body::Dreq(_) => MessageType::Dreq,
             Body::Drep(_) => MessageType::Drep,
             Body::Notify(_) => MessageType::Notify,
+            Body::RecoveryPath(_) => MessageType::RecoveryPath,
         }
     }
 
@@ -234,7 +237,7 @@ impl Body<'_> {
     #[inline]
     pub const fn session(&self) -> Option<&Session> {
         Some(match self {
-            Body::Path(m) => &m.session,
+            Body::Path(m) | Body::RecoveryPath(m) => &m.session,
             Body::Resv(m) => &m.session,
             Body::PathErr(m) => &m.session,
             Body::ResvErr(m) => &m.session,

@@ -47,7 +47,7 @@ pub use diagnostics::{DiagResponse, Diagnosis, Diagnostic, Route, Selected};
 pub use error::{ErrorKind, ParseError};
 pub use frame::{Carried, RawObject};
 pub use generic_aggregate::GenericAggregate;
-pub use hello::{Hello, HelloKind};
+pub use hello::{Capability, Hello, HelloKind, HelloMessage, RestartCap};
 pub use iana::{ErrorCode, MessageType, ObjectClass};
 pub use identity::Attribute;
 pub use integrity::{Challenge, Integrity};

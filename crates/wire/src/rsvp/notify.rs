@@ -111,6 +111,7 @@ fn accept(object: &RawObject<'_>) -> Result<(), ParseError> {
         | ObjectClass::DClass
         | ObjectClass::NotifyRequest
         | ObjectClass::SessionOfInterest => Ok(()),
+        ObjectClass::RestartCap | ObjectClass::Capability => Ok(()),
         ObjectClass::Unknown(number) if UnknownClass::of(number) != UnknownClass::Reject => Ok(()),
         ObjectClass::Unknown(_) => Err(object.error(ErrorKind::UnknownClass)),
         ObjectClass::Integrity | ObjectClass::MessageIdAck | ObjectClass::MessageId => {

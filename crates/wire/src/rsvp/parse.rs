@@ -158,6 +158,7 @@ impl<'a> Found<'a> {
     fn add_other(&mut self, object: &RawObject<'a>) -> Result<(), ParseError> {
         match ObjectClass::from_code(object.class_num()) {
             ObjectClass::Null | ObjectClass::SessionOfInterest => Ok(()),
+            ObjectClass::RestartCap | ObjectClass::Capability => Ok(()),
             ObjectClass::Unknown(number) => match UnknownClass::of(number) {
                 UnknownClass::Reject => Err(object.error(ErrorKind::UnknownClass)),
                 UnknownClass::Ignore => Ok(()),
@@ -305,11 +306,15 @@ impl<'a> Found<'a> {
         let scope = self.scope;
         let session = self.session?;
         Some(match message_type {
-            MessageType::Path => {
+            MessageType::Path | MessageType::RecoveryPath => {
                 let (hop, refresh_ms, adspec) = (self.hop?, self.refresh_ms?, self.adspec);
                 let (template, tspec) = (self.template?, self.tspec?);
                 let sender = SenderDescriptor { template, tspec, adspec };
-                Body::Path(Path { session, hop, refresh_ms, carried, sender })
+                let path = Path { session, hop, refresh_ms, carried, sender };
+                match message_type {
+                    MessageType::Path => Body::Path(path),
+                    _ => Body::RecoveryPath(path),
+                }
             }
             MessageType::Resv => {
                 let (hop, refresh_ms, confirm) = (self.hop?, self.refresh_ms?, self.confirm);

@@ -38,7 +38,7 @@ impl Rules {
     pub(super) fn of(message: MessageType) -> Option<Rules> {
         use ObjectClass::*;
         Some(match message {
-            MessageType::Path => {
+            MessageType::Path | MessageType::RecoveryPath => {
                 const {
                     let required = &[Session, RsvpHop, TimeValues, SenderTemplate, SenderTspec];
                     Rules::new(required, &[PolicyData, Adspec])

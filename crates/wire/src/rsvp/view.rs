@@ -14,7 +14,7 @@ use super::diagnostics::{self, DiagResponse, Diagnostic, Route, Selected};
 use super::error::ParseError;
 use super::frame::{COMMON_HEADER, CommonHeader, Frames, RawObject};
 use super::generic_aggregate::{self, GenericAggregate};
-use super::hello::{self, Hello};
+use super::hello::{self, Capability, Hello, RestartCap};
 use super::iana::{ObjectClass, c_type};
 use super::integrity::{self, Challenge, Integrity};
 use super::list::List;
@@ -49,6 +49,8 @@ pub enum Object<'a> {
     UnknownPolicyData(&'a [u8]),
     ResvConfirm(IpAddr),
     Hello(Hello),
+    RestartCap(RestartCap),
+    Capability(Capability),
     MessageId(MessageId),
     MessageIdAck(Acknowledgement),
     MessageIdList(RefreshList<'a>),
@@ -115,6 +117,8 @@ fn decode(raw: RawObject<'_>) -> Result<DecodedObject<'_>, ParseError> {
         ObjectClass::PolicyData => Object::UnknownPolicyData(raw.body()),
         ObjectClass::ResvConfirm => Object::ResvConfirm(decode::resv_confirm(&raw)?),
         ObjectClass::Hello => Object::Hello(hello::hello(&raw)?),
+        ObjectClass::RestartCap => Object::RestartCap(RestartCap::parse(&raw)?),
+        ObjectClass::Capability => Object::Capability(Capability::parse(&raw)?),
         ObjectClass::MessageId => Object::MessageId(refresh_reduction::message_id(&raw)?),
         ObjectClass::MessageIdAck => {
             Object::MessageIdAck(refresh_reduction::acknowledgement(&raw)?)

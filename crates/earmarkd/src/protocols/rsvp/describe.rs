@@ -82,6 +82,10 @@ pub(crate) fn event(event: &rsvp::Event, on: &str) -> String {
         NeighborLost { address, .. } => {
             format!("neighbor {address} on {on} is silent or has restarted")
         }
+        NeighborRestarting { address, kept_ms, .. } => {
+            let seconds = kept_ms / 1_000;
+            format!("neighbor {address} on {on} restarts; its state is kept for {seconds} s")
+        }
         Dropped { reason, source, .. } => {
             format!("message from {source} dropped: {}", reason.name())
         }

@@ -74,6 +74,7 @@ impl Protocol for Rsvp {
                 rsvp::Event::Reservation { interface, .. }
                 | rsvp::Event::Refused { interface, .. }
                 | rsvp::Event::NeighborLost { interface, .. }
+                | rsvp::Event::NeighborRestarting { interface, .. }
                 | rsvp::Event::Dropped { interface, .. },
             ) => Some(*interface),
             _ => None,

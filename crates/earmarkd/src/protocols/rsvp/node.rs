@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use earmark_linux::{Intercept, InterfaceSignalling};
 use earmark_node::{Command, NodeConfig};
-use earmark_rsvp::{self as rsvp, Renewal, diagnostics, integrity, limits};
+use earmark_rsvp::{
+    self as rsvp, HelloTiming, Renewal, RestartTimes, diagnostics, integrity, limits,
+};
 use jiff::Timestamp;
 
 use super::Rsvp;
@@ -45,7 +47,11 @@ impl ProtocolConfig for Rsvp {
         for (key, differs) in [
             ("rsvp.udp_only", started.udp_only != wanted.udp_only),
             ("rsvp.reduction", started.reduction != wanted.reduction),
-            ("rsvp.hello", started.hello != wanted.hello),
+            (
+                "rsvp.hello",
+                started.hello
+                    != HelloTiming { restart: started.hello.restart, ..wanted.hello.clone() },
+            ),
             ("integrity", started.integrity != wanted.integrity),
         ] {
             waiting.extend(differs.then(|| key.to_owned()));
@@ -59,6 +65,7 @@ impl ProtocolConfig for Rsvp {
             remove_path_state: wanted.remove_path_state,
             diagnostics: wanted.diagnostics,
             strict: wanted.strict,
+            hello: HelloTiming { restart: wanted.hello.restart, ..started.hello },
             ..started
         });
     }
@@ -96,6 +103,10 @@ impl ProtocolConfig for Rsvp {
         Some(Command::Rsvp(rsvp::Command::WallClock { wall_clock }))
     }
 
+    fn adopted_command(&self) -> Option<Command> {
+        Some(Command::Rsvp(rsvp::Command::Recover))
+    }
+
     fn signing_keys(&self) -> Option<&dyn SigningKeys> {
         Some(self)
     }
@@ -104,12 +115,17 @@ impl ProtocolConfig for Rsvp {
         of(config).udp_only
     }
 
-    /// L = (K + 0.5) * 1.5 * R (RFC 2205 section 3.7), the longest of all interfaces.
+    /// L = (K + 0.5) * 1.5 * R (RFC 2205 section 3.7), the longest of all interfaces; the Recovery Period, if that is longer.
     fn lifetime(&self, config: &Config) -> Option<Duration> {
         let general = of(config).timing;
         let own =
             config.interfaces.iter().filter_map(|known| interface(known).timing.over(general));
-        own.chain([general]).map(|timing| timing.lifetime(timing.refresh_ms())).max()
+        let RestartTimes { restart_time, recovery_time, .. } = of(config).hello.restart;
+        let recovery = restart_time.map(|_| recovery_time);
+        own.chain([general])
+            .map(|timing| timing.lifetime(timing.refresh_ms()))
+            .chain(recovery)
+            .max()
     }
 
     fn intercept(&self, config: &InterfaceConfig, how: &mut InterfaceSignalling) {

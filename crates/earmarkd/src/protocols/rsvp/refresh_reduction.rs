@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use earmark_rsvp::{HelloTiming, Reduction, Retransmission};
+use earmark_rsvp::{HelloTiming, Reduction, RestartTimes, Retransmission};
 use serde::Deserialize;
 use toml::Spanned;
 
@@ -28,6 +28,9 @@ pub(crate) struct ReductionTable {
 pub(crate) struct HelloTable {
     interval: Option<Spanned<String>>,
     lost_after: Option<Spanned<f64>>,
+    restart_time: Option<Spanned<String>>,
+    recovery_time: Option<Spanned<String>>,
+    max_restart_time: Option<Spanned<String>>,
 }
 
 /// Upper bound of `max_peers`.
@@ -85,7 +88,33 @@ impl Source<'_> {
                 Some(self.duration(Some(text), range, Duration::ZERO, hint)?)
             }
         };
+        let restart = self.restart_times(&table, defaults.restart)?;
         let lost_after = self.between(table.lost_after, 1.0, 100.0, defaults.lost_after)?;
-        Ok(HelloTiming { interval, lost_after })
+        Ok(HelloTiming { interval, lost_after, restart })
+    }
+
+    fn restart_times(
+        &self,
+        table: &HelloTable,
+        defaults: RestartTimes,
+    ) -> Result<RestartTimes, ConfigError> {
+        let range = || Duration::from_secs(1)..=Duration::from_secs(3_600);
+        let hint =
+            |example| format!("for example \"{example}\"; from 1s to 1 hour (60min) are possible");
+        let restart_time = match &table.restart_time {
+            None => None,
+            Some(text) => {
+                let hint = hint("30s") + ", and without it neighbours do not expect this node back";
+                Some(self.duration(Some(text), range(), Duration::ZERO, &hint)?)
+            }
+        };
+        let time = |key: &Option<_>, default, example| {
+            self.duration(key.as_ref(), range(), default, &hint(example))
+        };
+        Ok(RestartTimes {
+            restart_time,
+            recovery_time: time(&table.recovery_time, defaults.recovery_time, "1min")?,
+            max_restart_time: time(&table.max_restart_time, defaults.max_restart_time, "5min")?,
+        })
     }
 }

@@ -48,6 +48,7 @@ pub(super) fn neighbor_rows<'a>(
             heard_s: (view.now - peer.heard).as_secs_f64(),
             reduction: None,
             hello: None,
+            kept_s: None,
             tolerated: peer.tolerated.iter().map(|(kind, _)| kind.name().into()).collect(),
         }
     })

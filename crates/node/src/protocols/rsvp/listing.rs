@@ -2,7 +2,7 @@
 
 use earmark_core::Rate;
 use earmark_core::admission::Demand;
-use earmark_rsvp::{Liveness, NeighborView, ReservationView, SenderView};
+use earmark_rsvp::{Liveness, NeighborView, ReservationView, RestartView, SenderView};
 use earmark_wire::intserv::FlowSpec;
 
 use crate::engine::{NodeView, user_row};
@@ -87,11 +87,17 @@ pub(super) fn neighbor_row(neighbor: &NeighborView, view: NodeView<'_>) -> Neigh
             summaries_sent: reduction.summaries_sent,
             summaries_received: reduction.summaries_received,
         }),
-        hello: match neighbor.hello {
-            Liveness::Unknown => None,
-            Liveness::Alive => Some("alive".into()),
-            Liveness::Lost => Some("lost".into()),
+        hello: match (neighbor.restart, neighbor.hello) {
+            (Some(RestartView::Restarting { .. }), _) => Some("restarting".into()),
+            (Some(RestartView::Recovering { .. }), _) => Some("recovering".into()),
+            (None, Liveness::Unknown) => None,
+            (None, Liveness::Alive) => Some("alive".into()),
+            (None, Liveness::Lost) => Some("lost".into()),
         },
+        kept_s: neighbor.restart.map(|restart| {
+            let (RestartView::Restarting { until } | RestartView::Recovering { until }) = restart;
+            until.since(view.now).as_secs_f64()
+        }),
         tolerated: neighbor.tolerated.iter().map(|deviation| deviation.name().into()).collect(),
     }
 }

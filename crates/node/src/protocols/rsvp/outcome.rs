@@ -29,6 +29,7 @@ pub(crate) fn application(event: &Event) -> Option<u64> {
         | Refused { .. }
         | LastKeyExpired { .. }
         | NeighborLost { .. }
+        | NeighborRestarting { .. }
         | Dropped { .. } => None,
     }
 }

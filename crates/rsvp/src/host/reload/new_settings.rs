@@ -8,7 +8,7 @@ use earmark_core::{InterfaceId, Time};
 use earmark_wire::rsvp::Dscp;
 use serde::{Deserialize, Serialize};
 
-use crate::config::{Config, Timing};
+use crate::config::{Config, RestartTimes, Timing};
 use crate::host::proxy;
 use crate::neighbors::limits;
 use crate::rules::{notify, policy};
@@ -56,6 +56,9 @@ pub struct Renewal {
     /// Value for [`Config::remove_path_state`].
     #[serde(default)]
     pub remove_path_state: bool,
+    /// Value for [`crate::HelloTiming::restart`].
+    #[serde(default)]
+    pub restart: RestartTimes,
 }
 
 pub(super) fn default_max_senders() -> u32 {
@@ -85,6 +88,7 @@ impl From<Config> for Renewal {
             proxies: config.proxies,
             notify: config.notify,
             remove_path_state: config.remove_path_state,
+            restart: config.hello.restart,
         }
     }
 }

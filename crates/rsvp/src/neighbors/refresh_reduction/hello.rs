@@ -8,13 +8,15 @@
 //! the other, takes a new number. A changed instance, or a wrong one in return, therefore shows that the neighbour has
 //! lost its state, and the state is sent again at once. A node that sends no requests still answers them.
 //!
+//! A neighbour with a RESTART_CAP is not lost at once: see [`graceful_restart`](crate::neighbors::graceful_restart).
+//!
 //! A Hello to an address of the node rather than of an interface is answered from that address, so that nodes can
 //! monitor each other across any links between them (RFC 4558).
 
 use core::time::Duration;
 
 use earmark_core::{Datagram, Outgoing, Time};
-use earmark_wire::rsvp::{Body, Hello, HelloKind};
+use earmark_wire::rsvp::{Body, Capability, Hello, HelloKind, HelloMessage};
 
 use super::send::OutgoingMessage;
 use crate::api::Event;
@@ -59,6 +61,7 @@ impl Rsvp {
         let silent = hello.neighbor_instance != 0 && now.since(hello.last_hello_at) > patience;
         let is_forgotten = now.since(peer.last_message_at) > patience.saturating_mul(2)
             && peer.is_idle()
+            && !self.graceful_restart.is_restarting((peer.interface, peer.address))
             && [Block::Sender, Block::Reservation].into_iter().all(|block| {
                 self.store.blocks_of_neighbor(peer.interface, peer.address, block) == 0
             });
@@ -68,7 +71,7 @@ impl Rsvp {
             let timer = Timer { kind: TimerKind::Hello, block: index };
             hello.timer = Some(self.store.timers.arm(now + interval, timer));
         }
-        if silent {
+        if silent && !self.await_return(cx, index) {
             self.lose_neighbor(cx, index);
         }
         if !recently_asked && !is_forgotten {
@@ -80,8 +83,9 @@ impl Rsvp {
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
         datagram: &Datagram<'_>,
-        hello: &Hello,
+        message: &HelloMessage,
     ) {
+        let hello = &message.hello;
         let limit = self.config.reduction.max_peers;
         let peers = &mut self.refresh_reduction.peers;
         let address = (datagram.interface, datagram.source);
@@ -95,25 +99,37 @@ impl Rsvp {
         if request {
             state.last_request_at = Some(cx.now);
         }
+        state.restart_cap = message.restart_cap;
+        state.capability = message.capability.map_or(0, |capability| capability.flags);
         let (mine, theirs) = (state.own_instance, state.neighbor_instance);
+        let waits_for = self.graceful_restart.waits_for(address);
+        let before = waits_for.unwrap_or(theirs);
         let restarted =
-            hello.source_instance == 0 || (theirs != 0 && hello.source_instance != theirs);
+            hello.source_instance == 0 || (before != 0 && hello.source_instance != before);
         let wrong =
             hello.destination_instance != mine && (!request || hello.destination_instance != 0);
         state.wrong_instances = if wrong { state.wrong_instances.saturating_add(1) } else { 0 };
         // A wrong instance in an acknowledgement is final; one in a request may have crossed ours.
         let mistaken =
             wrong && mine != 0 && (!request || state.wrong_instances > MAX_WRONG_INSTANCES);
-        if restarted || mistaken {
-            self.lose_neighbor(cx, index);
-        }
+        let is_known = state.last_hello_at != Time::ZERO;
+        let has_lost_state = if restarted || mistaken {
+            let recovers =
+                restarted && hello.source_instance != 0 && self.begin_recovery(cx, index);
+            if !recovers {
+                self.lose_neighbor(cx, index);
+            }
+            !recovers
+        } else if waits_for.is_some() {
+            self.restore_channel(cx.now, index);
+            false
+        } else {
+            theirs == 0 // it is back, and may have lost its state
+        };
         let Some(peer) = self.refresh_reduction.peers.get_mut(index) else { return };
-        let state = &mut peer.hello;
-        let first = state.neighbor_instance == 0 && state.last_hello_at != Time::ZERO;
-        state.neighbor_instance = hello.source_instance;
-        state.last_hello_at = cx.now;
-        if first {
-            // The neighbour is back and may have lost its state.
+        peer.hello.neighbor_instance = hello.source_instance;
+        peer.hello.last_hello_at = cx.now;
+        if has_lost_state && is_known {
             self.resend_all(cx.now, index);
         }
         if request {
@@ -123,7 +139,11 @@ impl Rsvp {
     }
 
     /// Handles the loss of a neighbour: the next Hello starts with a new instance.
-    fn lose_neighbor<E: From<Event>>(&mut self, cx: &mut HandlerContext<'_, '_, E>, index: Index) {
+    pub(super) fn lose_neighbor<E: From<Event>>(
+        &mut self,
+        cx: &mut HandlerContext<'_, '_, E>,
+        index: Index,
+    ) {
         let instance = self.refresh_reduction.instances.next_u64() as u32 | 1;
         let Some(peer) = self.refresh_reduction.peers.get_mut(index) else { return };
         let hello = &mut peer.hello;
@@ -131,11 +151,14 @@ impl Rsvp {
         hello.own_instance = if instance == hello.own_instance { instance ^ 2 } else { instance };
         hello.neighbor_instance = 0;
         hello.wrong_instances = 0;
-        cx.out.notify(Event::NeighborLost { interface: peer.interface, address: peer.address });
+        let (interface, address) = (peer.interface, peer.address);
+        self.graceful_restart.remove((interface, address));
+        self.arm_summary(cx.now, index);
+        cx.out.notify(Event::NeighborLost { interface, address });
     }
 
     /// Sends a Hello. An acknowledgement has the address that the request was sent to as its source.
-    fn send_hello<E>(
+    pub(super) fn send_hello<E>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
         index: Index,
@@ -148,11 +171,18 @@ impl Rsvp {
         if peer.hello.own_instance == 0 {
             peer.hello.own_instance = instance;
         }
-        let body = Body::Hello(Hello {
+        let hello = Hello {
             kind,
             source_instance: peer.hello.own_instance,
             destination_instance: peer.hello.neighbor_instance,
-        });
+        };
+        let is_recovering = self.graceful_restart.is_recovering(cx.now);
+        let restart_cap = self.config.hello.restart.restart_cap(is_recovering);
+        // RecoveryPath messages are wanted in the Recovery Period only (RFC 5063 section 4.4.2).
+        let desired = if is_recovering { Capability::RECOVERY_PATH_DESIRED } else { 0 };
+        let flags = Capability::RECOVERY_PATH_TRANSMIT | desired;
+        let capability = restart_cap.map(|_| Capability { flags });
+        let body = Body::Hello(HelloMessage { hello, restart_cap, capability });
         let link = cx.context.interfaces.by_id(interface);
         let source = answered.map(|request| request.destination);
         let source = source.or_else(|| link.and_then(|link| link.address_like(address)));

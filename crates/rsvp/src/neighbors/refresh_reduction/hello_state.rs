@@ -2,6 +2,7 @@
 
 use earmark_core::Time;
 use earmark_core::timer::TimerId;
+use earmark_wire::rsvp::RestartCap;
 
 /// Hello state of one neighbour.
 #[derive(Debug, Default)]
@@ -16,6 +17,12 @@ pub(crate) struct HelloState {
     pub(super) last_request_at: Option<Time>,
     /// Consecutive Hellos that returned a wrong instance.
     pub(super) wrong_instances: u8,
+    /// RESTART_CAP of the last Hello, if the neighbour supports state recovery.
+    pub(super) restart_cap: Option<RestartCap>,
+    /// Flags of CAPABILITY in the last Hello; 0 without the object.
+    pub(super) capability: u32,
+    /// End of the last time for which state of the neighbour was to be kept over a restart.
+    pub(super) held_until: Time,
     /// Timer of the next request.
     pub(super) timer: Option<TimerId>,
 }

@@ -43,6 +43,7 @@ mod peer;
 mod receive;
 mod recent_ids;
 mod resend;
+mod restart;
 mod retransmission;
 mod send;
 mod sent_message_ids;

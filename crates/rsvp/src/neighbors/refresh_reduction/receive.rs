@@ -121,17 +121,19 @@ impl Rsvp {
         // A peer that is on this link sends raw IP; in its name, others may send inside UDP.
         peer.encapsulated = datagram.encapsulated;
         let before = core::mem::replace(&mut peer.capable, takes_part);
-        let mut again = before && !takes_part;
+        let mut has_new_epoch = false;
         if let Some(id) = message.message_id {
             if peer.epoch != Some(id.epoch) {
                 // A new epoch: the neighbour has restarted and has lost its state.
-                again |= peer.epoch.is_some();
+                has_new_epoch = peer.epoch.is_some();
                 peer.begin_epoch(id.epoch, refresh_ms);
             }
             cx.is_repeated = leaves_no_state(&message.body) && !peer.handled.record(id.id);
             self.acknowledge_if_asked(cx, index, id);
         }
-        if again {
+        if has_new_epoch {
+            self.epoch_changed(cx, index);
+        } else if before && !takes_part {
             self.resend_all(cx.now, index);
         }
         if takes_part {
@@ -311,6 +313,7 @@ pub(crate) fn unbundled<'d>(datagram: &Datagram<'d>, body: &Body<'_>) -> Datagra
 fn message_source(datagram: &Datagram<'_>, body: &Body<'_>) -> (IpAddr, u32) {
     match body {
         Body::Path(path) => (path.hop.address, path.refresh_ms),
+        Body::RecoveryPath(path) => (path.hop.address, 0),
         Body::Resv(resv) => (resv.hop.address, resv.refresh_ms),
         Body::PathTear(tear) => (tear.hop.address, 0),
         Body::ResvTear(tear) => (tear.hop.address, 0),
@@ -335,5 +338,6 @@ fn is_between_neighbors(body: &Body<'_>) -> bool {
             | Body::PathErr(_)
             | Body::Srefresh(_)
             | Body::Ack
+            | Body::RecoveryPath(_)
     )
 }

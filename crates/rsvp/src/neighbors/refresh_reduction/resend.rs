@@ -175,6 +175,9 @@ impl Rsvp {
         confirm: Option<IpAddr>,
         reason: SendReason,
     ) -> bool {
+        if !self.graceful_restart.is_idle() && self.is_withheld(cx, entry) {
+            return false;
+        }
         self.counters.reduction.repeated += 1;
         match self.refresh_reduction.sent.subject(entry) {
             Subject::Path(sender) => self.path_messages(cx, sender, reason),
@@ -184,6 +187,20 @@ impl Rsvp {
             Subject::Shared(pool) => self.resend_shared_resv(cx, pool, entry, confirm, reason),
         }
         true
+    }
+
+    /// Returns whether the Resv of an entry is not sent until the neighbour has sent its Path. Its refreshes go on then.
+    #[cold]
+    fn is_withheld<E>(&self, cx: &HandlerContext<'_, '_, E>, entry: Index) -> bool {
+        match self.refresh_reduction.sent.subject(entry) {
+            Subject::Path(_) => false,
+            Subject::Resv(sender) => self.withholds_resv(cx.now, sender),
+            Subject::Shared(pool) => {
+                let mut sent_resvs = self.store.pool(pool).sent_resvs.iter();
+                let sent_resv = sent_resvs.find(|sent_resv| sent_resv.message_id == entry);
+                sent_resv.is_some_and(|sent| self.withholds_shared_resv(cx.now, pool, sent))
+            }
+        }
     }
 
     fn retransmit_copy<E>(

@@ -121,6 +121,7 @@ impl RefreshReduction {
                 summaries_received: peer.summary_counts.1,
             }),
             hello: peer.map_or(Liveness::Unknown, |peer| peer.hello.liveness()),
+            restart: None,
             tolerated: peer.map_or(Deviations::default(), |peer| peer.deviations),
         }
     }

@@ -22,12 +22,18 @@ const OVERHEAD: u32 = 256;
 impl Rsvp {
     /// Arms the summary refresh timer of a peer that has acknowledged a message, unless it is armed already.
     pub(super) fn arm_summary(&mut self, now: Time, index: Index) {
+        let Some(peer) = self.refresh_reduction.peers.get(index) else { return };
+        let refresh = self.config.timing(peer.interface).refresh_ms();
+        self.begin_summaries(now, index, Duration::from_millis(refresh.into()));
+    }
+
+    /// Begins a round of summary refreshes of this length to a peer, unless one is in progress.
+    pub(super) fn begin_summaries(&mut self, now: Time, index: Index, length: Duration) {
         let Some(peer) = self.refresh_reduction.peers.get_mut(index) else { return };
-        if peer.summary_timer.is_some() {
+        if peer.summary_timer.is_some() || peer.summary_list.is_empty() {
             return;
         }
-        let refresh = self.config.timing(peer.interface).refresh_ms();
-        peer.summary_list.begin_round(now, Duration::from_millis(refresh.into()));
+        peer.summary_list.begin_round(now, length);
         let timer = Timer { kind: TimerKind::Summary, block: index };
         peer.summary_timer =
             Some(self.store.timers.arm(peer.summary_list.due(now, usize::MAX), timer));
@@ -38,10 +44,12 @@ impl Rsvp {
         let now = cx.now;
         let Some(peer) = self.refresh_reduction.peers.get_mut(index) else { return };
         peer.summary_timer = None;
-        if peer.summary_list.is_empty() {
+        let (interface, address) = (peer.interface, peer.address);
+        // Summaries to a neighbour that restarts begin again with its return, or its loss (RFC 3473 section 9.3).
+        if peer.summary_list.is_empty() || self.graceful_restart.is_restarting((interface, address))
+        {
             return;
         }
-        let (interface, address) = (peer.interface, peer.address);
         let link = cx.context.interfaces.by_id(interface);
         if peer.summary_list.round_is_over(now) {
             let refresh = self.config.timing(interface).refresh_ms();
@@ -170,6 +178,9 @@ impl Rsvp {
             (Block::Sender, index) => {
                 let ends = &mut self.store.psb_mut(index).expires_at;
                 *ends = expires_at.max(*ends);
+                if !self.graceful_restart.is_idle() {
+                    self.note_path_known(index);
+                }
             }
             (Block::Reservation, index) => {
                 let rsb = self.store.rsb_mut(index);

@@ -7,15 +7,15 @@ use core::net::IpAddr;
 use earmark_core::InterfaceId;
 use earmark_wire::intserv::FlowSpec;
 use earmark_wire::rsvp::{
-    Body, Carried, FilterSpec, FlowDescriptors, List, MessageId, Resv, ResvTear, RsvpHop, Session,
-    Style,
+    Body, Carried, FilterSpec, FlowDescriptors, List, MessageId, Path, Resv, ResvTear, RsvpHop,
+    SenderDescriptor, Session, Style,
 };
 
 use crate::context::HandlerContext;
 use crate::instance::Rsvp;
 use crate::neighbors::refresh_reduction::OutgoingMessage;
 use crate::rules::marking::mark_upstream;
-use crate::state::Peer;
+use crate::state::{Index, Peer, Psb};
 
 /// A previous hop that messages can be sent to.
 #[derive(Clone, Copy, Debug)]
@@ -67,6 +67,29 @@ impl Rsvp {
         };
         let message = to.message.with_message_id(message_id);
         self.refresh_reduction.send(&mut self.counters, cx.out, message, &Body::Resv(resv));
+    }
+
+    /// Sends a RecoveryPath: the Path of a sender as it was last received, back to its previous hop, with the hop object and the
+    /// destination of the Resv (RFC 5063 section 4.5.1). The refresh period is that of this node, because no state block stores
+    /// the neighbour's. It has no MESSAGE_ID, so that the Path alone answers it.
+    pub(crate) fn send_recovery_path<E>(
+        &mut self,
+        cx: &mut HandlerContext<'_, '_, E>,
+        sender: Index,
+    ) {
+        let psb = self.store.psb(sender);
+        let Some(to) = self.previous_hop(cx, psb.hop) else { return };
+        let session = self.store.session_of(sender);
+        let flags = if psb.flags & Psb::E_POLICE == 0 { 0 } else { Session::E_POLICE };
+        let (template, tspec, adspec) = (psb.template, psb.tspec, psb.adspec.as_deref());
+        let body = Body::RecoveryPath(Path {
+            session: Session { flags, ..session },
+            hop: to.hop,
+            refresh_ms: self.config.timing(to.interface).refresh_ms(),
+            carried: Carried::Objects(psb.carried.octets()),
+            sender: SenderDescriptor { template, tspec, adspec },
+        });
+        self.refresh_reduction.send(&mut self.counters, cx.out, to.message, &body);
     }
 
     /// Sends a ResvTear with the unknown objects of the one that caused it.

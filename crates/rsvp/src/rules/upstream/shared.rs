@@ -68,7 +68,9 @@ impl Rsvp {
             .map(|confirm| confirm.receiver);
         let is_changed = is_new || confirm.is_some();
         let is_due = is_changed
-            || options.include_unchanged && !self.refresh_reduction.is_listed(new.message_id);
+            || options.include_unchanged
+                && !self.refresh_reduction.is_listed(new.message_id)
+                && !self.withholds_shared_resv(cx.now, pool, new);
         if !is_due || options.would_fail(&new.flowspec) {
             return false;
         }

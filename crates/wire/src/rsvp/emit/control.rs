@@ -3,7 +3,6 @@
 use core::net::IpAddr;
 
 use crate::rsvp::frame::OBJECT_HEADER;
-use crate::rsvp::hello::{Hello, HelloKind};
 use crate::rsvp::iana::{ObjectClass, c_type};
 use crate::rsvp::integrity::Challenge;
 use crate::rsvp::list::{Item, List};
@@ -83,16 +82,6 @@ fn put_epoch_and_id(
 fn put_epoch(w: &mut Writer<'_>, flags: u8, epoch: u32) -> Result<(), EmitError> {
     let [_, e0, e1, e2] = epoch.to_be_bytes();
     w.put([flags, e0, e1, e2])
-}
-
-pub(super) fn put_hello(w: &mut Writer<'_>, hello: &Hello) -> Result<(), EmitError> {
-    let c_type = match hello.kind {
-        HelloKind::Request => c_type::HELLO_REQUEST,
-        HelloKind::Ack => c_type::HELLO_ACK,
-    };
-    put_header(w, ObjectClass::Hello, c_type, 8)?;
-    w.put(hello.source_instance.to_be_bytes())?;
-    w.put(hello.destination_instance.to_be_bytes())
 }
 
 pub(super) fn put_challenge(w: &mut Writer<'_>, challenge: &Challenge) -> Result<(), EmitError> {

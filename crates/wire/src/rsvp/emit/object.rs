@@ -2,13 +2,12 @@
 
 use core::net::{IpAddr, Ipv4Addr};
 
-use super::control::{
-    put_acknowledgement, put_challenge, put_hello, put_message_id, put_refresh_list,
-};
+use super::control::{put_acknowledgement, put_challenge, put_message_id, put_refresh_list};
 use crate::rsvp::dclass::put_dclass;
 use crate::rsvp::diagnostics::put_select;
 use crate::rsvp::frame::OBJECT_HEADER;
 use crate::rsvp::generic_aggregate::put_generic;
+use crate::rsvp::hello::put_hello;
 use crate::rsvp::iana::{ObjectClass, c_type};
 use crate::rsvp::notify::put_notify_request;
 use crate::rsvp::object_writer::*;
@@ -56,6 +55,8 @@ impl Object<'_> {
             Object::PolicyData(policy) => policy.put(w),
             Object::ResvConfirm(receiver) => put_confirm(w, *receiver),
             Object::Hello(hello) => put_hello(w, hello),
+            Object::RestartCap(restart_cap) => restart_cap.put(w),
+            Object::Capability(capability) => capability.put(w),
             Object::MessageId(id) => put_message_id(w, id),
             Object::MessageIdAck(acknowledgement) => put_acknowledgement(w, acknowledgement),
             Object::MessageIdList(list) => put_refresh_list(w, list),

@@ -73,6 +73,13 @@ impl Serialize for Object<'_> {
                 "destination_instance": hello.destination_instance,
             }
             .serialize(to),
+            Object::RestartCap(restart_cap) => restart_cap.serialize(to),
+            Object::Capability(Capability { flags }) => map! {
+                "recovery_path_transmit": flags & Capability::RECOVERY_PATH_TRANSMIT != 0,
+                "recovery_path_desired": flags & Capability::RECOVERY_PATH_DESIRED != 0,
+                "recovery_path_srefresh": flags & Capability::RECOVERY_PATH_SREFRESH != 0,
+            }
+            .serialize(to),
             Object::MessageId(id) => id.serialize(to),
             Object::MessageIdAck(Acknowledgement { kind, epoch, id }) => map! {
                 "kind": match kind {
