@@ -79,6 +79,24 @@ fn router_without_preserved_state_recovers_as_before() {
     }
 }
 
+/// Instances settle after a restart: each side sees the other alive.
+#[test]
+fn hellos_settle_after_restart() {
+    for (restart_time, recovers) in
+        [(None, false), (Some(30 * SECOND), false), (Some(30 * SECOND), true)]
+    {
+        let mut chain = reserved(config(restart_time), 2);
+        chain.restart_middle(9);
+        if recovers {
+            chain.command(MIDDLE, Command::Recover);
+        }
+        chain.pass(90 * SECOND);
+        let lost = chain.lost;
+        chain.pass(60 * SECOND);
+        assert_eq!(chain.lost, lost, "{restart_time:?} {recovers}");
+    }
+}
+
 /// The link of a router is down for 60 s: no state ends, and no node has restarted.
 #[test]
 fn control_channel_fault_keeps_all_state() {

@@ -8,6 +8,11 @@
 //! the other, takes a new number. A changed instance, or a wrong one in return, therefore shows that the neighbour has
 //! lost its state, and the state is sent again at once. A node that sends no requests still answers them.
 //!
+//! A changed instance of the neighbour does not change that of this node, because Hellos are still exchanged ("this value
+//! MUST NOT change while the agent is exchanging Hellos", section 5.3). The neighbour has learned the old one after its
+//! restart: a new one would look like a restart of this node, the neighbour would take a new one in turn, and so on for
+//! ever.
+//!
 //! A neighbour with a RESTART_CAP is not lost at once: see [`graceful_restart`](crate::neighbors::graceful_restart).
 //!
 //! A Hello to an address of the node rather than of an interface is answered from that address, so that nodes can
@@ -113,13 +118,15 @@ impl Rsvp {
         let mistaken =
             wrong && mine != 0 && (!request || state.wrong_instances > MAX_WRONG_INSTANCES);
         let is_known = state.last_hello_at != Time::ZERO;
-        let has_lost_state = if restarted || mistaken {
-            let recovers =
-                restarted && hello.source_instance != 0 && self.begin_recovery(cx, index);
+        let has_lost_state = if restarted && hello.source_instance != 0 {
+            let recovers = self.begin_recovery(cx, index);
             if !recovers {
-                self.lose_neighbor(cx, index);
+                self.report_lost_neighbor(cx, index);
             }
             !recovers
+        } else if restarted || mistaken {
+            self.lose_neighbor(cx, index);
+            true
         } else if waits_for.is_some() {
             self.restore_channel(cx.now, index);
             false
@@ -149,8 +156,17 @@ impl Rsvp {
         let hello = &mut peer.hello;
         // The new instance must differ from the last one and must not be zero.
         hello.own_instance = if instance == hello.own_instance { instance ^ 2 } else { instance };
-        hello.neighbor_instance = 0;
-        hello.wrong_instances = 0;
+        self.report_lost_neighbor(cx, index);
+    }
+
+    /// Reports a neighbour that has lost its state.
+    fn report_lost_neighbor<E: From<Event>>(
+        &mut self,
+        cx: &mut HandlerContext<'_, '_, E>,
+        index: Index,
+    ) {
+        let Some(peer) = self.refresh_reduction.peers.get_mut(index) else { return };
+        (peer.hello.neighbor_instance, peer.hello.wrong_instances) = (0, 0);
         let (interface, address) = (peer.interface, peer.address);
         self.graceful_restart.remove((interface, address));
         self.arm_summary(cx.now, index);
