@@ -11,8 +11,11 @@ use earmark_node::{
     Across, Border, Command, Event, HostUpdate, Input, Node, NodeConfig, QueueView, SenderName,
 };
 use earmark_rsvp::policy::{Rule, Settings};
-use earmark_rsvp::{Change, Renewal};
-use earmark_wire::rsvp::{Body, ErrorCode, ErrorSpec, FilterSpec, FixedFilterFlow, Session};
+use earmark_rsvp::{Change, Renewal, RestartTimes};
+use earmark_wire::rsvp::{
+    Body, ErrorCode, ErrorSpec, FilterSpec, FixedFilterFlow, Hello, HelloKind, HelloMessage,
+    RestartCap, SenderDescriptor, Session,
+};
 
 fn the_flow() -> Flow {
     Flow {
@@ -289,5 +292,46 @@ fn preemption_enabled_by_reload_applies_to_old_reservations() {
     let outcomes = router.handle(Input::Command(Command::Rsvp(command)));
     assert_eq!((outcomes, router.held("eth2")), (vec![], Some(Rate::from_mbps(2))));
     router.resv(&path, &flows);
+    assert_eq!(router.held("eth2"), Some(Rate::from_mbps(7)));
+}
+
+/// A neighbour that restarts is listed with the time for which its state is kept, and its reservation can be preempted
+/// meanwhile (RFC 3473 section 9.5.3).
+#[test]
+fn restarting_neighbor_is_listed_and_its_reservation_preempted() {
+    let (mut router, _) = reserved();
+    let restart_time = Some(Duration::from_secs(30));
+    let restart = RestartTimes { restart_time, ..RestartTimes::default() };
+    let rule = Rule {
+        sources: vec!["10.0.0.2/32".parse().expect("a range")],
+        priority: Some(Priority::new(5, 5)),
+        ..Rule::default()
+    };
+    let preemption = Some(PreemptionPolicy::default());
+    let policy = Settings { preemption, rules: vec![rule], ..Settings::default() };
+    let renewal = Renewal { restart, policy, ..Renewal::from(earmark_rsvp::Config::default()) };
+    let command = earmark_rsvp::Command::Renew(Box::new(renewal));
+    router.handle(Input::Command(Command::Rsvp(command)));
+    for source_instance in [5, 6] {
+        let (kind, destination_instance) = (HelloKind::Request, 0);
+        let restart_cap = Some(RestartCap { restart_ms: 30_000, recovery_ms: 40_000 });
+        let hello = Hello { kind, source_instance, destination_instance };
+        let message = HelloMessage { restart_cap, ..hello.into() };
+        router.receive(ETH2, ip("10.0.2.1"), Body::Hello(message));
+    }
+    let rows: Vec<_> = router
+        .node
+        .neighbor_rows(router.now)
+        .map(|row| (row.address, row.hello, row.kept_s))
+        .collect();
+    let downstream = (ip(DOWNSTREAM), Some("recovering".into()), Some(40.0));
+    assert_eq!(rows, [(ip(UPSTREAM), None, None), downstream]);
+
+    let important = FilterSpec { source: ip("10.0.0.2"), ..template() };
+    let mut path = path(None);
+    path.session = Session { port: 5_006, ..session() };
+    path.sender = SenderDescriptor { template: important, tspec: tspec(7), ..path.sender };
+    let path = router.path(path);
+    router.resv(&path, &[FixedFilterFlow { filter: important, ..flow(7) }]);
     assert_eq!(router.held("eth2"), Some(Rate::from_mbps(7)));
 }

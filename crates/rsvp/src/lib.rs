@@ -60,8 +60,8 @@
 //!
 //! # References
 //!
-//! RFC 2205, 2207, 2209, 2210, 2211, 2212, 2215, 2747, 2961, 3097, 3209 (Hello only), 3473 (sections 4.2 to 4.4), 4558, 5945,
-//! 5946. Instruction counts: `cargo bench -p earmark-rsvp`.
+//! RFC 2205, 2207, 2209, 2210, 2211, 2212, 2215, 2747, 2961, 3097, 3209 (Hello only), 3473 (sections 4.2 to 4.4, and 9 without labels),
+//! 4558, 5063, 5945, 5946. Instruction counts: `cargo bench -p earmark-rsvp`.
 #![no_std]
 #![forbid(unsafe_code)]
 

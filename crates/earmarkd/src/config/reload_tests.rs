@@ -25,7 +25,7 @@ fn reload_applies_changes_and_names_the_others() {
         1,
     );
     let text = format!(
-        "{text}[rsvp]\nrefresh = \"5s\"\nmax_sessions = 7\nmax_senders = 8\nmax_next_hops = 9\nstrict = true\nreduction.enabled = false\naccess.max_per_interface = 5\n\
+        "{text}[rsvp]\nrefresh = \"5s\"\nmax_sessions = 7\nmax_senders = 8\nmax_next_hops = 9\nstrict = true\nreduction.enabled = false\nhello.lost_after = 9\nhello.restart_time = \"9s\"\naccess.max_per_interface = 5\n\
          [policy]\ndefault = \"refuse\"\n[daemon]\nreconcile = \"9s\"\nuser = \"nobody\"\n\
          [nsis]\nrefresh = \"7s\"\nmax_states = 9\nshare_of_interface = 50\nlevel = 3\nhold = \"9s\"\n[[nsis.rule]]\nrefuse = true\n"
     );
@@ -36,6 +36,7 @@ fn reload_applies_changes_and_names_the_others() {
             "interface eth0: queues",
             "node.name",
             "rsvp.reduction",
+            "rsvp.hello",
             "nsis.hold",
             "nsis.level",
             "daemon.user"
@@ -50,6 +51,8 @@ fn reload_applies_changes_and_names_the_others() {
     let [rsvp, wanted] = [&renewed, &new].map(|config| config.settings.get::<RsvpConfig>());
     assert_eq!((rsvp.timing, rsvp.limits), (wanted.timing, wanted.limits));
     assert!(rsvp.strict);
+    assert_eq!((rsvp.hello.restart, rsvp.hello.lost_after), (wanted.hello.restart, 3.5));
+    assert!(rsvp.hello.restart.restart_time.is_some());
     assert_eq!((rsvp.limits.access.max_blocks, nsis.qos.limits.share_of_interface), (5, 50));
     assert_eq!((rsvp.policy, renewed.reconcile), (wanted.policy, new.reconcile));
     assert_eq!(rsvp.reduction, started.settings.get::<RsvpConfig>().reduction);

@@ -217,6 +217,14 @@ mod tests {
         assert_eq!(Rsvp.lifetime(&Config::new("", "")), Some(Duration::from_millis(157_500)));
     }
 
+    /// RFC 3473 section 9.5.2: what nobody has claimed is removed at the end of the Recovery Period, not before.
+    #[test]
+    fn adopted_reservations_are_kept_for_recovery_period() {
+        let hello = "[rsvp.hello]\nrestart_time = '30s'\nrecovery_time = '5min'";
+        let config = Config::parse(hello, std::path::Path::new("r1.toml")).expect("it can be read");
+        assert_eq!(Rsvp.lifetime(&config), Some(Duration::from_secs(300)));
+    }
+
     /// An interface has the general time parameters except those that it names, and the longest lifetime counts.
     #[test]
     fn interface_has_timing_of_its_own() {
