@@ -48,7 +48,7 @@ pub use files::{LoadError, load, load_text};
 pub use outcome::{Attempted, FlowOutcome, Group, Outcome, Received};
 pub use overrides::{NoOverride, Override};
 pub use play::{PlayError, play};
-pub use protocols::{CommonSettings, End, Protocols, ScenarioProtocol, Setting, Variant};
+pub use protocols::{CommonSettings, End, Protocols, Proxy, ScenarioProtocol, Setting, Variant};
 pub use reservation::ReservationRequest;
 pub use routing::Returns;
 pub use scenario::{Arrivals, Flows, Retry, Rollback, Scenario, Threshold};

@@ -4,11 +4,11 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use earmark_core::Transport;
-use earmark_scenario::Protocols;
 use earmark_scenario::crossing::EventKind::*;
 use earmark_scenario::crossing::Place::*;
 use earmark_scenario::crossing::{Case, Crossing, Event, EventKind, Place, play_case, play_logged};
 use earmark_scenario::topology::Family::{self, *};
+use earmark_scenario::{End, Protocols};
 use earmark_sim::LogEvent;
 
 #[test]
@@ -276,9 +276,9 @@ fn state_expires_earlier_with_a_shorter_lifetime() {
     }
 }
 
-/// Two members are behind different routers, and the path divides at the first one.
+/// Two members of a group are behind different routers, and the path divides at the first one.
 #[test]
-fn groups_are_reserved_on_the_paths_to_all_members() {
+fn variants_are_reserved_on_the_paths_to_all_members() {
     let installed = |event: &LogEvent| matches!(event, LogEvent::Installed(_));
     for protocol in Protocols::default().all() {
         for variant in protocol.variants() {
@@ -288,7 +288,9 @@ fn groups_are_reserved_on_the_paths_to_all_members() {
             };
             let reserved = ["source", "r1", "r2", "r3"].map(is_reserved);
             let has_second = variant.members == 2;
-            assert_eq!(reserved, [true, true, true, has_second], "{}", variant.name);
+            // The router announces what the source sends, which has no reservation before.
+            let has_sender = variant.proxy.is_none_or(|proxy| proxy.of == End::Destination);
+            assert_eq!(reserved, [has_sender, true, true, has_second], "{}", variant.name);
         }
     }
     let with = |members| {
@@ -298,6 +300,38 @@ fn groups_are_reserved_on_the_paths_to_all_members() {
         variants.filter(|variant| variant.members == members).count()
     };
     assert!(with(1) > 1 && with(2) > 2);
+}
+
+/// The end whose router is its proxy sends no message of the protocol.
+#[test]
+fn proxies_signal_in_place_of_their_ends() {
+    let sent = |event: &LogEvent| matches!(event, LogEvent::Sent { .. });
+    for (variant, silent, speaking) in [
+        (["rsvp", "receiver proxy"], "destination", "source"),
+        (["rsvp", "sender proxy"], "source", "destination"),
+        (["nsis", "datagrams, proxy"], "destination", "source"),
+    ] {
+        assert_eq!(times_of(variant, &[], silent, sent), [0.0; 0], "{variant:?}");
+        assert!(!times_of(variant, &[], speaking, sent).is_empty(), "{variant:?}");
+    }
+}
+
+#[test]
+fn messages_with_integrity_have_a_digest_more() {
+    let protocols = Protocols::default();
+    let octets = |variant: &'static str| {
+        let case = case_of(1, ["rsvp", variant], Ipv4, &[], &protocols);
+        let mut largest = 0;
+        play_logged(&case, &protocols, |_, entry| {
+            if let LogEvent::Sent { octets, .. } = entry.what {
+                largest = largest.max(octets);
+            }
+        });
+        largest
+    };
+    // INTEGRITY: object header, flags, key, sequence number, and a digest of 32 octets (RFC 2747 section 2).
+    let object = 4 + 2 + 6 + 8 + 32;
+    assert_eq!(octets("fixed filter, INTEGRITY"), octets("fixed filter") + object);
 }
 
 /// Each of the three links has one association, which both ends open, and no other transport is used.

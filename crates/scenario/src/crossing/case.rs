@@ -103,8 +103,7 @@ impl Case {
     pub(super) fn crashes(&self, event: &Event) -> bool {
         let is_crash = matches!(event.kind, EventKind::Crash | EventKind::CrashWithoutAdoption);
         let setting = event.kind.setting().filter(|_| self.has_setting(event));
-        let is_reloaded = |setting| self.protocol.reload(setting, &NodeConfig::default()).is_some();
-        is_crash || setting.is_some_and(|setting| !is_reloaded(setting))
+        is_crash || setting.is_some_and(|setting| !self.protocol.is_reloaded(setting))
     }
 
     /// Returns whether a reservation must survive an event, or come about during it.

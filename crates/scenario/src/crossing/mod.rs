@@ -23,11 +23,13 @@
 //! control, timers.
 
 mod case;
-mod destination;
 mod effects;
+mod ends;
 mod event;
 mod run;
+mod violation;
 
 pub use case::Case;
 pub use event::{Event, EventKind, Place};
-pub use run::{Crossing, Violation, ViolationKind, play_case, play_logged};
+pub use run::{play_case, play_logged};
+pub use violation::{Crossing, Violation, ViolationKind};

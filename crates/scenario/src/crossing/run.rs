@@ -7,16 +7,16 @@ use earmark_core::outcome::{Kind, Outcome};
 use earmark_core::{InterfaceId, Rate, Time};
 use earmark_node::{Command, NodeConfig, outcome};
 use earmark_sim::{LogEntry, LogEvent, Network, NodeId};
-use serde::Serialize;
 
 use super::case::{Case, LAST_EVENT_OVER, NETWORK, REQUEST};
-use super::destination;
 use super::effects::{Effects, Location};
+use super::ends;
 use super::event::{Event, Place};
+use super::violation::{Crossing, Violation, ViolationKind};
 use crate::build::{Built, build_in};
 use crate::explore::{disagreements, remaining_state};
 use crate::faults::{FaultSchedule, links_between};
-use crate::protocols::{Commands, CommonSettings, End, Protocols, carry_out};
+use crate::protocols::{Commands, CommonSettings, End, Protocols, Proxy, carry_out};
 use crate::reservation::ReservationRequest;
 use crate::routing::Routing;
 use crate::topology::Topology;
@@ -33,58 +33,6 @@ const GRACE: Duration = Duration::from_secs(10);
 /// Interval of the checks of all nodes.
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
-earmark_core::named_enum! {
-    /// A violated invariant; see the parent module.
-    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-    #[serde(rename_all = "snake_case")]
-    pub enum ViolationKind {
-        /// Ledger, engines and traffic control of a node differ.
-        BooksDisagree = "books disagree",
-        /// A link of the path has no reservation while another has, or one that is not on the path has.
-        NotOnThePath = "not on the path",
-        /// A link has the reservation more than once.
-        Twice = "reserved twice",
-        /// The links have different rates, or another one than was requested.
-        WrongRate = "wrong rate",
-        /// The source was told that it is reserved, and nothing is.
-        ToldReserved = "told reserved",
-        /// The source was told that it is not reserved, and it is.
-        ToldNotReserved = "told not reserved",
-        /// The source was told nothing, and nobody of a refusal.
-        NotAnswered = "not answered",
-        /// Nothing is reserved, and no event could prevent or end the reservation.
-        NotReserved = "not reserved",
-        /// Something is reserved for an application that is gone.
-        WithoutApplication = "without application",
-        /// State is left after the release.
-        LeftBehind = "left behind",
-    }
-}
-
-/// A violated invariant of a case.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Violation {
-    /// The invariant.
-    pub kind: ViolationKind,
-    /// Time of detection, seconds from the start.
-    pub at: f64,
-    /// Details, with the node.
-    pub what: String,
-}
-
-/// Result of a case.
-#[derive(Clone, Debug, Serialize)]
-pub struct Crossing {
-    /// Whether the reservation was on the whole path in the end.
-    pub is_reserved: bool,
-    /// Whether each event of the case changed what happened.
-    pub took_effect: Vec<bool>,
-    /// Events that the simulator processed.
-    pub events: u64,
-    /// Violated invariants, the first of each kind.
-    pub violations: Vec<Violation>,
-}
-
 /// Plays a case.
 pub fn play_case(case: &Case, protocols: &Protocols) -> Crossing {
     play_logged(case, protocols, |_, _| {})
@@ -98,9 +46,11 @@ pub fn play_logged(
 ) -> Crossing {
     let mut run = Run::new(case, protocols, &mut log);
     run.run_until(Time::ZERO + REQUEST);
+    run.set_proxy();
     run.carry_out(case.variant.request);
     run.run_until(Time::ZERO + SETTLED);
     run.check_settled();
+    run.remove_proxy();
     run.carry_out(case.variant.release);
     run.network.run_until(Time::ZERO + SETTLED + DRAIN_TIME);
     run.read_log();
@@ -144,6 +94,8 @@ struct Run<'c> {
     members: Vec<usize>,
     /// Requests, one for each member.
     requests: Vec<ReservationRequest>,
+    /// Node that is a proxy, and its interface towards the end.
+    proxy: Option<(usize, String, Proxy)>,
     /// Changes of settings that are to come, by the number of their event, the last first.
     settings: Vec<(Time, usize)>,
     /// Changes of the rate that are to come, the last first.
@@ -178,8 +130,8 @@ impl<'c> Run<'c> {
         let changes = changes(case);
         let locations = case.events.iter().map(|event| location(event, &topology));
         let effects = Effects::new(case, locations.collect(), !changes.is_empty());
-        let requests = destination::requests(case, &topology, &nodes);
-        destination::join(&requests, &mut network, &routing);
+        let requests = ends::requests(case, &topology, &nodes);
+        ends::join(&requests, &mut network, &routing);
         Run {
             log,
             faults: FaultSchedule::new(&case.faults(), &topology),
@@ -187,10 +139,11 @@ impl<'c> Run<'c> {
             network,
             nodes,
             routing,
-            members: destination::members(case, &topology),
+            members: ends::members(case, &topology),
             requests,
             topology,
             effects,
+            proxy: None,
             settings: setting_changes(case),
             config,
             changes,
@@ -238,23 +191,38 @@ impl<'c> Run<'c> {
 
     /// Changes the settings of a node to those of its present events: of the running daemon, or with the next one.
     fn change_settings(&mut self) {
-        let Some((now, number)) = self.settings.pop() else { return };
-        let Case { events, protocol, .. } = self.case;
-        let changed = &events[number];
-        let Some(setting) = changed.kind.setting() else { return };
+        let Some((_, number)) = self.settings.pop() else { return };
+        let event = &self.case.events[number];
+        let Some(setting) = event.kind.setting() else { return };
+        let place = index(&self.topology, &event.node());
+        self.configure(place, self.case.protocol.is_reloaded(setting));
+    }
+
+    /// Returns the present settings of a node: with those of its events, and as a proxy.
+    fn config_of(&self, place: usize) -> NodeConfig {
+        let now = self.network.now();
         let mut config = self.config.clone();
-        for event in events.iter().filter(|event| event.place == changed.place) {
+        if let Some((_, interface, proxy)) = self.proxy.as_ref().filter(|(at, ..)| *at == place) {
+            (proxy.configure)(&self.requests[0], interface, &mut config);
+        }
+        for event in &self.case.events {
             let is_now = (Time::ZERO + event.from..Time::ZERO + event.until).contains(&now);
-            if let Some(setting) = event.kind.setting().filter(|_| is_now) {
-                protocol.set(setting, &mut config);
+            let is_here = index(&self.topology, &event.node()) == place;
+            if let Some(setting) = event.kind.setting().filter(|_| is_now && is_here) {
+                self.case.protocol.set(setting, &mut config);
             }
         }
-        let node = self.nodes[index(&self.topology, &changed.node())];
+        config
+    }
+
+    /// Gives a node its present settings: to the running daemon, or to the next one, which starts now.
+    fn configure(&mut self, place: usize, is_reloaded: bool) {
+        let (node, config) = (self.nodes[place], self.config_of(place));
         self.network.set_config(node, config.clone());
         if self.network.node(node).is_none() {
             return; // until the next daemon starts
         }
-        match protocol.reload(setting, &config) {
+        match self.case.protocol.reload(&config).filter(|_| is_reloaded) {
             Some(command) => self.network.command(node, command),
             None => {
                 self.network.kill(node);
@@ -262,6 +230,21 @@ impl<'c> Run<'c> {
             }
         }
         self.read_log();
+    }
+
+    /// Makes the router of an end its proxy, if the variant has one.
+    fn set_proxy(&mut self) {
+        let Some(proxy) = self.case.variant.proxy else { return };
+        let (place, interface) = ends::router_of(proxy.of, &self.topology);
+        self.proxy = Some((place, interface, proxy));
+        self.configure(place, true);
+    }
+
+    /// Ends the proxy.
+    fn remove_proxy(&mut self) {
+        if let Some((place, ..)) = self.proxy.take() {
+            self.configure(place, true);
+        }
     }
 
     /// Notes the effects of the events that begin or end now.
@@ -275,8 +258,17 @@ impl<'c> Run<'c> {
     fn paths(&self) -> Vec<BTreeSet<(usize, InterfaceId)>> {
         let down = self.faults.down();
         let path = |&member: &usize| self.routing.path(&self.topology, down, 0, member);
-        let paths = self.members.iter().map(path);
-        paths.map(|path| path.unwrap_or_default().into_iter().collect()).collect()
+        let without = self.case.variant.proxy.filter(|proxy| !proxy.reserves_link);
+        let reserved = |path: Option<Vec<_>>| {
+            let mut path = path.unwrap_or_default();
+            match without.map(|proxy| proxy.of) {
+                None => {}
+                Some(End::Source) => path = path.into_iter().skip(1).collect(),
+                Some(End::Destination) => _ = path.pop(),
+            }
+            path.into_iter().collect()
+        };
+        self.members.iter().map(path).map(reserved).collect()
     }
 
     /// Changes the rate of the reservation.
@@ -369,6 +361,10 @@ impl<'c> Run<'c> {
         self.check_rates(&rates);
         let told = self.told.as_ref().map(|outcome| outcome.kind);
         let what = format!("told {:?}", told.map(Kind::name));
+        // Nobody at the source knows what its proxy announces.
+        if self.case.variant.proxy.is_some_and(|proxy| proxy.of == End::Source) {
+            return;
+        }
         if self.case.crashes_at(Place::Source) {
             if !links.is_empty() && self.case.variant.keeper == End::Source {
                 self.violation(ViolationKind::WithoutApplication, source, "still reserved");

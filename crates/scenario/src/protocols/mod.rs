@@ -54,8 +54,21 @@ pub struct Variant {
     pub release: fn(&ReservationRequest) -> Vec<(End, Command)>,
     /// Number of members, if the destination is a group: each is a host behind a router of its own.
     pub members: usize,
+    /// Router that signals for an end, if one does.
+    pub proxy: Option<Proxy>,
     /// Returns the commands that change it to the rate of the request, if the source can change it.
     pub change: Option<Commands>,
+}
+
+/// A proxy: the router of an end, which signals for it.
+#[derive(Clone, Copy, Debug)]
+pub struct Proxy {
+    /// The end.
+    pub of: End,
+    /// Sets it in the settings of the router, whose link to the end is behind an interface of this name.
+    pub configure: fn(&ReservationRequest, &str, &mut NodeConfig),
+    /// Whether the reservation includes the link of the end.
+    pub reserves_link: bool,
 }
 
 impl Variant {
@@ -63,7 +76,13 @@ impl Variant {
     const fn new(name: &'static str, request: Commands, release: Commands) -> Variant {
         let (keeper, refused_at, change) = (End::Source, End::Source, None);
         let configure = |_: &mut _| {};
-        Variant { name, configure, request, keeper, refused_at, release, members: 0, change }
+        let (members, proxy) = (0, None);
+        Variant { name, configure, request, keeper, refused_at, release, members, proxy, change }
+    }
+
+    /// Sets the proxy of an end. The source cannot change the rate.
+    const fn by_proxy(self, proxy: Proxy) -> Variant {
+        Variant { proxy: Some(proxy), change: None, ..self }
     }
 
     /// Sets the number of members of the destination.
@@ -131,8 +150,13 @@ pub trait ScenarioProtocol: fmt::Debug + Sync {
         false
     }
 
-    /// Returns the command by which a running daemon takes the changed setting; `None` if only the next daemon does.
-    fn reload(&self, _setting: Setting, _config: &NodeConfig) -> Option<Command> {
+    /// Returns whether a running daemon takes the setting by a [reload](ScenarioProtocol::reload), and not only the next one.
+    fn is_reloaded(&self, _setting: Setting) -> bool {
+        false
+    }
+
+    /// Returns the command by which a running daemon takes changed settings; `None` if it takes none.
+    fn reload(&self, _config: &NodeConfig) -> Option<Command> {
         None
     }
 

@@ -10,7 +10,7 @@ use earmark_node::{Command, NodeConfig};
 use earmark_nsis::{self as nsis, qos};
 use earmark_sim::distributions::happens;
 
-use super::{CommonSettings, End, ScenarioProtocol, Setting, Variant};
+use super::{CommonSettings, End, Proxy, ScenarioProtocol, Setting, Variant};
 use crate::attack::{Attack, Packet};
 use crate::reservation::ReservationRequest;
 use crate::sampling::one_of;
@@ -51,7 +51,11 @@ impl ScenarioProtocol for Nsis {
         true
     }
 
-    fn reload(&self, _: Setting, config: &NodeConfig) -> Option<Command> {
+    fn is_reloaded(&self, _: Setting) -> bool {
+        true
+    }
+
+    fn reload(&self, config: &NodeConfig) -> Option<Command> {
         Some(Command::Nsis(nsis::Command::Renew(Box::new(config.nsis.clone()))))
     }
 
@@ -88,6 +92,12 @@ impl ScenarioProtocol for Nsis {
                 request: |request| over_associations(Nsis.request(request), true),
                 ..DATAGRAMS
             },
+            Variant {
+                name: "datagrams, proxy",
+                request: |request| to_proxy(Nsis.request(request)),
+                ..DATAGRAMS
+            }
+            .by_proxy(DOMAIN_PROXY),
             BY_RECEIVER,
             Variant {
                 name: "associations, receiver-initiated",
@@ -140,6 +150,23 @@ fn modify(request: &ReservationRequest) -> Vec<(End, Command)> {
     let application = qos::Application(request.application());
     let modify = qos::Command::Modify { application, qos: requested_qos(request) };
     vec![(End::Source, Command::Nsis(nsis::Command::Qos(modify)))]
+}
+
+/// Router where messages with the PROXY scope end, as if it were the responder.
+const DOMAIN_PROXY: Proxy = Proxy {
+    of: End::Destination,
+    configure: |_, _, config| config.nsis.qos.proxy = true,
+    reserves_link: true,
+};
+
+/// Changes commands so that their messages end at a proxy.
+fn to_proxy(mut commands: Vec<(End, Command)>) -> Vec<(End, Command)> {
+    for (_, command) in &mut commands {
+        if let Command::Nsis(nsis::Command::Qos(qos::Command::Reserve { request, .. })) = command {
+            request.scope = qos::Scope::Proxy;
+        }
+    }
+    commands
 }
 
 fn accept_tls(config: &mut NodeConfig) {

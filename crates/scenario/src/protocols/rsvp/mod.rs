@@ -7,15 +7,18 @@ use std::time::Duration;
 
 use earmark_core::admission::PreemptionPolicy;
 use earmark_core::random::Stream;
+use earmark_core::{Secret, Time};
 use earmark_node::{Command, Listen, NodeConfig};
+use earmark_rsvp::integrity::{self, Algorithm, Directions};
 use earmark_rsvp::policy::{self, Identity};
+use earmark_rsvp::proxy::{ReceiverProxy, SenderProxy};
 use earmark_rsvp::{self as rsvp, Application};
 use earmark_sim::distributions::happens;
 use earmark_wire::intserv::TokenBucket;
 use earmark_wire::rsvp::{FilterSpec, Session, SourceSelector, Style};
 use earmark_wire::udp;
 
-use super::{Commands, CommonSettings, End, ScenarioProtocol, Setting, Variant};
+use super::{Commands, CommonSettings, End, Proxy, ScenarioProtocol, Setting, Variant};
 use crate::attack::{Attack, Packet};
 use crate::reservation::ReservationRequest;
 
@@ -61,10 +64,11 @@ impl ScenarioProtocol for Rsvp {
         true
     }
 
-    fn reload(&self, setting: Setting, config: &NodeConfig) -> Option<Command> {
-        if setting == Setting::ShorterLifetime {
-            return None;
-        }
+    fn is_reloaded(&self, setting: Setting) -> bool {
+        setting != Setting::ShorterLifetime
+    }
+
+    fn reload(&self, config: &NodeConfig) -> Option<Command> {
         let renewal = rsvp::Renewal::from(config.rsvp.clone());
         Some(Command::Rsvp(rsvp::Command::Renew(Box::new(renewal))))
     }
@@ -87,20 +91,27 @@ impl ScenarioProtocol for Rsvp {
             reduced("fixed filter, refresh reduction", in_fixed_filter),
             reduced("shared explicit, refresh reduction", in_shared_explicit),
             reduced("wildcard, refresh reduction", in_wildcard),
+            plain("fixed filter, INTEGRITY", in_fixed_filter).with(|config| {
+                config.rsvp.reduction.enabled = false;
+                sign(config);
+            }),
+            plain("wildcard, refresh reduction, INTEGRITY", in_wildcard).with(sign),
             plain("fixed filter, one member", in_fixed_filter).with_members(1),
             plain("fixed filter, two members", in_fixed_filter).with_members(2),
             reduced("shared explicit, refresh reduction, two members", in_shared_explicit)
                 .with_members(2),
             plain("wildcard, two members", in_wildcard).with_members(2),
+            Variant { refused_at: End::Source, ..plain("receiver proxy", without_receiver) }
+                .by_proxy(RECEIVER_PROXY),
+            plain("sender proxy", without_sender).by_proxy(SENDER_PROXY),
         ];
         VARIANTS
     }
 
     fn request(&self, request: &ReservationRequest) -> Vec<(End, Command)> {
-        let [source, destination] = request.addresses;
+        let [source, _] = request.addresses;
         let application = Application(request.application());
-        let session =
-            Session { destination, protocol: udp::PROTOCOL, flags: 0, port: request.port };
+        let session = session(request);
         let mut commands =
             vec![(End::Destination, Command::Listen(Listen::new(application, session)))];
         if request.priority.is_some() {
@@ -159,6 +170,65 @@ fn in_style(request: &ReservationRequest, style: Style) -> Vec<(End, Command)> {
         }
     }
     commands
+}
+
+/// Sets one key for all messages (RFC 2747), which every interface of a node of the crossings needs.
+fn sign(config: &mut NodeConfig) {
+    let names = ["eth0", "eth1", "eth2"].map(|name| (name.to_owned(), Directions::Both));
+    config.rsvp.integrity.interfaces = names.into();
+    config.rsvp.integrity.keys = vec![integrity::Key {
+        id: 1,
+        algorithm: Algorithm::HmacSha256,
+        secret: Secret::new(*b"the key of all nodes of a crossing"),
+        purpose: Directions::Both,
+        start: Time::ZERO,
+        age: Duration::ZERO,
+        end: Time::MAX,
+        interfaces: Vec::new(),
+        neighbors: Vec::new(),
+    }];
+}
+
+/// Router of a receiver without RSVP. Its PathErr tells the sender of a refusal (RFC 5946 section 3.1).
+const RECEIVER_PROXY: Proxy = Proxy {
+    of: End::Destination,
+    configure: |_, interface, config| {
+        config.rsvp.proxies.receivers = vec![ReceiverProxy {
+            interfaces: vec![interface.to_owned()],
+            ..ReceiverProxy::default()
+        }];
+    },
+    reserves_link: true,
+};
+
+/// Router of a sender without RSVP.
+const SENDER_PROXY: Proxy = Proxy {
+    of: End::Source,
+    configure: |request, _, config| {
+        let senders = Rsvp.request(request).into_iter().filter_map(|(_, command)| match command {
+            Command::Rsvp(rsvp::Command::Sender { template, tspec, ttl, .. }) => {
+                Some(SenderProxy { session: session(request), template, tspec, ttl })
+            }
+            _ => None,
+        });
+        config.rsvp.proxies.senders = senders.collect();
+    },
+    reserves_link: false,
+};
+
+/// Returns the commands of the sender.
+fn without_receiver(request: &ReservationRequest) -> Vec<(End, Command)> {
+    Rsvp.request(request).into_iter().filter(|(end, _)| *end == End::Source).collect()
+}
+
+/// Returns the commands of the receiver.
+fn without_sender(request: &ReservationRequest) -> Vec<(End, Command)> {
+    Rsvp.request(request).into_iter().filter(|(end, _)| *end == End::Destination).collect()
+}
+
+fn session(request: &ReservationRequest) -> Session {
+    let [_, destination] = request.addresses;
+    Session { destination, protocol: udp::PROTOCOL, flags: 0, port: request.port }
 }
 
 fn in_fixed_filter(request: &ReservationRequest) -> Vec<(End, Command)> {

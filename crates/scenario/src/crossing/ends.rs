@@ -1,4 +1,4 @@
-//! Destinations of a case: one host, or a group with hosts as its members.
+//! Ends of a case: the source, and one host or a group with hosts as its members; and the routers of these ends.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -6,6 +6,7 @@ use earmark_core::{Hop, Prefix, Route};
 use earmark_sim::{Network, NodeId};
 
 use super::case::Case;
+use crate::protocols::End;
 use crate::reservation::ReservationRequest;
 use crate::routing::Routing;
 use crate::topology::{Family, Topology};
@@ -48,6 +49,19 @@ pub(super) fn requests(
         priority: None,
     };
     (1..).zip(members(case, topology)).map(request).collect()
+}
+
+/// Returns the router of the source or of the first member, with the name of its interface there.
+pub(super) fn router_of(end: End, topology: &Topology) -> (usize, String) {
+    let name = match end {
+        End::Source => "source",
+        End::Destination => MEMBERS[0],
+    };
+    let host = topology.node(name).expect("it is in the network of crossings");
+    let (_, link) = topology.interfaces(host).next().expect("each node has a link");
+    let mut ends = link.ends.iter();
+    let router = ends.find(|end| end.node != host).expect("a link has two ends");
+    (router.node, router.interface.clone())
 }
 
 /// Makes the members join the group of their requests, and gives the source a route to it.
