@@ -1,6 +1,7 @@
 //! Crossings: invariants hold in every variant of every protocol, and consecutive seeds cross all values of the axes.
 
 use std::collections::BTreeSet;
+use std::net::IpAddr;
 use std::time::Duration;
 
 use earmark_core::Transport;
@@ -314,6 +315,35 @@ fn proxies_signal_in_place_of_their_ends() {
         assert_eq!(times_of(variant, &[], silent, sent), [0.0; 0], "{variant:?}");
         assert!(!times_of(variant, &[], speaking, sent).is_empty(), "{variant:?}");
     }
+}
+
+/// Hosts without raw sockets send everything to their router, and the routers to each other as ever.
+#[test]
+fn hosts_signal_inside_udp() {
+    let protocols = Protocols::default();
+    let messages = |variant: &'static str| {
+        let case = case_of(1, ["rsvp", variant], Ipv4, &[], &protocols);
+        let mut sent: Vec<(String, IpAddr, u32)> = Vec::new();
+        let crossing = play_logged(&case, &protocols, |node, entry| {
+            if let LogEvent::Sent { destination, octets, .. } = entry.what {
+                sent.push((node.to_owned(), destination, octets));
+            }
+        });
+        assert!(crossing.is_reserved, "{crossing:?}");
+        sent
+    };
+    let [raw, inside] = ["fixed filter", "fixed filter, UDP"].map(messages);
+    let first = |sent: &[(String, IpAddr, u32)], at: &str| {
+        let mut from = sent.iter().filter(|(node, ..)| node == at);
+        from.next().cloned().expect("it sends")
+    };
+    let (_, to, octets) = first(&raw, "source");
+    assert_eq!(to, IpAddr::from([10, 0, 4, 2]), "to the session");
+    // The header of UDP, in place of the router-alert option.
+    assert_eq!(first(&inside, "source").1, IpAddr::from([10, 0, 0, 2]), "to the router");
+    assert_eq!(first(&inside, "source").2, octets + 8 - 4);
+    assert_eq!(first(&raw, "destination").2 + 8, first(&inside, "destination").2);
+    assert_eq!(first(&raw, "r1"), first(&inside, "r1"));
 }
 
 #[test]

@@ -13,6 +13,7 @@ use crate::connections::{Streams, TCP};
 use crate::log::Loss;
 use crate::packet::{Body, Packet};
 use crate::port::Ports;
+use crate::rsvp_udp::RsvpOverUdp;
 
 /// A host or router.
 pub(crate) struct Host {
@@ -32,6 +33,7 @@ pub(crate) struct Host {
     pub(crate) streams: Streams,
     /// Time of the next `Expire` in the event list, if any.
     pub(crate) expire_at: Option<Time>,
+    pub(crate) rsvp_over_udp: RsvpOverUdp,
     /// Error number with which traffic control refuses every installation, if any.
     pub(crate) refuse: Option<u16>,
 }
@@ -42,6 +44,8 @@ pub(crate) enum Verdict {
     Signalling(Packet),
     /// The packet belongs to a connection of this host.
     Segment(Packet),
+    /// A UDP socket of the daemon receives the packet.
+    InsideUdp(Packet),
     /// The engines receive a copy; the packet has this treatment.
     Copied(Packet, Box<Verdict>),
     /// A reply is sent.
@@ -74,6 +78,7 @@ impl Host {
             ports: Ports::default(),
             streams: Streams::default(),
             expire_at: None,
+            rsvp_over_udp: RsvpOverUdp::Off,
             refuse: None,
         }
     }
@@ -108,8 +113,14 @@ impl Host {
     }
 
     /// Returns the treatment of a unicast packet that has arrived at this node.
-    pub(crate) fn receive(&self, packet: Packet) -> Verdict {
+    pub(crate) fn receive(&self, interface: InterfaceId, packet: Packet) -> Verdict {
         let here = self.interfaces.is_local(packet.destination);
+        if here && self.message_in_udp(interface, &packet).is_some() {
+            return Verdict::InsideUdp(packet);
+        }
+        if self.lacks_raw_socket(&packet) {
+            return self.route_packet(packet, here);
+        }
         if here && packet.protocol == TCP {
             return Verdict::Segment(packet);
         }

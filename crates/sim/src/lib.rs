@@ -28,7 +28,7 @@
 //! # Scope and limits
 //! Links connect exactly two nodes. There is no fragmentation, no ARP and no bit error in data; host processing takes
 //! no time. Multicast trees change everywhere at once, as no protocol for them runs. Packets have no IPv6 flow label,
-//! and messages are sent in IP only, never in UDP. Traffic control fails only on request
+//! and messages are sent in IP only, except as [`RsvpOverUdp`] says. Traffic control fails only on request
 //! ([`Network::refuse_installations`]).
 //!
 //! # Validation
@@ -59,6 +59,7 @@ mod network;
 mod packet;
 mod pattern;
 mod port;
+mod rsvp_udp;
 mod scheduler;
 mod traffic;
 
@@ -74,6 +75,7 @@ pub use network::Network;
 pub use network::links::{LinkEnd, LinkSpec};
 pub use packet::Packet;
 pub use pattern::TrafficPattern;
+pub use rsvp_udp::RsvpOverUdp;
 pub use scheduler::{
     Fifo, FluidSharing, Next, PacketClass, Scheduler, StrictPriority, WeightedFairQueueing,
 };

@@ -298,7 +298,7 @@ impl Network {
         if packet.destination.is_multicast() {
             return self.arrive_for_group(node, interface, &packet);
         }
-        let verdict = self.hosts[node.0].receive(packet);
+        let verdict = self.hosts[node.0].receive(interface, packet);
         self.follow(node, interface, verdict);
     }
 
@@ -308,6 +308,7 @@ impl Network {
             Verdict::Forward(interface, packet) => self.send(node, interface, packet),
             Verdict::Lost(packet, loss) => self.lose(node, &packet, loss),
             Verdict::Segment(packet) => self.receive_segment(node, &packet),
+            Verdict::InsideUdp(packet) => self.deliver_from_udp(node, interface, &packet),
             Verdict::Signalling(packet) => self.deliver_to_engines(node, interface, &packet),
             Verdict::Copied(packet, then) => {
                 self.deliver_to_engines(node, interface, &packet);

@@ -9,7 +9,7 @@ use super::case::Case;
 use crate::protocols::End;
 use crate::reservation::ReservationRequest;
 use crate::routing::Routing;
-use crate::topology::{Family, Topology};
+use crate::topology::{Family, Link, Role, Topology};
 
 /// Names of the members of a group, in order; the first is the destination if that is no group.
 const MEMBERS: [&str; 2] = ["destination", "second"];
@@ -62,6 +62,15 @@ pub(super) fn router_of(end: End, topology: &Topology) -> (usize, String) {
     let mut ends = link.ends.iter();
     let router = ends.find(|end| end.node != host).expect("a link has two ends");
     (router.node, router.interface.clone())
+}
+
+/// Returns the names of the interfaces of a router towards hosts; none for a host.
+pub(super) fn towards_hosts(place: usize, topology: &Topology) -> Vec<String> {
+    let peer = |link: &Link| link.ends.iter().map(|end| end.node).find(|node| *node != place);
+    let interfaces = topology
+        .interfaces(place)
+        .filter(|(_, link)| peer(link).is_some_and(|peer| topology.nodes[peer].role == Role::Host));
+    interfaces.map(|(end, _)| end.interface.clone()).collect()
 }
 
 /// Makes the members join the group of their requests, and gives the source a route to it.

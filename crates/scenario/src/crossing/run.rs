@@ -127,6 +127,9 @@ impl<'c> Run<'c> {
         let Built { mut network, nodes, routing, .. } =
             build_in(case.family, &topology, case.seed, &config);
         network.watch_attempts();
+        for (place, &node) in nodes.iter().enumerate() {
+            (case.variant.prepare)(&mut network, node, &ends::towards_hosts(place, &topology));
+        }
         let changes = changes(case);
         let locations = case.events.iter().map(|event| location(event, &topology));
         let effects = Effects::new(case, locations.collect(), !changes.is_empty());

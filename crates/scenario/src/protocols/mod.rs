@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use earmark_core::random::Stream;
 use earmark_node::{AddEngineError, Command, EngineKind, Engines, NodeConfig};
-use earmark_sim::Network;
+use earmark_sim::{Network, NodeId};
 
 use crate::attack::{Attack, Packet};
 use crate::reservation::ReservationRequest;
@@ -44,6 +44,8 @@ pub struct Variant {
     pub name: &'static str,
     /// Sets what the variant needs in the settings of every node.
     pub configure: fn(&mut NodeConfig),
+    /// Prepares a node in its network: a router with the names of its interfaces towards hosts, or a host with none.
+    pub prepare: fn(&mut Network, NodeId, &[String]),
     /// Returns the commands that request the reservation of a flow, as [`ScenarioProtocol::request`].
     pub request: fn(&ReservationRequest) -> Vec<(End, Command)>,
     /// Node whose daemon keeps the reservation up.
@@ -75,9 +77,18 @@ impl Variant {
     /// Creates a variant whose reservation the source keeps up, without settings of its own.
     const fn new(name: &'static str, request: Commands, release: Commands) -> Variant {
         let (keeper, refused_at, change) = (End::Source, End::Source, None);
-        let configure = |_: &mut _| {};
-        let (members, proxy) = (0, None);
-        Variant { name, configure, request, keeper, refused_at, release, members, proxy, change }
+        Variant {
+            name,
+            configure: |_| {},
+            prepare: |_, _, _| {},
+            request,
+            keeper,
+            refused_at,
+            release,
+            members: 0,
+            proxy: None,
+            change,
+        }
     }
 
     /// Sets the proxy of an end. The source cannot change the rate.

@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 use core::time::Duration;
 
 use earmark_core::admission::AdmissionControl;
-use earmark_core::{Effect, Effects, Installation, InterfaceId};
+use earmark_core::{Effect, Effects, Installation, InterfaceId, Outgoing};
 use earmark_node::{Event, HostUpdate, Input, Node, NodeConfig};
 
 use super::{Network, Scheduled};
@@ -175,6 +175,20 @@ impl Network {
         }
     }
 
+    /// Sends a packet of a daemon.
+    fn send_out(&mut self, node: NodeId, out: &Outgoing, packet: Packet) {
+        let host = &self.hosts[node.0];
+        if let Some(local) = host.interfaces.owner_of(out.destination) {
+            return self.enter(self.now, Scheduled::Arrive(node, local, packet));
+        }
+        let Some(interface) = host.outgoing(out) else {
+            return self.note(node, LogEvent::Lost(Loss::NoRoute));
+        };
+        let Packet { source, destination, length: octets, .. } = packet;
+        self.note(node, LogEvent::Sent { interface, source, destination, octets });
+        self.send(node, interface, packet);
+    }
+
     fn execute(
         &mut self,
         node: NodeId,
@@ -185,16 +199,8 @@ impl Network {
         let (now, host) = (self.now, &mut self.hosts[node.0]);
         match effect {
             Effect::Send(out, range) => {
-                let packet = Packet::signalling(out, effects.octets(range));
-                if let Some(local) = host.interfaces.owner_of(out.destination) {
-                    return self.enter(self.now, Scheduled::Arrive(node, local, packet));
-                }
-                let Some(interface) = host.outgoing(out) else {
-                    return self.note(node, LogEvent::Lost(Loss::NoRoute));
-                };
-                let Packet { source, destination, length: octets, .. } = packet;
-                self.note(node, LogEvent::Sent { interface, source, destination, octets });
-                self.send(node, interface, packet);
+                let packets = host.packets(out, effects.octets(range));
+                packets.into_iter().flatten().for_each(|packet| self.send_out(node, out, packet));
             }
             Effect::Connect(connect) => self.connect_stream(node, connect),
             Effect::Write(connection, range) => {

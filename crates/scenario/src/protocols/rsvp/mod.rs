@@ -7,13 +7,14 @@ use std::time::Duration;
 
 use earmark_core::admission::PreemptionPolicy;
 use earmark_core::random::Stream;
-use earmark_core::{Secret, Time};
+use earmark_core::{Secret, Time, Trust};
 use earmark_node::{Command, Listen, NodeConfig};
 use earmark_rsvp::integrity::{self, Algorithm, Directions};
 use earmark_rsvp::policy::{self, Identity};
 use earmark_rsvp::proxy::{ReceiverProxy, SenderProxy};
 use earmark_rsvp::{self as rsvp, Application};
 use earmark_sim::distributions::happens;
+use earmark_sim::{Network, NodeId, RsvpOverUdp};
 use earmark_wire::intserv::TokenBucket;
 use earmark_wire::rsvp::{FilterSpec, Session, SourceSelector, Style};
 use earmark_wire::udp;
@@ -96,6 +97,11 @@ impl ScenarioProtocol for Rsvp {
                 sign(config);
             }),
             plain("wildcard, refresh reduction, INTEGRITY", in_wildcard).with(sign),
+            Variant { prepare: over_udp, ..plain("fixed filter, UDP", in_fixed_filter) },
+            Variant {
+                prepare: over_udp,
+                ..reduced("wildcard, refresh reduction, UDP", in_wildcard)
+            },
             plain("fixed filter, one member", in_fixed_filter).with_members(1),
             plain("fixed filter, two members", in_fixed_filter).with_members(2),
             reduced("shared explicit, refresh reduction, two members", in_shared_explicit)
@@ -187,6 +193,19 @@ fn sign(config: &mut NodeConfig) {
         interfaces: Vec::new(),
         neighbors: Vec::new(),
     }];
+}
+
+/// Takes raw sockets from the hosts, whose routers signal inside UDP, too (RFC 2205 appendix C).
+fn over_udp(network: &mut Network, node: NodeId, towards_hosts: &[String]) {
+    let is_host = towards_hosts.is_empty();
+    // A message inside UDP tells nothing of the link that it comes from, so core interfaces refuse it.
+    let interfaces = network.node(node).into_iter().flat_map(|node| node.interfaces().iter());
+    let access = interfaces.filter(|known| is_host || towards_hosts.contains(&known.name));
+    for interface in access.map(|known| known.id).collect::<Vec<_>>() {
+        network.set_trust(node, interface, Trust::ACCESS);
+    }
+    let behind = RsvpOverUdp::Behind(towards_hosts.iter().cloned().collect());
+    network.set_rsvp_over_udp(node, if is_host { RsvpOverUdp::Only } else { behind });
 }
 
 /// Router of a receiver without RSVP. Its PathErr tells the sender of a refusal (RFC 5946 section 3.1).
