@@ -67,6 +67,9 @@ impl Boomerang {
                 mark(Checkpoint::Admission);
                 granted.map_err(Refused::from_ledger)?;
                 self.store.session_mut(index).half_at_mut(slot).rate = wanted;
+                if wanted < held.rate {
+                    self.end_adopted_class(cx, index, held.claim);
+                }
                 self.install(cx, index, slot);
                 self.notify_reservation(cx, index, slot, Change::Changed);
                 Ok(())
@@ -210,6 +213,20 @@ impl Boomerang {
         let Some(flow) = self.store.flow(index, Direction::of_slot(slot)) else { return };
         let Half { claim, interface, rate, .. } = half;
         cx.out.install(Installation { claim, interface, flow, demand: self.demand(rate) });
+    }
+
+    /// Removes the class that an earlier daemon made for a locked session whose claim is less now: the class may have more
+    /// than the ledger, and what the session changes to is not in force before it is unlocked.
+    fn end_adopted_class<E>(
+        &self,
+        cx: &mut HandlerContext<'_, '_, E>,
+        index: Index,
+        claim: ClaimId,
+    ) {
+        const LOCKED: u16 = flag::LOCKED | flag::ADOPTED;
+        if self.store.session(index).flags & LOCKED == LOCKED {
+            cx.out.remove(claim);
+        }
     }
 
     /// Releases half a session. The session stays, even if it is empty now.
@@ -392,6 +409,7 @@ impl Boomerang {
             Ok(kept @ 1..) => {
                 self.withhold(cx, index);
                 self.store.session_mut(index).half_at_mut(slot).rate = kept;
+                self.end_adopted_class(cx, index, displaced.claim);
                 self.install(cx, index, slot);
                 self.notify_reservation(cx, index, slot, Change::Preempted);
             }

@@ -10,8 +10,9 @@ use earmark_boomerang::{
     Application, Change, Command, Config, Event, OnRefusal, Rejection, Request, RequestedRates,
     Selector,
 };
+use earmark_core::admission::{Displaced, Priority};
 use earmark_core::outcome::Outcome as Reach;
-use earmark_core::{Engine, InterfaceId, Rate};
+use earmark_core::{Engine, HostEvent, InterfaceId, Rate};
 use earmark_wire::boomerang::{OptionItem, Rates};
 use earmark_wire::icmp::Kind;
 
@@ -553,4 +554,39 @@ fn class_of_earlier_daemon_ends_with_locked_session() {
         assert!(removed, "{outcomes:?}");
         assert_eq!(router.held(ETH2), 0);
     }
+}
+
+/// A session that is locked still may hold less after a change: the class of an earlier daemon, which has more, ends. More is not
+/// in force before the key is there.
+#[test]
+fn class_of_earlier_daemon_ends_when_the_locked_session_is_lowered() {
+    let flow = earmark_testkit::bench::installed(
+        &with_config(Config::default()).passes(&message(1, kbit(2_000, 0))),
+    )[0]
+    .flow;
+    for (changed, ends) in [(1_000, true), (3_000, false)] {
+        let mut router = with_config(Config { lock: true, ..Config::default() });
+        let protocol = Some(earmark_boomerang::ID);
+        router.ledger.adopt(ETH2, flow, Rate::from_mbps(2), protocol).expect("there is room");
+        let locked = router.passes(&message(1, kbit(2_000, 0)));
+        assert_eq!(installed(&locked), [(ETH2, 2_000)]);
+        let outcomes = router.passes(&message(1, kbit(changed, 0)));
+        assert!(router.engine.sessions().all(|session| session.locked));
+        assert_eq!(router.held(ETH2), u64::from(changed));
+        assert_eq!(installed(&outcomes), []);
+        let removed = outcomes.iter().any(|outcome| matches!(outcome, Outcome::Removed(_)));
+        assert_eq!(removed, ends, "{changed}: {outcomes:?}");
+    }
+    // A part of the claim is displaced.
+    let mut router = with_config(Config { lock: true, ..Config::default() });
+    let protocol = Some(earmark_boomerang::ID);
+    router.ledger.adopt(ETH2, flow, Rate::from_mbps(2), protocol).expect("there is room");
+    let locked = router.passes(&message(1, kbit(2_000, 0)));
+    let claim = earmark_testkit::bench::installed(&locked)[0].claim;
+    let owner = router.ledger.owner(claim).expect("it is granted");
+    let (kept, by) = (Rate::from_mbps(1), Priority::new(1, 1));
+    let displaced = Displaced { claim, owner, kept, by };
+    let outcomes = router.host(HostEvent::Displaced(displaced));
+    assert!(outcomes.iter().any(|outcome| matches!(outcome, Outcome::Removed(_))));
+    assert_eq!(installed(&outcomes), []);
 }

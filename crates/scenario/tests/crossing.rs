@@ -50,6 +50,13 @@ const FORMERLY_FAILING: &[Formerly] = &[
         &[(Silence, Source, 1270, 6868), (Refusal, LastRouter, 5741, 9092)],
     ),
     (367, "boomerang", "lock", Ipv4, &[(Silence, FirstRouter, 5340, 10659)]),
+    (
+        1003859,
+        "boomerang",
+        "lock",
+        Ipv4,
+        &[(Change, Destination, 10643, 12675), (ShorterLifetime, FirstRouter, 8162, 8581)],
+    ),
     (1723, "nsis", "datagrams, receiver-initiated", Ipv4, &[(Crash, FirstRouter, 11125, 13512)]),
     (2488, "nsis", "datagrams, receiver-initiated", Ipv6, &[(Silence, Source, 3280, 8811)]),
     (
