@@ -71,6 +71,9 @@ pub enum HostEvent {
     },
     /// The ledger has displaced a claim for a more important one; see [`crate::admission::Ledger::next_displaced`].
     Displaced(Displaced),
+    /// Traffic control has a reservation of an earlier run of this node, and the ledger holds its bandwidth until an engine
+    /// claims it; see [`crate::admission::Ledger::adopt`].
+    Adopted,
 }
 
 /// One input of an engine.

@@ -391,11 +391,6 @@ impl Watch {
         if !adopted.is_empty() {
             self.grace_ends = now + self.lifetime;
             self.adopted.extend(adopted);
-            for protocol in protocols::all() {
-                if let Some(command) = protocol.adopted_command() {
-                    driver.handle(now, Input::Command(command));
-                }
-            }
         }
     }
 

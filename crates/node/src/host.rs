@@ -112,8 +112,12 @@ impl Node {
                 }
             }
             HostUpdate::Adopted { interface, flow, rate, protocol } => {
-                if let Err(error) = self.ledger.adopt(interface, flow, rate, protocol) {
-                    out.notify(Event::NotAdopted { interface, flow, reason: error.to_string() });
+                match self.ledger.adopt(interface, flow, rate, protocol) {
+                    Ok(()) => self.notify_engines(now, HostEvent::Adopted, out),
+                    Err(error) => {
+                        let reason = error.to_string();
+                        out.notify(Event::NotAdopted { interface, flow, reason });
+                    }
                 }
             }
             HostUpdate::AdoptedGone { interface, flow } => {

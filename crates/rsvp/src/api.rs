@@ -85,9 +85,6 @@ pub enum Command {
         /// Wall-clock time at [`Time::ZERO`](earmark_core::Time::ZERO), nanoseconds since 1970.
         wall_clock: u64,
     },
-    /// Begins the Recovery Period of this node, which has started with reservations of an earlier run in traffic control
-    /// (RFC 3473 section 9.5.2). Nothing happens without a Restart Time.
-    Recover,
     /// Replaces the settings that can change at run time. Existing reservations remain.
     Renew(Box<Renewal>),
 }

@@ -8,7 +8,8 @@ mod common;
 use std::time::Duration;
 
 use chain::*;
-use earmark_rsvp::{Command, Config, HelloTiming, RestartTimes};
+use earmark_core::HostEvent;
+use earmark_rsvp::{Config, HelloTiming, RestartTimes};
 use earmark_wire::rsvp::MessageType;
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -46,7 +47,7 @@ fn restarted_router_gets_all_state_back() {
     silence(&mut chain, 20 * SECOND);
     assert_eq!(chain.population()[0], (50, 50));
     chain.restart_middle(9);
-    chain.command(MIDDLE, Command::Recover);
+    chain.host(MIDDLE, HostEvent::Adopted);
     let since = chain.now;
     chain.pass(35 * SECOND);
     assert_eq!(chain.population(), [(50, 50); 3]);
@@ -88,7 +89,7 @@ fn hellos_settle_after_restart() {
         let mut chain = reserved(config(restart_time), 2);
         chain.restart_middle(9);
         if recovers {
-            chain.command(MIDDLE, Command::Recover);
+            chain.host(MIDDLE, HostEvent::Adopted);
         }
         chain.pass(90 * SECOND);
         let lost = chain.lost;
@@ -124,7 +125,7 @@ fn sender_that_ends_during_restart_leaves_nothing() {
     chain.pass(5 * SECOND);
     chain.fate = Box::new(|_| Fate::Arrives);
     chain.restart_middle(9);
-    chain.command(MIDDLE, Command::Recover);
+    chain.host(MIDDLE, HostEvent::Adopted);
     chain.pass(100 * SECOND);
     assert_eq!(chain.population(), [(4, 4); 3]);
 }
@@ -136,7 +137,7 @@ fn recovery_succeeds_over_lossy_links() {
         let mut chain = reserved(config(Some(30 * SECOND)), 20);
         silence(&mut chain, 10 * SECOND);
         chain.restart_middle(seed);
-        chain.command(MIDDLE, Command::Recover);
+        chain.host(MIDDLE, HostEvent::Adopted);
         chain.set_random_faults(seed, 10);
         chain.pass(58 * SECOND);
         assert_eq!(chain.population(), [(20, 20); 3], "{seed}");

@@ -9,7 +9,8 @@ mod restarts;
 use std::time::Duration;
 
 use common::*;
-use earmark_rsvp::{Command, Config, DropReason};
+use earmark_core::HostEvent;
+use earmark_rsvp::{Config, DropReason};
 use earmark_wire::rsvp::{
     Body, Capability, Carried, ErrorCode, HelloMessage, Message, Path, RsvpHop,
 };
@@ -21,7 +22,7 @@ fn recovering_router(config: Config) -> Bench {
     let mut router = with_config(config);
     let flow = flow_of(&path());
     router.ledger.adopt(ETH2, flow, mbps(2), None).expect("there is room");
-    router.command(Command::Recover);
+    router.host(HostEvent::Adopted);
     router
 }
 

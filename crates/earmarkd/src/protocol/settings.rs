@@ -81,11 +81,6 @@ pub trait ProtocolConfig {
         None
     }
 
-    /// Returns the command by which the engine learns that traffic control has reservations of an earlier daemon.
-    fn adopted_command(&self) -> Option<Command> {
-        None
-    }
-
     /// Returns the keys with which the protocol signs and verifies messages; `None` if it has none in the key file.
     fn signing_keys(&self) -> Option<&dyn SigningKeys> {
         None

@@ -42,7 +42,8 @@ impl Gist {
             HostEvent::MulticastRouteChanged { .. }
             | HostEvent::TrafficControlRefused { .. }
             | HostEvent::Grantable { .. }
-            | HostEvent::Displaced(_) => {}
+            | HostEvent::Displaced(_)
+            | HostEvent::Adopted => {}
         }
     }
 

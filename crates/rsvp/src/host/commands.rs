@@ -53,7 +53,6 @@ impl Rsvp {
             }
             Command::Keys { keys } => return self.replace_keys(cx, keys),
             Command::WallClock { wall_clock } => return self.set_wall_clock(wall_clock),
-            Command::Recover => return self.recover(cx.now),
             Command::Renew(renewal) => return self.reload(cx, *renewal),
         };
         if let Err(reason) = done {

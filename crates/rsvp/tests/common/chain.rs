@@ -11,7 +11,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use earmark_core::random::{RandomStreams, Stream};
-use earmark_core::{Effect, Effects, Engine, Input, InterfaceId, Outgoing, Rate, Routes, Time};
+use earmark_core::{
+    Effect, Effects, Engine, HostEvent, Input, InterfaceId, Outgoing, Rate, Routes, Time,
+};
 use earmark_rsvp::{Application, Command, Config, Event, ReserveRequest, Rsvp};
 use earmark_testkit::bench::{Arrival, Host};
 use earmark_wire::rsvp::{Body, FilterSpec, Message, MessageType, Session, SourceSelector};
@@ -167,9 +169,9 @@ impl Chain {
         self.execute_effects(node);
     }
 
-    /// Gives a command to a node.
-    pub(crate) fn command(&mut self, at: usize, command: Command) {
-        self.handle(at, Input::Command(command));
+    /// Tells a node of a change of its host.
+    pub(crate) fn host(&mut self, at: usize, event: HostEvent) {
+        self.handle(at, Input::Host(event));
     }
 
     /// Advances the time.

@@ -103,10 +103,6 @@ impl ProtocolConfig for Rsvp {
         Some(Command::Rsvp(rsvp::Command::WallClock { wall_clock }))
     }
 
-    fn adopted_command(&self) -> Option<Command> {
-        Some(Command::Rsvp(rsvp::Command::Recover))
-    }
-
     fn signing_keys(&self) -> Option<&dyn SigningKeys> {
         Some(self)
     }
