@@ -8,6 +8,7 @@ use earmark_wire::intserv::{FlowSpec, SenderTspec};
 use earmark_wire::rsvp::{SenderTemplate, Session, Style};
 
 use crate::filters::Filters;
+use crate::neighbors::graceful_restart::RestartView;
 use crate::neighbors::refresh_reduction::Liveness;
 use crate::rules::policy::User;
 use crate::tolerated::Deviations;
@@ -81,21 +82,6 @@ pub struct NeighborView {
     pub restart: Option<RestartView>,
     /// Deviations from the standards that were accepted.
     pub tolerated: Deviations,
-}
-
-/// Restart of a neighbour whose state is kept (RFC 3473 section 9).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum RestartView {
-    /// The neighbour is silent, and expected back until then.
-    Restarting {
-        /// End of its Restart Time.
-        until: Time,
-    },
-    /// The neighbour has restarted, and gets its state back until then.
-    Recovering {
-        /// End of its Recovery Time.
-        until: Time,
-    },
 }
 
 /// Refresh reduction with a neighbour.

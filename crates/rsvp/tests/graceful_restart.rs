@@ -243,6 +243,38 @@ fn announced_times_are_bounded_by_the_setting() {
     assert_eq!(router.held(), mbps(0));
 }
 
+/// Faults that follow each other keep state no longer than one: here a neighbour that is silent sends a Hello now and then.
+#[test]
+fn repeated_faults_are_bounded_by_the_setting() {
+    let (mut router, up, down) = reserved_router(restart_config());
+    let keep_up = |router: &mut Bench| {
+        up.hello(router, 0);
+        refresh_path(router)
+    };
+    for _ in 0..6 {
+        pass_in_steps(&mut router, 15, keep_up);
+        assert_eq!(router.held(), mbps(2));
+        down.hello(&mut router, 0);
+    }
+    pass_in_steps(&mut router, 20, keep_up);
+    assert_eq!(router.held(), mbps(0));
+}
+
+/// Forged restarts cause no more messages than one restart a second.
+#[test]
+fn flood_of_restarts_causes_few_messages() {
+    let (mut router, up, mut down) = reserved_router(restart_config());
+    up.hello(&mut router, 0);
+    let mut outcomes = Vec::new();
+    for _ in 0..1_000 {
+        down = down.restarted(RECOVERY);
+        outcomes.extend(down.hello(&mut router, 0));
+        outcomes.extend(router.pass(MS));
+    }
+    let paths = count(&outcomes, is_path);
+    assert!((1..=4).contains(&paths), "{paths}");
+}
+
 /// A forged Hello with another instance withholds the Resv only until the next Path of the neighbour, whose state stays.
 #[test]
 fn forged_restart_is_healed_by_next_path() {

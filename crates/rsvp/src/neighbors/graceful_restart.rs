@@ -14,14 +14,14 @@ use earmark_core::{InterfaceId, Time};
 use earmark_wire::rsvp::RestartCap;
 
 use crate::config::RestartTimes;
-use crate::records::RestartView;
 use crate::state::{Index, NONE, Timer, TimerKind};
 
 /// Interface and address of a neighbour.
 pub(crate) type NeighborKey = (InterfaceId, IpAddr);
 
-/// Pause after a period in which state was kept, until it may be kept for the same neighbour again. What has expired in the
-/// period ends in the pause, so that a neighbour that announces restarts without end keeps no state longer than one period.
+/// Pause after the latest end of a period in which state was kept, until state of the same neighbour may be kept again, and
+/// between two walks for one neighbour. What has expired in the period ends in the pause, so that a neighbour that announces
+/// restarts without end keeps no state longer than one period.
 const PAUSE: Duration = Duration::from_secs(1);
 
 /// Restarts in progress.
@@ -37,14 +37,38 @@ pub(crate) struct GracefulRestart {
 #[derive(Debug)]
 pub(crate) struct NeighborRestart {
     pub(crate) phase: Phase,
-    /// End of the phase, until which state of the neighbour is kept.
-    pub(crate) ends_at: Time,
-    /// Latest end of all phases together.
-    limit: Time,
+    pub(crate) held: Held,
     /// Senders whose Path the neighbour has sent since its return.
     pub(crate) synchronized: BTreeSet<Index>,
     /// Walk over the senders of this node.
     pub(crate) sweep: Option<Sweep>,
+}
+
+/// Time for which state of a neighbour is kept, although it expires.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Held {
+    /// End of the current phase of its restart.
+    pub(crate) until: Time,
+    /// Latest end of all phases and restarts that follow each other.
+    limit: Time,
+}
+
+impl Held {
+    /// Returns the time after another phase of this length, or `None` if state may not be kept any longer.
+    fn extend(self, now: Time, length_ms: u32, times: &RestartTimes) -> Option<Held> {
+        times.restart_time?;
+        let limit = match self.limit {
+            limit if now < limit => limit,
+            limit if limit > Time::ZERO && now < limit + PAUSE => return None,
+            _ => now + times.max_restart_time,
+        };
+        let length = match length_ms {
+            RestartCap::INDETERMINATE => Duration::MAX,
+            milliseconds => Duration::from_millis(milliseconds.into()),
+        };
+        let until = now + length.min(limit.since(now));
+        (now < until).then_some(Held { until, limit })
+    }
 }
 
 /// Phases of a restart.
@@ -56,6 +80,21 @@ pub(crate) enum Phase {
     Recovering,
     /// The neighbour has returned with the same Src_Instance: messages were lost, but no state.
     Restored,
+}
+
+/// Restart of a neighbour whose state is kept (RFC 3473 section 9).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RestartView {
+    /// The neighbour is silent, and expected back until then.
+    Restarting {
+        /// End of its Restart Time.
+        until: Time,
+    },
+    /// The neighbour has restarted, and gets its state back until then.
+    Recovering {
+        /// End of its Recovery Time.
+        until: Time,
+    },
 }
 
 /// Walk over all senders, some at a time, during a phase. The first pass sends Path messages; RecoveryPath messages are sent
@@ -79,6 +118,13 @@ impl Sweep {
     fn new(now: Time, length: Duration, has_recovery_paths: bool) -> Sweep {
         let passes = if has_recovery_paths { 3 } else { 1 };
         Sweep { pass: 0, next: 0, due: now, started: now, length, passes }
+    }
+
+    /// Returns when a walk may begin that replaces this one: one that follows at once waits, so that forged restarts cause no
+    /// more messages than a few restarts do.
+    fn next_start(&self, now: Time) -> Time {
+        let is_waiting = now < self.started;
+        if is_waiting { self.started } else { now.max(self.started + PAUSE) }
     }
 
     /// Returns the end of a pass: the first takes half of the Recovery Time (RFC 3473 section 9.5.3, RFC 5063 section 4.5.1), and
@@ -106,9 +152,10 @@ impl Sweep {
     }
 }
 
-/// Number of senders examined in one step if there is time enough, and at most.
+/// Number of senders examined in one step if there is time enough.
 const SENDERS_PER_STEP: usize = 16;
-const MAX_SENDERS_PER_STEP: usize = 256;
+/// Limit of senders examined in one timer event, for all neighbours together.
+pub(crate) const MAX_SENDERS_PER_STEP: usize = 256;
 
 impl NeighborRestart {
     /// Returns whether the neighbour gets RecoveryPath messages.
@@ -117,7 +164,11 @@ impl NeighborRestart {
     }
 
     fn due(&self) -> Time {
-        self.sweep.map_or(self.ends_at, |sweep| sweep.due.min(self.ends_at))
+        match (self.sweep, self.phase) {
+            (Some(sweep), Phase::Restored) => sweep.due,
+            (Some(sweep), _) => sweep.due.min(self.held.until),
+            (None, _) => self.held.until,
+        }
     }
 }
 
@@ -170,78 +221,59 @@ impl GracefulRestart {
 
     /// Returns the end of the time for which state of a neighbour is kept, if it is.
     pub(crate) fn held_until(&self, now: Time, key: NeighborKey) -> Option<Time> {
-        self.neighbors.get(&key).map(|restart| restart.ends_at).filter(|&ends_at| now < ends_at)
+        self.neighbors.get(&key).map(|restart| restart.held.until).filter(|&until| now < until)
     }
 
-    /// Returns the end of a further phase of this length and the latest end of all phases, if state of the neighbour may be
-    /// kept. `held_until` is the end of the last period in which it was.
-    fn phase(
-        &self,
-        now: Time,
-        key: NeighborKey,
-        length_ms: u32,
-        times: &RestartTimes,
-        held_until: Time,
-    ) -> Option<(Time, Time)> {
-        times.restart_time?;
-        let limit = match self.neighbors.get(&key) {
-            Some(restart) if now < restart.limit => restart.limit,
-            _ if now < held_until + PAUSE && held_until > Time::ZERO => return None,
-            _ => now + times.max_restart_time,
-        };
-        let length = match length_ms {
-            RestartCap::INDETERMINATE => Duration::MAX,
-            milliseconds => Duration::from_millis(milliseconds.into()),
-        };
-        let ends_at = now + length.min(limit.since(now));
-        (now < ends_at).then_some((ends_at, limit))
-    }
-
-    /// Begins to wait for a silent neighbour. Returns the end of the wait, or `None` if its state is not kept.
+    /// Begins to wait for a silent neighbour, which had this Src_Instance. Returns the time for which its state is kept, or
+    /// `None` if it is not kept.
     pub(crate) fn await_return(
         &mut self,
         now: Time,
         key: NeighborKey,
         restart_cap: RestartCap,
         times: &RestartTimes,
-        (instance, held_until): (u32, Time),
-    ) -> Option<Time> {
-        let (ends_at, limit) = self.phase(now, key, restart_cap.restart_ms, times, held_until)?;
+        (instance, held): (u32, Held),
+    ) -> Option<Held> {
+        let held = held.extend(now, restart_cap.restart_ms, times)?;
         let phase = Phase::Restarting { instance };
         let synchronized = BTreeSet::new();
-        let restart = NeighborRestart { phase, ends_at, limit, synchronized, sweep: None };
-        self.neighbors.insert(key, restart);
-        Some(ends_at)
+        self.neighbors.insert(key, NeighborRestart { phase, held, synchronized, sweep: None });
+        Some(held)
     }
 
-    /// Begins the recovery of a neighbour that has restarted. Returns its end, or `None` if its state is not kept.
+    /// Begins the recovery of a neighbour that has restarted. Returns the time for which its state is kept, or `None` if it is not
+    /// kept.
     pub(crate) fn begin_recovery(
         &mut self,
         now: Time,
         key: NeighborKey,
         restart_cap: RestartCap,
         times: &RestartTimes,
-        (has_recovery_paths, held_until): (bool, Time),
-    ) -> Option<Time> {
-        let (ends_at, limit) = self.phase(now, key, restart_cap.recovery_ms, times, held_until)?;
+        (has_recovery_paths, held): (bool, Held),
+    ) -> Option<Held> {
+        let held = held.extend(now, restart_cap.recovery_ms, times)?;
         let (phase, synchronized) = (Phase::Recovering, BTreeSet::new());
-        let sweep = Some(Sweep::new(now, ends_at.since(now), has_recovery_paths));
-        self.neighbors.insert(key, NeighborRestart { phase, ends_at, limit, synchronized, sweep });
-        Some(ends_at)
+        let last = self.neighbors.get(&key).and_then(|restart| restart.sweep);
+        let start = last.map_or(now, |last| last.next_start(now));
+        let sweep = Some(Sweep::new(start, held.until.since(now), has_recovery_paths));
+        self.neighbors.insert(key, NeighborRestart { phase, held, synchronized, sweep });
+        Some(held)
     }
 
     /// Begins to refresh all state that is shared with a neighbour after a control channel fault.
     pub(crate) fn restore(&mut self, now: Time, key: NeighborKey, recovery_ms: u32) {
         let Some(restart) = self.neighbors.get_mut(&key) else { return };
-        let length = Duration::from_millis(recovery_ms.into()).min(restart.limit.since(now));
+        let length = Duration::from_millis(recovery_ms.into()).min(restart.held.limit.since(now));
         restart.phase = Phase::Restored;
         restart.sweep = Some(Sweep::new(now, length, false));
     }
 
-    /// Returns the neighbours with work that is due.
+    /// Returns the neighbours with work that is due, those that wait longest first.
     pub(crate) fn due(&self, now: Time) -> Vec<NeighborKey> {
-        let due = self.neighbors.iter().filter(|(_, restart)| restart.due() <= now);
-        due.map(|(&key, _)| key).collect()
+        let due = self.neighbors.iter().map(|(&key, restart)| (restart.due(), key));
+        let mut due: Vec<_> = due.filter(|&(at, _)| at <= now).collect();
+        due.sort_unstable();
+        due.into_iter().map(|(_, key)| key).collect()
     }
 
     /// Forgets the timer, which has fired.
@@ -249,9 +281,10 @@ impl GracefulRestart {
         self.timer = None;
     }
 
-    /// Arms the timer for the first work that is due.
-    pub(crate) fn arm(&mut self, timers: &mut TimingWheel<Timer>) {
+    /// Arms the timer for the first work that is due, at `earliest` or later.
+    pub(crate) fn arm(&mut self, timers: &mut TimingWheel<Timer>, earliest: Time) {
         let Some(due) = self.neighbors.values().map(NeighborRestart::due).min() else { return };
+        let due = due.max(earliest);
         match self.timer {
             Some((_, armed)) if armed <= due => {}
             Some((timer, _)) => {
@@ -269,8 +302,8 @@ impl GracefulRestart {
     pub(crate) fn view(&self, key: NeighborKey) -> Option<RestartView> {
         let restart = self.neighbors.get(&key)?;
         match restart.phase {
-            Phase::Restarting { .. } => Some(RestartView::Restarting { until: restart.ends_at }),
-            Phase::Recovering => Some(RestartView::Recovering { until: restart.ends_at }),
+            Phase::Restarting { .. } => Some(RestartView::Restarting { until: restart.held.until }),
+            Phase::Recovering => Some(RestartView::Recovering { until: restart.held.until }),
             Phase::Restored => None,
         }
     }

@@ -1,6 +1,8 @@
 //! Path and reservation state over a restart: of a neighbour (RFC 3473 sections 9.3 to 9.5.3, RFC 5063 section 4.5.1), and of
 //! this node (RFC 3473 section 9.5.2, RFC 5063 section 4.5.2).
 
+use core::time::Duration;
+
 use earmark_core::{Datagram, InterfaceId, Time};
 use earmark_wire::rsvp::{ErrorCode, Path};
 
@@ -11,7 +13,7 @@ use crate::counters::DropReason;
 use crate::filters::flow;
 use crate::instance::Rsvp;
 use crate::neighbors::address::is_neighbor;
-use crate::neighbors::graceful_restart::{NeighborKey, Phase};
+use crate::neighbors::graceful_restart::{MAX_SENDERS_PER_STEP, NeighborKey, Phase};
 use crate::neighbors::refresh_reduction::SendReason;
 use crate::rules::fault::ResvFault;
 use crate::rules::upstream::SendOptions;
@@ -100,7 +102,9 @@ impl Rsvp {
         has_any: impl FnOnce(&dyn Fn(Index) -> bool) -> bool,
     ) -> bool {
         let restart = self.key_of(hop).and_then(|key| self.graceful_restart.get(key));
-        let Some(restart) = restart.filter(|restart| now < restart.ends_at) else { return false };
+        let Some(restart) = restart.filter(|restart| now < restart.held.until) else {
+            return false;
+        };
         match restart.phase {
             Phase::Restarting { .. } => true,
             Phase::Recovering => !has_any(&|sender| restart.synchronized.contains(&sender)),
@@ -175,29 +179,37 @@ impl Rsvp {
     /// Handles the timer of restarts: continues the walks that are due, and ends what is over.
     pub(crate) fn restarts_due<E: From<Event>>(&mut self, cx: &mut HandlerContext<'_, '_, E>) {
         self.graceful_restart.timer_fired();
+        let (mut left, mut earliest) = (MAX_SENDERS_PER_STEP, Time::ZERO);
         for key in self.graceful_restart.due(cx.now) {
+            if left == 0 {
+                // Later, so that other timers are served in between.
+                earliest = cx.now + Duration::from_millis(1);
+                break;
+            }
             let Some(restart) = self.graceful_restart.get(key) else { continue };
-            if restart.ends_at <= cx.now && restart.phase != Phase::Restored {
+            if restart.held.until <= cx.now && restart.phase != Phase::Restored {
                 self.end_restart(cx, key);
             } else if restart.sweep.is_none() {
                 self.graceful_restart.remove(key);
             } else {
-                self.continue_sweep(cx, key);
+                left = self.continue_sweep(cx, key, left);
             }
         }
-        self.graceful_restart.arm(&mut self.store.timers);
+        self.graceful_restart.arm(&mut self.store.timers, earliest);
     }
 
-    /// Examines some of the senders for a neighbour that has returned.
+    /// Examines some of the senders for a neighbour that has returned, at most `limit`. Returns what is left of the limit.
     fn continue_sweep<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
         key: NeighborKey,
-    ) {
-        let Some(restart) = self.graceful_restart.get(key) else { return };
-        let (phase, Some(sweep)) = (restart.phase, restart.sweep) else { return };
+        limit: usize,
+    ) -> usize {
+        let Some(restart) = self.graceful_restart.get(key) else { return limit };
+        let (phase, Some(sweep)) = (restart.phase, restart.sweep) else { return limit };
         let senders = self.store.psbs.capacity();
-        let end = senders.min(sweep.next + sweep.step(cx.now, senders.saturating_sub(sweep.next)));
+        let step = sweep.step(cx.now, senders.saturating_sub(sweep.next)).min(limit);
+        let end = senders.min(sweep.next + step);
         for index in sweep.next..end {
             if !self.store.psbs.contains(index) {
                 continue;
@@ -214,6 +226,7 @@ impl Rsvp {
                 self.graceful_restart.remove(key);
             }
         }
+        limit - step
     }
 
     /// Sends a neighbour that has restarted the Path of a sender, if it is the next hop, and a RecoveryPath if it is the previous

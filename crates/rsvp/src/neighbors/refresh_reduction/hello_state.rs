@@ -4,6 +4,8 @@ use earmark_core::Time;
 use earmark_core::timer::TimerId;
 use earmark_wire::rsvp::RestartCap;
 
+use crate::neighbors::graceful_restart::Held;
+
 /// Hello state of one neighbour.
 #[derive(Debug, Default)]
 pub(crate) struct HelloState {
@@ -21,8 +23,8 @@ pub(crate) struct HelloState {
     pub(super) restart_cap: Option<RestartCap>,
     /// Flags of CAPABILITY in the last Hello; 0 without the object.
     pub(super) capability: u32,
-    /// End of the last time for which state of the neighbour was to be kept over a restart.
-    pub(super) held_until: Time,
+    /// Last time for which state of the neighbour was to be kept over a restart.
+    pub(super) held: Held,
     /// Timer of the next request.
     pub(super) timer: Option<TimerId>,
 }

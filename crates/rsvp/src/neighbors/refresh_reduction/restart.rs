@@ -8,7 +8,7 @@ use earmark_wire::rsvp::{Capability, HelloKind};
 use crate::api::Event;
 use crate::context::HandlerContext;
 use crate::instance::Rsvp;
-use crate::neighbors::graceful_restart::{NeighborKey, Phase};
+use crate::neighbors::graceful_restart::{Held, NeighborKey, Phase};
 use crate::state::Index;
 
 impl Rsvp {
@@ -23,11 +23,11 @@ impl Rsvp {
         let Some(peer) = self.refresh_reduction.peers.get_mut(index) else { return false };
         let (key, hello) = ((peer.interface, peer.address), &mut peer.hello);
         let Some(restart_cap) = hello.restart_cap else { return false };
-        let before = (hello.neighbor_instance, hello.held_until);
-        let until = self.graceful_restart.await_return(cx.now, key, restart_cap, &times, before);
-        let Some(until) = until else { return false };
+        let before = (hello.neighbor_instance, hello.held);
+        let held = self.graceful_restart.await_return(cx.now, key, restart_cap, &times, before);
+        let Some(held) = held else { return false };
         (hello.neighbor_instance, hello.wrong_instances) = (0, 0);
-        self.hold(cx, index, until);
+        self.hold(cx, index, held);
         true
     }
 
@@ -43,13 +43,13 @@ impl Rsvp {
         let (key, hello) = ((peer.interface, peer.address), &peer.hello);
         let Some(restart_cap) = hello.restart_cap else { return false };
         let is_desired = hello.capability & Capability::RECOVERY_PATH_DESIRED != 0;
-        let options = (is_desired, hello.held_until);
-        let until = self.graceful_restart.begin_recovery(cx.now, key, restart_cap, &times, options);
-        let Some(until) = until else { return false };
+        let options = (is_desired, hello.held);
+        let held = self.graceful_restart.begin_recovery(cx.now, key, restart_cap, &times, options);
+        let Some(held) = held else { return false };
         // No summary refresh may list what the neighbour has lost; the walk over all senders sends it.
         peer.summary_list.take();
         peer.to_resend.clear();
-        self.hold(cx, index, until);
+        self.hold(cx, index, held);
         true
     }
 
@@ -58,13 +58,13 @@ impl Rsvp {
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
         index: Index,
-        until: Time,
+        held: Held,
     ) {
-        self.graceful_restart.arm(&mut self.store.timers);
+        self.graceful_restart.arm(&mut self.store.timers, Time::ZERO);
         let Some(peer) = self.refresh_reduction.peers.get_mut(index) else { return };
-        peer.hello.held_until = until;
+        peer.hello.held = held;
         let (interface, address) = (peer.interface, peer.address);
-        let kept_ms = until.since(cx.now).as_millis() as u64;
+        let kept_ms = held.until.since(cx.now).as_millis() as u64;
         cx.out.notify(Event::NeighborRestarting { interface, address, kept_ms });
     }
 
@@ -75,7 +75,7 @@ impl Rsvp {
         let key = (peer.interface, peer.address);
         let recovery_ms = peer.hello.restart_cap.map_or(0, |restart_cap| restart_cap.recovery_ms);
         self.graceful_restart.restore(now, key, recovery_ms);
-        self.graceful_restart.arm(&mut self.store.timers);
+        self.graceful_restart.arm(&mut self.store.timers, Time::ZERO);
         self.begin_summaries(now, index, Duration::from_millis(recovery_ms.into()));
     }
 
