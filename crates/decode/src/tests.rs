@@ -4,8 +4,8 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 
 use earmark_wire::intserv::SenderTspec;
 use earmark_wire::rsvp::{
-    Body, Bundle, Carried, FilterSpec, Message, Path, RsvpHop, SenderDescriptor, Session,
-    SourceSelector,
+    Body, Bundle, Capability, Carried, FilterSpec, Hello, HelloKind, HelloMessage, Message, Path,
+    RestartCap, RsvpHop, SenderDescriptor, Session, SourceSelector,
 };
 
 use super::*;
@@ -295,6 +295,27 @@ fn text_has_a_line_for_message_and_objects() {
         assert!(session.contains(part), "{session}");
     }
     assert_eq!(lines.next(), Some("    RSVP_HOP  address 10.0.1.1  lih 7"));
+}
+
+/// RFC 3473 section 9.1, RFC 5063 section 4.2.
+#[test]
+fn text_has_restart_times_and_capability() {
+    let hello = Hello { kind: HelloKind::Ack, source_instance: 1, destination_instance: 2 };
+    let message = HelloMessage {
+        restart_cap: Some(RestartCap { restart_ms: 30_000, recovery_ms: 60_000 }),
+        capability: Some(Capability { flags: Capability::RECOVERY_PATH_DESIRED }),
+        ..hello.into()
+    };
+    let message = Message::new(1, Body::Hello(message));
+    let mut octets = vec![0; message.buffer_len()];
+    message.emit(&mut octets).expect("the buffer fits");
+    let text = text_of(&ipv4_packet(RSVP, &octets));
+    for line in [
+        "RESTART_CAP  restart_ms 30000  recovery_ms 60000",
+        "CAPABILITY  recovery_path_transmit false  recovery_path_desired true  recovery_path_srefresh false",
+    ] {
+        assert!(text.contains(line), "{text}");
+    }
 }
 
 /// A reader that returns one octet at a time, like a slow pipe.
