@@ -6,131 +6,40 @@
 //! ```
 
 mod common;
+#[path = "common/core_network.rs"]
+mod core_network;
 
 use std::collections::BTreeSet;
-use std::net::IpAddr;
 use std::time::Duration;
 
-use common::{Bench, Family};
+use common::Family;
+use core_network::{CoreNetwork, FLOW, STEP, across};
 use earmark_core::{Flow, Rate, Time, Trust};
-use earmark_node::{
-    Across, AggregateChange, AggregateRow, Border, Command, CoreProtocol, Deaggregate, Event,
-    Listen, NodeConfig,
-};
-use earmark_rsvp::{self as rsvp, Application};
-use earmark_sim::{Keep, LogEvent, NodeId, Source, StreamId, TrafficPattern};
-use earmark_wire::intserv::TokenBucket;
-use earmark_wire::rsvp::{FilterSpec, Session, SourceSelector};
+use earmark_node::{Across, AggregateChange, Border, CoreProtocol, Deaggregate, NodeConfig};
+use earmark_rsvp as rsvp;
+use earmark_sim::{Keep, Source, StreamId, TrafficPattern};
 use proptest::prelude::*;
 
-/// Rate of a flow.
-const FLOW: Rate = Rate::from_bps(64_000);
-const STEP: Rate = Rate::from_mbps(4);
 const DSCP: u8 = 46;
 
-struct Net {
-    bench: Bench,
-    h1: NodeId,
-    e1: NodeId,
-    c1: NodeId,
-    c2: NodeId,
-    e2: NodeId,
-    h2: NodeId,
-}
-
-/// All links have 1 Gbit/s except the one in the core.
-fn net(family: Family, core: Rate) -> Net {
+fn net(family: Family, core: Rate) -> CoreNetwork {
     net_with(family, core, |_| {})
 }
 
-fn net_with(family: Family, core: Rate, change: impl FnOnce(&mut Across)) -> Net {
+fn net_with(family: Family, core: Rate, change: impl FnOnce(&mut Across)) -> CoreNetwork {
     let timing =
         rsvp::Timing { refresh: Duration::from_secs(10), lifetime_factor: 3, ..Default::default() };
     let rsvp = rsvp::Config { timing, ..rsvp::Config::default() };
-    let plain = || NodeConfig { rsvp: rsvp.clone(), ..NodeConfig::default() };
-    let mut bench = Bench::with(5, family, plain());
-    let (to, range) = match family {
-        Family::V4 => ("10.0.3.2", "10.0.4.0/24"),
-        Family::V6 => ("2001:db8:3::2", "2001:db8:4::/48"),
-    };
-    let to: IpAddr = to.parse().expect("an address");
-    let mut across = Across {
-        to,
-        range: range.parse().expect("a prefix"),
-        by: CoreProtocol::Rsvp { dscp: DSCP },
-        step: STEP,
-        lowest: Rate::ZERO,
-        highest: Rate::from_mbps(200),
-        margin: Rate::ZERO,
-        shrink_after: Duration::from_secs(20),
-        patience: Duration::from_secs(2),
-        waiting: 1_000,
-        pause: Duration::from_secs(5),
-        recover: Duration::from_secs(5),
-    };
+    let plain = NodeConfig { rsvp, ..NodeConfig::default() };
+    let mut across = across(family, CoreProtocol::Rsvp { dscp: DSCP });
     change(&mut across);
-    let border = |name: &str, border: Border| {
-        let borders = [(name.into(), Border { hide: true, ..border })].into();
-        NodeConfig { borders, ..plain() }
-    };
+    let deaggregates = vec![Deaggregate { at: across.to, dscp: DSCP }];
     let near = Border { across: vec![across], ..Border::default() };
-    let far =
-        Border { deaggregates: vec![Deaggregate { at: to, dscp: DSCP }], ..Border::default() };
-    let speed = Rate::from_mbps(1_000);
-    let e1 = bench.router_with("e1", border("link1", near));
-    let [c1, c2] = ["c1", "c2"].map(|name| bench.router(name));
-    let e2 = bench.router_with("e2", border("link3", far));
-    let (h1, _) = bench.host("h1", e1, speed);
-    for (a, b, speed) in [(e1, c1, speed), (c1, c2, core), (c2, e2, speed)] {
-        bench.connect(a, b, speed);
-    }
-    let (h2, _) = bench.host("h2", e2, speed);
-    bench.route();
-    Net { bench, h1, e1, c1, c2, e2, h2 }
+    let far = Border { deaggregates, ..Border::default() };
+    CoreNetwork::new(family, core, &plain, [near, far])
 }
 
-impl Net {
-    fn address(&self, link: usize, side: usize) -> IpAddr {
-        self.bench.links[link].addresses[side]
-    }
-
-    /// Starts a flow from h1 to h2, reserved by the receiver; `number` is its port.
-    fn begin(&mut self, number: u16, rate: Rate) {
-        let session =
-            Session { destination: self.address(4, 0), protocol: 17, flags: 0, port: number };
-        let (source, application) = (self.address(0, 0), Application(number.into()));
-        let network = &mut self.bench.network;
-        network.command(self.h2, Command::Listen(Listen::new(application, session)));
-        network.command(self.h1, Command::Rsvp(rsvp::Command::Session { application, session }));
-        let template = FilterSpec { source, selector: SourceSelector::Port(number) };
-        let tspec = TokenBucket {
-            rate: rate.as_octets_per_second(),
-            depth: 2_000.0,
-            peak: f32::INFINITY,
-            min_policed_unit: 100,
-            max_packet_size: 1_000,
-        };
-        let send = rsvp::Command::Sender { application, template, tspec, ttl: 64 };
-        network.command(self.h1, Command::Rsvp(send));
-    }
-
-    fn end(&mut self, number: u16) {
-        let application = Application(number.into());
-        for node in [self.h1, self.h2] {
-            let release = rsvp::Command::Release { application };
-            self.bench.network.command(node, Command::Rsvp(release));
-        }
-    }
-
-    fn run(&mut self, time: Duration) {
-        let until = self.bench.network.now() + time;
-        self.bench.network.run_until(until);
-    }
-
-    fn seconds(&mut self, seconds: u64) {
-        self.run(Duration::from_secs(seconds));
-    }
-
+impl CoreNetwork {
     fn begin_all(&mut self, flows: u16) {
         for number in 1..=flows {
             self.begin(number, FLOW);
@@ -139,30 +48,17 @@ impl Net {
         self.seconds(3);
     }
 
-    fn aggregate(&self) -> AggregateRow {
-        let node = self.bench.network.node(self.e1).expect("it lives");
-        node.aggregate_rows().next().expect("there is one")
-    }
-
     /// Returns what is reserved towards e2 on the links of e1, c1 and c2.
     fn holds(&self) -> [Rate; 3] {
-        [(self.e1, 1), (self.c1, 2), (self.c2, 3)].map(|(node, link)| {
-            let interface = self.bench.links[link].ends[0].1;
-            let node = self.bench.network.node(node).expect("it lives");
-            node.ledger().link(interface).expect("a link").held
-        })
+        [(self.e1, 1), (self.c1, 2), (self.c2, 3)].map(|(node, link)| self.held(node, link))
     }
 
     /// Asserts that the flows have no more than the aggregate, that the aggregate has its rate on each link, that the edge has
     /// a class for each flow, and that each router of the core has one session and one class, for the packets with the DSCP.
     fn all_is_well(&self) {
-        let row = self.aggregate();
-        assert!(row.granted_bps >= row.need_bps, "{row:?}");
+        let row = self.check_edge();
         assert_eq!(self.holds(), [row.granted_bps; 3]);
         let network = &self.bench.network;
-        let classes = network.traffic_control(self.e1).map(|(_, reserved)| reserved.demand.rate);
-        assert_eq!(classes.fold(Rate::ZERO, |sum, rate| sum + rate), row.need_bps, "{row:?}");
-        assert_eq!(network.traffic_control(self.e1).count(), row.members as usize);
         let all = Flow::of_dscp(self.address(1, 0).is_ipv6(), DSCP);
         for id in [self.c1, self.c2] {
             assert_eq!(population(network.node(id).expect("it lives")), (1, 1, 1));
@@ -180,17 +76,6 @@ impl Net {
             assert_eq!(self.bench.network.traffic_control(id).count(), 0, "{}", node.name());
         }
         assert_eq!(self.holds(), [Rate::ZERO; 3]);
-    }
-
-    /// Returns the changes of the aggregate, with its rate afterwards, Mbit/s.
-    fn changes(&self) -> Vec<(AggregateChange, u64)> {
-        let told = self.bench.network.log().iter().filter_map(|entry| match &entry.what {
-            LogEvent::Event(Event::Aggregate { change, granted, .. }) => {
-                Some((*change, granted.as_bps() / 1_000_000))
-            }
-            _ => None,
-        });
-        told.collect()
     }
 
     fn stream(&mut self, port: u16, dscp: u8, mbps: u64) -> StreamId {

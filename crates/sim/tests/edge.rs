@@ -6,162 +6,53 @@
 //! ```
 
 mod common;
+#[path = "common/core_network.rs"]
+mod core_network;
 
 use std::collections::BTreeSet;
-use std::net::IpAddr;
 use std::time::Duration;
 
-use common::{Bench, Family, boomerang_population};
+use common::{Family, boomerang_population};
+use core_network::{CoreNetwork, FLOW, STEP, across};
 use earmark_boomerang as boomerang;
 use earmark_core::{Flow, Prefix, Rate, Time};
-use earmark_node::{
-    Across, AggregateChange, AggregateRow, Border, Command, CoreProtocol, Event, Listen, NodeConfig,
-};
-use earmark_rsvp::{self as rsvp, Application};
+use earmark_node::{Across, AggregateChange, Border, CoreProtocol, Event, NodeConfig};
+use earmark_rsvp as rsvp;
 use earmark_sim::{LogEvent, NodeId};
-use earmark_wire::intserv::TokenBucket;
-use earmark_wire::rsvp::{FilterSpec, Session, SourceSelector};
 use proptest::prelude::*;
 
-/// Rate of a flow.
-const FLOW: Rate = Rate::from_bps(64_000);
-const STEP: Rate = Rate::from_mbps(4);
-
-struct Net {
-    bench: Bench,
-    h1: NodeId,
-    e1: NodeId,
-    c1: NodeId,
-    c2: NodeId,
-    e2: NodeId,
-    h2: NodeId,
-}
-
-/// All links have 1 Gbit/s except the one in the core.
-fn net(family: Family, core: Rate, change: impl FnOnce(&mut Across)) -> Net {
+fn net(family: Family, core: Rate, change: impl FnOnce(&mut Across)) -> CoreNetwork {
     let timing =
         rsvp::Timing { refresh: Duration::from_secs(30), lifetime_factor: 3, ..Default::default() };
     let rsvp = rsvp::Config { timing, ..rsvp::Config::default() };
     let boomerang = boomerang::Config { refresh_interval: 10, ..boomerang::Config::default() };
-    let plain =
-        || NodeConfig { rsvp: rsvp.clone(), boomerang: boomerang.clone(), ..NodeConfig::default() };
-    let mut bench = Bench::with(5, family, plain());
-    let (to, range) = match family {
-        Family::V4 => ("10.0.3.2", "10.0.4.0/24"),
-        Family::V6 => ("2001:db8:3::2", "2001:db8:4::/48"),
-    };
-    let mut across = Across {
-        to: to.parse().expect("an address"),
-        range: range.parse().expect("a prefix"),
-        by: CoreProtocol::Boomerang,
-        step: STEP,
-        lowest: Rate::ZERO,
-        highest: Rate::from_mbps(200),
-        margin: Rate::ZERO,
-        shrink_after: Duration::from_secs(20),
-        patience: Duration::from_secs(2),
-        waiting: 1_000,
-        pause: Duration::from_secs(5),
-        recover: Duration::from_secs(5),
-    };
+    let plain = NodeConfig { rsvp, boomerang, ..NodeConfig::default() };
+    let mut across = across(family, CoreProtocol::Boomerang);
     change(&mut across);
-    let border = |name: &str, across: Vec<Across>| {
-        let borders = [(name.into(), Border { hide: true, across, ..Border::default() })].into();
-        NodeConfig { borders, ..plain() }
-    };
-    let speed = Rate::from_mbps(1_000);
-    let e1 = bench.router_with("e1", border("link1", vec![across]));
-    let [c1, c2] = ["c1", "c2"].map(|name| bench.router(name));
-    let e2 = bench.router_with("e2", border("link3", Vec::new()));
-    let (h1, _) = bench.host("h1", e1, speed);
-    for (a, b, speed) in [(e1, c1, speed), (c1, c2, core), (c2, e2, speed)] {
-        bench.connect(a, b, speed);
-    }
-    let (h2, _) = bench.host("h2", e2, speed);
-    bench.route();
-    Net { bench, h1, e1, c1, c2, e2, h2 }
+    let near = Border { across: vec![across], ..Border::default() };
+    CoreNetwork::new(family, core, &plain, [near, Border::default()])
 }
 
-fn usual() -> Net {
+fn usual() -> CoreNetwork {
     net(Family::V4, Rate::from_mbps(1_000), |_| {})
 }
 
-impl Net {
-    fn address(&self, link: usize, side: usize) -> IpAddr {
-        self.bench.links[link].addresses[side]
-    }
-
-    fn session(&self, port: u16) -> Session {
-        Session { destination: self.address(4, 0), protocol: 17, flags: 0, port }
-    }
-
-    /// Starts a flow from h1 to h2, reserved by the receiver; `number` is its port.
-    fn begin(&mut self, number: u16, rate: Rate) {
-        let (session, application) = (self.session(number), Application(number.into()));
-        let source = self.address(0, 0);
-        let network = &mut self.bench.network;
-        network.command(self.h2, Command::Listen(Listen::new(application, session)));
-        let open = rsvp::Command::Session { application, session };
-        network.command(self.h1, Command::Rsvp(open));
-        let template = FilterSpec { source, selector: SourceSelector::Port(number) };
-        let tspec = TokenBucket {
-            rate: rate.as_octets_per_second(),
-            depth: 2_000.0,
-            peak: f32::INFINITY,
-            min_policed_unit: 100,
-            max_packet_size: 1_000,
-        };
-        let send = rsvp::Command::Sender { application, template, tspec, ttl: 64 };
-        network.command(self.h1, Command::Rsvp(send));
-    }
-
-    fn end(&mut self, number: u16) {
-        let application = Application(number.into());
-        for node in [self.h1, self.h2] {
-            let release = rsvp::Command::Release { application };
-            self.bench.network.command(node, Command::Rsvp(release));
-        }
-    }
-
-    fn run(&mut self, time: Duration) {
-        let until = self.bench.network.now() + time;
-        self.bench.network.run_until(until);
-    }
-
-    fn seconds(&mut self, seconds: u64) {
-        self.run(Duration::from_secs(seconds));
-    }
-
-    fn aggregate(&self) -> AggregateRow {
-        let node = self.bench.network.node(self.e1).expect("it lives");
-        node.aggregate_rows().next().expect("there is one")
-    }
-
+impl CoreNetwork {
     /// Returns the reservation of each router of the core towards e2.
     fn core_holds(&self) -> [Rate; 2] {
-        [(self.c1, 2), (self.c2, 3)].map(|(node, link)| {
-            let interface = self.bench.links[link].ends[0].1;
-            let node = self.bench.network.node(node).expect("it lives");
-            node.ledger().link(interface).expect("a link").held
-        })
+        [(self.c1, 2), (self.c2, 3)].map(|(node, link)| self.held(node, link))
     }
 
     /// Returns the reservation of the aggregate on the edge's own link.
     fn edge_holds(&self) -> Rate {
-        let interface = self.bench.links[1].ends[0].1;
-        let node = self.bench.network.node(self.e1).expect("it lives");
-        node.ledger().link(interface).expect("a link").held
+        self.held(self.e1, 1)
     }
 
     /// Asserts that the aggregate has the granted rate everywhere, that the flows have no more than that, and that
     /// traffic control of the edge has a class for each flow and none for the aggregate; the core has no RSVP state.
     fn all_is_well(&self) {
-        let row = self.aggregate();
-        assert!(row.granted_bps >= row.need_bps, "{row:?}");
+        let row = self.check_edge();
         let network = &self.bench.network;
-        let classes = network.traffic_control(self.e1).map(|(_, reserved)| reserved.demand.rate);
-        assert_eq!(classes.fold(Rate::ZERO, |sum, rate| sum + rate), row.need_bps, "{row:?}");
-        assert_eq!(network.traffic_control(self.e1).count(), row.members as usize);
         for node in [self.c1, self.c2] {
             let node = network.node(node).expect("it lives");
             assert_eq!(rsvp_state(node), 0, "{}", node.name());
@@ -185,17 +76,6 @@ impl Net {
             assert_eq!(boomerang_population(node), (0, 0), "{}", node.name());
             assert_eq!(self.bench.network.traffic_control(id).count(), 0, "{}", node.name());
         }
-    }
-
-    /// Returns the changes of the aggregate, with its rate afterwards, Mbit/s.
-    fn changes(&self) -> Vec<(AggregateChange, u64)> {
-        let told = self.bench.network.log().iter().filter_map(|entry| match &entry.what {
-            LogEvent::Event(Event::Aggregate { change, granted, .. }) => {
-                Some((*change, granted.as_bps() / 1_000_000))
-            }
-            _ => None,
-        });
-        told.collect()
     }
 
     /// Returns the number of messages that a node's daemon has sent.
