@@ -9,15 +9,18 @@ mod common;
 #[path = "common/core_network.rs"]
 mod core_network;
 
-use std::collections::BTreeSet;
 use std::time::Duration;
 
 use common::Family;
 use core_network::{CoreNetwork, FLOW, STEP, across};
-use earmark_core::{Flow, Rate, Time, Trust};
+use earmark_core::{Flow, Outgoing, Rate, Time, Trust};
 use earmark_node::{Across, AggregateChange, Border, CoreProtocol, Deaggregate, NodeConfig};
 use earmark_rsvp as rsvp;
 use earmark_sim::{Keep, Source, StreamId, TrafficPattern};
+use earmark_wire::rsvp::{
+    Body, Carried, Dscp, ErrorCode, ErrorSpec, Message, PathErr, SenderTemplate, Session,
+    SourceSelector,
+};
 use proptest::prelude::*;
 
 const DSCP: u8 = 46;
@@ -197,6 +200,41 @@ fn aggregate_from_behind_an_access_interface_is_refused() {
     assert!(net.changes().contains(&(AggregateChange::Refused, 0)), "{:?}", net.changes());
 }
 
+/// A PathErr about an aggregate that is granted, which a neighbour may forge, ends nothing.
+#[test]
+fn forged_error_leaves_a_granted_aggregate() {
+    let mut net = net(Family::V4, Rate::from_mbps(1_000));
+    net.begin_all(30);
+    let granted = net.aggregate();
+    let [own, neighbor] = [0, 1].map(|side| net.address(1, side));
+    let error = PathErr {
+        session: Session::aggregate(net.address(3, 1), Dscp(DSCP)),
+        error: ErrorSpec {
+            node: neighbor,
+            flags: 0,
+            code: ErrorCode::AdmissionControlFailure,
+            value: 2,
+        },
+        carried: Carried::NONE,
+        sender: Some((SenderTemplate { source: own, selector: SourceSelector::Aggregator }, None)),
+    };
+    let message = Message::new(255, Body::PathErr(error));
+    let mut octets = vec![0; message.buffer_len()];
+    message.emit(&mut octets).expect("there is room");
+    let (c1, interface) = net.bench.links[1].ends[1];
+    let how = Outgoing::new(rsvp::PROTOCOL, neighbor, own, 255);
+    let how = Outgoing { interface: Some(interface), ..how };
+    net.bench.network.send_datagram(c1, &how, &octets);
+    net.seconds(20);
+    let e1 = net.bench.network.node(net.e1).expect("it lives");
+    let counters = e1.engine::<rsvp::Rsvp>().expect("a node with RSVP").counters();
+    let path_err = rsvp::MESSAGES.iter().position(|name| *name == "path_err").expect("known");
+    assert_eq!((counters.received[path_err], counters.dropped.iter().sum::<u64>()), (1, 0));
+    assert_eq!(net.aggregate(), granted);
+    assert_eq!(net.changes(), [(AggregateChange::Grown, 4)]);
+    net.all_is_well();
+}
+
 /// In a flood packets with the DSCP of the aggregate lose nothing, and others with the same addresses do.
 #[test]
 fn packets_with_the_dscp_have_the_reservation() {
@@ -230,25 +268,11 @@ proptest! {
             across.margin = Rate::from_mbps(margin);
             across.shrink_after = Duration::from_secs(3);
         });
-        let mut there = BTreeSet::new();
-        for (number, begins, rate, pause) in moves {
-            if begins && there.insert(number) {
-                net.begin(number, Rate::from_bps(rate * 300_000));
-            } else if !begins && there.remove(&number) {
-                net.end(number);
-            }
-            let until = net.bench.network.now() + Duration::from_millis(pause);
-            while net.bench.network.now() < until {
-                let next = net.bench.network.now() + Duration::from_millis(5);
-                net.bench.network.run_until(next.min(until));
-                let (row, core) = (net.aggregate(), net.holds());
-                prop_assert!(row.granted_bps >= row.need_bps, "{:?}", row);
-                prop_assert!(core.iter().all(|held| *held >= row.need_bps), "{:?} {:?}", core, row);
-            }
-        }
-        for number in there {
-            net.end(number);
-        }
+        net.come_and_go(moves, |net| {
+            let (row, core) = (net.aggregate(), net.holds());
+            assert!(row.granted_bps >= row.need_bps, "{row:?}");
+            assert!(core.iter().all(|held| *held >= row.need_bps), "{core:?} {row:?}");
+        });
         net.seconds(90);
         prop_assert_eq!(net.aggregate().granted_bps, Rate::ZERO);
         net.core_is_empty();

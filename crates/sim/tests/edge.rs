@@ -314,31 +314,14 @@ proptest! {
             across.margin = Rate::from_mbps(margin);
             across.shrink_after = Duration::from_secs(3);
         });
-        let mut there = BTreeSet::new();
-        for (number, begins, rate, pause) in moves {
-            if begins && there.insert(number) {
-                net.begin(number, Rate::from_bps(rate * 300_000));
-            } else if !begins && there.remove(&number) {
-                net.end(number);
+        net.come_and_go(moves, |net| {
+            let row = net.aggregate();
+            assert!(row.granted_bps >= row.need_bps, "{row:?}");
+            if row.need_bps > Rate::ZERO {
+                let core = net.core_holds();
+                assert!(core.iter().all(|held| *held >= row.need_bps), "{core:?} {row:?}");
             }
-            let until = net.bench.network.now() + Duration::from_millis(pause);
-            loop {
-                let row = net.aggregate();
-                prop_assert!(row.granted_bps >= row.need_bps, "{:?}", row);
-                if row.need_bps > Rate::ZERO {
-                    let core = net.core_holds();
-                    prop_assert!(core.iter().all(|held| *held >= row.need_bps), "{:?} {:?}", core, row);
-                }
-                if net.bench.network.now() >= until {
-                    break;
-                }
-                let next = net.bench.network.now() + Duration::from_millis(5);
-                net.bench.network.run_until(next.min(until));
-            }
-        }
-        for number in there {
-            net.end(number);
-        }
+        });
         net.seconds(60);
         net.nothing_is_left();
         prop_assert!(net.bench.network.now() > Time::ZERO);

@@ -4,6 +4,7 @@
 //!   h1 --0-- e1 --1-- c1 --2-- c2 --3-- e2 --4-- h2
 //! ```
 
+use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::time::Duration;
 
@@ -115,6 +116,31 @@ impl CoreNetwork {
             let release = rsvp::Command::Release { application };
             self.bench.network.command(node, Command::Rsvp(release));
         }
+    }
+
+    /// Flows begin and end by these moves: number, whether it begins, its rate in units of 300 kbit/s, and the milliseconds until
+    /// the next move. `check` looks at the network every 5 ms. All flows end after the last move.
+    pub(crate) fn come_and_go(
+        &mut self,
+        moves: Vec<(u16, bool, u64, u64)>,
+        check: impl Fn(&CoreNetwork),
+    ) {
+        let mut there = BTreeSet::new();
+        for (number, begins, rate, pause) in moves {
+            if begins && there.insert(number) {
+                self.begin(number, Rate::from_bps(rate * 300_000));
+            } else if !begins && there.remove(&number) {
+                self.end(number);
+            }
+            let until = self.bench.network.now() + Duration::from_millis(pause);
+            check(self);
+            while self.bench.network.now() < until {
+                let next = self.bench.network.now() + Duration::from_millis(5);
+                self.bench.network.run_until(next.min(until));
+                check(self);
+            }
+        }
+        there.into_iter().for_each(|number| self.end(number));
     }
 
     pub(crate) fn run(&mut self, time: Duration) {
