@@ -265,6 +265,17 @@ fn listings_show_sessions_reservations_and_links() {
     assert_eq!(counted("resv").map(|(.., count)| count), Some(1));
 }
 
+/// Returns a policy by which the requests of one source displace those of others.
+fn important_source() -> Settings {
+    let rule = Rule {
+        sources: vec!["10.0.0.2/32".parse().expect("a range")],
+        priority: Some(Priority::new(5, 5)),
+        ..Rule::default()
+    };
+    let preemption = Some(PreemptionPolicy::default());
+    Settings { preemption, rules: vec![rule], ..Settings::default() }
+}
+
 /// Preemption enabled at run time applies to the ledger: earlier reservations have the lowest priority and are
 /// preempted.
 #[test]
@@ -280,13 +291,7 @@ fn preemption_enabled_by_reload_applies_to_old_reservations() {
     let refusal = resv_err(&router.resv(&path, &flows)).expect("2 + 7 Mbit/s are too much");
     assert_eq!(refusal.code, ErrorCode::AdmissionControlFailure);
 
-    let rule = Rule {
-        sources: vec!["10.0.0.2/32".parse().expect("a range")],
-        priority: Some(Priority::new(5, 5)),
-        ..Rule::default()
-    };
-    let preemption = Some(PreemptionPolicy::default());
-    let policy = Settings { preemption, rules: vec![rule], ..Settings::default() };
+    let policy = important_source();
     let renewal = Renewal { policy, ..Renewal::from(earmark_rsvp::Config::default()) };
     let command = earmark_rsvp::Command::Renew(Box::new(renewal));
     let outcomes = router.handle(Input::Command(Command::Rsvp(command)));
@@ -302,13 +307,7 @@ fn restarting_neighbor_is_listed_and_its_reservation_preempted() {
     let (mut router, _) = reserved();
     let restart_time = Some(Duration::from_secs(30));
     let restart = RestartTimes { restart_time, ..RestartTimes::default() };
-    let rule = Rule {
-        sources: vec!["10.0.0.2/32".parse().expect("a range")],
-        priority: Some(Priority::new(5, 5)),
-        ..Rule::default()
-    };
-    let preemption = Some(PreemptionPolicy::default());
-    let policy = Settings { preemption, rules: vec![rule], ..Settings::default() };
+    let policy = important_source();
     let renewal = Renewal { restart, policy, ..Renewal::from(earmark_rsvp::Config::default()) };
     let command = earmark_rsvp::Command::Renew(Box::new(renewal));
     router.handle(Input::Command(Command::Rsvp(command)));
