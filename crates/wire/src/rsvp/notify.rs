@@ -13,7 +13,7 @@ use super::leading_objects::{self, LeadingObjects};
 use super::list::{Item, List, sealed::Sealed};
 use super::message::FixedFilterFlow;
 use super::object_writer::*;
-use super::objects::{ErrorSpec, FilterSpec, SenderTemplate, Session, SourceSelector};
+use super::objects::{ErrorSpec, FilterSpec, SenderTemplate, Session};
 use crate::intserv::{FlowSpec, SenderTspec};
 use crate::writer::{EmitError, Writer};
 
@@ -288,16 +288,8 @@ impl<'a> Part<'a> {
     fn sender(&self, object: &RawObject<'_>) -> Result<FilterSpec, ParseError> {
         let sender = decode::valid_filter(object)?;
         let Some(session) = self.session else { return Err(object.error(ErrorKind::ObjectOrder)) };
-        if sender.source.is_ipv4() != session.destination.is_ipv4() {
-            return Err(object.error(ErrorKind::AddressFamily));
-        }
-        if !sender.fits(&session) {
-            return Err(object.error(ErrorKind::ConflictingCType));
-        }
-        // RFC 2205 section 3.2, rule 2.
-        let has_port = matches!(sender.selector, SourceSelector::Port(port) if port != 0);
-        if session.port == 0 && has_port {
-            return Err(object.error(ErrorKind::BadSourcePort));
+        if let Some(kind) = sender.conflict(&session) {
+            return Err(object.error(kind));
         }
         Ok(sender)
     }

@@ -4,6 +4,7 @@ use core::net::IpAddr;
 use serde::{Deserialize, Serialize};
 
 use super::dclass::Dscp;
+use super::error::ErrorKind;
 use super::iana::ErrorCode;
 use crate::ipsec;
 
@@ -111,6 +112,22 @@ impl FilterSpec {
             SourceSelector::Spi(_) => session.has_gpi(),
             SourceSelector::Aggregator => session.is_aggregate(),
         }
+    }
+
+    /// Returns whether rule 2 of RFC 2205 section 3.2 binds this sender: a source port needs a destination port.
+    pub(super) const fn needs_destination_port(&self) -> bool {
+        matches!(self.selector, SourceSelector::Port(port) if port != 0)
+    }
+
+    /// Returns why no message may name this sender of a session.
+    pub(super) fn conflict(&self, session: &Session) -> Option<ErrorKind> {
+        if self.source.is_ipv4() != session.destination.is_ipv4() {
+            return Some(ErrorKind::AddressFamily);
+        }
+        if session.port == 0 && self.needs_destination_port() {
+            return Some(ErrorKind::BadSourcePort);
+        }
+        (!self.fits(session)).then_some(ErrorKind::ConflictingCType)
     }
 
     /// Returns address, port, flow label and SPI, as of a sender's name in a listing.

@@ -247,7 +247,7 @@ impl<'a> Found<'a> {
     fn sender(&mut self, object: &RawObject<'_>) -> Result<FilterSpec, ParseError> {
         let filter = decode::valid_filter(object)?;
         self.note_address(filter.source);
-        self.source_port |= has_source_port(&filter);
+        self.source_port |= filter.needs_destination_port();
         self.selectors |= selector_bit(&filter);
         Ok(filter)
     }
@@ -284,7 +284,9 @@ impl<'a> Found<'a> {
         }
         // RFC 2205 section 3.2, rule 2.
         if session.port == 0 && self.source_port {
-            return Err(first_sender_at_fault(bytes, ErrorKind::BadSourcePort, has_source_port));
+            return Err(first_sender_at_fault(bytes, ErrorKind::BadSourcePort, |sender| {
+                sender.needs_destination_port()
+            }));
         }
         if self.selectors & !selectors_of(session) != 0 {
             return Err(first_sender_at_fault(bytes, ErrorKind::ConflictingCType, |sender| {
@@ -370,12 +372,6 @@ fn selectors_of(session: &Session) -> u8 {
 const PORTS: u8 = 1;
 const SPI: u8 = 2;
 const AGGREGATOR: u8 = 4;
-
-/// Whether rule 2 of RFC 2205 section 3.2 applies to this filter.
-#[inline]
-fn has_source_port(filter: &FilterSpec) -> bool {
-    matches!(filter.selector, SourceSelector::Port(port) if port != 0)
-}
 
 /// Returns the error about the first missing class of a set.
 #[cold]

@@ -65,8 +65,9 @@ impl<'a> PartialMessage<'a> {
         8 + UnknownObjects::MAX_QUOTED + 24 + 24 + 8 + 48 + UnknownObjects::MAX_QUOTED;
 
     /// Scans the message as far as its objects are framed correctly. The fields of the common header and the order of
-    /// the objects are ignored, and so are objects with values that no message may have, and hop, template and filter of
-    /// another address family than the session: an answer with them would be malformed itself.
+    /// the objects are ignored, and so are objects with values that no message may have, a hop of another address family
+    /// than the session, and a template and filter that the session cannot have: an answer with them would be malformed
+    /// itself.
     pub fn scan(bytes: &'a [u8]) -> PartialMessage<'a> {
         let mut salvage = PartialMessage {
             message_type: MessageType::Unknown(0),
@@ -126,8 +127,8 @@ impl<'a> PartialMessage<'a> {
         if let Some(session) = salvage.session {
             let ipv4 = session.destination.is_ipv4();
             salvage.hop.take_if(|hop| hop.address.is_ipv4() != ipv4);
-            salvage.sender_template.take_if(|template| template.source.is_ipv4() != ipv4);
-            if salvage.filter.take_if(|filter| filter.source.is_ipv4() != ipv4).is_some() {
+            salvage.sender_template.take_if(|template| template.conflict(&session).is_some());
+            if salvage.filter.take_if(|filter| filter.conflict(&session).is_some()).is_some() {
                 filter = None;
             }
         }
@@ -289,6 +290,43 @@ mod tests {
             assert_eq!(salvage.filter.is_some(), is_same);
         }
     }
+
+    /// Each kind of session with each kind of sender in a Path and a Resv whose traffic is malformed.
+    #[test]
+    fn senders_that_a_session_cannot_have_are_ignored() {
+        // SESSION: C-Type, protocol, reserved, port or vDstPort or DSCP.
+        let sessions = [
+            ("port", 1, [17, 0, 19, 136], "port"),
+            ("no port", 1, [17, 0, 0, 0], "no port"),
+            ("SPI", 3, [50, 0, 19, 136], "SPI"),
+            ("aggregate", 9, [0, 0, 0, 46], "aggregate"),
+        ];
+        // SENDER_TEMPLATE or FILTER_SPEC: C-Type and the octets behind the address.
+        let senders: [(&str, u8, &[u8]); 4] = [
+            ("port", 1, &[0, 0, 19, 136]),
+            ("no port", 1, &[0, 0, 0, 0]),
+            ("SPI", 4, &[0, 0, 19, 136]),
+            ("aggregate", 9, &[]),
+        ];
+        for (name, session, [protocol, flags, p0, p1], own) in sessions {
+            for (sender, c_type, selector) in senders {
+                let mut message = alloc::vec![0x10, 1, 0, 0, 63, 0, 0, 0];
+                message.extend([0, 12, 1, session, 10, 0, 2, 3, protocol, flags, p0, p1]);
+                for class in [11, 10] {
+                    let length = 8 + selector.len() as u8;
+                    message.extend([0, length, class, c_type, 10, 0, 1, 1]);
+                    message.extend(selector);
+                }
+                let salvage = PartialMessage::scan(&message);
+                assert!(salvage.session.is_some(), "{name}");
+                // A session with a port may have senders without one.
+                let is_possible = sender == own || (name, sender) == ("port", "no port");
+                assert_eq!(salvage.sender_template.is_some(), is_possible, "{name}, {sender}");
+                assert_eq!(salvage.filter.is_some(), is_possible, "{name}, {sender}");
+            }
+        }
+    }
+
     #[test]
     fn values_that_no_message_may_have_are_ignored() {
         let session = |protocol| [0, 12, 1, 1, 10, 0, 2, 3, protocol, 0, 19, 136];
