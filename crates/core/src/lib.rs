@@ -22,6 +22,7 @@ mod input;
 mod interface;
 pub mod keys;
 pub mod listing;
+mod marking;
 mod named_enum;
 mod octets;
 pub mod outcome;
@@ -45,6 +46,7 @@ pub use engine::Engine;
 pub use flow::{Flow, FlowError, Prefix, PrefixError};
 pub use input::{Datagram, HostEvent, Input};
 pub use interface::{Interface, InterfaceId, Interfaces};
+pub use marking::{Marking, Markings};
 pub use octets::{Octets, OctetsError};
 pub use routes::{
     Branches, FlowAnswer, FlowResolver, Hop, MulticastRoute, Resolution, Route, RouteTable, Routes,

@@ -33,6 +33,9 @@ struct bucket {
 	__u32 class;
 	// In the entry of a flow: see struct entry of the classifier; otherwise 0.
 	__u32 beside;
+	// DSCP that packets of this claim get; 0: they keep none of the link's (marking.h).
+	__u8 mark;
+	__u8 unused[7];
 };
 
 // `overhead`: octets of link header in a packet's length, which a bucket does not count.

@@ -28,6 +28,7 @@
 
 #include "control.h"
 #include "link.h"
+#include "marking.h"
 #include "ranges.h"
 
 #define MAX_EXTENSIONS 6
@@ -59,6 +60,8 @@ struct work {
 	// The largest claim so far that the packet exceeds; cost 0: there is none.
 	__u64 cost;
 	__u32 class;
+	// The DSCP that goes with it.
+	__u32 mark;
 	// Whether nothing less specific can be found.
 	__u32 is_last;
 	__u32 is_alone;
@@ -342,6 +345,7 @@ int earmark_egress(struct __sk_buff *packet)
 	}
 	__builtin_memset(&work->read, 0, sizeof(work->read));
 	work->cost = 0;
+	work->mark = 0;
 	work->read.flow.interface = interface;
 	if (packet->protocol == bpf_htons(ETH_P_IP))
 		failed = read_ipv4(packet, &work->read);
@@ -358,14 +362,18 @@ int earmark_egress(struct __sk_buff *packet)
 		return NEXT_PROGRAM;
 	}
 	is_control = is_control_protocol(packet, &work->read);
-	if (is_control && is_local)
+	if (is_control && is_local) {
 		packet->priority = link->signalling;
-	else if (classify(packet, link, work))
+		return NEXT_PROGRAM;
+	}
+	if (classify(packet, link, work))
 		packet->priority = work->class;
 	else if ((is_control || is_control_dscp(&work->read)) && conforms(packet, &link->control, link->overhead))
 		packet->priority = link->control.class;
 	else
 		packet->priority = unreserved(packet, &work->read, link);
+	if (link->marks)
+		write_dscp(packet, &work->read, link, work->mark);
 	return NEXT_PROGRAM;
 }
 
@@ -376,12 +384,14 @@ static __always_inline void fall_back(const struct bucket *bucket, const struct 
 		return;
 	work->cost = bucket->cost;
 	work->class = link->flags & LINK_SHAPED ? bucket->class : link->best_effort;
+	work->mark = link->flags & LINK_SHAPED ? bucket->mark : 0;
 }
 
 static __always_inline int take(const struct bucket *bucket, struct work *work)
 {
 	work->cost = bucket->cost;
 	work->class = bucket->class;
+	work->mark = bucket->mark;
 	return 1;
 }
 

@@ -24,6 +24,8 @@ struct link {
 	__u32 best_effort;
 	// Octets of link header in a packet's length.
 	__u32 overhead;
+	// DSCPs that only packets of claims have, as bits (marking.h); 0: packets keep theirs.
+	__u64 marks;
 	// Forwarded control traffic, and control traffic by DSCP only.
 	struct bucket control;
 	// Number of the service of each DSCP.

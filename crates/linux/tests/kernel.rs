@@ -35,6 +35,8 @@ mod interception;
 mod interface;
 #[path = "kernel/lookup.rs"]
 mod lookup;
+#[path = "kernel/marking.rs"]
+mod marking;
 #[path = "kernel/mirror.rs"]
 mod mirror;
 #[path = "kernel/namespaces.rs"]
@@ -144,6 +146,9 @@ fn main() -> ExitCode {
         enforcement::link_beside_a_foreign_qdisc_is_repaired,
         lookup::shared_and_many_claims_are_listed_up_to_the_limit,
         lookup::link_without_classes_reports_priorities,
+        marking::only_packets_of_claims_on_an_aggregate_have_its_dscp,
+        marking::excess_packets_are_not_marked,
+        marking::marking_without_bpf_is_refused,
         control_traffic::forwarded_control_traffic_is_limited,
         control_traffic::foreign_rsvp_is_limited,
         classes::class_of_any_rate_has_that_rate,
@@ -159,6 +164,7 @@ fn main() -> ExitCode {
     ];
     trials.push(object::trial());
     trials.extend(list![with_ethtool; interface::segmentation_offload_is_recognized,]);
+    trials.extend(list![with_python; marking::packets_into_a_tunnel_are_marked,]);
     trials.extend(list![with_ip;
         mirror::several_next_hops_rules_and_tables_are_reported,
         mirror::moved_resilient_buckets_are_found,
@@ -201,6 +207,11 @@ fn with_both(name: &str, test: fn(ClassifierChoice)) -> [Trial; 2] {
 /// Returns a test that needs ethtool.
 fn with_ethtool(name: &str, test: fn()) -> Trial {
     with_tool("ethtool", "--version", name, test)
+}
+
+/// Returns a test that needs Python.
+fn with_python(name: &str, test: fn()) -> Trial {
+    with_tool("python3", "--version", name, test)
 }
 
 /// Returns a test that needs iproute2.

@@ -5,8 +5,9 @@ use super::plan::{LinkSettings, MAX_SERVICES};
 
 /// Octets of `struct link`.
 pub(super) const LINK: usize = SERVICES + MAX_SERVICES * BUCKET;
-/// Offsets of the bucket of control traffic, of the service numbers by DSCP, and of the services' buckets.
-const CONTROL: usize = 24;
+/// Offsets of the DSCPs that only claims have, of the bucket of control traffic, of the service numbers by DSCP, and of the services' buckets.
+const CONTROL: usize = MARKS + 8;
+const MARKS: usize = 24;
 const NUMBERS: usize = CONTROL + BUCKET;
 const SERVICES: usize = NUMBERS + 64;
 /// `LINK_SHAPED` and `LINK_SERVICES_SHAPED`.
@@ -23,6 +24,7 @@ pub(super) fn emit(settings: &LinkSettings, kinds: [u32; 2]) -> [u8; LINK] {
     for (part, word) in octets.as_chunks_mut::<4>().0.iter_mut().zip(words) {
         *part = word.to_ne_bytes();
     }
+    octets[MARKS..CONTROL].copy_from_slice(&settings.marks.to_ne_bytes());
     octets[CONTROL..NUMBERS].copy_from_slice(&Bucket::new(settings.control).emit());
     for ((dscps, guarantee), number) in settings.services.iter().take(MAX_SERVICES).zip(0..) {
         for &dscp in dscps.iter().filter(|&&dscp| dscp < 64) {
@@ -59,7 +61,8 @@ pub(super) fn is_like(found: &[u8; LINK], wanted: &[u8; LINK]) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use earmark_core::{InterfaceId, Rate};
+    use earmark_core::admission::Protocol;
+    use earmark_core::{InterfaceId, Marking, Markings, Rate};
 
     use super::*;
     use crate::traffic_control::plan::{LinkPlan, LinkProperties, Queues, ServicePlan};
@@ -72,19 +75,22 @@ mod tests {
             ServicePlan { dscps: vec![34, 36, 38, 200], rate: Rate::from_mbps(2) },
         ];
         let plan = LinkPlan::new(InterfaceId(1), Rate::from_mbps(100), Rate::from_mbps(50));
-        LinkPlan { queues, services, ..plan }
+        let range = "10.0.0.0/8".parse().expect("a prefix");
+        let marking = Marking { range, protocol: Protocol::new(1), dscp: Some(46) };
+        LinkPlan { queues, services, markings: Markings::new([marking]), ..plan }
     }
 
     #[test]
     fn link_has_the_layout_of_the_classifier() {
         let octets = emit(&plan(Queues::PerFlow).settings(ETHERNET), [5, 6]);
         let words: Vec<u32> =
-            octets[..CONTROL].as_chunks::<4>().0.iter().map(|w| u32::from_ne_bytes(*w)).collect();
+            octets[..MARKS].as_chunks::<4>().0.iter().map(|w| u32::from_ne_bytes(*w)).collect();
         assert_eq!(words, [5, 6, 3, 0xea4d_0003, 0, 14]);
-        assert_eq!(LINK, 592);
-        let numbers = &octets[80..144];
+        assert_eq!(LINK, 672);
+        assert_eq!(octets[24..32], (1_u64 << 46).to_ne_bytes());
+        let numbers = &octets[96..160];
         assert_eq!((numbers[46], numbers[34], numbers[38], numbers[0]), (1, 2, 2, 0));
-        assert_eq!(octets[144 + 48..144 + 52], 0xea4d_0006_u32.to_ne_bytes());
+        assert_eq!(octets[160 + 48..160 + 52], 0xea4d_0006_u32.to_ne_bytes());
         let octets = emit(&plan(Queues::Priority).settings(ETHERNET), [0, 0]);
         assert_eq!(octets[8..20], [[0; 4], 7_u32.to_ne_bytes(), 2_u32.to_ne_bytes()].concat());
     }
@@ -97,7 +103,18 @@ mod tests {
         found[CONTROL] = 1; // full at
         found[CONTROL + 24] = 9; // packets
         assert!(is_like(&found, &wanted));
-        for at in [8, 12, 16, 20, CONTROL + 8, CONTROL + 48, NUMBERS + 46, SERVICES + 8] {
+        for at in [
+            8,
+            12,
+            16,
+            20,
+            MARKS,
+            CONTROL + 8,
+            CONTROL + 48,
+            CONTROL + 56,
+            NUMBERS + 46,
+            SERVICES + 8,
+        ] {
             let mut other = found;
             other[at] ^= 0x40;
             assert!(!is_like(&other, &wanted), "octet {at}");

@@ -3,8 +3,8 @@
 use super::Statistics;
 use super::guarantee::{BucketParameters, Guarantee};
 
-/// Octets of `struct bucket`; the last of them belong to the entry that contains the bucket, if any.
-pub(super) const BUCKET: usize = 56;
+/// Octets of `struct bucket`; four of them belong to the entry that contains the bucket, if any.
+pub(super) const BUCKET: usize = 64;
 /// A bucket in the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Bucket {
@@ -39,13 +39,14 @@ impl Bucket {
 
     /// Encodes the bucket for the classifier.
     pub(super) fn emit(&self) -> [u8; BUCKET] {
-        let Guarantee { bucket: BucketParameters { cost, depth }, class } = self.guarantee;
+        let Guarantee { bucket: BucketParameters { cost, depth }, class, mark } = self.guarantee;
         let mut octets = [0; BUCKET];
         let words = [self.full_at, cost, depth, self.packets, self.octets, self.excess];
         for (part, word) in octets.as_chunks_mut::<8>().0.iter_mut().zip(words) {
             *part = word.to_ne_bytes();
         }
         octets[48..52].copy_from_slice(&class.to_ne_bytes());
+        octets[56] = mark.unwrap_or(0);
         octets
     }
 
@@ -56,7 +57,11 @@ impl Bucket {
         let bucket = BucketParameters { cost: word(1), depth: word(2) };
         Bucket {
             full_at: word(0),
-            guarantee: Guarantee { bucket, class: half(12) },
+            guarantee: Guarantee {
+                bucket,
+                class: half(12),
+                mark: Some(octets[56]).filter(|&mark| mark != 0),
+            },
             packets: word(3),
             octets: word(4),
             excess: word(5),
@@ -82,14 +87,14 @@ mod tests {
     #[test]
     fn bucket_has_the_layout_of_the_classifier() {
         let bucket = BucketParameters { cost: 2, depth: 3 };
-        let guarantee = Guarantee { bucket, class: 0xea4d_0004 };
+        let guarantee = Guarantee { bucket, class: 0xea4d_0004, mark: Some(46) };
         let bucket = Bucket { full_at: 1, guarantee, packets: 4, octets: 5, excess: 6 };
         let octets = bucket.emit();
         for (at, word) in (1_u64..=6).enumerate() {
             assert_eq!(octets[8 * at..8 * at + 8], word.to_ne_bytes());
         }
         assert_eq!(octets[48..52], 0xea4d_0004_u32.to_ne_bytes());
-        assert_eq!(octets[52..], [0; 4]);
+        assert_eq!(octets[52..], [0, 0, 0, 0, 46, 0, 0, 0, 0, 0, 0, 0]);
         assert_eq!(Bucket::parse(&octets), bucket);
     }
 }

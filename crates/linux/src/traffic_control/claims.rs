@@ -186,7 +186,11 @@ mod tests {
         };
         RegisteredClaim {
             holder: Holder::Claim(ClaimId { slot, generation: 0 }),
-            guarantee: Guarantee { bucket: BucketParameters::reserved(&demand), class: slot },
+            guarantee: Guarantee {
+                bucket: BucketParameters::reserved(&demand),
+                class: slot,
+                mark: None,
+            },
             shared: shared.then_some(slot),
             protocol: None,
         }

@@ -27,7 +27,7 @@ pub(super) struct Entry {
 impl Entry {
     /// Encodes the entry for the classifier, with a full bucket.
     pub(super) fn emit(&self) -> [u8; ENTRY] {
-        let none = Guarantee { bucket: BucketParameters::NONE, class: 0 };
+        let none = Guarantee { bucket: BucketParameters::NONE, class: 0, mark: None };
         self.emit_with(&Bucket::new(self.own.unwrap_or(none)))
     }
 
@@ -44,7 +44,7 @@ impl Entry {
         // There are at most 2^20 buckets.
         let shared = self.shared.map_or(0, |number| number + 1) << SHARED_SHIFT;
         let protocol = self.protocol.map_or(0, Protocol::number);
-        octets[BESIDE..].copy_from_slice(&(shared | u32::from(protocol)).to_ne_bytes());
+        octets[BESIDE..BESIDE + 4].copy_from_slice(&(shared | u32::from(protocol)).to_ne_bytes());
         octets
     }
 
@@ -83,7 +83,7 @@ mod tests {
             max_packet: 1_500,
             min_packet: 0,
         };
-        Guarantee { bucket: BucketParameters::reserved(&demand), class: 0xea4d_0010 }
+        Guarantee { bucket: BucketParameters::reserved(&demand), class: 0xea4d_0010, mark: None }
     }
 
     #[test]

@@ -57,6 +57,15 @@ pub enum TcError {
         /// The interface.
         interface: InterfaceId,
     },
+    /// Packets should get a DSCP, but the classifier cannot change them.
+    #[error(
+        "packets of aggregates that leave through {} cannot get a DSCP without the BPF classifier",
+        InterfaceName(*interface)
+    )]
+    NoMarks {
+        /// The interface.
+        interface: InterfaceId,
+    },
     /// The classifier cannot distinguish the packets of this flow.
     #[error("flow {flow:?} cannot be classified: {reason}")]
     Unclassifiable {
@@ -103,7 +112,7 @@ impl TcError {
             TcError::UnknownClaim { .. } => libc::ENOENT,
             TcError::ForeignQdisc { .. } => libc::EBUSY,
             TcError::PoolFull { .. } => libc::ENOSPC,
-            TcError::NoBuckets { .. } => libc::EOPNOTSUPP,
+            TcError::NoBuckets { .. } | TcError::NoMarks { .. } => libc::EOPNOTSUPP,
             TcError::Unclassifiable { .. } => libc::EINVAL,
             TcError::Netlink(error) | TcError::On { error, .. } => {
                 error.errno().unwrap_or(libc::EBADMSG)

@@ -121,11 +121,14 @@ pub(super) struct Tools<'a> {
     pub(super) table: &'a mut dyn FlowTable,
 }
 
-/// Checks that a table supports the separation of reservations that a plan needs.
+/// Checks that a table supports the separation of reservations, and the DSCPs of packets, that a plan needs.
 pub(super) fn can_keep_apart(table: &dyn FlowTable, plan: &LinkPlan) -> Result<(), TcError> {
     match (plan.queues, table.choice()) {
         (Queues::Aggregate | Queues::Priority, ClassifierChoice::U32) => {
             Err(TcError::NoBuckets { interface: plan.interface })
+        }
+        (_, ClassifierChoice::U32) if plan.markings.taken() != 0 => {
+            Err(TcError::NoMarks { interface: plan.interface })
         }
         _ => Ok(()),
     }

@@ -23,6 +23,8 @@ pub(super) struct Guarantee {
     pub(super) bucket: BucketParameters,
     /// Priority of the packets: the handle of a class, or the value from which the queue derives a band.
     pub(super) class: u32,
+    /// DSCP that the packets get, from 1 to 63; `None`: no one.
+    pub(super) mark: Option<u8>,
 }
 
 /// Rate and depth of a bucket.

@@ -146,9 +146,9 @@ impl TrafficControl {
         protocol: Option<Protocol>,
         installation: &Installation,
     ) -> Result<Installed, TcError> {
-        let Installation { claim, interface, flow, ref demand } = *installation;
+        let Installation { claim, interface, flow, .. } = *installation;
         let link = self.links.get_mut(&interface).ok_or(TcError::UnknownLink { interface })?;
-        let wanted = link.guarantee(ClaimResources::default(), demand);
+        let wanted = link.guarantee(ClaimResources::default(), protocol, installation);
         let adopted = self.adopted.get(&(interface, flow)).copied();
         let adopted = adopted.filter(|a| a.yields_to(protocol, &wanted));
         let adopted = adopted.filter(|adopted| !link.is_claimed(adopted.resources));
@@ -181,10 +181,10 @@ impl TrafficControl {
         installation: &Installation,
         resources: ClaimResources,
     ) -> Result<Installed, TcError> {
-        let Installation { claim, interface, flow, ref demand } = *installation;
+        let Installation { claim, interface, flow, .. } = *installation;
         let tools = &mut Tools { netlink: &mut self.netlink, table: self.table.as_mut() };
         let link = self.links.get_mut(&interface).ok_or(TcError::UnknownLink { interface })?;
-        let (guarantee, counters) = link.change(tools, resources, demand)?;
+        let (guarantee, counters) = link.change(tools, resources, protocol, installation)?;
         let baseline = match counters {
             Some(counters) => counters,
             None => link.statistics(tools, resources)?.unwrap_or_default(),
@@ -206,11 +206,11 @@ impl TrafficControl {
 
     /// Changes the guarantee of an installed claim, and its own flow.
     fn change(&mut self, before: &Installed, installation: &Installation) -> Result<(), TcError> {
-        let Installation { claim, interface, flow, ref demand } = *installation;
+        let Installation { claim, interface, flow, .. } = *installation;
         let tools = &mut Tools { netlink: &mut self.netlink, table: self.table.as_mut() };
         let link = self.links.get_mut(&interface).ok_or(TcError::UnknownLink { interface })?;
         let state = link.state(before.resources);
-        let (guarantee, _) = link.change(tools, before.resources, demand)?;
+        let (guarantee, _) = link.change(tools, before.resources, before.protocol, installation)?;
         let after = Installed { guarantee, ..before.clone() };
         let changed = self.register_again(claim, before, &after).and_then(|()| {
             if after.flows().any(|known| *known == flow) {

@@ -8,9 +8,8 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::time::{Duration, Instant};
 
-use earmark_core::InterfaceId;
-
-use earmark_core::admission::Demand;
+use earmark_core::admission::Protocol;
+use earmark_core::{Installation, InterfaceId};
 
 use super::bucket_pool::BucketPool;
 use super::claim_resources::{ClaimResources, Usage};
@@ -160,10 +159,18 @@ impl Link {
         }
     }
 
-    /// Returns the guarantee for the packets of a demand with these resources.
-    pub(super) fn guarantee(&self, resources: ClaimResources, demand: &Demand) -> Guarantee {
-        let bucket = BucketParameters::reserved(demand);
-        Guarantee { bucket, class: self.plan.reserved_priority(resources.class) }
+    /// Returns the guarantee for the packets of an installation with these resources.
+    pub(super) fn guarantee(
+        &self,
+        resources: ClaimResources,
+        protocol: Option<Protocol>,
+        installation: &Installation,
+    ) -> Guarantee {
+        Guarantee {
+            bucket: BucketParameters::reserved(&installation.demand),
+            class: self.plan.reserved_priority(resources.class),
+            mark: self.plan.markings.of_claim(protocol, &installation.flow),
+        }
     }
 
     /// Takes unused resources; creates more classes if there are none.
@@ -182,7 +189,7 @@ impl Link {
         Ok(ClaimResources { class: Some(minor), bucket: None })
     }
 
-    /// Configures resources for a demand. Returns the guarantee of its packets, and the counters of its class if the
+    /// Configures resources for an installation. Returns the guarantee of its packets, and the counters of its class if the
     /// kernel's answer has them.
     ///
     /// # Errors
@@ -191,13 +198,14 @@ impl Link {
         &mut self,
         tools: &mut Tools<'_>,
         resources: ClaimResources,
-        demand: &Demand,
+        protocol: Option<Protocol>,
+        installation: &Installation,
     ) -> Result<(Guarantee, Option<Statistics>), TcError> {
         let before = self.state(resources);
-        let guarantee = self.guarantee(resources, demand);
+        let guarantee = self.guarantee(resources, protocol, installation);
         let counters = match resources.class {
             Some(minor) => {
-                let parameters = ClassParameters::reserved(demand, self.properties);
+                let parameters = ClassParameters::reserved(&installation.demand, self.properties);
                 self.change_class(tools.netlink, minor, parameters)?
             }
             None => None,

@@ -32,7 +32,7 @@
 use std::time::Duration;
 
 use earmark_core::admission::Demand;
-use earmark_core::{InterfaceId, Rate};
+use earmark_core::{InterfaceId, Markings, Rate};
 
 use super::guarantee::{BucketParameters, Guarantee, MIN_RATE, octets_per_second};
 
@@ -151,6 +151,8 @@ pub struct LinkPlan {
     pub reserved_queue: u32,
     /// Services by DSCP, the first one served first; at most [`MAX_SERVICES`].
     pub services: Vec<ServicePlan>,
+    /// DSCPs that packets get. Needs the BPF classifier.
+    pub markings: Markings,
 }
 
 impl LinkPlan {
@@ -167,6 +169,7 @@ impl LinkPlan {
             best_effort_queue: 50,
             reserved_queue: 200,
             services: Vec::new(),
+            markings: Markings::default(),
         }
     }
 
@@ -189,6 +192,7 @@ impl LinkPlan {
             let guarantee = Guarantee {
                 bucket: bucket(octets_per_second(service.rate), SERVICE_BURST),
                 class: priority(minor, SERVICE_PRIORITY),
+                mark: None,
             };
             (service.dscps.clone(), guarantee)
         });
@@ -202,7 +206,9 @@ impl LinkPlan {
             control: Guarantee {
                 bucket: bucket(signalling_rate(bandwidth), CONTROL_BURST),
                 class: priority(CONTROL, CONTROL_PRIORITY),
+                mark: None,
             },
+            marks: self.markings.taken(),
             services: services.take(MAX_SERVICES).collect(),
         }
     }
@@ -223,6 +229,8 @@ pub(super) struct LinkSettings {
     pub(super) overhead: u32,
     /// Guarantee of control traffic of others.
     pub(super) control: Guarantee,
+    /// DSCPs, as bits, that only packets of claims have.
+    pub(super) marks: u64,
     /// Guarantees of packets with certain DSCPs.
     pub(super) services: Vec<(Vec<u8>, Guarantee)>,
 }

@@ -45,7 +45,7 @@ struct Filter {
 impl Filter {
     /// Returns the filter's entry; u32 filters have no buckets.
     fn entry(&self) -> Entry {
-        let own = Guarantee { bucket: BucketParameters::NONE, class: self.class };
+        let own = Guarantee { bucket: BucketParameters::NONE, class: self.class, mark: None };
         Entry { own: Some(own), ..Entry::default() }
     }
 }
