@@ -10,7 +10,7 @@ mod reservations;
 use alloc::boxed::Box;
 use core::time::Duration;
 
-use earmark_core::{Flow, Rate, Time};
+use earmark_core::{Flow, Markings, Rate, Time};
 
 pub(crate) use self::reservations::Reservations;
 pub use self::reservations::Reserved;
@@ -26,6 +26,7 @@ pub(crate) struct Egress {
     bandwidth: Rate,
     queue_packets: usize,
     reservations: Reservations,
+    markings: Markings,
     scheduler: Box<dyn Scheduler>,
     /// Octets of packets that have entered reserved classes.
     reserved_octets: u64,
@@ -39,6 +40,7 @@ impl Egress {
             bandwidth,
             queue_packets,
             reservations: Reservations::default(),
+            markings: Markings::default(),
             scheduler: Box::new(StrictPriority::new(bandwidth, queue_packets)),
             reserved_octets: 0,
         }
@@ -56,6 +58,11 @@ impl Egress {
     pub(crate) fn set_bandwidth(&mut self, now: Time, bandwidth: Rate) {
         self.bandwidth = bandwidth;
         self.scheduler.set_bandwidth(now, bandwidth);
+    }
+
+    /// Sets the DSCPs of packets.
+    pub(crate) fn set_markings(&mut self, markings: Markings) {
+        self.markings = markings;
     }
 
     pub(crate) fn bandwidth(&self) -> Rate {
@@ -83,19 +90,32 @@ impl Egress {
         result
     }
 
-    /// Appends a packet to its queue; `false` if the queue is full.
-    pub(crate) fn enqueue(&mut self, now: Time, packet: Packet) -> bool {
+    /// Marks a packet, and appends it to its queue; `false` if the queue is full.
+    pub(crate) fn enqueue(&mut self, now: Time, mut packet: Packet) -> bool {
         let class = match self.classify(now, &packet) {
             Some(number) => PacketClass::Reserved(number),
             None if packet.from_daemon => PacketClass::Signalling,
             None => PacketClass::BestEffort,
         };
+        if !self.markings.is_empty() {
+            packet.dscp = self.mark(class, packet.dscp);
+        }
         let octets = packet.length;
         let entered = self.scheduler.enqueue(now, class, packet);
         if entered && matches!(class, PacketClass::Reserved(_)) {
             self.reserved_octets += u64::from(octets);
         }
         entered
+    }
+
+    /// Returns the DSCP with which a packet of a class leaves that has arrived with `dscp`.
+    fn mark(&self, class: PacketClass, dscp: u8) -> u8 {
+        let claim = match class {
+            PacketClass::Reserved(number) => self.reservations.claim_of(number),
+            PacketClass::Signalling | PacketClass::BestEffort => None,
+        };
+        let mark = claim.and_then(|(protocol, flow)| self.markings.of_claim(protocol, flow));
+        self.markings.of_packet(dscp, mark)
     }
 
     /// Returns the octets of packets that have entered reserved classes.

@@ -6,8 +6,10 @@ use alloc::vec::Vec;
 use core::net::IpAddr;
 
 use earmark_core::admission::{ClaimId, Protocol};
-use earmark_core::{Hop, InterfaceId, Interfaces, Outgoing, Route, RouteTable, Routes, Time};
-use earmark_node::{Arrival, E2E_IGNORE, HostUpdate, Interception, Node, NodeConfig};
+use earmark_core::{
+    Hop, InterfaceId, Interfaces, Markings, Outgoing, Route, RouteTable, Routes, Time,
+};
+use earmark_node::{Arrival, Border, E2E_IGNORE, HostUpdate, Interception, Node, NodeConfig};
 
 use crate::connections::{Streams, TCP};
 use crate::log::Loss;
@@ -81,6 +83,11 @@ impl Host {
             rsvp_over_udp: RsvpOverUdp::Off,
             refuse: None,
         }
+    }
+
+    /// Returns the DSCPs of packets that leave through the interface of this name.
+    pub(crate) fn markings(&self, interface: &str) -> Markings {
+        self.config.borders.get(interface).map(Border::markings).unwrap_or_default()
     }
 
     /// Returns the name of the node.

@@ -2,6 +2,7 @@
 
 use earmark_core::{InterfaceId, Rate};
 use earmark_linux::LinkPlan;
+use earmark_node::Border;
 
 use crate::config::{Capacity, InterfaceConfig};
 
@@ -18,6 +19,7 @@ pub(crate) fn plan(
         pool_limit: config.classes.max(LinkPlan::new(interface, Rate::ZERO, Rate::ZERO).pool_limit),
         best_effort_queue: config.queue_packets,
         services: config.services.clone(),
+        markings: config.border.as_ref().map(Border::markings).unwrap_or_default(),
         ..LinkPlan::new(interface, capacity.bandwidth, capacity.reservable)
     })
 }

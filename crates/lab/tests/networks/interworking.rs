@@ -7,6 +7,7 @@ use earmark_core::Rate;
 
 use crate::Outcome;
 use crate::net::{Net, REFRESH, SLACK};
+use crate::stream::{FLOOD, STREAM_PORT, Stream, announcement, loss, watch};
 use earmark_testkit::wait::wait_for;
 
 /// h1 -- e1 -- c1 -- e2 -- h2
@@ -26,6 +27,9 @@ const EDGE_WITH_DSCP: &str = "[[interface.across]]\nto = \"10.0.2.2\"\n\
 const FAR_EDGE: &str = "[[interface.deaggregate]]\nat = \"10.0.2.2\"\ndscp = \"ef\"\n";
 const FLOW: Rate = Rate::from_bps(64_000);
 const FLOWS: u16 = 40;
+/// DSCP of expedited forwarding, of the aggregate.
+const EF: u32 = 46;
+const MARKED_FLOOD_PORT: u16 = 5_010;
 const FIRST_PORT: u16 = 6_000;
 
 /// Forty flows are one class at the core router, which has no RSVP state; RSVP refuses what exceeds the core's
@@ -57,10 +61,35 @@ pub(crate) fn flows_cross_a_core_in_one_session_of_rsvp() -> Outcome {
         let reservations = net.client("c1")?.show_reservations()?.rows;
         let states = reservations.iter().map(|row| row.enforcement.as_ref().map(|e| &*e.state));
         assert_eq!(states.collect::<Vec<_>>(), [Some("enforced")], "{reservations:?}");
-        Ok(())
+        unmarked_stream_passes_a_marked_flood(net)
     })?;
     assert!(net.client("c1")?.show_sessions()?.rows.is_empty(), "no session is left");
     Ok(())
+}
+
+/// The edge marks the packets of a reserved stream, whose sender does not: they pass a flood. It removes the mark of another
+/// flood's packets: they take nothing from the stream.
+fn unmarked_stream_passes_a_marked_flood(net: &Net) -> Outcome {
+    let h2 = net.address("h2", true);
+    let (mut sender, mut receiver) = (net.client("h1")?, net.client("h2")?);
+    let listening = receiver.listen(ListenRequest::new((h2, STREAM_PORT).into()))?;
+    let sending = sender.sender(announcement(net, "h1", h2))?;
+    net.await_reserved(("c1", "eth1"), &[6], SLACK)?;
+    let stream = Stream::start(net, "h1", h2, &["h2"])?;
+    let marked = Stream::marked_flood(net, (FLOOD, EF), "h1", ("h2", MARKED_FLOOD_PORT))?;
+    let unmarked = Stream::flood(net, "h1", "h2", true)?;
+    std::thread::sleep(Duration::from_millis(500));
+    let (span, since) = (Duration::from_secs(2), watch(Duration::from_secs(2)));
+    let traces = [stream, marked, unmarked].map(Stream::stop);
+    let mut losses = Vec::new();
+    for trace in traces {
+        losses.push(loss(&trace?[0], since, span));
+    }
+    assert_eq!(losses[0], 0.0, "the reserved stream loses nothing");
+    assert!(losses[1..].iter().all(|&loss| loss > 0.3), "the floods have best effort: {losses:?}");
+    sender.release(sending.application)?;
+    receiver.release(listening.application)?;
+    net.await_reserved(("c1", "eth1"), &[4], Duration::from_secs(1) + SLACK)
 }
 
 /// Reserves for forty flows through the aggregate of e1, and for one that exceeds the core, which is refused within a time;

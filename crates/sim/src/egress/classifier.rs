@@ -108,6 +108,13 @@ impl Classifier {
         self.members.contains_key(&class)
     }
 
+    /// Returns the first flow that leads to a class, and the claim on it.
+    pub(crate) fn first_of(&self, class: u32) -> Option<(&Flow, FlowClaim)> {
+        let flow = self.members.get(&class)?.first()?;
+        let claim = self.get(flow).iter().find(|claim| claim.class == class)?;
+        Some((flow, *claim))
+    }
+
     /// Whether several flows share a class.
     pub(crate) fn is_shared(&self, class: u32) -> bool {
         self.members.get(&class).is_some_and(|flows| flows.len() > 1)

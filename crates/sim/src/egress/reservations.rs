@@ -125,6 +125,11 @@ impl Reservations {
         rated.reduce(|best, other| if other.1 > best.1 { other } else { best })
     }
 
+    /// Returns the first flow of a class, and the protocol of its claim.
+    pub(super) fn claim_of(&self, class: u32) -> Option<(Option<Protocol>, &Flow)> {
+        self.flows.first_of(class).map(|(flow, claim)| (claim.protocol, flow))
+    }
+
     /// Returns all reservations, including those without a running daemon.
     pub(crate) fn reserved(&self) -> impl Iterator<Item = Reserved> {
         self.classes.iter().map(|(&number, &demand)| {

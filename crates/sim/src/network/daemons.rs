@@ -40,6 +40,12 @@ impl Network {
         let mut daemon = Node::new(host.config.clone());
         daemon.keep_journal(self.attempts);
         host.node = Some(daemon);
+        for interface in host.interfaces.iter() {
+            let markings = host.markings(&interface.name);
+            if let Some(port) = host.ports.get_mut(interface.id) {
+                port.egress.set_markings(markings);
+            }
+        }
         let mut updates = host.initial_updates();
         for (interface, port) in host.ports.iter_mut() {
             let adopt =

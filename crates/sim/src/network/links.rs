@@ -59,7 +59,8 @@ impl Network {
         for (side, end) in ends.into_iter().enumerate() {
             let host = &mut self.hosts[end.node.0];
             let peer = (nodes[1 - side], ids[1 - side]);
-            let egress = Egress::new(bandwidth, queue_packets);
+            let mut egress = Egress::new(bandwidth, queue_packets);
+            egress.set_markings(host.markings(&end.interface));
             let random = alloc::format!("faults {} {}", host.name(), ids[side].0);
             let port = Port {
                 peer,

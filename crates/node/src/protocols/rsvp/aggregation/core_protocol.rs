@@ -44,6 +44,14 @@ impl CoreProtocol {
         matches!(self, CoreProtocol::Rsvp { .. })
     }
 
+    /// Returns the DSCP by which the core tells the packets apart; `None` if it does not.
+    pub(crate) fn dscp(self) -> Option<u8> {
+        match self {
+            CoreProtocol::Boomerang => None,
+            CoreProtocol::Rsvp { dscp } => Some(dscp),
+        }
+    }
+
     /// Returns the name of the protocol.
     pub(crate) fn name(self) -> &'static str {
         match self {

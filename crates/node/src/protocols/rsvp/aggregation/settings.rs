@@ -4,7 +4,7 @@ use alloc::vec::Vec;
 use core::net::IpAddr;
 use core::time::Duration;
 
-use earmark_core::{Prefix, Rate};
+use earmark_core::{Marking, Markings, Prefix, Rate};
 use serde::{Deserialize, Serialize};
 
 use crate::protocols::CoreProtocol;
@@ -20,6 +20,17 @@ pub struct Border {
     pub across: Vec<Across>,
     /// Aggregates of other edges that end here.
     pub deaggregates: Vec<Deaggregate>,
+}
+
+impl Border {
+    /// Returns the DSCPs of packets that leave towards the core: those of the aggregates that are told apart by them.
+    pub fn markings(&self) -> Markings {
+        Markings::new(self.across.iter().map(|across| Marking {
+            range: across.range,
+            protocol: earmark_rsvp::ID,
+            dscp: across.by.dscp(),
+        }))
+    }
 }
 
 /// Settings of a deaggregating router: aggregates of RSVP that it answers (RFC 3175 section 1.4.12).
