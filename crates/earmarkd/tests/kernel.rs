@@ -32,6 +32,8 @@ mod privileges;
 mod process;
 #[path = "kernel/reservations.rs"]
 mod reservations;
+#[path = "kernel/tunnel.rs"]
+mod tunnel;
 
 use std::process::ExitCode;
 
@@ -43,13 +45,14 @@ type Test = (&'static str, fn() -> Outcome);
 const ADDRESS_TRANSLATION: &str = "outcome_behind_address_translation";
 
 /// Tests that run programs that may not be installed.
-const NEEDS: [(&str, &str); 6] = [
+const NEEDS: [(&str, &str); 7] = [
     ("a_daemon_of_an_ordinary_user_serves_and_adopts", "setpriv"),
     ("unit_is_hardened", "systemd-analyze"),
     ("readers_operators_and_strangers_are_told_apart", "setpriv"),
     ("bandwidth_follows_the_speed", "ethtool"),
     ("segmentation_offload_on_a_slow_link_is_warned_of_once", "ethtool"),
     ("link_without_ethernet_takes_reservations", "python3"),
+    ("flow_in_a_tunnel_is_reserved_below", "python3"),
 ];
 
 fn main() -> ExitCode {
@@ -176,6 +179,7 @@ fn main() -> ExitCode {
             "link_without_ethernet_takes_reservations",
             interfaces::link_without_ethernet_takes_reservations,
         ),
+        ("flow_in_a_tunnel_is_reserved_below", tunnel::flow_in_a_tunnel_is_reserved_below),
         ("events_name_interfaces", interfaces::events_name_interfaces),
         ("alternative_name_is_explained", interfaces::alternative_name_is_explained),
         ("outcome_of_only_the_sender", outcomes::only_the_sender_takes_part),

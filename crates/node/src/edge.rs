@@ -97,12 +97,21 @@ pub struct Lane {
     pub lane: InterfaceId,
     /// Highest rate.
     pub highest: Rate,
+    /// Whether its claims count with the overhead of the interface.
+    pub has_overhead: bool,
 }
 
 impl Lane {
     /// Opens the lane.
     pub fn open(&self, ledger: &mut Ledger) {
         ledger.open_lane(self.interface, self.range, self.protocol, self.lane, self.highest);
+        self.set_overhead(ledger);
+    }
+
+    /// Sets the overhead of the open lane to that of its interface.
+    pub fn set_overhead(&self, ledger: &mut Ledger) {
+        let overhead = if self.has_overhead { ledger.overhead(self.interface) } else { 0 };
+        ledger.set_overhead(self.lane, overhead);
     }
 }
 

@@ -41,7 +41,7 @@ pub use interception::{Arrival, Interception};
 pub use node::Node;
 pub use other::{OtherCommand, OtherEvent};
 pub use protocols::{
-    Across, Ask, Border, Command, CoreProtocol, Deaggregate, E2E_IGNORE, Event, Listen, NodeConfig,
-    Unanswerable, router_alert6,
+    Across, Ask, Border, Command, CorePackets, CoreProtocol, CoreProtocolError, Deaggregate,
+    E2E_IGNORE, Event, Listen, NodeConfig, TunnelProtocol, Unanswerable, router_alert6,
 };
 pub use show::QueueView;

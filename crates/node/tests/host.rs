@@ -8,7 +8,8 @@ use common::*;
 use earmark_core::admission::{PreemptionPolicy, Priority};
 use earmark_core::{Flow, Interface, InterfaceId, Rate, Time};
 use earmark_node::{
-    Across, Border, Command, Event, HostUpdate, Input, Node, NodeConfig, QueueView, SenderName,
+    Across, Border, Command, CorePackets, CoreProtocol, Event, HostUpdate, Input, Node, NodeConfig,
+    QueueView, SenderName, TunnelProtocol,
 };
 use earmark_rsvp::policy::{Rule, Settings};
 use earmark_rsvp::{Change, Renewal, RestartTimes};
@@ -149,14 +150,12 @@ fn removed_interface_keeps_its_last_name() {
     assert_eq!(router.node.interface_name(ETH1), "1");
 }
 
-/// An interface towards a core is removed and returns with other indexes: its aggregate stays the same, and uses the
-/// present index.
-#[test]
-fn aggregate_follows_its_interface_to_a_new_index() {
-    let aggregate = Across {
+/// Returns the settings of an aggregate through eth2.
+fn across(by: CoreProtocol) -> Across {
+    Across {
         to: ip("10.0.3.2"),
         range: "10.0.9.0/24".parse().expect("a prefix"),
-        by: Default::default(),
+        by,
         step: Rate::from_mbps(1),
         lowest: Rate::ZERO,
         highest: Rate::from_mbps(5),
@@ -166,8 +165,14 @@ fn aggregate_follows_its_interface_to_a_new_index() {
         waiting: 10,
         pause: Duration::from_secs(5),
         recover: Duration::from_secs(5),
-    };
-    let border = Border { across: vec![aggregate], ..Border::default() };
+    }
+}
+
+/// An interface towards a core is removed and returns with other indexes: its aggregate stays the same, and uses the
+/// present index.
+#[test]
+fn aggregate_follows_its_interface_to_a_new_index() {
+    let border = Border { across: vec![across(CoreProtocol::Boomerang)], ..Border::default() };
     let borders = [("eth2".to_owned(), border)].into();
     let config = NodeConfig { name: "r1".into(), seed: 7, borders, ..NodeConfig::default() };
     let mut router = Bench { node: Node::new(config), now: Time::from_secs(1_000) };
@@ -184,6 +189,31 @@ fn aggregate_follows_its_interface_to_a_new_index() {
         let lane = router.node.ledger().lane_to(id, "10.0.9.9/32".parse().expect("a prefix"));
         assert_eq!(router.node.interface_name(lane.expect("it is open")), "eth2");
         router.host(HostUpdate::InterfaceGone(id));
+    }
+}
+
+/// The session of a tunnel is below the interface, so its flows count with the outer headers. Other aggregates have the
+/// overhead of their link themselves.
+#[test]
+fn lane_of_a_tunnel_has_the_overhead_of_its_interface() {
+    let gre = TunnelProtocol { ip_protocol: 47, port: 0 };
+    for (by, is_tunnel) in [
+        (CoreProtocol::Boomerang, false),
+        (CoreProtocol::Rsvp(CorePackets::Dscp(46)), false),
+        (CoreProtocol::Rsvp(CorePackets::Tunnel(gre)), true),
+    ] {
+        let border = Border { across: vec![across(by)], ..Border::default() };
+        let borders = [("eth2".to_owned(), border)].into();
+        let config = NodeConfig { name: "r1".into(), seed: 7, borders, ..NodeConfig::default() };
+        let mut router = Bench { node: Node::new(config), now: Time::from_secs(1_000) };
+        for overhead in [24, 40] {
+            let eth2 = interface(ETH2, &["10.0.2.1"], Rate::from_mbps(10));
+            router.host(HostUpdate::Interface(Interface { name: "eth2".into(), overhead, ..eth2 }));
+            let ledger = router.node.ledger();
+            let lane = ledger.lane_to(ETH2, "10.0.9.9/32".parse().expect("a prefix"));
+            let expected = if is_tunnel { overhead } else { 0 };
+            assert_eq!(ledger.overhead(lane.expect("it is open")), expected, "{by:?}");
+        }
     }
 }
 

@@ -14,7 +14,9 @@ use std::time::Duration;
 use common::Family;
 use core_network::{CoreNetwork, FLOW, STEP, across};
 use earmark_core::{Flow, Outgoing, Rate, Time, Trust};
-use earmark_node::{Across, AggregateChange, Border, CoreProtocol, Deaggregate, NodeConfig};
+use earmark_node::{
+    Across, AggregateChange, Border, CorePackets, CoreProtocol, Deaggregate, NodeConfig,
+};
 use earmark_rsvp as rsvp;
 use earmark_sim::{Keep, Source, StreamId, TrafficPattern};
 use earmark_wire::rsvp::{
@@ -34,9 +36,9 @@ fn net_with(family: Family, core: Rate, change: impl FnOnce(&mut Across)) -> Cor
         rsvp::Timing { refresh: Duration::from_secs(10), lifetime_factor: 3, ..Default::default() };
     let rsvp = rsvp::Config { timing, ..rsvp::Config::default() };
     let plain = NodeConfig { rsvp, ..NodeConfig::default() };
-    let mut across = across(family, CoreProtocol::Rsvp { dscp: DSCP });
+    let mut across = across(family, CoreProtocol::Rsvp(CorePackets::Dscp(DSCP)));
     change(&mut across);
-    let deaggregates = vec![Deaggregate { at: across.to, dscp: DSCP }];
+    let deaggregates = vec![Deaggregate { at: across.to, packets: CorePackets::Dscp(DSCP) }];
     let near = Border { across: vec![across], ..Border::default() };
     let far = Border { deaggregates, ..Border::default() };
     CoreNetwork::new(family, core, &plain, [near, far])

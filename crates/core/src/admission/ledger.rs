@@ -89,8 +89,8 @@ impl Ledger {
     }
 
     /// Sets the number of octets that a link adds to each IP packet: link-layer headers and tunnels. Its claims then count
-    /// with [`Demand::rate_on_link`], while demands, refusals and available rates remain those of the flows. Lanes have no
-    /// overhead. If more than the reservable rate is held now, existing grants stay. Queued requests that can never be
+    /// with [`Demand::rate_on_link`], while demands, refusals and available rates remain those of the flows. A lane
+    /// has its own. If more than the reservable rate is held now, existing grants stay. Queued requests that can never be
     /// granted now are dropped. No effect on an unknown link. A change walks all claims of the ledger.
     pub fn set_overhead(&mut self, link: InterfaceId, octets: u16) {
         let Some(entry) = self.links.get_mut(link) else { return };

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use earmark_core::{Prefix, Rate};
-use earmark_node::{Across, Border, CoreProtocol, Deaggregate};
+use earmark_node::{Across, Border, CorePackets, CoreProtocol, CoreProtocolError, Deaggregate};
 use serde::Deserialize;
 use toml::Spanned;
 
@@ -19,6 +19,7 @@ pub(super) struct AcrossTable {
     to: Spanned<String>,
     protocol: Option<Spanned<String>>,
     dscp: Option<Spanned<DscpName>>,
+    tunnel: Option<Spanned<String>>,
     ranges: Vec<Spanned<String>>,
     step: Spanned<String>,
     highest: Spanned<String>,
@@ -36,7 +37,8 @@ pub(super) struct AcrossTable {
 #[serde(deny_unknown_fields)]
 pub(super) struct DeaggregateTable {
     at: Spanned<String>,
-    dscp: Spanned<DscpName>,
+    dscp: Option<Spanned<DscpName>>,
+    tunnel: Option<Spanned<String>>,
 }
 
 /// Largest rate of an aggregate: its messages have 32 bits for a rate.
@@ -69,7 +71,7 @@ impl Source<'_> {
             .iter()
             .map(|table| self.deaggregate(table))
             .collect::<Result<Vec<_>, _>>()?;
-        let hide = !deaggregates.is_empty()
+        let hide = deaggregates.iter().any(|aggregate| aggregate.packets.needs_hiding())
             || across.iter().any(|aggregate: &Across| aggregate.by.needs_hiding());
         let is_border = faces_core || !across.is_empty() || !deaggregates.is_empty();
         Ok(is_border.then_some(Border { hide, across, deaggregates }))
@@ -77,7 +79,37 @@ impl Source<'_> {
 
     fn deaggregate(&self, table: &DeaggregateTable) -> Result<Deaggregate, ConfigError> {
         let at = self.read(&table.at, "an address of this node, such as \"10.0.3.2\"")?;
-        Ok(Deaggregate { at, dscp: self.dscp_of_aggregate(&table.dscp)? })
+        let packets = self.core_packets(table.dscp.as_ref(), table.tunnel.as_ref())?;
+        let packets = packets.ok_or_else(|| {
+            let message =
+                "aggregates are known by their DSCP or their tunnel, and neither is given";
+            self.error(table.at.span(), message, "such as dscp = \"ef\" or tunnel = \"gre\"")
+        })?;
+        Ok(Deaggregate { at, packets })
+    }
+
+    /// Reads how a core tells the packets of an aggregate apart.
+    fn core_packets(
+        &self,
+        dscp: Option<&Spanned<DscpName>>,
+        tunnel: Option<&Spanned<String>>,
+    ) -> Result<Option<CorePackets>, ConfigError> {
+        match (dscp, tunnel) {
+            (None, None) => Ok(None),
+            (Some(dscp), None) => self.dscp_of_aggregate(dscp).map(CorePackets::Dscp).map(Some),
+            (None, Some(tunnel)) => match tunnel.get_ref().parse() {
+                Ok(protocol) => Ok(Some(CorePackets::Tunnel(protocol))),
+                Err(error) => {
+                    let message = format!("{} is no protocol of a tunnel", tunnel.get_ref());
+                    Err(self.error(tunnel.span(), message, error.to_string()))
+                }
+            },
+            (Some(_), Some(tunnel)) => Err(self.error(
+                tunnel.span(),
+                "an aggregate is known by its DSCP or by its tunnel",
+                "leave one of the two out",
+            )),
+        }
     }
 
     /// Reads the DSCP of an aggregate. Unreserved packets have the default one.
@@ -90,28 +122,30 @@ impl Source<'_> {
 
     /// Reads the protocol that reserves the aggregates of a table.
     fn core_protocol(&self, table: &AcrossTable) -> Result<CoreProtocol, ConfigError> {
-        let dscp = table.dscp.as_ref();
-        let code_point = dscp.map_or(Ok(0), |dscp| self.dscp_of_aggregate(dscp))?;
-        let Some(name) = &table.protocol else { return Ok(CoreProtocol::default()) };
-        let Some(protocol) = CoreProtocol::named(name.get_ref(), code_point) else {
-            let message = format!("no protocol {} reserves aggregates", name.get_ref());
-            let [first, second] = CoreProtocol::NAMES;
-            let hint = format!("\"{first}\" or \"{second}\"");
-            return Err(self.error(name.span(), message, hint));
-        };
-        match (protocol.needs_hiding(), dscp) {
-            (true, None) => Err(self.error(
-                name.span(),
-                "an aggregate of this protocol is known by its DSCP, and `dscp` is missing",
-                "such as dscp = \"ef\"",
-            )),
-            (false, Some(dscp)) => Err(self.error(
-                dscp.span(),
-                "an aggregate of this protocol is known by its range",
-                "leave `dscp` out",
-            )),
-            _ => Ok(protocol),
-        }
+        let packets = self.core_packets(table.dscp.as_ref(), table.tunnel.as_ref())?;
+        let [first, second] = CoreProtocol::NAMES;
+        let name = table.protocol.as_ref().map_or(first, |name| name.get_ref());
+        let place = table.protocol.as_ref().map_or(table.to.span(), Spanned::span);
+        CoreProtocol::named(name, packets).map_err(|error| match error {
+            CoreProtocolError::UnknownName => {
+                let message = format!("no protocol {name} reserves aggregates");
+                self.error(place, message, format!("\"{first}\" or \"{second}\""))
+            }
+            CoreProtocolError::WithoutPackets => self.error(
+                place,
+                "an aggregate of this protocol is known by its DSCP or its tunnel, and neither is given",
+                "such as dscp = \"ef\" or tunnel = \"gre\"",
+            ),
+            CoreProtocolError::ByRange => {
+                let dscp = table.dscp.as_ref().map(Spanned::span);
+                let place = dscp.or_else(|| table.tunnel.as_ref().map(Spanned::span));
+                self.error(
+                    place.unwrap_or(table.to.span()),
+                    format!("an aggregate of {name} is known by its range"),
+                    format!("leave `dscp` and `tunnel` out, or protocol = \"{second}\""),
+                )
+            }
+        })
     }
 
     fn across(&self, table: &AcrossTable, range: &Spanned<String>) -> Result<Across, ConfigError> {
@@ -211,24 +245,55 @@ mod tests {
         let near = read(&across(&format!("protocol = \"{by_dscp}\"\ndscp = \"ef\"\n")))
             .expect("valid")
             .expect("one");
-        assert_eq!((near.hide, Some(near.across[0].by)), (true, CoreProtocol::named(by_dscp, 46)));
+        let ef = CorePackets::Dscp(46);
+        let expected = CoreProtocol::named(by_dscp, Some(ef));
+        assert_eq!((near.hide, Ok(near.across[0].by)), (true, expected));
         let plain = read(&across("")).expect("valid").expect("one");
         assert_eq!((plain.hide, plain.across[0].by), (false, CoreProtocol::default()));
         let far = "[[interface.deaggregate]]\nat = \"10.0.3.2\"\ndscp = 46\n";
         let far = read(far).expect("valid").expect("it faces a core");
         let at = "10.0.3.2".parse().expect("an address");
-        assert_eq!((far.hide, &far.deaggregates[..]), (true, &[Deaggregate { at, dscp: 46 }][..]));
+        assert_eq!(
+            (far.hide, &far.deaggregates[..]),
+            (true, &[Deaggregate { at, packets: ef }][..])
+        );
         for (protocol, keys, told) in [
-            (by_dscp, "", "`dscp` is missing"),
+            (by_dscp, "", "neither is given"),
             ("ospf", "", "no protocol ospf"),
             (by_dscp, "dscp = 0\n", "cannot be that of an aggregate"),
             (by_dscp, "dscp = \"cs6\"\n", "cannot be that of an aggregate"),
-            (by_range, "dscp = 46\n", "leave `dscp` out"),
+            (by_range, "dscp = 46\n", "leave `dscp` and `tunnel` out"),
+            (by_range, "tunnel = \"gre\"\n", "leave `dscp` and `tunnel` out"),
+            (by_dscp, "tunnel = \"gre\"\ndscp = 46\n", "leave one of the two out"),
+            (by_dscp, "tunnel = \"udp\"\n", "udp:51820"),
         ] {
             let keys = format!("protocol = \"{protocol}\"\n{keys}");
             let error = read(&across(&keys)).expect_err(&keys).to_string();
             assert!(error.contains(told), "{keys}: {error}");
         }
+    }
+
+    /// A tunnel hides the messages of flows by itself.
+    #[test]
+    fn edges_of_a_tunnel_hide_nothing() {
+        let protocol = CoreProtocol::NAMES[1];
+        for tunnel in ["gre", "udp:51820"] {
+            let near = read(&format!(
+                "[[interface.across]]\nto = \"192.0.2.2\"\nprotocol = \"{protocol}\"\ntunnel = \"{tunnel}\"\n\
+                 ranges = [\"0.0.0.0/0\"]\nstep = \"4Mbit\"\nhighest = \"40Mbit\"\n"
+            ));
+            let near = near.expect("valid").expect("one");
+            let packets = CorePackets::Tunnel(tunnel.parse().expect("a tunnel"));
+            let expected = CoreProtocol::named(protocol, Some(packets)).expect("known");
+            assert_eq!((near.hide, near.across[0].by), (false, expected));
+            let far = read(&format!(
+                "[[interface.deaggregate]]\nat = \"192.0.2.2\"\ntunnel = \"{tunnel}\"\n"
+            ));
+            let far = far.expect("valid").expect("one");
+            assert_eq!((far.hide, far.deaggregates[0].packets), (false, packets));
+        }
+        let error = read("[[interface.deaggregate]]\nat = \"192.0.2.2\"\n").expect_err("neither");
+        assert!(error.to_string().contains("neither is given"), "{error}");
     }
 
     #[test]

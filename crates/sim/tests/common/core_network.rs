@@ -30,6 +30,7 @@ pub(crate) struct CoreNetwork {
     pub(crate) h1: NodeId,
     pub(crate) e1: NodeId,
     pub(crate) c1: NodeId,
+    #[allow(dead_code, reason = "not every network has it")]
     pub(crate) c2: NodeId,
     pub(crate) e2: NodeId,
     pub(crate) h2: NodeId,
@@ -60,6 +61,7 @@ pub(crate) fn across(family: Family, by: CoreProtocol) -> Across {
 impl CoreNetwork {
     /// Creates the network; `near` and `far` are the borders of e1 and e2, which hide the messages of the flows. All links have
     /// 1 Gbit/s except the one in the core.
+    #[allow(dead_code, reason = "not every test needs it")]
     pub(crate) fn new(
         family: Family,
         core: Rate,
@@ -120,6 +122,7 @@ impl CoreNetwork {
 
     /// Flows begin and end by these moves: number, whether it begins, its rate in units of 300 kbit/s, and the milliseconds until
     /// the next move. `check` looks at the network every 5 ms. All flows end after the last move.
+    #[allow(dead_code, reason = "not every test needs it")]
     pub(crate) fn come_and_go(
         &mut self,
         moves: Vec<(u16, bool, u64, u64)>,
@@ -166,6 +169,7 @@ impl CoreNetwork {
 
     /// Asserts that the flows have no more than the aggregate, and that traffic control of the edge has a class for each flow and
     /// none for the aggregate. Returns the aggregate.
+    #[allow(dead_code, reason = "not every test needs it")]
     pub(crate) fn check_edge(&self) -> AggregateRow {
         let row = self.aggregate();
         assert!(row.granted_bps >= row.need_bps, "{row:?}");

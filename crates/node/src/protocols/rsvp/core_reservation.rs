@@ -1,8 +1,9 @@
-//! RSVP sessions that reserve aggregates across a core (RFC 3175), for an edge that aggregates flows of RSVP.
+//! RSVP sessions that reserve aggregates across a core, for an edge that aggregates flows of RSVP: for the packets with a DSCP
+//! (RFC 3175), or for those of a tunnel (RFC 2746).
 //!
-//! The near edge is the aggregating router: it sends Paths for the packets with a DSCP to the far edge, and announces the rate
-//! that it needs. The far edge, the deaggregating router, answers with a Resv for what is announced (RFC 3175 section
-//! 1.4.12), so the rate is decided in one place.
+//! The near edge is the aggregating router, or the entry of the tunnel: it sends Paths to the far edge, and announces the rate
+//! that it needs. The far edge, the deaggregating router or exit, answers with a Resv for what is announced (RFC 3175 section
+//! 1.4.12, RFC 2746 section 2.2), so the rate is decided in one place.
 
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -12,6 +13,7 @@ use earmark_rsvp::{self as rsvp, Application, EDGE};
 use earmark_wire::intserv::SenderTspec;
 use earmark_wire::rsvp::{Dscp, SenderTemplate, Session, SourceSelector};
 
+use super::aggregation::core_packets::{CorePackets, TunnelProtocol};
 use super::listen::{Listen, octet_rate_rounded_up};
 use super::outcome;
 use crate::edge::CoreEvent;
@@ -29,15 +31,25 @@ const BURST: f32 = 0.1;
 /// First of the applications that answer as deaggregating router. Those before it are aggregates.
 const DEAGGREGATORS: Application = Application(EDGE.start.0 + (1 << 32));
 
-/// Returns the commands to reserve the aggregate of this number, with this DSCP, to the far edge `to`.
-pub(crate) fn reserve(number: u32, to: IpAddr, dscp: u8, rate: Rate) -> [Command; 2] {
-    let session = Session::aggregate(to, Dscp(dscp));
-    let open = rsvp::Command::Session { application: application(number), session };
-    [Command::Rsvp(open), modify(number, to, rate)]
+/// Returns the commands to reserve the aggregate of this number, for these packets, to the far edge `to`.
+pub(crate) fn reserve(number: u32, to: IpAddr, packets: CorePackets, rate: Rate) -> [Command; 2] {
+    let open =
+        rsvp::Command::Session { application: application(number), session: session(to, packets) };
+    [Command::Rsvp(open), modify(number, to, packets, rate)]
+}
+
+/// Returns the session of an aggregate.
+fn session(to: IpAddr, packets: CorePackets) -> Session {
+    match packets {
+        CorePackets::Dscp(dscp) => Session::aggregate(to, Dscp(dscp)),
+        CorePackets::Tunnel(TunnelProtocol { ip_protocol, port }) => {
+            Session { destination: to, protocol: ip_protocol, flags: 0, port }
+        }
+    }
 }
 
 /// Returns the command to announce another rate of an aggregate.
-pub(crate) fn modify(number: u32, to: IpAddr, rate: Rate) -> Command {
+pub(crate) fn modify(number: u32, to: IpAddr, packets: CorePackets, rate: Rate) -> Command {
     // The address of this host on the route to the far edge.
     let source = match to {
         IpAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
@@ -51,7 +63,11 @@ pub(crate) fn modify(number: u32, to: IpAddr, rate: Rate) -> Command {
         min_policed_unit: PACKETS.0,
         max_packet_size: PACKETS.1,
     };
-    let template = SenderTemplate { source, selector: SourceSelector::Aggregator };
+    let selector = match packets {
+        CorePackets::Dscp(_) => SourceSelector::Aggregator,
+        CorePackets::Tunnel(_) => SourceSelector::Port(0),
+    };
+    let template = SenderTemplate { source, selector };
     let application = application(number);
     Command::Rsvp(rsvp::Command::Sender { application, template, tspec, ttl: TTL })
 }
@@ -61,10 +77,11 @@ pub(crate) fn release(number: u32) -> Command {
     Command::Rsvp(rsvp::Command::Release { application: application(number) })
 }
 
-/// Returns the command to answer the Paths of aggregates to an address of this host, as deaggregating router of this number.
-pub(super) fn answer(number: u32, at: IpAddr, dscp: u8) -> Command {
+/// Returns the command to answer the Paths of aggregates to an address of this host, as deaggregating router, or exit of a
+/// tunnel, of this number.
+pub(super) fn answer(number: u32, at: IpAddr, packets: CorePackets) -> Command {
     let application = Application(DEAGGREGATORS.0 + u64::from(number));
-    Command::Listen(Listen::new(application, Session::aggregate(at, Dscp(dscp))))
+    Command::Listen(Listen::new(application, session(at, packets)))
 }
 
 /// Returns whether an event is about answers of this host as deaggregating router.

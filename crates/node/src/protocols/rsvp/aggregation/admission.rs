@@ -1,6 +1,6 @@
 //! Admission of RSVP requests to an aggregate, before RSVP processes them: requests that do not fit wait.
 
-use earmark_core::admission::{Demand, Ledger};
+use earmark_core::admission::{Demand, Ledger, LinkStatus};
 use earmark_core::{Datagram, InterfaceId, Prefix, Rate, Time};
 use earmark_rsvp::Rsvp;
 use earmark_wire::intserv::FlowSpec;
@@ -55,11 +55,12 @@ impl Aggregation {
         let Some(link) = ledger.lane_to(datagram.interface, destination) else {
             return false;
         };
-        let extra = additional_demand(&resv.session, &resv.flows, datagram.interface, rsvp, ledger);
-        if extra == Rate::ZERO || extra <= ledger.available(link) {
+        let Some(LinkStatus { held, reservable, .. }) = ledger.link(link) else { return false };
+        let claims = PresentClaims { rsvp, ledger, interface: datagram.interface, lane: link };
+        let extra = claims.additional_demand(&resv.session, &resv.flows);
+        if extra == Rate::ZERO || extra <= reservable.saturating_sub(held) {
             return false;
         }
-        let held = ledger.link(link).map_or(Rate::ZERO, |status| status.held);
         let Some(aggregate) = self.aggregates.iter_mut().find(|aggregate| aggregate.link == link)
         else {
             return false;
@@ -72,26 +73,40 @@ impl Aggregation {
     }
 }
 
-/// Returns the demand of a request beyond its present claim; zero if no Path exists for it.
-fn additional_demand(
-    session: &Session,
-    flows: &FlowDescriptors<'_>,
+/// What requests have on a lane of an interface.
+struct PresentClaims<'a> {
+    rsvp: Option<&'a Rsvp>,
+    ledger: &'a Ledger,
     interface: InterfaceId,
-    rsvp: Option<&Rsvp>,
-    ledger: &Ledger,
-) -> Rate {
-    let more = |flowspec: Option<FlowSpec>, sender: Option<&SenderTemplate>| {
-        let wanted = flowspec.map_or(Rate::ZERO, |flowspec| Demand::from_flowspec(&flowspec).rate);
-        let claim = rsvp.and_then(|rsvp| rsvp.claim_for(session, sender, interface));
-        let held = claim.and_then(|claim| ledger.demand(claim));
-        wanted.saturating_sub(held.map_or(Rate::ZERO, |held| held.rate))
-    };
-    match flows {
-        FlowDescriptors::FixedFilter(flows) => {
-            flows.iter().fold(Rate::ZERO, |sum, flow| sum + more(flow.flowspec, Some(&flow.filter)))
+    lane: InterfaceId,
+}
+
+impl PresentClaims<'_> {
+    /// Returns the demand of a request beyond its present claim, with the overhead of the lane; zero if no Path exists for it.
+    fn additional_demand(&self, session: &Session, flows: &FlowDescriptors<'_>) -> Rate {
+        match flows {
+            FlowDescriptors::FixedFilter(flows) => flows.iter().fold(Rate::ZERO, |sum, flow| {
+                sum + self.additional(session, flow.flowspec, Some(&flow.filter))
+            }),
+            FlowDescriptors::Wildcard(flowspec) | FlowDescriptors::SharedExplicit(flowspec, _) => {
+                self.additional(session, *flowspec, None)
+            }
         }
-        FlowDescriptors::Wildcard(flowspec) | FlowDescriptors::SharedExplicit(flowspec, _) => {
-            more(*flowspec, None)
-        }
+    }
+
+    fn additional(
+        &self,
+        session: &Session,
+        flowspec: Option<FlowSpec>,
+        sender: Option<&SenderTemplate>,
+    ) -> Rate {
+        let overhead = self.ledger.overhead(self.lane);
+        let on_lane = |demand: Option<Demand>| {
+            demand.map_or(Rate::ZERO, |demand| demand.rate_on_link(overhead))
+        };
+        let claim = self.rsvp.and_then(|rsvp| rsvp.claim_for(session, sender, self.interface));
+        let held = claim.and_then(|claim| self.ledger.demand(claim));
+        let wanted = flowspec.map(|flowspec| Demand::from_flowspec(&flowspec));
+        on_lane(wanted).saturating_sub(on_lane(held))
     }
 }

@@ -344,6 +344,7 @@ impl Aggregate {
             protocol: rsvp::ID,
             lane: self.link,
             highest: self.across.highest,
+            has_overhead: self.across.by.is_below_the_interface(),
         }
     }
 

@@ -7,6 +7,7 @@ use core::net::IpAddr;
 use earmark_core::{Prefix, Rate};
 use serde::{Deserialize, Serialize};
 
+use super::core_packets::CorePackets;
 use crate::edge::CoreEvent;
 use crate::protocols::boomerang::core_reservation as by_boomerang;
 use crate::protocols::rsvp::core_reservation as by_rsvp;
@@ -19,36 +20,61 @@ pub enum CoreProtocol {
     /// Boomerang: a session for the range of destinations.
     #[default]
     Boomerang,
-    /// RSVP: a session for the packets with a DSCP (RFC 3175), from 1 to 63.
-    Rsvp {
-        /// DSCP of the packets.
-        dscp: u8,
-    },
+    /// RSVP: a session for these packets.
+    Rsvp(CorePackets),
+}
+
+/// The settings of an aggregate do not fit its protocol.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CoreProtocolError {
+    /// No protocol with this name reserves aggregates.
+    UnknownName,
+    /// The protocol needs to know how the core tells the packets apart.
+    WithoutPackets,
+    /// The protocol tells the packets apart by the range of destinations.
+    ByRange,
 }
 
 impl CoreProtocol {
-    /// Names of the protocols: first the one without DSCP.
+    /// Names of the protocols: first the one that tells packets apart by the range of destinations.
     pub const NAMES: [&str; 2] = [by_boomerang::PROTOCOL_NAME, by_rsvp::PROTOCOL_NAME];
 
-    /// Returns the protocol with this name; RSVP for packets with `dscp`.
-    pub fn named(name: &str, dscp: u8) -> Option<CoreProtocol> {
-        match name {
-            by_boomerang::PROTOCOL_NAME => Some(CoreProtocol::Boomerang),
-            by_rsvp::PROTOCOL_NAME => Some(CoreProtocol::Rsvp { dscp }),
-            _ => None,
+    /// Returns the protocol with this name, for these packets.
+    ///
+    /// # Errors
+    /// There is no such protocol, or it needs `packets` and has none, or the reverse.
+    pub fn named(
+        name: &str,
+        packets: Option<CorePackets>,
+    ) -> Result<CoreProtocol, CoreProtocolError> {
+        match (name, packets) {
+            (by_boomerang::PROTOCOL_NAME, None) => Ok(CoreProtocol::Boomerang),
+            (by_boomerang::PROTOCOL_NAME, Some(_)) => Err(CoreProtocolError::ByRange),
+            (by_rsvp::PROTOCOL_NAME, Some(packets)) => Ok(CoreProtocol::Rsvp(packets)),
+            (by_rsvp::PROTOCOL_NAME, None) => Err(CoreProtocolError::WithoutPackets),
+            _ => Err(CoreProtocolError::UnknownName),
         }
     }
 
     /// Returns whether the nodes of the core process messages of the flows unless these are hidden.
     pub fn needs_hiding(self) -> bool {
-        matches!(self, CoreProtocol::Rsvp { .. })
+        match self {
+            CoreProtocol::Boomerang => false,
+            CoreProtocol::Rsvp(packets) => packets.needs_hiding(),
+        }
+    }
+
+    /// Returns whether the packets get the overhead of the interface before the aggregate's reservation counts them: in a
+    /// tunnel it is below the interface, otherwise on its link.
+    pub(crate) fn is_below_the_interface(self) -> bool {
+        matches!(self, CoreProtocol::Rsvp(CorePackets::Tunnel(_)))
     }
 
     /// Returns the DSCP by which the core tells the packets apart; `None` if it does not.
     pub(crate) fn dscp(self) -> Option<u8> {
         match self {
-            CoreProtocol::Boomerang => None,
-            CoreProtocol::Rsvp { dscp } => Some(dscp),
+            CoreProtocol::Rsvp(CorePackets::Dscp(dscp)) => Some(dscp),
+            CoreProtocol::Boomerang | CoreProtocol::Rsvp(CorePackets::Tunnel(_)) => None,
         }
     }
 
@@ -56,7 +82,7 @@ impl CoreProtocol {
     pub(crate) fn name(self) -> &'static str {
         match self {
             CoreProtocol::Boomerang => by_boomerang::PROTOCOL_NAME,
-            CoreProtocol::Rsvp { .. } => by_rsvp::PROTOCOL_NAME,
+            CoreProtocol::Rsvp(_) => by_rsvp::PROTOCOL_NAME,
         }
     }
 
@@ -76,7 +102,7 @@ impl CoreProtocol {
     ) -> Vec<Command> {
         match self {
             CoreProtocol::Boomerang => vec![by_boomerang::reserve(number, to, range, rate)],
-            CoreProtocol::Rsvp { dscp } => by_rsvp::reserve(number, to, dscp, rate).into(),
+            CoreProtocol::Rsvp(packets) => by_rsvp::reserve(number, to, packets, rate).into(),
         }
     }
 
@@ -84,7 +110,7 @@ impl CoreProtocol {
     pub(crate) fn modify(self, number: u32, to: IpAddr, rate: Rate) -> Command {
         match self {
             CoreProtocol::Boomerang => by_boomerang::modify(number, rate),
-            CoreProtocol::Rsvp { .. } => by_rsvp::modify(number, to, rate),
+            CoreProtocol::Rsvp(packets) => by_rsvp::modify(number, to, packets, rate),
         }
     }
 
@@ -92,7 +118,7 @@ impl CoreProtocol {
     pub(crate) fn release(self, number: u32) -> Command {
         match self {
             CoreProtocol::Boomerang => by_boomerang::release(number),
-            CoreProtocol::Rsvp { .. } => by_rsvp::release(number),
+            CoreProtocol::Rsvp(_) => by_rsvp::release(number),
         }
     }
 }

@@ -37,6 +37,7 @@
 
 mod admission;
 mod aggregate;
+pub(crate) mod core_packets;
 pub(crate) mod core_protocol;
 mod e2e_ignore;
 pub(crate) mod settings;
@@ -100,8 +101,8 @@ impl Aggregation {
             return Vec::new();
         }
         let all = self.borders.values().flat_map(|border| &border.deaggregates);
-        let answer = |(number, Deaggregate { at, dscp }): (u32, &Deaggregate)| {
-            EdgeAction::Command(rsvp_core::answer(number, *at, *dscp))
+        let answer = |(number, Deaggregate { at, packets }): (u32, &Deaggregate)| {
+            EdgeAction::Command(rsvp_core::answer(number, *at, *packets))
         };
         (0..).zip(all).map(answer).collect()
     }
@@ -171,6 +172,7 @@ impl Edge for Aggregation {
                 aggregate.lane().open(ledger);
                 aggregate.granted = Rate::ZERO;
             }
+            aggregate.lane().set_overhead(ledger);
         }
         if known {
             return;

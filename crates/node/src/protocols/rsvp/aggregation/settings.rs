@@ -7,6 +7,7 @@ use core::time::Duration;
 use earmark_core::{Marking, Markings, Prefix, Rate};
 use serde::{Deserialize, Serialize};
 
+use super::core_packets::CorePackets;
 use crate::protocols::CoreProtocol;
 
 /// Settings of an interface towards a core.
@@ -33,14 +34,15 @@ impl Border {
     }
 }
 
-/// Settings of a deaggregating router: aggregates of RSVP that it answers (RFC 3175 section 1.4.12).
+/// Settings of a deaggregating router, or of the exit of a tunnel: aggregates of RSVP that it answers (RFC 3175 section 1.4.12,
+/// RFC 2746 section 2.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Deaggregate {
     /// Address of this node that other edges name as far edge.
     pub at: IpAddr,
-    /// DSCP of the aggregates, from 1 to 63.
-    pub dscp: u8,
+    /// Packets of the aggregates.
+    pub packets: CorePackets,
 }
 
 /// Settings of an aggregate.

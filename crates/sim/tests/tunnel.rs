@@ -1,0 +1,177 @@
+//! RSVP through a tunnel whose packets have a reservation of their own (RFC 2746): the routers below have one session for any
+//! number of flows.
+//!
+//! ```text
+//!              ===1=====       the tunnel
+//!   h1 --0-- e1 --2-- c1 --3-- e2 --4-- h2
+//! ```
+//!
+//! The tunnel is a link of its own here: the simulator encapsulates nothing. Daemons with a tunnel are in
+//! `crates/earmarkd/tests/kernel`.
+
+mod common;
+#[path = "common/core_network.rs"]
+mod core_network;
+
+use std::time::Duration;
+
+use common::{Bench, Family};
+use core_network::{CoreNetwork, FLOW, across};
+use earmark_core::{Flow, Hop, Prefix, Rate, Route};
+use earmark_node::{
+    AggregateChange, Border, CorePackets, CoreProtocol, Deaggregate, NodeConfig, TunnelProtocol,
+};
+use earmark_rsvp as rsvp;
+use earmark_sim::NodeId;
+
+const GRE: TunnelProtocol = TunnelProtocol { ip_protocol: 47, port: 0 };
+const WIREGUARD: TunnelProtocol = TunnelProtocol { ip_protocol: 17, port: 51_820 };
+
+/// Creates the network. All links have 1 Gbit/s except the one from c1 to e2.
+fn net(family: Family, tunnel: TunnelProtocol, below: Rate) -> CoreNetwork {
+    let timing =
+        rsvp::Timing { refresh: Duration::from_secs(10), lifetime_factor: 3, ..Default::default() };
+    let rsvp = rsvp::Config { timing, ..rsvp::Config::default() };
+    let plain = NodeConfig { rsvp, ..NodeConfig::default() };
+    let mut bench = Bench::with(5, family, plain.clone());
+    let packets = CorePackets::Tunnel(tunnel);
+    let across = across(family, CoreProtocol::Rsvp(packets));
+    let exit = across.to;
+    let border = |across, deaggregates| {
+        let border = Border { hide: false, across, deaggregates };
+        NodeConfig { borders: [("link1".into(), border)].into(), ..plain.clone() }
+    };
+    let e1 = bench.router_with("e1", border(vec![across], vec![]));
+    let c1 = bench.router("c1");
+    let e2 = bench.router_with("e2", border(vec![], vec![Deaggregate { at: exit, packets }]));
+    let speed = Rate::from_mbps(1_000);
+    let (h1, _) = bench.host("h1", e1, speed);
+    for (a, b, speed) in [(e1, e2, speed), (e1, c1, speed), (c1, e2, below)] {
+        bench.connect(a, b, speed);
+    }
+    let (h2, _) = bench.host("h2", e2, speed);
+    bench.route();
+    // Packets of the tunnel do not enter it again.
+    let interface = bench.links[2].ends[0].1;
+    let hop = Hop { interface, gateway: Some(bench.links[2].addresses[1]), source: None };
+    let prefix = Prefix::new(exit, if exit.is_ipv4() { 32 } else { 128 });
+    bench.network.add_route(e1, Route { prefix, metric: 1, hop });
+    CoreNetwork { bench, h1, e1, c1, c2: c1, e2, h2 }
+}
+
+impl CoreNetwork {
+    fn begin_all(&mut self, flows: u16) {
+        for number in 1..=flows {
+            self.begin(number, FLOW);
+            self.run(Duration::from_millis(20));
+        }
+        self.seconds(3);
+    }
+
+    /// Returns the flows and rates of traffic control at a node towards e2, on a link.
+    fn classes(&self, node: NodeId, link: usize) -> Vec<(Vec<Flow>, Rate)> {
+        let interface = self.bench.links[link].ends[0].1;
+        let all = self.bench.network.traffic_control(node).filter(|(id, _)| *id == interface);
+        all.map(|(_, reserved)| (reserved.flows, reserved.demand.rate)).collect()
+    }
+
+    /// Asserts that each flow has its class at the entry of the tunnel, that the flows have no more than the tunnel's session, and
+    /// that e1 and c1 have one class for its packets, of the granted rate.
+    fn all_is_well(&self, tunnel: TunnelProtocol) {
+        let row = self.aggregate();
+        assert!(row.granted_bps >= row.need_bps, "{row:?}");
+        let of_flows = self.classes(self.e1, 1);
+        assert_eq!(of_flows.len(), row.members as usize);
+        assert_eq!(of_flows.iter().fold(Rate::ZERO, |sum, (_, rate)| sum + *rate), row.need_bps);
+        let packets = Flow {
+            source: Some(self.address(2, 0)),
+            protocol: tunnel.ip_protocol,
+            destination_port: tunnel.port,
+            ..Flow::to_range(Prefix::new(
+                self.address(3, 1),
+                if self.address(3, 1).is_ipv4() { 32 } else { 128 },
+            ))
+        };
+        for (node, link) in [(self.e1, 2), (self.c1, 3)] {
+            assert_eq!(self.classes(node, link), [(vec![packets], row.granted_bps)]);
+            assert_eq!(self.held(node, link), row.granted_bps);
+        }
+        assert_eq!(self.held(self.e1, 1), Rate::ZERO, "the flows claim on the session alone");
+    }
+}
+
+/// Returns the numbers of sessions, senders and reservations.
+fn population(node: &earmark_node::Node) -> (usize, usize, usize) {
+    node.engine::<rsvp::Rsvp>().expect("a node with RSVP").population()
+}
+
+/// In both families, for tunnels with and without ports: hundreds of flows are one session below the tunnel, which grows and
+/// shrinks with them, and ends with them.
+#[test]
+fn flows_in_a_tunnel_are_one_session_below() {
+    for (family, tunnel) in
+        [(Family::V4, GRE), (Family::V4, WIREGUARD), (Family::V6, GRE), (Family::V6, WIREGUARD)]
+    {
+        let mut net = net(family, tunnel, Rate::from_mbps(1_000));
+        net.begin_all(150);
+        let row = net.aggregate();
+        assert_eq!((row.members, row.waiting, &*row.protocol), (150, 0, "rsvp"));
+        assert_eq!(row.granted_bps, Rate::from_mbps(12), "three steps for 9.6 Mbit/s");
+        net.all_is_well(tunnel);
+        let c1 = net.bench.network.node(net.c1).expect("it lives");
+        assert_eq!(population(c1), (1, 1, 1));
+        net.seconds(100);
+        net.all_is_well(tunnel);
+        (51..=150).for_each(|number| net.end(number));
+        net.seconds(60);
+        assert_eq!(net.aggregate().granted_bps, Rate::from_mbps(4));
+        net.all_is_well(tunnel);
+        (1..=50).for_each(|number| net.end(number));
+        net.seconds(60);
+        assert_eq!(net.aggregate().granted_bps, Rate::ZERO);
+        let network = &net.bench.network;
+        assert_eq!(population(network.node(net.c1).expect("it lives")), (0, 0, 0));
+        let classes = [net.e1, net.c1].map(|node| network.traffic_control(node).count());
+        assert_eq!(classes, [0, 0]);
+    }
+}
+
+/// The network below has no room for a step (RFC 2746 section 4.2.3: an admission control failure of the flow): flows in
+/// place stay.
+#[test]
+fn flow_without_room_below_the_tunnel_is_refused() {
+    let mut net = net(Family::V4, GRE, Rate::from_mbps(10));
+    net.begin_all(150);
+    net.seconds(10);
+    let row = net.aggregate();
+    assert_eq!((row.granted_bps, row.members), (Rate::from_mbps(8), 125));
+    assert!(net.changes().iter().any(|(change, _)| *change == AggregateChange::Refused));
+    (126..=150).for_each(|number| net.end(number));
+    net.seconds(60);
+    net.all_is_well(GRE);
+}
+
+/// The exit, the entry and the router below restart; the link below fails and returns.
+#[test]
+fn reservations_return_after_failures_below_the_tunnel() {
+    let mut net = net(Family::V4, GRE, Rate::from_mbps(1_000));
+    net.begin_all(100);
+    for node in [net.c1, net.e2, net.e1] {
+        net.bench.network.kill(node);
+        net.seconds(5);
+        net.bench.network.restart(node, Duration::from_secs(60));
+        net.seconds(60);
+        let row = net.aggregate();
+        let name = net.bench.network.name(node);
+        assert_eq!((row.members, row.granted_bps), (100, Rate::from_mbps(8)), "{name}");
+        net.all_is_well(GRE);
+    }
+    let (node, interface) = net.bench.links[3].ends[0];
+    net.bench.network.set_link_up(node, interface, false);
+    net.seconds(90);
+    assert_eq!(net.aggregate().need_bps, Rate::ZERO, "what is not reserved below is not reserved");
+    net.bench.network.set_link_up(node, interface, true);
+    net.seconds(120);
+    assert_eq!(net.aggregate().members, 100);
+    net.all_is_well(GRE);
+}
