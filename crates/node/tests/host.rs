@@ -14,8 +14,8 @@ use earmark_node::{
 use earmark_rsvp::policy::{Rule, Settings};
 use earmark_rsvp::{Change, Renewal, RestartTimes};
 use earmark_wire::rsvp::{
-    Body, ErrorCode, ErrorSpec, FilterSpec, FixedFilterFlow, Hello, HelloKind, HelloMessage,
-    RestartCap, SenderDescriptor, Session,
+    Body, Dscp, ErrorCode, ErrorSpec, FilterSpec, FixedFilterFlow, Hello, HelloKind, HelloMessage,
+    Path, RestartCap, SenderDescriptor, SenderTemplate, Session, SourceSelector,
 };
 
 fn the_flow() -> Flow {
@@ -130,6 +130,25 @@ fn removed_link_ends_its_reservations_with_errors() {
         router.resv(&outcomes, &[flow(3)]);
         assert_eq!(router.held("eth2"), Some(Rate::from_mbps(3)));
     }
+}
+
+/// Aggregates that have one class in traffic control all end with their link.
+#[test]
+fn removed_link_ends_the_aggregates_of_one_dscp() {
+    let mut router = router();
+    let template = SenderTemplate { source: ip("10.0.0.1"), selector: SourceSelector::Aggregator };
+    for deaggregator in ["10.0.9.7", "10.0.9.8", "10.0.9.9"] {
+        let session = Session::aggregate(ip(deaggregator), Dscp(46));
+        let sender = SenderDescriptor { template, ..path(None).sender };
+        let outcomes = router.path(Path { session, sender, ..path(None) });
+        router.resv(&outcomes, &[FixedFilterFlow { filter: template, ..flow(2) }]);
+    }
+    assert_eq!(router.held("eth2"), Some(Rate::from_mbps(6)));
+    let outcomes = router.host(HostUpdate::InterfaceGone(ETH2));
+    let messages = kinds(&outcomes);
+    let told = |kind| messages.iter().filter(|(message, _)| *message == kind).count();
+    assert_eq!((told("ResvErr"), told("ResvTear")), (3, 3), "{messages:?}");
+    assert_eq!(router.node.reservation_rows(router.now, |_| QueueView::default()).count(), 0);
 }
 
 /// State of a removed interface still refers to it by name.

@@ -30,6 +30,8 @@ type Key = (InterfaceId, Flow);
 struct Class {
     /// The claim in traffic control.
     installed: ClaimId,
+    /// The claim that was added or changed last.
+    latest: ClaimId,
     claims: BTreeMap<ClaimId, Demand>,
     rate: Rate,
     /// Sum of the bursts, octets.
@@ -43,11 +45,13 @@ struct Class {
 impl Class {
     fn new(installed: ClaimId) -> Class {
         let (claims, rate) = (BTreeMap::new(), Rate::ZERO);
-        Class { installed, claims, rate, burst: 0, max_packet: 0, guaranteed: 0 }
+        let latest = installed;
+        Class { installed, latest, claims, rate, burst: 0, max_packet: 0, guaranteed: 0 }
     }
 
     fn add(&mut self, claim: ClaimId, demand: Demand) {
         self.subtract(claim);
+        self.latest = claim;
         self.claims.insert(claim, demand);
         self.rate = self.rate + demand.rate;
         self.burst += u64::from(demand.burst);
@@ -100,6 +104,9 @@ impl BehaviorAggregates {
         if was_installed {
             class.installed = first;
         }
+        if class.latest == claim {
+            class.latest = class.installed;
+        }
         Some((Some(class.installation(key)), was_installed))
     }
 }
@@ -145,10 +152,19 @@ impl Rsvp {
         }
     }
 
+    /// Returns the claim that was added or changed last of those that have one class with `claim`. If traffic control refuses the
+    /// class, it is the one without a reservation: the others had their class before.
+    pub(crate) fn latest_of_class(&self, claim: ClaimId) -> ClaimId {
+        self.class_of(claim).map_or(claim, |class| class.latest)
+    }
+
     /// Returns the claim that stands for a claim in traffic control.
     pub fn installed_claim(&self, claim: ClaimId) -> ClaimId {
-        let key = self.behavior_aggregates.by_claim.get(&claim);
-        let class = key.and_then(|key| self.behavior_aggregates.classes.get(key));
-        class.map_or(claim, |class| class.installed)
+        self.class_of(claim).map_or(claim, |class| class.installed)
+    }
+
+    fn class_of(&self, claim: ClaimId) -> Option<&Class> {
+        let key = self.behavior_aggregates.by_claim.get(&claim)?;
+        self.behavior_aggregates.classes.get(key)
     }
 }

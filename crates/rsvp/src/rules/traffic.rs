@@ -176,6 +176,12 @@ impl Rsvp {
         owner: Owner,
         errno: u16,
     ) {
+        // With its link every claim is lost by itself, and no longer in the ledger.
+        let latest = self.latest_of_class(claim);
+        let (claim, owner) = match cx.context.ledger.owner(latest) {
+            Some(owner) => (latest, owner),
+            None => (claim, owner),
+        };
         let Some(tcsb) = self.block_of(claim, owner) else { return };
         let fault = ResvFault::new(ErrorCode::TrafficControlSystemError, errno);
         self.report_refusal(cx, tcsb, &fault, None);
