@@ -314,8 +314,9 @@ pub(crate) struct Extra {
     pub(crate) filters: Vec<Filter>,
     /// Whether its last message with MESSAGE_ID names senders that are unknown here.
     pub(crate) lacks_senders: bool,
-    /// Whether its application wants a confirmation, and was told last that the request has failed.
-    pub(crate) has_failed: bool,
+    /// Whether its application waits for a confirmation: there was none since it has made the request, or since it was told that
+    /// the request has failed.
+    pub(crate) is_unconfirmed: bool,
     /// SCOPE of a wildcard request.
     pub(crate) scope: Option<Vec<IpAddr>>,
     /// Policy decision, if policy is configured.

@@ -271,7 +271,7 @@ impl Rsvp {
     ) -> Result<(), Rejection> {
         let open = self.applications.open.get_mut(&application).ok_or(Rejection::NoSession)?;
         open.wants_confirmation = confirm;
-        let key = open.session;
+        let (key, is_unconfirmed) = (open.session, confirm);
         let (style, flowspec) = (request.style(), *request.flowspec());
         if flowspec.validate().is_err() {
             let bad = match flowspec {
@@ -295,14 +295,14 @@ impl Rsvp {
             origin: Origin::Local(application),
             outgoing: None,
             flowspec,
-            extra: Extra { carried: carried.clone(), ..Extra::default() }.boxed(),
+            extra: Extra { carried: carried.clone(), is_unconfirmed, ..Extra::default() }.boxed(),
             confirm: self.own_address(cx, session, &specs).filter(|_| confirm),
             expires_at: Time::MAX,
         };
         if style != Style::FixedFilter {
             let filter = |spec| Filter { spec, expires_at: Time::MAX };
             let filters = specs.into_iter().map(filter).collect();
-            request.extra = Extra { carried, filters, ..Extra::default() }.boxed();
+            request.extra = Extra { carried, filters, is_unconfirmed, ..Extra::default() }.boxed();
             let known = self.find_shared(session, None, request.origin);
             let done = self.reserve_shared(cx, session, style, known, request);
             return done.map(|_| ()).map_err(|_| Rejection::Conflict);

@@ -23,7 +23,7 @@ use crate::rules::next_hops::{NextHops, SenderData};
 use crate::rules::request::ConfirmRequest;
 use crate::rules::shared::event_filters as told_filters;
 use crate::rules::upstream::shared_flows;
-use crate::state::{Holder, Index, Peer};
+use crate::state::{Extra, Holder, Index, Peer};
 
 impl Rsvp {
     /// Returns whether a request is larger than all others for a sender, so that the confirmation must come from
@@ -55,26 +55,32 @@ impl Rsvp {
         }
     }
 
-    /// Returns RESV_CONFIRM for the next refresh of a request of an application that was told of its failure: it may succeed by
-    /// then, and the application would not know.
-    pub(crate) fn confirm_after_failure<E>(
+    /// Returns RESV_CONFIRM for the next refresh of a request whose application waits for a confirmation: it may have failed and
+    /// succeed by then, or the ResvConf may be lost, and the application would not know.
+    pub(crate) fn confirm_again<E>(
         &self,
         cx: &HandlerContext<'_, '_, E>,
         holder: Holder,
     ) -> Option<ConfirmRequest> {
-        if self.applications.is_empty() {
-            return None;
-        }
-        let mut requests = self.store.rsbs_of(self.store.find_tcsb(holder, None)?);
-        let has_failed = |rsb: &Index| {
-            let extra = self.store.rsb(*rsb).extra.as_deref();
-            extra.is_some_and(|extra| extra.has_failed)
-        };
-        let request = requests.find(has_failed)?;
+        let request = self.unconfirmed_request(holder)?;
         let filters = self.filters_of_request(self.store.rsb(request));
         let session = self.store.session_index(holder);
         let receiver = self.own_address(cx, session, filters.as_slice())?;
         Some(ConfirmRequest { receiver, request })
+    }
+
+    /// Returns a request whose application waits for a confirmation.
+    #[inline]
+    pub(crate) fn unconfirmed_request(&self, holder: Holder) -> Option<Index> {
+        if self.applications.is_empty() {
+            return None;
+        }
+        let mut requests = self.store.rsbs_of(self.store.find_tcsb(holder, None)?);
+        let is_unconfirmed = |rsb: &Index| {
+            let extra = self.store.rsb(*rsb).extra.as_deref();
+            extra.is_some_and(|extra| extra.is_unconfirmed)
+        };
+        requests.find(is_unconfirmed)
     }
 
     /// Returns the address of this host for confirmations: the destination of a unicast session; for a group, the
@@ -302,8 +308,9 @@ impl Rsvp {
 
     /// Records that the application of a request was told of its confirmation.
     fn note_confirmed(&mut self, request: Index) {
-        if let Some(extra) = &mut self.store.rsb_mut(request).extra {
-            extra.has_failed = false;
+        let request = self.store.rsb_mut(request);
+        if let Some(extra) = request.extra.take() {
+            request.extra = Extra { is_unconfirmed: false, ..*extra }.boxed();
         }
     }
 }

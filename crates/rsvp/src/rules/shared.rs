@@ -106,7 +106,7 @@ impl Rsvp {
                 carried: Kept::of(resv.carried),
                 filters,
                 lacks_senders: false,
-                has_failed: false,
+                is_unconfirmed: false,
                 scope,
                 grant: None,
             }

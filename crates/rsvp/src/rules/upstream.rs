@@ -80,13 +80,13 @@ impl Rsvp {
         }
     }
 
-    /// Sends all requests upstream, changed or not, with RESV_CONFIRM of an application that was told that it has failed.
+    /// Sends all requests upstream, changed or not, with RESV_CONFIRM of an application that waits for a confirmation.
     pub(crate) fn refresh_requests<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
         holder: Holder,
     ) {
-        let confirm = self.confirm_after_failure(cx, holder);
+        let confirm = self.confirm_again(cx, holder);
         self.send_requests(cx, holder, confirm, true);
     }
 

@@ -13,7 +13,7 @@ use crate::api::Event;
 use crate::context::HandlerContext;
 use crate::instance::Rsvp;
 use crate::state::message_id_key::MessageIdKey;
-use crate::state::{Index, NONE, Timer, TimerKind};
+use crate::state::{Holder, Index, NONE, Timer, TimerKind};
 
 impl Rsvp {
     /// Queues the acknowledgement of the current message if its sender has requested it.
@@ -208,6 +208,9 @@ impl Rsvp {
         self.note_acknowledgement(index, id);
         match self.refresh_reduction.sent.subject(entry) {
             Subject::Path(sender) => self.store.psb_mut(sender).path_refresh_at = Time::MAX,
+            // No summary refresh asks for a confirmation.
+            Subject::Resv(sender) if self.unconfirmed_request(Holder::Sender(sender)).is_some() => {
+            }
             Subject::Resv(sender) => self.store.psb_mut(sender).resv_refresh_at = Time::MAX,
             // The pool's timer handler finds nothing to refresh once all previous hops have acknowledged.
             Subject::Shared(_) => {}

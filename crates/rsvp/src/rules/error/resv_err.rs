@@ -240,7 +240,7 @@ impl Rsvp {
                 if flags & ErrorSpec::IN_PLACE == 0
                     && open.is_some_and(|open| open.wants_confirmation)
                 {
-                    self.store.rsb_mut(rsb).extra.get_or_insert_default().has_failed = true;
+                    self.store.rsb_mut(rsb).extra.get_or_insert_default().is_unconfirmed = true;
                 }
                 cx.out.notify(Event::ResvError {
                     application,

@@ -161,10 +161,12 @@ impl Rsvp {
         self.refresh_reduction.is_listed(self.store.psb(index).resv_message_id)
     }
 
-    /// Schedules the refresh of the Resv for a sender, unless summary refreshes include it or nothing is requested.
+    /// Schedules the refresh of the Resv for a sender, unless summary refreshes suffice or nothing is requested.
     pub(crate) fn schedule_resv_refresh(&mut self, now: Time, index: Index) {
         let psb = self.store.psb(index);
-        let is_due = psb.sent_resv.is_some() && !self.is_in_summaries(index);
+        let is_due = psb.sent_resv.is_some()
+            && (!self.is_in_summaries(index)
+                || self.unconfirmed_request(Holder::Sender(index)).is_some());
         let at = match self.store.neighbor_of(psb.hop) {
             Some((incoming, _)) if is_due => self.next_refresh(now, incoming),
             _ => Time::MAX,

@@ -241,12 +241,16 @@ impl Rsvp {
         if pool.tcsbs == NONE && pool.sent_resvs.is_empty() {
             return self.store.remove_pool(index);
         }
+        let is_unconfirmed = self.unconfirmed_request(Holder::Pool(index)).is_some();
+        let is_due = |sent_resv: &&SentResv| {
+            is_unconfirmed || !self.refresh_reduction.is_listed(sent_resv.message_id)
+        };
         let interfaces = self
             .store
             .pool(index)
             .sent_resvs
             .iter()
-            .filter(|sent_resv| !self.refresh_reduction.is_listed(sent_resv.message_id))
+            .filter(is_due)
             .filter_map(|sent_resv| Some(self.store.neighbor_of(sent_resv.hop)?.0));
         // The shortest refresh period of all interfaces is used.
         let nearest = interfaces.min_by_key(|&id: &InterfaceId| self.config.timing(id).refresh);

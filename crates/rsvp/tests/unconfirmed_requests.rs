@@ -1,7 +1,9 @@
-//! Receivers that were told of a failure, and later of the reservation: the refreshes of their request have RESV_CONFIRM until
-//! it is confirmed (RFC 2205 section 2.6).
+//! Receivers that wait for a confirmation, after their request or after a failure: the refreshes of the request have RESV_CONFIRM
+//! until it is confirmed (RFC 2205 section 2.6).
 
 mod common;
+#[path = "common/message_ids.rs"]
+mod message_ids;
 #[path = "common/sharing.rs"]
 mod sharing;
 
@@ -9,7 +11,10 @@ use std::time::Duration;
 
 use common::*;
 use earmark_rsvp::{Application, Command, Event, ReserveRequest};
-use earmark_wire::rsvp::{Body, Carried, ErrorCode, ErrorSpec, Resv, ResvConf, ResvErr, Style};
+use earmark_wire::rsvp::{
+    AcknowledgementKind, Body, Carried, ErrorCode, ErrorSpec, Resv, ResvConf, ResvErr, Style,
+};
+use message_ids::{acknowledgement, acks, message_id, receive_path_with_id, summary};
 use sharing::{failure_of, shared, wildcard};
 
 const STYLES: [Style; 3] = [Style::FixedFilter, Style::SharedExplicit, Style::Wildcard];
@@ -94,13 +99,26 @@ fn pass(host: &mut Bench, seconds: u64) -> (usize, usize, Vec<u64>) {
     (all, confirmed, told)
 }
 
+/// The first ResvConf may be lost.
+#[test]
+fn refreshes_ask_until_confirmation() {
+    for style in STYLES {
+        let mut host = host(style, &[(5, true)]);
+        let (refreshes, asked, _) = pass(&mut host, 300);
+        assert!(refreshes > 0 && asked == refreshes, "{style:?}: {asked} of {refreshes}");
+        let told = confirm(&mut host, style, 5);
+        assert!(matches!(told[..], [Event::Confirmed { .. }]), "{style:?}: {told:?}");
+        let (refreshes, asked, _) = pass(&mut host, 300);
+        assert!(refreshes > 0 && asked == 0, "{style:?}: {asked} of {refreshes}");
+    }
+}
+
 /// After the blockade every refresh asks for a confirmation, and none once it has come.
 #[test]
 fn refreshes_of_failed_request_ask_for_confirmation() {
     for style in STYLES {
         let mut host = host(style, &[(5, true)]);
-        let (refreshes, asked, _) = pass(&mut host, 120);
-        assert!(refreshes > 0 && asked == 0, "{style:?}: {asked} of {refreshes}");
+        confirm(&mut host, style, 5);
         fail(&mut host, style, 5, 0);
         pass(&mut host, 300);
         let (refreshes, asked, _) = pass(&mut host, 300);
@@ -112,12 +130,13 @@ fn refreshes_of_failed_request_ask_for_confirmation() {
     }
 }
 
-/// Nobody asks for an application that has not, nor after a refusal that leaves its reservation in place.
+/// Nobody asks for an application that has not, nor after a refusal that leaves its confirmed reservation in place.
 #[test]
 fn refreshes_ask_only_for_whom_it_matters() {
     for style in STYLES {
         for (wants, flags) in [(false, 0), (true, ErrorSpec::IN_PLACE)] {
             let mut host = host(style, &[(5, wants)]);
+            confirm(&mut host, style, 5);
             fail(&mut host, style, 5, flags);
             let (refreshes, asked, _) = pass(&mut host, 600);
             assert!(refreshes > 0 && asked == 0, "{style:?}: {asked} of {refreshes}");
@@ -149,5 +168,83 @@ fn request_within_a_larger_one_is_confirmed_here() {
         let (_, asked, told) = pass(&mut host, 600);
         assert_eq!(told, [2], "{style:?}");
         assert!(asked <= 5, "{style:?}: only while the larger one is blocked, not {asked} times");
+    }
+}
+
+/// A request of the application that is made again while it is blocked is answered like the first one: its RESV_CONFIRM was
+/// dropped with it (RFC 2205 section 3.1.4).
+#[test]
+fn request_made_again_while_blocked_is_asked_about() {
+    for style in STYLES {
+        let mut host = host(style, &[(5, true)]);
+        fail(&mut host, style, 5, 0);
+        let application = Application(1);
+        let request = request(style, 5);
+        let outcomes = host.command(Command::Reserve { application, request, confirm: true });
+        assert!(sent(&outcomes).is_empty(), "{style:?}: blocked");
+        pass(&mut host, 300);
+        let (refreshes, asked, _) = pass(&mut host, 300);
+        assert!(refreshes > 0 && asked == refreshes, "{style:?}: {asked} of {refreshes}");
+        confirm(&mut host, style, 5);
+        let (refreshes, asked, _) = pass(&mut host, 300);
+        assert!(refreshes > 0 && asked == 0, "{style:?}: {asked} of {refreshes}");
+    }
+}
+
+/// An application that was told that its sender has ended hears of the next reservation, although one ResvConf is lost.
+#[test]
+fn request_after_end_of_sender_is_asked_about() {
+    for style in STYLES {
+        let mut host = host(style, &[(5, true)]);
+        confirm(&mut host, style, 5);
+        let outcomes = host.receive(ETH1, Body::PathTear(path_tear()));
+        assert!(events(&outcomes).iter().any(|it| matches!(it, Event::PathGone { .. })));
+        host.receive(ETH1, Body::Path(path()));
+        let (application, request) = (Application(1), request(style, 5));
+        host.command(Command::Reserve { application, request, confirm: true });
+        let (refreshes, asked, _) = pass(&mut host, 300);
+        assert!(refreshes > 0 && asked == refreshes, "{style:?}: {asked} of {refreshes}");
+        let told = confirm(&mut host, style, 5);
+        assert!(matches!(told[..], [Event::Confirmed { .. }]), "{style:?}: {told:?}");
+        let (refreshes, asked, _) = pass(&mut host, 300);
+        assert!(refreshes > 0 && asked == 0, "{style:?}: {asked} of {refreshes}");
+    }
+}
+
+/// Lets ten minutes pass, in which the previous hop refreshes the Path by summaries, and acknowledges each Resv. Returns how
+/// many Resv have RESV_CONFIRM, and how many do not.
+fn pass_with_summaries(host: &mut Bench) -> (usize, usize) {
+    let (mut asked, mut others) = (0, 0);
+    for _ in 0..40 {
+        let outcomes = host.pass(Duration::from_secs(15));
+        for (_, message) in sent(&outcomes) {
+            let Body::Resv(resv) = message.body else { continue };
+            *if resv.confirm.is_some() { &mut asked } else { &mut others } += 1;
+            if let Some(id) = message.message_id {
+                acks(host, ETH1, &[acknowledgement(AcknowledgementKind::Ack, id)]);
+            }
+        }
+        summary(host, ETH1, &[1]);
+    }
+    (asked, others)
+}
+
+/// Summary refreshes cannot ask: a Resv that the previous hop has acknowledged is refreshed by messages until it is confirmed.
+#[test]
+fn acknowledged_request_is_asked_about() {
+    for style in STYLES {
+        let mut host = receiver();
+        receive_path_with_id(&mut host, path(), message_id(1));
+        let application = Application(1);
+        host.command(Command::Session { application, session: session() });
+        let request = request(style, 5);
+        host.command(Command::Reserve { application, request, confirm: true });
+        fail(&mut host, style, 5, 0);
+        // The period is 30 s, and the request is blocked for the first two of twenty.
+        let (asked, _) = pass_with_summaries(&mut host);
+        assert!(asked >= 15, "{style:?}: {asked}");
+        confirm(&mut host, style, 5);
+        pass_with_summaries(&mut host);
+        assert_eq!(pass_with_summaries(&mut host), (0, 0), "{style:?}: in summaries");
     }
 }
