@@ -38,7 +38,8 @@ type Formerly = (u64, &'static str, &'static str, Family, &'static [Brief]);
 
 /// Errors found earlier, one of each kind: a locking destination of a one-way reservation, a lock whose key had no room for more,
 /// grants after a refusal or a loss that nobody was told of, reservations by receivers whose sender had lost them, was gone, or
-/// had been told that there is none, and a node off the path that became the next one again.
+/// had been told that there is none, a node off the path that became the next one again, and receivers that were told last that
+/// their request is refused, their sender is gone, or nothing.
 const FORMERLY_FAILING: &[Formerly] = &[
     (22, "boomerang", "lock", Ipv6, &[(Nothing, Source, 9271, 9591)]),
     (67, "boomerang", "lock", Ipv4, &[(Silence, Source, 8885, 10721)]),
@@ -124,6 +125,41 @@ const FORMERLY_FAILING: &[Formerly] = &[
         "datagrams, receiver-initiated",
         Ipv4,
         &[(Outage, FirstRouter, 6573, 11750), (Silence, FirstRouter, 8690, 15449)],
+    ),
+    (
+        643,
+        "rsvp",
+        "fixed filter, refresh reduction",
+        Ipv4,
+        &[(InterfaceRenumbered, Source, 5250, 5418)],
+    ),
+    (
+        2984,
+        "rsvp",
+        "fixed filter, UDP",
+        Ipv6,
+        &[(Silence, LastRouter, 7119, 12737), (Corruption, FirstRouter, 7170, 13772)],
+    ),
+    (
+        4007,
+        "rsvp",
+        "wildcard, refresh reduction, INTEGRITY",
+        Ipv6,
+        &[(NoRoom, LastRouter, 254, 3790)],
+    ),
+    (
+        30042790,
+        "rsvp",
+        "fixed filter, INTEGRITY",
+        Ipv6,
+        &[(Reordering, FirstRouter, 1341, 5972), (Outage, Destination, 4834, 4866)],
+    ),
+    (
+        30070394,
+        "nsis",
+        "associations",
+        Ipv6,
+        &[(Forbidden, Source, 2583, 8965), (Change, Source, 3031, 3088)],
     ),
 ];
 

@@ -24,8 +24,8 @@ Examples:
   earmark-lab cross --cases 100000 --json
 
 Invariants: when the events are over, the reservation is on each link of its path once and nowhere else, or nothing is
-anywhere; that is what the application was told last; it is there unless an event that took effect could prevent it; ledger, engines and traffic control agree at any time; and no state
-remains after the release.";
+anywhere; that is what the applications at both ends were told last; it is there unless an event that took effect could
+prevent it; ledger, engines and traffic control agree at any time; and no state remains after the release.";
 
 /// Cross every protocol, transport, style and address family with losses, crashes, failures and refusals at every place
 #[derive(Debug, clap::Args)]

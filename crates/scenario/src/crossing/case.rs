@@ -157,9 +157,12 @@ impl Case {
         }
     }
 
-    /// Returns the rates that the application changes its reservation to, with their times, in order.
+    /// Returns the rates that the application changes its reservation to, with their times, in order; none if it cannot.
     pub(super) fn changes(&self) -> Vec<(Duration, Rate)> {
         let mut changes = Vec::new();
+        if self.variant.change.is_none() {
+            return changes;
+        }
         for event in &self.events {
             let first = event.from.max(REQUEST + FIRST_CHANGE);
             let last = event.until.max(first + FIRST_CHANGE);

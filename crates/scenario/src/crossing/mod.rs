@@ -13,6 +13,8 @@
 //! - Ledger, engines and traffic control of every node agree. Checked once a second, during the events, too.
 //! - What is there is what the source's application was told last. It was told something, unless its daemon crashed; then
 //!   nothing is left.
+//! - What is there is what each receiver was told last that requests it or listens for it, and it was told of what is there. What
+//!   a receiver has requested ends with it.
 //! - If no event could prevent or end the reservation, it is there: all were harmless (messages arrive twice or overtake each
 //!   other, the rate changes), over before the request, or without effect, since nothing happened that they change.
 //!
@@ -22,6 +24,7 @@
 //! When the reservation was released and its lifetime is over, no state is left on any node: engines, ledger, traffic
 //! control, timers.
 
+mod applications;
 mod case;
 mod effects;
 mod ends;

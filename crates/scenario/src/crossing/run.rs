@@ -3,11 +3,11 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use earmark_core::outcome::{Kind, Outcome};
 use earmark_core::{InterfaceId, Rate, Time};
-use earmark_node::{Command, NodeConfig, outcome};
-use earmark_sim::{LogEntry, LogEvent, Network, NodeId};
+use earmark_node::{Command, NodeConfig};
+use earmark_sim::{LogEntry, Network, NodeId};
 
+use super::applications::{Applications, Reserved};
 use super::case::{Case, LAST_EVENT_OVER, NETWORK, REQUEST};
 use super::effects::{Effects, Location};
 use super::ends;
@@ -62,7 +62,7 @@ pub fn play_logged(
 
 /// Returns the changes of the rate, the last first; none if the daemon of the source crashes, whose application is gone then.
 fn changes(case: &Case) -> Vec<(Time, Rate)> {
-    if case.crashes_at(Place::Source) || case.variant.change.is_none() {
+    if case.crashes_at(Place::Source) {
         return Vec::new();
     }
     let changes = case.changes().into_iter().rev();
@@ -102,10 +102,7 @@ struct Run<'c> {
     changes: Vec<(Time, Rate)>,
     /// Rates that the application has requested, the last at the end.
     requested: Vec<Rate>,
-    /// Last outcome that the source's application was told.
-    told: Option<Outcome>,
-    /// Whether the source's application, or the one that is told of a refusal, was told anything.
-    was_told: bool,
+    applications: Applications,
     next_check: Time,
     crossing: Crossing,
     log: &'c mut dyn FnMut(&str, &LogEntry),
@@ -143,6 +140,7 @@ impl<'c> Run<'c> {
             nodes,
             routing,
             members: ends::members(case, &topology),
+            applications: Applications::new(case, &requests),
             requests,
             topology,
             effects,
@@ -151,8 +149,6 @@ impl<'c> Run<'c> {
             config,
             changes,
             requested: vec![case.rate()],
-            told: None,
-            was_told: false,
             next_check: Time::ZERO + CHECK_INTERVAL,
             crossing: Crossing {
                 is_reserved: false,
@@ -294,31 +290,14 @@ impl<'c> Run<'c> {
         }
     }
 
-    /// Reads what the source's application was told.
+    /// Reads what has happened at each node.
     fn read_log(&mut self) {
-        let [source, destination] = self.requests[0].nodes;
-        let application = Some(self.requests[0].application());
-        let refused_at = match self.case.variant.refused_at {
-            End::Source => source,
-            End::Destination => destination,
-        };
         for entry in self.network.take_log() {
             (self.log)(self.network.name(entry.node), &entry);
             if let Some(node) = self.nodes.iter().position(|node| *node == entry.node) {
                 self.effects.note_log(self.case, entry.at, node, &entry.what, &self.routing);
             }
-            match entry.what {
-                LogEvent::Restarted if entry.node == source => self.told = None,
-                LogEvent::Event(event) if [source, refused_at].contains(&entry.node) => {
-                    let is_its = outcome::application_of(&event) == application;
-                    self.was_told |= is_its;
-                    if is_its && entry.node == source {
-                        let before = self.told.clone().unwrap_or_default();
-                        self.told = outcome::after(&before, &event).or(self.told.take());
-                    }
-                }
-                _ => {}
-            }
+            self.applications.note_log(&entry);
         }
     }
 
@@ -362,33 +341,13 @@ impl<'c> Run<'c> {
             self.violation(ViolationKind::NotReserved, source, "no event could prevent it");
         }
         self.check_rates(&rates);
-        let told = self.told.as_ref().map(|outcome| outcome.kind);
-        let what = format!("told {:?}", told.map(Kind::name));
-        // Nobody at the source knows what its proxy announces.
-        if self.case.variant.proxy.is_some_and(|proxy| proxy.of == End::Source) {
-            return;
-        }
-        if self.case.crashes_at(Place::Source) {
-            if !links.is_empty() && self.case.variant.keeper == End::Source {
-                self.violation(ViolationKind::WithoutApplication, source, "still reserved");
-            }
-            return;
-        }
-        // A refused change leaves what was reserved before.
-        let is_change_refused = rates.first().is_some_and(|&rate| !is(rate, self.last_rate()));
-        // An application at the destination that answers is gone with its daemon, and nobody tells of the grant of a change.
-        let is_answered = self.requested.len() == 1 || !self.case.crashes_at(Place::Destination);
-        match told.map(Kind::is_reserved) {
-            Some(false) if is_reserved && !is_change_refused && is_answered => {
-                self.violation(ViolationKind::ToldNotReserved, source, &what);
-            }
-            Some(true) if links.is_empty() => {
-                self.violation(ViolationKind::ToldReserved, source, &what);
-            }
-            None if !self.was_told && !self.case.crashes_at(Place::Destination) => {
-                self.violation(ViolationKind::NotAnswered, source, &what);
-            }
-            _ => {}
+        let reserved = Reserved {
+            links: &links,
+            paths: &paths,
+            is_change_refused: rates.first().is_some_and(|&rate| !is(rate, self.last_rate())),
+        };
+        for (kind, node, what) in self.applications.check(self.case, reserved) {
+            self.violation(kind, node, &what);
         }
     }
 

@@ -21,6 +21,12 @@ earmark_core::named_enum! {
         ToldNotReserved = "told not reserved",
         /// The source was told nothing, and nobody of a refusal.
         NotAnswered = "not answered",
+        /// A receiver was told that it is reserved, and nothing is.
+        ReceiverToldReserved = "receiver told reserved",
+        /// A receiver was told that it is not reserved, and it is.
+        ReceiverToldNotReserved = "receiver told not reserved",
+        /// A receiver was told nothing, although it is reserved.
+        ReceiverNotTold = "receiver not told",
         /// Nothing is reserved, and no event could prevent or end the reservation.
         NotReserved = "not reserved",
         /// Something is reserved for an application that is gone.

@@ -52,6 +52,8 @@ pub struct Variant {
     pub keeper: End,
     /// Node whose application is told that a reservation is refused.
     pub refused_at: End,
+    /// What the applications at the destination do.
+    pub receiver: Receiver,
     /// Returns the commands that release it, as [`ScenarioProtocol::release`].
     pub release: fn(&ReservationRequest) -> Vec<(End, Command)>,
     /// Number of members, if the destination is a group: each is a host behind a router of its own.
@@ -60,6 +62,17 @@ pub struct Variant {
     pub proxy: Option<Proxy>,
     /// Returns the commands that change it to the rate of the request, if the source can change it.
     pub change: Option<Commands>,
+}
+
+/// Application of a variant at a destination.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Receiver {
+    /// There is no application, or the protocol tells it nothing.
+    Unaware,
+    /// The application is told of each reservation that arrives, and of its end.
+    Informed,
+    /// The application requests the reservation, is told of the result, and takes the reservation with it when it ends.
+    Requests,
 }
 
 /// A proxy: the router of an end, which signals for it.
@@ -84,6 +97,7 @@ impl Variant {
             request,
             keeper,
             refused_at,
+            receiver: Receiver::Unaware,
             release,
             members: 0,
             proxy: None,
@@ -94,6 +108,11 @@ impl Variant {
     /// Sets the proxy of an end. The source cannot change the rate.
     const fn by_proxy(self, proxy: Proxy) -> Variant {
         Variant { proxy: Some(proxy), change: None, ..self }
+    }
+
+    /// Sets what the applications at the destination do.
+    const fn with_receiver(self, receiver: Receiver) -> Variant {
+        Variant { receiver, ..self }
     }
 
     /// Sets the number of members of the destination.

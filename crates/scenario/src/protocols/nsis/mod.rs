@@ -10,7 +10,7 @@ use earmark_node::{Command, NodeConfig};
 use earmark_nsis::{self as nsis, qos};
 use earmark_sim::distributions::happens;
 
-use super::{CommonSettings, End, Proxy, ScenarioProtocol, Setting, Variant};
+use super::{CommonSettings, End, Proxy, Receiver, ScenarioProtocol, Setting, Variant};
 use crate::attack::{Attack, Packet};
 use crate::reservation::ReservationRequest;
 use crate::sampling::one_of;
@@ -70,6 +70,7 @@ impl ScenarioProtocol for Nsis {
             name: "datagrams, receiver-initiated",
             request: by_receiver,
             keeper: End::Destination,
+            receiver: Receiver::Requests,
             release: at_both_ends,
             // The receiver reserves, and is not asked for another rate.
             change: None,
@@ -77,6 +78,13 @@ impl ScenarioProtocol for Nsis {
         };
         const VARIANTS: &[Variant] = &[
             DATAGRAMS,
+            Variant {
+                name: "datagrams, listener",
+                request: |request| to_listener(request, Nsis.request(request)),
+                release: |request| at_both_ends(request).into_iter().rev().collect(),
+                receiver: Receiver::Informed,
+                ..DATAGRAMS
+            },
             Variant { name: "datagrams, summaries", ..DATAGRAMS }.with(|config| {
                 config.nsis.qos.acknowledge = true;
                 config.nsis.qos.summary = 8;
@@ -186,8 +194,8 @@ fn over_associations(mut commands: Vec<(End, Command)>, secure: bool) -> Vec<(En
     commands
 }
 
-/// Returns the commands for a reservation that the destination initiates when the source asks for it.
-fn by_receiver(request: &ReservationRequest) -> Vec<(End, Command)> {
+/// Adds an application at the destination that listens for the flow.
+fn to_listener(request: &ReservationRequest, commands: Vec<(End, Command)>) -> Vec<(End, Command)> {
     let application = qos::Application(request.application());
     let listen = qos::Listen {
         destination: Some(request.addresses[1]),
@@ -198,17 +206,21 @@ fn by_receiver(request: &ReservationRequest) -> Vec<(End, Command)> {
         token: None,
     };
     let listen = qos::Command::Listen { application, listen };
-    let mut commands = vec![(End::Destination, Command::Nsis(nsis::Command::Qos(listen)))];
-    for (end, command) in Nsis.request(request) {
-        commands.push(match command {
-            Command::Nsis(nsis::Command::Qos(qos::Command::Reserve { application, request })) => {
-                let invite = qos::Command::Invite { application, request };
-                (end, Command::Nsis(nsis::Command::Qos(invite)))
-            }
-            other => (end, other),
-        });
+    let listener = (End::Destination, Command::Nsis(nsis::Command::Qos(listen)));
+    [listener].into_iter().chain(commands).collect()
+}
+
+/// Returns the commands for a reservation that the destination initiates when the source asks for it.
+fn by_receiver(request: &ReservationRequest) -> Vec<(End, Command)> {
+    let mut commands = Nsis.request(request);
+    for (_, command) in &mut commands {
+        if let Command::Nsis(nsis::Command::Qos(reserve)) = command
+            && let qos::Command::Reserve { application, request } = reserve.clone()
+        {
+            *reserve = qos::Command::Invite { application, request };
+        }
     }
-    commands
+    to_listener(request, commands)
 }
 
 /// Returns the commands that end a reservation with an application at each end.

@@ -19,7 +19,7 @@ use earmark_wire::intserv::TokenBucket;
 use earmark_wire::rsvp::{FilterSpec, Session, SourceSelector, Style};
 use earmark_wire::udp;
 
-use super::{Commands, CommonSettings, End, Proxy, ScenarioProtocol, Setting, Variant};
+use super::{Commands, CommonSettings, End, Proxy, Receiver, ScenarioProtocol, Setting, Variant};
 use crate::attack::{Attack, Packet};
 use crate::reservation::ReservationRequest;
 
@@ -80,6 +80,7 @@ impl ScenarioProtocol for Rsvp {
             // A ResvErr goes to the receivers, and senders hear nothing (RFC 2205 section 3.1.8).
             Variant { refused_at: End::Destination, ..variant }
                 .with(|config| config.rsvp.reduction.enabled = false)
+                .with_receiver(Receiver::Requests)
                 .changed_by(announce)
         }
         const fn reduced(name: &'static str, request: Commands) -> Variant {
@@ -108,6 +109,7 @@ impl ScenarioProtocol for Rsvp {
                 .with_members(2),
             plain("wildcard, two members", in_wildcard).with_members(2),
             Variant { refused_at: End::Source, ..plain("receiver proxy", without_receiver) }
+                .with_receiver(Receiver::Unaware)
                 .by_proxy(RECEIVER_PROXY),
             plain("sender proxy", without_sender).by_proxy(SENDER_PROXY),
         ];
@@ -167,12 +169,13 @@ fn announce(request: &ReservationRequest) -> Vec<(End, Command)> {
     commands.filter(|(_, command)| is_announcement(command)).collect()
 }
 
-/// Returns the commands for a reservation in a style.
+/// Returns the commands for a reservation in a style, whose receiver asks for a confirmation.
 fn in_style(request: &ReservationRequest, style: Style) -> Vec<(End, Command)> {
     let mut commands = Rsvp.request(request);
     for (_, command) in &mut commands {
         if let Command::Listen(listen) = command {
             listen.style = style;
+            listen.confirm = true;
         }
     }
     commands
@@ -242,7 +245,7 @@ fn without_receiver(request: &ReservationRequest) -> Vec<(End, Command)> {
 
 /// Returns the commands of the receiver.
 fn without_sender(request: &ReservationRequest) -> Vec<(End, Command)> {
-    Rsvp.request(request).into_iter().filter(|(end, _)| *end == End::Destination).collect()
+    in_fixed_filter(request).into_iter().filter(|(end, _)| *end == End::Destination).collect()
 }
 
 fn session(request: &ReservationRequest) -> Session {

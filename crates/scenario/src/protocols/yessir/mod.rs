@@ -9,7 +9,7 @@ use earmark_node::{Command, NodeConfig};
 use earmark_wire::yessir::{Flowspec, OctetRate, Style};
 use earmark_yessir::{self as yessir, Application, Attachment, Stream};
 
-use super::{CommonSettings, End, ScenarioProtocol, Setting, Variant};
+use super::{CommonSettings, End, Receiver, ScenarioProtocol, Setting, Variant};
 use crate::attack::{Attack, Packet};
 use crate::reservation::ReservationRequest;
 
@@ -58,6 +58,7 @@ impl ScenarioProtocol for Yessir {
             |request| Yessir.request(request),
             |request| Yessir.release(request),
         )
+        .with_receiver(Receiver::Informed)
         .changed_by(|request| attach_again(Yessir.request(request)));
         const SHARED: Variant = Variant { name: "shared", request: shared, ..INDIVIDUAL }
             .changed_by(|request| attach_again(shared(request)));
