@@ -346,6 +346,39 @@ fn variants_are_reserved_on_the_paths_to_all_members() {
     assert!(with(1) > 1 && with(2) > 2);
 }
 
+/// Another machine has nothing of the first one, whose place it takes, and gets the reservation by refreshes, unless it is an
+/// end that has asked for it.
+#[test]
+fn replaced_machines_reserve_by_refreshes() {
+    let started = |event: &LogEvent| matches!(event, LogEvent::Restarted);
+    let installed = |event: &LogEvent| matches!(event, LogEvent::Installed(_));
+    let variants = [["rsvp", "fixed filter, INTEGRITY"], ["nsis", "associations"]];
+    for variant in SIMPLE.into_iter().chain(variants) {
+        for (kind, expected) in [(Replaced, &[9.0][..]), (ReplacedTwice, &[9.0, 14.0])] {
+            let events = [(kind, FirstRouter, 9_000, 14_000)];
+            assert_eq!(times_of(variant, &events, "r1", started), expected);
+            let times = times_of(variant, &events, "r1", installed);
+            let is_from = |at: &f64| times.iter().any(|time| (*at..*at + 25.0).contains(time));
+            assert!(expected.iter().all(is_from), "{variant:?}, {kind:?}: {times:?}");
+            let times = times_of(variant, &[(kind, Source, 9_000, 14_000)], "source", installed);
+            assert!(times.iter().all(|at| *at < 9.0), "{variant:?}, {kind:?}: {times:?}");
+        }
+    }
+}
+
+/// The clock of the other machine is behind, so that its messages are replays until it has caught up.
+#[test]
+fn replaced_machine_has_other_sequence_numbers() {
+    let installed = |event: &LogEvent| matches!(event, LogEvent::Installed(_));
+    let events = [(Replaced, FirstRouter, 9_000, 14_000)];
+    let [signed, plain] = ["fixed filter, INTEGRITY", "fixed filter"].map(|variant| {
+        let times = times_of(["rsvp", variant], &events, "r1", installed);
+        times.into_iter().find(|at| *at > 9.0).expect("it reserves")
+    });
+    // Fifteen seconds behind, since the first message of the router.
+    assert!(plain < 12.0 && signed > 17.0, "{plain}, {signed}");
+}
+
 /// The end whose router is its proxy sends no message of the protocol.
 #[test]
 fn proxies_signal_in_place_of_their_ends() {

@@ -140,3 +140,20 @@ fn packets_on_the_way_to_a_removed_interface_are_lost() {
     bench.network.run_until(soon + Duration::from_millis(100));
     assert_eq!(classes(&bench, router).len(), before);
 }
+
+/// Another machine in the place of a router has no reservations until they are refreshed, and no daemon if the first one has
+/// none.
+#[test]
+fn replaced_router_reserves_by_the_next_refresh() {
+    let (mut bench, _, router, [_, far]) = reserved();
+    bench.network.replace(router);
+    assert_eq!(classes(&bench, router), []);
+    let end = bench.network.now() + Duration::from_secs(60);
+    bench.network.run_until(end);
+    assert_eq!(classes(&bench, router), [bench.links[far].ends[1].1]);
+    bench.network.kill(router);
+    assert_eq!(classes(&bench, router).len(), 1, "what a dead daemon leaves");
+    bench.network.replace(router);
+    assert_eq!(classes(&bench, router), []);
+    assert!(bench.network.node(router).is_none());
+}

@@ -186,3 +186,19 @@ fn nodes_are_found_again_after_a_restart() {
     assert!(pongs.iter().all(|(took, nodes)| is_a_round_trip(*took) && *nodes == 4), "{pongs:?}");
     assert!(net.bench.network.connections(net.h2) > 0);
 }
+
+/// Another machine in the place of a router knows no connection, and nobody is told before it gets a segment of one.
+#[test]
+fn replaced_router_is_connected_anew() {
+    let mut net = net(Family::V4, false);
+    net.ping(1, RELIABLE, 40);
+    net.run(10);
+    let before = net.pongs().len();
+    assert!(before >= 9, "{before}");
+    net.bench.network.replace(net.r1);
+    let network = &net.bench.network;
+    assert_eq!([net.h1, net.r1].map(|node| network.connections(node)), [1, 0]);
+    net.run(30);
+    let pongs = net.pongs();
+    assert!(pongs.len() > 20 && pongs.iter().all(|(_, nodes)| *nodes == 4), "{pongs:?}");
+}

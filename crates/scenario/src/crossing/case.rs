@@ -86,9 +86,10 @@ impl Case {
         Case { seed, protocol, variant, family, events }
     }
 
-    /// Returns whether the daemon of a node crashes, or starts again with other settings, at or after the request.
+    /// Returns whether the daemon of a node crashes, or starts again with other settings or at another machine, at or after the
+    /// request.
     pub(super) fn crashes_at(&self, place: Place) -> bool {
-        let is_late = |event: &Event| event.until >= REQUEST;
+        let is_late = |event: &Event| event.last() >= REQUEST;
         let mut events = self.events.iter();
         events.any(|event| event.place == place && self.crashes(event) && is_late(event))
     }
@@ -103,7 +104,9 @@ impl Case {
     pub(super) fn crashes(&self, event: &Event) -> bool {
         let is_crash = matches!(event.kind, EventKind::Crash | EventKind::CrashWithoutAdoption);
         let setting = event.kind.setting().filter(|_| self.has_setting(event));
-        is_crash || setting.is_some_and(|setting| !self.protocol.is_reloaded(setting))
+        is_crash
+            || event.replaces()
+            || setting.is_some_and(|setting| !self.protocol.is_reloaded(setting))
     }
 
     /// Returns whether a reservation must survive an event, or come about during it.
@@ -114,7 +117,13 @@ impl Case {
         let has = |kinds: &[EventKind]| other().any(|other| kinds.contains(&other.kind));
         match event.kind {
             Nothing | Duplication | Reordering | Change => true,
-            _ if self.crashes(event) => false,
+            // Refreshes restore what a router has lost.
+            _ if self.crashes(event) => {
+                matches!(event.place, Place::FirstRouter | Place::LastRouter)
+                    && event.from >= REQUEST + MADE
+                    && !has(&[Change])
+                    && other().all(|it| self.is_mild(it))
+            }
             LongerRefresh | ShorterRefresh => true,
             // A neighbour that refreshes less often than the lifetime loses its state now and then.
             ShorterLifetime => !has(&[LongerRefresh]),

@@ -40,6 +40,7 @@ impl Effects {
                 case.events.iter().any(|other| other != event && other.breaks_paths())
             }
             EventKind::Crash | EventKind::CrashWithoutAdoption => true,
+            _ if event.replaces() => true,
             EventKind::LargeRequest => true,
             // Some protocols lack the setting.
             _ if event.kind.setting().is_some() => {
@@ -60,7 +61,7 @@ impl Effects {
     pub(super) fn may_prevent(&self, case: &Case) -> bool {
         let mut events = case.events.iter().zip(&self.took_effect);
         events.any(|(event, &took_effect)| {
-            let is_late = event.until >= REQUEST || event.kind == EventKind::LargeRequest;
+            let is_late = event.last() >= REQUEST || event.kind == EventKind::LargeRequest;
             took_effect && !case.is_harmless(event) && is_late
         })
     }

@@ -32,6 +32,10 @@ earmark_core::named_enum! {
         Crash = "crash",
         /// A daemon crashes; the next one removes the reservations of the kernel at once.
         CrashWithoutAdoption = "crash without adoption",
+        /// Another machine takes over the addresses of a node, without its state, and stays.
+        Replaced = "replaced",
+        /// Another machine takes over the addresses of a node, and the first one is back later, without its state.
+        ReplacedTwice = "replaced twice",
         /// An interface vanishes, and returns with its index.
         InterfaceRemoved = "interface removed",
         /// An interface vanishes, and returns with another index.
@@ -113,6 +117,16 @@ impl Event {
         breaks.contains(&self.kind)
     }
 
+    /// Returns whether another machine takes the place of its node.
+    pub(super) fn replaces(&self) -> bool {
+        matches!(self.kind, EventKind::Replaced | EventKind::ReplacedTwice)
+    }
+
+    /// Returns when it ends the last daemon, if it is one that ends daemons, or when it is over.
+    pub(super) fn last(&self) -> Duration {
+        if self.kind == EventKind::Replaced { self.from } else { self.until }
+    }
+
     /// Returns whether it leaves a link without room for a new reservation of the requested rate.
     pub(super) fn limits_rate(&self) -> bool {
         matches!(self.kind, EventKind::NoRoom | EventKind::Largest)
@@ -134,6 +148,8 @@ impl Event {
             EventKind::Nothing
             | EventKind::Change
             | EventKind::LargeRequest
+            | EventKind::Replaced
+            | EventKind::ReplacedTwice
             | EventKind::LongerRefresh
             | EventKind::ShorterRefresh
             | EventKind::ShorterLifetime

@@ -11,7 +11,7 @@ use super::applications::{Applications, Reserved};
 use super::case::{Case, LAST_EVENT_OVER, NETWORK, REQUEST};
 use super::effects::{Effects, Location};
 use super::ends;
-use super::event::{Event, Place};
+use super::event::{Event, EventKind, Place};
 use super::violation::{Crossing, Violation, ViolationKind};
 use crate::build::{Built, build_in};
 use crate::explore::{disagreements, remaining_state};
@@ -30,6 +30,9 @@ const SETTLED: Duration = Duration::from_secs(LAST_EVENT_OVER.as_secs() + 40);
 const DRAIN_TIME: Duration = Duration::from_secs(600);
 /// Time for which a daemon with new settings keeps unclaimed reservations.
 const GRACE: Duration = Duration::from_secs(10);
+/// Time by which the clock of another machine is behind that of the first one. Its messages are replays until its sequence numbers
+/// have reached those that may be reordered.
+const CLOCK_DIFFERENCE: Duration = Duration::from_secs(15);
 /// Interval of the checks of all nodes.
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
@@ -69,13 +72,15 @@ fn changes(case: &Case) -> Vec<(Time, Rate)> {
     changes.map(|(at, rate)| (Time::ZERO + at, rate)).collect()
 }
 
-/// Returns the times at which settings change, and the events that change them, the last first.
+/// Returns the times at which settings change, or the machine does, and the events that change them, the last first.
 fn setting_changes(case: &Case) -> Vec<(Time, usize)> {
-    let numbered = case.events.iter().enumerate().filter(|(_, event)| case.has_setting(event));
+    let changes = |event: &Event| case.has_setting(event) || event.replaces();
+    let numbered = case.events.iter().enumerate().filter(|(_, event)| changes(event));
     let times = numbered
-        .flat_map(|(number, event)| [event.from, event.until].map(|at| (Time::ZERO + at, number)));
+        .flat_map(|(number, event)| [event.from, event.last()].map(|at| (Time::ZERO + at, number)));
     let mut times: Vec<_> = times.collect();
     times.sort_unstable();
+    times.dedup();
     times.reverse();
     times
 }
@@ -96,7 +101,7 @@ struct Run<'c> {
     requests: Vec<ReservationRequest>,
     /// Node that is a proxy, and its interface towards the end.
     proxy: Option<(usize, String, Proxy)>,
-    /// Changes of settings that are to come, by the number of their event, the last first.
+    /// Changes of settings and machines that are to come, by the number of their event, the last first.
     settings: Vec<(Time, usize)>,
     /// Changes of the rate that are to come, the last first.
     changes: Vec<(Time, Rate)>,
@@ -188,16 +193,21 @@ impl<'c> Run<'c> {
         self.read_log();
     }
 
-    /// Changes the settings of a node to those of its present events: of the running daemon, or with the next one.
+    /// Changes the settings of a node to those of its present events: of the running daemon, or with the next one; or replaces its
+    /// machine.
     fn change_settings(&mut self) {
         let Some((_, number)) = self.settings.pop() else { return };
         let event = &self.case.events[number];
-        let Some(setting) = event.kind.setting() else { return };
         let place = index(&self.topology, &event.node());
+        if event.replaces() {
+            self.network.set_config(self.nodes[place], self.config_of(place));
+            return self.network.replace(self.nodes[place]);
+        }
+        let Some(setting) = event.kind.setting() else { return };
         self.configure(place, self.case.protocol.is_reloaded(setting));
     }
 
-    /// Returns the present settings of a node: with those of its events, and as a proxy.
+    /// Returns the present settings of a node: with those of its events, as a proxy, and of the machine in its place.
     fn config_of(&self, place: usize) -> NodeConfig {
         let now = self.network.now();
         let mut config = self.config.clone();
@@ -205,8 +215,12 @@ impl<'c> Run<'c> {
             (proxy.configure)(&self.requests[0], interface, &mut config);
         }
         for event in &self.case.events {
-            let is_now = (Time::ZERO + event.from..Time::ZERO + event.until).contains(&now);
+            let is_over = Time::ZERO + event.until <= now && event.kind != EventKind::Replaced;
+            let is_now = Time::ZERO + event.from <= now && !is_over;
             let is_here = index(&self.topology, &event.node()) == place;
+            if event.replaces() && is_now && is_here {
+                self.case.protocol.set_clock_back(CLOCK_DIFFERENCE, &mut config);
+            }
             if let Some(setting) = event.kind.setting().filter(|_| is_now && is_here) {
                 self.case.protocol.set(setting, &mut config);
             }

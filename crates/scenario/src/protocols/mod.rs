@@ -180,6 +180,9 @@ pub trait ScenarioProtocol: fmt::Debug + Sync {
         false
     }
 
+    /// Sets the clock back from which sequence numbers follow, if the protocol has any.
+    fn set_clock_back(&self, _time: Duration, _config: &mut NodeConfig) {}
+
     /// Returns whether a running daemon takes the setting by a [reload](ScenarioProtocol::reload), and not only the next one.
     fn is_reloaded(&self, _setting: Setting) -> bool {
         false

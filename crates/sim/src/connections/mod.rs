@@ -34,6 +34,14 @@ pub(crate) struct Streams {
     pub(crate) reads: bool,
 }
 
+impl Streams {
+    /// Removes all connections without a word to the other ends. The ports of later ones are new.
+    pub(crate) fn forget_connections(&mut self) {
+        self.ends.clear();
+        self.by_id.clear();
+    }
+}
+
 impl Default for Streams {
     fn default() -> Streams {
         Streams {

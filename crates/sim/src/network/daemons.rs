@@ -63,6 +63,21 @@ impl Network {
         self.enter(self.now + grace, Scheduled::Reap(node, generation));
     }
 
+    /// Replaces a node by another machine with its addresses: without its state, its reservations in traffic control and its
+    /// connections, and with other random numbers. No neighbour is told: links stay up, and connections are not reset. If no
+    /// daemon runs, none is started.
+    pub fn replace(&mut self, node: NodeId) {
+        let host = &mut self.hosts[node.0];
+        host.streams.forget_connections();
+        for interface in host.ports.iter().map(|(id, _)| id).collect::<Vec<_>>() {
+            self.clear_egress(node, interface);
+        }
+        if self.hosts[node.0].node.is_some() {
+            self.kill(node);
+            self.restart(node, Duration::ZERO);
+        }
+    }
+
     /// Changes the settings of a node's next daemon, except its name. The running one keeps its own.
     pub fn set_config(&mut self, node: NodeId, config: NodeConfig) {
         let current = &mut self.hosts[node.0].config;

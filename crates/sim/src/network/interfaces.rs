@@ -32,6 +32,14 @@ impl Network {
             .extract_if(.., is_through_it)
             .filter(|route| route.hop.gateway.is_none())
             .collect();
+        self.clear_egress(node, interface);
+        self.inform(node, HostUpdate::InterfaceGone(interface));
+        self.follow_link_state([(node, interface), peer]);
+    }
+
+    /// Removes the reservations of an interface from traffic control, and the packets that wait there.
+    pub(crate) fn clear_egress(&mut self, node: NodeId, interface: InterfaceId) {
+        let Some(port) = self.hosts[node.0].ports.get_mut(interface) else { return };
         let _ = port.egress.change(self.now, Reservations::orphan);
         let _ = port.egress.change(self.now, Reservations::reap);
         let mut at = self.now;
@@ -43,8 +51,6 @@ impl Network {
             }
         }
         self.declassify_all_fluids(node, interface);
-        self.inform(node, HostUpdate::InterfaceGone(interface));
-        self.follow_link_state([(node, interface), peer]);
     }
 
     /// Adds a removed interface again, and the route to its link; the node is informed. It has another index if it is

@@ -65,6 +65,11 @@ impl ScenarioProtocol for Rsvp {
         true
     }
 
+    fn set_clock_back(&self, time: Duration, config: &mut NodeConfig) {
+        let start = &mut config.rsvp.integrity.sequence_start;
+        *start = start.wrapping_sub(time.as_secs() << 32);
+    }
+
     fn is_reloaded(&self, setting: Setting) -> bool {
         setting != Setting::ShorterLifetime
     }
@@ -86,6 +91,10 @@ impl ScenarioProtocol for Rsvp {
         const fn reduced(name: &'static str, request: Commands) -> Variant {
             plain(name, request).with(|config| config.rsvp.reduction.enabled = true)
         }
+        const SIGNED: Variant = plain("fixed filter, INTEGRITY", in_fixed_filter).with(|config| {
+            config.rsvp.reduction.enabled = false;
+            sign(config);
+        });
         const VARIANTS: &[Variant] = &[
             plain("fixed filter", in_fixed_filter),
             plain("shared explicit", in_shared_explicit),
@@ -93,10 +102,7 @@ impl ScenarioProtocol for Rsvp {
             reduced("fixed filter, refresh reduction", in_fixed_filter),
             reduced("shared explicit, refresh reduction", in_shared_explicit),
             reduced("wildcard, refresh reduction", in_wildcard),
-            plain("fixed filter, INTEGRITY", in_fixed_filter).with(|config| {
-                config.rsvp.reduction.enabled = false;
-                sign(config);
-            }),
+            SIGNED,
             plain("wildcard, refresh reduction, INTEGRITY", in_wildcard).with(sign),
             Variant { prepare: over_udp, ..plain("fixed filter, UDP", in_fixed_filter) },
             Variant {
@@ -108,6 +114,10 @@ impl ScenarioProtocol for Rsvp {
             reduced("shared explicit, refresh reduction, two members", in_shared_explicit)
                 .with_members(2),
             plain("wildcard, two members", in_wildcard).with_members(2),
+            Variant { name: "fixed filter, INTEGRITY, two members", ..SIGNED }.with_members(2),
+            reduced("wildcard, refresh reduction, INTEGRITY, two members", in_wildcard)
+                .with(sign)
+                .with_members(2),
             Variant { refused_at: End::Source, ..plain("receiver proxy", without_receiver) }
                 .with_receiver(Receiver::Unaware)
                 .by_proxy(RECEIVER_PROXY),
