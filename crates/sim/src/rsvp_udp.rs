@@ -1,8 +1,8 @@
-//! RSVP inside UDP, for hosts without raw sockets and for their routers (RFC 2205 appendix C, figure 13): unicast
-//! destinations only.
+//! RSVP inside UDP, for hosts without raw sockets and for their routers (RFC 2205 appendix C, figures 13 and 14).
 
 use alloc::collections::BTreeSet;
 use alloc::string::String;
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use earmark_core::{Datagram, InterfaceId, Outgoing, Routes};
 use earmark_node::Input;
@@ -19,6 +19,9 @@ const RSVP: u8 = 46;
 const FROM_UDP_ONLY: u16 = 1_698;
 /// Pu': destination port of all other nodes.
 const FROM_OTHERS: u16 = 1_699;
+/// G* of both families, which reaches no further than the link (IANA: RSVP-ENCAPSULATION).
+const ENCAPSULATION4: Ipv4Addr = Ipv4Addr::new(224, 0, 0, 14);
+const ENCAPSULATION6: Ipv6Addr = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 0x0e);
 /// Offset of Send_TTL in the common header, which counts in place of the TTL (RFC 2205 section 3.1.1).
 const SEND_TTL: usize = 4;
 
@@ -68,6 +71,17 @@ impl Host {
         self.rsvp_over_udp == RsvpOverUdp::Only && packet.protocol == RSVP
     }
 
+    /// Returns whether a UDP socket of the daemon receives a packet to a group, which this host has joined or not.
+    pub(crate) fn receives_in_udp(
+        &self,
+        interface: InterfaceId,
+        packet: &Packet,
+        has_joined: bool,
+    ) -> bool {
+        let is_here = has_joined || packet.destination == encapsulation_group(packet.destination);
+        is_here && self.message_in_udp(interface, packet).is_some()
+    }
+
     /// Returns the message inside a packet that a UDP socket of the daemon receives.
     pub(crate) fn message_in_udp<'a>(
         &self,
@@ -112,17 +126,32 @@ impl Host {
         let gateway = || self.routes.lookup(out.destination).and_then(|hop| hop.gateway);
         // The first router intercepts no UDP, and gets the messages that follow the data itself.
         let destination = match is_only && out.router_alert {
+            true if out.destination.is_multicast() => encapsulation_group(out.destination),
             true => out.next_hop.or_else(gateway).unwrap_or(out.destination),
             false => out.destination,
         };
-        let source = self.source_for(destination)?;
+        let (interface, source) = match destination.is_multicast() {
+            true => {
+                let interface = self.outgoing(out)?;
+                (Some(interface), self.interfaces.by_id(interface)?.address_like(destination)?)
+            }
+            false => (out.interface, self.source_for(destination)?),
+        };
         let port = if is_only { FROM_UDP_ONLY } else { FROM_OTHERS };
         let header = udp::Repr { source, destination, source_port: port, destination_port: port };
         let mut octets = alloc::vec![0; udp::HEADER + message.len()];
         octets[udp::HEADER..].copy_from_slice(message);
         header.emit(&mut octets).ok()?;
         let (protocol, router_alert) = (udp::PROTOCOL, false);
-        let out = Outgoing { protocol, source, destination, router_alert, ..*out };
+        let out = Outgoing { protocol, source, destination, router_alert, interface, ..*out };
         Some(Packet::signalling(&out, &octets))
+    }
+}
+
+/// Returns G* of the family of an address.
+fn encapsulation_group(address: IpAddr) -> IpAddr {
+    match address {
+        IpAddr::V4(_) => ENCAPSULATION4.into(),
+        IpAddr::V6(_) => ENCAPSULATION6.into(),
     }
 }

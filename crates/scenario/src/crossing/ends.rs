@@ -2,7 +2,7 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use earmark_core::{Hop, Prefix, Route};
+use earmark_core::{Hop, Outgoing, Prefix, Route};
 use earmark_sim::{Network, NodeId};
 
 use super::case::Case;
@@ -11,6 +11,9 @@ use crate::reservation::ReservationRequest;
 use crate::routing::Routing;
 use crate::topology::{Family, Link, Role, Topology};
 
+/// IP protocol number and TTL of the packets of the flow.
+const UDP: u8 = 17;
+const DATA_TTL: u8 = 64;
 /// Names of the members of a group, in order; the first is the destination if that is no group.
 const MEMBERS: [&str; 2] = ["destination", "second"];
 
@@ -73,7 +76,8 @@ pub(super) fn towards_hosts(place: usize, topology: &Topology) -> Vec<String> {
     interfaces.map(|(end, _)| end.interface.clone()).collect()
 }
 
-/// Makes the members join the group of their requests, and gives the source a route to it.
+/// Makes the members join the group of their requests, and gives the source a route to it. Its first packet makes the routers'
+/// trees, as signalling inside UDP goes no further than the first router.
 pub(super) fn join(requests: &[ReservationRequest], network: &mut Network, routing: &Routing) {
     for request in requests {
         let [source, member] = request.nodes;
@@ -87,6 +91,7 @@ pub(super) fn join(requests: &[ReservationRequest], network: &mut Network, routi
         {
             let hop = Hop { interface, gateway: None, source: Some(address) };
             network.add_route(source, Route { prefix: Prefix::host(group), metric: 0, hop });
+            network.send_datagram(source, &Outgoing::new(UDP, address, group, DATA_TTL), &[]);
         }
     }
 }

@@ -60,11 +60,14 @@ impl Network {
         packet: &Packet,
     ) {
         let (source, group) = (packet.source, packet.destination);
+        let member = self.groups.has(node, group);
+        if self.hosts[node.0].receives_in_udp(interface, packet, member) {
+            return self.deliver_from_udp(node, interface, packet);
+        }
         if self.hosts[node.0].forwards && self.groups.sources.insert((group, source)) {
             self.update_trees();
         }
         let host = &self.hosts[node.0];
-        let member = self.groups.has(node, group);
         let signalling = matches!(packet.body, Body::Signalling(_));
         let intercepted = match host.intercept(packet, member && !host.forwards) {
             // A router that intercepts a message forwards it, to its own members too.
@@ -72,7 +75,7 @@ impl Network {
                 host.node.is_some()
             }
             interception => interception != Interception::Left,
-        };
+        } && !host.lacks_raw_socket(packet);
         if signalling && intercepted {
             return self.deliver_to_engines(node, interface, packet);
         }

@@ -118,6 +118,19 @@ impl ScenarioProtocol for Rsvp {
             reduced("wildcard, refresh reduction, INTEGRITY, two members", in_wildcard)
                 .with(sign)
                 .with_members(2),
+            Variant {
+                prepare: over_udp,
+                ..plain("fixed filter, UDP, one member", in_fixed_filter)
+            }
+            .with_members(1),
+            Variant {
+                prepare: over_udp,
+                ..reduced(
+                    "shared explicit, refresh reduction, UDP, two members",
+                    in_shared_explicit,
+                )
+            }
+            .with_members(2),
             Variant { refused_at: End::Source, ..plain("receiver proxy", without_receiver) }
                 .with_receiver(Receiver::Unaware)
                 .by_proxy(RECEIVER_PROXY),
