@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use earmark_core::InterfaceId;
 use earmark_core::outcome::{Kind, Outcome};
+use earmark_core::{InterfaceId, Rate};
 use earmark_node::outcome;
 use earmark_sim::{LogEntry, LogEvent, NodeId};
 
@@ -26,6 +26,8 @@ struct Application {
     number: u64,
     /// Last outcome that it was told.
     told: Option<Outcome>,
+    /// Last rate that it was told.
+    rate: Option<Rate>,
 }
 
 /// The applications of a case.
@@ -46,6 +48,8 @@ pub(super) struct Reserved<'r> {
     pub(super) links: &'r Links,
     /// Paths to the members, each empty if there is none.
     pub(super) paths: &'r [Links],
+    /// Rate of a link with a reservation.
+    pub(super) rate: Option<Rate>,
     /// Whether the last change of the rate was refused, which leaves what was reserved before.
     pub(super) is_change_refused: bool,
 }
@@ -58,6 +62,7 @@ impl Applications {
             node,
             number: request.application(),
             told: None,
+            rate: None,
         };
         Applications {
             source: at(source, &requests[0]),
@@ -71,14 +76,14 @@ impl Applications {
     }
 
     /// Notes what an application is told.
-    pub(super) fn note_log(&mut self, entry: &LogEntry) {
+    pub(super) fn note_log(&mut self, case: &Case, entry: &LogEntry) {
         if let LogEvent::Event(event) = &entry.what
             && [self.source.node, self.refused_at].contains(&entry.node)
         {
             self.was_told |= outcome::application_of(event) == Some(self.source.number);
         }
-        self.source.note_log(entry);
-        self.members.iter_mut().for_each(|member| member.note_log(entry));
+        self.source.note_log(case, entry);
+        self.members.iter_mut().for_each(|member| member.note_log(case, entry));
     }
 
     /// Checks that what is reserved is what the applications were told last.
@@ -95,7 +100,7 @@ impl Applications {
             return None;
         }
         let found = |kind| Some((kind, self.source.node, self.source.describe()));
-        let Reserved { links, paths, is_change_refused } = reserved;
+        let Reserved { links, paths, is_change_refused, .. } = reserved;
         if case.crashes_at(Place::Source) {
             let is_kept = !links.is_empty() && case.variant.keeper == End::Source;
             return found(ViolationKind::WithoutApplication).filter(|_| is_kept);
@@ -111,6 +116,9 @@ impl Applications {
                 found(ViolationKind::ToldNotReserved)
             }
             Some(true) if links.is_empty() => found(ViolationKind::ToldReserved),
+            Some(true) if self.source.was_told_other_rate(reserved) => {
+                found(ViolationKind::ToldOtherRate)
+            }
             None if !self.was_told && !case.crashes_at(Place::Destination) => {
                 found(ViolationKind::NotAnswered)
             }
@@ -123,7 +131,7 @@ impl Applications {
         if receiver == Receiver::Unaware {
             return Vec::new();
         }
-        let Reserved { links, paths, is_change_refused } = reserved;
+        let Reserved { links, paths, is_change_refused, .. } = reserved;
         let mut all = Vec::new();
         for (number, (member, path)) in self.members.iter().zip(paths).enumerate() {
             let mut found = |kind| all.push((kind, member.node, member.describe()));
@@ -142,6 +150,9 @@ impl Applications {
                 Some(true) if path.is_disjoint(links) => {
                     found(ViolationKind::ReceiverToldReserved);
                 }
+                Some(true) if member.was_told_other_rate(reserved) => {
+                    found(ViolationKind::ToldOtherRate);
+                }
                 None if is_reserved => {
                     found(ViolationKind::ReceiverNotTold);
                 }
@@ -152,19 +163,30 @@ impl Applications {
     }
 }
 
+/// Returns whether a rate is that of a request, which messages state in floating point.
+pub(super) fn is(rate: Rate, requested: Rate) -> bool {
+    rate.as_bps().abs_diff(requested.as_bps()) < 10_000
+}
+
 impl Application {
-    fn note_log(&mut self, entry: &LogEntry) {
+    fn note_log(&mut self, case: &Case, entry: &LogEntry) {
         if entry.node != self.node {
             return;
         }
         match &entry.what {
-            LogEvent::Restarted => self.told = None,
+            LogEvent::Restarted => (self.told, self.rate) = (None, None),
             LogEvent::Event(event) if outcome::application_of(event) == Some(self.number) => {
                 let before = self.told.clone().unwrap_or_default();
                 self.told = outcome::after(&before, event).or(self.told.take());
+                self.rate = case.protocol.told_rate(event).or(self.rate);
             }
             _ => {}
         }
+    }
+
+    fn was_told_other_rate(&self, reserved: Reserved<'_>) -> bool {
+        let differs = |told: Rate| reserved.rate.is_some_and(|rate| !is(rate, told));
+        self.rate.is_some_and(differs)
     }
 
     fn kind(&self) -> Option<Kind> {
@@ -172,6 +194,6 @@ impl Application {
     }
 
     fn describe(&self) -> String {
-        format!("told {:?}", self.kind().map(Kind::name))
+        format!("told {:?}, {:?}", self.kind().map(Kind::name), self.rate)
     }
 }

@@ -15,6 +15,7 @@
 //!   nothing is left.
 //! - What is there is what each receiver was told last that requests it or listens for it, and it was told of what is there. What
 //!   a receiver has requested ends with it.
+//! - The rate that an application was told last is that of the links.
 //! - If no event could prevent or end the reservation, it is there: all were harmless (messages arrive twice or overtake each
 //!   other, the rate changes, a router loses its state), over before the request, or without effect, since nothing happened that they change.
 //!

@@ -7,7 +7,7 @@ use earmark_core::{InterfaceId, Rate, Time};
 use earmark_node::{Command, NodeConfig};
 use earmark_sim::{LogEntry, Network, NodeId};
 
-use super::applications::{Applications, Reserved};
+use super::applications::{Applications, Reserved, is};
 use super::case::{Case, LAST_EVENT_OVER, NETWORK, REQUEST};
 use super::effects::{Effects, Location};
 use super::ends;
@@ -311,7 +311,7 @@ impl<'c> Run<'c> {
             if let Some(node) = self.nodes.iter().position(|node| *node == entry.node) {
                 self.effects.note_log(self.case, entry.at, node, &entry.what, &self.routing);
             }
-            self.applications.note_log(&entry);
+            self.applications.note_log(self.case, &entry);
         }
     }
 
@@ -358,6 +358,7 @@ impl<'c> Run<'c> {
         let reserved = Reserved {
             links: &links,
             paths: &paths,
+            rate: rates.first().copied(),
             is_change_refused: rates.first().is_some_and(|&rate| !is(rate, self.last_rate())),
         };
         for (kind, node, what) in self.applications.check(self.case, reserved) {
@@ -413,9 +414,4 @@ fn location(event: &Event, topology: &Topology) -> Location {
 
 fn index(topology: &Topology, name: &str) -> usize {
     topology.node(name).expect("events are in the network of crossings")
-}
-
-/// Returns whether a rate is that of a request, which messages state in floating point.
-fn is(rate: Rate, requested: Rate) -> bool {
-    rate.as_bps().abs_diff(requested.as_bps()) < 10_000
 }

@@ -21,6 +21,8 @@ earmark_core::named_enum! {
         ToldNotReserved = "told not reserved",
         /// The source was told nothing, and nobody of a refusal.
         NotAnswered = "not answered",
+        /// The source, or a receiver, was told another rate than is reserved.
+        ToldOtherRate = "told other rate",
         /// A receiver was told that it is reserved, and nothing is.
         ReceiverToldReserved = "receiver told reserved",
         /// A receiver was told that it is not reserved, and it is.

@@ -9,8 +9,9 @@ use std::fmt;
 use std::net::IpAddr;
 use std::time::Duration;
 
+use earmark_core::Rate;
 use earmark_core::random::Stream;
-use earmark_node::{AddEngineError, Command, EngineKind, Engines, NodeConfig};
+use earmark_node::{AddEngineError, Command, EngineKind, Engines, Event, NodeConfig};
 use earmark_sim::{Network, NodeId};
 
 use crate::attack::{Attack, Packet};
@@ -178,6 +179,11 @@ pub trait ScenarioProtocol: fmt::Debug + Sync {
     /// Changes a setting; `false` if the protocol does not have it.
     fn set(&self, _setting: Setting, _config: &mut NodeConfig) -> bool {
         false
+    }
+
+    /// Returns the rate of a reservation that an event tells an application of; `None` if it tells no rate.
+    fn told_rate(&self, _event: &Event) -> Option<Rate> {
+        None
     }
 
     /// Sets the clock back from which sequence numbers follow, if the protocol has any.

@@ -7,7 +7,7 @@ use std::net::IpAddr;
 use earmark_boomerang::{self as boomerang, Application, Selector};
 use earmark_core::Rate;
 use earmark_core::random::Stream;
-use earmark_node::{Command, NodeConfig};
+use earmark_node::{Command, Event, NodeConfig};
 use earmark_sim::distributions::happens;
 
 use super::{CommonSettings, End, ScenarioProtocol, Setting, Variant};
@@ -52,6 +52,16 @@ impl ScenarioProtocol for Boomerang {
             Setting::Forbidden => config.required.verified = true,
         }
         true
+    }
+
+    fn told_rate(&self, event: &Event) -> Option<Rate> {
+        use boomerang::Event::{Changed, Established};
+        match event {
+            Event::Boomerang(Established { rates, .. } | Changed { rates, .. }) => {
+                Some(Rate::from_bps(rates.forward.into()))
+            }
+            _ => None,
+        }
     }
 
     fn variants(&self) -> &'static [Variant] {

@@ -5,8 +5,9 @@ mod forgeries;
 use std::net::IpAddr;
 use std::time::Duration;
 
+use earmark_core::Rate;
 use earmark_core::random::Stream;
-use earmark_node::{Command, NodeConfig};
+use earmark_node::{Command, Event, NodeConfig};
 use earmark_nsis::{self as nsis, qos};
 use earmark_sim::distributions::happens;
 
@@ -57,6 +58,16 @@ impl ScenarioProtocol for Nsis {
 
     fn reload(&self, config: &NodeConfig) -> Option<Command> {
         Some(Command::Nsis(nsis::Command::Renew(Box::new(config.nsis.clone()))))
+    }
+
+    fn told_rate(&self, event: &Event) -> Option<Rate> {
+        use qos::Event::{Incoming, Reserved};
+        match event {
+            Event::Nsis(nsis::Event::Qos(Reserved { rate, .. } | Incoming { rate, .. })) => {
+                Some(*rate)
+            }
+            _ => None,
+        }
     }
 
     fn variants(&self) -> &'static [Variant] {

@@ -7,15 +7,15 @@ use std::time::Duration;
 
 use earmark_core::admission::PreemptionPolicy;
 use earmark_core::random::Stream;
-use earmark_core::{Secret, Time, Trust};
-use earmark_node::{Command, Listen, NodeConfig};
+use earmark_core::{Rate, Secret, Time, Trust};
+use earmark_node::{Command, Event, Listen, NodeConfig};
 use earmark_rsvp::integrity::{self, Algorithm, Directions};
 use earmark_rsvp::policy::{self, Identity};
 use earmark_rsvp::proxy::{ReceiverProxy, SenderProxy};
 use earmark_rsvp::{self as rsvp, Application};
 use earmark_sim::distributions::happens;
 use earmark_sim::{Network, NodeId, RsvpOverUdp};
-use earmark_wire::intserv::TokenBucket;
+use earmark_wire::intserv::{FlowSpec, TokenBucket};
 use earmark_wire::rsvp::{FilterSpec, Session, SourceSelector, Style};
 use earmark_wire::udp;
 
@@ -63,6 +63,12 @@ impl ScenarioProtocol for Rsvp {
             Setting::Forbidden => config.policy.otherwise = policy::Action::Refuse,
         }
         true
+    }
+
+    fn told_rate(&self, event: &Event) -> Option<Rate> {
+        let Event::Rsvp(rsvp::Event::Resv { flowspec, .. }) = event else { return None };
+        let (FlowSpec::ControlledLoad(bucket) | FlowSpec::Guaranteed(bucket, _)) = flowspec;
+        Some(Rate::from_octets_per_second(bucket.rate))
     }
 
     fn set_clock_back(&self, time: Duration, config: &mut NodeConfig) {
