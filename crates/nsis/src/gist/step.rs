@@ -93,6 +93,7 @@ impl Gist {
                         SendFailure::NoAssociation
                     }
                     (_, Event::NoResponse | Event::EndpointFound) => SendFailure::NoNextNode,
+                    (_, Event::Expire) => SendFailure::TimedOut,
                     _ => SendFailure::Refused,
                 };
                 self.fail_queued(cx, at, failure);

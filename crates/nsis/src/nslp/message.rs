@@ -105,7 +105,7 @@ pub enum SendFailure {
     /// There is no association with these attributes, and none could be established.
     #[error("no association of the wanted kind")]
     NoAssociation,
-    /// The message waited until its timeout.
+    /// The message waited until its timeout, or until its routing state expired.
     #[error("timed out")]
     TimedOut,
     /// A limit of this node is reached.
