@@ -183,14 +183,14 @@ pub static QUERYING: Table = Table::new(&[
     row("18", EstablishedDownstream, Event::Error, &[], &[FailQueued, TellGone, Delete], Idle),
     //
     row("5", WaitAssociation, Event::SendMessage, &[], &[Queue], WaitAssociation),
-    row("8", WaitAssociation, Event::AssociationError, &[], &[FailQueued, Delete], Idle),
-    row("8", WaitAssociation, Event::NoResponse, &[], &[FailQueued, Delete], Idle),
+    row("8", WaitAssociation, Event::AssociationError, &[], &[FailQueued, TellGone, Delete], Idle),
+    row("8", WaitAssociation, Event::NoResponse, &[], &[FailQueued, TellGone, Delete], Idle),
     row(
         "5971 7.1.3",
         WaitAssociation,
         Event::Refresh,
         &[],
-        &[Release, ForgetPeer, SendQuery],
+        &[Release, TellGone, ForgetPeer, SendQuery],
         WaitResponse,
     ),
     row(
@@ -276,7 +276,7 @@ pub static RESPONDING: Table = Table::new(&[
         EstablishedUpstream,
         Event::Query,
         &[If(ConfirmRequired), Either(NewPeer, NeedsAssociation)],
-        &[Release, ForgetPeer, SendResponse, StartNoConfirm],
+        &[Release, TellGone, ForgetPeer, SendResponse, StartNoConfirm],
         WaitConfirm,
     ),
     row(
@@ -284,7 +284,7 @@ pub static RESPONDING: Table = Table::new(&[
         EstablishedUpstream,
         Event::Query,
         &[If(NeedsAssociation)],
-        &[Release, ForgetPeer, RestartExpire, SendResponse],
+        &[Release, TellGone, ForgetPeer, RestartExpire, SendResponse],
         EstablishedUpstream,
     ),
     row(
@@ -310,7 +310,7 @@ pub static RESPONDING: Table = Table::new(&[
         EstablishedUpstream,
         Event::NoRoutingState,
         &[],
-        &[TellFailure, Delete],
+        &[TellFailure, TellGone, Delete],
         Idle,
     ),
     row("14", EstablishedUpstream, Event::Error, &[], &[FailQueued, TellGone, Delete], Idle),
