@@ -283,6 +283,8 @@ impl Gist {
                 return self.ignore(cx, receipt, DropReason::NotSecured);
             }
             let origin = Origin { peer: self.peers.handle(half.peer), channel: receipt.channel };
+            // RFC 5971 section 6.2, rule 4: data use the state.
+            self.restart_expire(cx.now, &at);
             self.deliver_to_application(cx, &at, receipt, origin, (response.mri, data));
         }
     }

@@ -120,7 +120,7 @@ pub static QUERYING: Table = Table::new(&[
         EstablishedDownstream,
         Event::Response,
         &[If(NewPeer)],
-        &[Release, Install, SendConfirm, RestartExpire],
+        &[Release, Install, SendConfirm],
         EstablishedDownstream,
     ),
     row(
@@ -245,14 +245,7 @@ pub static RESPONDING: Table = Table::new(&[
     row("14", WaitConfirm, Event::Error, &[], &[FailQueued, TellGone, Delete], Idle),
     row("14", WaitConfirm, Event::AssociationError, &[], &[FailQueued, TellGone, Delete], Idle),
     //
-    row(
-        "12",
-        EstablishedUpstream,
-        Event::Data,
-        &[If(PeerKnown)],
-        &[Deliver, RestartExpire],
-        EstablishedUpstream,
-    ),
+    row("12", EstablishedUpstream, Event::Data, &[If(PeerKnown)], &[Deliver], EstablishedUpstream),
     row("12", EstablishedUpstream, Event::Data, &[], &[RefuseData], EstablishedUpstream),
     row(
         "9",
