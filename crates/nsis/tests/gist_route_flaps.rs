@@ -50,6 +50,11 @@ fn peer(network: &Network) -> Option<usize> {
     state.peer.map(|peer| peer.interface.0 as usize)
 }
 
+/// Returns how many halves of routing states use the associations of a node.
+fn users_of_associations(network: &Network, node: usize) -> u32 {
+    network.engine(node).gist().associations().map(|association| association.uses).sum()
+}
+
 /// Loses what a node sends to n0 from now on; [`deliver_late`] delivers it.
 fn hold_back(network: &mut Network, node: usize) {
     network.loss = Some(Box::new(move |seen, _| seen.node == node));
@@ -248,7 +253,7 @@ fn first_search_follows_the_route() {
 }
 
 /// The association with the new peer is being opened when the route returns: the old peer is asked at once, and nothing
-/// goes to the new one.
+/// goes to the new one, whose association is no longer used.
 #[test]
 fn route_returns_while_the_association_is_opened() {
     for (family, hangs) in
@@ -263,6 +268,8 @@ fn route_returns_while_the_association_is_opened() {
         assert_eq!(peer(&network), Some(2), "{family:?}");
         route_to(&mut network, family, 1);
         report_route(&mut network, family);
+        network.run(Duration::ZERO);
+        assert_eq!(users_of_associations(&network, 0), 0, "{family:?} hangs={hangs}");
         network.connections_hang = false;
         network.run(SECOND);
         assert_eq!(peer(&network), Some(1), "{family:?} hangs={hangs}");
@@ -348,7 +355,8 @@ fn upstream_query_beside_the_route_of_the_flow_is_refused() {
 }
 
 /// The routing state at n3 waits for the Confirm of n2, which is lost, when its lifetime is over: it ends "regardless of whether
-/// a No_Confirm timer is running" (RFC 5971 section 6.3).
+/// a No_Confirm timer is running" (RFC 5971 section 6.3). Meanwhile it does not use the association of its former peer (RFC 5972
+/// appendix A.2, transition 7).
 #[test]
 fn state_that_waits_for_a_confirm_expires() {
     for (family, reliable) in CASES {
@@ -366,6 +374,7 @@ fn state_that_waits_for_a_confirm_expires() {
         send(&apps[2], mri, reliable, b"two.");
         network.run(SECOND);
         assert_eq!(states(&network, 3), [State::WaitConfirm], "{family:?} reliable={reliable}");
+        assert_eq!(users_of_associations(&network, 3), 0, "{family:?}");
         network.loss = Some(Box::new(|_, _| true));
         network.run(20 * SECOND);
         assert_eq!(states(&network, 3), [], "{family:?} reliable={reliable}");
