@@ -207,7 +207,7 @@ pub enum Action {
     Release,
     /// tg_NetworkNotification: this is the last node.
     TellLastNode,
-    /// tg_NetworkNotification: the state was removed.
+    /// tg_NetworkNotification: the state is bad, because it is removed or its peer is forgotten.
     TellGone,
     /// tg_NetworkNotification: messages may have been lost.
     TellFailure,

@@ -35,7 +35,7 @@ impl Gist {
         }
     }
 
-    /// Notifies the application that a half was removed, if its state was usable.
+    /// Notifies the application that a half is removed or loses its peer, if its state was usable.
     pub(super) fn notify_removed(
         &mut self,
         cx: &mut InputContext<'_, '_>,

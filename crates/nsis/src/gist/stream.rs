@@ -317,7 +317,7 @@ impl Gist {
             let mut at = self.half_ref(half);
             let facts = self.failure_facts(&at);
             self.step(cx, &mut at, Event::AssociationError, facts, &EventData::Nothing);
-            // Whatever the row did, no half may refer to the association.
+            // No half refers to a closed association, whether it has a row for its end or not.
             if self.store.get(half).is_some_and(|half| half.association == index) {
                 super::association::unlink_user(&mut self.store, &mut self.associations, half);
             }

@@ -21,7 +21,6 @@ const fn row(
 /// The querying node (RFC 5972 appendix A.1, RFC 5971 section 6.2).
 pub static QUERYING: Table = Table::new(&[
     row("1", Idle, Event::SendMessage, &[], &[SendQuery, Queue], WaitResponse),
-    row("18", Idle, Event::Error, &[], &[TellGone, Delete], Idle),
     //
     row(
         "2",
@@ -93,7 +92,7 @@ pub static QUERYING: Table = Table::new(&[
         EstablishedDownstream,
         Event::AssociationError,
         &[If(Refused)],
-        &[Release, TellFailure, DelayQuery],
+        &[TellFailure, DelayQuery],
         WaitResponse,
     ),
     row(
@@ -101,7 +100,7 @@ pub static QUERYING: Table = Table::new(&[
         EstablishedDownstream,
         Event::AssociationError,
         &[],
-        &[Release, TellFailure, SendQuery],
+        &[TellFailure, SendQuery],
         WaitResponse,
     ),
     row("9", EstablishedDownstream, Event::Invalidate, &[], &[SendQuery], WaitResponse),
@@ -120,7 +119,7 @@ pub static QUERYING: Table = Table::new(&[
         EstablishedDownstream,
         Event::Response,
         &[If(NewPeer)],
-        &[Release, Install, SendConfirm],
+        &[Install, SendConfirm],
         EstablishedDownstream,
     ),
     row(
@@ -128,7 +127,7 @@ pub static QUERYING: Table = Table::new(&[
         EstablishedDownstream,
         Event::Response,
         &[If(PeerLostState)],
-        &[SendConfirm, SendQueued],
+        &[SendConfirm],
         EstablishedDownstream,
     ),
     row(
@@ -153,7 +152,7 @@ pub static QUERYING: Table = Table::new(&[
         EstablishedDownstream,
         Event::NoResponse,
         &[If(MaxRetry)],
-        &[FailQueued, TellLastNode, Delete],
+        &[TellLastNode, Delete],
         Idle,
     ),
     row(
@@ -177,10 +176,10 @@ pub static QUERYING: Table = Table::new(&[
         EstablishedDownstream,
         Event::EndpointFound,
         &[],
-        &[FailQueued, TellLastNode, Delete],
+        &[TellLastNode, Delete],
         Idle,
     ),
-    row("18", EstablishedDownstream, Event::Error, &[], &[FailQueued, TellGone, Delete], Idle),
+    row("18", EstablishedDownstream, Event::Error, &[], &[TellGone, Delete], Idle),
     //
     row("5", WaitAssociation, Event::SendMessage, &[], &[Queue], WaitAssociation),
     row("8", WaitAssociation, Event::AssociationError, &[], &[FailQueued, TellGone, Delete], Idle),
@@ -203,7 +202,6 @@ pub static QUERYING: Table = Table::new(&[
     ),
     row("5971 6.2:6", WaitAssociation, Event::Expire, &[], &[FailQueued, TellGone, Delete], Idle),
     row("5971 6.2:6", WaitAssociation, Event::Forget, &[], &[Delete], Idle),
-    row("18", WaitAssociation, Event::Error, &[], &[FailQueued, TellGone, Delete], Idle),
 ]);
 
 /// The responding node (RFC 5972 appendix A.2, RFC 5971 sections 6.1 and 6.3).
@@ -242,8 +240,6 @@ pub static RESPONDING: Table = Table::new(&[
     row("5971 6.3:7", WaitConfirm, Event::SendMessage, &[], &[Queue], WaitConfirm),
     row("5971 6.3:11", WaitConfirm, Event::Expire, &[], &[Delete], Idle),
     row("5971 6.3:11", WaitConfirm, Event::Forget, &[], &[Delete], Idle),
-    row("14", WaitConfirm, Event::Error, &[], &[FailQueued, TellGone, Delete], Idle),
-    row("14", WaitConfirm, Event::AssociationError, &[], &[FailQueued, TellGone, Delete], Idle),
     //
     row("12", EstablishedUpstream, Event::Data, &[If(PeerKnown)], &[Deliver], EstablishedUpstream),
     row("12", EstablishedUpstream, Event::Data, &[], &[RefuseData], EstablishedUpstream),
@@ -285,7 +281,7 @@ pub static RESPONDING: Table = Table::new(&[
         EstablishedUpstream,
         Event::Query,
         &[],
-        &[Install, SendResponse, RestartExpire],
+        &[Install, SendResponse],
         EstablishedUpstream,
     ),
     row(
@@ -306,13 +302,12 @@ pub static RESPONDING: Table = Table::new(&[
         &[TellFailure, TellGone, Delete],
         Idle,
     ),
-    row("14", EstablishedUpstream, Event::Error, &[], &[FailQueued, TellGone, Delete], Idle),
     row(
         "14",
         EstablishedUpstream,
         Event::AssociationError,
         &[],
-        &[FailQueued, TellFailure, TellGone, Delete],
+        &[TellFailure, TellGone, Delete],
         Idle,
     ),
 ]);
