@@ -11,7 +11,7 @@ use earmark_core::{
 };
 use earmark_nsis::gist::DropReason;
 use earmark_nsis::nslp::{Attributes, Notification, SendFailure, SendMessage};
-use earmark_nsis::{Config, PORT};
+use earmark_nsis::{Config, Event, PORT};
 use earmark_wire::gist::{Body, Message, MessageType, Mode};
 use earmark_wire::udp;
 
@@ -254,12 +254,20 @@ fn failed_connection_fails_waiting_messages() {
 fn broken_association_is_reported_and_replaced() {
     for reason in [CloseReason::Broken, CloseReason::Ended, CloseReason::Backlog] {
         let (mut network, apps) = with_tcp(2);
+        let stranger = network.open(1, "10.0.0.1", Transport::Tcp);
+        network.break_connection(1, stranger, reason);
         let mri = network.flow();
         apps[0].send_with(mri, session(1), b"one.", RELIABLE);
         network.run(SECOND);
         let connection = network.written[0].2;
         network.break_connection(0, connection, reason);
         network.run(SECOND);
+        for node in &network.nodes {
+            let is_closed = |(_, event): &&(_, Event)| {
+                matches!(event, Event::Gist(earmark_nsis::gist::Event::AssociationClosed { .. }))
+            };
+            assert_eq!(node.events.iter().filter(is_closed).count(), 1, "{reason:?}");
+        }
         for app in &apps {
             let calls = app.calls();
             let failed = |calls: &Call| {
@@ -378,7 +386,8 @@ fn unauthenticated_tls_peer_gets_nothing() {
     assert!(apps[1].received().is_empty() && network.written.is_empty());
 }
 
-/// Both ends open an association at the same time, for flows in opposite directions: both work, and no message is lost.
+/// Both ends open an association at the same time, for flows in opposite directions: both work, and no message is lost. A refresh
+/// moves no session to the other one.
 #[test]
 fn simultaneous_associations_serve_both() {
     let (mut network, apps) = with_tcp(2);
@@ -395,6 +404,11 @@ fn simultaneous_associations_serve_both() {
     }
     network.run(SECOND);
     assert_eq!(apps[0].received().len() + apps[1].received().len(), 2);
+    let before = network.written.len();
+    network.run(60 * SECOND);
+    let later = network.log_of_streams(before);
+    assert!(later.iter().any(|line| line.ends_with("Response")), "{later:?}");
+    assert!(!later.iter().any(|line| line.ends_with("Confirm")), "{later:?}");
 }
 
 /// A repeated Confirm on an association installs nothing twice and delivers nothing twice.

@@ -215,6 +215,23 @@ fn routing_state_is_refreshed_while_it_is_used() {
     assert_eq!(states(&network, 1), [State::EstablishedUpstream]);
 }
 
+/// A peer answers for as many sessions as the limit allows. Another one gets no next node, and those before it are refreshed.
+#[test]
+fn peer_at_its_limit_refreshes_what_it_has() {
+    let limited = config(|config| config.limits.states_per_peer = 3);
+    let (mut network, apps) = line_through(&[limited, Place::Aware(Config::default())]);
+    let mri = network.flow();
+    for number in 1..=4 {
+        apps[0].send(mri, session(number), b"one.");
+        network.run(SECOND);
+    }
+    network.run(9 * SECOND);
+    assert_eq!(apps[0].failures(), [SendFailure::NoNextNode]);
+    network.run(60 * SECOND);
+    assert_eq!(states(&network, 0), [State::EstablishedDownstream; 3]);
+    assert!(apps[0].failures().is_empty());
+}
+
 #[test]
 fn unused_routing_state_expires() {
     let (mut network, apps) = aware(2);

@@ -133,6 +133,29 @@ fn all_sessions_of_a_changed_range_are_checked() {
     assert_eq!(network.engine(0).gist().counters().rerouted, 2_000);
 }
 
+/// Sessions end between two inputs that check a range, in either order, among them the one that is due next: each of the others is
+/// checked.
+#[test]
+fn check_of_a_changed_range_goes_on_after_sessions_that_ended() {
+    let name = |number: u32| earmark_wire::gist::SessionId(u128::from(number).to_be_bytes());
+    let ended = (0..600).filter(|number| number % 5 != 0);
+    for order in [ended.clone().collect::<Vec<_>>(), ended.rev().collect()] {
+        let (mut network, apps, mri) = diamond();
+        for number in 0..600 {
+            apps[0].send(mri, name(number), b"one.");
+        }
+        network.run(SECOND);
+        other_way(&mut network);
+        for number in order {
+            apps[0].task(Task::Lifetime(mri, name(number), Duration::ZERO));
+        }
+        network.run(SECOND);
+        let states = network.engine(0).gist().routing_states(0);
+        let peers = states.map(|(_, state)| state.peer.map(|peer| peer.interface));
+        assert_eq!(peers.collect::<Vec<_>>(), [Some(InterfaceId(2)); 120]);
+    }
+}
+
 /// An application doubts the next hop: nothing changes until it is urgent; if the state is bad, messages wait.
 #[test]
 fn application_invalidates_routing_state() {

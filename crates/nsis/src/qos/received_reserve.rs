@@ -46,6 +46,8 @@ mod tests {
             (rsn(5, 1), rsn(4, 1), Order::Older),
             (rsn(u32::MAX, 1), rsn(0, 1), Order::Newer),
             (rsn(0, 1), rsn(u32::MAX, 1), Order::Older),
+            (rsn(5, 1), rsn(5 + (1 << 31), 1), Order::Newer),
+            (rsn(5, 1), rsn(6 + (1 << 31), 1), Order::Older),
             (rsn(5, 1), rsn(4, 2), Order::Newer),
             (rsn(5, 1), rsn(5, 2), Order::Newer),
         ] {

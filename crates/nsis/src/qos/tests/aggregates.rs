@@ -210,3 +210,40 @@ fn other_flows_are_not_aggregated() {
     net.command(0, Command::Release { application: APP });
     net.assert_nothing_left();
 }
+
+/// Returns whether a node becomes a peer for a Query about a flow to [`THERE`].
+fn accepts(net: &mut Net, number: usize, is_next_level: bool, interface: InterfaceId) -> bool {
+    let id = net.nodes[number].qos.nslpid_of_level(is_next_level);
+    let query = Received {
+        data: &[],
+        session: SESSION,
+        mri: mri(0, address(THERE), Direction::Downstream),
+        origin: Origin::datagram(None, interface),
+        explicitly_routed: false,
+        ip_distance: None,
+        hops: 10,
+        interface,
+    };
+    let mut peering = None;
+    net.call_as(number, id, |qos, cx| peering = Some(qos.may_peer(cx, &query, &mut Vec::new())));
+    peering == Some(crate::nslp::Peering::Accept)
+}
+
+/// Interior nodes leave the messages of the next level to the egress (RFC 5974 section 4.7.1), which is one only for what arrives from
+/// its domain and leaves it.
+#[test]
+fn query_of_the_next_level_is_accepted_at_the_egress_only() {
+    let mut net = domain();
+    for (number, interface, is_next_level, expected) in [
+        (4, LEFT, true, true),
+        (4, RIGHT, true, false),
+        (1, LEFT, true, false),
+        (1, RIGHT, true, false),
+        (4, LEFT, false, true),
+        (4, RIGHT, false, true),
+        (1, LEFT, false, true),
+    ] {
+        let accepted = accepts(&mut net, number, is_next_level, interface);
+        assert_eq!(accepted, expected, "node {number}, {interface:?}, next level: {is_next_level}");
+    }
+}

@@ -3,8 +3,11 @@
 use std::vec;
 use std::vec::Vec;
 
+use earmark_wire::qos_nslp::iana::Success;
 use earmark_wire::qos_nslp::iana::{ProtocolError, TransientFailure};
-use earmark_wire::qos_nslp::{Answers, Extra, GenericFlags, Outcome, Reserve, Response, Rsn};
+use earmark_wire::qos_nslp::{
+    Answers, Extra, GenericFlags, InfoSpec, Outcome, Reserve, Response, Rsn, Summary,
+};
 
 use super::*;
 use crate::qos::DropReason;
@@ -143,6 +146,46 @@ fn tear_by_another_peer_is_ignored() {
     assert_eq!(net.nodes[1].qos.counters().dropped[&DropReason::OtherPeer], 1);
     net.deliver_from(0, 1, mri, &octets(tear));
     assert_eq!(net.held(1, RIGHT), Rate::ZERO);
+}
+
+/// A list of sessions in a RESPONSE is about a list of the neighbour that gets it (section 5.3.6). A forwarded RESPONSE has none.
+#[test]
+fn forwarded_response_has_no_list_of_sessions() {
+    let (mut net, mri) = middle();
+    let two = qspec(mbps(2));
+    let asks = Reserve { rii: Some(9), ..reserve(5, Some(&two)) };
+    net.deliver_from(0, 1, mri, &octets(asks));
+    let answers = Some(Answers::Rii(9));
+    let response = Response {
+        flags: GenericFlags::default(),
+        answers,
+        info: InfoSpec::new(Outcome::Success(Success::Reservation)),
+        summary: Some(Summary { sessions: &[[3; 16]], rsns: None }),
+        qspec: None,
+        extra: Extra::NONE,
+    };
+    let data = earmark_testkit::messages::qos_nslp::emit(&Message::Response(response));
+    net.deliver((2, 1, NSLPID), SESSION, mri.inverted(), &data, false);
+    let forwarded = net.wire.pop_back().expect("a message to node 0").data;
+    let Ok(Message::Response(forwarded)) = Message::parse(&forwarded) else {
+        panic!("{forwarded:?}");
+    };
+    assert_eq!((forwarded.answers, forwarded.summary), (answers, None));
+}
+
+/// A QSPEC as long as the limit is reserved, and a longer one is refused.
+#[test]
+fn qspec_is_limited_in_length() {
+    let two = qspec(mbps(2));
+    for (limit, held) in [(two.len(), mbps(2)), (two.len() - 1, Rate::ZERO)] {
+        let mut config = Config::default();
+        config.limits.qspec = limit as u16;
+        let mut net = Net::with(3, &|_| config.clone());
+        net.unreachable = [0, 2].into();
+        let path = mri(0, of_node(2), Direction::Downstream);
+        net.deliver_from(0, 1, path, &octets(reserve(5, Some(&two))));
+        assert_eq!(net.held(1, RIGHT), held, "{limit}");
+    }
 }
 
 /// Responses without a request are dropped.

@@ -2,7 +2,11 @@
 
 use std::time::Duration;
 
+use earmark_wire::qos_nslp::iana::Success;
+use earmark_wire::qos_nslp::{Answers, Extra, GenericFlags, InfoSpec, Outcome, Response};
+
 use super::*;
+use crate::qos::DropReason;
 
 /// Creates a reservation from 0 over 1 and 2 to 3; node 4 is not part of it yet.
 fn network_before_change() -> Net {
@@ -47,6 +51,33 @@ fn new_branch_is_reserved_before_the_old_one_is_torn_down() {
     );
     net.advance(Duration::from_secs(600));
     assert_eq!(net.nodes[2].qos.session_count(), 1);
+}
+
+/// The new branch has not answered yet. Explicitly routed messages of the node on the old one count, and those of others do not.
+#[test]
+fn node_of_the_old_branch_is_heard_until_it_is_torn_down() {
+    let mut net = network_before_change();
+    net.right[0] = Some(4);
+    net.unreachable = [4].into();
+    net.notify(0, path(), Net::good(4));
+    let response = Message::Response(Response {
+        flags: GenericFlags::default(),
+        answers: Some(Answers::Rii(1)),
+        info: InfoSpec::new(Outcome::Success(Success::Reservation)),
+        summary: None,
+        qspec: None,
+        extra: Extra::NONE,
+    });
+    let data = earmark_testkit::messages::qos_nslp::emit(&response);
+    for (from, reason) in [(1, DropReason::Unasked), (3, DropReason::OtherPeer)] {
+        net.nodes[0].events.clear();
+        net.deliver((from, 0, NSLPID), SESSION, path().inverted(), &data, true);
+        let dropped = net.nodes[0].events.iter().filter_map(|event| match event {
+            Event::Dropped { reason, .. } => Some(*reason),
+            _ => None,
+        });
+        assert_eq!(dropped.collect::<std::vec::Vec<_>>(), [reason], "node {from}");
+    }
 }
 
 /// The route changes, and back again before the state on the other branch expires, with the tear of the old branch
@@ -158,6 +189,9 @@ fn receiver_initiated_reservation_follows_a_route_change() {
     assert!(lines.contains(&"2>1! RESERVE 1 tear".into()), "{lines:?}");
     assert!(!lines.iter().any(|line| line.starts_with("2>3 QUERY")), "it goes no further");
     assert_eq!(net.nodes[1].qos.session_count(), 0);
+    // GIST takes the old node for the latest one again: it is torn down once more (section 5.2.5.4).
+    net.notify(2, path().inverted(), Net::good(1));
+    assert_eq!(net.lines(), ["2>1! RESERVE 1 tear"]);
     net.advance(Duration::from_secs(600));
     assert_eq!(
         (net.held(0, RIGHT), net.held(4, LEFT), net.held(2, RIGHT)),

@@ -5,7 +5,10 @@ use std::time::Duration;
 use std::vec;
 use std::vec::Vec;
 
-use earmark_wire::qos_nslp::{Reserve, Rsn, RsnList, Summary};
+use earmark_wire::qos_nslp::iana::TransientFailure;
+use earmark_wire::qos_nslp::{
+    Answers, Extra, GenericFlags, InfoSpec, Outcome, Reserve, Response, Rsn, RsnList, Summary,
+};
 
 use super::*;
 use crate::qos::qspec::Purpose;
@@ -278,6 +281,34 @@ fn replace_ends_the_other_flows() {
         let before = refreshed(&net);
         net.deliver_from(case.near, 1, flow_mri(0, case.direction), &octets(reserve(1)));
         assert_eq!(refreshed(&net), before);
+    }
+}
+
+/// The next node has lost the state of a further flow: that flow is sent in full, and no other one (section 5.4.1).
+#[test]
+fn full_qspec_is_sent_for_the_flow_that_requires_it() {
+    for case in &CASES {
+        let mut net = shared(case, case.near);
+        let node = &net.nodes[1].qos;
+        let session = node.store.session(node.store.find(SESSION).expect("there"));
+        let further = Mri::PathCoupled(session.sharing()[0].mri);
+        let known = Rsn { number: session.own_rsn, epoch: node.epoch };
+        let failure = Outcome::TransientFailure(TransientFailure::FullQspecRequired);
+        let response = Response {
+            flags: GenericFlags::default(),
+            answers: Some(Answers::Rsn(known)),
+            info: InfoSpec::new(failure),
+            summary: None,
+            qspec: None,
+            extra: Extra::NONE,
+        };
+        let data = earmark_testkit::messages::qos_nslp::emit(&Message::Response(response));
+        net.deliver((2 - case.near, 1, NSLPID), SESSION, further.inverted(), &data, false);
+        let sent: Vec<_> = net.wire.iter().map(|sent| sent.message.mri).collect();
+        assert_eq!(sent, [further], "{:?}", case.direction);
+        net.run();
+        let lines = net.lines();
+        assert_eq!(lines, [format!("1>{} RESERVE {} qspec", 2 - case.near, known.number)]);
     }
 }
 
