@@ -79,9 +79,14 @@ fn unacknowledged_path_is_retransmitted() {
     let epoch = id.map(|id| id.epoch);
     let state = |router: &Bench| (Some(router.engine.reduction().0), router.engine.reduction().1);
     assert_eq!(state(&router), (epoch, 1));
-    acks(&mut router, ETH2, &[acknowledgement(AcknowledgementKind::Ack, id.expect("named"))]);
+    let acknowledged = |router: &Bench| router.engine.counters().reduction.acknowledged;
+    assert_eq!(acknowledged(&router), 0);
+    for _ in 0..2 {
+        acks(&mut router, ETH2, &[acknowledgement(AcknowledgementKind::Ack, id.expect("named"))]);
+    }
     router.pass(10 * SECOND);
     assert_eq!(state(&router), (epoch, 0));
+    assert_eq!(acknowledged(&router), 1, "once, however often it comes");
     let outcomes = router.pass(100 * SECOND);
     let messages = sent(&outcomes);
     assert!(messages.len() >= 3);

@@ -89,6 +89,26 @@ fn ending_sender_leaves_all_requests_at_once() {
     assert_eq!(router.engine.population(), (0, 0, 0));
 }
 
+/// A sender of a group ends: the reservations on all interfaces lose it.
+#[test]
+fn ending_sender_leaves_the_reservations_of_all_branches() {
+    let both = [sender_on(4000), sender_on(4001)];
+    let mut router = fork();
+    branch(&mut router, SENDER, ETH1, &[ETH2, ETH3]);
+    for sender in both {
+        router.receive(ETH1, to_group(Body::Path(path_of(sender))));
+    }
+    for (interface, next_hop) in [(ETH2, "10.0.2.2"), (ETH3, "10.0.3.2")] {
+        let hop = RsvpHop { address: ip(next_hop), lih: interface.0 };
+        router.receive(interface, to_group(Body::Resv(Resv { hop, ..shared(2, &both) })));
+    }
+    let tear = PathTear { session: group(), template: both[0], ..path_tear() };
+    assert_eq!(steps(&router.receive(ETH1, Body::PathTear(tear))), "tCtCP");
+    let left: Vec<_> = router.engine.reservations().collect();
+    assert_eq!(left.len(), 2);
+    assert!(left.iter().all(|request| request.filters.as_slice() == [both[1]]), "{left:?}");
+}
+
 /// A request is limited by the traffic of its senders. Without them its full flowspec would exceed the link; no error
 /// about that is sent while they end.
 #[test]

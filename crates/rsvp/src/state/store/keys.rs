@@ -114,6 +114,22 @@ fn hash(key: (u64, u64), octets: &[u8]) -> u64 {
 mod tests {
     use super::*;
 
+    #[test]
+    fn sessions_differ_by_protocol_address_and_port() {
+        let address = |text: &str| text.parse().expect("an address");
+        let session =
+            Session { destination: address("10.1.2.3"), protocol: 17, flags: 0, port: 5004 };
+        for (other, is_destination) in [
+            (Session { port: 5005, ..session }, true),
+            (Session { protocol: 6, ..session }, false),
+            (Session { destination: address("10.1.2.4"), ..session }, false),
+        ] {
+            assert_eq!(same_destination(&session, &other), is_destination, "{other:?}");
+            assert!(!same_session(&session, &other), "{other:?}");
+        }
+        assert!(same_session(&session, &session));
+    }
+
     /// Both ways to build an IPv4 key must give the same octets.
     #[test]
     fn ipv4_keys_equal_generic_keys() {
