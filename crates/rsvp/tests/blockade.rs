@@ -10,8 +10,11 @@ use std::time::Duration;
 
 use common::*;
 use earmark_core::Rate;
+use earmark_rsvp::{Application, Command, Event, ReserveRequest};
+use earmark_wire::intserv::FlowSpec;
 use earmark_wire::rsvp::{
-    Body, ErrorCode, ErrorSpec, FilterSpec, FixedFilterFlow, Path, Resv, RsvpHop, SourceSelector,
+    Body, ErrorCode, ErrorSpec, FilterSpec, FixedFilterFlow, Path, Resv, ResvErr, RsvpHop,
+    SourceSelector,
 };
 use message_ids::{capable_message, message_id, receive, receive_path_with_id};
 use sharing::*;
@@ -209,6 +212,53 @@ fn request_for_what_has_failed_displaces_no_reservation() {
         router.receive(ETH2, Body::Resv(from_next_hop("10.0.2.4", three)));
         let taken = router.receive(ETH2, more());
         assert!(!sent_texts(&taken).iter().any(|text| text.starts_with("ResvErr")), "{taken:?}");
+    }
+}
+
+/// An application of this host that asks for what has failed for a next hop keeps what it has, too, and is told so. Its request was
+/// left out of the merged one, in which a smaller one of a next hop took its place.
+#[test]
+fn application_that_asks_for_what_has_failed_keeps_what_it_has() {
+    let filters = || vec![template()];
+    let requests: [fn(FlowSpec, Vec<FilterSpec>) -> ReserveRequest; 3] = [
+        |flowspec, filters| ReserveRequest::FixedFilter { filter: filters[0], flowspec },
+        |flowspec, filters| ReserveRequest::SharedExplicit { filters, flowspec },
+        |flowspec, _| ReserveRequest::Wildcard { flowspec },
+    ];
+    let all = [template()];
+    let distinct = [[flow(1)], [flow(4)]];
+    let resvs = [
+        [resv(&distinct[0]), resv(&distinct[1])],
+        [shared(1, &all), shared(4, &all)],
+        [wildcard(1), wildcard(4)],
+    ];
+    for (request, [small, large]) in requests.into_iter().zip(resvs) {
+        let mut router = fork();
+        branch(&mut router, SENDER, ETH1, &[ETH2]);
+        router.receive(ETH1, to_group(Body::Path(path())));
+        let application = Application(1);
+        router.command(Command::Session { application, session: group() });
+        let reserve = |mbps| Command::Reserve {
+            application,
+            request: request(flowspec(mbps), filters()),
+            confirm: false,
+        };
+        router.command(reserve(2));
+        router.receive(ETH2, to_group(Body::Resv(from_next_hop("10.0.2.3", small))));
+        router.receive(ETH2, to_group(Body::Resv(large)));
+        router.receive(ETH1, Body::ResvErr(ResvErr { session: group(), ..failure_of(large) }));
+        assert!(next_request(&mut router).is_some_and(|text| text.contains(" 2")));
+
+        let outcomes = router.command(reserve(4));
+        assert_eq!(sent_texts(&outcomes), [""; 0], "the old request stays");
+        let events = events(&outcomes);
+        let [Event::ResvError { error, flowspec: failed, .. }] = &events[..] else {
+            panic!("{events:?}");
+        };
+        assert_eq!((error.flags, error.node), (ErrorSpec::IN_PLACE, ip("10.0.1.2")));
+        assert_eq!((error.code, error.value), (ErrorCode::AdmissionControlFailure, BANDWIDTH));
+        assert_eq!(*failed, Some(flowspec(4)));
+        assert_eq!(sent_texts(&router.command(reserve(3))).len(), 1, "less than has failed");
     }
 }
 

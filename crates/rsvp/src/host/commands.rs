@@ -6,7 +6,9 @@ use core::net::IpAddr;
 
 use earmark_core::{InterfaceId, Time};
 use earmark_wire::intserv::{Adspec, FlowSpec, SenderTspec};
-use earmark_wire::rsvp::{Carried, List, SenderTemplate, Session, SourceSelector, Style};
+use earmark_wire::rsvp::{
+    Carried, FilterSpec, List, SenderTemplate, Session, SourceSelector, Style,
+};
 
 use crate::api::{
     Application, BadSpecification, Change, Command, Event, Rejection, ReserveRequest,
@@ -15,6 +17,7 @@ use crate::context::HandlerContext;
 use crate::counters::DropReason;
 use crate::host::proxy::{SenderProxy, sender_proxy};
 use crate::instance::Rsvp;
+use crate::rules::fault::ResvFault;
 use crate::rules::next_hops::{NextHops, SenderData};
 use crate::rules::notify::notify_request;
 use crate::rules::path::PathFault;
@@ -305,18 +308,47 @@ impl Rsvp {
             request.extra = Extra { carried, filters, is_unconfirmed, ..Extra::default() }.boxed();
             let known = self.find_shared(session, None, request.origin);
             let done = self.reserve_shared(cx, session, style, known, request);
-            return done.map(|_| ()).map_err(|_| Rejection::Conflict);
+            return self.answer_reserve(cx, application, (style, named, flowspec), done);
         }
         let [filter] = specs[..] else { return Err(Rejection::NoSuchSender) };
         let psb = self.store.find_sender(&key, &filter).ok_or(Rejection::NoSuchSender)?;
         let known = self.store.find_request(Holder::Sender(psb), None, request.origin);
         let done = self.reserve(cx, Holder::Sender(psb), known, request);
-        done.map_err(|_| Rejection::Conflict)?;
+        self.answer_reserve(cx, application, (style, named, flowspec), done)?;
         if let Some(open) = self.applications.open.get_mut(&application)
             && !open.reserved.contains(&filter)
         {
             open.reserved.push(filter);
         }
+        Ok(())
+    }
+
+    /// Notifies an application of a request that is known to fail upstream, so that its older one stays; rejects what conflicts
+    /// with other requests.
+    fn answer_reserve<E: From<Event>>(
+        &mut self,
+        cx: &mut HandlerContext<'_, '_, E>,
+        application: Application,
+        (style, filters, flowspec): (Style, &[FilterSpec], FlowSpec),
+        done: Result<Index, ResvFault>,
+    ) -> Result<(), Rejection> {
+        let Err(fault) = done else { return Ok(()) };
+        let open = self.applications.open.get(&application);
+        let session = open.map(|open| open.session).filter(|_| fault.in_place);
+        let session = session.ok_or(Rejection::Conflict)?;
+        let node = self
+            .store
+            .find_session(&session)
+            .and_then(|index| self.own_address(cx, index, filters));
+        cx.out.notify(Event::ResvError {
+            application,
+            session,
+            error: fault.spec(node.unwrap_or(session.destination)),
+            style,
+            filters: filters.into(),
+            flowspec: Some(flowspec),
+            explanation: None,
+        });
         Ok(())
     }
 

@@ -112,10 +112,10 @@ impl Rsvp {
         }
     }
 
-    /// Returns whether a next hop would lose what it has by a change of its request to `flowspec`: on the path to some of
-    /// its senders that is known to fail, what it had requested before is not, and smaller requests of others would be
-    /// sent in its place, because a blockaded request is not merged. The older request stays then, as when a link of this
-    /// node has no room.
+    /// Returns whether a next hop or an application would lose what it has by a change of its request to `flowspec`: on the
+    /// path to some of its senders that is known to fail, what it had requested before is not, and smaller requests of
+    /// others would be sent in its place, because a blockaded request is not merged. The older request stays then, as when
+    /// a link of this node has no room.
     pub(crate) fn would_be_displaced(
         &self,
         now: Time,
@@ -124,7 +124,7 @@ impl Rsvp {
         flowspec: &FlowSpec,
     ) -> bool {
         let request = self.store.rsb(rsb);
-        if !self.store.has_blockades() || matches!(request.hop, Peer::Local(_)) {
+        if !self.store.has_blockades() {
             return false;
         }
         let fails = |hop: Peer, requests: Vec<Index>| {

@@ -37,8 +37,13 @@ impl Rsvp {
         {
             return Err(ResvFault::limit_reached());
         }
-        if rsb.is_some_and(|rsb| self.would_be_displaced(cx.now, holder, rsb, &request.flowspec)) {
-            return Err(ResvFault::bandwidth_unavailable());
+        // A next hop that takes over the request of a proxy has no older one.
+        let would_lose = |rsb: Index| {
+            self.would_be_displaced(cx.now, holder, rsb, &request.flowspec)
+                && self.store.origin(self.store.rsb(rsb).hop) == request.origin
+        };
+        if rsb.is_some_and(would_lose) {
+            return Err(ResvFault { in_place: true, ..ResvFault::bandwidth_unavailable() });
         }
         let is_core = request.outgoing.is_some_and(|id| cx.context.is_core(id));
         let is_from_access = !is_core && request.outgoing.is_some();
