@@ -76,6 +76,31 @@ fn blockade_lasts_until_its_end_time() {
     assert_eq!((before, after), (vec![], vec!["Resv to 10.0.1.1: FF 4 of 4000".to_string()]));
 }
 
+/// The blockade is over when another error about the large request arrives. The error does not bring the request back, which would
+/// bring the next error; the next refresh does.
+#[test]
+fn error_after_the_blockade_repeats_no_request() {
+    let all = [template()];
+    let (large, small) = ([flow(4)], [flow(2)]);
+    for [small, large] in [
+        [resv(&small), resv(&large)],
+        [shared(2, &all), shared(4, &all)],
+        [wildcard(2), wildcard(4)],
+    ] {
+        let mut router = blocked(large, small);
+        let passed = sent_texts(&router.pass(Duration::from_millis(60_001)));
+        let is_large =
+            |text: &String| ["FF 4 ", "SE 4 ", "WF 4"].iter().any(|large| text.contains(large));
+        assert!(!passed.iter().any(is_large), "{passed:?}");
+        let error = failure_of(large);
+        let spec = ErrorSpec { code: ErrorCode::RsvpSystemError, value: 0, ..error.error };
+        let outcomes = router.receive(ETH1, Body::ResvErr(ResvErr { error: spec, ..error }));
+        let texts = sent_texts(&outcomes);
+        assert!(texts.iter().all(|text| text.starts_with("ResvErr to ")), "{texts:?}");
+        assert!(next_request(&mut router).as_ref().is_some_and(is_large));
+    }
+}
+
 /// Blockade state ends with its sender; the same sender starts without it.
 #[test]
 fn blockade_of_torn_sender_is_removed() {
