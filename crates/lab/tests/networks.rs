@@ -53,7 +53,7 @@ fn main() -> ExitCode {
     let mut arguments = Arguments::from_args();
     arguments.test_threads = Some(1);
     let obstacle = testbed::obstacle();
-    let tests: [(&str, Test); 24] = [
+    let tests: [(&str, Test); 25] = [
         ("each_branch_of_a_group_has_what_its_receiver_asked", multicast::branches_over_ipv4),
         ("each_branch_of_an_ipv6_group_has_what_its_receiver_asked", multicast::branches_over_ipv6),
         ("senders_share_a_wildcard_reservation", multicast::senders_share),
@@ -77,6 +77,10 @@ fn main() -> ExitCode {
         (
             "flows_cross_a_core_in_one_session_of_rsvp",
             interworking::flows_cross_a_core_in_one_session_of_rsvp,
+        ),
+        (
+            "flows_cross_a_core_in_one_session_over_ipv6",
+            interworking::flows_cross_a_core_in_one_session_over_ipv6,
         ),
         ("a_loop_reserves_both_ways", boomerang::both_ways_over_ipv4),
         ("a_loop_reserves_both_ways_over_ipv6", boomerang::both_ways_over_ipv6),

@@ -19,12 +19,16 @@ const NETWORK: &str = r#"
         { ends = ["c1", "e2"], bandwidth = "10Mbit" },
         { ends = ["e2", "h2"], bandwidth = "100Mbit" },
     ]"#;
-const EDGE: &str = "[[interface.across]]\nto = \"10.0.2.2\"\nranges = [\"10.0.3.0/24\"]\n\
-    step = \"2Mbit\"\nhighest = \"50Mbit\"\nshrink_after = \"1s\"\n";
-const EDGE_WITH_DSCP: &str = "[[interface.across]]\nto = \"10.0.2.2\"\n\
-    protocol = \"rsvp\"\ndscp = \"ef\"\nranges = [\"10.0.3.0/24\"]\nstep = \"2Mbit\"\nhighest = \"50Mbit\"\n\
-    shrink_after = \"1s\"\n";
-const FAR_EDGE: &str = "[[interface.deaggregate]]\nat = \"10.0.2.2\"\ndscp = \"ef\"\n";
+/// Settings of an aggregate to e2; `more` are those of its protocol.
+fn edge(ipv4: bool, more: &str) -> String {
+    let (to, range) =
+        if ipv4 { ("10.0.2.2", "10.0.3.0/24") } else { ("2001:db8:0:2::2", "2001:db8:0:3::/64") };
+    format!(
+        "[[interface.across]]\nto = \"{to}\"\n{more}ranges = [\"{range}\"]\nstep = \"2Mbit\"\n\
+         highest = \"50Mbit\"\nshrink_after = \"1s\"\n"
+    )
+}
+
 const FLOW: Rate = Rate::from_bps(64_000);
 const FLOWS: u16 = 40;
 /// DSCP of expedited forwarding, of the aggregate.
@@ -35,14 +39,14 @@ const FIRST_PORT: u16 = 6_000;
 /// Forty flows are one class at the core router, which has no RSVP state; RSVP refuses what exceeds the core's
 /// bandwidth; and after the end of the flows nothing is left.
 pub(crate) fn flows_cross_a_core_in_one_aggregate() -> Outcome {
-    let of_core = "protocols = [\"boomerang\"]\n";
+    let (of_core, edge) = ("protocols = [\"boomerang\"]\n", edge(true, ""));
     let own = [
-        (("e1", "eth1"), EDGE),
+        (("e1", "eth1"), &*edge),
         (("c1", "eth0"), of_core),
         (("c1", "eth1"), of_core),
         (("e2", "eth0"), "faces_core = true\n"),
     ];
-    cross_core("across", &own, SLACK, |net| {
+    cross_core("across", true, &own, SLACK, |net| {
         let of_c1 = net.client("c1")?.show_reservations()?.rows;
         assert_eq!(of_c1.len(), 1, "{of_c1:?}");
         assert_eq!(net.client("c1")?.show_sessions()?.rows.len(), 1);
@@ -53,15 +57,27 @@ pub(crate) fn flows_cross_a_core_in_one_aggregate() -> Outcome {
 
 /// The core router runs RSVP, too, and has one session for forty flows: their messages cross it as IP protocol 134.
 pub(crate) fn flows_cross_a_core_in_one_session_of_rsvp() -> Outcome {
-    let own = [(("e1", "eth1"), EDGE_WITH_DSCP), (("e2", "eth0"), FAR_EDGE)];
-    let net = cross_core("region", &own, SLACK * 2, |net| {
+    cross_core_with_rsvp("region", true)
+}
+
+/// The same over IPv6.
+pub(crate) fn flows_cross_a_core_in_one_session_over_ipv6() -> Outcome {
+    cross_core_with_rsvp("region6", false)
+}
+
+fn cross_core_with_rsvp(name: &str, ipv4: bool) -> Outcome {
+    let near = edge(ipv4, "protocol = \"rsvp\"\ndscp = \"ef\"\n");
+    let at = if ipv4 { "10.0.2.2" } else { "2001:db8:0:2::2" };
+    let far = format!("[[interface.deaggregate]]\nat = \"{at}\"\ndscp = \"ef\"\n");
+    let own = [(("e1", "eth1"), &*near), (("e2", "eth0"), &*far)];
+    let net = cross_core(name, ipv4, &own, SLACK * 2, |net| {
         let sessions = net.client("c1")?.show_sessions()?.rows;
         let [session] = &sessions[..] else { return Err(format!("{sessions:?}").into()) };
         assert_eq!((session.dscp, session.ip_protocol), (Some(46), 0));
         let reservations = net.client("c1")?.show_reservations()?.rows;
         let states = reservations.iter().map(|row| row.enforcement.as_ref().map(|e| &*e.state));
         assert_eq!(states.collect::<Vec<_>>(), [Some("enforced")], "{reservations:?}");
-        unmarked_stream_passes_a_marked_flood(net)
+        unmarked_stream_passes_a_marked_flood(net, ipv4)
     })?;
     assert!(net.client("c1")?.show_sessions()?.rows.is_empty(), "no session is left");
     Ok(())
@@ -69,15 +85,15 @@ pub(crate) fn flows_cross_a_core_in_one_session_of_rsvp() -> Outcome {
 
 /// The edge marks the packets of a reserved stream, whose sender does not: they pass a flood. It removes the mark of another
 /// flood's packets: they take nothing from the stream.
-fn unmarked_stream_passes_a_marked_flood(net: &Net) -> Outcome {
-    let h2 = net.address("h2", true);
+fn unmarked_stream_passes_a_marked_flood(net: &Net, ipv4: bool) -> Outcome {
+    let h2 = net.address("h2", ipv4);
     let (mut sender, mut receiver) = (net.client("h1")?, net.client("h2")?);
     let listening = receiver.listen(ListenRequest::new((h2, STREAM_PORT).into()))?;
     let sending = sender.sender(announcement(net, "h1", h2))?;
     net.await_reserved(("c1", "eth1"), &[6], SLACK)?;
     let stream = Stream::start(net, "h1", h2, &["h2"])?;
-    let marked = Stream::marked_flood(net, (FLOOD, EF), "h1", ("h2", MARKED_FLOOD_PORT))?;
-    let unmarked = Stream::flood(net, "h1", "h2", true)?;
+    let marked = Stream::marked_flood(net, (FLOOD, EF), "h1", ("h2", MARKED_FLOOD_PORT), ipv4)?;
+    let unmarked = Stream::flood(net, "h1", "h2", ipv4)?;
     std::thread::sleep(Duration::from_millis(500));
     let (span, since) = (Duration::from_secs(2), watch(Duration::from_secs(2)));
     let traces = [stream, marked, unmarked].map(Stream::stop);
@@ -96,6 +112,7 @@ fn unmarked_stream_passes_a_marked_flood(net: &Net) -> Outcome {
 /// then all flows end. `check` looks at the core while the flows are reserved.
 fn cross_core(
     name: &str,
+    ipv4: bool,
     own: &[((&str, &str), &str)],
     refused_within: Duration,
     check: impl FnOnce(&Net) -> Outcome,
@@ -103,8 +120,9 @@ fn cross_core(
     let own = own.iter().map(|&((node, interface), lines)| {
         ((node.to_owned(), interface.to_owned()), lines.to_owned())
     });
-    let net = Net::with(NETWORK, name, REFRESH, |options| options.settings.own = own.collect())?;
-    let h2 = net.address("h2", true);
+    let network = format!("ipv6 = {}\n{NETWORK}", !ipv4);
+    let net = Net::with(&network, name, REFRESH, |options| options.settings.own = own.collect())?;
+    let h2 = net.address("h2", ipv4);
     let (mut sender, mut receiver) = (net.client("h1")?, net.client("h2")?);
     for number in 0..FLOWS {
         let to = (h2, FIRST_PORT + number).into();
@@ -139,7 +157,7 @@ fn cross_core(
 
     sender.release_all()?;
     receiver.release_all()?;
-    net.await_reserved(("c1", "eth1"), &[], Duration::from_secs(1) + SLACK)?;
+    net.await_reserved(("c1", "eth1"), &[], Duration::from_secs(1) + SLACK * 2)?;
     net.await_reserved(("e1", "eth1"), &[], SLACK)?;
     assert_eq!(aggregate()?.granted_bps, Rate::ZERO);
     Ok(net)

@@ -135,7 +135,7 @@ fn start_floods(net: &Net) -> Result<Vec<Stream>, Failed> {
     let mut floods = Vec::new();
     for (from, to) in [("h1", "h2"), ("h2", "h1")] {
         for (dscp, port) in [(0, 5_009), (CS6, 5_010)] {
-            floods.push(Stream::marked_flood(net, (shape, dscp), from, (to, port))?);
+            floods.push(Stream::marked_flood(net, (shape, dscp), from, (to, port), true)?);
         }
     }
     Ok(floods)

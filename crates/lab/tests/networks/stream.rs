@@ -76,12 +76,16 @@ impl Stream {
         (shape, dscp): (Shape, u32),
         from: &str,
         (to, port): (&str, u16),
+        ipv4: bool,
     ) -> Result<Stream, Failed> {
-        let to_address = net.address(to, true);
+        let to_address = net.address(to, ipv4);
         let sink = Sink::start(listen(net, to, to_address, port)?)?;
-        let own = SocketAddr::new(net.address(from, true), 0);
+        let own = SocketAddr::new(net.address(from, ipv4), 0);
         let socket = net.namespace(from).run_in(|| bind(own))??;
-        SockRef::from(&socket).set_tos_v4(dscp << 2)?;
+        match ipv4 {
+            true => SockRef::from(&socket).set_tos_v4(dscp << 2)?,
+            false => SockRef::from(&socket).set_tclass_v6(dscp << 2)?,
+        }
         socket.connect(SocketAddr::new(to_address, port))?;
         Ok(Stream { shape, source: Source::start(socket, shape, LONG)?, sinks: vec![sink] })
     }
