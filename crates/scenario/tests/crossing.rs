@@ -323,6 +323,23 @@ fn messages_with_integrity_have_a_digest_more() {
     assert_eq!(octets("fixed filter, INTEGRITY"), octets("fixed filter") + object);
 }
 
+/// A Peer-Identity that is set has the four octets of a Router-ID, and a random one eight.
+#[test]
+fn variants_of_nsis_have_identities_that_outlive_daemons() {
+    let protocols = Protocols::default();
+    let first = |variant: &'static str| {
+        let case = case_of(1, ["nsis", variant], Ipv4, &[], &protocols);
+        let mut first = None;
+        play_logged(&case, &protocols, |node, entry| {
+            if let (LogEvent::Sent { octets, .. }, "source") = (&entry.what, node) {
+                first = first.or(Some(*octets));
+            }
+        });
+        first.expect("the source sends")
+    };
+    assert_eq!(first("datagrams, listener") + 4, first("datagrams"));
+}
+
 /// Each of the three links has one association, which both ends open, and no other transport is used.
 #[test]
 fn variants_of_nsis_open_associations_over_their_transport() {

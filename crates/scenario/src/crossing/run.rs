@@ -85,6 +85,16 @@ fn setting_changes(case: &Case) -> Vec<(Time, usize)> {
     times
 }
 
+/// Sets what differs between two machines in the same place: `is_other` for the one that replaces the first.
+fn set_machine(case: &Case, place: usize, is_other: bool, config: &mut NodeConfig) {
+    if let Some(identify) = case.variant.identify {
+        identify(2 * place as u32 + u32::from(is_other) + 1, config); // a network of few nodes
+    }
+    if is_other {
+        case.protocol.set_clock_back(CLOCK_DIFFERENCE, config);
+    }
+}
+
 struct Run<'c> {
     case: &'c Case,
     /// Settings of every node without changes.
@@ -131,6 +141,15 @@ impl<'c> Run<'c> {
         network.watch_attempts();
         for (place, &node) in nodes.iter().enumerate() {
             (case.variant.prepare)(&mut network, node, &ends::towards_hosts(place, &topology));
+        }
+        if case.variant.identify.is_some() {
+            for (place, &node) in nodes.iter().enumerate() {
+                let mut config = config.clone();
+                set_machine(case, place, false, &mut config);
+                network.set_config(node, config);
+                network.kill(node);
+                network.restart(node, GRACE);
+            }
         }
         let changes = changes(case);
         let locations = case.events.iter().map(|event| location(event, &topology));
@@ -214,17 +233,17 @@ impl<'c> Run<'c> {
         if let Some((_, interface, proxy)) = self.proxy.as_ref().filter(|(at, ..)| *at == place) {
             (proxy.configure)(&self.requests[0], interface, &mut config);
         }
+        let mut is_other = false;
         for event in &self.case.events {
             let is_over = Time::ZERO + event.until <= now && event.kind != EventKind::Replaced;
             let is_now = Time::ZERO + event.from <= now && !is_over;
             let is_here = index(&self.topology, &event.node()) == place;
-            if event.replaces() && is_now && is_here {
-                self.case.protocol.set_clock_back(CLOCK_DIFFERENCE, &mut config);
-            }
+            is_other |= event.replaces() && is_now && is_here;
             if let Some(setting) = event.kind.setting().filter(|_| is_now && is_here) {
                 self.case.protocol.set(setting, &mut config);
             }
         }
+        set_machine(self.case, place, is_other, &mut config);
         config
     }
 

@@ -45,6 +45,8 @@ pub struct Variant {
     pub name: &'static str,
     /// Sets what the variant needs in the settings of every node.
     pub configure: fn(&mut NodeConfig),
+    /// Sets the identity of a machine by its number, if it has one that outlives its daemons.
+    pub identify: Option<fn(u32, &mut NodeConfig)>,
     /// Prepares a node in its network: a router with the names of its interfaces towards hosts, or a host with none.
     pub prepare: fn(&mut Network, NodeId, &[String]),
     /// Returns the commands that request the reservation of a flow, as [`ScenarioProtocol::request`].
@@ -94,6 +96,7 @@ impl Variant {
         Variant {
             name,
             configure: |_| {},
+            identify: None,
             prepare: |_, _, _| {},
             request,
             keeper,

@@ -2,7 +2,7 @@
 
 mod forgeries;
 
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr};
 use std::time::Duration;
 
 use earmark_core::Rate;
@@ -91,15 +91,18 @@ impl ScenarioProtocol for Nsis {
             DATAGRAMS,
             Variant {
                 name: "datagrams, listener",
+                identify: Some(identify),
                 request: |request| to_listener(request, Nsis.request(request)),
                 release: |request| at_both_ends(request).into_iter().rev().collect(),
                 receiver: Receiver::Informed,
                 ..DATAGRAMS
             },
-            Variant { name: "datagrams, summaries", ..DATAGRAMS }.with(|config| {
-                config.nsis.qos.acknowledge = true;
-                config.nsis.qos.summary = 8;
-            }),
+            Variant { name: "datagrams, summaries", identify: Some(identify), ..DATAGRAMS }.with(
+                |config| {
+                    config.nsis.qos.acknowledge = true;
+                    config.nsis.qos.summary = 8;
+                },
+            ),
             Variant {
                 name: "associations",
                 request: |request| over_associations(Nsis.request(request), false),
@@ -107,6 +110,7 @@ impl ScenarioProtocol for Nsis {
             },
             Variant {
                 name: "TLS",
+                identify: Some(identify),
                 configure: accept_tls,
                 request: |request| over_associations(Nsis.request(request), true),
                 ..DATAGRAMS
@@ -120,6 +124,7 @@ impl ScenarioProtocol for Nsis {
             BY_RECEIVER,
             Variant {
                 name: "associations, receiver-initiated",
+                identify: Some(identify),
                 request: |request| over_associations(by_receiver(request), false),
                 ..BY_RECEIVER
             },
@@ -186,6 +191,11 @@ fn to_proxy(mut commands: Vec<(End, Command)>) -> Vec<(End, Command)> {
         }
     }
     commands
+}
+
+/// Sets a Peer-Identity, which is random for each daemon otherwise (RFC 5971 section 4.4.3).
+fn identify(machine: u32, config: &mut NodeConfig) {
+    config.nsis.gist.identity = Some(Ipv4Addr::from_bits(machine).into());
 }
 
 fn accept_tls(config: &mut NodeConfig) {
