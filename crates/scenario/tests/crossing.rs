@@ -259,6 +259,7 @@ fn proxies_signal_in_place_of_their_ends() {
         (["rsvp", "receiver proxy"], "destination", "source"),
         (["rsvp", "sender proxy"], "source", "destination"),
         (["nsis", "datagrams, proxy"], "destination", "source"),
+        (["nsis", "datagrams, proxy, receiver-initiated"], "destination", "source"),
     ] {
         assert_eq!(times_of(variant, &[], silent, sent), [0.0; 0], "{variant:?}");
         assert!(!times_of(variant, &[], speaking, sent).is_empty(), "{variant:?}");

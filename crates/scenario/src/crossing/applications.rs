@@ -110,7 +110,7 @@ impl Applications {
         let is_changed = !case.changes().is_empty();
         let is_refused = is_changed && self.source.kind() == Some(Kind::Refused);
         // An application at the destination that answers is gone with its daemon, and nobody tells of the grant of a change.
-        let is_answered = !is_changed || !case.crashes_at(Place::Destination);
+        let is_answered = !is_changed || !case.crashes_at(case.receiver());
         match self.source.kind().map(Kind::is_reserved) {
             Some(false) if is_reserved && !is_change_refused && !is_refused && is_answered => {
                 found(ViolationKind::ToldNotReserved)
@@ -119,7 +119,7 @@ impl Applications {
             Some(true) if self.source.was_told_other_rate(reserved) => {
                 found(ViolationKind::ToldOtherRate)
             }
-            None if !self.was_told && !case.crashes_at(Place::Destination) => {
+            None if !self.was_told && !case.crashes_at(case.receiver()) => {
                 found(ViolationKind::NotAnswered)
             }
             _ => None,
@@ -137,7 +137,7 @@ impl Applications {
             let mut found = |kind| all.push((kind, member.node, member.describe()));
             let is_reserved = !path.is_empty() && path.is_subset(links);
             // Events at the destination are at the first member.
-            if number == 0 && case.crashes_at(Place::Destination) {
+            if number == 0 && case.crashes_at(case.receiver()) {
                 if is_reserved && receiver == Receiver::Requests {
                     found(ViolationKind::WithoutApplication);
                 }

@@ -9,7 +9,7 @@ use earmark_sim::distributions::happens;
 
 use super::event::{Event, EventKind, Place};
 use crate::faults::Fault;
-use crate::protocols::{Protocols, ScenarioProtocol, Variant};
+use crate::protocols::{End, Protocols, Proxy, ScenarioProtocol, Variant};
 use crate::sampling::{below, milliseconds};
 use crate::topology::Family;
 
@@ -94,6 +94,14 @@ impl Case {
         events.any(|event| event.place == place && self.crashes(event) && is_late(event))
     }
 
+    /// Returns the place of the receiver's application, if it has one.
+    pub(super) fn receiver(&self) -> Place {
+        match self.variant.proxy {
+            Some(Proxy { of: End::Destination, has_application: true, .. }) => Place::LastRouter,
+            _ => Place::Destination,
+        }
+    }
+
     /// Returns whether an event changes a setting that the protocol has.
     pub(super) fn has_setting(&self, event: &Event) -> bool {
         let mut config = NodeConfig::default();
@@ -120,6 +128,7 @@ impl Case {
             // Refreshes restore what a router has lost.
             _ if self.crashes(event) => {
                 matches!(event.place, Place::FirstRouter | Place::LastRouter)
+                    && event.place != self.receiver()
                     && event.from >= REQUEST + MADE
                     && !has(&[Change])
                     && other().all(|it| self.is_mild(it))

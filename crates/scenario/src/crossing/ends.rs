@@ -34,10 +34,12 @@ pub(super) fn requests(
         let (end, _) = interfaces.next().expect("each node has a link");
         end.address_in(case.family).unwrap_or(end.address.into())
     };
+    let at_router = case.variant.proxy.filter(|proxy| proxy.has_application);
+    let receiver = at_router.map(|proxy| router_of(proxy.of, topology).0);
     let request = |(number, member): (u64, usize)| ReservationRequest {
         number,
         time: 0,
-        nodes: [nodes[0], nodes[member]],
+        nodes: [nodes[0], nodes[receiver.unwrap_or(member)]],
         addresses: [
             address(0),
             match case.variant.members {

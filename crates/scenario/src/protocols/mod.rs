@@ -87,6 +87,8 @@ pub struct Proxy {
     pub configure: fn(&ReservationRequest, &str, &mut NodeConfig),
     /// Whether the reservation includes the link of the end.
     pub reserves_link: bool,
+    /// Whether the application of the end runs at the router.
+    pub has_application: bool,
 }
 
 impl Variant {

@@ -123,6 +123,12 @@ impl ScenarioProtocol for Nsis {
             .by_proxy(DOMAIN_PROXY),
             BY_RECEIVER,
             Variant {
+                name: "datagrams, proxy, receiver-initiated",
+                request: |request| to_proxy(by_receiver(request)),
+                ..BY_RECEIVER
+            }
+            .by_proxy(LISTENING_PROXY),
+            Variant {
                 name: "associations, receiver-initiated",
                 identify: Some(identify),
                 request: |request| over_associations(by_receiver(request), false),
@@ -181,12 +187,19 @@ const DOMAIN_PROXY: Proxy = Proxy {
     of: End::Destination,
     configure: |_, _, config| config.nsis.qos.proxy = true,
     reserves_link: true,
+    has_application: false,
 };
+
+/// Domain proxy with an application that listens in place of the receiver, which has none.
+const LISTENING_PROXY: Proxy = Proxy { has_application: true, ..DOMAIN_PROXY };
 
 /// Changes commands so that their messages end at a proxy.
 fn to_proxy(mut commands: Vec<(End, Command)>) -> Vec<(End, Command)> {
+    use qos::Command::{Invite, Reserve};
     for (_, command) in &mut commands {
-        if let Command::Nsis(nsis::Command::Qos(qos::Command::Reserve { request, .. })) = command {
+        if let Command::Nsis(nsis::Command::Qos(Reserve { request, .. } | Invite { request, .. })) =
+            command
+        {
             request.scope = qos::Scope::Proxy;
         }
     }

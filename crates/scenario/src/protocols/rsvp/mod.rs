@@ -250,6 +250,7 @@ const RECEIVER_PROXY: Proxy = Proxy {
         }];
     },
     reserves_link: true,
+    has_application: false,
 };
 
 /// Router of a sender without RSVP.
@@ -265,6 +266,7 @@ const SENDER_PROXY: Proxy = Proxy {
         config.rsvp.proxies.senders = senders.collect();
     },
     reserves_link: false,
+    has_application: false,
 };
 
 /// Returns the commands of the sender.
