@@ -123,3 +123,36 @@ impl Aggregate {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use earmark_core::{Prefix, Rate};
+
+    use super::*;
+
+    /// A rule is known by its name and its packets, however often the settings are loaded.
+    #[test]
+    fn rules_that_are_loaded_again_make_no_aggregate() {
+        let selector = |destination: &str| Selector {
+            source: "10.1.0.0/16".parse::<Prefix>().expect("a prefix"),
+            destination: destination.parse().expect("a prefix"),
+            protocol: Some(17),
+            source_port: None,
+            destination_port: None,
+        };
+        let rule = |name: &str, destination| AggregateRule {
+            name: name.into(),
+            selector: selector(destination),
+            step: Rate::ZERO,
+        };
+        let rules = [rule("one", "10.8.0.0/16"), rule("one", "10.9.0.0/16")];
+        let rules = [&rules[..], &[rule("two", "10.8.0.0/16")]].concat();
+        let mut aggregates = Aggregates::new(&rules);
+        assert_eq!(aggregates.list.len(), 3);
+        for _ in 0..3 {
+            aggregates.replace(&rules);
+        }
+        assert_eq!(aggregates.list.len(), 3);
+        assert!(aggregates.list.iter().all(|aggregate| aggregate.active));
+    }
+}

@@ -136,6 +136,19 @@ fn offload_is_asked_before_session_expires() {
     assert_eq!(router.engine.population(), (0, 0));
 }
 
+/// A report about a session that this node does not have keeps no other one.
+#[test]
+fn report_about_unknown_session_changes_nothing() {
+    let (mut router, _) = session();
+    let known = selector(&router);
+    router.wait();
+    let unknown = Selector { source_port: known.source_port.map(|port| port + 1), ..known };
+    let seen = Some(router.now);
+    let seen = Seen { selector: unknown, interval: 30, forward: seen, reverse: seen };
+    assert_eq!(router.command(Command::Seen(seen)), []);
+    assert_eq!(removed(&router.wait()), 2, "nobody has refreshed it");
+}
+
 /// An answer without a refresh ends the session at once; an answer with one direction keeps that one.
 #[test]
 fn answer_without_refresh_ends_session() {

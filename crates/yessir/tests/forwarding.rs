@@ -62,6 +62,25 @@ fn undeliverable_message_is_dropped() {
     assert_eq!((node.sent.len(), node.engine.session_count()), (0, 0));
 }
 
+/// A refresh whose TTL is used up goes no further than another message.
+#[test]
+fn refresh_with_the_last_ttl_is_dropped() {
+    let mut node = Node::new();
+    let ask = Ask::new(1);
+    for ttl in [64, 2] {
+        assert_eq!(node.pass(&common::Arrival { ttl, ..ask.arrival() }).how.ttl, ttl - 1);
+    }
+    assert_eq!(node.engine.counters().refreshed, 1);
+    node.take_events();
+    node.sent.clear();
+    node.arrive(&common::Arrival { ttl: 1, ..ask.arrival() });
+    let events = node.take_events();
+    let is_expired =
+        |event: &Event| matches!(event, Event::Ignored { reason: DropReason::TtlExpired, .. });
+    assert!(events.iter().any(is_expired), "{events:?}");
+    assert!(node.sent.is_empty());
+}
+
 /// The sender left the checksum to its network card; the forwarded message must have one.
 #[test]
 fn hardware_checksum_is_computed() {

@@ -4,6 +4,7 @@ use std::net::IpAddr;
 
 use earmark_wire::EmitError;
 use earmark_wire::boomerang::ErrorKind as E;
+use earmark_wire::boomerang::iana::aggregation_flag::{LEAVES, RAISES};
 use earmark_wire::boomerang::*;
 use earmark_wire::icmp::{Echo, HEADER, Kind, PseudoHeader, seal};
 
@@ -91,6 +92,20 @@ fn downgrades_and_options_octet_by_octet() {
     assert_eq!(wire[108..112], [10, 1, 2, 3]);
     assert_eq!(wire[140..], [1, 2, 3, 4]);
     assert_eq!(Reservation::parse(&wire), Ok(message));
+}
+
+/// A note of an aggregate has two flags, and neither stands for the other.
+#[test]
+fn flags_of_a_note_are_independent() {
+    for (octet, leaves, raises) in [
+        (0, false, false),
+        (LEAVES, true, false),
+        (RAISES, false, true),
+        (LEAVES | RAISES, true, true),
+    ] {
+        let flags = OptionFlags(octet);
+        assert_eq!((flags.leaves(), flags.raises()), (leaves, raises), "{octet}");
+    }
 }
 
 #[test]
