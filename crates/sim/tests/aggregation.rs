@@ -12,7 +12,7 @@ mod core_network;
 use std::time::Duration;
 
 use common::Family;
-use core_network::{CoreNetwork, FLOW, STEP, across};
+use core_network::{CoreNetwork, STEP, across};
 use earmark_core::{Flow, Outgoing, Rate, Time, Trust};
 use earmark_node::{
     Across, AggregateChange, Border, CorePackets, CoreProtocol, Deaggregate, NodeConfig,
@@ -45,14 +45,6 @@ fn net_with(family: Family, core: Rate, change: impl FnOnce(&mut Across)) -> Cor
 }
 
 impl CoreNetwork {
-    fn begin_all(&mut self, flows: u16) {
-        for number in 1..=flows {
-            self.begin(number, FLOW);
-            self.run(Duration::from_millis(20));
-        }
-        self.seconds(3);
-    }
-
     /// Returns what is reserved towards e2 on the links of e1, c1 and c2.
     fn holds(&self) -> [Rate; 3] {
         [(self.e1, 1), (self.c1, 2), (self.c2, 3)].map(|(node, link)| self.held(node, link))
@@ -66,7 +58,7 @@ impl CoreNetwork {
         let network = &self.bench.network;
         let all = Flow::of_dscp(self.address(1, 0).is_ipv6(), DSCP);
         for id in [self.c1, self.c2] {
-            assert_eq!(population(network.node(id).expect("it lives")), (1, 1, 1));
+            assert_eq!(self.population(id), (1, 1, 1));
             let [(_, only)] = &network.traffic_control(id).collect::<Vec<_>>()[..] else {
                 panic!("one class of {}", network.name(id));
             };
@@ -76,9 +68,9 @@ impl CoreNetwork {
 
     fn core_is_empty(&self) {
         for id in [self.c1, self.c2] {
-            let node = self.bench.network.node(id).expect("it lives");
-            assert_eq!(population(node), (0, 0, 0), "{}", node.name());
-            assert_eq!(self.bench.network.traffic_control(id).count(), 0, "{}", node.name());
+            let name = self.bench.network.name(id);
+            assert_eq!(self.population(id), (0, 0, 0), "{name}");
+            assert_eq!(self.bench.network.traffic_control(id).count(), 0, "{name}");
         }
         assert_eq!(self.holds(), [Rate::ZERO; 3]);
     }
@@ -97,11 +89,6 @@ impl CoreNetwork {
             keep: Keep::Counts,
         })
     }
-}
-
-/// Returns the numbers of sessions, senders and reservations.
-fn population(node: &earmark_node::Node) -> (usize, usize, usize) {
-    node.engine::<earmark_rsvp::Rsvp>().expect("a node with RSVP").population()
 }
 
 /// Hundreds of flows are one session in the core, which grows in steps and ends with them.
@@ -160,12 +147,8 @@ fn restarted_routers_get_their_reservations_back() {
     let mut net = net(Family::V4, Rate::from_mbps(1_000));
     net.begin_all(100);
     for node in [net.c1, net.e2, net.e1] {
-        net.bench.network.kill(node);
-        net.seconds(5);
-        net.bench.network.restart(node, Duration::from_secs(60));
-        net.seconds(60);
-        let row = net.aggregate();
-        let name = net.bench.network.name(node);
+        net.restart(node);
+        let (row, name) = (net.aggregate(), net.bench.network.name(node));
         assert_eq!((row.members, row.granted_bps), (100, Rate::from_mbps(8)), "{name}");
     }
     net.all_is_well();

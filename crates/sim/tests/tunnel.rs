@@ -16,7 +16,7 @@ mod core_network;
 use std::time::Duration;
 
 use common::{Bench, Family};
-use core_network::{CoreNetwork, FLOW, across};
+use core_network::{CoreNetwork, across};
 use earmark_core::{Flow, Hop, Prefix, Rate, Route};
 use earmark_node::{
     AggregateChange, Border, CorePackets, CoreProtocol, Deaggregate, NodeConfig, TunnelProtocol,
@@ -60,14 +60,6 @@ fn net(family: Family, tunnel: TunnelProtocol, below: Rate) -> CoreNetwork {
 }
 
 impl CoreNetwork {
-    fn begin_all(&mut self, flows: u16) {
-        for number in 1..=flows {
-            self.begin(number, FLOW);
-            self.run(Duration::from_millis(20));
-        }
-        self.seconds(3);
-    }
-
     /// Returns the flows and rates of traffic control at a node towards e2, on a link.
     fn classes(&self, node: NodeId, link: usize) -> Vec<(Vec<Flow>, Rate)> {
         let interface = self.bench.links[link].ends[0].1;
@@ -100,11 +92,6 @@ impl CoreNetwork {
     }
 }
 
-/// Returns the numbers of sessions, senders and reservations.
-fn population(node: &earmark_node::Node) -> (usize, usize, usize) {
-    node.engine::<rsvp::Rsvp>().expect("a node with RSVP").population()
-}
-
 /// In both families, for tunnels with and without ports: hundreds of flows are one session below the tunnel, which grows and
 /// shrinks with them, and ends with them.
 #[test]
@@ -118,8 +105,7 @@ fn flows_in_a_tunnel_are_one_session_below() {
         assert_eq!((row.members, row.waiting, &*row.protocol), (150, 0, "rsvp"));
         assert_eq!(row.granted_bps, Rate::from_mbps(12), "three steps for 9.6 Mbit/s");
         net.all_is_well(tunnel);
-        let c1 = net.bench.network.node(net.c1).expect("it lives");
-        assert_eq!(population(c1), (1, 1, 1));
+        assert_eq!(net.population(net.c1), (1, 1, 1));
         net.seconds(100);
         net.all_is_well(tunnel);
         (51..=150).for_each(|number| net.end(number));
@@ -129,8 +115,8 @@ fn flows_in_a_tunnel_are_one_session_below() {
         (1..=50).for_each(|number| net.end(number));
         net.seconds(60);
         assert_eq!(net.aggregate().granted_bps, Rate::ZERO);
+        assert_eq!(net.population(net.c1), (0, 0, 0));
         let network = &net.bench.network;
-        assert_eq!(population(network.node(net.c1).expect("it lives")), (0, 0, 0));
         let classes = [net.e1, net.c1].map(|node| network.traffic_control(node).count());
         assert_eq!(classes, [0, 0]);
     }
@@ -157,12 +143,8 @@ fn reservations_return_after_failures_below_the_tunnel() {
     let mut net = net(Family::V4, GRE, Rate::from_mbps(1_000));
     net.begin_all(100);
     for node in [net.c1, net.e2, net.e1] {
-        net.bench.network.kill(node);
-        net.seconds(5);
-        net.bench.network.restart(node, Duration::from_secs(60));
-        net.seconds(60);
-        let row = net.aggregate();
-        let name = net.bench.network.name(node);
+        net.restart(node);
+        let (row, name) = (net.aggregate(), net.bench.network.name(node));
         assert_eq!((row.members, row.granted_bps), (100, Rate::from_mbps(8)), "{name}");
         net.all_is_well(GRE);
     }

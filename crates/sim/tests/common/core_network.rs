@@ -111,6 +111,16 @@ impl CoreNetwork {
         network.command(self.h1, Command::Rsvp(send));
     }
 
+    /// Starts flows of [`FLOW`], one after the other, and waits until they are reserved.
+    #[allow(dead_code, reason = "not every test needs it")]
+    pub(crate) fn begin_all(&mut self, flows: u16) {
+        for number in 1..=flows {
+            self.begin(number, FLOW);
+            self.run(Duration::from_millis(20));
+        }
+        self.seconds(3);
+    }
+
     /// Ends a flow at both ends.
     pub(crate) fn end(&mut self, number: u16) {
         let application = Application(number.into());
@@ -153,6 +163,22 @@ impl CoreNetwork {
 
     pub(crate) fn seconds(&mut self, seconds: u64) {
         self.run(Duration::from_secs(seconds));
+    }
+
+    /// Kills the daemon of a node, starts another one, and waits until state has returned.
+    #[allow(dead_code, reason = "not every test needs it")]
+    pub(crate) fn restart(&mut self, node: NodeId) {
+        self.bench.network.kill(node);
+        self.seconds(5);
+        self.bench.network.restart(node, Duration::from_secs(60));
+        self.seconds(60);
+    }
+
+    /// Returns the numbers of sessions, senders and reservations by RSVP at a node.
+    #[allow(dead_code, reason = "not every test needs it")]
+    pub(crate) fn population(&self, node: NodeId) -> (usize, usize, usize) {
+        let node = self.bench.network.node(node).expect("it lives");
+        node.engine::<rsvp::Rsvp>().expect("a node with RSVP").population()
     }
 
     pub(crate) fn aggregate(&self) -> AggregateRow {
