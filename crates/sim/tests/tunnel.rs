@@ -19,7 +19,8 @@ use common::{Bench, Family};
 use core_network::{CoreNetwork, across};
 use earmark_core::{Flow, Hop, Prefix, Rate, Route};
 use earmark_node::{
-    AggregateChange, Border, CorePackets, CoreProtocol, Deaggregate, NodeConfig, TunnelProtocol,
+    Across, AggregateChange, Border, CorePackets, CoreProtocol, Deaggregate, NodeConfig,
+    TunnelProtocol,
 };
 use earmark_rsvp as rsvp;
 use earmark_sim::NodeId;
@@ -27,7 +28,10 @@ use earmark_sim::NodeId;
 const GRE: TunnelProtocol = TunnelProtocol { ip_protocol: 47, port: 0 };
 const WIREGUARD: TunnelProtocol = TunnelProtocol { ip_protocol: 17, port: 51_820 };
 
-/// Creates the network. All links have 1 Gbit/s except the one from c1 to e2.
+/// Bandwidth of the tunnel, and so rate of its session.
+const TUNNEL: Rate = Rate::from_mbps(10);
+
+/// Creates the network. All links have 1 Gbit/s except the tunnel and the link from c1 to e2.
 fn net(family: Family, tunnel: TunnelProtocol, below: Rate) -> CoreNetwork {
     let timing =
         rsvp::Timing { refresh: Duration::from_secs(10), lifetime_factor: 3, ..Default::default() };
@@ -35,7 +39,12 @@ fn net(family: Family, tunnel: TunnelProtocol, below: Rate) -> CoreNetwork {
     let plain = NodeConfig { rsvp, ..NodeConfig::default() };
     let mut bench = Bench::with(5, family, plain.clone());
     let packets = CorePackets::Tunnel(tunnel);
-    let across = across(family, CoreProtocol::Rsvp(packets));
+    let across = Across {
+        step: TUNNEL,
+        lowest: TUNNEL,
+        highest: TUNNEL,
+        ..across(family, CoreProtocol::Rsvp(packets))
+    };
     let exit = across.to;
     let border = |across, deaggregates| {
         let border = Border { hide: false, across, deaggregates };
@@ -46,7 +55,7 @@ fn net(family: Family, tunnel: TunnelProtocol, below: Rate) -> CoreNetwork {
     let e2 = bench.router_with("e2", border(vec![], vec![Deaggregate { at: exit, packets }]));
     let speed = Rate::from_mbps(1_000);
     let (h1, _) = bench.host("h1", e1, speed);
-    for (a, b, speed) in [(e1, e2, speed), (e1, c1, speed), (c1, e2, below)] {
+    for (a, b, speed) in [(e1, e2, TUNNEL), (e1, c1, speed), (c1, e2, below)] {
         bench.connect(a, b, speed);
     }
     let (h2, _) = bench.host("h2", e2, speed);
@@ -68,10 +77,10 @@ impl CoreNetwork {
     }
 
     /// Asserts that each flow has its class at the entry of the tunnel, that the flows have no more than the tunnel's session, and
-    /// that e1 and c1 have one class for its packets, of the granted rate.
+    /// that e1 and c1 have one class for its packets, of the tunnel's bandwidth.
     fn all_is_well(&self, tunnel: TunnelProtocol) {
         let row = self.aggregate();
-        assert!(row.granted_bps >= row.need_bps, "{row:?}");
+        assert!(row.granted_bps == TUNNEL && row.need_bps <= TUNNEL, "{row:?}");
         let of_flows = self.classes(self.e1, 1);
         assert_eq!(of_flows.len(), row.members as usize);
         assert_eq!(of_flows.iter().fold(Rate::ZERO, |sum, (_, rate)| sum + *rate), row.need_bps);
@@ -92,48 +101,55 @@ impl CoreNetwork {
     }
 }
 
-/// In both families, for tunnels with and without ports: hundreds of flows are one session below the tunnel, which grows and
-/// shrinks with them, and ends with them.
+/// In both families, for tunnels with and without ports: the packets of a tunnel have one session below, whose rate is the
+/// bandwidth of the tunnel for any number of flows.
 #[test]
 fn flows_in_a_tunnel_are_one_session_below() {
     for (family, tunnel) in
         [(Family::V4, GRE), (Family::V4, WIREGUARD), (Family::V6, GRE), (Family::V6, WIREGUARD)]
     {
         let mut net = net(family, tunnel, Rate::from_mbps(1_000));
+        net.seconds(10);
+        net.all_is_well(tunnel);
         net.begin_all(150);
         let row = net.aggregate();
         assert_eq!((row.members, row.waiting, &*row.protocol), (150, 0, "rsvp"));
-        assert_eq!(row.granted_bps, Rate::from_mbps(12), "three steps for 9.6 Mbit/s");
         net.all_is_well(tunnel);
         assert_eq!(net.population(net.c1), (1, 1, 1));
         net.seconds(100);
         net.all_is_well(tunnel);
-        (51..=150).for_each(|number| net.end(number));
+        (1..=150).for_each(|number| net.end(number));
         net.seconds(60);
-        assert_eq!(net.aggregate().granted_bps, Rate::from_mbps(4));
+        assert_eq!(net.aggregate().need_bps, Rate::ZERO);
         net.all_is_well(tunnel);
-        (1..=50).for_each(|number| net.end(number));
-        net.seconds(60);
-        assert_eq!(net.aggregate().granted_bps, Rate::ZERO);
-        assert_eq!(net.population(net.c1), (0, 0, 0));
-        let network = &net.bench.network;
-        let classes = [net.e1, net.c1].map(|node| network.traffic_control(node).count());
-        assert_eq!(classes, [0, 0]);
     }
 }
 
-/// The network below has no room for a step (RFC 2746 section 4.2.3: an admission control failure of the flow): flows in
+/// A tunnel without room for a flow refuses it at once (RFC 2746 section 4.2.3: an admission control failure), and flows in
 /// place stay.
 #[test]
-fn flow_without_room_below_the_tunnel_is_refused() {
-    let mut net = net(Family::V4, GRE, Rate::from_mbps(10));
-    net.begin_all(150);
+fn flow_beyond_the_tunnel_is_refused() {
+    let mut net = net(Family::V4, GRE, Rate::from_mbps(1_000));
     net.seconds(10);
+    net.begin_all(160);
     let row = net.aggregate();
-    assert_eq!((row.granted_bps, row.members), (Rate::from_mbps(8), 125));
+    assert_eq!((row.members, row.waiting), (156, 0), "156 times 64 kbit/s");
+    net.all_is_well(GRE);
+}
+
+/// Flows are reserved only while the tunnel is reserved below.
+#[test]
+fn flow_without_room_below_the_tunnel_is_refused() {
+    let mut net = net(Family::V4, GRE, Rate::from_mbps(9));
+    net.begin_all(3);
+    net.seconds(30);
+    let row = net.aggregate();
+    assert_eq!((row.granted_bps, row.members), (Rate::ZERO, 0));
     assert!(net.changes().iter().any(|(change, _)| *change == AggregateChange::Refused));
-    (126..=150).for_each(|number| net.end(number));
+    let (node, interface) = net.bench.links[3].ends[0];
+    net.bench.network.set_bandwidth(node, interface, Rate::from_mbps(20));
     net.seconds(60);
+    assert_eq!(net.aggregate().members, 3);
     net.all_is_well(GRE);
 }
 
@@ -145,7 +161,7 @@ fn reservations_return_after_failures_below_the_tunnel() {
     for node in [net.c1, net.e2, net.e1] {
         net.restart(node);
         let (row, name) = (net.aggregate(), net.bench.network.name(node));
-        assert_eq!((row.members, row.granted_bps), (100, Rate::from_mbps(8)), "{name}");
+        assert_eq!((row.members, row.granted_bps), (100, TUNNEL), "{name}");
         net.all_is_well(GRE);
     }
     let (node, interface) = net.bench.links[3].ends[0];

@@ -1,6 +1,7 @@
 //! Interfaces that face a core, and the aggregates across it.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
 use std::time::Duration;
 
 use earmark_core::{Prefix, Rate};
@@ -8,9 +9,9 @@ use earmark_node::{Across, Border, CorePackets, CoreProtocol, CoreProtocolError,
 use serde::Deserialize;
 use toml::Spanned;
 
-use super::ConfigError;
 use super::services::DscpName;
 use super::source::Source;
+use super::{ConfigError, InterfaceConfig};
 
 /// An `[[interface.across]]` table: the aggregates to one far edge.
 #[derive(Deserialize)]
@@ -21,8 +22,8 @@ pub(super) struct AcrossTable {
     dscp: Option<Spanned<DscpName>>,
     tunnel: Option<Spanned<String>>,
     ranges: Vec<Spanned<String>>,
-    step: Spanned<String>,
-    highest: Spanned<String>,
+    step: Option<Spanned<String>>,
+    highest: Option<Spanned<String>>,
     lowest: Option<Spanned<String>>,
     margin: Option<Spanned<String>>,
     shrink_after: Option<Spanned<String>>,
@@ -45,23 +46,34 @@ pub(super) struct DeaggregateTable {
 const MOST: Rate = Rate::from_bps(u32::MAX as u64);
 
 impl Source<'_> {
-    /// The core behind an interface; `None` if the interface faces none.
+    /// The core behind an interface; `None` if the interface faces none. `shaped` is the rate to which its queues limit all
+    /// packets.
     pub(super) fn border(
         &self,
         faces_core: bool,
         tables: &[AcrossTable],
         deaggregated: &[DeaggregateTable],
+        shaped: Option<Rate>,
     ) -> Result<Option<Border>, ConfigError> {
-        let mut across = Vec::new();
-        let mut known = BTreeSet::new();
+        let mut across: Vec<Across> = Vec::new();
+        let (mut known, mut sessions) = (BTreeSet::new(), BTreeSet::new());
         for table in tables {
             for range in &table.ranges {
-                let aggregate = self.across(table, range)?;
+                let aggregate = self.across(table, range, shaped)?;
                 if !known.insert(aggregate.range) {
                     return Err(self.error(
                         range.span(),
                         "another aggregate across this core has the same range",
                         "each range is behind one far edge; remove one of the two",
+                    ));
+                }
+                if let Some(session) = session_of(&aggregate)
+                    && !sessions.insert(session)
+                {
+                    return Err(self.error(
+                        range.span(),
+                        "another aggregate to this far edge has the same packets",
+                        "one range for each far edge and DSCP; a tunnel has one range",
                     ));
                 }
                 across.push(aggregate);
@@ -72,7 +84,7 @@ impl Source<'_> {
             .map(|table| self.deaggregate(table))
             .collect::<Result<Vec<_>, _>>()?;
         let hide = deaggregates.iter().any(|aggregate| aggregate.packets.needs_hiding())
-            || across.iter().any(|aggregate: &Across| aggregate.by.needs_hiding());
+            || across.iter().any(|aggregate| aggregate.by.needs_hiding());
         let is_border = faces_core || !across.is_empty() || !deaggregates.is_empty();
         Ok(is_border.then_some(Border { hide, across, deaggregates }))
     }
@@ -148,31 +160,66 @@ impl Source<'_> {
         })
     }
 
-    fn across(&self, table: &AcrossTable, range: &Spanned<String>) -> Result<Across, ConfigError> {
-        const RATE: &str = "a rate such as \"4Mbit\"";
+    fn across(
+        &self,
+        table: &AcrossTable,
+        range: &Spanned<String>,
+        shaped: Option<Rate>,
+    ) -> Result<Across, ConfigError> {
         let to = self.read(&table.to, "the far edge's address, such as \"10.0.3.2\"")?;
         let prefix: Prefix = self.read(range, "an address range such as \"10.0.4.0/24\"")?;
-        if prefix.address().is_ipv4() != std::net::IpAddr::is_ipv4(&to) {
+        let by = self.core_protocol(table)?;
+        let is_tunnel = by.is_below_the_interface();
+        // A tunnel may have packets of the other family inside.
+        if !is_tunnel && prefix.address().is_ipv4() != IpAddr::is_ipv4(&to) {
             return Err(self.error(
                 range.span(),
                 "the range is of another family than the far edge",
                 "one [[interface.across]] for IPv4 and one for IPv6",
             ));
         }
-        let step: Rate = self.read(&table.step, RATE)?;
-        let highest: Rate = self.read(&table.highest, RATE)?;
+        let Rates { step, lowest, highest, margin } =
+            if is_tunnel { self.rates_of_tunnel(table, shaped)? } else { self.rates(table)? };
+        if highest > MOST {
+            let place = table.highest.as_ref().map_or(table.to.span(), Spanned::span);
+            let message = format!("an aggregate has at most {MOST}");
+            return Err(self.error(place, message, "give several narrower ranges"));
+        }
+        let time = |text: Option<&Spanned<String>>, default: u64| {
+            let (least, most) = (Duration::from_millis(100), Duration::from_secs(3_600));
+            let hint = "from 100ms to 1 hour (60min) are possible";
+            self.duration(text, least..=most, Duration::from_secs(default), hint)
+        };
+        Ok(Across {
+            to,
+            range: prefix,
+            by,
+            step,
+            lowest,
+            highest,
+            margin,
+            shrink_after: time(table.shrink_after.as_ref(), 30)?,
+            patience: time(table.patience.as_ref(), 2)?,
+            waiting: self.within(table.waiting.clone(), 1..100_001, 1_000)?,
+            pause: time(table.pause.as_ref(), 5)?,
+            recover: time(table.recover.as_ref(), 5)?,
+        })
+    }
+
+    /// Reads the rates between which an aggregate grows and shrinks.
+    fn rates(&self, table: &AcrossTable) -> Result<Rates, ConfigError> {
+        const RATE: &str = "a rate such as \"4Mbit\"";
+        let (Some(step_text), Some(highest)) = (&table.step, &table.highest) else {
+            let hint = "such as step = \"4Mbit\" and highest = \"200Mbit\"";
+            return Err(self.error(table.to.span(), "`step` or `highest` is missing", hint));
+        };
+        let step: Rate = self.read(step_text, RATE)?;
+        let highest: Rate = self.read(highest, RATE)?;
         if step == Rate::ZERO || step > highest {
             return Err(self.error(
-                table.step.span(),
+                step_text.span(),
                 format!("{highest} is not a multiple of the step {step}"),
                 "above 0, at most `highest`",
-            ));
-        }
-        if highest > MOST {
-            return Err(self.error(
-                table.highest.span(),
-                format!("an aggregate has at most {MOST}"),
-                "give several narrower ranges",
             ));
         }
         let rate = |text: Option<&Spanned<String>>, what: &str| {
@@ -184,26 +231,67 @@ impl Source<'_> {
             }
             Ok(rate)
         };
-        let time = |text: Option<&Spanned<String>>, default: u64| {
-            let (least, most) = (Duration::from_millis(100), Duration::from_secs(3_600));
-            let hint = "from 100ms to 1 hour (60min) are possible";
-            self.duration(text, least..=most, Duration::from_secs(default), hint)
-        };
-        Ok(Across {
-            to,
-            range: prefix,
-            by: self.core_protocol(table)?,
-            step,
-            lowest: rate(table.lowest.as_ref(), "`lowest`")?,
-            highest,
-            margin: rate(table.margin.as_ref(), "`margin`")?,
-            shrink_after: time(table.shrink_after.as_ref(), 30)?,
-            patience: time(table.patience.as_ref(), 2)?,
-            waiting: self.within(table.waiting.clone(), 1..100_001, 1_000)?,
-            pause: time(table.pause.as_ref(), 5)?,
-            recover: time(table.recover.as_ref(), 5)?,
-        })
+        let lowest = rate(table.lowest.as_ref(), "`lowest`")?;
+        Ok(Rates { step, lowest, highest, margin: rate(table.margin.as_ref(), "`margin`")? })
     }
+
+    /// Returns the rates of a tunnel's session: it has room for all packets that enter the tunnel, because the routers below cannot
+    /// tell reserved ones from others.
+    fn rates_of_tunnel(
+        &self,
+        table: &AcrossTable,
+        shaped: Option<Rate>,
+    ) -> Result<Rates, ConfigError> {
+        let AcrossTable { step, highest, lowest, margin, shrink_after, .. } = table;
+        let of_steps = [step, highest, lowest, margin, shrink_after];
+        if let Some(text) = of_steps.into_iter().flatten().next() {
+            return Err(self.error(
+                text.span(),
+                "the session of a tunnel has the bandwidth of the interface",
+                "leave `step`, `highest`, `lowest`, `margin` and `shrink_after` out",
+            ));
+        }
+        let Some(rate) = shaped else {
+            return Err(self.error(
+                table.to.span(),
+                "a tunnel is reserved for with the rate to which its packets are shaped, and there is none",
+                "give the interface a `bandwidth`, and queues = \"per-flow\" or \"aggregate\"",
+            ));
+        };
+        Ok(Rates { step: rate, lowest: rate, highest: rate, margin: Rate::ZERO })
+    }
+}
+
+/// Far edge of an aggregate, and what its packets are told apart by, if there is one session for both.
+type CoreSession = (IpAddr, CoreProtocol);
+
+fn session_of(aggregate: &Across) -> Option<CoreSession> {
+    (!aggregate.by.has_ranges_apart()).then_some((aggregate.to, aggregate.by))
+}
+
+/// Sessions of the aggregates of all interfaces, each with the interface that has it.
+#[derive(Default)]
+pub(super) struct CoreSessions(BTreeMap<CoreSession, String>);
+
+impl CoreSessions {
+    /// Adds the sessions of an interface. Returns one that another interface has, as its far edge and that interface.
+    pub(super) fn add(&mut self, interface: &InterfaceConfig) -> Option<(IpAddr, String)> {
+        let all = interface.border.iter().flat_map(|border| &border.across);
+        let mut same = None;
+        for session in all.filter_map(session_of) {
+            let other = self.0.insert(session, interface.name.clone());
+            same = same.or(other.map(|other| (session.0, other)));
+        }
+        same
+    }
+}
+
+/// Rates of an aggregate.
+struct Rates {
+    step: Rate,
+    lowest: Rate,
+    highest: Rate,
+    margin: Rate,
 }
 
 #[cfg(test)]
@@ -280,7 +368,7 @@ mod tests {
         for tunnel in ["gre", "udp:51820"] {
             let near = read(&format!(
                 "[[interface.across]]\nto = \"192.0.2.2\"\nprotocol = \"{protocol}\"\ntunnel = \"{tunnel}\"\n\
-                 ranges = [\"0.0.0.0/0\"]\nstep = \"4Mbit\"\nhighest = \"40Mbit\"\n"
+                 ranges = [\"0.0.0.0/0\"]\n"
             ));
             let near = near.expect("valid").expect("one");
             let packets = CorePackets::Tunnel(tunnel.parse().expect("a tunnel"));
@@ -294,6 +382,67 @@ mod tests {
         }
         let error = read("[[interface.deaggregate]]\nat = \"192.0.2.2\"\n").expect_err("neither");
         assert!(error.to_string().contains("neither is given"), "{error}");
+    }
+
+    /// One session reserves for all packets of a kind to a far edge, and one in a tunnel for all of them.
+    #[test]
+    fn aggregates_of_one_session_are_refused() {
+        let protocol = CoreProtocol::NAMES[1];
+        let table = |to: &str, keys: &str, range: &str| {
+            format!(
+                "[[interface.across]]\nto = \"{to}\"\nprotocol = \"{protocol}\"\n{keys}ranges = [{range}]\n"
+            )
+        };
+        let steps = "step = \"4Mbit\"\nhighest = \"40Mbit\"\n";
+        let ef = |to, range| table(to, &format!("dscp = \"ef\"\n{steps}"), range);
+        let af41 = |to, range| table(to, &format!("dscp = \"af41\"\n{steps}"), range);
+        let gre = |to, range| table(to, "tunnel = \"gre\"\n", range);
+        let first = ef("10.0.3.2", "\"10.0.4.0/24\"");
+        for (second, is_valid) in [
+            (ef("10.0.3.2", "\"10.0.8.0/24\""), false),
+            (af41("10.0.3.2", "\"10.0.8.0/24\""), true),
+            (ef("10.0.3.3", "\"10.0.8.0/24\""), true),
+            (gre("10.0.3.2", "\"10.0.8.0/24\""), true),
+        ] {
+            assert_eq!(read(&format!("{first}{second}")).is_ok(), is_valid, "{second}");
+            let eth2 = "[[interface]]\nname = \"eth2\"\nbandwidth = \"1Gbit\"\n";
+            let error =
+                read(&format!("{first}{eth2}{second}")).err().map(|error| error.to_string());
+            assert_eq!(error.is_none(), is_valid, "{second}");
+            assert!(error.is_none_or(|error| error.contains("eth1 has an aggregate to 10.0.3.2")));
+        }
+        let both = "\"10.0.4.0/24\", \"10.0.8.0/24\"";
+        for table in [ef("10.0.3.2", both), gre("10.0.3.2", both)] {
+            let error = read(&table).expect_err(&table).to_string();
+            assert!(error.contains("has the same packets"), "{error}");
+        }
+    }
+
+    /// Routers below a tunnel cannot tell reserved packets from others: its session has room for all.
+    #[test]
+    fn session_of_a_tunnel_has_the_bandwidth_of_the_interface() {
+        let protocol = CoreProtocol::NAMES[1];
+        let tunnel = format!(
+            "[[interface.across]]\nto = \"192.0.2.2\"\nprotocol = \"{protocol}\"\ntunnel = \"gre\"\nranges = [\"2001:db8::/32\"]\n"
+        );
+        let border = read(&tunnel).expect("valid").expect("one");
+        let all = Rate::from_mbps(1_000);
+        let Across { step, lowest, highest, margin, .. } = border.across[0];
+        assert_eq!((step, lowest, highest, margin), (all, all, all, Rate::ZERO));
+        for key in ["step", "highest", "lowest", "margin"] {
+            let error = read(&format!("{tunnel}{key} = \"4Mbit\"\n")).expect_err(key).to_string();
+            assert!(error.contains("has the bandwidth of the interface"), "{error}");
+        }
+        for settings in ["queues = \"priority\"\nbandwidth = \"1Gbit\"", "queues = \"per-flow\""] {
+            let text = format!("[[interface]]\nname = \"gre1\"\n{settings}\n{tunnel}");
+            let error = Config::parse(&text, Path::new("r1.toml")).expect_err(settings).to_string();
+            assert!(error.contains("to which its packets are shaped"), "{error}");
+        }
+        let without = tunnel
+            .replace("tunnel = \"gre\"\n", "dscp = \"ef\"\n")
+            .replace("2001:db8::/32", "10.0.4.0/24");
+        let error = read(&without).expect_err("no steps").to_string();
+        assert!(error.contains("`step` or `highest` is missing"), "{error}");
     }
 
     #[test]

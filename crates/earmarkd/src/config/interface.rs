@@ -27,6 +27,11 @@ pub enum Queueing {
 }
 
 impl Queueing {
+    /// Returns whether all packets together are shaped to the bandwidth.
+    pub fn shapes(self) -> bool {
+        matches!(self, Queueing::PerFlow | Queueing::Aggregate)
+    }
+
     /// The corresponding plan of traffic control; `None` if the interface must be left alone.
     pub fn plan(self) -> Option<Queues> {
         match self {

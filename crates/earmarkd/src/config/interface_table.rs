@@ -7,7 +7,7 @@ use serde::Deserialize;
 use toml::Spanned;
 
 use super::admission::AdmissionName;
-use super::core_aggregates::{AcrossTable, DeaggregateTable};
+use super::core_aggregates::{AcrossTable, CoreSessions, DeaggregateTable};
 use super::integrity::IntegrityKey;
 use super::protocols::{OnlyProtocol, ProtocolName};
 use super::services::ServiceTable;
@@ -86,7 +86,7 @@ impl Source<'_> {
         let protocols: Vec<&dyn Protocol> = protocols::all().collect();
         let keys = protocols.iter().map(|protocol| protocol.interface_keys());
         let owners = Owners::new(&KEYS, keys);
-        let mut line_of_name = BTreeMap::new();
+        let (mut line_of_name, mut core_sessions) = (BTreeMap::new(), CoreSessions::default());
         let mut interfaces = Vec::with_capacity(tables.len());
         for table in tables {
             let (general, parts) = owners.divide(table, self)?;
@@ -102,6 +102,12 @@ impl Source<'_> {
                     format!("{} is configured already, in line {line}", interface.name),
                     "one [[interface]] for each; remove one of the two",
                 ));
+            }
+            if let Some((to, other)) = core_sessions.add(&interface) {
+                let message =
+                    format!("{other} has an aggregate to {to} with the same packets already");
+                let hint = "one for each far edge and DSCP, or tunnel; remove one of the two";
+                return Err(ConfigError::at(place, message, hint));
             }
             interfaces.push(interface);
         }
@@ -146,7 +152,12 @@ impl Source<'_> {
                 !excluded_protocols.contains(name)
             })?,
             excluded_protocols,
-            border: self.border(table.faces_core, &table.across, &table.deaggregate)?,
+            border: self.border(
+                table.faces_core,
+                &table.across,
+                &table.deaggregate,
+                bandwidth.filter(|_| queues.shapes()),
+            )?,
             place: Some(place),
             ..defaults
         })

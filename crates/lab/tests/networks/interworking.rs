@@ -60,7 +60,7 @@ pub(crate) fn flows_cross_a_core_in_one_session_of_rsvp() -> Outcome {
     cross_core_with_rsvp("region", true)
 }
 
-/// The same over IPv6.
+/// Forty flows cross the core in one session of RSVP over IPv6.
 pub(crate) fn flows_cross_a_core_in_one_session_over_ipv6() -> Outcome {
     cross_core_with_rsvp("region6", false)
 }

@@ -18,6 +18,7 @@ use alloc::vec;
 use alloc::vec::Vec;
 use core::net::IpAddr;
 
+use earmark_core::admission::Ledger;
 use earmark_core::{Datagram, InterfaceId, Rate, Time};
 use earmark_rsvp as rsvp;
 use earmark_wire::rsvp::Session;
@@ -39,6 +40,8 @@ pub(super) struct Aggregate {
     pub(super) across: Across,
     /// Rate available to the flows.
     pub(super) granted: Rate,
+    /// Limit of what flows may have of it.
+    pub(super) limit: Rate,
     /// Rate of the outstanding request to the core.
     requested: Option<Rate>,
     /// Rate of the last request to the core.
@@ -91,6 +94,7 @@ impl Aggregate {
             link: InterfaceId(u32::MAX - number),
             across,
             granted: Rate::ZERO,
+            limit: Rate::MAX,
             requested: None,
             asked: Rate::ZERO,
             answer_until: None,
@@ -126,7 +130,7 @@ impl Aggregate {
     /// Whether a request for `extra` may wait for the aggregate to grow.
     pub(super) fn may_wait(&self, now: Time, held: Rate, extra: Rate) -> bool {
         let all = held + self.waiting_demand() + extra;
-        all <= self.across.highest
+        all <= self.across.highest.min(self.limit)
             && self.waiting_requests.len() < self.across.waiting as usize
             && now >= self.pause_until
     }
@@ -212,7 +216,7 @@ impl Aggregate {
 
     /// Delivers waiting requests that fit, and those that need not wait any longer.
     fn deliver_waiting(&mut self, now: Time, held: Rate, actions: &mut Vec<EdgeAction>) {
-        let mut left = self.granted.saturating_sub(held);
+        let mut left = self.available().saturating_sub(held);
         let is_paused = now < self.pause_until;
         self.waiting_requests.retain(|request| {
             let fits = request.extra <= left;
@@ -226,6 +230,11 @@ impl Aggregate {
             }
             !is_done
         });
+    }
+
+    /// Returns the rate for the flows.
+    pub(super) fn available(&self) -> Rate {
+        self.granted.min(self.limit)
     }
 
     /// Returns the margin for a demand; zero for no demand.
@@ -278,7 +287,7 @@ impl Aggregate {
     fn shrink(&mut self, now: Time, floor: Rate, actions: &mut Vec<EdgeAction>) {
         self.spare_since = None;
         self.granted = floor;
-        actions.push(EdgeAction::SetRate(self.link, floor));
+        actions.push(EdgeAction::SetRate(self.link, self.available()));
         if floor == Rate::ZERO {
             self.end_session(actions);
             actions.push(EdgeAction::Notify(self.notice(AggregateChange::Released)));
@@ -345,6 +354,18 @@ impl Aggregate {
             lane: self.link,
             highest: self.across.highest,
             has_overhead: self.across.by.is_below_the_interface(),
+        }
+    }
+
+    /// Follows the settings of the interface. In a tunnel the flows have what is reservable there, with the outer headers: the rest
+    /// of the session is for the other packets of the tunnel.
+    pub(super) fn adjust_to_interface(&mut self, ledger: &mut Ledger) {
+        let lane = self.lane();
+        lane.set_overhead(ledger);
+        if lane.has_overhead {
+            let link = ledger.link(self.interface);
+            self.limit = link.map_or(Rate::ZERO, |status| status.reservable);
+            ledger.set_lane_rate(self.link, self.available());
         }
     }
 

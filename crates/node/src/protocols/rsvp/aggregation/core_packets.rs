@@ -6,7 +6,7 @@ use core::str::FromStr;
 use serde::{Deserialize, Serialize};
 
 /// Packets of an aggregate in the core.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CorePackets {
     /// All packets with a DSCP, from 1 to 63 (RFC 3175).
@@ -23,7 +23,7 @@ impl CorePackets {
 }
 
 /// Protocol of a tunnel: what its packets have behind the outer IP header.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TunnelProtocol {
     /// IP protocol number.

@@ -14,7 +14,7 @@ use crate::protocols::rsvp::core_reservation as by_rsvp;
 use crate::protocols::{Command, Event};
 
 /// Protocol that reserves an aggregate in the core.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CoreProtocol {
     /// Boomerang: a session for the range of destinations.
@@ -64,9 +64,14 @@ impl CoreProtocol {
         }
     }
 
+    /// Returns whether the aggregates to a far edge are told apart by their ranges. Otherwise there is one for each kind of packets.
+    pub fn has_ranges_apart(self) -> bool {
+        self == CoreProtocol::Boomerang
+    }
+
     /// Returns whether the packets get the overhead of the interface before the aggregate's reservation counts them: in a
     /// tunnel it is below the interface, otherwise on its link.
-    pub(crate) fn is_below_the_interface(self) -> bool {
+    pub fn is_below_the_interface(self) -> bool {
         matches!(self, CoreProtocol::Rsvp(CorePackets::Tunnel(_)))
     }
 

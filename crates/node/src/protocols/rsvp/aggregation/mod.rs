@@ -172,14 +172,16 @@ impl Edge for Aggregation {
                 aggregate.lane().open(ledger);
                 aggregate.granted = Rate::ZERO;
             }
-            aggregate.lane().set_overhead(ledger);
+            aggregate.adjust_to_interface(ledger);
         }
         if known {
             return;
         }
         for across in &border.across {
-            let aggregate = Aggregate::new(self.aggregates.len() as u32, name, id, across.clone());
+            let number = self.aggregates.len() as u32;
+            let mut aggregate = Aggregate::new(number, name, id, across.clone());
             aggregate.lane().open(ledger);
+            aggregate.adjust_to_interface(ledger);
             self.aggregates.push(aggregate);
         }
     }
@@ -227,7 +229,7 @@ impl Edge for Aggregation {
         for (number, event) in self.take_events(from, out) {
             let Some(aggregate) = self.aggregates.get_mut(number) else { continue };
             let change = aggregate.handle_event(now, event);
-            ledger.set_lane_rate(aggregate.link, aggregate.granted);
+            ledger.set_lane_rate(aggregate.link, aggregate.available());
             if let Some(change) = change {
                 out.notify(aggregate.notice(change).event(ledger));
             }
