@@ -3,6 +3,8 @@
 mod common;
 #[path = "common/message_ids.rs"]
 mod message_ids;
+#[path = "common/sharing.rs"]
+mod sharing;
 
 use std::time::Duration;
 
@@ -19,6 +21,7 @@ use earmark_wire::rsvp::{
 use message_ids::{
     acknowledgement, acks, capable_message, message_id, other_path, receive, receive_path_with_id,
 };
+use sharing::wildcard;
 
 /// A node that is no party of the flow.
 const FAR: &str = "10.7.7.7";
@@ -154,6 +157,20 @@ fn third_party_is_not_notified() {
     bench.receive(ETH1, Body::Path(path()));
     let flows = [flow(9)];
     assert_eq!(notified(&bench.receive(ETH2, Body::Resv(resv(&flows)))), [], "not requested");
+}
+
+/// A wildcard request names no senders: those of the session are its parties.
+#[test]
+fn sender_of_wildcard_request_is_notified() {
+    for (node, expected) in [(SENDER, 1), (RECEIVER, 1), (FAR, 0)] {
+        let mut bench = with_notify(settings(&[]));
+        bench.receive(ETH1, Body::Path(path()));
+        let asked = ask(node);
+        let resv = Resv { carried: Carried::Objects(&asked), ..wildcard(9) };
+        let outcomes = bench.receive(ETH2, Body::Resv(resv));
+        assert_eq!(notified(&outcomes).len(), expected, "{node}");
+        assert!(sends(&outcomes, "ResvErr"));
+    }
 }
 
 /// Section 4.3.2: notifications for one node with one error leave in one message.
