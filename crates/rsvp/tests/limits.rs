@@ -226,6 +226,16 @@ fn refused_message_is_not_acknowledged() {
     assert!(acknowledged(&outcomes).is_empty() && acknowledged(&bench.pass(SECOND)).is_empty());
 }
 
+/// A message that is dropped without an answer takes no other acknowledgement with it.
+#[test]
+fn dropped_message_leaves_other_acknowledgements() {
+    let mut bench = with_config(Config::default());
+    receive_path_with_id(&mut bench, path(), message_id(31));
+    receive_path_with_id(&mut bench, Path { refresh_ms: 0, ..path() }, message_id(32));
+    let expected = acknowledgement(AcknowledgementKind::Ack, message_id(31));
+    assert_eq!(acknowledged(&bench.pass(SECOND)), [expected]);
+}
+
 /// A next hop that answers a Path with an error has received it. The Path is neither retransmitted nor listed in
 /// summary refreshes, but refreshed as in RFC 2205 until the next hop accepts it.
 #[test]
