@@ -99,17 +99,23 @@ fn pass(host: &mut Bench, seconds: u64) -> (usize, usize, Vec<u64>) {
     (all, confirmed, told)
 }
 
+/// Checks that every refresh asks for a confirmation, that the application hears of it when it comes, and that no refresh
+/// asks afterwards.
+fn asks_until_confirmed(host: &mut Bench, style: Style) {
+    let (refreshes, asked, _) = pass(host, 300);
+    assert!(refreshes > 0 && asked == refreshes, "{style:?}: {asked} of {refreshes}");
+    let told = confirm(host, style, 5);
+    assert!(matches!(told[..], [Event::Confirmed { .. }]), "{style:?}: {told:?}");
+    let (refreshes, asked, _) = pass(host, 300);
+    assert!(refreshes > 0 && asked == 0, "{style:?}: {asked} of {refreshes}");
+}
+
 /// The first ResvConf may be lost.
 #[test]
 fn refreshes_ask_until_confirmation() {
     for style in STYLES {
         let mut host = host(style, &[(5, true)]);
-        let (refreshes, asked, _) = pass(&mut host, 300);
-        assert!(refreshes > 0 && asked == refreshes, "{style:?}: {asked} of {refreshes}");
-        let told = confirm(&mut host, style, 5);
-        assert!(matches!(told[..], [Event::Confirmed { .. }]), "{style:?}: {told:?}");
-        let (refreshes, asked, _) = pass(&mut host, 300);
-        assert!(refreshes > 0 && asked == 0, "{style:?}: {asked} of {refreshes}");
+        asks_until_confirmed(&mut host, style);
     }
 }
 
@@ -121,12 +127,7 @@ fn refreshes_of_failed_request_ask_for_confirmation() {
         confirm(&mut host, style, 5);
         fail(&mut host, style, 5, 0);
         pass(&mut host, 300);
-        let (refreshes, asked, _) = pass(&mut host, 300);
-        assert!(refreshes > 0 && asked == refreshes, "{style:?}: {asked} of {refreshes}");
-        let told = confirm(&mut host, style, 5);
-        assert!(matches!(told[..], [Event::Confirmed { .. }]), "{style:?}: {told:?}");
-        let (refreshes, asked, _) = pass(&mut host, 300);
-        assert!(refreshes > 0 && asked == 0, "{style:?}: {asked} of {refreshes}");
+        asks_until_confirmed(&mut host, style);
     }
 }
 
@@ -183,11 +184,7 @@ fn request_made_again_while_blocked_is_asked_about() {
         let outcomes = host.command(Command::Reserve { application, request, confirm: true });
         assert!(sent(&outcomes).is_empty(), "{style:?}: blocked");
         pass(&mut host, 300);
-        let (refreshes, asked, _) = pass(&mut host, 300);
-        assert!(refreshes > 0 && asked == refreshes, "{style:?}: {asked} of {refreshes}");
-        confirm(&mut host, style, 5);
-        let (refreshes, asked, _) = pass(&mut host, 300);
-        assert!(refreshes > 0 && asked == 0, "{style:?}: {asked} of {refreshes}");
+        asks_until_confirmed(&mut host, style);
     }
 }
 
@@ -202,12 +199,7 @@ fn request_after_end_of_sender_is_asked_about() {
         host.receive(ETH1, Body::Path(path()));
         let (application, request) = (Application(1), request(style, 5));
         host.command(Command::Reserve { application, request, confirm: true });
-        let (refreshes, asked, _) = pass(&mut host, 300);
-        assert!(refreshes > 0 && asked == refreshes, "{style:?}: {asked} of {refreshes}");
-        let told = confirm(&mut host, style, 5);
-        assert!(matches!(told[..], [Event::Confirmed { .. }]), "{style:?}: {told:?}");
-        let (refreshes, asked, _) = pass(&mut host, 300);
-        assert!(refreshes > 0 && asked == 0, "{style:?}: {asked} of {refreshes}");
+        asks_until_confirmed(&mut host, style);
     }
 }
 
