@@ -83,8 +83,10 @@ impl Source<'_> {
             .iter()
             .map(|table| self.deaggregate(table))
             .collect::<Result<Vec<_>, _>>()?;
-        let hide = deaggregates.iter().any(|aggregate| aggregate.packets.needs_hiding())
-            || across.iter().any(|aggregate| aggregate.by.needs_hiding());
+        // Unless they are hidden or in a tunnel, the nodes of the core process the messages of the flows.
+        let ours = across.iter().filter_map(|aggregate| aggregate.by.packets());
+        let theirs = deaggregates.iter().map(|aggregate| aggregate.packets);
+        let hide = ours.chain(theirs).any(|packets| !packets.is_tunnel());
         let is_border = faces_core || !across.is_empty() || !deaggregates.is_empty();
         Ok(is_border.then_some(Border { hide, across, deaggregates }))
     }
@@ -169,7 +171,7 @@ impl Source<'_> {
         let to = self.read(&table.to, "the far edge's address, such as \"10.0.3.2\"")?;
         let prefix: Prefix = self.read(range, "an address range such as \"10.0.4.0/24\"")?;
         let by = self.core_protocol(table)?;
-        let is_tunnel = by.is_below_the_interface();
+        let is_tunnel = by.packets().is_some_and(CorePackets::is_tunnel);
         // A tunnel may have packets of the other family inside.
         if !is_tunnel && prefix.address().is_ipv4() != IpAddr::is_ipv4(&to) {
             return Err(self.error(
@@ -263,10 +265,10 @@ impl Source<'_> {
 }
 
 /// Far edge of an aggregate, and what its packets are told apart by, if there is one session for both.
-type CoreSession = (IpAddr, CoreProtocol);
+type CoreSession = (IpAddr, CorePackets);
 
 fn session_of(aggregate: &Across) -> Option<CoreSession> {
-    (!aggregate.by.has_ranges_apart()).then_some((aggregate.to, aggregate.by))
+    aggregate.by.packets().map(|packets| (aggregate.to, packets))
 }
 
 /// Sessions of the aggregates of all interfaces, each with the interface that has it.

@@ -23,6 +23,7 @@ use earmark_core::{Datagram, InterfaceId, Rate, Time};
 use earmark_rsvp as rsvp;
 use earmark_wire::rsvp::Session;
 
+use super::core_packets::CorePackets;
 use super::settings::Across;
 use crate::change::AggregateChange;
 use crate::edge::CoreEvent;
@@ -353,7 +354,7 @@ impl Aggregate {
             protocol: rsvp::ID,
             lane: self.link,
             highest: self.across.highest,
-            has_overhead: self.across.by.is_below_the_interface(),
+            has_overhead: self.across.by.packets().is_some_and(CorePackets::is_tunnel),
         }
     }
 

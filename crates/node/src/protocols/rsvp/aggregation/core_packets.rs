@@ -16,9 +16,10 @@ pub enum CorePackets {
 }
 
 impl CorePackets {
-    /// Returns whether the nodes of the core process messages of the flows unless these are hidden. In a tunnel they are.
-    pub fn needs_hiding(self) -> bool {
-        matches!(self, CorePackets::Dscp(_))
+    /// Returns whether these are the packets of a tunnel. There the overhead of the interface is added to the packets before the
+    /// aggregate's reservation counts them, and the nodes of the core see no messages of the flows.
+    pub fn is_tunnel(self) -> bool {
+        matches!(self, CorePackets::Tunnel(_))
     }
 }
 

@@ -14,7 +14,7 @@ use crate::protocols::rsvp::core_reservation as by_rsvp;
 use crate::protocols::{Command, Event};
 
 /// Protocol that reserves an aggregate in the core.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CoreProtocol {
     /// Boomerang: a session for the range of destinations.
@@ -56,30 +56,19 @@ impl CoreProtocol {
         }
     }
 
-    /// Returns whether the nodes of the core process messages of the flows unless these are hidden.
-    pub fn needs_hiding(self) -> bool {
+    /// Returns the packets of a session of the core; `None` if the ranges of the aggregates tell the packets apart.
+    pub fn packets(self) -> Option<CorePackets> {
         match self {
-            CoreProtocol::Boomerang => false,
-            CoreProtocol::Rsvp(packets) => packets.needs_hiding(),
+            CoreProtocol::Boomerang => None,
+            CoreProtocol::Rsvp(packets) => Some(packets),
         }
-    }
-
-    /// Returns whether the aggregates to a far edge are told apart by their ranges. Otherwise there is one for each kind of packets.
-    pub fn has_ranges_apart(self) -> bool {
-        self == CoreProtocol::Boomerang
-    }
-
-    /// Returns whether the packets get the overhead of the interface before the aggregate's reservation counts them: in a
-    /// tunnel it is below the interface, otherwise on its link.
-    pub fn is_below_the_interface(self) -> bool {
-        matches!(self, CoreProtocol::Rsvp(CorePackets::Tunnel(_)))
     }
 
     /// Returns the DSCP by which the core tells the packets apart; `None` if it does not.
     pub(crate) fn dscp(self) -> Option<u8> {
-        match self {
-            CoreProtocol::Rsvp(CorePackets::Dscp(dscp)) => Some(dscp),
-            CoreProtocol::Boomerang | CoreProtocol::Rsvp(CorePackets::Tunnel(_)) => None,
+        match self.packets()? {
+            CorePackets::Dscp(dscp) => Some(dscp),
+            CorePackets::Tunnel(_) => None,
         }
     }
 
