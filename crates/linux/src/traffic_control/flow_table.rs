@@ -122,7 +122,7 @@ pub(super) struct Tools<'a> {
 }
 
 /// Checks that a table supports the separation of reservations, and the DSCPs of packets, that a plan needs.
-pub(super) fn can_keep_apart(table: &dyn FlowTable, plan: &LinkPlan) -> Result<(), TcError> {
+pub(super) fn supports(table: &dyn FlowTable, plan: &LinkPlan) -> Result<(), TcError> {
     match (plan.queues, table.choice()) {
         (Queues::Aggregate | Queues::Priority, ClassifierChoice::U32) => {
             Err(TcError::NoBuckets { interface: plan.interface })

@@ -174,7 +174,7 @@ impl TrafficControl {
             qdiscs.iter().filter(|q| q.is_ours()).map(|q| q.interface).collect();
         abandoned.retain(|interface| !interfaces.contains(interface));
         let table = table_choice::open(classifier, &interfaces, &abandoned)?;
-        links.iter().try_for_each(|plan| flow_table::can_keep_apart(table.as_ref(), plan))?;
+        links.iter().try_for_each(|plan| flow_table::supports(table.as_ref(), plan))?;
         let (links_by_id, claims, flows, adopted) = Default::default();
         let (kinds, unparked, faults) = Default::default();
         let mut control = TrafficControl {

@@ -21,7 +21,7 @@ impl TrafficControl {
     /// [`TcError::NoSuchInterface`], [`TcError::ForeignQdisc`], or a refusal of the kernel.
     pub fn add_link(&mut self, plan: &LinkPlan) -> Result<Vec<Adopted>, TcError> {
         let interface = plan.interface;
-        flow_table::can_keep_apart(self.table.as_ref(), plan)?;
+        flow_table::supports(self.table.as_ref(), plan)?;
         let properties = properties(&mut self.netlink, interface)?;
         if let Some(link) = self.links.get_mut(&interface) {
             (link.plan, link.properties) = (plan.clone(), properties);
