@@ -5,9 +5,10 @@ use super::plan::{LinkSettings, MAX_SERVICES};
 
 /// Octets of `struct link`.
 pub(super) const LINK: usize = SERVICES + MAX_SERVICES * BUCKET;
-/// Offsets of the DSCPs that only claims have, of the bucket of control traffic, of the service numbers by DSCP, and of the services' buckets.
-const CONTROL: usize = MARKS + 8;
+/// Offset of the DSCPs that only claims have.
 const MARKS: usize = 24;
+/// Offsets of the bucket of control traffic, of the service numbers by DSCP, and of the services' buckets.
+const CONTROL: usize = MARKS + 8;
 const NUMBERS: usize = CONTROL + BUCKET;
 const SERVICES: usize = NUMBERS + 64;
 /// `LINK_SHAPED` and `LINK_SERVICES_SHAPED`.

@@ -2,8 +2,9 @@
 //!
 //! One case is one reservation on a path of two routers, with a longer way around, and one or two [events](EventKind) at
 //! random times before, while and after it is made: messages are lost, duplicated, damaged or reordered, links fail,
-//! interfaces vanish, daemons crash, machines are replaced, traffic control or a link without room refuses, settings change, and the application changes
-//! its rate. The seed draws everything, and consecutive seeds cross all values of the axes evenly: [`Case`].
+//! interfaces vanish, daemons crash, machines are replaced, traffic control or a link without room refuses, settings
+//! change, and the application changes its rate. The seed draws everything, and consecutive seeds cross all values of the
+//! axes evenly: [`Case`].
 //!
 //! The invariants need no expected messages ([`Violation`]). When the events are over and some refresh periods have passed:
 //!
@@ -17,7 +18,8 @@
 //!   a receiver has requested ends with it.
 //! - The rate that an application was told last is that of the links.
 //! - If no event could prevent or end the reservation, it is there: all were harmless (messages arrive twice or overtake each
-//!   other, the rate changes, a router loses its state), over before the request, or without effect, since nothing happened that they change.
+//!   other, the rate changes, a router loses its state), over before the request, or without effect, since nothing
+//!   happened that they change.
 //!
 //! If an end of the flow loses its address, these hold only for the nodes, and for the end: nobody can send the flow, or it
 //! cannot arrive.
