@@ -80,6 +80,36 @@ fn both_families_round_trip() {
     }
 }
 
+/// SENDER_TEMPLATE and FILTER_SPEC have different lengths: RFC 3175 sections 3.4 and 3.5 leave the port out.
+#[test]
+fn every_kind_of_sender_round_trips() {
+    for (ipv6, destination) in [(false, "10.0.9.9"), (true, "2001:db8::9")] {
+        let whole = diagnosis_parts(ipv6);
+        let whole = whole.diagnosis();
+        let source = whole.diagnostic.sender.source;
+        let label = SourceSelector::FlowLabel(0x000a_bcde);
+        let common =
+            [SourceSelector::Port(5000), SourceSelector::Spi(77), SourceSelector::Aggregator];
+        let selectors = common.into_iter().chain(ipv6.then_some(label));
+        for (selector, of_requester) in
+            selectors.clone().flat_map(|s| selectors.clone().map(move |r| (s, r)))
+        {
+            let diagnostic = Diagnostic {
+                last_hop: destination.parse().expect("an address"),
+                sender: FilterSpec { source, selector },
+                requester: FilterSpec { source, selector: of_requester },
+                ..whole.diagnostic
+            };
+            let message = Message::new(1, Body::Dreq(Diagnosis { diagnostic, ..whole }));
+            assert_eq!(
+                Message::parse(&octets(&message)),
+                Ok(message),
+                "{selector:?}, {of_requester:?}"
+            );
+        }
+    }
+}
+
 #[test]
 fn objects_out_of_order_are_refused() {
     assert_eq!(verdict(&[SESSION, HOP, DIAGNOSTIC]), Ok(()));

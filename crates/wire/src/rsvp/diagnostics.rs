@@ -15,7 +15,7 @@ use super::frame::{
 use super::iana::{ObjectClass, c_type};
 use super::leading_objects::{self, LeadingObjects};
 use super::list::{Item, List, sealed::Sealed};
-use super::object_writer::{put_address, put_filter, put_header};
+use super::object_writer::{filter_len, put_address, put_filter, put_header};
 use super::objects::{FilterSpec, RsvpHop, SenderTemplate, Session};
 use crate::writer::{EmitError, Writer};
 
@@ -337,7 +337,7 @@ impl Diagnosis<'_> {
 impl Diagnostic {
     pub(super) fn object_len(&self) -> usize {
         let address = address_len(self.last_hop);
-        OBJECT_HEADER + 12 + address + 2 * (OBJECT_HEADER + address + 4)
+        OBJECT_HEADER + 12 + address + filter_len(&self.sender) + filter_len(&self.requester)
     }
 
     pub(super) fn put(&self, w: &mut Writer<'_>) -> Result<(), EmitError> {
