@@ -172,7 +172,7 @@ impl Network {
                 Effect::Remove(claim) => {
                     self.hosts[at].classes.remove(claim);
                 }
-                Effect::AddFlow(..) | Effect::RemoveFlow(..) => {}
+                Effect::AddFlow(..) | Effect::RemoveFlow(..) | Effect::Filter(_) => {}
                 Effect::Notify(Event::NotAdopted { interface, flow, .. }) => {
                     self.hosts[at].orphans.retain(|orphan| *orphan != (*interface, *flow));
                 }

@@ -166,7 +166,7 @@ impl Boomerang {
             | HostEvent::InterfaceChanged(_) => self.epoch = self.epoch.wrapping_add(1),
             // Nothing is queued here: a refused initiating node asks again.
             HostEvent::Grantable { .. } => {}
-            HostEvent::Adopted => {}
+            HostEvent::Adopted | HostEvent::Filter(_) => {}
         }
     }
 

@@ -7,7 +7,7 @@ use core::ops::Range;
 use serde::{Deserialize, Serialize};
 
 use crate::admission::{ClaimId, Demand};
-use crate::{Connect, ConnectionId, Flow, InterfaceId};
+use crate::{Connect, ConnectionId, FilterChange, Flow, InterfaceId};
 
 /// Parameters of an outgoing datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -95,6 +95,8 @@ pub enum Effect<E> {
     RemoveFlow(ClaimId, Flow),
     /// Removes a reservation from traffic control.
     Remove(ClaimId),
+    /// Changes the packet filter.
+    Filter(FilterChange),
     /// Notifies listeners.
     Notify(E),
 }
@@ -184,6 +186,11 @@ impl<E> Effects<E> {
     /// Removes a reservation.
     pub fn remove(&mut self, claim: ClaimId) {
         self.list.push(Effect::Remove(claim));
+    }
+
+    /// Changes the packet filter.
+    pub fn filter(&mut self, change: FilterChange) {
+        self.list.push(Effect::Filter(change));
     }
 
     /// Notifies listeners.

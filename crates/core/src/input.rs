@@ -5,7 +5,7 @@ use core::net::IpAddr;
 use serde::{Deserialize, Serialize};
 
 use crate::admission::{ClaimId, Displaced, Owner};
-use crate::{InterfaceId, Outgoing, Prefix, StreamEvent};
+use crate::{FilterEvent, InterfaceId, Outgoing, Prefix, StreamEvent};
 
 /// A received message of the engine's protocol, without its IP header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -74,6 +74,8 @@ pub enum HostEvent {
     /// Traffic control has a reservation of an earlier run of this node, and the ledger holds its bandwidth until an engine
     /// claims it; see [`crate::admission::Ledger::adopt`].
     Adopted,
+    /// The packet filter has refused a rule, or has one of an earlier run of this node.
+    Filter(FilterEvent),
 }
 
 /// One input of an engine.

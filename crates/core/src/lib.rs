@@ -26,6 +26,7 @@ mod marking;
 mod named_enum;
 mod octets;
 pub mod outcome;
+mod packet_filter;
 pub mod random;
 pub mod record;
 mod routes;
@@ -48,6 +49,9 @@ pub use input::{Datagram, HostEvent, Input};
 pub use interface::{Interface, InterfaceId, Interfaces};
 pub use marking::{Marking, Markings};
 pub use octets::{Octets, OctetsError};
+pub use packet_filter::{
+    Endpoint, FilterAction, FilterChange, FilterEvent, FilterRule, FilterRuleError, FilteredPackets,
+};
 pub use routes::{
     Branches, FlowAnswer, FlowResolver, Hop, MulticastRoute, Resolution, Route, RouteTable, Routes,
 };

@@ -10,8 +10,8 @@ use serde::{Deserialize, Serialize, Serializer};
 
 use crate::admission::ClaimId;
 use crate::{
-    CloseReason, Connect, ConnectionId, Datagram, Effect, Effects, Flow, HostEvent, Input,
-    Installation, InterfaceId, Octets, Outgoing, StreamEvent, Time, Transport,
+    CloseReason, Connect, ConnectionId, Datagram, Effect, Effects, FilterChange, Flow, HostEvent,
+    Input, Installation, InterfaceId, Octets, Outgoing, StreamEvent, Time, Transport,
 };
 
 /// A value with its time: one line of a recording.
@@ -209,6 +209,8 @@ pub enum RecordedEffect<E> {
     RemoveFlow(ClaimId, Flow),
     /// [`Effect::Remove`].
     Remove(ClaimId),
+    /// [`Effect::Filter`].
+    Filter(FilterChange),
     /// [`Effect::Notify`].
     Notify(E),
 }
@@ -230,6 +232,7 @@ impl<E: Clone> Effects<E> {
             Effect::AddFlow(claim, flow) => RecordedEffect::AddFlow(*claim, *flow),
             Effect::RemoveFlow(claim, flow) => RecordedEffect::RemoveFlow(*claim, *flow),
             Effect::Remove(claim) => RecordedEffect::Remove(*claim),
+            Effect::Filter(change) => RecordedEffect::Filter(*change),
             Effect::Notify(event) => RecordedEffect::Notify(event.clone()),
         })
     }

@@ -16,7 +16,9 @@ use std::net::IpAddr;
 
 use earmark_core::admission::{AdmissionMethod, ClaimId, Ledger, LinkStatus};
 use earmark_core::checkpoint::{Checkpoint, mark};
-use earmark_core::{ApplicationId, Effect, Effects, FlowResolver, Installation, InterfaceId, Time};
+use earmark_core::{
+    ApplicationId, Effect, Effects, FilterEvent, FlowResolver, Installation, InterfaceId, Time,
+};
 use earmark_node::{
     Command, Event, HostUpdate, Input, LinkRow, Node, NodeConfig, QueueView, ReservationRow,
 };
@@ -27,7 +29,9 @@ use crate::record::Recorder;
 
 use recorded_node::RecordedNode;
 
-pub use kernel::{Arrival, Kernel, LinkView, LookupFailure, SendFailure, TrafficControlFailure};
+pub use kernel::{
+    Arrival, FilterFailure, Kernel, LinkView, LookupFailure, SendFailure, TrafficControlFailure,
+};
 pub use recorded_node::DriverCounters;
 
 /// A node, the kernel below it, and the state between them.
@@ -326,7 +330,7 @@ impl<K: Kernel> Driver<K> {
         while !self.inside.effects.is_empty() {
             let mut effects = mem::take(&mut self.inside.effects);
             self.inside.node.bundle(&mut effects);
-            let (mut refused, mut answers) = (Vec::new(), Vec::new());
+            let (mut refused, mut answers, mut rules) = (Vec::new(), Vec::new(), Vec::new());
             for effect in effects.iter() {
                 if let Effect::Notify(event) = effect
                     && protocols::all().any(|protocol| protocol.is_instruction(event))
@@ -338,10 +342,21 @@ impl<K: Kernel> Driver<K> {
                     self.kernel.write(*connection, effects.octets(range));
                     continue;
                 }
+                if let Effect::Filter(change) = effect {
+                    rules.push(*change);
+                    continue;
+                }
                 if let Some((claim, failure)) = self.perform(now, effect) {
                     warn!(?claim, errno = failure.errno, "traffic control refused: {failure}");
                     self.inside.counters.refused += 1;
                     refused.push(HostUpdate::TrafficControlRefused { claim, errno: failure.errno });
+                }
+            }
+            if !rules.is_empty() {
+                for (packets, failure) in self.kernel.filter(&rules) {
+                    warn!(?packets, errno = failure.errno, "the packet filter refused: {failure}");
+                    let errno = failure.errno;
+                    refused.push(HostUpdate::Filter(FilterEvent::Refused { packets, errno }));
                 }
             }
             mark(Checkpoint::TrafficControl);
@@ -378,7 +393,7 @@ impl<K: Kernel> Driver<K> {
         self.inside.counters.send_failed += failed;
     }
 
-    /// Carries out one effect other than sending or writing. Returns the claim that could not be installed, with the cause.
+    /// Carries out one effect other than sending, writing or filtering. Returns the claim that could not be installed, with the cause.
     fn perform(
         &mut self,
         now: Time,
@@ -386,7 +401,7 @@ impl<K: Kernel> Driver<K> {
     ) -> Option<(ClaimId, TrafficControlFailure)> {
         let counters = &mut self.inside.counters;
         match effect {
-            Effect::Send(..) | Effect::Write(..) => None,
+            Effect::Send(..) | Effect::Write(..) | Effect::Filter(_) => None,
             Effect::Connect(connect) => {
                 self.kernel.connect(now, connect);
                 None

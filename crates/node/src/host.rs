@@ -123,6 +123,7 @@ impl Node {
             HostUpdate::AdoptedGone { interface, flow } => {
                 self.ledger.drop_adopted(interface, &flow);
             }
+            HostUpdate::Filter(event) => self.notify_engines(now, HostEvent::Filter(event), out),
         }
     }
 

@@ -5,8 +5,8 @@ use core::net::IpAddr;
 
 use earmark_core::admission::{ClaimId, Protocol};
 use earmark_core::{
-    Datagram, Flow, FlowAnswer, Interface, InterfaceId, MulticastRoute, Prefix, Rate, Route,
-    StreamEvent,
+    Datagram, FilterEvent, Flow, FlowAnswer, Interface, InterfaceId, MulticastRoute, Prefix, Rate,
+    Route, StreamEvent,
 };
 use serde::{Deserialize, Serialize};
 
@@ -113,4 +113,6 @@ pub enum HostUpdate {
         /// Flow of the reservation.
         flow: Flow,
     },
+    /// The packet filter has refused a rule, or still has one of a terminated daemon.
+    Filter(FilterEvent),
 }

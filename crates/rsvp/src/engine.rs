@@ -82,6 +82,8 @@ impl Rsvp {
             }
             // Refused requests are answered at once, so none waits for bandwidth; the receiver repeats its request.
             HostEvent::Grantable { .. } => {}
+            // RSVP has no rules in the packet filter.
+            HostEvent::Filter(_) => {}
             HostEvent::Adopted => return self.recover(cx.now),
             HostEvent::RouteChanged(prefix) => {
                 self.note_change(cx, RepairCause::Prefix(prefix));

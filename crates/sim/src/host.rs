@@ -14,6 +14,7 @@ use earmark_node::{Arrival, Border, E2E_IGNORE, HostUpdate, Interception, Node, 
 use crate::connections::{Streams, TCP};
 use crate::log::Loss;
 use crate::packet::{Body, Packet};
+use crate::packet_filter::PacketFilter;
 use crate::port::Ports;
 use crate::rsvp_udp::RsvpOverUdp;
 
@@ -36,6 +37,7 @@ pub(crate) struct Host {
     /// Time of the next `Expire` in the event list, if any.
     pub(crate) expire_at: Option<Time>,
     pub(crate) rsvp_over_udp: RsvpOverUdp,
+    pub(crate) filter: PacketFilter,
     /// Error number with which traffic control refuses every installation, if any.
     pub(crate) refuse: Option<u16>,
 }
@@ -81,6 +83,7 @@ impl Host {
             streams: Streams::default(),
             expire_at: None,
             rsvp_over_udp: RsvpOverUdp::Off,
+            filter: PacketFilter::default(),
             refuse: None,
         }
     }

@@ -57,6 +57,7 @@ mod measurement;
 mod multicast;
 mod network;
 mod packet;
+mod packet_filter;
 mod pattern;
 mod port;
 mod rsvp_udp;

@@ -8,8 +8,9 @@ use std::time::Duration;
 
 use earmark_core::admission::{ClaimId, Ledger, LinkCapacity};
 use earmark_core::{
-    Context, Datagram, Effect, Effects, Engine, Flow, Hop, HostEvent, Input, Installation,
-    Interface, InterfaceId, Interfaces, Outgoing, Prefix, Rate, Route, RouteTable, Time, Trust,
+    Context, Datagram, Effect, Effects, Engine, FilterChange, Flow, Hop, HostEvent, Input,
+    Installation, Interface, InterfaceId, Interfaces, Outgoing, Prefix, Rate, Route, RouteTable,
+    Time, Trust,
 };
 
 /// Returns an address.
@@ -97,6 +98,8 @@ pub enum Outcome<E> {
     TakenOut(ClaimId, Flow),
     /// A claim was removed from traffic control.
     Removed(ClaimId),
+    /// A rule of the packet filter changed.
+    Filtered(FilterChange),
     /// An event happened.
     Event(E),
 }
@@ -110,6 +113,7 @@ pub fn outcomes<E: Clone>(effects: &Effects<E>) -> Vec<Outcome<E>> {
         Effect::Send(how, range) => Outcome::Sent(*how, effects.octets(range).to_vec()),
         Effect::Install(installation) => Outcome::Installed(*installation),
         Effect::Remove(claim) => Outcome::Removed(*claim),
+        Effect::Filter(change) => Outcome::Filtered(*change),
         Effect::Notify(event) => Outcome::Event(event.clone()),
         Effect::AddFlow(claim, flow) => Outcome::Added(*claim, *flow),
         Effect::RemoveFlow(claim, flow) => Outcome::TakenOut(*claim, *flow),

@@ -54,7 +54,7 @@ impl Yessir {
                 self.handle_preemption(cx, claim, owner, kept);
             }
             HostEvent::Grantable { interface, owner } => self.grab(cx, interface, owner),
-            HostEvent::Adopted => {}
+            HostEvent::Adopted | HostEvent::Filter(_) => {}
             // Streams in transit follow a new route when they are refreshed. Those of this host are announced on it
             // at once, so that downstream routers need not wait.
             HostEvent::RouteChanged(prefix) => {

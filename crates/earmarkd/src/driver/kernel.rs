@@ -6,8 +6,8 @@ use std::net::IpAddr;
 
 use earmark_core::admission::{ClaimId, LinkStatus, Protocol};
 use earmark_core::{
-    Connect, ConnectionId, Datagram, Flow, Installation, InterfaceId, Outgoing, Rate, StreamEvent,
-    Time,
+    Connect, ConnectionId, Datagram, FilterChange, FilteredPackets, Flow, Installation,
+    InterfaceId, Outgoing, Rate, StreamEvent, Time,
 };
 use earmark_linux::{FlowClaim, FlowOnLink, FlowPath, PathQuestion};
 use earmark_node::{Command, EnforcementRow, Event, Node, TrafficRow};
@@ -95,6 +95,14 @@ pub trait Kernel {
     ) -> Result<(), TrafficControlFailure>;
     /// Removes a reservation.
     fn remove(&mut self, claim: ClaimId) -> Result<(), TrafficControlFailure>;
+    /// Changes the packet filter, in the order of the changes. Returns the rules that it has refused, with the cause.
+    fn filter(&mut self, changes: &[FilterChange]) -> Vec<(FilteredPackets, FilterFailure)> {
+        let refused = changes.iter().filter_map(|change| match change {
+            FilterChange::Install(rule, _) => Some((rule.packets, FilterFailure::unsupported())),
+            FilterChange::Remove(_) => None,
+        });
+        refused.collect()
+    }
     /// Completes the work that [`Kernel::remove`] has deferred until the resulting messages are sent.
     fn tidy(&mut self) {}
     /// Counters of the queue of a reservation; `None` if it has no queue.
@@ -171,6 +179,26 @@ pub struct TrafficControlFailure {
     pub errno: u16,
     /// The error in words.
     pub text: String,
+}
+
+/// Why the packet filter has refused a rule.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{text}")]
+pub struct FilterFailure {
+    /// The system's error number.
+    pub errno: u16,
+    /// The error in words.
+    pub text: String,
+}
+
+impl FilterFailure {
+    /// Creates the failure of a system without packet filter.
+    pub fn unsupported() -> FilterFailure {
+        FilterFailure {
+            errno: libc::EOPNOTSUPP as u16,
+            text: "this system has no packet filter that can be changed".to_owned(),
+        }
+    }
 }
 
 /// Why the system could not look up a flow.

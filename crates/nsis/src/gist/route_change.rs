@@ -43,7 +43,8 @@ impl Gist {
             | HostEvent::TrafficControlRefused { .. }
             | HostEvent::Grantable { .. }
             | HostEvent::Displaced(_)
-            | HostEvent::Adopted => {}
+            | HostEvent::Adopted
+            | HostEvent::Filter(_) => {}
         }
     }
 

@@ -1,7 +1,7 @@
 //! The receiver of the effects of applications.
 
 use earmark_core::admission::ClaimId;
-use earmark_core::{Effects, Flow, Installation};
+use earmark_core::{Effects, FilterChange, Flow, Installation};
 
 use crate::api::Event;
 
@@ -15,6 +15,8 @@ pub trait Sink {
     fn remove_flow(&mut self, claim: ClaimId, flow: Flow);
     /// [`Effects::remove`].
     fn remove(&mut self, claim: ClaimId);
+    /// [`Effects::filter`].
+    fn filter(&mut self, change: FilterChange);
     /// [`Effects::notify`].
     fn notify(&mut self, event: Event);
 }
@@ -34,6 +36,10 @@ impl<E: From<Event>> Sink for Effects<E> {
 
     fn remove(&mut self, claim: ClaimId) {
         self.remove(claim);
+    }
+
+    fn filter(&mut self, change: FilterChange) {
+        self.filter(change);
     }
 
     fn notify(&mut self, event: Event) {

@@ -219,6 +219,7 @@ impl Network {
     ) {
         let (now, host) = (self.now, &mut self.hosts[node.0]);
         match effect {
+            Effect::Filter(change) => host.filter.change(change),
             Effect::Send(out, range) => {
                 let packets = host.packets(out, effects.octets(range));
                 packets.into_iter().flatten().for_each(|packet| self.send_out(node, out, packet));
