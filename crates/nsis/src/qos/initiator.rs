@@ -88,7 +88,7 @@ impl QosNslp {
         let block = self.store.next_index();
         let (held, rule) = (None, None);
         let aggregate = None;
-        let verified = self.authorize_own(cx, Objects::Wire(auth), &flow, qspec);
+        let verified = self.authorize_own(cx, Objects::wire(auth), &flow, qspec);
         let verified = verified.map_err(InitiationError::Refused)?;
         let secure = attributes.secure;
         let asked = AdmissionRequest {
@@ -204,7 +204,7 @@ impl QosNslp {
         if let Some(flow) = flow_of(&session.mri, session.classifier) {
             let held = session.claim;
             let (block, aggregate) = (index, None);
-            let verified = self.authorize_own(cx, Objects::Wire(&auth), &flow, qspec)?;
+            let verified = self.authorize_own(cx, Objects::wire(&auth), &flow, qspec)?;
             let asked = AdmissionRequest {
                 block,
                 flow,

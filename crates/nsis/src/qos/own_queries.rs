@@ -74,7 +74,7 @@ impl QosNslp {
             info: None,
             qspec: &own_query.qspec,
             second_qspec: None,
-            extra: Objects::Wire(&auth),
+            extra: Objects::wire(&auth),
         };
         self.send_query(
             cx,

@@ -90,7 +90,7 @@ impl QosNslp {
         let (bound, kept) = match &session.extra {
             Some(extra) => {
                 let kept = if options.full { &extra.kept } else { extra.kept_in_refreshes() };
-                (BoundSessions::Items(&extra.bound), Objects::Wire(kept))
+                (BoundSessions::Items(&extra.bound), Objects::wire(kept))
             }
             None => (BoundSessions::NONE, Objects::NONE),
         };

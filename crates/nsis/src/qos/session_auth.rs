@@ -87,7 +87,7 @@ impl QosNslp {
 
     /// Returns whether a request has other SESSION_AUTH objects than its session.
     pub(super) fn differs_in_auth(&self, index: Index, objects: Objects<'_>) -> bool {
-        let stored = Objects::Wire(self.store.session(index).auth());
+        let stored = Objects::wire(self.store.session(index).auth());
         (!stored.is_empty() || !objects.is_empty())
             && !stored.session_auths().eq(objects.session_auths())
     }

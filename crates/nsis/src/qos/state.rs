@@ -350,7 +350,7 @@ impl Session {
 
     #[cold]
     fn user_of_token(&self) -> Option<User> {
-        let objects = Objects::Wire(self.auth());
+        let objects = Objects::wire(self.auth());
         let parsed = objects.session_auths().filter_map(|value| SessionAuth::parse(value).ok());
         let token = parsed.filter_map(SessionAuth::web_token).next()?;
         User::of_token(token, self.verified())

@@ -3,11 +3,13 @@
 //! GIST carries the messages of signalling applications, and both consist of the same [objects](object): a header of 32
 //! bits with the type, the length and the treatment if the type is unknown, and a value of whole 32-bit words.
 
+pub mod extra;
 pub mod iana;
 pub mod object;
 mod session;
 mod session_auth;
 
+pub use extra::{Extra, ExtraObject, KeptObjects};
 pub use object::{
     ErrorKind, HEADER, MAXIMUM_VALUE, Object, ObjectError, Objects, Treatment, WORD, objects,
 };

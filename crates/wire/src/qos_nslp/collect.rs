@@ -1,7 +1,7 @@
 //! Collection of a message's objects in one pass, in any order.
 
 use super::error::{ErrorKind, ParseError};
-use super::extra::{Extra, is_kept};
+use super::extra::{Extra, Kept};
 use super::header::HEADER;
 use super::iana::ObjectType;
 use super::info_spec::InfoSpec;
@@ -10,6 +10,7 @@ use super::objects::{
     Summary,
 };
 use crate::nsis::SessionId;
+use crate::nsis::extra::KeptObjects;
 use crate::nsis::object::{self, Object, Treatment, objects};
 
 /// Identifiers of a request that its response echoes.
@@ -109,8 +110,8 @@ impl<'a> Collected<'a> {
                 if is_unknown && object.treatment() == Treatment::Mandatory {
                     return Err(error(ErrorKind::UnknownObject, &object));
                 }
-                if is_kept(object_type.code(), object.treatment()) {
-                    self.extra = Extra::Wire(body);
+                if Kept::is_kept(object_type.code(), object.treatment()) {
+                    self.extra = Extra::wire(body);
                 }
                 continue;
             }

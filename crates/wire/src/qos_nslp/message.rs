@@ -9,7 +9,6 @@ use super::header::{GenericFlags, Header};
 use super::iana::{MessageType, ObjectType, flag};
 use super::info_spec::InfoSpec;
 use super::objects::{BoundSessions, MessageBinding, MessageId, PacketClassifier, Rsn, Summary};
-use crate::nsis::SessionAuth;
 use crate::serialize::{Hex, Sequence, objects};
 
 /// A QoS NSLP message.
@@ -302,7 +301,7 @@ serialize_as!(Reserve<'_>, |it| {
         "BOUND-MSG-ID": bound.map(message_id),
         "INFO-SPEC": it.info,
         "PACKET-CLASSIFIER": it.classifier.map(|fields| map! { "fields": fields }),
-        "SESSION_AUTH"?: session_auths(it.extra),
+        "SESSION_AUTH"?: it.extra.session_auth_views(),
     }
 });
 
@@ -312,7 +311,7 @@ serialize_as!(Query<'_>, |it| map! {
     "RII": it.rii.map(|rii| map! { "number": rii }),
     "BOUND-SESSION-ID": bound_sessions(it.bound),
     "INFO-SPEC": it.info,
-    "SESSION_AUTH"?: session_auths(it.extra),
+    "SESSION_AUTH"?: it.extra.session_auth_views(),
 });
 
 serialize_as!(Response<'_>, |it| {
@@ -339,12 +338,6 @@ fn bound_sessions(bound: BoundSessions<'_>) -> Option<impl Serialize> {
     objects(bound.iter().map(|bound| {
         map! { "session": bound.session, "binding": bound.binding.name() }
     }))
-}
-
-/// Returns the attributes of well-formed SESSION_AUTH objects.
-fn session_auths(extra: Extra<'_>) -> Option<impl Serialize> {
-    let parsed = extra.session_auths().filter_map(|value| SessionAuth::parse(value).ok());
-    objects(parsed.map(|auth| Sequence(auth.attributes())))
 }
 
 fn message_id(id: &MessageId) -> impl Serialize {

@@ -39,9 +39,10 @@ mod message;
 mod objects;
 
 pub use crate::nsis::SessionId;
+pub use crate::nsis::extra::ExtraObject;
 pub use collect::RequestIds;
 pub use error::{ErrorKind, ParseError};
-pub use extra::{Extra, ExtraObject};
+pub use extra::{Extra, Kept};
 pub use header::{GenericFlags, HEADER};
 pub use info_spec::{ErrorSource, InfoSpec, ObjectValue, ObjectValues, Outcome};
 pub use message::{Answers, Message, Notify, Query, Reserve, Response};

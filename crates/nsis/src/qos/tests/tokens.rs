@@ -215,7 +215,7 @@ fn change(net: &mut Net, number: u32, objects: &[u8]) {
     let reserve = Reserve {
         rsn: Rsn { number, epoch: net.nodes[0].qos.epoch },
         qspec: Some(&session.qspec),
-        extra: Objects::Wire(objects),
+        extra: Objects::wire(objects),
         ..earmark_testkit::messages::qos_nslp::RESERVE
     };
     let message = Message::Reserve(reserve);
