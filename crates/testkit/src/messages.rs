@@ -6,6 +6,7 @@
 pub mod boomerang;
 pub mod gist;
 pub mod intserv;
+pub mod natfw_nslp;
 pub mod packets;
 pub mod ping_nslp;
 pub mod qos_nslp;

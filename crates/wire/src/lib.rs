@@ -12,6 +12,7 @@
 //! | [`udp`] | the header of UDP |
 //! | [`gist`] | GIST, the transport of NSIS signalling (RFC 5971) |
 //! | [`qos_nslp`] | QoS NSLP, the NSIS application for reservations (RFC 5974); [`qspec`] is its payload (RFC 5975) |
+//! | [`natfw_nslp`] | NATFW NSLP, the NSIS application for NATs and firewalls (RFC 5973) |
 //! | [`ping_nslp`] | the NSIS application that discovers the nodes of a path |
 //! | [`nsis`] | the object format of the NSIS protocols (RFC 5971 A.2) |
 //! | [`checksum`] | the Internet checksum (RFC 1071) and its incremental update (RFC 1624) |
@@ -42,6 +43,7 @@ pub mod intserv;
 pub mod ipsec;
 pub mod ipv4;
 pub mod ipv6;
+pub mod natfw_nslp;
 pub mod nsis;
 pub mod ping_nslp;
 pub mod qos_nslp;
