@@ -13,6 +13,7 @@ extern crate std;
 
 mod api;
 mod applications;
+mod auth_object;
 mod behind;
 mod config;
 mod engine;

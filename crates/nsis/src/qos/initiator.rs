@@ -16,9 +16,10 @@ use super::qspec::Purpose;
 use super::request::qspec_of;
 use super::role::Role;
 use super::send::ReserveOptions;
-use super::session_auth::{self, Authorization};
+use super::session_auth::Authorization;
 use super::state::{Flags, Index, NONE, PendingRequest, Ring, Session};
 use super::store::VacantEntry;
+use crate::auth_object;
 use crate::nslp::HandlerContext;
 
 impl QosNslp {
@@ -46,7 +47,7 @@ impl QosNslp {
         self.applications.insert(application, Role::Initiator(session));
         let (classifier, breaks) = (None, false);
         let initiator = Some(application);
-        let auth = request.token.as_ref().map(session_auth::object_of).unwrap_or_default();
+        let auth = request.token.as_ref().map(auth_object::object_of).unwrap_or_default();
         let initiation = Initiation {
             application: initiator,
             session,

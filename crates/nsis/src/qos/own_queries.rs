@@ -22,9 +22,9 @@ use super::refresh::MAX_TIMERS_PER_INPUT;
 use super::request::qspec_of;
 use super::response::is_error;
 use super::role::{OwnQuery, Role};
-use super::session_auth;
 use super::timeouts::next_retry;
 use super::wait::Wait;
+use crate::auth_object;
 use crate::nslp::{HandlerContext, Received};
 
 impl QosNslp {
@@ -59,7 +59,7 @@ impl QosNslp {
         let request = &own_query.request;
         let attributes = request.attributes.unwrap_or(self.config.attributes);
         let (session, mri) = (own_query.session, Mri::PathCoupled(own_query.mri));
-        let auth = request.token.as_ref().map(session_auth::object_of).unwrap_or_default();
+        let auth = request.token.as_ref().map(auth_object::object_of).unwrap_or_default();
         let flags = GenericFlags {
             scoping: request.scope == Scope::NextHop,
             proxy: request.scope == Scope::Proxy,

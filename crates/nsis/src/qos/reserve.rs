@@ -22,9 +22,10 @@ use super::counters::DropReason;
 use super::flow::{flow_of, is_foreign, outgoing_interface};
 use super::limits::may_forward;
 use super::received_reserve::{Order, ReceivedReserve, order};
-use super::session_auth::{Authorization, keep, keep_auth};
+use super::session_auth::{Authorization, keep_auth};
 use super::state::{Extra, Flags, Index, NONE, Ring, Session, SharingFlow};
 use super::store::VacantEntry;
+use crate::auth_object::keep;
 use crate::nslp::{HandlerContext, PeerHandle, Received};
 
 impl QosNslp {

@@ -20,6 +20,7 @@ use super::role::Role;
 use super::send::ReserveOptions;
 use super::session_auth;
 use super::state::{Flags, Index};
+use crate::auth_object;
 use crate::nslp::{HandlerContext, Received};
 
 impl QosNslp {
@@ -266,7 +267,7 @@ impl QosNslp {
         if let Some(Role::Listener(Listen { token: Some(token), .. }, _)) =
             self.applications.get(&application)
         {
-            return session_auth::object_of(token);
+            return auth_object::object_of(token);
         }
         let mut auth = Vec::new();
         session_auth::keep_auth(&mut auth, query.extra);

@@ -6,15 +6,12 @@
 //! a change of routes verifies them, too. Refreshes verify nothing. A refused token is an authorization failure (section 6.2.4).
 
 use alloc::boxed::Box;
-use alloc::vec;
 use alloc::vec::Vec;
 
 use earmark_core::{Flow, InterfaceId};
-use earmark_token::{Ended, Entrance, Refused as RefusedToken, Token, TokenUse, Verified};
-use earmark_wire::nsis::iana::{EntityIdForm, SESSION_AUTH, XType};
-use earmark_wire::nsis::{
-    Attribute, HEADER, SessionAuth, Treatment, emit_session_auth, session_auth_len,
-};
+use earmark_token::{Ended, Entrance, Refused as RefusedToken, TokenUse, Verified};
+use earmark_wire::nsis::iana::SESSION_AUTH;
+use earmark_wire::nsis::{SessionAuth, Treatment};
 use earmark_wire::qos_nslp::iana::{MessageType, PermanentFailure, TransientFailure};
 use earmark_wire::qos_nslp::{Extra as Objects, Outcome};
 
@@ -24,6 +21,7 @@ use super::api::Change;
 use super::rmf;
 use super::state::Index;
 use super::wait::Wait;
+use crate::auth_object::keep;
 use crate::nslp::HandlerContext;
 
 const FAILURE: Outcome = Outcome::PermanentFailure(PermanentFailure::Authorization);
@@ -136,38 +134,4 @@ pub(super) fn keep_auth(kept: &mut Vec<u8>, objects: Objects<'_>) {
     for value in objects.session_auths() {
         keep(kept, Treatment::Forward, SESSION_AUTH, value);
     }
-}
-
-/// Appends an object in wire format.
-pub(super) fn keep(kept: &mut Vec<u8>, treatment: Treatment, object_type: u16, value: &[u8]) {
-    let words = (value.len() / 4) as u16;
-    let flags = match treatment {
-        Treatment::Forward => 0x8000,
-        _ => 0xc000,
-    };
-    kept.extend_from_slice(&(flags | object_type).to_be_bytes());
-    kept.extend_from_slice(&words.to_be_bytes());
-    kept.extend_from_slice(value);
-}
-
-/// Returns the SESSION_AUTH object for a token, in wire format.
-pub(super) fn object_of(token: &Token) -> Vec<u8> {
-    let issuer = token.claims().map(|claims| claims.issuer);
-    // Routers refuse a malformed token, whoever has issued it.
-    let issuer = issuer.as_deref().unwrap_or("unknown");
-    let attributes = [
-        Attribute {
-            x_type: XType::AuthEntId,
-            sub_type: EntityIdForm::WebToken.code(),
-            value: issuer.as_bytes(),
-        },
-        Attribute { x_type: XType::AuthenticationData, sub_type: 0, value: token.octets() },
-    ];
-    let mut value = vec![0; session_auth_len(&attributes)];
-    let mut object = Vec::with_capacity(HEADER + value.len());
-    // A token and the name of an issuer are neither empty nor too long.
-    if emit_session_auth(&attributes, &mut value).is_ok() {
-        keep(&mut object, Treatment::Forward, SESSION_AUTH, &value);
-    }
-    object
 }

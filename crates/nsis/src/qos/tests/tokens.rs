@@ -12,7 +12,8 @@ use earmark_wire::qos_nslp::iana::{PermanentFailure, TransientFailure};
 use earmark_wire::qos_nslp::{Extra as Objects, Outcome, Reserve, Rsn};
 
 use super::*;
-use crate::qos::{Rule, session_auth};
+use crate::auth_object;
+use crate::qos::Rule;
 
 /// 2026-11-26T00:00:00Z, the time at which a net starts.
 const NOW: u64 = 1_795_651_200;
@@ -201,7 +202,7 @@ fn malformed_object_is_refused_and_foreign_form_ignored() {
         net.reserve(0, request(0, of_node(2), mbps(2)));
         let mut objects = Vec::new();
         let treatment = earmark_wire::nsis::Treatment::Forward;
-        session_auth::keep(&mut objects, treatment, 0x016, value);
+        auth_object::keep(&mut objects, treatment, 0x016, value);
         change(&mut net, 1, &objects);
         assert_eq!(!counted(&net).is_empty(), denied, "{value:?}");
         let forwarded = net.nodes[2].qos.session(SESSION).map(|session| session.rsn.number);
@@ -229,7 +230,7 @@ fn newer_token_replaces_the_older_one() {
     let mut net = net();
     net.reserve(0, with_token(signed(&claims())));
     let longer = signed(&Claims { expires: NOW + 7_200, ..claims() });
-    change(&mut net, 1, &session_auth::object_of(&longer));
+    change(&mut net, 1, &auth_object::object_of(&longer));
     // The host 0 goes on to refresh with its own number, so it stays silent.
     net.unreachable = [1].into();
     let lifetime = net.nodes[1].qos.session(SESSION).and_then(|session| session.expires_at);
@@ -300,7 +301,7 @@ fn refreshes_after_the_end_change_nothing() {
     net.unreachable = [0].into();
     net.advance(Duration::from_secs(TOLERANCE + 600));
     assert_eq!(net.held(1, RIGHT), Rate::ZERO);
-    change(&mut net, 5, &session_auth::object_of(&signed(&claims())));
+    change(&mut net, 5, &auth_object::object_of(&signed(&claims())));
     assert_eq!(net.held(1, RIGHT), Rate::ZERO);
     assert_eq!(counted(&net), [("expired", 2)]);
 }
