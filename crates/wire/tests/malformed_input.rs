@@ -11,7 +11,8 @@ use earmark_wire::intserv::{Adspec, FlowSpec, Rspec, SenderTspec};
 use earmark_wire::qspec::Qspec;
 use earmark_wire::rsvp::{Body, MessageType, Style};
 use earmark_wire::{
-    boomerang, gist, icmp, ipv4, ipv6, ping_nslp, qos_nslp, qspec, rsvp, rtcp, udp, yessir,
+    boomerang, gist, icmp, ipv4, ipv6, natfw_nslp, ping_nslp, qos_nslp, qspec, rsvp, rtcp, udp,
+    yessir,
 };
 
 const ROOM: usize = 1_024;
@@ -45,7 +46,7 @@ macro_rules! with_offset_in_text {
     };
 }
 
-const READERS: [(&str, Reader); 17] = [
+const READERS: [(&str, Reader); 18] = [
     ("RSVP", with_offset!(rsvp::Message::parse)),
     ("ADSPEC", with_offset!(Adspec::parse)),
     ("FLOWSPEC", with_offset!(FlowSpec::parse)),
@@ -57,6 +58,7 @@ const READERS: [(&str, Reader); 17] = [
     ("the length of a GIST message", with_offset!(gist::message_len)),
     ("QoS NSLP", with_offset!(qos_nslp::Message::parse)),
     ("QSPEC", with_offset!(Qspec::parse)),
+    ("NATFW NSLP", with_offset!(natfw_nslp::Message::parse)),
     ("Ping NSLP", with_offset!(ping_nslp::Ping::parse)),
     ("RTCP", with_offset!(|octets| rtcp::Compound::parse(octets).map(|it| it.packets().count()))),
     ("YESSIR", with_offset!(yessir::Report::parse)),
@@ -78,6 +80,7 @@ fn parse_malformed(octets: &[u8]) {
     let _ = gist::find_object(octets, gist::ObjectType::NslpData);
     let _ = (
         qos_nslp::RequestIds::find(octets),
+        natfw_nslp::PartialMessage::parse(octets),
         yessir::has_message(octets),
         yessir::CommonForm::read(octets),
     );
@@ -186,6 +189,9 @@ fn boomerang_messages_damaged_bit_by_bit() {
 fn nslp_messages_damaged_bit_by_bit() {
     damage_bit_by_bit("QSPEC", &messages::qspec::valid());
     damage_bit_by_bit("QoS NSLP", &messages::qos_nslp::valid_reserve());
+    for message in messages::natfw_nslp::valid() {
+        damage_bit_by_bit("NATFW NSLP", &message);
+    }
     for version in [ping_nslp::Version::V1, ping_nslp::Version::V2] {
         damage_bit_by_bit("Ping NSLP", &messages::ping_nslp::valid(version));
     }
