@@ -209,6 +209,114 @@ fn ping_is_decoded_and_unknown_nslp_is_shown_as_octets() {
     assert_eq!(lines[1]["objects"][3], json!({"class": "NSLP-Data", "octets": "01020304"}));
 }
 
+#[test]
+fn natfw_messages_are_decoded() {
+    let create = [
+        &[1, 0xc0, 0, 0][..],
+        &[0, 0x0c, 0, 1, 0, 0, 1, 44],
+        &[0, 0x0f, 0, 1, 0, 1, 0, 0],
+        &[0, 0x12, 0, 1, 0, 0, 0, 1],
+        &[0, 0x11, 0, 1, 0, 0, 0, 7],
+        &[0, 0x14, 0, 2, 4, 8, 0, 11, 12, 0, 0, 0],
+    ];
+    let [_, lifetime, rule, msn, nonce, types] = create;
+    let dtinfo = [0, 0x13, 0, 3, 0xc0, 0, 32, 17, 0x13, 0x8c, 0, 0, 10, 0, 1, 254];
+    let binding = [0, 0x0e, 0, 3, 0x0f, 0xa0, 0x40, 0, 192, 0, 2, 1, 192, 0, 2, 2];
+    let external =
+        [&[2, 0xc0, 0, 0], lifetime, msn, rule, &dtinfo, nonce, types, &binding].concat();
+    let response = [
+        &[3, 0, 0, 0],
+        lifetime,
+        msn,
+        &[0, 0x10, 0, 1, 2, 1, 0, 0],
+        &[0, 0x0d, 0, 2, 0x0f, 0xa0, 0x40, 0, 198, 51, 100, 7],
+        &binding,
+    ];
+    let notify = [4, 0, 0, 0, 0, 0x10, 0, 1, 1, 1, 0, 0x0c];
+    let frames = [create.concat(), external, response.concat(), notify.to_vec()]
+        .map(|message| data(33, &message));
+    let (lines, summary) = json_lines(&pcap(101, &frames));
+    assert_eq!(summary, Summary { frames: 4, messages: 4, ..Summary::default() });
+    let own = |line: usize| lines[line]["objects"].as_array().expect("a list")[3..].to_vec();
+    let lifetime = json!({"class": "NATFW_LT", "seconds": 300});
+    let msn = json!({"class": "NATFW_MSN", "number": 1});
+    let rule = json!({"class": "NATFW_EFI", "action": "allow", "sub_ports": 0});
+    let nonce = json!({"class": "NATFW_NONCE", "number": 7});
+    let types = json!({"class": "NATFW_ICMP_TYPES", "types": [8, 0, 11, 12]});
+    let binding = json!({"class": "NATFW_EXTERNAL_BINDING", "port": 4_000,
+                         "addresses": ["192.0.2.1", "192.0.2.2"]});
+    assert_eq!(
+        own(0),
+        [
+            json!({"class": "CREATE", "flags": ["proxy", "end_to_end"]}),
+            lifetime.clone(),
+            rule.clone(),
+            msn.clone(),
+            nonce.clone(),
+            types.clone(),
+        ]
+    );
+    assert_eq!(
+        own(1),
+        [
+            json!({"class": "EXTERNAL", "flags": ["proxy", "end_to_end"]}),
+            lifetime.clone(),
+            msn.clone(),
+            rule,
+            json!({"class": "NATFW_DTINFO", "sender": "10.0.1.254/32", "protocol": 17,
+                   "source_port": 0, "destination_port": 5_004}),
+            nonce,
+            types,
+            binding.clone(),
+        ]
+    );
+    assert_eq!(
+        own(2),
+        [
+            json!({"class": "RESPONSE"}),
+            lifetime,
+            msn,
+            json!({"class": "NATFW_INFO", "severity": "success",
+                   "outcome": "all successfully processed", "code": 1}),
+            json!({"class": "NATFW_EXTERNAL_IP", "address": "198.51.100.7", "port": 4_000}),
+            binding,
+        ]
+    );
+    assert_eq!(
+        own(3),
+        [
+            json!({"class": "NOTIFY"}),
+            json!({"class": "NATFW_INFO", "severity": "informational",
+                   "outcome": "possible route change on the outbound path", "code": 1,
+                   "object": "NATFW_LT"}),
+        ]
+    );
+    let text = text_of(&frames[1]);
+    assert!(
+        text.contains("\n    NATFW_DTINFO  sender 10.0.1.254/32  protocol 17  source_port 0  "),
+        "{text}"
+    );
+}
+
+#[test]
+fn malformed_natfw_message_is_reported() {
+    let octets = [
+        [1, 0, 0, 0].as_slice(),
+        &[0, 0x0c, 0, 1, 0, 0, 1, 44],
+        &[0, 0x0f, 0, 1, 0, 9, 0, 0], // the rule action
+    ]
+    .concat();
+    let (lines, summary) = json_lines(&pcap(101, &[data(33, &octets)]));
+    assert_eq!(summary.malformed, 1);
+    assert_eq!(
+        lines[0]["objects"][3],
+        json!({"class": "NATFW NSLP", "error": {
+            "kind": "natfw_rule_action", "offset": 12,
+            "text": "NATFW NSLP, octet 12: NATFW_EFI has an unknown rule action",
+        }})
+    );
+}
+
 /// Errors in GIST, in QoS NSLP and in its QSPEC are reported; a datagram without the magic number is ignored.
 #[test]
 fn malformed_objects_are_reported() {

@@ -157,7 +157,7 @@ impl fmt::Display for Info {
 }
 
 serialize_as!(Info, |it| map! {
-    "class": it.outcome.class().name(),
+    "severity": it.outcome.class().name(),
     "outcome": it.outcome.name(),
     "code": it.outcome.code(),
     "object"?: it.object.map(ObjectType::name),

@@ -1,8 +1,9 @@
-//! Messages of the applications of GIST as JSON: QoS NSLP with its QSPEC, and Ping NSLP. The message is added to the objects
-//! of GIST, followed by its own objects.
+//! Messages of the applications of GIST as JSON: QoS NSLP with its QSPEC, NATFW NSLP, and Ping NSLP. The message is added to
+//! the objects of GIST, followed by its own objects.
 
 use std::fmt::Display;
 
+use earmark_wire::natfw_nslp;
 use earmark_wire::ping_nslp::{self, Ping};
 use earmark_wire::qos_nslp::Message;
 use earmark_wire::qos_nslp::iana::{AGGREGATION_LEVELS, NSLPID};
@@ -16,6 +17,8 @@ use crate::objects;
 pub(super) fn show(nslpid: u16, data: &[u8], objects: &mut Vec<Value>) {
     if (NSLPID..NSLPID + AGGREGATION_LEVELS).contains(&nslpid) {
         show_qos(data, objects);
+    } else if nslpid == natfw_nslp::iana::NSLPID {
+        show_natfw(data, objects);
     } else if nslpid == ping_nslp::iana::NSLPID {
         objects.push(match Ping::parse(data) {
             Ok(ping) => objects::object("Ping NSLP", ping),
@@ -61,6 +64,23 @@ fn show_qos(data: &[u8], objects: &mut Vec<Value>) {
     };
     for qspec in qspecs.into_iter().flatten() {
         show_qspec(qspec, objects);
+    }
+}
+
+fn show_natfw(data: &[u8], objects: &mut Vec<Value>) {
+    let message = match natfw_nslp::Message::parse(data) {
+        Ok(message) => message,
+        Err(error) => {
+            objects.push(malformed("NATFW NSLP", error.kind.name(), error.offset, &error));
+            return;
+        }
+    };
+    let name = message.message_type().name();
+    match &message {
+        natfw_nslp::Message::Create(create) => add(name, create, objects),
+        natfw_nslp::Message::External(external) => add(name, external, objects),
+        natfw_nslp::Message::Response(response) => add(name, response, objects),
+        natfw_nslp::Message::Notify(notify) => add(name, notify, objects),
     }
 }
 
