@@ -1,4 +1,4 @@
--- NSIS: GIST (RFC 5971), QoS NSLP (RFC 5974), QSPEC (RFC 5975), and Ping NSLP in Earmark's form.
+-- NSIS: GIST (RFC 5971), QoS NSLP (RFC 5974), QSPEC (RFC 5975), NATFW NSLP (RFC 5973), and Ping NSLP in Earmark's form.
 --
 --   tshark -X lua_script:dissectors/nsis.lua -r FILE
 --
@@ -9,6 +9,7 @@
 local gist = Proto("gist", "General Internet Signalling Transport")
 local qos = Proto("qosnslp", "QoS NSLP")
 local qspec = Proto("qspec", "QSPEC")
+local natfw = Proto("natfwnslp", "NATFW NSLP")
 local ping = Proto("pingnslp", "Ping NSLP")
 
 gist.prefs.tcp_port = Pref.uint("TCP port of associations", 270, "0 for none")
@@ -88,7 +89,7 @@ g.comment = ProtoField.string("gist.error.comment", "Comment")
 g.data = ProtoField.bytes("gist.data", "Data")
 
 local bad = {}
-for name, proto in pairs({ gist = gist, qosnslp = qos, qspec = qspec, pingnslp = ping }) do
+for name, proto in pairs({ gist = gist, qosnslp = qos, qspec = qspec, natfwnslp = natfw, pingnslp = ping }) do
   bad[name] = ProtoExpert.new(name .. ".malformed", "Malformed", expert.group.MALFORMED, expert.severity.ERROR)
   proto.experts = { bad[name] }
 end
@@ -546,6 +547,134 @@ function qos.dissector(buffer, pinfo, root)
   return buffer:len()
 end
 
+-- NATFW NSLP -----------------------------------------------------------------------------------------------------------
+
+local NATFW_TYPES = { [1] = "CREATE", [2] = "EXTERNAL", [3] = "RESPONSE", [4] = "NOTIFY" }
+local NATFW_OBJECTS = {
+  [12] = "NATFW_LT", [13] = "NATFW_EXTERNAL_IP", [14] = "NATFW_EXTERNAL_BINDING", [15] = "NATFW_EFI", [16] = "NATFW_INFO",
+  [17] = "NATFW_NONCE", [18] = "NATFW_MSN", [19] = "NATFW_DTINFO", [20] = "NATFW_ICMP_TYPES", [22] = "SESSION_AUTH",
+}
+local NATFW_CLASSES = {
+  [1] = "informational", [2] = "success", [3] = "protocol error", [4] = "transient failure",
+  [5] = "permanent failure", [7] = "signaling session failure",
+}
+local RULE_ACTIONS = { [1] = "allow", [2] = "deny" }
+
+local n = natfw.fields
+n.type = ProtoField.uint8("natfwnslp.type", "Message", base.DEC, NATFW_TYPES)
+n.proxy = ProtoField.bool("natfwnslp.flags.proxy", "P: proxy mode", 8, nil, 0x80)
+n.end_to_end = ProtoField.bool("natfwnslp.flags.end_to_end", "E: the edge continues to send", 8, nil, 0x40)
+n.object = ProtoField.uint16("natfwnslp.object", "Object", base.DEC, NATFW_OBJECTS, 0x0fff)
+n.treatment = ProtoField.uint16("natfwnslp.object.treatment", "If unknown", base.DEC, TREATMENTS, 0xc000)
+n.lifetime = ProtoField.uint32("natfwnslp.lifetime", "Lifetime (s)")
+n.port = ProtoField.uint16("natfwnslp.port", "Port")
+n.ip_version = ProtoField.uint8("natfwnslp.ip_version", "IP version", base.DEC, nil, 0xf0)
+n.address = ProtoField.ipv4("natfwnslp.address", "Address")
+n.action = ProtoField.uint16("natfwnslp.action", "Rule action", base.DEC, RULE_ACTIONS)
+n.sub_ports = ProtoField.uint16("natfwnslp.sub_ports", "sub_ports")
+n.class = ProtoField.uint8("natfwnslp.info.class", "Class", base.DEC, NATFW_CLASSES, 0x0f)
+n.code = ProtoField.uint8("natfwnslp.info.code", "Response code")
+n.info_object = ProtoField.uint16("natfwnslp.info.object", "Object concerned", base.DEC, NATFW_OBJECTS, 0x0fff)
+n.nonce = ProtoField.uint32("natfwnslp.nonce", "Nonce", base.HEX)
+n.msn = ProtoField.uint32("natfwnslp.msn", "Message sequence number")
+n.has_protocol = ProtoField.bool("natfwnslp.dtinfo.i", "I: the protocol counts", 8, nil, 0x80)
+n.has_ports = ProtoField.bool("natfwnslp.dtinfo.p", "P: ports are present", 8, nil, 0x40)
+n.has_spi = ProtoField.bool("natfwnslp.dtinfo.s", "S: an SPI is present", 8, nil, 0x20)
+n.sender_prefix = ProtoField.uint8("natfwnslp.dtinfo.sender_prefix", "Sender prefix")
+n.protocol = ProtoField.uint8("natfwnslp.dtinfo.protocol", "Protocol")
+n.destination_port = ProtoField.uint16("natfwnslp.dtinfo.destination_port", "DR port")
+n.source_port = ProtoField.uint16("natfwnslp.dtinfo.source_port", "DS port")
+n.spi = ProtoField.uint32("natfwnslp.dtinfo.spi", "IPsec SPI", base.HEX)
+n.sender = ProtoField.ipv4("natfwnslp.dtinfo.sender", "Data sender")
+n.icmp_type = ProtoField.uint8("natfwnslp.icmp_type", "ICMP type")
+n.data = ProtoField.bytes("natfwnslp.data", "Data")
+
+-- A value of one word.
+local function natfw_word(field)
+  return function(body, tree) if has(body, 4, tree, "natfwnslp") then tree:add(field, body(0, 4)) end end
+end
+
+-- A port and the addresses behind it, which have a form for IPv4 only.
+local function natfw_addresses(body, tree)
+  if not has(body, 4, tree, "natfwnslp") then return end
+  tree:add(n.port, body(0, 2))
+  tree:add(n.ip_version, body(2, 1))
+  if body(2, 1):bitfield(0, 4) ~= 4 then
+    tree:add_proto_expert_info(bad.natfwnslp, "the IP version is not 4")
+    return
+  end
+  list(n.address, 4, 4, body, tree)
+end
+
+local natfw_readers = {
+  [12] = natfw_word(n.lifetime), [13] = natfw_addresses, [14] = natfw_addresses,
+  [15] = function(body, tree)
+    if not has(body, 4, tree, "natfwnslp") then return end
+    tree:add(n.action, body(0, 2))
+    tree:add(n.sub_ports, body(2, 2))
+  end,
+  [16] = function(body, tree)
+    if not has(body, 4, tree, "natfwnslp") then return end
+    tree:add(n.class, body(0, 1))
+    tree:add(n.code, body(1, 1))
+    tree:add(n.info_object, body(2, 2))
+  end,
+  [17] = natfw_word(n.nonce), [18] = natfw_word(n.msn),
+  [19] = function(body, tree)
+    if not has(body, 8, tree, "natfwnslp") then return end
+    for _, field in ipairs({ n.has_protocol, n.has_ports, n.has_spi }) do tree:add(field, body(0, 1)) end
+    tree:add(n.sender_prefix, body(2, 1))
+    tree:add(n.protocol, body(3, 1))
+    local flags = body(0, 1):uint()
+    local ports, spi = flags % 128 >= 64, flags % 64 >= 32
+    if ports and spi or (ports or spi) and flags < 128 then
+      tree:add_proto_expert_info(bad.natfwnslp, "the flags contradict each other")
+      return
+    end
+    local at = (ports or spi) and 8 or 4
+    if not has(body, at + 4, tree, "natfwnslp") then return end
+    if ports then
+      tree:add(n.destination_port, body(4, 2))
+      tree:add(n.source_port, body(6, 2))
+    elseif spi then
+      tree:add(n.spi, body(4, 4))
+    end
+    tree:add(n.sender, body(at, 4))
+  end,
+  [20] = function(body, tree)
+    if not has(body, 4, tree, "natfwnslp") then return end
+    local count = body(0, 1):uint()
+    if has(body, 1 + count, tree, "natfwnslp") and count > 0 then list(n.icmp_type, 1, 0, body(1, count), tree) end
+  end,
+}
+
+function natfw.dissector(buffer, pinfo, root)
+  local tree = root:add(natfw, buffer())
+  if buffer:len() < 4 then
+    tree:add_proto_expert_info(bad.natfwnslp, "shorter than its header")
+    return buffer:len()
+  end
+  local kind = buffer(0, 1):uint()
+  local name = NATFW_TYPES[kind] or "unknown message"
+  tree:append_text(", " .. name)
+  pinfo.cols.info:append(", " .. name)
+  tree:add(n.type, buffer(0, 1))
+  if kind <= 2 then
+    tree:add(n.proxy, buffer(1, 1))
+    tree:add(n.end_to_end, buffer(1, 1))
+  end
+  objects(rest(buffer(), 4), tree, "natfwnslp", NATFW_OBJECTS, function(number, body, one, header)
+    one:add(n.treatment, header(0, 2))
+    one:add(n.object, header(0, 2))
+    if natfw_readers[number] then
+      natfw_readers[number](body, one)
+    elseif body then
+      one:add(n.data, body)
+    end
+  end)
+  return buffer:len()
+end
+
 -- Ping NSLP ------------------------------------------------------------------------------------------------------------
 
 local PING_OBJECTS = { [1] = "IP address", [2] = "timestamp", [0xff01] = "available bandwidth" }
@@ -621,6 +750,7 @@ end
 
 DissectorTable.get("udp.port"):add(270, gist)
 for nslpid = 1, 32 do nslps:add(nslpid, qos) end
+nslps:add(33, natfw)
 nslps:add(32704, ping)
 
 -- The port of associations, which the preference may change after this was read.

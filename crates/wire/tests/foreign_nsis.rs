@@ -7,6 +7,7 @@ mod tshark;
 use std::net::IpAddr;
 use std::process::ExitCode;
 
+use earmark_testkit::messages::natfw_nslp;
 use earmark_testkit::messages::qos_nslp::RESERVE;
 use earmark_wire::gist::*;
 use earmark_wire::intserv::TokenBucket;
@@ -29,6 +30,7 @@ fn main() -> ExitCode {
         ("tshark_reads_error", tshark_reads_error),
         ("tshark_reads_reserve", tshark_reads_reserve),
         ("tshark_reads_response", tshark_reads_response),
+        ("tshark_reads_natfw", tshark_reads_natfw),
         ("tshark_reads_ping", tshark_reads_ping),
         ("tshark_reads_streams_message_by_message", tshark_reads_streams_message_by_message),
         ("tshark_marks_malformed_messages", tshark_marks_malformed_messages),
@@ -125,7 +127,8 @@ fn datagram(message: &[u8]) -> Vec<u8> {
 /// Asserts the fields of a message in one datagram, and that nothing is marked as malformed.
 #[track_caller]
 fn assert_read(name: &str, message: &[u8], expected: &[(&str, &str)]) {
-    let complaints = ["gist", "qosnslp", "qspec", "pingnslp"].map(|it| format!("{it}.malformed"));
+    let complaints =
+        ["gist", "qosnslp", "qspec", "natfwnslp", "pingnslp"].map(|it| format!("{it}.malformed"));
     let mut fields: Vec<&str> = expected.iter().map(|(field, _)| *field).collect();
     fields.extend(complaints.iter().map(String::as_str));
     let lines = tshark(name, udp::PROTOCOL, &[datagram(message)], &fields);
@@ -409,6 +412,63 @@ fn tshark_reads_response() -> Result<(), Failed> {
     Ok(())
 }
 
+fn tshark_reads_natfw() -> Result<(), Failed> {
+    let [create, external, response, notify] = natfw_nslp::valid();
+    assert_read(
+        "create",
+        &data(33, &create),
+        &[
+            ("natfwnslp.type", "1"),
+            ("natfwnslp.flags.proxy", "1"),
+            ("natfwnslp.flags.end_to_end", "1"),
+            ("natfwnslp.object", "12,15,18,17,20"),
+            ("natfwnslp.lifetime", "300"),
+            ("natfwnslp.action", "1"),
+            ("natfwnslp.sub_ports", "0"),
+            ("natfwnslp.msn", "1"),
+            ("natfwnslp.nonce", "0x00000007"),
+            ("natfwnslp.icmp_type", "8,0,11,12"),
+        ],
+    );
+    assert_read(
+        "external",
+        &data(33, &external),
+        &[
+            ("natfwnslp.type", "2"),
+            ("natfwnslp.object", "12,18,15,19,17,20,14"),
+            ("natfwnslp.dtinfo.i", "1"),
+            ("natfwnslp.dtinfo.p", "1"),
+            ("natfwnslp.dtinfo.s", "0"),
+            ("natfwnslp.dtinfo.sender_prefix", "32"),
+            ("natfwnslp.dtinfo.protocol", "17"),
+            ("natfwnslp.dtinfo.destination_port", "5004"),
+            ("natfwnslp.dtinfo.source_port", "0"),
+            ("natfwnslp.dtinfo.spi", ""),
+            ("natfwnslp.dtinfo.sender", "10.0.1.254"),
+            ("natfwnslp.port", "4000"),
+            ("natfwnslp.ip_version", "4"),
+            ("natfwnslp.address", "192.0.2.1,192.0.2.2"),
+        ],
+    );
+    assert_read(
+        "natfw response",
+        &data(33, &response),
+        &[
+            ("natfwnslp.type", "3"),
+            ("natfwnslp.flags.proxy", ""),
+            ("natfwnslp.object", "12,18,16,13,14"),
+            ("natfwnslp.info.class", "2"),
+            ("natfwnslp.info.code", "1"),
+            ("natfwnslp.info.object", "0"),
+            ("natfwnslp.address", "198.51.100.7,192.0.2.1,192.0.2.2"),
+        ],
+    );
+    let event =
+        [("natfwnslp.type", "4"), ("natfwnslp.info.class", "1"), ("natfwnslp.info.code", "1")];
+    assert_read("natfw notify", &data(33, &notify), &event);
+    Ok(())
+}
+
 fn tshark_reads_ping() -> Result<(), Failed> {
     for (version, length) in [(ping_nslp::Version::V1, "84"), (ping_nslp::Version::V2, "88")] {
         let ping = Ping { version, hops: 1, sequence: 5, objects: &WITH_BANDWIDTH, data: &[] };
@@ -469,6 +529,12 @@ fn tshark_marks_malformed_messages() -> Result<(), Failed> {
         let (hops, complaint) = lines[0].split_once(';').expect("two fields");
         assert!(hops == "31" && !complaint.is_empty(), "octet {at}: {lines:?}");
     }
+    let mut octets = data(33, &natfw_nslp::valid()[2]);
+    let version = octets.len() - 10;
+    octets[version] = 0x60; // the IP version of the binding
+    let fields = ["natfwnslp.type", "natfwnslp.malformed"];
+    let lines = tshark("bad natfw", udp::PROTOCOL, &[datagram(&octets)], &fields);
+    assert!(lines[0].starts_with("3;") && lines[0].len() > 2, "{lines:?}");
     // A datagram without the magic number is not dissected.
     let mut foreign = datagram(&good);
     foreign[udp::HEADER] ^= 1;
