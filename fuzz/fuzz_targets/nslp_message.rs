@@ -1,7 +1,9 @@
-//! Any octets as a message of QoS NSLP or Ping NSLP, or as a QSPEC: no panic, what parses survives being written and read
-//! again, what a node changes in it leaves a message, and what does not parse is answered by a RESPONSE that does.
+//! Any octets as a message of QoS NSLP, NATFW NSLP or Ping NSLP, or as a QSPEC: no panic, what parses survives being
+//! written and read again, what a node changes in it leaves a message, and what does not parse is answered by a RESPONSE
+//! that does.
 #![no_main]
 
+use earmark_wire::natfw_nslp::{self, PartialMessage};
 use earmark_wire::ping_nslp::{NodeRecord, Ping, Timestamp, append, count_hop};
 use earmark_wire::qos_nslp::{Answers, Extra, Message, RequestIds, Response};
 use earmark_wire::qspec::{Editor, Qspec};
@@ -10,6 +12,7 @@ use libfuzzer_sys::fuzz_target;
 fuzz_target!(|octets: &[u8]| {
     read_qos(octets);
     read_qspec(octets);
+    read_natfw(octets);
     read_ping(octets);
 });
 
@@ -54,6 +57,25 @@ fn read_qspec(octets: &[u8]) {
         assert!(editor.fail(object, error.parameter));
         Qspec::parse(&wire).expect("flags do not break it");
     }
+}
+
+fn read_natfw(octets: &[u8]) {
+    let found = PartialMessage::parse(octets);
+    match natfw_nslp::Message::parse(octets) {
+        Ok(message) => natfw_survives(&message),
+        Err(error) => {
+            assert!(error.offset <= octets.len() && !error.to_string().is_empty());
+            if let Some(response) = error.response(&found) {
+                natfw_survives(&natfw_nslp::Message::Response(response));
+            }
+        }
+    }
+}
+
+fn natfw_survives(message: &natfw_nslp::Message<'_>) {
+    let mut wire = vec![0xa5; message.buffer_len()];
+    assert_eq!(message.emit(&mut wire), Ok(wire.len()));
+    assert_eq!(natfw_nslp::Message::parse(&wire).as_ref(), Ok(message));
 }
 
 fn read_ping(octets: &[u8]) {
