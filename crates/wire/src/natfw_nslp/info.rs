@@ -137,7 +137,7 @@ impl Info {
         let object = self.object.map_or(0, ObjectType::code);
         let [t0, t1] = object.to_be_bytes();
         let octets = [class, code, t0, t1];
-        // A value that another one is read as is not written.
+        // A value that would be read as another one is not written.
         if class > 0xf || object > 0xfff || Info::parse(&octets).as_ref() != Some(self) {
             return Err(EmitError::Contradiction);
         }
