@@ -4,7 +4,7 @@ use alloc::boxed::Box;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Config, gist, ping, qos};
+use crate::{Config, gist, natfw, ping, qos};
 
 /// A command to one layer of NSIS.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -12,6 +12,8 @@ use crate::{Config, gist, ping, qos};
 pub enum Command {
     /// Command to QoS NSLP.
     Qos(qos::Command),
+    /// Command to NATFW NSLP.
+    Natfw(natfw::Command),
     /// Command to Ping NSLP.
     Ping(ping::Command),
     /// Sets the wall clock after a jump: only the lifetimes of tokens depend on it.
@@ -31,6 +33,8 @@ pub enum Event {
     Gist(gist::Event),
     /// Event of QoS NSLP.
     Qos(qos::Event),
+    /// Event of NATFW NSLP.
+    Natfw(natfw::Event),
     /// Event of Ping NSLP.
     Ping(ping::Event),
 }
@@ -44,6 +48,12 @@ impl From<gist::Event> for Event {
 impl From<qos::Event> for Event {
     fn from(event: qos::Event) -> Event {
         Event::Qos(event)
+    }
+}
+
+impl From<natfw::Event> for Event {
+    fn from(event: natfw::Event) -> Event {
+        Event::Natfw(event)
     }
 }
 

@@ -5,7 +5,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{gist, ping, qos};
+use crate::{gist, natfw, ping, qos};
 
 /// Settings of NSIS on one node.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -15,6 +15,8 @@ pub struct Config {
     pub gist: gist::Config,
     /// Settings of QoS NSLP.
     pub qos: qos::Config,
+    /// Settings of NATFW NSLP.
+    pub natfw: natfw::Config,
     /// Settings of Ping NSLP.
     pub ping: ping::Config,
 }
@@ -26,6 +28,7 @@ impl Config {
         Config {
             gist: self.gist.renewed(new.gist),
             qos: self.qos.renewed(new.qos),
+            natfw: self.natfw.renewed(new.natfw),
             ping: self.ping.clone(),
         }
     }

@@ -8,7 +8,7 @@ use crate::api::{Command, Event};
 use crate::input_context::{InputContext, Output};
 use crate::instance::Nsis;
 use crate::nslp::{HandlerContext, Nslp};
-use crate::qos;
+use crate::{natfw, qos};
 
 /// The layer whose timer is due next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -105,15 +105,30 @@ impl Nsis {
                 }
                 applications.qos.command(&mut cx, command);
             }
+            Command::Natfw(command) => {
+                let nslpid = applications.natfw.id();
+                let mut cx = HandlerContext { now, context, out, nslpid, requests };
+                if let Some((application, wanted)) = applications.natfw.wanted_transport(&command)
+                    && !gist.has_transport(wanted)
+                {
+                    let reason = natfw::Rejection::NoTransport;
+                    return cx.report(natfw::Event::Rejected { application, reason });
+                }
+                applications.natfw.command(&mut cx, command);
+            }
             Command::Ping(command) => {
                 let nslpid = applications.ping.id();
                 let mut cx = HandlerContext { now, context, out, nslpid, requests };
                 applications.ping.command(&mut cx, command);
             }
-            Command::WallClock { wall_clock } => applications.qos.set_wall_clock(wall_clock),
+            Command::WallClock { wall_clock } => {
+                applications.qos.set_wall_clock(wall_clock);
+                applications.natfw.set_wall_clock(wall_clock);
+            }
             Command::Renew(new) => {
                 gist.reload(new.gist);
                 applications.qos.reload(now, context.ledger, new.qos);
+                applications.natfw.reload(new.natfw);
             }
         }
     }

@@ -8,6 +8,7 @@ use earmark_core::random::RandomStreams;
 use crate::applications::Applications;
 use crate::config::Config;
 use crate::gist::Gist;
+use crate::natfw::NatfwNslp;
 use crate::nslp::{Nslp, Requests};
 use crate::ping::PingNslp;
 use crate::qos::QosNslp;
@@ -31,6 +32,7 @@ impl Nsis {
             gist: Gist::new(config.gist, random),
             applications: Applications {
                 qos: QosNslp::new(config.qos, random),
+                natfw: NatfwNslp::new(config.natfw, random),
                 ping: PingNslp::new(config.ping, random),
                 others: Vec::new(),
             },
@@ -52,6 +54,11 @@ impl Nsis {
     /// Returns QoS NSLP, read-only.
     pub fn qos(&self) -> &QosNslp {
         &self.applications.qos
+    }
+
+    /// Returns NATFW NSLP, read-only.
+    pub fn natfw(&self) -> &NatfwNslp {
+        &self.applications.natfw
     }
 
     /// Returns Ping NSLP, read-only.

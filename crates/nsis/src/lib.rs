@@ -2,8 +2,9 @@
 //!
 //! There are two layers. [`gist`] finds the next NSIS node on the path of a flow, keeps it as soft state, and carries
 //! messages there: in datagrams, or over connections that all sessions of two peers share. The applications define the
-//! messages: [`qos`] reserves bandwidth (RFC 5974), [`ping`] lists the nodes that take part. The interface between the
-//! layers is that of RFC 5971 appendix B, the trait [`Nslp`]; a third application is one file that implements it.
+//! messages: [`qos`] reserves bandwidth (RFC 5974), [`natfw`] opens firewalls and translators (RFC 5973), [`ping`] lists the
+//! nodes that take part. The interface between the
+//! layers is that of RFC 5971 appendix B, the trait [`Nslp`]; another application is one file that implements it.
 #![no_std]
 #![forbid(unsafe_code)]
 
@@ -20,6 +21,7 @@ mod engine;
 pub mod gist;
 mod input_context;
 mod instance;
+pub mod natfw;
 pub mod nslp;
 pub mod ping;
 pub mod qos;

@@ -8,6 +8,7 @@ use earmark_wire::gist::Mri;
 use earmark_control::protocols::nsis::outcome;
 use earmark_control::text::with_port;
 
+use super::natfw;
 use crate::protocol::by_user;
 
 /// Describes an event in one line.
@@ -15,6 +16,7 @@ pub(crate) fn event(event: &Event, on: &str) -> String {
     match event {
         Event::Gist(event) => of_gist(event),
         Event::Qos(event) => of_qos(event, on),
+        Event::Natfw(event) => natfw::describe(event, on),
         Event::Ping(event) => of_ping(event),
     }
 }

@@ -2,6 +2,7 @@
 
 pub(crate) mod config;
 pub(crate) mod describe;
+mod natfw;
 mod node;
 pub(crate) mod ping;
 pub(crate) mod request;

@@ -1,7 +1,7 @@
 //! Outcomes of NSIS events.
 
 use earmark_core::outcome::{Kind, Message, NodeName, Outcome, OutcomeSource, Translation};
-use earmark_nsis::{Event, ping, qos};
+use earmark_nsis::{Event, natfw, ping, qos};
 use earmark_wire::qos_nslp::Outcome as Answer;
 use earmark_wire::qos_nslp::iana::TransientFailure;
 
@@ -9,6 +9,7 @@ use earmark_wire::qos_nslp::iana::TransientFailure;
 pub(crate) fn application(event: &Event) -> Option<u64> {
     match event {
         Event::Qos(event) => application_of_qos(event),
+        Event::Natfw(event) => application_of_natfw(event),
         Event::Ping(event) => Some(application_of_ping(event)),
         Event::Gist(_) => None,
     }
@@ -31,6 +32,19 @@ fn application_of_qos(event: &qos::Event) -> Option<u64> {
     }
 }
 
+fn application_of_natfw(event: &natfw::Event) -> Option<u64> {
+    use natfw::Event::*;
+    match event {
+        Granted { application, .. }
+        | Refused { application, .. }
+        | Ended { application, .. }
+        | Notified { application, .. }
+        | Rejected { application, .. } => Some(application.0),
+        Admitted { application, .. } => application.map(|application| application.0),
+        Rule { .. } | Denied { .. } | Dropped { .. } => None,
+    }
+}
+
 fn application_of_ping(event: &ping::Event) -> u64 {
     use ping::Event::*;
     match event {
@@ -45,6 +59,7 @@ fn application_of_ping(event: &ping::Event) -> u64 {
 pub(crate) fn outcome(event: &Event) -> Option<Outcome> {
     match event {
         Event::Qos(event) => of_qos(event),
+        Event::Natfw(event) => of_natfw(event),
         Event::Gist(_) | Event::Ping(_) => None,
     }
 }
@@ -55,6 +70,22 @@ pub(crate) fn translation(event: &Event) -> Option<Translation> {
         Event::Qos(qos::Event::Translated { translation, .. }) => Some(*translation),
         _ => None,
     }
+}
+
+/// RESPONSEs do not tell which node has sent them, nor whether every firewall on the path takes part.
+fn of_natfw(event: &natfw::Event) -> Option<Outcome> {
+    let kind = match event {
+        natfw::Event::Granted { .. } => Kind::Unverified,
+        natfw::Event::Refused { refusal: natfw::Refusal::Answered(_), .. } => Kind::Refused,
+        natfw::Event::Refused { .. } => Kind::Unanswered,
+        natfw::Event::Ended { .. } => Kind::Ended,
+        _ => return None,
+    };
+    let message = match kind {
+        Kind::Unverified | Kind::Refused => Message::new("RESPONSE"),
+        _ => return Some(Outcome::of(kind)),
+    };
+    Some(Outcome::reported(kind, None, message))
 }
 
 fn of_qos(event: &qos::Event) -> Option<Outcome> {

@@ -1,0 +1,186 @@
+//! The rules of sessions in the packet filter.
+//!
+//! Several sessions may have the same packets: the CREATE of a data sender, and that of an edge which did not know that the
+//! data sender has NSIS (RFC 5973 section 3.7.6.1). Their rule is installed once, until the end of the last of them. Two
+//! sessions with different rules for the same packets are a policy conflict, and the second one is refused.
+
+use alloc::vec::Vec;
+
+use earmark_core::{FilterAction, FilterChange, FilterRule, FilteredPackets, Time};
+use earmark_wire::natfw_nslp::RuleAction;
+use earmark_wire::natfw_nslp::iana::SignalingSessionFailure as Failure;
+
+use super::api::{Change, Event, RuleChange};
+use super::binding::following;
+use super::flow::{endpoints, packets_of};
+use super::instance::NatfwNslp;
+use super::state::{Flags, Index, Kind, Role, Session};
+use super::store::Store;
+use crate::nslp::HandlerContext;
+
+/// Limit of the sessions with the same packets that are looked at.
+const SAME_PACKETS: usize = 8;
+
+impl Session {
+    /// Returns the rules of the session, or why there can be none.
+    ///
+    /// # Errors
+    /// The packet filter cannot match the packets.
+    pub(super) fn rules(&self) -> Result<Vec<FilterRule>, Failure> {
+        let mut rules = Vec::new();
+        if !self.flags.has(Flags::PASSES) {
+            return Ok(rules);
+        }
+        let action = match self.extended_flow.action {
+            RuleAction::Allow => FilterAction::Allow,
+            RuleAction::Deny => FilterAction::Deny,
+        };
+        // A reservation opens nothing; the CREATE of the data sender does (section 3.2.2).
+        let is_reservation = self.kind == Kind::External
+            && (action == FilterAction::Allow || self.role != Role::Responder);
+        let flow = self.data_flow();
+        let (Some((near, far)), false) = (flow, is_reservation) else { return Ok(rules) };
+        let packets = packets_of(&near)?;
+        let ((near_source, near_destination), (far_source, far_destination)) =
+            (endpoints(&near), endpoints(&far));
+        let source = (near_source != far_source).then_some(far_source);
+        let destination = (near_destination != far_destination).then_some(far_destination);
+        let rule = FilterRule { packets, action, source, destination };
+        rule.check().map_err(|_| Failure::PolicyConflict)?;
+        match self.icmp_types() {
+            [] => rules.push(rule),
+            types => rules.extend(types.iter().map(|icmp_type| {
+                let packets = FilteredPackets { icmp_type: Some(*icmp_type), ..packets };
+                FilterRule { packets, ..rule }
+            })),
+        }
+        if self.extended_flow.next_port {
+            rules.push(for_next_port(&rule));
+        }
+        Ok(rules)
+    }
+
+    /// Returns the data of the session on both sides of this node.
+    fn data_flow(
+        &self,
+    ) -> Option<(earmark_wire::gist::PathCoupled, earmark_wire::gist::PathCoupled)> {
+        match self.kind {
+            Kind::Create => Some((*self.near_flow()?, *self.far_flow()?)),
+            Kind::External => {
+                let terminal = self.extra.as_ref()?.terminal?;
+                let flow = super::external::data_of(&self.near, &terminal);
+                Some((flow, flow))
+            }
+        }
+    }
+}
+
+/// Returns the rule for the ports after those of a rule (sub_ports).
+fn for_next_port(rule: &FilterRule) -> FilterRule {
+    let next = |port: u16| if port == 0 { 0 } else { port.wrapping_add(1) };
+    let mut rule = *rule;
+    let flow = &mut rule.packets.flow;
+    flow.destination_port = next(flow.destination_port);
+    flow.source_port = next(flow.source_port);
+    let next = |to: earmark_core::Endpoint| if to.port == 0 { to } else { following(to) };
+    FilterRule { source: rule.source.map(next), destination: rule.destination.map(next), ..rule }
+}
+
+impl Store {
+    /// Returns the sessions that have a rule for these packets, a few of them.
+    fn holders(&self, packets: FilteredPackets) -> impl Iterator<Item = Index> + '_ {
+        let range = (packets, Index::MIN)..=(packets, Index::MAX);
+        self.held.range(range).map(|(_, index)| *index).take(SAME_PACKETS)
+    }
+
+    /// Returns whether another session has a different rule for the packets of one of these.
+    pub(super) fn conflicts(&self, own: Option<Index>, rules: &[FilterRule]) -> bool {
+        rules.iter().any(|rule| {
+            let others = self.holders(rule.packets).filter(|other| Some(*other) != own);
+            others.into_iter().any(|other| {
+                let theirs = self.session(other).rules().unwrap_or_default();
+                !theirs.contains(rule)
+            })
+        })
+    }
+
+    /// Returns the end of the rule for these packets: that of the last session that has it installed.
+    fn end_of(&self, packets: FilteredPackets) -> Option<Time> {
+        let sessions = self.holders(packets).map(|index| self.session(index));
+        sessions.filter(|s| s.flags.has(Flags::INSTALLED)).map(|s| s.expires_at).max()
+    }
+}
+
+impl NatfwNslp {
+    /// Remembers the rules of a session, so that no other one gets their packets.
+    pub(super) fn hold_rules(&mut self, index: Index) {
+        for rule in self.store.session(index).rules().unwrap_or_default() {
+            self.store.held.insert((rule.packets, index));
+        }
+    }
+
+    /// Installs the remembered rules of a session until its end, or until its new end.
+    pub(super) fn install_rules(&mut self, cx: &mut HandlerContext<'_, '_>, index: Index) {
+        let session = self.store.session_mut(index);
+        let rules = session.rules().unwrap_or_default();
+        if rules.is_empty() {
+            return;
+        }
+        let was_installed = session.flags.has(Flags::INSTALLED);
+        session.flags.set(Flags::INSTALLED, true);
+        let id = session.id;
+        for rule in rules {
+            let until = self.store.end_of(rule.packets).unwrap_or(cx.now);
+            cx.out.filter(FilterChange::Install(rule, until));
+            if !was_installed {
+                cx.report(Event::Rule { session: id, rule, change: RuleChange::Installed });
+            }
+        }
+    }
+
+    /// Removes the rules of a session, unless other sessions have the same.
+    pub(super) fn drop_rules(
+        &mut self,
+        cx: &mut HandlerContext<'_, '_>,
+        index: Index,
+        why: Change,
+    ) {
+        let session = self.store.session_mut(index);
+        let rules = session.rules().unwrap_or_default();
+        let was_installed = session.flags.has(Flags::INSTALLED);
+        session.flags.set(Flags::INSTALLED, false);
+        let id = session.id;
+        for rule in rules {
+            self.store.held.remove(&(rule.packets, index));
+            if !was_installed {
+                continue;
+            }
+            match self.store.end_of(rule.packets) {
+                Some(until) => cx.out.filter(FilterChange::Install(rule, until)),
+                None => cx.out.filter(FilterChange::Remove(rule.packets)),
+            }
+            cx.report(Event::Rule { session: id, rule, change: RuleChange::Removed(why) });
+        }
+    }
+
+    /// Ends the sessions whose rule the packet filter has refused.
+    pub(super) fn rule_refused(
+        &mut self,
+        cx: &mut HandlerContext<'_, '_>,
+        packets: FilteredPackets,
+        errno: u16,
+    ) {
+        self.counters.filter_refused += 1;
+        let holders: Vec<Index> = self.store.holders(packets).collect();
+        for index in holders {
+            let session = self.store.session(index);
+            let rules = session.rules().unwrap_or_default();
+            let rule = rules.into_iter().find(|rule| rule.packets == packets);
+            if let Some(rule) = rule.filter(|_| session.flags.has(Flags::INSTALLED)) {
+                let (session, change) = (session.id, RuleChange::Refused(errno));
+                cx.report(Event::Rule { session, rule, change });
+                self.terminate(cx, index);
+            }
+        }
+    }
+}

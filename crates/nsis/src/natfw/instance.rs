@@ -1,0 +1,68 @@
+//! One instance of NATFW NSLP.
+
+use alloc::collections::BTreeSet;
+
+use earmark_core::random::{RandomStreams, Stream};
+use earmark_core::throttle::Throttle;
+use earmark_token::Tokens;
+
+use super::binding::Bindings;
+use super::config::Config;
+use super::counters::Counters;
+use super::policy::Policy;
+use super::state::Index;
+use super::store::Store;
+use crate::nslp::PeerHandle;
+use crate::session::SessionIds;
+
+/// NATFW NSLP on one node.
+#[derive(Debug)]
+pub struct NatfwNslp {
+    pub(super) config: Config,
+    pub(super) store: Store,
+    pub(super) bindings: Bindings,
+    pub(super) policy: Policy,
+    pub(super) tokens: Tokens<Index>,
+    pub(super) throttle: Throttle,
+    pub(super) ids: SessionIds,
+    /// Numbers of first messages, and refresh intervals.
+    pub(super) numbers: Stream,
+    /// Peers that have ended all sessions, which end here one after the other.
+    pub(super) ended_peers: BTreeSet<PeerHandle>,
+    pub(super) counters: Counters,
+}
+
+impl NatfwNslp {
+    /// Creates an engine without sessions.
+    pub fn new(config: Config, random: &RandomStreams) -> NatfwNslp {
+        NatfwNslp {
+            store: Store::default(),
+            bindings: Bindings::default(),
+            policy: Policy::new(config.rules.clone()),
+            tokens: Tokens::new(config.tokens.clone()),
+            throttle: Throttle::default(),
+            ids: SessionIds::new(random, "natfw"),
+            numbers: random.stream("natfw numbers"),
+            ended_peers: BTreeSet::new(),
+            counters: Counters::default(),
+            config,
+        }
+    }
+
+    /// Replaces the settings that may change while the engine runs.
+    pub(crate) fn reload(&mut self, new: Config) {
+        self.policy.replace(new.rules.clone());
+        self.tokens.reload(new.tokens.clone());
+        self.config = self.config.renewed(new);
+    }
+
+    /// Returns the counters.
+    pub fn counters(&self) -> &Counters {
+        &self.counters
+    }
+
+    /// Returns the number of sessions.
+    pub fn session_count(&self) -> usize {
+        self.store.sessions.len()
+    }
+}

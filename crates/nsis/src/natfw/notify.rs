@@ -1,0 +1,184 @@
+//! NOTIFY: events that other nodes report (RFC 5973 section 3.7.5).
+
+use alloc::vec::Vec;
+
+use earmark_wire::gist::SessionId;
+use earmark_wire::natfw_nslp::iana::Informational;
+use earmark_wire::natfw_nslp::{Info, Notify, Outcome};
+
+use super::api::{Change, Event};
+use super::counters::DropReason;
+use super::instance::NatfwNslp;
+use super::state::{Index, Role, Stage};
+use super::store::Wait;
+use crate::nslp::{HandlerContext, PeerHandle, Received};
+
+/// Direction in which an event is reported.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Towards {
+    Initiator,
+    Responder,
+}
+
+/// Limit of the sessions of a peer that end in one call.
+const ENDS_PER_CALL: usize = 64;
+
+impl NatfwNslp {
+    /// Handles a NOTIFY.
+    pub(super) fn receive_notify(
+        &mut self,
+        cx: &mut HandlerContext<'_, '_>,
+        message: &Received<'_>,
+        notify: &Notify<'_>,
+    ) {
+        if !message.origin.channel.is_association() {
+            return self.ignore(cx, message, DropReason::NotOverAssociation);
+        }
+        if message.session == SessionId([0; SessionId::LEN]) {
+            return self.receive_end_of_peer(cx, message, notify);
+        }
+        let Some(index) = self.store.find(message.session) else {
+            return self.ignore(cx, message, DropReason::NoSession);
+        };
+        let session = self.store.session(index);
+        if let Err(reason) = session.check_channel(message) {
+            return self.ignore(cx, message, reason);
+        }
+        let peer = message.origin.peer;
+        let towards = match () {
+            () if message.mri == session.far.inverted() && peer == session.on => Towards::Initiator,
+            () if message.mri == session.near && peer == session.back && peer.is_some() => {
+                Towards::Responder
+            }
+            () => return self.ignore(cx, message, DropReason::WrongDirection),
+        };
+        self.handle_event(cx, (index, towards), message, notify);
+    }
+
+    fn handle_event(
+        &mut self,
+        cx: &mut HandlerContext<'_, '_>,
+        (index, towards): (Index, Towards),
+        message: &Received<'_>,
+        notify: &Notify<'_>,
+    ) {
+        let Outcome::Informational(event) = notify.info.outcome else { return };
+        match event {
+            Informational::RouteChange => {
+                if self.store.session(index).stage == Stage::Transitory {
+                    return self.ignore(cx, message, DropReason::Transitory);
+                }
+                self.pass_on(cx, (index, towards), notify, message.hops);
+                self.route_changed(cx, index);
+            }
+            Informational::ReauthenticationRequired => {
+                if towards == Towards::Responder {
+                    return self.ignore(cx, message, DropReason::InboundOnly);
+                }
+                self.pass_on(cx, (index, towards), notify, message.hops);
+                if self.store.session(index).is_initiator() {
+                    self.send_again(cx, index);
+                }
+            }
+            Informational::LifetimeExpired | Informational::Terminated => {
+                self.pass_on(cx, (index, towards), notify, message.hops);
+                match self.store.session(index).role {
+                    Role::Initiator(application) => {
+                        cx.report(Event::Ended { application, info: Some(notify.info) });
+                        self.end(cx, index, Change::Ended);
+                    }
+                    Role::Proxy(primary) => {
+                        self.end(cx, index, Change::Ended);
+                        self.secondary_failed(cx, primary);
+                    }
+                    Role::Forwarder | Role::Responder => self.end(cx, index, Change::Ended),
+                }
+            }
+            Informational::GoingDown | Informational::Unknown(_) => {
+                self.pass_on(cx, (index, towards), notify, message.hops);
+                if let Role::Initiator(application) = self.store.session(index).role {
+                    cx.report(Event::Notified { application, info: notify.info });
+                }
+            }
+        }
+    }
+
+    /// Passes an event on in its direction, unless this node is the end there.
+    fn pass_on(
+        &mut self,
+        cx: &mut HandlerContext<'_, '_>,
+        (index, towards): (Index, Towards),
+        notify: &Notify<'_>,
+        hops: u8,
+    ) {
+        let session = self.store.session(index);
+        let addressing = match (towards, session.role) {
+            (Towards::Initiator, Role::Forwarder | Role::Responder) => {
+                self.towards_initiator(index)
+            }
+            (Towards::Responder, Role::Forwarder) => self.towards_responder(index),
+            _ => return,
+        };
+        let addressing = super::send::Addressing { hops: Some(hops), ..addressing };
+        self.send_notify(cx, addressing, notify.info, notify.extra);
+    }
+
+    /// Handles an event about all sessions of a peer: those whose path leads through it are void.
+    fn receive_end_of_peer(
+        &mut self,
+        cx: &mut HandlerContext<'_, '_>,
+        message: &Received<'_>,
+        notify: &Notify<'_>,
+    ) {
+        let is_end = matches!(
+            notify.info.outcome,
+            Outcome::Informational(Informational::Terminated | Informational::LifetimeExpired)
+        );
+        let (Some(peer), true) = (message.origin.peer, is_end) else {
+            return self.ignore(cx, message, DropReason::NoSession);
+        };
+        self.ended_peers.insert(peer);
+        self.end_sessions_of_peers(cx);
+    }
+
+    /// Ends a bounded number of the sessions of peers that have ended them all; the timer is due again at once for the rest.
+    pub(super) fn end_sessions_of_peers(&mut self, cx: &mut HandlerContext<'_, '_>) {
+        let Some(peer) = self.ended_peers.first().copied() else { return };
+        let range = (peer, Index::MIN)..=(peer, Index::MAX);
+        let those = self.store.peers.range(range).take(ENDS_PER_CALL);
+        let sessions: Vec<Index> = those.map(|(_, index)| *index).collect();
+        let is_last = sessions.len() < ENDS_PER_CALL;
+        for index in sessions {
+            self.end_with_peer(cx, index, peer);
+        }
+        if is_last {
+            self.ended_peers.remove(&peer);
+        }
+        if !self.ended_peers.is_empty() {
+            self.store.timers.arm(cx.now, Wait::Peer);
+        }
+    }
+
+    fn end_with_peer(&mut self, cx: &mut HandlerContext<'_, '_>, index: Index, peer: PeerHandle) {
+        let info = Info::new(Outcome::Informational(Informational::Terminated));
+        // The event travels towards the initiator; a peer there has no say about the sessions that it has asked for.
+        let Some(session) = self.store.get(index).filter(|session| session.on == Some(peer)) else {
+            return;
+        };
+        match session.role {
+            Role::Initiator(application) => {
+                cx.report(Event::Ended { application, info: Some(info) });
+                self.end(cx, index, Change::Ended);
+            }
+            Role::Proxy(primary) => {
+                self.end(cx, index, Change::Ended);
+                self.secondary_failed(cx, primary);
+            }
+            Role::Forwarder | Role::Responder => {
+                let inbound = self.towards_initiator(index);
+                self.send_notify(cx, inbound, info, earmark_wire::natfw_nslp::Extra::NONE);
+                self.end(cx, index, Change::Ended);
+            }
+        }
+    }
+}

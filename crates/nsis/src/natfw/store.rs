@@ -1,0 +1,190 @@
+//! The slab of sessions and its indices.
+//!
+//! | index | key | cardinality | who chooses the key |
+//! |---|---|---|---|
+//! | `by_id` | SESSION-ID | one for each [`Session`] | peers, so an ordered map |
+//! | `applications` | application | one for each request of this node | the driver |
+//! | `peer_counts` | SII-Handle | one for each peer with sessions | GIST |
+//! | `peers` | SII-Handle, session | two for each session | GIST |
+//! | `held` | packets, session | one for each rule of a session | peers, so an ordered set |
+//! | `reservations` | protocol and endpoint, session | one or two for each EXTERNAL session | peers, so an ordered set |
+//!
+//! No index is ever walked from end to end; listings are in slab order.
+
+use alloc::collections::{BTreeMap, BTreeSet};
+
+use earmark_core::shares::{OWN, Shares};
+use earmark_core::timer::TimingWheel;
+use earmark_core::{Endpoint, FilteredPackets, Time, growth};
+use earmark_wire::gist::SessionId;
+use slab::Slab;
+
+use super::api::Application;
+use super::state::{Index, Role, Session};
+use crate::nslp::PeerHandle;
+
+/// Protocol and address that an EXTERNAL has reserved.
+pub(super) type Reserved = (u8, Endpoint);
+
+/// Purpose of a timer.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Wait {
+    /// A session ends, or its request is due.
+    Session(Index),
+    /// The first token ends.
+    Token,
+    /// The sessions of a peer that has ended them all.
+    Peer,
+}
+
+/// All sessions of the node.
+#[derive(Debug, Default)]
+pub(super) struct Store {
+    pub(super) sessions: Slab<Session>,
+    pub(super) timers: TimingWheel<Wait>,
+    by_id: BTreeMap<SessionId, Index>,
+    pub(super) applications: BTreeMap<Application, Index>,
+    peer_counts: BTreeMap<PeerHandle, u32>,
+    /// Sessions by the peer towards their initiator, and by the one towards their responder.
+    pub(super) peers: BTreeSet<(PeerHandle, Index)>,
+    /// Sessions by the interface that leads to their initiator; [`OWN`] for those of this node.
+    pub(super) shares: Shares,
+    /// Sessions that have a rule for these packets, installed or remembered.
+    pub(super) held: BTreeSet<(FilteredPackets, Index)>,
+    pub(super) reservations: BTreeSet<(Reserved, Index)>,
+}
+
+impl Store {
+    pub(super) fn session(&self, index: Index) -> &Session {
+        &self.sessions[index as usize]
+    }
+
+    pub(super) fn session_mut(&mut self, index: Index) -> &mut Session {
+        &mut self.sessions[index as usize]
+    }
+
+    /// Returns the session in a slot that may be free.
+    pub(super) fn get(&self, index: Index) -> Option<&Session> {
+        self.sessions.get(index as usize)
+    }
+
+    /// Returns the session of this identifier.
+    pub(super) fn find(&self, id: SessionId) -> Option<Index> {
+        self.by_id.get(&id).copied()
+    }
+
+    /// Inserts a session whose identifier is new, and arms its timer.
+    pub(super) fn insert(&mut self, session: Session) -> Index {
+        let (id, role, back, arrival) = (session.id, session.role, session.back, session.arrival);
+        let index = growth::insert(&mut self.sessions, session);
+        self.by_id.insert(id, index);
+        if let Role::Initiator(application) = role {
+            self.applications.insert(application, index);
+        }
+        match back {
+            Some(back) => {
+                self.count_peer(back);
+                self.peers.insert((back, index));
+                self.shares.add(arrival);
+            }
+            None => self.shares.add(OWN),
+        }
+        self.rearm(index);
+        index
+    }
+
+    /// Removes a session from the slab and all indices except those of its rules and reservations.
+    pub(super) fn remove(&mut self, index: Index) -> Session {
+        let session = self.sessions.remove(index as usize);
+        self.by_id.remove(&session.id);
+        if let Role::Initiator(application) = session.role {
+            self.applications.remove(&application);
+        }
+        match session.back {
+            Some(back) => {
+                self.discount_peer(back);
+                self.peers.remove(&(back, index));
+                self.shares.remove(session.arrival);
+            }
+            None => self.shares.remove(OWN),
+        }
+        if let Some(on) = session.on {
+            self.peers.remove(&(on, index));
+        }
+        if let Some(timer) = session.timer {
+            self.timers.cancel(timer);
+        }
+        session
+    }
+
+    /// Sets the peer towards the responder.
+    pub(super) fn set_on(&mut self, index: Index, on: Option<PeerHandle>) {
+        let session = self.session_mut(index);
+        let (old, back) = (core::mem::replace(&mut session.on, on), session.back);
+        if let Some(old) = old.filter(|old| Some(*old) != back) {
+            self.peers.remove(&(old, index));
+        }
+        if let Some(on) = on {
+            self.peers.insert((on, index));
+        }
+    }
+
+    /// Sets the peer towards the initiator, and the interface that leads to it.
+    pub(super) fn set_back(
+        &mut self,
+        index: Index,
+        back: PeerHandle,
+        arrival: earmark_core::InterfaceId,
+    ) {
+        let session = self.session_mut(index);
+        let (old, on) = (session.back.replace(back), session.on);
+        let old_arrival = core::mem::replace(&mut session.arrival, arrival);
+        if let Some(old) = old {
+            if Some(old) != on {
+                self.peers.remove(&(old, index));
+            }
+            self.discount_peer(old);
+            self.shares.remove(old_arrival);
+            self.shares.add(arrival);
+        }
+        self.count_peer(back);
+        self.peers.insert((back, index));
+    }
+
+    /// Returns the number of sessions that came from a peer.
+    pub(super) fn sessions_from(&self, peer: PeerHandle) -> u32 {
+        self.peer_counts.get(&peer).copied().unwrap_or(0)
+    }
+
+    /// Arms the timer of a session for the earliest of its times.
+    pub(super) fn rearm(&mut self, index: Index) {
+        let session = &mut self.sessions[index as usize];
+        let due = session.due();
+        match session.timer {
+            Some(timer) if due == Time::MAX => {
+                self.timers.cancel(timer);
+                session.timer = None;
+            }
+            // A timer that fires too early is armed again.
+            Some(timer) => {
+                if self.timers.deadline(timer).is_none_or(|at| due < at) {
+                    self.timers.rearm(timer, due);
+                }
+            }
+            None if due == Time::MAX => {}
+            None => session.timer = Some(self.timers.arm(due, Wait::Session(index))),
+        }
+    }
+
+    fn count_peer(&mut self, peer: PeerHandle) {
+        *self.peer_counts.entry(peer).or_default() += 1;
+    }
+
+    fn discount_peer(&mut self, peer: PeerHandle) {
+        let Some(count) = self.peer_counts.get_mut(&peer) else { return };
+        *count -= 1;
+        if *count == 0 {
+            self.peer_counts.remove(&peer);
+        }
+    }
+}
