@@ -12,27 +12,51 @@
 #include "flow.h"
 #include "link.h"
 
-// Octets of an IPv4 header without options, and of the beginning of an IPv6 header.
-#define COMPARED 20
+// Octets of an IPv4 header without options, and of the beginning of an IPv6 header, in words.
+#define COMPARED 5
+
+// Whether the packet has these octets at this offset.
+static __always_inline int has_at(struct __sk_buff *packet, __u32 at, const __u32 *header)
+{
+	__u32 here[COMPARED];
+
+	if (bpf_skb_load_bytes(packet, at, here, sizeof(here)))
+		return 0;
+#pragma clang loop unroll(full)
+	for (int i = 0; i < COMPARED; i++)
+		if (here[i] != header[i])
+			return 0;
+	return 1;
+}
+
+// Returns the octets of the packet from the network header on, as this header says. Packets above 64 KiB (BIG TCP) say 0.
+static __always_inline __u32 ip_length(const struct reading *read, const __u32 *header)
+{
+	const __u8 *octets = (const __u8 *)header;
+
+	return read->is_ipv4 ? octets[2] << 8 | octets[3] : 40 + (octets[4] << 8 | octets[5]);
+}
 
 // Writes the DSCP `mark` into a packet, or 0 if `mark` is 0 and the packet has a DSCP of the link's.
 static __always_inline void write_dscp(struct __sk_buff *packet, const struct reading *read, const struct link *link, __u8 mark)
 {
-	__u32 here[COMPARED / 4], there[COMPARED / 4], at = link->overhead;
+	__u32 header[COMPARED], at = link->overhead;
 	__u8 octets[2];
 
 	if (mark == read->dscp || (!mark && !(link->marks >> (read->dscp & 63) & 1)))
 		return;
-	// Where the network header starts is not told; behind the link's header, as a rule.
-	if (bpf_skb_load_bytes(packet, at, here, sizeof(here)) || load(packet, 0, there, sizeof(there)))
+	if (load(packet, 0, header, sizeof(header)))
 		return;
-#pragma clang loop unroll(full)
-	for (int i = 0; i < COMPARED / 4; i++)
-		if (here[i] != there[i])
+	// The kernel does not tell programs where the network header starts, and writes at offsets from the link header only:
+	// behind a link header of the known length, or as many octets before the end as the packet has.
+	if (!has_at(packet, at, header)) {
+		at = packet->len - ip_length(read, header);
+		if (!has_at(packet, at, header))
 			return;
-	__builtin_memcpy(octets, here, sizeof(octets));
+	}
+	__builtin_memcpy(octets, header, sizeof(octets));
 	if (read->is_ipv4) {
-		__be16 before = here[0], after;
+		__be16 before = header[0], after;
 
 		octets[1] = mark << 2 | (octets[1] & 3);
 		__builtin_memcpy(&after, octets, sizeof(after));

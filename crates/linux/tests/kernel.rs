@@ -164,7 +164,10 @@ fn main() -> ExitCode {
     ];
     trials.push(object::trial());
     trials.extend(list![with_ethtool; interface::segmentation_offload_is_recognized,]);
-    trials.extend(list![with_python; marking::packets_into_a_tunnel_are_marked,]);
+    trials.extend(list![with_python;
+        marking::packets_into_a_tunnel_are_marked,
+        marking::packets_to_another_link_layer_are_marked,
+    ]);
     trials.extend(list![with_ip;
         mirror::several_next_hops_rules_and_tables_are_reported,
         mirror::moved_resilient_buckets_are_found,

@@ -162,47 +162,77 @@ pub(crate) fn excess_packets_are_not_marked() {
     }
 }
 
-/// A program behind a tunnel: prints the second octet of each IPv4 packet of UDP that enters the tunnel.
-const TUNNEL: &str = "\
-import fcntl, os, struct
-tunnel = os.open('/dev/net/tun', os.O_RDWR)
-fcntl.ioctl(tunnel, 0x400454ca, struct.pack('16sH22x', b'tun0', 0x1001))
+/// A program behind a device of its own, `tun0`: prints the traffic class of each UDP packet that leaves through it. Arguments:
+/// `TUN` or `TAP`, and the device's hardware type (0: the kernel's choice).
+const FAR_END: &str = "\
+import fcntl, os, socket, struct, sys
+is_tap, hardware = sys.argv[1] == 'TAP', int(sys.argv[2])
+device = os.open('/dev/net/tun', os.O_RDWR)
+fcntl.ioctl(device, 0x400454ca, struct.pack('16sH22x', b'tun0', 0x1002 if is_tap else 0x1001))
+if hardware:
+    fcntl.ioctl(device, 0x400454cd, hardware)
+    no_arp = struct.pack('16sH22x', b'tun0', 0x80)
+    fcntl.ioctl(socket.socket(socket.AF_INET, socket.SOCK_DGRAM), 0x8914, no_arp)
 print('ready', flush=True)
 while True:
-    packet = os.read(tunnel, 2048)
+    packet = os.read(device, 2048)[14 if is_tap else 0:]
     if packet[0] == 0x45 and packet[9] == 17:
         print(packet[1], flush=True)
+    if packet[0] >> 4 == 6 and packet[6] == 17:
+        print((packet[0] << 4 | packet[1] >> 4) & 0xff, flush=True)
 ";
+/// `ARPHRD_IEEE802` of the kernel: a link layer with a header that is not Ethernet's.
+const IEEE802: u16 = 6;
 
 /// A tunnel has no link header before the packets.
 pub(crate) fn packets_into_a_tunnel_are_marked() {
-    let line = Line::new();
-    let mut python = line.router.command("python3").expect("a namespace");
-    let far_end = python.args(["-c", TUNNEL]).stdout(Stdio::piped()).spawn();
-    let mut far_end = FarEnd(far_end.expect("python3 runs"));
-    let mut said = BufReader::new(far_end.0.stdout.take().expect("piped")).lines();
-    let mut next = || said.next().expect("it says something").expect("text");
-    assert_eq!(next(), "ready");
-    link::add_address(&line.router, "tun0", [10, 77, 9, 2].into(), 24).expect("an address");
-    link::set_up(&line.router, "tun0", true).expect("up");
-    let tunnel = link::index(&line.router, "tun0").expect("an answer").expect("the tunnel");
-    let range = "10.77.9.0/24".parse().expect("a prefix");
-    let markings = Markings::new([Marking { range, protocol: EDGE, dscp: Some(EF) }]);
-    let plan = LinkPlan { interface: tunnel, markings, ..line.plan() };
-    let (mut control, _) = line.open(&plan, ClassifierChoice::Bpf);
-    let flow = Flow { destination: [10, 77, 9, 1].into(), ..flow(SOURCE_PORT, EDGE_PORT) };
-    let installation = Installation { interface: tunnel, ..installation(&line, 0, flow, RATE) };
-    control.install_for(Some(EDGE), &installation).expect("installed");
-    let source = line.source(SOURCE_PORT);
-    for port in [EDGE_PORT, UNCLAIMED_PORT] {
-        set_class(&source, AF41 << 2 | CONGESTION);
-        source.send_to(&[7; 100], ("10.77.9.1", port)).expect("sent");
-    }
-    assert_eq!(next(), (EF << 2 | CONGESTION).to_string());
-    assert_eq!(next(), (AF41 << 2 | CONGESTION).to_string());
+    packets_to_a_device_are_marked("TUN", 0);
 }
 
-/// The program behind a tunnel, which ends with the test.
+/// The length of the link header is unknown here.
+pub(crate) fn packets_to_another_link_layer_are_marked() {
+    packets_to_a_device_are_marked("TAP", IEEE802);
+}
+
+fn packets_to_a_device_are_marked(kind: &str, hardware: u16) {
+    let line = Line::new();
+    let mut python = line.router.command("python3").expect("a namespace");
+    python.args(["-c", FAR_END, kind, &hardware.to_string()]);
+    let mut far_end = FarEnd(python.stdout(Stdio::piped()).spawn().expect("python3 runs"));
+    let mut printed = BufReader::new(far_end.0.stdout.take().expect("piped")).lines();
+    let mut next = || printed.next().expect("a line").expect("text");
+    assert_eq!(next(), "ready");
+    let families = [("10.77.9.2", 24, "10.77.9.1"), ("2001:db8:9::2", 64, "2001:db8:9::1")];
+    for (own, length, _) in families {
+        let own = own.parse().expect("an address");
+        link::add_address(&line.router, "tun0", own, length).expect("added");
+    }
+    link::set_up(&line.router, "tun0", true).expect("up");
+    let device = link::index(&line.router, "tun0").expect("an answer").expect("the device");
+    let markings = ["10.77.9.0/24", "2001:db8:9::/64"].map(|range| Marking {
+        range: range.parse().expect("a prefix"),
+        protocol: EDGE,
+        dscp: Some(EF),
+    });
+    let plan = LinkPlan { interface: device, markings: Markings::new(markings), ..line.plan() };
+    let (mut control, _) = line.open(&plan, ClassifierChoice::Bpf);
+    for ((own, _, far), slot) in families.into_iter().zip(0..) {
+        let [own, far] = [own, far].map(|address| address.parse().expect("an address"));
+        let flow = Flow { source: Some(own), destination: far, ..flow(SOURCE_PORT, EDGE_PORT) };
+        let installation =
+            Installation { interface: device, ..installation(&line, slot, flow, RATE) };
+        control.install_for(Some(EDGE), &installation).expect("installed");
+        let bind = || UdpSocket::bind((own, SOURCE_PORT));
+        let source = line.router.run_in(bind).expect("inside").expect("a socket");
+        for (port, leaving) in [(EDGE_PORT, EF), (UNCLAIMED_PORT, AF41)] {
+            set_class(&source, AF41 << 2 | CONGESTION);
+            source.send_to(&[7; 100], (far, port)).expect("sent");
+            assert_eq!(next(), (leaving << 2 | CONGESTION).to_string(), "{far}:{port}");
+        }
+    }
+}
+
+/// The program behind a device, which ends with the test.
 struct FarEnd(Child);
 
 impl Drop for FarEnd {
