@@ -10,7 +10,7 @@ use serde::Deserialize;
 use toml::Spanned;
 
 use super::services::DscpName;
-use super::source::Source;
+use super::source::{LineOfKey, Source};
 use super::{ConfigError, InterfaceConfig};
 
 /// An `[[interface.across]]` table: the aggregates to one far edge.
@@ -79,9 +79,10 @@ impl Source<'_> {
                 across.push(aggregate);
             }
         }
+        let mut known = LineOfKey::new();
         let deaggregates = deaggregated
             .iter()
-            .map(|table| self.deaggregate(table))
+            .map(|table| self.deaggregate(table, &mut known))
             .collect::<Result<Vec<_>, _>>()?;
         // Unless they are hidden or in a tunnel, the nodes of the core process the messages of the flows.
         let ours = across.iter().filter_map(|aggregate| aggregate.by.packets());
@@ -91,7 +92,12 @@ impl Source<'_> {
         Ok(is_border.then_some(Border { hide, across, deaggregates }))
     }
 
-    fn deaggregate(&self, table: &DeaggregateTable) -> Result<Deaggregate, ConfigError> {
+    /// Reads a table of aggregates that end here; `known` has those before it.
+    fn deaggregate(
+        &self,
+        table: &DeaggregateTable,
+        known: &mut LineOfKey<CoreSession>,
+    ) -> Result<Deaggregate, ConfigError> {
         let at = self.read(&table.at, "an address of this node, such as \"10.0.3.2\"")?;
         let packets = self.core_packets(table.dscp.as_ref(), table.tunnel.as_ref())?;
         let packets = packets.ok_or_else(|| {
@@ -99,6 +105,9 @@ impl Source<'_> {
                 "aggregates are known by their DSCP or their tunnel, and neither is given";
             self.error(table.at.span(), message, "such as dscp = \"ef\" or tunnel = \"gre\"")
         })?;
+        let hint = "one [[interface.deaggregate]] for each address and DSCP, or tunnel; remove one of the two";
+        let what = format!("aggregates to {at} with the same packets end here");
+        self.once(known, (at, packets), table.at.span(), what, hint)?;
         Ok(Deaggregate { at, packets })
     }
 
@@ -417,6 +426,32 @@ mod tests {
         for table in [ef("10.0.3.2", both), gre("10.0.3.2", both)] {
             let error = read(&table).expect_err(&table).to_string();
             assert!(error.contains("has the same packets"), "{error}");
+        }
+    }
+
+    #[test]
+    fn deaggregate_table_that_repeats_another_is_refused_with_both_lines() {
+        let table = |at: &str, packets: &str| {
+            format!("[[interface.deaggregate]]\nat = \"{at}\"\n{packets}\n")
+        };
+        let first = table("10.0.3.2", "dscp = \"ef\"") + &table("10.0.3.2", "tunnel = \"gre\"");
+        for (second, earlier) in [
+            (table("10.0.3.2", "dscp = 46"), Some(5)),
+            (table("10.0.3.2", "tunnel = \"gre\""), Some(8)),
+            (table("10.0.3.2", "dscp = \"af41\""), None),
+            (table("10.0.3.3", "dscp = \"ef\""), None),
+        ] {
+            let outcome = read(&format!("{first}{second}"));
+            let found = outcome.err().map(|error| (error.place.line, error.message));
+            let message = |line| {
+                format!(
+                    "aggregates to 10.0.3.2 with the same packets end here already, in line {line}"
+                )
+            };
+            assert_eq!(found, earlier.map(|line| (11, message(line))), "{second}");
+            // A node may face the core through several interfaces, and all of them need the table.
+            let eth2 = "[[interface]]\nname = \"eth2\"\nbandwidth = \"1Gbit\"\n";
+            assert!(read(&format!("{first}{eth2}{second}")).is_ok(), "{second}");
         }
     }
 

@@ -1,7 +1,5 @@
 //! `[[interface]]`: its general keys. The protocols read theirs.
 
-use std::collections::BTreeMap;
-
 use earmark_core::{Prefix, Rate, Role, Trust};
 use serde::Deserialize;
 use toml::Spanned;
@@ -11,7 +9,7 @@ use super::core_aggregates::{AcrossTable, CoreSessions, DeaggregateTable};
 use super::integrity::IntegrityKey;
 use super::protocols::{OnlyProtocol, ProtocolName};
 use super::services::ServiceTable;
-use super::source::Source;
+use super::source::{LineOfKey, Source};
 use super::table::{Owners, Table};
 use super::{ConfigError, InterfaceConfig, Place, Queueing, Reservable, Share};
 use crate::protocol::Protocol;
@@ -86,7 +84,7 @@ impl Source<'_> {
         let protocols: Vec<&dyn Protocol> = protocols::all().collect();
         let keys = protocols.iter().map(|protocol| protocol.interface_keys());
         let owners = Owners::new(&KEYS, keys);
-        let (mut line_of_name, mut core_sessions) = (BTreeMap::new(), CoreSessions::default());
+        let (mut known, mut core_sessions) = (LineOfKey::new(), CoreSessions::default());
         let mut interfaces = Vec::with_capacity(tables.len());
         for table in tables {
             let (general, parts) = owners.divide(table, self)?;
@@ -96,13 +94,9 @@ impl Source<'_> {
             for (protocol, part) in protocols.iter().zip(parts) {
                 protocol.read_interface(part, self, &mut interface)?;
             }
-            if let Some(line) = line_of_name.insert(interface.name.clone(), place.line) {
-                return Err(ConfigError::at(
-                    place,
-                    format!("{} is configured already, in line {line}", interface.name),
-                    "one [[interface]] for each; remove one of the two",
-                ));
-            }
+            let hint = "one [[interface]] for each; remove one of the two";
+            let what = format!("{} is configured", interface.name);
+            self.once(&mut known, interface.name.clone(), table.name.span(), what, hint)?;
             if let Some((to, other)) = core_sessions.add(&interface) {
                 let message =
                     format!("{other} has an aggregate to {to} with the same packets already");

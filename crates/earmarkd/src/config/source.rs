@@ -1,7 +1,7 @@
 //! Text of a settings file and its path. All values are read through it, so that every error is reported with its place.
 
 use std::cell::OnceCell;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Display;
 use std::ops::{Range, RangeInclusive};
 use std::path::Path;
@@ -28,6 +28,9 @@ pub struct Source<'a> {
     /// Names of the interfaces, once they are read and a value names one.
     interfaces: OnceCell<BTreeSet<String>>,
 }
+
+/// Lines of the tables that are read, by what only one of them may say.
+pub(crate) type LineOfKey<K> = BTreeMap<K, usize>;
 
 /// What to write as a pattern for names of users.
 pub(crate) const USER_NAME: &str =
@@ -174,6 +177,24 @@ impl<'a> Source<'a> {
         hint: impl Into<String>,
     ) -> ConfigError {
         ConfigError::at(self.place(span), message, hint)
+    }
+
+    /// Checks that no table before has the same key, and enters it. `what` says of the key what only one table may say.
+    pub(crate) fn once<K: Ord>(
+        &self,
+        known: &mut LineOfKey<K>,
+        key: K,
+        span: Range<usize>,
+        what: impl Display,
+        hint: &str,
+    ) -> Result<(), ConfigError> {
+        let place = self.place(span);
+        match known.insert(key, place.line) {
+            None => Ok(()),
+            Some(line) => {
+                Err(ConfigError::at(place, format!("{what} already, in line {line}"), hint))
+            }
+        }
     }
 
     /// An error of the TOML parser.
