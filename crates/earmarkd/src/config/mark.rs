@@ -6,7 +6,7 @@ use serde::Deserialize;
 use toml::Spanned;
 
 use super::ConfigError;
-use super::source::Source;
+use super::source::{LineOfKey, Source};
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -23,7 +23,17 @@ const RANGE: &str = "an address range such as \"10.0.3.0/24\"";
 
 impl Source<'_> {
     pub(super) fn marks(&self, tables: &[MarkTable]) -> Result<Vec<MarkRule>, ConfigError> {
-        tables.iter().map(|table| self.mark(table)).collect()
+        let mut known = LineOfKey::new();
+        let rule = |table: &MarkTable| {
+            let rule = self.mark(table)?;
+            let MarkRule { incoming, source, destination, protocol, port, mark: _ } = rule.clone();
+            let packets = (incoming, source, destination, protocol, port);
+            let hint = "the first table that matches is used; remove one of the two";
+            let what = "a [[mark]] is for the same packets";
+            self.once(&mut known, packets, table.mark.span(), what, hint)?;
+            Ok(rule)
+        };
+        tables.iter().map(rule).collect()
     }
 
     fn mark(&self, table: &MarkTable) -> Result<MarkRule, ConfigError> {

@@ -39,7 +39,7 @@ pub use secret_file::SecretFileError;
 pub use settings::{Config, Control};
 pub(crate) use share::Share;
 pub use source::Source;
-pub(crate) use source::USER_NAME;
+pub(crate) use source::{LineOfKey, USER_NAME};
 pub use table::{Keys, Table};
 
 /// An example configuration that explains every setting. `earmarkd config example` prints it.

@@ -435,6 +435,32 @@ const WRONG: &[(&str, usize, &str, &str)] = &[
         "nsis.aggregate.least",
         "unknown field",
     ),
+    (
+        "[nsis]\ninner = ['a']\n[[nsis.aggregate]]\nto = '10.1.0.0/16'\n[[nsis.aggregate]]\nto = '10.1.0.9/16'",
+        6,
+        "nsis.aggregate.to",
+        "flows to 10.1.0.0/16 are in an aggregate already, in line 4",
+    ),
+    (
+        "[[boomerang.aggregate]]\nname = 'a'\nsource = '10.1.0.0/16'\ndestination = '10.2.0.0/16'\n\
+         [[boomerang.aggregate]]\nname = 'b'\nsource = '10.1.0.0/16'\ndestination = '10.2.0.0/16'",
+        7,
+        "boomerang.aggregate.source",
+        "flows from 10.1.0.0/16 to 10.2.0.0/16 are in an aggregate already, in line 3",
+    ),
+    (
+        "[[sender_proxy]]\nfrom = '10.0.0.2:1'\nto = '10.0.0.1:1'\nrate = '1Mbit'\n\
+         [[sender_proxy]]\nfrom = '10.0.0.2:1'\nto = '10.0.0.1:1'\nrate = '2Mbit'",
+        6,
+        "sender_proxy.from",
+        "10.0.0.2:1 to 10.0.0.1:1 has a [[sender_proxy]] already, in line 2",
+    ),
+    (
+        "[[mark]]\nmark = 1\nto = '10.1.0.0/16'\n[[mark]]\nmark = 2\nto = '10.1.0.0/16'",
+        5,
+        "mark.mark",
+        "a [[mark]] is for the same packets already, in line 2",
+    ),
     ("[daemon]\nuser = 3", 2, "daemon.user", "invalid type"),
     ("[daemon]\nrecord = 3", 2, "daemon.record", "invalid type"),
     (

@@ -7,7 +7,7 @@ use earmark_core::{Prefix, Rate};
 use serde::Deserialize;
 use toml::Spanned;
 
-use crate::config::{Config, ConfigError, InKeyFile, Share, Source};
+use crate::config::{Config, ConfigError, InKeyFile, LineOfKey, Share, Source};
 use crate::protocol::Tables;
 
 /// Settings of Boomerang.
@@ -156,6 +156,7 @@ impl Source<'_> {
     }
 
     fn aggregates(&self, tables: &[AggregateTable]) -> Result<Vec<AggregateRule>, ConfigError> {
+        let mut known = LineOfKey::new();
         let rule = |table: &AggregateTable| {
             let hint = "an address range such as \"10.1.0.0/16\"";
             let source: Prefix = self.read(&table.source, hint)?;
@@ -167,6 +168,9 @@ impl Source<'_> {
                     "both IPv4 or both IPv6",
                 ));
             }
+            let what = format!("flows from {source} to {destination} are in an aggregate");
+            let hint = "a flow is in the first aggregate that matches; remove one of the two";
+            self.once(&mut known, (source, destination), table.source.span(), what, hint)?;
             let step = table.step.as_ref().map(|step| self.read(step, "a rate such as \"1Mbit\""));
             Ok(AggregateRule {
                 name: table.name.clone(),

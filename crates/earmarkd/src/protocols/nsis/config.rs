@@ -13,7 +13,7 @@ use earmark_nsis::qos::{self, AggregateRule, Rule};
 use serde::Deserialize;
 use toml::Spanned;
 
-use crate::config::{Config, ConfigError, Source};
+use crate::config::{Config, ConfigError, LineOfKey, Source};
 use crate::protocol::Tables;
 use crate::streams::{Identity, Limits, Settings, TlsSettings};
 
@@ -323,6 +323,7 @@ impl Source<'_> {
         let limits = defaults.limits;
         let hint = "\"30s\" is usual; from 1s to 1 hour (60min) are possible";
         let range = Duration::from_secs(1)..=Duration::from_secs(3_600);
+        let mut known = LineOfKey::new();
         Ok(qos::Config {
             level: self.small(&table.level, 0..32, defaults.level)?,
             refresh: self.duration(table.refresh.as_ref(), range, defaults.refresh, hint)?,
@@ -338,7 +339,7 @@ impl Source<'_> {
             aggregates: table
                 .aggregate
                 .iter()
-                .map(|aggregate| self.nsis_aggregate(aggregate, &table.inner))
+                .map(|aggregate| self.nsis_aggregate(aggregate, &table.inner, &mut known))
                 .collect::<Result<_, _>>()?,
             shrink_after: self.duration(
                 table.shrink_after.as_ref(),
@@ -360,10 +361,12 @@ impl Source<'_> {
         })
     }
 
+    /// Reads an aggregate; `known` has the ranges of those before it.
     fn nsis_aggregate(
         &self,
         table: &AggregateTable,
         inner: &[String],
+        known: &mut LineOfKey<Prefix>,
     ) -> Result<AggregateRule, ConfigError> {
         if inner.is_empty() {
             return Err(self.error(
@@ -381,6 +384,9 @@ impl Source<'_> {
                 "a prefix of at least 8 bits that is no single host, such as \"10.1.0.0/16\"",
             ));
         }
+        let what = format!("flows to {to} are in an aggregate");
+        let hint = "a flow is in the first aggregate that matches; remove one of the two";
+        self.once(known, to, table.to.span(), what, hint)?;
         let rate = |text: &Option<Spanned<String>>, default: Rate| {
             let read = |text| self.read(text, "a rate such as \"2Mbit\"");
             text.as_ref().map_or(Ok(default), read)

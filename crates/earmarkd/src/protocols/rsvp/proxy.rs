@@ -1,6 +1,6 @@
 //! `[[sender_proxy]]` and `[[receiver_proxy]]`: hosts without RSVP for which this node signals.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use earmark_core::Rate;
 use earmark_rsvp::proxy::{ReceiverProxy, SenderNotification, SenderProxy, Settings};
@@ -10,7 +10,7 @@ use earmark_wire::udp;
 use serde::Deserialize;
 use toml::Spanned;
 
-use crate::config::{ConfigError, InterfaceConfig, Source};
+use crate::config::{ConfigError, InterfaceConfig, LineOfKey, Source};
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -67,7 +67,8 @@ impl Source<'_> {
         receivers: &[ReceiverTable],
         interfaces: &[InterfaceConfig],
     ) -> Result<Settings, ConfigError> {
-        let senders = senders.iter().map(|table| self.sender_proxy(table));
+        let mut known = LineOfKey::new();
+        let senders = senders.iter().map(|table| self.sender_proxy(table, &mut known));
         let receivers = receivers.iter().map(|table| self.receiver_proxy(table, interfaces));
         Ok(Settings {
             senders: senders.collect::<Result<_, _>>()?,
@@ -75,7 +76,12 @@ impl Source<'_> {
         })
     }
 
-    fn sender_proxy(&self, table: &SenderTable) -> Result<SenderProxy, ConfigError> {
+    /// Reads a sender without RSVP; `known` has those before it.
+    fn sender_proxy(
+        &self,
+        table: &SenderTable,
+        known: &mut LineOfKey<(SocketAddr, u8, IpAddr, SourceSelector)>,
+    ) -> Result<SenderProxy, ConfigError> {
         let from: SocketAddr = self.read(&table.from, ENDPOINT)?;
         let to: SocketAddr = self.read(&table.to, ENDPOINT)?;
         for (endpoint, text) in [(from, &table.from), (to, &table.to)] {
@@ -102,6 +108,10 @@ impl Source<'_> {
             Some(spi) => SourceSelector::Spi(*spi.get_ref()),
             None => SourceSelector::Port(from.port()),
         };
+        let what = format!("the sender {from} to {to} has a [[sender_proxy]]");
+        let hint = "one for each sender of a session; remove one of the two";
+        let sender = (to, session.protocol, from.ip(), selector);
+        self.once(known, sender, table.from.span(), what, hint)?;
         let rate: Rate = self.read(&table.rate, RATE)?;
         if rate == Rate::ZERO {
             return Err(self.error(table.rate.span(), "a rate of 0 reserves nothing", RATE));
