@@ -2,10 +2,10 @@
 
 use alloc::collections::BTreeSet;
 use alloc::string::String;
-use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use earmark_core::{Datagram, InterfaceId, Outgoing, Routes};
 use earmark_node::Input;
+use earmark_wire::rsvp::encapsulation::{self, FROM_OTHERS, FROM_UDP_ONLY};
 use earmark_wire::udp;
 
 use crate::host::Host;
@@ -15,15 +15,6 @@ use crate::packet::{Body, Packet};
 
 /// IP protocol number of RSVP.
 const RSVP: u8 = 46;
-/// Pu: destination port of hosts without raw sockets.
-const FROM_UDP_ONLY: u16 = 1_698;
-/// Pu': destination port of all other nodes.
-const FROM_OTHERS: u16 = 1_699;
-/// G* of both families, which reaches no further than the link (IANA: RSVP-ENCAPSULATION).
-const ENCAPSULATION4: Ipv4Addr = Ipv4Addr::new(224, 0, 0, 14);
-const ENCAPSULATION6: Ipv6Addr = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 0x0e);
-/// Offset of Send_TTL in the common header, which counts in place of the TTL (RFC 2205 section 3.1.1).
-const SEND_TTL: usize = 4;
 
 /// Use of UDP by a node.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -56,7 +47,7 @@ impl Network {
             interface,
             source: packet.source,
             destination: packet.destination,
-            ttl: message.get(SEND_TTL).copied().unwrap_or_default(),
+            ttl: encapsulation::send_ttl(message).unwrap_or_default(),
             router_alert: false,
             encapsulated: true,
             payload: message,
@@ -78,7 +69,8 @@ impl Host {
         packet: &Packet,
         has_joined: bool,
     ) -> bool {
-        let is_here = has_joined || packet.destination == encapsulation_group(packet.destination);
+        let is_here =
+            has_joined || packet.destination == encapsulation::group(packet.destination.is_ipv6());
         is_here && self.message_in_udp(interface, packet).is_some()
     }
 
@@ -126,7 +118,9 @@ impl Host {
         let gateway = || self.routes.lookup(out.destination).and_then(|hop| hop.gateway);
         // The first router intercepts no UDP, and gets the messages that follow the data itself.
         let destination = match is_only && out.router_alert {
-            true if out.destination.is_multicast() => encapsulation_group(out.destination),
+            true if out.destination.is_multicast() => {
+                encapsulation::group(out.destination.is_ipv6())
+            }
             true => out.next_hop.or_else(gateway).unwrap_or(out.destination),
             false => out.destination,
         };
@@ -145,13 +139,5 @@ impl Host {
         let (protocol, router_alert) = (udp::PROTOCOL, false);
         let out = Outgoing { protocol, source, destination, router_alert, interface, ..*out };
         Some(Packet::signalling(&out, &octets))
-    }
-}
-
-/// Returns G* of the family of an address.
-fn encapsulation_group(address: IpAddr) -> IpAddr {
-    match address {
-        IpAddr::V4(_) => ENCAPSULATION4.into(),
-        IpAddr::V6(_) => ENCAPSULATION6.into(),
     }
 }

@@ -20,6 +20,7 @@ mod dclass;
 mod decode;
 mod diagnostics;
 mod emit;
+pub mod encapsulation;
 mod error;
 mod flows;
 mod frame;

@@ -5,6 +5,7 @@ use alloc::vec;
 use core::net::IpAddr;
 
 use earmark_core::Outgoing;
+use earmark_wire::rsvp::encapsulation::FROM_OTHERS;
 use earmark_wire::rsvp::{Body, Diagnosis, Message, MessageType, Route, RsvpHop, SourceSelector};
 use earmark_wire::udp;
 
@@ -19,8 +20,6 @@ use crate::neighbors::refresh_reduction::OutgoingMessage;
 
 /// IP protocol number of UDP.
 const UDP: u8 = 17;
-/// Source port of DREPs in UDP: that of UDP-encapsulated RSVP (RFC 2205 appendix C).
-const FROM_PORT: u16 = 1_699;
 
 impl Rsvp {
     /// Sends a DREP, or a fragment of one, from this node towards the requester. Its ROUTE, if any, ends with the node
@@ -120,7 +119,7 @@ impl Rsvp {
         let message = Message::new(NEIGHBOR_TTL, Body::Drep(*drep));
         let mut packet = vec![0; udp::HEADER + message.buffer_len()];
         let repr =
-            udp::Repr { source, destination, source_port: FROM_PORT, destination_port: port };
+            udp::Repr { source, destination, source_port: FROM_OTHERS, destination_port: port };
         if message.emit(&mut packet[udp::HEADER..]).is_err() || repr.emit(&mut packet).is_err() {
             return; // longer than a datagram
         }

@@ -9,14 +9,13 @@ use earmark_wire::rsvp::{
     PathErr, PathTear, Resv, ResvErr, ResvTear, RsvpHop, Session, SourceSelector,
 };
 
+use earmark_wire::rsvp::encapsulation::{FROM_OTHERS, FROM_UDP_ONLY};
 use earmark_wire::udp;
 
 use crate::attack::{Attack, Packet, Power};
 
 /// IP protocol number of RSVP.
 const RSVP: u8 = 46;
-/// UDP ports of messages of hosts without raw sockets, and to them (RFC 2205 appendix C).
-const ENCAPSULATED: [u16; 2] = [1_698, 1_699];
 /// TTL of forged messages, as of a neighbour.
 const TTL: u8 = 255;
 /// Message type of a Path.
@@ -82,7 +81,8 @@ pub(super) fn message(packet: &Packet) -> Option<&[u8]> {
         RSVP => Some(&packet.payload),
         udp::PROTOCOL => {
             let datagram = udp::Packet::parse(&packet.payload).ok()?;
-            ENCAPSULATED.contains(&datagram.destination_port).then_some(datagram.payload)
+            let is_rsvp = matches!(datagram.destination_port, FROM_UDP_ONLY | FROM_OTHERS);
+            is_rsvp.then_some(datagram.payload)
         }
         _ => None,
     }
@@ -97,7 +97,7 @@ pub(super) fn encapsulated(packet: &Packet, router: IpAddr) -> Option<Packet> {
         return None;
     }
     let destination = if packet.router_alert.is_some() { router } else { packet.destination };
-    let [port, _] = ENCAPSULATED;
+    let port = FROM_UDP_ONLY;
     let header =
         udp::Repr { source: packet.source, destination, source_port: port, destination_port: port };
     let mut payload = vec![0; udp::HEADER + octets.len()];

@@ -19,6 +19,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
 use std::os::fd::{AsFd, OwnedFd};
 
 use earmark_core::{Datagram, InterfaceId, Outgoing};
+use earmark_wire::rsvp::encapsulation::{self, FROM_OTHERS, FROM_UDP_ONLY};
 
 use super::IP_PROTOCOL;
 use crate::interface::InterfaceName;
@@ -30,16 +31,6 @@ use crate::signalling_socket::socket_options::{
 };
 use crate::sys::socket::{Received, Target, send_packet};
 use crate::traffic_control::SIGNALLING_CLASS;
-
-/// Pu: destination port of hosts without raw sockets.
-const FROM_UDP_ONLY: u16 = 1_698;
-/// Pu': destination port of all others.
-const FROM_OTHERS: u16 = 1_699;
-/// G* of both families (IANA: RSVP-ENCAPSULATION).
-const ENCAPSULATION4: Ipv4Addr = Ipv4Addr::new(224, 0, 0, 14);
-const ENCAPSULATION6: Ipv6Addr = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 0x0e);
-/// Offset of Send_TTL in the common header (RFC 2205 section 3.1.1).
-const SEND_TTL: usize = 4;
 
 /// The UDP sockets, and the interfaces on which they are used.
 #[derive(Debug)]
@@ -99,7 +90,7 @@ impl UdpSockets {
             return Ok(());
         }
         for port in self.ports.iter().filter(|port| port.port == FROM_UDP_ONLY) {
-            let group = if port.is_ipv4 { ENCAPSULATION4.into() } else { ENCAPSULATION6.into() };
+            let group = encapsulation::group(!port.is_ipv4);
             match membership(port.socket.as_fd(), group, interface, serve) {
                 // The interface lacks that family, or was deleted.
                 Err(error) if !serve || !port.is_ipv4 => {
@@ -132,7 +123,7 @@ impl UdpSockets {
             interface,
             source: about.source?,
             destination: about.destination?,
-            ttl: *octets.get(SEND_TTL)?,
+            ttl: encapsulation::send_ttl(octets)?,
             router_alert: false,
             encapsulated: true,
             payload: octets,
@@ -145,8 +136,7 @@ impl UdpSockets {
         let port = if self.udp_only { FROM_UDP_ONLY } else { FROM_OTHERS };
         let (to, hop_limit) = match (self.udp_only, out.destination.is_multicast()) {
             (false, _) => (out.destination, out.ttl),
-            (true, true) if out.destination.is_ipv4() => (ENCAPSULATION4.into(), 1),
-            (true, true) => (ENCAPSULATION6.into(), 1),
+            (true, true) => (encapsulation::group(out.destination.is_ipv6()), 1),
             // Path and other end-to-end messages are addressed to the session; the router intercepts them.
             (true, false) if out.router_alert => {
                 let known = out.next_hop.filter(|hop| hop.is_ipv4() == out.destination.is_ipv4());
