@@ -71,8 +71,8 @@ pub enum HostEvent {
     },
     /// The ledger has displaced a claim for a more important one; see [`crate::admission::Ledger::next_displaced`].
     Displaced(Displaced),
-    /// Traffic control has a reservation of an earlier run of this node, and the ledger holds its bandwidth until an engine
-    /// claims it; see [`crate::admission::Ledger::adopt`].
+    /// Traffic control has a reservation of an earlier run of this node, of the engine's protocol or of an unknown one, and
+    /// the ledger holds its bandwidth until an engine claims it; see [`crate::admission::Ledger::adopt`].
     Adopted,
     /// The packet filter has refused a rule, or has one of an earlier run of this node.
     Filter(FilterEvent),

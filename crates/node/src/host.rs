@@ -113,7 +113,10 @@ impl Node {
             }
             HostUpdate::Adopted { interface, flow, rate, protocol } => {
                 match self.ledger.adopt(interface, flow, rate, protocol) {
-                    Ok(()) => self.notify_engines(now, HostEvent::Adopted, out),
+                    Ok(()) => match protocol {
+                        Some(own) => self.notify_engine(now, own, HostEvent::Adopted, out),
+                        None => self.notify_engines(now, HostEvent::Adopted, out),
+                    },
                     Err(error) => {
                         let reason = error.to_string();
                         out.notify(Event::NotAdopted { interface, flow, reason });

@@ -338,7 +338,18 @@ impl Node {
         event: HostEvent,
         out: &mut Effects<Event>,
     ) {
-        let index = self.engines().position(|engine| engine.kind().protocol == owner.protocol);
+        self.notify_engine(now, owner.protocol, event, out);
+    }
+
+    /// Notifies the engine of a protocol, if there is one.
+    pub(crate) fn notify_engine(
+        &mut self,
+        now: Time,
+        protocol: Protocol,
+        event: HostEvent,
+        out: &mut Effects<Event>,
+    ) {
+        let index = self.engines().position(|engine| engine.kind().protocol == protocol);
         if let Some(index) = index {
             self.process(index, now, EngineInput::Host(event), out);
         }

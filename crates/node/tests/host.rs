@@ -78,6 +78,37 @@ fn adopted_reservation_is_taken_over_by_the_claim_of_its_flow() {
     assert_eq!(router.held("eth2"), Some(Rate::from_mbps(7)), "it has an owner by now");
 }
 
+/// Only the protocol of an adopted reservation has preserved state: with those of another one, Hellos of RSVP announce no
+/// Recovery Time (RFC 3473 section 9.1).
+#[test]
+fn adopted_reservation_begins_the_recovery_of_its_protocol_only() {
+    let times = |recovery_ms| Some(RestartCap { restart_ms: 30_000, recovery_ms });
+    for (protocol, recovery_ms) in [
+        (Some(earmark_rsvp::ID), 60_000),
+        (Some(earmark_boomerang::ID), 0),
+        (Some(earmark_nsis::ID), 0),
+        (None, 60_000),
+    ] {
+        let mut router = router();
+        let restart_time = Some(Duration::from_secs(30));
+        let restart = RestartTimes { restart_time, ..RestartTimes::default() };
+        let renewal = Renewal { restart, ..Renewal::from(earmark_rsvp::Config::default()) };
+        let command = earmark_rsvp::Command::Renew(Box::new(renewal));
+        router.handle(Input::Command(Command::Rsvp(command)));
+        let (interface, flow, rate) = (ETH2, the_flow(), Rate::from_mbps(6));
+        router.host(HostUpdate::Adopted { interface, flow, rate, protocol });
+        let (kind, source_instance, destination_instance) = (HelloKind::Request, 5, 0);
+        let hello = Hello { kind, source_instance, destination_instance };
+        let message = HelloMessage { restart_cap: times(0), ..hello.into() };
+        let outcomes = router.receive(ETH2, ip("10.0.2.1"), Body::Hello(message));
+        let announced = sent(&outcomes).iter().find_map(|(_, body)| match body {
+            Body::Hello(hello) => hello.restart_cap,
+            _ => None,
+        });
+        assert_eq!(announced, times(recovery_ms), "{protocol:?}");
+    }
+}
+
 /// An unclaimed adopted reservation is released when the driver has removed it; one that does not fit is not adopted.
 #[test]
 fn unclaimed_adopted_reservation_is_released() {
