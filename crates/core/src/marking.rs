@@ -20,21 +20,28 @@ pub struct Marking {
     pub dscp: Option<u8>,
 }
 
-/// The rules of an interface. Those of longer prefixes come first.
+/// The rules of an interface.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Markings(Vec<Marking>);
+pub struct Markings {
+    /// Rules, those of longer prefixes first.
+    rules: Vec<Marking>,
+    /// DSCPs of the rules, as bits; each packet is compared with them.
+    taken: u64,
+}
 
 impl Markings {
     /// Creates the rules of an interface.
     pub fn new(markings: impl IntoIterator<Item = Marking>) -> Markings {
-        let mut markings: Vec<Marking> = markings.into_iter().collect();
-        markings.sort_by_key(|marking| core::cmp::Reverse(marking.range.length()));
-        Markings(markings)
+        let mut rules: Vec<Marking> = markings.into_iter().collect();
+        rules.sort_by_key(|marking| core::cmp::Reverse(marking.range.length()));
+        let dscps = rules.iter().filter_map(|marking| marking.dscp);
+        let taken = dscps.fold(0, |set, dscp| set | 1 << (dscp & 63));
+        Markings { rules, taken }
     }
 
     /// Returns whether there is no rule.
     pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.rules.is_empty()
     }
 
     /// Returns the DSCP for packets that a claim serves; `None` for a claim that no rule is about. Packets of a claim on
@@ -47,19 +54,19 @@ impl Markings {
         let is_about = |marking: &&Marking| {
             Some(marking.protocol) == protocol && marking.range.covers(destinations)
         };
-        self.0.iter().find(is_about)?.dscp
+        self.rules.iter().find(is_about)?.dscp
     }
 
     /// Returns the DSCP with which a packet leaves that arrives with `dscp`; `of_claim` is that of the claim that serves
     /// the packet, if there is one.
     pub fn of_packet(&self, dscp: u8, of_claim: Option<u8>) -> u8 {
-        let is_taken = self.taken() >> (dscp & 63) & 1 != 0;
+        let is_taken = self.taken >> (dscp & 63) & 1 != 0;
         of_claim.filter(|_| !self.is_empty()).unwrap_or(if is_taken { 0 } else { dscp })
     }
 
     /// Returns the DSCPs of the rules, as bits: only packets of their claims may have them.
     pub fn taken(&self) -> u64 {
-        self.0.iter().filter_map(|marking| marking.dscp).fold(0, |set, dscp| set | 1 << (dscp & 63))
+        self.taken
     }
 }
 
