@@ -77,11 +77,15 @@ impl Rsvp {
         let notify = self.notify_request_of_proxy(cx, index);
         let carried = Carried::Objects(&notify);
         for outgoing in interfaces {
-            if !self.sinks_path(cx.context, index, outgoing) && self.is_discovered(index, outgoing)
-            {
+            let proxy = self.receiver_proxy(cx.context, index, outgoing);
+            let proxy = proxy.map(|(proxy, flowspec)| (proxy.sinks_path, flowspec));
+            let sinks_path = proxy.is_some_and(|(sinks_path, _)| sinks_path);
+            if !sinks_path && self.is_discovered(index, outgoing) {
                 continue;
             }
-            let wanted = self.proxy_flowspec(cx, index, outgoing);
+            let wanted = proxy.and_then(|(_, flowspec)| {
+                self.flowspec_within_mtu(cx.context, index, outgoing, flowspec)
+            });
             let origin = Origin::Local(PROXY);
             let known = self.store.find_request(Holder::Sender(index), Some(outgoing), origin);
             let rsb = known.rsb;
@@ -107,19 +111,21 @@ impl Rsvp {
         }
     }
 
-    fn proxy_flowspec<E>(
+    /// Returns a flowspec without packets that are too large for the path of a sender or for its outgoing interface; `None`
+    /// without such an interface.
+    fn flowspec_within_mtu(
         &self,
-        cx: &HandlerContext<'_, '_, E>,
+        context: &Context<'_>,
         index: Index,
         outgoing: InterfaceId,
+        flowspec: FlowSpec,
     ) -> Option<FlowSpec> {
-        let interface = cx.context.interfaces.by_id(outgoing)?;
+        let interface = context.interfaces.by_id(outgoing)?;
         let psb = self.store.psb(index);
-        let (_, flowspec) = self.receiver_proxy(cx.context, index, outgoing)?;
         let adspec = psb.adspec.as_deref().and_then(|body| Adspec::parse(body).ok());
         let path_mtu =
             adspec.map_or(u32::MAX, |adspec| Offer::of(&adspec, false).controlled_load_mtu);
-        // No packets larger than the MTU of the path and of the link (RFC 2210 section 2.3.2).
+        // RFC 2210 section 2.3.2.
         let mtu = path_mtu.min(interface.mtu).max(1);
         Some(match flowspec {
             FlowSpec::ControlledLoad(bucket) => FlowSpec::ControlledLoad(TokenBucket {
