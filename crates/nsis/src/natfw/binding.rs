@@ -172,6 +172,11 @@ impl Bindings {
         true
     }
 
+    #[cfg(test)]
+    pub(super) fn assert_empty(&self) {
+        assert!(self.slab.is_empty() && self.by_internal.is_empty() && self.by_external.is_empty());
+    }
+
     fn insert(&mut self, binding: Binding) -> Index {
         let Binding { protocol, internal, external, next_port, .. } = binding;
         let index = growth::insert(&mut self.slab, binding);
@@ -234,7 +239,7 @@ mod tests {
         assert_eq!(bindings.get(first).external, external, "another session needs it");
         bindings.release(Time::ZERO, first);
         bindings.release(Time::ZERO, other);
-        assert!(bindings.by_external.is_empty() && bindings.by_internal.is_empty());
+        bindings.assert_empty();
     }
 
     #[test]

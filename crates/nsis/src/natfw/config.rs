@@ -20,8 +20,11 @@ pub struct Config {
     pub enabled: bool,
     /// Whether the packet filter of this node gets a rule for each session.
     pub firewall: bool,
-    /// Names of the interfaces that lead out of the network: for what leaves through them this node is the edge.
+    /// Names of the interfaces on the external side of this node.
     pub external: Vec<String>,
+    /// Whether the external side is outside of the network, so that this node is its edge. A translator within the network
+    /// has other firewalls or translators on its external side.
+    pub edge: bool,
     /// Translation of the addresses of IPv4 packets that cross into or out of the network.
     pub translator: Option<Translator>,
     /// Which sessions this node accepts as their responder.
@@ -58,6 +61,7 @@ impl Default for Config {
             enabled: false,
             firewall: false,
             external: Vec::new(),
+            edge: true,
             translator: None,
             responder: Responder::Exposed,
             signaling_destination: None,
@@ -84,6 +88,7 @@ impl Config {
             enabled: self.enabled,
             firewall: self.firewall,
             external: self.external.clone(),
+            edge: self.edge,
             translator: self.translator.clone(),
             ..new
         }

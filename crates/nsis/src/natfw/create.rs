@@ -8,13 +8,14 @@ use earmark_wire::natfw_nslp::iana::{
 use earmark_wire::natfw_nslp::{Nonce, Outcome, RuleAction};
 
 use super::binding::following;
+use super::config::Responder;
 use super::crossing::Crossing;
 use super::flow::{admits_sender, endpoints, with_destination, with_source};
 use super::forward::{Candidate, failure, permanent};
 use super::instance::NatfwNslp;
 use super::limits::FULL;
 use super::received::Request;
-use super::state::{Index, Kind, Role, Stage};
+use super::state::{Index, Role, Stage};
 use super::store::Reserved;
 use crate::nslp::HandlerContext;
 use crate::route;
@@ -67,12 +68,15 @@ impl NatfwNslp {
                 Candidate { passes: true, ..Candidate::new(request, Mri::PathCoupled(far)) }
             }
             None if is_local => {
-                let is_wanted = self.is_wanted(request, reservation);
-                if !is_wanted && translates_here {
-                    return Err(failure(Failure::NoReservation));
-                }
-                if !is_wanted {
-                    return Err(permanent(PermanentFailure::Authorization));
+                // "An NI+ uses the presence of the NATFW_NONCE object to correlate it to the particular EXTERNAL-PROXY"
+                // (section 3.7.6.1), so that a CREATE with a nonce is for an exposed port, except in proxy mode.
+                let is_of_edge = request.nonce.is_some() && !request.proxy.is_proxy();
+                let accepts_all = !translates_here && self.config.responder == Responder::Any;
+                if (is_of_edge || !accepts_all) && !self.is_exposed(reservation) {
+                    return Err(match translates_here {
+                        true => failure(Failure::NoReservation),
+                        false => permanent(PermanentFailure::Authorization),
+                    });
                 }
                 let candidate = Candidate::new(request, request.message.mri);
                 Candidate { role: Role::Responder, ..candidate }
@@ -107,7 +111,8 @@ impl NatfwNslp {
             ..Candidate::new(request, request.message.mri)
         };
         // The edge answers in proxy mode (section 3.7.6.2).
-        Ok(match crossing == Crossing::Outward && request.proxy.is_proxy() {
+        let is_edge = self.config.edge && crossing == Crossing::Outward;
+        Ok(match is_edge && request.proxy.is_proxy() {
             true => candidate.answered_by_edge(request.proxy),
             false => candidate,
         })
@@ -187,14 +192,8 @@ impl NatfwNslp {
         })
     }
 
-    /// Returns whether this node, the responder, accepts the data of a CREATE.
-    fn is_wanted(&self, request: &Request<'_>, reservation: Option<Index>) -> bool {
-        let exposed = reservation.is_some_and(|index| {
-            let session = self.store.session(index);
-            session.kind == Kind::External && session.is_initiator()
-        });
-        // "An NI+ uses the presence of the NATFW_NONCE object to correlate it to the particular EXTERNAL-PROXY" (section
-        // 3.7.6.1).
-        exposed || self.config.responder == super::Responder::Any && request.nonce.is_none()
+    /// Returns whether a reservation is that of an application of this node.
+    fn is_exposed(&self, reservation: Option<Index>) -> bool {
+        reservation.is_some_and(|index| self.store.session(index).is_initiator())
     }
 }

@@ -73,10 +73,11 @@ impl NatfwNslp {
                 hop.ok_or(permanent(PermanentFailure::ResponderNotReached))?.interface
             }
         };
-        let is_edge = self.config.crossing(cx, Some(arrival), outgoing) == Crossing::Outward;
+        let leaves = self.config.crossing(cx, Some(arrival), outgoing) == Crossing::Outward;
+        let is_edge = leaves && self.config.edge;
         let mut candidate = Candidate {
             passes: true,
-            leaves: is_edge.then_some(outgoing),
+            leaves: leaves.then_some(outgoing),
             role: if is_edge { Role::Responder } else { Role::Forwarder },
             ..Candidate::new(request, near)
         };

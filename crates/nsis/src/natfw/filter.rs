@@ -18,7 +18,7 @@ use super::state::{Flags, Index, Kind, Role, Session};
 use super::store::Store;
 use crate::nslp::HandlerContext;
 
-/// Limit of the sessions with the same packets that are looked at.
+/// Limit of the sessions with the same packets.
 const SAME_PACKETS: usize = 8;
 
 impl Session {
@@ -87,20 +87,21 @@ fn for_next_port(rule: &FilterRule) -> FilterRule {
 }
 
 impl Store {
-    /// Returns the sessions that have a rule for these packets, a few of them.
+    /// Returns the sessions that have a rule for these packets, few of them.
     fn holders(&self, packets: FilteredPackets) -> impl Iterator<Item = Index> + '_ {
         let range = (packets, Index::MIN)..=(packets, Index::MAX);
-        self.held.range(range).map(|(_, index)| *index).take(SAME_PACKETS)
+        self.held.range(range).map(|(_, index)| *index)
     }
 
-    /// Returns whether another session has a different rule for the packets of one of these.
+    /// Returns whether another session has a different rule for the packets of one of these, or too many have the same.
     pub(super) fn conflicts(&self, own: Option<Index>, rules: &[FilterRule]) -> bool {
         rules.iter().any(|rule| {
-            let others = self.holders(rule.packets).filter(|other| Some(*other) != own);
-            others.into_iter().any(|other| {
+            let others = || self.holders(rule.packets).filter(|other| Some(*other) != own);
+            let differs = |other: Index| {
                 let theirs = self.session(other).rules().unwrap_or_default();
                 !theirs.contains(rule)
-            })
+            };
+            others().any(differs) || others().count() >= SAME_PACKETS
         })
     }
 
@@ -151,8 +152,8 @@ impl NatfwNslp {
         session.flags.set(Flags::INSTALLED, false);
         let id = session.id;
         for rule in rules {
-            self.store.held.remove(&(rule.packets, index));
-            if !was_installed {
+            // A rule that the packet filter has refused is not held any more.
+            if !self.store.held.remove(&(rule.packets, index)) || !was_installed {
                 continue;
             }
             match self.store.end_of(rule.packets) {
@@ -179,6 +180,7 @@ impl NatfwNslp {
             if let Some(rule) = rule.filter(|_| session.flags.has(Flags::INSTALLED)) {
                 let (session, change) = (session.id, RuleChange::Refused(errno));
                 cx.report(Event::Rule { session, rule, change });
+                self.store.held.remove(&(packets, index));
                 self.terminate(cx, index);
             }
         }

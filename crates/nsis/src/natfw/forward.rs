@@ -19,7 +19,7 @@ use super::counters::DropReason;
 use super::flow::{packets_of, receiver_port};
 use super::instance::NatfwNslp;
 use super::origin::{asking_end, check_origin};
-use super::policy::{Asked, Counted};
+use super::policy::{Counted, PolicyRequest};
 use super::received::{Request, is_newer};
 use super::send::Addresses;
 use super::state::{Extra, Flags, Index, Kind, Role, Session, Stage, User, path_coupled};
@@ -290,7 +290,7 @@ impl NatfwNslp {
         };
         let link = cx.context.interfaces.by_id(message.interface);
         let uncounted = self.policy.uncounted();
-        let verdict = self.policy.evaluate(&Asked {
+        let verdict = self.policy.evaluate(&PolicyRequest {
             interface: link.map_or("", |link| &link.name),
             packets: &packets,
             secure: message.origin.channel.is_secured(),

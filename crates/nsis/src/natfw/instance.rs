@@ -65,4 +65,18 @@ impl NatfwNslp {
     pub fn session_count(&self) -> usize {
         self.store.sessions.len()
     }
+
+    /// Asserts that no index has an entry: nothing is left of any session.
+    #[cfg(test)]
+    pub(super) fn assert_empty(&self) {
+        let store = &self.store;
+        assert!(store.sessions.is_empty() && store.applications.is_empty());
+        assert!(store.held.is_empty(), "{:?}", store.held);
+        assert!(store.reservations.is_empty(), "{:?}", store.reservations);
+        assert!(store.by_next.is_empty(), "{:?}", store.by_next);
+        assert_eq!(store.shares.total(), 0);
+        assert!(store.timers.is_empty());
+        self.bindings.assert_empty();
+        self.policy.assert_empty();
+    }
 }

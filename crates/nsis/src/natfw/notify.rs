@@ -11,7 +11,7 @@ use super::counters::DropReason;
 use super::instance::NatfwNslp;
 use super::state::{Index, Role, Stage};
 use super::store::Wait;
-use crate::nslp::{HandlerContext, PeerHandle, Received};
+use crate::nslp::{HandlerContext, Received};
 
 /// Direction in which an event is reported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -123,7 +123,8 @@ impl NatfwNslp {
         self.send_notify(cx, addressing, notify.info, notify.extra);
     }
 
-    /// Handles an event about all sessions of a peer: those whose path leads through it are void.
+    /// Handles an event about all sessions of a peer: those whose path leads through it are void. The event travels towards the
+    /// initiators, so the peer has no say about the sessions that it has asked for.
     fn receive_end_of_peer(
         &mut self,
         cx: &mut HandlerContext<'_, '_>,
@@ -145,11 +146,11 @@ impl NatfwNslp {
     pub(super) fn end_sessions_of_peers(&mut self, cx: &mut HandlerContext<'_, '_>) {
         let Some(peer) = self.ended_peers.first().copied() else { return };
         let range = (peer, Index::MIN)..=(peer, Index::MAX);
-        let those = self.store.peers.range(range).take(ENDS_PER_CALL);
+        let those = self.store.by_next.range(range).take(ENDS_PER_CALL);
         let sessions: Vec<Index> = those.map(|(_, index)| *index).collect();
         let is_last = sessions.len() < ENDS_PER_CALL;
         for index in sessions {
-            self.end_with_peer(cx, index, peer);
+            self.end_with_peer(cx, index);
         }
         if is_last {
             self.ended_peers.remove(&peer);
@@ -159,12 +160,10 @@ impl NatfwNslp {
         }
     }
 
-    fn end_with_peer(&mut self, cx: &mut HandlerContext<'_, '_>, index: Index, peer: PeerHandle) {
+    fn end_with_peer(&mut self, cx: &mut HandlerContext<'_, '_>, index: Index) {
         let info = Info::new(Outcome::Informational(Informational::Terminated));
-        // The event travels towards the initiator; a peer there has no say about the sessions that it has asked for.
-        let Some(session) = self.store.get(index).filter(|session| session.on == Some(peer)) else {
-            return;
-        };
+        // The end of one session may end another one.
+        let Some(session) = self.store.get(index) else { return };
         match session.role {
             Role::Initiator(application) => {
                 cx.report(Event::Ended { application, info: Some(info) });

@@ -34,7 +34,7 @@ pub(super) struct Counted {
 
 /// A request to be decided.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Asked<'a> {
+pub(super) struct PolicyRequest<'a> {
     /// Name of the interface through which the request arrives.
     pub(super) interface: &'a str,
     pub(super) packets: &'a FilteredPackets,
@@ -84,24 +84,24 @@ impl Policy {
     ///
     /// # Errors
     /// Why it is refused.
-    pub(super) fn evaluate(&self, asked: &Asked<'_>) -> Result<Verdict, Outcome> {
+    pub(super) fn evaluate(&self, request: &PolicyRequest<'_>) -> Result<Verdict, Outcome> {
         let unauthorized = Outcome::PermanentFailure(PermanentFailure::Authorization);
-        let place = self.rules.iter().position(|rule| rule.fits(asked)).ok_or(unauthorized)?;
+        let place = self.rules.iter().position(|rule| rule.fits(request)).ok_or(unauthorized)?;
         let rule = &self.rules[place];
         if rule.refuse {
             return Err(unauthorized);
         }
-        if asked.deny && !rule.deny {
+        if request.deny && !rule.deny {
             let failure = Failure::RuleActionNotApplicable;
             return Err(Outcome::SignalingSessionFailure(failure));
         }
         if !rule.wildcards {
-            check_ranges(asked.packets).map_err(Outcome::SignalingSessionFailure)?;
+            check_ranges(request.packets).map_err(Outcome::SignalingSessionFailure)?;
         }
         let number = u16::try_from(place).map_err(|_| unauthorized)?;
         let counted = Counted { epoch: self.epoch, rule: Some(number) };
-        let own = u32::from(asked.counted == counted);
-        let of_user = self.users.get(&(number, asked.user.clone())).copied().unwrap_or(0);
+        let own = u32::from(request.counted == counted);
+        let of_user = self.users.get(&(number, request.user.clone())).copied().unwrap_or(0);
         let is_full = |limit: Option<u32>, used: u32| {
             limit.is_some_and(|limit| used.saturating_sub(own) >= limit)
         };
@@ -134,14 +134,19 @@ impl Policy {
         }
     }
 
+    #[cfg(test)]
+    pub(super) fn assert_empty(&self) {
+        assert!(self.users.is_empty() && self.totals.iter().all(|total| *total == 0), "{self:?}");
+    }
+
     fn live_rule(&self, counted: Counted) -> Option<u16> {
         counted.rule.filter(|_| self.is_current(counted))
     }
 }
 
 impl Rule {
-    fn fits(&self, asked: &Asked<'_>) -> bool {
-        let flow = &asked.packets.flow;
+    fn fits(&self, request: &PolicyRequest<'_>) -> bool {
+        let flow = &request.packets.flow;
         let from = self.from.is_none_or(|range| {
             flow.source.map_or(range.length() == 0, |source| range.covers(Prefix::host(source)))
         });
@@ -151,11 +156,12 @@ impl Rule {
         let ports = port == 0 || (self.ports.0..=self.ports.1).contains(&port);
         from && to
             && ports
-            && (self.interfaces.is_empty() || self.interfaces.iter().any(|i| i == asked.interface))
+            && (self.interfaces.is_empty()
+                || self.interfaces.iter().any(|i| i == request.interface))
             && (self.protocols.is_empty() || self.protocols.contains(&flow.protocol))
-            && (!self.secure || asked.secure)
-            && (!self.reserved || asked.reserved)
-            && self.required.allows(asked.verified)
+            && (!self.secure || request.secure)
+            && (!self.reserved || request.reserved)
+            && self.required.allows(request.verified)
     }
 }
 
@@ -197,9 +203,13 @@ mod tests {
         FilteredPackets { flow, icmp_type: None }
     }
 
-    fn asked<'a>(policy: &Policy, packets: &'a FilteredPackets, user: &'a User) -> Asked<'a> {
+    fn asked<'a>(
+        policy: &Policy,
+        packets: &'a FilteredPackets,
+        user: &'a User,
+    ) -> PolicyRequest<'a> {
         let counted = policy.uncounted();
-        Asked {
+        PolicyRequest {
             interface: "eth0",
             packets,
             secure: false,
@@ -273,7 +283,7 @@ mod tests {
         let first = policy.evaluate(&asked(&policy, &usual, &users[0])).expect("there is room");
         policy.count(first.counted, &users[0]);
         assert_eq!(policy.evaluate(&asked(&policy, &usual, &users[0])), full, "one for each");
-        let again = Asked { counted: first.counted, ..asked(&policy, &usual, &users[0]) };
+        let again = PolicyRequest { counted: first.counted, ..asked(&policy, &usual, &users[0]) };
         assert_eq!(policy.evaluate(&again), Ok(first), "the same session");
         let second = policy.evaluate(&asked(&policy, &usual, &users[1])).expect("there is room");
         policy.count(second.counted, &users[1]);

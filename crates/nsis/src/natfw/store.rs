@@ -5,7 +5,7 @@
 //! | `by_id` | SESSION-ID | one for each [`Session`] | peers, so an ordered map |
 //! | `applications` | application | one for each request of this node | the driver |
 //! | `peer_counts` | SII-Handle | one for each peer with sessions | GIST |
-//! | `peers` | SII-Handle, session | two for each session | GIST |
+//! | `by_next` | SII-Handle, session | one for each session | GIST |
 //! | `held` | packets, session | one for each rule of a session | peers, so an ordered set |
 //! | `reservations` | protocol and endpoint, session | one or two for each EXTERNAL session | peers, so an ordered set |
 //!
@@ -45,8 +45,8 @@ pub(super) struct Store {
     by_id: BTreeMap<SessionId, Index>,
     pub(super) applications: BTreeMap<Application, Index>,
     peer_counts: BTreeMap<PeerHandle, u32>,
-    /// Sessions by the peer towards their initiator, and by the one towards their responder.
-    pub(super) peers: BTreeSet<(PeerHandle, Index)>,
+    /// Sessions by the peer towards their responder.
+    pub(super) by_next: BTreeSet<(PeerHandle, Index)>,
     /// Sessions by the interface that leads to their initiator; [`OWN`] for those of this node.
     pub(super) shares: Shares,
     /// Sessions that have a rule for these packets, installed or remembered.
@@ -84,7 +84,6 @@ impl Store {
         match back {
             Some(back) => {
                 self.count_peer(back);
-                self.peers.insert((back, index));
                 self.shares.add(arrival);
             }
             None => self.shares.add(OWN),
@@ -103,13 +102,12 @@ impl Store {
         match session.back {
             Some(back) => {
                 self.discount_peer(back);
-                self.peers.remove(&(back, index));
                 self.shares.remove(session.arrival);
             }
             None => self.shares.remove(OWN),
         }
         if let Some(on) = session.on {
-            self.peers.remove(&(on, index));
+            self.by_next.remove(&(on, index));
         }
         if let Some(timer) = session.timer {
             self.timers.cancel(timer);
@@ -120,12 +118,11 @@ impl Store {
     /// Sets the peer towards the responder.
     pub(super) fn set_on(&mut self, index: Index, on: Option<PeerHandle>) {
         let session = self.session_mut(index);
-        let (old, back) = (core::mem::replace(&mut session.on, on), session.back);
-        if let Some(old) = old.filter(|old| Some(*old) != back) {
-            self.peers.remove(&(old, index));
+        if let Some(old) = core::mem::replace(&mut session.on, on) {
+            self.by_next.remove(&(old, index));
         }
         if let Some(on) = on {
-            self.peers.insert((on, index));
+            self.by_next.insert((on, index));
         }
     }
 
@@ -137,18 +134,14 @@ impl Store {
         arrival: earmark_core::InterfaceId,
     ) {
         let session = self.session_mut(index);
-        let (old, on) = (session.back.replace(back), session.on);
+        let old = session.back.replace(back);
         let old_arrival = core::mem::replace(&mut session.arrival, arrival);
         if let Some(old) = old {
-            if Some(old) != on {
-                self.peers.remove(&(old, index));
-            }
             self.discount_peer(old);
             self.shares.remove(old_arrival);
             self.shares.add(arrival);
         }
         self.count_peer(back);
-        self.peers.insert((back, index));
     }
 
     /// Returns the number of sessions that came from a peer.

@@ -1,0 +1,117 @@
+//! Requests of applications, and messages that a test delivers by itself.
+
+use super::*;
+
+/// A request to open the path to a port of the server.
+pub(super) fn to_server(port: u16) -> OpenRequest {
+    OpenRequest {
+        source: None,
+        source_port: Some(700),
+        destination: address(SERVER),
+        destination_port: Some(port),
+        protocol: Some(UDP),
+        spi: None,
+        next_port: false,
+        icmp_types: Vec::new(),
+        proxy: ProxyMode::Off,
+        lifetime: Some(Duration::from_secs(60)),
+        attributes: None,
+        token: None,
+    }
+}
+
+/// A request of the client for a port of its own.
+pub(super) fn port_of_client(port: u16) -> ExposeRequest {
+    ExposeRequest {
+        address: None,
+        port,
+        protocol: UDP,
+        from: None,
+        from_port: None,
+        next_port: false,
+        action: FilterAction::Allow,
+        untranslated: false,
+        proxy: ProxyMode::Off,
+        lifetime: Some(Duration::from_secs(60)),
+        attributes: None,
+        token: None,
+    }
+}
+
+/// Returns an event of NATFW_INFO.
+pub(super) fn info_of(event: Informational) -> Info {
+    Info::new(Outcome::Informational(event))
+}
+
+impl Net {
+    /// Returns a CREATE of the client as a message: its lifetime, and its sequence number 5 after the first of the session.
+    pub(super) fn create_of(
+        &self,
+        session: SessionId,
+        port: u16,
+        lifetime: u32,
+    ) -> (SendMessage, Vec<u8>) {
+        let first = self.first.get(&session).copied().unwrap_or(0);
+        let (mut message, data) = self.create_with(session, |create| {
+            create.lifetime = lifetime;
+            create.msn = first.wrapping_add(5);
+        });
+        if let Mri::PathCoupled(flow) = &mut message.mri {
+            flow.destination_port = Some(port);
+        }
+        (message, data)
+    }
+
+    /// Returns a CREATE of the client for its usual flow, with changes.
+    pub(super) fn create_with(
+        &self,
+        session: SessionId,
+        change: impl FnOnce(&mut earmark_wire::natfw_nslp::Create<'_>),
+    ) -> (SendMessage, Vec<u8>) {
+        use earmark_wire::natfw_nslp::{Create, ExtendedFlow, Extra, RuleAction};
+        let mut create = Create {
+            proxy: ProxyMode::Off,
+            lifetime: 60,
+            extended_flow: ExtendedFlow { action: RuleAction::Allow, next_port: false },
+            msn: 0,
+            nonce: None,
+            icmp_types: None,
+            extra: Extra::NONE,
+        };
+        change(&mut create);
+        let flow = earmark_testkit::messages::gist::udp_flow(
+            ([10, 0, 0, 1], 700),
+            ([198, 51, 100, 9], 5_000),
+        );
+        let message = SendMessage {
+            handle: None,
+            session,
+            mri: Mri::PathCoupled(flow),
+            to: None,
+            attributes: Attributes { reliable: true, secure: false },
+            timeout: Duration::from_secs(1),
+            hops: None,
+        };
+        (message, encode(&Message::Create(create)))
+    }
+
+    /// Delivers a message to a node as if from another one.
+    pub(super) fn deliver_as(
+        &mut self,
+        from: usize,
+        to: usize,
+        message: &SendMessage,
+        data: &[u8],
+    ) {
+        self.peers.insert((to, message.session, format!("{:?}", message.mri.inverted())), from);
+        let channel = channel(message.attributes, if from < to { LEFT } else { RIGHT });
+        self.deliver(to, &received(message, data, (from, to), channel));
+    }
+}
+
+/// Returns the octets of a message.
+pub(super) fn encode(message: &Message<'_>) -> Vec<u8> {
+    let mut octets = vec![0; message.buffer_len()];
+    message.emit(&mut octets).expect("a message that can be written");
+    octets
+}
