@@ -12,7 +12,7 @@ use earmark_wire::natfw_nslp::iana::SignalingSessionFailure as Failure;
 
 use super::api::{Change, Event, RuleChange};
 use super::binding::following;
-use super::flow::{endpoints, packets_of};
+use super::flow::{endpoints, known_packets_of, packets_of};
 use super::instance::NatfwNslp;
 use super::state::{Flags, Index, Kind, Role, Session};
 use super::store::Store;
@@ -21,15 +21,47 @@ use crate::nslp::HandlerContext;
 /// Limit of the sessions with the same packets.
 const SAME_PACKETS: usize = 8;
 
+/// The rules of a session: one for its packets, or for each of its ICMP types, and one for the next port.
+#[derive(Clone, Debug)]
+pub(super) struct Rules<'a> {
+    rule: Option<FilterRule>,
+    icmp_types: core::slice::Iter<'a, u8>,
+    next_port: Option<FilterRule>,
+}
+
+impl Iterator for Rules<'_> {
+    type Item = FilterRule;
+
+    fn next(&mut self) -> Option<FilterRule> {
+        let Some(rule) = self.rule else { return self.next_port.take() };
+        let kind = self.icmp_types.next().copied();
+        if self.icmp_types.len() == 0 {
+            self.rule = None;
+        }
+        let packets = FilteredPackets { icmp_type: kind, ..rule.packets };
+        Some(FilterRule { packets, ..rule })
+    }
+}
+
 impl Session {
-    /// Returns the rules of the session, or why there can be none.
+    /// Checks that the packet filter can keep the rules of the session.
     ///
     /// # Errors
-    /// The packet filter cannot match the packets.
-    pub(super) fn rules(&self) -> Result<Vec<FilterRule>, Failure> {
-        let mut rules = Vec::new();
+    /// The packets cannot be matched, or not be translated.
+    pub(super) fn check_rules(&self) -> Result<(), Failure> {
+        let Some(rule) = self.rules().next() else { return Ok(()) };
+        if let Some((near, _)) = self.data_flow() {
+            packets_of(&near)?;
+        }
+        rule.check().map_err(|_| Failure::PolicyConflict)
+    }
+
+    /// Returns the rules of the session.
+    pub(super) fn rules(&self) -> Rules<'_> {
+        let icmp_types = self.icmp_types().iter();
+        let none = Rules { rule: None, icmp_types: [].iter(), next_port: None };
         if !self.flags.has(Flags::PASSES) {
-            return Ok(rules);
+            return none;
         }
         let action = match self.extended_flow.action {
             RuleAction::Allow => FilterAction::Allow,
@@ -38,26 +70,16 @@ impl Session {
         // A reservation opens nothing; the CREATE of the data sender does (section 3.2.2).
         let is_reservation = self.kind == Kind::External
             && (action == FilterAction::Allow || self.role != Role::Responder);
-        let flow = self.data_flow();
-        let (Some((near, far)), false) = (flow, is_reservation) else { return Ok(rules) };
-        let packets = packets_of(&near)?;
+        let flow = self.data_flow().filter(|_| !is_reservation);
+        let Some((near, far)) = flow else { return none };
+        let packets = known_packets_of(&near);
         let ((near_source, near_destination), (far_source, far_destination)) =
             (endpoints(&near), endpoints(&far));
         let source = (near_source != far_source).then_some(far_source);
         let destination = (near_destination != far_destination).then_some(far_destination);
         let rule = FilterRule { packets, action, source, destination };
-        rule.check().map_err(|_| Failure::PolicyConflict)?;
-        match self.icmp_types() {
-            [] => rules.push(rule),
-            types => rules.extend(types.iter().map(|icmp_type| {
-                let packets = FilteredPackets { icmp_type: Some(*icmp_type), ..packets };
-                FilterRule { packets, ..rule }
-            })),
-        }
-        if self.extended_flow.next_port {
-            rules.push(for_next_port(&rule));
-        }
-        Ok(rules)
+        let next_port = self.extended_flow.next_port.then(|| for_next_port(&rule));
+        Rules { rule: Some(rule), icmp_types, next_port }
     }
 
     /// Returns the data of the session on both sides of this node.
@@ -87,19 +109,13 @@ fn for_next_port(rule: &FilterRule) -> FilterRule {
 }
 
 impl Store {
-    /// Returns the sessions that have a rule for these packets, few of them.
-    fn holders(&self, packets: FilteredPackets) -> impl Iterator<Item = Index> + '_ {
-        let range = (packets, Index::MIN)..=(packets, Index::MAX);
-        self.held.range(range).map(|(_, index)| *index)
-    }
-
     /// Returns whether another session has a different rule for the packets of one of these, or too many have the same.
-    pub(super) fn conflicts(&self, own: Option<Index>, rules: &[FilterRule]) -> bool {
-        rules.iter().any(|rule| {
+    pub(super) fn conflicts(&self, own: Option<Index>, mut rules: Rules<'_>) -> bool {
+        rules.any(|rule| {
             let others = || self.holders(rule.packets).filter(|other| Some(*other) != own);
             let differs = |other: Index| {
-                let theirs = self.session(other).rules().unwrap_or_default();
-                !theirs.contains(rule)
+                let mut theirs = self.session(other).rules();
+                theirs.all(|theirs| theirs != rule)
             };
             others().any(differs) || others().count() >= SAME_PACKETS
         })
@@ -115,26 +131,26 @@ impl Store {
 impl NatfwNslp {
     /// Remembers the rules of a session, so that no other one gets their packets.
     pub(super) fn hold_rules(&mut self, index: Index) {
-        for rule in self.store.session(index).rules().unwrap_or_default() {
-            self.store.held.insert((rule.packets, index));
-        }
+        let rules: Vec<FilterRule> = self.store.session(index).rules().collect();
+        rules.iter().for_each(|rule| self.store.hold(&rule.packets, index));
     }
 
     /// Installs the remembered rules of a session until its end, or until its new end.
     pub(super) fn install_rules(&mut self, cx: &mut HandlerContext<'_, '_>, index: Index) {
-        let session = self.store.session_mut(index);
-        let rules = session.rules().unwrap_or_default();
-        if rules.is_empty() {
-            return;
-        }
+        let session = &mut self.store.sessions[index as usize];
         let was_installed = session.flags.has(Flags::INSTALLED);
         session.flags.set(Flags::INSTALLED, true);
-        let id = session.id;
-        for rule in rules {
+        let session = self.store.session(index);
+        let mut rules = session.rules();
+        let Some(first) = rules.next() else {
+            return self.store.session_mut(index).flags.set(Flags::INSTALLED, false);
+        };
+        for rule in core::iter::once(first).chain(rules) {
             let until = self.store.end_of(rule.packets).unwrap_or(cx.now);
             cx.out.filter(FilterChange::Install(rule, until));
             if !was_installed {
-                cx.report(Event::Rule { session: id, rule, change: RuleChange::Installed });
+                let change = RuleChange::Installed;
+                cx.report(Event::Rule { session: session.id, rule, change });
             }
         }
     }
@@ -147,13 +163,13 @@ impl NatfwNslp {
         why: Change,
     ) {
         let session = self.store.session_mut(index);
-        let rules = session.rules().unwrap_or_default();
         let was_installed = session.flags.has(Flags::INSTALLED);
         session.flags.set(Flags::INSTALLED, false);
         let id = session.id;
+        let rules: Vec<FilterRule> = session.rules().collect();
         for rule in rules {
             // A rule that the packet filter has refused is not held any more.
-            if !self.store.held.remove(&(rule.packets, index)) || !was_installed {
+            if !self.store.unhold(&rule.packets, index) || !was_installed {
                 continue;
             }
             match self.store.end_of(rule.packets) {
@@ -175,12 +191,11 @@ impl NatfwNslp {
         let holders: Vec<Index> = self.store.holders(packets).collect();
         for index in holders {
             let session = self.store.session(index);
-            let rules = session.rules().unwrap_or_default();
-            let rule = rules.into_iter().find(|rule| rule.packets == packets);
+            let rule = session.rules().find(|rule| rule.packets == packets);
             if let Some(rule) = rule.filter(|_| session.flags.has(Flags::INSTALLED)) {
                 let (session, change) = (session.id, RuleChange::Refused(errno));
                 cx.report(Event::Rule { session, rule, change });
-                self.store.held.remove(&(packets, index));
+                self.store.unhold(&packets, index);
                 self.terminate(cx, index);
             }
         }

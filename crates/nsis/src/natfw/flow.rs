@@ -22,6 +22,15 @@ pub(super) fn packets_of(mri: &PathCoupled) -> Result<FilteredPackets, Failure> 
     if mri.ds_field.is_some() || mri.flow_label.is_some() || mri.spi == Some(0) {
         return Err(Failure::PolicyConflict);
     }
+    let packets = known_packets_of(mri);
+    match packets.flow.check() {
+        Ok(()) if !packets.flow.destination.is_multicast() => Ok(packets),
+        _ => Err(Failure::PolicyConflict),
+    }
+}
+
+/// Returns the packets of a flow whose fields were checked before.
+pub(super) fn known_packets_of(mri: &PathCoupled) -> FilteredPackets {
     let flow = Flow {
         destination: mri.destination,
         source: (mri.source_prefix != 0).then_some(mri.source),
@@ -34,10 +43,7 @@ pub(super) fn packets_of(mri: &PathCoupled) -> Result<FilteredPackets, Failure> 
         source_open: 0,
         dscp: 0,
     };
-    match flow.check() {
-        Ok(()) if !flow.destination.is_multicast() => Ok(FilteredPackets { flow, icmp_type: None }),
-        _ => Err(Failure::PolicyConflict),
-    }
+    FilteredPackets { flow, icmp_type: None }
 }
 
 /// Returns source and destination of a flow, with their ports.

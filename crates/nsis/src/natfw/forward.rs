@@ -255,11 +255,11 @@ impl NatfwNslp {
         };
         // The rules must be possible, and nobody else's.
         let trial = self.trial_of(cx.now, request, &candidate);
-        let verdict = match trial.rules() {
-            Ok(rules) if self.store.conflicts(own, &rules) => Err(Failure::PolicyConflict),
-            Ok(_) => Ok(()),
-            Err(reason) => Err(reason),
-        };
+        let verdict =
+            trial.check_rules().and_then(|()| match self.store.conflicts(own, trial.rules()) {
+                true => Err(Failure::PolicyConflict),
+                false => Ok(()),
+            });
         if let Err(reason) = verdict {
             if let Some(binding) = candidate.binding.take() {
                 self.bindings.release(cx.now, binding);

@@ -2,6 +2,7 @@
 
 use alloc::collections::BTreeSet;
 
+use earmark_core::hash::KeyedHash;
 use earmark_core::random::{RandomStreams, Stream};
 use earmark_core::throttle::Throttle;
 use earmark_token::Tokens;
@@ -36,7 +37,7 @@ impl NatfwNslp {
     /// Creates an engine without sessions.
     pub fn new(config: Config, random: &RandomStreams) -> NatfwNslp {
         NatfwNslp {
-            store: Store::default(),
+            store: Store::new(KeyedHash::draw(&mut random.stream("natfw packets"))),
             bindings: Bindings::default(),
             policy: Policy::new(config.rules.clone()),
             tokens: Tokens::new(config.tokens.clone()),
@@ -69,13 +70,7 @@ impl NatfwNslp {
     /// Asserts that no index has an entry: nothing is left of any session.
     #[cfg(test)]
     pub(super) fn assert_empty(&self) {
-        let store = &self.store;
-        assert!(store.sessions.is_empty() && store.applications.is_empty());
-        assert!(store.held.is_empty(), "{:?}", store.held);
-        assert!(store.reservations.is_empty(), "{:?}", store.reservations);
-        assert!(store.by_next.is_empty(), "{:?}", store.by_next);
-        assert_eq!(store.shares.total(), 0);
-        assert!(store.timers.is_empty());
+        self.store.assert_empty();
         self.bindings.assert_empty();
         self.policy.assert_empty();
     }

@@ -55,8 +55,8 @@ impl NatfwNslp {
             extra: Some(Box::new(Extra { nonce, ..Extra::default() })),
             ..self.own_session(id, (Kind::Create, Role::Proxy(primary)), far)
         };
-        let rules = new.rules().unwrap_or_default();
-        if rules.is_empty() || self.store.conflicts(None, &rules) {
+        let rules = new.rules();
+        if rules.clone().next().is_none() || self.store.conflicts(None, rules) {
             return self.secondary_failed(cx, primary);
         }
         let secondary = self.start(cx, new, lifetime);

@@ -6,13 +6,15 @@
 //! | `applications` | application | one for each request of this node | the driver |
 //! | `peer_counts` | SII-Handle | one for each peer with sessions | GIST |
 //! | `by_next` | SII-Handle, session | one for each session | GIST |
-//! | `held` | packets, session | one for each rule of a session | peers, so an ordered set |
+//! | `held` | keyed hash of packets, session | one for each rule of a session | peers, so a keyed hash |
 //! | `reservations` | protocol and endpoint, session | one or two for each EXTERNAL session | peers, so an ordered set |
 //!
 //! No index is ever walked from end to end; listings are in slab order.
 
 use alloc::collections::{BTreeMap, BTreeSet};
+use core::net::IpAddr;
 
+use earmark_core::hash::KeyedHash;
 use earmark_core::shares::{OWN, Shares};
 use earmark_core::timer::TimingWheel;
 use earmark_core::{Endpoint, FilteredPackets, Time, growth};
@@ -38,7 +40,7 @@ pub(super) enum Wait {
 }
 
 /// All sessions of the node.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Store {
     pub(super) sessions: Slab<Session>,
     pub(super) timers: TimingWheel<Wait>,
@@ -50,11 +52,28 @@ pub(super) struct Store {
     /// Sessions by the interface that leads to their initiator; [`OWN`] for those of this node.
     pub(super) shares: Shares,
     /// Sessions that have a rule for these packets, installed or remembered.
-    pub(super) held: BTreeSet<(FilteredPackets, Index)>,
+    held: BTreeSet<(u64, Index)>,
+    hash: KeyedHash,
     pub(super) reservations: BTreeSet<(Reserved, Index)>,
 }
 
 impl Store {
+    /// Creates an empty store whose index of packets hashes with `hash`.
+    pub(super) fn new(hash: KeyedHash) -> Store {
+        Store {
+            sessions: Slab::new(),
+            timers: TimingWheel::new(),
+            by_id: BTreeMap::new(),
+            applications: BTreeMap::new(),
+            peer_counts: BTreeMap::new(),
+            by_next: BTreeSet::new(),
+            shares: Shares::default(),
+            held: BTreeSet::new(),
+            hash,
+            reservations: BTreeSet::new(),
+        }
+    }
+
     pub(super) fn session(&self, index: Index) -> &Session {
         &self.sessions[index as usize]
     }
@@ -167,6 +186,51 @@ impl Store {
             None if due == Time::MAX => {}
             None => session.timer = Some(self.timers.arm(due, Wait::Session(index))),
         }
+    }
+
+    /// Enters a session as one that has a rule for these packets.
+    pub(super) fn hold(&mut self, packets: &FilteredPackets, index: Index) {
+        self.held.insert((self.hash_of(packets), index));
+    }
+
+    /// Removes a session from those that have a rule for these packets; returns whether it was one.
+    pub(super) fn unhold(&mut self, packets: &FilteredPackets, index: Index) -> bool {
+        self.held.remove(&(self.hash_of(packets), index))
+    }
+
+    /// Returns the sessions that have a rule for these packets, few of them.
+    pub(super) fn holders(&self, packets: FilteredPackets) -> impl Iterator<Item = Index> + '_ {
+        let hash = self.hash_of(&packets);
+        let found = self.held.range((hash, Index::MIN)..=(hash, Index::MAX));
+        // Other packets may have the same hash.
+        let has_rule =
+            move |index: &Index| self.session(*index).rules().any(|rule| rule.packets == packets);
+        found.map(|(_, index)| *index).filter(has_rule)
+    }
+
+    fn hash_of(&self, packets: &FilteredPackets) -> u64 {
+        let flow = &packets.flow;
+        let words = |address: IpAddr| match address {
+            IpAddr::V4(address) => [u64::from(address.to_bits()), 0],
+            IpAddr::V6(address) => [(address.to_bits() >> 64) as u64, address.to_bits() as u64],
+        };
+        let [d0, d1] = words(flow.destination);
+        let [s0, s1] = flow.source.map_or([0, 1], words);
+        let ports = u64::from(flow.destination_port) << 16 | u64::from(flow.source_port);
+        let kind = packets.icmp_type.map_or(0, |kind| u64::from(kind) + 1);
+        let rest = u64::from(flow.protocol) << 40 | u64::from(flow.spi) << 8 | kind;
+        self.hash.of_six([d0, d1, s0, s1, ports, rest])
+    }
+
+    /// Asserts that no index has an entry.
+    #[cfg(test)]
+    pub(super) fn assert_empty(&self) {
+        assert!(self.sessions.is_empty() && self.applications.is_empty());
+        assert!(self.held.is_empty(), "{:?}", self.held);
+        assert!(self.reservations.is_empty(), "{:?}", self.reservations);
+        assert!(self.by_next.is_empty(), "{:?}", self.by_next);
+        assert_eq!(self.shares.total(), 0);
+        assert!(self.timers.is_empty());
     }
 
     fn count_peer(&mut self, peer: PeerHandle) {

@@ -118,8 +118,7 @@ impl NatfwNslp {
     /// Returns the rules of all sessions at this node, installed or remembered.
     pub fn pinholes(&self) -> impl Iterator<Item = PinholeView> + '_ {
         self.store.sessions.iter().flat_map(|(_, session)| {
-            let rules = session.rules().unwrap_or_default();
-            rules.into_iter().map(|rule| PinholeView { session: session.view(), rule })
+            session.rules().map(|rule| PinholeView { session: session.view(), rule })
         })
     }
 

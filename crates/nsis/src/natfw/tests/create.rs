@@ -310,3 +310,37 @@ fn create_that_denies_is_not_applicable() {
     let expected = SignalingSessionFailure::RuleActionNotApplicable.code();
     assert_eq!(net.log(), [format!("1>0 RESPONSE 7/{expected:#04x} msn=0")]);
 }
+
+/// "A RESPONSE message with an appropriate error of class 'Protocol error' (3) code is generated if a non-recoverable syntax error
+/// is detected ... The message is not further forwarded" (section 3.3).
+#[test]
+fn malformed_request_is_answered_and_goes_no_further() {
+    let mut net = Net::of(&[Place::Host, Place::Firewall, Place::Host]);
+    let (message, mut data) = net.create_with(SessionId([9; 16]), |_| {});
+    // Another type than any that is assigned, with A and B both zero: the object must be understood.
+    data.extend_from_slice(&[0x07, 0xff, 0x00, 0x00]);
+    net.deliver_as(0, 1, &message, &data);
+    net.run();
+    assert_eq!(net.log(), ["1>0 RESPONSE 3/0x06 msn=0"]);
+    net.assert_nothing_is_left();
+}
+
+/// Section 3.10: "any node along in the NATFW NSLP signaling session can reject the update with an error RESPONSE message".
+#[test]
+fn refused_update_leaves_the_rules_as_they_are() {
+    let mut net =
+        Net::with(&[Place::Host, Place::Firewall, Place::Host], |number, c| match number {
+            1 => Config { rules: vec![Rule::default()], ..c },
+            _ => c,
+        });
+    net.open(0, to_server(5_000));
+    net.log();
+    let session = net.session(0);
+    let before = net.rules(1);
+    let (message, data) = net.create_of(session, 22, 60);
+    net.deliver_as(0, 1, &message, &data);
+    net.run();
+    let log = net.log();
+    assert_eq!(log[0], "1>0 RESPONSE 5/0x02 msn=5");
+    assert_eq!(net.rules(1), before);
+}

@@ -295,3 +295,42 @@ fn refreshes_keep_the_external_port() {
     net.advance(Duration::from_secs(61));
     net.assert_nothing_is_left();
 }
+
+/// "Plain IP policy rules not permitted -- need transport layer information" (0x0A), of a translator.
+#[test]
+fn translator_needs_a_port() {
+    use earmark_wire::natfw_nslp::{
+        DataTerminal, ExtendedFlow, External, Extra, RuleAction, TransportSelector,
+    };
+    for transport in [
+        TransportSelector::Any,
+        TransportSelector::Protocol(UDP),
+        TransportSelector::Ports { protocol: UDP, destination: 0, source: 0 },
+    ] {
+        let mut net = Net::of(&[Place::Host, Place::EdgeTranslator, Place::Host]);
+        let (message, _) = net.create_with(SessionId([9; 16]), |_| {});
+        let (source, destination) = (address(CLIENT), address(SERVER));
+        let direction = Direction::Downstream;
+        let mri = Mri::LooseEnd(LooseEnd { source, destination, direction });
+        let external = External {
+            proxy: ProxyMode::Off,
+            lifetime: 60,
+            msn: 0,
+            extended_flow: ExtendedFlow { action: RuleAction::Allow, next_port: false },
+            data_terminal: DataTerminal {
+                sender: std::net::Ipv4Addr::UNSPECIFIED,
+                sender_prefix: 0,
+                transport,
+            },
+            nonce: None,
+            icmp_types: None,
+            external_binding: None,
+            extra: Extra::NONE,
+        };
+        let data = encode(&Message::External(external));
+        net.deliver_as(0, 1, &SendMessage { mri, ..message }, &data);
+        net.run();
+        assert_eq!(net.log(), ["1>0 RESPONSE 7/0x0a msn=0"], "{transport:?}");
+        net.assert_nothing_is_left();
+    }
+}

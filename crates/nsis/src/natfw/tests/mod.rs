@@ -17,6 +17,7 @@ mod notifications;
 mod origins;
 mod policy;
 mod proxy;
+mod tokens;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::format;

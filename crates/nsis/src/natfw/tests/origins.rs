@@ -81,6 +81,30 @@ fn response_of_the_wrong_side_is_dropped() {
     assert_eq!(net.nodes[1].natfw.counters().dropped[&DropReason::WrongDirection], 1);
 }
 
+/// "The NR should never receive RESPONSE messages and MUST silently drop any such messages received."
+#[test]
+fn responder_drops_responses() {
+    let mut net = Net::of(&[Place::Host, Place::Firewall, Place::Host]);
+    net.open(0, to_server(5_000));
+    let session = net.session(0);
+    net.log();
+    let (message, _) = net.create_of(session, 5_000, 60);
+    let response = earmark_wire::natfw_nslp::Response {
+        lifetime: None,
+        msn: net.first_msn(session),
+        info: Info::new(Outcome::from_codes(5, 1)),
+        external_address: None,
+        external_binding: None,
+        extra: earmark_wire::natfw_nslp::Extra::NONE,
+    };
+    let back = SendMessage { mri: message.mri.inverted(), ..message };
+    net.deliver_as(1, 2, &back, &encode(&Message::Response(response)));
+    net.run();
+    assert_eq!(net.log(), [""; 0]);
+    assert_eq!(net.nodes[2].natfw.session_count(), 1);
+    assert_eq!(net.nodes[2].natfw.counters().dropped[&DropReason::OtherRole], 1);
+}
+
 /// A node without NATFW NSLP lets its messages pass, and its applications hear why nothing happens.
 #[test]
 fn node_that_is_off_takes_no_part() {
