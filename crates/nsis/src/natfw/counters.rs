@@ -34,6 +34,8 @@ earmark_core::named_enum! {
         InboundOnly = "inbound_only",
         /// The event changes nothing, because the session is transitory already (section 3.7.5).
         Transitory = "transitory",
+        /// A peer refreshes its sessions too often.
+        TooOften = "too_often",
         /// The message could not be written.
         TooLong = "too_long",
         /// The message was forwarded by as many nodes as its GIST hop count allows.

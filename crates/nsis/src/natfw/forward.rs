@@ -204,6 +204,10 @@ impl NatfwNslp {
         };
         self.counters.updated += 1;
         self.detach(cx, index, Change::Updated);
+        let old = self.store.session(index);
+        if old.far != candidate.far {
+            cx.set_state_lifetime(old.far, old.id, Duration::ZERO);
+        }
         let new = self.session_of(cx.now, request, &mut candidate);
         let session = self.store.session_mut(index);
         let Session { role, flags, attributes, extended_flow, near, far, msn, .. } = new;

@@ -112,6 +112,11 @@ impl Policy {
         Ok(Verdict { counted, longest_lifetime: rule.longest_lifetime })
     }
 
+    /// Returns the longest lifetime that the rule of a session allows.
+    pub(super) fn longest_lifetime(&self, counted: Counted) -> Option<Duration> {
+        self.rules[usize::from(self.live_rule(counted)?)].longest_lifetime
+    }
+
     /// Counts a session under the rule that has granted it.
     pub(super) fn count(&mut self, counted: Counted, user: &User) {
         if let Some(rule) = self.live_rule(counted) {

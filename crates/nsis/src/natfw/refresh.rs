@@ -4,6 +4,7 @@ use core::time::Duration;
 
 use earmark_core::Time;
 
+use super::counters::DropReason;
 use super::forward::{end_after, seconds};
 use super::instance::NatfwNslp;
 use super::received::Request;
@@ -18,9 +19,13 @@ impl NatfwNslp {
         index: Index,
         request: &Request<'_>,
     ) {
-        let session = self.store.session(index);
-        let longest = session.lifetime.max(seconds(self.config.longest_lifetime));
-        let lifetime = request.lifetime.min(longest);
+        // Each refresh changes the packet filter. One that is dropped is repeated.
+        if !self.may_change(cx.now, &request.message.origin) {
+            return self.ignore(cx, request.message, DropReason::TooOften);
+        }
+        let of_rule = self.policy.longest_lifetime(self.store.session(index).counted);
+        let longest = self.config.longest_lifetime.min(of_rule.unwrap_or(Duration::MAX));
+        let lifetime = request.lifetime.min(seconds(longest));
         if lifetime < seconds(self.config.shortest_lifetime) {
             let reason = earmark_wire::natfw_nslp::iana::SignalingSessionFailure::LifetimeTooSmall;
             return self.refuse(cx, request, super::forward::failure(reason));

@@ -62,10 +62,14 @@ impl NatfwNslp {
             let outbound = self.towards_responder(index);
             self.send_notify(cx, outbound, info, Extra::NONE);
         }
-        if let Role::Initiator(application) = self.store.session(index).role {
+        let role = self.store.session(index).role;
+        if let Role::Initiator(application) = role {
             cx.report(Event::Ended { application, info: Some(info) });
         }
         self.end(cx, index, Change::Ended);
+        if let Role::Proxy(primary) = role {
+            self.secondary_failed(cx, primary);
+        }
     }
 
     /// Removes a session with its rules, its reservation, and the CREATE that depends on it.

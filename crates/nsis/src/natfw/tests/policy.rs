@@ -138,4 +138,34 @@ fn longest_lifetime_of_a_rule_counts() {
     net.deliver_as(0, 1, &message, &data);
     net.run();
     assert_eq!(net.log().last().unwrap(), "1>0 RESPONSE 2/0x01 lt=30 msn=0");
+    let (message, data) = net.create_with(SessionId([9; 16]), |create| {
+        (create.lifetime, create.msn) = (u32::MAX, 1);
+    });
+    net.deliver_as(0, 1, &message, &data);
+    net.run();
+    assert_eq!(net.log().last().unwrap(), "1>0 RESPONSE 2/0x01 lt=30 msn=1", "of a refresh, too");
+}
+
+/// A peer cannot keep the packet filter busy.
+#[test]
+fn refreshes_of_a_peer_are_limited() {
+    let mut net = Net::with(&[Place::Host, Place::Firewall, Place::Host], |number, mut c| {
+        if number == 1 {
+            c.limits.changes_per_second = 10;
+        }
+        c
+    });
+    net.open(0, to_server(5_000));
+    let session = net.session(0);
+    let first = net.first_msn(session);
+    net.log();
+    for number in 1..=100 {
+        let (message, data) =
+            net.create_with(session, |create| create.msn = first.wrapping_add(number));
+        net.deliver_as(0, 1, &message, &data);
+        net.run();
+    }
+    let refreshed = net.log().iter().filter(|line| line.starts_with("1>2")).count();
+    assert!((1..=20).contains(&refreshed), "{refreshed}");
+    assert_eq!(net.rules(1).len(), 1);
 }

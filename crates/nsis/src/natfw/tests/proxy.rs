@@ -116,6 +116,17 @@ fn external_ends_with_the_create_of_the_edge() {
     net.assert_nothing_is_left();
 }
 
+/// The packet filter of the edge refuses the rule of its CREATE: the EXTERNAL ends, too.
+#[test]
+fn external_ends_with_a_refused_rule_of_the_edge() {
+    let mut net = Net::of(&[Place::Host, Place::EdgeFirewall, Place::Host]);
+    net.nodes[1].refuse = Some(28);
+    net.expose(0, ExposeRequest { proxy: ProxyMode::Edge, ..port_of_client(8_000) });
+    let ended = Event::Ended { application: APP, info: Some(info_of(Informational::Terminated)) };
+    assert_eq!(net.nodes[0].events.last(), Some(&ended));
+    net.assert_nothing_is_left();
+}
+
 /// Figure 19: the edge answers for a data receiver without NSIS.
 #[test]
 fn edge_answers_for_a_data_receiver_without_nsis() {
