@@ -2,7 +2,7 @@
 #![no_main]
 
 use earmark_fuzz::play;
-use earmark_fuzz::protocols::nsis::Nsis;
+use earmark_fuzz::protocols::nsis::NSIS;
 use libfuzzer_sys::fuzz_target;
 
-fuzz_target!(|octets: &[u8]| play(&Nsis, octets));
+fuzz_target!(|octets: &[u8]| play(&NSIS, octets));

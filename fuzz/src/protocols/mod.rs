@@ -1,6 +1,7 @@
 //! What is the protocols' own: settings, commands and messages, drawn field by field. One module for each.
 
 pub mod boomerang;
+pub mod natfw;
 pub mod nsis;
 pub mod rsvp;
 pub mod yessir;

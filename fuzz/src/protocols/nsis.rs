@@ -30,8 +30,17 @@ use crate::packet::Packet;
 use crate::steps::interface_of;
 use crate::topology::{self, NODES, STRANGER};
 
-/// NSIS.
-pub struct Nsis;
+/// NSIS, with the messages of some applications.
+pub struct Nsis {
+    /// Draws a message of an application.
+    pub(super) data: fn(&mut Draw<'_>) -> Option<Vec<u8>>,
+    /// NSLPIDs of messages.
+    pub(super) nslpids: &'static [u16],
+}
+
+/// NSIS with QoS NSLP and Ping NSLP.
+pub const NSIS: Nsis =
+    Nsis { data: application_data, nslpids: &[1, 1, 1, ping_iana::NSLPID, 2, 40_000] };
 
 impl Protocol for Nsis {
     fn configure(&self, draw: &mut Draw<'_>, config: &mut NodeConfig) -> Limits {
@@ -115,7 +124,7 @@ impl Protocol for Nsis {
         let interface = interface_of(to, draw);
         let neighbour = topology::peer(to, interface).unwrap_or(STRANGER);
         let source = topology::v4(interface.0, neighbour);
-        let octets = built(draw, network, source, Mode::D)?;
+        let octets = self.built(draw, network, source, Mode::D)?;
         let like = topology::destination(draw);
         let destination = match draw.below(3) {
             0 => like,
@@ -177,7 +186,7 @@ impl Protocol for Nsis {
         let source = topology::v4(3, STRANGER);
         let mut octets = match draw.below(4) {
             0 => draw.take(24).to_vec(),
-            _ => built(draw, network, source, Mode::C).unwrap_or_default(),
+            _ => self.built(draw, network, source, Mode::C).unwrap_or_default(),
         };
         if draw.below(8) == 0 {
             octets.truncate(draw.octet().into());
@@ -190,7 +199,7 @@ impl Protocol for Nsis {
     }
 }
 
-fn attributes(draw: &mut Draw<'_>) -> Attributes {
+pub(super) fn attributes(draw: &mut Draw<'_>) -> Attributes {
     Attributes { reliable: draw.flag(), secure: draw.below(8) == 0 }
 }
 
@@ -242,131 +251,143 @@ fn message_id(draw: &mut Draw<'_>) -> qos_nslp::MessageId {
     qos_nslp::MessageId { bidirectional: draw.flag(), id: [draw.octet() & 1; 16] }
 }
 
-fn session(draw: &mut Draw<'_>) -> SessionId {
+pub(super) fn session(draw: &mut Draw<'_>) -> SessionId {
     SessionId([1 + draw.octet() % 3; 16])
 }
 
-/// Draws a message of GIST, or the stranger's answer to the last one that it has received.
-fn built(draw: &mut Draw<'_>, network: &Network, address: IpAddr, mode: Mode) -> Option<Vec<u8>> {
-    let data = application_data(draw)?;
-    let nslp_data = draw.maybe(|_| &data[..]);
-    let ping = ping_iana::NSLPID;
-    let nslpid = draw.one_of(&[1, 1, 1, ping, 2, 40_000]);
-    let nli = NetworkLayerInformation {
-        peer_identity: draw.one_of(&[b"evil", b"peer"]),
-        ip_ttl: draw.one_of(&[64, 63, 0]),
-        interface_address: address,
-        routing_state_validity: draw.one_of(&[30_000, 0, 1_000, u32::MAX]),
-    };
-    let received = network.at_stranger.back().and_then(|packet| {
-        let packet = udp::Packet::parse(&packet.payload).ok()?;
-        Message::parse(datagram(packet.payload)?, Mode::D).ok()
-    });
-    let profiles = [Profile(&[2, 1]), Profile(&[1])];
-    let port = PORT.to_be_bytes();
-    let (asks, answers) = (
-        [ProtocolOptions::tcp_query(1), ProtocolOptions::tcp_query(2)],
-        [ProtocolOptions::tcp_response(1, &port), ProtocolOptions::tcp_response(2, &port)],
-    );
-    let first = usize::from(draw.flag());
-    let stack = |options| Stack {
-        proposal: Profiles::new(&profiles[first..]),
-        configuration: StackConfiguration {
-            hold_time: 30_000,
-            options: ProtocolOptionsList::new(options),
-        },
-    };
-    let cookie = [draw.octet() & 3; 8];
-    let of_answer = draw.octet();
-    let body = match received.map(|message| message.body) {
-        Some(Body::Response(response)) if of_answer & 3 != 0 => Body::Confirm(Confirm {
-            mri: response.mri.inverted(),
-            session: response.session,
-            nli,
-            returned: response.responder.map(|part| Returned {
-                cookie: part.cookie,
-                proposal: part.stack.map(|stack| stack.proposal),
-                configuration: part
-                    .stack
-                    .filter(|_| mode == Mode::C)
-                    .map(|stack| stack.configuration),
+impl Nsis {
+    /// Draws a message of GIST, or the stranger's answer to the last one that it has received.
+    fn built(
+        &self,
+        draw: &mut Draw<'_>,
+        network: &Network,
+        address: IpAddr,
+        mode: Mode,
+    ) -> Option<Vec<u8>> {
+        let data = (self.data)(draw)?;
+        let nslp_data = draw.maybe(|_| &data[..]);
+        let nslpid = draw.one_of(self.nslpids);
+        let nli = NetworkLayerInformation {
+            peer_identity: draw.one_of(&[b"evil", b"peer"]),
+            ip_ttl: draw.one_of(&[64, 63, 0]),
+            interface_address: address,
+            routing_state_validity: draw.one_of(&[30_000, 0, 1_000, u32::MAX]),
+        };
+        let received = network.at_stranger.back().and_then(|packet| {
+            let packet = udp::Packet::parse(&packet.payload).ok()?;
+            Message::parse(datagram(packet.payload)?, Mode::D).ok()
+        });
+        let profiles = [Profile(&[2, 1]), Profile(&[1])];
+        let port = PORT.to_be_bytes();
+        let (asks, answers) = (
+            [ProtocolOptions::tcp_query(1), ProtocolOptions::tcp_query(2)],
+            [ProtocolOptions::tcp_response(1, &port), ProtocolOptions::tcp_response(2, &port)],
+        );
+        let first = usize::from(draw.flag());
+        let stack = |options| Stack {
+            proposal: Profiles::new(&profiles[first..]),
+            configuration: StackConfiguration {
+                hold_time: 30_000,
+                options: ProtocolOptionsList::new(options),
+            },
+        };
+        let cookie = [draw.octet() & 3; 8];
+        let of_answer = draw.octet();
+        let body = match received.map(|message| message.body) {
+            Some(Body::Response(response)) if of_answer & 3 != 0 => Body::Confirm(Confirm {
+                mri: response.mri.inverted(),
+                session: response.session,
+                nli,
+                returned: response.responder.map(|part| Returned {
+                    cookie: part.cookie,
+                    proposal: part.stack.map(|stack| stack.proposal),
+                    configuration: part
+                        .stack
+                        .filter(|_| mode == Mode::C)
+                        .map(|stack| stack.configuration),
+                }),
+                nslp_data,
             }),
-            nslp_data,
-        }),
-        Some(Body::Query(query)) if of_answer & 3 != 0 => Body::Response(Response {
-            nat_traversal: None,
-            mri: query.mri.inverted(),
-            session: query.session,
-            nli,
-            query_cookie: query.query_cookie,
-            responder: draw.maybe(|_| ResponderPart {
-                cookie: &cookie,
-                stack: query.stack.map(|_| stack(&answers[first..])),
+            Some(Body::Query(query)) if of_answer & 3 != 0 => Body::Response(Response {
+                nat_traversal: None,
+                mri: query.mri.inverted(),
+                session: query.session,
+                nli,
+                query_cookie: query.query_cookie,
+                responder: draw.maybe(|_| ResponderPart {
+                    cookie: &cookie,
+                    stack: query.stack.map(|_| stack(&answers[first..])),
+                }),
+                confirm_requested: of_answer & 4 != 0,
+                nslp_data,
             }),
-            confirm_requested: of_answer & 4 != 0,
-            nslp_data,
-        }),
-        Some(Body::Data(sent)) if of_answer & 3 == 1 => {
-            Body::Data(Data { mri: sent.mri.inverted(), nli: Some(nli), nslp_data: &data, ..sent })
-        }
-        _ => {
-            let (mri, session) = (mri(draw), session(draw));
-            match draw.below(8) {
-                0..=2 => Body::Query(Query {
-                    nat_traversal: None,
-                    mri,
-                    session,
-                    nli,
-                    query_cookie: &cookie,
-                    stack: draw.maybe(|_| stack(&asks[first..])),
-                    nslp_data,
-                }),
-                3 => Body::Response(Response {
-                    nat_traversal: None,
-                    mri,
-                    session,
-                    nli,
-                    query_cookie: &cookie,
-                    responder: None,
-                    confirm_requested: draw.flag(),
-                    nslp_data,
-                }),
-                4 => Body::Error(Error {
-                    nat_traversal: None,
-                    nli: (mode == Mode::D).then_some(nli),
-                    error: ErrorData {
-                        code: ErrorCode::from_code(draw.octet().into()),
-                        subcode: draw.octet() & 7,
-                        class: ErrorClass::from_code(draw.octet() & 7),
-                        d_mode: true,
-                        q_mode: draw.flag(),
-                        original: [1, 8, 0, 20, 0, 1, draw.octet() & 7, 0],
-                        session: Some(session),
-                        mri: Some(mri),
-                        infos: Infos::NONE,
-                        comment: None,
-                    },
-                }),
-                5 => Body::Hello(Hello { id: draw.octet().into(), reply_requested: draw.flag() }),
-                _ => Body::Data(Data {
-                    nat_traversal: None,
-                    mri,
-                    session,
-                    nli: (mode == Mode::D).then_some(nli),
-                    nslp_data: &data,
-                    continuation: Continuation::NONE,
-                    context_free: mode == Mode::D && draw.flag(),
-                    explicitly_routed: draw.below(8) == 0,
-                }),
+            Some(Body::Data(sent)) if of_answer & 3 == 1 => Body::Data(Data {
+                mri: sent.mri.inverted(),
+                nli: Some(nli),
+                nslp_data: &data,
+                ..sent
+            }),
+            _ => {
+                let (mri, session) = (mri(draw), session(draw));
+                match draw.below(8) {
+                    0..=2 => Body::Query(Query {
+                        nat_traversal: None,
+                        mri,
+                        session,
+                        nli,
+                        query_cookie: &cookie,
+                        stack: draw.maybe(|_| stack(&asks[first..])),
+                        nslp_data,
+                    }),
+                    3 => Body::Response(Response {
+                        nat_traversal: None,
+                        mri,
+                        session,
+                        nli,
+                        query_cookie: &cookie,
+                        responder: None,
+                        confirm_requested: draw.flag(),
+                        nslp_data,
+                    }),
+                    4 => Body::Error(Error {
+                        nat_traversal: None,
+                        nli: (mode == Mode::D).then_some(nli),
+                        error: ErrorData {
+                            code: ErrorCode::from_code(draw.octet().into()),
+                            subcode: draw.octet() & 7,
+                            class: ErrorClass::from_code(draw.octet() & 7),
+                            d_mode: true,
+                            q_mode: draw.flag(),
+                            original: [1, 8, 0, 20, 0, 1, draw.octet() & 7, 0],
+                            session: Some(session),
+                            mri: Some(mri),
+                            infos: Infos::NONE,
+                            comment: None,
+                        },
+                    }),
+                    5 => {
+                        Body::Hello(Hello { id: draw.octet().into(), reply_requested: draw.flag() })
+                    }
+                    _ => Body::Data(Data {
+                        nat_traversal: None,
+                        mri,
+                        session,
+                        nli: (mode == Mode::D).then_some(nli),
+                        nslp_data: &data,
+                        continuation: Continuation::NONE,
+                        context_free: mode == Mode::D && draw.flag(),
+                        explicitly_routed: draw.below(8) == 0,
+                    }),
+                }
             }
-        }
-    };
-    let hops = draw.one_of(&[8, 64, 1, 0]);
-    let source_is_peer = draw.flag();
-    let message = Message { hops, nslpid, source_is_peer, body, extensions: Extensions::NONE };
-    let mut octets = vec![0; message.buffer_len()];
-    message.emit(&mut octets).ok()?;
-    Some(octets)
+        };
+        let hops = draw.one_of(&[8, 64, 1, 0]);
+        let source_is_peer = draw.flag();
+        let message = Message { hops, nslpid, source_is_peer, body, extensions: Extensions::NONE };
+        let mut octets = vec![0; message.buffer_len()];
+        message.emit(&mut octets).ok()?;
+        Some(octets)
+    }
 }
 
 fn mri(draw: &mut Draw<'_>) -> Mri {

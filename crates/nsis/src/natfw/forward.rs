@@ -432,11 +432,12 @@ impl NatfwNslp {
             if was_pending {
                 self.report_admission(cx, index);
             }
-            self.serve_secondary(cx, index);
         }
         if role == Role::Forwarder || self.store.session(index).flags.has(Flags::PROBED) {
             self.send_request(cx, index, (lifetime, hops), Some(request));
         }
+        // This may end the session.
+        self.serve_secondary(cx, index);
     }
 
     /// Answers the request of a session that this node grants.

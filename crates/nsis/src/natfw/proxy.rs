@@ -21,6 +21,7 @@ impl NatfwNslp {
         let session = self.store.session(primary);
         let Some(extra) = session.extra.as_deref() else { return };
         let is_served = session.kind == Kind::External
+            && session.role == Role::Responder
             && session.flags.has(Flags::PASSES)
             && extra.proxy.is_proxy()
             && session.extended_flow.action == RuleAction::Allow;
@@ -56,7 +57,8 @@ impl NatfwNslp {
             ..self.own_session(id, (Kind::Create, Role::Proxy(primary)), far)
         };
         let rules = new.rules();
-        if rules.clone().next().is_none() || self.store.conflicts(None, rules) {
+        let is_possible = rules.clone().next().is_some() && !self.store.conflicts(None, rules);
+        if !is_possible || !self.has_own_room(cx) {
             return self.secondary_failed(cx, primary);
         }
         let secondary = self.start(cx, new, lifetime);

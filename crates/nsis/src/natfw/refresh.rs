@@ -47,11 +47,12 @@ impl NatfwNslp {
         let is_probed = self.store.session(index).flags.has(Flags::PROBED);
         if role == Role::Responder {
             self.grant(cx, index, request);
-            self.serve_secondary(cx, index);
         }
         if role == Role::Forwarder || is_probed {
             self.send_request(cx, index, (lifetime, Some(request.message.hops)), Some(request));
         }
+        // This may end the session.
+        self.serve_secondary(cx, index);
     }
 
     /// Arms the next refresh of a session of this node: at random in [0.5 R, 1.5 R], where the lifetime is (K + 0.5) 1.5 R

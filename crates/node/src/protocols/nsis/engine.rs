@@ -113,6 +113,7 @@ impl NodeEngine for Nsis {
         let gist = self.gist();
         let counts = [
             ("sessions of QoS NSLP", self.qos().session_count()),
+            ("sessions of NATFW NSLP", self.natfw().session_count()),
             ("routing states of GIST", gist.routing_state_count()),
             ("associations of GIST", gist.associations().count()),
             ("peers of GIST", gist.peers().len()),

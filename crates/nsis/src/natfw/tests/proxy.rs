@@ -116,6 +116,29 @@ fn external_ends_with_the_create_of_the_edge() {
     net.assert_nothing_is_left();
 }
 
+/// The CREATE of the edge is a session, too: without room for it the EXTERNAL ends.
+#[test]
+fn create_of_the_edge_counts_as_a_session() {
+    let places = [Place::Host, Place::EdgeFirewall, Place::Host];
+    let mut net = Net::with(&places, |number, mut c| {
+        if number == 1 {
+            c.limits.sessions = 3;
+            c.limits.share_of_interface = 100;
+        }
+        c
+    });
+    net.expose(0, ExposeRequest { proxy: ProxyMode::Edge, ..port_of_client(8_000) });
+    assert_eq!(net.nodes[1].natfw.session_count(), 2);
+    let request = ExposeRequest { proxy: ProxyMode::Edge, ..port_of_client(8_001) };
+    net.command(0, Command::Expose { application: OTHER_APP, request });
+    assert_eq!(net.nodes[1].natfw.session_count(), 2);
+    let info = Some(info_of(Informational::Terminated));
+    let ended = Event::Ended { application: OTHER_APP, info };
+    assert_eq!(net.nodes[0].events.last(), Some(&ended));
+    net.release(0);
+    net.assert_nothing_is_left();
+}
+
 /// The packet filter of the edge refuses the rule of its CREATE: the EXTERNAL ends, too.
 #[test]
 fn external_ends_with_a_refused_rule_of_the_edge() {
