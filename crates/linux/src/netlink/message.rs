@@ -68,6 +68,21 @@ impl Message {
         self.attribute(kind, &value.to_ne_bytes())
     }
 
+    /// Appends an attribute of two octets in network byte order.
+    pub fn be16(self, kind: u16, value: u16) -> Message {
+        self.attribute(kind, &value.to_be_bytes())
+    }
+
+    /// Appends an attribute of four octets in network byte order.
+    pub fn be32(self, kind: u16, value: u32) -> Message {
+        self.attribute(kind, &value.to_be_bytes())
+    }
+
+    /// Appends an attribute of eight octets in network byte order.
+    pub fn be64(self, kind: u16, value: u64) -> Message {
+        self.attribute(kind, &value.to_be_bytes())
+    }
+
     /// Appends a text with its terminating zero octet.
     pub fn text(mut self, kind: u16, value: &str) -> Message {
         let start = self.open(kind);
@@ -217,6 +232,21 @@ impl<'a> Attribute<'a> {
         self.array(field).map(u64::from_ne_bytes)
     }
 
+    /// Returns the value as a number of two octets in network byte order.
+    pub fn be16(&self, field: &'static str) -> Result<u16, NetlinkError> {
+        self.array(field).map(u16::from_be_bytes)
+    }
+
+    /// Returns the value as a number of four octets in network byte order.
+    pub fn be32(&self, field: &'static str) -> Result<u32, NetlinkError> {
+        self.array(field).map(u32::from_be_bytes)
+    }
+
+    /// Returns the value as a number of eight octets in network byte order.
+    pub fn be64(&self, field: &'static str) -> Result<u64, NetlinkError> {
+        self.array(field).map(u64::from_be_bytes)
+    }
+
     /// Returns the first `N` octets of the value: newer kernels append to structures, so a longer value is valid.
     pub fn array<const N: usize>(&self, field: &'static str) -> Result<[u8; N], NetlinkError> {
         self.value.first_chunk().copied().ok_or(malformed(field, self.offset))
@@ -324,6 +354,9 @@ mod tests {
             .fixed(&[1, 2, 3, 4, 5])
             .u8(1, 9)
             .nested(2, |m| m.u64(3, u64::MAX - 1).text(4, "text"))
+            .be16(5, 0x102)
+            .be32(6, 0x102_0304)
+            .be64(7, 0x102_0304_0506_0708)
             .finish(42);
         let mut messages = Messages::new(&octets);
         let message = messages.next().expect("one message").expect("well-formed");
@@ -336,6 +369,11 @@ mod tests {
         let inner: Vec<_> = attributes[1].nested().collect::<Result<_, _>>().expect("well-formed");
         assert_eq!(inner[0].u64("number").expect("eight octets"), u64::MAX - 1);
         assert_eq!(inner[1].text(), "text");
+        let numbers = attributes[2..].iter().map(|attribute| attribute.value);
+        assert!(numbers.eq([&[1, 2][..], &[1, 2, 3, 4], &[1, 2, 3, 4, 5, 6, 7, 8]]));
+        assert_eq!(attributes[2].be16("two").expect("two octets"), 0x102);
+        assert_eq!(attributes[3].be32("four").expect("four octets"), 0x102_0304);
+        assert_eq!(attributes[4].be64("eight").expect("eight octets"), 0x102_0304_0506_0708);
     }
 
     /// The error of each malformed buffer names the field and its offset.

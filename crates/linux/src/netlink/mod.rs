@@ -4,6 +4,7 @@
 //! `docs/decisions/0023-netlink-encoders.md`). [`Message`] builds, [`Messages`] and [`Attributes`] parse,
 //! [`Connection`] sends a request and waits for the acknowledgement, [`Subscription`] receives announcements.
 
+mod batch;
 mod message;
 mod socket;
 

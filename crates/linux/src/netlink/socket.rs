@@ -5,7 +5,9 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
 
 use rustix::net::netlink::SocketAddrNetlink;
-use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, sockopt};
+use rustix::net::{
+    AddressFamily, Protocol, RecvFlags, SendFlags, SocketFlags, SocketType, netlink, sockopt,
+};
 
 use super::message::{Attributes, HEADER, Message, Messages, Received};
 use super::{NetlinkError, Refusal};
@@ -20,6 +22,11 @@ const ECHO_BATCH: usize = 32;
 /// Attempts at a dump that is inconsistent because the table changed meanwhile.
 const DUMP_ATTEMPTS: u32 = 10;
 
+/// The routing subsystem: protocol 0.
+const ROUTE: Option<Protocol> = None;
+/// The netfilter subsystem.
+const NETFILTER: Option<Protocol> = Some(netlink::NETFILTER);
+
 /// The message that ends the answers to a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Until {
@@ -32,15 +39,24 @@ enum Until {
 /// A netlink connection for requests: every request is answered before the call returns.
 #[derive(Debug)]
 pub struct Connection {
-    socket: OwnedFd,
-    sequence: u32,
-    buffer: Box<[u8]>,
+    pub(super) socket: OwnedFd,
+    pub(super) sequence: u32,
+    pub(super) buffer: Box<[u8]>,
 }
 
 impl Connection {
     /// Connects to the routing subsystem, in the network namespace of the calling thread.
     pub fn open() -> Result<Connection, NetlinkError> {
-        let socket = routing_socket(SocketFlags::CLOEXEC)?;
+        Connection::to(ROUTE)
+    }
+
+    /// Connects to netfilter (nf_tables, connection tracking), in the network namespace of the calling thread.
+    pub fn open_netfilter() -> Result<Connection, NetlinkError> {
+        Connection::to(NETFILTER)
+    }
+
+    fn to(protocol: Option<Protocol>) -> Result<Connection, NetlinkError> {
+        let socket = netlink_socket(SocketFlags::CLOEXEC, protocol)?;
         let timeout = Some(RECEIVE_TIMEOUT);
         sockopt::set_socket_timeout(&socket, sockopt::Timeout::Recv, timeout)
             .map_err(|e| failed("set a receive timeout", e))?;
@@ -181,7 +197,7 @@ impl Connection {
         Ok(sent)
     }
 
-    fn transmit(&self, octets: &[u8]) -> Result<(), NetlinkError> {
+    pub(super) fn transmit(&self, octets: &[u8]) -> Result<(), NetlinkError> {
         let kernel = SocketAddrNetlink::new(0, 0);
         rustix::net::sendto(&self.socket, octets, SendFlags::empty(), &kernel)
             .map_err(|e| failed("send a request", e))?;
@@ -287,7 +303,7 @@ impl Subscription {
     /// Subscribes to announcement groups (`RTNLGRP_LINK`, ...) of the routing subsystem, with a receive buffer of
     /// `buffer_size` octets.
     pub fn open(groups: &[u32], buffer_size: i32) -> Result<Subscription, NetlinkError> {
-        let socket = routing_socket(SocketFlags::CLOEXEC | SocketFlags::NONBLOCK)?;
+        let socket = netlink_socket(SocketFlags::CLOEXEC | SocketFlags::NONBLOCK, ROUTE)?;
         // Above the system's limit if permitted, else at the limit.
         if set_option(socket.as_fd(), libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, buffer_size).is_err()
         {
@@ -342,20 +358,27 @@ impl AsFd for Subscription {
     }
 }
 
-fn routing_socket(flags: SocketFlags) -> Result<OwnedFd, NetlinkError> {
+fn netlink_socket(flags: SocketFlags, protocol: Option<Protocol>) -> Result<OwnedFd, NetlinkError> {
     let family = AddressFamily::NETLINK;
-    let route = None; // protocol 0: NETLINK_ROUTE
-    let socket = rustix::net::socket_with(family, SocketType::RAW, flags, route)
+    let socket = rustix::net::socket_with(family, SocketType::RAW, flags, protocol)
         .map_err(|e| failed("open a netlink socket", e))?;
     rustix::net::bind(&socket, &SocketAddrNetlink::new(0, 0))
         .map_err(|e| failed("bind a netlink socket", e))?;
     Ok(socket)
 }
 
-/// Receives one datagram; repeats the call if a signal interrupts it.
 fn receive(socket: &OwnedFd, buffer: &mut [u8]) -> Result<usize, rustix::io::Errno> {
+    receive_with(socket, buffer, RecvFlags::empty())
+}
+
+/// Receives one datagram; repeats the call if a signal interrupts it.
+pub(super) fn receive_with(
+    socket: &OwnedFd,
+    buffer: &mut [u8],
+    flags: RecvFlags,
+) -> Result<usize, rustix::io::Errno> {
     loop {
-        match rustix::net::recv(socket, &mut *buffer, RecvFlags::empty()) {
+        match rustix::net::recv(socket, &mut *buffer, flags) {
             Ok((length, _)) => return Ok(length),
             Err(rustix::io::Errno::INTR) => {}
             Err(e) => return Err(e),
@@ -364,7 +387,7 @@ fn receive(socket: &OwnedFd, buffer: &mut [u8]) -> Result<usize, rustix::io::Err
 }
 
 /// Returns the content of an acknowledgement or the end of a dump: `None` for success.
-fn refusal(message: &Received<'_>) -> Result<Option<Refusal>, NetlinkError> {
+pub(super) fn refusal(message: &Received<'_>) -> Result<Option<Refusal>, NetlinkError> {
     let code = message.fixed(4, "error code")?;
     let code = i32::from_ne_bytes([code[0], code[1], code[2], code[3]]);
     if code == 0 {
@@ -383,6 +406,6 @@ fn refusal(message: &Received<'_>) -> Result<Option<Refusal>, NetlinkError> {
     Ok(Some(Refusal { errno: code.saturating_neg(), explanation }))
 }
 
-fn failed(doing: &'static str, errno: rustix::io::Errno) -> NetlinkError {
+pub(super) fn failed(doing: &'static str, errno: rustix::io::Errno) -> NetlinkError {
     NetlinkError::Socket { doing, source: io::Error::from(errno) }
 }
