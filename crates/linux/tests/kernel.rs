@@ -47,6 +47,8 @@ mod object;
 mod offload;
 #[path = "kernel/packets.rs"]
 mod packets;
+#[path = "kernel/pinholes.rs"]
+mod pinholes;
 #[path = "kernel/signalling.rs"]
 mod signalling;
 #[path = "kernel/source.rs"]
@@ -156,6 +158,17 @@ fn main() -> ExitCode {
         classes::overhead_of_the_plan_counts_for_the_link_and_best_effort,
         classes::released_classes_are_parked_together,
         classes::reused_class_counts_from_zero,
+        pinholes::udp_passes_both_ways_only_while_its_pinhole_stands,
+        pinholes::connection_into_the_guarded_network_passes,
+        pinholes::tcp_connection_stops_with_its_pinhole,
+        pinholes::pinhole_closes_by_itself,
+        pinholes::rule_installed_again_loses_no_packet,
+        pinholes::denied_packets_are_dropped_though_others_allow_them,
+        pinholes::rule_matches_only_the_fields_that_it_gives,
+        pinholes::icmp_is_matched_by_type_and_errors_by_their_connection,
+        pinholes::packet_with_an_spi_is_matched_by_it,
+        pinholes::fragments_pass_their_pinhole,
+        pinholes::packets_of_a_rule_are_counted,
         traffic_control::changed_classifier_replaces_the_other,
         traffic_control::foreign_qdisc_is_left_alone,
         traffic_control::pool_grows_to_its_limit,

@@ -164,6 +164,12 @@ impl Pinger {
         Pinger { socket, is_ipv4 }
     }
 
+    /// Waits for answers at most this long.
+    pub(crate) fn waiting(self, time: Duration) -> Pinger {
+        self.socket.set_read_timeout(Some(time)).expect("a timeout");
+        self
+    }
+
     /// Sends a ping and waits for the answer; returns whether it arrived.
     pub(crate) fn ping(&mut self, source: IpAddr, destination: IpAddr, data: &[u8]) -> bool {
         let message = echo(data, source, destination);
