@@ -23,6 +23,8 @@ mod encapsulation;
 mod enforcement;
 #[path = "kernel/epoll_set.rs"]
 mod epoll_set;
+#[path = "kernel/filter_table.rs"]
+mod filter_table;
 #[path = "kernel/flood.rs"]
 mod flood;
 #[path = "kernel/flow_routes.rs"]
@@ -57,6 +59,8 @@ mod source;
 mod support;
 #[path = "kernel/traffic_control.rs"]
 mod traffic_control;
+#[path = "kernel/translation.rs"]
+mod translation;
 #[path = "kernel/without_bpf.rs"]
 mod without_bpf;
 #[path = "kernel/yessir.rs"]
@@ -169,6 +173,17 @@ fn main() -> ExitCode {
         pinholes::packet_with_an_spi_is_matched_by_it,
         pinholes::fragments_pass_their_pinhole,
         pinholes::packets_of_a_rule_are_counted,
+        translation::source_is_translated_both_ways_until_its_rule_is_removed,
+        translation::changed_translation_applies_to_a_running_stream,
+        translation::destination_is_translated_from_one_source_and_from_any,
+        translation::both_addresses_are_translated_by_one_rule,
+        translation::narrowest_translation_applies,
+        translation::translation_that_ends_forgets_its_connections,
+        translation::impossible_rule_is_refused_and_others_are_installed,
+        filter_table::rules_are_adopted_with_their_ends,
+        filter_table::full_filter_refuses_further_rules,
+        filter_table::guarded_interfaces_can_change,
+        filter_table::missing_privilege_is_named,
         traffic_control::changed_classifier_replaces_the_other,
         traffic_control::foreign_qdisc_is_left_alone,
         traffic_control::pool_grows_to_its_limit,
@@ -180,6 +195,17 @@ fn main() -> ExitCode {
     trials.extend(list![with_python;
         marking::packets_into_a_tunnel_are_marked,
         marking::packets_to_another_link_layer_are_marked,
+    ]);
+    trials.extend(list![with_nft;
+        filter_table::table_is_listed_by_nft,
+        filter_table::strays_are_removed_at_adoption,
+        filter_table::tables_of_others_are_untouched,
+        filter_table::foreign_table_is_refused,
+        filter_table::table_of_another_layout_is_replaced,
+        filter_table::changes_by_others_are_repaired,
+        filter_table::change_after_a_flush_makes_the_table_again,
+        filter_table::rule_refused_by_the_kernel_leaves_others,
+        filter_table::thousands_of_rules_are_installed_in_batches,
     ]);
     trials.extend(list![with_ip;
         mirror::several_next_hops_rules_and_tables_are_reported,
@@ -228,6 +254,11 @@ fn with_ethtool(name: &str, test: fn()) -> Trial {
 /// Returns a test that needs Python.
 fn with_python(name: &str, test: fn()) -> Trial {
     with_tool("python3", "--version", name, test)
+}
+
+/// Returns a test that needs nft.
+fn with_nft(name: &str, test: fn()) -> Trial {
+    with_tool("nft", "--version", name, test)
 }
 
 /// Returns a test that needs iproute2.

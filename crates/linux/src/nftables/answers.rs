@@ -196,7 +196,10 @@ fn value(attributes: Attributes<'_>, kind: u16) -> Result<Option<Attribute<'_>>,
     find(attributes, kind)?.map_or(Ok(None), |data| find(data.nested(), 1))
 }
 
-fn find(attributes: Attributes<'_>, kind: u16) -> Result<Option<Attribute<'_>>, NetlinkError> {
+pub(super) fn find(
+    attributes: Attributes<'_>,
+    kind: u16,
+) -> Result<Option<Attribute<'_>>, NetlinkError> {
     for attribute in attributes {
         let attribute = attribute?;
         if attribute.kind == kind {

@@ -10,8 +10,8 @@ use crate::netlink::NetlinkError;
 pub enum PacketFilterError {
     /// The kernel lacks nf_tables, or a part of it.
     #[error(
-        "this kernel has no packet filter that can be used: it needs nf_tables (family inet) with ct and nat, Linux 6.3 or \
-         later ({0})"
+        "this kernel has no usable packet filter: Earmark needs nf_tables (family inet) with ct and \
+         nat, Linux 6.3 or later ({0})"
     )]
     Unsupported(NetlinkError),
     /// The process may not change the packet filter.
@@ -19,8 +19,8 @@ pub enum PacketFilterError {
     NotPermitted,
     /// Another program has a table of our name.
     #[error(
-        "the table inet {TABLE} was not made by Earmark and is left alone; rename it, or remove it by `nft delete table \
-         inet {TABLE}`"
+        "the table inet {TABLE} was not made by Earmark and is left alone; rename it, or remove it \
+         by `nft delete table inet {TABLE}`"
     )]
     ForeignTable,
     /// No interface can have this name.
