@@ -1,4 +1,5 @@
-//! `earmarkd clear`: removes the traffic control that a stopped daemon left in the kernel, now or after the adoption time.
+//! `earmarkd clear`: removes the traffic control and the packet filter that a stopped daemon left in the kernel, now or after the
+//! adoption time.
 //!
 //! The daemon has ended and cannot wait itself. In a shell this command waits; under systemd a timer does, because systemd
 //! ends all processes of a service with the service.
@@ -10,8 +11,10 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use earmark_control::command::{Failure, Output, with_cause};
-use earmark_linux::traffic_control;
-use earmark_linux::{InterfaceName, NamespaceClaim, OpenError, TcError, capabilities};
+use earmark_linux::{
+    InterfaceName, NamespaceClaim, OpenError, PacketFilterError, TcError, capabilities, nftables,
+    traffic_control,
+};
 use serde_json::json;
 
 use super::arguments::ClearOptions;
@@ -32,8 +35,9 @@ pub(super) fn clear(options: &ClearOptions, out: &mut Output) -> Result<(), Fail
     if let Some(wait) = options.after
         && starts_within(wait)?
     {
-        let text = "a daemon is running in this network namespace: its traffic control stays";
-        out.line(text, &json!({ "running": true, "cleared": [] }))?;
+        let text = "a daemon is running in this network namespace: its traffic control and packet \
+                    filter stay";
+        out.line(text, &json!({ "running": true, "cleared": [], "packet_filter": false }))?;
         return Ok(());
     }
     let claim = match NamespaceClaim::take() {
@@ -47,16 +51,25 @@ pub(super) fn clear(options: &ClearOptions, out: &mut Output) -> Result<(), Fail
         }
         Err(error) => return Err(Failure::new("input_output", with_cause(&error), "")),
     };
-    let cleared = traffic_control::clear().map_err(|error: TcError| {
+    let cleared = traffic_control::clear();
+    // Whatever becomes of the queues, nobody keeps the pinholes any more.
+    let packet_filter = nftables::clear().map_err(|error: PacketFilterError| {
+        Failure::new("packet_filter", format!("cannot clear: {}", with_cause(&error)), "")
+    });
+    let cleared = cleared.map_err(|error: TcError| {
         Failure::new("traffic_control", format!("cannot clear: {}", with_cause(&error)), "")
     })?;
+    let packet_filter = packet_filter?;
     drop(claim);
     let names: Vec<String> = cleared.iter().map(|&id| InterfaceName(id).to_string()).collect();
-    let text = match names.is_empty() {
-        true => "the kernel has no traffic control of a daemon".to_owned(),
-        false => format!("cleared: {}", names.join(", ")),
+    let mut parts = names.clone();
+    parts.extend(packet_filter.then(|| "the packet filter".to_owned()));
+    let text = match parts.is_empty() {
+        true => "the kernel has no traffic control and no packet filter of a daemon".to_owned(),
+        false => format!("cleared: {}", parts.join(", ")),
     };
-    out.line(&text, &json!({ "running": false, "cleared": names }))?;
+    let json = json!({ "running": false, "cleared": names, "packet_filter": packet_filter });
+    out.line(&text, &json)?;
     Ok(())
 }
 

@@ -1,4 +1,5 @@
-//! Traffic control that a daemon leaves in the kernel is adopted by the next one, or cleared after the adoption time.
+//! Traffic control that a daemon leaves in the kernel is adopted by the next one, or cleared after the adoption time, as is its
+//! packet filter.
 
 use std::os::unix::fs::PermissionsExt;
 use std::process::{Child, Output, Stdio};
@@ -6,7 +7,8 @@ use std::time::{Duration, Instant};
 
 use earmark_control::{ListenRequest, ReservationRequest};
 use earmark_core::Rate;
-use earmark_linux::traffic_control;
+use earmark_linux::clock::Clock;
+use earmark_linux::{PacketFilter, PacketFilterSettings, traffic_control};
 use libtest_mimic::Failed;
 use rustix::process::Signal;
 
@@ -62,14 +64,18 @@ pub(crate) fn what_is_left_is_cleared_once_no_daemon_runs() -> Outcome {
         check(said(&refused).contains("a daemon is running"), &said(&refused))?;
         check(queues(&b, "eth0")?.contains("ea4d"), "the queues of a running daemon stay")?;
 
+        let settings = PacketFilterSettings::new(["eth0"]);
+        let opened = a.namespace.run_in(|| PacketFilter::open(settings, Clock::start()))?;
+        drop(opened?);
         let start = Instant::now();
         let cleared = clear(&a, &["--after", "1500ms"])?;
         check(start.elapsed() >= Duration::from_millis(1_500), "it waits")?;
         check(cleared.status.code() == Some(0), &said(&cleared))?;
-        check(said(&cleared) == "cleared: eth0\n", &said(&cleared))?;
+        check(said(&cleared) == "cleared: eth0, the packet filter\n", &said(&cleared))?;
         check_clear(&a)?;
         let again = clear(&a, &["--json"])?;
-        check(said(&again) == "{\"running\":false,\"cleared\":[]}\n", &said(&again))?;
+        let nothing = "{\"running\":false,\"cleared\":[],\"packet_filter\":false}\n";
+        check(said(&again) == nothing, &said(&again))?;
     }
     Ok(())
 }
@@ -98,7 +104,7 @@ pub(crate) fn what_is_adopted_in_time_stays() -> Outcome {
     check(row.adopted + row.claims == 1, &format!("{row:?}"))?;
     let output = waiting.wait_with_output()?;
     check(output.status.code() == Some(0), &said(&output))?;
-    check(said(&output).contains("its traffic control stays"), &said(&output))?;
+    check(said(&output).contains("its traffic control and packet filter stay"), &said(&output))?;
     check(has_class(&a)?, "the reservation keeps its class")
 }
 
