@@ -78,6 +78,7 @@ impl PacketFilter {
             rules: table,
             extends_lifetimes: false,
             generation: None,
+            elements_due: Time::ZERO,
             made: Vec::new(),
             repaired: FilterReconciliation::default(),
         };

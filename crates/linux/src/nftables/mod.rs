@@ -32,7 +32,7 @@ mod shape;
 
 use std::collections::BTreeSet;
 
-use earmark_core::FilteredPackets;
+use earmark_core::{FilteredPackets, Time};
 
 use crate::clock::Clock;
 use crate::netlink::{Connection, Message, NetlinkError};
@@ -89,6 +89,8 @@ pub struct PacketFilter {
     extends_lifetimes: bool,
     /// Generation of the namespace's rules if nobody else has changed them since they were last compared.
     generation: Option<u32>,
+    /// Earliest time of the next comparison of all elements.
+    elements_due: Time,
     /// Chains and rules in the kernel's octets after they were made.
     made: Vec<u8>,
     /// Repairs that no reconciliation has reported yet.

@@ -2,6 +2,9 @@
 //!
 //! Every change of nf_tables in the namespace, by anybody, raises one generation. While it is that of our own last change
 //! there is nothing to compare: notifications would make the kernel write a message for each of our own elements, too.
+//!
+//! The kernel begins at the first element of a set for each part of a dump, so the time for many elements grows with the square
+//! of their number. Comparisons of all elements take about a twentieth of the time at most, however often others change their tables.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -14,6 +17,9 @@ use crate::netlink::Message;
 
 /// Elements in one batch, so that the memory for it is bounded.
 const BATCH: usize = 50_000;
+/// Pause after a comparison of all elements, in the time that it took, and the time that counts as none.
+const PAUSE: u32 = 19;
+const SHORT: Duration = Duration::from_millis(50);
 /// Least difference between the remaining time of an element and that of its rule that counts as a change by others.
 const TOLERANCE: Duration = Duration::from_secs(1);
 
@@ -59,12 +65,17 @@ impl PacketFilter {
         }
         // The changes below raise it by one each; one of others meanwhile is found the next time.
         self.generation = Some(generation);
-        let found = self.compare().inspect_err(|_| self.generation = None)?;
+        let (found, is_whole) = self.compare().inspect_err(|_| self.generation = None)?;
+        if !is_whole {
+            self.generation = None;
+        }
         self.repaired.add(found);
         Ok(Some(found))
     }
 
-    fn compare(&mut self) -> Result<FilterReconciliation, PacketFilterError> {
+    /// Compares and repairs the chains, and the elements if that is due or a set is missing. Returns also whether it has
+    /// compared everything.
+    fn compare(&mut self) -> Result<(FilterReconciliation, bool), PacketFilterError> {
         let mut found = FilterReconciliation::default();
         let mut changes = Vec::new();
         match answers::table(&mut self.netlink)? {
@@ -78,10 +89,17 @@ impl PacketFilter {
                 changes.push(messages::new_table());
             }
         }
-        let mut actual = match found.was_absent {
+        let began = self.clock.now();
+        let is_whole = found.was_absent
+            || began >= self.elements_due
+            || !answers::sets(&mut self.netlink)?.is_superset(&self.sets);
+        let mut actual = match found.was_absent || !is_whole {
             true => BTreeMap::new(),
             false => self.actual_elements()?,
         };
+        let now = self.clock.now();
+        let pause = now.since(began).saturating_sub(SHORT) * PAUSE;
+        self.elements_due = self.elements_due.max(now + pause);
         let altered = found.was_absent
             || answers::guarded(&mut self.netlink).ok().as_ref() != Some(&self.settings.guard)
             || answers::chains_and_rules(&mut self.netlink)? != self.made;
@@ -92,7 +110,9 @@ impl PacketFilter {
             changes.extend(sets.map(|(number, &set)| messages::new_set(set, number)));
             changes.extend(messages::chains_and_rules(&self.sets));
         }
-        self.compare_elements(&mut actual, &mut changes, &mut found);
+        if is_whole {
+            self.compare_elements(&mut actual, &mut changes, &mut found);
+        }
         found.removed = u32::try_from(actual.len()).unwrap_or(u32::MAX);
         for ((set, key), _) in actual {
             changes.push(messages::destroy_element(&Element { set, key, data: Vec::new() }));
@@ -109,7 +129,7 @@ impl PacketFilter {
         if altered {
             self.made = answers::chains_and_rules(&mut self.netlink)?;
         }
-        Ok(found)
+        Ok((found, is_whole))
     }
 
     /// Returns the data and remaining time of every element of our sets.
