@@ -12,13 +12,14 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 
-use earmark_core::InterfaceId;
+use earmark_core::{FilterEvent, FilterRule, InterfaceId, Time};
 use earmark_linux::clock::Clock;
 use earmark_linux::{
     Access, Adopted, ClassifierChoice, FlowRoutes, InterfaceError, InterfaceState, LinkPlan,
-    Mirror, OpenError, SignallingSocket, TcError, TrafficControl, Update, capabilities, interface,
+    Mirror, OpenError, PacketFilterError, SignallingSocket, TcError, TrafficControl, Update,
+    capabilities, interface,
 };
-use earmark_node::NodeConfig;
+use earmark_node::{HostUpdate, Input, NodeConfig};
 use jiff::Timestamp;
 use rustix::fs::Mode;
 use tracing::{info, warn};
@@ -81,6 +82,12 @@ pub enum DaemonError {
         with_cause(.0)
     )]
     TrafficControl(TcError),
+    /// The packet filter cannot be set up.
+    #[error(
+        "cannot set up the packet filter: {}\n  help: `enabled = false` in [natfw] does without",
+        with_cause(.0)
+    )]
+    PacketFilter(PacketFilterError),
     /// Another system call failed.
     #[error("cannot {doing}: {cause}")]
     System {
@@ -140,7 +147,7 @@ fn claim(config: &Config) -> Result<SignallingSocket, DaemonError> {
     let access = if is_udp_only { Access::UdpOnly } else { Access::Raw };
     let programs_queues =
         config.interfaces.iter().any(|interface| interface.queues.plan().is_some());
-    let missing = capabilities::missing(access, programs_queues)
+    let missing = capabilities::missing(access, programs_queues || config.natfw.is_some())
         .map_err(DaemonError::system("read the capabilities of the process"))?;
     if !missing.is_empty() {
         return Err(DaemonError::Privileges(missing));
@@ -198,9 +205,14 @@ impl Runtime {
 
     fn start(config: &Config, socket: SignallingSocket) -> Result<Runtime, DaemonError> {
         let (clock, origin) = (Clock::start(), Timestamp::now());
-        let (mut driver, Findings { mirror, initial, adopted }) = node(config, socket, origin)?;
+        let (mut driver, Findings { mirror, initial, adopted, rules }) =
+            node(config, socket, clock, origin)?;
         let watch = Watch::start(clock.now(), config, mirror, initial, adopted, &mut driver)
             .map_err(DaemonError::TrafficControl)?;
+        for (rule, until) in rules {
+            let adopted = HostUpdate::Filter(FilterEvent::Adopted(rule, until));
+            driver.handle(clock.now(), Input::Host(adopted));
+        }
         Ok(Runtime { clock, origin, driver, watch })
     }
 }
@@ -210,12 +222,15 @@ struct Findings {
     mirror: Mirror,
     initial: Vec<Update>,
     adopted: Vec<Adopted>,
+    /// Rules of the packet filter, with their ends.
+    rules: Vec<(FilterRule, Time)>,
 }
 
 /// Creates the node on its kernel, without any state of the host yet.
 fn node(
     config: &Config,
     socket: SignallingSocket,
+    clock: Clock,
     origin: Timestamp,
 ) -> Result<(Driver<System>, Findings), DaemonError> {
     let mut node_config = node_config(config, origin);
@@ -239,13 +254,19 @@ fn node(
     let planned = plans.iter().map(|plan| plan.interface).collect();
     let mut system =
         System::new(socket, traffic_control, streams, planned, hands_off, adopted.len() as u64);
-    match prepare(config, &present, &mut system, &mut node_config) {
-        Ok(recorder) => {
+    let prepared = prepare(config, &present, &mut system, &mut node_config);
+    // Last, because a failure of anything else must not leave guarded interfaces behind.
+    let prepared = prepared.and_then(|recorder| {
+        let rules = system.open_packet_filter(config, clock).map_err(DaemonError::PacketFilter)?;
+        Ok((recorder, rules))
+    });
+    match prepared {
+        Ok((recorder, rules)) => {
             info!(node = %node_config.name, "the node");
             system.show_flow_routes(flow_routes.counters(), config.marks.clone());
             let mut driver = Driver::new(node_config, system, recorder);
             driver.ask_for_flows(Box::new(flow_routes));
-            Ok((driver, Findings { mirror, initial, adopted }))
+            Ok((driver, Findings { mirror, initial, adopted, rules }))
         }
         Err(error) => {
             // Empty queues are of no use to a successor.
@@ -296,7 +317,10 @@ fn stop(config: &Config, event_loop: EventLoop) -> Result<(), DaemonError> {
         return Ok(());
     }
     info!("removing the reservations from the kernel");
-    driver.into_kernel().teardown().map_err(DaemonError::TrafficControl)
+    let mut system = driver.into_kernel();
+    let filter = system.remove_packet_filter();
+    system.teardown().map_err(DaemonError::TrafficControl)?;
+    filter.map_err(DaemonError::PacketFilter)
 }
 
 /// Queues to take over, and interfaces whose queues are left alone.

@@ -2,6 +2,7 @@
 
 mod counters;
 mod error;
+mod packet_filter;
 mod plan;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -11,24 +12,30 @@ use std::sync::Arc;
 
 use earmark_core::admission::{ClaimId, LinkStatus, Protocol};
 use earmark_core::{
-    Connect, ConnectionId, Flow, Installation, InterfaceId, Outgoing, Rate, StreamEvent, Time,
+    Connect, ConnectionId, FilterChange, FilterRule, FilteredPackets, Flow, Installation,
+    InterfaceId, Outgoing, Rate, StreamEvent, Time,
 };
+use earmark_linux::clock::Clock;
+use earmark_linux::nftables::FilterReconciliation;
 use earmark_linux::{
     Adopted, Deviation, Enforcement, FlowClaim, FlowPath, FlowRouteCounters, InterfaceError,
-    InterfaceName, InterfaceSignalling, MarkRule, Monitor, Offload, PathQuestion, Reconciliation,
-    SignallingSocket, TcError, TrafficControl,
+    InterfaceName, InterfaceSignalling, MarkRule, Monitor, Offload, PacketFilterError,
+    PathQuestion, Reconciliation, SignallingSocket, TcError, TrafficControl,
 };
 use earmark_node::{Command, EnforcementRow, Event, Node, TrafficRow};
 use tracing::{debug, warn};
 
-use crate::config::{Capacity, InterfaceConfig};
-use crate::driver::{Arrival, Kernel, LinkView, LookupFailure, SendFailure, TrafficControlFailure};
+use crate::config::{Capacity, Config, InterfaceConfig};
+use crate::driver::{
+    Arrival, FilterFailure, Kernel, LinkView, LookupFailure, SendFailure, TrafficControlFailure,
+};
 use crate::protocol::KernelOffload;
 use crate::protocols;
 use crate::streams::Streams;
 use counters::TrafficControlCounters;
 use earmark_control::command::with_cause;
 use error::failure;
+use packet_filter::NodeFilter;
 pub(crate) use plan::plan;
 
 /// Most flows checked by one audit.
@@ -56,6 +63,7 @@ pub(crate) struct System {
     /// Configured marks of packets.
     marks: Vec<MarkRule>,
     counters: TrafficControlCounters,
+    packet_filter: NodeFilter,
 }
 
 impl System {
@@ -81,6 +89,7 @@ impl System {
             flow_routes: Arc::default(),
             marks: Vec::new(),
             counters,
+            packet_filter: NodeFilter::default(),
         }
     }
 
@@ -198,6 +207,33 @@ impl System {
         self.tidy();
         self.counters.reaped += u64::from(count);
         Ok(count)
+    }
+
+    /// Opens the packet filter if the settings enable it, else removes that of an earlier daemon. Returns the rules that an earlier daemon has left, with their ends.
+    pub(crate) fn open_packet_filter(
+        &mut self,
+        config: &Config,
+        clock: Clock,
+    ) -> Result<Vec<(FilterRule, Time)>, PacketFilterError> {
+        match &config.natfw {
+            Some(natfw) => self.packet_filter.open(natfw, clock),
+            None => {
+                packet_filter::remove_earlier();
+                Ok(Vec::new())
+            }
+        }
+    }
+
+    /// Compares the packet filter with its rules and corrects it; see [`PacketFilter::reconcile`](earmark_linux::PacketFilter).
+    pub(crate) fn reconcile_packet_filter(
+        &mut self,
+    ) -> Result<FilterReconciliation, PacketFilterError> {
+        self.packet_filter.reconcile()
+    }
+
+    /// Removes the packet filter from the kernel.
+    pub(crate) fn remove_packet_filter(&mut self) -> Result<(), PacketFilterError> {
+        self.packet_filter.remove()
     }
 
     /// Removes all of the daemon's traffic control from the kernel.
@@ -367,6 +403,10 @@ impl Kernel for System {
         self.traffic_control.remove(claim).map_err(failure)
     }
 
+    fn filter(&mut self, changes: &[FilterChange]) -> Vec<(FilteredPackets, FilterFailure)> {
+        self.packet_filter.change(changes)
+    }
+
     fn tidy(&mut self) {
         if let Err(error) = self.traffic_control.park_released() {
             debug!("left for the next reconciliation: {}", with_cause(&error));
@@ -471,7 +511,10 @@ impl Kernel for System {
     }
 
     fn counters(&self) -> Vec<(&'static str, &'static str, u64)> {
-        self.counters.list(&self.socket.counters(), &self.streams.counters(), &self.flow_routes)
+        let streams = self.streams.counters();
+        let mut list = self.counters.list(&self.socket.counters(), &streams, &self.flow_routes);
+        list.extend(self.packet_filter.counters());
+        list
     }
 
     fn shed(&self) -> BTreeMap<InterfaceId, u64> {

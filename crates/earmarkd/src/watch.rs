@@ -12,6 +12,7 @@ use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
 use earmark_core::{Interface, InterfaceId, Rate, Time, Trust};
+use earmark_linux::nftables::FilterReconciliation;
 use earmark_linux::{
     Adopted, InterfaceName, InterfaceState, Mirror, Reconciliation, TcError, Update, interface,
 };
@@ -413,6 +414,14 @@ impl Watch {
                 self.follow_queues(now, &found.foreign, driver);
             }
             Err(error) => warn!("cannot check traffic control: {}", with_cause(&error)),
+        }
+        match driver.kernel().reconcile_packet_filter() {
+            Ok(found) if found == FilterReconciliation::default() => {}
+            Ok(found) => warn!(
+                found.was_absent,
+                found.removed, found.restored, "the packet filter was repaired"
+            ),
+            Err(error) => warn!("cannot check the packet filter: {}", with_cause(&error)),
         }
     }
 

@@ -22,6 +22,8 @@ mod nsis;
 mod offload;
 #[path = "kernel/outcomes.rs"]
 mod outcomes;
+#[path = "kernel/packet_filter.rs"]
+mod packet_filter;
 #[path = "kernel/path.rs"]
 mod path;
 #[path = "kernel/port_flood.rs"]
@@ -45,7 +47,8 @@ type Test = (&'static str, fn() -> Outcome);
 const ADDRESS_TRANSLATION: &str = "outcome_behind_address_translation";
 
 /// Tests that run programs that may not be installed.
-const NEEDS: [(&str, &str); 7] = [
+const NEEDS: [(&str, &str); 8] = [
+    ("foreign_packet_filter_is_an_error", "nft"),
     ("a_daemon_of_an_ordinary_user_serves_and_adopts", "setpriv"),
     ("unit_is_hardened", "systemd-analyze"),
     ("readers_operators_and_strangers_are_told_apart", "setpriv"),
@@ -171,6 +174,11 @@ fn main() -> ExitCode {
             clear::failed_start_leaves_only_what_was_reserved,
         ),
         ("what_is_adopted_in_time_stays", clear::what_is_adopted_in_time_stays),
+        (
+            "packet_filter_is_adopted_repaired_and_left",
+            packet_filter::packet_filter_is_adopted_repaired_and_left,
+        ),
+        ("foreign_packet_filter_is_an_error", packet_filter::foreign_packet_filter_is_an_error),
         (
             "clearing_is_scheduled_after_the_adoption_time",
             clear::clearing_is_scheduled_after_the_adoption_time,

@@ -58,6 +58,8 @@ fn the_example_shows_every_key_and_what_it_shows_is_valid() {
         "[rsvp.reduction]",
         "[rsvp.hello]",
         "[rsvp.notify]",
+        "[natfw]",
+        "[natfw.translator]",
         "[integrity]",
         "[policy]",
         "[[policy.rule]]",

@@ -97,11 +97,7 @@ pub trait Kernel {
     fn remove(&mut self, claim: ClaimId) -> Result<(), TrafficControlFailure>;
     /// Changes the packet filter, in the order of the changes. Returns the rules that it has refused, with the cause.
     fn filter(&mut self, changes: &[FilterChange]) -> Vec<(FilteredPackets, FilterFailure)> {
-        let refused = changes.iter().filter_map(|change| match change {
-            FilterChange::Install(rule, _) => Some((rule.packets, FilterFailure::unsupported())),
-            FilterChange::Remove(_) => None,
-        });
-        refused.collect()
+        FilterFailure::of_all(changes).collect()
     }
     /// Completes the work that [`Kernel::remove`] has deferred until the resulting messages are sent.
     fn tidy(&mut self) {}
@@ -192,6 +188,16 @@ pub struct FilterFailure {
 }
 
 impl FilterFailure {
+    /// Returns the failures of all rules on a system without packet filter.
+    pub fn of_all(
+        changes: &[FilterChange],
+    ) -> impl Iterator<Item = (FilteredPackets, FilterFailure)> + '_ {
+        changes.iter().filter_map(|change| match change {
+            FilterChange::Install(rule, _) => Some((rule.packets, FilterFailure::unsupported())),
+            FilterChange::Remove(_) => None,
+        })
+    }
+
     /// Creates the failure of a system without packet filter.
     pub fn unsupported() -> FilterFailure {
         FilterFailure {
