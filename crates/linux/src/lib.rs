@@ -1,9 +1,10 @@
-//! The Linux kernel, as Earmark uses it: signalling sockets, the mirror of routes and interfaces, and traffic control.
+//! The Linux kernel, as Earmark uses it: signalling sockets, the mirror of routes and interfaces, traffic control, and the
+//! packet filter.
 //!
 //! All calls are synchronous, and non-blocking where they wait for input: [`SignallingSocket`] and [`Mirror`] are file
-//! descriptors for the caller's one epoll loop, and [`TrafficControl`] answers before it returns. The state of the
-//! kernel is never assumed: what it lost, kept or refused is found by dumping its state and comparing
-//! ([`Mirror::resync`], [`TrafficControl::reconcile`]).
+//! descriptors for the caller's one epoll loop, and [`TrafficControl`] and [`PacketFilter`] answer before they return.
+//! The state of the kernel is never assumed: what it lost, kept or refused is found by dumping its state and comparing
+//! ([`Mirror::resync`], [`TrafficControl::reconcile`], [`PacketFilter::reconcile`]).
 //!
 //! Enforcement outlives the daemon: queues, classes, the classifier and its flow map stay in the kernel when the
 //! process is killed, and the next [`TrafficControl::open`] adopts them without touching a packet. Signalling fails
