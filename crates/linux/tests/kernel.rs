@@ -178,6 +178,7 @@ fn main() -> ExitCode {
         translation::destination_is_translated_from_one_source_and_from_any,
         translation::both_addresses_are_translated_by_one_rule,
         translation::narrowest_translation_applies,
+        translation::bindings_removed_together_forget_only_their_connections,
         translation::translation_that_ends_forgets_its_connections,
         translation::impossible_rule_is_refused_and_others_are_installed,
         filter_table::rules_are_adopted_with_their_ends,

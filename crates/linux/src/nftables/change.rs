@@ -218,10 +218,8 @@ impl PacketFilter {
             // If it cannot be read, the next reconciliation compares everything.
             self.made = answers::chains_and_rules(&mut self.netlink).unwrap_or_default();
         }
-        for packets in &plan.retranslated {
-            if let Err(error) = connections::forget(&mut self.netlink, packets) {
-                tracing::warn!(%error, ?packets, "connections keep their translation");
-            }
+        if let Err(error) = connections::forget(&mut self.netlink, &plan.retranslated) {
+            tracing::warn!(%error, "some connections keep their translation");
         }
     }
 }

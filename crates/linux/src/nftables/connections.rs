@@ -1,15 +1,18 @@
 //! Connections that the kernel tracks: those of changed translations are forgotten, so that the translation that a
 //! connection got with its first packet ends with its rule. (Linux: `net/netfilter/nf_conntrack_netlink.c`.)
 
+use std::collections::BTreeSet;
 use std::net::IpAddr;
 
-use earmark_core::FilteredPackets;
+use earmark_core::{FilteredPackets, Flow, Prefix};
 
 use super::answers::find;
 use super::messages::HEADER;
-use super::shape::{address, octets};
+use super::shape::{KeyShape, address, octets};
 use crate::netlink::{Attribute, Connection, Message, NetlinkError};
 
+/// The operation, for errors.
+const DOING: &str = "end translated connections";
 /// `NFNL_SUBSYS_CTNETLINK`.
 const SUBSYSTEM: u16 = 1;
 /// `IPCTNL_MSG_CT_GET` and `IPCTNL_MSG_CT_DELETE`.
@@ -31,55 +34,83 @@ const BY_PROTOCOL: u32 = 1 << 3;
 const BY_SOURCE_PORT: u32 = 1 << 4;
 const BY_DESTINATION_PORT: u32 = 1 << 5;
 
-/// Forgets the connections whose first packet is one of these: one by its key if all fields are given, else those that a
-/// walk over all connections finds.
+/// Forgets the connections whose first packet belongs to one of these rules: one by its key if a rule gives all fields, else those
+/// that one walk over all connections of a family finds.
 ///
 /// # Errors
-/// The kernel refuses.
+/// The first refusal of the kernel; the others are forgotten nevertheless.
 pub(super) fn forget(
     netlink: &mut Connection,
-    packets: &FilteredPackets,
+    rules: &BTreeSet<FilteredPackets>,
 ) -> Result<(), NetlinkError> {
-    let flow = &packets.flow;
-    if flow.source.is_some() && flow.source_port != 0 && flow.destination_port != 0 {
-        let request = with_fields(message(DELETE, packets), packets, u32::MAX);
-        return deleted(netlink.request("end a translated connection", request));
+    let mut outcome = Ok(());
+    let mut wide: [Vec<&FilteredPackets>; 2] = Default::default();
+    for packets in rules {
+        let flow = &packets.flow;
+        if flow.source.is_none() || flow.source_port == 0 || flow.destination_port == 0 {
+            wide[usize::from(flow.destination.is_ipv6())].push(packets);
+            continue;
+        }
+        let request = message(DELETE, flow.destination.is_ipv6());
+        let request = with_fields(request, packets, u32::MAX);
+        outcome = outcome.and(deleted(netlink.request(DOING, request)));
     }
-    let mut compared = BY_DESTINATION | BY_PROTOCOL | BY_DESTINATION_PORT | BY_SOURCE_PORT;
-    compared |= if flow.source.is_some() { BY_SOURCE } else { 0 };
-    // The kernel's filter selects the IPv6 addresses that differ (Linux 6.18 and before).
-    if flow.destination.is_ipv6() {
-        compared &= !(BY_SOURCE | BY_DESTINATION);
+    for (wide, ipv6) in wide.iter().zip([false, true]) {
+        if !wide.is_empty() {
+            outcome = outcome.and(forget_wide(netlink, wide, ipv6));
+        }
     }
-    if flow.protocol == 0 {
-        compared &= !BY_PROTOCOL;
-    }
-    if flow.destination_port == 0 {
-        compared &= !BY_DESTINATION_PORT;
-    }
-    if flow.source_port == 0 {
-        compared &= !BY_SOURCE_PORT;
-    }
-    let mut request = with_fields(message(GET, packets), packets, compared);
-    if compared != 0 {
-        request = request.nested(FILTER | NESTED, |m| m.u32(1, compared));
-    }
+    outcome
+}
+
+/// Forgets the connections of rules that do not give all fields, all of one family.
+fn forget_wide(
+    netlink: &mut Connection,
+    rules: &[&FilteredPackets],
+    ipv6: bool,
+) -> Result<(), NetlinkError> {
+    let keys = rules.iter().filter_map(|rule| KeyShape::of(rule).map(|s| (s, s.key(rule))));
+    let keys: BTreeSet<(KeyShape, Vec<u8>)> = keys.collect();
+    let shapes: BTreeSet<KeyShape> = keys.iter().map(|(shape, _)| *shape).collect();
+    let request = match rules {
+        [rule] => filtered(message(GET, ipv6), rule),
+        _ => message(GET, ipv6),
+    };
     // A kernel before Linux 5.8 returns every connection.
     for connection in &netlink.dump("list connections", request)? {
         let attributes = connection?.attributes(HEADER);
         let Some(original) = find(attributes.clone(), ORIGINAL)? else { continue };
-        if !is_of(&original, packets)? {
+        let Some(first) = first_packet(&original, ipv6)? else { continue };
+        if !shapes.iter().any(|&shape| keys.contains(&(shape, shape.key(&first)))) {
             continue;
         }
-        let mut request = message(DELETE, packets).attribute(ORIGINAL | NESTED, original.value);
+        let mut request = message(DELETE, ipv6).attribute(ORIGINAL | NESTED, original.value);
         for kind in [ID, ZONE] {
             if let Some(attribute) = find(attributes.clone(), kind)? {
                 request = request.attribute(kind, attribute.value);
             }
         }
-        deleted(netlink.request("end a translated connection", request))?;
+        deleted(netlink.request(DOING, request))?;
     }
     Ok(())
+}
+
+/// Lets the kernel select the connections of a rule, and maybe others.
+fn filtered(request: Message, rule: &FilteredPackets) -> Message {
+    let flow = &rule.flow;
+    let given = [
+        // The kernel's filter selects the IPv6 addresses that differ (Linux 6.18 and before).
+        (flow.destination.is_ipv4(), BY_DESTINATION),
+        (flow.source.is_some_and(|source| source.is_ipv4()), BY_SOURCE),
+        (flow.protocol != 0, BY_PROTOCOL),
+        (flow.source_port != 0, BY_SOURCE_PORT),
+        (flow.destination_port != 0, BY_DESTINATION_PORT),
+    ];
+    let compared = given.iter().filter(|(is_given, _)| *is_given).map(|(_, field)| field).sum();
+    if compared == 0 {
+        return request;
+    }
+    with_fields(request, rule, compared).nested(FILTER | NESTED, |m| m.u32(1, compared))
 }
 
 /// One that has ended already is no error.
@@ -90,8 +121,7 @@ fn deleted(outcome: Result<(), NetlinkError>) -> Result<(), NetlinkError> {
     }
 }
 
-fn message(kind: u16, packets: &FilteredPackets) -> Message {
-    let ipv6 = packets.flow.destination.is_ipv6();
+fn message(kind: u16, ipv6: bool) -> Message {
     let family = if ipv6 { libc::AF_INET6 } else { libc::AF_INET };
     Message::new(SUBSYSTEM << 8 | kind, 0).fixed(&[family as u8, 0, 0, 0])
 }
@@ -124,24 +154,30 @@ fn with_fields(message: Message, packets: &FilteredPackets, compared: u32) -> Me
     })
 }
 
-/// Whether a tuple is that of some of the packets.
-fn is_of(tuple: &Attribute<'_>, packets: &FilteredPackets) -> Result<bool, NetlinkError> {
-    let flow = &packets.flow;
+/// Returns the packet of a tuple; `None` if it has no addresses or no protocol.
+fn first_packet(
+    tuple: &Attribute<'_>,
+    ipv6: bool,
+) -> Result<Option<FilteredPackets>, NetlinkError> {
     let (Some(addresses), Some(protocol)) = (find(tuple.nested(), 1)?, find(tuple.nested(), 2)?)
     else {
-        return Ok(false);
+        return Ok(None);
     };
-    let (source, destination) = if flow.destination.is_ipv6() { (3, 4) } else { (1, 2) };
+    let (source, destination) = if ipv6 { (3, 4) } else { (1, 2) };
     let at = |kind| -> Result<Option<IpAddr>, NetlinkError> {
         Ok(find(addresses.nested(), kind)?.and_then(|found| address(found.value)))
     };
     let port = |kind| find(protocol.nested(), kind)?.map(|port| port.be16("port")).transpose();
     let octet = |kind| find(protocol.nested(), kind)?.map(|octet| octet.u8("type")).transpose();
-    let icmp_type = if flow.destination.is_ipv6() { 8 } else { 5 };
-    Ok(at(destination)? == Some(flow.destination)
-        && (flow.source.is_none() || at(source)? == flow.source)
-        && (flow.protocol == 0 || octet(1)? == Some(flow.protocol))
-        && (flow.source_port == 0 || port(2)? == Some(flow.source_port))
-        && (flow.destination_port == 0 || port(3)? == Some(flow.destination_port))
-        && (packets.icmp_type.is_none() || octet(icmp_type)? == packets.icmp_type))
+    let Some(destination) = at(destination)? else { return Ok(None) };
+    let Some(number) = octet(1)? else { return Ok(None) };
+    let all = if ipv6 { 128 } else { 32 };
+    let flow = Flow {
+        source: at(source)?,
+        protocol: number,
+        source_port: port(2)?.unwrap_or(0),
+        destination_port: port(3)?.unwrap_or(0),
+        ..Flow::to_range(Prefix::new(destination, all))
+    };
+    Ok(Some(FilteredPackets { flow, icmp_type: octet(if ipv6 { 8 } else { 5 })? }))
 }

@@ -177,6 +177,47 @@ pub(crate) fn narrowest_translation_applies() {
     assert!(arrives(&outside[0], "in", false).is_none());
 }
 
+/// Bindings of several shapes and both families that are removed in one call.
+pub(crate) fn bindings_removed_together_forget_only_their_connections() {
+    let mut guarded = guarded();
+    let mut streams = Vec::new();
+    for [sender, receiver, external] in families() {
+        let outside = socket(&guarded.line.receiver, (receiver, PORT));
+        let to = endpoint(receiver, PORT);
+        for (port, source, source_port) in
+            [(6_000, Some(sender), 6_000), (6_001, Some(sender), 0), (6_002, None, 6_002)]
+        {
+            let packets = udp(source, source_port, external, port);
+            let binding = FilterRule { destination: to, ..allow(packets) };
+            guarded.install(binding);
+            let inside = socket(&guarded.line.sender, (sender, port));
+            inside.send_to(b"in", (external, port)).expect("sent");
+            assert!(arrives(&outside, "in", true).is_some(), "{port}");
+            streams.push((binding, inside, SocketAddr::new(external, port)));
+        }
+        let kept = udp(None, 0, external, 6_003);
+        guarded.install(FilterRule { destination: to, ..allow(kept) });
+        let inside = socket(&guarded.line.sender, (sender, 6_003));
+        inside.send_to(b"in", (external, 6_003)).expect("sent");
+        assert!(arrives(&outside, "in", true).is_some(), "the one that is kept");
+        let address = SocketAddr::new(external, 6_003);
+        let removals: Vec<FilterChange> =
+            streams.iter().map(|(binding, ..)| FilterChange::Remove(binding.packets)).collect();
+        guarded.change(&removals);
+        // Untranslated replies would pass, because nothing guards that side: the source tells them apart.
+        for (inside, from, expected) in streams
+            .iter()
+            .map(|(_, inside, _)| (inside, SocketAddr::new(receiver, PORT)))
+            .chain([(&inside, address)])
+            .map(|(inside, from)| (inside, from, inside.local_addr().expect("bound")))
+        {
+            outside.send_to(b"back", expected).expect("sent");
+            assert_eq!(arrives(inside, "back", true), Some(from));
+        }
+        streams.clear();
+    }
+}
+
 /// A binding that ends by itself takes its connections along at the next call.
 pub(crate) fn translation_that_ends_forgets_its_connections() {
     let mut guarded = guarded();
