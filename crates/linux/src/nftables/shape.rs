@@ -287,6 +287,38 @@ mod tests {
         }
     }
 
+    proptest::proptest! {
+        /// Packets that a rule can have are read back from their key.
+        #[test]
+        fn packets_of_any_shape_are_read_back(
+            ipv6: bool,
+            source in proptest::option::of(1_u8..),
+            protocol in proptest::sample::select(&[0_u8, 1, 6, 17, 47, 50, 51, 58, 132][..]),
+            ports: [u16; 2],
+            spi: u32,
+            icmp_type: Option<u8>,
+        ) {
+            let of = |last: u8| if ipv6 { format!("2001:db8::{last:x}") } else { format!("10.0.0.{last}") };
+            let source = source.map(of);
+            let mut packets = packets(source.as_deref(), &of(1), protocol);
+            match protocol {
+                6 | 17 | 132 => [packets.flow.source_port, packets.flow.destination_port] = ports,
+                50 | 51 => packets.flow.spi = spi,
+                1 if !ipv6 => packets.icmp_type = icmp_type,
+                58 if ipv6 => packets.icmp_type = icmp_type,
+                _ => {}
+            }
+            match KeyShape::of(&packets) {
+                None => assert_eq!((protocol, ipv6), (51, true)),
+                Some(shape) => {
+                    let key = shape.key(&packets);
+                    assert_eq!(key.len(), shape.key_length());
+                    assert_eq!(shape.packets(&key), Some(packets));
+                }
+            }
+        }
+    }
+
     #[test]
     fn shapes_are_distinct_and_narrow_ones_come_first() {
         let all: Vec<KeyShape> = KeyShape::all().collect();

@@ -490,5 +490,6 @@ pub(crate) fn packets_of_a_rule_are_counted() {
     outside.send_to(&[0; 72], (SENDER, 6_000)).expect("sent");
     inside.recv(&mut [0; 100]).expect("received");
     let counted = guarded.filter.statistics(&pinhole.packets).expect("an answer").expect("there");
-    assert_eq!((counted.packets, counted.octets), (4, 400));
+    // Before Linux 6.12 a rule that is installed again counts from zero.
+    assert!(matches!((counted.packets, counted.octets), (4, 400) | (1, 100)), "{counted:?}");
 }
