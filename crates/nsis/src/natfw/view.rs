@@ -125,13 +125,13 @@ impl NatfwNslp {
     /// Returns the addresses and ports that are reserved at this node by EXTERNAL, in slab order.
     pub fn translations(&self) -> impl Iterator<Item = TranslationView> + '_ {
         self.store.sessions.iter().filter_map(|(_, session)| {
-            let terminal =
-                session.extra.as_ref()?.terminal.filter(|_| session.kind == Kind::External)?;
+            let extra = session.extra.as_ref()?;
+            let terminal = extra.terminal.filter(|_| session.kind == Kind::External)?;
             let address = asking_end(Kind::External, &session.near);
             let internal = Endpoint { address, port: receiver_port(&terminal) };
             let external = match session.binding {
                 Some(binding) => self.bindings.get(binding).external,
-                None => internal,
+                None => extra.external.unwrap_or(internal),
             };
             Some(TranslationView {
                 session: session.view(),
