@@ -8,7 +8,7 @@ use core::net::{IpAddr, SocketAddr};
 use earmark_wire::gist::SessionId;
 use serde::{Deserialize, Serialize};
 
-use crate::{Prefix, Rate, Transport};
+use crate::{ApplicationId, Endpoint, FilterAction, Prefix, Rate, Transport};
 
 /// A sender of a session.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -383,4 +383,84 @@ pub struct AssociationRow {
     pub heard_s: f64,
     /// Seconds since the last sent data.
     pub said_s: f64,
+}
+
+/// A rule for the packet filter: packets that a session has let through this node, or blocked.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct PinholeRow {
+    /// Session of the rule.
+    #[serde(flatten)]
+    pub session: FilterSessionRow,
+    /// Whether the packets are forwarded or dropped.
+    pub action: FilterAction,
+    /// IP protocol of the packets; 0 for any.
+    pub ip_protocol: u8,
+    /// Source address; `None` for any.
+    pub source: Option<IpAddr>,
+    /// Source port; 0 for any.
+    pub source_port: u16,
+    /// Destination address.
+    pub destination: IpAddr,
+    /// Destination port; 0 for any.
+    pub destination_port: u16,
+    /// SPI of ESP or AH.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub spi: Option<u32>,
+    /// ICMP type; `None` for all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub icmp_type: Option<u8>,
+    /// Source that the packets get, if it is translated. Port 0 leaves the port as it is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub new_source: Option<Endpoint>,
+    /// Destination that the packets get, if it is translated. Port 0 leaves the port as it is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub new_destination: Option<Endpoint>,
+    /// Whether the packet filter has the rule.
+    pub installed: bool,
+    /// Reason why the packet filter does not have the rule.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<Cow<'static, str>>,
+}
+
+/// An address and port of a host that a session has reserved for data from outside.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct TranslationRow {
+    /// Session of the reservation.
+    #[serde(flatten)]
+    pub session: FilterSessionRow,
+    /// Whether data may come in, or is blocked.
+    pub action: FilterAction,
+    /// IP protocol of the data; 0 for any.
+    pub ip_protocol: u8,
+    /// Address and port of the host.
+    pub internal: Endpoint,
+    /// Address and port by which the host is known outside. Those of the host if this node translates none.
+    pub external: Endpoint,
+    /// Data sender; `None` for any.
+    pub from: Option<IpAddr>,
+}
+
+/// Session of a row about the packet filter.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct FilterSessionRow {
+    /// Session identifier.
+    #[cfg_attr(feature = "schema", schemars(with = "String"))]
+    pub session: SessionId,
+    /// Message that creates and refreshes the session: `CREATE` or `EXTERNAL`.
+    pub message: Cow<'static, str>,
+    /// Role of this node: `initiator`, `proxy` (initiator for a host without signalling), `forwarder` or `responder`.
+    pub role: Cow<'static, str>,
+    /// State of the session: `pending`, `established`, or `transitory` after a change of the route.
+    pub stage: Cow<'static, str>,
+    /// Application of this host that has asked for the session.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub application: Option<ApplicationId>,
+    /// User that the session counts for, if a token proves the name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub user: Option<String>,
+    /// Seconds until the session ends without a refresh; `None` for a session of this host.
+    pub expires_in_s: Option<f64>,
 }

@@ -24,6 +24,7 @@ pub struct FilteredPackets {
 
 /// What a packet filter does with packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum FilterAction {
     /// Forward them.
@@ -34,6 +35,7 @@ pub enum FilterAction {
 
 /// An address and a port; port 0 leaves the port as it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Endpoint {
     /// The address.
     pub address: IpAddr,

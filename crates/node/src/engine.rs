@@ -13,7 +13,8 @@ use core::net::IpAddr;
 
 use earmark_core::admission::{ClaimId, Demand, Ledger, Owner, Protocol};
 use earmark_core::listing::{
-    AggregateRow, AssociationRow, NeighborRow, ReservationRow, RoutingStateRow, SessionRow, UserRow,
+    AggregateRow, AssociationRow, NeighborRow, PinholeRow, ReservationRow, RoutingStateRow,
+    SessionRow, TranslationRow, UserRow,
 };
 use earmark_core::random::RandomStreams;
 use earmark_core::{
@@ -127,6 +128,16 @@ pub trait NodeEngine: ProcessInput + fmt::Debug {
 
     /// Lists the routing state: for each session and direction, the neighbour that it leads to.
     fn routing_states<'a>(&'a self, _view: NodeView<'a>) -> Rows<'a, RoutingStateRow> {
+        Box::new(core::iter::empty())
+    }
+
+    /// Lists the rules of sessions for the packet filter, installed or remembered.
+    fn pinholes<'a>(&'a self, _view: NodeView<'a>) -> Rows<'a, PinholeRow> {
+        Box::new(core::iter::empty())
+    }
+
+    /// Lists the addresses and ports that sessions have reserved for data from outside.
+    fn translations<'a>(&'a self, _view: NodeView<'a>) -> Rows<'a, TranslationRow> {
         Box::new(core::iter::empty())
     }
 

@@ -28,8 +28,9 @@ mod show;
 
 pub use change::{AggregateChange, EnforcementChange};
 pub use earmark_core::listing::{
-    AggregateRow, AssociationRow, EnforcementRow, LinkRow, LinkState, NeighborRow, ReductionRow,
-    ReservationRow, RoutingStateRow, SenderName, SessionRow, TrafficRow,
+    AggregateRow, AssociationRow, EnforcementRow, FilterSessionRow, LinkRow, LinkState,
+    NeighborRow, PinholeRow, ReductionRow, ReservationRow, RoutingStateRow, SenderName, SessionRow,
+    TrafficRow, TranslationRow,
 };
 pub use edge::{AggregateNotice, Edge, EdgeAction, Lane, StoredDatagram};
 pub use engine::{

@@ -3,7 +3,7 @@
 use earmark_core::admission::ClaimId;
 use earmark_core::listing::{
     AdmissionRow, AggregateRow, AssociationRow, EnforcementRow, LinkRow, LinkState, NeighborRow,
-    ReservationRow, RoutingStateRow, SessionRow, TrafficRow,
+    PinholeRow, ReservationRow, RoutingStateRow, SessionRow, TrafficRow, TranslationRow,
 };
 use earmark_core::{Rate, Time};
 
@@ -102,6 +102,16 @@ impl Node {
     /// Iterates over the routing state.
     pub fn routing_state_rows(&self, now: Time) -> impl Iterator<Item = RoutingStateRow> {
         self.engines().flat_map(move |engine| engine.routing_states(self.view(now)))
+    }
+
+    /// Iterates over the rules of sessions for the packet filter, installed or remembered.
+    pub fn pinhole_rows(&self, now: Time) -> impl Iterator<Item = PinholeRow> {
+        self.engines().flat_map(move |engine| engine.pinholes(self.view(now)))
+    }
+
+    /// Iterates over the addresses and ports that sessions have reserved for data from outside.
+    pub fn translation_rows(&self, now: Time) -> impl Iterator<Item = TranslationRow> {
+        self.engines().flat_map(move |engine| engine.translations(self.view(now)))
     }
 
     /// Iterates over all counters: part of the node, group, name, count.

@@ -7,12 +7,13 @@ use earmark_core::{Context, Datagram};
 use earmark_nsis::{self as nsis, Nsis};
 use earmark_wire::udp;
 
-use super::{listing, routing_state};
+use super::{listing, natfw, routing_state};
 use crate::engine::{Counter, EngineKind, HeldClaim, NodeEngine, NodeView, OwnCommands, Rows};
 use crate::interception::{Arrival, Interception};
 use crate::protocols::Command;
 use earmark_core::listing::{
-    AggregateRow, AssociationRow, NeighborRow, ReservationRow, RoutingStateRow, SessionRow,
+    AggregateRow, AssociationRow, NeighborRow, PinholeRow, ReservationRow, RoutingStateRow,
+    SessionRow, TranslationRow,
 };
 
 /// NSIS as a kind of engine.
@@ -97,6 +98,14 @@ impl NodeEngine for Nsis {
 
     fn routing_states<'a>(&'a self, view: NodeView<'a>) -> Rows<'a, RoutingStateRow> {
         Box::new(routing_state::routing_state_rows(self, view))
+    }
+
+    fn pinholes<'a>(&'a self, view: NodeView<'a>) -> Rows<'a, PinholeRow> {
+        Box::new(natfw::pinhole_rows(self.natfw(), view))
+    }
+
+    fn translations<'a>(&'a self, view: NodeView<'a>) -> Rows<'a, TranslationRow> {
+        Box::new(natfw::translation_rows(self.natfw(), view))
     }
 
     fn counters(&self) -> Rows<'_, Counter> {

@@ -132,5 +132,7 @@ pub(super) fn counters(
     let gist = nsis.gist().counters().iter().map(|(group, name, n)| ("gist", group, name, n));
     let qos = nsis.qos().counters().iter().map(|(group, name, n)| ("qos_nslp", group, name, n));
     let ping = nsis.ping().counters().iter().map(|(name, n)| ("ping_nslp", "messages", name, n));
-    gist.chain(qos).chain(ping)
+    let natfw = nsis.natfw().counters();
+    let natfw = natfw.iter().map(|(group, name, n)| ("natfw_nslp", group, name, n));
+    gist.chain(qos).chain(natfw).chain(ping)
 }

@@ -1,0 +1,76 @@
+//! Rows of NATFW NSLP: the rules of its sessions, and the addresses and ports that they have reserved.
+
+use alloc::borrow::Cow;
+
+use earmark_core::FilterRule;
+use earmark_core::listing::{FilterSessionRow, PinholeRow, TranslationRow};
+use earmark_nsis::natfw::{NatfwNslp, PinholeView, SessionView, TranslationView};
+
+use crate::engine::NodeView;
+
+/// Iterates over the rules of all sessions, in the order of their slab.
+pub(super) fn pinhole_rows<'a>(
+    natfw: &'a NatfwNslp,
+    view: NodeView<'a>,
+) -> impl Iterator<Item = PinholeRow> + 'a {
+    natfw.pinholes().map(move |pinhole| pinhole_row(pinhole, view))
+}
+
+/// Iterates over the reserved addresses and ports, in the order of the sessions' slab.
+pub(super) fn translation_rows<'a>(
+    natfw: &'a NatfwNslp,
+    view: NodeView<'a>,
+) -> impl Iterator<Item = TranslationRow> + 'a {
+    natfw.translations().map(move |translation| {
+        let TranslationView { session, protocol, internal, external, action, from } = translation;
+        TranslationRow {
+            session: session_row(session, view),
+            action,
+            ip_protocol: protocol,
+            internal,
+            external,
+            from,
+        }
+    })
+}
+
+fn pinhole_row(pinhole: PinholeView, view: NodeView<'_>) -> PinholeRow {
+    let FilterRule { packets, action, source, destination } = pinhole.rule;
+    let flow = packets.flow;
+    PinholeRow {
+        action,
+        ip_protocol: flow.protocol,
+        source: flow.source,
+        source_port: flow.source_port,
+        destination: flow.destination,
+        destination_port: flow.destination_port,
+        spi: (flow.spi != 0).then_some(flow.spi),
+        icmp_type: packets.icmp_type,
+        new_source: source,
+        new_destination: destination,
+        installed: pinhole.session.is_installed,
+        reason: reason(&pinhole.session),
+        session: session_row(pinhole.session, view),
+    }
+}
+
+/// Returns the reason why the packet filter does not have the rules of a session.
+fn reason(session: &SessionView) -> Option<Cow<'static, str>> {
+    match (session.is_installed, session.stage) {
+        (true, _) => None,
+        (false, "pending") => Some("waits for the responder".into()),
+        (false, _) => Some("not installed yet".into()),
+    }
+}
+
+fn session_row(session: SessionView, view: NodeView<'_>) -> FilterSessionRow {
+    FilterSessionRow {
+        session: session.session,
+        message: session.message.into(),
+        role: session.role.name().into(),
+        stage: session.stage.into(),
+        application: session.application,
+        user: session.user,
+        expires_in_s: session.expires_at.and_then(|at| view.seconds_until(at)),
+    }
+}
