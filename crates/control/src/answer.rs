@@ -32,7 +32,8 @@ pub struct Rows<T> {
     pub more: bool,
 }
 
-/// The answer to [`crate::Request::Reserve`], [`crate::Request::Listen`] and [`crate::Request::Ping`].
+/// The answer to the requests that open an application: [`crate::Request::Reserve`], [`crate::Request::Listen`],
+/// [`crate::Request::Ping`], [`crate::Request::Open`] and [`crate::Request::Expose`].
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Opened {

@@ -22,12 +22,13 @@ pub use answer::*;
 pub use client::{Client, ClientError};
 pub use earmark_core::ApplicationId;
 pub use earmark_core::listing::{
-    AdmissionRow, AggregateRow, AssociationRow, EnforcementRow, LinkRow, LinkState, NeighborRow,
-    ReductionRow, ReservationRow, RoutingStateRow, SenderName, SessionRow, TrafficRow, UserRow,
+    AdmissionRow, AggregateRow, AssociationRow, EnforcementRow, FilterSessionRow, LinkRow,
+    LinkState, NeighborRow, PinholeRow, ReductionRow, ReservationRow, RoutingStateRow, SenderName,
+    SessionRow, TrafficRow, TranslationRow, UserRow,
 };
 pub use event::Event;
 pub use path::*;
-pub use protocols::{Ping, Statistics, StyleName, Trace};
+pub use protocols::{Expose, Open, Ping, Statistics, StyleName, Trace};
 pub use request::*;
 pub use reservation::{ChangeRequest, Identity, ListenRequest, ReservationRequest};
 pub use short_file::{ShortFile, read_short_file};

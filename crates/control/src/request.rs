@@ -4,7 +4,8 @@ use earmark_core::ApplicationId;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    ChangeRequest, ListenRequest, PathRequest, Ping, ReservationRequest, Statistics, Trace,
+    ChangeRequest, Expose, ListenRequest, Open, PathRequest, Ping, ReservationRequest, Statistics,
+    Trace,
 };
 
 /// One request: an object with one key, `{"show":{"what":"links"}}`.
@@ -20,13 +21,19 @@ pub enum Request {
     Listen(ListenRequest),
     /// Find the nodes on the path to a host that take part, with Ping NSLP; answered by [`Opened`](crate::Opened), then events.
     Ping(Ping),
+    /// Open the firewalls and address translators on the path of a flow from this host, with NATFW NSLP; answered by
+    /// [`Opened`](crate::Opened), then events.
+    Open(Open),
+    /// Make a port of this host reachable from outside, or block it, with NATFW NSLP; answered by
+    /// [`Opened`](crate::Opened), then events.
+    Expose(Expose),
     /// Report how much of its RTP stream an application has sent; answered by [`Statistics`].
     Statistics(Statistics),
     /// Detach an application from the connection that holds it; answered by [`Keep`].
     Keep(Keep),
     /// Change the reservation of an application; answered by [`Changed`](crate::Changed).
     Change(ChangeRequest),
-    /// End an application that `reserve`, `listen` or `ping` opened; answered by [`Released`](crate::Released).
+    /// End an application that `reserve`, `listen`, `ping`, `open` or `expose` opened; answered by [`Released`](crate::Released).
     Release(Release),
     /// Send every event from now on; answered by [`Watching`](crate::Watching).
     Watch(Watch),
@@ -69,7 +76,11 @@ pub enum Listing {
     RoutingState,
     /// Messaging associations of GIST.
     Associations,
-    /// Applications that `reserve`, `listen` and `ping` opened on this host.
+    /// Rules of NATFW NSLP for the packet filter.
+    Pinholes,
+    /// Addresses and ports that NATFW NSLP has reserved for data from outside.
+    Translations,
+    /// Applications that `reserve`, `listen`, `ping`, `open` and `expose` opened on this host.
     Applications,
     /// Counters, in one row.
     Counters,

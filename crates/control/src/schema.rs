@@ -7,8 +7,8 @@ use serde_json::{Map, Value, json};
 use crate::protocols;
 use crate::{
     AggregateRow, ApplicationRow, AssociationRow, Changed, Keep, LinkRow, NeighborRow, Opened,
-    PathAnswer, Released, Request, ReservationRow, Response, RoutingStateRow, SessionRow,
-    Statistics, TraceBegun, VERSION, Versions, Watching,
+    PathAnswer, PinholeRow, Released, Request, ReservationRow, Response, RoutingStateRow,
+    SessionRow, Statistics, TraceBegun, TranslationRow, VERSION, Versions, Watching,
 };
 
 /// Returns the schema of all lines of the protocol: requests, responses, and the objects in them.
@@ -41,6 +41,8 @@ fn answers(generator: &mut SchemaGenerator) -> Value {
         "reserve": opened,
         "listen": opened,
         "ping": opened,
+        "open": opened,
+        "expose": opened,
         "change": generator.subschema_for::<Changed>(),
         "release": generator.subschema_for::<Released>(),
         "keep": generator.subschema_for::<Keep>(),
@@ -57,6 +59,8 @@ fn answers(generator: &mut SchemaGenerator) -> Value {
             "aggregates": generator.subschema_for::<AggregateRow>(),
             "routing_state": generator.subschema_for::<RoutingStateRow>(),
             "associations": generator.subschema_for::<AssociationRow>(),
+            "pinholes": generator.subschema_for::<PinholeRow>(),
+            "translations": generator.subschema_for::<TranslationRow>(),
             "applications": generator.subschema_for::<ApplicationRow>(),
         },
     })

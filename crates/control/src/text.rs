@@ -21,14 +21,20 @@ pub fn sender(name: &SenderName) -> String {
     }
 }
 
+/// IP protocols with a name.
+const IP_PROTOCOLS: [(u8, &str); 7] =
+    [(1, "icmp"), (6, "tcp"), (17, "udp"), (50, "esp"), (51, "ah"), (58, "icmpv6"), (132, "sctp")];
+
 /// Returns the name of an IP protocol, or its number.
 pub fn ip_protocol(number: u8) -> String {
-    match number {
-        1 => "icmp".to_owned(),
-        6 => "tcp".to_owned(),
-        17 => "udp".to_owned(),
-        50 => "esp".to_owned(),
-        51 => "ah".to_owned(),
-        number => number.to_string(),
-    }
+    let known = IP_PROTOCOLS.iter().find(|(known, _)| *known == number);
+    known.map_or_else(|| number.to_string(), |(_, name)| (*name).to_owned())
+}
+
+/// Returns the number of an IP protocol, by its name or as decimal text; `None` for 0 and other text.
+pub fn ip_protocol_number(text: &str) -> Option<u8> {
+    let known = IP_PROTOCOLS.iter().find(|(_, name)| *name == text);
+    known
+        .map_or_else(|| text.parse().ok(), |(number, _)| Some(*number))
+        .filter(|number| *number != 0)
 }

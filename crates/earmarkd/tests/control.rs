@@ -9,6 +9,8 @@ mod change;
 mod host;
 #[path = "control/keys.rs"]
 mod keys;
+#[path = "control/natfw.rs"]
+mod natfw;
 #[path = "control/outcome.rs"]
 mod outcome;
 #[path = "control/places.rs"]

@@ -6,6 +6,7 @@ pub mod rsvp;
 pub mod yessir;
 
 pub use nsis::Ping;
+pub use nsis::natfw::{Expose, Open};
 pub use rsvp::{StyleName, Trace};
 pub use yessir::Statistics;
 

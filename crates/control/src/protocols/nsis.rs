@@ -1,4 +1,6 @@
-//! Options of QoS NSLP, requests of Ping NSLP, and outcomes as text.
+//! Options of QoS NSLP, requests of Ping NSLP and NATFW NSLP, and outcomes as text.
+
+pub mod natfw;
 
 use std::net::{IpAddr, SocketAddr};
 

@@ -36,6 +36,11 @@ fn user(identity: &Identity) -> String {
     }
 }
 
+/// Returns the end of a line about a request that only a token can name the user of.
+fn by_token(token: Option<&String>) -> &'static str {
+    if token.is_some() { " user (token)" } else { "" }
+}
+
 impl Entry {
     /// Describes a request before it is carried out; `None` if it changes nothing.
     pub(super) fn of(request: &Request, hub: &Hub) -> Option<Entry> {
@@ -71,6 +76,20 @@ impl Entry {
                 new("listen", &request.protocol, flow)
             }
             Request::Ping(request) => new("ping", "", format!("to {}", request.to)),
+            Request::Open(request) => {
+                let from = request.from.map(|from| format!(" from {from}")).unwrap_or_default();
+                let flow = format!("to {}{from} ip_protocol {}", request.to, request.ip_protocol);
+                new("open", "natfw", flow + by_token(request.token.as_ref()))
+            }
+            Request::Expose(request) => {
+                let from = request.from.map(|from| format!(" from {from}")).unwrap_or_default();
+                let deny = if request.deny { " deny" } else { "" };
+                let flow = format!(
+                    "port {}{from} ip_protocol {}{deny}",
+                    request.port, request.ip_protocol
+                );
+                new("expose", "natfw", flow + by_token(request.token.as_ref()))
+            }
             Request::Trace(request) => new("trace", "", format!("to {}", request.to)),
             Request::Statistics(request) => known("statistics", request.application),
             Request::Keep(request) => known("keep", request.application),

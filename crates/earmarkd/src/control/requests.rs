@@ -55,9 +55,11 @@ impl<K: Kernel> RequestHandler<'_, K> {
                 self.open(opening, Requested::Listen(Box::new(request)))
             }
             Request::Change(request) => self.change(&request),
-            Request::Ping(_) | Request::Statistics(_) | Request::Trace(_) => {
-                self.of_one_protocol(&request)
-            }
+            Request::Ping(_)
+            | Request::Open(_)
+            | Request::Expose(_)
+            | Request::Statistics(_)
+            | Request::Trace(_) => self.of_one_protocol(&request),
             Request::Path(request) => {
                 let mut lookup = PathLookup { driver: self.driver, now: self.now };
                 lookup.answer(&request).map(value)
@@ -109,6 +111,8 @@ impl<K: Kernel> RequestHandler<'_, K> {
             Listing::Aggregates => rows(self.driver.node().aggregate_rows(), limit),
             Listing::Associations => rows(self.driver.node().association_rows(now), limit),
             Listing::RoutingState => rows(self.driver.node().routing_state_rows(now), limit),
+            Listing::Pinholes => rows(self.driver.node().pinhole_rows(now), limit),
+            Listing::Translations => rows(self.driver.node().translation_rows(now), limit),
             Listing::Applications => {
                 rows(self.hub.applications.values().map(|application| &application.row), limit)
             }

@@ -111,6 +111,8 @@ pub(super) fn changes(request: &Request) -> bool {
         Request::Reserve(_)
         | Request::Listen(_)
         | Request::Ping(_)
+        | Request::Open(_)
+        | Request::Expose(_)
         | Request::Statistics(_)
         | Request::Keep(_)
         | Request::Change(_)

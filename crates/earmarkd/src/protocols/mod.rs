@@ -18,8 +18,14 @@ use crate::protocol::{Protocol, SigningKeys};
 use crate::streams;
 
 /// The protocols of this project.
-const PROTOCOLS: [&dyn Protocol; 5] =
-    [&rsvp::Rsvp, &boomerang::Boomerang, &yessir::Yessir, &nsis::Nsis, &nsis::ping::Ping];
+const PROTOCOLS: [&dyn Protocol; 6] = [
+    &rsvp::Rsvp,
+    &boomerang::Boomerang,
+    &yessir::Yessir,
+    &nsis::Nsis,
+    &nsis::natfw::Natfw,
+    &nsis::ping::Ping,
+];
 
 /// The protocols that the program has added.
 static ADDED: OnceLock<Added> = OnceLock::new();

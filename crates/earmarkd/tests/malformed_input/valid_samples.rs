@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 
 use earmark_control::protocols::{boomerang, nsis, rsvp, yessir};
 use earmark_control::{
-    ApplicationId, Identity, Keep, ListenRequest, Listing, Ping, Release, Request,
+    ApplicationId, Expose, Identity, Keep, ListenRequest, Listing, Open, Ping, Release, Request,
     ReservationRequest, Role, SenderName, Show, Statistics, Trace,
 };
 use earmark_core::record::RecordedStreamEvent;
@@ -86,6 +86,20 @@ pub(crate) fn requests() -> Vec<Value> {
         Request::Reserve(guaranteed),
         Request::Listen(yessir::listen_request(near()).with(&answer)),
         Request::Ping(Ping { timeout_ms: Some(500), qos: true, ..Ping::new(far().ip()) }),
+        Request::Open(Open {
+            from: Some(near()),
+            icmp_types: vec![8],
+            lifetime_s: Some(60),
+            transport: Some(nsis::natfw::MessageTransport::Datagrams),
+            ..Open::new(far())
+        }),
+        Request::Expose(Expose {
+            address: Some(HERE.into()),
+            from: Some(NEIGHBOR.into()),
+            from_port: Some(9),
+            deny: true,
+            ..Expose::new(5_001)
+        }),
         Request::Reserve(of("nsis").with(&invite)),
         Request::Reserve(of("nsis").with(&least)),
         Request::Listen(ListenRequest {

@@ -16,7 +16,7 @@ pub(crate) fn event(event: &Event, on: &str) -> String {
     match event {
         Event::Gist(event) => of_gist(event),
         Event::Qos(event) => of_qos(event, on),
-        Event::Natfw(event) => natfw::describe(event, on),
+        Event::Natfw(event) => natfw::describe::describe(event, on),
         Event::Ping(event) => of_ping(event),
     }
 }

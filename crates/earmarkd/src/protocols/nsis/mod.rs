@@ -2,7 +2,7 @@
 
 pub(crate) mod config;
 pub(crate) mod describe;
-mod natfw;
+pub(crate) mod natfw;
 mod node;
 pub(crate) mod ping;
 pub(crate) mod request;

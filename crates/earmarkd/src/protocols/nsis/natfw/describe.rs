@@ -1,9 +1,9 @@
-//! NATFW NSLP: its events as text.
+//! Events of NATFW NSLP as text, and advice about its rejections.
 
 use core::fmt;
 
 use earmark_core::{Endpoint, FilterAction, FilterRule};
-use earmark_nsis::natfw::{Change, Event, Refusal, RuleChange};
+use earmark_nsis::natfw::{Change, Event, Refusal, Rejection, RuleChange};
 
 /// Describes an event in one line.
 pub(crate) fn describe(event: &Event, on: &str) -> String {
@@ -12,7 +12,7 @@ pub(crate) fn describe(event: &Event, on: &str) -> String {
             format!("reachable from outside at {external} for {lifetime} s")
         }
         Event::Granted { external: None, lifetime, .. } => {
-            format!("opened along the path for {lifetime} s")
+            format!("granted along the path for {lifetime} s")
         }
         Event::Refused { refusal: Refusal::Answered(info), .. } => format!("refused: {info}"),
         Event::Refused { refusal: Refusal::Unsent(failure), .. } => {
@@ -52,6 +52,40 @@ pub(crate) fn describe(event: &Event, on: &str) -> String {
     }
 }
 
+/// Advice about a command that NATFW NSLP rejected.
+pub(crate) fn rejection_hint(reason: Rejection) -> &'static str {
+    use Rejection::*;
+    match reason {
+        Off => "then restart the daemon; `earmarkd config example` shows the table",
+        InUse | NotInUse => "this is a defect of earmark's; please report it",
+        NoRoute => {
+            "is the outgoing interface up, and in the daemon's configuration? `earmark show \
+             links` lists those that are"
+        }
+        Destination => "give the address of another host, not of a group",
+        NotLocal => {
+            "`ip address` lists the addresses of this host; leave the address out to use that of the route"
+        }
+        Packets => {
+            "ports need UDP, TCP or another protocol that has them, and an SPI needs ESP or AH without ports; addresses are \
+             of one IP version"
+        }
+        NoIpv4 => "give an IPv4 address, or open the path from the data sender: `earmark open`",
+        NoSender => {
+            "--from names the data sender; an address beyond the edge of the network serves as signaling_destination"
+        }
+        Lifetime => {
+            "--lifetime lies between shortest_lifetime and longest_lifetime of the table [natfw]"
+        }
+        NoTransport => {
+            "associations need [nsis] tcp or [nsis.tls], secured ones [nsis.tls]; or give --datagrams, or leave --secure out"
+        }
+        TooMany => {
+            "release sessions that are no longer needed (`earmark show applications`), or raise max_sessions of the table [natfw]"
+        }
+    }
+}
+
 /// A rule as text: `allow 10.0.0.1 to 192.0.2.1:5000, protocol 17, as 203.0.113.1:40000`.
 struct Shown<'a>(&'a FilterRule);
 
@@ -86,6 +120,39 @@ mod tests {
     use earmark_core::{FilteredPackets, Flow};
 
     use super::*;
+
+    /// The client reads each refusal from the event, and has advice.
+    #[test]
+    fn every_refusal_is_read_by_clients_and_has_advice() {
+        use earmark_control::protocols::nsis::natfw;
+        use earmark_nsis::nslp::SendFailure::*;
+        use earmark_wire::natfw_nslp::{Info, Outcome};
+        let unsent = [
+            NoRoute,
+            NoNextNode,
+            NoSuchPeer,
+            NoUpstreamState,
+            TooLarge,
+            NoAssociation,
+            TimedOut,
+            Limit,
+            Refused,
+        ];
+        let classes =
+            (1..=7).map(|class| Refusal::Answered(Info::new(Outcome::from_codes(class, 1))));
+        let all = unsent.map(Refusal::Unsent).into_iter().chain(classes);
+        for refusal in all.chain([Refusal::Unanswered]) {
+            let text = serde_json::to_string(&refusal).expect("JSON");
+            let read: natfw::Refusal = serde_json::from_str(&text).expect(&text);
+            assert!(!read.reason().is_empty() && !read.advice().is_empty(), "{text}");
+            if let (Refusal::Answered(info), natfw::Refusal::Answered(answer)) = (refusal, &read) {
+                assert!(
+                    answer.outcome() == Some(info.outcome) || answer.severity == "unknown",
+                    "{text}"
+                );
+            }
+        }
+    }
 
     #[test]
     fn rules_are_told_as_users_write_them() {
