@@ -147,7 +147,8 @@ fn claim(config: &Config) -> Result<SignallingSocket, DaemonError> {
     let access = if is_udp_only { Access::UdpOnly } else { Access::Raw };
     let programs_queues =
         config.interfaces.iter().any(|interface| interface.queues.plan().is_some());
-    let missing = capabilities::missing(access, programs_queues || config.natfw.is_some())
+    let has_filter = protocols::packet_filter(config).is_some();
+    let missing = capabilities::missing(access, programs_queues || has_filter)
         .map_err(DaemonError::system("read the capabilities of the process"))?;
     if !missing.is_empty() {
         return Err(DaemonError::Privileges(missing));

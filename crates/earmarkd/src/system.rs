@@ -215,8 +215,8 @@ impl System {
         config: &Config,
         clock: Clock,
     ) -> Result<Vec<(FilterRule, Time)>, PacketFilterError> {
-        match &config.natfw {
-            Some(natfw) => self.packet_filter.open(natfw, clock),
+        match protocols::packet_filter(config) {
+            Some(settings) => self.packet_filter.open(settings, clock),
             None => {
                 packet_filter::remove_earlier();
                 Ok(Vec::new())

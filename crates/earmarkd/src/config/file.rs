@@ -10,7 +10,6 @@ use toml::Spanned;
 
 use super::interface_table::InterfaceTable;
 use super::mark::MarkTable;
-use super::natfw::NatfwTable;
 use super::source::Source;
 use super::table::{Owners, Table};
 use super::{Config, ConfigError, Control, DEFAULT_SOCKET, secret_file};
@@ -19,7 +18,7 @@ use crate::protocols;
 use crate::syscall_filter::SyscallFilter;
 
 /// The general tables.
-const TABLES: [&str; 7] = ["node", "control", INTERFACE, "mark", "natfw", "protocol", "daemon"];
+const TABLES: [&str; 6] = ["node", "control", INTERFACE, "mark", "protocol", "daemon"];
 const INTERFACE: &str = "interface";
 
 #[derive(Deserialize)]
@@ -31,7 +30,6 @@ struct File {
     control: ControlTable,
     #[serde(default)]
     mark: Vec<MarkTable>,
-    natfw: Option<NatfwTable>,
     #[serde(default)]
     protocol: BTreeMap<String, Spanned<Value>>,
     #[serde(default)]
@@ -143,7 +141,6 @@ impl Source<'_> {
             control,
             others: self.others(file.protocol)?,
             marks: self.marks(&file.mark)?,
-            natfw: self.natfw(file.natfw)?,
             record: file.daemon.record.map(|path| self.path(path)).transpose()?,
             user: file.daemon.user.map(|name| self.name(name)).transpose()?,
             syscall_filter: file.daemon.syscall_filter,

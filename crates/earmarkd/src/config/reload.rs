@@ -71,7 +71,6 @@ impl Config {
         let general = [
             ("protocol", self.others != new.others),
             ("mark", self.marks != new.marks),
-            ("natfw", self.natfw != new.natfw),
             ("daemon.record", self.record != new.record),
             ("daemon.user", self.user != new.user),
             ("daemon.syscall_filter", self.syscall_filter != new.syscall_filter),

@@ -11,7 +11,6 @@ use jiff::Timestamp;
 use serde_json::Value;
 
 use super::interface::InterfaceConfig;
-use super::natfw::Natfw;
 use super::protocol_settings::ProtocolSettings;
 use crate::syscall_filter::SyscallFilter;
 use crate::wall_clock::since_1970;
@@ -41,8 +40,6 @@ pub struct Config {
     pub verifications_per_second: u32,
     /// Marks of packets, for policy rules that match them.
     pub marks: Vec<MarkRule>,
-    /// The packet filter; `None` if this node has none.
-    pub natfw: Option<Natfw>,
     /// File to record inputs to.
     pub record: Option<PathBuf>,
     /// Whether the secret seed is written beside the recording, for an exact replay.
@@ -95,7 +92,6 @@ impl Config {
             issuers: Vec::new(),
             verifications_per_second: earmark_token::Settings::default().verifications_per_second,
             marks: Vec::new(),
-            natfw: None,
             record: None,
             record_secrets: false,
             user: None,

@@ -54,12 +54,13 @@ fn the_example_shows_every_key_and_what_it_shows_is_valid() {
         "[nsis.tls]",
         "[[nsis.aggregate]]",
         "[[nsis.rule]]",
+        "[natfw]",
+        "[natfw.translator]",
+        "[[natfw.rule]]",
         "[rsvp]",
         "[rsvp.reduction]",
         "[rsvp.hello]",
         "[rsvp.notify]",
-        "[natfw]",
-        "[natfw.translator]",
         "[integrity]",
         "[policy]",
         "[[policy.rule]]",
@@ -533,6 +534,7 @@ fn every_engine_has_the_issuers_and_the_name_of_the_router() {
     for (protocol, tokens) in [
         ("rsvp", &node.rsvp.tokens),
         ("nsis", &node.nsis.qos.tokens),
+        ("natfw", &node.nsis.natfw.tokens),
         ("boomerang", &node.boomerang.tokens),
         ("yessir", &node.yessir.tokens),
     ] {

@@ -3,7 +3,7 @@
 use std::io;
 use std::time::Duration;
 
-use earmark_linux::{InterfaceSignalling, Offload};
+use earmark_linux::{InterfaceSignalling, Offload, PacketFilterSettings};
 use earmark_node::{Command, NodeConfig};
 use jiff::Timestamp;
 use serde::Deserialize;
@@ -98,6 +98,11 @@ pub trait ProtocolConfig {
 
     /// Returns the settings of connections with neighbors, if the protocol has connections.
     fn streams(&self, _: &Config) -> Option<streams::Settings> {
+        None
+    }
+
+    /// Returns the settings of the packet filter that the protocol opens, if this node has one.
+    fn packet_filter(&self, _: &Config) -> Option<PacketFilterSettings> {
         None
     }
 

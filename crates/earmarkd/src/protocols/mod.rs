@@ -11,6 +11,7 @@ pub mod yessir;
 use std::sync::OnceLock;
 use std::time::Duration;
 
+use earmark_linux::PacketFilterSettings;
 use earmark_node::{AddEngineError, Engines};
 
 use crate::config::Config;
@@ -62,6 +63,11 @@ pub(crate) fn engines() -> Engines {
 pub(crate) fn streams(config: &Config) -> (&'static str, streams::Settings) {
     let mut found = all().filter_map(|p| Some((p.name(), p.streams(config)?)));
     found.next().unwrap_or_default()
+}
+
+/// Returns the settings of the packet filter, if a protocol opens one.
+pub(crate) fn packet_filter(config: &Config) -> Option<PacketFilterSettings> {
+    all().find_map(|protocol| protocol.packet_filter(config))
 }
 
 /// Returns the lifetime of state that is not refreshed, by this node's own timing. Adopted reservations of an earlier daemon

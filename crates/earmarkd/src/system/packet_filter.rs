@@ -2,11 +2,10 @@
 
 use earmark_core::{FilterChange, FilterRule, FilteredPackets, Time};
 use earmark_linux::clock::Clock;
-use earmark_linux::nftables::{self, DEFAULT_LIMIT, FilterReconciliation};
+use earmark_linux::nftables::{self, FilterReconciliation};
 use earmark_linux::{PacketFilter, PacketFilterError, PacketFilterSettings};
 use tracing::{info, warn};
 
-use crate::config::Natfw;
 use crate::driver::FilterFailure;
 use earmark_control::command::with_cause;
 
@@ -38,15 +37,15 @@ impl NodeFilter {
     /// Opens the packet filter. Returns the rules that an earlier daemon has left, with their ends.
     pub(super) fn open(
         &mut self,
-        natfw: &Natfw,
+        settings: PacketFilterSettings,
         clock: Clock,
     ) -> Result<Vec<(FilterRule, Time)>, PacketFilterError> {
-        let settings = PacketFilterSettings { guard: natfw.guard.clone(), limit: DEFAULT_LIMIT };
+        let guard = settings.guard.clone();
         let (filter, adoption) = PacketFilter::open(settings, clock)?;
         if let Some(replaced) = adoption.replaced {
             warn!("{replaced}");
         }
-        info!(guard = ?natfw.guard, adopted = adoption.rules.len(), "packet filter");
+        info!(?guard, adopted = adoption.rules.len(), "packet filter");
         self.adopted = adoption.rules.len() as u64;
         self.filter = Some(filter);
         Ok(adoption.rules)

@@ -12,8 +12,8 @@ use rustix::process::Signal;
 use crate::host::{Host, Outcome, check, line, until};
 use crate::limits::count;
 
-const NATFW: &str =
-    "[natfw]\nenabled = true\nguard = [\"eth0\"]\n[daemon]\nreconcile = \"200ms\"\n";
+const NATFW: &str = "[[interface]]\nname = \"eth0\"\nbandwidth = \"10Mbit\"\nqueues = \"none\"\n\
+    [natfw]\nenabled = true\nfirewall = true\nguard = [\"eth0\"]\n[daemon]\nreconcile = \"200ms\"\n";
 const INSIDE: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::new(10, 0, 1, 1)), 6_000);
 const OUTSIDE: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::new(10, 0, 2, 2)), 7_000);
 

@@ -15,6 +15,7 @@ use earmark_nsis::{self as nsis, gist, qos};
 use crate::protocol::{Detail, Host, Opening, Protocol};
 
 pub use config::{NsisConfig, NsisInterface};
+pub use natfw::config::NatfwSettings;
 
 /// NSIS, with QoS NSLP for reservations.
 pub(crate) struct Nsis;

@@ -1,6 +1,8 @@
 //! NATFW NSLP: opens firewalls and address translators, and reserves no bandwidth.
 
+pub(crate) mod config;
 pub(crate) mod describe;
+mod policy;
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
@@ -11,14 +13,17 @@ use earmark_control::{
     ReservationRequest, Role,
 };
 use earmark_core::{FilterAction, InterfaceId};
+use earmark_linux::PacketFilterSettings;
 use earmark_node::{Command, Event};
 use earmark_nsis::nslp::Attributes;
 use earmark_nsis::{self as nsis, natfw};
 use earmark_wire::natfw_nslp::ProxyMode;
 
+use self::config::{NatfwSettings, NatfwTables};
+use crate::config::{Config, Keys};
 use crate::protocol::{
-    Action, Detail, Host, Opening, Protocol, ProtocolConfig, check_arrival, check_destination,
-    named, rejected, row, source, token,
+    Action, Detail, Host, Opening, Protocol, ProtocolConfig, ReadTables, check_arrival,
+    check_destination, named, read_as, rejected, row, source, token,
 };
 
 /// NATFW NSLP. Its events are described with those of NSIS, whose engine also gets its settings.
@@ -132,7 +137,31 @@ fn reserves_nothing() -> Problem {
     )
 }
 
-impl ProtocolConfig for Natfw {}
+impl ProtocolConfig for Natfw {
+    /// Returns false: what intercepts the messages of NSIS intercepts these too.
+    fn is_chosen_by_interface(&self) -> bool {
+        false
+    }
+
+    fn tables(&self) -> &'static [Keys] {
+        &[Keys { names: &["natfw"], before: "protocol" }]
+    }
+
+    fn reader(&self) -> ReadTables {
+        read_as::<NatfwTables>
+    }
+
+    fn packet_filter(&self, config: &Config) -> Option<PacketFilterSettings> {
+        config.settings.get::<NatfwSettings>().packet_filter()
+    }
+
+    fn reload(&self, started: &Config, new: &mut Config, waiting: &mut Vec<String>) {
+        let started: NatfwSettings = started.settings.get();
+        let wanted: NatfwSettings = new.settings.get();
+        waiting.extend(started.waiting(&wanted).map(str::to_owned));
+        new.settings.set(started.renewed(wanted));
+    }
+}
 
 impl Protocol for Natfw {
     fn name(&self) -> &'static str {

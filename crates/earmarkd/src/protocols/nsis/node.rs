@@ -7,6 +7,7 @@ use jiff::Timestamp;
 
 use super::Nsis;
 use super::config::{InterfaceKeys, NsisConfig, NsisInterface, NsisTables};
+use super::natfw::config::NatfwSettings;
 use crate::config::{Config, ConfigError, InterfaceConfig, Keys, Source, Table};
 use crate::protocol::{Protocol, ProtocolConfig, ReadTables, read_as};
 use crate::streams;
@@ -98,6 +99,8 @@ fn engine(config: &Config, origin: Timestamp) -> nsis::Config {
     let streams = connections(config);
     let mut engine = of(config).engine;
     engine.qos.tokens = config.tokens(origin);
+    engine.natfw = config.settings.get::<NatfwSettings>().engine;
+    engine.natfw.tokens = config.tokens(origin);
     let is_by_port = |interface: &&InterfaceConfig| {
         interface.settings.get::<NsisInterface>().intercept == Gist::Port
     };
