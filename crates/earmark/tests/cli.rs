@@ -5,6 +5,8 @@
 
 #[path = "cli/change.rs"]
 mod change;
+#[path = "cli/natfw.rs"]
+mod natfw;
 #[path = "cli/one_pass.rs"]
 mod one_pass;
 #[path = "cli/outcome.rs"]

@@ -14,7 +14,8 @@ use super::reservations::ReleaseOptions;
 use super::token::{TOKEN_HELP, TokenCommand};
 use super::watch::WatchOptions;
 use crate::protocols::{
-    self, ListenOptions, PingOptions, ReserveOptions, SendOptions, TraceOptions,
+    self, ExposeOptions, ListenOptions, OpenOptions, PingOptions, ReserveOptions, SendOptions,
+    TraceOptions,
 };
 pub(crate) use path::PathOptions;
 
@@ -55,6 +56,10 @@ And anywhere on the path:
   earmark show path 10.0.2.2:5001 --from 10.0.1.2:4000   # next hop of this flow, and the service of its packets
   earmark trace 10.0.2.2:5001                       # hop by hop, from the receiver to the sender
 
+Through firewalls and address translators:
+  earmark expose 5001                               # on the receiver: prints its external address and port
+  earmark open --to 203.0.113.1:40000               # on the sender
+
 Exit status: 0 success, 1 error, 2 wrong usage, 3 reservation refused, 4 nobody answered in time,
 5 reserved on part of the path only, 6 on this node only (5 and 6: released again; success with --partial).
 Only the daemon needs privileges.";
@@ -62,7 +67,7 @@ Only the daemon needs privileges.";
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// List state of the daemon: sessions, reservations, links, neighbors, aggregates,
-    /// routing state, associations, applications or counters; or next hop and service of one flow.
+    /// routing state, associations, pinholes, translations, applications or counters; or next hop and service of one flow.
     #[command(after_help = format!("\
 Examples:
   earmark show sessions          # senders that were announced (path state)
@@ -87,6 +92,8 @@ Examples:
     Release(ReleaseOptions),
     Trace(TraceOptions),
     Ping(PingOptions),
+    Open(OpenOptions),
+    Expose(ExposeOptions),
     Watch(WatchOptions),
     /// Make and show tokens, by which a provider vouches for the name of a user.
     #[command(subcommand, after_help = TOKEN_HELP)]
@@ -134,7 +141,11 @@ pub(crate) enum What {
     RoutingState,
     #[command(about = protocols::ASSOCIATIONS)]
     Associations,
-    /// What `send`, `listen` and `reserve` opened on this host.
+    #[command(about = protocols::PINHOLES)]
+    Pinholes,
+    #[command(about = protocols::TRANSLATIONS)]
+    Translations,
+    /// What `send`, `listen`, `reserve`, `open` and `expose` opened on this host.
     Applications,
     /// Messages by kind, what was dropped and why, sockets and traffic control.
     Counters,
@@ -150,6 +161,8 @@ impl From<What> for Listing {
             What::Aggregates => Listing::Aggregates,
             What::RoutingState => Listing::RoutingState,
             What::Associations => Listing::Associations,
+            What::Pinholes => Listing::Pinholes,
+            What::Translations => Listing::Translations,
             What::Applications => Listing::Applications,
             What::Counters => Listing::Counters,
         }

@@ -1,5 +1,7 @@
 //! `earmark show`: tables for people, JSON arrays for programs.
 
+mod packet_filter;
+
 use std::time::Duration;
 
 use comfy_table::Cell;
@@ -17,8 +19,8 @@ use earmark_control::command::{Failure, Output};
 use earmark_control::text::{ip_protocol, sender, with_port};
 use earmark_control::{
     AdmissionRow, AggregateRow, ApplicationRow, AssociationRow, EnforcementRow, LinkRow,
-    NeighborRow, Request, ReservationRow, Role, RoutingStateRow, Rows, SenderName, SessionRow,
-    Show, StyleName, TrafficRow, UserRow,
+    NeighborRow, PinholeRow, Request, ReservationRow, Role, RoutingStateRow, Rows, SenderName,
+    SessionRow, Show, StyleName, TrafficRow, TranslationRow, UserRow,
 };
 use earmark_core::amounts::{show_duration, show_octets};
 
@@ -38,6 +40,8 @@ pub(crate) fn show(
         What::Aggregates => listing.print::<AggregateRow>(),
         What::RoutingState => listing.print::<RoutingStateRow>(),
         What::Associations => listing.print::<AssociationRow>(),
+        What::Pinholes => listing.print::<PinholeRow>(),
+        What::Translations => listing.print::<TranslationRow>(),
         What::Applications => listing.print::<ApplicationRow>(),
         What::Counters => listing.print_counters(),
     }

@@ -13,7 +13,7 @@ pub(crate) mod reservations;
 pub(crate) mod table;
 pub(crate) mod token;
 pub(crate) mod wait;
-mod watch;
+pub(crate) mod watch;
 
 use std::process::ExitCode;
 
@@ -74,6 +74,11 @@ fn carry_out(arguments: Arguments) -> Result<Outcome, Failure> {
         Command::Release(which) => reservations::release(&mut connect()?, &which, &mut out),
         Command::Trace(options) => protocols::trace(&mut connect()?, &options, &mut out),
         Command::Ping(options) => protocols::ping(&mut connect()?, &options, &mut out),
+        Command::Open(options) => {
+            let request = options.request()?;
+            protocols::open(&mut connect()?, &options, request, &mut out)
+        }
+        Command::Expose(options) => protocols::expose(&mut connect()?, &options, &mut out),
         Command::Token(command) => token::carry_out(&command, &mut out),
         Command::Watch(options) => watch::watch(&mut connect()?, &options, &mut out),
     }

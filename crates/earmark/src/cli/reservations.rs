@@ -6,7 +6,7 @@ use earmark_control::{ApplicationId, Client, Opened};
 
 use super::outcome::Outcome;
 
-/// End what `send`, `listen` or `reserve` began.
+/// End what `send`, `listen`, `reserve`, `open` or `expose` began.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:

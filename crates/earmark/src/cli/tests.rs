@@ -123,6 +123,41 @@ fn path_arguments_are_parsed() {
 }
 
 #[test]
+fn session_arguments_of_packet_filters_are_parsed() {
+    let asked = |line: &str| {
+        let Command::Open(options) = parse(line).unwrap().command else { panic!("not open") };
+        options.request().unwrap()
+    };
+    let usual =
+        asked("open --to 192.0.2.1:5001 --from 10.0.1.1:4000 --lifetime 1500ms --datagrams");
+    assert_eq!((usual.ip_protocol, usual.lifetime_s), (17, Some(2)));
+    assert_eq!(usual.from, Some("10.0.1.1:4000".parse().unwrap()));
+    assert_eq!(serde_json::to_value(usual.transport).unwrap(), "datagrams");
+    let any = asked("open --to 192.0.2.1 --ip-protocol any --probe");
+    assert_eq!((any.ip_protocol, any.to.port(), any.from), (0, 0, None));
+    assert_eq!(serde_json::to_value(any.proxy).unwrap(), "edge_and_onward");
+    let echo = asked("open --to 192.0.2.1 --icmp-type 8 --icmp-type 13");
+    assert_eq!((echo.ip_protocol, &echo.icmp_types[..]), (1, &[8, 13][..]));
+    assert_eq!(asked("open --to 2001:db8::1 --icmp-type 128").ip_protocol, 58);
+    let ipsec = asked("open --to 192.0.2.1 --ip-protocol esp --spi 0x1000 --proxy");
+    assert_eq!((ipsec.ip_protocol, ipsec.spi), (50, Some(0x1000)));
+    let line = "expose 22 --ip-protocol tcp --address 10.0.1.1 --from 192.0.2.1:900 --behind-firewall --next-port";
+    let Command::Expose(options) = parse(line).unwrap().command else { panic!("not expose") };
+    let request = options.request().unwrap();
+    assert_eq!((request.port, request.ip_protocol, request.from_port), (22, 6, Some(900)));
+    assert_eq!(request.from, Some("192.0.2.1".parse().unwrap()));
+    assert!(request.behind_firewall && request.next_port && !request.deny);
+    for (line, expected) in [("pinholes", What::Pinholes), ("translations", What::Translations)] {
+        let Command::Show { what: Show::Listing(what), .. } =
+            parse(&format!("show {line}")).unwrap().command
+        else {
+            panic!("not a listing")
+        };
+        assert_eq!(what, expected);
+    }
+}
+
+#[test]
 fn limit_is_accepted_before_and_after_listing() {
     for line in ["show --limit 7 routing-state", "show routing-state --limit 7"] {
         let Command::Show { what: Show::Listing(what), limit } = parse(line).unwrap().command

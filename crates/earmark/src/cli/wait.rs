@@ -226,16 +226,18 @@ impl<'a> Wait<'a> {
         Duration::try_from_secs_f64(event.at_s - self.opened.at_s).unwrap_or_default()
     }
 
-    /// Releases the application, unless the node has done so already.
     fn release(&mut self) -> Result<(), Failure> {
-        match self.client.release(self.opened.application) {
-            Err(ClientError::Refused(problem))
-                if problem.code == ProblemCode::NoSuchApplication =>
-            {
-                Ok(())
-            }
-            outcome => Ok(outcome.map(drop)?),
+        release(self.client, self.opened.application)
+    }
+}
+
+/// Releases an application, unless the node has done so already.
+pub(crate) fn release(client: &mut Client, application: ApplicationId) -> Result<(), Failure> {
+    match client.release(application) {
+        Err(ClientError::Refused(problem)) if problem.code == ProblemCode::NoSuchApplication => {
+            Ok(())
         }
+        outcome => Ok(outcome.map(drop)?),
     }
 }
 

@@ -47,7 +47,7 @@ pub(super) fn watch(
 }
 
 /// Prints one event on one line.
-pub(super) fn print(event: &Event, out: &mut Output) -> Result<(), Failure> {
+pub(crate) fn print(event: &Event, out: &mut Output) -> Result<(), Failure> {
     let text = format!("{:>12.3} s  {}", event.at_s, event.text);
     out.line(&text, event)
 }

@@ -17,6 +17,7 @@ use serde_json::{Map, Value};
 use crate::cli::arguments::reservation::{Receiver, Reservation};
 use crate::cli::outcome::{Outcome, wrong_usage};
 
+pub(crate) use nsis::natfw::{ExposeOptions, OpenOptions, PINHOLES, TRANSLATIONS, expose, open};
 pub(crate) use nsis::ping::{PingOptions, ping};
 pub(crate) use nsis::{ASSOCIATIONS, ROUTING_STATE, SHOW_EXAMPLES};
 pub(crate) use rsvp::trace::{TraceOptions, trace};

@@ -3,6 +3,7 @@
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 
 use clap::ValueEnum;
+use earmark_control::text::ip_protocol_number;
 use earmark_control::{SenderName, StyleName};
 
 /// Reads `10.0.2.2:5001`, `[2001:db8::2]:5001`, an address alone (port 0), or a name with a port.
@@ -77,18 +78,8 @@ fn number(text: &str) -> Option<u32> {
 
 /// Reads an IP protocol: `udp`, `tcp`, `esp`, `ah` or a number.
 pub(crate) fn ip_protocol(text: &str) -> Result<u8, String> {
-    match text {
-        "udp" => Ok(17),
-        "tcp" => Ok(6),
-        "esp" => Ok(50),
-        "ah" => Ok(51),
-        number => match number.parse() {
-            Ok(0) | Err(_) => {
-                Err("an IP protocol is udp, tcp, esp, ah, or a number from 1 to 255".to_owned())
-            }
-            Ok(number) => Ok(number),
-        },
-    }
+    ip_protocol_number(text)
+        .ok_or_else(|| "an IP protocol is udp, tcp, esp, ah, or a number from 1 to 255".to_owned())
 }
 
 /// Reservation styles (RFC 2205 section 1.3).

@@ -1,5 +1,6 @@
 //! `earmark reserve` and `listen` with QoS NSLP.
 
+pub(crate) mod natfw;
 pub(crate) mod ping;
 
 use std::net::{IpAddr, SocketAddr};
@@ -69,7 +70,9 @@ pub(crate) const ROUTING_STATE: &str = "The peers of GIST that each session of N
 pub(crate) const ASSOCIATIONS: &str = "Connections with peers of GIST";
 
 pub(crate) const SHOW_EXAMPLES: &str = "  earmark show routing-state     # of NSIS: the next node of each session, and whether it is valid
-  earmark show associations      # of NSIS: connections with other nodes";
+  earmark show associations      # of NSIS: connections with other nodes
+  earmark show pinholes          # what firewalls and translators let through, and what waits for an answer
+  earmark show translations      # external addresses and ports that hosts have reserved";
 
 /// Refuses options that contradict the protocol.
 pub(super) fn check(options: &Reservation) -> Result<(), Failure> {
