@@ -90,7 +90,8 @@ impl NatfwNslp {
             // "A failed attempt to forward the request message to the NR will be silently discarded" (section 3.7.6.3).
             Role::Responder => {}
             Role::Initiator(_) => {
-                let is_final = matches!(failure, SendFailure::NoRoute | SendFailure::NoNextNode);
+                use SendFailure::{NoNextNode, NoRoute, NoUpstreamState};
+                let is_final = matches!(failure, NoRoute | NoNextNode | NoUpstreamState);
                 if is_final && session.stage == Stage::Pending {
                     self.fail(cx, index, super::Refusal::Unsent(failure));
                 }
