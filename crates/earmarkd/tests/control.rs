@@ -11,6 +11,8 @@ mod host;
 mod keys;
 #[path = "control/natfw.rs"]
 mod natfw;
+#[path = "control/natfw_path.rs"]
+mod natfw_path;
 #[path = "control/outcome.rs"]
 mod outcome;
 #[path = "control/places.rs"]

@@ -16,6 +16,8 @@ mod host;
 mod interfaces;
 #[path = "kernel/limits.rs"]
 mod limits;
+#[path = "kernel/natfw.rs"]
+mod natfw;
 #[path = "kernel/nsis.rs"]
 mod nsis;
 #[path = "kernel/offload.rs"]
@@ -134,6 +136,15 @@ fn main() -> ExitCode {
         ),
         ("nsis_daemon_that_comes_back_is_found", nsis::a_daemon_that_comes_back_is_found),
         ("nsis_settings_change", nsis::settings_of_nsis_change),
+        (
+            "natfw_exposed_port_gets_an_external_address",
+            natfw::exposed_port_gets_an_external_address,
+        ),
+        (
+            "natfw_pinhole_lets_data_through_a_guarded_interface",
+            natfw::pinhole_lets_data_through_a_guarded_interface,
+        ),
+        ("natfw_path_is_opened_and_held", natfw::path_is_opened_and_held),
         ("interface_that_comes_late_is_waited_for", interfaces::one_that_comes_late_is_waited_for),
         (
             "interface_that_a_reload_adds_is_waited_for",

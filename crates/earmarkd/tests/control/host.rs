@@ -1,6 +1,6 @@
 //! A host for tests of the control layer: node, hub and clients in one process, above a kernel that only records.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::io::{self, Read, Write};
 use std::net::IpAddr;
 use std::os::unix::net::UnixStream;
@@ -8,11 +8,14 @@ use std::path::Path;
 
 use earmark_core::admission::{ClaimId, Protocol};
 use earmark_core::{
-    Flow, Hop, Installation, Interface, InterfaceId, Outgoing, Prefix, Rate, Route, Time, Trust,
+    FilterChange, FilterRule, FilteredPackets, Flow, Hop, Installation, Interface, InterfaceId,
+    Outgoing, Prefix, Rate, Route, Time, Trust,
 };
 use earmark_node::{HostUpdate, Input, NodeConfig, TrafficRow};
 use earmarkd::control::{ClientId, Hub};
-use earmarkd::driver::{Arrival, Driver, Kernel, SendFailure, TrafficControlFailure};
+use earmarkd::driver::{
+    Arrival, Driver, FilterFailure, Kernel, SendFailure, TrafficControlFailure,
+};
 use earmarkd::record::Recorder;
 use serde_json::Value;
 
@@ -25,6 +28,8 @@ pub(crate) struct Paper {
     pub(crate) ipv6: bool,
     /// Whether traffic control refuses new reservations.
     pub(crate) full: bool,
+    /// Rules of the packet filter.
+    pub(crate) filter: BTreeMap<FilteredPackets, FilterRule>,
     /// Adopted reservations that were removed.
     pub(crate) dropped: Vec<(InterfaceId, Flow)>,
 }
@@ -68,6 +73,15 @@ impl Kernel for Paper {
     fn remove(&mut self, _claim: ClaimId) -> Result<(), TrafficControlFailure> {
         Ok(())
     }
+    fn filter(&mut self, changes: &[FilterChange]) -> Vec<(FilteredPackets, FilterFailure)> {
+        for change in changes {
+            match change {
+                FilterChange::Install(rule, _) => _ = self.filter.insert(rule.packets, *rule),
+                FilterChange::Remove(packets) => _ = self.filter.remove(packets),
+            }
+        }
+        Vec::new()
+    }
     fn traffic(&mut self, _claim: ClaimId) -> Option<TrafficRow> {
         None
     }
@@ -108,19 +122,7 @@ impl Host {
         let mut driver = Driver::new(config, Paper::default(), recorder);
         let address = "10.0.1.1".parse().unwrap();
         let id = InterfaceId(2);
-        let interface = Interface {
-            id,
-            name: "eth0".into(),
-            addresses: vec![address],
-            mtu: 1_500,
-            up: true,
-            bandwidth: Rate::from_mbps(10),
-            reservable: Rate::from_mbps(7),
-            largest: None,
-            overhead: 0,
-            latency_us: 0,
-            trust: Trust::CORE,
-        };
+        let interface = interface(id, "eth0", address);
         driver.handle(Time::ZERO, Input::Host(HostUpdate::Interface(interface.clone())));
         let gateway = Some("10.0.1.254".parse().unwrap());
         let route = Route {
@@ -130,6 +132,34 @@ impl Host {
         };
         driver.handle(Time::ZERO, Input::Host(HostUpdate::Route(route)));
         Host { hub: Hub::new("h1"), driver, interface, now: Time::from_secs(1) }
+    }
+
+    /// A node with interfaces by name and address, each of a /24 with a route, and a default route to a gateway.
+    pub(crate) fn on_links(
+        config: NodeConfig,
+        links: &[(&str, [u8; 4])],
+        gateway: Option<[u8; 4]>,
+    ) -> Host {
+        let mut host = Host {
+            hub: Hub::new(config.name.clone()),
+            driver: Driver::new(config, Paper::default(), None),
+            interface: interface(InterfaceId(2), links[0].0, links[0].1.into()),
+            now: Time::from_secs(1),
+        };
+        let mut update = |update| host.driver.handle(Time::ZERO, Input::Host(update));
+        for (id, (name, address)) in (2..).map(InterfaceId).zip(links) {
+            let address = IpAddr::from(*address);
+            update(HostUpdate::Interface(interface(id, name, address)));
+            let hop = Hop { interface: id, gateway: None, source: Some(address) };
+            update(HostUpdate::Route(Route { prefix: Prefix::new(address, 24), metric: 0, hop }));
+        }
+        if let Some(gateway) = gateway {
+            let (interface, source) = (InterfaceId(2), Some(links[0].1.into()));
+            let hop = Hop { interface, gateway: Some(gateway.into()), source };
+            let prefix = Prefix::new([0, 0, 0, 0].into(), 0);
+            update(HostUpdate::Route(Route { prefix, metric: 0, hop }));
+        }
+        host
     }
 
     /// A host with IPv6, 2001:db8::1/64, in addition.
@@ -176,6 +206,23 @@ impl Host {
             peer.lines().into_iter().filter(|answer| answer.get("event").is_none()).collect();
         let [answer] = answers.as_slice() else { panic!("{line}: {answers:?}") };
         answer.clone()
+    }
+}
+
+/// A link of 10 Mbit/s.
+fn interface(id: InterfaceId, name: &str, address: IpAddr) -> Interface {
+    Interface {
+        id,
+        name: name.into(),
+        addresses: vec![address],
+        mtu: 1_500,
+        up: true,
+        bandwidth: Rate::from_mbps(10),
+        reservable: Rate::from_mbps(7),
+        largest: None,
+        overhead: 0,
+        latency_us: 0,
+        trust: Trust::CORE,
     }
 }
 

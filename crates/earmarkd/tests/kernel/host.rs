@@ -155,9 +155,14 @@ impl Host {
 
     /// Runs the command line against this host's daemon.
     pub fn earmark(&self, arguments: &[&str]) -> Result<Output, Failed> {
+        Ok(self.command_line(arguments)?.output()?)
+    }
+
+    /// Returns the command line for this host's daemon.
+    pub fn command_line(&self, arguments: &[&str]) -> Result<Command, Failed> {
         let mut command = Command::new(std::env::current_exe()?);
         command.arg0(COMMAND).arg("--control").arg(self.socket()).args(arguments);
-        Ok(command.output()?)
+        Ok(command)
     }
 
     /// Runs `earmark` with JSON. Returns its status and the last printed object.

@@ -245,6 +245,10 @@ impl Refusal {
                     "no node on the path supports NSIS; run a daemon at the other end, or let the edge of the network answer: \
                      --proxy"
                 }
+                "no_upstream_state" => {
+                    "the data sender is behind routers: set [nsis] upstream = \"routed\" on the nodes towards it, or leave --from \
+                     out and set signaling_destination in [natfw]"
+                }
                 "no_association" => {
                     "the next node accepts no connection of this kind: set [nsis] tcp or [nsis.tls] there, or leave --secure out"
                 }
