@@ -14,7 +14,7 @@ use earmark_node::{Arrival, Border, E2E_IGNORE, HostUpdate, Interception, Node, 
 use crate::connections::{Streams, TCP};
 use crate::log::Loss;
 use crate::packet::{Body, Packet};
-use crate::packet_filter::PacketFilter;
+use crate::packet_filter::{PacketFilter, Passage};
 use crate::port::Ports;
 use crate::rsvp_udp::RsvpOverUdp;
 
@@ -37,7 +37,8 @@ pub(crate) struct Host {
     /// Time of the next `Expire` in the event list, if any.
     pub(crate) expire_at: Option<Time>,
     pub(crate) rsvp_over_udp: RsvpOverUdp,
-    pub(crate) filter: PacketFilter,
+    /// The packet filter, if the node has one.
+    pub(crate) filter: Option<Box<PacketFilter>>,
     /// Error number with which traffic control refuses every installation, if any.
     pub(crate) refuse: Option<u16>,
 }
@@ -83,7 +84,7 @@ impl Host {
             streams: Streams::default(),
             expire_at: None,
             rsvp_over_udp: RsvpOverUdp::Off,
-            filter: PacketFilter::default(),
+            filter: None,
             refuse: None,
         }
     }
@@ -123,13 +124,16 @@ impl Host {
     }
 
     /// Returns the treatment of a unicast packet that has arrived at this node.
-    pub(crate) fn receive(&self, interface: InterfaceId, packet: Packet) -> Verdict {
-        let here = self.interfaces.is_local(packet.destination);
+    pub(crate) fn receive(&mut self, now: Time, interface: InterfaceId, packet: Packet) -> Verdict {
+        let mut here = self.interfaces.is_local(packet.destination);
+        if here && let Some(filter) = &mut self.filter {
+            here = !filter.redirects(now, &packet);
+        }
         if here && self.message_in_udp(interface, &packet).is_some() {
             return Verdict::InsideUdp(packet);
         }
         if self.lacks_raw_socket(&packet) {
-            return self.route_packet(packet, here);
+            return self.route_packet(now, interface, packet, here);
         }
         if here && packet.protocol == TCP {
             return Verdict::Segment(packet);
@@ -137,15 +141,26 @@ impl Host {
         match self.intercept(&packet, here) {
             Interception::Taken => Verdict::Signalling(packet),
             Interception::Copied => {
-                Verdict::Copied(packet.clone(), Box::new(self.route_packet(packet, here)))
+                let then = self.route_packet(now, interface, packet.clone(), here);
+                Verdict::Copied(packet, Box::new(then))
             }
-            Interception::Left => self.route_packet(packet, here),
+            Interception::Left => self.route_packet(now, interface, packet, here),
         }
     }
 
-    fn route_packet(&self, mut packet: Packet, here: bool) -> Verdict {
+    fn route_packet(
+        &mut self,
+        now: Time,
+        arrival: InterfaceId,
+        mut packet: Packet,
+        here: bool,
+    ) -> Verdict {
         if here {
             return match (&packet.body, packet.echo()) {
+                // What no translation is for has no application at a router that filters packets.
+                (Body::Data { .. }, _) if self.forwards && self.filter.is_some() => {
+                    Verdict::Lost(packet, Loss::NobodyListens)
+                }
                 (Body::Data { .. }, _) => Verdict::Delivered(packet),
                 (_, Some(reply)) => Verdict::Answered(reply),
                 (_, None) => Verdict::Lost(packet, Loss::NobodyListens),
@@ -161,6 +176,15 @@ impl Host {
         // The signalling queue is for packets of the daemon; a protocol with an IP protocol of its own uses it by that.
         packet.from_daemon &=
             packet.protocol == E2E_IGNORE || self.has_own_ip_protocol(packet.protocol);
+        if let Some(filter) = &mut self.filter {
+            let passage = filter.pass(now, arrival, &mut packet);
+            let outgoing = self.routes.lookup(packet.destination).map(|hop| hop.interface);
+            let is_guarded = || outgoing.is_some_and(|outgoing| filter.guards(outgoing));
+            if passage == Passage::Drop || passage == Passage::UnguardedOnly && is_guarded() {
+                filter.dropped += 1;
+                return Verdict::Lost(packet, Loss::PacketFilter);
+            }
+        }
         match self.routes.lookup(packet.destination) {
             Some(Hop { interface, .. }) => Verdict::Forward(interface, packet),
             None => Verdict::Lost(packet, Loss::NoRoute),

@@ -23,13 +23,16 @@
 //! - **Connections** between daemons run over packets of these links, in TCP's octets, without congestion control; TLS
 //!   takes the round trips of its handshake, without encryption. Nodes can refuse them, or stop reading
 //!   ([`Network::set_accept_policy`], [`Network::set_reading`]).
+//! - **Packet filters** drop, forward and translate the packets that a node forwards, by the rules of its daemon and its
+//!   guarded interfaces, with connection tracking as in Linux ([`Network::guard`]). Rules end by themselves.
 //! - **Captures** ([`Network::capture`]) record the signalling of a node as whole IP packets, for other tools to read.
 //!
 //! # Scope and limits
 //! Links connect exactly two nodes. There is no fragmentation, no ARP and no bit error in data; host processing takes
 //! no time. Multicast trees change everywhere at once, as no protocol for them runs. Packets have no IPv6 flow label,
-//! and messages are sent in IP only, except as [`RsvpOverUdp`] says. Traffic control fails only on request
-//! ([`Network::refuse_installations`]).
+//! and messages are sent in IP only, except as [`RsvpOverUdp`] says. Traffic control and packet filters fail only on
+//! request ([`Network::refuse_installations`], [`Network::refuse_filter_rules`]). Fluid passes packet filters. A router
+//! with a packet filter is the destination of no stream.
 //!
 //! # Validation
 //! The figures of the demo (loss without, none with a reservation) are asserted here and in network namespaces by the

@@ -3,7 +3,10 @@
 use core::net::IpAddr;
 
 use earmark_core::admission::{Attempt, ClaimId};
-use earmark_core::{CloseReason, ConnectionId, Flow, Installation, InterfaceId, Time, Transport};
+use earmark_core::{
+    CloseReason, ConnectionId, FilterChange, FilteredPackets, Flow, Installation, InterfaceId,
+    Time, Transport,
+};
 use earmark_node::{Command, Event};
 use serde::Serialize;
 
@@ -47,6 +50,10 @@ pub enum LogEvent {
     Removed(ClaimId),
     /// An earlier daemon's reservation for a flow was removed, since no one has claimed it.
     Reaped(InterfaceId, Flow),
+    /// The node changed a rule of its packet filter.
+    Filter(FilterChange),
+    /// The packet filter refused the rule for these packets, with this error number.
+    FilterRefused(FilteredPackets, u16),
     /// An attempt to reserve bandwidth of a link of the node; only if that is enabled
     /// ([`Network::watch_attempts`](crate::Network::watch_attempts)).
     Attempt(Attempt),
@@ -72,6 +79,8 @@ pub enum Loss {
     NotForwarding,
     /// The message arrived at an interface that is not on the tree of its source and group.
     WrongInterface,
+    /// The packet filter dropped it.
+    PacketFilter,
     /// A fault of the link.
     Fault,
     /// A queue was full.

@@ -8,6 +8,7 @@ mod fluid_paths;
 mod interfaces;
 pub(crate) mod links;
 mod multicast;
+mod packet_filter;
 mod traffic;
 mod transmission;
 
@@ -298,7 +299,7 @@ impl Network {
         if packet.destination.is_multicast() {
             return self.arrive_for_group(node, interface, &packet);
         }
-        let verdict = self.hosts[node.0].receive(interface, packet);
+        let verdict = self.hosts[node.0].receive(self.now, interface, packet);
         self.follow(node, interface, verdict);
     }
 

@@ -5,7 +5,10 @@ use alloc::vec::Vec;
 use core::time::Duration;
 
 use earmark_core::admission::AdmissionControl;
-use earmark_core::{Effect, Effects, Installation, InterfaceId, Outgoing};
+use earmark_core::{
+    Effect, Effects, FilterChange, FilterEvent, FilteredPackets, Installation, InterfaceId,
+    Outgoing,
+};
 use earmark_node::{Event, HostUpdate, Input, Node, NodeConfig};
 
 use super::{Network, Scheduled};
@@ -18,8 +21,16 @@ use crate::packet::Packet;
 /// `ENODEV`: error number of an installation on a missing interface.
 const NO_SUCH_DEVICE: u16 = 19;
 
+/// What the node's kernel has refused, with the error numbers.
+#[derive(Default)]
+struct Refused {
+    installations: Vec<(Installation, u16)>,
+    rules: Vec<(FilteredPackets, u16)>,
+}
+
 impl Network {
-    /// Kills the daemon of a node at once, as by SIGKILL: its state is lost, traffic control stays unchanged.
+    /// Kills the daemon of a node at once, as by SIGKILL: its state is lost, traffic control and the packet filter stay
+    /// unchanged.
     pub fn kill(&mut self, node: NodeId) {
         let host = &mut self.hosts[node.0];
         host.node = None;
@@ -29,7 +40,7 @@ impl Network {
     }
 
     /// Starts a new daemon on a node. It adopts the state of traffic control; what no one has claimed of that after
-    /// `grace` is removed.
+    /// `grace` is removed. It is told of the rules of the packet filter, which end by themselves.
     pub fn restart(&mut self, node: NodeId, grace: Duration) {
         let generation = self.hosts[node.0].generation + 1;
         let seed = self.node_seed(&self.hosts[node.0].name().clone(), generation);
@@ -53,6 +64,11 @@ impl Network {
             let orphans = port.egress.change(self.now, Reservations::orphan);
             updates.extend(orphans.into_iter().map(adopt));
         }
+        if let Some(filter) = &host.filter {
+            let rules = filter.rules(self.now);
+            let told = rules.map(|(rule, until)| FilterEvent::Adopted(rule, until));
+            updates.extend(told.map(HostUpdate::Filter));
+        }
         self.note(node, LogEvent::Restarted);
         for update in updates {
             self.inform(node, update);
@@ -63,12 +79,15 @@ impl Network {
         self.enter(self.now + grace, Scheduled::Reap(node, generation));
     }
 
-    /// Replaces a node by another machine with its addresses: without its state, its reservations in traffic control and its
-    /// connections, and with other random numbers. No neighbour is told: links stay up, and connections are not reset. If no
+    /// Replaces a node by another machine with its addresses: without its state, its reservations in traffic control, the
+    /// rules of its packet filter and its connections, and with other random numbers. No neighbour is told: links stay up, and connections are not reset. If no
     /// daemon runs, none is started.
     pub fn replace(&mut self, node: NodeId) {
         let host = &mut self.hosts[node.0];
         host.streams.forget_connections();
+        if let Some(filter) = &mut host.filter {
+            filter.clear();
+        }
         for interface in host.ports.iter().map(|(id, _)| id).collect::<Vec<_>>() {
             self.clear_egress(node, interface);
         }
@@ -170,16 +189,20 @@ impl Network {
         for attempt in attempts {
             self.note(node, LogEvent::Attempt(attempt));
         }
-        let mut refused = Vec::new();
+        let mut refused = Refused::default();
         for effect in effects.iter() {
             self.execute(node, &effects, effect, &mut refused);
         }
         effects.clear();
         self.effects = effects;
-        for (installation, errno) in refused {
+        for (installation, errno) in refused.installations {
             self.note(node, LogEvent::Refused(installation, errno));
             let claim = installation.claim;
             self.inform(node, HostUpdate::TrafficControlRefused { claim, errno });
+        }
+        for (packets, errno) in refused.rules {
+            self.note(node, LogEvent::FilterRefused(packets, errno));
+            self.inform(node, HostUpdate::Filter(FilterEvent::Refused { packets, errno }));
         }
         self.plan_expiry(node);
     }
@@ -215,11 +238,19 @@ impl Network {
         node: NodeId,
         effects: &Effects<Event>,
         effect: &Effect<Event>,
-        refused: &mut Vec<(Installation, u16)>,
+        refused: &mut Refused,
     ) {
         let (now, host) = (self.now, &mut self.hosts[node.0]);
         match effect {
-            Effect::Filter(change) => host.filter.change(change),
+            Effect::Filter(change) => {
+                let filter = host.filter.get_or_insert_default();
+                match (filter.change(now, change), change) {
+                    (Err(errno), FilterChange::Install(rule, _)) => {
+                        refused.rules.push((rule.packets, errno));
+                    }
+                    _ => self.note(node, LogEvent::Filter(*change)),
+                }
+            }
             Effect::Send(out, range) => {
                 let packets = host.packets(out, effects.octets(range));
                 packets.into_iter().flatten().for_each(|packet| self.send_out(node, out, packet));
@@ -234,7 +265,7 @@ impl Network {
                 let port = host.ports.get_mut(installation.interface);
                 match (host.refuse, port) {
                     (Some(errno), port) => {
-                        refused.push((*installation, errno));
+                        refused.installations.push((*installation, errno));
                         // No one claims a dead daemon's reservation for the flow again: its bandwidth is free now.
                         if port.is_some_and(|port| {
                             port.egress.change(now, |r| r.reject(&installation.flow, protocol))
@@ -245,7 +276,7 @@ impl Network {
                             );
                         }
                     }
-                    (None, None) => refused.push((*installation, NO_SUCH_DEVICE)),
+                    (None, None) => refused.installations.push((*installation, NO_SUCH_DEVICE)),
                     (None, Some(port)) => {
                         port.egress.change(now, |r| r.install(protocol, installation));
                         self.note(node, LogEvent::Installed(*installation));

@@ -12,6 +12,7 @@ use super::Network;
 use crate::NodeId;
 use crate::egress::{Egress, Reservations};
 use crate::faults::Faults;
+use crate::host::Host;
 use crate::port::Port;
 use crate::scheduler::Next;
 
@@ -86,8 +87,11 @@ impl Network {
 
     /// Moves the end of a link to a new index at its node, and returns the index.
     fn renumber(&mut self, node: NodeId, interface: InterfaceId) -> InterfaceId {
-        let ports = &mut self.hosts[node.0].ports;
+        let Host { ports, filter, .. } = &mut self.hosts[node.0];
         let id = ports.next(0);
+        if let Some(filter) = filter {
+            filter.renumber(interface, id);
+        }
         let Some(port) = ports.get_mut(interface) else { return interface };
         let (peer, fluid) = (port.peer, port.fluid);
         // The old index stays without an interface: no other one gets it.

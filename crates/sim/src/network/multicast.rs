@@ -93,6 +93,9 @@ impl Network {
                 Err(Loss::WrongInterface)
             }
             Some(_) if packet.ttl <= 1 => Err(Loss::TimeToLive),
+            Some(_) if host.filter.as_ref().is_some_and(|filter| filter.guards(interface)) => {
+                Err(Loss::PacketFilter)
+            }
             Some(branches) => Ok(branches.outgoing.to_vec()),
         };
         if member {
