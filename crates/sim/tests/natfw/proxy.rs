@@ -1,0 +1,89 @@
+//! Proxy mode: the edge acts for an end without NSIS.
+
+use std::time::Duration;
+
+use earmark_nsis::natfw::{Event, ExposeRequest, OpenRequest};
+use earmark_wire::natfw_nslp::ProxyMode;
+
+use crate::network::{Net, accept_all, expose_request, external_of, granted, open_request};
+
+/// A data sender with NSIS was assumed to have none: both CREATEs are sessions of their own (RFC 5973 section 3.7.6.1).
+#[test]
+fn create_of_the_sender_and_of_the_edge_share_a_rule() {
+    let mut net = Net::new();
+    let from = Some(net.address("o"));
+    let request =
+        ExposeRequest { proxy: ProxyMode::Edge, from_port: Some(5_000), ..expose_request(from) };
+    net.expose("c", 1, request);
+    let external = external_of(&net.events("c"));
+    let data = net.stream("o", 5_000, external.address, external.port);
+    assert!(net.passes(data));
+    let open =
+        OpenRequest { destination_port: Some(external.port), ..open_request(external.address) };
+    net.open_with("o", 1, open);
+    let events = net.events("o");
+    assert!(granted(&events), "{events:?}");
+    assert_eq!(net.rule_counts(["fw1", "nat"]), [1, 1]);
+    net.release("o", 1);
+    assert_eq!(net.rule_counts(["fw1", "nat"]), [1, 1]);
+    assert!(net.passes(data));
+    net.release("c", 1);
+    assert!(!net.passes(data));
+}
+
+#[test]
+fn dead_receiver_closes_the_pinhole_of_the_edge() {
+    let mut net = Net::new();
+    let lifetime = Some(Duration::from_secs(20));
+    net.expose("c", 1, ExposeRequest { proxy: ProxyMode::Edge, lifetime, ..expose_request(None) });
+    let external = external_of(&net.events("c"));
+    let data = net.stream("p", 5_000, external.address, external.port);
+    assert!(net.passes(data));
+    net.network.kill(net.id("c"));
+    net.run(21);
+    assert!(!net.passes(data));
+    assert!(net.sessions("nat").is_empty() && net.sessions("fw1").is_empty());
+}
+
+#[test]
+fn path_to_a_receiver_without_nsis_opens_up_to_the_edge() {
+    for proxy in [ProxyMode::Edge, ProxyMode::EdgeAndOnward] {
+        let mut net = Net::with(false, &accept_all);
+        let plain = net.address("p");
+        let data = net.stream("c", 5_000, plain, 6_000);
+        assert!(!net.passes(data));
+        let request = OpenRequest { proxy, ..open_request(plain) };
+        net.open_with("c", 1, request);
+        let events = net.events("c");
+        assert!(granted(&events), "{proxy:?}: {events:?}");
+        assert_eq!(net.rule_counts(["fw1", "nat"]), [1, 1]);
+        assert!(net.passes(data));
+        let external = net.external_source();
+        let replies = net.stream("p", 6_000, external.address, external.port);
+        assert!(net.passes(replies));
+        for _ in 0..50 {
+            assert!(net.passes(data), "{proxy:?}: {:?}", net.events("c"));
+        }
+        net.release("c", 1);
+        assert_eq!(net.rule_counts(["fw1", "nat"]), [0, 0]);
+        assert!(net.sessions("nat").is_empty() && net.sessions("fw1").is_empty());
+        assert!(!net.passes(data));
+    }
+}
+
+/// A firewall behind the edge does not open for the data that the receiver has asked for.
+#[test]
+fn refusal_behind_the_edge_ends_the_reservation() {
+    let mut net = Net::with(false, &|name, config| {
+        if name == "fw1" {
+            // Requests of the client pass, and those of the edge do not.
+            config.rules[0].interfaces = vec!["eth0".to_owned()];
+        }
+    });
+    net.expose("c", 1, ExposeRequest { proxy: ProxyMode::Edge, ..expose_request(None) });
+    let events = net.events("c");
+    let has_ended = events.iter().any(|event| matches!(event, Event::Ended { info: Some(_), .. }));
+    assert!(has_ended, "{events:?}");
+    assert_eq!(net.rule_counts(["fw1", "nat"]), [0, 0]);
+    assert!(net.sessions("nat").is_empty() && net.sessions("c").is_empty());
+}
