@@ -43,7 +43,7 @@ pub struct Config {
     pub response_timeout: Duration,
     /// Number of times that a request is sent.
     pub attempts: u32,
-    /// Time after which GIST gives up to send a message.
+    /// Time after which GIST gives up to send a message. GIST needs 7.5 s to find out that a node is the last one on a path.
     pub give_up: Duration,
     /// Transport of messages, unless the application sets another one. NOTIFY messages travel over associations only.
     pub attributes: Attributes,
@@ -71,7 +71,7 @@ impl Default for Config {
             lost_refreshes: 3,
             response_timeout: Duration::from_secs(5),
             attempts: 3,
-            give_up: Duration::from_secs(4),
+            give_up: Duration::from_secs(10),
             attributes: Attributes { reliable: true, secure: false },
             rules: Vec::new(),
             tokens: earmark_token::Settings::default(),

@@ -71,6 +71,33 @@ fn path_to_a_receiver_without_nsis_opens_up_to_the_edge() {
     }
 }
 
+/// Without an edge, the last node answers.
+#[test]
+fn last_firewall_answers_for_the_receiver() {
+    let mut net = Net::with(false, &|name, config| {
+        accept_all(name, config);
+        if name == "nat" {
+            config.translator = None;
+            config.external.clear();
+        }
+    });
+    let plain = net.address("p");
+    let data = net.stream("c", 5_000, plain, 6_000);
+    assert!(!net.passes(data));
+    let request = OpenRequest { proxy: ProxyMode::Edge, ..open_request(plain) };
+    net.open_with("c", 1, request);
+    net.run(60);
+    let events = net.events("c");
+    assert!(granted(&events), "{events:?}");
+    assert_eq!(net.rule_counts(["fw1", "nat"]), [1, 1]);
+    assert!(net.passes(data));
+    for _ in 0..50 {
+        assert!(net.passes(data), "{:?}", net.events("c"));
+    }
+    net.release("c", 1);
+    assert!(!net.passes(data));
+}
+
 /// A firewall behind the edge does not open for the data that the receiver has asked for.
 #[test]
 fn refusal_behind_the_edge_ends_the_reservation() {
