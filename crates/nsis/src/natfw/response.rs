@@ -72,7 +72,8 @@ impl NatfwNslp {
         session.stage = Stage::Established;
         session.lifetime = lifetime;
         let is_shorter = lifetime < accepted;
-        if was == Stage::Pending || is_shorter {
+        // The refresh of an edge's own CREATE has extended it at the other nodes.
+        if was == Stage::Pending || is_shorter || matches!(session.role, Role::Proxy(_)) {
             session.expires_at = end_after(cx.now, lifetime);
         }
         let is_installed = session.flags.has(Flags::INSTALLED);

@@ -7,6 +7,36 @@ use earmark_wire::natfw_nslp::ProxyMode;
 
 use crate::network::{Net, accept_all, expose_request, external_of, granted, open_request};
 
+#[test]
+fn sender_without_nsis_reaches_a_host_behind_the_translator() {
+    for (from, proxy) in [
+        (None, ProxyMode::Edge),
+        (Some("p"), ProxyMode::Edge),
+        (None, ProxyMode::EdgeAndOnward),
+        (Some("p"), ProxyMode::EdgeAndOnward),
+    ] {
+        let mut net = Net::new();
+        let from = from.map(|from| net.address(from));
+        net.expose("c", 1, ExposeRequest { proxy, ..expose_request(from) });
+        let events = net.events("c");
+        let external = external_of(&events);
+        let data = net.stream("p", 5_000, external.address, external.port);
+        assert_eq!(net.rule_counts(["fw1", "nat"]), [1, 1], "{from:?} {proxy:?}: {events:?}");
+        assert!(net.passes(data), "{from:?} {proxy:?}");
+        let replies = net.stream("c", 6_000, net.address("p"), 5_000);
+        assert!(net.passes(replies), "{from:?} {proxy:?}");
+        for _ in 0..50 {
+            assert!(net.passes(data), "{from:?} {proxy:?}: {:?}", net.events("c"));
+        }
+        net.release("c", 1);
+        assert_eq!(net.rule_counts(["fw1", "nat"]), [0, 0]);
+        assert!(!net.passes(data));
+        for node in ["c", "fw1", "nat"] {
+            assert!(net.sessions(node).is_empty(), "{node}: {:?}", net.sessions(node));
+        }
+    }
+}
+
 /// A data sender with NSIS was assumed to have none: both CREATEs are sessions of their own (RFC 5973 section 3.7.6.1).
 #[test]
 fn create_of_the_sender_and_of_the_edge_share_a_rule() {
@@ -113,4 +143,29 @@ fn refusal_behind_the_edge_ends_the_reservation() {
     assert!(has_ended, "{events:?}");
     assert_eq!(net.rule_counts(["fw1", "nat"]), [0, 0]);
     assert!(net.sessions("nat").is_empty() && net.sessions("c").is_empty());
+}
+
+#[test]
+fn restarted_edge_keeps_the_pinhole_of_a_sender_without_nsis() {
+    for restarted in ["nat", "fw1"] {
+        let mut net = Net::new();
+        let lifetime = Some(Duration::from_secs(60));
+        net.expose(
+            "c",
+            1,
+            ExposeRequest { proxy: ProxyMode::Edge, lifetime, ..expose_request(None) },
+        );
+        let external = external_of(&net.events("c"));
+        let data = net.stream("p", 5_000, external.address, external.port);
+        assert!(net.passes(data));
+        net.network.kill(net.id(restarted));
+        net.network.restart(net.id(restarted), Duration::ZERO);
+        for second in 0..60 {
+            assert!(net.passes(data), "{restarted} {second}: {:?}", net.events("c"));
+        }
+        net.release("c", 1);
+        net.run(60);
+        assert!(!net.passes(data));
+        assert_eq!(net.rule_counts(["fw1", "nat"]), [0, 0]);
+    }
 }
