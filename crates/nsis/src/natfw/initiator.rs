@@ -303,7 +303,10 @@ struct Wanted {
 }
 
 /// Returns the address of this node from which packets to a destination leave.
-fn own_address(cx: &HandlerContext<'_, '_>, destination: IpAddr) -> Result<IpAddr, Rejection> {
+pub(super) fn own_address(
+    cx: &HandlerContext<'_, '_>,
+    destination: IpAddr,
+) -> Result<IpAddr, Rejection> {
     let hop = cx.context.routes.lookup(destination).ok_or(Rejection::NoRoute)?;
     let link = cx.context.interfaces.by_id(hop.interface);
     hop.source.or_else(|| link?.address_like(destination)).ok_or(Rejection::NoRoute)

@@ -10,6 +10,7 @@ use earmark_wire::natfw_nslp::{Extra as Objects, Info, Message, Outcome, Respons
 use super::external::data_of;
 use super::flow::{endpoints, with_destination};
 use super::forward::{PROCESSED, permanent};
+use super::initiator::own_address;
 use super::instance::NatfwNslp;
 use super::state::{Extra, Flags, Index, Kind, Role, Session, Stage};
 use crate::nslp::{HandlerContext, SendFailure, SendMessage};
@@ -37,9 +38,9 @@ impl NatfwNslp {
             None => endpoints(&inside).1,
         };
         let inside = PathCoupled { direction: Direction::Downstream, ..inside };
-        // A message needs a source even if the data sender is any.
+        // A message needs a source even if the data sender is any, and not that of the receiver.
         let source = match inside.source_prefix {
-            0 => outside.address,
+            0 => own_address(cx, inside.destination).unwrap_or(outside.address),
             _ => inside.source,
         };
         let inside = PathCoupled { source, ..inside };

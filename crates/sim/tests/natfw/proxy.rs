@@ -37,6 +37,28 @@ fn sender_without_nsis_reaches_a_host_behind_the_translator() {
     }
 }
 
+#[test]
+fn sender_without_nsis_reaches_a_host_behind_firewalls() {
+    for (ipv6, from) in [(false, Some("p")), (true, Some("p")), (false, None)] {
+        let mut net = Net::with(ipv6, &|_, _| {});
+        let from = from.map(|from| net.address(from));
+        let data = net.stream("p", 5_000, net.address("s"), 6_000);
+        assert!(!net.passes(data));
+        let request =
+            ExposeRequest { proxy: ProxyMode::Edge, untranslated: true, ..expose_request(from) };
+        net.expose("s", 1, request);
+        let events = net.events("s");
+        assert!(granted(&events), "{ipv6} {from:?}: {events:?}");
+        assert!(net.passes(data), "{ipv6} {from:?} {:?}", net.rules("fw2"));
+        for _ in 0..50 {
+            assert!(net.passes(data), "{ipv6} {from:?}: {:?}", net.events("s"));
+        }
+        net.release("s", 1);
+        assert!(!net.passes(data));
+        assert!(net.sessions("fw2").is_empty() && net.sessions("s").is_empty());
+    }
+}
+
 /// A data sender with NSIS was assumed to have none: both CREATEs are sessions of their own (RFC 5973 section 3.7.6.1).
 #[test]
 fn create_of_the_sender_and_of_the_edge_share_a_rule() {
