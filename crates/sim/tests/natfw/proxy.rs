@@ -123,6 +123,26 @@ fn path_to_a_receiver_without_nsis_opens_up_to_the_edge() {
     }
 }
 
+/// With the E flag, the edge probes the path behind it (RFC 5973 section 3.7.6.3).
+#[test]
+fn probing_edge_opens_the_whole_path() {
+    let mut net = Net::with(false, &accept_all);
+    let server = net.address("s");
+    let data = net.stream("c", 5_000, server, 6_000);
+    let request = OpenRequest { proxy: ProxyMode::EdgeAndOnward, ..open_request(server) };
+    net.open_with("c", 1, request);
+    let events = net.events("c");
+    assert!(granted(&events), "{events:?}");
+    assert_eq!(net.rule_counts(["fw1", "nat", "fw2"]), [1, 1, 1]);
+    assert!(net.passes(data));
+    for _ in 0..50 {
+        assert!(net.passes(data));
+    }
+    net.release("c", 1);
+    assert_eq!(net.rule_counts(["fw1", "nat", "fw2"]), [0, 0, 0]);
+    assert!(net.sessions("s").is_empty());
+}
+
 /// Without an edge, the last node answers.
 #[test]
 fn last_firewall_answers_for_the_receiver() {
