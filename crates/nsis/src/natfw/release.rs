@@ -52,6 +52,11 @@ impl NatfwNslp {
     /// Ends a session for a reason of this node, and tells both sides.
     pub(super) fn terminate(&mut self, cx: &mut HandlerContext<'_, '_>, index: Index) {
         let info = Info::new(Outcome::Informational(Informational::Terminated));
+        // "NIs MUST NOT generate NOTIFY messages" (section 3.7.5).
+        if let Role::Proxy(primary) = self.store.session(index).role {
+            self.release_own(cx, index);
+            return self.secondary_failed(cx, primary);
+        }
         let session = self.store.session(index);
         if session.back.is_some() {
             let inbound = self.towards_initiator(index);

@@ -170,6 +170,24 @@ fn last_firewall_answers_for_the_receiver() {
     assert!(!net.passes(data));
 }
 
+/// The receiver hears that the edge could not open.
+#[test]
+fn refused_rule_of_the_edge_ends_the_reservation() {
+    for refusing in ["fw1", "nat"] {
+        let mut net = Net::new();
+        net.network.refuse_filter_rules(net.id(refusing), Some(12));
+        net.expose("c", 1, ExposeRequest { proxy: ProxyMode::Edge, ..expose_request(None) });
+        let events = net.events("c");
+        let has_ended =
+            events.iter().any(|event| matches!(event, Event::Ended { info: Some(_), .. }));
+        assert!(has_ended, "{refusing}: {events:?}");
+        assert_eq!(net.rule_counts(["fw1", "nat"]), [0, 0]);
+        for node in ["c", "fw1", "nat"] {
+            assert!(net.sessions(node).is_empty(), "{refusing} {node}: {:?}", net.sessions(node));
+        }
+    }
+}
+
 /// A firewall behind the edge does not open for the data that the receiver has asked for.
 #[test]
 fn refusal_behind_the_edge_ends_the_reservation() {
