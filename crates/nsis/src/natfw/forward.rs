@@ -197,7 +197,7 @@ impl NatfwNslp {
                 self.refuse(cx, request, outcome);
                 // Rules that the administrator has withdrawn end at once.
                 if !was_current && matches!(outcome, Outcome::PermanentFailure(_)) {
-                    self.end(cx, index, Change::Ended);
+                    self.end_towards_responder(cx, index);
                 }
                 return;
             }

@@ -62,14 +62,18 @@ impl NatfwNslp {
             let inbound = self.towards_initiator(index);
             self.send_notify(cx, inbound, info, Extra::NONE);
         }
-        let session = self.store.session(index);
-        if session.role == Role::Forwarder || session.is_initiator() {
+        if let Role::Initiator(application) = self.store.session(index).role {
+            cx.report(Event::Ended { application, info: Some(info) });
+        }
+        self.end_towards_responder(cx, index);
+    }
+
+    /// Ends a session for a reason of this node that its initiator knows, and tells the nodes towards the responder.
+    pub(super) fn end_towards_responder(&mut self, cx: &mut HandlerContext<'_, '_>, index: Index) {
+        if self.store.session(index).role == Role::Forwarder {
+            let info = Info::new(Outcome::Informational(Informational::Terminated));
             let outbound = self.towards_responder(index);
             self.send_notify(cx, outbound, info, Extra::NONE);
-        }
-        let role = self.store.session(index).role;
-        if let Role::Initiator(application) = role {
-            cx.report(Event::Ended { application, info: Some(info) });
         }
         self.end(cx, index, Change::Ended);
         if let Role::Proxy(primary) = role {

@@ -2,10 +2,13 @@
 
 use std::time::Duration;
 
+use earmark_node::Command as NodeCommand;
 use earmark_nsis::natfw::{Application, Command, Event, ExposeRequest, OpenRequest};
 use earmark_sim::StreamId;
 
-use crate::network::{Net, accept_all, expose_request, external_of, granted, open_request};
+use crate::network::{
+    Net, accept_all, config, expose_request, external_of, granted, open_request, refusal,
+};
 
 const LIFETIME: Duration = Duration::from_secs(30);
 
@@ -136,6 +139,23 @@ fn link_that_fails_for_a_while_keeps_the_path_open() {
     net.network.set_link_up(node, interface, true);
     for second in 0..60 {
         assert!(net.passes(data), "{second}: {:?}", net.events("c"));
+    }
+}
+
+/// Sessions that new policy rules refuse end with their next refresh.
+#[test]
+fn withdrawn_permission_closes_the_path() {
+    for withdrawing in ["fw1", "nat", "fw2"] {
+        let (mut net, data) = open_path(false);
+        let mut settings = net.settings[withdrawing].clone();
+        settings.rules.clear();
+        let renewed = Box::new(config(&settings).nsis);
+        let command = NodeCommand::Nsis(earmark_nsis::Command::Renew(renewed));
+        net.network.command(net.id(withdrawing), command);
+        net.run(15);
+        assert!(!net.passes(data), "{withdrawing}");
+        assert!(refusal(&net.events("c")).is_some(), "{withdrawing}");
+        assert_eq!(net.rule_counts(["fw1", "nat", "fw2"]), [0, 0, 0], "{withdrawing}");
     }
 }
 
