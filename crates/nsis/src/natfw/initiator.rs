@@ -15,6 +15,9 @@ use super::state::{Extra, Flags, Index, Kind, Role, Session, Stage};
 use crate::auth_object;
 use crate::nslp::{Attributes, HandlerContext};
 
+/// Limit of the time between two attempts, in times of the first one.
+const LONGER_WAITS: u32 = 12;
+
 impl NatfwNslp {
     /// Returns the attributes of the transport that a command needs, and its application.
     pub(crate) fn wanted_transport(&self, command: &Command) -> Option<(Application, Attributes)> {
@@ -258,12 +261,16 @@ impl NatfwNslp {
         self.transmit(cx, index);
     }
 
-    /// Sends the request of a session of this node, and waits for the RESPONSE.
+    /// Sends the request of a session of this node, and waits for the RESPONSE: longer and longer after the usual attempts.
     fn transmit(&mut self, cx: &mut HandlerContext<'_, '_>, index: Index) {
-        let wait = self.config.response_timeout;
+        let (wait, attempts) = (self.config.response_timeout, self.config.attempts);
         let session = self.store.session_mut(index);
-        session.extra().sent += 1;
-        session.next_at = cx.now + wait;
+        let extra = session.extra();
+        extra.sent = extra.sent.saturating_add(1);
+        let more = extra.sent.saturating_sub(attempts).saturating_add(1);
+        let until = cx.now + wait * more.min(LONGER_WAITS);
+        let granted_until = extra.granted_until;
+        session.next_at = if granted_until > cx.now { until.min(granted_until) } else { until };
         let lifetime = session.lifetime;
         self.store.rearm(index);
         self.send_request(cx, index, (lifetime, None), None);
@@ -271,11 +278,14 @@ impl NatfwNslp {
 
     /// Handles the time at which a session of this node is due: its refresh, or its missing RESPONSE.
     pub(super) fn request_due(&mut self, cx: &mut HandlerContext<'_, '_>, index: Index) {
-        let sent = self.store.session(index).extra.as_ref().map_or(0, |extra| extra.sent);
+        let extra = self.store.session(index).extra.as_ref();
+        let (sent, granted_until) =
+            extra.map_or((0, Time::ZERO), |extra| (extra.sent, extra.granted_until));
         if sent == 0 {
             return self.send_again(cx, index);
         }
-        if sent < self.config.attempts {
+        // A session is dead if nothing has refreshed it within its lifetime (section 3.2.8), and not before.
+        if sent < self.config.attempts || cx.now < granted_until {
             self.counters.repeated += 1;
             let session = self.store.session_mut(index);
             session.msn = session.msn.wrapping_add(1);

@@ -99,6 +99,8 @@ impl NatfwNslp {
             }
             // The request is repeated, and fails in the end.
             Role::Proxy(_) => {}
+            // A refresh is repeated as long as the session lives (section 3.2.8).
+            Role::Forwarder if session.stage == Stage::Established => {}
             Role::Forwarder => {
                 let is_last = failure == SendFailure::NoNextNode;
                 if is_last && proxy.is_proxy() && session.kind == Kind::Create {

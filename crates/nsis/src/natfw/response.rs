@@ -76,6 +76,9 @@ impl NatfwNslp {
         if was == Stage::Pending || is_shorter || matches!(session.role, Role::Proxy(_)) {
             session.expires_at = end_after(cx.now, lifetime);
         }
+        if session.is_initiator() {
+            session.extra().granted_until = end_after(cx.now, lifetime);
+        }
         let is_installed = session.flags.has(Flags::INSTALLED);
         if !is_installed || session.expires_at != ended {
             self.install_rules(cx, index);

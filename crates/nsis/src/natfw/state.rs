@@ -140,6 +140,8 @@ pub(super) struct Extra {
     pub(super) sent: u32,
     /// Whether a RESPONSE has ever granted the request of this node.
     pub(super) was_granted: bool,
+    /// Until when the last RESPONSE has granted the request of this node.
+    pub(super) granted_until: Time,
     /// Address and port at the edge.
     pub(super) external: Option<Endpoint>,
 }

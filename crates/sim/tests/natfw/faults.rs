@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use earmark_node::Command as NodeCommand;
 use earmark_nsis::natfw::{Application, Command, Event, ExposeRequest, OpenRequest};
-use earmark_sim::StreamId;
+use earmark_sim::{Faults, StreamId};
 
 use crate::network::{
     Net, accept_all, config, expose_request, external_of, granted, open_request, refusal,
@@ -127,6 +127,62 @@ fn restarted_client_opens_its_path_again() {
     }
     assert_eq!(net.rule_counts(["fw1", "nat", "fw2"]), [1, 1, 1]);
     net.release("c", 1);
+    assert!(!net.passes(data));
+}
+
+/// Refreshes that a dead daemon does not see are repeated, and its pinhole is open meanwhile.
+#[test]
+fn daemon_that_is_dead_for_a_while_keeps_the_path_open() {
+    for restarted in ["fw1", "nat", "fw2", "s"] {
+        let mut net = Net::with(false, &accept_all);
+        let server = net.address("s");
+        let data = net.stream("c", 5_000, server, 6_000);
+        let lifetime = Some(Duration::from_secs(120));
+        net.open_with("c", 1, OpenRequest { lifetime, ..open_request(server) });
+        net.network.kill(net.id(restarted));
+        for second in 0..20 {
+            assert!(net.passes(data), "{restarted} {second}");
+        }
+        net.network.restart(net.id(restarted), Duration::ZERO);
+        for second in 20..120 {
+            assert!(net.passes(data), "{restarted} {second}: {:?}", net.events("c"));
+        }
+        assert_eq!(net.rule_counts(["fw1", "nat", "fw2"]), [1, 1, 1]);
+    }
+}
+
+/// The client hears of a daemon that stays dead, and nothing stays open.
+#[test]
+fn daemon_that_stays_dead_ends_the_session() {
+    for dead in ["fw1", "nat", "fw2", "s"] {
+        let (mut net, data) = open_path(false);
+        net.network.kill(net.id(dead));
+        net.run(80);
+        assert!(refusal(&net.events("c")).is_some(), "{dead}");
+        assert!(!net.passes(data), "{dead}");
+        assert_eq!(net.rule_counts(["fw1", "nat", "fw2"]), [0, 0, 0]);
+        assert!(net.sessions("c").is_empty());
+    }
+}
+
+#[test]
+fn bad_links_delay_the_path_and_do_not_close_it() {
+    let mut net = Net::with(false, &accept_all);
+    for (node, link) in [("c", 0), ("fw1", 1), ("nat", 2), ("r", 3), ("fw2", 4), ("e", 5)] {
+        let jitter = Duration::from_millis(3);
+        let faults = Faults { loss: 0.05, duplication: 0.05, corruption: 0.05, jitter };
+        net.network.set_faults(net.id(node), net.interface(node, link), faults);
+    }
+    let server = net.address("s");
+    let data = net.stream("c", 5_000, server, 6_000);
+    net.open_with("c", 1, OpenRequest { lifetime: Some(LIFETIME), ..open_request(server) });
+    net.run(20);
+    assert!(granted(&net.events("c")));
+    for second in 0..200 {
+        assert!(net.passes(data), "{second}: {:?}", net.events("c"));
+    }
+    net.release("c", 1);
+    net.run(60);
     assert!(!net.passes(data));
 }
 
