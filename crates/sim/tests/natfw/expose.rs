@@ -210,6 +210,72 @@ fn host_without_an_edge_is_refused() {
     assert!(net.sessions("o").is_empty());
 }
 
+/// Two translators, one behind the other: the outer one is the edge.
+#[test]
+fn host_behind_two_translators_is_reached() {
+    for from in [None, Some("o")] {
+        let mut net = Net::with(false, &nested);
+        let from = from.map(|from| net.address(from));
+        net.expose("c", 1, expose_request(from));
+        let events = net.events("c");
+        let external = external_of(&events);
+        assert_eq!(external.address, net.address("nat"));
+        let bindings = events.iter().find_map(|event| match event {
+            Event::Granted { bindings, .. } => Some(bindings.clone()),
+            _ => None,
+        });
+        let inner = bindings.expect("it is granted");
+        assert_eq!(inner.len(), 1, "{inner:?}");
+        assert_eq!(inner[0].address, crate::network::address("10.0.1.1"));
+        let data = net.stream("o", 5_000, external.address, external.port);
+        assert!(!net.passes(data));
+        net.open_with("o", 1, open_to(external));
+        let events = net.events("o");
+        assert!(granted(&events), "{events:?}");
+        assert_eq!(net.rule_counts(["fw1", "nat"]), [1, 1]);
+        assert!(net.passes(data));
+        let replies = net.stream("c", 6_000, net.address("o"), 5_000);
+        assert!(net.passes(replies));
+        for _ in 0..50 {
+            assert!(net.passes(data));
+        }
+        net.release("o", 1);
+        net.release("c", 1);
+        assert!(!net.passes(data));
+        assert!(net.sessions("fw1").is_empty() && net.sessions("nat").is_empty());
+    }
+}
+
+#[test]
+fn data_pass_two_translators() {
+    let mut net = Net::with(false, &nested);
+    let server = net.address("s");
+    let data = net.stream("c", 5_000, server, 6_000);
+    net.open("c", 1, server);
+    let events = net.events("c");
+    assert!(granted(&events), "{events:?}");
+    assert!(net.passes(data));
+    let external = net.external_source();
+    assert_eq!(net.rules("fw2")[0].packets.flow.source, Some(external.address));
+    let replies = net.stream("s", 6_000, external.address, external.port);
+    assert!(net.passes(replies));
+    net.release("c", 1);
+    assert!(!net.passes(data));
+}
+
+/// Makes the inner firewall of the client's network a translator, too.
+fn nested(name: &str, config: &mut Config) {
+    accept_all(name, config);
+    if name == "c" {
+        config.responder = earmark_nsis::natfw::Responder::Exposed;
+    }
+    if name == "fw1" {
+        config.translator = Some(earmark_nsis::natfw::Translator::default());
+        config.external = vec!["eth1".to_owned()];
+        config.edge = false;
+    }
+}
+
 /// What was open already is blocked, too.
 #[test]
 fn block_ends_the_data_of_an_open_path() {
