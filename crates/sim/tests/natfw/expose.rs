@@ -3,12 +3,14 @@
 use std::time::Duration;
 
 use earmark_core::{Endpoint, FilterAction};
+use earmark_nsis::gist::UpstreamQueries;
 use earmark_nsis::natfw::{Config, Event, ExposeRequest, OpenRequest, Refusal};
+use earmark_nsis::nslp::SendFailure;
 use earmark_wire::natfw_nslp::Outcome;
 use earmark_wire::natfw_nslp::iana::{PermanentFailure, SignalingSessionFailure};
 
 use crate::network::{
-    Net, accept_all, expose_request, external_of, granted, open_request, refusal,
+    Net, accept_all, config, expose_request, external_of, granted, open_request, refusal,
 };
 
 /// Returns a request for the external address and port of a node.
@@ -307,4 +309,19 @@ fn refused_rule_of_a_block_is_reported() {
         "{events:?}"
     );
     assert!(net.sessions("fw2").is_empty() && net.sessions("s").is_empty());
+}
+
+/// Queries upstream need a setting of GIST, unless the sender is on a link of the host (RFC 5971 section 5.8.1.3).
+#[test]
+fn reservation_that_cannot_travel_upstream_is_refused_at_once() {
+    let mut net = Net::new();
+    let client = net.id("c");
+    let mut settings = config(&net.settings["c"]);
+    settings.nsis.gist.upstream_queries = UpstreamQueries::OnLink;
+    net.network.set_config(client, settings);
+    net.network.kill(client);
+    net.network.restart(client, Duration::ZERO);
+    let from = Some(net.address("o"));
+    net.expose("c", 1, expose_request(from));
+    assert_eq!(refusal(&net.events("c")), Some(Refusal::Unsent(SendFailure::NoUpstreamState)));
 }
