@@ -32,6 +32,7 @@ mod tests {
                     attempt(1.52, "r1", false),
                     attempt(3.75, "r1", seed == 1),
                 ],
+                path: None,
                 received: Received { sent: 10, arrived: 9, rates: vec![100_000, 96_000] },
             };
             Outcome {

@@ -14,6 +14,8 @@ pub(crate) struct Built {
     pub(crate) nodes: Vec<NodeId>,
     /// An end of each link, in the order of the topology.
     pub(crate) links: Vec<(NodeId, InterfaceId)>,
+    /// Interfaces at both ends of each link.
+    pub(crate) interfaces: Vec<[InterfaceId; 2]>,
     pub(crate) routing: Routing,
 }
 
@@ -35,7 +37,7 @@ pub fn network_in(
 
 /// Builds the network of a topology, including its routing for later changes.
 pub(crate) fn build(topology: &Topology, seed: u64, settings: &NodeConfig) -> Built {
-    build_in(Family::Ipv4, topology, seed, settings)
+    build_each(Family::Ipv4, topology, seed, &|_| settings.clone())
 }
 
 pub(crate) fn build_in(
@@ -44,11 +46,21 @@ pub(crate) fn build_in(
     seed: u64,
     settings: &NodeConfig,
 ) -> Built {
+    build_each(family, topology, seed, &|_| settings.clone())
+}
+
+/// Builds the network of a topology with settings for each node by its index.
+pub(crate) fn build_each(
+    family: Family,
+    topology: &Topology,
+    seed: u64,
+    settings: &dyn Fn(usize) -> NodeConfig,
+) -> Built {
     let mut network = Network::new(seed);
-    let add = |node: &crate::topology::Node| {
-        network.add_node(&node.name, node.role == Role::Router, settings.clone())
+    let add = |(index, node): (usize, &crate::topology::Node)| {
+        network.add_node(&node.name, node.role == Role::Router, settings(index))
     };
-    let nodes: Vec<NodeId> = topology.nodes.iter().map(add).collect();
+    let nodes: Vec<NodeId> = topology.nodes.iter().enumerate().map(add).collect();
     let mut interfaces = Vec::new();
     for link in &topology.links {
         let end = |side: usize| LinkEnd {
@@ -68,5 +80,5 @@ pub(crate) fn build_in(
     let first = |(link, ids): (&Link, &[InterfaceId; 2])| (nodes[link.ends[0].node], ids[0]);
     let links = topology.links.iter().zip(&interfaces).map(first).collect();
     let routing = Routing::install(family, topology, &interfaces, &mut network, &nodes);
-    Built { network, nodes, links, routing }
+    Built { network, nodes, links, interfaces, routing }
 }

@@ -31,6 +31,12 @@ pub struct ScheduledFlow {
     pub starts: Time,
     /// Time of its reservation request, if any.
     pub reserves: Option<Time>,
+    /// Time of the request of its source to open its path, if any.
+    pub opens: Option<Time>,
+    /// Time of the request of its destination to be reachable, if any.
+    pub exposes: Option<Time>,
+    /// Time at which these requests end.
+    pub closes: Time,
     /// End time.
     pub ends: Time,
 }
@@ -105,7 +111,19 @@ impl Drawing<'_> {
         let [from, to] = self.ends.of(place, dice_of_ends)?;
         let lifetime = self.flows.lifetime.draw(dice);
         let ends = lifetime.map_or(self.end, |lifetime| (starts + lifetime).min(self.end));
-        let reserves = self.flows.reserves.map(|after| starts + after).filter(|at| *at < ends);
-        Some(ScheduledFlow { flows: self.number, from, to, port: 0, starts, reserves, ends })
+        let within =
+            |after: Option<Duration>| after.map(|after| starts + after).filter(|at| *at < ends);
+        Some(ScheduledFlow {
+            flows: self.number,
+            from,
+            to,
+            port: 0,
+            starts,
+            reserves: within(self.flows.reserves),
+            opens: within(self.flows.opens),
+            exposes: within(self.flows.exposes),
+            closes: within(self.flows.closes).unwrap_or(ends),
+            ends,
+        })
     }
 }

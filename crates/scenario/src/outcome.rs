@@ -65,8 +65,28 @@ pub struct FlowOutcome {
     pub retries: u64,
     /// All attempts.
     pub attempts: Vec<Attempted>,
+    /// Path that it has opened through firewalls, if it has.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub path: Option<PathOutcome>,
     /// Packets sent and received.
     pub received: Received,
+}
+
+/// Path that a flow has opened through firewalls and translators.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct PathOutcome {
+    /// Time of the request of the source, or of the destination if the source does not ask.
+    pub asked: f64,
+    /// Time of the grant.
+    pub granted: Option<f64>,
+    /// Time of its end.
+    pub ended: Option<f64>,
+    /// Share of the packets lost that were sent before the grant.
+    pub lost_before: f64,
+    /// Share of the packets lost that were sent while the path was open.
+    pub lost_while_open: f64,
+    /// Share of the packets lost that were sent after its end.
+    pub lost_after: f64,
 }
 
 /// An attempt to reserve on a link.

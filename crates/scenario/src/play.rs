@@ -4,23 +4,25 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::time::Duration;
 
-use earmark_core::Time;
 use earmark_core::random::{RandomStreams, Stream as Dice};
+use earmark_core::{Endpoint, Time};
 use earmark_node::NodeConfig;
 use earmark_sim::{Keep, Network, NodeId, Source, TrafficPattern};
 
-use crate::build::{Built, build};
+use crate::build::{Built, build_each};
 use crate::data::Stream;
 use crate::error::ScenarioError;
 use crate::faults::FaultSchedule;
 use crate::flow_schedule::{self, ScheduledFlow};
-use crate::outcome::{Attempted, FlowOutcome, Group, Outcome, Received};
+use crate::middlebox;
+use crate::outcome::{Attempted, FlowOutcome, Group, Outcome, PathOutcome, Received};
+use crate::path_request::{PathRequest, PathTracker};
 use crate::pending_reservation::{PendingReservation, ReservationTracker};
 use crate::protocols::{self, CommonSettings, ScenarioProtocol};
 use crate::reservation::ReservationRequest;
 use crate::routing::Routing;
-use crate::scenario::Scenario;
-use crate::topology::{Paths, Role, Topology};
+use crate::scenario::{Flows, Scenario};
+use crate::topology::{Family, Paths, Role, Topology};
 
 /// Reason why a scenario cannot be played.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
@@ -50,6 +52,12 @@ enum Step {
     End,
     Start,
     Reserve,
+    /// The destination makes its port reachable.
+    Expose,
+    /// The source opens the path.
+    Open,
+    /// Both end.
+    Close,
     /// Checks whether the reservation is complete.
     Check,
 }
@@ -79,12 +87,20 @@ pub(crate) fn play_prepared<P>(
         steps.insert((flow.starts, Step::Start, number));
         steps.insert((flow.ends, Step::End, number));
         steps.extend(flow.reserves.map(|at| (at, Step::Reserve, number)));
+        steps.extend(flow.exposes.map(|at| (at, Step::Expose, number)));
+        steps.extend(flow.opens.map(|at| (at, Step::Open, number)));
+        if flow.closes < flow.ends {
+            steps.insert((flow.closes, Step::Close, number));
+        }
     }
     while let Some((at, step, number)) = steps.pop_first() {
         run.run_until(at);
         let next = match step {
             Step::Start => run.start(number),
             Step::Reserve => run.reserve(number),
+            Step::Expose => run.expose(number),
+            Step::Open => run.open(number),
+            Step::Close => run.close(number),
             Step::Check => run.check(number),
             Step::End => run.end(number),
         };
@@ -119,6 +135,7 @@ struct ScenarioRun<'a> {
     /// Data streams of flows, by number.
     streams: Vec<Option<Stream>>,
     tracker: ReservationTracker,
+    path_tracker: PathTracker,
     /// Rollback state of flows, by number, since their first request.
     rollbacks: BTreeMap<usize, RollbackState>,
     /// Times until reservations were complete.
@@ -138,9 +155,14 @@ impl<'a> ScenarioRun<'a> {
         seed: u64,
     ) -> ScenarioRun<'a> {
         let paths = topology.paths();
-        let Built { mut network, nodes, links, routing } =
-            build(topology, seed, &settings(scenario));
+        let common = settings(scenario);
+        let middleboxes = &scenario.middleboxes;
+        let of_node =
+            |node| middlebox::settings_of(node, middleboxes, protocol, (topology, &common));
+        let Built { mut network, nodes, links, interfaces, routing } =
+            build_each(Family::Ipv4, topology, seed, &of_node);
         scenario.scheduler.apply(topology, &links, &mut network);
+        middlebox::set_up(middleboxes, topology, &mut network, (&nodes, &interfaces));
         network.watch_attempts();
         let is_router = |(place, _): &(usize, &NodeId)| topology.nodes[*place].role == Role::Router;
         let routers: BTreeSet<NodeId> =
@@ -148,6 +170,7 @@ impl<'a> ScenarioRun<'a> {
         let schedule = flow_schedule::draw(scenario, topology, seed);
         let outcome = Outcome { scenario: scenario.name.clone(), seed, ..Outcome::default() };
         ScenarioRun {
+            path_tracker: PathTracker::default(),
             tracker: ReservationTracker::new(routers, Time::ZERO + scenario.discard),
             streams: vec![None; schedule.len()],
             rollbacks: BTreeMap::new(),
@@ -177,11 +200,17 @@ impl<'a> ScenarioRun<'a> {
         loop {
             let next = self.network.now() + LOG_INTERVAL;
             self.network.run_until(next.min(at));
-            self.tracker.process(&self.network.take_log());
+            self.read_log();
             if self.network.now() >= at {
                 return;
             }
         }
+    }
+
+    fn read_log(&mut self) {
+        let log = self.network.take_log();
+        self.path_tracker.process(self.protocol, &log);
+        self.tracker.process(&log);
     }
 
     fn start(&mut self, number: usize) -> Option<(Time, Step, usize)> {
@@ -219,7 +248,7 @@ impl<'a> ScenarioRun<'a> {
             self.tracker.begin(request.number, request.flow(), now, links);
         }
         protocols::request(self.protocol, &request, &mut self.network);
-        self.tracker.process(&self.network.take_log());
+        self.read_log();
         let rollback = self.scenario.rollback.as_ref()?;
         let begin = || RollbackState {
             dice: RandomStreams::new(self.outcome.seed).stream(&format!("rollback {number}")),
@@ -239,7 +268,7 @@ impl<'a> ScenarioRun<'a> {
             return Some((now + rollback.after.max(MIN_CHECK_INTERVAL), Step::Check, number));
         }
         protocols::release(self.protocol, &request, &mut self.network);
-        self.tracker.process(&self.network.take_log());
+        self.read_log();
         let rollbacks = self.rollbacks.get_mut(&number)?;
         rollbacks.count += 1;
         let pause = rollback.again.draw(&mut rollbacks.dice)?;
@@ -248,6 +277,7 @@ impl<'a> ScenarioRun<'a> {
 
     fn end(&mut self, number: usize) -> Option<(Time, Step, usize)> {
         let flow = self.schedule[number];
+        self.close(number);
         let reservation = flow.reserves.and_then(|_| {
             let request = self.request(number);
             let reservation = self.tracker.end(request.number, &request.flow(), self.network.now());
@@ -275,6 +305,83 @@ impl<'a> ScenarioRun<'a> {
         None
     }
 
+    /// Makes the port of the destination reachable.
+    fn expose(&mut self, number: usize) -> Option<(Time, Step, usize)> {
+        let request = self.path_request(number);
+        let command = self.protocol.expose(&request)?;
+        let node = self.nodes[self.schedule[number].to];
+        self.path_tracker.begin(node, request.application, self.network.now());
+        self.network.command(node, command);
+        self.read_log();
+        None
+    }
+
+    /// Opens the path from the source, which sends to the address that the destination has outside.
+    fn open(&mut self, number: usize) -> Option<(Time, Step, usize)> {
+        let flow = self.schedule[number];
+        let mut request = self.path_request(number);
+        let exposed = self.path_tracker.get(self.nodes[flow.to], request.application);
+        if let Some(external) = exposed.and_then(|exposed| exposed.external) {
+            request.destination = external;
+            if let Some(Stream::Packets(stream)) = self.streams[number] {
+                self.network.redirect_source(stream, external.address, external.port);
+            }
+        }
+        let command = self.protocol.open(&request)?;
+        let node = self.nodes[flow.from];
+        self.path_tracker.begin(node, request.application, self.network.now());
+        self.network.command(node, command);
+        self.read_log();
+        None
+    }
+
+    /// Ends the requests of both ends that have not ended.
+    fn close(&mut self, number: usize) -> Option<(Time, Step, usize)> {
+        let flow = self.schedule[number];
+        let application = self.path_request(number).application;
+        for node in [flow.from, flow.to].map(|place| self.nodes[place]) {
+            let path = self.path_tracker.get(node, application);
+            if path.is_some_and(|path| path.ended.is_none()) {
+                self.path_tracker.end(node, application, self.network.now());
+                let command = self.protocol.close(application)?;
+                self.network.command(node, command);
+            }
+        }
+        self.read_log();
+        None
+    }
+
+    fn path_request(&self, number: usize) -> PathRequest {
+        let flow = &self.schedule[number];
+        PathRequest {
+            application: number as u64 + 1,
+            source: self.addresses[flow.from],
+            destination: Endpoint { address: self.addresses[flow.to], port: flow.port },
+            source_port: flow.port,
+            proxy: self.scenario.flows[flow.flows].proxy,
+        }
+    }
+
+    fn path_outcome(&self, number: usize) -> Option<PathOutcome> {
+        let flow = &self.schedule[number];
+        let application = self.path_request(number).application;
+        let of = |place: usize| self.path_tracker.get(self.nodes[place], application);
+        let path = of(flow.from).or_else(|| of(flow.to))?;
+        let Some(Stream::Packets(stream)) = self.streams[number] else { return None };
+        let trace = self.network.trace(stream);
+        let end = path.ended.unwrap_or(flow.ends);
+        let granted = path.granted.unwrap_or(end);
+        let lost = |from, until| trace.figures(from, until).loss;
+        Some(PathOutcome {
+            asked: path.asked.as_secs_f64(),
+            granted: path.granted.map(Time::as_secs_f64),
+            ended: path.ended.map(Time::as_secs_f64),
+            lost_before: lost(flow.starts, granted),
+            lost_while_open: lost(granted, end),
+            lost_after: lost(end, flow.ends),
+        })
+    }
+
     fn flow_outcome(&self, number: usize, reservation: Option<PendingReservation>) -> FlowOutcome {
         let flow = &self.schedule[number];
         let reservation = reservation.unwrap_or_default();
@@ -294,6 +401,7 @@ impl<'a> ScenarioRun<'a> {
                 .map(|completed| completed.since(reservation.since).as_secs_f64()),
             retries: reservation.retries,
             attempts: reservation.attempts.iter().map(attempt).collect(),
+            path: self.path_outcome(number),
             received: self.received(number),
         }
     }
@@ -363,7 +471,9 @@ fn settings(scenario: &Scenario) -> NodeConfig {
     let admission = scenario.admission.method();
     let mut settings = NodeConfig { retry, admission, ..scenario.protocols.node_config() };
     let has_priorities = scenario.flows.iter().any(|flows| flows.priority.is_some());
-    let common = CommonSettings { refresh: scenario.refresh, has_priorities };
+    let opens = |flows: &Flows| flows.opens.is_some() || flows.exposes.is_some();
+    let opens_paths = !scenario.middleboxes.is_empty() || scenario.flows.iter().any(opens);
+    let common = CommonSettings { refresh: scenario.refresh, has_priorities, opens_paths };
     for protocol in scenario.protocols.all() {
         protocol.configure(&common, &mut settings);
     }

@@ -30,6 +30,19 @@
 //! reserves = "250s"
 //! watch = true                             # the outcome has each attempt, and the received rate in each second
 //!
+//! [[flows]]
+//! name = "call"
+//! between = [["h0", "h6"]]
+//! rate = "100kbit"
+//! opens = "10s"                            # time after its start at which its source opens the path; never by default
+//! exposes = "5s"                           # and at which its destination makes its port reachable; never by default
+//! closes = "60s"                           # and at which both end; default: the end of the flow
+//! proxy = true                             # the edge acts for an end that does not ask; default false
+//!
+//! [[middleboxes]]                          # firewalls and translators: see docs/simulator.md
+//! node = "r1"
+//! guard = ["r2"]
+//!
 //! [[faults]]                               # faults: see docs/simulator.md
 //! link = ["r1", "r2"]
 //! from = "300s"
@@ -48,6 +61,7 @@ use crate::data::Data;
 use crate::endpoints::Between;
 use crate::error::{ScenarioError, of_toml};
 use crate::faults::Fault;
+use crate::middlebox::Middlebox;
 use crate::protocols::{Protocols, ScenarioProtocol};
 use crate::scheduler::Schedulers;
 use crate::topology::Choice;
@@ -92,6 +106,9 @@ pub struct Scenario {
     /// The flows.
     #[serde(default)]
     pub flows: Vec<Flows>,
+    /// Firewalls and translators.
+    #[serde(default)]
+    pub middleboxes: Vec<Middlebox>,
     /// Faults.
     #[serde(default)]
     pub faults: Vec<Fault>,
@@ -198,6 +215,18 @@ pub struct Flows {
     /// Time from the start of a flow to its reservation request; none by default.
     #[serde(default, deserialize_with = "value_syntax::some_time")]
     pub reserves: Option<Duration>,
+    /// Time from the start of a flow to the request of its source to open its path through firewalls; none by default.
+    #[serde(default, deserialize_with = "value_syntax::some_time")]
+    pub opens: Option<Duration>,
+    /// Time from the start of a flow to the request of its destination to be reachable from outside; none by default.
+    #[serde(default, deserialize_with = "value_syntax::some_time")]
+    pub exposes: Option<Duration>,
+    /// Time from the start of a flow to the end of these requests; its end by default.
+    #[serde(default, deserialize_with = "value_syntax::some_time")]
+    pub closes: Option<Duration>,
+    /// Whether the edge of the network acts for the end that does not ask.
+    #[serde(default)]
+    pub proxy: bool,
     /// Whether the outcome includes each attempt to reserve, and the received rate in each second.
     #[serde(default)]
     pub watch: bool,

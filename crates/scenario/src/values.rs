@@ -7,6 +7,7 @@ use crate::admission::{Admission, Measured};
 use crate::data::Data;
 use crate::error::ScenarioError;
 use crate::faults;
+use crate::middlebox;
 use crate::scenario::{Arrivals, Flows, Scenario};
 use crate::topology::Topology;
 
@@ -54,6 +55,7 @@ impl Scenario {
         }
         self.scheduler.check(topology, self.data)?;
         faults::check(&self.faults, topology)?;
+        middlebox::check(&self.middleboxes, protocol, topology)?;
         Ok(())
     }
 }
@@ -77,6 +79,9 @@ fn check(scenario: &Scenario) -> Result<(), ScenarioError> {
         if scenario.data != Data::Packets {
             return wrong("admission", "only packets are measured; choose data = \"packets\"");
         }
+    }
+    if !scenario.middleboxes.is_empty() && scenario.data == Data::Fluid {
+        return wrong("middleboxes", "only packets meet packet filters; choose data = \"packets\"");
     }
     let mut names = BTreeSet::new();
     for flows in &scenario.flows {
@@ -117,6 +122,15 @@ fn senseless(flows: &Flows) -> Option<(&'static str, &'static str)> {
     }
     if flows.bucket_octets < flows.packet_octets {
         return Some(("bucket_octets", "the bucket holds no packet"));
+    }
+    if flows
+        .closes
+        .is_some_and(|closes| flows.opens.or(flows.exposes).is_none_or(|at| at >= closes))
+    {
+        return Some((
+            "closes",
+            "it ends a request that does not precede it; give opens or exposes",
+        ));
     }
     if flows.bursts.is_some_and(|bursts| bursts.on.is_zero()) {
         return Some(("bursts.on", "the share of sending time is 0"));

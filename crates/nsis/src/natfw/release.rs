@@ -76,9 +76,6 @@ impl NatfwNslp {
             self.send_notify(cx, outbound, info, Extra::NONE);
         }
         self.end(cx, index, Change::Ended);
-        if let Role::Proxy(primary) = role {
-            self.secondary_failed(cx, primary);
-        }
     }
 
     /// Removes a session with its rules, its reservation, and the CREATE that depends on it.

@@ -15,6 +15,8 @@ use earmark_node::{AddEngineError, Command, EngineKind, Engines, Event, NodeConf
 use earmark_sim::{Network, NodeId};
 
 use crate::attack::{Attack, Packet};
+use crate::middlebox::Middlebox;
+use crate::path_request::{PathEvent, PathRequest};
 use crate::reservation::ReservationRequest;
 
 /// End of a flow.
@@ -33,6 +35,8 @@ pub struct CommonSettings {
     pub refresh: Duration,
     /// Whether flows have priorities.
     pub has_priorities: bool,
+    /// Whether nodes take part in opening paths through firewalls.
+    pub opens_paths: bool,
 }
 
 /// Returns the commands of a request, each with the node that gets it, in order.
@@ -214,6 +218,34 @@ pub trait ScenarioProtocol: fmt::Debug + Sync {
 
     /// Returns the commands that release it.
     fn release(&self, request: &ReservationRequest) -> Vec<(End, Command)>;
+
+    /// Returns whether the protocol opens paths through firewalls and translators.
+    fn opens_paths(&self) -> bool {
+        false
+    }
+
+    /// Makes a node a firewall or a translator, whose interfaces of these names lead out of its network.
+    fn set_middlebox(&self, _: &Middlebox, _external: &[String], _: &mut NodeConfig) {}
+
+    /// Returns the command by which the source of a flow opens its path.
+    fn open(&self, _request: &PathRequest) -> Option<Command> {
+        None
+    }
+
+    /// Returns the command by which the destination of a flow makes its port reachable from outside.
+    fn expose(&self, _request: &PathRequest) -> Option<Command> {
+        None
+    }
+
+    /// Returns the command that ends the request of an application, at either end.
+    fn close(&self, _application: u64) -> Option<Command> {
+        None
+    }
+
+    /// Returns what an event tells an application about its request to open or expose.
+    fn path_event(&self, _event: &Event) -> Option<PathEvent> {
+        None
+    }
 
     /// Returns forged messages of the protocol, by an attacker with this address who has seen the messages of
     /// reservations.

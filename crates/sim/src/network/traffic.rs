@@ -2,6 +2,7 @@
 
 use alloc::collections::BTreeMap;
 use alloc::string::String;
+use core::net::IpAddr;
 
 use super::{Network, Scheduled};
 use crate::ids::{NodeId, StreamId};
@@ -39,6 +40,15 @@ impl Network {
     /// Ends a stream now.
     pub fn stop_source(&mut self, stream: StreamId) {
         self.streams[stream.0].source.until = self.now;
+    }
+
+    /// Sends the later packets of a stream to another destination and port.
+    pub fn redirect_source(&mut self, stream: StreamId, destination: IpAddr, port: u16) {
+        let node = self.streams[stream.0].source.node;
+        let address = self.hosts[node.0].source_for(destination);
+        let running = &mut self.streams[stream.0];
+        (running.source.destination, running.source.destination_port) = (destination, port);
+        running.address = address;
     }
 
     /// Returns the numbers of packets of a stream sent and received so far. A packet to a group is received when the

@@ -1,6 +1,8 @@
-//! NSIS in scenarios: the source reserves by QoS NSLP. The destination's daemon answers by itself.
+//! NSIS in scenarios: the source reserves by QoS NSLP, and opens firewalls by NATFW NSLP. The destination's daemon answers by
+//! itself.
 
 mod forgeries;
+mod natfw;
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::time::Duration;
@@ -13,6 +15,8 @@ use earmark_sim::distributions::happens;
 
 use super::{CommonSettings, End, Proxy, Receiver, ScenarioProtocol, Setting, Variant};
 use crate::attack::{Attack, Packet};
+use crate::middlebox::Middlebox;
+use crate::path_request::{PathEvent, PathRequest};
 use crate::reservation::ReservationRequest;
 use crate::sampling::one_of;
 
@@ -30,6 +34,9 @@ impl ScenarioProtocol for Nsis {
 
     fn configure(&self, settings: &CommonSettings, config: &mut NodeConfig) {
         config.nsis.qos.refresh = settings.refresh;
+        if settings.opens_paths {
+            natfw::configure(settings.refresh, config);
+        }
     }
 
     fn draw_settings(&self, refresh_s: u8, random: &mut Stream, config: &mut NodeConfig) {
@@ -155,6 +162,30 @@ impl ScenarioProtocol for Nsis {
         let application = qos::Application(request.application());
         let release = qos::Command::Release { application };
         vec![(End::Source, Command::Nsis(nsis::Command::Qos(release)))]
+    }
+
+    fn opens_paths(&self) -> bool {
+        true
+    }
+
+    fn set_middlebox(&self, middlebox: &Middlebox, external: &[String], config: &mut NodeConfig) {
+        natfw::set_middlebox(middlebox, external, config);
+    }
+
+    fn open(&self, request: &PathRequest) -> Option<Command> {
+        Some(natfw::open(request))
+    }
+
+    fn expose(&self, request: &PathRequest) -> Option<Command> {
+        Some(natfw::expose(request))
+    }
+
+    fn close(&self, application: u64) -> Option<Command> {
+        Some(natfw::release(application))
+    }
+
+    fn path_event(&self, event: &Event) -> Option<PathEvent> {
+        natfw::path_event(event)
     }
 
     fn forgeries(&self, seen: &[Packet], attacker: IpAddr) -> Vec<Attack> {

@@ -266,6 +266,7 @@ mod tests {
             completed_after: wait,
             retries: 3,
             attempts: vec![Attempted { at: 250.0, node: "n1".to_owned(), granted: false }],
+            path: None,
             received: Received { sent: 9, arrived: 8, rates: vec![100_000; 600] },
         };
         let retries_at = [("n2".to_owned(), 1), ("n5".to_owned(), 2)].into();
