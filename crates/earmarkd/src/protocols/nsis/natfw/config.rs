@@ -45,6 +45,7 @@ impl NatfwSettings {
             ("natfw.enabled", old.enabled != changed.enabled),
             ("natfw.firewall", old.firewall != changed.firewall),
             ("natfw.external", old.external != changed.external),
+            ("natfw.edge", old.edge != changed.edge),
             ("natfw.guard", self.guard != new.guard),
             ("natfw.translator", old.translator != changed.translator),
         ];
@@ -80,6 +81,7 @@ struct NatfwTable {
     firewall: bool,
     #[serde(default)]
     external: Vec<Spanned<String>>,
+    edge: Option<bool>,
     #[serde(default)]
     guard: Vec<Spanned<String>>,
     translator: Option<Spanned<TranslatorTable>>,
@@ -150,6 +152,7 @@ impl Source<'_> {
             enabled: *table.enabled.get_ref(),
             firewall: table.firewall,
             external,
+            edge: table.edge.unwrap_or(defaults.edge),
             translator: translator.map(|table| self.translator(table.get_ref())).transpose()?,
             responder: match table.responder {
                 None => defaults.responder,
