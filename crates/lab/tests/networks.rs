@@ -21,6 +21,8 @@ mod engine_event;
 mod ffmpeg;
 #[path = "networks/interworking.rs"]
 mod interworking;
+#[path = "networks/middleboxes.rs"]
+mod middleboxes;
 #[path = "networks/multicast.rs"]
 mod multicast;
 #[path = "networks/net.rs"]
@@ -53,7 +55,19 @@ fn main() -> ExitCode {
     let mut arguments = Arguments::from_args();
     arguments.test_threads = Some(1);
     let obstacle = testbed::obstacle();
-    let tests: [(&str, Test); 25] = [
+    let tests: [(&str, Test); 28] = [
+        (
+            "a_path_is_open_while_its_session_lives",
+            middleboxes::a_path_is_open_while_its_session_lives,
+        ),
+        (
+            "an_exposed_port_is_reached_by_who_asked",
+            middleboxes::an_exposed_port_is_reached_by_who_asked,
+        ),
+        (
+            "a_path_over_ipv6_is_open_while_its_session_lives",
+            middleboxes::a_path_over_ipv6_is_open_while_its_session_lives,
+        ),
         ("each_branch_of_a_group_has_what_its_receiver_asked", multicast::branches_over_ipv4),
         ("each_branch_of_an_ipv6_group_has_what_its_receiver_asked", multicast::branches_over_ipv6),
         ("senders_share_a_wildcard_reservation", multicast::senders_share),

@@ -167,6 +167,7 @@ fn main() -> ExitCode {
         pinholes::tcp_connection_stops_with_its_pinhole,
         pinholes::pinhole_closes_by_itself,
         pinholes::rule_installed_again_loses_no_packet,
+        pinholes::rule_installed_again_for_the_same_time_lives_longer,
         pinholes::denied_packets_are_dropped_though_others_allow_them,
         pinholes::rule_matches_only_the_fields_that_it_gives,
         pinholes::icmp_is_matched_by_type_and_errors_by_their_connection,

@@ -65,6 +65,11 @@ impl Net {
         Ok(self.testbed.kill_daemon(node)?)
     }
 
+    pub(crate) fn start_daemon(&mut self, node: &str) -> Result<(), Failed> {
+        let node = self.index(node);
+        Ok(self.testbed.start_daemon(node)?)
+    }
+
     /// Returns the address of a host's only interface.
     pub(crate) fn address(&self, host: &str, ipv4: bool) -> IpAddr {
         let topology = self.testbed.topology();

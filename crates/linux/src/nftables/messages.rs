@@ -159,7 +159,8 @@ fn element_message(
     message(kind, flags).text(1, TABLE).text(2, set).nested(3, |m| m.nested(1, content))
 }
 
-/// Adds an element that lives for so many milliseconds; one that is there gets this lifetime (Linux 6.12).
+/// Adds an element that lives for so many milliseconds; one that is there gets this lifetime (Linux 6.12). Its end is
+/// stated, too: the kernel leaves an element as it is whose lifetime stays the same.
 pub(super) fn new_element(element: &Element, lifetime_ms: u64) -> Message {
     element_message(NEW_ELEMENT, CREATE, &element.set.to_string(), |m| {
         let m = with_key(m, &element.key);
@@ -167,7 +168,7 @@ pub(super) fn new_element(element: &Element, lifetime_ms: u64) -> Message {
             [] => m,
             data => m.nested(2, |m| m.attribute(1, data)),
         };
-        m.be64(4, lifetime_ms)
+        m.be64(4, lifetime_ms).be64(5, lifetime_ms)
     })
 }
 

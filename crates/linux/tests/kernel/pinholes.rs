@@ -225,6 +225,21 @@ pub(crate) fn pinhole_closes_by_itself() {
     assert_passes(&outside, &inside, false, "nor does a reply pass");
 }
 
+/// A session asks for the same lifetime with each refresh.
+pub(crate) fn rule_installed_again_for_the_same_time_lives_longer() {
+    let mut guarded = Guarded::new();
+    let inside = socket(&guarded.line.sender, (SENDER, 6_000));
+    let outside = socket(&guarded.line.receiver, (RECEIVER, PORT));
+    let time = Duration::from_millis(1_500);
+    for _ in 0..4 {
+        guarded.install_for(udp_pinhole(6_000, PORT), time);
+        assert_passes(&inside, &outside, true, "open");
+        std::thread::sleep(time / 2);
+    }
+    assert_passes(&inside, &outside, true, "after twice its lifetime");
+    eventually("it is closed", || !passes(&inside, &outside, (RECEIVER, PORT).into(), false));
+}
+
 /// A stream that runs while its rule is installed again and again loses nothing.
 pub(crate) fn rule_installed_again_loses_no_packet() {
     const COUNT: u32 = 3_000;
