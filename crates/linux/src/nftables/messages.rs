@@ -250,16 +250,17 @@ mod tests {
     }
 
     #[test]
-    fn element_has_key_data_and_lifetime() {
+    fn element_has_key_data_lifetime_and_end() {
         let shape = KeyShape::all().last().map(|s| KeyShape { ipv6: false, ..s }).expect("a shape");
         let set = SetId { purpose: Purpose::DestinationAddress, shape };
         let element = Element { set, key: vec![1, 2, 3, 4], data: vec![5, 6, 7, 8] };
         let octets = new_element(&element, 0x0102).finish(1);
         let expected: &[u8] = &[
             12, 0, 1, 0, b'e', b'a', b'r', b'm', b'a', b'r', b'k', 0, 0x13, 0, 2, 0, b'd', b'n',
-            b'a', b't', b'_', b'i', b'p', b'4', b'_', b'd', b'a', b'd', b'd', b'r', 0, 0, 0x2c, 0,
-            3, 0, 0x28, 0, 1, 0, 0x0c, 0, 1, 0, 8, 0, 1, 0, 1, 2, 3, 4, 0x0c, 0, 2, 0, 8, 0, 1, 0,
-            5, 6, 7, 8, 0x0c, 0, 4, 0, 0, 0, 0, 0, 0, 0, 1, 2,
+            b'a', b't', b'_', b'i', b'p', b'4', b'_', b'd', b'a', b'd', b'd', b'r', 0, 0, 0x38, 0,
+            3, 0, 0x34, 0, 1, 0, 0x0c, 0, 1, 0, 8, 0, 1, 0, 1, 2, 3, 4, 0x0c, 0, 2, 0, 8, 0, 1, 0,
+            5, 6, 7, 8, 0x0c, 0, 4, 0, 0, 0, 0, 0, 0, 0, 1, 2, 0x0c, 0, 5, 0, 0, 0, 0, 0, 0, 0, 1,
+            2,
         ];
         assert!(cfg!(target_endian = "big") || octets.ends_with(expected), "{octets:?}");
     }
