@@ -28,10 +28,11 @@ fn main() -> ExitCode {
     let mut arguments = Arguments::from_args();
     arguments.test_threads = Some(1);
     let obstacle = testbed::obstacle();
-    let tests: [(&str, Test); 15] = [
+    let tests: [(&str, Test); 16] = [
         ("many_sessions_outlive_a_daemon", reduction::many_sessions_outlive_a_daemon),
         ("nsis_sets_up_by_every_transport", nsis::set_ups_by_every_transport),
         ("nsis_associations_end_without_use", nsis::associations_end_without_use),
+        ("natfw_pinholes_are_set_up", nsis::pinholes_are_set_up_one_after_the_other),
         ("nsis_sessions_are_refreshed", nsis::resident_sessions_are_refreshed),
         ("nsis_pings_come_back", nsis::pings_come_back),
         ("messages_pass_both_checkpoints", forwarding_latency::messages_pass_both_checkpoints),

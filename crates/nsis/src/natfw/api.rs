@@ -1,6 +1,5 @@
 //! Commands to NATFW NSLP, and its events.
 
-use alloc::string::String;
 use alloc::vec::Vec;
 use core::net::IpAddr;
 use core::time::Duration;
@@ -176,8 +175,6 @@ pub enum Event {
         session: SessionId,
         /// Why.
         info: Info,
-        /// More precise explanation, which the peer does not get.
-        explanation: Option<String>,
         /// Interface that the request came through.
         interface: InterfaceId,
     },

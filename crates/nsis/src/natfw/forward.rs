@@ -487,7 +487,7 @@ impl NatfwNslp {
         self.counters.refused += 1;
         let (session, interface) = (request.message.session, request.message.interface);
         let info = Info::new(outcome);
-        cx.report(Event::Denied { session, info, explanation: None, interface });
+        cx.report(Event::Denied { session, info, interface });
         self.answer(cx, request, (None, outcome), Addresses::default());
     }
 

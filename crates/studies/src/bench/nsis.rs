@@ -8,7 +8,7 @@
 //! ([`sender`]), which embeds a node ([`earmarkd::embedded`]) and passes commands to it without a socket; so the only
 //! cost of an application is the protocol's.
 //!
-//! - [`set_up`]: consecutive reservations, as seen by a user who waits for each.
+//! - [`set_up`]: consecutive reservations, or pinholes of NATFW NSLP in the packet filters of all routers, as seen by a user who waits for each.
 //! - [`resident`]: many refreshed sessions: cost for each daemon, and round-trip times meanwhile.
 //! - [`ping`]: messages of Ping NSLP a second without a loss.
 //! - [`steady_state`]: cost of sessions of Ping NSLP alone, as in the published measurement of GIST.
@@ -47,6 +47,19 @@ earmark_core::named_enum! {
         Tcp = "TCP",
         /// Over connections whose ends have proved who they are.
         Tls = "TLS",
+    }
+}
+
+earmark_core::named_enum! {
+    /// Application of NSIS whose sessions are set up.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+    #[serde(rename_all = "snake_case")]
+    pub enum Service {
+        /// QoS NSLP: reservations.
+        #[default]
+        Qos = "QoS NSLP",
+        /// NATFW NSLP: pinholes in the packet filter of each router.
+        Natfw = "NATFW NSLP",
     }
 }
 

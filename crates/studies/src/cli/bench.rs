@@ -43,6 +43,9 @@ With NSIS (--protocol nsis), over h1 - r1 - .. - h2, where h1 is this program an
              Measures packets, processor time and memory of each daemon, and round-trip times of pings.
   ping       largest rate of Ping NSLP round trips without a loss.
 
+With NATFW NSLP (--protocol natfw), over the same network, set-up and resident are about pinholes in the packet filter of each
+router, over TCP.
+
 Examples:
   earmark-studies bench scale
   earmark-studies bench scale --json | jq '.set_up[].rate'
@@ -130,7 +133,10 @@ struct RsvpScale {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Protocol {
     Rsvp,
+    /// QoS NSLP and Ping NSLP.
     Nsis,
+    /// NATFW NSLP: pinholes, with the options of NSIS.
+    Natfw,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -213,7 +219,7 @@ impl Scale {
         let measurement = Measurement::in_namespaces(self.json, "real daemons")?;
         match self.protocol {
             Protocol::Rsvp => self.run_rsvp(measurement),
-            Protocol::Nsis => self.run_nsis(measurement),
+            Protocol::Nsis | Protocol::Natfw => self.run_nsis(measurement),
         }
     }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use earmark_studies::bench::nsis::resident::{self, Residents};
 use earmark_studies::bench::nsis::set_up::{self, Associations};
-use earmark_studies::bench::nsis::{Chain, Set, Transport, ping, steady_state, transit};
+use earmark_studies::bench::nsis::{Chain, Service, Set, Transport, ping, steady_state, transit};
 use earmark_studies::bench::{Supervision, Unwatched};
 
 use crate::Outcome;
@@ -37,7 +37,13 @@ pub(crate) fn set_ups_by_every_transport() -> Outcome {
             Transport::Tcp | Transport::Tls => Associations::Existing,
         };
         let chain = chain(&Set::new(2, transport))?;
-        let plan = set_up::Plan { hops: 2, transport, associations, count: SET_UPS };
+        let plan = set_up::Plan {
+            hops: 2,
+            transport,
+            service: Service::Qos,
+            associations,
+            count: SET_UPS,
+        };
         let result = supervised(|supervision| set_up::measure_on(&chain, &plan, supervision))?;
         assert_eq!(result.times.count, SET_UPS as usize, "{transport:?}");
         assert!(result.rate.is_some_and(|rate| rate > 0.0) && result.times.p50_ms > 0.0);
@@ -46,12 +52,30 @@ pub(crate) fn set_ups_by_every_transport() -> Outcome {
     Ok(())
 }
 
+/// Consecutive pinholes in the packet filters of two routers, each opened and closed.
+pub(crate) fn pinholes_are_set_up_one_after_the_other() -> Outcome {
+    let (transport, service) = (Transport::Tcp, Service::Natfw);
+    let chain = chain(&Set { service, ..Set::new(3, transport) })?;
+    let associations = Associations::Existing;
+    let plan = set_up::Plan { hops: 3, transport, service, associations, count: SET_UPS };
+    let result = supervised(|supervision| set_up::measure_on(&chain, &plan, supervision))?;
+    assert_eq!(result.times.count, SET_UPS as usize);
+    assert_eq!(result.losses.total(), 0);
+    Ok(())
+}
+
 /// Two set-ups over TCP have associations of their own: the previous ones close as idle.
 pub(crate) fn associations_end_without_use() -> Outcome {
     let hold = Duration::from_secs(1);
     let chain = chain(&Set { hold, ..Set::new(2, Transport::Tcp) })?;
     let associations = Associations::New;
-    let plan = set_up::Plan { hops: 2, transport: Transport::Tcp, associations, count: 2 };
+    let plan = set_up::Plan {
+        hops: 2,
+        transport: Transport::Tcp,
+        service: Service::Qos,
+        associations,
+        count: 2,
+    };
     let result = supervised(|supervision| set_up::measure_on(&chain, &plan, supervision))?;
     assert_eq!((result.times.count, chain.associations()?), (2, 0));
     Ok(())

@@ -17,8 +17,8 @@ use serde_json::Value;
 
 use super::super::network::chain_text;
 use super::super::process::Sample;
-use super::Transport;
 use super::sender::Sender;
+use super::{Service, Transport};
 use earmark_lab::protocols::nsis::tls_keys::Keys;
 use earmark_lab::testbed::{Options, Settings, Testbed};
 use earmark_scenario::topology::Topology;
@@ -32,7 +32,9 @@ pub struct Set {
     pub second_sender: bool,
     /// Transport of the messages.
     pub transport: Transport,
-    /// Refresh interval of QoS NSLP.
+    /// Application whose sessions are set up.
+    pub service: Service,
+    /// Refresh interval of the application.
     pub refresh: Duration,
     /// Largest number of further sessions that one refresh covers.
     pub summary: u32,
@@ -52,6 +54,7 @@ impl Set {
             hops,
             second_sender: false,
             transport,
+            service: Service::Qos,
             refresh: Duration::from_secs(30),
             summary: 0,
             validity: Duration::from_secs(180),
@@ -67,6 +70,7 @@ pub struct Chain {
     /// Keys, read by the daemons at their start and by this host when it begins.
     _keys: Option<Keys>,
     last: usize,
+    service: Service,
 }
 
 impl Chain {
@@ -88,10 +92,12 @@ impl Chain {
         let keys = (set.transport == Transport::Tls)
             .then(|| Keys::make(&topology.name, nodes()))
             .transpose()?;
-        let own_protocols: BTreeMap<_, _> = keys
-            .iter()
-            .flat_map(|keys| nodes().map(|node| ((node.to_owned(), "nsis"), keys.settings(node))))
-            .collect();
+        let own = |node: &str| {
+            let keys = keys.as_ref().map(|keys| keys.settings(node)).unwrap_or_default();
+            let natfw = (set.service == Service::Natfw).then(|| natfw_settings(set, node));
+            ((node.to_owned(), "nsis"), keys + &natfw.unwrap_or_default())
+        };
+        let own_protocols: BTreeMap<_, _> = nodes().map(own).collect();
         let millis = |time: Duration| time.as_millis();
         let nsis = format!(
             "refresh = \"{}ms\"\nsummary = {}\nvalidity = \"{}ms\"\nhold = \"{}ms\"\nrequire = \"{}\"\n",
@@ -114,7 +120,7 @@ impl Chain {
         let mut testbed = Testbed::up(topology, options)?;
         testbed.start_daemon(set.hops)?;
         testbed.await_daemon(set.hops)?;
-        Ok(Chain { testbed, _keys: keys, last: set.hops })
+        Ok(Chain { testbed, _keys: keys, last: set.hops, service: set.service })
     }
 
     /// Nodes that are daemons, in the order of the path: the routers and the last host.
@@ -162,9 +168,12 @@ impl Chain {
                 |path: &str| counters.pointer(path).and_then(Value::as_u64).unwrap_or_default();
             losses.overflowed += count("/socket/overflowed");
             losses.unsent += count("/driver/send_failed");
-            losses.expired += count("/qos_nslp/sessions/expired");
-            losses.repeated +=
-                count("/qos_nslp/messages/repeated") + count("/gist/routing/repeated");
+            losses.expired += count("/qos_nslp/sessions/expired")
+                + count("/natfw_nslp/sessions/expired")
+                + count("/natfw_nslp/sessions/filter_refused");
+            losses.repeated += count("/qos_nslp/messages/repeated")
+                + count("/natfw_nslp/messages/repeated")
+                + count("/gist/routing/repeated");
         }
         Ok(losses)
     }
@@ -214,7 +223,9 @@ impl Chain {
         let mut config = Config::load(&self.testbed.configuration(node))?;
         change(&mut config);
         let (from, to) = (self.address(node)?, self.address(self.last)?);
-        self.testbed.namespace(node).run_in(|| work(&mut Sender::start(&config, from, to)?))?
+        self.testbed
+            .namespace(node)
+            .run_in(|| work(&mut Sender::start(&config, (from, to), self.service)?))?
     }
 
     /// Captures all frames that pass a node, from now on.
@@ -265,6 +276,17 @@ impl Losses {
     /// Number of lost messages and sessions.
     pub fn total(self) -> u64 {
         self.overflowed + self.unsent + self.expired
+    }
+}
+
+/// Returns the table `[natfw]` of a node: routers are firewalls that grant everything, and hosts accept everything.
+fn natfw_settings(set: &Set, node: &str) -> String {
+    // The lifetime whose refreshes have this interval (RFC 5973 section 3.4).
+    let lifetime = (set.refresh * 21 / 4).as_secs().max(1);
+    let text = format!("\n[natfw]\nenabled = true\nlifetime = \"{lifetime}s\"\n");
+    match node.starts_with('r') {
+        true => format!("{text}firewall = true\n[[natfw.rule]]\n"),
+        false => format!("{text}responder = \"any\"\n"),
     }
 }
 

@@ -7,15 +7,17 @@ use std::os::fd::AsFd;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use earmark_core::{Flow, Rate, Time};
+use earmark_core::{ApplicationId, Flow, Rate, Time};
 use earmark_node::{Command, Event};
-use earmark_nsis::{self as nsis, ping, qos};
+use earmark_nsis::{self as nsis, natfw, ping, qos};
+use earmark_wire::natfw_nslp::ProxyMode;
 use earmarkd::config::Config;
 use earmarkd::embedded::Embedded;
 use earmarkd::protocols::nsis::NsisConfig;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::super::Supervision;
+use super::Service;
 
 /// IP protocol number of UDP.
 const PROTOCOL: u8 = 17;
@@ -41,6 +43,7 @@ pub struct Sender {
     node: Embedded,
     from: Ipv4Addr,
     to: Ipv4Addr,
+    service: Service,
     next_ping: u64,
 }
 
@@ -69,11 +72,15 @@ enum Outcome {
 
 impl Sender {
     /// Starts a node in the network namespace of the calling thread; its flows go from one address to another.
-    pub(super) fn start(config: &Config, from: Ipv4Addr, to: Ipv4Addr) -> Result<Sender> {
+    pub(super) fn start(
+        config: &Config,
+        (from, to): (Ipv4Addr, Ipv4Addr),
+        service: Service,
+    ) -> Result<Sender> {
         let mut config = config.clone();
         config.settings.change(|nsis: &mut NsisConfig| nsis.engine.ping.applications = PINGS);
         let node = Embedded::start(&config).context("the first host's node does not start")?;
-        Ok(Sender { node, from, to, next_ping: FIRST_PING })
+        Ok(Sender { node, from, to, service, next_ping: FIRST_PING })
     }
 
     /// Makes the node serve each timer on time; a daemon serves timers in groups.
@@ -99,8 +106,11 @@ impl Sender {
 
     /// Releases the reservation of a session, and waits for the release.
     pub(super) fn release(&mut self, number: u32) -> Result<()> {
-        let application = qos::Application(number.into());
-        self.command(nsis::Command::Qos(qos::Command::Release { application }));
+        let application = ApplicationId(number.into());
+        self.command(match self.service {
+            Service::Qos => nsis::Command::Qos(qos::Command::Release { application }),
+            Service::Natfw => nsis::Command::Natfw(natfw::Command::Release { application }),
+        });
         self.await_outcome(number, &Outcome::Released)
     }
 
@@ -229,9 +239,17 @@ impl Sender {
             source_open: 0,
             dscp: 0,
         };
-        let application = qos::Application(number.into());
-        let request = qos::Request::new(flow, qos::RequestedQos::of(Rate::from_bps(RATE)));
-        self.command(nsis::Command::Qos(qos::Command::Reserve { application, request }));
+        let application = ApplicationId(number.into());
+        self.command(match self.service {
+            Service::Qos => {
+                let request = qos::Request::new(flow, qos::RequestedQos::of(Rate::from_bps(RATE)));
+                nsis::Command::Qos(qos::Command::Reserve { application, request })
+            }
+            Service::Natfw => {
+                let request = open_request(&flow);
+                nsis::Command::Natfw(natfw::Command::Open { application, request })
+            }
+        });
     }
 
     fn command(&mut self, command: nsis::Command) {
@@ -273,13 +291,34 @@ impl Sender {
     }
 }
 
+fn open_request(flow: &Flow) -> natfw::OpenRequest {
+    natfw::OpenRequest {
+        source: flow.source,
+        source_port: Some(flow.source_port),
+        destination: flow.destination,
+        destination_port: Some(flow.destination_port),
+        protocol: Some(flow.protocol),
+        spi: None,
+        next_port: false,
+        icmp_types: Vec::new(),
+        proxy: ProxyMode::Off,
+        lifetime: None,
+        attributes: None,
+        token: None,
+    }
+}
+
 fn outcomes(events: &[Event]) -> impl Iterator<Item = (u32, Outcome)> {
     events.iter().filter_map(outcome)
 }
 
 /// Returns the outcome of a reservation of this host in an event.
 fn outcome(event: &Event) -> Option<(u32, Outcome)> {
-    let Event::Nsis(nsis::Event::Qos(event)) = event else { return None };
+    let event = match event {
+        Event::Nsis(nsis::Event::Qos(event)) => event,
+        Event::Nsis(nsis::Event::Natfw(event)) => return outcome_of_natfw(event),
+        _ => return None,
+    };
     let (application, outcome) = match event {
         qos::Event::Reserved { application, .. } => (application, Outcome::Reserved),
         qos::Event::Released { application } => (application, Outcome::Released),
@@ -294,6 +333,25 @@ fn outcome(event: &Event) -> Option<(u32, Outcome)> {
         }
         qos::Event::Rejected { application, reason } => {
             (application, Outcome::Failed(format!("not asked for: {reason:?}")))
+        }
+        _ => return None,
+    };
+    Some((u32::try_from(application.0).ok()?, outcome))
+}
+
+/// Returns the outcome of a pinhole of this host in an event.
+fn outcome_of_natfw(event: &natfw::Event) -> Option<(u32, Outcome)> {
+    let (application, outcome) = match event {
+        natfw::Event::Granted { application, .. } => (application, Outcome::Reserved),
+        natfw::Event::Ended { application, info: None } => (application, Outcome::Released),
+        natfw::Event::Ended { application, info: Some(info) } => {
+            (application, Outcome::Failed(format!("ended: {info}")))
+        }
+        natfw::Event::Refused { application, refusal } => {
+            (application, Outcome::Failed(format!("refused: {refusal:?}")))
+        }
+        natfw::Event::Rejected { application, reason } => {
+            (application, Outcome::Failed(format!("not asked for: {reason}")))
         }
         _ => return None,
     };

@@ -18,7 +18,7 @@ use serde::Serialize;
 use super::super::Supervision;
 use super::chain::Losses;
 use super::sender::Sender;
-use super::{Chain, Set, Times, Transport};
+use super::{Chain, Service, Set, Times, Transport};
 
 /// Sessions before the first counted one, so that initialization does not count.
 const FIRST: u32 = 20;
@@ -48,6 +48,8 @@ pub struct Plan {
     pub hops: usize,
     /// Transport of the messages.
     pub transport: Transport,
+    /// Application whose sessions are set up.
+    pub service: Service,
     /// State of associations before each set-up.
     pub associations: Associations,
     /// Number of sessions.
@@ -83,7 +85,9 @@ pub fn plans(hops: usize, transports: &[Transport], count: u32, new: u32) -> Vec
             vec![(Associations::New, new), (Associations::Existing, count)]
         }
     };
-    let plan = |transport, (associations, count)| Plan { hops, transport, associations, count };
+    let service = Service::Qos;
+    let plan =
+        |transport, (associations, count)| Plan { hops, transport, service, associations, count };
     transports
         .iter()
         .flat_map(|&transport| kinds(transport).into_iter().map(move |kind| plan(transport, kind)))
@@ -97,7 +101,7 @@ pub fn plans(hops: usize, transports: &[Transport], count: u32, new: u32) -> Vec
 /// The chain cannot be built, a process of it ends, or a session cannot be set up.
 pub fn measure(plan: &Plan, supervision: &Supervision<'_>) -> Result<SetUps> {
     supervision.watcher.begin("the network starts", 1);
-    let set = Set::new(plan.hops, plan.transport);
+    let set = Set { service: plan.service, ..Set::new(plan.hops, plan.transport) };
     let chain = Chain::up(&match plan.associations {
         Associations::New => Set { hold: SHORT_HOLD, ..set },
         Associations::None | Associations::Existing => set,

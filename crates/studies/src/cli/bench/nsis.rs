@@ -6,11 +6,11 @@ use std::time::Duration;
 use anyhow::Result;
 use serde::Serialize;
 
-use super::{Part, Scale, or, show};
+use super::{Part, Protocol, Scale, or, show};
 use crate::bench::nsis::ping::{self, Pings};
 use crate::bench::nsis::resident::{self, Residents};
 use crate::bench::nsis::set_up::{self, SetUps};
-use crate::bench::nsis::{Chain, Set, Transport, table};
+use crate::bench::nsis::{Chain, Service, Set, Transport, table};
 use crate::bench::published::{self, Published};
 use crate::cli::measurement::Measurement;
 
@@ -54,22 +54,29 @@ struct Report {
 impl Scale {
     pub(super) fn run_nsis(&self, measurement: Measurement) -> Result<ExitCode> {
         let supervision = &measurement.supervision();
-        let mut report = Report { protocol: "nsis", ..Report::default() };
+        let is_natfw = self.service() == Service::Natfw;
+        let protocol = if is_natfw { "natfw" } else { "nsis" };
+        let mut report = Report { protocol, ..Report::default() };
+        // The published figures are those of other applications.
+        let (set_ups, residents): (&[_], &[_]) = match is_natfw {
+            true => (&[], &[]),
+            false => (&published::GIST_SET_UP, &published::GIST_RESIDENT),
+        };
         if self.asks_for(Part::SetUp) {
             for plan in self.nsis_set_ups() {
                 report.set_up.push(set_up::measure(&plan, supervision)?);
             }
-            report.published.extend(published::GIST_SET_UP);
-            show(&measurement, || table::set_ups(&report.set_up), &published::GIST_SET_UP);
+            report.published.extend(set_ups.iter().copied());
+            show(&measurement, || table::set_ups(&report.set_up), set_ups);
         }
         if self.asks_for(Part::Resident) {
             for plan in self.nsis_residents() {
                 report.resident.push(resident::measure(&plan, supervision)?);
             }
-            report.published.extend(published::GIST_RESIDENT);
-            show(&measurement, || table::residents(&report.resident), &published::GIST_RESIDENT);
+            report.published.extend(residents.iter().copied());
+            show(&measurement, || table::residents(&report.resident), residents);
         }
-        if self.asks_for(Part::Ping) {
+        if self.asks_for(Part::Ping) && !is_natfw {
             for (hops, transport) in self.chains() {
                 supervision.watcher.begin("the network starts", 1);
                 let chain = Chain::up(&self.nsis_set(hops, transport))?;
@@ -84,12 +91,20 @@ impl Scale {
         measurement.finish(&report, (lost > 0).then(broken))
     }
 
+    fn service(&self) -> Service {
+        match self.protocol {
+            Protocol::Natfw => Service::Natfw,
+            Protocol::Nsis | Protocol::Rsvp => Service::Qos,
+        }
+    }
+
     fn asks_for(&self, part: Part) -> bool {
         self.part.is_none_or(|asked| asked == part)
     }
 
     fn nsis_set_ups(&self) -> Vec<set_up::Plan> {
-        let transports = or(&self.nsis.transport, &Transport::ALL);
+        let (all, service) = (&self.transports(&Transport::ALL)[..], self.service());
+        let transports = or(&self.nsis.transport, all);
         let mut plans = Vec::new();
         for &hops in or(&self.nsis.hops, &[2, 4]) {
             let mut new = self.nsis.new_associations;
@@ -99,7 +114,15 @@ impl Scale {
                 new = 0;
             }
         }
-        plans
+        plans.into_iter().map(|plan| set_up::Plan { service, ..plan }).collect()
+    }
+
+    /// Returns those of the default transports that the application has: NATFW NSLP needs connections.
+    fn transports(&self, all: &[Transport]) -> Vec<Transport> {
+        match self.service() {
+            Service::Qos => all.to_vec(),
+            Service::Natfw => vec![Transport::Tcp],
+        }
     }
 
     fn nsis_residents(&self) -> Vec<resident::Plan> {
@@ -122,7 +145,8 @@ impl Scale {
     fn chains(&self) -> Vec<(usize, Transport)> {
         let mut chains = Vec::new();
         for &hops in or(&self.nsis.hops, &[4]) {
-            let transports = or(&self.nsis.transport, &[Transport::Datagram]);
+            let all = self.transports(&[Transport::Datagram]);
+            let transports = or(&self.nsis.transport, &all);
             chains.extend(transports.iter().map(|&transport| (hops as usize, transport)));
         }
         chains
@@ -130,6 +154,7 @@ impl Scale {
 
     fn nsis_set(&self, hops: usize, transport: Transport) -> Set {
         Set {
+            service: self.service(),
             refresh: self.refresh,
             validity: self.nsis.validity,
             interface: self.interface(),
