@@ -139,7 +139,8 @@ pub(crate) fn path_is_opened_and_held() -> Outcome {
         let (_, rows) = outside.json(&["show", "applications"])?;
         Ok((rows[0]["outcome"]["kind"] == "unverified").then_some(()))
     })?;
-    kill_process(Pid::from_child(&held), Signal::INT)?;
+    // The command handles no signal. SIGINT would be ignored where the tests run in the background of a shell.
+    kill_process(Pid::from_child(&held), Signal::TERM)?;
     wait(&mut held)?;
     until("the session ends with its command", || is_empty(&outside, "applications"))?;
 
