@@ -9,7 +9,7 @@ use earmark_wire::natfw_nslp::{Extra, Outcome};
 use earmark_wire::nsis::SessionAuth;
 
 use super::instance::NatfwNslp;
-use super::limits::FULL;
+use super::outcome::{FULL, permanent};
 use super::state::Index;
 use super::store::Wait;
 use crate::nslp::{HandlerContext, Received};
@@ -41,9 +41,7 @@ impl NatfwNslp {
             Err(refused) => {
                 self.counters.refuse_token(refused);
                 Err(match refused {
-                    RefusedToken::Token(_) => {
-                        Outcome::PermanentFailure(PermanentFailure::Authentication)
-                    }
+                    RefusedToken::Token(_) => permanent(PermanentFailure::Authentication),
                     RefusedToken::TooMany => FULL,
                 })
             }

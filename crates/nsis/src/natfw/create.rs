@@ -8,12 +8,12 @@ use earmark_wire::natfw_nslp::iana::{
 use earmark_wire::natfw_nslp::{Nonce, Outcome, RuleAction};
 
 use super::binding::following;
+use super::candidate::Candidate;
 use super::config::Responder;
 use super::crossing::Crossing;
 use super::flow::{admits_sender, endpoints, with_destination, with_source};
-use super::forward::{Candidate, failure, permanent};
 use super::instance::NatfwNslp;
-use super::limits::FULL;
+use super::outcome::{FULL, failure, permanent};
 use super::received::Request;
 use super::state::{Index, Role, Stage};
 use super::store::Reserved;

@@ -9,12 +9,12 @@ use earmark_wire::natfw_nslp::iana::{
 };
 use earmark_wire::natfw_nslp::{DataTerminal, ExternalAddress, Outcome, RuleAction};
 
+use super::candidate::Candidate;
 use super::crossing::Crossing;
 use super::flow::{flow_of_terminal, receiver_port, with_destination};
-use super::forward::{Candidate, failure, permanent};
 use super::instance::NatfwNslp;
-use super::limits::FULL;
 use super::origin::asking_end;
+use super::outcome::{FULL, failure, permanent};
 use super::received::Request;
 use super::state::{Index, Kind, Role};
 use crate::nslp::HandlerContext;

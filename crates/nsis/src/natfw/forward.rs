@@ -1,139 +1,29 @@
 //! Requests of other nodes: new sessions, updates, and what this node does with them.
 
 use alloc::boxed::Box;
-use alloc::vec::Vec;
 use core::time::Duration;
 
-use earmark_core::{Endpoint, InterfaceId, Time};
-use earmark_token::Verified;
-use earmark_wire::gist::{Mri, PathCoupled};
-use earmark_wire::natfw_nslp::iana::{
-    PermanentFailure, SignalingSessionFailure as Failure, Success,
-};
-use earmark_wire::natfw_nslp::{DataTerminal, ExtendedFlow, Info, Nonce, Outcome, ProxyMode};
+use earmark_core::{Endpoint, Time};
+use earmark_wire::gist::PathCoupled;
+use earmark_wire::natfw_nslp::iana::SignalingSessionFailure as Failure;
+use earmark_wire::natfw_nslp::{Info, Outcome, RuleAction};
 
 use super::api::{Change, Event};
 use super::binding::following;
-use super::config::Config;
+use super::candidate::Candidate;
 use super::counters::DropReason;
 use super::flow::{packets_of, receiver_port};
 use super::instance::NatfwNslp;
 use super::origin::{asking_end, check_origin};
-use super::policy::{Counted, PolicyRequest};
+use super::outcome::{FULL, PROCESSED, failure};
+use super::policy::PolicyRequest;
 use super::received::{Request, is_newer};
 use super::send::Addresses;
-use super::state::{Extra, Flags, Index, Kind, Role, Session, Stage, User, path_coupled};
+use super::state::{
+    Extra, Flags, Index, Kind, Role, Session, Stage, User, end_after, path_coupled,
+};
 use super::store::Reserved;
-use crate::nslp::{HandlerContext, Received};
-
-/// What a request makes of its session at this node, before it is stored.
-#[derive(Debug)]
-pub(super) struct Candidate {
-    pub(super) role: Role,
-    pub(super) far: Mri,
-    /// Data of the session passes this node.
-    pub(super) passes: bool,
-    /// Interface by which the flow, or the EXTERNAL, leaves the network.
-    pub(super) leaves: Option<InterfaceId>,
-    /// This node answers, and sends the request on as well.
-    pub(super) is_probed: bool,
-    pub(super) lifetime: u32,
-    pub(super) extended_flow: ExtendedFlow,
-    pub(super) counted: Option<Counted>,
-    pub(super) user: Option<User>,
-    pub(super) verified: Option<Box<Verified>>,
-    pub(super) binding: Option<Index>,
-    pub(super) terminal: Option<DataTerminal>,
-    pub(super) nonce: Option<Nonce>,
-    pub(super) proxy: ProxyMode,
-    pub(super) icmp_types: Vec<u8>,
-}
-
-/// Returns the outcome of a session that cannot be as requested.
-pub(super) const fn failure(failure: Failure) -> Outcome {
-    Outcome::SignalingSessionFailure(failure)
-}
-
-/// Returns the outcome of a request that will not succeed later.
-pub(super) const fn permanent(failure: PermanentFailure) -> Outcome {
-    Outcome::PermanentFailure(failure)
-}
-
-/// Outcome of a granted request.
-pub(super) const PROCESSED: Outcome = Outcome::Success(Success::Processed);
-
-impl Candidate {
-    pub(super) fn new(request: &Request<'_>, far: Mri) -> Candidate {
-        Candidate {
-            role: Role::Forwarder,
-            far,
-            passes: false,
-            leaves: None,
-            is_probed: false,
-            lifetime: request.lifetime,
-            extended_flow: request.extended_flow,
-            counted: None,
-            user: None,
-            verified: None,
-            binding: None,
-            terminal: request.terminal,
-            nonce: request.nonce,
-            proxy: request.proxy,
-            icmp_types: request.icmp_types.into(),
-        }
-    }
-
-    /// Makes this node, the edge, the responder in proxy mode.
-    pub(super) fn answered_by_edge(self, proxy: ProxyMode) -> Candidate {
-        let is_probed = proxy == ProxyMode::EdgeAndOnward;
-        Candidate { role: Role::Responder, is_probed, ..self }
-    }
-
-    /// Lowers the lifetime to the longest that this node grants.
-    ///
-    /// # Errors
-    /// The lifetime is too short then.
-    pub(super) fn limit_lifetime(
-        &mut self,
-        config: &Config,
-        longest: Option<Duration>,
-    ) -> Result<(), Outcome> {
-        let longest = longest.unwrap_or(Duration::MAX).min(config.longest_lifetime);
-        self.lifetime = self.lifetime.min(seconds(longest));
-        match self.lifetime < seconds(config.shortest_lifetime) {
-            true => Err(failure(Failure::LifetimeTooSmall)),
-            false => Ok(()),
-        }
-    }
-
-    fn extra(&mut self) -> Option<Box<Extra>> {
-        let is_plain = self.terminal.is_none()
-            && self.nonce.is_none()
-            && self.proxy == ProxyMode::Off
-            && self.icmp_types.is_empty()
-            && self.user.is_none();
-        (!is_plain).then(|| {
-            Box::new(Extra {
-                terminal: self.terminal,
-                proxy: self.proxy,
-                nonce: self.nonce,
-                icmp_types: core::mem::take(&mut self.icmp_types),
-                user: self.user.take(),
-                ..Extra::default()
-            })
-        })
-    }
-}
-
-/// Returns a duration in whole seconds.
-pub(super) fn seconds(duration: Duration) -> u32 {
-    u32::try_from(duration.as_secs()).unwrap_or(u32::MAX)
-}
-
-/// Returns the end of a session after a lifetime in seconds.
-pub(super) fn end_after(now: Time, lifetime: u32) -> Time {
-    now + Duration::from_secs(lifetime.into())
-}
+use crate::nslp::{Attributes, HandlerContext, Received};
 
 impl NatfwNslp {
     /// Handles a CREATE or EXTERNAL of a peer.
@@ -188,7 +78,7 @@ impl NatfwNslp {
         let admitted = self.may_change(cx.now, &request.message.origin);
         let evaluated = match admitted {
             true => self.evaluate(cx, request, Some(index)),
-            false => Err(super::limits::FULL),
+            false => Err(FULL),
         };
         let was_current = self.policy.is_current(self.store.session(index).counted);
         let mut candidate = match evaluated {
@@ -210,23 +100,14 @@ impl NatfwNslp {
         }
         let new = self.session_of(cx.now, request, &mut candidate);
         let session = self.store.session_mut(index);
-        let Session { role, flags, attributes, extended_flow, near, far, msn, .. } = new;
+        // What the indices and the timer know of the session stays until they change with it.
         *session = Session {
-            role,
-            flags,
-            attributes,
-            extended_flow,
-            near,
-            far,
-            msn,
-            lifetime: new.lifetime,
-            expires_at: new.expires_at,
-            counted: new.counted,
-            binding: new.binding,
-            extra: new.extra,
-            stage: new.stage,
+            back: session.back,
+            on: session.on,
+            arrival: session.arrival,
+            next_at: session.next_at,
             timer: session.timer,
-            ..*session
+            ..new
         };
         self.take_peer(index, request);
         self.store.rearm(index);
@@ -300,7 +181,7 @@ impl NatfwNslp {
             secure: message.origin.channel.is_secured(),
             verified: verified.as_ref().map(|verified| &*verified.name),
             reserved,
-            deny: request.extended_flow.action == earmark_wire::natfw_nslp::RuleAction::Deny,
+            deny: request.extended_flow.action == RuleAction::Deny,
             user: &user,
             counted: own.map_or(uncounted, |own| self.store.session(own).counted),
         })?;
@@ -324,7 +205,7 @@ impl NatfwNslp {
 
     fn session_of(&self, now: Time, request: &Request<'_>, candidate: &mut Candidate) -> Session {
         let session = self.bare_session(now, request, candidate);
-        Session { extra: candidate.extra(), ..session }
+        Session { extra: candidate.take_extra(), ..session }
     }
 
     fn bare_session(&self, now: Time, request: &Request<'_>, candidate: &Candidate) -> Session {
@@ -341,7 +222,7 @@ impl NatfwNslp {
             stage: Stage::Pending,
             role: candidate.role,
             flags,
-            attributes: crate::nslp::Attributes {
+            attributes: Attributes {
                 reliable: own.reliable || theirs.reliable,
                 secure: own.secure || theirs.secure,
             },

@@ -9,9 +9,8 @@ use earmark_wire::natfw_nslp::{DataTerminal, ExtendedFlow, Nonce, RuleAction, Tr
 
 use super::api::{Application, Command, ExposeRequest, OpenRequest, Refusal, Rejection};
 use super::flow::packets_of;
-use super::forward::seconds;
 use super::instance::NatfwNslp;
-use super::state::{Extra, Flags, Index, Kind, Role, Session, Stage};
+use super::state::{Extra, Flags, Index, Kind, Role, Session, Stage, seconds};
 use crate::auth_object;
 use crate::nslp::{Attributes, HandlerContext};
 

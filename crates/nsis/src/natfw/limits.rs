@@ -3,15 +3,13 @@
 use earmark_core::Time;
 use earmark_core::shares::{Bounds, OWN};
 use earmark_wire::natfw_nslp::Outcome;
-use earmark_wire::natfw_nslp::iana::TransientFailure;
 
 use super::instance::NatfwNslp;
+use super::outcome::FULL;
 use crate::nslp::{Channel, HandlerContext, Origin, PeerHandle, Received};
 
 /// Rate limits of peers have other buckets than those of the first interfaces.
 const FIRST_PEER_KEY: u64 = 1_024;
-/// Outcome of a request above a limit.
-pub(super) const FULL: Outcome = Outcome::TransientFailure(TransientFailure::ResourcesUnavailable);
 
 impl NatfwNslp {
     /// Checks the limits for a new session of another node.

@@ -30,6 +30,7 @@
 mod api;
 mod authorization;
 mod binding;
+mod candidate;
 mod config;
 mod counters;
 mod create;
@@ -44,6 +45,7 @@ mod instance;
 mod limits;
 mod notify;
 mod origin;
+mod outcome;
 mod policy;
 mod proxy;
 mod received;

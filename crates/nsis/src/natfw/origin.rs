@@ -7,6 +7,7 @@ use earmark_wire::natfw_nslp::iana::PermanentFailure;
 
 use super::counters::DropReason;
 use super::instance::NatfwNslp;
+use super::outcome::permanent;
 use super::state::{Flags, Index, Kind, Session};
 use crate::behind::may_replace;
 use crate::nslp::{Channel, HandlerContext, PeerHandle, Received};
@@ -109,6 +110,6 @@ pub(super) fn check_origin(
     };
     match cx.context.is_range_behind(range, message.interface) {
         true => Ok(()),
-        false => Err(Outcome::PermanentFailure(PermanentFailure::Authorization)),
+        false => Err(permanent(PermanentFailure::Authorization)),
     }
 }

@@ -7,12 +7,11 @@ use core::time::Duration;
 
 use earmark_core::{FilteredPackets, Prefix};
 use earmark_wire::natfw_nslp::Outcome;
-use earmark_wire::natfw_nslp::iana::{
-    PermanentFailure, SignalingSessionFailure as Failure, TransientFailure,
-};
+use earmark_wire::natfw_nslp::iana::{PermanentFailure, SignalingSessionFailure as Failure};
 
 use super::config::Rule;
 use super::flow::{is_icmp, is_plain_ip};
+use super::outcome::{FULL, failure, permanent};
 use super::state::User;
 
 /// The policy of a node, with the sessions under each rule.
@@ -85,18 +84,17 @@ impl Policy {
     /// # Errors
     /// Why it is refused.
     pub(super) fn evaluate(&self, request: &PolicyRequest<'_>) -> Result<Verdict, Outcome> {
-        let unauthorized = Outcome::PermanentFailure(PermanentFailure::Authorization);
+        let unauthorized = permanent(PermanentFailure::Authorization);
         let place = self.rules.iter().position(|rule| rule.fits(request)).ok_or(unauthorized)?;
         let rule = &self.rules[place];
         if rule.refuse {
             return Err(unauthorized);
         }
         if request.deny && !rule.deny {
-            let failure = Failure::RuleActionNotApplicable;
-            return Err(Outcome::SignalingSessionFailure(failure));
+            return Err(failure(Failure::RuleActionNotApplicable));
         }
         if !rule.wildcards {
-            check_ranges(request.packets).map_err(Outcome::SignalingSessionFailure)?;
+            check_ranges(request.packets).map_err(failure)?;
         }
         let number = u16::try_from(place).map_err(|_| unauthorized)?;
         let counted = Counted { epoch: self.epoch, rule: Some(number) };
@@ -106,8 +104,7 @@ impl Policy {
             limit.is_some_and(|limit| used.saturating_sub(own) >= limit)
         };
         if is_full(rule.total, self.totals[place]) || is_full(rule.per_user, of_user) {
-            let failure = TransientFailure::ResourcesUnavailable;
-            return Err(Outcome::TransientFailure(failure));
+            return Err(FULL);
         }
         Ok(Verdict { counted, longest_lifetime: rule.longest_lifetime })
     }
@@ -189,6 +186,7 @@ mod tests {
     use core::net::IpAddr;
 
     use earmark_core::Flow;
+    use earmark_wire::natfw_nslp::iana::TransientFailure;
 
     use super::*;
 

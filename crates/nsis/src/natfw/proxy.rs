@@ -9,9 +9,9 @@ use earmark_wire::natfw_nslp::{Extra as Objects, Info, Message, Outcome, Respons
 
 use super::external::data_of;
 use super::flow::{endpoints, with_destination};
-use super::forward::{PROCESSED, permanent};
 use super::initiator::own_address;
 use super::instance::NatfwNslp;
+use super::outcome::{PROCESSED, permanent};
 use super::state::{Extra, Flags, Index, Kind, Role, Session, Stage};
 use crate::nslp::{HandlerContext, SendFailure, SendMessage};
 

@@ -5,10 +5,10 @@ use core::time::Duration;
 use earmark_core::Time;
 
 use super::counters::DropReason;
-use super::forward::{end_after, seconds};
 use super::instance::NatfwNslp;
+use super::outcome::failure;
 use super::received::Request;
-use super::state::{Flags, Index, Role, Stage};
+use super::state::{Flags, Index, Role, Stage, end_after, seconds};
 use crate::nslp::HandlerContext;
 
 impl NatfwNslp {
@@ -28,7 +28,7 @@ impl NatfwNslp {
         let lifetime = request.lifetime.min(seconds(longest));
         if lifetime < seconds(self.config.shortest_lifetime) {
             let reason = earmark_wire::natfw_nslp::iana::SignalingSessionFailure::LifetimeTooSmall;
-            return self.refuse(cx, request, super::forward::failure(reason));
+            return self.refuse(cx, request, failure(reason));
         }
         self.counters.refreshed += 1;
         self.take_peer(index, request);

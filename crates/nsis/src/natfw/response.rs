@@ -8,9 +8,9 @@ use earmark_wire::natfw_nslp::{ExternalBinding, Extra, Info, Message, Outcome, R
 
 use super::api::{Change, Event, Refusal};
 use super::counters::DropReason;
-use super::forward::{end_after, failure, seconds};
 use super::instance::NatfwNslp;
-use super::state::{Flags, Index, Kind, Role, Stage};
+use super::outcome::failure;
+use super::state::{Flags, Index, Kind, Role, Stage, end_after, seconds};
 use crate::nslp::{HandlerContext, Received};
 
 impl NatfwNslp {

@@ -4,6 +4,7 @@ use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::net::IpAddr;
+use core::time::Duration;
 
 use earmark_core::timer::TimerId;
 use earmark_core::{Endpoint, InterfaceId, Time};
@@ -191,4 +192,14 @@ pub(super) fn path_coupled(mri: &Mri) -> Option<&PathCoupled> {
         Mri::PathCoupled(flow) => Some(flow),
         Mri::LooseEnd(_) => None,
     }
+}
+
+/// Returns a duration in whole seconds.
+pub(super) fn seconds(duration: Duration) -> u32 {
+    u32::try_from(duration.as_secs()).unwrap_or(u32::MAX)
+}
+
+/// Returns the end of a session after a lifetime in seconds.
+pub(super) fn end_after(now: Time, lifetime: u32) -> Time {
+    now + Duration::from_secs(lifetime.into())
 }
