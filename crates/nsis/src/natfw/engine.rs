@@ -2,15 +2,15 @@
 
 use alloc::vec::Vec;
 
-use earmark_core::{FilterEvent, HostEvent, Time};
+use earmark_core::{Endpoint, FilterEvent, FilterRule, HostEvent, Time};
 use earmark_wire::gist::Direction;
-use earmark_wire::natfw_nslp::iana::NSLPID;
-use earmark_wire::natfw_nslp::{Message, PartialMessage};
+use earmark_wire::natfw_nslp::iana::{MessageType, NSLPID};
+use earmark_wire::natfw_nslp::{Message, ParseError, PartialMessage};
 
+use super::api::Event;
 use super::counters::DropReason;
 use super::instance::NatfwNslp;
 use super::received::Request;
-use super::send::Addressing;
 use crate::nslp::{
     HandlerContext, MessageHandle, NetworkNotification, Nslp, Peering, Received, SendFailure,
     SendMessage,
@@ -100,7 +100,6 @@ impl Nslp for NatfwNslp {
         let is_request = match PartialMessage::parse(data) {
             // A request that deletes its session is not repeated.
             PartialMessage { message_type: Some(kind), lifetime: Some(1..), .. } => {
-                use earmark_wire::natfw_nslp::iana::MessageType;
                 matches!(kind, MessageType::Create | MessageType::External)
             }
             _ => false,
@@ -140,38 +139,29 @@ impl NatfwNslp {
         &mut self,
         cx: &mut HandlerContext<'_, '_>,
         message: &Received<'_>,
-        error: &earmark_wire::natfw_nslp::ParseError,
+        error: &ParseError,
     ) {
         self.counters.malform(error.kind.name());
         let (session, interface) = (message.session, message.interface);
-        cx.report(super::Event::Dropped { reason: DropReason::Malformed, session, interface });
+        cx.report(Event::Dropped { reason: DropReason::Malformed, session, interface });
         let response = error.response(&PartialMessage::parse(message.data));
         let (Some(response), Some(peer)) = (response, message.origin.peer) else { return };
-        let known = self.store.find(message.session);
-        let is_peer = known.is_none_or(|index| self.store.session(index).back == Some(peer));
-        let addressing = Addressing {
-            session,
-            mri: message.mri.inverted(),
-            to: Some(peer).filter(|_| !is_peer || message.explicitly_routed),
-            attributes: message.attributes(),
-            hops: None,
-        };
-        self.send(cx, addressing, &Message::Response(response));
+        self.send(cx, self.back_to(message, peer), &Message::Response(response));
     }
 
     /// Keeps the binding of a rule that an earlier run of this node has left in the packet filter. Rules without translation
     /// end by themselves, or are installed again by their session.
-    fn adopt(&mut self, rule: &earmark_core::FilterRule, until: Time) {
+    fn adopt(&mut self, rule: &FilterRule, until: Time) {
         let flow = &rule.packets.flow;
         if let (Some(external), Some(source)) = (rule.source, flow.source)
             && external.port != 0
         {
-            let internal = earmark_core::Endpoint { address: source, port: flow.source_port };
+            let internal = Endpoint { address: source, port: flow.source_port };
             self.bindings.adopt(flow.protocol, internal, external, until);
         }
         if let Some(internal) = rule.destination.filter(|internal| internal.port != 0) {
             let (address, port) = (flow.destination, flow.destination_port);
-            let external = earmark_core::Endpoint { address, port };
+            let external = Endpoint { address, port };
             self.bindings.adopt(flow.protocol, internal, external, until);
         }
     }

@@ -6,12 +6,13 @@
 
 use alloc::vec::Vec;
 
-use earmark_core::{FilterAction, FilterChange, FilterRule, FilteredPackets, Time};
-use earmark_wire::natfw_nslp::RuleAction;
+use earmark_core::{Endpoint, FilterAction, FilterChange, FilterRule, FilteredPackets, Time};
+use earmark_wire::gist::PathCoupled;
 use earmark_wire::natfw_nslp::iana::SignalingSessionFailure as Failure;
 
 use super::api::{Change, Event, RuleChange};
 use super::binding::following;
+use super::external::data_of;
 use super::flow::{endpoints, known_packets_of, packets_of};
 use super::instance::NatfwNslp;
 use super::state::{Flags, Index, Kind, Role, Session};
@@ -63,10 +64,7 @@ impl Session {
         if !self.flags.has(Flags::PASSES) {
             return none;
         }
-        let action = match self.extended_flow.action {
-            RuleAction::Allow => FilterAction::Allow,
-            RuleAction::Deny => FilterAction::Deny,
-        };
+        let action = self.action();
         // A reservation opens nothing; the CREATE of the data sender does (section 3.2.2).
         let is_reservation = self.kind == Kind::External
             && (action == FilterAction::Allow || self.role != Role::Responder);
@@ -83,14 +81,12 @@ impl Session {
     }
 
     /// Returns the data of the session on both sides of this node.
-    fn data_flow(
-        &self,
-    ) -> Option<(earmark_wire::gist::PathCoupled, earmark_wire::gist::PathCoupled)> {
+    fn data_flow(&self) -> Option<(PathCoupled, PathCoupled)> {
         match self.kind {
             Kind::Create => Some((*self.near_flow()?, *self.far_flow()?)),
             Kind::External => {
                 let terminal = self.extra.as_ref()?.terminal?;
-                let flow = super::external::data_of(&self.near, &terminal);
+                let flow = data_of(&self.near, &terminal);
                 Some((flow, flow))
             }
         }
@@ -104,7 +100,7 @@ fn for_next_port(rule: &FilterRule) -> FilterRule {
     let flow = &mut rule.packets.flow;
     flow.destination_port = next(flow.destination_port);
     flow.source_port = next(flow.source_port);
-    let next = |to: earmark_core::Endpoint| if to.port == 0 { to } else { following(to) };
+    let next = |to: Endpoint| if to.port == 0 { to } else { following(to) };
     FilterRule { source: rule.source.map(next), destination: rule.destination.map(next), ..rule }
 }
 

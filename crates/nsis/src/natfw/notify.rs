@@ -4,7 +4,7 @@ use alloc::vec::Vec;
 
 use earmark_wire::gist::SessionId;
 use earmark_wire::natfw_nslp::iana::Informational;
-use earmark_wire::natfw_nslp::{Info, Notify, Outcome};
+use earmark_wire::natfw_nslp::{Extra, Info, Notify, Outcome};
 
 use super::api::{Change, Event};
 use super::counters::DropReason;
@@ -82,17 +82,7 @@ impl NatfwNslp {
             }
             Informational::LifetimeExpired | Informational::Terminated => {
                 self.pass_on(cx, (index, towards), notify, message.hops);
-                match self.store.session(index).role {
-                    Role::Initiator(application) => {
-                        cx.report(Event::Ended { application, info: Some(notify.info) });
-                        self.end(cx, index, Change::Ended);
-                    }
-                    Role::Proxy(primary) => {
-                        self.end(cx, index, Change::Ended);
-                        self.secondary_failed(cx, primary);
-                    }
-                    Role::Forwarder | Role::Responder => self.end(cx, index, Change::Ended),
-                }
+                self.end_by_event(cx, index, notify.info);
             }
             Informational::GoingDown | Informational::Unknown(_) => {
                 self.pass_on(cx, (index, towards), notify, message.hops);
@@ -164,20 +154,22 @@ impl NatfwNslp {
         let info = Info::new(Outcome::Informational(Informational::Terminated));
         // The end of one session may end another one.
         let Some(session) = self.store.get(index) else { return };
-        match session.role {
-            Role::Initiator(application) => {
-                cx.report(Event::Ended { application, info: Some(info) });
-                self.end(cx, index, Change::Ended);
-            }
-            Role::Proxy(primary) => {
-                self.end(cx, index, Change::Ended);
-                self.secondary_failed(cx, primary);
-            }
-            Role::Forwarder | Role::Responder => {
-                let inbound = self.towards_initiator(index);
-                self.send_notify(cx, inbound, info, earmark_wire::natfw_nslp::Extra::NONE);
-                self.end(cx, index, Change::Ended);
-            }
+        if !session.is_initiator() {
+            let inbound = self.towards_initiator(index);
+            self.send_notify(cx, inbound, info, Extra::NONE);
+        }
+        self.end_by_event(cx, index, info);
+    }
+
+    /// Ends a session that another node has ended, and tells whom it serves at this node.
+    fn end_by_event(&mut self, cx: &mut HandlerContext<'_, '_>, index: Index, info: Info) {
+        let role = self.store.session(index).role;
+        if let Role::Initiator(application) = role {
+            cx.report(Event::Ended { application, info: Some(info) });
+        }
+        self.end(cx, index, Change::Ended);
+        if let Role::Proxy(primary) = role {
+            self.secondary_failed(cx, primary);
         }
     }
 }

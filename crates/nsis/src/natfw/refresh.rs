@@ -3,6 +3,7 @@
 use core::time::Duration;
 
 use earmark_core::Time;
+use earmark_wire::natfw_nslp::iana::SignalingSessionFailure as Failure;
 
 use super::counters::DropReason;
 use super::instance::NatfwNslp;
@@ -27,8 +28,7 @@ impl NatfwNslp {
         let longest = self.config.longest_lifetime.min(of_rule.unwrap_or(Duration::MAX));
         let lifetime = request.lifetime.min(seconds(longest));
         if lifetime < seconds(self.config.shortest_lifetime) {
-            let reason = earmark_wire::natfw_nslp::iana::SignalingSessionFailure::LifetimeTooSmall;
-            return self.refuse(cx, request, failure(reason));
+            return self.refuse(cx, request, failure(Failure::LifetimeTooSmall));
         }
         self.counters.refreshed += 1;
         self.take_peer(index, request);

@@ -11,7 +11,7 @@ use super::flow::{receiver_port, with_receiver_port};
 use super::instance::NatfwNslp;
 use super::received::Request;
 use super::state::{Flags, Index, Kind};
-use crate::nslp::{Attributes, HandlerContext, PeerHandle, SendMessage};
+use crate::nslp::{Attributes, HandlerContext, PeerHandle, Received, SendMessage};
 
 /// Session, flow, and next node of a message.
 #[derive(Clone, Copy, Debug)]
@@ -47,15 +47,13 @@ impl NatfwNslp {
     }
 
     /// Addresses the sender of a request.
-    pub(super) fn back_to(&self, request: &Request<'_>) -> Addressing {
-        let message = request.message;
+    pub(super) fn back_to(&self, message: &Received<'_>, peer: PeerHandle) -> Addressing {
         let known = self.store.find(message.session);
-        let is_peer =
-            known.is_none_or(|index| self.store.session(index).back == Some(request.peer));
+        let is_peer = known.is_none_or(|index| self.store.session(index).back == Some(peer));
         Addressing {
             session: message.session,
             mri: message.mri.inverted(),
-            to: Some(request.peer).filter(|_| !is_peer || message.explicitly_routed),
+            to: Some(peer).filter(|_| !is_peer || message.explicitly_routed),
             attributes: message.attributes(),
             hops: None,
         }
@@ -77,7 +75,7 @@ impl NatfwNslp {
             external_binding: addresses.bindings,
             extra: Extra::NONE,
         };
-        self.send(cx, self.back_to(request), &Message::Response(response));
+        self.send(cx, self.back_to(request.message, request.peer), &Message::Response(response));
     }
 
     /// Sends the request of a session to the next node: that of this node, or a received one.

@@ -7,10 +7,10 @@ use core::net::IpAddr;
 use core::time::Duration;
 
 use earmark_core::timer::TimerId;
-use earmark_core::{Endpoint, InterfaceId, Time};
+use earmark_core::{Endpoint, FilterAction, InterfaceId, Time};
 use earmark_token::Verified;
 use earmark_wire::gist::{Mri, PathCoupled, SessionId};
-use earmark_wire::natfw_nslp::{DataTerminal, ExtendedFlow, Nonce, ProxyMode};
+use earmark_wire::natfw_nslp::{DataTerminal, ExtendedFlow, Nonce, ProxyMode, RuleAction};
 
 use super::api::Application;
 use super::policy::Counted;
@@ -170,6 +170,14 @@ impl Session {
     /// Returns the flow of a CREATE, as the side of the responder knows it.
     pub(super) fn far_flow(&self) -> Option<&PathCoupled> {
         path_coupled(&self.far)
+    }
+
+    /// Returns what happens to the data of the session.
+    pub(super) fn action(&self) -> FilterAction {
+        match self.extended_flow.action {
+            RuleAction::Allow => FilterAction::Allow,
+            RuleAction::Deny => FilterAction::Deny,
+        }
     }
 
     pub(super) fn icmp_types(&self) -> &[u8] {

@@ -4,7 +4,6 @@ use core::net::IpAddr;
 
 use earmark_core::{Endpoint, FilterAction, FilterRule, Time};
 use earmark_wire::gist::SessionId;
-use earmark_wire::natfw_nslp::RuleAction;
 use serde::Serialize;
 
 use super::api::Application;
@@ -138,10 +137,7 @@ impl NatfwNslp {
                 protocol: terminal.transport.protocol().unwrap_or(0),
                 internal,
                 external,
-                action: match session.extended_flow.action {
-                    RuleAction::Allow => FilterAction::Allow,
-                    RuleAction::Deny => FilterAction::Deny,
-                },
+                action: session.action(),
                 from: (terminal.sender_prefix != 0).then(|| terminal.sender.into()),
             })
         })
