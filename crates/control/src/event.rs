@@ -1,5 +1,7 @@
 //! Events as a client sees them.
 
+use std::time::Duration;
+
 use earmark_core::ApplicationId;
 use earmark_core::outcome::Outcome;
 use serde::{Deserialize, Serialize};
@@ -38,6 +40,11 @@ impl Event {
     /// Returns whether this is the event `event` of `protocol`.
     pub fn is(&self, protocol: &str, event: &str) -> bool {
         self.protocol == protocol && self.event == event
+    }
+
+    /// Returns the time from `at_s`, a time of the same daemon, to the event; zero if the event came before.
+    pub fn since(&self, at_s: f64) -> Duration {
+        Duration::try_from_secs_f64(self.at_s - at_s).unwrap_or_default()
     }
 
     /// Reads the further members as a `T`; `None` if they are of another form.

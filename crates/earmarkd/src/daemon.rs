@@ -258,7 +258,9 @@ fn node(
     let prepared = prepare(config, &present, &mut system, &mut node_config);
     // Last, because a failure of anything else must not leave guarded interfaces behind.
     let prepared = prepared.and_then(|recorder| {
-        let rules = system.open_packet_filter(config, clock).map_err(DaemonError::PacketFilter)?;
+        let settings = protocols::packet_filter(config);
+        let rules =
+            system.packet_filter.open(settings, clock).map_err(DaemonError::PacketFilter)?;
         Ok((recorder, rules))
     });
     match prepared {
@@ -319,7 +321,7 @@ fn stop(config: &Config, event_loop: EventLoop) -> Result<(), DaemonError> {
     }
     info!("removing the reservations from the kernel");
     let mut system = driver.into_kernel();
-    let filter = system.remove_packet_filter();
+    let filter = system.packet_filter.remove();
     system.teardown().map_err(DaemonError::TrafficControl)?;
     filter.map_err(DaemonError::PacketFilter)
 }

@@ -393,7 +393,8 @@ impl<K: Kernel> Driver<K> {
         self.inside.counters.send_failed += failed;
     }
 
-    /// Carries out one effect other than sending, writing or filtering. Returns the claim that could not be installed, with the cause.
+    /// Carries out one effect other than sending, writing or filtering. Returns the claim that could not be installed, with the
+    /// cause.
     fn perform(
         &mut self,
         now: Time,

@@ -12,20 +12,18 @@ use std::sync::Arc;
 
 use earmark_core::admission::{ClaimId, LinkStatus, Protocol};
 use earmark_core::{
-    Connect, ConnectionId, FilterChange, FilterRule, FilteredPackets, Flow, Installation,
-    InterfaceId, Outgoing, Rate, StreamEvent, Time,
+    Connect, ConnectionId, FilterChange, FilteredPackets, Flow, Installation, InterfaceId,
+    Outgoing, Rate, StreamEvent, Time,
 };
-use earmark_linux::clock::Clock;
-use earmark_linux::nftables::FilterReconciliation;
 use earmark_linux::{
     Adopted, Deviation, Enforcement, FlowClaim, FlowPath, FlowRouteCounters, InterfaceError,
-    InterfaceName, InterfaceSignalling, MarkRule, Monitor, Offload, PacketFilterError,
-    PathQuestion, Reconciliation, SignallingSocket, TcError, TrafficControl,
+    InterfaceName, InterfaceSignalling, MarkRule, Monitor, Offload, PathQuestion, Reconciliation,
+    SignallingSocket, TcError, TrafficControl,
 };
 use earmark_node::{Command, EnforcementRow, Event, Node, TrafficRow};
 use tracing::{debug, warn};
 
-use crate::config::{Capacity, Config, InterfaceConfig};
+use crate::config::{Capacity, InterfaceConfig};
 use crate::driver::{
     Arrival, FilterFailure, Kernel, LinkView, LookupFailure, SendFailure, TrafficControlFailure,
 };
@@ -63,7 +61,7 @@ pub(crate) struct System {
     /// Configured marks of packets.
     marks: Vec<MarkRule>,
     counters: TrafficControlCounters,
-    packet_filter: NodeFilter,
+    pub(crate) packet_filter: NodeFilter,
 }
 
 impl System {
@@ -207,33 +205,6 @@ impl System {
         self.tidy();
         self.counters.reaped += u64::from(count);
         Ok(count)
-    }
-
-    /// Opens the packet filter if the settings enable it, else removes that of an earlier daemon. Returns the rules that an earlier daemon has left, with their ends.
-    pub(crate) fn open_packet_filter(
-        &mut self,
-        config: &Config,
-        clock: Clock,
-    ) -> Result<Vec<(FilterRule, Time)>, PacketFilterError> {
-        match protocols::packet_filter(config) {
-            Some(settings) => self.packet_filter.open(settings, clock),
-            None => {
-                packet_filter::remove_earlier();
-                Ok(Vec::new())
-            }
-        }
-    }
-
-    /// Compares the packet filter with its rules and corrects it; see [`PacketFilter::reconcile`](earmark_linux::PacketFilter).
-    pub(crate) fn reconcile_packet_filter(
-        &mut self,
-    ) -> Result<FilterReconciliation, PacketFilterError> {
-        self.packet_filter.reconcile()
-    }
-
-    /// Removes the packet filter from the kernel.
-    pub(crate) fn remove_packet_filter(&mut self) -> Result<(), PacketFilterError> {
-        self.packet_filter.remove()
     }
 
     /// Removes all of the daemon's traffic control from the kernel.

@@ -415,7 +415,7 @@ impl Watch {
             }
             Err(error) => warn!("cannot check traffic control: {}", with_cause(&error)),
         }
-        match driver.kernel().reconcile_packet_filter() {
+        match driver.kernel().packet_filter.reconcile() {
             Ok(found) if found == FilterReconciliation::default() => {}
             Ok(found) => warn!(
                 found.was_absent,

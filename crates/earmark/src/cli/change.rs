@@ -128,10 +128,6 @@ impl Report<'_> {
         format!("{} stays reserved", self.what(self.changed.rate_bps))
     }
 
-    fn since(&self, event: &Event) -> Duration {
-        Duration::try_from_secs_f64(event.at_s - self.changed.at_s).unwrap_or_default()
-    }
-
     /// Prints the outcome.
     fn line(
         &self,
@@ -167,14 +163,14 @@ impl Report<'_> {
     fn changed(&self, event: &Event, reach: &Reach, out: &mut Output) -> Result<Outcome, Failure> {
         let wanted = self.options.rate.or(self.changed.rate_bps);
         let rate = protocols::granted_rate(event).or(wanted);
-        let after = self.since(event);
+        let after = event.since(self.changed.at_s);
         let text = format!("changed to {} in {}\n  {reach}", self.what(rate), show_duration(after));
         self.line(&text, reach, rate, Some(after), None, out)?;
         Ok(Outcome::Done)
     }
 
     fn refused(&self, event: &Event, reach: &Reach, out: &mut Output) -> Result<Outcome, Failure> {
-        let after = self.since(event);
+        let after = event.since(self.changed.at_s);
         let help = match reach.available_bps {
             Some(available) if available > Rate::ZERO => {
                 format!("{available} is available there")
@@ -195,7 +191,7 @@ impl Report<'_> {
 
     /// Reports that the whole reservation has ended while the change was under way.
     fn ended(&self, event: &Event, reach: &Reach, out: &mut Output) -> Result<Outcome, Failure> {
-        let after = self.since(event);
+        let after = event.since(self.changed.at_s);
         let text = format!("the reservation ended after {}: {}", show_duration(after), event.text);
         self.line(&text, reach, None, Some(after), Some(&event.text), out)?;
         Ok(Outcome::Refused)

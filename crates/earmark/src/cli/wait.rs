@@ -122,7 +122,7 @@ impl<'a> Wait<'a> {
     /// Reports a reservation. Keeps it if it reaches as far as requested, and releases it otherwise.
     fn reserved(mut self, event: &Event, granted: Granted) -> Result<Outcome, Failure> {
         let Granted { what, reach, more } = granted;
-        let (application, setup) = (self.opened.application, self.since(event));
+        let (application, setup) = (self.opened.application, event.since(self.opened.at_s));
         let status = self.status(reach.kind);
         let kept = status == Outcome::Done;
         if !kept {
@@ -165,7 +165,7 @@ impl<'a> Wait<'a> {
     }
 
     fn refused(mut self, event: &Event, refusal: Refusal) -> Result<Outcome, Failure> {
-        let after = self.since(event);
+        let after = event.since(self.opened.at_s);
         self.release()?;
         let Refusal { why, hint, reach, more } = refusal;
         let mut json = json!({
@@ -220,10 +220,6 @@ impl<'a> Wait<'a> {
             Kind::Refused | Kind::Ended => Outcome::Refused,
             Kind::Pending | Kind::Unanswered => Outcome::TimedOut,
         }
-    }
-
-    fn since(&self, event: &Event) -> Duration {
-        Duration::try_from_secs_f64(event.at_s - self.opened.at_s).unwrap_or_default()
     }
 
     fn release(&mut self) -> Result<(), Failure> {

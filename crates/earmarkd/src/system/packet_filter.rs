@@ -11,7 +11,7 @@ use earmark_control::command::with_cause;
 
 /// The packet filter, if the settings enable it, and its counters.
 #[derive(Debug, Default)]
-pub(super) struct NodeFilter {
+pub(crate) struct NodeFilter {
     filter: Option<PacketFilter>,
     /// Rules of an earlier daemon that were adopted.
     adopted: u64,
@@ -23,7 +23,7 @@ pub(super) struct NodeFilter {
 }
 
 /// Removes the packet filter of an earlier daemon whose settings had one.
-pub(super) fn remove_earlier() {
+fn remove_earlier() {
     match nftables::clear() {
         Ok(false) => {}
         Ok(true) => info!("removed the packet filter of an earlier daemon"),
@@ -34,12 +34,17 @@ pub(super) fn remove_earlier() {
 }
 
 impl NodeFilter {
-    /// Opens the packet filter. Returns the rules that an earlier daemon has left, with their ends.
-    pub(super) fn open(
+    /// Opens the packet filter if there are settings for it, else removes that of an earlier daemon. Returns the rules that an
+    /// earlier daemon has left, with their ends.
+    pub(crate) fn open(
         &mut self,
-        settings: PacketFilterSettings,
+        settings: Option<PacketFilterSettings>,
         clock: Clock,
     ) -> Result<Vec<(FilterRule, Time)>, PacketFilterError> {
+        let Some(settings) = settings else {
+            remove_earlier();
+            return Ok(Vec::new());
+        };
         let guard = settings.guard.clone();
         let (filter, adoption) = PacketFilter::open(settings, clock)?;
         if let Some(replaced) = adoption.replaced {
@@ -70,7 +75,8 @@ impl NodeFilter {
         refused
     }
 
-    pub(super) fn reconcile(&mut self) -> Result<FilterReconciliation, PacketFilterError> {
+    /// Compares the packet filter with its rules and corrects it; see [`PacketFilter::reconcile`].
+    pub(crate) fn reconcile(&mut self) -> Result<FilterReconciliation, PacketFilterError> {
         let Some(filter) = &mut self.filter else { return Ok(FilterReconciliation::default()) };
         let found = filter.reconcile()?;
         self.removed += u64::from(found.removed);
@@ -79,7 +85,7 @@ impl NodeFilter {
     }
 
     /// Removes the packet filter from the kernel.
-    pub(super) fn remove(&mut self) -> Result<(), PacketFilterError> {
+    pub(crate) fn remove(&mut self) -> Result<(), PacketFilterError> {
         self.filter.take().map_or(Ok(()), PacketFilter::teardown)
     }
 

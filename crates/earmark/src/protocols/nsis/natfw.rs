@@ -141,8 +141,6 @@ pub(crate) const PINHOLES: &str =
 pub(crate) const TRANSLATIONS: &str =
     "Addresses and ports that are reserved at this node for data from outside";
 
-const NO_ANSWER: &str = "no node has answered";
-
 impl SessionOptions {
     fn lifetime_s(&self) -> Option<u32> {
         let seconds = |lifetime: Duration| u32::try_from(lifetime.as_millis().div_ceil(1_000));
@@ -351,15 +349,15 @@ impl Wait<'_> {
             }
         }
         release(self.client, self.opened.application)?;
-        let hint = Refusal::Unanswered.advice();
+        let (reason, hint) = (Refusal::Unanswered.reason(), Refusal::Unanswered.advice());
         let json = json!({
             "outcome": Reach::of(Kind::Unanswered),
             "role": self.opened.role,
-            "reason": NO_ANSWER,
+            "reason": reason,
             "hint": hint,
         });
         let within = show_duration(self.session.timeout);
-        self.out.line(&format!("no answer within {within}: {NO_ANSWER}\n  help: {hint}"), &json)?;
+        self.out.line(&format!("no answer within {within}: {reason}\n  help: {hint}"), &json)?;
         Ok(Outcome::TimedOut)
     }
 
@@ -400,7 +398,7 @@ impl Wait<'_> {
         if !hold {
             self.client.keep(application)?;
         }
-        let (setup, lifetime) = (self.since(event), granted.lifetime);
+        let (setup, lifetime) = (event.since(self.opened.at_s), granted.lifetime);
         let json = json!({
             "outcome": reach_of(event),
             "application": application,
@@ -444,7 +442,7 @@ impl Wait<'_> {
         event: &Event,
         (reason, hint, outcome): (String, &str, Outcome),
     ) -> Result<Outcome, Failure> {
-        let after = self.since(event);
+        let after = event.since(self.opened.at_s);
         release(self.client, self.opened.application)?;
         let json = json!({
             "outcome": reach_of(event),
@@ -456,9 +454,5 @@ impl Wait<'_> {
         let after = show_duration(after);
         self.out.line(&format!("refused after {after}: {reason}\n  help: {hint}"), &json)?;
         Ok(outcome)
-    }
-
-    fn since(&self, event: &Event) -> Duration {
-        Duration::try_from_secs_f64(event.at_s - self.opened.at_s).unwrap_or_default()
     }
 }
