@@ -31,6 +31,8 @@ mod flood;
 mod flow_routes;
 #[path = "kernel/gist.rs"]
 mod gist;
+#[path = "kernel/guarded.rs"]
+mod guarded;
 #[path = "kernel/interception.rs"]
 mod interception;
 #[path = "kernel/interface.rs"]

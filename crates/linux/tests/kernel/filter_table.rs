@@ -11,7 +11,7 @@ use earmark_linux::netns::Namespace;
 use earmark_linux::nftables::{self, Adoption, FilterReconciliation};
 use earmark_linux::{PacketFilter, PacketFilterError, PacketFilterSettings};
 
-use crate::pinholes::{
+use crate::guarded::{
     Guarded, PORT, allow, assert_passes, open, packets_to, rule, socket, udp_pinhole,
 };
 use crate::support::{RECEIVER, SENDER, namespace};

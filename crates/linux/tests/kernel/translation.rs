@@ -6,8 +6,8 @@ use std::time::Duration;
 use earmark_core::{Endpoint, FilterChange, FilterRule, FilteredPackets};
 use earmark_linux::{PacketFilterError, link};
 
+use crate::guarded::{Guarded, PORT, allow, arrives, assert_passes, packets_to, passes, socket};
 use crate::packets::{self, Pinger};
-use crate::pinholes::{Guarded, PORT, allow, arrives, assert_passes, packets_to, passes, socket};
 use crate::support::{RECEIVER, SENDER, eventually};
 
 /// External addresses of the router, one of each family, which it does not have itself.
