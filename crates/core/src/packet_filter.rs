@@ -165,19 +165,13 @@ pub enum FilterEvent {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Prefix;
 
     fn rule(protocol: u8) -> FilterRule {
         let flow = Flow {
-            destination: [203, 0, 113, 1].into(),
             source: Some([10, 0, 0, 1].into()),
             protocol,
-            destination_port: 0,
-            source_port: 0,
-            flow_label: 0,
-            spi: 0,
-            destination_open: 0,
-            source_open: 0,
-            dscp: 0,
+            ..Flow::to_range(Prefix::host([203, 0, 113, 1].into()))
         };
         let packets = FilteredPackets { flow, icmp_type: None };
         FilterRule { packets, action: FilterAction::Allow, source: None, destination: None }

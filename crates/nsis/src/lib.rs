@@ -3,8 +3,8 @@
 //! There are two layers. [`gist`] finds the next NSIS node on the path of a flow, keeps it as soft state, and carries
 //! messages there: in datagrams, or over connections that all sessions of two peers share. The applications define the
 //! messages: [`qos`] reserves bandwidth (RFC 5974), [`natfw`] opens firewalls and translators (RFC 5973), [`ping`] lists the
-//! nodes that take part. The interface between the
-//! layers is that of RFC 5971 appendix B, the trait [`Nslp`]; another application is one file that implements it.
+//! nodes that take part. The interface between the layers is that of RFC 5971 appendix B, the trait [`Nslp`]; another
+//! application is one file that implements it.
 #![no_std]
 #![forbid(unsafe_code)]
 

@@ -4,7 +4,8 @@
 //! there is nothing to compare: notifications would make the kernel write a message for each of our own elements, too.
 //!
 //! The kernel begins at the first element of a set for each part of a dump, so the time for many elements grows with the square
-//! of their number. Comparisons of all elements take about a twentieth of the time at most, however often others change their tables.
+//! of their number. Comparisons of all elements take about a twentieth of the time at most, however often others change
+//! their tables.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -7,7 +7,7 @@
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use earmark_core::{FilteredPackets, Flow};
+use earmark_core::{FilteredPackets, Flow, Prefix};
 use earmark_wire::ipsec;
 
 /// IP protocol numbers of ICMP, AH and ICMPv6.
@@ -160,18 +160,7 @@ impl KeyShape {
 
     /// Returns the packets of a key; `None` if no packets of this shape have it.
     pub(super) fn packets(self, key: &[u8]) -> Option<FilteredPackets> {
-        let mut flow = Flow {
-            destination: IpAddr::V4(Ipv4Addr::UNSPECIFIED),
-            source: None,
-            protocol: 0,
-            destination_port: 0,
-            source_port: 0,
-            flow_label: 0,
-            spi: 0,
-            destination_open: 0,
-            source_open: 0,
-            dscp: 0,
-        };
+        let mut flow = Flow::to_range(Prefix::host(IpAddr::V4(Ipv4Addr::UNSPECIFIED)));
         let mut icmp_type = None;
         let mut rest = key;
         for field in self.fields() {

@@ -192,16 +192,10 @@ mod tests {
 
     fn packets(source: Option<[u8; 4]>, protocol: u8, port: u16) -> FilteredPackets {
         let flow = Flow {
-            destination: [198, 51, 100, 1].into(),
             source: source.map(IpAddr::from),
             protocol,
             destination_port: port,
-            source_port: 0,
-            flow_label: 0,
-            spi: 0,
-            destination_open: 0,
-            source_open: 0,
-            dscp: 0,
+            ..Flow::to_range(Prefix::host([198, 51, 100, 1].into()))
         };
         FilteredPackets { flow, icmp_type: None }
     }

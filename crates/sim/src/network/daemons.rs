@@ -80,8 +80,8 @@ impl Network {
     }
 
     /// Replaces a node by another machine with its addresses: without its state, its reservations in traffic control, the
-    /// rules of its packet filter and its connections, and with other random numbers. No neighbour is told: links stay up, and connections are not reset. If no
-    /// daemon runs, none is started.
+    /// rules of its packet filter and its connections, and with other random numbers. No neighbour is told: links stay up, and
+    /// connections are not reset. If no daemon runs, none is started.
     pub fn replace(&mut self, node: NodeId) {
         let host = &mut self.hosts[node.0];
         host.streams.forget_connections();

@@ -2,7 +2,7 @@
 
 use alloc::collections::{BTreeMap, BTreeSet};
 
-use earmark_core::{FilterAction, FilterRule, FilteredPackets, Flow, Time};
+use earmark_core::{FilterAction, FilterRule, FilteredPackets, Flow, Prefix, Time};
 
 use super::header::Header;
 
@@ -96,16 +96,12 @@ fn keys(header: &Header) -> impl Iterator<Item = FilteredPackets> {
         move |(has_protocol, source_port, destination_port, spi, icmp_type)| {
             [Some(from.address), None].into_iter().map(move |source| FilteredPackets {
                 flow: Flow {
-                    destination: to.address,
                     source,
                     protocol: if has_protocol { tuple.protocol } else { 0 },
                     destination_port,
                     source_port,
-                    flow_label: 0,
                     spi,
-                    destination_open: 0,
-                    source_open: 0,
-                    dscp: 0,
+                    ..Flow::to_range(Prefix::host(to.address))
                 },
                 icmp_type,
             })

@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 use core::net::IpAddr;
 
 use earmark_core::{
-    Endpoint, FilterAction, FilterChange, FilterRule, FilteredPackets, Flow, Outgoing,
+    Endpoint, FilterAction, FilterChange, FilterRule, FilteredPackets, Flow, Outgoing, Prefix,
 };
 use earmark_core::{InterfaceId, Time};
 use earmark_wire::{icmp, udp};
@@ -39,16 +39,10 @@ fn rule(
     action: FilterAction,
 ) -> FilterRule {
     let flow = Flow {
-        destination: destination.into(),
         source: source.map(IpAddr::from),
         protocol: 17,
         destination_port: port,
-        source_port: 0,
-        flow_label: 0,
-        spi: 0,
-        destination_open: 0,
-        source_open: 0,
-        dscp: 0,
+        ..Flow::to_range(Prefix::host(destination.into()))
     };
     let packets = FilteredPackets { flow, icmp_type: None };
     FilterRule { packets, action, source: None, destination: None }

@@ -8,7 +8,8 @@
 //! ([`sender`]), which embeds a node ([`earmarkd::embedded`]) and passes commands to it without a socket; so the only
 //! cost of an application is the protocol's.
 //!
-//! - [`set_up`]: consecutive reservations, or pinholes of NATFW NSLP in the packet filters of all routers, as seen by a user who waits for each.
+//! - [`set_up`]: consecutive reservations, or pinholes of NATFW NSLP in the packet filters of all routers, as seen by a user
+//!   who waits for each.
 //! - [`resident`]: many refreshed sessions: cost for each daemon, and round-trip times meanwhile.
 //! - [`ping`]: messages of Ping NSLP a second without a loss.
 //! - [`steady_state`]: cost of sessions of Ping NSLP alone, as in the published measurement of GIST.

@@ -117,7 +117,7 @@ impl fmt::Display for Shown<'_> {
 
 #[cfg(test)]
 mod tests {
-    use earmark_core::{FilteredPackets, Flow};
+    use earmark_core::{FilteredPackets, Flow, Prefix};
 
     use super::*;
 
@@ -157,16 +157,10 @@ mod tests {
     #[test]
     fn rules_are_told_as_users_write_them() {
         let flow = Flow {
-            destination: [192, 0, 2, 1].into(),
             source: Some([10, 0, 0, 1].into()),
             protocol: 17,
             destination_port: 5_000,
-            source_port: 0,
-            flow_label: 0,
-            spi: 0,
-            destination_open: 0,
-            source_open: 0,
-            dscp: 0,
+            ..Flow::to_range(Prefix::host([192, 0, 2, 1].into()))
         };
         let rule = FilterRule {
             packets: FilteredPackets { flow, icmp_type: None },
