@@ -15,6 +15,7 @@ use super::identity::Identity;
 use super::machine::{Event, Fact, Facts, State};
 use super::receipt::Receipt;
 use super::state::{Half, HalfRef, Index, Key, NONE, Needs, millis};
+use super::translation::beyond;
 use super::transmit::{message, target};
 use crate::input_context::InputContext;
 use crate::nslp::{Notification, Origin, Received, Request, SendFailure, SendMessage, Validity};
@@ -78,14 +79,15 @@ impl Gist {
         }
         let mri = message.mri;
         let mut at = self.at_recent(Key::new(nslpid, message.session, mri), mri.direction());
-        if cx.context.interfaces.is_local(target(&mri)) {
+        let beyond_here = beyond(cx, nslpid, mri);
+        if cx.context.interfaces.is_local(target(&beyond_here)) {
             self.notify_application(cx, &at, Notification::LastNode);
             return Err(SendFailure::NoNextNode);
         }
         let mut state = self.state(&at);
         let mut hop = None;
         if state == State::Idle {
-            hop = Some(self.may_query(cx, &mri)?);
+            hop = Some(self.may_query(cx, &beyond_here)?);
             if self.is_full(&at) {
                 return Err(SendFailure::Limit);
             }
@@ -228,7 +230,7 @@ impl Gist {
         let (nslp_data, continuation) = Continuation::split(data);
         let body = Body::Data(Data {
             nat_traversal: None,
-            mri: sent.mri,
+            mri: beyond(cx, nslpid, sent.mri),
             session: sent.session,
             nli: None,
             nslp_data,
@@ -255,7 +257,7 @@ impl Gist {
         let nli = self.nli(&identity, path.source, sent.mri.direction(), ip_distance, validity);
         let body = Body::Data(Data {
             nat_traversal: None,
-            mri: sent.mri,
+            mri: beyond(cx, nslpid, sent.mri),
             session: sent.session,
             nli: Some(nli),
             nslp_data: data,
@@ -432,6 +434,7 @@ impl Gist {
             data,
             session: at.key.session,
             mri,
+            upstream: receipt.upstream.as_ref(),
             origin,
             explicitly_routed: receipt.explicitly_routed,
             ip_distance: distance.filter(|distance| *distance != 0),

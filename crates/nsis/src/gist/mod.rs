@@ -61,6 +61,7 @@ mod step;
 mod store;
 mod stream;
 mod tolerated_prefix;
+mod translation;
 mod transmit;
 mod view;
 

@@ -3,7 +3,7 @@
 use core::net::IpAddr;
 
 use earmark_core::InterfaceId;
-use earmark_wire::gist::Direction;
+use earmark_wire::gist::{Direction, Mri, PathCoupled};
 
 use super::prefix_form::PrefixForm;
 use super::state::Index;
@@ -36,6 +36,8 @@ pub(crate) struct Receipt<'a> {
     pub(crate) nslpid: u16,
     /// How the sender writes the prefixes of the flow.
     pub(crate) prefix_form: PrefixForm,
+    /// The flow as the upstream side knows it, if this node translates its addresses.
+    pub(crate) upstream: Option<PathCoupled>,
     /// GIST hop count, already decremented by this node.
     pub(crate) hops: u8,
 }
@@ -44,6 +46,17 @@ impl Receipt<'_> {
     /// Returns whether the message is a datagram that no router has forwarded: its TTL is the largest (RFC 5082).
     pub(crate) fn is_from_this_link(&self) -> bool {
         self.ttl == Some(u8::MAX)
+    }
+
+    /// Returns an MRI of the flow as the node on the side that it leads to knows it.
+    #[inline]
+    pub(crate) fn beyond(&self, mri: Mri) -> Mri {
+        match &self.upstream {
+            Some(flow) if mri.direction() == Direction::Upstream => {
+                Mri::PathCoupled(PathCoupled { direction: Direction::Upstream, ..*flow })
+            }
+            _ => mri,
+        }
     }
 
     /// Returns the IP hops from the sender of a message (RFC 5971 section 5.2.2): downstream the TTL that the packet

@@ -7,7 +7,7 @@
 use earmark_core::checkpoint::{Checkpoint, mark};
 use earmark_core::{Datagram, Interface, InterfaceId, Outgoing};
 use earmark_wire::gist::{
-    Body, ErrorCode, Header, MAGIC_LEN, Message, MessageType, Mode, Mri, ObjectType, datagram,
+    Body, ErrorCode, Header, MAGIC_LEN, Message, MessageType, Mode, ObjectType, datagram,
     emit_magic, forward_with_data,
 };
 use earmark_wire::udp;
@@ -19,6 +19,7 @@ use super::prefix_form::PrefixForm;
 use super::receipt::Receipt;
 use super::state::NONE;
 use super::tolerated_prefix::with_mri;
+use super::translation::LocalForm;
 use crate::PORT;
 use crate::input_context::InputContext;
 use crate::nslp::{Channel, Encapsulation, Peering};
@@ -74,6 +75,7 @@ impl Gist {
             source_is_peer: false,
             explicitly_routed: false,
             prefix_form: PrefixForm::default(),
+            upstream: None,
             nslpid: 0,
             hops: 0,
         };
@@ -148,25 +150,26 @@ impl Gist {
         self.refuse(cx, receipt, code, 0);
     }
 
-    /// Handles an exact copy of a message whose sender writes the prefixes of its flow in its own form.
+    /// Handles a copy of a message whose sender names its flow otherwise than this node.
     #[cold]
     #[inline(never)]
-    fn receive_exact(
+    fn receive_in_local_form(
         &mut self,
         cx: &mut InputContext<'_, '_>,
         (received, packet): (&Datagram<'_>, &udp::Packet<'_>),
         receipt: &Receipt<'_>,
         message: &Message<'_>,
         is_local: bool,
-        (mri, prefix_form): (Mri, PrefixForm),
+        form: &LocalForm,
     ) {
-        let receipt = Receipt { prefix_form, ..*receipt };
+        let LocalForm { mri, prefix_form, upstream } = *form;
+        let receipt = Receipt { prefix_form, upstream, ..*receipt };
         let message = Message { body: with_mri(&message.body, mri), ..*message };
         self.receive_message::<true>(cx, received, packet, &receipt, &message, is_local);
     }
 
-    /// Handles a message. `IS_EXACT` keeps the usual case in one piece with the receipt of the datagram.
-    fn receive_message<const IS_EXACT: bool>(
+    /// Handles a message. `IS_LOCAL_FORM` keeps the usual case in one piece with the receipt of the datagram.
+    fn receive_message<const IS_LOCAL_FORM: bool>(
         &mut self,
         cx: &mut InputContext<'_, '_>,
         received: &Datagram<'_>,
@@ -175,8 +178,9 @@ impl Gist {
         message: &Message<'_>,
         is_local: bool,
     ) {
-        if !IS_EXACT && let Some(exact) = self.tolerated_prefix_of(&message.body) {
-            return self.receive_exact(cx, (received, packet), receipt, message, is_local, exact);
+        if !IS_LOCAL_FORM && let Some(form) = self.local_form(cx, receipt.nslpid, &message.body) {
+            let datagram = (received, packet);
+            return self.receive_in_local_form(cx, datagram, receipt, message, is_local, &form);
         }
         self.count(message.body.message_type()).received += 1;
         match &message.body {

@@ -97,12 +97,16 @@ impl Gist {
             self.refuse(cx, receipt, ErrorCode::InvalidTtl, 0);
             return Err(DropReason::TooFar);
         }
-        if let Err(subcode) = self.check_mri(cx, receipt, &query.mri) {
+        let mri = match &receipt.upstream {
+            Some(flow) if query.mri.direction() == Direction::Downstream => Mri::PathCoupled(*flow),
+            _ => query.mri,
+        };
+        if let Err(subcode) = self.check_mri(cx, receipt, &mri) {
             self.refuse_mri(cx, receipt, ErrorCode::MriValidation, subcode);
             return Err(DropReason::Mri);
         }
         // A downstream Query with the addresses of the flow must have the source of the flow.
-        let source = query.mri.addresses().0;
+        let source = mri.addresses().0;
         let as_data = !receipt.source_is_peer && query.mri.direction() == Direction::Downstream;
         if as_data && receipt.source != source {
             report_translation(cx, receipt, (query.session, query.mri), source);
@@ -160,6 +164,7 @@ impl Gist {
             data: query.nslp_data.unwrap_or_default(),
             session: query.session,
             mri: query.mri,
+            upstream: receipt.upstream.as_ref(),
             origin: Origin { peer: None, channel: receipt.channel },
             explicitly_routed: false,
             ip_distance: receipt.ip_distance(query.mri.direction(), query.nli.ip_ttl),
@@ -304,7 +309,7 @@ impl Gist {
         let identity = self.identity;
         let response = Response {
             nat_traversal: query.nat_traversal,
-            mri: receipt.prefix_form.written(at.mri()),
+            mri: receipt.prefix_form.written(receipt.beyond(at.mri())),
             session: query.session,
             nli: self.nli(&identity, path.source, at.direction, distance, validity),
             query_cookie: query.query_cookie,

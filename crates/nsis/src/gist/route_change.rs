@@ -16,6 +16,7 @@ use super::association::Stage;
 use super::event_data::EventData;
 use super::machine::{Event, Facts, State};
 use super::state::{HalfRef, Index, NO_HOP, NONE};
+use super::translation::beyond;
 use crate::input_context::InputContext;
 use crate::nslp::{Notification, Validity};
 use crate::route;
@@ -109,7 +110,8 @@ impl Gist {
 
     /// Returns the fingerprint of the hop that the flow takes now.
     fn present_hop(&self, cx: &InputContext<'_, '_>, at: &HalfRef) -> u32 {
-        route::hop(cx.context, &at.mri()).map_or(NO_HOP, |hop| self.fingerprint(&hop))
+        let mri = beyond(cx, at.key.nslpid, at.mri());
+        route::hop(cx.context, &mri).map_or(NO_HOP, |hop| self.fingerprint(&hop))
     }
 
     /// Lowers the validity of good routing state.

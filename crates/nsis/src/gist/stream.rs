@@ -16,6 +16,7 @@ use super::prefix_form::PrefixForm;
 use super::receipt::Receipt;
 use super::state::{Index, NONE, Needs, Timer, TimerPurpose};
 use super::tolerated_prefix::with_mri;
+use super::translation::LocalForm;
 use super::transmit::message;
 use crate::PORT;
 use crate::input_context::InputContext;
@@ -216,10 +217,10 @@ impl Gist {
             }
         };
         let exact;
-        let parsed = match self.tolerated_prefix_of(&parsed.body) {
+        let parsed = match self.local_form(cx, header.nslpid, &parsed.body) {
             None => &parsed,
-            Some((mri, prefix_form)) => {
-                receipt.prefix_form = prefix_form;
+            Some(LocalForm { mri, prefix_form, upstream }) => {
+                (receipt.prefix_form, receipt.upstream) = (prefix_form, upstream);
                 exact = Message { body: with_mri(&parsed.body, mri), ..parsed };
                 &exact
             }
@@ -373,6 +374,7 @@ fn receipt<'a>(association: &Association, index: Index, octets: &'a [u8]) -> Rec
         source_is_peer: true,
         explicitly_routed: false,
         prefix_form: PrefixForm::default(),
+        upstream: None,
         nslpid: 0,
         hops: 0,
     }

@@ -24,26 +24,25 @@ pub(super) fn with_mri<'a>(body: &Body<'a>, mri: Mri) -> Body<'a> {
     }
 }
 
-impl Gist {
-    /// See [`tolerated_prefix`](Gist::tolerated_prefix), for the MRI of a message.
-    #[inline]
-    pub(super) fn tolerated_prefix_of(&self, body: &Body<'_>) -> Option<(Mri, PrefixForm)> {
-        let mri = match body {
-            Body::Query(query) => &query.mri,
-            Body::Response(response) => &response.mri,
-            Body::Confirm(confirm) => &confirm.mri,
-            Body::Data(data) => &data.mri,
-            Body::Error(error) => error.error.mri.as_ref()?,
-            Body::Hello(_) => return None,
-        };
-        self.tolerated_prefix(mri)
+/// Returns the MRI of a message.
+#[inline]
+pub(super) fn mri_of<'a>(body: &'a Body<'_>) -> Option<&'a Mri> {
+    match body {
+        Body::Query(query) => Some(&query.mri),
+        Body::Response(response) => Some(&response.mri),
+        Body::Confirm(confirm) => Some(&confirm.mri),
+        Body::Data(data) => Some(&data.mri),
+        Body::Error(error) => error.error.mri.as_ref(),
+        Body::Hello(_) => None,
     }
+}
 
+impl Gist {
     /// Returns the MRI of a received message, and how its sender writes it, if its destination prefix has length 0 beside
     /// the address of a host. A prefix of length 0 with an unspecified address is a wildcard, and so is any if the settings
     /// accept prefixes of length 0.
     #[inline]
-    fn tolerated_prefix(&self, mri: &Mri) -> Option<(Mri, PrefixForm)> {
+    pub(super) fn tolerated_prefix(&self, mri: &Mri) -> Option<(Mri, PrefixForm)> {
         match mri {
             Mri::PathCoupled(flow) if flow.destination_prefix == 0 => self.host_prefixes(flow),
             _ => None,

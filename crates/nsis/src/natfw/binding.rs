@@ -50,6 +50,29 @@ impl Bindings {
         &self.slab[index as usize]
     }
 
+    /// Returns whether there are none.
+    pub(super) fn is_empty(&self) -> bool {
+        self.slab.is_empty()
+    }
+
+    /// Returns the external address and port of an internal one.
+    pub(super) fn by_internal(&self, protocol: u8, internal: Endpoint) -> Option<Endpoint> {
+        let before = Endpoint { port: internal.port.wrapping_sub(1), ..internal };
+        let find = |endpoint| self.by_internal.get(&(protocol, endpoint)).map(|at| self.get(*at));
+        let first = find(internal).map(|binding| binding.external);
+        let second = || find(before).filter(|binding| binding.next_port);
+        first.or_else(|| second().map(|binding| following(binding.external)))
+    }
+
+    /// Returns the internal address and port of an external one.
+    pub(super) fn by_external(&self, protocol: u8, external: Endpoint) -> Option<Endpoint> {
+        let binding = self.get(*self.by_external.get(&(protocol, external))?);
+        Some(match external == binding.external {
+            true => binding.internal,
+            false => following(binding.internal),
+        })
+    }
+
     /// Takes the binding of an internal address and port, and makes it if there is none. `None` if no port is free.
     pub(super) fn take(
         &mut self,

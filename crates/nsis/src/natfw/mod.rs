@@ -59,6 +59,7 @@ mod store;
 #[cfg(test)]
 mod tests;
 mod timeouts;
+mod translation;
 mod view;
 
 pub use api::{

@@ -1,9 +1,10 @@
 //! Messages of applications: those that they send, those that they receive, and why one was not sent.
 
+use core::net::IpAddr;
 use core::time::Duration;
 
 use earmark_core::InterfaceId;
-use earmark_wire::gist::{Mri, SessionId};
+use earmark_wire::gist::{Direction, Mri, PathCoupled, SessionId};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
@@ -59,8 +60,11 @@ pub struct Received<'a> {
     pub data: &'a [u8],
     /// Session of the message.
     pub session: SessionId,
-    /// Flow of the message, and the direction in which the message travels along the flow.
+    /// Flow of the message, and the direction in which the message travels along the flow. At a translator, the addresses
+    /// are those of the downstream side.
     pub mri: Mri,
+    /// The flow as the upstream side knows it, if this node translates its addresses.
+    pub upstream: Option<&'a PathCoupled>,
     /// Verified sender, and the channel that carried the message.
     pub origin: Origin,
     /// Whether the sender has marked the message as explicitly routed.
@@ -78,6 +82,21 @@ impl Received<'_> {
     #[inline]
     pub const fn attributes(&self) -> Attributes {
         self.origin.channel.attributes()
+    }
+
+    /// Returns the hosts at both ends of the flow, each as its own side knows it: source and destination.
+    pub fn ends(&self) -> (IpAddr, IpAddr) {
+        let (source, destination) = self.mri.addresses();
+        (self.upstream.map_or(source, |flow| flow.source), destination)
+    }
+
+    /// Returns the end of the flow towards which the message travels.
+    pub fn end_ahead(&self) -> IpAddr {
+        let (source, destination) = self.ends();
+        match self.mri.direction() {
+            Direction::Downstream => destination,
+            Direction::Upstream => source,
+        }
     }
 }
 

@@ -224,6 +224,7 @@ fn received<'a>(message: &SendMessage, data: &'a [u8], interface: InterfaceId) -
         data,
         session: message.session,
         mri: message.mri,
+        upstream: None,
         origin: Origin { peer: None, channel: channel(message.attributes, interface) },
         explicitly_routed: false,
         ip_distance: Some(1),

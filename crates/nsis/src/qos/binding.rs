@@ -93,7 +93,7 @@ impl QosNslp {
     }
 
     fn is_end(&self, cx: &HandlerContext<'_, '_>, received: &ReceivedReserve<'_>) -> bool {
-        self.is_own_end(cx, &received.message.mri)
+        self.is_own_end(cx, received.message)
     }
 
     /// Resumes the RESERVE that waits for a MSG-ID, after the RESERVE with the MSG-ID was handled.

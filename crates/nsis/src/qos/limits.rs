@@ -66,14 +66,14 @@ impl QosNslp {
 /// Returns whether a message that asks for something new may be forwarded: those of one access interface share half of the
 /// signalling class of a link.
 pub(super) fn may_forward(cx: &mut HandlerContext<'_, '_>, message: &Received<'_>) -> bool {
-    let (source, destination) = message.mri.addresses();
-    let end = match message.mri.direction() {
-        Direction::Downstream => destination,
-        Direction::Upstream => source,
-    };
+    let end = message.end_ahead();
     if cx.context.is_core(message.interface) || cx.context.interfaces.is_local(end) {
         return true;
     }
-    let Some(hop) = route::hop(cx.context, &message.mri) else { return true };
+    let hop = match message.mri.direction() {
+        Direction::Downstream => route::hop(cx.context, &message.mri),
+        Direction::Upstream => cx.context.routes.lookup(end),
+    };
+    let Some(hop) = hop else { return true };
     cx.context.may_forward_request(cx.now, (message.interface, hop.interface), MESSAGES)
 }

@@ -65,7 +65,7 @@ impl QosNslp {
         message: &Received<'_>,
         notify: &Notify<'_>,
     ) {
-        if !self.is_own_end(cx, &message.mri) {
+        if !self.is_own_end(cx, message) {
             return self.send(cx, Addressing::forwarding(message), &Message::Notify(*notify));
         }
         if !self.receive_invitation_notify(cx, message, notify) {

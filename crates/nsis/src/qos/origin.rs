@@ -96,9 +96,10 @@ impl QosNslp {
         if session.back == Some(received.peer) {
             return Ok(());
         }
-        let end = match session.direction() {
-            Direction::Downstream => session.mri.source,
-            Direction::Upstream => session.mri.destination,
+        let end = match (session.direction(), received.message.upstream) {
+            (Direction::Downstream, Some(flow)) if received.mri == session.mri => flow.source,
+            (Direction::Downstream, _) => session.mri.source,
+            (Direction::Upstream, _) => session.mri.destination,
         };
         match may_replace(cx.context, received.message.interface, session.arrival, end) {
             true => Ok(()),
@@ -118,7 +119,13 @@ impl QosNslp {
     ) -> Result<(), Refused> {
         let ends = match received.mri.direction {
             Direction::Downstream => {
-                flow.sources().unwrap_or(Prefix::everything(flow.destination.is_ipv6()))
+                let sources = match received.message.upstream {
+                    Some(upstream) => {
+                        flow.source.map(|_| Prefix::new(upstream.source, upstream.source_prefix))
+                    }
+                    None => flow.sources(),
+                };
+                sources.unwrap_or(Prefix::everything(flow.destination.is_ipv6()))
             }
             Direction::Upstream => flow.destinations(),
         };

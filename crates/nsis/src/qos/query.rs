@@ -67,7 +67,7 @@ impl QosNslp {
             let info = InfoSpec::new(Outcome::Success(Success::Acknowledgement));
             self.respond(cx, message, None, info, None);
         }
-        let ends = self.is_own_end(cx, &message.mri)
+        let ends = self.is_own_end(cx, message)
             || query.flags.scoping
             || query.flags.proxy && self.config.proxy;
         if !ends {

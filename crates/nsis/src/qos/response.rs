@@ -3,7 +3,6 @@
 //! With an RII it travels back to the node that has drawn the RII. With an RSN it is between two neighbors; an error is
 //! passed back by each of them, under the RSN of its own peer.
 
-use earmark_wire::gist::{Direction, Mri};
 use earmark_wire::qos_nslp::iana::{ErrorClass, Informational, Success, TransientFailure};
 use earmark_wire::qos_nslp::{Answers, GenericFlags, Message, Outcome, Response, Rsn};
 
@@ -222,19 +221,15 @@ impl QosNslp {
         message: &Received<'_>,
         response: &Response<'_>,
     ) {
-        if self.is_own_end(cx, &message.mri) || !matches!(response.answers, Some(Answers::Rii(_))) {
+        if self.is_own_end(cx, message) || !matches!(response.answers, Some(Answers::Rii(_))) {
             return self.ignore(cx, message, DropReason::Unasked);
         }
         self.send(cx, Addressing::forwarding(message), &Message::Response(*response));
     }
 
-    /// Returns whether messages in this direction end here.
-    pub(super) fn is_own_end(&self, cx: &HandlerContext<'_, '_>, mri: &Mri) -> bool {
-        let (source, destination) = mri.addresses();
-        cx.context.interfaces.is_local(match mri.direction() {
-            Direction::Downstream => destination,
-            Direction::Upstream => source,
-        })
+    /// Returns whether the path of a message ends here.
+    pub(super) fn is_own_end(&self, cx: &HandlerContext<'_, '_>, message: &Received<'_>) -> bool {
+        cx.context.interfaces.is_local(message.end_ahead())
     }
 
     /// Draws a new RII.

@@ -3,7 +3,7 @@
 use alloc::boxed::Box;
 
 use earmark_core::InterfaceId;
-use earmark_wire::gist::{Mri, SessionId};
+use earmark_wire::gist::{Mri, PathCoupled, SessionId};
 
 use crate::nslp::{Origin, Received};
 
@@ -15,6 +15,8 @@ pub(super) struct StoredReserve {
     pub(super) nslpid: u16,
     pub(super) session: SessionId,
     pub(super) mri: Mri,
+    /// The flow as the upstream side knows it, if this node translates its addresses.
+    pub(super) upstream: Option<PathCoupled>,
     pub(super) origin: Origin,
     pub(super) explicitly_routed: bool,
     pub(super) ip_distance: Option<u8>,
@@ -31,6 +33,7 @@ impl StoredReserve {
             data: message.data.into(),
             session: message.session,
             mri: message.mri,
+            upstream: message.upstream.copied(),
             origin: message.origin,
             explicitly_routed: message.explicitly_routed,
             ip_distance: message.ip_distance,
@@ -45,6 +48,7 @@ impl StoredReserve {
             data: &self.data,
             session: self.session,
             mri: self.mri,
+            upstream: self.upstream.as_ref(),
             origin: self.origin,
             explicitly_routed: self.explicitly_routed,
             ip_distance: self.ip_distance,

@@ -93,6 +93,7 @@ impl Population {
             data: &arrival.data,
             session: arrival.session,
             mri: arrival.mri,
+            upstream: None,
             origin: Origin { peer: Some(arrival.peer), channel },
             explicitly_routed: false,
             ip_distance: Some(1),

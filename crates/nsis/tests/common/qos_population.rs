@@ -87,6 +87,7 @@ impl Population {
             data: &arrival.data,
             session: arrival.session,
             mri: arrival.mri,
+            upstream: None,
             origin: Origin::datagram(Some(arrival.peer), InterfaceId(1)),
             explicitly_routed: false,
             ip_distance: Some(1),

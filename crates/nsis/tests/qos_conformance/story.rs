@@ -95,6 +95,7 @@ impl Player {
             data: &data,
             session,
             mri: Mri::PathCoupled(mri),
+            upstream: None,
             origin: Origin { peer: Some(peer), channel },
             explicitly_routed,
             ip_distance,

@@ -18,3 +18,4 @@ mod faults;
 mod network;
 mod open;
 mod proxy;
+mod reservations;

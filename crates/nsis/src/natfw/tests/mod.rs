@@ -376,6 +376,7 @@ pub(super) fn received<'a>(
         data,
         session: message.session,
         mri: message.mri,
+        upstream: None,
         origin: Origin { peer: Some(handle(from)), channel },
         explicitly_routed: message.to.is_some(),
         ip_distance: Some(1),

@@ -218,6 +218,7 @@ fn accepts(net: &mut Net, number: usize, is_next_level: bool, interface: Interfa
         data: &[],
         session: SESSION,
         mri: mri(0, address(THERE), Direction::Downstream),
+        upstream: None,
         origin: Origin::datagram(None, interface),
         explicitly_routed: false,
         ip_distance: None,

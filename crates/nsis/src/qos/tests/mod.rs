@@ -303,6 +303,7 @@ impl Net {
             data,
             session,
             mri,
+            upstream: None,
             origin: Origin::datagram(Some(handle(from)), interface),
             explicitly_routed,
             ip_distance: Some(self.distance[from.min(to)] + passed),

@@ -1,0 +1,102 @@
+//! The addresses of flows on both sides of this translator, for other applications and their routing state.
+
+use core::iter;
+
+use earmark_core::{FilterAction, FilterRule, FilteredPackets};
+use earmark_wire::gist::PathCoupled;
+
+use super::flow::{endpoints, known_packets_of, with_destination, with_source};
+use super::instance::NatfwNslp;
+use super::state::Flags;
+
+impl NatfwNslp {
+    /// Returns whether this node may translate any flow now.
+    #[inline]
+    pub(crate) fn translates(&self) -> bool {
+        !self.bindings.is_empty()
+    }
+
+    /// Returns a flow of the upstream side as the downstream side knows it; `None` if no installed rule translates it. The
+    /// answers to the data of a rule are translated with it.
+    pub(crate) fn downstream_form(&self, flow: &PathCoupled) -> Option<PathCoupled> {
+        let answered = || self.data_before(&reversed(flow)).map(|data| reversed(&data));
+        self.data_after(flow).or_else(answered)
+    }
+
+    /// Returns a flow of the downstream side as the upstream side knows it; `None` if no installed rule translates it.
+    pub(crate) fn upstream_form(&self, flow: &PathCoupled) -> Option<PathCoupled> {
+        let answered = || self.data_after(&reversed(flow)).map(|data| reversed(&data));
+        self.data_before(flow).or_else(answered)
+    }
+
+    /// Returns the data of a rule after their translation.
+    fn data_after(&self, before: &PathCoupled) -> Option<PathCoupled> {
+        let (source, destination) = endpoints(before);
+        let protocol = before.protocol?;
+        let is_bound = self.bindings.by_internal(protocol, source).is_some()
+            || self.bindings.by_external(protocol, destination).is_some();
+        if !is_bound || !is_of_one_host(before) {
+            return None;
+        }
+        let rule = self.rule_for(before)?;
+        // Without a port the kernel chooses one for each connection.
+        let known = |to: &earmark_core::Endpoint| to.port != 0;
+        let after = match rule.source {
+            Some(source) => with_source(before, Some(source).filter(known)?),
+            None => *before,
+        };
+        Some(match rule.destination {
+            Some(destination) => with_destination(&after, Some(destination).filter(known)?),
+            None => after,
+        })
+    }
+
+    /// Returns the data of a rule before their translation.
+    fn data_before(&self, after: &PathCoupled) -> Option<PathCoupled> {
+        let (source, destination) = endpoints(after);
+        let protocol = after.protocol?;
+        let inside = self.bindings.by_external(protocol, source);
+        let outside = self.bindings.by_internal(protocol, destination);
+        let of_source = inside.map(|inside| with_source(after, inside));
+        let of_destination = outside.map(|outside| with_destination(after, outside));
+        let candidates = of_source.into_iter().chain(of_destination);
+        candidates.into_iter().find(|before| self.data_after(before).as_ref() == Some(after))
+    }
+
+    /// Returns the installed rule that lets packets pass: for these, for those of all source ports, or of all sources.
+    fn rule_for(&self, packets: &PathCoupled) -> Option<FilterRule> {
+        let exact = known_packets_of(packets);
+        let mut wider = exact;
+        wider.flow.source_port = 0;
+        let mut widest = wider;
+        widest.flow.source = None;
+        let candidates = iter::once(exact).chain([wider, widest]);
+        candidates.into_iter().find_map(|packets| self.installed(packets))
+    }
+
+    fn installed(&self, packets: FilteredPackets) -> Option<FilterRule> {
+        let sessions = self.store.holders(packets).map(|index| self.store.session(index));
+        let installed = sessions.filter(|session| session.flags.has(Flags::INSTALLED));
+        let mut rules = installed.flat_map(|session| session.rules());
+        rules.find(|rule| rule.packets == packets && rule.action == FilterAction::Allow)
+    }
+}
+
+/// Returns whether both ends of a flow are one host.
+fn is_of_one_host(flow: &PathCoupled) -> bool {
+    let bits = if flow.source.is_ipv4() { 32 } else { 128 };
+    flow.source_prefix == bits && flow.destination_prefix == bits
+}
+
+/// Returns the flow of the answers to a flow.
+fn reversed(flow: &PathCoupled) -> PathCoupled {
+    PathCoupled {
+        source: flow.destination,
+        destination: flow.source,
+        source_prefix: flow.destination_prefix,
+        destination_prefix: flow.source_prefix,
+        source_port: flow.destination_port,
+        destination_port: flow.source_port,
+        ..*flow
+    }
+}
