@@ -91,6 +91,11 @@ impl Gist {
             report_translation(cx, receipt, (query.session, query.mri), named);
             return Err(DropReason::Untranslated);
         }
+        if self.lacks_translation(cx, receipt, &query.mri) {
+            let subcode = subcode::object_type::UNTRANSLATED;
+            self.refuse_mri(cx, receipt, ErrorCode::ObjectType, subcode);
+            return Err(DropReason::Untranslated);
+        }
         if query.mri.direction() == Direction::Upstream
             && receipt.ttl.is_some_and(|ttl| ttl < NEIGHBOUR_TTL)
         {

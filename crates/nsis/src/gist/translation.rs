@@ -9,6 +9,7 @@ use earmark_wire::natfw_nslp::iana::NSLPID as NATFW;
 
 use super::Gist;
 use super::prefix_form::PrefixForm;
+use super::receipt::Receipt;
 use super::tolerated_prefix::mri_of;
 use crate::input_context::InputContext;
 
@@ -43,6 +44,23 @@ impl Gist {
     }
 }
 
+impl Gist {
+    /// Returns whether a flow of the upstream side would need a translation that this node has not.
+    #[inline]
+    pub(super) fn lacks_translation(
+        &self,
+        cx: &mut InputContext<'_, '_>,
+        receipt: &Receipt<'_>,
+        mri: &Mri,
+    ) -> bool {
+        let Mri::PathCoupled(flow) = mri else { return false };
+        flow.direction == Direction::Downstream
+            && receipt.upstream.is_none()
+            && cx.applications.natfw.leaves_untranslated(cx.context, flow, receipt.interface)
+            && cx.applications.by_id(receipt.nslpid).is_some_and(|it| it.is_about_packets())
+    }
+}
+
 #[cold]
 fn translated_form(
     cx: &InputContext<'_, '_>,
@@ -61,10 +79,10 @@ fn translated_form(
     }
     let natfw = &cx.applications.natfw;
     if side == Direction::Upstream {
-        let upstream = Some(natfw.upstream_form(&flow)?);
+        let upstream = Some(natfw.upstream_form(cx.now, &flow)?);
         return Some(LocalForm { upstream, ..exact });
     }
-    let mri = Mri::PathCoupled(natfw.downstream_form(&flow)?);
+    let mri = Mri::PathCoupled(natfw.downstream_form(cx.now, &flow)?);
     Some(LocalForm { mri, upstream: Some(flow), ..exact })
 }
 
@@ -83,6 +101,6 @@ pub(super) fn beyond(cx: &InputContext<'_, '_>, nslpid: u16, mri: Mri) -> Mri {
 
 #[cold]
 fn beyond_translation(cx: &InputContext<'_, '_>, nslpid: u16, flow: &PathCoupled) -> Option<Mri> {
-    let form = (nslpid != NATFW).then(|| cx.applications.natfw.upstream_form(flow));
+    let form = (nslpid != NATFW).then(|| cx.applications.natfw.upstream_form(cx.now, flow));
     form.flatten().map(Mri::PathCoupled)
 }

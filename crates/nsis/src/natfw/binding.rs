@@ -39,6 +39,13 @@ pub(super) struct Binding {
     promised_until: Time,
 }
 
+impl Binding {
+    /// Returns whether an earlier run of this node has promised it.
+    pub(super) fn is_promised(&self, now: Time) -> bool {
+        self.promised_until > now
+    }
+}
+
 /// The port after that of an endpoint.
 pub(super) fn following(endpoint: Endpoint) -> Endpoint {
     Endpoint { port: endpoint.port.wrapping_add(1), ..endpoint }
@@ -55,21 +62,31 @@ impl Bindings {
         self.slab.is_empty()
     }
 
-    /// Returns the external address and port of an internal one.
-    pub(super) fn by_internal(&self, protocol: u8, internal: Endpoint) -> Option<Endpoint> {
-        let before = Endpoint { port: internal.port.wrapping_sub(1), ..internal };
+    /// Returns the binding of an internal address and port, and the external ones that stand for them.
+    pub(super) fn of_internal(
+        &self,
+        protocol: u8,
+        internal: Endpoint,
+    ) -> Option<(&Binding, Endpoint)> {
         let find = |endpoint| self.by_internal.get(&(protocol, endpoint)).map(|at| self.get(*at));
-        let first = find(internal).map(|binding| binding.external);
-        let second = || find(before).filter(|binding| binding.next_port);
-        first.or_else(|| second().map(|binding| following(binding.external)))
+        if let Some(binding) = find(internal) {
+            return Some((binding, binding.external));
+        }
+        let before = Endpoint { port: internal.port.wrapping_sub(1), ..internal };
+        let pair = find(before).filter(|binding| binding.next_port)?;
+        Some((pair, following(pair.external)))
     }
 
-    /// Returns the internal address and port of an external one.
-    pub(super) fn by_external(&self, protocol: u8, external: Endpoint) -> Option<Endpoint> {
+    /// Returns the binding of an external address and port, and the internal ones that they stand for.
+    pub(super) fn of_external(
+        &self,
+        protocol: u8,
+        external: Endpoint,
+    ) -> Option<(&Binding, Endpoint)> {
         let binding = self.get(*self.by_external.get(&(protocol, external))?);
         Some(match external == binding.external {
-            true => binding.internal,
-            false => following(binding.internal),
+            true => (binding, binding.internal),
+            false => (binding, following(binding.internal)),
         })
     }
 

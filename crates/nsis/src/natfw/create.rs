@@ -45,7 +45,7 @@ impl NatfwNslp {
             return Err(failure(Failure::RuleActionNotApplicable));
         }
         let arrival = request.message.interface;
-        let from_outside = self.config.is_external(cx, arrival);
+        let from_outside = self.config.is_external(cx.context, arrival);
         let reservation = self.reservation_for(&near, request.nonce);
         let blocked =
             |index: Index| self.store.session(index).extended_flow.action == RuleAction::Deny;

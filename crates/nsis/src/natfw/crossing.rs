@@ -3,7 +3,7 @@
 use alloc::vec::Vec;
 use core::net::{IpAddr, Ipv4Addr};
 
-use earmark_core::{InterfaceId, Prefix};
+use earmark_core::{Context, InterfaceId, Prefix};
 
 use super::config::{Config, Translator};
 use crate::nslp::HandlerContext;
@@ -29,8 +29,8 @@ pub(super) enum Crossing {
 
 impl Config {
     /// Returns whether an interface leads out of the network.
-    pub(super) fn is_external(&self, cx: &HandlerContext<'_, '_>, interface: InterfaceId) -> bool {
-        let link = cx.context.interfaces.by_id(interface);
+    pub(super) fn is_external(&self, context: &Context<'_>, interface: InterfaceId) -> bool {
+        let link = context.interfaces.by_id(interface);
         link.is_some_and(|link| self.external.contains(&link.name))
     }
 
@@ -41,8 +41,9 @@ impl Config {
         arrival: Option<InterfaceId>,
         outgoing: InterfaceId,
     ) -> Crossing {
-        let comes_from_outside = arrival.is_some_and(|arrival| self.is_external(cx, arrival));
-        match (comes_from_outside, self.is_external(cx, outgoing)) {
+        let comes_from_outside =
+            arrival.is_some_and(|arrival| self.is_external(cx.context, arrival));
+        match (comes_from_outside, self.is_external(cx.context, outgoing)) {
             (false, true) => Crossing::Outward,
             (true, false) => Crossing::Inward,
             _ => Crossing::Within,

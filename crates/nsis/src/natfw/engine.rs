@@ -26,6 +26,11 @@ impl Nslp for NatfwNslp {
         self.config.enabled && nslpid == NSLPID
     }
 
+    /// The translator makes the translations.
+    fn is_about_packets(&self) -> bool {
+        false
+    }
+
     /// Firewalls and translators take part, and the ends.
     fn may_peer(
         &mut self,

@@ -57,7 +57,7 @@ impl NatfwNslp {
         let terminal = request.terminal.filter(|_| near.direction() == expected);
         let terminal = terminal.ok_or(Outcome::ProtocolError(ProtocolError::UnknownFieldValue))?;
         let arrival = request.message.interface;
-        if self.config.is_external(cx, arrival) {
+        if self.config.is_external(cx.context, arrival) {
             return Err(Outcome::ProtocolError(ProtocolError::ExternalOnExternalSide));
         }
         let data = data_of(&near, &terminal);
@@ -66,7 +66,7 @@ impl NatfwNslp {
         }
         // A signalling destination may be the edge itself.
         let outgoing = match cx.context.interfaces.owner_of(target) {
-            Some(own) if self.config.is_external(cx, own) => own,
+            Some(own) if self.config.is_external(cx.context, own) => own,
             Some(_) => return Err(permanent(PermanentFailure::NoEdgeDevice)),
             None => {
                 let hop = route::hop(cx.context, &near);

@@ -2,12 +2,17 @@
 
 use core::iter;
 
-use earmark_core::{FilterAction, FilterRule, FilteredPackets};
+use earmark_core::{
+    Context, Endpoint, FilterAction, FilterRule, FilteredPackets, InterfaceId, Time,
+};
 use earmark_wire::gist::PathCoupled;
 
+use super::binding::Binding;
+use super::config::Translator;
 use super::flow::{endpoints, known_packets_of, with_destination, with_source};
 use super::instance::NatfwNslp;
 use super::state::Flags;
+use crate::route;
 
 impl NatfwNslp {
     /// Returns whether this node may translate any flow now.
@@ -16,31 +21,52 @@ impl NatfwNslp {
         !self.bindings.is_empty()
     }
 
+    /// Returns whether packets of a flow leave the network untranslated here, although this node translates their source.
+    pub(crate) fn leaves_untranslated(
+        &self,
+        context: &Context<'_>,
+        flow: &PathCoupled,
+        arrival: InterfaceId,
+    ) -> bool {
+        let translates = |translator: &Translator| translator.translates(flow.source);
+        let is_external = |interface| self.config.is_external(context, interface);
+        self.config.translator.as_ref().is_some_and(translates)
+            && !is_external(arrival)
+            && route::hop_of_flow(context, flow).is_some_and(|hop| is_external(hop.interface))
+    }
+
     /// Returns a flow of the upstream side as the downstream side knows it; `None` if no installed rule translates it. The
     /// answers to the data of a rule are translated with it.
-    pub(crate) fn downstream_form(&self, flow: &PathCoupled) -> Option<PathCoupled> {
-        let answered = || self.data_before(&reversed(flow)).map(|data| reversed(&data));
-        self.data_after(flow).or_else(answered)
+    pub(crate) fn downstream_form(&self, now: Time, flow: &PathCoupled) -> Option<PathCoupled> {
+        let answered = || self.data_before(now, &reversed(flow)).map(|data| reversed(&data));
+        self.data_after(now, flow).or_else(answered)
     }
 
     /// Returns a flow of the downstream side as the upstream side knows it; `None` if no installed rule translates it.
-    pub(crate) fn upstream_form(&self, flow: &PathCoupled) -> Option<PathCoupled> {
-        let answered = || self.data_after(&reversed(flow)).map(|data| reversed(&data));
-        self.data_before(flow).or_else(answered)
+    pub(crate) fn upstream_form(&self, now: Time, flow: &PathCoupled) -> Option<PathCoupled> {
+        let answered = || self.data_after(now, &reversed(flow)).map(|data| reversed(&data));
+        self.data_before(now, flow).or_else(answered)
     }
 
     /// Returns the data of a rule after their translation.
-    fn data_after(&self, before: &PathCoupled) -> Option<PathCoupled> {
+    fn data_after(&self, now: Time, before: &PathCoupled) -> Option<PathCoupled> {
         let (source, destination) = endpoints(before);
         let protocol = before.protocol?;
-        let is_bound = self.bindings.by_internal(protocol, source).is_some()
-            || self.bindings.by_external(protocol, destination).is_some();
-        if !is_bound || !is_of_one_host(before) {
+        let outside = self.bindings.of_internal(protocol, source);
+        let inside = self.bindings.of_external(protocol, destination);
+        if outside.is_none() && inside.is_none() || !is_of_one_host(before) {
             return None;
         }
-        let rule = self.rule_for(before)?;
+        let Some(rule) = self.rule_for(before) else {
+            // The rule of an earlier run of this node is still in the packet filter, and its session returns.
+            let kept = |found: Option<(&Binding, Endpoint)>| {
+                found.filter(|(binding, _)| binding.is_promised(now)).map(|(_, endpoint)| endpoint)
+            };
+            let of_source = || kept(outside).map(|outside| with_source(before, outside));
+            return kept(inside).map(|inside| with_destination(before, inside)).or_else(of_source);
+        };
         // Without a port the kernel chooses one for each connection.
-        let known = |to: &earmark_core::Endpoint| to.port != 0;
+        let known = |to: &Endpoint| to.port != 0;
         let after = match rule.source {
             Some(source) => with_source(before, Some(source).filter(known)?),
             None => *before,
@@ -52,15 +78,15 @@ impl NatfwNslp {
     }
 
     /// Returns the data of a rule before their translation.
-    fn data_before(&self, after: &PathCoupled) -> Option<PathCoupled> {
+    fn data_before(&self, now: Time, after: &PathCoupled) -> Option<PathCoupled> {
         let (source, destination) = endpoints(after);
         let protocol = after.protocol?;
-        let inside = self.bindings.by_external(protocol, source);
-        let outside = self.bindings.by_internal(protocol, destination);
-        let of_source = inside.map(|inside| with_source(after, inside));
-        let of_destination = outside.map(|outside| with_destination(after, outside));
+        let inside = self.bindings.of_external(protocol, source);
+        let outside = self.bindings.of_internal(protocol, destination);
+        let of_source = inside.map(|(_, inside)| with_source(after, inside));
+        let of_destination = outside.map(|(_, outside)| with_destination(after, outside));
         let candidates = of_source.into_iter().chain(of_destination);
-        candidates.into_iter().find(|before| self.data_after(before).as_ref() == Some(after))
+        candidates.into_iter().find(|before| self.data_after(now, before).as_ref() == Some(after))
     }
 
     /// Returns the installed rule that lets packets pass: for these, for those of all source ports, or of all sources.

@@ -23,6 +23,12 @@ pub trait Nslp: fmt::Debug {
         nslpid == self.id()
     }
 
+    /// Returns whether messages are about the packets of their flow, so that a translator refuses them if it has no
+    /// translation for these packets (RFC 5971 section 7.2.2). The path of a flow can be examined without.
+    fn is_about_packets(&self) -> bool {
+        true
+    }
+
     /// Decides on a received Query whether this node becomes the peer of its sender, or forwards the Query. `answer` is
     /// empty; octets written there go into the Response, or replace the data of the Query that is forwarded. The
     /// application must keep no state for the Query: its sender has not yet proved its address.

@@ -20,6 +20,10 @@ impl Nslp for PingNslp {
     }
 
     /// Every node on the path takes part.
+    fn is_about_packets(&self) -> bool {
+        false
+    }
+
     fn may_peer(
         &mut self,
         _cx: &mut HandlerContext<'_, '_>,

@@ -116,8 +116,11 @@ impl QosNslp {
                 &ReserveOptions { full, tear, rii, ..ReserveOptions::default() },
             );
         }
-        let is_torn = self.store.session(index).flags.has(Flags::TORN);
-        if failure == SendFailure::NoNextNode && !is_torn {
+        let session = self.store.session(index);
+        let is_torn = session.flags.has(Flags::TORN);
+        // A node that has taken part refuses the flow now, as a translator without translation does.
+        let is_left = failure == SendFailure::Refused && session.on.is_some();
+        if (failure == SendFailure::NoNextNode || is_left) && !is_torn {
             self.become_last(cx, index);
         }
         if self.store.session(index).is_initiator() {

@@ -395,15 +395,11 @@ impl QosNslp {
 
     /// Returns whether a session ends at this node, by its flow or by its scope.
     fn ends_here(&self, cx: &HandlerContext<'_, '_>, received: &ReceivedReserve<'_>) -> bool {
-        let ReceivedReserve { reserve, mri, .. } = received;
-        let end = match mri.direction {
-            Direction::Downstream => mri.destination,
-            Direction::Upstream => mri.source,
-        };
+        let ReceivedReserve { message, reserve, .. } = received;
         reserve.flags.scoping
-            || self.is_deaggregator(cx, received.message)
+            || self.is_deaggregator(cx, message)
             || reserve.flags.proxy && self.config.proxy
-            || cx.context.interfaces.is_local(end)
+            || self.is_own_end(cx, message)
     }
 
     /// Stores the bindings of a RESERVE, unknown objects that belong into refreshes, and its SESSION_AUTH.

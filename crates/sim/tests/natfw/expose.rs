@@ -5,6 +5,7 @@ use std::time::Duration;
 use earmark_core::{Endpoint, FilterAction};
 use earmark_nsis::gist::UpstreamQueries;
 use earmark_nsis::natfw::{Config, Event, ExposeRequest, OpenRequest, Refusal};
+use earmark_nsis::nslp::Attributes;
 use earmark_nsis::nslp::SendFailure;
 use earmark_wire::natfw_nslp::Outcome;
 use earmark_wire::natfw_nslp::iana::{PermanentFailure, SignalingSessionFailure};
@@ -316,7 +317,7 @@ fn refused_rule_of_a_block_is_reported() {
 fn reservation_that_cannot_travel_upstream_is_refused_at_once() {
     let mut net = Net::new();
     let client = net.id("c");
-    let mut settings = config(&net.settings["c"]);
+    let mut settings = config(&net.settings["c"], Attributes::default());
     settings.nsis.gist.upstream_queries = UpstreamQueries::OnLink;
     net.network.set_config(client, settings);
     net.network.kill(client);

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use earmark_node::Command as NodeCommand;
 use earmark_nsis::natfw::{Application, Command, Event, ExposeRequest, OpenRequest};
+use earmark_nsis::nslp::Attributes;
 use earmark_sim::{Faults, StreamId};
 
 use crate::network::{
@@ -205,7 +206,7 @@ fn withdrawn_permission_closes_the_path() {
         let (mut net, data) = open_path(false);
         let mut settings = net.settings[withdrawing].clone();
         settings.rules.clear();
-        let renewed = Box::new(config(&settings).nsis);
+        let renewed = Box::new(config(&settings, Attributes::default()).nsis);
         let command = NodeCommand::Nsis(earmark_nsis::Command::Renew(renewed));
         net.network.command(net.id(withdrawing), command);
         net.run(15);

@@ -11,6 +11,7 @@ use earmark_nsis::natfw::{
     Application, Command as NatfwCommand, Config, Event, ExposeRequest, OpenRequest, Refusal,
     Responder, Rule, SessionView, Translator,
 };
+use earmark_nsis::nslp::Attributes;
 use earmark_nsis::{Command as NsisCommand, Event as NsisEvent, Nsis};
 use earmark_sim::{
     Keep, LinkEnd, LinkSpec, LogEvent, Network, NodeId, Source, StreamId, TrafficPattern,
@@ -87,6 +88,15 @@ fn firewall(external: &[&str]) -> Config {
 impl Net {
     /// Creates the network; in IPv6 `nat` is a firewall only. `change` changes the settings of a node.
     pub(crate) fn with(ipv6: bool, change: &dyn Fn(&str, &mut Config)) -> Net {
+        Net::with_transport(ipv6, change, Attributes::default())
+    }
+
+    /// Creates the network; QoS NSLP sends with these attributes.
+    pub(crate) fn with_transport(
+        ipv6: bool,
+        change: &dyn Fn(&str, &mut Config),
+        of_qos: Attributes,
+    ) -> Net {
         let mut network = Network::new(5);
         let (mut nodes, mut settings) = (BTreeMap::new(), BTreeMap::new());
         for name in ["c", "fw1", "nat", "r", "fw2", "e", "s", "fw3", "o", "p"] {
@@ -110,7 +120,7 @@ impl Net {
                 _ => network.add_node(
                     name,
                     !matches!(name, "c" | "s" | "o"),
-                    config(&settings[name]),
+                    config(&settings[name], of_qos),
                 ),
             };
             nodes.insert(name, node);
@@ -317,8 +327,9 @@ pub(crate) fn external_of(events: &[Event]) -> Endpoint {
     external.unwrap_or_else(|| panic!("no external address: {events:?}"))
 }
 
-pub(crate) fn config(natfw: &Config) -> NodeConfig {
+pub(crate) fn config(natfw: &Config, of_qos: Attributes) -> NodeConfig {
     let mut config = NodeConfig::default();
+    config.nsis.qos.attributes = of_qos;
     config.nsis.natfw = natfw.clone();
     config.nsis.gist.upstream_queries = UpstreamQueries::Routed;
     config

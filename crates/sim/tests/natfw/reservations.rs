@@ -1,13 +1,15 @@
 //! Reservations of QoS NSLP for data that a translator changes.
 
 use std::net::IpAddr;
+
 use std::time::Duration;
 
 use earmark_core::{Endpoint, Flow, Prefix, Rate, Time};
 use earmark_node::{Command, Event as NodeEvent};
+use earmark_nsis::natfw::OpenRequest;
+use earmark_nsis::nslp::Attributes;
 use earmark_nsis::qos::{
-    Application, Command as QosCommand, Event, Listen, Request, RequestedQos,
-    SessionView,
+    Application, Command as QosCommand, Event, Listen, Request, RequestedQos, SessionView,
 };
 use earmark_nsis::{Command as NsisCommand, Event as NsisEvent, Nsis};
 use earmark_sim::{Keep, LogEvent, Source, TrafficPattern};
@@ -66,7 +68,8 @@ impl Net {
     fn reserved(&self, node: &'static str, link: usize) -> Option<(Endpoint, Endpoint)> {
         let interface = self.interface(node, link);
         let all = self.network.traffic_control(self.id(node));
-        let mut flows = all.filter(|(at, _)| *at == interface).flat_map(|(_, reserved)| reserved.flows);
+        let mut flows =
+            all.filter(|(at, _)| *at == interface).flat_map(|(_, reserved)| reserved.flows);
         let flow = flows.next()?;
         assert!(flows.next().is_none(), "{node}: one reservation is expected");
         let source = Endpoint { address: flow.source?, port: flow.source_port };
@@ -74,10 +77,11 @@ impl Net {
     }
 
     /// Asserts that no node has a reservation.
-    fn nothing_is_reserved(&self) {
+    fn nothing_is_reserved(&self, context: &str) {
         for node in PATH.into_iter().chain(["c", "s"]) {
-            assert_eq!(self.qos_sessions(node), [], "{node}");
-            assert_eq!(self.network.traffic_control(self.id(node)).count(), 0, "{node}");
+            assert_eq!(self.qos_sessions(node), [], "{context}: {node}");
+            let held = self.network.traffic_control(self.id(node)).count();
+            assert_eq!(held, 0, "{context}: {node}");
         }
     }
 
@@ -113,7 +117,7 @@ fn udp(source: Endpoint, destination: Endpoint) -> Flow {
 }
 
 fn is_reserved(events: &[Event]) -> bool {
-    events.iter().any(|event| matches!(event, Event::Reserved { .. }))
+    events.iter().any(|event| matches!(event, Event::Reserved { .. } | Event::Incoming { .. }))
 }
 
 #[test]
@@ -142,5 +146,199 @@ fn data_from_inside_is_reserved_on_both_sides_of_the_translator() {
     assert_eq!(net.reserved("nat", 2), Some((outside, server)));
     assert_eq!(net.qos_events("c"), []);
     net.qos("c", QosCommand::Release { application: Application(1) });
-    net.nothing_is_reserved();
+    net.nothing_is_reserved("release");
+}
+
+/// The reservation is made by the sender, or by the receiver at the wish of the sender.
+#[derive(Clone, Copy, Debug)]
+enum By {
+    Sender,
+    Receiver,
+}
+
+impl Net {
+    /// Reserves for a flow that begins at a node, and asserts that it succeeds.
+    fn reserve_by(&mut self, by: By, (from, to): (&str, &str), flow: Flow) {
+        self.listen(to, 9);
+        let (application, request) = (Application(1), Request::new(flow, RequestedQos::of(RATE)));
+        let command = match by {
+            By::Sender => QosCommand::Reserve { application, request },
+            By::Receiver => QosCommand::Invite { application, request },
+        };
+        self.qos(from, command);
+        self.run(2);
+        let events = self.qos_events(from);
+        assert!(is_reserved(&events), "{by:?} {from} {to}: {events:?}");
+    }
+
+    /// Asserts that each link of a path, from the first node on, has one reservation: before and after the translator.
+    fn path_is_reserved<const N: usize>(
+        &self,
+        path: [(&'static str, usize); N],
+        [before, after]: [(Endpoint, Endpoint); 2],
+    ) {
+        let mut expected = before;
+        for (node, link) in path {
+            if node == "nat" {
+                expected = after;
+            }
+            assert_eq!(self.reserved(node, link), Some(expected), "{node}");
+        }
+    }
+}
+
+const OUTWARD: [(&str, usize); 6] =
+    [("c", 0), ("fw1", 1), ("nat", 2), ("r", 3), ("fw2", 4), ("e", 5)];
+const INWARD: [(&str, usize); 6] =
+    [("s", 5), ("e", 4), ("fw2", 3), ("r", 2), ("nat", 1), ("fw1", 0)];
+
+/// Who asked for the translation, in which direction the data goes, who reserves, and over which transport.
+#[test]
+fn every_way_to_reserve_crosses_the_translator() {
+    let transports = [Attributes::default(), Attributes { reliable: true, secure: false }];
+    for by in [By::Sender, By::Receiver] {
+        for attributes in transports {
+            for is_exposed in [false, true] {
+                let mut net = Net::with_transport(false, &accept_all, attributes);
+                let inside = endpoint(net.address("c"), if is_exposed { 6_000 } else { 5_000 });
+                let server = endpoint(net.address("s"), if is_exposed { 5_000 } else { 6_000 });
+                let outside = match is_exposed {
+                    false => {
+                        net.open("c", 1, server.address);
+                        net.external_source()
+                    }
+                    true => {
+                        net.expose("c", 1, expose_request(None));
+                        let outside = external_of(&net.events("c"));
+                        let request = open_request(outside.address);
+                        let destination_port = Some(outside.port);
+                        net.open_with("s", 1, OpenRequest { destination_port, ..request });
+                        assert!(granted(&net.events("s")));
+                        outside
+                    }
+                };
+                let context = format!("{by:?} {attributes:?} exposed {is_exposed}");
+                let flows = |a, b| [(a, server), (b, server)];
+                net.reserve_by(by, ("c", "s"), udp(inside, server));
+                net.path_is_reserved(OUTWARD, flows(inside, outside));
+                net.run(200);
+                net.path_is_reserved(OUTWARD, flows(inside, outside));
+                net.qos("c", QosCommand::Release { application: Application(1) });
+                net.run(3);
+                net.qos("s", QosCommand::Release { application: Application(9) });
+                net.nothing_is_reserved(&context);
+                net.reserve_by(by, ("s", "c"), udp(server, outside));
+                net.path_is_reserved(INWARD, [(server, outside), (server, inside)]);
+                net.run(200);
+                net.path_is_reserved(INWARD, [(server, outside), (server, inside)]);
+                net.qos("s", QosCommand::Release { application: Application(1) });
+                net.run(3);
+                net.qos("c", QosCommand::Release { application: Application(9) });
+                net.nothing_is_reserved(&context);
+            }
+        }
+    }
+}
+
+#[test]
+fn reserved_packets_pass_a_full_translator() {
+    let mut net = Net::with(false, &accept_all);
+    let (inside, server) = (endpoint(net.address("c"), 5_000), endpoint(net.address("s"), 6_000));
+    net.open("c", 1, server.address);
+    let other = OpenRequest { source_port: Some(5_001), ..open_request(server.address) };
+    net.open_with("c", 2, other);
+    let data = net.stream("c", 5_000, server.address, 6_000);
+    assert!(net.passes(data));
+    net.flood("c", 5_001, server);
+    net.run(3);
+    let before = net.network.counts(data).1;
+    net.run(2);
+    let passed = net.network.counts(data).1 - before;
+    assert!(passed < 180, "without a reservation {passed} of 200 packets pass");
+    net.reserve_by(By::Sender, ("c", "s"), udp(inside, server));
+    for _ in 0..5 {
+        assert!(net.passes(data));
+    }
+}
+
+/// A reservation for addresses that no packet has outside would be useless.
+#[test]
+fn reservation_without_translation_is_refused_at_the_translator() {
+    let mut net = Net::with(false, &accept_all);
+    let (inside, server) = (endpoint(net.address("c"), 5_000), endpoint(net.address("s"), 6_000));
+    net.listen("s", 9);
+    net.reserve("c", 1, udp(inside, server));
+    let events = net.qos_events("c");
+    let refused = |event: &Event| matches!(event, Event::Refused { .. });
+    assert!(events.iter().any(refused), "{events:?}");
+    net.run(120);
+    for node in ["nat", "r", "fw2", "e", "s"] {
+        assert_eq!(net.qos_sessions(node), [], "{node}");
+    }
+}
+
+#[test]
+fn reservation_ends_after_its_translation() {
+    let mut net = Net::with(false, &accept_all);
+    let (inside, server) = (endpoint(net.address("c"), 5_000), endpoint(net.address("s"), 6_000));
+    net.open("c", 1, server.address);
+    net.reserve_by(By::Sender, ("c", "s"), udp(inside, server));
+    net.release("c", 1);
+    net.run(200);
+    let events = net.qos_events("c");
+    let told = |event: &Event| matches!(event, Event::Lost { .. });
+    assert!(events.iter().any(told), "{events:?}");
+    for node in ["nat", "r", "fw2", "e", "s"] {
+        assert_eq!(net.qos_sessions(node), [], "{node}");
+    }
+}
+
+/// The rules stay in the kernel, and the reservation of their data, too.
+#[test]
+fn reservation_outlives_a_restart_of_the_translator() {
+    let mut net = Net::with(false, &accept_all);
+    let (inside, server) = (endpoint(net.address("c"), 5_000), endpoint(net.address("s"), 6_000));
+    net.open("c", 1, server.address);
+    let outside = net.external_source();
+    net.reserve_by(By::Sender, ("c", "s"), udp(inside, server));
+    let nat = net.id("nat");
+    net.network.kill(nat);
+    net.run(5);
+    net.network.restart(nat, Duration::ZERO);
+    for _ in 0..60 {
+        net.run(5);
+        assert_eq!(net.reserved("r", 3), Some((outside, server)));
+        let at_translator = net.reserved("nat", 2);
+        assert!(at_translator.is_none_or(|flow| flow == (outside, server)), "{at_translator:?}");
+    }
+    assert_eq!(net.reserved("nat", 2), Some((outside, server)));
+    let lost = net.qos_events("c");
+    assert!(!lost.iter().any(|event| matches!(event, Event::Translated { .. })), "{lost:?}");
+}
+
+#[test]
+fn both_directions_are_reserved_together() {
+    let mut net = Net::with(false, &accept_all);
+    let (inside, server) = (endpoint(net.address("c"), 5_000), endpoint(net.address("s"), 6_000));
+    net.open("c", 1, server.address);
+    let outside = net.external_source();
+    let listen = Listen {
+        destination: None,
+        protocol: None,
+        port: None,
+        most: None,
+        reverse: Some(RequestedQos::of(RATE)),
+        token: None,
+    };
+    let application = Application(9);
+    net.qos("s", QosCommand::Listen { application, listen });
+    net.reserve("c", 1, udp(inside, server));
+    net.run(3);
+    net.path_is_reserved(OUTWARD, [(inside, server), (outside, server)]);
+    net.path_is_reserved(INWARD, [(server, outside), (server, inside)]);
+    net.run(200);
+    net.path_is_reserved(INWARD, [(server, outside), (server, inside)]);
+    net.qos("c", QosCommand::Release { application: Application(1) });
+    net.run(3);
+    net.nothing_is_reserved("both directions");
 }
