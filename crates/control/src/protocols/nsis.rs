@@ -8,7 +8,7 @@ use earmark_core::Rate;
 use earmark_wire::qos_nslp::Outcome;
 use serde::{Deserialize, Serialize};
 
-use crate::{ListenRequest, ReservationRequest};
+use crate::{ApplicationId, ListenRequest, ReservationRequest};
 
 /// A request of Ping NSLP: find the nodes on the path to a host that take part in signalling.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -74,6 +74,9 @@ pub struct ReserveOptions {
     pub reliable: bool,
     /// Whether to use messaging associations with TLS.
     pub secure: bool,
+    /// Application of this host that has opened the path by NATFW NSLP: the reservation ends with it, at all nodes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub bound_to: Option<ApplicationId>,
 }
 
 /// Options of QoS NSLP in a [`ListenRequest`].

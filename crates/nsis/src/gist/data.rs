@@ -51,6 +51,11 @@ impl Gist {
             Request::ReportStatus { mri, session } => {
                 self.report_status(cx, Key::new(nslpid, *session, *mri), mri.direction());
             }
+            Request::SessionEnded { session, arrival } => cx.call_all(|application, cx| {
+                if application.id() != nslpid {
+                    application.other_session_ended(cx, *session, *arrival);
+                }
+            }),
             Request::Tolerated { peer, tolerated } => {
                 if let Some(peer) = self.peers.by_handle(*peer) {
                     self.count_tolerated(peer, *tolerated);

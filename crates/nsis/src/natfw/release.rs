@@ -94,6 +94,7 @@ impl NatfwNslp {
             extra.secondary = None;
         }
         release_routing_state(cx, &session);
+        cx.report_session_end(session.id, (!session.is_initiator()).then_some(session.arrival));
     }
 }
 

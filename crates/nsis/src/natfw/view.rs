@@ -114,6 +114,12 @@ impl NatfwNslp {
         self.store.sessions.iter().map(|(_, session)| session.view())
     }
 
+    /// Returns the session of an application.
+    pub fn session_of_application(&self, application: Application) -> Option<SessionId> {
+        let index = self.store.applications.get(&application)?;
+        Some(self.store.session(*index).id)
+    }
+
     /// Returns the rules of all sessions at this node, installed or remembered.
     pub fn pinholes(&self) -> impl Iterator<Item = PinholeView> + '_ {
         self.store.sessions.iter().flat_map(|(_, session)| {

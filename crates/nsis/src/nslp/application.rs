@@ -4,7 +4,7 @@ use alloc::vec::Vec;
 use core::fmt;
 
 use earmark_core::outcome::Translation;
-use earmark_core::{HostEvent, Time};
+use earmark_core::{HostEvent, InterfaceId, Time};
 use earmark_wire::gist::{Mri, SessionId};
 
 use super::context::HandlerContext;
@@ -75,6 +75,16 @@ pub trait Nslp: fmt::Debug {
         _cx: &mut HandlerContext<'_, '_>,
         _flow: (SessionId, Mri),
         _translation: Translation,
+    ) {
+    }
+
+    /// Handles the end of a session of another application at this node. `arrival` is the interface through which the session
+    /// was asked for; `None` if this node asked.
+    fn other_session_ended(
+        &mut self,
+        _cx: &mut HandlerContext<'_, '_>,
+        _session: SessionId,
+        _arrival: Option<InterfaceId>,
     ) {
     }
 

@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 
-use earmark_core::{Context, Time};
+use earmark_core::{Context, InterfaceId, Time};
 use earmark_wire::gist::{Mri, SessionId};
 
 use super::message::{PeerHandle, SendMessage};
@@ -87,6 +87,11 @@ impl HandlerContext<'_, '_> {
     /// Requests a notification of the peer in the direction of the MRI, if there is good routing state.
     pub fn report_routing_status(&mut self, mri: Mri, session: SessionId) {
         self.requests.list.push_back((self.nslpid, Request::ReportStatus { mri, session }));
+    }
+
+    /// Reports the end of a session to the other applications of this node, whose sessions may depend on it.
+    pub fn report_session_end(&mut self, session: SessionId, arrival: Option<InterfaceId>) {
+        self.requests.list.push_back((self.nslpid, Request::SessionEnded { session, arrival }));
     }
 
     /// Counts a deviation from the RFCs in a message of a peer that was accepted; the view of the peer shows it.

@@ -5,6 +5,7 @@ use alloc::vec::Vec;
 use core::ops::Range;
 use core::time::Duration;
 
+use earmark_core::InterfaceId;
 use earmark_wire::gist::{Mri, SessionId};
 
 use super::message::{PeerHandle, SendMessage};
@@ -74,6 +75,13 @@ pub enum Request {
         mri: Mri,
         /// Session of the routing state.
         session: SessionId,
+    },
+    /// [`HandlerContext::report_session_end`](super::HandlerContext::report_session_end).
+    SessionEnded {
+        /// The session.
+        session: SessionId,
+        /// Interface through which it was asked for; `None` if this node asked.
+        arrival: Option<InterfaceId>,
     },
     /// [`HandlerContext::count_tolerated`](super::HandlerContext::count_tolerated).
     Tolerated {

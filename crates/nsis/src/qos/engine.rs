@@ -4,7 +4,7 @@ use alloc::vec::Vec;
 
 use earmark_core::checkpoint::{Checkpoint, mark};
 use earmark_core::outcome::Translation;
-use earmark_core::{HostEvent, Interface, Time};
+use earmark_core::{HostEvent, Interface, InterfaceId, Time};
 use earmark_wire::gist::{Mri, SessionId};
 use earmark_wire::qos_nslp::Message;
 
@@ -147,6 +147,15 @@ impl Nslp for QosNslp {
         translation: Translation,
     ) {
         self.report_translation(cx, flow, translation);
+    }
+
+    fn other_session_ended(
+        &mut self,
+        cx: &mut HandlerContext<'_, '_>,
+        session: SessionId,
+        arrival: Option<InterfaceId>,
+    ) {
+        self.end_dependents(cx, session, arrival);
     }
 
     fn host_changes(&mut self, cx: &mut HandlerContext<'_, '_>, event: &HostEvent) {

@@ -2,9 +2,9 @@
 
 use core::time::Duration;
 
-use earmark_core::Time;
 use earmark_core::checkpoint::{Checkpoint, mark};
-use earmark_wire::gist::{Direction, Mri};
+use earmark_core::{InterfaceId, Time};
+use earmark_wire::gist::{Direction, Mri, SessionId};
 use earmark_wire::qos_nslp::iana::{BindingCode, Informational, Success};
 use earmark_wire::qos_nslp::{Answers, InfoSpec, Outcome, Rsn};
 
@@ -91,7 +91,9 @@ impl QosNslp {
     ) {
         self.release_claim(cx, index, change);
         mark(Checkpoint::ReservationManagement);
-        self.end_dependents(cx, index);
+        let session = self.store.session(index);
+        let arrival = (!session.is_initiator()).then_some(session.arrival);
+        self.end_dependents(cx, session.id, arrival);
         if self.store.session(index).back.is_some() {
             self.report_gone(cx, index, change);
         }
@@ -204,11 +206,17 @@ impl QosNslp {
         release_routing_state(cx, id, Mri::PathCoupled(mri), (on, back));
     }
 
-    /// Ends the sessions that depend on an ended one, and notifies the QNIs of others bound to it (section 5.4.1).
-    fn end_dependents(&mut self, cx: &mut HandlerContext<'_, '_>, index: Index) {
-        let ended = self.store.session(index).id;
+    /// Ends the sessions that depend on an ended one, and notifies the QNIs of others bound to it (section 5.4.1). `arrival` is
+    /// the interface through which the ended one was asked for; `None` if this node asked.
+    pub(super) fn end_dependents(
+        &mut self,
+        cx: &mut HandlerContext<'_, '_>,
+        ended: SessionId,
+        arrival: Option<InterfaceId>,
+    ) {
         for binder in self.store.bound_to(ended) {
-            if binder == index || !self.store.sessions.contains(binder as usize) {
+            let bound = self.store.sessions.get(binder as usize);
+            if bound.is_none_or(|session| session.id == ended) {
                 continue;
             }
             let session = self.store.session(binder);
@@ -218,11 +226,10 @@ impl QosNslp {
                 .any(|bound| bound.binding == BindingCode::Dependent);
             let outcome = Outcome::Informational(Informational::UnknownBoundSessionId);
             self.notify_qni(cx, binder, outcome);
-            // Others may have reserved the session that this one depends on.
-            let (ended, session) = (self.store.session(index), self.store.session(binder));
-            let is_concerned = ended.is_initiator()
-                || session.is_initiator()
-                || cx.context.may_concern(ended.arrival, session.arrival);
+            // Others may have asked for the session that this one depends on.
+            let session = self.store.session(binder);
+            let is_concerned = session.is_initiator()
+                || arrival.is_none_or(|arrival| cx.context.may_concern(arrival, session.arrival));
             if depends && is_concerned && !session.flags.has(Flags::TORN) {
                 self.end_dependent(cx, binder);
             }

@@ -40,6 +40,9 @@ pub(crate) struct Options {
     /// Signal over connections by TLS.
     #[arg(long)]
     pub(crate) secure: bool,
+    /// End with this application, which has opened the path by `earmark open`.
+    #[arg(long, value_name = "APPLICATION")]
+    pub(crate) bound_to: Option<u64>,
 }
 
 pub(super) const RESERVE_EXAMPLES: &str =
@@ -53,12 +56,16 @@ reserve; run `earmark listen --protocol nsis` there.";
 pub(super) const LISTEN_EXAMPLES: &str = "  earmark listen --protocol nsis --on 10.0.2.2:5001     # reserve by QoS NSLP for senders that ask for it";
 
 /// The options of NSIS.
-pub(super) const OPTIONS: &str = "--at-least, --by-receiver, --reliable and --secure";
+pub(super) const OPTIONS: &str = "--at-least, --by-receiver, --reliable, --secure and --bound-to";
 
 impl Options {
     /// Returns whether any of these options is given.
     pub(super) fn are_given(&self) -> bool {
-        self.at_least.is_some() || self.by_receiver || self.reliable || self.secure
+        self.at_least.is_some()
+            || self.bound_to.is_some()
+            || self.by_receiver
+            || self.reliable
+            || self.secure
     }
 }
 
@@ -94,6 +101,7 @@ pub(super) fn reserve(
         by_receiver: of.by_receiver,
         reliable: of.reliable,
         secure: of.secure,
+        bound_to: of.bound_to.map(ApplicationId),
     };
     let traffic = options.traffic.request("nsis")?.with(&own);
     let request = ReservationRequest { rate_bps: options.rate, query: options.query, ..traffic };

@@ -9,6 +9,8 @@ use earmark_core::admission::Priority;
 use earmark_node::Command;
 use earmark_nsis::nslp::Attributes;
 use earmark_nsis::{self as nsis, qos};
+use earmark_wire::qos_nslp::BoundSessionId;
+use earmark_wire::qos_nslp::iana::BindingCode;
 
 use super::Nsis;
 use crate::protocol::{
@@ -45,7 +47,7 @@ fn opening(
     host: &dyn Host,
     command: impl FnOnce(ApplicationId, qos::Request, bool) -> qos::Command + 'static,
 ) -> Result<Opening, Problem> {
-    let ReserveOptions { minimum_bps, by_receiver, reliable, secure } =
+    let ReserveOptions { minimum_bps, by_receiver, reliable, secure, bound_to } =
         options(&Nsis, std::mem::take(&mut request.options))?;
     let (to, from) = (request.to, source(request.from, request.to)?);
     check_destination(to, request.ip_protocol, host)?;
@@ -73,6 +75,11 @@ fn opening(
     };
     let wanted = qos::Request {
         token: token(&request.identity)?,
+        bound: bound_to
+            .map(|opener| bound_session(opener, host))
+            .transpose()?
+            .into_iter()
+            .collect(),
         attributes: (reliable || secure).then(|| attributes(reliable, secure)),
         ..qos::Request::new(flow, wanted)
     };
@@ -92,6 +99,19 @@ fn opening(
             vec![Command::Nsis(nsis::Command::Qos(command))]
         }),
     })
+}
+
+/// Returns the session of an application that has opened the path of the data.
+fn bound_session(opener: ApplicationId, host: &dyn Host) -> Result<BoundSessionId, Problem> {
+    let engine = host.node().engine::<nsis::Nsis>();
+    let session = engine.and_then(|engine| engine.natfw().session_of_application(opener));
+    let session = session.ok_or_else(|| {
+        rejected(
+            format!("application {opener} has opened no path"),
+            "run `earmark open` first, and give the number that `earmark show applications` shows for it",
+        )
+    })?;
+    Ok(BoundSessionId { binding: BindingCode::Dependent, session })
 }
 
 /// Opens an application as the receiver.
