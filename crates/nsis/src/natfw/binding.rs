@@ -44,6 +44,19 @@ impl Binding {
     pub(super) fn is_promised(&self, now: Time) -> bool {
         self.promised_until > now
     }
+
+    /// Returns whether an external address and port belong to it.
+    pub(super) fn has_external(&self, external: Endpoint) -> bool {
+        external == self.external || self.next_port && external == following(self.external)
+    }
+
+    /// Returns the internal address and port that external ones of the binding stand for.
+    pub(super) fn inside_of(&self, external: Endpoint) -> Endpoint {
+        match self.next_port && external == following(self.external) {
+            true => following(self.internal),
+            false => self.internal,
+        }
+    }
 }
 
 /// The port after that of an endpoint.
@@ -84,10 +97,7 @@ impl Bindings {
         external: Endpoint,
     ) -> Option<(&Binding, Endpoint)> {
         let binding = self.get(*self.by_external.get(&(protocol, external))?);
-        Some(match external == binding.external {
-            true => (binding, binding.internal),
-            false => (binding, following(binding.internal)),
-        })
+        Some((binding, binding.inside_of(external)))
     }
 
     /// Takes the binding of an internal address and port, and makes it if there is none. `None` if no port is free.
@@ -120,6 +130,11 @@ impl Bindings {
             holders: 1,
             promised_until: Time::ZERO,
         }))
+    }
+
+    /// Adds the hold of another session.
+    pub(super) fn hold(&mut self, index: Index) {
+        self.slab[index as usize].holders += 1;
     }
 
     /// Releases the hold of a session. The binding is removed with the last one.

@@ -6,7 +6,7 @@ use core::time::Duration;
 
 use earmark_core::InterfaceId;
 use earmark_token::Verified;
-use earmark_wire::gist::Mri;
+use earmark_wire::gist::{Mri, SessionId};
 use earmark_wire::natfw_nslp::iana::SignalingSessionFailure as Failure;
 use earmark_wire::natfw_nslp::{DataTerminal, ExtendedFlow, Nonce, Outcome, ProxyMode};
 
@@ -35,6 +35,8 @@ pub(super) struct Candidate {
     pub(super) binding: Option<Index>,
     pub(super) terminal: Option<DataTerminal>,
     pub(super) nonce: Option<Nonce>,
+    /// EXTERNAL session of this node, the responder, that admits the data.
+    pub(super) reservation: Option<SessionId>,
     pub(super) proxy: ProxyMode,
     pub(super) icmp_types: Vec<u8>,
 }
@@ -55,6 +57,7 @@ impl Candidate {
             binding: None,
             terminal: request.terminal,
             nonce: request.nonce,
+            reservation: None,
             proxy: request.proxy,
             icmp_types: request.icmp_types.into(),
         }
@@ -89,12 +92,14 @@ impl Candidate {
             && self.nonce.is_none()
             && self.proxy == ProxyMode::Off
             && self.icmp_types.is_empty()
-            && self.user.is_none();
+            && self.user.is_none()
+            && self.reservation.is_none();
         (!is_plain).then(|| {
             Box::new(Extra {
                 terminal: self.terminal,
                 proxy: self.proxy,
                 nonce: self.nonce,
+                reservation: self.reservation,
                 icmp_types: core::mem::take(&mut self.icmp_types),
                 user: self.user.take(),
                 ..Extra::default()

@@ -7,7 +7,6 @@ use earmark_wire::natfw_nslp::iana::{
 };
 use earmark_wire::natfw_nslp::{Nonce, Outcome, RuleAction};
 
-use super::binding::following;
 use super::candidate::Candidate;
 use super::config::Responder;
 use super::crossing::Crossing;
@@ -57,11 +56,11 @@ impl NatfwNslp {
         let translates_here = translator.is_some_and(|translator| {
             from_outside && translator.has_address(cx, arrival, near.destination)
         });
-        let inside =
-            reservation.and_then(|index| self.inside_of(index, &near)).filter(|_| translates_here);
+        let binding = translates_here.then(|| self.binding_for(reservation, own, &near)).flatten();
         let is_local = cx.context.interfaces.is_local(near.destination);
-        let mut candidate = match inside {
-            Some(inside) => {
+        let mut candidate = match binding {
+            Some(binding) => {
+                let inside = self.bindings.get(binding).inside_of(endpoints(&near).1);
                 let far = with_destination(&near, inside);
                 let hop = route::hop_of_flow(cx.context, &far);
                 hop.ok_or(permanent(PermanentFailure::ResponderNotReached))?;
@@ -79,19 +78,30 @@ impl NatfwNslp {
                     });
                 }
                 let candidate = Candidate::new(request, request.message.mri);
-                Candidate { role: Role::Responder, ..candidate }
+                // The edge itself ends its CREATE.
+                let admits = reservation.filter(|_| !is_of_edge && !accepts_all);
+                let reservation = admits.map(|index| self.store.session(index).id);
+                Candidate { role: Role::Responder, reservation, ..candidate }
             }
             None if translates_here => return Err(failure(Failure::NoReservation)),
             None => self.evaluate_transit(cx, request, &near)?,
         };
         // This node has no rules for its own data; its applications decide, by what they expose.
         if candidate.passes || candidate.role != Role::Responder {
-            let reserved = reservation.is_some();
+            let reserved = reservation.is_some() || binding.is_some();
             self.authorize(cx, request, (&near, reserved), (own, &mut candidate))?;
         } else {
             candidate.limit_lifetime(&self.config, None)?;
         }
-        self.bind(cx, &near, &mut candidate)?;
+        match binding {
+            // The address stays that of this host while the session stands: "an NI+ may decide to tear down a reservation
+            // immediately after receiving a CREATE message" (section 3.7.2).
+            Some(binding) => {
+                self.bindings.hold(binding);
+                candidate.binding = Some(binding);
+            }
+            None => self.bind(cx, &near, &mut candidate)?,
+        }
         Ok(candidate)
     }
 
@@ -182,14 +192,22 @@ impl NatfwNslp {
         stands && extra.terminal.is_some_and(|terminal| admits_sender(&terminal, flow))
     }
 
-    /// Returns the internal address and port that the destination of a CREATE stands for.
-    fn inside_of(&self, index: Index, near: &PathCoupled) -> Option<Endpoint> {
-        let binding = self.bindings.get(self.store.session(index).binding?);
+    /// Returns the binding that the destination of a CREATE stands for: that of its reservation, or the one that the session
+    /// holds already.
+    fn binding_for(
+        &self,
+        reservation: Option<Index>,
+        own: Option<Index>,
+        near: &PathCoupled,
+    ) -> Option<Index> {
+        let of_reservation = reservation.and_then(|index| self.store.session(index).binding);
         let (_, destination) = endpoints(near);
-        Some(match destination == following(binding.external) {
-            true if binding.next_port => following(binding.internal),
-            _ => binding.internal,
-        })
+        let stands_for = |binding: &Index| {
+            let binding = self.bindings.get(*binding);
+            near.protocol == Some(binding.protocol) && binding.has_external(destination)
+        };
+        let held = || self.store.session(own?).binding.filter(stands_for);
+        of_reservation.or_else(held)
     }
 
     /// Returns whether a reservation is that of an application of this node.

@@ -252,6 +252,7 @@ impl NatfwNslp {
         self.set_verified(index, candidate.verified.take());
         self.hold_rules(index);
         self.enter_reservation(index);
+        self.enter_dependent(index);
     }
 
     /// Removes a session from the indices of its rules, reservations, quotas and tokens, and releases its binding.
@@ -260,6 +261,7 @@ impl NatfwNslp {
         for key in self.reserved_by(index).into_iter().flatten() {
             self.store.reservations.remove(&(key, index));
         }
+        self.remove_dependent(index);
         self.set_verified(index, None);
         let session = self.store.session_mut(index);
         let (counted, binding) = (session.counted, session.binding.take());

@@ -161,7 +161,10 @@ impl NatfwNslp {
     ) -> Result<(), Rejection> {
         let found = self.store.applications.get(&application).copied();
         let index = found.ok_or(Rejection::NotInUse)?;
+        let session = self.store.session(index);
+        let ended = (session.kind, session.id);
         self.release_own(cx, index);
+        self.end_dependents(cx, ended);
         cx.report(super::Event::Ended { application, info: None });
         Ok(())
     }

@@ -6,6 +6,7 @@ use earmark_core::hash::KeyedHash;
 use earmark_core::random::{RandomStreams, Stream};
 use earmark_core::throttle::Throttle;
 use earmark_token::Tokens;
+use earmark_wire::gist::SessionId;
 
 use super::binding::Bindings;
 use super::config::Config;
@@ -30,6 +31,8 @@ pub struct NatfwNslp {
     pub(super) numbers: Stream,
     /// Peers that have ended all sessions, which end here one after the other.
     pub(super) ended_peers: BTreeSet<PeerHandle>,
+    /// EXTERNAL sessions that have ended, whose dependent sessions end one after the other.
+    pub(super) ended_reservations: BTreeSet<SessionId>,
     pub(super) counters: Counters,
 }
 
@@ -45,6 +48,7 @@ impl NatfwNslp {
             ids: SessionIds::new(random, "natfw"),
             numbers: random.stream("natfw numbers"),
             ended_peers: BTreeSet::new(),
+            ended_reservations: BTreeSet::new(),
             counters: Counters::default(),
             config,
         }

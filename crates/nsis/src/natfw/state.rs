@@ -135,6 +135,8 @@ pub(super) struct Extra {
     pub(super) verified: Option<Box<Verified>>,
     /// User that the session counts for.
     pub(super) user: Option<User>,
+    /// EXTERNAL session of this node, the responder, that admits the data of this CREATE.
+    pub(super) reservation: Option<SessionId>,
     /// CREATE of this edge that belongs to this EXTERNAL.
     pub(super) secondary: Option<Index>,
     /// Number of times that the last request of this node was sent.

@@ -8,6 +8,7 @@
 //! | `by_next` | SII-Handle, session | one for each session | GIST |
 //! | `held` | keyed hash of packets, session | one for each rule of a session | peers, so a keyed hash |
 //! | `reservations` | protocol and endpoint, session | one or two for each EXTERNAL session | peers, so an ordered set |
+//! | `dependents` | SESSION-ID of an EXTERNAL, session | one for each CREATE that it admits | peers, so an ordered set |
 //!
 //! No index is ever walked from end to end; listings are in slab order.
 
@@ -37,6 +38,8 @@ pub(super) enum Wait {
     Token,
     /// The sessions of a peer that has ended them all.
     Peer,
+    /// The sessions that depend on ended ones.
+    Dependents,
 }
 
 /// All sessions of the node.
@@ -55,6 +58,8 @@ pub(super) struct Store {
     held: BTreeSet<(u64, Index)>,
     hash: KeyedHash,
     pub(super) reservations: BTreeSet<(Reserved, Index)>,
+    /// Sessions of CREATE by the EXTERNAL session that they depend on.
+    pub(super) dependents: BTreeSet<(SessionId, Index)>,
 }
 
 impl Store {
@@ -71,6 +76,7 @@ impl Store {
             held: BTreeSet::new(),
             hash,
             reservations: BTreeSet::new(),
+            dependents: BTreeSet::new(),
         }
     }
 
@@ -228,6 +234,7 @@ impl Store {
         assert!(self.sessions.is_empty() && self.applications.is_empty());
         assert!(self.held.is_empty(), "{:?}", self.held);
         assert!(self.reservations.is_empty(), "{:?}", self.reservations);
+        assert!(self.dependents.is_empty(), "{:?}", self.dependents);
         assert!(self.by_next.is_empty(), "{:?}", self.by_next);
         assert_eq!(self.shares.total(), 0);
         assert!(self.timers.is_empty());

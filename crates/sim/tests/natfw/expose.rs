@@ -4,9 +4,10 @@ use std::time::Duration;
 
 use earmark_core::{Endpoint, FilterAction};
 use earmark_nsis::gist::UpstreamQueries;
-use earmark_nsis::natfw::{Config, Event, ExposeRequest, OpenRequest, Refusal};
-use earmark_nsis::nslp::Attributes;
-use earmark_nsis::nslp::SendFailure;
+use earmark_nsis::natfw::{
+    Application, Command, Config, Event, ExposeRequest, OpenRequest, Refusal,
+};
+use earmark_nsis::nslp::{Attributes, SendFailure};
 use earmark_wire::natfw_nslp::Outcome;
 use earmark_wire::natfw_nslp::iana::{PermanentFailure, SignalingSessionFailure};
 
@@ -325,4 +326,59 @@ fn reservation_that_cannot_travel_upstream_is_refused_at_once() {
     let from = Some(net.address("o"));
     net.expose("c", 1, expose_request(from));
     assert_eq!(refusal(&net.events("c")), Some(Refusal::Unsent(SendFailure::NoUpstreamState)));
+}
+
+/// Opens the paths of many streams of a host outside to an exposed port of `c`.
+fn open_many(net: &mut Net, count: u16) -> Endpoint {
+    let lifetime = Some(Duration::from_secs(20));
+    net.expose("c", 1, ExposeRequest { lifetime, ..expose_request(None) });
+    let outside = external_of(&net.events("c"));
+    for number in 0..count {
+        let request = OpenRequest { source_port: Some(10_000 + number), ..open_to(outside) };
+        let application = Application(number.into());
+        net.command("o", Command::Open { application, request });
+    }
+    net.run(3);
+    outside
+}
+
+/// The daemon of the receiver tells the firewalls that nobody wants the data any more.
+#[test]
+fn paths_end_when_the_application_stops_that_admits_them() {
+    const COUNT: u16 = 150;
+    let mut net = Net::new();
+    let outside = open_many(&mut net, COUNT);
+    assert_eq!(net.rule_counts(["nat", "fw1"]), [usize::from(COUNT); 2]);
+    let data = net.stream("o", 10_000, outside.address, outside.port);
+    assert!(net.passes(data));
+    net.release("c", 1);
+    assert_eq!(net.rule_counts(["nat", "fw1"]), [0, 0]);
+    assert!(!net.passes(data));
+    let events = net.events("o");
+    let ended = events.iter().filter(|event| matches!(event, Event::Ended { .. })).count();
+    assert_eq!(ended, usize::from(COUNT), "each initiator is told");
+}
+
+/// "An NI+ may decide to tear down a reservation immediately after receiving a CREATE message" (RFC 5973 section 3.7.2). The
+/// address stays that of its host as long as data go there.
+#[test]
+fn open_path_keeps_its_address_without_the_reservation() {
+    let mut net = Net::with(false, &|name, config| {
+        accept_all(name, config);
+        if let Some(translator) = &mut config.translator {
+            (translator.first_port, translator.last_port) = (40_000, 40_000);
+        }
+    });
+    let outside = open_many(&mut net, 1);
+    let data = net.stream("o", 10_000, outside.address, outside.port);
+    net.release("c", 1);
+    assert!(net.passes(data));
+    net.expose("fw1", 7, expose_request(None));
+    assert!(refusal(&net.events("fw1")).is_some(), "the only port is taken");
+    net.run(100);
+    assert!(net.passes(data), "its refreshes are granted");
+    net.release("o", 0);
+    assert!(!net.passes(data));
+    net.expose("fw1", 8, expose_request(None));
+    assert_eq!(external_of(&net.events("fw1")), outside, "the port is free again");
 }

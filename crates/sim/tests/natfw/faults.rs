@@ -45,6 +45,32 @@ fn restarted_middlebox_keeps_the_path_open() {
     }
 }
 
+/// Both sides refresh; which side comes first after the restart is a matter of chance.
+#[test]
+fn restarted_translator_keeps_the_path_of_a_reservation() {
+    for delay in 0..12 {
+        let mut net = Net::new();
+        let lifetime = Some(LIFETIME);
+        net.expose("c", 1, ExposeRequest { lifetime, ..expose_request(None) });
+        let outside = external_of(&net.events("c"));
+        let destination_port = Some(outside.port);
+        let request = OpenRequest { lifetime, destination_port, ..open_request(outside.address) };
+        net.open_with("s", 1, request);
+        assert!(granted(&net.events("s")));
+        let data = net.stream("s", 5_000, outside.address, outside.port);
+        net.run(delay);
+        assert!(net.passes(data));
+        net.network.kill(net.id("nat"));
+        net.network.restart(net.id("nat"), Duration::ZERO);
+        for second in 0..30 {
+            assert!(net.passes(data), "{delay}, after {second}: {:?}", net.events("s"));
+        }
+        net.release("c", 1);
+        assert!(!net.passes(data));
+        assert_eq!(net.rule_counts(["fw1", "nat", "fw2"]), [0, 0, 0]);
+    }
+}
+
 #[test]
 fn replaced_middlebox_opens_the_path_with_the_next_refresh() {
     for replaced in ["fw1", "nat", "fw2"] {

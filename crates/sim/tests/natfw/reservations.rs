@@ -6,13 +6,15 @@ use std::time::Duration;
 
 use earmark_core::{Endpoint, Flow, Prefix, Rate, Time};
 use earmark_node::{Command, Event as NodeEvent};
-use earmark_nsis::natfw::OpenRequest;
+use earmark_nsis::natfw::{OpenRequest, RoleView};
 use earmark_nsis::nslp::Attributes;
 use earmark_nsis::qos::{
     Application, Command as QosCommand, Event, Listen, Request, RequestedQos, SessionView,
 };
 use earmark_nsis::{Command as NsisCommand, Event as NsisEvent, Nsis};
 use earmark_sim::{Keep, LogEvent, Source, TrafficPattern};
+use earmark_wire::qos_nslp::BoundSessionId;
+use earmark_wire::qos_nslp::iana::BindingCode;
 
 use crate::network::{Net, accept_all, expose_request, external_of, granted, open_request};
 
@@ -77,9 +79,18 @@ impl Net {
     }
 
     /// Asserts that no node has a reservation.
-    fn nothing_is_reserved(&self, context: &str) {
+    fn nothing_is_reserved(&mut self, context: &str) {
+        self.packets_have_nothing(context);
+        // A node that has lost the answer to a tear keeps the session for a while.
+        self.run(100);
         for node in PATH.into_iter().chain(["c", "s"]) {
             assert_eq!(self.qos_sessions(node), [], "{context}: {node}");
+        }
+    }
+
+    /// Asserts that no node has a reservation in traffic control.
+    fn packets_have_nothing(&self, context: &str) {
+        for node in PATH.into_iter().chain(["c", "s"]) {
             let held = self.network.traffic_control(self.id(node)).count();
             assert_eq!(held, 0, "{context}: {node}");
         }
@@ -341,4 +352,74 @@ fn both_directions_are_reserved_together() {
     net.qos("c", QosCommand::Release { application: Application(1) });
     net.run(3);
     net.nothing_is_reserved("both directions");
+}
+
+impl Net {
+    /// Reserves from a node, bound to the path that its application 1 has opened.
+    fn reserve_bound(&mut self, (from, to): (&str, &str), flow: Flow) {
+        self.listen(to, 9);
+        let opened =
+            self.sessions(from).into_iter().find(|session| session.role == RoleView::Initiator);
+        let session = opened.expect("an opened path").session;
+        let bound = vec![BoundSessionId { binding: BindingCode::Dependent, session }];
+        let request = Request { bound, ..Request::new(flow, RequestedQos::of(RATE)) };
+        let application = Application(11);
+        self.qos(from, QosCommand::Reserve { application, request });
+        let events = self.qos_events(from);
+        assert!(is_reserved(&events), "{events:?}");
+    }
+
+    /// Opens a path into the network to an exposed port of `c`; returns the external address and port.
+    fn open_inward(&mut self) -> Endpoint {
+        self.expose("c", 1, expose_request(None));
+        let outside = external_of(&self.events("c"));
+        let request = open_request(outside.address);
+        self.open_with("s", 1, OpenRequest { destination_port: Some(outside.port), ..request });
+        assert!(granted(&self.events("s")));
+        outside
+    }
+}
+
+#[test]
+fn bound_reservation_ends_with_the_path_of_its_data() {
+    let mut net = Net::with(false, &accept_all);
+    let (inside, server) = (endpoint(net.address("c"), 5_000), endpoint(net.address("s"), 6_000));
+    net.open("c", 1, server.address);
+    let outside = net.external_source();
+    net.reserve_bound(("c", "s"), udp(inside, server));
+    net.path_is_reserved(OUTWARD, [(inside, server), (outside, server)]);
+    net.run(100);
+    net.path_is_reserved(OUTWARD, [(inside, server), (outside, server)]);
+    net.release("c", 1);
+    net.nothing_is_reserved("the path is closed");
+}
+
+/// The hole closes when its receiver stops asking, and the reservation of the sender ends with it.
+#[test]
+fn receiver_ends_path_and_reservation() {
+    let mut net = Net::new();
+    let (inside, server) = (endpoint(net.address("c"), 6_000), endpoint(net.address("s"), 5_000));
+    let outside = net.open_inward();
+    net.reserve_bound(("s", "c"), udp(server, outside));
+    net.path_is_reserved(INWARD, [(server, outside), (server, inside)]);
+    let data = net.stream("s", 5_000, outside.address, outside.port);
+    assert!(net.passes(data));
+    net.release("c", 1);
+    assert!(!net.passes(data));
+    net.nothing_is_reserved("the receiver has stopped");
+}
+
+#[test]
+fn bound_reservation_ends_with_a_path_that_is_not_refreshed() {
+    let mut net = Net::with(false, &accept_all);
+    let (inside, server) = (endpoint(net.address("c"), 5_000), endpoint(net.address("s"), 6_000));
+    let lifetime = Some(Duration::from_secs(20));
+    net.open_with("c", 1, OpenRequest { lifetime, ..open_request(server.address) });
+    net.reserve_bound(("c", "s"), udp(inside, server));
+    let client = net.id("c");
+    net.network.kill(client);
+    net.run(25);
+    for node in PATH {
+        assert_eq!(net.network.traffic_control(net.id(node)).count(), 0, "{node}");
+    }
 }
