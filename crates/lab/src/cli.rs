@@ -26,7 +26,7 @@ const BROKEN_PROMISE: u8 = 3;
 
 const EXAMPLES: &str = "\
 Examples:
-  earmark-lab demo                          the whole demo in half a minute
+  earmark-lab demo                          the whole demo in a minute and a half
   earmark-lab demo --html demo.html         the same, and a page with the chart
   earmark-lab simulate scenarios/retry-high.toml   a scenario in the simulator
   earmark-lab explore --seeds 200           invariants in random networks, with random flows and faults

@@ -15,8 +15,11 @@
 //! 5. The first protocol reserves for the stream, and each of the others for a stream of 1 Mbit/s. Then each requests
 //!    5 Mbit/s more; no more than 2.5 are left, so all must be refused, and no stream may be affected.
 //!
+//! A [second part](firewalls), on a network of its own, shows a reservation behind firewalls and a translator.
+//!
 //! Between stages the network gets a moment to settle, which belongs to no stage: queues fill or empty.
 
+pub mod firewalls;
 mod namespaces;
 mod network;
 mod plan;

@@ -34,6 +34,7 @@ mod reservation;
 mod routing;
 mod sampling;
 mod scenario;
+mod scenario_network;
 mod scheduler;
 pub mod topology;
 mod value_syntax;
@@ -56,5 +57,6 @@ pub use protocols::{CommonSettings, End, Protocols, Proxy, ScenarioProtocol, Set
 pub use reservation::ReservationRequest;
 pub use routing::Returns;
 pub use scenario::{Arrivals, Flows, Retry, Rollback, Scenario, Threshold};
+pub use scenario_network::network_of;
 pub use scheduler::{Discipline, LinkScheduler, Schedulers};
 pub use value_syntax::Lifetime;

@@ -6,23 +6,22 @@ use std::time::Duration;
 
 use earmark_core::random::{RandomStreams, Stream as Dice};
 use earmark_core::{Endpoint, Time};
-use earmark_node::NodeConfig;
 use earmark_sim::{Keep, Network, NodeId, Source, TrafficPattern};
 
-use crate::build::{Built, build_each};
+use crate::build::Built;
 use crate::data::Stream;
 use crate::error::ScenarioError;
 use crate::faults::FaultSchedule;
 use crate::flow_schedule::{self, ScheduledFlow};
-use crate::middlebox;
 use crate::outcome::{Attempted, FlowOutcome, Group, Outcome, PathOutcome, Received};
 use crate::path_request::{PathRequest, PathTracker};
 use crate::pending_reservation::{PendingReservation, ReservationTracker};
-use crate::protocols::{self, CommonSettings, ScenarioProtocol};
+use crate::protocols::{self, ScenarioProtocol};
 use crate::reservation::ReservationRequest;
 use crate::routing::Routing;
-use crate::scenario::{Flows, Scenario};
-use crate::topology::{Family, Paths, Role, Topology};
+use crate::scenario::Scenario;
+use crate::scenario_network::build_of;
+use crate::topology::{Paths, Role, Topology};
 
 /// Reason why a scenario cannot be played.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
@@ -155,14 +154,8 @@ impl<'a> ScenarioRun<'a> {
         seed: u64,
     ) -> ScenarioRun<'a> {
         let paths = topology.paths();
-        let common = settings(scenario);
-        let middleboxes = &scenario.middleboxes;
-        let of_node =
-            |node| middlebox::settings_of(node, middleboxes, protocol, (topology, &common));
-        let Built { mut network, nodes, links, interfaces, routing } =
-            build_each(Family::Ipv4, topology, seed, &of_node);
-        scenario.scheduler.apply(topology, &links, &mut network);
-        middlebox::set_up(middleboxes, topology, &mut network, (&nodes, &interfaces));
+        let Built { mut network, nodes, routing, .. } =
+            build_of(scenario, (protocol, topology), seed, &|_| {});
         network.watch_attempts();
         let is_router = |(place, _): &(usize, &NodeId)| topology.nodes[*place].role == Role::Router;
         let routers: BTreeSet<NodeId> =
@@ -463,19 +456,4 @@ impl<'a> ScenarioRun<'a> {
 /// Returns the share of a part, 0 to 1; 0 if the whole is zero.
 fn share(part: Duration, whole: Duration) -> f64 {
     if whole.is_zero() { 0.0 } else { part.as_secs_f64() / whole.as_secs_f64() }
-}
-
-/// Returns the settings of every node.
-fn settings(scenario: &Scenario) -> NodeConfig {
-    let retry = scenario.retry.policy();
-    let admission = scenario.admission.method();
-    let mut settings = NodeConfig { retry, admission, ..scenario.protocols.node_config() };
-    let has_priorities = scenario.flows.iter().any(|flows| flows.priority.is_some());
-    let opens = |flows: &Flows| flows.opens.is_some() || flows.exposes.is_some();
-    let opens_paths = !scenario.middleboxes.is_empty() || scenario.flows.iter().any(opens);
-    let common = CommonSettings { refresh: scenario.refresh, has_priorities, opens_paths };
-    for protocol in scenario.protocols.all() {
-        protocol.configure(&common, &mut settings);
-    }
-    settings
 }

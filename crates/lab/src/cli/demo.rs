@@ -13,6 +13,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use signal_hook::consts::{SIGINT, SIGTERM};
 
 use crate::capture::{self, Capture};
+use crate::demo::firewalls::{self, FirewallsInSimulator, FirewallsOnNamespaces};
 use crate::demo::{self, OnNamespaces, OnSimulator, Plan, Progress, ROUTER, Report};
 use crate::report;
 use crate::testbed::{self, Options, Testbed};
@@ -21,7 +22,8 @@ use earmark_scenario::topology::{DEMO, Topology};
 const EXAMPLES: &str = "\
 The network is h1 - r1 - r2 - h2 with 10 Mbit/s between the routers. A stream of 2 Mbit/s and a flood of 20 Mbit/s go
 from h1 to h2: first without, then with a reservation, and without again. While the reservation is installed, a second
-one that exceeds the capacity is refused.
+one that exceeds the capacity is refused. Then a host behind firewalls and a translator receives a stream with its
+bandwidth, as long as it asks for it.
 
 Examples:
   earmark-lab demo
@@ -34,7 +36,7 @@ Exit status: 0 all promises held, 1 the demo could not run, 3 a promise did not 
 
 /// Show what a reservation does: a stream beside a flood, without and with one
 ///
-/// Takes about half a minute in network namespaces (as root), a moment in the simulator (as any user).
+/// Takes about a minute and a half in network namespaces (as root), a moment in the simulator (as any user).
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Demo {
@@ -104,17 +106,20 @@ impl Demo {
         topology.name = format!("earmark-demo-{}", std::process::id());
         bar.begin("four nodes start", 1);
         let program = std::env::current_exe().context("cannot find this program's own file")?;
-        let options = Options { bound: true, ..Options::new(program, plan.refresh) };
+        let options = Options { bound: true, ..Options::new(program.clone(), plan.refresh) };
         let testbed = Testbed::up(topology, options)?;
         let router = testbed.topology().node(ROUTER).context("the router is missing")?;
         let capturing = |file| Capture::start(testbed.namespace(router), file);
         let capture = self.pcap.as_deref().map(capturing).transpose()?;
-        let mut network = OnNamespaces::new(testbed, plan.clone(), interrupted)?;
+        let mut network = OnNamespaces::new(testbed, plan.clone(), Arc::clone(&interrupted))?;
         let report = demo::run(&mut network, plan, bar)?;
         if let (Some(file), Some(capture)) = (&self.pcap, capture) {
             bar.note(&format!("wrote {}: {} frames", file.display(), capture.stop()?));
         }
-        Ok(report)
+        drop(network);
+        bar.begin("five nodes with firewalls start", 1);
+        let mut network = FirewallsOnNamespaces::new(program, plan, interrupted)?;
+        Ok(Report { firewalls: firewalls::run(&mut network, plan, bar)?, ..report })
     }
 
     fn simulate(&self, topology: Topology, plan: &Plan, bar: &mut Bar) -> Result<Report> {
@@ -125,7 +130,8 @@ impl Demo {
             let packets = capture::write_tapped(file, &network.take_captured(ROUTER)?)?;
             bar.note(&format!("wrote {}: {packets} packets", file.display()));
         }
-        Ok(report)
+        let mut network = FirewallsInSimulator::new(plan, self.seed)?;
+        Ok(Report { firewalls: firewalls::run(&mut network, plan, bar)?, ..report })
     }
 
     fn write(&self, report: &Report) -> Result<()> {

@@ -74,6 +74,7 @@ impl RawResults {
             kill: self
                 .restart
                 .map(|restart| KillResult::new(ROUTER, restart, plan.longest_refresh(), stream)),
+            firewalls: Vec::new(),
             timeline: Timeline::new(self.start, spans, &marks, [stream, &self.flood]),
         }
     }

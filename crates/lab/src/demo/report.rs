@@ -8,6 +8,7 @@ use earmark_scenario::topology::Topology;
 use earmark_sim::Trace;
 use serde::Serialize;
 
+use super::firewalls::{self, FirewallStage};
 use super::network::{DaemonRestart, NetworkKind};
 use super::plan::BIN;
 use super::protocol::{ErrorReport, Protocol};
@@ -40,6 +41,8 @@ pub struct Report {
     /// Result of the daemon's restart, if requested.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub kill: Option<KillResult>,
+    /// Stages behind firewalls.
+    pub firewalls: Vec<FirewallStage>,
     /// Rates over time.
     #[serde(skip)]
     pub timeline: Timeline,
@@ -259,6 +262,7 @@ impl Report {
                 ));
             }
         }
+        broken.extend(firewalls::broken_promises(&self.firewalls));
         broken
     }
 
@@ -324,6 +328,7 @@ mod tests {
                 stream_bps_after: 1_999_000,
             }),
             kill: None,
+            firewalls: Vec::new(),
             timeline: Timeline::default(),
         }
     }
@@ -389,7 +394,7 @@ mod tests {
             r#"{"network":"simulated","stages":[{"protocol":"none","reserved_bps":0,"offered_bps":2000000,"received_bps":1000000,"loss":0.5,"delay_p50_ms":30.0,"delay_p99_ms":60.0,"setup_ms":null},"#
         ), "{json}");
         assert!(json.ends_with(
-            r#""refusal":{"requested_bps":8000000,"error":"admission control failure","code":1,"value":2,"node":"r1","stream_bps_after":1999000}}"#
+            r#""refusal":{"requested_bps":8000000,"error":"admission control failure","code":1,"value":2,"node":"r1","stream_bps_after":1999000},"firewalls":[]}"#
         ), "{json}");
     }
 }

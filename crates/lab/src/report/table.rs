@@ -4,6 +4,7 @@ use comfy_table::presets::UTF8_FULL_CONDENSED;
 use comfy_table::{Cell, CellAlignment, Table};
 
 use super::{mbps, millis, percent};
+use crate::demo::firewalls::FirewallStage;
 use crate::demo::{Denial, Part, Report, Span, StageResult};
 
 /// Returns all stages, and below them the results of the second reservation and of the daemon's restart.
@@ -89,6 +90,14 @@ pub(super) fn footnotes(report: &Report) -> Vec<String> {
             kill.reformed_ms,
             kill.longest_refresh_ms
         ));
+    }
+    if !report.firewalls.is_empty() {
+        let stage = |stage: &FirewallStage| {
+            let (name, received) = (stage.path.name(), mbps(stage.received_bps));
+            format!("{name}: {received} of {} Mbit/s", mbps(stage.offered_bps))
+        };
+        let stages: Vec<String> = report.firewalls.iter().map(stage).collect();
+        notes.push(format!("Behind firewalls and a translator, {}.", stages.join(", ")));
     }
     notes
 }
