@@ -282,3 +282,62 @@ fn translated_port_is_known_by_its_external_address() {
     let answer = refused["refusal"]["answered"]["outcome"].as_str().expect("an outcome");
     assert!(answer.starts_with("no reservation found"), "{refused}");
 }
+
+/// Returns a translated path that is open, with a reservation that is bound to it: the external port.
+fn reserved_path(path: &mut Path) -> u64 {
+    path.ask(INSIDE, &json!({ "listen": { "protocol": "nsis", "on": "10.0.2.2:5001" } }));
+    path.ask(INSIDE, &follow("expose", json!({ "port": 5_001 })));
+    let granted = path.event(INSIDE, "granted").expect("a RESPONSE");
+    let port = granted["external"]["port"].as_u64().expect("a port");
+    let to = format!("10.0.1.254:{port}");
+    let opened = path.ask(OUTSIDE, &follow("open", json!({ "to": to, "from": "10.0.1.1:4000" })));
+    path.event(OUTSIDE, "granted").expect("a RESPONSE");
+    let request = json!({
+        "protocol": "nsis", "to": to, "from": "10.0.1.1:4000", "rate_bps": 2_000_000,
+        "options": { "bound_to": opened["application"] },
+    });
+    path.ask(OUTSIDE, &follow("reserve", request));
+    let reserved = path.event(OUTSIDE, "reserved").expect("a RESPONSE");
+    assert_eq!(reserved["rate"], 2_000_000, "{reserved}");
+    port
+}
+
+/// On each side of the translator the reservation has the addresses of that side, and it ends with the path.
+#[test]
+fn bound_reservation_crosses_the_translator_and_ends_with_the_path() {
+    let translator = Translator { first_port: 40_000, last_port: 40_999, ..Translator::default() };
+    let mut path = Path::new(Some(translator));
+    let port = reserved_path(&mut path);
+    let rows = path.show(OUTSIDE, "reservations");
+    let to = (&rows[0]["destination"], &rows[0]["destination_port"]);
+    assert_eq!(to, (&json!("10.0.1.254"), &json!(port)), "{rows}");
+    let rows = path.show(EDGE, "reservations");
+    let to = (&rows[0]["destination"], &rows[0]["destination_port"]);
+    assert_eq!(to, (&json!("10.0.2.2"), &json!(5_001)), "{rows}");
+    assert_eq!(rows[0]["interface"], "eth1", "{rows}");
+
+    let rows = path.show(OUTSIDE, "applications");
+    let rows = rows.as_array().expect("rows");
+    let opened = rows.iter().find(|row| row["protocol"] == "natfw").expect("an application");
+    path.ask(OUTSIDE, &json!({ "release": { "application": opened["application"] } }));
+    for place in [OUTSIDE, EDGE] {
+        assert_eq!(path.show(place, "reservations"), json!([]));
+    }
+    assert_eq!(path.show(EDGE, "pinholes"), json!([]));
+}
+
+#[test]
+fn reservation_is_bound_to_an_opened_path_only() {
+    let mut path = Path::new(None);
+    let exposed =
+        path.ask(INSIDE, &json!({ "listen": { "protocol": "nsis", "on": "10.0.2.2:1" } }));
+    for number in [exposed["application"].clone(), json!(4_711)] {
+        let request = json!({ "reserve": {
+            "protocol": "nsis", "to": "10.0.1.1:5001", "rate_bps": 1_000, "options": { "bound_to": number },
+        } });
+        let host = &mut path.nodes[INSIDE];
+        let answer = host.ask(&mut path.clients[INSIDE], &request.to_string());
+        let error = answer["error"].to_string();
+        assert!(error.contains("has opened no path") && error.contains("earmark open"), "{answer}");
+    }
+}

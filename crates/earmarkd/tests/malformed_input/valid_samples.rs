@@ -70,7 +70,11 @@ pub(crate) fn requests() -> Vec<Value> {
         ..boomerang::ReserveOptions::default()
     };
     let least = nsis::ReserveOptions { minimum_bps: Some(rate), ..nsis::ReserveOptions::default() };
-    let invite = nsis::ReserveOptions { by_receiver: true, ..least };
+    let invite = nsis::ReserveOptions {
+        by_receiver: true,
+        bound_to: Some(ApplicationId(3)),
+        ..nsis::ReserveOptions::default()
+    };
     let back = nsis::ListenOptions { reverse_bps: Some(rate) };
     let of = |protocol: &str| ReservationRequest { protocol: protocol.into(), ..reserve.clone() };
     let statistics =
