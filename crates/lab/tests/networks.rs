@@ -55,7 +55,7 @@ fn main() -> ExitCode {
     let mut arguments = Arguments::from_args();
     arguments.test_threads = Some(1);
     let obstacle = testbed::obstacle();
-    let tests: [(&str, Test); 28] = [
+    let tests: [(&str, Test); 29] = [
         (
             "a_path_is_open_while_its_session_lives",
             middleboxes::a_path_is_open_while_its_session_lives,
@@ -67,6 +67,10 @@ fn main() -> ExitCode {
         (
             "a_path_over_ipv6_is_open_while_its_session_lives",
             middleboxes::a_path_over_ipv6_is_open_while_its_session_lives,
+        ),
+        (
+            "a_translated_path_is_reserved_in_both_directions",
+            middleboxes::a_translated_path_is_reserved_in_both_directions,
         ),
         ("each_branch_of_a_group_has_what_its_receiver_asked", multicast::branches_over_ipv4),
         ("each_branch_of_an_ipv6_group_has_what_its_receiver_asked", multicast::branches_over_ipv6),

@@ -11,7 +11,11 @@ use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::time::{Duration, Instant};
 
 use earmark_control::protocols::nsis::natfw::{Expose, Open};
-use earmark_control::{Listing, Opened, PinholeRow, Request, TranslationRow};
+use earmark_control::protocols::nsis::{self, ReserveOptions};
+use earmark_control::{
+    ApplicationId, Listing, Opened, PinholeRow, Request, ReservationRequest, TranslationRow,
+};
+use earmark_core::Rate;
 use earmark_scenario::topology::Topology;
 use earmark_testkit::wait::wait_for;
 use libtest_mimic::Failed;
@@ -84,9 +88,11 @@ fn up(name: &str) -> Result<Net, Failed> {
                 "fw2",
                 format!("{firewall}external = [\"eth0\"]\nguard = [\"eth0\", \"eth1\"]\n{any}"),
             ),
+            ("core", String::new()),
         ];
         for (node, text) in nodes {
-            options.settings.own_protocols.insert((node.to_owned(), "nsis"), format!("\n{text}"));
+            let text = format!("refresh = \"1s\"\n{text}");
+            options.settings.own_protocols.insert((node.to_owned(), "nsis"), text);
         }
     })
 }
@@ -256,5 +262,66 @@ pub(crate) fn a_path_over_ipv6_is_open_while_its_session_lives() -> Outcome {
     net.client("client")?.release(opened.application)?;
     await_pinholes(&net, "fw2", 0, SLACK)?;
     assert_eq!(ports(&outward()?), nothing, "closed after");
+    Ok(())
+}
+
+/// Reserves 2 Mbit/s from a port of a host, bound to a path that this host has opened.
+fn reserve(
+    net: &Net,
+    (node, from_port): (&str, u16),
+    to: SocketAddr,
+    bound_to: Option<ApplicationId>,
+) -> Outcome {
+    let from = Some(SocketAddr::new(net.address(node, true), from_port));
+    let request = ReservationRequest { from, ..nsis::request(to, Rate::from_mbps(2)) };
+    let options = ReserveOptions { bound_to, ..ReserveOptions::default() };
+    net.client(node)?.reserve(request.with(&options))?;
+    Ok(())
+}
+
+/// The kernel of the translator has the reservations of both directions, with the addresses that the packets have when they leave.
+/// They outlive a daemon that is killed, and end with the path.
+pub(crate) fn a_translated_path_is_reserved_in_both_directions() -> Outcome {
+    let mut net = up("reserved")?;
+    let (client, server) = (net.address("client", true), net.address("server", true));
+    for (host, port) in [("client", 700), ("server", 5_001)] {
+        let on = SocketAddr::new(net.address(host, true), port);
+        net.client(host)?.listen(nsis::listen_request(on))?;
+    }
+    let opened = open(&net, "client", (server, 5_001).into(), 700)?;
+    await_pinholes(&net, "fw2", 1, SLACK)?;
+    let rows = net.client("nat")?.show::<PinholeRow>(Listing::Pinholes)?.rows;
+    let outside = rows.first().and_then(|row| row.new_source).ok_or("a translation")?;
+    let outside = SocketAddr::new(outside.address, outside.port);
+    reserve(&net, ("client", 700), (server, 5_001).into(), Some(opened.application))?;
+    // The server has opened nothing, so that nothing binds its reservation to the path.
+    reserve(&net, ("server", 5_001), outside, None)?;
+    let outward = [("fw1", "eth1"), ("nat", "eth1"), ("core", "eth1"), ("fw2", "eth1")];
+    let inward = [("fw2", "eth0"), ("core", "eth0"), ("nat", "eth0"), ("fw1", "eth0")];
+    for at in outward.into_iter().chain(inward) {
+        net.await_reserved(at, &[2], SLACK)?;
+    }
+    let rows = net.client("nat")?.show_reservations()?.rows;
+    let of = |interface: &str| rows.iter().find(|row| row.interface.as_deref() == Some(interface));
+    let sender = of("eth1").and_then(|row| row.senders.first()).ok_or("a sender")?;
+    assert_eq!((sender.address, sender.port), (outside.ip(), outside.port()), "outside");
+    assert_eq!(of("eth0").ok_or("a row")?.destination, client, "inside");
+
+    net.kill_daemon("nat")?;
+    net.start_daemon("nat")?;
+    let until = Instant::now() + REFRESH * 12;
+    while Instant::now() < until {
+        for at in [("nat", "eth1"), ("nat", "eth0"), ("core", "eth1"), ("fw1", "eth0")] {
+            net.await_reserved(at, &[2], Duration::ZERO)?;
+        }
+    }
+    net.client("server")?.release_all()?;
+    for at in inward {
+        net.await_reserved(at, &[], SLACK)?;
+    }
+    net.client("client")?.release(opened.application)?;
+    for at in outward {
+        net.await_reserved(at, &[], SLACK)?;
+    }
     Ok(())
 }
