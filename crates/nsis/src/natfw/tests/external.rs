@@ -7,7 +7,7 @@ use earmark_wire::gist::LooseEnd;
 use super::*;
 
 /// A CREATE of the server for a port at a public address, as the message of node `from`.
-fn create_to(net: &Net, destination: Endpoint) -> (SendMessage, Vec<u8>) {
+pub(super) fn create_to(net: &Net, destination: Endpoint) -> (SendMessage, Vec<u8>) {
     let (mut message, data) = net.create_with(SessionId([5; 16]), |_| {});
     let Mri::PathCoupled(flow) = &mut message.mri else { panic!("a path-coupled message") };
     (flow.source, flow.source_port) = (address(SERVER), Some(900));
@@ -16,7 +16,7 @@ fn create_to(net: &Net, destination: Endpoint) -> (SendMessage, Vec<u8>) {
 }
 
 /// Returns the external address that the client was granted.
-fn granted(net: &Net) -> Endpoint {
+pub(super) fn granted(net: &Net) -> Endpoint {
     let found = net.nodes[0].events.iter().rev().find_map(|event| match event {
         Event::Granted { external, .. } => *external,
         _ => None,

@@ -18,6 +18,7 @@ mod origins;
 mod policy;
 mod proxy;
 mod tokens;
+mod translation;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::format;
