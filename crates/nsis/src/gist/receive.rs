@@ -6,6 +6,7 @@
 
 use earmark_core::checkpoint::{Checkpoint, mark};
 use earmark_core::{Datagram, Interface, InterfaceId, Outgoing};
+use earmark_wire::gist::iana::subcode;
 use earmark_wire::gist::{
     Body, ErrorCode, Header, MAGIC_LEN, Message, MessageType, Mode, ObjectType, datagram,
     emit_magic, forward_with_data,
@@ -19,7 +20,7 @@ use super::prefix_form::PrefixForm;
 use super::receipt::Receipt;
 use super::state::NONE;
 use super::tolerated_prefix::with_mri;
-use super::translation::LocalForm;
+use super::translation::{LocalForm, leaves_untranslated};
 use crate::PORT;
 use crate::input_context::InputContext;
 use crate::nslp::{Channel, Encapsulation, Peering};
@@ -211,6 +212,12 @@ impl Gist {
         if receipt.hops == 0 {
             self.refuse(cx, receipt, ErrorCode::HopLimitExceeded, 0);
             return self.ignore(cx, receipt, DropReason::HopLimit);
+        }
+        // No other node adds the translation that this one makes, or would make.
+        if leaves_untranslated(cx, receipt) {
+            let subcode = subcode::object_type::UNTRANSLATED;
+            self.refuse_mri(cx, receipt, ErrorCode::ObjectType, subcode);
+            return self.ignore(cx, receipt, DropReason::Untranslated);
         }
         let Some(mut how) = self.forwarding_route(cx, received) else { return };
         route_by_flow(cx, receipt, &mut how);

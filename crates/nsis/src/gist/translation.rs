@@ -4,7 +4,7 @@
 //! this node with these addresses. MRIs of the upstream side are changed when their messages arrive and leave. NATFW NSLP,
 //! which makes the translations, handles both MRIs itself.
 
-use earmark_wire::gist::{Body, Direction, Mri, PathCoupled};
+use earmark_wire::gist::{Body, Direction, Message, Mode, Mri, PathCoupled, Query};
 use earmark_wire::natfw_nslp::iana::NSLPID as NATFW;
 
 use super::Gist;
@@ -58,6 +58,23 @@ impl Gist {
             && receipt.upstream.is_none()
             && cx.applications.natfw.leaves_untranslated(cx.context, flow, receipt.interface)
             && cx.applications.by_id(receipt.nslpid).is_some_and(|it| it.is_about_packets())
+    }
+}
+
+/// Returns whether this node translates the flow of a Query that it would forward as it is.
+#[inline]
+pub(super) fn leaves_untranslated(cx: &InputContext<'_, '_>, receipt: &Receipt<'_>) -> bool {
+    cx.applications.natfw.is_translator() && is_of_translated_source(cx, receipt)
+}
+
+#[cold]
+fn is_of_translated_source(cx: &InputContext<'_, '_>, receipt: &Receipt<'_>) -> bool {
+    match Message::parse(receipt.octets, Mode::D).map(|message| message.body) {
+        Ok(Body::Query(Query { mri: Mri::PathCoupled(flow), .. })) => {
+            flow.direction == Direction::Downstream
+                && cx.applications.natfw.leaves_untranslated(cx.context, &flow, receipt.interface)
+        }
+        _ => false,
     }
 }
 

@@ -21,6 +21,12 @@ impl NatfwNslp {
         !self.bindings.is_empty()
     }
 
+    /// Returns whether this node is a translator.
+    #[inline]
+    pub(crate) fn is_translator(&self) -> bool {
+        self.config.enabled && self.config.translator.is_some()
+    }
+
     /// Returns whether packets of a flow leave the network untranslated here, although this node translates their source.
     pub(crate) fn leaves_untranslated(
         &self,
@@ -30,7 +36,8 @@ impl NatfwNslp {
     ) -> bool {
         let translates = |translator: &Translator| translator.translates(flow.source);
         let is_external = |interface| self.config.is_external(context, interface);
-        self.config.translator.as_ref().is_some_and(translates)
+        self.is_translator()
+            && self.config.translator.as_ref().is_some_and(translates)
             && !is_external(arrival)
             && route::hop_of_flow(context, flow).is_some_and(|hop| is_external(hop.interface))
     }
