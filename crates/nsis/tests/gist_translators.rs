@@ -2,16 +2,23 @@
 
 mod common;
 
+use std::net::IpAddr;
 use std::time::Duration;
 
 use common::application::{Call, Handle};
 use common::{Network, Place, flow, session};
-use earmark_nsis::Config;
+use earmark_core::{ApplicationId, Transport};
 use earmark_nsis::gist::DropReason;
-use earmark_nsis::natfw::{self, Translator};
+use earmark_nsis::natfw::{self, OpenRequest, Responder, Rule, Translator};
+use earmark_nsis::nslp::{Attributes, Validity};
+use earmark_nsis::{Command, Config};
 use earmark_wire::gist::iana::subcode::object_type;
-use earmark_wire::gist::{Body, ErrorCode, MessageType, Mri};
+use earmark_wire::gist::{Body, Direction, ErrorCode, MessageType, Mri, PathCoupled};
+use earmark_wire::natfw_nslp::ProxyMode;
+use earmark_wire::natfw_nslp::iana::NSLPID as NATFW;
 
+/// Port of GIST.
+const PORT: u16 = 270;
 const SECOND: Duration = Duration::from_secs(1);
 
 /// A line of three nodes. The one between is a translator, whose second interface leads out of its network; only the ends have
@@ -74,4 +81,110 @@ fn query_of_ipv6_passes() {
     ends[0].send(network.flow_six(), session(1), b"one.");
     network.run(SECOND);
     assert_eq!(ends[1].received(), [b"one."]);
+}
+
+fn udp(source: (IpAddr, u16), destination: (IpAddr, u16), direction: Direction) -> Mri {
+    Mri::PathCoupled(PathCoupled {
+        source: source.0,
+        destination: destination.0,
+        source_prefix: 32,
+        destination_prefix: 32,
+        protocol: Some(17),
+        ds_field: None,
+        flow_label: None,
+        spi: None,
+        source_port: Some(source.1),
+        destination_port: Some(destination.1),
+        direction,
+    })
+}
+
+/// Returns the MRIs of the messages that an application has received.
+fn mris(end: &Handle) -> Vec<Mri> {
+    let calls = end.calls();
+    calls
+        .iter()
+        .filter_map(|call| match call {
+            Call::Received { mri, .. } => Some(*mri),
+            _ => None,
+        })
+        .collect()
+}
+
+/// The flow of an opened path: each node names it as its side does, in both directions, and the translator as it leaves.
+#[test]
+fn routing_state_of_a_translated_flow_has_one_mri_on_each_side() {
+    for attributes in [Attributes::default(), Attributes { reliable: true, secure: false }] {
+        let end = natfw::Config {
+            enabled: true,
+            responder: Responder::Any,
+            attributes: Attributes::default(),
+            ..natfw::Config::default()
+        };
+        let translator = natfw::Config {
+            firewall: true,
+            external: vec!["eth2".to_owned()],
+            translator: Some(Translator::default()),
+            rules: vec![Rule::default()],
+            ..end.clone()
+        };
+        let place = |natfw| Place::Aware(Config { natfw, ..Config::default() });
+        let mut network = Network::line(&[place(end.clone()), place(translator), place(end)]);
+        let apps = [Handle::default(), Handle::default(), Handle::default()];
+        for (node, app) in apps.iter().enumerate() {
+            network.nodes[node].listens = vec![(PORT, Transport::Tcp)];
+            network.engine_mut(node).add(app.application());
+        }
+        let (inside, server) = network.flow().addresses();
+        let request = OpenRequest {
+            source: None,
+            source_port: Some(700),
+            destination: server,
+            destination_port: Some(5_000),
+            protocol: Some(17),
+            spi: None,
+            next_port: false,
+            icmp_types: Vec::new(),
+            proxy: ProxyMode::Off,
+            lifetime: None,
+            attributes: None,
+            token: None,
+        };
+        let open = natfw::Command::Open { application: ApplicationId(1), request };
+        network.command(0, Command::Natfw(open));
+        network.run(SECOND);
+        let rules = network.engine(1).natfw().pinholes();
+        let outside = rules.filter_map(|row| row.rule.source).next().expect("a translation");
+        let outside = (outside.address, outside.port);
+        let near = |direction| udp((inside, 700), (server, 5_000), direction);
+        let far = |direction| udp(outside, (server, 5_000), direction);
+        let (down, up) = (Direction::Downstream, Direction::Upstream);
+
+        apps[0].send_with(near(down), session(1), b"one.", attributes);
+        network.run(SECOND);
+        assert_eq!(mris(&apps[1]), [far(down)], "the translator names it as it leaves");
+        apps[1].send_with(far(down), session(1), b"two.", attributes);
+        network.run(SECOND);
+        assert_eq!(mris(&apps[2]), [far(down)]);
+        apps[2].send_with(far(up), session(1), b"back", attributes);
+        network.run(SECOND);
+        assert_eq!(mris(&apps[1]), [far(up)]);
+        apps[1].send_with(far(up), session(1), b"home", attributes);
+        network.run(SECOND);
+        assert_eq!(mris(&apps[0]), [near(up)]);
+        // It is refreshed on both sides while it is used, as one flow.
+        for _ in 0..10 {
+            apps[0].send_with(near(down), session(1), b"more", attributes);
+            apps[1].send_with(far(down), session(1), b"more", attributes);
+            network.run(20 * SECOND);
+        }
+        let of_application = |node: usize| {
+            let views = network.engine(node).gist().routing_states(0);
+            let all = views.map(|(_, view)| view).filter(|view| view.nslpid != NATFW);
+            all.map(|view| (view.mri, view.validity)).collect::<Vec<_>>()
+        };
+        assert_eq!(of_application(0), [(near(down), Validity::Good)]);
+        assert_eq!(of_application(1), [(far(down), Validity::Good), (far(up), Validity::Good)]);
+        assert_eq!(of_application(2), [(far(up), Validity::Good)]);
+    }
 }
