@@ -280,7 +280,7 @@ fn reserve(
 }
 
 /// The kernel of the translator has the reservations of both directions, with the addresses that the packets have when they leave.
-/// They outlive a daemon that is killed, and end with the path.
+/// The reservations outlive a daemon that is killed, and end with the path.
 pub(crate) fn a_translated_path_is_reserved_in_both_directions() -> Outcome {
     let mut net = up("reserved")?;
     let (client, server) = (net.address("client", true), net.address("server", true));
