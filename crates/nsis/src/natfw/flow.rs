@@ -136,3 +136,22 @@ pub(super) fn is_plain_ip(flow: &Flow) -> bool {
 pub(super) fn is_icmp(flow: &Flow) -> bool {
     flow.protocol == if flow.destination.is_ipv4() { 1 } else { 58 }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn plain_packets_have_no_selector() {
+        let destination = Prefix::host([198, 51, 100, 9].into());
+        let of = |protocol| Flow { protocol, ..Flow::to_range(destination) };
+        assert!(is_plain_ip(&of(0)), "every protocol");
+        assert!(is_plain_ip(&of(17)), "every port");
+        assert!(!is_plain_ip(&Flow { source_port: 700, ..of(17) }));
+        assert!(!is_plain_ip(&Flow { destination_port: 700, ..of(17) }));
+        assert!(!is_plain_ip(&Flow { spi: 7, ..of(50) }));
+        assert!(!is_plain_ip(&of(1)), "ICMP has types");
+        assert!(!is_plain_ip(&of(50)), "ESP has an SPI");
+        assert!(is_plain_ip(&of(47)), "GRE has nothing");
+    }
+}

@@ -344,3 +344,15 @@ fn refused_update_leaves_the_rules_as_they_are() {
     assert_eq!(log[0], "1>0 RESPONSE 5/0x02 msn=5");
     assert_eq!(net.rules(1), before);
 }
+
+/// A path leads to another host.
+#[test]
+fn path_to_no_other_host_is_rejected() {
+    for destination in ["224.0.0.5", "0.0.0.0", CLIENT] {
+        let mut net = Net::of(&[Place::Host, Place::Firewall, Place::Host]);
+        net.open(0, OpenRequest { destination: address(destination), ..to_server(5_000) });
+        let reason = crate::natfw::Rejection::Destination;
+        assert_eq!(net.nodes[0].events, [Event::Rejected { application: APP, reason }]);
+        assert!(net.log().is_empty());
+    }
+}

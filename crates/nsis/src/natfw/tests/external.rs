@@ -334,3 +334,71 @@ fn translator_needs_a_port() {
         net.assert_nothing_is_left();
     }
 }
+
+/// "NFs and the NR can also tear down the CREATE session at any time by generating a NOTIFY message" (section 3.7.1): the
+/// responder does when the application that admits the data stops.
+#[test]
+fn application_that_stops_ends_the_sessions_that_it_admits() {
+    let places = [Place::Host, Place::EdgeTranslator, Place::Host];
+    let mut net = Net::with(&places, |number, c| {
+        if number == 0 { Config { responder: Responder::Exposed, ..c } } else { c }
+    });
+    net.expose(0, port_of_client(8_000));
+    let external = granted(&net);
+    // More than end in one call.
+    for number in 1..=100 {
+        let (mut message, data) = create_to(&net, external);
+        message.session = SessionId([number; 16]);
+        if let Mri::PathCoupled(flow) = &mut message.mri {
+            flow.source_port = Some(1_000 + u16::from(number));
+        }
+        net.deliver_as(2, 1, &message, &data);
+        net.run();
+    }
+    assert_eq!(net.rules(1).len(), 100);
+    net.log();
+    net.release(0);
+    let notified =
+        |net: &mut Net| net.log().iter().filter(|line| *line == "1>2 NOTIFY 1/0x05").count();
+    assert_eq!(notified(&mut net), 64, "a bounded number in one call");
+    net.advance(Duration::ZERO);
+    assert_eq!(notified(&mut net), 36);
+    net.assert_nothing_is_left();
+}
+
+/// "An NI+ may decide to tear down a reservation immediately after receiving a CREATE message" (section 3.7.2): the session goes
+/// on, and its rule may be changed.
+#[test]
+fn open_path_is_updated_without_its_reservation() {
+    let mut net = Net::of(&[Place::Host, Place::EdgeTranslator, Place::Host]);
+    net.expose(0, port_of_client(8_000));
+    let external = granted(&net);
+    let (message, data) = create_to(&net, external);
+    net.deliver_as(2, 1, &message, &data);
+    net.run();
+    net.release(0);
+    let rules = net.rules(1);
+    assert_eq!(rules.len(), 1);
+    // The rules of the administrator have changed, so that the next refresh is decided again.
+    let config = Config {
+        rules: vec![Rule { reserved: true, ..Rule::default() }],
+        ..Place::EdgeTranslator.config()
+    };
+    net.nodes[1].natfw.reload(config);
+    net.log();
+    let mut again = net.create_with(message.session, |create| create.msn = 1);
+    again.0.mri = message.mri;
+    net.deliver_as(2, 1, &again.0, &again.1);
+    net.run();
+    assert_eq!(net.log().last().unwrap(), "1>2 RESPONSE 2/0x01 lt=60 msn=1");
+    assert_eq!(net.rules(1), rules);
+    // Another port has no reservation.
+    let mut other = net.create_with(message.session, |create| create.msn = 2);
+    other.0.mri = message.mri;
+    if let Mri::PathCoupled(flow) = &mut other.0.mri {
+        flow.destination_port = Some(external.port ^ 1);
+    }
+    net.deliver_as(2, 1, &other.0, &other.1);
+    net.run();
+    assert_eq!(net.log().last().unwrap(), "1>2 RESPONSE 7/0x03 msn=2");
+}

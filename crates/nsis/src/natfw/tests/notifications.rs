@@ -181,3 +181,26 @@ fn sessions_of_a_node_that_goes_down_end_together() {
     assert_eq!(net.log().iter().filter(|line| *line == "1>0 NOTIFY 1/0x05").count(), 200);
     assert_eq!(net.nodes[0].natfw.session_count(), 0);
 }
+
+/// The next node keeps its say while a changed request waits for its answer.
+#[test]
+fn next_node_of_a_changed_session_may_end_it() {
+    let mut net = opened();
+    net.unreachable = vec![3];
+    let session = net.session(0);
+    let msn = net.first[&session].wrapping_add(1);
+    let (mut message, data) = net.create_with(session, |create| create.msn = msn);
+    if let Mri::PathCoupled(flow) = &mut message.mri {
+        flow.source_port = Some(701);
+    }
+    net.deliver_as(0, 1, &message, &data);
+    net.run();
+    assert_eq!(net.rules(1), [""; 0], "the changed rule waits");
+    let notify = Notify { msn: None, info: info_of(Informational::Terminated), extra: Extra::NONE };
+    if let Mri::PathCoupled(flow) = &mut message.mri {
+        flow.direction = Direction::Upstream;
+    }
+    net.deliver_as(2, 1, &message, &encode(&Message::Notify(notify)));
+    net.run();
+    assert_eq!(net.nodes[1].natfw.session_count(), 0);
+}

@@ -169,3 +169,39 @@ fn refreshes_of_a_peer_are_limited() {
     assert!((1..=20).contains(&refreshed), "{refreshed}");
     assert_eq!(net.rules(1).len(), 1);
 }
+
+/// A reload changes who may ask, not what the node is: its rules in the packet filter depend on that.
+#[test]
+fn reload_leaves_what_the_node_is() {
+    let mut net = Net::of(&[Place::Host, Place::EdgeTranslator, Place::Host]);
+    let new = Config { rules: vec![Rule::default()], ..Config::default() };
+    net.nodes[1].natfw.reload(new);
+    net.open(0, to_server(5_000));
+    assert_eq!(net.log().last().unwrap(), "1>0 RESPONSE 2/0x01 lt=60 msn=0");
+    assert_eq!(net.rules(1).len(), 1);
+    assert!(net.rules(1)[0].contains(" as 203.0.113.1:"), "{:?}", net.rules(1));
+}
+
+/// Sessions may share the packets of a rule, a bounded number of them, and only if they want the same.
+#[test]
+fn few_sessions_share_their_packets() {
+    let mut net = with_rules(vec![Rule { wildcards: true, deny: true, ..Rule::default() }]);
+    let answers = |net: &mut Net, number: u8| {
+        let (message, data) = net.create_with(SessionId([number; 16]), |_| {});
+        net.deliver_as(0, 1, &message, &data);
+        net.run();
+        net.log().last().cloned().expect("an answer")
+    };
+    for number in 1..=8 {
+        assert_eq!(answers(&mut net, number), "1>0 RESPONSE 2/0x01 lt=60 msn=0", "{number}");
+    }
+    assert_eq!(answers(&mut net, 9), "1>0 RESPONSE 7/0x04 msn=0", "policy conflict");
+    assert_eq!(net.rules(1).len(), 1);
+}
+
+#[test]
+fn application_has_the_number_of_iana() {
+    let net = Net::of(&[Place::Host, Place::Host]);
+    assert_eq!(net.nodes[0].natfw.id(), 33);
+    assert!(net.nodes[0].natfw.serves(33) && !net.nodes[0].natfw.serves(1));
+}
