@@ -402,3 +402,25 @@ fn open_path_is_updated_without_its_reservation() {
     net.run();
     assert_eq!(net.log().last().unwrap(), "1>2 RESPONSE 7/0x03 msn=2");
 }
+
+/// With sub_ports the reservation is for the next port, too.
+#[test]
+fn next_port_is_reserved_with_its_pair() {
+    let mut net = Net::of(&[Place::Host, Place::EdgeTranslator, Place::Host]);
+    net.expose(0, ExposeRequest { next_port: true, ..port_of_client(8_000) });
+    let external = granted(&net);
+    for (number, distance, answer) in
+        [(5, 0, "2/0x01 lt=60"), (6, 1, "2/0x01 lt=60"), (7, 2, "7/0x03")]
+    {
+        let at = Endpoint { port: external.port + distance, ..external };
+        let (mut message, data) = create_to(&net, at);
+        message.session = SessionId([number; 16]);
+        net.deliver_as(2, 1, &message, &data);
+        net.run();
+        assert_eq!(net.log().last().unwrap(), &format!("1>2 RESPONSE {answer} msn=0"));
+    }
+    let next = format!("allow 198.51.100.9:900 to {PUBLIC}:{} ", external.port + 1);
+    let rules = net.rules(1);
+    let forwarded = |rule: &String| rule.starts_with(&next) && rule.ends_with("10.0.0.1:8001");
+    assert!(rules.iter().any(forwarded), "{rules:?}");
+}

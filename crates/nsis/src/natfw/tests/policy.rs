@@ -205,3 +205,54 @@ fn application_has_the_number_of_iana() {
     assert_eq!(net.nodes[0].natfw.id(), 33);
     assert!(net.nodes[0].natfw.serves(33) && !net.nodes[0].natfw.serves(1));
 }
+
+/// A peer has as many sessions as the limit allows, and room again for each that ends.
+#[test]
+fn sessions_of_a_peer_are_limited() {
+    let mut net = Net::with(&[Place::Host, Place::Firewall, Place::Host], |number, mut c| {
+        if number == 1 {
+            c.limits.sessions_per_peer = 3;
+        }
+        c
+    });
+    let send = |net: &mut Net, number: u8, (msn, lifetime): (u32, u32)| {
+        let change = |create: &mut earmark_wire::natfw_nslp::Create<'_>| {
+            (create.msn, create.lifetime) = (msn, lifetime);
+        };
+        let (mut message, data) = net.create_with(SessionId([number; 16]), change);
+        if let Mri::PathCoupled(flow) = &mut message.mri {
+            flow.source_port = Some(700 + u16::from(number));
+        }
+        net.deliver_as(0, 1, &message, &data);
+        net.run();
+        net.nodes[1].natfw.session_count()
+    };
+    for number in 1..=3 {
+        assert_eq!(send(&mut net, number, (0, 60)), usize::from(number));
+    }
+    assert_eq!(send(&mut net, 4, (0, 60)), 3);
+    assert_eq!(net.log().last().unwrap(), "1>0 RESPONSE 4/0x01 msn=0");
+    assert_eq!(send(&mut net, 1, (1, 0)), 2);
+    assert_eq!(send(&mut net, 5, (0, 60)), 3);
+    assert_eq!(send(&mut net, 6, (0, 60)), 3);
+}
+
+/// What a session has already is refreshed, and anything else is decided again.
+#[test]
+fn refreshes_and_changes_are_counted() {
+    let mut net = Net::of(&[Place::Host, Place::Firewall, Place::Host]);
+    let mut send = |msn, port| {
+        let (mut message, data) = net.create_with(SessionId([5; 16]), |create| create.msn = msn);
+        if let Mri::PathCoupled(flow) = &mut message.mri {
+            flow.source_port = Some(port);
+        }
+        net.deliver_as(0, 1, &message, &data);
+        net.run();
+        let counters = net.nodes[1].natfw.counters();
+        (counters.created, counters.refreshed, counters.updated)
+    };
+    assert_eq!(send(0, 700), (1, 0, 0));
+    assert_eq!(send(1, 700), (1, 1, 0));
+    assert_eq!(send(2, 701), (1, 1, 1));
+    assert_eq!(send(3, 701), (1, 2, 1));
+}
