@@ -111,6 +111,12 @@ pub trait NodeEngine: ProcessInput + fmt::Debug {
         view: NodeView<'_>,
     ) -> Option<ReservationRow>;
 
+    /// Returns why packets of a reservation of another engine leave this node otherwise than the reservation says, if this
+    /// engine changes them.
+    fn obstacle(&self, _row: &ReservationRow, _view: NodeView<'_>) -> Option<String> {
+        None
+    }
+
     /// Lists the neighbours.
     fn neighbors<'a>(&'a self, _view: NodeView<'a>) -> Rows<'a, NeighborRow> {
         Box::new(core::iter::empty())

@@ -45,8 +45,21 @@ impl Node {
         let rows = self.engines().flat_map(move |engine| engine.reservations(self.view(now)));
         rows.map(move |(claim, row)| {
             let QueueView { traffic, enforcement } = claim.map(&mut queue).unwrap_or_default();
-            ReservationRow { traffic, enforcement, ..row }
+            self.with_obstacle(ReservationRow { traffic, enforcement, ..row }, now)
         })
+    }
+
+    /// Returns the row of a reservation as unenforced if an engine changes its packets, although traffic control has it.
+    pub fn with_obstacle(&self, row: ReservationRow, now: Time) -> ReservationRow {
+        let is_enforced = row.enforcement.as_ref().is_some_and(|found| found.state == "enforced");
+        let obstacle = || self.engines().find_map(|it| it.obstacle(&row, self.view(now)));
+        let Some(reason) = is_enforced.then(obstacle).flatten() else { return row };
+        let enforcement = row.enforcement.clone().map(|found| EnforcementRow {
+            state: "unenforced".into(),
+            reason: Some(reason),
+            ..found
+        });
+        ReservationRow { enforcement, ..row }
     }
 
     /// Returns the reservation that a claim belongs to, as [`Node::reservation_rows`] shows it but without its queue,

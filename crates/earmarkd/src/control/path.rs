@@ -119,7 +119,8 @@ impl<K: Kernel> PathLookup<'_, K> {
             let row = self.driver.node().reservation_of(id, now)?;
             let kernel = self.driver.kernel();
             let (traffic, enforcement) = (kernel.traffic(id), kernel.enforcement(id));
-            Some(ReservationRow { traffic, enforcement, ..row })
+            let row = ReservationRow { traffic, enforcement, ..row };
+            Some(self.driver.node().with_obstacle(row, now))
         });
         ClaimRow {
             precedence: match claim.precedence {

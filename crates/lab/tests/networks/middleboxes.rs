@@ -13,7 +13,8 @@ use std::time::{Duration, Instant};
 use earmark_control::protocols::nsis::natfw::{Expose, Open};
 use earmark_control::protocols::nsis::{self, ReserveOptions};
 use earmark_control::{
-    ApplicationId, Listing, Opened, PinholeRow, Request, ReservationRequest, TranslationRow,
+    ApplicationId, ListenRequest, Listing, Opened, PinholeRow, Request, ReservationRequest,
+    TranslationRow,
 };
 use earmark_core::Rate;
 use earmark_scenario::topology::Topology;
@@ -306,6 +307,24 @@ pub(crate) fn a_translated_path_is_reserved_in_both_directions() -> Outcome {
     let sender = of("eth1").and_then(|row| row.senders.first()).ok_or("a sender")?;
     assert_eq!((sender.address, sender.port), (outside.ip(), outside.port()), "outside");
     assert_eq!(of("eth0").ok_or("a row")?.destination, client, "inside");
+
+    let at = ("nat", "eth1");
+    let sending = net.client("client")?.reserve(ReservationRequest {
+        from: Some(SocketAddr::new(client, 700)),
+        rate_bps: Some(Rate::from_mbps(3)),
+        ..ReservationRequest::of("rsvp", (server, 5_001).into())
+    })?;
+    let listening =
+        net.client("server")?.listen(ListenRequest::of("rsvp", (server, 5_001).into()))?;
+    net.await_reserved(at, &[2, 3], SLACK)?;
+    // RSVP cannot know the addresses outside, and the listing says so.
+    let rows = net.client("nat")?.show_reservations()?.rows;
+    let row = rows.into_iter().find(|row| row.protocol == "rsvp").ok_or("a reservation of RSVP")?;
+    let reason = row.enforcement.and_then(|row| row.reason).ok_or("a reason")?;
+    assert!(reason.contains(&format!("as those of {outside}")), "{reason}");
+    net.client("server")?.release(listening.application)?;
+    net.client("client")?.release(sending.application)?;
+    net.await_reserved(at, &[2], SLACK)?;
 
     net.kill_daemon("nat")?;
     net.start_daemon("nat")?;

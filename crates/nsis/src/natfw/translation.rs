@@ -3,9 +3,9 @@
 use core::iter;
 
 use earmark_core::{
-    Context, Endpoint, FilterAction, FilterRule, FilteredPackets, InterfaceId, Time,
+    Context, Endpoint, FilterAction, FilterRule, FilteredPackets, Flow, InterfaceId, Time,
 };
-use earmark_wire::gist::PathCoupled;
+use earmark_wire::gist::{Direction, PathCoupled};
 
 use super::binding::Binding;
 use super::config::Translator;
@@ -40,6 +40,34 @@ impl NatfwNslp {
             && self.config.translator.as_ref().is_some_and(translates)
             && !is_external(arrival)
             && route::hop_of_flow(context, flow).is_some_and(|hop| is_external(hop.interface))
+    }
+
+    /// Returns the packets of a flow as they leave this node, if an installed rule translates them.
+    pub fn translated(&self, now: Time, flow: &Flow) -> Option<Flow> {
+        let port = |port: u16| (port != 0).then_some(port);
+        let all_bits = if flow.destination.is_ipv4() { 32 } else { 128 };
+        let before = PathCoupled {
+            source: flow.source?,
+            destination: flow.destination,
+            source_prefix: all_bits,
+            destination_prefix: all_bits,
+            protocol: (flow.protocol != 0).then_some(flow.protocol),
+            ds_field: None,
+            flow_label: None,
+            spi: None,
+            source_port: port(flow.source_port),
+            destination_port: port(flow.destination_port),
+            direction: Direction::Downstream,
+        };
+        let after = self.downstream_form(now, &before)?;
+        let (source, destination) = endpoints(&after);
+        Some(Flow {
+            source: Some(source.address),
+            source_port: source.port,
+            destination: destination.address,
+            destination_port: destination.port,
+            ..*flow
+        })
     }
 
     /// Returns a flow of the upstream side as the downstream side knows it; `None` if no installed rule translates it. The

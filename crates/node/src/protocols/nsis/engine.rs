@@ -1,6 +1,7 @@
 //! NSIS as an engine of a node.
 
 use alloc::boxed::Box;
+use alloc::string::String;
 
 use earmark_core::admission::{ClaimId, Owner};
 use earmark_core::{Context, Datagram};
@@ -82,6 +83,10 @@ impl NodeEngine for Nsis {
     ) -> Option<ReservationRow> {
         let session = self.qos().reservation_of(claim, owner)?;
         listing::reservation_row(self, &session, claim, view)
+    }
+
+    fn obstacle(&self, row: &ReservationRow, view: NodeView<'_>) -> Option<String> {
+        natfw::obstacle(self, row, view)
     }
 
     fn aggregates<'a>(&'a self, view: NodeView<'a>) -> Rows<'a, AggregateRow> {

@@ -1,9 +1,13 @@
 //! Rows of NATFW NSLP: the rules of its sessions, and the addresses and ports that they have reserved.
 
 use alloc::borrow::Cow;
+use alloc::format;
+use alloc::string::String;
+use core::net::SocketAddr;
 
-use earmark_core::FilterRule;
-use earmark_core::listing::{FilterSessionRow, PinholeRow, TranslationRow};
+use earmark_core::listing::{FilterSessionRow, PinholeRow, ReservationRow, TranslationRow};
+use earmark_core::{FilterRule, Flow, Prefix};
+use earmark_nsis::Nsis;
 use earmark_nsis::natfw::{NatfwNslp, PinholeView, SessionView, TranslationView};
 
 use crate::engine::NodeView;
@@ -73,4 +77,26 @@ fn session_row(session: SessionView, view: NodeView<'_>) -> FilterSessionRow {
         user: session.user,
         expires_in_s: session.expires_at.and_then(|at| view.seconds_until(at)),
     }
+}
+
+/// Returns why packets of a reservation of another protocol do not have it: this node translates them, and traffic control sees
+/// them afterwards.
+pub(super) fn obstacle(engine: &Nsis, row: &ReservationRow, view: NodeView<'_>) -> Option<String> {
+    if row.protocol == "nsis" {
+        return None;
+    }
+    row.senders.iter().find_map(|sender| {
+        let flow = Flow {
+            source: Some(sender.address),
+            source_port: sender.port,
+            protocol: row.ip_protocol,
+            destination_port: row.destination_port,
+            ..Flow::to_range(Prefix::host(row.destination))
+        };
+        let after = engine.natfw().translated(view.now, &flow)?;
+        let source = SocketAddr::new(after.source?, after.source_port);
+        Some(format!(
+            "packets leave as those of {source}, by address translation: reserve with nsis"
+        ))
+    })
 }
