@@ -7,6 +7,8 @@
 mod message;
 #[path = "qos_conformance/names.rs"]
 mod names;
+#[path = "common/nslp_story.rs"]
+mod nslp_story;
 #[path = "qos_conformance/qspec.rs"]
 mod qspec;
 #[path = "conformance/settings.rs"]

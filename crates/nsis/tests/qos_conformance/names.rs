@@ -7,6 +7,8 @@ use std::net::IpAddr;
 use earmark_testkit::messages::gist::udp_flow;
 use earmark_wire::gist::{Direction, PathCoupled, SessionId};
 
+use crate::nslp_story::Identifiers;
+
 /// Limit of the numbers of stories; random values of a node are above it.
 const OWN_NUMBERS: u32 = 1 << 16;
 
@@ -14,7 +16,7 @@ const OWN_NUMBERS: u32 = 1 << 16;
 #[derive(Debug, Default)]
 pub(crate) struct Names {
     /// SESSION-IDs and MSG-IDs.
-    long: BTreeMap<String, [u8; 16]>,
+    pub(crate) long: Identifiers,
     riis: BTreeMap<String, u32>,
     /// The epoch of the node under test.
     epoch: Option<u32>,
@@ -23,24 +25,12 @@ pub(crate) struct Names {
 impl Names {
     /// Returns the name of a SESSION-ID (`kind` s) or MSG-ID (m): its number in the story, or a new name.
     pub(crate) fn of_long(&mut self, kind: char, id: [u8; 16]) -> String {
-        if let ([0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0], [high, low]) = id.split_at(14) {
-            return u16::from_be_bytes([*high, *low]).to_string();
-        }
-        if let Some((name, _)) = self.long.iter().find(|(_, known)| **known == id) {
-            return name.clone();
-        }
-        let count = self.long.keys().filter(|name| name.starts_with(kind)).count();
-        let name = format!("{kind}{}", count + 1);
-        self.long.insert(name.clone(), id);
-        name
+        self.long.name_of(kind, id)
     }
 
     /// Returns the SESSION-ID or MSG-ID of a name.
     pub(crate) fn long(&self, text: &str) -> Result<[u8; 16], Fault> {
-        if let Ok(number) = text.parse::<u16>() {
-            return Ok(u128::from(number).to_be_bytes());
-        }
-        self.long.get(text).copied().ok_or_else(|| format!("no `{text}` was seen"))
+        self.long.find(text)
     }
 
     pub(crate) fn session(&self, text: &str) -> Result<SessionId, Fault> {

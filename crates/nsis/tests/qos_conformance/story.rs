@@ -2,15 +2,10 @@
 //!
 //! `conformance/qos-nslp/README.md` has the grammar.
 
-use std::collections::BTreeMap;
-
 use earmark_core::admission::PreemptionPolicy;
 use earmark_core::random::RandomStreams;
-use earmark_core::{Effect, Effects, Flow, HostEvent, Rate, Time};
-use earmark_nsis::nslp::{
-    AssociationId, Channel, NetworkNotification, Notification, Origin, PeerHandle, Received,
-    Request as GistRequest, Requests, SendFailure, SendMessage, Validity,
-};
+use earmark_core::{Effect, Flow, HostEvent, Rate, Time};
+use earmark_nsis::nslp::{AssociationId, Channel, SendFailure};
 use earmark_nsis::qos::{
     Application, Command, Listen, OnRefusal, QosNslp, Request, RequestedQos, Scope,
 };
@@ -25,6 +20,7 @@ use earmark_wire::qos_nslp::iana::{BindingCode, NSLPID};
 use earmark_wire::qspec::{Phb, PhbField};
 
 use crate::names::{self, Names, way, way_text};
+use crate::nslp_story::{Arrival, FromGist, Sent, Shown, call, explicit_peer};
 use crate::settings::Settings;
 use crate::{message, show};
 
@@ -34,9 +30,8 @@ pub(crate) struct Player {
     tables: Tables,
     names: Names,
     /// Last message of the node, which GIST may return as undeliverable.
-    sent: Option<(u16, SendMessage, Vec<u8>)>,
-    /// Messages already shown in full, by their first line.
-    shown: BTreeMap<String, Vec<String>>,
+    sent: Option<Sent>,
+    shown: Shown,
 }
 
 impl Protocol for Player {
@@ -50,7 +45,7 @@ impl Protocol for Player {
         let mut tables = Tables::new(topology.links);
         tables.ledger.set_preemption(preemption);
         let names = Names::default();
-        Ok(Player { qos, tables, names, sent: None, shown: BTreeMap::new() })
+        Ok(Player { qos, tables, names, sent: None, shown: Shown::default() })
     }
 
     fn step(&mut self, now: Time, mut words: Words<'_>, body: &[&str]) -> Lines {
@@ -77,32 +72,15 @@ impl Protocol for Player {
 
 impl Player {
     fn arrive(&mut self, now: Time, mut words: Words<'_>, body: &[&str]) -> Lines {
-        let interface = self.tables.links.id(words.next("an interface")?)?;
-        let peer = peer(words.next("a peer")?)?;
-        let name = words.next("a message")?;
-        let mri = way(&mut words)?;
-        let session = self.names.session(words.text("session").ok_or("session=... is missing")?)?;
-        let ip_distance = Some(words.maybe("distance")?.unwrap_or(1));
+        let (name, mut arrival) =
+            Arrival::read(&mut words, &self.tables, &self.names.long, routing)?;
         let level: Option<u16> = words.maybe("level")?;
-        let channel = match words.flag("reliable") {
-            true => Channel::Association { id: AssociationId(1), secured: false },
-            false => Origin::datagram(None, interface).channel,
-        };
-        let explicitly_routed = words.flag("by-name");
+        if words.flag("reliable") {
+            arrival.channel = Channel::Association { id: AssociationId(1), secured: false };
+        }
         let data = message::compose(name, &mut words, body, &self.names)?;
         words.end()?;
-        let received = Received {
-            data: &data,
-            session,
-            mri: Mri::PathCoupled(mri),
-            upstream: None,
-            origin: Origin { peer: Some(peer), channel },
-            explicitly_routed,
-            ip_distance,
-            hops: 10,
-            interface,
-        };
-        Ok(self.call(now, level, |qos, cx| qos.receive(cx, &received)))
+        Ok(self.call(now, level, |qos, cx| qos.receive(cx, &arrival.received(&data))))
     }
 
     fn application(&mut self, now: Time, mut words: Words<'_>) -> Lines {
@@ -167,27 +145,19 @@ impl Player {
     }
 
     fn gist(&mut self, now: Time, mut words: Words<'_>) -> Lines {
-        let what = words.next("what it says")?;
-        if what == "finds-nobody" {
-            words.end()?;
-            let (nslpid, sent, data) = self.sent.take().ok_or("nothing was sent")?;
-            let level = Some(nslpid - NSLPID);
-            let failure = SendFailure::NoNextNode;
-            return Ok(self.call(now, level, |qos, cx| qos.undelivered(cx, &sent, &data, failure)));
-        }
-        let what = match what {
-            "next" => {
-                let peer = Some(peer(words.next("a peer")?)?);
-                Notification::RoutingStatusChange { status: Validity::Good, peer }
-            }
-            "last" => Notification::LastNode,
-            other => return Err(format!("GIST does not say `{other}`")),
-        };
-        let mri = Mri::PathCoupled(way(&mut words)?);
-        let session = self.names.session(words.text("session").ok_or("session=... is missing")?)?;
+        let says = FromGist::read(&mut words, &self.names.long, routing)?;
         words.end()?;
-        let notification = NetworkNotification { mri, session, what };
-        Ok(self.call(now, None, |qos, cx| qos.notify(cx, &notification)))
+        Ok(match says {
+            FromGist::FindsNobody => {
+                let Sent { nslpid, message, data } = self.sent.take().ok_or("nothing was sent")?;
+                let level = Some(nslpid - NSLPID);
+                let failure = SendFailure::NoNextNode;
+                self.call(now, level, |qos, cx| qos.undelivered(cx, &message, &data, failure))
+            }
+            FromGist::Notification(notification) => {
+                self.call(now, None, |qos, cx| qos.notify(cx, &notification))
+            }
+        })
     }
 
     /// Calls the application, and returns the effects, including those of preempted claims.
@@ -211,12 +181,8 @@ impl Player {
         level: Option<u16>,
         act: impl FnOnce(&mut QosNslp, &mut HandlerContext<'_, '_>),
     ) -> Vec<String> {
-        let mut effects = Effects::<Event>::new();
-        let mut requests = Requests::default();
         let nslpid = level.map_or(self.qos.id(), |level| NSLPID + level);
-        let mut context = self.tables.context();
-        let mut cx = HandlerContext::new(now, &mut context, &mut effects, nslpid, &mut requests);
-        act(&mut self.qos, &mut cx);
+        let (effects, messages) = call(&mut self.qos, &mut self.tables, (now, nslpid), act);
         let mut lines = Vec::new();
         for effect in effects.iter() {
             lines.extend(match effect {
@@ -224,43 +190,32 @@ impl Player {
                 other => self.tables.reservation(other),
             });
         }
-        for (nslpid, request) in requests.iter() {
-            let GistRequest::Send(message, range) = request else { continue };
-            let data = requests.octets(range).to_vec();
-            lines.push(self.sends(*nslpid, message, &data));
-            self.sent = Some((*nslpid, *message, data));
+        for sent in messages {
+            lines.push(self.sends(&sent));
+            self.sent = Some(sent);
         }
         lines
     }
 
     /// Returns the line of a sent message; repeated contents are abbreviated.
-    fn sends(&mut self, nslpid: u16, message: &SendMessage, data: &[u8]) -> String {
-        let (name, flags, lines) = message::show(data, &mut self.names);
+    fn sends(&mut self, sent: &Sent) -> String {
+        let (name, flags, lines) = message::show(&sent.data, &mut self.names);
+        let message = &sent.message;
         let Mri::PathCoupled(mri) = message.mri else { return format!("send {name} nowhere") };
         let session = self.names.of_long('s', message.session.0);
-        let to = message.to.map(|to| format!(" to={}", peer_name(to))).unwrap_or_default();
-        let level = match nslpid - NSLPID {
+        let to = explicit_peer(message);
+        let level = match sent.nslpid - NSLPID {
             0 => String::new(),
             level => format!(" level={level}"),
         };
         let head = format!("send {name} {} session={session}{to}{level}{flags}", way_text(&mri));
-        let before = self.shown.insert(head.clone(), lines.clone());
-        if before.is_some_and(|before| before == lines && lines.len() > 2) {
-            return format!("{head} as before");
-        }
-        lines.iter().fold(head, |text, line| format!("{text}\n     {line}"))
+        self.shown.text(head, &lines)
     }
 }
 
-fn peer(name: &str) -> Result<PeerHandle, Fault> {
-    match name.as_bytes() {
-        [letter @ b'a'..=b'z'] => Ok(PeerHandle { slot: u32::from(letter - b'a'), generation: 0 }),
-        _ => Err(format!("`{name}`: a peer is a letter")),
-    }
-}
-
-fn peer_name(peer: PeerHandle) -> char {
-    char::from(b'a' + peer.slot as u8)
+/// Takes the routing of a message.
+fn routing(words: &mut Words<'_>) -> Result<Mri, Fault> {
+    way(words).map(Mri::PathCoupled)
 }
 
 fn rate(text: &str) -> Result<Rate, Fault> {
