@@ -29,7 +29,7 @@ impl NatfwNslp {
     }
 
     /// Executes a command of an application.
-    pub(crate) fn command(&mut self, cx: &mut HandlerContext<'_, '_>, command: Command) {
+    pub fn command(&mut self, cx: &mut HandlerContext<'_, '_>, command: Command) {
         let (application, result) = match command {
             Command::Open { application, request } => {
                 (application, self.open(cx, application, &request))

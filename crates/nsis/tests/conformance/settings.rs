@@ -1,6 +1,6 @@
-//! Settings of the node under test, from `topology.toml`; the stories of GIST and of QoS NSLP share them.
+//! Settings of the node under test, from `topology.toml`; the stories of GIST, QoS NSLP and NATFW NSLP share them.
 
-use earmark_nsis::{Config, gist, qos};
+use earmark_nsis::{Config, gist, natfw, qos};
 use serde::Deserialize;
 
 /// IP TTL of the messages in all stories.
@@ -16,6 +16,9 @@ pub(crate) struct Settings {
     /// Settings of QoS NSLP that differ from the defaults.
     #[serde(default)]
     qos: qos::Config,
+    /// Settings of NATFW NSLP that differ from the defaults.
+    #[serde(default)]
+    natfw: natfw::Config,
     /// Whether reservations may preempt each other.
     #[serde(default)]
     pub(crate) preemption: bool,
@@ -24,6 +27,7 @@ pub(crate) struct Settings {
 impl Settings {
     pub(crate) fn config(&self) -> Config {
         let gist = gist::Config { ttl: TTL, ..self.gist.clone() };
-        Config { gist, qos: self.qos.clone(), ..Config::default() }
+        let (qos, natfw) = (self.qos.clone(), self.natfw.clone());
+        Config { gist, qos, natfw, ..Config::default() }
     }
 }
