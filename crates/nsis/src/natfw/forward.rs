@@ -332,8 +332,8 @@ impl NatfwNslp {
     ) {
         let lifetime = self.store.session(index).lifetime;
         let external = self.external_address(index).filter(|_| request.kind == Kind::External);
-        let bindings = request.external_binding.filter(|binding| !binding.wire.is_empty());
-        let addresses = Addresses { external, bindings };
+        // "MUST copy the NATFW_EXTERNAL_BINDING object to response message, if the object is included" (section 3.7.2).
+        let addresses = Addresses { external, bindings: request.external_binding };
         self.answer(cx, request, (Some(lifetime), PROCESSED), addresses);
     }
 

@@ -2,7 +2,9 @@
 //!
 //! The data receiver is node 0, inside; it asks for an address at the edge towards the right.
 
+use earmark_testkit::messages::natfw_nslp::EXTERNAL;
 use earmark_wire::gist::LooseEnd;
+use earmark_wire::natfw_nslp::{External, ExternalBinding};
 
 use super::*;
 
@@ -239,6 +241,31 @@ fn every_translator_on_the_path_reserves() {
     net.release(0);
     net.advance(Duration::from_secs(61));
     net.assert_nothing_is_left();
+}
+
+/// "The edge-NAT MUST copy the NATFW_EXTERNAL_BINDING object to response message, if the object is included in the EXTERNAL
+/// message", also if no translator has added its address.
+#[test]
+fn edge_copies_the_external_binding() {
+    let addresses: [&[[u8; 4]]; 2] = [&[], &[[10, 9, 0, 1]]];
+    for place in [Place::EdgeTranslator, Place::EdgeFirewall] {
+        for asked in [None].into_iter().chain(addresses.map(Some)) {
+            let mut net = Net::of(&[Place::Host, place, Place::Host]);
+            let (message, _) = net.create_with(SessionId([9; 16]), |_| {});
+            let (source, destination) = (address(CLIENT), address(SERVER));
+            let mri = LooseEnd { source, destination, direction: Direction::Downstream };
+            let mri = Mri::LooseEnd(mri);
+            let asked = asked.map(|wire| ExternalBinding { port: 7, wire });
+            let external = External { external_binding: asked, ..EXTERNAL };
+            let data = encode(&Message::External(external));
+            net.deliver_as(0, 1, &SendMessage { mri, ..message }, &data);
+            let sent = net.wire.front().expect("a RESPONSE");
+            match Message::parse(&sent.data).expect("it is well-formed") {
+                Message::Response(response) => assert_eq!(response.external_binding, asked),
+                other => panic!("{other:?}"),
+            }
+        }
+    }
 }
 
 /// "Reservations ... can be reused for multiple, different CREATE messages."
