@@ -123,13 +123,26 @@ impl NatfwNslp {
         index: Index,
         (reason, acceptable): (Failure, u32),
     ) {
+        let info = Info::new(failure(reason));
+        // "NIs MUST NOT generate NOTIFY messages" (section 3.7.5); a deletion ends what the other nodes have granted.
+        match self.store.session(index).role {
+            Role::Initiator(application) => {
+                cx.report(Event::Refused { application, refusal: Refusal::Answered(info) });
+                return self.release_own(cx, index);
+            }
+            Role::Proxy(primary) => {
+                self.release_own(cx, index);
+                return self.secondary_failed(cx, primary);
+            }
+            Role::Forwarder | Role::Responder => {}
+        }
         let terminated = Info::new(Outcome::Informational(Informational::Terminated));
         let outbound = self.towards_responder(index);
         self.send_notify(cx, outbound, terminated, Extra::NONE);
         let response = Response {
             lifetime: Some(acceptable),
             msn: self.store.session(index).msn,
-            info: Info::new(failure(reason)),
+            info,
             external_address: None,
             external_binding: None,
             extra: Extra::NONE,

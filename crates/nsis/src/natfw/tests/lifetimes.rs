@@ -53,6 +53,11 @@ fn too_short_a_lifetime_is_refused() {
 
 /// Answers the pending CREATE of the client at node 1 as if node 2 had granted another lifetime.
 fn answer(net: &mut Net, lifetime: u32) {
+    answer_at(net, 1, lifetime);
+}
+
+/// Answers the pending CREATE of the client at a node as if the next one had granted another lifetime.
+fn answer_at(net: &mut Net, number: usize, lifetime: u32) {
     let session = net.session(0);
     let (message, _) = net.create_of(session, 5_000, 60);
     let response = Response {
@@ -65,8 +70,25 @@ fn answer(net: &mut Net, lifetime: u32) {
     };
     let data = encode(&Message::Response(response));
     let back = SendMessage { mri: message.mri.inverted(), ..message };
-    net.deliver_as(2, 1, &back, &data);
+    net.deliver_as(number + 1, number, &back, &data);
     net.run();
+}
+
+/// "NIs MUST NOT generate NOTIFY messages" (section 3.7.5): an initiator that does not accept the granted lifetime deletes
+/// what the other nodes have granted.
+#[test]
+fn initiator_deletes_a_session_with_too_long_a_lifetime() {
+    let mut net = Net::of(&[Place::Host, Place::Firewall, Place::Host]);
+    net.unreachable = vec![1];
+    net.open(0, to_server(5_000));
+    net.log();
+    answer_at(&mut net, 0, 61);
+    assert_eq!(net.log(), ["0>1 lost CREATE lt=0 msn=1"]);
+    let refused = net.nodes[0].events.last();
+    let expected = matches!(refused, Some(Event::Refused { refusal: Refusal::Answered(info), .. })
+        if code(info) == "7/0x11");
+    assert!(expected, "{refused:?}");
+    net.assert_nothing_is_left();
 }
 
 /// "For received values greater than the acceptable value, NSLP forwarders MUST generate a RESPONSE message ... 'Modified
