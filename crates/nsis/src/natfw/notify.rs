@@ -106,7 +106,14 @@ impl NatfwNslp {
             (Towards::Initiator, Role::Forwarder | Role::Responder) => {
                 self.towards_initiator(index)
             }
-            (Towards::Responder, Role::Forwarder) => self.towards_responder(index),
+            (Towards::Responder, Role::Forwarder) => {
+                // "The outbound NOTIFY message MUST be sent with explicit routing" (section 3.7.5): these nodes are on no path
+                // any more.
+                let is_route_change =
+                    notify.info.outcome == Outcome::Informational(Informational::RouteChange);
+                let to = session.on.filter(|_| is_route_change);
+                super::send::Addressing { to, ..self.towards_responder(index) }
+            }
             _ => return,
         };
         let addressing = super::send::Addressing { hops: Some(hops), ..addressing };

@@ -140,6 +140,23 @@ fn changed_route_is_reported_and_followed() {
     assert_eq!(net.rules(1).len(), 1, "the session itself lives on");
 }
 
+/// "The outbound NOTIFY message MUST be sent with explicit routing", by every node on the old path; other events follow the
+/// routing state.
+#[test]
+fn changed_route_is_forwarded_outbound_with_explicit_routing() {
+    for (event, to) in [
+        (Informational::RouteChange, Some(handle(2))),
+        (Informational::GoingDown, None),
+        (Informational::Terminated, None),
+    ] {
+        let mut net = opened();
+        let (message, data) = notify(&net, event, Direction::Downstream);
+        net.deliver_as(0, 1, &message, &data);
+        let sent = net.wire.front().expect("a NOTIFY");
+        assert_eq!(sent.message.to, to, "{event:?}");
+    }
+}
+
 /// "The NOTIFY message for signaling sessions in state Transitory MUST be discarded, as the signaling session is anyhow
 /// Transitory."
 #[test]
