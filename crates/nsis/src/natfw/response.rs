@@ -10,7 +10,7 @@ use super::api::{Change, Event, Refusal};
 use super::counters::DropReason;
 use super::instance::NatfwNslp;
 use super::outcome::failure;
-use super::state::{Flags, Index, Kind, Role, Stage, end_after, seconds};
+use super::state::{Flags, Index, Role, Stage, end_after, seconds};
 use crate::nslp::{HandlerContext, Received};
 
 impl NatfwNslp {
@@ -34,7 +34,7 @@ impl NatfwNslp {
         match session.role {
             // What this node has answered already stays so; the initiator hears of a responder behind it (section 3.7.6.3).
             Role::Responder if session.flags.has(Flags::PROBED) => {
-                if is_success(response) && session.kind == Kind::Create {
+                if is_success(response) {
                     self.pass_back(cx, index, response);
                 }
                 return;
@@ -100,6 +100,8 @@ impl NatfwNslp {
                 let bindings = response.external_binding.iter();
                 let bindings = bindings.flat_map(ExternalBinding::addresses).map(of).collect();
                 let extra = self.store.session_mut(index).extra();
+                // A firewall beyond an edge that sends the request on as well may know no address (section 3.7.6.3).
+                let external = external.or(extra.external);
                 let is_news = !extra.was_granted || extra.external != external;
                 (extra.was_granted, extra.external) = (true, external);
                 if is_news || was != Stage::Established {

@@ -216,3 +216,30 @@ fn edge_probes_the_path_beyond_itself() {
         net.assert_nothing_is_left();
     }
 }
+
+/// "A successful attempt of forwarding the request message to the NR will be acknowledged ... with a successful response message,
+/// which is subject to the regular behavior" (section 3.7.6.3): the RESPONSE to an EXTERNAL goes back to the initiator, too.
+/// The external address stays that of the translator.
+#[test]
+fn edge_passes_back_the_answer_of_another_edge() {
+    let mut net = Net::of(&[Place::Host, Place::EdgeTranslator, Place::EdgeFirewall, Place::Host]);
+    let (from, proxy) = (Some(address(SERVER)), ProxyMode::EdgeAndOnward);
+    net.expose(0, ExposeRequest { from, from_port: Some(900), proxy, ..port_of_client(8_000) });
+    let external = net.nodes[1].natfw.translations().next().expect("a reservation").external;
+    let log = net.log();
+    assert!(log.contains(&format!("1>0 RESPONSE 2/0x01 lt=60 at {external} msn=0")), "{log:?}");
+    assert!(log.contains(&"1>2 EXTERNAL-PROXY(E)(nonce) lt=60 msn=0".to_string()), "{log:?}");
+    assert!(log.contains(&"2>1 RESPONSE 2/0x01 lt=60 msn=0".to_string()), "{log:?}");
+    assert!(log.contains(&"1>0 RESPONSE 2/0x01 lt=60 msn=0".to_string()), "{log:?}");
+    let granted: Vec<_> = net.nodes[0]
+        .events
+        .iter()
+        .filter_map(|event| match event {
+            Event::Granted { external, .. } => Some(*external),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(granted, [Some(external)], "the second answer is no news");
+    net.release(0);
+    net.assert_nothing_is_left();
+}
