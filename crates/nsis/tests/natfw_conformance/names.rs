@@ -16,9 +16,6 @@ const PROTOCOLS: [(&str, u8); 5] =
 /// Protocol of flows for which the story names none.
 pub(crate) const UDP: u8 = 17;
 
-/// Limit of the numbers of stories; random values of a node are above it.
-const OWN_NUMBERS: u32 = 1 << 16;
-
 /// Random values, by their names in stories, in the order of appearance.
 #[derive(Debug, Default)]
 pub(crate) struct Names {
@@ -41,11 +38,10 @@ impl Names {
 
     /// Returns a sequence number: that of the story, or counted from the first one of a session of the node.
     pub(crate) fn of_msn(&mut self, session: SessionId, msn: u32) -> String {
-        let first = match self.first.get(&session.0) {
-            Some(first) => *first,
-            None if msn < OWN_NUMBERS => return msn.to_string(),
-            None => *self.first.entry(session.0).or_insert(msn),
-        };
+        if self.sessions.name_of('s', session.0).parse::<u16>().is_ok() {
+            return msn.to_string();
+        }
+        let first = *self.first.entry(session.0).or_insert(msn);
         match msn.wrapping_sub(first) {
             0 => "first".into(),
             later => format!("first+{later}"),
