@@ -71,7 +71,8 @@ impl Life {
         let all = self.sessions as usize;
         let [set_up, refresh, _] = &self.phases[..] else { return false };
         let stood = set_up.sessions == all && refresh.sessions == all;
-        let reserved = set_up.claims >= self.sessions && refresh.claims == set_up.claims;
+        let expected = if self.protocol.reserves() { self.sessions } else { 0 };
+        let reserved = set_up.claims >= expected && refresh.claims == set_up.claims;
         stood && reserved && self.left == 0 && self.claims_left == 0 && self.held_left_bps == 0
     }
 }

@@ -14,6 +14,7 @@ pub(super) mod boomerang;
 mod call;
 pub mod group;
 mod message;
+mod natfw;
 mod nsis;
 mod protocol;
 mod rsvp;
@@ -318,24 +319,19 @@ impl Router {
                 .engine::<earmark_yessir::Yessir>()
                 .expect("a node with YESSIR")
                 .session_count(),
-            Protocol::Nsis => self
-                .node
-                .engine::<earmark_nsis::Nsis>()
-                .expect("a node with NSIS")
-                .qos()
-                .session_count(),
+            Protocol::Nsis => self.nsis().qos().session_count(),
+            Protocol::Natfw => self.nsis().natfw().session_count(),
         }
+    }
+
+    fn nsis(&self) -> &earmark_nsis::Nsis {
+        self.node.engine().expect("a node with NSIS")
     }
 
     /// Returns the number of sessions, plus GIST routing states with NSIS.
     pub fn remains(&self, protocol: Protocol) -> usize {
         let of_gist = match protocol {
-            Protocol::Nsis => self
-                .node
-                .engine::<earmark_nsis::Nsis>()
-                .expect("a node with NSIS")
-                .gist()
-                .routing_state_count(),
+            Protocol::Nsis | Protocol::Natfw => self.nsis().gist().routing_state_count(),
             _ => 0,
         };
         self.sessions(protocol) + of_gist
@@ -365,6 +361,7 @@ fn config() -> NodeConfig {
     config.yessir.limits.sessions = u32::MAX;
     config.nsis.gist.validity = nsis::VALIDITY;
     nsis::lift_limits(&mut config.nsis.gist);
+    config.nsis.natfw = natfw::firewall();
     let limits = &mut config.nsis.qos.limits;
     limits.sessions = u32::MAX;
     limits.sessions_per_peer = u32::MAX;
@@ -427,7 +424,10 @@ mod tests {
             let mut router = Router::with_sessions(protocol, 100, |_| {});
             assert_eq!(router.sessions(protocol), 100, "{protocol:?}");
             let (claims, held) = (router.claims(), router.held());
-            let directions = if protocol == Protocol::Boomerang { 2 } else { 1 };
+            let directions = match protocol {
+                Protocol::Boomerang => 2,
+                _ => u32::from(protocol.reserves()),
+            };
             assert_eq!(claims, 100 * directions, "{protocol:?}");
             assert_eq!(held, Rate::from_bps(64_000 * u64::from(claims)), "{protocol:?}");
             let deliver = |router: &mut Router, step, round| {

@@ -30,7 +30,7 @@ pub(super) fn measure(order: &PartOptions, supervision: &Supervision<'_>) -> Res
     }
     let steady_state = (!order.quick).then(|| steady_state(supervision)).transpose()?;
     let mut all = Vec::new();
-    for protocol in Protocol::ALL {
+    for protocol in Protocol::RESERVING {
         let plans: Vec<_> =
             Processors::available().into_iter().map(|one| plan(order, one)).collect();
         let measured = rates::measure(protocol, &plans, supervision);
@@ -123,7 +123,7 @@ fn published_cycles(protocol: Protocol) -> Option<f64> {
         Protocol::Boomerang => {
             &["table2_boomerang.reservation", "table2_boomerang.reservation_tear"]
         }
-        Protocol::Yessir | Protocol::Nsis => return None,
+        Protocol::Yessir | Protocol::Nsis | Protocol::Natfw => return None,
     };
     let micros = parts.iter().map(|part| published::number(&format!("budapest.{part}.cp1_median")));
     let sum: Option<f64> = micros.sum();
@@ -134,7 +134,7 @@ fn published_cycles(protocol: Protocol) -> Option<f64> {
 fn published_messages(protocol: Protocol) -> f64 {
     match protocol {
         Protocol::Rsvp => 3.0,
-        Protocol::Boomerang | Protocol::Yessir | Protocol::Nsis => 2.0,
+        Protocol::Boomerang | Protocol::Yessir | Protocol::Nsis | Protocol::Natfw => 2.0,
     }
 }
 
@@ -142,7 +142,7 @@ fn published_messages(protocol: Protocol) -> f64 {
 fn published_rate(protocol: Protocol) -> Option<f64> {
     match protocol {
         Protocol::Yessir => published::number("pan.table3_yessir.flow_setups_per_s"),
-        Protocol::Rsvp | Protocol::Boomerang | Protocol::Nsis => None,
+        Protocol::Rsvp | Protocol::Boomerang | Protocol::Nsis | Protocol::Natfw => None,
     }
 }
 
@@ -239,7 +239,7 @@ fn steady_state(supervision: &Supervision<'_>) -> Result<Table> {
     let columns = ["protocol", "sessions refreshed every second", "as many every 30 s", "or more"];
     let title = format!("Most sessions that all survived a state lifetime, up to {MAX_SESSIONS}");
     let mut table = Table::new("scale-sessions", &title, &columns);
-    for protocol in Protocol::ALL {
+    for protocol in Protocol::RESERVING {
         let most = rates::steady_state(protocol, search, supervision)
             .with_context(|| format!("sessions of {}", protocol.name()))?;
         let more = if most > search.last / 2 { "yes: no larger number was tried" } else { "no" };
@@ -250,14 +250,14 @@ fn steady_state(supervision: &Supervision<'_>) -> Result<Table> {
 }
 
 fn figure(all: &[Rates]) -> Figure {
-    let names = Protocol::ALL.map(Protocol::name);
+    let names = Protocol::RESERVING.map(Protocol::name);
     let series = [Processors::Two, Processors::One].into_iter().filter_map(|processors| {
         let of = |protocol| {
             let fits =
                 |rates: &&Rates| (rates.protocol, rates.processors) == (protocol, processors);
             each(all.iter().find(fits)?, |held| held.rate)
         };
-        let points = Protocol::ALL.into_iter().enumerate();
+        let points = Protocol::RESERVING.into_iter().enumerate();
         let points = points.filter_map(|(place, protocol)| Some(of(protocol)?.at(place as f64)));
         let name = format!("{} processor(s)", processors.name());
         let series = Series::measured(name, points);

@@ -134,6 +134,18 @@ pub(in crate::bench) fn data<'a>(
 
 /// Encodes a message for QoS NSLP with the UDP header of its datagram into `octets`, and replaces their content.
 pub(in crate::bench) fn write(
+    addresses: (IpAddr, IpAddr),
+    hops: u8,
+    source_is_peer: bool,
+    body: Body<'_>,
+    octets: &mut Vec<u8>,
+) {
+    write_for(NSLPID, addresses, hops, source_is_peer, body, octets);
+}
+
+/// Encodes a message like [`write`], for an application.
+pub(in crate::bench) fn write_for(
+    nslpid: u16,
     (source, destination): (IpAddr, IpAddr),
     hops: u8,
     source_is_peer: bool,
@@ -141,7 +153,7 @@ pub(in crate::bench) fn write(
     octets: &mut Vec<u8>,
 ) {
     let extensions = Extensions::NONE;
-    let message = Gist { hops, nslpid: NSLPID, source_is_peer, body, extensions };
+    let message = Gist { hops, nslpid, source_is_peer, body, extensions };
     octets.clear();
     octets.resize(udp::HEADER + MAGIC_LEN + message.buffer_len(), 0);
     let room = emit_magic(&mut octets[udp::HEADER..]).expect("the buffer is long enough");

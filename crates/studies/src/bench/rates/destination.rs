@@ -27,7 +27,8 @@ pub(super) fn answer(
 ) -> Result<()> {
     match writer.protocol {
         Protocol::Rsvp => answer_paths(writer, interface, shared),
-        Protocol::Nsis => answer_reserves(writer, interface, shared),
+        // Rates are measured of protocols that reserve.
+        Protocol::Nsis | Protocol::Natfw => answer_reserves(writer, interface, shared),
         // The kernel answers echoes.
         Protocol::Boomerang => wait(shared),
         Protocol::Yessir => count_reports(writer.to, shared),

@@ -37,6 +37,7 @@ impl Protocol {
     pub fn claims_of_a_session(self) -> u32 {
         match self {
             Protocol::Rsvp | Protocol::Yessir | Protocol::Nsis => 1,
+            Protocol::Natfw => 0,
             // One in each direction.
             Protocol::Boomerang => 2,
         }
@@ -51,8 +52,8 @@ impl Protocol {
             Protocol::Boomerang => 4,
             // A report, a BYE.
             Protocol::Yessir => 2,
-            // Query, Confirm with RESERVE, Response, RESPONSE, RESERVE.
-            Protocol::Nsis => 5,
+            // Query, Confirm with RESERVE, Response, RESPONSE, RESERVE; or CREATE.
+            Protocol::Nsis | Protocol::Natfw => 5,
         }
     }
 
@@ -61,7 +62,7 @@ impl Protocol {
             Protocol::Rsvp => "rsvp",
             Protocol::Boomerang => "boomerang",
             Protocol::Yessir => "yessir",
-            Protocol::Nsis => "nsis",
+            Protocol::Nsis | Protocol::Natfw => "nsis",
         }
     }
 
@@ -69,7 +70,7 @@ impl Protocol {
     pub(super) fn refresh(self) -> Step {
         match self {
             Protocol::Rsvp | Protocol::Boomerang | Protocol::Yessir => Step::SetUp,
-            Protocol::Nsis => Step::Refresh,
+            Protocol::Nsis | Protocol::Natfw => Step::Refresh,
         }
     }
 }
@@ -92,7 +93,8 @@ impl MessageWriter {
             Protocol::Rsvp => self.rsvp(number, step, octets),
             Protocol::Boomerang => self.boomerang(number, step, octets),
             Protocol::Yessir => self.yessir(number, step, octets),
-            Protocol::Nsis => nsis::write(self, number, step, octets),
+            // Rates are measured of protocols that reserve.
+            Protocol::Nsis | Protocol::Natfw => nsis::write(self, number, step, octets),
         }
     }
 

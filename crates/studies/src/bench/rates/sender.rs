@@ -139,7 +139,7 @@ impl<'s> Sender<'s> {
             Protocol::Boomerang => {
                 ReplyReceiver::Echoes(Box::new(echoes().context("the sender cannot hear echoes")?))
             }
-            Protocol::Nsis => ReplyReceiver::Gist(Initiator::new(writer)),
+            Protocol::Nsis | Protocol::Natfw => ReplyReceiver::Gist(Initiator::new(writer)),
         };
         Ok(Sender {
             writer,

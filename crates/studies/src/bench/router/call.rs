@@ -26,7 +26,9 @@ impl Protocol {
     pub fn call(self) -> &'static [Message] {
         match self {
             Protocol::Rsvp => &RSVP,
-            Protocol::Boomerang | Protocol::Yessir | Protocol::Nsis => self.messages(),
+            Protocol::Boomerang | Protocol::Yessir | Protocol::Nsis | Protocol::Natfw => {
+                self.messages()
+            }
         }
     }
 

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::message::{Message, Step};
-use super::{boomerang, nsis, rsvp, yessir};
+use super::{boomerang, natfw, nsis, rsvp, yessir};
 
 earmark_core::named_enum! {
     /// A protocol that can be measured.
@@ -18,6 +18,8 @@ earmark_core::named_enum! {
         Yessir = "YESSIR",
         /// RFC 5971 and 5974, in datagrams.
         Nsis = "NSIS",
+        /// RFC 5973, in datagrams: pinholes instead of reservations.
+        Natfw = "NATFW NSLP",
     }
 }
 
@@ -31,6 +33,15 @@ pub struct MemoryGoal {
 }
 
 impl Protocol {
+    /// The protocols that reserve.
+    pub const RESERVING: [Protocol; 4] =
+        [Protocol::Rsvp, Protocol::Boomerang, Protocol::Yessir, Protocol::Nsis];
+
+    /// Returns whether a session has claims in the ledger.
+    pub fn reserves(self) -> bool {
+        self != Protocol::Natfw
+    }
+
     /// Returns the kinds of messages in order: set-up, refresh, release.
     pub fn messages(self) -> &'static [Message] {
         match self {
@@ -38,6 +49,7 @@ impl Protocol {
             Protocol::Boomerang => &boomerang::MESSAGES,
             Protocol::Yessir => &yessir::MESSAGES,
             Protocol::Nsis => &nsis::MESSAGES,
+            Protocol::Natfw => &natfw::MESSAGES,
         }
     }
 
@@ -63,7 +75,7 @@ impl Protocol {
 
     /// Returns whether messages repeat fields that the router has sent before.
     pub(super) fn repeats_answers(self) -> bool {
-        self == Protocol::Nsis
+        matches!(self, Protocol::Nsis | Protocol::Natfw)
     }
 
     /// Returns the goal for the memory of a session.
@@ -73,6 +85,7 @@ impl Protocol {
             Protocol::Boomerang => MemoryGoal { octets: 160, with_claims: false },
             Protocol::Yessir => MemoryGoal { octets: 256, with_claims: true },
             Protocol::Nsis => MemoryGoal { octets: 1_000, with_claims: true },
+            Protocol::Natfw => MemoryGoal { octets: 1_500, with_claims: true },
         }
     }
 }

@@ -62,6 +62,7 @@ enum ProtocolArgument {
     Boomerang,
     Yessir,
     Nsis,
+    Natfw,
     All,
 }
 
@@ -72,6 +73,7 @@ impl ProtocolArgument {
             ProtocolArgument::Boomerang => vec![Protocol::Boomerang],
             ProtocolArgument::Yessir => vec![Protocol::Yessir],
             ProtocolArgument::Nsis => vec![Protocol::Nsis],
+            ProtocolArgument::Natfw => vec![Protocol::Natfw],
             ProtocolArgument::All => Protocol::ALL.to_vec(),
         }
     }

@@ -58,7 +58,7 @@ fn rounds(rounds: u32, apart: Duration, supervision: &Supervision<'_>) -> Result
             protocol.messages_of_both_ends().into_iter().map(|kind| (kind.name, Times::default()));
         (protocol, names.collect())
     };
-    let times = Protocol::ALL.into_iter().map(nothing).collect();
+    let times = Protocol::RESERVING.into_iter().map(nothing).collect();
     let mut results = StepResults { times, marks_ns: Vec::new(), again: 0, disturbed: 0 };
     run_rounds(rounds, apart, supervision, |_| {
         clock.measure_mark_cost(&marks)?;

@@ -35,7 +35,7 @@ impl Measurements {
         let watcher = supervision.watcher;
         let (mut loads, mut lookups, mut timer_costs) = (Vec::new(), Vec::new(), Vec::new());
         for &sessions in sizes {
-            for protocol in Protocol::ALL {
+            for protocol in Protocol::RESERVING {
                 let name = protocol.name();
                 watcher.begin(&format!("sessions: {sessions} of {name}"), sessions.into());
                 let check_interrupted = |count: u32| {

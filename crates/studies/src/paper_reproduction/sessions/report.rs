@@ -44,7 +44,7 @@ fn messages(section: &mut Section, all: &Measurements) {
     columns.extend(sizes.iter().map(|sessions| format!("{sessions} sessions, us")));
     let columns: Vec<&str> = columns.iter().map(String::as_str).collect();
     let mut table = Table::new("sessions-messages", "Microseconds of a message", &columns);
-    for protocol in Protocol::ALL {
+    for protocol in Protocol::RESERVING {
         let mut lines = Vec::new();
         for message in protocol.messages_of_both_ends() {
             let values = of_sizes(all, protocol, &message);
@@ -143,7 +143,7 @@ fn timers(section: &mut Section, all: &Measurements) {
         let (_, line) = rows(&mut table, name, &values.collect::<Vec<_>>(), then);
         lines.push(line);
     }
-    for protocol in Protocol::ALL {
+    for protocol in Protocol::RESERVING {
         let of_protocol = all.loads.iter().filter(|load| load.protocol == protocol);
         let values =
             of_protocol.map(|load| (f64::from(load.sessions), load.maintenance.as_slice()));

@@ -129,7 +129,7 @@ fn every_step(all: &Measurements) -> Option<Table> {
     let columns: Vec<&str> = columns.iter().map(String::as_str).collect();
     let title = "Every step of every message, among few sessions and among many";
     let mut table = Table::new("sessions-steps", title, &columns);
-    for protocol in Protocol::ALL {
+    for protocol in Protocol::RESERVING {
         for message in protocol.messages_of_both_ends() {
             let at = |sessions| {
                 let mut of_kind = of_kind(all, protocol, message.name);
