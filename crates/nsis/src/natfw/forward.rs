@@ -5,7 +5,7 @@ use core::time::Duration;
 
 use earmark_core::{Endpoint, Time};
 use earmark_wire::gist::PathCoupled;
-use earmark_wire::natfw_nslp::iana::SignalingSessionFailure as Failure;
+use earmark_wire::natfw_nslp::iana::{PermanentFailure, SignalingSessionFailure as Failure};
 use earmark_wire::natfw_nslp::{Info, Outcome, RuleAction};
 
 use super::api::{Change, Event};
@@ -15,12 +15,12 @@ use super::counters::DropReason;
 use super::flow::{packets_of, receiver_port};
 use super::instance::NatfwNslp;
 use super::origin::{asking_end, check_origin};
-use super::outcome::{FULL, PROCESSED, failure};
+use super::outcome::{FULL, PROCESSED, failure, permanent};
 use super::policy::PolicyRequest;
 use super::received::{Request, is_newer};
 use super::send::Addresses;
 use super::state::{
-    Extra, Flags, Index, Kind, Role, Session, Stage, User, end_after, path_coupled,
+    ALL_SESSIONS, Extra, Flags, Index, Kind, Role, Session, Stage, User, end_after, path_coupled,
 };
 use super::store::Reserved;
 use crate::nslp::{Attributes, HandlerContext, Received};
@@ -33,6 +33,10 @@ impl NatfwNslp {
         request: &Request<'_>,
     ) {
         let message = request.message;
+        // The identifier stands for all sessions of an initiator, which this node deletes one by one only (section 3.7.4).
+        if message.session == ALL_SESSIONS {
+            return self.refuse(cx, request, permanent(PermanentFailure::Authorization));
+        }
         let Some(index) = self.store.find(message.session) else {
             return match request.lifetime {
                 0 => self.ignore(cx, message, DropReason::NoSession),

@@ -2,14 +2,13 @@
 
 use alloc::vec::Vec;
 
-use earmark_wire::gist::SessionId;
 use earmark_wire::natfw_nslp::iana::Informational;
 use earmark_wire::natfw_nslp::{Extra, Info, Notify, Outcome};
 
 use super::api::{Change, Event};
 use super::counters::DropReason;
 use super::instance::NatfwNslp;
-use super::state::{Index, Role, Stage};
+use super::state::{ALL_SESSIONS, Index, Role, Stage};
 use super::store::Wait;
 use crate::nslp::{HandlerContext, Received};
 
@@ -34,7 +33,7 @@ impl NatfwNslp {
         if !message.origin.channel.is_association() {
             return self.ignore(cx, message, DropReason::NotOverAssociation);
         }
-        if message.session == SessionId([0; SessionId::LEN]) {
+        if message.session == ALL_SESSIONS {
             return self.receive_end_of_peer(cx, message, notify);
         }
         let Some(index) = self.store.find(message.session) else {

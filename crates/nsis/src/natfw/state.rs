@@ -16,6 +16,9 @@ use super::api::Application;
 use super::policy::Counted;
 use crate::nslp::{Attributes, PeerHandle};
 
+/// Identifier that stands for all sessions of the sender (RFC 5973 sections 3.7.4 and 3.7.5).
+pub(super) const ALL_SESSIONS: SessionId = SessionId([0; SessionId::LEN]);
+
 /// Slot of a block in its slab.
 pub(super) type Index = u32;
 
