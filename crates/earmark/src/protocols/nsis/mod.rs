@@ -47,7 +47,8 @@ pub(crate) struct Options {
 
 pub(super) const RESERVE_EXAMPLES: &str =
     "  earmark reserve --protocol nsis --to 10.0.2.2:5001 --rate 2Mbit
-  earmark reserve --protocol nsis --to 10.0.2.2:5001 --rate 2Mbit --at-least 500kbit --secure";
+  earmark reserve --protocol nsis --to 10.0.2.2:5001 --rate 2Mbit --at-least 500kbit --secure
+  earmark reserve --protocol nsis --from 10.0.1.2:4000 --to 10.0.2.2:5001 --rate 2Mbit --bound-to 1   # the path of application 1";
 
 pub(super) const ABOUT: &str = "\
 With NSIS the sender's request follows the path, and the last node answers. With --by-receiver the receiver is requested to
