@@ -11,6 +11,7 @@ use super::api::{Application, Command, ExposeRequest, OpenRequest, Refusal, Reje
 use super::flow::packets_of;
 use super::instance::NatfwNslp;
 use super::state::{Extra, Flags, Index, Kind, Role, Session, Stage, seconds};
+use super::store::Ended;
 use crate::auth_object;
 use crate::nslp::{Attributes, HandlerContext};
 
@@ -162,9 +163,11 @@ impl NatfwNslp {
         let found = self.store.applications.get(&application).copied();
         let index = found.ok_or(Rejection::NotInUse)?;
         let session = self.store.session(index);
-        let ended = (session.kind, session.id);
+        let ended = (session.kind == Kind::External).then_some(Ended::External(session.id));
         self.release_own(cx, index);
-        self.end_dependents(cx, ended);
+        if let Some(ended) = ended {
+            self.end_dependents(cx, ended);
+        }
         cx.report(super::Event::Ended { application, info: None });
         Ok(())
     }

@@ -6,15 +6,13 @@ use earmark_core::hash::KeyedHash;
 use earmark_core::random::{RandomStreams, Stream};
 use earmark_core::throttle::Throttle;
 use earmark_token::Tokens;
-use earmark_wire::gist::SessionId;
 
 use super::binding::Bindings;
 use super::config::Config;
 use super::counters::Counters;
 use super::policy::Policy;
 use super::state::Index;
-use super::store::Store;
-use crate::nslp::PeerHandle;
+use super::store::{Ended, Store};
 use crate::session::SessionIds;
 
 /// NATFW NSLP on one node.
@@ -29,10 +27,8 @@ pub struct NatfwNslp {
     pub(super) ids: SessionIds,
     /// Numbers of first messages, and refresh intervals.
     pub(super) numbers: Stream,
-    /// Peers that have ended all sessions, which end here one after the other.
-    pub(super) ended_peers: BTreeSet<PeerHandle>,
-    /// EXTERNAL sessions that have ended, whose dependent sessions end one after the other.
-    pub(super) ended_reservations: BTreeSet<SessionId>,
+    /// What has ended, whose dependent sessions end one after the other.
+    pub(super) ended: BTreeSet<Ended>,
     pub(super) counters: Counters,
 }
 
@@ -47,8 +43,7 @@ impl NatfwNslp {
             throttle: Throttle::default(),
             ids: SessionIds::new(random, "natfw"),
             numbers: random.stream("natfw numbers"),
-            ended_peers: BTreeSet::new(),
-            ended_reservations: BTreeSet::new(),
+            ended: BTreeSet::new(),
             counters: Counters::default(),
             config,
         }

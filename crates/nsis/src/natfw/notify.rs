@@ -1,7 +1,5 @@
 //! NOTIFY: events that other nodes report (RFC 5973 section 3.7.5).
 
-use alloc::vec::Vec;
-
 use earmark_wire::natfw_nslp::iana::Informational;
 use earmark_wire::natfw_nslp::{Extra, Info, Notify, Outcome};
 
@@ -9,7 +7,7 @@ use super::api::{Change, Event};
 use super::counters::DropReason;
 use super::instance::NatfwNslp;
 use super::state::{ALL_SESSIONS, Index, Role, Stage};
-use super::store::Wait;
+use super::store::Ended;
 use crate::nslp::{HandlerContext, Received};
 
 /// Direction in which an event is reported.
@@ -18,9 +16,6 @@ enum Towards {
     Initiator,
     Responder,
 }
-
-/// Limit of the sessions of a peer that end in one call.
-const ENDS_PER_CALL: usize = 64;
 
 impl NatfwNslp {
     /// Handles a NOTIFY.
@@ -134,32 +129,13 @@ impl NatfwNslp {
         let (Some(peer), true) = (message.origin.peer, is_end) else {
             return self.ignore(cx, message, DropReason::NoSession);
         };
-        self.ended_peers.insert(peer);
-        self.end_sessions_of_peers(cx);
+        self.end_dependents(cx, Ended::Peer(peer));
     }
 
-    /// Ends a bounded number of the sessions of peers that have ended them all; the timer is due again at once for the rest.
-    pub(super) fn end_sessions_of_peers(&mut self, cx: &mut HandlerContext<'_, '_>) {
-        let Some(peer) = self.ended_peers.first().copied() else { return };
-        let range = (peer, Index::MIN)..=(peer, Index::MAX);
-        let those = self.store.by_next.range(range).take(ENDS_PER_CALL);
-        let sessions: Vec<Index> = those.map(|(_, index)| *index).collect();
-        let is_last = sessions.len() < ENDS_PER_CALL;
-        for index in sessions {
-            self.end_with_peer(cx, index);
-        }
-        if is_last {
-            self.ended_peers.remove(&peer);
-        }
-        if !self.ended_peers.is_empty() {
-            self.store.timers.arm(cx.now, Wait::Peer);
-        }
-    }
-
-    fn end_with_peer(&mut self, cx: &mut HandlerContext<'_, '_>, index: Index) {
+    /// Ends a session whose path leads through a peer that has ended all sessions.
+    pub(super) fn end_with_peer(&mut self, cx: &mut HandlerContext<'_, '_>, index: Index) {
         let info = Info::new(Outcome::Informational(Informational::Terminated));
-        // The end of one session may end another one.
-        let Some(session) = self.store.get(index) else { return };
+        let session = self.store.session(index);
         if !session.is_initiator() {
             let inbound = self.towards_initiator(index);
             self.send_notify(cx, inbound, info, Extra::NONE);

@@ -36,10 +36,17 @@ pub(super) enum Wait {
     Session(Index),
     /// The first token ends.
     Token,
-    /// The sessions of a peer that has ended them all.
-    Peer,
-    /// The sessions that depend on ended ones.
+    /// The sessions that depend on what has ended.
     Dependents,
+}
+
+/// What has ended, with all sessions that depend on it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Ended {
+    /// A peer has ended all sessions whose paths lead through it.
+    Peer(PeerHandle),
+    /// The application of an EXTERNAL session has stopped.
+    External(SessionId),
 }
 
 /// All sessions of the node.

@@ -17,8 +17,7 @@ impl NatfwNslp {
                 None => break,
                 Some((_, Wait::Session(index))) => self.session_due(cx, index),
                 Some((_, Wait::Token)) => self.end_with_token(cx),
-                Some((_, Wait::Dependents)) => self.end_some_dependents(cx),
-                Some((_, Wait::Peer)) => self.end_sessions_of_peers(cx),
+                Some((_, Wait::Dependents)) => self.end_more_dependents(cx),
             }
         }
     }
