@@ -15,7 +15,7 @@ use super::identity::Identity;
 use super::machine::{Event, Fact, Facts, State};
 use super::receipt::Receipt;
 use super::state::{Half, HalfRef, Index, Key, NONE, Needs, millis};
-use super::translation::beyond;
+use super::translation::peer_form;
 use super::transmit::{message, target};
 use crate::input_context::InputContext;
 use crate::nslp::{Notification, Origin, Received, Request, SendFailure, SendMessage, Validity};
@@ -84,15 +84,15 @@ impl Gist {
         }
         let mri = message.mri;
         let mut at = self.at_recent(Key::new(nslpid, message.session, mri), mri.direction());
-        let beyond_here = beyond(cx, nslpid, mri);
-        if cx.context.interfaces.is_local(target(&beyond_here)) {
+        let sent = peer_form(cx, nslpid, mri);
+        if cx.context.interfaces.is_local(target(&sent)) {
             self.notify_application(cx, &at, Notification::LastNode);
             return Err(SendFailure::NoNextNode);
         }
         let mut state = self.state(&at);
         let mut hop = None;
         if state == State::Idle {
-            hop = Some(self.may_query(cx, &beyond_here)?);
+            hop = Some(self.may_query(cx, &sent)?);
             if self.is_full(&at) {
                 return Err(SendFailure::Limit);
             }
@@ -235,7 +235,7 @@ impl Gist {
         let (nslp_data, continuation) = Continuation::split(data);
         let body = Body::Data(Data {
             nat_traversal: None,
-            mri: beyond(cx, nslpid, sent.mri),
+            mri: peer_form(cx, nslpid, sent.mri),
             session: sent.session,
             nli: None,
             nslp_data,
@@ -262,7 +262,7 @@ impl Gist {
         let nli = self.nli(&identity, path.source, sent.mri.direction(), ip_distance, validity);
         let body = Body::Data(Data {
             nat_traversal: None,
-            mri: beyond(cx, nslpid, sent.mri),
+            mri: peer_form(cx, nslpid, sent.mri),
             session: sent.session,
             nli: Some(nli),
             nslp_data: data,

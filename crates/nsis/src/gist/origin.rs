@@ -142,7 +142,7 @@ impl Gist {
         if receipt.association == NONE && peer.is(nli) {
             check_distance(receipt, peer)?;
         }
-        let end = super::transmit::target(&receipt.beyond(at.mri()));
+        let end = super::transmit::target(&receipt.peer_form(at.mri()));
         match may_replace(cx.context, receipt.interface, peer.interface, end) {
             true => Ok(()),
             false => Err(DropReason::WrongInterface),
@@ -199,7 +199,7 @@ pub(super) fn check_arrival(
 ) -> Result<InterfaceId, DropReason> {
     let hop = match at.direction {
         Direction::Downstream => route::hop(cx.context, &at.key.mri),
-        Direction::Upstream => route::hop(cx.context, &receipt.beyond(at.mri())),
+        Direction::Upstream => route::hop(cx.context, &receipt.peer_form(at.mri())),
     };
     let hop = hop.filter(|hop| cx.context.may_concern(receipt.interface, hop.interface));
     hop.map(|hop| hop.interface).ok_or(DropReason::WrongInterface)

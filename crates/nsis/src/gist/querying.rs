@@ -19,7 +19,7 @@ use super::machine::{Event, Fact, Facts, State};
 use super::notify::report_translation;
 use super::receipt::Receipt;
 use super::state::{HalfRef, Index, Key, NO_HOP, NONE, Needs, millis};
-use super::translation::beyond;
+use super::translation::peer_form;
 use super::transmit::{DatagramPath, UPSTREAM_TTL, message, own_address, target};
 use crate::PORT;
 use crate::input_context::InputContext;
@@ -55,7 +55,7 @@ impl Gist {
         event: Event,
         event_data: &EventData<'_>,
     ) {
-        let mri = beyond(cx, at.key.nslpid, at.mri());
+        let mri = peer_form(cx, at.key.nslpid, at.mri());
         let hop = match event_data {
             EventData::Send { hop: Some(hop), .. } => Some(*hop),
             _ => self.may_query(cx, &mri).ok(),
@@ -411,7 +411,7 @@ impl Gist {
         let (queue, ip_distance, peer) = (half.queue, half.ip_distance, half.peer);
         let (association, room) = (half.association, self.largest_datagram(half));
         let Some(path) = self.path_to(cx, peer) else { return };
-        let mri = beyond(cx, at.key.nslpid, at.mri());
+        let mri = peer_form(cx, at.key.nslpid, at.mri());
         let identity = self.identity;
         let mut confirm = Confirm {
             mri,

@@ -48,9 +48,9 @@ impl Receipt<'_> {
         self.ttl == Some(u8::MAX)
     }
 
-    /// Returns an MRI of the flow as the node on the side that it leads to knows it.
+    /// Returns an MRI of the flow as the peer on the side that it leads to names it.
     #[inline]
-    pub(crate) fn beyond(&self, mri: Mri) -> Mri {
+    pub(crate) fn peer_form(&self, mri: Mri) -> Mri {
         match &self.upstream {
             Some(flow) if mri.direction() == Direction::Upstream => {
                 Mri::PathCoupled(PathCoupled { direction: Direction::Upstream, ..*flow })

@@ -8,7 +8,7 @@ use earmark_core::checkpoint::{Checkpoint, mark};
 use earmark_core::{Datagram, Interface, InterfaceId, Outgoing};
 use earmark_wire::gist::iana::subcode;
 use earmark_wire::gist::{
-    Body, ErrorCode, Header, MAGIC_LEN, Message, MessageType, Mode, ObjectType, datagram,
+    Body, ErrorCode, Header, MAGIC_LEN, Message, MessageType, Mode, Mri, ObjectType, datagram,
     emit_magic, forward_with_data,
 };
 use earmark_wire::udp;
@@ -213,14 +213,17 @@ impl Gist {
             self.refuse(cx, receipt, ErrorCode::HopLimitExceeded, 0);
             return self.ignore(cx, receipt, DropReason::HopLimit);
         }
+        let mri = mri_of_query(cx, receipt);
         // No other node adds the translation that this one makes, or would make.
-        if leaves_untranslated(cx, receipt) {
+        if mri.is_some_and(|mri| leaves_untranslated(cx, receipt.interface, &mri)) {
             let subcode = subcode::object_type::UNTRANSLATED;
             self.refuse_mri(cx, receipt, ErrorCode::ObjectType, subcode);
             return self.ignore(cx, receipt, DropReason::Untranslated);
         }
         let Some(mut how) = self.forwarding_route(cx, received) else { return };
-        route_by_flow(cx, receipt, &mut how);
+        if let Some(mri) = &mri {
+            route_by_flow(cx, mri, &mut how);
+        }
         let outgoing = how.interface.unwrap_or(receipt.interface);
         if !cx.context.may_forward_request(cx.now, (receipt.interface, outgoing), 1) {
             return self.ignore(cx, receipt, DropReason::Throttled);
@@ -386,16 +389,20 @@ fn channel(interface: InterfaceId, header: &Header) -> Channel {
     Channel::Datagram { interface, encapsulation }
 }
 
+/// Returns the MRI of a Query to forward, if it matters where its flow goes.
+fn mri_of_query(cx: &InputContext<'_, '_>, receipt: &Receipt<'_>) -> Option<Mri> {
+    let matters = cx.applications.natfw.is_translator()
+        || cx.context.routes.differs_by_flow(receipt.destination);
+    let message = matters.then(|| Message::parse(receipt.octets, Mode::D).ok()).flatten()?;
+    if let Body::Query(query) = message.body { Some(query.mri) } else { None }
+}
+
 /// Sends a forwarded Query along the route of its flow.
-fn route_by_flow(cx: &InputContext<'_, '_>, receipt: &Receipt<'_>, how: &mut Outgoing) {
-    if !cx.context.routes.differs_by_flow(how.destination) {
-        return;
-    }
-    let Ok(message) = Message::parse(receipt.octets, Mode::D) else { return };
-    if let Body::Query(query) = message.body
-        && let Some(hop) = route::hop(cx.context, &query.mri)
+fn route_by_flow(cx: &InputContext<'_, '_>, mri: &Mri, how: &mut Outgoing) {
+    if cx.context.routes.differs_by_flow(how.destination)
+        && let Some(hop) = route::hop(cx.context, mri)
     {
         how.interface = Some(hop.interface);
-        how.next_hop = route::next_hop(cx.context, &query.mri, &hop);
+        how.next_hop = route::next_hop(cx.context, mri, &hop);
     }
 }

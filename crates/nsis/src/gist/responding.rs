@@ -18,6 +18,7 @@ use super::machine::{Event, Fact, Facts, State};
 use super::notify::report_translation;
 use super::receipt::Receipt;
 use super::state::{HalfRef, Index, Key, NONE, Needs};
+use super::translation::lacks_translation;
 use super::transmit::{DatagramPath, message, own_address};
 use crate::Tolerated;
 use crate::input_context::InputContext;
@@ -91,7 +92,7 @@ impl Gist {
             report_translation(cx, receipt, (query.session, query.mri), named);
             return Err(DropReason::Untranslated);
         }
-        if self.lacks_translation(cx, receipt, &query.mri) {
+        if lacks_translation(cx, receipt, &query.mri) {
             let subcode = subcode::object_type::UNTRANSLATED;
             self.refuse_mri(cx, receipt, ErrorCode::ObjectType, subcode);
             return Err(DropReason::Untranslated);
@@ -314,7 +315,7 @@ impl Gist {
         let identity = self.identity;
         let response = Response {
             nat_traversal: query.nat_traversal,
-            mri: receipt.prefix_form.written(receipt.beyond(at.mri())),
+            mri: receipt.prefix_form.written(receipt.peer_form(at.mri())),
             session: query.session,
             nli: self.nli(&identity, path.source, at.direction, distance, validity),
             query_cookie: query.query_cookie,

@@ -16,7 +16,7 @@ use super::association::Stage;
 use super::event_data::EventData;
 use super::machine::{Event, Facts, State};
 use super::state::{HalfRef, Index, NO_HOP, NONE};
-use super::translation::beyond;
+use super::translation::peer_form;
 use crate::input_context::InputContext;
 use crate::nslp::{Notification, Validity};
 use crate::route;
@@ -110,7 +110,7 @@ impl Gist {
 
     /// Returns the fingerprint of the hop that the flow takes now.
     fn present_hop(&self, cx: &InputContext<'_, '_>, at: &HalfRef) -> u32 {
-        let mri = beyond(cx, at.key.nslpid, at.mri());
+        let mri = peer_form(cx, at.key.nslpid, at.mri());
         route::hop(cx.context, &mri).map_or(NO_HOP, |hop| self.fingerprint(&hop))
     }
 

@@ -4,7 +4,8 @@
 //! this node with these addresses. MRIs of the upstream side are changed when their messages arrive and leave. NATFW NSLP,
 //! which makes the translations, handles both MRIs itself.
 
-use earmark_wire::gist::{Body, Direction, Message, Mode, Mri, PathCoupled, Query};
+use earmark_core::InterfaceId;
+use earmark_wire::gist::{Body, Direction, Mri, PathCoupled};
 use earmark_wire::natfw_nslp::iana::NSLPID as NATFW;
 
 use super::Gist;
@@ -44,38 +45,28 @@ impl Gist {
     }
 }
 
-impl Gist {
-    /// Returns whether a flow of the upstream side would need a translation that this node has not.
-    #[inline]
-    pub(super) fn lacks_translation(
-        &self,
-        cx: &mut InputContext<'_, '_>,
-        receipt: &Receipt<'_>,
-        mri: &Mri,
-    ) -> bool {
-        let Mri::PathCoupled(flow) = mri else { return false };
-        flow.direction == Direction::Downstream
-            && receipt.upstream.is_none()
-            && cx.applications.natfw.leaves_untranslated(cx.context, flow, receipt.interface)
-            && cx.applications.by_id(receipt.nslpid).is_some_and(|it| it.is_about_packets())
-    }
-}
-
-/// Returns whether this node translates the flow of a Query that it would forward as it is.
+/// Returns whether a Query lacks a translation that this node makes for other flows of its source.
 #[inline]
-pub(super) fn leaves_untranslated(cx: &InputContext<'_, '_>, receipt: &Receipt<'_>) -> bool {
-    cx.applications.natfw.is_translator() && is_of_translated_source(cx, receipt)
+pub(super) fn lacks_translation(
+    cx: &mut InputContext<'_, '_>,
+    receipt: &Receipt<'_>,
+    mri: &Mri,
+) -> bool {
+    receipt.upstream.is_none()
+        && leaves_untranslated(cx, receipt.interface, mri)
+        && cx.applications.by_id(receipt.nslpid).is_some_and(|it| it.is_about_packets())
 }
 
-#[cold]
-fn is_of_translated_source(cx: &InputContext<'_, '_>, receipt: &Receipt<'_>) -> bool {
-    match Message::parse(receipt.octets, Mode::D).map(|message| message.body) {
-        Ok(Body::Query(Query { mri: Mri::PathCoupled(flow), .. })) => {
-            flow.direction == Direction::Downstream
-                && cx.applications.natfw.leaves_untranslated(cx.context, &flow, receipt.interface)
-        }
-        _ => false,
-    }
+/// Returns whether a Query would leave the network untranslated here, although this node translates the source of its flow.
+#[inline]
+pub(super) fn leaves_untranslated(
+    cx: &InputContext<'_, '_>,
+    arrival: InterfaceId,
+    mri: &Mri,
+) -> bool {
+    let Mri::PathCoupled(flow) = mri else { return false };
+    flow.direction == Direction::Downstream
+        && cx.applications.natfw.leaves_untranslated(cx.context, flow, arrival)
 }
 
 #[cold]
@@ -103,21 +94,21 @@ fn translated_form(
     Some(LocalForm { mri, upstream: Some(flow), ..exact })
 }
 
-/// Returns the MRI of a message that this node sends, as the node on that side knows it.
+/// Returns the MRI of a message that this node sends, as the peer on the side that it leads to names the flow.
 #[inline]
-pub(super) fn beyond(cx: &InputContext<'_, '_>, nslpid: u16, mri: Mri) -> Mri {
+pub(super) fn peer_form(cx: &InputContext<'_, '_>, nslpid: u16, mri: Mri) -> Mri {
     match &mri {
         Mri::PathCoupled(flow)
             if flow.direction == Direction::Upstream && cx.applications.natfw.translates() =>
         {
-            beyond_translation(cx, nslpid, flow).unwrap_or(mri)
+            upstream_form(cx, nslpid, flow).unwrap_or(mri)
         }
         _ => mri,
     }
 }
 
 #[cold]
-fn beyond_translation(cx: &InputContext<'_, '_>, nslpid: u16, flow: &PathCoupled) -> Option<Mri> {
+fn upstream_form(cx: &InputContext<'_, '_>, nslpid: u16, flow: &PathCoupled) -> Option<Mri> {
     let form = (nslpid != NATFW).then(|| cx.applications.natfw.upstream_form(cx.now, flow));
     form.flatten().map(Mri::PathCoupled)
 }
