@@ -27,7 +27,7 @@ use earmark_core::admission::{Ledger, LinkCapacity};
 use earmark_core::random::RandomStreams;
 use earmark_core::{
     Context, Effect, Effects, Flow, Hop, HostEvent, Interface, InterfaceId, Interfaces, Prefix,
-    Rate, Route, RouteTable, Time, Trust,
+    Rate, Role, Route, RouteTable, Time, Trust,
 };
 use earmark_testkit::messages::gist::udp_flow;
 use earmark_wire::gist::{Direction, Mri, PathCoupled, SessionId};
@@ -412,6 +412,13 @@ pub(super) fn listen() -> Listen {
         reverse: None,
         token: None,
     }
+}
+
+/// Changes who is behind the left interface of node 1.
+pub(super) fn set_role(net: &mut Net, role: Role) {
+    let mut interface = net.nodes[1].interfaces.by_id(LEFT).expect("an interface").clone();
+    interface.trust = Trust { role, sources: [Prefix::everything(false)].into() };
+    net.nodes[1].interfaces.set(interface);
 }
 
 /// Returns a request for the session of all tests.

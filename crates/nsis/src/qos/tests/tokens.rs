@@ -4,7 +4,6 @@
 use std::time::Duration;
 use std::vec;
 
-use earmark_core::Role;
 use earmark_token::{
     Claims, Destination, Issuer, Required, SecretKey, Settings, TOLERANCE, Token, User,
 };
@@ -389,12 +388,6 @@ fn access_interface_of_a_token_is_checked() {
             explanations(&mut net, 1)
         );
     }
-}
-
-fn set_role(net: &mut Net, role: Role) {
-    let mut interface = net.nodes[1].interfaces.by_id(LEFT).expect("an interface").clone();
-    interface.trust = Trust { role, sources: vec![Prefix::everything(false)] };
-    net.nodes[1].interfaces.set(interface);
 }
 
 /// A verification takes much work, so requests through an access interface are refused beyond a rate; through a core
