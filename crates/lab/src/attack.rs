@@ -236,15 +236,8 @@ mod tests {
     use earmark_core::Trust;
 
     use super::*;
+    use crate::demo::Unwatched;
     use crate::protocols::PROTOCOLS;
-
-    struct Silent;
-
-    impl Progress for Silent {
-        fn begin(&mut self, _what: &str, _steps: u64) {}
-        fn step(&mut self, _stream_bps: u64) {}
-        fn note(&mut self, _what: &str) {}
-    }
 
     fn play_all(
         variants: &[&'static Variant],
@@ -254,7 +247,7 @@ mod tests {
         let plan = Plan { refresh: Duration::from_secs(1), ..Plan::default() };
         let mut network = AttackedSimulator::new(variants[0].setup, plan.clone(), 1).unwrap();
         prepare(&mut network);
-        run(&mut network, variants, protocols, &plan, 1, &mut Silent).unwrap()
+        run(&mut network, variants, protocols, &plan, 1, &mut Unwatched).unwrap()
     }
 
     #[test]

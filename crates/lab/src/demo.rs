@@ -35,6 +35,8 @@ use anyhow::{Result, bail};
 use earmark_core::Rate;
 
 pub use namespaces::OnNamespaces;
+#[cfg(test)]
+pub(crate) use network::Unwatched;
 pub use network::{DaemonRestart, DemoNetwork, NetworkKind, Progress};
 pub use plan::{BIN, Plan, ROUTER, Stream};
 pub use protocol::{Protocol, Reply};
@@ -271,15 +273,6 @@ impl Runner<'_> {
 mod tests {
     use super::*;
     use earmark_scenario::topology::{DEMO, Topology};
-
-    /// Ignores all progress.
-    struct Unwatched;
-
-    impl Progress for Unwatched {
-        fn begin(&mut self, _: &str, _: u64) {}
-        fn step(&mut self, _: u64) {}
-        fn note(&mut self, _: &str) {}
-    }
 
     fn simulated(plan: &Plan, seed: u64) -> Report {
         let topology = Topology::parse(DEMO).unwrap();

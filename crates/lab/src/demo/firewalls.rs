@@ -169,16 +169,8 @@ pub fn broken_promises(stages: &[FirewallStage]) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::network::Unwatched;
     use super::*;
-
-    /// Ignores all progress.
-    struct Unwatched;
-
-    impl Progress for Unwatched {
-        fn begin(&mut self, _: &str, _: u64) {}
-        fn step(&mut self, _: u64) {}
-        fn note(&mut self, _: &str) {}
-    }
 
     #[test]
     fn promises_hold_in_the_simulator() {

@@ -92,3 +92,14 @@ pub trait Progress {
     /// Reports an event.
     fn note(&mut self, what: &str);
 }
+
+/// Ignores all progress.
+#[cfg(test)]
+pub(crate) struct Unwatched;
+
+#[cfg(test)]
+impl Progress for Unwatched {
+    fn begin(&mut self, _: &str, _: u64) {}
+    fn step(&mut self, _: u64) {}
+    fn note(&mut self, _: &str) {}
+}

@@ -1,5 +1,6 @@
 //! What other applications learn of the translations of a node.
 
+use earmark_testkit::messages::gist::udp_flow;
 use earmark_wire::gist::PathCoupled;
 
 use super::external::{create_to, granted};
@@ -13,19 +14,7 @@ fn opened(request: OpenRequest) -> Net {
 }
 
 fn flow(source: (&str, u16), destination: (&str, u16)) -> PathCoupled {
-    PathCoupled {
-        source: address(source.0),
-        destination: address(destination.0),
-        source_prefix: 32,
-        destination_prefix: 32,
-        protocol: Some(UDP),
-        ds_field: None,
-        flow_label: None,
-        spi: None,
-        source_port: Some(source.1),
-        destination_port: Some(destination.1),
-        direction: Direction::Downstream,
-    }
+    udp_flow((address(source.0), source.1), (address(destination.0), destination.1))
 }
 
 impl Net {
