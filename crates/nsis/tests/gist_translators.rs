@@ -12,9 +12,9 @@ use earmark_nsis::gist::DropReason;
 use earmark_nsis::natfw::{self, OpenRequest, Responder, Rule, Translator};
 use earmark_nsis::nslp::{Attributes, Validity};
 use earmark_nsis::{Command, Config};
+use earmark_testkit::messages::gist::udp_flow;
 use earmark_wire::gist::iana::subcode::object_type;
 use earmark_wire::gist::{Body, Direction, ErrorCode, MessageType, Mri, PathCoupled};
-use earmark_wire::natfw_nslp::ProxyMode;
 use earmark_wire::natfw_nslp::iana::NSLPID as NATFW;
 
 /// Port of GIST.
@@ -84,19 +84,7 @@ fn query_of_ipv6_passes() {
 }
 
 fn udp(source: (IpAddr, u16), destination: (IpAddr, u16), direction: Direction) -> Mri {
-    Mri::PathCoupled(PathCoupled {
-        source: source.0,
-        destination: destination.0,
-        source_prefix: 32,
-        destination_prefix: 32,
-        protocol: Some(17),
-        ds_field: None,
-        flow_label: None,
-        spi: None,
-        source_port: Some(source.1),
-        destination_port: Some(destination.1),
-        direction,
-    })
+    Mri::PathCoupled(PathCoupled { direction, ..udp_flow(source, destination) })
 }
 
 /// Returns the MRIs of the messages that an application has received.
@@ -137,18 +125,10 @@ fn routing_state_of_a_translated_flow_has_one_mri_on_each_side() {
         }
         let (inside, server) = network.flow().addresses();
         let request = OpenRequest {
-            source: None,
             source_port: Some(700),
-            destination: server,
             destination_port: Some(5_000),
             protocol: Some(17),
-            spi: None,
-            next_port: false,
-            icmp_types: Vec::new(),
-            proxy: ProxyMode::Off,
-            lifetime: None,
-            attributes: None,
-            token: None,
+            ..OpenRequest::new(server)
         };
         let open = natfw::Command::Open { application: ApplicationId(1), request };
         network.command(0, Command::Natfw(open));

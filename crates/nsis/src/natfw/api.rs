@@ -76,6 +76,26 @@ pub struct OpenRequest {
     pub token: Option<Token>,
 }
 
+impl OpenRequest {
+    /// Creates a request for all packets from this node to a destination.
+    pub fn new(destination: IpAddr) -> OpenRequest {
+        OpenRequest {
+            source: None,
+            source_port: None,
+            destination,
+            destination_port: None,
+            protocol: None,
+            spi: None,
+            next_port: false,
+            icmp_types: Vec::new(),
+            proxy: ProxyMode::Off,
+            lifetime: None,
+            attributes: None,
+            token: None,
+        }
+    }
+}
+
 /// A request for a port of this node.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ExposeRequest {
@@ -111,6 +131,26 @@ pub struct ExposeRequest {
     /// Token that proves the name of the user.
     #[serde(default)]
     pub token: Option<Token>,
+}
+
+impl ExposeRequest {
+    /// Creates a request that lets the data of all senders through to a port.
+    pub fn new(protocol: u8, port: u16) -> ExposeRequest {
+        ExposeRequest {
+            address: None,
+            port,
+            protocol,
+            from: None,
+            from_port: None,
+            next_port: false,
+            action: FilterAction::Allow,
+            untranslated: false,
+            proxy: ProxyMode::Off,
+            lifetime: None,
+            attributes: None,
+            token: None,
+        }
+    }
 }
 
 /// Events of NATFW NSLP.

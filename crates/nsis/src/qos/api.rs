@@ -187,8 +187,8 @@ impl RequestedQos {
     }
 }
 
-/// Flows that a listener accepts.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+/// Flows that a listener accepts; by default all flows to this node.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Listen {
     /// Destination; `None` for every address of this node.
     pub destination: Option<IpAddr>,

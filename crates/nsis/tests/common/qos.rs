@@ -65,14 +65,7 @@ pub fn request(to: IpAddr, rate: Rate) -> Request {
 
 /// Returns a listener for the flow of [`request`].
 pub fn listener() -> Listen {
-    Listen {
-        destination: None,
-        protocol: Some(17),
-        port: Some(5_000),
-        most: None,
-        reverse: None,
-        token: None,
-    }
+    Listen { protocol: Some(17), port: Some(5_000), ..Listen::default() }
 }
 
 /// Returns the events for applications of a node.

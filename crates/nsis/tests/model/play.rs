@@ -284,14 +284,7 @@ impl<'a> Play<'a> {
 
     fn listen(&mut self, slot: usize) {
         let port = Some(5_000 + slot as u16);
-        let listen = Listen {
-            destination: None,
-            protocol: Some(17),
-            port,
-            most: None,
-            reverse: None,
-            token: None,
-        };
+        let listen = Listen { protocol: Some(17), port, ..Listen::default() };
         let application = application_of(slot);
         command(&mut self.network, RECEIVER, Command::Listen { application, listen });
     }

@@ -157,9 +157,7 @@ fn open_request(words: &mut Words<'_>) -> Result<OpenRequest, Fault> {
     let types = words.text("icmp-types").unwrap_or_default();
     let types = types.split(',').filter(|text| !text.is_empty()).map(str::parse);
     Ok(OpenRequest {
-        source: None,
         source_port: words.maybe("from-port")?,
-        destination: to.address,
         destination_port: to.port,
         protocol: Some(words.text("protocol").map_or(Ok(UDP), protocol)?),
         spi: words.maybe("spi")?,
@@ -169,17 +167,13 @@ fn open_request(words: &mut Words<'_>) -> Result<OpenRequest, Fault> {
             .map_err(|error: ParseIntError| error.to_string())?,
         proxy: proxy_mode(words),
         lifetime: lifetime(words)?,
-        attributes: None,
-        token: None,
+        ..OpenRequest::new(to.address)
     })
 }
 
 fn expose_request(words: &mut Words<'_>) -> Result<ExposeRequest, Fault> {
     let from = words.text("from").map(Addresses::parse).transpose()?;
     Ok(ExposeRequest {
-        address: None,
-        port: words.key("port")?,
-        protocol: words.text("protocol").map_or(Ok(UDP), protocol)?,
         from: from.map(|from| from.address),
         from_port: from.and_then(|from| from.port),
         next_port: words.flag("next-port"),
@@ -187,8 +181,7 @@ fn expose_request(words: &mut Words<'_>) -> Result<ExposeRequest, Fault> {
         untranslated: words.flag("untranslated"),
         proxy: proxy_mode(words),
         lifetime: lifetime(words)?,
-        attributes: None,
-        token: None,
+        ..ExposeRequest::new(words.text("protocol").map_or(Ok(UDP), protocol)?, words.key("port")?)
     })
 }
 

@@ -101,9 +101,7 @@ impl Player {
                 let rate = |text: Option<&str>| text.map(rate).transpose();
                 let reverse = rate(words.text("reverse"))?.map(RequestedQos::of);
                 let most = rate(words.text("most"))?;
-                let (destination, protocol, port) = (None, None, None);
-                let token = None;
-                let listen = Listen { destination, protocol, port, most, reverse, token };
+                let listen = Listen { most, reverse, ..Listen::default() };
                 Command::Listen { application, listen }
             }
             other => return Err(format!("an application does not `{other}`")),

@@ -139,14 +139,7 @@ impl Play {
             let listen = Listen::new(rsvp::Application(application), session(ends, port));
             bench.network.command(h2, Command::Listen(Listen { style, ..listen }));
         }
-        let listen = qos::Listen {
-            destination: None,
-            protocol: None,
-            port: None,
-            most: None,
-            reverse: None,
-            token: None,
-        };
+        let listen = qos::Listen::default();
         let listen = qos::Command::Listen { application: qos::Application(3), listen };
         bench.network.command(h2, Command::Nsis(NsisCommand::Qos(listen)));
         let mut play = Play {

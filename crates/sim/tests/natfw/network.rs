@@ -16,7 +16,6 @@ use earmark_nsis::{Command as NsisCommand, Event as NsisEvent, Nsis};
 use earmark_sim::{
     Keep, LinkEnd, LinkSpec, LogEvent, Network, NodeId, Source, StreamId, TrafficPattern,
 };
-use earmark_wire::natfw_nslp::ProxyMode;
 
 /// Addresses of the ends of a link.
 type Addresses = [&'static str; 2];
@@ -342,35 +341,15 @@ pub(crate) fn address(text: &str) -> IpAddr {
 /// Returns a request for UDP from port 5000 to port 6000.
 pub(crate) fn open_request(destination: IpAddr) -> OpenRequest {
     OpenRequest {
-        source: None,
         source_port: Some(5_000),
-        destination,
         destination_port: Some(6_000),
         protocol: Some(17),
-        spi: None,
-        next_port: false,
-        icmp_types: Vec::new(),
-        proxy: ProxyMode::Off,
         lifetime: Some(Duration::from_secs(60)),
-        attributes: None,
-        token: None,
+        ..OpenRequest::new(destination)
     }
 }
 
 /// Returns a request that allows UDP from a data sender to port 6000.
 pub(crate) fn expose_request(from: Option<IpAddr>) -> ExposeRequest {
-    ExposeRequest {
-        address: None,
-        port: 6_000,
-        protocol: 17,
-        from,
-        from_port: None,
-        next_port: false,
-        action: earmark_core::FilterAction::Allow,
-        untranslated: false,
-        proxy: ProxyMode::Off,
-        lifetime: Some(Duration::from_secs(60)),
-        attributes: None,
-        token: None,
-    }
+    ExposeRequest { from, lifetime: Some(Duration::from_secs(60)), ..ExposeRequest::new(17, 6_000) }
 }

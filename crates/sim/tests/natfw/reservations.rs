@@ -36,14 +36,7 @@ impl Net {
     }
 
     fn listen(&mut self, node: &str, application: u64) {
-        let listen = Listen {
-            destination: None,
-            protocol: None,
-            port: None,
-            most: None,
-            reverse: None,
-            token: None,
-        };
+        let listen = Listen::default();
         let application = Application(application);
         self.qos(node, QosCommand::Listen { application, listen });
     }
@@ -333,14 +326,7 @@ fn both_directions_are_reserved_together() {
     let (inside, server) = (endpoint(net.address("c"), 5_000), endpoint(net.address("s"), 6_000));
     net.open("c", 1, server.address);
     let outside = net.external_source();
-    let listen = Listen {
-        destination: None,
-        protocol: None,
-        port: None,
-        most: None,
-        reverse: Some(RequestedQos::of(RATE)),
-        token: None,
-    };
+    let listen = Listen { reverse: Some(RequestedQos::of(RATE)), ..Listen::default() };
     let application = Application(9);
     net.qos("s", QosCommand::Listen { application, listen });
     net.reserve("c", 1, udp(inside, server));

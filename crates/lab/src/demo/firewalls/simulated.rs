@@ -11,7 +11,6 @@ use earmark_nsis::{self as nsis, Nsis, qos};
 use earmark_scenario::topology::Topology;
 use earmark_scenario::{Scenario, network_of};
 use earmark_sim::{Keep, LogEvent, Network, NodeId, Source, StreamId, Trace, TrafficPattern};
-use earmark_wire::natfw_nslp::ProxyMode;
 use earmark_wire::qos_nslp::BoundSessionId;
 use earmark_wire::qos_nslp::iana::BindingCode;
 
@@ -143,28 +142,9 @@ impl FirewallNetwork for FirewallsInSimulator {
 
     fn expose(&mut self) -> Result<SocketAddr> {
         let (client, server) = (self.node("client")?, self.address("server")?);
-        let request = ExposeRequest {
-            address: None,
-            port: PORT,
-            protocol: UDP,
-            from: Some(server.ip()),
-            from_port: None,
-            next_port: false,
-            action: earmark_core::FilterAction::Allow,
-            untranslated: false,
-            proxy: ProxyMode::Off,
-            lifetime: None,
-            attributes: None,
-            token: None,
-        };
-        let listen = qos::Listen {
-            destination: None,
-            protocol: Some(UDP),
-            port: Some(PORT),
-            most: None,
-            reverse: None,
-            token: None,
-        };
+        let request = ExposeRequest { from: Some(server.ip()), ..ExposeRequest::new(UDP, PORT) };
+        let listen =
+            qos::Listen { protocol: Some(UDP), port: Some(PORT), ..qos::Listen::default() };
         let listen = qos::Command::Listen { application: RESERVATION, listen };
         self.network.command(client, Command::Nsis(nsis::Command::Qos(listen)));
         let expose = natfw::Command::Expose { application: PATH, request };
@@ -185,18 +165,10 @@ impl FirewallNetwork for FirewallsInSimulator {
     fn open(&mut self, external: SocketAddr) -> Result<()> {
         let server = self.node("server")?;
         let request = OpenRequest {
-            source: None,
             source_port: Some(PORT),
-            destination: external.ip(),
             destination_port: Some(external.port()),
             protocol: Some(UDP),
-            spi: None,
-            next_port: false,
-            icmp_types: Vec::new(),
-            proxy: ProxyMode::Off,
-            lifetime: None,
-            attributes: None,
-            token: None,
+            ..OpenRequest::new(external.ip())
         };
         let open = natfw::Command::Open { application: PATH, request };
         self.ask(server, nsis::Command::Natfw(open), Self::granted).map(|_| ())

@@ -5,37 +5,17 @@ use super::*;
 /// A request to open the path to a port of the server.
 pub(super) fn to_server(port: u16) -> OpenRequest {
     OpenRequest {
-        source: None,
         source_port: Some(700),
-        destination: address(SERVER),
         destination_port: Some(port),
         protocol: Some(UDP),
-        spi: None,
-        next_port: false,
-        icmp_types: Vec::new(),
-        proxy: ProxyMode::Off,
         lifetime: Some(Duration::from_secs(60)),
-        attributes: None,
-        token: None,
+        ..OpenRequest::new(address(SERVER))
     }
 }
 
 /// A request of the client for a port of its own.
 pub(super) fn port_of_client(port: u16) -> ExposeRequest {
-    ExposeRequest {
-        address: None,
-        port,
-        protocol: UDP,
-        from: None,
-        from_port: None,
-        next_port: false,
-        action: FilterAction::Allow,
-        untranslated: false,
-        proxy: ProxyMode::Off,
-        lifetime: Some(Duration::from_secs(60)),
-        attributes: None,
-        token: None,
-    }
+    ExposeRequest { lifetime: Some(Duration::from_secs(60)), ..ExposeRequest::new(UDP, port) }
 }
 
 /// Returns an event of NATFW_INFO.

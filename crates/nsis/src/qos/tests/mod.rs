@@ -404,14 +404,7 @@ pub(super) fn mri(from: usize, to: IpAddr, direction: Direction) -> Mri {
 }
 
 pub(super) fn listen() -> Listen {
-    Listen {
-        destination: None,
-        protocol: Some(17),
-        port: Some(5_000),
-        most: None,
-        reverse: None,
-        token: None,
-    }
+    Listen { protocol: Some(17), port: Some(5_000), ..Listen::default() }
 }
 
 /// Changes who is behind the left interface of node 1.

@@ -161,14 +161,7 @@ fn path_truncation_releases_the_last_node() {
 fn receiver_initiated_reservation_follows_a_route_change() {
     let mut net = Net::of(5);
     net.right[3] = None;
-    let listen = crate::qos::Listen {
-        destination: None,
-        protocol: None,
-        port: None,
-        most: None,
-        reverse: None,
-        token: None,
-    };
+    let listen = crate::qos::Listen::default();
     net.command(3, Command::Listen { application: PEER_APP, listen });
     let request = request(0, of_node(3), mbps(2));
     net.command(0, Command::Invite { application: APP, request });

@@ -264,11 +264,8 @@ fn to_listener(request: &ReservationRequest, commands: Vec<(End, Command)>) -> V
     let application = qos::Application(request.application());
     let listen = qos::Listen {
         destination: Some(request.addresses[1]),
-        protocol: None,
         port: Some(request.port),
-        most: None,
-        reverse: None,
-        token: None,
+        ..qos::Listen::default()
     };
     let listen = qos::Command::Listen { application, listen };
     let listener = (End::Destination, Command::Nsis(nsis::Command::Qos(listen)));

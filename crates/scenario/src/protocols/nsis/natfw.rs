@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use earmark_core::FilterAction;
 use earmark_node::{Command, Event, NodeConfig};
 use earmark_nsis::gist::UpstreamQueries;
 use earmark_nsis::natfw::{
@@ -58,16 +57,10 @@ pub(super) fn open(request: &PathRequest) -> Command {
         request: OpenRequest {
             source: Some(request.source),
             source_port: Some(request.source_port),
-            destination: request.destination.address,
             destination_port: Some(request.destination.port),
             protocol: Some(UDP),
-            spi: None,
-            next_port: false,
-            icmp_types: Vec::new(),
             proxy: proxy_mode(request),
-            lifetime: None,
-            attributes: None,
-            token: None,
+            ..OpenRequest::new(request.destination.address)
         },
     })
 }
@@ -78,17 +71,9 @@ pub(super) fn expose(request: &PathRequest) -> Command {
         application: Application(request.application),
         request: ExposeRequest {
             address: Some(request.destination.address),
-            port: request.destination.port,
-            protocol: UDP,
             from: Some(request.source),
-            from_port: None,
-            next_port: false,
-            action: FilterAction::Allow,
-            untranslated: false,
             proxy: proxy_mode(request),
-            lifetime: None,
-            attributes: None,
-            token: None,
+            ..ExposeRequest::new(UDP, request.destination.port)
         },
     })
 }

@@ -10,7 +10,6 @@ use anyhow::{Context, Result, bail};
 use earmark_core::{ApplicationId, Flow, Rate, Time};
 use earmark_node::{Command, Event};
 use earmark_nsis::{self as nsis, natfw, ping, qos};
-use earmark_wire::natfw_nslp::ProxyMode;
 use earmarkd::config::Config;
 use earmarkd::embedded::Embedded;
 use earmarkd::protocols::nsis::NsisConfig;
@@ -295,16 +294,9 @@ fn open_request(flow: &Flow) -> natfw::OpenRequest {
     natfw::OpenRequest {
         source: flow.source,
         source_port: Some(flow.source_port),
-        destination: flow.destination,
         destination_port: Some(flow.destination_port),
         protocol: Some(flow.protocol),
-        spi: None,
-        next_port: false,
-        icmp_types: Vec::new(),
-        proxy: ProxyMode::Off,
-        lifetime: None,
-        attributes: None,
-        token: None,
+        ..natfw::OpenRequest::new(flow.destination)
     }
 }
 
