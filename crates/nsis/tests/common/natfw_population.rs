@@ -11,11 +11,9 @@ use earmark_nsis::nslp::{AssociationId, Channel, Origin, PeerHandle, Received, R
 use earmark_nsis::{Event, HandlerContext, Nslp};
 use earmark_testkit::bench::Host;
 use earmark_testkit::messages::gist::udp_flow;
+use earmark_testkit::messages::natfw_nslp::{CREATE, RESPONSE};
 use earmark_wire::gist::{Mri, SessionId};
-use earmark_wire::natfw_nslp::iana::Success;
-use earmark_wire::natfw_nslp::{
-    Create, ExtendedFlow, Extra, Info, Message, Outcome, ProxyMode, Response, RuleAction,
-};
+use earmark_wire::natfw_nslp::{Create, Message, Response};
 
 const BEFORE: PeerHandle = PeerHandle { slot: 1, generation: 0 };
 const BEHIND: PeerHandle = PeerHandle { slot: 2, generation: 0 };
@@ -131,15 +129,7 @@ fn arrival(number: u32, (peer, mri): (PeerHandle, Mri), message: &Message<'_>) -
 }
 
 fn request(number: u32, msn: u32, lifetime: u32) -> Arrival {
-    let create = Create {
-        proxy: ProxyMode::Off,
-        lifetime,
-        extended_flow: ExtendedFlow { action: RuleAction::Allow, next_port: false },
-        msn,
-        nonce: None,
-        icmp_types: None,
-        extra: Extra::NONE,
-    };
+    let create = Create { lifetime, msn, ..CREATE };
     arrival(number, (BEFORE, mri(number)), &Message::Create(create))
 }
 
@@ -160,13 +150,6 @@ pub fn delete(number: u32) -> Arrival {
 
 /// The RESPONSE that opens a session.
 pub fn response(number: u32) -> Arrival {
-    let response = Response {
-        lifetime: Some(LIFETIME),
-        msn: 1,
-        info: Info::new(Outcome::Success(Success::Processed)),
-        external_address: None,
-        external_binding: None,
-        extra: Extra::NONE,
-    };
+    let response = Response { lifetime: Some(LIFETIME), ..RESPONSE };
     arrival(number, (BEHIND, mri(number).inverted()), &Message::Response(response))
 }

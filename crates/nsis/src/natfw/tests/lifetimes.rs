@@ -1,6 +1,7 @@
 //! Lifetimes, refreshes and sequence numbers, as RFC 5973 sections 3.4, 3.5 and 3.7.3 tell them.
 
-use earmark_wire::natfw_nslp::{Response, iana::Success};
+use earmark_testkit::messages::natfw_nslp::RESPONSE;
+use earmark_wire::natfw_nslp::Response;
 
 use super::*;
 use crate::natfw::Refusal;
@@ -60,14 +61,7 @@ fn answer(net: &mut Net, lifetime: u32) {
 fn answer_at(net: &mut Net, number: usize, lifetime: u32) {
     let session = net.session(0);
     let (message, _) = net.create_of(session, 5_000, 60);
-    let response = Response {
-        lifetime: Some(lifetime),
-        msn: net.first_msn(session),
-        info: Info::new(Outcome::Success(Success::Processed)),
-        external_address: None,
-        external_binding: None,
-        extra: earmark_wire::natfw_nslp::Extra::NONE,
-    };
+    let response = Response { lifetime: Some(lifetime), msn: net.first_msn(session), ..RESPONSE };
     let data = encode(&Message::Response(response));
     let back = SendMessage { mri: message.mri.inverted(), ..message };
     net.deliver_as(number + 1, number, &back, &data);

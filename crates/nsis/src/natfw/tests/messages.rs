@@ -48,16 +48,8 @@ impl Net {
         session: SessionId,
         change: impl FnOnce(&mut earmark_wire::natfw_nslp::Create<'_>),
     ) -> (SendMessage, Vec<u8>) {
-        use earmark_wire::natfw_nslp::{Create, ExtendedFlow, Extra, RuleAction};
-        let mut create = Create {
-            proxy: ProxyMode::Off,
-            lifetime: 60,
-            extended_flow: ExtendedFlow { action: RuleAction::Allow, next_port: false },
-            msn: 0,
-            nonce: None,
-            icmp_types: None,
-            extra: Extra::NONE,
-        };
+        use earmark_testkit::messages::natfw_nslp::CREATE;
+        let mut create = earmark_wire::natfw_nslp::Create { lifetime: 60, msn: 0, ..CREATE };
         change(&mut create);
         let flow = earmark_testkit::messages::gist::udp_flow(
             ([10, 0, 0, 1], 700),

@@ -1,5 +1,7 @@
 //! Who may touch a session: RFC 5973 section 5.2.1, and the trust in interfaces.
 
+use earmark_testkit::messages::natfw_nslp::RESPONSE;
+
 use super::*;
 use crate::natfw::DropReason;
 
@@ -68,10 +70,7 @@ fn response_of_the_wrong_side_is_dropped() {
     let response = earmark_wire::natfw_nslp::Response {
         lifetime: Some(60),
         msn: net.first_msn(session),
-        info: Info::new(Outcome::Success(earmark_wire::natfw_nslp::iana::Success::Processed)),
-        external_address: None,
-        external_binding: None,
-        extra: earmark_wire::natfw_nslp::Extra::NONE,
+        ..RESPONSE
     };
     let data = encode(&Message::Response(response));
     let (message, _) = net.create_of(session, 5_000, 60);
@@ -93,9 +92,7 @@ fn responder_drops_responses() {
         lifetime: None,
         msn: net.first_msn(session),
         info: Info::new(Outcome::from_codes(5, 1)),
-        external_address: None,
-        external_binding: None,
-        extra: earmark_wire::natfw_nslp::Extra::NONE,
+        ..RESPONSE
     };
     let back = SendMessage { mri: message.mri.inverted(), ..message };
     net.deliver_as(1, 2, &back, &encode(&Message::Response(response)));
