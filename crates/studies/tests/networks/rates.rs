@@ -1,4 +1,4 @@
-//! Minimal run of the rate measurement: every protocol's pairs pass a router, and are counted.
+//! Minimal run of the rate measurement: the pairs of every protocol that reserves pass a router, and are counted.
 
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
@@ -23,7 +23,7 @@ fn line(protocol: Protocol, refresh: Duration) -> anyhow::Result<Line> {
 pub(crate) fn pairs_of_every_protocol_go_through() -> Outcome {
     let interrupted = AtomicBool::new(false);
     let supervision = Supervision { watcher: &Unwatched, interrupted: &interrupted };
-    for protocol in Protocol::ALL {
+    for protocol in Protocol::RESERVING {
         let line = line(protocol, NEVER)?;
         line.pin(Processors::One)?;
         let courses = line.with_ends(Processors::One, |sender| {
@@ -43,11 +43,11 @@ pub(crate) fn pairs_of_every_protocol_go_through() -> Outcome {
     Ok(())
 }
 
-/// Sessions of each protocol outlive their lifetime with refreshes, and are gone after their release.
+/// Sessions of each protocol that reserves outlive their lifetime with refreshes, and are gone after their release.
 pub(crate) fn sessions_of_every_protocol_stand() -> Outcome {
     let interrupted = AtomicBool::new(false);
     let supervision = Supervision { watcher: &Unwatched, interrupted: &interrupted };
-    for protocol in Protocol::ALL {
+    for protocol in Protocol::RESERVING {
         let line = line(protocol, Duration::from_secs(1))?;
         let claims = line.with_ends(Processors::One, |sender| {
             assert!(sender.hold_sessions(40, Duration::from_secs(6), &supervision)?, "in time");

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use earmark_core::InterfaceId;
 use earmark_linux::link;
 use earmark_linux::netns::Namespace;
@@ -99,7 +99,7 @@ impl Line {
     /// seconds.
     ///
     /// # Errors
-    /// Namespaces are unavailable; the daemon does not start.
+    /// The protocol does not reserve; namespaces are unavailable; the daemon does not start.
     pub fn up(protocol: Protocol, refresh: Duration) -> Result<Line> {
         let program = std::env::current_exe().context("cannot find this program's own file")?;
         Line::of(program, protocol, refresh)
@@ -110,6 +110,7 @@ impl Line {
     /// # Errors
     /// The errors of [`Line::up`].
     pub fn of(program: PathBuf, protocol: Protocol, refresh: Duration) -> Result<Line> {
+        ensure!(protocol.reserves(), "{}: rates are those of reservations", protocol.name());
         let interface =
             format!("queues = \"none\"\nprotocols = [\"{}\"]\n", protocol.name_in_settings());
         let settings = Settings {
