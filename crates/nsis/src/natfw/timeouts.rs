@@ -17,7 +17,8 @@ impl NatfwNslp {
                 None => break,
                 Some((_, Wait::Session(index))) => self.session_due(cx, index),
                 Some((_, Wait::Token)) => self.end_with_token(cx),
-                Some((_, Wait::Dependents)) => self.end_more_dependents(cx),
+                // Its work is that of a whole call, and the timer may be due again at once.
+                Some((_, Wait::Dependents)) => return self.end_more_dependents(cx),
             }
         }
     }

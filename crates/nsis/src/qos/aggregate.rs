@@ -28,6 +28,7 @@ use super::received_reserve::ReceivedReserve;
 use super::request::qspec_of;
 use super::rmf;
 use super::state::{Flags, Index};
+use super::store::Ended;
 use super::stored_reserve::StoredReserve;
 use super::wait::Wait;
 use crate::nslp::{HandlerContext, Received};
@@ -370,18 +371,37 @@ impl QosNslp {
         let aggregate = &mut self.aggregates.list[number];
         (aggregate.session, aggregate.asked) = (None, None);
         self.set_width(cx, number, Rate::ZERO);
-        let failure = Outcome::TransientFailure(TransientFailure::ReservationFailure);
-        for member in self.store.bound_to(id) {
-            if !self.store.session(member).flags.has(Flags::IN_AGGREGATE) {
-                continue;
-            }
-            self.store.unbind(member);
-            self.store.session_mut(member).extra().bound.retain(|bound| bound.session != id);
-            self.store.bind(member);
-            self.release_claim(cx, member, Change::Failed);
-            self.notify_qni(cx, member, failure);
+        self.note_ended(cx.now, Ended::Aggregate(id, number));
+    }
+
+    /// Handles the loss of the aggregate that carries a session.
+    pub(super) fn leave_aggregate(
+        &mut self,
+        cx: &mut HandlerContext<'_, '_>,
+        member: Index,
+        aggregate: SessionId,
+    ) {
+        if !self.store.session(member).flags.has(Flags::IN_AGGREGATE) {
+            return;
         }
-        self.release(cx, index);
+        self.store.unbind(member);
+        self.store.session_mut(member).extra().bound.retain(|bound| bound.session != aggregate);
+        self.store.bind(member);
+        self.release_claim(cx, member, Change::Failed);
+        let failure = Outcome::TransientFailure(TransientFailure::ReservationFailure);
+        self.notify_qni(cx, member, failure);
+    }
+
+    /// Releases a lost aggregate that its flows have left, and handles the RESERVEs that wait for it.
+    pub(super) fn finish_aggregate_loss(
+        &mut self,
+        cx: &mut HandlerContext<'_, '_>,
+        aggregate: SessionId,
+        number: usize,
+    ) {
+        if let Some(index) = self.store.find(aggregate) {
+            self.release(cx, index);
+        }
         self.resume_all(cx, number);
     }
 

@@ -155,7 +155,7 @@ impl Nslp for QosNslp {
         session: SessionId,
         arrival: Option<InterfaceId>,
     ) {
-        self.end_dependents(cx, session, arrival);
+        self.note_end(cx.now, session, arrival);
     }
 
     fn host_changes(&mut self, cx: &mut HandlerContext<'_, '_>, event: &HostEvent) {

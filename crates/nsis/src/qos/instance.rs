@@ -22,7 +22,7 @@ use super::pending_tear::PendingTear;
 use super::policy::Policy;
 use super::role::Role;
 use super::state::Index;
-use super::store::Store;
+use super::store::{Ended, Store};
 use super::summary_lists::SummaryLists;
 use super::wait::Wait;
 use crate::session::SessionIds;
@@ -58,6 +58,8 @@ pub struct QosNslp {
     /// Buffer for messages.
     pub(super) scratch: Vec<u8>,
     pub(super) lists: SummaryLists,
+    /// What has ended while sessions are bound to it, with the first slot that was not handled yet.
+    pub(super) ended: BTreeMap<Ended, Index>,
     /// Sessions that ended during this input.
     pub(super) pending_tears: Vec<PendingTear>,
     /// Refresh period to which the one in force rises, if it does.
@@ -86,6 +88,7 @@ impl QosNslp {
             ids: SessionIds::new(random, "qos"),
             scratch: Vec::new(),
             lists: SummaryLists::default(),
+            ended: BTreeMap::new(),
             pending_tears: Vec::new(),
             rising: None,
             config,

@@ -55,6 +55,7 @@ mod binding_state;
 mod completion;
 mod config;
 mod counters;
+mod dependents;
 mod ended_requests;
 mod engine;
 mod flow;

@@ -249,6 +249,8 @@ impl QosNslp {
                 Wait::OwnQuery(application) => self.handle_query_timer(cx, application),
                 Wait::Aggregate(number) => self.shrink_aggregate(cx, number),
                 Wait::Token => self.end_with_token(cx),
+                // Its work is that of a whole call, and the timer may be due again at once.
+                Wait::Dependents => return self.end_dependents(cx),
             }
         }
     }

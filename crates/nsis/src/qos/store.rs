@@ -4,12 +4,11 @@
 //! |---|---|---|---|
 //! | `by_id` | SESSION-ID | one for each [`Session`] | peers, so a [`KeyedHash`] |
 //! | `peers` | SII-Handle | one for each peer with sessions | GIST, an ordered map |
-//! | `bound` | SESSION-ID that others are bound to | one for each binding | peers, an ordered map |
+//! | `bound` | SESSION-ID that others are bound to, session | one for each binding | peers, so an ordered set |
 //!
 //! No index is ever walked; listings are in slab order, so that order never depends on a hash.
 
-use alloc::collections::BTreeMap;
-use alloc::vec::Vec;
+use alloc::collections::{BTreeMap, BTreeSet};
 
 use earmark_core::InterfaceId;
 use earmark_core::growth;
@@ -23,6 +22,23 @@ use slab::Slab;
 use super::state::{Index, NONE, Ring, Session};
 use crate::nslp::PeerHandle;
 
+/// What has ended while sessions may be bound to it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Ended {
+    /// The session of the aggregate with this number, which this node has lost.
+    Aggregate(SessionId, usize),
+    /// A session, and the interface through which it was asked for; `None` if this node asked.
+    Session(SessionId, Option<InterfaceId>),
+}
+
+impl Ended {
+    /// Returns the identifier of the session that has ended.
+    pub(super) fn session(self) -> SessionId {
+        let (Ended::Aggregate(session, _) | Ended::Session(session, _)) = self;
+        session
+    }
+}
+
 /// All sessions of the node.
 #[derive(Debug)]
 pub(super) struct Store {
@@ -33,7 +49,7 @@ pub(super) struct Store {
     peers: BTreeMap<PeerHandle, Peer>,
     /// Sessions by the interface that leads to their previous peer; [`OWN`] if there is none.
     pub(super) shares: Shares,
-    bound: BTreeMap<SessionId, Vec<Index>>,
+    bound: BTreeSet<(SessionId, Index)>,
     hash: KeyedHash,
 }
 
@@ -65,7 +81,7 @@ impl Store {
             by_id: HashTable::new(),
             peers: BTreeMap::new(),
             shares: Shares::default(),
-            bound: BTreeMap::new(),
+            bound: BTreeSet::new(),
             hash,
         }
     }
@@ -228,29 +244,21 @@ impl Store {
     /// Adds the bindings of a session to the index.
     pub(super) fn bind(&mut self, index: Index) {
         let Some(extra) = &self.sessions[index as usize].extra else { return };
-        for bound in &extra.bound {
-            let binders = self.bound.entry(bound.session).or_default();
-            if !binders.contains(&index) {
-                binders.push(index);
-            }
-        }
+        self.bound.extend(extra.bound.iter().map(|bound| (bound.session, index)));
     }
 
     /// Removes the bindings of a session from the index.
     pub(super) fn unbind(&mut self, index: Index) {
         let Some(extra) = &self.sessions[index as usize].extra else { return };
         for bound in &extra.bound {
-            let Some(binders) = self.bound.get_mut(&bound.session) else { continue };
-            binders.retain(|&binder| binder != index);
-            if binders.is_empty() {
-                self.bound.remove(&bound.session);
-            }
+            self.bound.remove(&(bound.session, index));
         }
     }
 
-    /// Returns the sessions that are bound to this one.
-    pub(super) fn bound_to(&self, id: SessionId) -> Vec<Index> {
-        self.bound.get(&id).cloned().unwrap_or_default()
+    /// Returns the first session from this slot on that is bound to an identifier.
+    pub(super) fn next_bound(&self, id: SessionId, from: Index) -> Option<Index> {
+        let mut bound = self.bound.range((id, from)..=(id, Index::MAX));
+        bound.next().map(|(_, index)| *index)
     }
 }
 

@@ -1,11 +1,11 @@
-//! End of sessions: by a tear, by expiry, or because a session that they depend on has ended (RFC 5974 section 5.4.1).
+//! End of sessions by a tear or by expiry (RFC 5974 section 5.4.1).
 
 use core::time::Duration;
 
+use earmark_core::Time;
 use earmark_core::checkpoint::{Checkpoint, mark};
-use earmark_core::{InterfaceId, Time};
-use earmark_wire::gist::{Direction, Mri, SessionId};
-use earmark_wire::qos_nslp::iana::{BindingCode, Informational, Success};
+use earmark_wire::gist::{Direction, Mri};
+use earmark_wire::qos_nslp::iana::Success;
 use earmark_wire::qos_nslp::{Answers, InfoSpec, Outcome, Rsn};
 
 use super::QosNslp;
@@ -92,8 +92,8 @@ impl QosNslp {
         self.release_claim(cx, index, change);
         mark(Checkpoint::ReservationManagement);
         let session = self.store.session(index);
-        let arrival = (!session.is_initiator()).then_some(session.arrival);
-        self.end_dependents(cx, session.id, arrival);
+        let (id, arrival) = (session.id, (!session.is_initiator()).then_some(session.arrival));
+        self.note_end(cx.now, id, arrival);
         if self.store.session(index).back.is_some() {
             self.report_gone(cx, index, change);
         }
@@ -204,45 +204,5 @@ impl QosNslp {
         let on = self.nslpid_of_level(flags.has(Flags::IN_AGGREGATE));
         let back = self.nslpid_of_level(flags.has(Flags::FROM_AGGREGATE));
         release_routing_state(cx, id, Mri::PathCoupled(mri), (on, back));
-    }
-
-    /// Ends the sessions that depend on an ended one, and notifies the QNIs of others bound to it (section 5.4.1). `arrival` is
-    /// the interface through which the ended one was asked for; `None` if this node asked.
-    pub(super) fn end_dependents(
-        &mut self,
-        cx: &mut HandlerContext<'_, '_>,
-        ended: SessionId,
-        arrival: Option<InterfaceId>,
-    ) {
-        for binder in self.store.bound_to(ended) {
-            let bound = self.store.sessions.get(binder as usize);
-            if bound.is_none_or(|session| session.id == ended) {
-                continue;
-            }
-            let session = self.store.session(binder);
-            let bound = session.extra.iter().flat_map(|extra| &extra.bound);
-            let depends = bound
-                .filter(|bound| bound.session == ended)
-                .any(|bound| bound.binding == BindingCode::Dependent);
-            let outcome = Outcome::Informational(Informational::UnknownBoundSessionId);
-            self.notify_qni(cx, binder, outcome);
-            // Others may have asked for the session that this one depends on.
-            let session = self.store.session(binder);
-            let is_concerned = session.is_initiator()
-                || arrival.is_none_or(|arrival| cx.context.may_concern(arrival, session.arrival));
-            if depends && is_concerned && !session.flags.has(Flags::TORN) {
-                self.end_dependent(cx, binder);
-            }
-        }
-    }
-
-    /// Ends a session without a request of its QNI. If this node is the QNI, the application gets an event after the response.
-    fn end_dependent(&mut self, cx: &mut HandlerContext<'_, '_>, index: Index) {
-        let session = self.store.session(index);
-        if session.is_initiator() {
-            return self.release(cx, index);
-        }
-        self.counters.released += 1;
-        self.end(cx, index, Change::Released, Confirmation::IfUnreliable);
     }
 }

@@ -13,4 +13,6 @@ pub(super) enum Wait {
     Aggregate(usize),
     /// The first token ends.
     Token,
+    /// The sessions that are bound to what has ended.
+    Dependents,
 }

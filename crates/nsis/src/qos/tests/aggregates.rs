@@ -192,6 +192,7 @@ fn lost_aggregate_notifies_the_qnis_of_its_flows() {
     let mut urgent = Request { session: None, ..request(2, of_node(3), mbps(7)) };
     urgent.qos.priority = Some(earmark_core::admission::Priority::new(3, 3));
     net.command(2, Command::Reserve { application: PEER_APP, request: urgent });
+    net.advance(Duration::ZERO);
     let events = net.events(0);
     let lost = events.iter().filter(|event| matches!(event, Event::Lost { .. })).count();
     assert_eq!(lost, 2, "{events:?}");

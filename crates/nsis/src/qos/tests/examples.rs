@@ -314,27 +314,8 @@ fn dependent_sessions_end_together() {
     net.command(0, Command::Reserve { application: PEER_APP, request });
     assert_eq!(net.all_held(), [3, 3, 0]);
     net.command(0, Command::Release { application: APP });
+    net.advance(Duration::ZERO);
     let events = net.events(0);
     assert!(events.contains(&Event::Released { application: PEER_APP }), "{events:?}");
     net.assert_nothing_left();
-}
-
-/// A session of another application, asked for from elsewhere, may have the SESSION-ID that a reservation is bound to. Its end
-/// changes nothing; the end of one that a neighbour may have asked for, or that this node asked for, ends the reservation.
-#[test]
-fn session_asked_for_from_elsewhere_ends_no_reservation() {
-    let arrivals = [(LEFT, Role::Access), (RIGHT, Role::Access), (RIGHT, Role::Core)];
-    let arrivals = arrivals.map(|(interface, role)| (Some(interface), role));
-    for (arrival, role) in arrivals.into_iter().chain([(None, Role::Access)]) {
-        let mut net = Net::of(3);
-        set_role(&mut net, role);
-        let other = SessionId([5; 16]);
-        let bound = BoundSessionId { binding: BindingCode::Dependent, session: other };
-        net.reserve(0, Request { bound: [bound].into(), ..request(0, of_node(2), mbps(2)) });
-        assert_eq!(net.all_held(), [2, 2, 0]);
-        net.call(1, |qos, cx| qos.other_session_ended(cx, other, arrival));
-        net.run();
-        let stays = arrival == Some(RIGHT) && role == Role::Access;
-        assert_eq!(net.held(1, RIGHT) == mbps(2), stays, "{arrival:?} {role:?}");
-    }
 }

@@ -4,6 +4,7 @@
 mod aggregates;
 mod bindings;
 mod completion;
+mod dependents;
 mod ended_requests;
 mod errors;
 mod examples;
