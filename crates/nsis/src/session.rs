@@ -1,6 +1,7 @@
 //! Identifiers of new sessions: 128 bits that nobody can guess, because whoever knows them can act for the session (RFC
 //! 5971 section 3.7).
 
+use earmark_core::hash::KeyedHash;
 use earmark_core::random::RandomStreams;
 use earmark_wire::gist::SessionId;
 use hmac::{Hmac, KeyInit, Mac};
@@ -39,6 +40,13 @@ impl SessionIds {
         }
         SessionId(id)
     }
+}
+
+/// Returns the keyed hash of a session identifier, which peers choose.
+#[inline]
+pub(crate) fn hash(key: &KeyedHash, id: SessionId) -> u64 {
+    let [a, b, c, d, e, f, g, h, rest @ ..] = id.0;
+    key.of_two([u64::from_be_bytes([a, b, c, d, e, f, g, h]), u64::from_be_bytes(rest)])
 }
 
 #[cfg(test)]

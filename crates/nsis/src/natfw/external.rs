@@ -11,9 +11,8 @@ use earmark_wire::natfw_nslp::{DataTerminal, ExternalAddress, Outcome, RuleActio
 
 use super::candidate::Candidate;
 use super::crossing::Crossing;
-use super::flow::{flow_of_terminal, receiver_port, with_destination};
+use super::flow::{asking_end, flow_of_terminal, receiver_port, with_destination};
 use super::instance::NatfwNslp;
-use super::origin::asking_end;
 use super::outcome::{FULL, failure, permanent};
 use super::received::Request;
 use super::state::{Index, Kind, Role};

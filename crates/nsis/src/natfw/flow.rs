@@ -1,10 +1,14 @@
 //! The packets of a session, and the translation between its two sides.
 
+use core::net::IpAddr;
+
 use earmark_core::{Endpoint, FilteredPackets, Flow, Prefix};
-use earmark_wire::gist::{Direction, PathCoupled};
+use earmark_wire::gist::{Direction, Mri, PathCoupled};
 use earmark_wire::ipsec;
 use earmark_wire::natfw_nslp::iana::SignalingSessionFailure as Failure;
 use earmark_wire::natfw_nslp::{DataTerminal, TransportSelector};
+
+use super::state::Kind;
 
 /// Returns the packets of a flow, or why no rule can be for them.
 ///
@@ -44,6 +48,15 @@ pub(super) fn known_packets_of(mri: &PathCoupled) -> FilteredPackets {
         dscp: 0,
     };
     FilteredPackets { flow, icmp_type: None }
+}
+
+/// Returns the end of a flow that asks: the data sender for a CREATE, the data receiver for an EXTERNAL.
+pub(super) fn asking_end(kind: Kind, near: &Mri) -> IpAddr {
+    let (source, destination) = near.addresses();
+    match (kind, near) {
+        (Kind::Create, _) | (Kind::External, Mri::LooseEnd(_)) => source,
+        (Kind::External, Mri::PathCoupled(_)) => destination,
+    }
 }
 
 /// Returns source and destination of a flow, with their ports.

@@ -5,17 +5,17 @@ use core::time::Duration;
 
 use earmark_core::{Endpoint, Time};
 use earmark_wire::gist::PathCoupled;
-use earmark_wire::natfw_nslp::iana::{PermanentFailure, SignalingSessionFailure as Failure};
+use earmark_wire::natfw_nslp::iana::SignalingSessionFailure as Failure;
 use earmark_wire::natfw_nslp::{Info, Outcome, RuleAction};
 
 use super::api::{Change, Event};
 use super::binding::following;
 use super::candidate::Candidate;
 use super::counters::DropReason;
-use super::flow::{packets_of, receiver_port};
+use super::flow::{asking_end, packets_of, receiver_port};
 use super::instance::NatfwNslp;
-use super::origin::{asking_end, check_origin};
-use super::outcome::{FULL, PROCESSED, failure, permanent};
+use super::origin::check_origin;
+use super::outcome::{FULL, PROCESSED, failure};
 use super::policy::PolicyRequest;
 use super::received::{Request, is_newer};
 use super::send::Addresses;
@@ -33,9 +33,8 @@ impl NatfwNslp {
         request: &Request<'_>,
     ) {
         let message = request.message;
-        // The identifier stands for all sessions of an initiator, which this node deletes one by one only (section 3.7.4).
         if message.session == ALL_SESSIONS {
-            return self.refuse(cx, request, permanent(PermanentFailure::Authorization));
+            return self.receive_deletion(cx, request);
         }
         let Some(index) = self.store.find(message.session) else {
             return match request.lifetime {

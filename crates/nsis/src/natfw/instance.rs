@@ -1,6 +1,6 @@
 //! One instance of NATFW NSLP.
 
-use alloc::collections::BTreeSet;
+use alloc::collections::{BTreeSet, VecDeque};
 
 use earmark_core::hash::KeyedHash;
 use earmark_core::random::{RandomStreams, Stream};
@@ -10,6 +10,7 @@ use earmark_token::Tokens;
 use super::binding::Bindings;
 use super::config::Config;
 use super::counters::Counters;
+use super::deletion::Deletion;
 use super::policy::Policy;
 use super::state::Index;
 use super::store::{Ended, Store};
@@ -29,6 +30,8 @@ pub struct NatfwNslp {
     pub(super) numbers: Stream,
     /// What has ended, whose dependent sessions end one after the other.
     pub(super) ended: BTreeSet<Ended>,
+    /// Requests that delete several sessions, in their order.
+    pub(super) deletions: VecDeque<Deletion>,
     pub(super) counters: Counters,
 }
 
@@ -44,6 +47,7 @@ impl NatfwNslp {
             ids: SessionIds::new(random, "natfw"),
             numbers: random.stream("natfw numbers"),
             ended: BTreeSet::new(),
+            deletions: VecDeque::new(),
             counters: Counters::default(),
             config,
         }

@@ -35,6 +35,7 @@ mod config;
 mod counters;
 mod create;
 mod crossing;
+mod deletion;
 mod dependents;
 mod engine;
 mod external;

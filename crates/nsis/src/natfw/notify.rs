@@ -35,7 +35,7 @@ impl NatfwNslp {
             return self.ignore(cx, message, DropReason::NoSession);
         };
         let session = self.store.session(index);
-        if let Err(reason) = session.check_channel(message) {
+        if let Err(reason) = session.check_channel(message.origin.channel) {
             return self.ignore(cx, message, reason);
         }
         let peer = message.origin.peer;

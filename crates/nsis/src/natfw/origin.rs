@@ -1,11 +1,12 @@
 //! Who may touch a session, and what a request may be about: the predicates for every message.
 
 use earmark_core::Prefix;
-use earmark_wire::gist::{Mri, PathCoupled};
+use earmark_wire::gist::PathCoupled;
 use earmark_wire::natfw_nslp::Outcome;
 use earmark_wire::natfw_nslp::iana::PermanentFailure;
 
 use super::counters::DropReason;
+use super::flow::asking_end;
 use super::instance::NatfwNslp;
 use super::outcome::permanent;
 use super::state::{Flags, Index, Kind, Session};
@@ -25,8 +26,7 @@ impl Session {
     ///
     /// # Errors
     /// Why the message is dropped.
-    pub(super) fn check_channel(&self, message: &Received<'_>) -> Result<(), DropReason> {
-        let channel = message.origin.channel;
+    pub(super) fn check_channel(&self, channel: Channel) -> Result<(), DropReason> {
         if self.flags.has(Flags::SECURED) && !channel.is_secured() {
             return Err(DropReason::NotSecured);
         }
@@ -53,7 +53,7 @@ impl NatfwNslp {
         if session.kind != kind || session.is_initiator() {
             return Err(DropReason::OtherRole);
         }
-        session.check_channel(message)?;
+        session.check_channel(message.origin.channel)?;
         if session.back == Some(peer) {
             return Ok(());
         }
@@ -74,22 +74,13 @@ impl NatfwNslp {
         index: Index,
     ) -> Result<(), DropReason> {
         let session = self.store.session(index);
-        session.check_channel(message)?;
+        session.check_channel(message.origin.channel)?;
         let own = message.mri == session.far.inverted();
         let from_other = session.on.is_some_and(|on| message.origin.peer != Some(on));
         match own && !(message.explicitly_routed && from_other) {
             true => Ok(()),
             false => Err(DropReason::WrongDirection),
         }
-    }
-}
-
-/// Returns the end of a flow that asks: the data sender for a CREATE, the data receiver for an EXTERNAL.
-pub(super) fn asking_end(kind: Kind, near: &Mri) -> core::net::IpAddr {
-    let (source, destination) = near.addresses();
-    match (kind, near) {
-        (Kind::Create, _) | (Kind::External, Mri::LooseEnd(_)) => source,
-        (Kind::External, Mri::PathCoupled(_)) => destination,
     }
 }
 

@@ -2,14 +2,24 @@
 
 use core::time::Duration;
 
-use earmark_wire::natfw_nslp::iana::Informational;
+use earmark_core::Prefix;
+use earmark_wire::natfw_nslp::iana::{Informational, PermanentFailure};
 use earmark_wire::natfw_nslp::{Extra, Info, Outcome};
 
 use super::api::{Change, Event, Refusal};
+use super::deletion::Deletion;
 use super::instance::NatfwNslp;
+use super::outcome::{FULL, permanent};
 use super::received::Request;
 use super::state::{Flags, Index, Role, Session};
-use crate::nslp::HandlerContext;
+use super::store::Wait;
+use crate::nslp::{HandlerContext, Received};
+
+/// Limit of the requests that delete several sessions and are not carried out yet.
+const MAX_DELETIONS: usize = 64;
+
+/// Limit of the sessions that one call looks at, to delete them.
+const DELETIONS_PER_CALL: usize = 64;
 
 impl NatfwNslp {
     /// Deletes a session at the wish of its initiator, and passes the request on. Nobody answers it (section 3.7.4).
@@ -27,12 +37,70 @@ impl NatfwNslp {
         self.end(cx, index, Change::Released);
     }
 
-    /// Deletes a session of this node along its path.
+    /// Handles a request that deletes several sessions of an initiator, which stands in its routing information: those of the
+    /// association that it came over. "Proof of ownership [...] is not possible when using this aggregation" (section 3.7.4).
+    pub(super) fn receive_deletion(
+        &mut self,
+        cx: &mut HandlerContext<'_, '_>,
+        request: &Request<'_>,
+    ) {
+        let Received { mri: pattern, origin, interface, .. } = *request.message;
+        let initiator = Deletion::initiator(request.kind, &pattern).map(Prefix::host);
+        let is_behind = initiator.is_some_and(|it| cx.context.is_range_behind(it, interface));
+        let verdict = if request.lifetime != 0 || !is_behind {
+            Err(permanent(PermanentFailure::Authorization))
+        } else if !origin.channel.is_association() {
+            Err(permanent(PermanentFailure::Authentication))
+        } else if self.deletions.len() >= MAX_DELETIONS {
+            Err(FULL)
+        } else {
+            Ok(())
+        };
+        if let Err(outcome) = verdict {
+            return self.refuse(cx, request, outcome);
+        }
+        let is_idle = self.deletions.is_empty();
+        self.deletions.push_back(Deletion {
+            peer: request.peer,
+            channel: origin.channel,
+            kind: request.kind,
+            pattern,
+            terminal: request.terminal,
+            from: Index::MIN,
+        });
+        if is_idle {
+            self.delete_more(cx);
+        }
+    }
+
+    /// Carries requests out that delete several sessions, a bounded number of these; the timer is due again at once for the rest.
+    /// Other nodes get a request for each session.
+    pub(super) fn delete_more(&mut self, cx: &mut HandlerContext<'_, '_>) {
+        for _ in 0..DELETIONS_PER_CALL {
+            let Some(deletion) = self.deletions.front_mut() else { return };
+            let Some(index) = self.store.next_from(deletion.peer, deletion.from) else {
+                self.deletions.pop_front();
+                continue;
+            };
+            deletion.from = index + 1;
+            let session = self.store.session(index);
+            if deletion.covers(session) && session.check_channel(deletion.channel).is_ok() {
+                self.release_own(cx, index);
+            }
+        }
+        if !self.deletions.is_empty() {
+            self.store.timers.arm(cx.now, Wait::Deletions);
+        }
+    }
+
+    /// Deletes a session here and along the rest of its path, by a request of this node.
     pub(super) fn release_own(&mut self, cx: &mut HandlerContext<'_, '_>, index: Index) {
         self.counters.released += 1;
         let session = self.store.session_mut(index);
-        session.msn = session.msn.wrapping_add(1);
-        self.send_request(cx, index, (0, None), None);
+        if session.role != Role::Responder || session.flags.has(Flags::PROBED) {
+            session.msn = session.msn.wrapping_add(1);
+            self.send_request(cx, index, (0, None), None);
+        }
         self.end(cx, index, Change::Released);
     }
 

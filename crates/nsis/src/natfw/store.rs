@@ -2,10 +2,11 @@
 //!
 //! | index | key | cardinality | who chooses the key |
 //! |---|---|---|---|
-//! | `by_id` | SESSION-ID | one for each [`Session`] | peers, so an ordered map |
+//! | `by_id` | SESSION-ID | one for each [`Session`] | peers, so a [`KeyedHash`] |
 //! | `applications` | application | one for each request of this node | the driver |
 //! | `peer_counts` | SII-Handle | one for each peer with sessions | GIST |
 //! | `by_next` | SII-Handle, session | one for each session | GIST |
+//! | `by_back` | slot of an SII-Handle, session | one for each session that a peer asked for | GIST |
 //! | `held` | keyed hash of packets, session | one for each rule of a session | peers, so a keyed hash |
 //! | `reservations` | protocol and endpoint, session | one or two for each EXTERNAL session | peers, so an ordered set |
 //! | `dependents` | SESSION-ID of an EXTERNAL, session | one for each CREATE that it admits | peers, so an ordered set |
@@ -20,11 +21,13 @@ use earmark_core::shares::{OWN, Shares};
 use earmark_core::timer::TimingWheel;
 use earmark_core::{Endpoint, FilteredPackets, Time, growth};
 use earmark_wire::gist::SessionId;
+use hashbrown::HashTable;
 use slab::Slab;
 
 use super::api::Application;
 use super::state::{Index, Role, Session};
 use crate::nslp::PeerHandle;
+use crate::session::hash;
 
 /// Protocol and address that an EXTERNAL has reserved.
 pub(super) type Reserved = (u8, Endpoint);
@@ -38,6 +41,8 @@ pub(super) enum Wait {
     Token,
     /// The sessions that depend on what has ended.
     Dependents,
+    /// The sessions of requests that delete several.
+    Deletions,
 }
 
 /// What has ended, with all sessions that depend on it.
@@ -54,11 +59,13 @@ pub(super) enum Ended {
 pub(super) struct Store {
     pub(super) sessions: Slab<Session>,
     pub(super) timers: TimingWheel<Wait>,
-    by_id: BTreeMap<SessionId, Index>,
+    by_id: HashTable<Index>,
     pub(super) applications: BTreeMap<Application, Index>,
     peer_counts: BTreeMap<PeerHandle, u32>,
     /// Sessions by the peer towards their responder.
     pub(super) by_next: BTreeSet<(PeerHandle, Index)>,
+    /// Sessions by the slot of the peer towards their initiator, which another peer may have had before.
+    by_back: BTreeSet<(u32, Index)>,
     /// Sessions by the interface that leads to their initiator; [`OWN`] for those of this node.
     pub(super) shares: Shares,
     /// Sessions that have a rule for these packets, installed or remembered.
@@ -75,10 +82,11 @@ impl Store {
         Store {
             sessions: Slab::new(),
             timers: TimingWheel::new(),
-            by_id: BTreeMap::new(),
+            by_id: HashTable::new(),
             applications: BTreeMap::new(),
             peer_counts: BTreeMap::new(),
             by_next: BTreeSet::new(),
+            by_back: BTreeSet::new(),
             shares: Shares::default(),
             held: BTreeSet::new(),
             hash,
@@ -102,20 +110,24 @@ impl Store {
 
     /// Returns the session of this identifier.
     pub(super) fn find(&self, id: SessionId) -> Option<Index> {
-        self.by_id.get(&id).copied()
+        let same = |&index: &Index| self.session(index).id == id;
+        self.by_id.find(hash(&self.hash, id), same).copied()
     }
 
     /// Inserts a session whose identifier is new, and arms its timer.
     pub(super) fn insert(&mut self, session: Session) -> Index {
         let (id, role, back, arrival) = (session.id, session.role, session.back, session.arrival);
         let index = growth::insert(&mut self.sessions, session);
-        self.by_id.insert(id, index);
+        let (key, sessions) = (&self.hash, &self.sessions);
+        let hasher = |&other: &Index| hash(key, sessions[other as usize].id);
+        self.by_id.insert_unique(hash(key, id), index, hasher);
         if let Role::Initiator(application) = role {
             self.applications.insert(application, index);
         }
         match back {
             Some(back) => {
                 self.count_peer(back);
+                self.by_back.insert((back.slot, index));
                 self.shares.add(arrival);
             }
             None => self.shares.add(OWN),
@@ -127,13 +139,17 @@ impl Store {
     /// Removes a session from the slab and all indices except those of its rules and reservations.
     pub(super) fn remove(&mut self, index: Index) -> Session {
         let session = self.sessions.remove(index as usize);
-        self.by_id.remove(&session.id);
+        let place = hash(&self.hash, session.id);
+        if let Ok(entry) = self.by_id.find_entry(place, |&other| other == index) {
+            entry.remove();
+        }
         if let Role::Initiator(application) = session.role {
             self.applications.remove(&application);
         }
         match session.back {
             Some(back) => {
                 self.discount_peer(back);
+                self.by_back.remove(&(back.slot, index));
                 self.shares.remove(session.arrival);
             }
             None => self.shares.remove(OWN),
@@ -170,15 +186,23 @@ impl Store {
         let old_arrival = core::mem::replace(&mut session.arrival, arrival);
         if let Some(old) = old {
             self.discount_peer(old);
+            self.by_back.remove(&(old.slot, index));
             self.shares.remove(old_arrival);
             self.shares.add(arrival);
         }
         self.count_peer(back);
+        self.by_back.insert((back.slot, index));
     }
 
     /// Returns the number of sessions that came from a peer.
     pub(super) fn sessions_from(&self, peer: PeerHandle) -> u32 {
         self.peer_counts.get(&peer).copied().unwrap_or(0)
+    }
+
+    /// Returns the first session from this slot on that came from a peer, or from one that had its slot before.
+    pub(super) fn next_from(&self, peer: PeerHandle, from: Index) -> Option<Index> {
+        let mut sessions = self.by_back.range((peer.slot, from)..=(peer.slot, Index::MAX));
+        sessions.next().map(|(_, index)| *index)
     }
 
     /// Arms the timer of a session for the earliest of its times.
@@ -239,10 +263,12 @@ impl Store {
     #[cfg(test)]
     pub(super) fn assert_empty(&self) {
         assert!(self.sessions.is_empty() && self.applications.is_empty());
+        assert!(self.by_id.is_empty());
         assert!(self.held.is_empty(), "{:?}", self.held);
         assert!(self.reservations.is_empty(), "{:?}", self.reservations);
         assert!(self.dependents.is_empty(), "{:?}", self.dependents);
         assert!(self.by_next.is_empty(), "{:?}", self.by_next);
+        assert!(self.by_back.is_empty(), "{:?}", self.by_back);
         assert_eq!(self.shares.total(), 0);
         assert!(self.timers.is_empty());
     }

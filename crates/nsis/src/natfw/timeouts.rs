@@ -17,8 +17,9 @@ impl NatfwNslp {
                 None => break,
                 Some((_, Wait::Session(index))) => self.session_due(cx, index),
                 Some((_, Wait::Token)) => self.end_with_token(cx),
-                // Its work is that of a whole call, and the timer may be due again at once.
+                // The work of these is that of a whole call, and the timer may be due again at once.
                 Some((_, Wait::Dependents)) => return self.end_more_dependents(cx),
+                Some((_, Wait::Deletions)) => return self.delete_more(cx),
             }
         }
     }

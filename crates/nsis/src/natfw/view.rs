@@ -7,9 +7,8 @@ use earmark_wire::gist::SessionId;
 use serde::Serialize;
 
 use super::api::Application;
-use super::flow::receiver_port;
+use super::flow::{asking_end, receiver_port};
 use super::instance::NatfwNslp;
-use super::origin::asking_end;
 use super::state::{Flags, Kind, Role, Session, Stage};
 
 earmark_core::named_enum! {

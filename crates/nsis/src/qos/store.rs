@@ -21,6 +21,7 @@ use slab::Slab;
 
 use super::state::{Index, NONE, Ring, Session};
 use crate::nslp::PeerHandle;
+use crate::session::hash;
 
 /// What has ended while sessions may be bound to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -260,10 +261,4 @@ impl Store {
         let mut bound = self.bound.range((id, from)..=(id, Index::MAX));
         bound.next().map(|(_, index)| *index)
     }
-}
-
-#[inline]
-fn hash(key: &KeyedHash, id: SessionId) -> u64 {
-    let [a, b, c, d, e, f, g, h, rest @ ..] = id.0;
-    key.of_two([u64::from_be_bytes([a, b, c, d, e, f, g, h]), u64::from_be_bytes(rest)])
 }

@@ -9,6 +9,7 @@
 //! A test has the nodes that it needs: node 0 is inside, the last one outside; [`Place`] says what is between.
 
 mod create;
+mod deletions;
 mod external;
 mod lifetimes;
 mod messages;

@@ -111,19 +111,3 @@ fn node_that_is_off_takes_no_part() {
     assert_eq!(net.nodes[0].events, [Event::Rejected { application: APP, reason }]);
     assert!(!net.nodes[0].natfw.serves(NSLPID));
 }
-
-/// Deletions of all sessions at once need proof that this node has not (section 3.7.4), and no session has their identifier.
-#[test]
-fn requests_about_all_sessions_are_refused() {
-    let mut net = Net::of(&[Place::Host, Place::Firewall, Place::Host]);
-    net.open(0, to_server(5_000));
-    for lifetime in [0, 60] {
-        let all = SessionId([0; SessionId::LEN]);
-        let (message, data) = net.create_with(all, |create| create.lifetime = lifetime);
-        net.deliver_as(0, 1, &message, &data);
-        net.run();
-        assert_eq!(net.log().last().unwrap(), "1>0 RESPONSE 5/0x02 msn=0");
-        assert_eq!(net.nodes[1].natfw.session_count(), 1);
-    }
-    assert_eq!(net.rules(1).len(), 1);
-}
