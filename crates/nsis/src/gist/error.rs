@@ -6,7 +6,7 @@ use earmark_core::outcome::Translation;
 use earmark_wire::gist::iana::subcode::object_type;
 use earmark_wire::gist::{
     Body, Direction, Error, ErrorCode, ErrorData, Info, Infos, MessageType, Mode,
-    NetworkLayerInformation, ObjectType, find_object, find_sender,
+    NetworkLayerInformation, ObjectType, find_nat_traversal, find_object, find_sender,
 };
 
 use super::Gist;
@@ -85,7 +85,8 @@ impl Gist {
         error: ErrorData<'_>,
     ) {
         if receipt.association != NONE {
-            let body = Body::Error(Error { nat_traversal: None, nli: None, error });
+            let nat_traversal = find_nat_traversal(receipt.octets);
+            let body = Body::Error(Error { nat_traversal, nli: None, error });
             let hops = self.config.hops;
             self.write_message(cx, receipt.association, &message(hops, 0, true, body));
             return;
@@ -126,7 +127,8 @@ impl Gist {
         let identity = self.identity;
         let direction = error.mri.map_or(Direction::Downstream, |mri| mri.direction().inverted());
         let nli = self.nli(&identity, own, direction, 0, self.validity_ms());
-        let body = Body::Error(Error { nat_traversal: None, nli: Some(nli), error });
+        let nat_traversal = find_nat_traversal(receipt.octets);
+        let body = Body::Error(Error { nat_traversal, nli: Some(nli), error });
         let hops = self.config.hops;
         self.send_datagram(cx, &path, &message(hops, 0, true, body));
     }

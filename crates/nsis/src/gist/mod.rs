@@ -26,7 +26,7 @@
 //!
 //! # Left out
 //! The Diffserv codepoint and the flow label of the flow are not copied into Queries. Only the source and the
-//! destination of a flow count as ends of its path. NAT traversal objects are carried and repeated, not created.
+//! destination of a flow count as ends of its path. NAT traversal objects are read and repeated, not created.
 
 mod api;
 mod association;

@@ -4,8 +4,8 @@ use core::mem;
 
 use earmark_wire::gist::iana::subcode;
 use earmark_wire::gist::{
-    Body, Direction, ErrorCode, Mri, NetworkLayerInformation, Profiles, ProtocolOptionsList, Query,
-    ResponderPart, Response, Stack, StackConfiguration,
+    Body, Direction, ErrorCode, Mri, NetworkLayerInformation, ObjectType, Profiles,
+    ProtocolOptionsList, Query, ResponderPart, Response, Stack, StackConfiguration,
 };
 
 use super::Gist;
@@ -92,7 +92,7 @@ impl Gist {
             report_translation(cx, receipt, (query.session, query.mri), named);
             return Err(DropReason::Untranslated);
         }
-        if lacks_translation(cx, receipt, &query.mri) {
+        if lacks_translation(cx, receipt, &query.mri) || !is_translated(query) {
             let subcode = subcode::object_type::UNTRANSLATED;
             self.refuse_mri(cx, receipt, ErrorCode::ObjectType, subcode);
             return Err(DropReason::Untranslated);
@@ -474,4 +474,15 @@ impl Gist {
         let bounds = self.bounds(cx, self.config.limits.peers);
         self.peers.insert(nli, receipt.interface, mtu, bounds, cx.now)
     }
+}
+
+/// Returns whether the translators on the path, if there are any, have translated all objects that contain addresses: "a GIST
+/// node receiving such a message MUST verify that" (RFC 5971 section 7.2.3).
+#[inline]
+fn is_translated(query: &Query<'_>) -> bool {
+    query.nat_traversal.is_none_or(|by| {
+        let has = |kind: ObjectType| by.translated.contains(kind.code());
+        has(ObjectType::NetworkLayerInformation)
+            && (query.stack.is_none() || has(ObjectType::StackConfigurationData))
+    })
 }

@@ -5,7 +5,7 @@
 //! which makes the translations, handles both MRIs itself.
 
 use earmark_core::InterfaceId;
-use earmark_wire::gist::{Body, Direction, Mri, PathCoupled};
+use earmark_wire::gist::{Body, Direction, Error, Mri, PathCoupled, Response};
 use earmark_wire::natfw_nslp::iana::NSLPID as NATFW;
 
 use super::Gist;
@@ -33,6 +33,16 @@ impl Gist {
         nslpid: u16,
         body: &Body<'_>,
     ) -> Option<LocalForm> {
+        match body {
+            Body::Response(Response { nat_traversal: Some(by), .. }) => {
+                return Some(original_form(by.original.inverted()));
+            }
+            // An Error has the MRI of the message of this node.
+            Body::Error(Error { nat_traversal: Some(by), .. }) => {
+                return Some(original_form(by.original));
+            }
+            _ => {}
+        }
         let mri = mri_of(body)?;
         let tolerated = self.tolerated_prefix(mri);
         if tolerated.is_none() && !cx.applications.natfw.translates() {
@@ -43,6 +53,14 @@ impl Gist {
         let translated = translated_form(cx, nslpid, body, exact);
         translated.or(tolerated.map(|_| exact))
     }
+}
+
+/// Returns the flow of a Response or Error as this node names it: translators on the path have changed the MRI of the Query, and
+/// "a GIST node receiving such a message (Response or Error) MUST use the MRI from the NAT-Traversal object as the key to
+/// index its internal routing state" (RFC 5971 section 7.2.3).
+#[cold]
+fn original_form(mri: Mri) -> LocalForm {
+    LocalForm { mri, prefix_form: PrefixForm::default(), upstream: None }
 }
 
 /// Returns whether a Query lacks a translation that this node makes for other flows of its source.

@@ -6,6 +6,7 @@ use super::grammar::Mode;
 use super::header::{HEADER, Header};
 use super::iana::{ErrorCode, MessageType, ObjectType};
 use super::mri::Mri;
+use super::nat::NatTraversal;
 use super::nli::NetworkLayerInformation;
 use super::reader::Reader;
 use crate::nsis::{Object, SessionId, objects};
@@ -101,6 +102,13 @@ pub fn find_object(octets: &[u8], object_type: ObjectType) -> Option<Object<'_>>
 pub fn find_sender(octets: &[u8]) -> Option<NetworkLayerInformation<'_>> {
     let object = find_object(octets, ObjectType::NetworkLayerInformation)?;
     NetworkLayerInformation::parse(Reader::of(&object)).ok()
+}
+
+/// Returns the NAT-Traversal object of a message, which an Error about the message repeats (RFC 5971 section 7.2.3). `None`
+/// if it has no readable one.
+pub fn find_nat_traversal(octets: &[u8]) -> Option<NatTraversal<'_>> {
+    let object = find_object(octets, ObjectType::NatTraversal)?;
+    NatTraversal::parse(Reader::of(&object)).ok()
 }
 
 /// Returns session and MRI of a message, each if it can be decoded.

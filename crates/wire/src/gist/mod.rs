@@ -55,7 +55,7 @@ mod stack;
 pub use crate::nsis::SessionId;
 pub use continuation::Continuation;
 pub use error::{ErrorKind, LengthMismatch, Origin, ParseError};
-pub use error_answer::{find_object, find_sender};
+pub use error_answer::{find_nat_traversal, find_object, find_sender};
 pub use error_data::{ErrorData, Info, Infos, MAX_OBJECT_SHOWN, WireInfos};
 pub use forward::{ForwardError, forward, forward_with_data};
 pub use frame::{MAGIC_LEN, datagram, emit_magic, message_len};
