@@ -325,6 +325,33 @@ mod tests {
     }
 
     #[test]
+    fn next_port_is_added_if_it_is_free() {
+        let (mut bindings, settings) = (Bindings::default(), narrow(5_000, 5_001));
+        let take = |bindings: &mut Bindings, host, next_port| {
+            let internal = (UDP, inside(host, 400));
+            bindings.take(Time::ZERO, internal, next_port, (&settings, &PUBLIC))
+        };
+        let one = take(&mut bindings, 1, false).expect("a port is free");
+        let external = bindings.get(one).external.port;
+        let extended = take(&mut bindings, 1, true);
+        assert_eq!(extended.is_some(), external == 5_000, "the last port has no next one");
+        assert_eq!(bindings.get(one).next_port, external == 5_000);
+        // Another host has the next port.
+        let (mut bindings, settings) = (Bindings::default(), narrow(5_000, 5_003));
+        let hosts = (1..=4).map(|host| {
+            let internal = (UDP, inside(host, 400));
+            bindings.take(Time::ZERO, internal, false, (&settings, &PUBLIC)).expect("four ports")
+        });
+        let taken: alloc::vec::Vec<_> = hosts.collect();
+        for (host, index) in (1..=4).zip(taken) {
+            let internal = (UDP, inside(host, 400));
+            let extended = bindings.take(Time::ZERO, internal, true, (&settings, &PUBLIC));
+            assert_eq!(extended, None, "the binding is in use as it is");
+            assert!(!bindings.get(index).next_port);
+        }
+    }
+
+    #[test]
     fn promise_of_an_earlier_run_is_kept_for_its_host_until_it_ends() {
         let (mut bindings, settings) = (Bindings::default(), narrow(5_000, 5_000));
         let external = Endpoint { address: PUBLIC[0].into(), port: 5_000 };

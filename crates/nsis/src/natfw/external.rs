@@ -144,3 +144,23 @@ impl NatfwNslp {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use earmark_testkit::messages::natfw_nslp::EXTERNAL;
+    use earmark_wire::natfw_nslp::DataTerminal;
+
+    use super::*;
+
+    /// NATFW_DTINFO has addresses of IPv4 only; any sender to a receiver of IPv6 is one of IPv6.
+    #[test]
+    fn any_sender_is_of_the_family_of_the_receiver() {
+        let receiver: IpAddr = Ipv6Addr::LOCALHOST.into();
+        let direction = Direction::Downstream;
+        let near = Mri::LooseEnd(LooseEnd { source: receiver, destination: receiver, direction });
+        let data = data_of(&near, &EXTERNAL.data_terminal);
+        assert_eq!((data.source, data.source_prefix), (Ipv6Addr::UNSPECIFIED.into(), 0));
+        let known = DataTerminal { sender_prefix: 32, ..EXTERNAL.data_terminal };
+        assert!(data_of(&near, &known).source.is_ipv4(), "a contradiction, which is refused");
+    }
+}

@@ -4,6 +4,7 @@ use earmark_core::HostEvent;
 use earmark_wire::natfw_nslp::iana::SignalingSessionFailure;
 
 use super::*;
+use crate::natfw::DropReason;
 use crate::natfw::{Change, Refusal, RuleChange};
 
 /// Figure 14, with a firewall and a translator between the ends.
@@ -323,6 +324,9 @@ fn malformed_request_is_answered_and_goes_no_further() {
     net.run();
     assert_eq!(net.log(), ["1>0 RESPONSE 3/0x06 msn=0"]);
     net.assert_nothing_is_left();
+    let counters = net.nodes[1].natfw.counters();
+    assert_eq!(counters.malformed.values().sum::<u64>(), 1);
+    assert_eq!(counters.dropped[&DropReason::Malformed], 1);
 }
 
 /// Section 3.10: "any node along in the NATFW NSLP signaling session can reject the update with an error RESPONSE message".

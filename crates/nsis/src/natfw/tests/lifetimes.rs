@@ -114,6 +114,10 @@ fn granted_lifetime_below_the_shortest_one_ends_the_session() {
     answer(&mut net, 9);
     assert_eq!(net.log(), ["1>2 lost NOTIFY 1/0x05", "1>0 RESPONSE 7/0x12 lt=10 msn=0"]);
     net.assert_nothing_is_left();
+    net.open(0, to_server(5_000));
+    net.log();
+    answer(&mut net, 10);
+    assert_eq!(net.log(), ["1>0 RESPONSE 2/0x01 lt=10 msn=0"]);
 }
 
 /// A RESPONSE whose sequence number is not that of the request answers nothing (section 3.5).

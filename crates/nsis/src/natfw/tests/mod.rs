@@ -18,6 +18,7 @@ mod notifications;
 mod origins;
 mod policy;
 mod proxy;
+mod requests;
 mod tokens;
 mod translation;
 

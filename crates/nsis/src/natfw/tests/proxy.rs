@@ -53,6 +53,16 @@ fn create_of_the_edge_is_for_the_stated_data_sender() {
     assert_eq!([net.rules(1), net.rules(2)], [rule, rule]);
 }
 
+/// The rule of the EXTERNAL and that of the CREATE are for the same ports.
+#[test]
+fn create_of_the_edge_is_for_the_next_port_too() {
+    let mut net = Net::of(&[Place::Host, Place::Firewall, Place::EdgeFirewall, Place::Host]);
+    let proxy = ProxyMode::Edge;
+    net.expose(0, ExposeRequest { proxy, next_port: true, ..port_of_client(8_000) });
+    let rules = ["allow any to 10.0.0.1:8000", "allow any to 10.0.0.1:8001"];
+    assert_eq!([net.rules(1), net.rules(2)], [rules, rules]);
+}
+
 /// "The NF MUST refresh the CREATE message signaling session only if an EXTERNAL-PROXY refresh message has been received first."
 #[test]
 fn create_of_the_edge_is_refreshed_with_its_external() {
