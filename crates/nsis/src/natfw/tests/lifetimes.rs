@@ -120,6 +120,28 @@ fn granted_lifetime_below_the_shortest_one_ends_the_session() {
     assert_eq!(net.log(), ["1>0 RESPONSE 2/0x01 lt=10 msn=0"]);
 }
 
+/// The lifetime counts from the refresh, however late its answer is.
+#[test]
+fn late_answer_extends_nothing() {
+    let mut net = Net::of(&[Place::Host, Place::Firewall, Place::Host]);
+    net.open(0, to_server(5_000));
+    assert_eq!(net.ends(1), [60]);
+    net.unreachable = vec![2];
+    let session = net.session(0);
+    let msn = net.first_msn(session).wrapping_add(5);
+    let (message, data) = net.create_of(session, 5_000, 60);
+    net.advance(Duration::from_secs(1));
+    net.deliver_as(0, 1, &message, &data);
+    net.run();
+    assert_eq!(net.ends(1), [60]);
+    net.advance(Duration::from_secs(3));
+    let response = Response { lifetime: Some(60), msn, ..RESPONSE };
+    let back = SendMessage { mri: message.mri.inverted(), ..message };
+    net.deliver_as(2, 1, &back, &encode(&Message::Response(response)));
+    net.run();
+    assert_eq!(net.ends(1), [57]);
+}
+
 /// A RESPONSE whose sequence number is not that of the request answers nothing (section 3.5).
 #[test]
 fn response_to_another_message_is_dropped() {
