@@ -13,6 +13,9 @@ use serde_json::{Map, Value};
 pub struct Event {
     /// Seconds since the daemon's start.
     pub at_s: f64,
+    /// The daemon's wall clock, RFC 3339 in UTC. It may jump, unlike `at_s`.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub time: String,
     /// Name of the interface that the event contains as an index.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub interface_name: Option<String>,

@@ -5,6 +5,7 @@ use earmark_core::Time;
 use earmark_core::outcome::Outcome;
 use earmark_node::outcome::application_of;
 use earmark_node::{Event, Node};
+use jiff::Timestamp;
 use serde_json::{Map, Value};
 
 use crate::describe;
@@ -34,6 +35,7 @@ pub(super) fn to_client(
     details.shift_remove("application");
     ClientEvent {
         at_s: now.as_secs_f64(),
+        time: format!("{:.3}", Timestamp::now()),
         text: describe::event(event, interface.as_deref().unwrap_or("an interface without a name")),
         interface_name: interface,
         outcome: outcome.map(Box::new),
