@@ -22,7 +22,7 @@ pub enum UnitError {
     TooLarge,
 }
 
-/// Parses `250us`, `20ms`, `1.5s`, `2min`, `8h`, `30d`. The unit is required, since a bare number would be ambiguous.
+/// Parses `250us`, `20ms`, `1.5s`, `2min` or `2m`, `8h`, `30d`. The unit is required, since a bare number would be ambiguous.
 pub fn parse_duration(text: &str) -> Result<Duration, UnitError> {
     let (number, unit) = split(text).ok_or(UnitError::Time)?;
     let seconds = number
@@ -30,7 +30,7 @@ pub fn parse_duration(text: &str) -> Result<Duration, UnitError> {
             "us" | "µs" => 1e-6,
             "ms" => 1e-3,
             "s" => 1.0,
-            "min" => 60.0,
+            "min" | "m" => 60.0,
             "h" => 3_600.0,
             "d" => 86_400.0,
             _ => return Err(UnitError::Time),
@@ -93,6 +93,7 @@ mod tests {
         assert_eq!(parse_duration("1.5 s"), Ok(Duration::from_millis(1_500)));
         assert_eq!(parse_duration("250us"), Ok(Duration::from_micros(250)));
         assert_eq!(parse_duration("2min"), Ok(Duration::from_secs(120)));
+        assert_eq!(parse_duration("2m"), parse_duration("2min"));
         assert_eq!(parse_duration("8h"), Ok(Duration::from_secs(28_800)));
         assert_eq!(parse_duration("30d"), Ok(Duration::from_secs(2_592_000)));
         for text in ["", "30", "ms", "-1s", "1y", "1..2s"] {
