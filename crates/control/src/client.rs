@@ -13,9 +13,9 @@ use serde::de::DeserializeOwned;
 
 use crate::{
     AggregateRow, ApplicationId, ApplicationRow, ChangeRequest, Changed, Event, Keep, LinkRow,
-    ListenRequest, Listing, NeighborRow, Opened, PathAnswer, PathRequest, Problem, ProblemCode,
-    Release, Released, Request, ReservationRequest, ReservationRow, Response, Rows, SessionRow,
-    Show, Trace, TraceBegun, VERSION, Version, Versions, Watch, Watching,
+    ListenRequest, Listing, LogAnswer, LogRequest, NeighborRow, Opened, PathAnswer, PathRequest,
+    Problem, ProblemCode, Release, Released, Request, ReservationRequest, ReservationRow, Response,
+    Rows, SessionRow, Show, Trace, TraceBegun, VERSION, Version, Versions, Watch, Watching,
 };
 
 /// Why a request failed: no connection, an invalid answer, or a refusal.
@@ -216,6 +216,11 @@ impl Client {
             }
         }
         Ok(())
+    }
+
+    /// Shows or sets the levels of the daemon's log. Returns them as they are after the request.
+    pub fn log(&mut self, request: LogRequest) -> Result<LogAnswer, ClientError> {
+        self.call(&Request::Log(request))
     }
 
     /// Requests every event from now on, for [`Client::next_event`]. Returns the node's name.

@@ -9,6 +9,7 @@ mod answer;
 mod client;
 pub mod command;
 mod event;
+mod log;
 mod path;
 pub mod protocols;
 mod request;
@@ -27,6 +28,9 @@ pub use earmark_core::listing::{
     SessionRow, TrafficRow, TranslationRow, UserRow,
 };
 pub use event::Event;
+pub use log::{
+    ALL_TARGETS, LogAnswer, LogLevel, LogLevels, LogLevelsError, LogRequest, LogTargetRow,
+};
 pub use path::*;
 pub use protocols::{Expose, Open, Ping, Statistics, StyleName, Trace};
 pub use request::*;

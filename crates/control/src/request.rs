@@ -4,8 +4,8 @@ use earmark_core::ApplicationId;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    ChangeRequest, Expose, ListenRequest, Open, PathRequest, Ping, ReservationRequest, Statistics,
-    Trace,
+    ChangeRequest, Expose, ListenRequest, LogRequest, Open, PathRequest, Ping, ReservationRequest,
+    Statistics, Trace,
 };
 
 /// One request: an object with one key, `{"show":{"what":"links"}}`.
@@ -41,6 +41,8 @@ pub enum Request {
     Trace(Trace),
     /// Return the path of a flow on this node, and the service of its packets; answered by [`PathAnswer`](crate::PathAnswer).
     Path(PathRequest),
+    /// Show and set the levels of the daemon's log; answered by [`LogAnswer`](crate::LogAnswer).
+    Log(LogRequest),
     /// Return the version of the protocol; answered by [`Versions`](crate::Versions).
     Version(Version),
 }

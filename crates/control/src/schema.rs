@@ -6,8 +6,8 @@ use serde_json::{Map, Value, json};
 
 use crate::protocols;
 use crate::{
-    AggregateRow, ApplicationRow, AssociationRow, Changed, Keep, LinkRow, NeighborRow, Opened,
-    PathAnswer, PinholeRow, Released, Request, ReservationRow, Response, RoutingStateRow,
+    AggregateRow, ApplicationRow, AssociationRow, Changed, Keep, LinkRow, LogAnswer, NeighborRow,
+    Opened, PathAnswer, PinholeRow, Released, Request, ReservationRow, Response, RoutingStateRow,
     SessionRow, Statistics, TraceBegun, TranslationRow, VERSION, Versions, Watching,
 };
 
@@ -50,6 +50,7 @@ fn answers(generator: &mut SchemaGenerator) -> Value {
         "watch": generator.subschema_for::<Watching>(),
         "trace": generator.subschema_for::<TraceBegun>(),
         "path": generator.subschema_for::<PathAnswer>(),
+        "log": generator.subschema_for::<LogAnswer>(),
         "version": generator.subschema_for::<Versions>(),
         "show": {
             "sessions": generator.subschema_for::<SessionRow>(),

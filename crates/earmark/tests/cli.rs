@@ -66,6 +66,26 @@ impl ScriptedDaemon {
     }
 }
 
+#[test]
+fn log_levels_are_requested_and_an_unknown_target_is_an_error() {
+    let row = json!({
+        "target": "ledger", "level": "debug", "started_with": "info", "for_ms": 600_000,
+        "about": "reservations",
+    });
+    let answer = json!({ "ok": { "format": "text", "targets": [row] } });
+    let daemon = ScriptedDaemon::start("log-set", vec![vec![answer]]);
+    let (output, requests) = daemon.run(&["log", "set", "ledger=debug", "10m"]);
+    assert_eq!(status(&output), 0, "{}", stderr(&output));
+    assert!(stdout(&output).contains("600 s"), "{}", stdout(&output));
+    assert_eq!(requests, [json!({"log": {"set": {"ledger": "debug"}, "for_ms": 600_000}})]);
+
+    let problem = json!({ "code": "bad_request", "message": "unknown target", "hint": "one of" });
+    let daemon = ScriptedDaemon::start("log-unknown", vec![vec![json!({ "error": problem })]]);
+    let (output, _) = daemon.run(&["log", "set", "nothing=debug"]);
+    assert_eq!(status(&output), 1);
+    assert!(stderr(&output).contains("unknown target"), "{}", stderr(&output));
+}
+
 const RESERVE: [&str; 7] =
     ["reserve", "--to", "10.0.2.2:5001", "--rate", "2Mbit", "--timeout", "300ms"];
 

@@ -22,13 +22,14 @@ use earmark_linux::{
 use earmark_node::{HostUpdate, Input, NodeConfig};
 use jiff::Timestamp;
 use rustix::fs::Mode;
-use tracing::{info, warn};
+use tracing::{debug, info, warn};
 
 use crate::config::{Config, ConfigError};
 use crate::control::{Hub, Listener, ListenerError, Roles};
 use crate::driver::Driver;
 use crate::event_loop::EventLoop;
 use crate::key_file::KeyFile;
+use crate::log::{Log, kind};
 use crate::node_settings::node_config;
 use crate::protocol::Protocol;
 use crate::protocols;
@@ -110,19 +111,19 @@ impl DaemonError {
     }
 }
 
-/// Runs a daemon in the network namespace of the calling thread until SIGTERM or SIGINT. `ready` is called once the control
+/// Runs a daemon in the network namespace of the calling thread until SIGTERM or SIGINT. Clients change the levels of `log`. `ready` is called once the control
 /// socket is served. The daemon drops capabilities of this thread for good, so that a program that embeds it should run it
 /// in a process of its own.
 ///
 /// # Errors
 /// The daemon could not start, or lost a socket that it depends on.
-pub fn run(config: &Config, ready: impl FnOnce()) -> Result<(), DaemonError> {
+pub fn run(config: &Config, log: &Log, ready: impl FnOnce()) -> Result<(), DaemonError> {
     // No file of the daemon is for others, unless a mode says so.
     rustix::process::umask(Mode::from_raw_mode(0o077));
     let socket = claim(config)?;
     let user = config.user.as_deref().map(find_user).transpose()?;
     let listener = Listener::prepare(&config.control)?;
-    let mut event_loop = start(config, socket, listener)?;
+    let mut event_loop = start(config, log, socket, listener)?;
     // The user that we are about to become may have no access to the directory.
     event_loop.listener.publish()?;
     if let Some(user) = user {
@@ -134,7 +135,14 @@ pub fn run(config: &Config, ready: impl FnOnce()) -> Result<(), DaemonError> {
     config.syscall_filter.apply().map_err(DaemonError::system(
         "filter system calls (daemon.syscall_filter = \"off\" does without)",
     ))?;
-    info!(socket = %config.control.socket.display(), "serving");
+    info!(
+        kind = kind::STARTED.name,
+        version = env!("CARGO_PKG_VERSION"),
+        node = %config.name,
+        socket = %config.control.socket.display(),
+        interfaces = config.interfaces.len(),
+        "started"
+    );
     ready();
     let ended = event_loop.run().map_err(DaemonError::system("continue serving"));
     stop(config, event_loop)?;
@@ -178,14 +186,16 @@ fn find_user(name: &str) -> Result<User, DaemonError> {
 
 fn start(
     config: &Config,
+    log: &Log,
     socket: SignallingSocket,
     listener: Listener,
 ) -> Result<EventLoop, DaemonError> {
     let Runtime { clock, origin, driver, watch } = Runtime::start(config, socket)?;
     let reload = Reload::new(config, origin);
     let roles = Roles::of(&config.control)?;
-    let hub = Hub::new(&config.name).with(roles, config.control.idle_timeout);
-    EventLoop::new(clock, driver, watch, listener, hub, reload, WallClock::new(origin))
+    let hub = Hub::new(&config.name).with(roles, config.control.idle_timeout).with_log(log.clone());
+    let clocks = (clock, WallClock::new(origin));
+    EventLoop::new(clocks, driver, watch, listener, hub, reload)
         .map_err(DaemonError::system("wait for events"))
 }
 
@@ -251,7 +261,7 @@ fn node(
         .map_err(|error| DaemonError::failed(format!("accept connections ({protocol})"), &error))?;
     let (traffic_control, adopted) = TrafficControl::open(&plans, ClassifierChoice::Auto)
         .map_err(DaemonError::TrafficControl)?;
-    info!(classifier = ?traffic_control.classifier(), links = plans.len(), adopted = adopted.len(), "traffic control");
+    debug!(classifier = ?traffic_control.classifier(), links = plans.len(), adopted = adopted.len(), "traffic control");
     let planned = plans.iter().map(|plan| plan.interface).collect();
     let mut system =
         System::new(socket, traffic_control, streams, planned, hands_off, adopted.len() as u64);
@@ -265,7 +275,6 @@ fn node(
     });
     match prepared {
         Ok((recorder, rules)) => {
-            info!(node = %node_config.name, "the node");
             system.show_flow_routes(flow_routes.counters(), config.marks.clone());
             let mut driver = Driver::new(node_config, system, recorder);
             driver.ask_for_flows(Box::new(flow_routes));
@@ -315,11 +324,12 @@ fn prepare(
 fn stop(config: &Config, event_loop: EventLoop) -> Result<(), DaemonError> {
     let EventLoop { driver, listener, .. } = event_loop;
     drop(listener);
-    if config.keep_reservations_on_exit {
-        info!("queues stay in the kernel for the next daemon; `earmarkd clear` takes them out");
+    let stays = config.keep_reservations_on_exit;
+    let reservations = if stays { "stay in the kernel" } else { "are removed from the kernel" };
+    info!(kind = kind::STOPPING.name, "stopping; reservations {reservations}");
+    if stays {
         return Ok(());
     }
-    info!("removing the reservations from the kernel");
     let mut system = driver.into_kernel();
     let filter = system.packet_filter.remove();
     system.teardown().map_err(DaemonError::TrafficControl)?;

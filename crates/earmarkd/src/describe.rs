@@ -57,7 +57,7 @@ fn of_node(event: &Event, on: &str) -> String {
 }
 
 /// Formats a flow with its addresses and ports.
-fn flow_text(flow: &Flow) -> String {
+pub(crate) fn flow_text(flow: &Flow) -> String {
     let source = match (flow.sources(), flow.source_port) {
         (None, _) => "all senders".to_owned(),
         (Some(source), 0) if flow.source_open == 0 => source.address().to_string(),

@@ -22,7 +22,7 @@ use earmark_core::{
 use earmark_node::{
     Command, Event, HostUpdate, Input, LinkRow, Node, NodeConfig, QueueView, ReservationRow,
 };
-use tracing::{debug, info, warn};
+use tracing::{debug, warn};
 
 use crate::protocols;
 use crate::record::Recorder;
@@ -347,14 +347,19 @@ impl<K: Kernel> Driver<K> {
                     continue;
                 }
                 if let Some((claim, failure)) = self.perform(now, effect) {
-                    warn!(?claim, errno = failure.errno, "traffic control refused: {failure}");
+                    let (on, flow) = match effect {
+                        Effect::Install(of) => (Some(of.interface), Some(&of.flow)),
+                        Effect::AddFlow(_, flow) => (None, Some(flow)),
+                        _ => (None, None),
+                    };
+                    failure.log("install a reservation", on, flow);
                     self.inside.counters.refused += 1;
                     refused.push(HostUpdate::TrafficControlRefused { claim, errno: failure.errno });
                 }
             }
             if !rules.is_empty() {
                 for (packets, failure) in self.kernel.filter(&rules) {
-                    warn!(?packets, errno = failure.errno, "the packet filter refused: {failure}");
+                    failure.log(&packets);
                     let errno = failure.errno;
                     refused.push(HostUpdate::Filter(FilterEvent::Refused { packets, errno }));
                 }
@@ -420,7 +425,7 @@ impl<K: Kernel> Driver<K> {
                 if let (Err(_), Installation { interface, flow, .. }) = (&done, *installation)
                     && let Err(failure) = self.kernel.drop_adopted(interface, flow, protocol)
                 {
-                    warn!("traffic control could not remove it: {failure}");
+                    failure.log("remove an adopted reservation", Some(interface), Some(&flow));
                 }
                 done.err().map(|failure| (installation.claim, failure))
             }
@@ -432,25 +437,23 @@ impl<K: Kernel> Driver<K> {
             Effect::RemoveFlow(claim, flow) => {
                 counters.flow_changes += 1;
                 if let Err(failure) = self.kernel.remove_flow(*claim, *flow) {
-                    warn!(?claim, "traffic control could not remove a flow: {failure}");
+                    failure.log("remove a flow", None, Some(flow));
                 }
                 None
             }
             Effect::Remove(claim) => {
                 counters.removed += 1;
                 if let Err(failure) = self.kernel.remove(*claim) {
-                    warn!(?claim, "traffic control could not remove a reservation: {failure}");
+                    failure.log("remove a reservation", None, None);
                 }
                 None
             }
             Effect::Notify(event) => {
                 counters.events += 1;
-                if let Event::NotAdopted { interface, flow, reason } = event {
-                    let name = self.inside.node.interfaces().by_id(*interface).map(|i| &*i.name);
-                    info!(interface = name, ?flow, "not adopted: {reason}");
-                    if let Err(failure) = self.kernel.drop_adopted(*interface, *flow, None) {
-                        warn!("traffic control could not remove it: {failure}");
-                    }
+                if let Event::NotAdopted { interface, flow, .. } = event
+                    && let Err(failure) = self.kernel.drop_adopted(*interface, *flow, None)
+                {
+                    failure.log("remove an adopted reservation", Some(*interface), Some(flow));
                 }
                 self.events.push(event.clone());
                 None

@@ -14,6 +14,7 @@ use earmark_node::{EnforcementChange, Event};
 use tracing::{info, warn};
 
 use crate::driver::Driver;
+use crate::log::kind;
 use crate::system::System;
 use earmark_control::command::with_cause;
 
@@ -153,11 +154,11 @@ fn report(
     match change {
         EnforcementChange::Unenforced => {
             driver.kernel().count_deviations(1, 0);
-            warn!("{text}");
+            warn!(kind = kind::RESERVATION_UNENFORCED.name, interface = name, "{text}");
         }
         EnforcementChange::EnforcedAgain => {
             driver.kernel().count_deviations(0, 1);
-            info!("{text}");
+            info!(kind = kind::RESERVATION_ENFORCED_AGAIN.name, interface = name, "{text}");
         }
     }
     driver.report(event);

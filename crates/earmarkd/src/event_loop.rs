@@ -52,13 +52,12 @@ pub(crate) struct EventLoop {
 
 impl EventLoop {
     pub(crate) fn new(
-        clock: Clock,
+        (clock, wall_clock): (Clock, WallClock),
         mut driver: Driver<System>,
         watch: Watch,
         listener: Listener,
         hub: Hub,
         reload: Reload,
-        wall_clock: WallClock,
     ) -> io::Result<EventLoop> {
         let signals = Signals::catch()?;
         let mut set = WaitSet::new()?;
@@ -87,7 +86,6 @@ impl EventLoop {
                     Source::Signals => {
                         let received = self.signals.take()?;
                         if received.end {
-                            info!("the daemon stops on a signal");
                             self.hub.stop();
                             return Ok(());
                         }
@@ -124,6 +122,7 @@ impl EventLoop {
             self.watch.house_keeping(now, &mut self.driver);
             self.hub.publish(now, &mut self.driver);
             self.hub.sweep(now, &mut self.driver);
+            self.hub.log.tick();
             self.set.follow_clients(&self.hub)?;
         }
     }
@@ -186,6 +185,7 @@ impl EventLoop {
             self.driver.next_stream_deadline(),
             Some(self.watch.next_deadline()),
             self.hub.next_deadline(),
+            self.hub.log.wakeup_after().map(|span| self.clock.now() + span),
         ];
         deadlines.into_iter().flatten().min()
     }

@@ -15,6 +15,7 @@ pub mod embedded;
 mod enforcement;
 mod event_loop;
 pub mod key_file;
+pub mod log;
 mod node_settings;
 pub mod private_file;
 pub mod protocol;

@@ -3,11 +3,12 @@
 use earmark_core::Time;
 use earmark_node::Input;
 use jiff::Timestamp;
-use tracing::{info, warn};
+use tracing::{error, info, warn};
 
 use crate::config::{Config, ConfigError, Reloaded};
 use crate::driver::Driver;
 use crate::key_file::KeyFile;
+use crate::log::kind;
 use crate::protocols;
 use crate::system::System;
 use crate::watch::Watch;
@@ -35,12 +36,15 @@ impl Reload {
             None => {}
             Some(Ok(Reloaded { config, waiting })) => {
                 for key in waiting {
-                    warn!("a change takes effect after a restart of the daemon: {key}");
+                    warn!(
+                        kind = kind::RESTART_NEEDED.name,
+                        "a change takes effect after a restart of the daemon: {key}"
+                    );
                 }
                 watch.reload(now, &config, driver);
                 let (protocol, settings) = protocols::streams(&config);
                 if let Err(error) = driver.kernel().streams.reload(&settings) {
-                    warn!(%error, "the old keys and certificates stay ({protocol}.tls)");
+                    error!(kind = kind::CONFIGURATION_REFUSED.name, %error, "the old keys and certificates stay ({protocol}.tls)");
                 }
                 for protocol in protocols::all() {
                     let command = protocol.reload_command(&config, self.origin);
@@ -48,9 +52,11 @@ impl Reload {
                         driver.handle(now, Input::Command(command));
                     }
                 }
-                info!("settings read again");
+                info!(kind = kind::CONFIGURATION_RELOADED.name, "settings read again");
             }
-            Some(Err(error)) => warn!(%error, "the old settings stay"),
+            Some(Err(error)) => {
+                error!(kind = kind::CONFIGURATION_REFUSED.name, %error, "the old settings stay");
+            }
         }
         self.read_keys(now, driver);
     }
@@ -70,13 +76,19 @@ impl Reload {
     fn read_keys(&self, now: Time, driver: &mut Driver<System>) {
         match KeyFile::of(&self.running) {
             Ok(Some(file)) => {
-                info!(keys = file.count(), "keys read again");
+                info!(
+                    kind = kind::CONFIGURATION_RELOADED.name,
+                    keys = file.count(),
+                    "keys read again"
+                );
                 for command in file.commands(self.origin) {
                     driver.handle(now, Input::Command(command));
                 }
             }
             Ok(None) => {}
-            Err(error) => warn!(%error, "the old keys stay"),
+            Err(error) => {
+                error!(kind = kind::CONFIGURATION_REFUSED.name, %error, "the old keys stay");
+            }
         }
     }
 

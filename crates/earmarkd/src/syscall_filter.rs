@@ -65,6 +65,7 @@ const ALLOWED: &[c_long] = &[
     libc::SYS_getdents64,
     libc::SYS_ioctl,
     libc::SYS_lseek,
+    libc::SYS_memfd_create,
     libc::SYS_newfstatat,
     libc::SYS_openat,
     libc::SYS_pread64,

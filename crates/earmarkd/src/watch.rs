@@ -17,11 +17,12 @@ use earmark_linux::{
     Adopted, InterfaceName, InterfaceState, Mirror, Reconciliation, TcError, Update, interface,
 };
 use earmark_node::{HostUpdate, Input};
-use tracing::{debug, info, warn};
+use tracing::{debug, error, info, warn};
 
 use crate::config::Config;
 use crate::driver::Driver;
 use crate::enforcement::Enforcement;
+use crate::log::kind;
 use crate::protocols;
 use crate::system::System;
 use earmark_control::command::with_cause;
@@ -215,8 +216,11 @@ impl Watch {
         let was_used = old_name.is_none() && self.takes_part(&state.name);
         let adopted = self.take_over(now, &state, driver);
         if was_used && was_up != state.up {
-            let now = if state.up { "up" } else { "down, or without a carrier" };
-            info!(interface = %state.name, "the interface is {now}");
+            let (kind, now) = match state.up {
+                true => (&kind::INTERFACE_UP, "up"),
+                false => (&kind::INTERFACE_DOWN, "down, or without a carrier"),
+            };
+            info!(kind = kind.name, interface = %state.name, "the interface is {now}");
         }
         let row = self.links.get(&state.name).and_then(links::Link::unused_row);
         driver.set_unused_link(&state.name, row);
@@ -233,7 +237,7 @@ impl Watch {
         if let Some(name) = name {
             self.links.leave(&name, id);
             if self.links.get(&name).is_some() {
-                warn!(interface = %name, "the interface was removed; its reservations ended");
+                warn!(kind = kind::INTERFACE_ABSENT.name, interface = %name, "the interface was removed; its reservations ended");
             }
             self.wait_for(&name, driver);
         }
@@ -250,7 +254,7 @@ impl Watch {
         if self.links.get(old_name).is_none() {
             return;
         }
-        warn!(interface = %old_name, new_name = %state.name, "the interface was renamed; its \
+        warn!(kind = kind::INTERFACE_ABSENT.name, interface = %old_name, new_name = %state.name, "the interface was renamed; its \
             reservations ended");
         let unused = HostUpdate::Interface(Interface {
             bandwidth: Rate::ZERO,
@@ -275,11 +279,14 @@ impl Watch {
         }
         match interface::main_name(name) {
             Ok(Some(main)) if main != name => warn!(
+                kind = kind::INTERFACE_ABSENT.name,
                 interface = %name,
                 "another name of {main}: settings are for the main names that `ip link` shows; \
                  waiting for {name}"
             ),
-            _ => warn!(interface = %name, "no such interface: waiting for it"),
+            _ => {
+                warn!(kind = kind::INTERFACE_ABSENT.name, interface = %name, "no such interface: waiting for it");
+            }
         }
     }
 
@@ -322,7 +329,8 @@ impl Watch {
         link.state = Some(state.clone());
         let Some(capacity) = link.measure() else {
             if link.meets(Obstacle::NoSpeed) {
-                warn!(
+                error!(
+                    kind = kind::INTERFACE_FAILED.name,
                     interface = %name,
                     "the driver reports no speed, so the interface is not used; set `bandwidth` \
                      in its [[interface]]"
@@ -351,7 +359,7 @@ impl Watch {
         }
         match kernel.use_interface(state.id, &link.config, capacity) {
             Ok(adopted) => {
-                info!(interface = %name, bandwidth = %capacity.bandwidth, "takes part");
+                info!(kind = kind::INTERFACE_JOINED.name, interface = %name, bandwidth = %capacity.bandwidth, "takes part");
                 if !is_known {
                     link.taken_over(now);
                 }
@@ -362,12 +370,12 @@ impl Watch {
             }
             // The previous state stays in force.
             Err(error) if is_known => {
-                warn!(interface = %name, "cannot change the interface: {error}");
+                error!(kind = kind::INTERFACE_FAILED.name, interface = %name, "cannot change the interface: {error}");
                 Vec::new()
             }
             Err(error) => {
                 if link.meets(Obstacle::Failed) {
-                    warn!(interface = %name, "cannot set the interface up, will retry: {error}");
+                    error!(kind = kind::INTERFACE_FAILED.name, interface = %name, "cannot set the interface up, will retry: {error}");
                 }
                 link.not_before = now + self.every;
                 self.links.try_again(name, now + self.every);
@@ -408,7 +416,10 @@ impl Watch {
         match driver.kernel().reconcile() {
             Ok(found) => {
                 if found.removed + found.restored > 0 {
-                    warn!(found.removed, found.restored, "traffic control was repaired");
+                    warn!(
+                        target: "earmark::traffic-control", kind = kind::TRAFFIC_CONTROL_REPAIRED.name,
+                        found.removed, found.restored, "traffic control was repaired"
+                    );
                 }
                 self.enforcement.note(&found, None, driver);
                 self.follow_queues(now, &found.foreign, driver);
@@ -418,8 +429,9 @@ impl Watch {
         match driver.kernel().packet_filter.reconcile() {
             Ok(found) if found == FilterReconciliation::default() => {}
             Ok(found) => warn!(
-                found.was_absent,
-                found.removed, found.restored, "the packet filter was repaired"
+                target: "earmark::packet-filter",
+                kind = kind::PACKET_FILTER_REPAIRED.name,
+                found.was_absent, found.removed, found.restored, "the packet filter was repaired"
             ),
             Err(error) => warn!("cannot check the packet filter: {}", with_cause(&error)),
         }
@@ -455,9 +467,9 @@ impl Watch {
         foreign: &[(InterfaceId, String)],
         driver: &mut Driver<System>,
     ) {
-        for (id, kind) in foreign {
+        for (id, qdisc) in foreign {
             if self.taken.insert(*id) {
-                warn!(interface = %InterfaceName(*id), kind, "another program replaced the queues");
+                warn!(target: "earmark::traffic-control", kind = kind::QUEUES_TAKEN.name, interface = %InterfaceName(*id), qdisc, "another program replaced the queues");
                 driver.handle(now, Input::Host(HostUpdate::QueuesTaken(*id)));
             }
         }
@@ -467,7 +479,7 @@ impl Watch {
             let Some(interface) = driver.node().interfaces().by_id(id).cloned() else { continue };
             let link = self.links.get(&interface.name);
             let Some(capacity) = link.and_then(|link| link.capacity) else { continue };
-            info!(interface = %interface.name, "the queues are restored");
+            info!(target: "earmark::traffic-control", kind = kind::QUEUES_RESTORED.name, interface = %interface.name, "the queues are restored");
             let interface = Interface { reservable: capacity.reservable, ..interface };
             driver.handle(now, Input::Host(HostUpdate::Interface(interface)));
         }

@@ -16,6 +16,8 @@ mod host;
 mod interfaces;
 #[path = "kernel/limits.rs"]
 mod limits;
+#[path = "kernel/log.rs"]
+mod log;
 #[path = "kernel/natfw.rs"]
 mod natfw;
 #[path = "kernel/nsis.rs"]
@@ -86,6 +88,11 @@ fn main() -> ExitCode {
         ("syscall_filter_can_be_switched_off", privileges::syscall_filter_can_be_switched_off),
         ("unit_is_hardened", privileges::unit_is_hardened),
         ("a_daemon_serves_without_its_log", process::a_daemon_serves_without_its_log),
+        (
+            "stalled_reader_of_the_log_holds_nothing_up",
+            log::stalled_reader_of_the_log_holds_nothing_up,
+        ),
+        ("level_of_the_log_ends_by_itself", log::level_of_the_log_ends_by_itself),
         ("a_second_daemon_is_refused", process::a_second_daemon_is_refused),
         ("a_socket_that_is_served_is_refused", process::a_socket_that_is_served_is_refused),
         ("a_killed_daemon_is_replaced", process::a_killed_daemon_is_replaced),

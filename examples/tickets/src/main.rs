@@ -8,6 +8,7 @@ use earmark_scenario::{Protocols, Scenario, load, play};
 use earmark_tickets::daemon::TicketsInDaemon;
 use earmark_tickets::scenario::TicketsInScenarios;
 use earmarkd::config::Config;
+use earmarkd::log::Log;
 
 const USAGE: &str = "\
 usage: tickets simulate SCENARIO [SEED]   plays a scenario file and prints its outcome as one line of JSON
@@ -51,7 +52,7 @@ fn simulate(file: &str, seed: &str) -> Result<(), String> {
 fn node(file: &str) -> Result<(), String> {
     earmarkd::protocols::add(&[&TicketsInDaemon]).map_err(|error| error.to_string())?;
     let config = Config::load(Path::new(file)).map_err(|error| error.to_string())?;
-    earmarkd::daemon::run(&config, || {}).map_err(|error| error.to_string())
+    earmarkd::daemon::run(&config, &Log::default(), || {}).map_err(|error| error.to_string())
 }
 
 fn explore(seeds: &str) -> Result<(), String> {

@@ -10,6 +10,7 @@ use clap::{Parser, Subcommand};
 use earmark_control::{DEFAULT_SOCKET, Listing};
 
 use super::change::ChangeOptions;
+use super::log::LogCommand;
 use super::reservations::ReleaseOptions;
 use super::token::{TOKEN_HELP, TokenCommand};
 use super::watch::WatchOptions;
@@ -95,6 +96,16 @@ Examples:
     Open(OpenOptions),
     Expose(ExposeOptions),
     Watch(WatchOptions),
+    /// Show and set what the daemon logs, without a restart.
+    #[command(subcommand, after_help = format!("\
+Examples:
+  earmark log show                # targets, levels, and what the lines of each are about
+{}
+  earmark log set warn,ledger=debug
+  earmark log reset
+
+The levels are off, error, warn, info, debug and trace. Changes need the rights of an operator.", protocols::LOG_EXAMPLE))]
+    Log(LogCommand),
     /// Make and show tokens, by which a provider vouches for the name of a user.
     #[command(subcommand, after_help = TOKEN_HELP)]
     Token(TokenCommand),

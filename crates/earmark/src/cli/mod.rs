@@ -7,6 +7,7 @@ pub(crate) mod arguments;
 mod capture;
 mod change;
 mod listings;
+mod log;
 pub(crate) mod outcome;
 mod path;
 pub(crate) mod reservations;
@@ -79,6 +80,7 @@ fn carry_out(arguments: Arguments) -> Result<Outcome, Failure> {
             protocols::open(&mut connect()?, &options, request, &mut out)
         }
         Command::Expose(options) => protocols::expose(&mut connect()?, &options, &mut out),
+        Command::Log(command) => log::carry_out(&mut connect()?, &command, &mut out),
         Command::Token(command) => token::carry_out(&command, &mut out),
         Command::Watch(options) => watch::watch(&mut connect()?, &options, &mut out),
     }

@@ -96,6 +96,24 @@ fn addresses_may_lack_a_port_and_may_be_ipv6() {
 }
 
 #[test]
+fn levels_of_the_log_are_parsed() {
+    let set = |line: &str| match parse(line) {
+        Ok(Arguments { command: Command::Log(LogCommand::Set(set)), .. }) => {
+            Ok((set.levels.to_string(), set.time))
+        }
+        Ok(other) => panic!("{other:?}"),
+        Err(error) => Err(error.to_string()),
+    };
+    let ten = Some(Duration::from_secs(600));
+    assert_eq!(set("log set rsvp=debug 10m"), Ok(("rsvp=debug".to_owned(), ten)));
+    assert_eq!(set("log set warn,audit=info"), Ok(("all=warn,audit=info".to_owned(), None)));
+    let error = set("log set rsvp=loud").expect_err("no level");
+    assert!(error.contains("off, error, warn, info, debug and trace"), "{error}");
+    assert!(set("log set rsvp=debug soon").is_err());
+    assert!(set("log set").is_err());
+}
+
+#[test]
 fn path_arguments_are_parsed() {
     let asked = |line: &str| {
         let Command::Show { what: Show::Path(options), limit } = parse(line).unwrap().command

@@ -23,6 +23,10 @@ pub(crate) use nsis::{ASSOCIATIONS, ROUTING_STATE, SHOW_EXAMPLES};
 pub(crate) use rsvp::trace::{TraceOptions, trace};
 pub(crate) use rsvp::{SendOptions, send};
 
+/// Example of a level for the log of one protocol.
+pub(crate) const LOG_EXAMPLE: &str =
+    "  earmark log set rsvp=debug 10m  # for ten minutes: each event of one protocol";
+
 /// Protocols that the command line can choose.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum ProtocolName {

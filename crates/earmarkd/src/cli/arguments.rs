@@ -4,7 +4,10 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
+use earmark_control::LogLevels;
 use earmark_core::amounts::parse_duration;
+
+use crate::log::LogFormat;
 
 /// The daemon that reserves bandwidth along a network path.
 ///
@@ -21,7 +24,7 @@ Example:
   earmarkd config example > /etc/earmark.toml     # then adapt its interfaces
   earmarkd --config /etc/earmark.toml
 
-It logs to standard error and ends in good order on SIGTERM. Reserved flows keep their queues in the kernel when it
+It logs to the journal if systemd has started it, to standard error otherwise, and ends in good order on SIGTERM. Reserved flows keep their queues in the kernel when it
 ends or dies; the next daemon adopts them. --cleanup takes them out at the end instead, `earmarkd clear` later.
 
 On SIGHUP it reads configuration and keys again. What is reserved stays; new work meets the new settings. The log names
@@ -54,9 +57,13 @@ pub(super) struct DaemonOptions {
     /// `earmarkd replay --secrets`. Who reads it while the daemon runs can forge its cookies.
     #[arg(long)]
     pub(super) record_secrets: bool,
-    /// What to log: error, warn, info, debug or trace.
-    #[arg(long, value_name = "LEVEL", default_value = "info")]
-    pub(super) log: tracing::Level,
+    /// What to log: off, error, warn, info, debug or trace; or levels by target, such as `warn,ledger=debug`. `earmark log`
+    /// shows the targets, and changes the levels while the daemon runs.
+    #[arg(long, value_name = "LEVELS", default_value = "info")]
+    pub(super) log: LogLevels,
+    /// Form of the log [default: journal if standard error leads to the journal, otherwise text].
+    #[arg(long, value_name = "FORM", value_enum)]
+    pub(super) log_format: Option<LogFormat>,
 }
 
 /// Commands beside running the daemon.

@@ -4,14 +4,14 @@ mod arguments;
 mod clear;
 
 use std::fs::File;
-use std::io::{self, BufReader, IsTerminal, Read};
+use std::io::{self, BufReader, Read};
 use std::path::Path;
 use std::process::ExitCode;
 
 use clap::Parser;
 use sd_notify::NotifyState;
 use serde_json::json;
-use tracing::{Level, info, warn};
+use tracing::{debug, warn};
 
 use earmark_control::command::{Failure, Output};
 use earmark_core::SecretSeed;
@@ -19,6 +19,8 @@ use earmark_core::SecretSeed;
 use crate::config::{Config, EXAMPLE, reference};
 use crate::daemon;
 use crate::key_file::KeyFile;
+use crate::log::kind::{CONFIGURATION_REFUSED, Kind, START_FAILED};
+use crate::log::{Log, LogOptions};
 use crate::protocol::Protocol;
 use crate::protocols;
 use crate::record::{self, ReplayError, ReplaySecrets};
@@ -45,7 +47,10 @@ pub fn main() -> ExitCode {
         (Some(Command::Replay { file, keys, secrets }), _) => {
             replay(file, keys.as_deref(), secrets.as_deref(), &mut out)
         }
-        (None, Some(options)) => daemon(options),
+        (None, Some(options)) => match daemon(options) {
+            Ok(status) => return status,
+            Err(failure) => Err(failure),
+        },
         (None, None) => unreachable!("the configuration is required without a command"),
     };
     match outcome {
@@ -60,9 +65,23 @@ pub fn main() -> ExitCode {
     }
 }
 
-fn daemon(options: &DaemonOptions) -> Result<(), Failure> {
-    let mut config = Config::load(&options.config)
-        .map_err(|error| Failure::new("configuration", error.to_string(), ""))?;
+/// Runs the daemon. An error is a line of the log if programs read that.
+fn daemon(options: &DaemonOptions) -> Result<ExitCode, Failure> {
+    let log = LogOptions { levels: options.log.clone(), format: options.log_format };
+    let log = start_log(&log)?;
+    let Err((kind, failure)) = run(options, &log) else { return Ok(ExitCode::SUCCESS) };
+    if log.is_text() {
+        return Err(failure);
+    }
+    log.fatal(kind, failure.message);
+    Ok(ExitCode::FAILURE)
+}
+
+fn run(options: &DaemonOptions, log: &Log) -> Result<(), (&'static Kind, Failure)> {
+    let mut config = Config::load(&options.config).map_err(|error| {
+        let failure = Failure::new("configuration", error.to_string(), "");
+        (&CONFIGURATION_REFUSED, failure)
+    })?;
     if options.cleanup {
         config.keep_reservations_on_exit = false;
     }
@@ -70,27 +89,22 @@ fn daemon(options: &DaemonOptions) -> Result<(), Failure> {
     if let Some(socket) = &options.control {
         config.control.socket.clone_from(socket);
     }
-    start_log(options.log);
-    daemon::run(&config, ready).map_err(|error| Failure::new("daemon", error.to_string(), ""))?;
-    Ok(())
+    daemon::run(&config, log, ready)
+        .map_err(|error| (&START_FAILED, Failure::new("daemon", error.to_string(), "")))
 }
 
-/// Starts the daemon's log on standard error. A line that cannot be written is lost, for example because the disk is full or
-/// the program that reads the log has ended: reservations are worth more than their log.
-pub fn start_log(level: Level) {
-    tracing_subscriber::fmt()
-        .with_writer(io::stderr)
-        .with_ansi(io::stderr().is_terminal())
-        .with_max_level(level)
-        .with_target(false)
-        // Reports of lost lines go to standard error as well, and end the program if they cannot be written.
-        .log_internal_errors(false)
-        .init();
+/// Starts the daemon's log, with the protocols of the daemon as targets.
+///
+/// # Errors
+/// A level is for an unknown target, or the journal is wanted and cannot be reached.
+pub fn start_log(options: &LogOptions) -> Result<Log, Failure> {
+    let protocols = protocols::all().map(Protocol::name);
+    Log::start(options, protocols).map_err(|error| Failure::new("log", error.to_string(), ""))
 }
 
-/// Reports readiness to the log, and to a service manager that waits for it (systemd's Type=notify).
+/// Reports readiness to a service manager that waits for it (systemd's Type=notify).
 fn ready() {
-    info!("ready");
+    debug!("ready");
     if let Err(error) = sd_notify::notify(&[NotifyState::Ready]) {
         warn!("cannot tell the service manager: {error}");
     }

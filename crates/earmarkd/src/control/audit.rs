@@ -6,6 +6,7 @@ use serde_json::Value;
 use tracing::info;
 
 use super::hub::Hub;
+use crate::log::kind::CONTROL_REQUEST;
 use crate::user;
 
 /// Target of the log lines.
@@ -62,6 +63,9 @@ impl Entry {
         };
         match request {
             Request::Show(_) | Request::Watch(_) | Request::Path(_) | Request::Version(_) => None,
+            Request::Log(request) if !request.changes() => None,
+            // The log itself writes the levels.
+            Request::Log(_) => new("log", "", String::new()),
             Request::Reserve(request) => {
                 let from = request.from.map(|from| format!(" from {from}")).unwrap_or_default();
                 let rate = request.rate_bps.map(|rate| format!(" rate {rate}")).unwrap_or_default();
@@ -118,6 +122,18 @@ impl Entry {
         let application = application.unwrap_or_default();
         let (uid, pid) = (peer.uid, peer.pid);
         let user = user::name_of(uid).unwrap_or_default();
-        info!(target: TARGET, uid, pid, %user, request, %protocol, %flow, %application, outcome = result, "control request");
+        info!(
+            target: TARGET,
+            kind = CONTROL_REQUEST.name,
+            uid,
+            pid,
+            user = %user,
+            request,
+            protocol = %protocol,
+            flow = %flow,
+            application = %application,
+            outcome = result,
+            "control request"
+        );
     }
 }

@@ -18,11 +18,13 @@ use tracing::info;
 use super::audit::TARGET as AUDIT;
 use super::change::{PendingChange, Requested};
 use super::connection::Connection;
+use super::event_log::log_event;
 use super::events::to_client;
 use super::roles::Roles;
 use crate::config::Control;
 use crate::describe;
 use crate::driver::{Driver, Kernel};
+use crate::log::Log;
 use crate::protocol::Consequence;
 use crate::protocols;
 use earmark_control::{ApplicationId, ApplicationRow, Problem, ProblemCode, Response, SenderName};
@@ -54,6 +56,8 @@ pub struct Hub {
     pub(super) roles: Roles,
     /// Time without a request after which a connection is closed that has no application, trace or watch.
     pub(super) idle_timeout: Duration,
+    /// Log whose levels clients change, with a line for events that an operator wants to know.
+    pub(crate) log: Log,
 }
 
 /// An application, opened by `send`, `listen` or `reserve`.
@@ -100,6 +104,12 @@ impl Hub {
     #[must_use]
     pub fn with(self, roles: Roles, idle_timeout: Duration) -> Hub {
         Hub { roles, idle_timeout, ..self }
+    }
+
+    /// Returns the hub with this log.
+    #[must_use]
+    pub fn with_log(self, log: Log) -> Hub {
+        Hub { log, ..self }
     }
 
     /// Distributes the driver's events to watchers and followers. Must be called after every input.
@@ -202,6 +212,7 @@ impl Hub {
     }
 
     pub(crate) fn publish_one(&mut self, now: Time, event: &Event, node: &Node) {
+        log_event(&self.log, event, node);
         let on = || describe::interface_of(event).map(|id| node.interface_name(id));
         let words = || describe::event(event, &on().unwrap_or_default());
         let application = application_of(event).map(ApplicationId);

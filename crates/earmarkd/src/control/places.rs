@@ -7,7 +7,7 @@ use std::os::unix::net::UnixStream;
 use earmark_control::{Problem, ProblemCode, Response};
 use earmark_core::Time;
 use earmark_linux::PeerCredentials;
-use tracing::{debug, info};
+use tracing::debug;
 
 use super::connection::Connection;
 use super::hub::{CLOSE_TIMEOUT, ClientId, Hub, say};
@@ -104,7 +104,7 @@ impl Hub {
 
     fn close_for_another(&mut self, id: ClientId) {
         let Some(mut client) = self.clients.remove(&id) else { return };
-        info!(uid = client.peer.uid, pid = client.peer.pid, "an idle client gives its place away");
+        debug!(uid = client.peer.uid, pid = client.peer.pid, "an idle client gives its place away");
         self.counters.idle_clients += 1;
         client.forget_waiting();
         say(&mut client, &Response::Error(idle("another client needs the place")));

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 use earmark_control::{
-    ApplicationId, ApplicationRow, DEFAULT_ROWS, Keep, Listing, Opened, Problem, ProblemCode,
-    Release, Released, Request, Rows, Show, TraceBegun, VERSION, Versions, Watching,
+    ApplicationId, ApplicationRow, DEFAULT_ROWS, Keep, Listing, LogRequest, Opened, Problem,
+    ProblemCode, Release, Released, Request, Rows, Show, TraceBegun, VERSION, Versions, Watching,
 };
 use earmark_core::Time;
 use earmark_node::outcome::application_of;
@@ -64,6 +64,7 @@ impl<K: Kernel> RequestHandler<'_, K> {
                 let mut lookup = PathLookup { driver: self.driver, now: self.now };
                 lookup.answer(&request).map(value)
             }
+            Request::Log(request) => self.log(&request),
             Request::Version(_) => Ok(value(Versions {
                 protocol: VERSION,
                 earmark: env!("CARGO_PKG_VERSION").to_owned(),
@@ -91,6 +92,25 @@ impl<K: Kernel> RequestHandler<'_, K> {
                 Ok(answer)
             }
         }
+    }
+
+    fn log(&mut self, request: &LogRequest) -> Result<Value, Problem> {
+        let invalid = |message: String, hint| Problem::new(ProblemCode::BadRequest, message, hint);
+        if request.for_ms.is_some() && request.set.is_empty() {
+            let message = "invalid request: for_ms without levels to set".to_owned();
+            return Err(invalid(
+                message,
+                "for example {\"set\":{\"all\":\"debug\"},\"for_ms\":600000}",
+            ));
+        }
+        let log = &self.hub.log;
+        if request.changes() {
+            let uid = self.hub.clients.get(&self.client).map_or(0, |client| client.peer.uid);
+            log.set(request, uid).map_err(|error| {
+                invalid(error.to_string(), "`earmark log show` lists the targets")
+            })?;
+        }
+        Ok(value(log.answer()))
     }
 
     fn show(&mut self, request: &Show) -> Value {
@@ -133,6 +153,7 @@ impl<K: Kernel> RequestHandler<'_, K> {
         }
         parts.insert("driver", value(self.driver.counters()));
         parts.insert("control", value(self.hub.counters));
+        parts.insert("log", value(self.hub.log.counters()));
         parts
     }
 

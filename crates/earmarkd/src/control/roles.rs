@@ -108,6 +108,7 @@ pub(super) fn is_privileged(uid: u32) -> bool {
 pub(super) fn changes(request: &Request) -> bool {
     match request {
         Request::Show(_) | Request::Watch(_) | Request::Path(_) | Request::Version(_) => false,
+        Request::Log(request) => request.changes(),
         Request::Reserve(_)
         | Request::Listen(_)
         | Request::Ping(_)

@@ -9,8 +9,12 @@ use earmark_core::{
     Connect, ConnectionId, Datagram, FilterChange, FilteredPackets, Flow, Installation,
     InterfaceId, Outgoing, Rate, StreamEvent, Time,
 };
-use earmark_linux::{FlowClaim, FlowOnLink, FlowPath, PathQuestion};
+use earmark_linux::{FlowClaim, FlowOnLink, FlowPath, InterfaceName, PathQuestion};
 use earmark_node::{Command, EnforcementRow, Event, Node, TrafficRow};
+use tracing::warn;
+
+use crate::describe::flow_text;
+use crate::log::kind;
 
 /// Operations of the system that effects need.
 pub trait Kernel {
@@ -177,6 +181,19 @@ pub struct TrafficControlFailure {
     pub text: String,
 }
 
+impl TrafficControlFailure {
+    /// Logs what traffic control could not do, on which interface and for which flow.
+    pub(super) fn log(&self, doing: &str, interface: Option<InterfaceId>, flow: Option<&Flow>) {
+        warn!(
+            kind = kind::TRAFFIC_CONTROL_REFUSED.name,
+            interface = interface.map(|id| tracing::field::display(InterfaceName(id))),
+            flow = flow.map(flow_text),
+            errno = self.errno,
+            "traffic control could not {doing}: {self}"
+        );
+    }
+}
+
 /// Why the packet filter has refused a rule.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{text}")]
@@ -188,6 +205,17 @@ pub struct FilterFailure {
 }
 
 impl FilterFailure {
+    /// Logs that the packet filter has refused a rule for these packets.
+    pub(super) fn log(&self, packets: &FilteredPackets) {
+        warn!(
+            target: "earmark::packet-filter",
+            kind = kind::PACKET_FILTER_REFUSED.name,
+            ?packets,
+            errno = self.errno,
+            "the packet filter refused: {self}"
+        );
+    }
+
     /// Returns the failures of all rules on a system without packet filter.
     pub fn of_all(
         changes: &[FilterChange],

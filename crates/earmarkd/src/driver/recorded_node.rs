@@ -4,8 +4,9 @@ use earmark_core::checkpoint::{Checkpoint, mark};
 use earmark_core::{Effects, InterfaceId, Rate, Time};
 use earmark_node::{Event, HostUpdate, Input, Node};
 use serde::Serialize;
-use tracing::warn;
+use tracing::error;
 
+use crate::log::kind;
 use crate::record::Recorder;
 
 /// Most answers of the kernel in one line of a recording.
@@ -57,7 +58,7 @@ impl RecordedNode {
             && let Err(error) = recorder.record(now, &input)
         {
             // A full disk must not stop the daemon. A shortened recording is useful, one with gaps is not.
-            warn!(%error, "recording stops here");
+            error!(kind = kind::RECORDING_FAILED.name, %error, "recording stops here");
             self.recorder = None;
         }
         let is_message = matches!(input, Input::Datagram(..));
@@ -78,7 +79,7 @@ impl RecordedNode {
         for some in answers.chunks(ANSWERS_PER_LINE) {
             let input = Input::Host(HostUpdate::FlowAnswers(some.to_vec()));
             if let Err(error) = recorder.record(now, &input) {
-                warn!(%error, "recording stops here");
+                error!(kind = kind::RECORDING_FAILED.name, %error, "recording stops here");
                 self.recorder = None;
                 return;
             }

@@ -3,6 +3,7 @@
 //! The protocols themselves, and the list of them, are in [`crate::protocols`].
 
 mod details;
+mod log_entry;
 mod offload;
 mod requests;
 mod secrets;
@@ -20,6 +21,7 @@ use serde_json::{Map, Value};
 
 pub use details::Detail;
 pub(crate) use details::{check_listener, check_reservation};
+pub use log_entry::{LogFields, LogKind};
 pub use offload::KernelOffload;
 pub(crate) use requests::{by_user, check_arrival, check_label, check_selector};
 pub use requests::{check_destination, named, options, rate, rejected, row, source, token};
@@ -109,6 +111,16 @@ pub trait Protocol: ProtocolConfig + Sync {
     /// the event contains as an index.
     fn describe(&self, _event: &Event, _on: &str) -> Option<String> {
         None
+    }
+
+    /// Returns the kind of the line that logs an event of this protocol; `None` for an event of another protocol.
+    fn log_kind(&self, _event: &Event) -> Option<LogKind> {
+        None
+    }
+
+    /// Returns the fields of this line.
+    fn log_fields(&self, _event: &Event) -> LogFields {
+        LogFields::default()
     }
 
     /// Returns the interface that an event of this protocol contains as an index.

@@ -187,8 +187,11 @@ fn readers_list_and_watch_and_strangers_do_nothing() {
         r#"{"release":{"application":1}}"#,
         r#"{"release":{"all":{}}}"#,
         r#"{"trace":{"to":"10.0.9.9:5001"}}"#,
+        r#"{"log":{"set":{"audit":"off"}}}"#,
+        r#"{"log":{"reset":true}}"#,
     ];
     let looking = [
+        r#"{"log":{}}"#,
         r#"{"show":{"what":"links"}}"#,
         r#"{"show":{"what":"applications"}}"#,
         r#"{"version":{}}"#,

@@ -112,7 +112,7 @@ pub(crate) fn one_that_comes_late_is_waited_for() -> Outcome {
     for words in [
         "no such interface: waiting for it interface=eth0",
         "no such interface: waiting for it interface=ppp0",
-        "takes part interface=eth0 bandwidth=10 Mbit/s",
+        "takes part interface=eth0 bandwidth=\"10 Mbit/s\"",
         "the interface was removed; its reservations ended interface=eth0",
     ] {
         check(said.contains(words), &format!("{words}: {said}"))?;

@@ -195,12 +195,12 @@ pub(super) fn readers_operators_and_strangers_are_told_apart() -> Outcome {
     let said = log(&mut daemon);
     let lines: Vec<&str> = said.lines().filter(|line| line.contains("control request")).collect();
     for (user, parts) in [
-        ("uid=4101 ", ["request=\"reserve\"", "flow=to 10.0.1.2:5001", "outcome=\"forbidden\""]),
-        ("uid=4101 ", ["request=\"release\"", "application=1", "outcome=\"forbidden\""]),
-        ("uid=4102 ", ["request=\"reserve\"", "application=1", "outcome=\"ok\""]),
-        ("uid=4101 ", ["request=\"change\"", "application=1", "outcome=\"forbidden\""]),
-        ("uid=4102 ", ["request=\"change\"", "5001 rate 2 Mbit/s", "outcome=\"ok\""]),
-        ("uid=4102 ", ["request=\"release\"", "flow=to 10.0.1.2:5001", "outcome=\"ok\""]),
+        ("uid=4101 ", ["request=reserve", "flow=\"to 10.0.1.2:5001", "outcome=forbidden"]),
+        ("uid=4101 ", ["request=release", "application=1", "outcome=forbidden"]),
+        ("uid=4102 ", ["request=reserve", "application=1", "outcome=ok"]),
+        ("uid=4101 ", ["request=change", "application=1", "outcome=forbidden"]),
+        ("uid=4102 ", ["request=change", "5001 rate 2 Mbit/s", "outcome=ok"]),
+        ("uid=4102 ", ["request=release", "flow=\"to 10.0.1.2:5001", "outcome=ok"]),
     ] {
         let is_it = |line: &&&str| line.contains(user) && parts.iter().all(|p| line.contains(p));
         check(lines.iter().filter(is_it).count() == 1, &format!("{user}{parts:?}: {lines:#?}"))?;

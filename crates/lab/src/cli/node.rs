@@ -6,11 +6,11 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use anyhow::Result;
+use anyhow::{Result, anyhow};
 use earmarkd::cli::start_log;
 use earmarkd::config::Config;
+use earmarkd::log::LogOptions;
 use rustix::process::{Signal, set_parent_process_death_signal};
-use tracing::Level;
 
 /// Be the daemon of a node of a testbed
 #[derive(Debug, clap::Args)]
@@ -32,9 +32,9 @@ impl Node {
         if self.bound {
             set_parent_process_death_signal(Some(Signal::TERM))?;
         }
-        start_log(Level::INFO);
+        let log = start_log(&LogOptions::default()).map_err(|failure| anyhow!(failure.message))?;
         let config = Config::load(&self.config)?;
-        earmarkd::daemon::run(&config, || {})?;
+        earmarkd::daemon::run(&config, &log, || {})?;
         Ok(ExitCode::SUCCESS)
     }
 }

@@ -3,6 +3,7 @@
 pub(crate) mod config;
 pub(crate) mod describe;
 mod keys;
+mod log_entry;
 mod node;
 pub mod offload;
 pub(crate) mod request;
@@ -13,7 +14,7 @@ use earmark_core::{InterfaceId, Rate};
 use earmark_node::{Command, Event};
 use serde_json::{Map, Value};
 
-use crate::protocol::{Detail, Host, Opening, Protocol, rejected};
+use crate::protocol::{Detail, Host, LogFields, LogKind, Opening, Protocol, rejected};
 
 pub use config::BoomerangConfig;
 
@@ -70,6 +71,20 @@ impl Protocol for Boomerang {
         match event {
             Event::Boomerang(event) => Some(describe::event(event, on)),
             _ => None,
+        }
+    }
+
+    fn log_kind(&self, event: &Event) -> Option<LogKind> {
+        match event {
+            Event::Boomerang(event) => Some(log_entry::kind(event)),
+            _ => None,
+        }
+    }
+
+    fn log_fields(&self, event: &Event) -> LogFields {
+        match event {
+            Event::Boomerang(event) => log_entry::fields(event),
+            _ => LogFields::default(),
         }
     }
 

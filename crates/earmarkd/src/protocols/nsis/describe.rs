@@ -49,7 +49,7 @@ fn why(reason: DropReason) -> String {
     reason.name().replace('_', " ")
 }
 
-fn flow_of(mri: &Mri) -> String {
+pub(super) fn flow_of(mri: &Mri) -> String {
     let (source, destination) = mri.addresses();
     match mri {
         Mri::PathCoupled(flow) => {
@@ -109,7 +109,7 @@ fn of_qos(event: &qos::Event, on: &str) -> String {
     }
 }
 
-fn target(flow: &earmark_core::Flow) -> String {
+pub(super) fn target(flow: &earmark_core::Flow) -> String {
     with_port(flow.destination, flow.destination_port)
 }
 

@@ -2,6 +2,7 @@
 
 pub(crate) mod config;
 pub(crate) mod describe;
+mod log_entry;
 pub(crate) mod natfw;
 mod node;
 pub(crate) mod ping;
@@ -12,7 +13,7 @@ use earmark_core::InterfaceId;
 use earmark_node::{Command, Event};
 use earmark_nsis::{self as nsis, gist, qos};
 
-use crate::protocol::{Detail, Host, Opening, Protocol};
+use crate::protocol::{Detail, Host, LogFields, LogKind, Opening, Protocol};
 
 pub use config::{NsisConfig, NsisInterface};
 pub use natfw::config::NatfwSettings;
@@ -57,6 +58,20 @@ impl Protocol for Nsis {
         match event {
             Event::Nsis(event) => Some(describe::event(event, on)),
             _ => None,
+        }
+    }
+
+    fn log_kind(&self, event: &Event) -> Option<LogKind> {
+        match event {
+            Event::Nsis(event) => log_entry::kind(event),
+            _ => None,
+        }
+    }
+
+    fn log_fields(&self, event: &Event) -> LogFields {
+        match event {
+            Event::Nsis(event) => log_entry::fields(event),
+            _ => LogFields::default(),
         }
     }
 

@@ -2,6 +2,7 @@
 
 pub(crate) mod config;
 pub(crate) mod describe;
+mod log_entry;
 mod policy;
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -22,8 +23,8 @@ use earmark_wire::natfw_nslp::ProxyMode;
 use self::config::{NatfwSettings, NatfwTables};
 use crate::config::{Config, Keys};
 use crate::protocol::{
-    Action, Detail, Host, Opening, Protocol, ProtocolConfig, ReadTables, check_arrival,
-    check_destination, named, read_as, rejected, row, source, token,
+    Action, Detail, Host, LogFields, LogKind, Opening, Protocol, ProtocolConfig, ReadTables,
+    check_arrival, check_destination, named, read_as, rejected, row, source, token,
 };
 
 /// NATFW NSLP. Its events are described with those of NSIS, whose engine also gets its settings.
@@ -192,6 +193,14 @@ impl Protocol for Natfw {
 
     fn release(&self, application: ApplicationId) -> Command {
         Command::Nsis(nsis::Command::Natfw(natfw::Command::Release { application }))
+    }
+
+    fn log_kind(&self, event: &Event) -> Option<LogKind> {
+        of_natfw(event).map(log_entry::kind)
+    }
+
+    fn log_fields(&self, event: &Event) -> LogFields {
+        of_natfw(event).map_or_else(LogFields::default, log_entry::fields)
     }
 
     fn interface_of(&self, event: &Event) -> Option<InterfaceId> {

@@ -104,12 +104,12 @@ pub(crate) fn trace_end(end: &TraceEnd) -> String {
     }
 }
 
-fn to(session: &Session) -> String {
+pub(super) fn to(session: &Session) -> String {
     with_port(session.destination, session.port)
 }
 
 /// Formats the senders that a reservation is for.
-fn filters(filters: &rsvp::Filters) -> String {
+pub(super) fn filters(filters: &rsvp::Filters) -> String {
     match filters.as_slice() {
         [] => "all senders".to_owned(),
         several => several.iter().map(filter).collect::<Vec<_>>().join(", "),

@@ -6,6 +6,7 @@ pub(crate) mod config;
 mod consequence;
 pub(crate) mod describe;
 mod keys;
+mod log_entry;
 mod node;
 mod notify;
 pub(crate) mod policy;
@@ -23,7 +24,7 @@ use earmark_core::InterfaceId;
 use earmark_node::{Command, Event};
 use earmark_rsvp as rsvp;
 
-use crate::protocol::{Action, Consequence, Detail, Host, Opening, Protocol};
+use crate::protocol::{Action, Consequence, Detail, Host, LogFields, LogKind, Opening, Protocol};
 
 pub use config::{IntegrityConfig, Limits, RsvpConfig, RsvpInterface};
 
@@ -65,6 +66,20 @@ impl Protocol for Rsvp {
                 Some(format!("nothing was reserved for sender {}: {reason}", filter(template)))
             }
             _ => None,
+        }
+    }
+
+    fn log_kind(&self, event: &Event) -> Option<LogKind> {
+        match event {
+            Event::Rsvp(event) => Some(log_entry::kind(event)),
+            _ => None,
+        }
+    }
+
+    fn log_fields(&self, event: &Event) -> LogFields {
+        match event {
+            Event::Rsvp(event) => log_entry::fields(event),
+            _ => LogFields::default(),
         }
     }
 

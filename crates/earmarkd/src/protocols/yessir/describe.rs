@@ -50,7 +50,7 @@ pub(crate) fn event(event: &yessir::Event, on: &str) -> String {
 }
 
 /// Formats a stream: `10.0.0.1:4000 > 10.0.2.2:5000`.
-fn stream(stream: &yessir::Stream) -> String {
+pub(super) fn stream(stream: &yessir::Stream) -> String {
     let source = match stream.source.is_unspecified() {
         true => "all senders".to_owned(),
         false => with_port(stream.source, stream.source_port),

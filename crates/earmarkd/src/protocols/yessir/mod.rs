@@ -3,6 +3,7 @@
 pub(crate) mod config;
 pub(crate) mod describe;
 mod keys;
+mod log_entry;
 mod node;
 pub(crate) mod request;
 
@@ -14,7 +15,7 @@ use earmark_node::{Command, Event};
 use earmark_yessir as yessir;
 use serde_json::{Map, Value};
 
-use crate::protocol::{Action, Detail, Host, Opening, Protocol, rejected};
+use crate::protocol::{Action, Detail, Host, LogFields, LogKind, Opening, Protocol, rejected};
 
 pub use config::{YessirConfig, YessirInterface};
 
@@ -70,6 +71,20 @@ impl Protocol for Yessir {
         match event {
             Event::Yessir(event) => Some(describe::event(event, on)),
             _ => None,
+        }
+    }
+
+    fn log_kind(&self, event: &Event) -> Option<LogKind> {
+        match event {
+            Event::Yessir(event) => Some(log_entry::kind(event)),
+            _ => None,
+        }
+    }
+
+    fn log_fields(&self, event: &Event) -> LogFields {
+        match event {
+            Event::Yessir(event) => log_entry::fields(event),
+            _ => LogFields::default(),
         }
     }
 

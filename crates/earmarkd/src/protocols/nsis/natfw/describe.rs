@@ -87,7 +87,7 @@ pub(crate) fn rejection_hint(reason: Rejection) -> &'static str {
 }
 
 /// A rule as text: `allow 10.0.0.1 to 192.0.2.1:5000, protocol 17, as 203.0.113.1:40000`.
-struct Shown<'a>(&'a FilterRule);
+pub(super) struct Shown<'a>(pub(super) &'a FilterRule);
 
 impl fmt::Display for Shown<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
