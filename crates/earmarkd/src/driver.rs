@@ -82,7 +82,7 @@ impl<K: Kernel> Driver<K> {
         if self.kernel.has_copies()
             && let Err(error) = self.look(now)
         {
-            warn!(%error, "what the kernel has done");
+            warn!(%error, "cannot read what the kernel has done by itself");
         }
         if let Input::Command(command) = &input {
             self.follow_groups(command);
@@ -192,7 +192,7 @@ impl<K: Kernel> Driver<K> {
     /// Brings counters, and the lifetimes of the first `sessions` sessions, up to date for a listing.
     pub fn catch_up(&mut self, now: Time, sessions: usize) {
         if let Err(error) = self.look(now) {
-            warn!(%error, "what the kernel has done");
+            warn!(%error, "cannot read what the kernel has done by itself");
         }
         let Driver { inside, kernel, .. } = self;
         let commands = kernel.catch_up(now, &inside.node, sessions);

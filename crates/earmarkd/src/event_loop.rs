@@ -111,7 +111,7 @@ impl EventLoop {
             if self.driver.next_look().is_some_and(|at| at <= now)
                 && let Err(error) = self.driver.look(now)
             {
-                warn!(%error, "what the kernel has done");
+                warn!(%error, "cannot read what the kernel has done by itself");
             }
             if self.driver.next_stream_deadline().is_some_and(|at| at <= now) {
                 self.driver.follow_streams(now)?;

@@ -25,6 +25,7 @@ use crate::config::Control;
 use crate::describe;
 use crate::driver::{Driver, Kernel};
 use crate::log::Log;
+use crate::log::kind::CONTROL_REQUEST;
 use crate::protocol::Consequence;
 use crate::protocols;
 use earmark_control::{ApplicationId, ApplicationRow, Problem, ProblemCode, Response, SenderName};
@@ -190,7 +191,12 @@ impl Hub {
             driver.handle(now, Input::Command(command));
         }
         for number in held {
-            info!(target: AUDIT, application = %number, "released: its client has disconnected");
+            info!(
+                target: AUDIT,
+                kind = CONTROL_REQUEST.name,
+                application = %number,
+                "released: its client has disconnected"
+            );
             self.release(number, now, driver);
         }
     }
@@ -250,14 +256,18 @@ impl Hub {
             client.closing.is_none() && (client.watching || followers.contains(id))
         });
         let mut text = None;
-        for (id, client) in listeners {
+        for (_, client) in listeners {
             let text = text.get_or_insert_with(|| {
                 let outcome = stands.take().or_else(|| outcome::outcome_of(event));
                 to_line(&Response::Event(to_client(now, event, outcome, node)))
             });
             client.say(text);
             if client.waiting() > MAX_UNREAD {
-                info!(?id, "a watching client does not keep up");
+                info!(
+                    uid = client.peer.uid,
+                    pid = client.peer.pid,
+                    "a watching client does not keep up"
+                );
                 self.counters.dropped_watchers += 1;
                 client.forget_waiting();
                 client.closing = Some(now + CLOSE_TIMEOUT);

@@ -116,7 +116,7 @@ kinds! {
     NEIGHBOR_RESTARTING = "neighbor_restarting", 0x4a1f48a3b3a9414a9b54d5ce548e0cf9, INFO, true,
         "a neighbor restarts, and its state is kept";
     AUTHENTICATION_FAILED = "authentication_failed", 0x0b689163ecf44373ab8db85026c1c8a9, WARN, true,
-        "a message was not signed, or not with a valid key";
+        "a message was not signed with a valid key, or TLS did not authenticate a neighbor";
     KEY_EXPIRED = "key_expired", 0x0bc78db172354dc9a7c2f4d056511ae3, WARN, true,
         "an expired key is used because there is no other";
     LIMIT_REACHED = "limit_reached", 0x4fcc70798d65485fa6454eca279c071d, WARN, true,

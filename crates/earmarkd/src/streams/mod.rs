@@ -27,7 +27,7 @@ use std::time::Duration;
 use earmark_core::{CloseReason, Connect, ConnectionId, StreamEvent, Time, Transport};
 use rustix::event::epoll;
 use socket2::Socket;
-use tracing::debug;
+use tracing::{debug, warn};
 
 use self::connection::{Connection, ConnectionEvent, Stage, TURN};
 pub use self::settings::{Identity, Limits, Settings, TlsSettings};
@@ -35,6 +35,7 @@ use self::socket::{begin, listen};
 use self::source::{Share, source};
 pub use self::tls::TlsError;
 use self::tls::{Session, Tls};
+use crate::log::kind::AUTHENTICATION_FAILED;
 
 /// Time that a neighbor has to close its side after we have closed ours.
 const LINGER: Duration = Duration::from_secs(5);
@@ -327,9 +328,13 @@ impl Streams {
     /// Removes a connection and reports its end to the engine, if the connection was reported.
     fn end(&mut self, id: ConnectionId, reason: CloseReason) {
         let Some(connection) = self.remove(id) else { return };
-        debug!(peer = %connection.peer, %reason, "connection closed");
+        let peer = connection.peer;
+        debug!(%peer, %reason, "connection closed");
         match reason {
-            CloseReason::NotAuthenticated => self.counters.not_authenticated += 1,
+            CloseReason::NotAuthenticated => {
+                self.counters.not_authenticated += 1;
+                warn!(kind = AUTHENTICATION_FAILED.name, peer = %peer.ip(), "TLS: {reason}");
+            }
             CloseReason::Backlog => self.counters.backlog += 1,
             _ => {}
         }

@@ -4,7 +4,7 @@ use earmark_core::{FilterChange, FilterRule, FilteredPackets, Time};
 use earmark_linux::clock::Clock;
 use earmark_linux::nftables::{self, FilterReconciliation};
 use earmark_linux::{PacketFilter, PacketFilterError, PacketFilterSettings};
-use tracing::{info, warn};
+use tracing::{debug, info, warn};
 
 use crate::driver::FilterFailure;
 use earmark_control::command::with_cause;
@@ -50,7 +50,7 @@ impl NodeFilter {
         if let Some(replaced) = adoption.replaced {
             warn!("{replaced}");
         }
-        info!(?guard, adopted = adoption.rules.len(), "packet filter");
+        debug!(?guard, adopted = adoption.rules.len(), "packet filter");
         self.adopted = adoption.rules.len() as u64;
         self.filter = Some(filter);
         Ok(adoption.rules)
