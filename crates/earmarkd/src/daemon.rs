@@ -111,9 +111,9 @@ impl DaemonError {
     }
 }
 
-/// Runs a daemon in the network namespace of the calling thread until SIGTERM or SIGINT. Clients change the levels of `log`. `ready` is called once the control
-/// socket is served. The daemon drops capabilities of this thread for good, so that a program that embeds it should run it
-/// in a process of its own.
+/// Runs a daemon in the network namespace of the calling thread until SIGTERM or SIGINT. Clients change the levels of `log`.
+/// `ready` is called once the control socket is served. The daemon drops capabilities of this thread for good, so that a
+/// program that embeds it should run it in a process of its own.
 ///
 /// # Errors
 /// The daemon could not start, or lost a socket that it depends on.
