@@ -45,8 +45,8 @@ const EVERYWHERE: &str = "Options of every command";
 
 const MAIN_HELP: &str = "\
 Every router and host on the path runs a daemon:
-  earmarkd config example > /etc/earmark.toml       # then adapt its interfaces
-  earmarkd --config /etc/earmark.toml
+  earmarkd config example > /etc/earmark/earmark.toml   # then adapt its interfaces
+  earmarkd --config /etc/earmark/earmark.toml
 
 Then, on the receiver (10.0.2.2 here) and on the sender, in this order:
   earmark listen --on 10.0.2.2:5001                 # reserve for whoever announces data for this address

@@ -21,8 +21,8 @@ use crate::log::LogFormat;
     subcommand_negates_reqs = true,
     after_help = "\
 Example:
-  earmarkd config example > /etc/earmark.toml     # then adapt its interfaces
-  earmarkd --config /etc/earmark.toml
+  earmarkd config example > /etc/earmark/earmark.toml   # then adapt its interfaces
+  earmarkd --config /etc/earmark/earmark.toml
 
 It logs to the journal if systemd has started it, to standard error otherwise, and ends in good order on SIGTERM. Reserved flows keep their queues in the kernel when it
 ends or dies; the next daemon adopts them. --cleanup takes them out at the end instead, `earmarkd clear` later.
@@ -94,13 +94,13 @@ Example:
 #[derive(Debug, Subcommand)]
 pub(super) enum ConfigCommand {
     /// Say whether a configuration makes sense.
-    #[command(after_help = "Example:\n  earmarkd config check /etc/earmark.toml")]
+    #[command(after_help = "Example:\n  earmarkd config check /etc/earmark/earmark.toml")]
     Check {
         /// The configuration.
         file: PathBuf,
     },
     /// Print a configuration to start from, with every setting explained.
-    #[command(after_help = "Example:\n  earmarkd config example > /etc/earmark.toml")]
+    #[command(after_help = "Example:\n  earmarkd config example > /etc/earmark/earmark.toml")]
     Example,
     /// Print the reference of all settings, as Markdown.
     #[command(after_help = "Example:\n  earmarkd config reference > configuration.md")]
@@ -111,9 +111,9 @@ pub(super) enum ConfigCommand {
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
-  earmarkd clear                                  # now; an error while a daemon is running
-  earmarkd clear --after 3min                     # unless a daemon starts before that
-  earmarkd clear --schedule /etc/earmark.toml     # have systemd do so, after daemon.adoption_time of this file
+  earmarkd clear                                        # now; an error while a daemon is running
+  earmarkd clear --after 3min                           # unless a daemon starts before that
+  earmarkd clear --schedule /etc/earmark/earmark.toml   # have systemd do so, after daemon.adoption_time of this file
 
 It needs root, and clears the network namespace in which it runs. packaging/earmark.service schedules it whenever the daemon has
 ended, and docs/operation.md tells what stays in the kernel for how long.")]
