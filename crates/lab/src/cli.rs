@@ -18,7 +18,7 @@ pub use node::Node;
 use std::process::ExitCode;
 
 use anyhow::Result;
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 use earmark_core::amounts::parse_duration;
 
 /// Exit status if the demo ran but a promise did not hold.
@@ -63,6 +63,11 @@ enum Command {
     Traffic(traffic::Traffic),
     #[command(hide = true)]
     Node(node::Node),
+}
+
+/// Returns the definition of the command line, for its man pages and completions.
+pub fn command() -> clap::Command {
+    Arguments::command()
 }
 
 /// Runs the program with the arguments of this process.

@@ -29,6 +29,11 @@ use outcome::WRONG_USAGE;
 
 pub use outcome::Outcome;
 
+/// Returns the definition of the command line, for its man pages and completions.
+pub fn command() -> clap::Command {
+    Arguments::command()
+}
+
 /// Parses the command line, runs the command, and returns the exit status.
 pub fn main() -> ExitCode {
     let arguments = Arguments::parse();

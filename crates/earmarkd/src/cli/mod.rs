@@ -8,7 +8,7 @@ use std::io::{self, BufReader, Read};
 use std::path::Path;
 use std::process::ExitCode;
 
-use clap::Parser;
+use clap::{CommandFactory, Parser};
 use sd_notify::NotifyState;
 use serde_json::json;
 use tracing::{debug, warn};
@@ -35,6 +35,11 @@ pub fn main_with(protocols: &[&'static dyn Protocol]) -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+/// Returns the definition of the command line, for its man pages and completions.
+pub fn command() -> clap::Command {
+    Arguments::command()
 }
 
 /// Parses the command line, runs the daemon or a command, and returns the exit status.

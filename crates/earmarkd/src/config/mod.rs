@@ -33,7 +33,7 @@ pub(crate) use integrity::InKeyFile;
 pub use interface::{InterfaceConfig, Queueing, Reservable};
 pub(crate) use issuer::IssuerTable;
 pub use protocol_settings::{ProtocolSettings, Settings};
-pub use reference::reference;
+pub use reference::{Block, Line, blocks, reference};
 pub use reload::Reloaded;
 pub use secret_file::SecretFileError;
 pub use settings::{Config, Control};
