@@ -111,13 +111,13 @@ impl DaemonError {
     }
 }
 
-/// Runs a daemon in the network namespace of the calling thread until SIGTERM or SIGINT. Clients change the levels of `log`.
-/// `ready` is called once the control socket is served. The daemon drops capabilities of this thread for good, so that a
-/// program that embeds it should run it in a process of its own.
+/// Runs a daemon in the network namespace of the calling thread until SIGTERM or SIGINT, and reports its state to the service
+/// manager that has started the process, if any. Clients change the levels of `log`. The daemon drops capabilities of this
+/// thread for good, so that a program that embeds it should run it in a process of its own.
 ///
 /// # Errors
 /// The daemon could not start, or lost a socket that it depends on.
-pub fn run(config: &Config, log: &Log, ready: impl FnOnce()) -> Result<(), DaemonError> {
+pub fn run(config: &Config, log: &Log) -> Result<(), DaemonError> {
     // No file of the daemon is for others, unless a mode says so.
     rustix::process::umask(Mode::from_raw_mode(0o077));
     let socket = claim(config)?;
@@ -143,7 +143,7 @@ pub fn run(config: &Config, log: &Log, ready: impl FnOnce()) -> Result<(), Daemo
         interfaces = config.interfaces.len(),
         "started"
     );
-    ready();
+    event_loop.service_manager.ready(event_loop.driver.link_rows());
     let ended = event_loop.run().map_err(DaemonError::system("continue serving"));
     stop(config, event_loop)?;
     ended

@@ -23,6 +23,7 @@ use crate::control::{Hub, Listener};
 use crate::driver::Driver;
 use crate::protocols;
 use crate::reload::Reload;
+use crate::service_manager::ServiceManager;
 use crate::system::System;
 use crate::wall_clock::WallClock;
 use crate::watch::Watch;
@@ -44,6 +45,7 @@ pub(crate) struct EventLoop {
     pub(crate) watch: Watch,
     pub(crate) listener: Listener,
     pub(crate) hub: Hub,
+    pub(crate) service_manager: ServiceManager,
     reload: Reload,
     wall_clock: WallClock,
     set: WaitSet,
@@ -68,7 +70,19 @@ impl EventLoop {
         set.add(Source::TrafficControl, watch.traffic_control())?;
         set.add(Source::Listener, listener.as_fd())?;
         set.add(Source::Streams, driver.kernel_ref().streams.as_fd())?;
-        Ok(EventLoop { clock, driver, watch, listener, hub, reload, wall_clock, set, signals })
+        let service_manager = ServiceManager::from_environment(clock.now());
+        Ok(EventLoop {
+            clock,
+            driver,
+            watch,
+            listener,
+            hub,
+            service_manager,
+            reload,
+            wall_clock,
+            set,
+            signals,
+        })
     }
 
     /// Serves until a signal stops the daemon.
@@ -86,12 +100,12 @@ impl EventLoop {
                     Source::Signals => {
                         let received = self.signals.take()?;
                         if received.end {
+                            self.service_manager.stopping();
                             self.hub.stop();
                             return Ok(());
                         }
                         if received.reload {
-                            let now = self.clock.now();
-                            self.reload.read(now, &mut self.watch, &mut self.driver);
+                            self.read_settings();
                         }
                     }
                     Source::Messages(number) => {
@@ -123,8 +137,16 @@ impl EventLoop {
             self.hub.publish(now, &mut self.driver);
             self.hub.sweep(now, &mut self.driver);
             self.hub.log.tick();
+            self.service_manager.keep_alive(now, || self.driver.link_rows());
             self.set.follow_clients(&self.hub)?;
         }
+    }
+
+    /// Reads settings and keys again, and tells the service manager.
+    fn read_settings(&mut self) {
+        self.service_manager.reloading();
+        let outcome = self.reload.read(self.clock.now(), &mut self.watch, &mut self.driver);
+        self.service_manager.reloaded(outcome, self.driver.link_rows());
     }
 
     /// Tells the engines of a jump of the wall clock, before they handle what has arrived since.
@@ -186,6 +208,7 @@ impl EventLoop {
             Some(self.watch.next_deadline()),
             self.hub.next_deadline(),
             self.hub.log.wakeup_after().map(|span| self.clock.now() + span),
+            self.service_manager.next_deadline(),
         ];
         deadlines.into_iter().flatten().min()
     }

@@ -22,6 +22,7 @@ pub mod protocol;
 pub mod protocols;
 pub mod record;
 mod reload;
+mod service_manager;
 pub mod streams;
 pub mod syscall_filter;
 mod system;

@@ -31,9 +31,17 @@ impl Reload {
     }
 
     /// Reads settings and keys again. Invalid ones leave the old ones in force, and the log contains the error.
-    pub(crate) fn read(&mut self, now: Time, watch: &mut Watch, driver: &mut Driver<System>) {
-        match self.settings() {
-            None => {}
+    ///
+    /// # Errors
+    /// The first mistake that was found.
+    pub(crate) fn read(
+        &mut self,
+        now: Time,
+        watch: &mut Watch,
+        driver: &mut Driver<System>,
+    ) -> Result<(), ConfigError> {
+        let settings = match self.settings() {
+            None => Ok(()),
             Some(Ok(Reloaded { config, waiting })) => {
                 for key in waiting {
                     warn!(
@@ -53,12 +61,14 @@ impl Reload {
                     }
                 }
                 info!(kind = kind::CONFIGURATION_RELOADED.name, "settings read again");
+                Ok(())
             }
             Some(Err(error)) => {
                 error!(kind = kind::CONFIGURATION_REFUSED.name, %error, "the old settings stay");
+                Err(error)
             }
-        }
-        self.read_keys(now, driver);
+        };
+        settings.and(self.read_keys(now, driver))
     }
 
     /// Follows a jump of the wall clock, by which the engines' clock started at `origin`: the lifetimes of keys are dates.
@@ -69,11 +79,12 @@ impl Reload {
         driver: &mut Driver<System>,
     ) {
         self.origin = origin;
-        self.read_keys(now, driver);
+        // The log contains a mistake in the key file.
+        let _ = self.read_keys(now, driver);
     }
 
     /// Reads the keys again. With an invalid file the old ones stay.
-    fn read_keys(&self, now: Time, driver: &mut Driver<System>) {
+    fn read_keys(&self, now: Time, driver: &mut Driver<System>) -> Result<(), ConfigError> {
         match KeyFile::of(&self.running) {
             Ok(Some(file)) => {
                 info!(
@@ -88,8 +99,10 @@ impl Reload {
             Ok(None) => {}
             Err(error) => {
                 error!(kind = kind::CONFIGURATION_REFUSED.name, %error, "the old keys stay");
+                return Err(error);
             }
         }
+        Ok(())
     }
 
     fn settings(&mut self) -> Option<Result<Reloaded, ConfigError>> {

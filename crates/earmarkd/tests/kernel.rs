@@ -38,6 +38,8 @@ mod privileges;
 mod process;
 #[path = "kernel/reservations.rs"]
 mod reservations;
+#[path = "kernel/service_manager.rs"]
+mod service_manager;
 #[path = "kernel/tunnel.rs"]
 mod tunnel;
 
@@ -96,6 +98,14 @@ fn main() -> ExitCode {
         ("a_second_daemon_is_refused", process::a_second_daemon_is_refused),
         ("a_socket_that_is_served_is_refused", process::a_socket_that_is_served_is_refused),
         ("a_killed_daemon_is_replaced", process::a_killed_daemon_is_replaced),
+        (
+            "service_manager_is_told_of_start_reload_and_end",
+            service_manager::service_manager_is_told_of_start_reload_and_end,
+        ),
+        (
+            "watchdog_hears_from_an_idle_daemon_and_not_from_a_stopped_one",
+            service_manager::watchdog_hears_from_an_idle_daemon_and_not_from_a_stopped_one,
+        ),
         ("without_privileges_it_says_which", process::without_privileges_it_says_which),
         ("reservation_of_nsis_changes", change::reservation_of_nsis_changes),
         ("reservation_of_boomerang_changes", change::reservation_of_boomerang_changes),

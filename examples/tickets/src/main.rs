@@ -52,7 +52,7 @@ fn simulate(file: &str, seed: &str) -> Result<(), String> {
 fn node(file: &str) -> Result<(), String> {
     earmarkd::protocols::add(&[&TicketsInDaemon]).map_err(|error| error.to_string())?;
     let config = Config::load(Path::new(file)).map_err(|error| error.to_string())?;
-    earmarkd::daemon::run(&config, &Log::default(), || {}).map_err(|error| error.to_string())
+    earmarkd::daemon::run(&config, &Log::default()).map_err(|error| error.to_string())
 }
 
 fn explore(seeds: &str) -> Result<(), String> {

@@ -9,9 +9,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser};
-use sd_notify::NotifyState;
 use serde_json::json;
-use tracing::{debug, warn};
 
 use earmark_control::command::{Failure, Output};
 use earmark_core::SecretSeed;
@@ -94,7 +92,7 @@ fn run(options: &DaemonOptions, log: &Log) -> Result<(), (&'static Kind, Failure
     if let Some(socket) = &options.control {
         config.control.socket.clone_from(socket);
     }
-    daemon::run(&config, log, ready)
+    daemon::run(&config, log)
         .map_err(|error| (&START_FAILED, Failure::new("daemon", error.to_string(), "")))
 }
 
@@ -105,14 +103,6 @@ fn run(options: &DaemonOptions, log: &Log) -> Result<(), (&'static Kind, Failure
 pub fn start_log(options: &LogOptions) -> Result<Log, Failure> {
     let protocols = protocols::all().map(Protocol::name);
     Log::start(options, protocols).map_err(|error| Failure::new("log", error.to_string(), ""))
-}
-
-/// Reports readiness to a service manager that waits for it (systemd's Type=notify).
-fn ready() {
-    debug!("ready");
-    if let Err(error) = sd_notify::notify(&[NotifyState::Ready]) {
-        warn!("cannot tell the service manager: {error}");
-    }
 }
 
 fn config(what: &ConfigCommand, out: &mut Output) -> Result<(), Failure> {

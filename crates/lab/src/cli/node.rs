@@ -34,7 +34,7 @@ impl Node {
         }
         let log = start_log(&LogOptions::default()).map_err(|failure| anyhow!(failure.message))?;
         let config = Config::load(&self.config)?;
-        earmarkd::daemon::run(&config, &log, || {})?;
+        earmarkd::daemon::run(&config, &log)?;
         Ok(ExitCode::SUCCESS)
     }
 }
