@@ -76,6 +76,12 @@ pub enum DaemonError {
         #[source]
         source: InterfaceError,
     },
+    /// A newer version of the daemon has left reservations or rules that this one cannot read.
+    #[error(
+        "cannot adopt: {0}\n  help: install the newer version again; or give up what it has \
+         reserved: `earmarkd clear`"
+    )]
+    NewerState(String),
     /// Traffic control cannot be set up.
     #[error(
         "cannot set up traffic control: {}\n  help: `queues = \"none\"` in an [[interface]] \
@@ -104,6 +110,20 @@ impl DaemonError {
         doing: impl Into<Cow<'static, str>>,
     ) -> impl FnOnce(io::Error) -> DaemonError {
         move |error| DaemonError::System { doing: doing.into(), cause: error.to_string() }
+    }
+
+    fn traffic_control(error: TcError) -> DaemonError {
+        match error {
+            TcError::NewerLayout { .. } => DaemonError::NewerState(error.to_string()),
+            error => DaemonError::TrafficControl(error),
+        }
+    }
+
+    fn packet_filter(error: PacketFilterError) -> DaemonError {
+        match error {
+            PacketFilterError::NewerLayout { .. } => DaemonError::NewerState(error.to_string()),
+            error => DaemonError::PacketFilter(error),
+        }
     }
 
     fn failed(doing: impl Into<Cow<'static, str>>, error: &dyn std::error::Error) -> DaemonError {
@@ -260,7 +280,7 @@ fn node(
     let streams = Streams::open(&settings)
         .map_err(|error| DaemonError::failed(format!("accept connections ({protocol})"), &error))?;
     let (traffic_control, adopted) = TrafficControl::open(&plans, ClassifierChoice::Auto)
-        .map_err(DaemonError::TrafficControl)?;
+        .map_err(DaemonError::traffic_control)?;
     debug!(classifier = ?traffic_control.classifier(), links = plans.len(), adopted = adopted.len(), "traffic control");
     let planned = plans.iter().map(|plan| plan.interface).collect();
     let mut system =
@@ -270,7 +290,7 @@ fn node(
     let prepared = prepared.and_then(|recorder| {
         let settings = protocols::packet_filter(config);
         let rules =
-            system.packet_filter.open(settings, clock).map_err(DaemonError::PacketFilter)?;
+            system.packet_filter.open(settings, clock).map_err(DaemonError::packet_filter)?;
         Ok((recorder, rules))
     });
     match prepared {

@@ -20,6 +20,8 @@ mod limits;
 mod log;
 #[path = "kernel/natfw.rs"]
 mod natfw;
+#[path = "kernel/newer_state.rs"]
+mod newer_state;
 #[path = "kernel/nsis.rs"]
 mod nsis;
 #[path = "kernel/offload.rs"]
@@ -53,7 +55,7 @@ type Test = (&'static str, fn() -> Outcome);
 const ADDRESS_TRANSLATION: &str = "outcome_behind_address_translation";
 
 /// Tests that run programs that may not be installed.
-const NEEDS: [(&str, &str); 8] = [
+const NEEDS: [(&str, &str); 10] = [
     ("foreign_packet_filter_is_an_error", "nft"),
     ("a_daemon_of_an_ordinary_user_serves_and_adopts", "setpriv"),
     ("unit_is_hardened", "systemd-analyze"),
@@ -62,6 +64,8 @@ const NEEDS: [(&str, &str); 8] = [
     ("segmentation_offload_on_a_slow_link_is_warned_of_once", "ethtool"),
     ("link_without_ethernet_takes_reservations", "python3"),
     ("flow_in_a_tunnel_is_reserved_below", "python3"),
+    ("reservations_of_newer_version_are_refused_and_left", "python3"),
+    ("packet_filter_of_newer_version_is_refused_and_left", "nft"),
 ];
 
 fn main() -> ExitCode {
@@ -89,15 +93,11 @@ fn main() -> ExitCode {
         ),
         ("syscall_filter_can_be_switched_off", privileges::syscall_filter_can_be_switched_off),
         ("unit_is_hardened", privileges::unit_is_hardened),
-        ("a_daemon_serves_without_its_log", process::a_daemon_serves_without_its_log),
         (
             "stalled_reader_of_the_log_holds_nothing_up",
             log::stalled_reader_of_the_log_holds_nothing_up,
         ),
         ("level_of_the_log_ends_by_itself", log::level_of_the_log_ends_by_itself),
-        ("a_second_daemon_is_refused", process::a_second_daemon_is_refused),
-        ("a_socket_that_is_served_is_refused", process::a_socket_that_is_served_is_refused),
-        ("a_killed_daemon_is_replaced", process::a_killed_daemon_is_replaced),
         (
             "service_manager_is_told_of_start_reload_and_end",
             service_manager::service_manager_is_told_of_start_reload_and_end,
@@ -106,6 +106,10 @@ fn main() -> ExitCode {
             "watchdog_hears_from_an_idle_daemon_and_not_from_a_stopped_one",
             service_manager::watchdog_hears_from_an_idle_daemon_and_not_from_a_stopped_one,
         ),
+        ("a_daemon_serves_without_its_log", process::a_daemon_serves_without_its_log),
+        ("a_second_daemon_is_refused", process::a_second_daemon_is_refused),
+        ("a_socket_that_is_served_is_refused", process::a_socket_that_is_served_is_refused),
+        ("a_killed_daemon_is_replaced", process::a_killed_daemon_is_replaced),
         ("without_privileges_it_says_which", process::without_privileges_it_says_which),
         ("reservation_of_nsis_changes", change::reservation_of_nsis_changes),
         ("reservation_of_boomerang_changes", change::reservation_of_boomerang_changes),
@@ -200,6 +204,14 @@ fn main() -> ExitCode {
         (
             "failed_start_leaves_only_what_was_reserved",
             clear::failed_start_leaves_only_what_was_reserved,
+        ),
+        (
+            "reservations_of_newer_version_are_refused_and_left",
+            newer_state::reservations_of_newer_version_are_refused_and_left,
+        ),
+        (
+            "packet_filter_of_newer_version_is_refused_and_left",
+            newer_state::packet_filter_of_newer_version_is_refused_and_left,
         ),
         ("what_is_adopted_in_time_stays", clear::what_is_adopted_in_time_stays),
         (

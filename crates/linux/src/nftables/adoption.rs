@@ -6,7 +6,7 @@ use std::time::Duration;
 use earmark_core::{FilterAction, FilterRule, FilteredPackets, Time};
 
 use super::answers::{self, Found, Table, is_current};
-use super::messages::{self, probe};
+use super::messages::{self, LAYOUT, probe};
 use super::rule_table::{Installed, RuleTable};
 use super::set::{Element, Purpose, SetId, Side};
 use super::{FilterReconciliation, PacketFilter, PacketFilterError, PacketFilterSettings};
@@ -22,9 +22,9 @@ pub struct Adoption {
     pub replaced: Option<Replaced>,
 }
 
-/// A table of another layout of ours, whose rules were lost.
+/// A table of an earlier layout of ours, whose rules were lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("replaced the packet filter of another version (layout {layout}), without its rules")]
+#[error("replaced the packet filter of an earlier version (layout {layout}), without its rules")]
 pub struct Replaced {
     /// Number of its layout.
     pub layout: u32,
@@ -35,8 +35,8 @@ impl PacketFilter {
     /// are times of the clock.
     ///
     /// # Errors
-    /// [`PacketFilterError::ForeignTable`], [`PacketFilterError::Unsupported`], [`PacketFilterError::NotPermitted`], an
-    /// invalid name in the settings, or another refusal of the kernel. Nothing was changed then.
+    /// [`PacketFilterError::ForeignTable`], [`PacketFilterError::NewerLayout`], [`PacketFilterError::Unsupported`],
+    /// [`PacketFilterError::NotPermitted`], an invalid name in the settings, or another refusal of the kernel. Nothing was changed then.
     pub fn open(
         settings: PacketFilterSettings,
         clock: Clock,
@@ -54,6 +54,9 @@ impl PacketFilter {
                 for &set in &sets {
                     left.extend(answers::elements(&mut netlink, set)?);
                 }
+            }
+            Table::Ours(layout) if layout > LAYOUT => {
+                return Err(PacketFilterError::NewerLayout { layout });
             }
             Table::Ours(layout) => {
                 replaced = Some(Replaced { layout });

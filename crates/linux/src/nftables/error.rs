@@ -2,7 +2,7 @@
 
 use earmark_core::FilterRuleError;
 
-use super::messages::TABLE;
+use super::messages::{LAYOUT, TABLE};
 use crate::netlink::NetlinkError;
 
 /// Why a request to the packet filter failed. [`PacketFilterError::errno`] gives the number for a protocol's error message.
@@ -23,6 +23,15 @@ pub enum PacketFilterError {
          by `nft delete table inet {TABLE}`"
     )]
     ForeignTable,
+    /// A newer version of this program has left rules that this one cannot read.
+    #[error(
+        "the table inet {TABLE} is that of a newer version of Earmark (layout {layout}, this version \
+         knows {LAYOUT})"
+    )]
+    NewerLayout {
+        /// Layout of the table.
+        layout: u32,
+    },
     /// No interface can have this name.
     #[error("invalid name {name:?} of an interface: 1 to 15 octets")]
     InterfaceName {
@@ -68,7 +77,7 @@ impl PacketFilterError {
             | PacketFilterError::AuthenticationHeader
             | PacketFilterError::TranslatedSpi => libc::EOPNOTSUPP,
             PacketFilterError::NotPermitted => libc::EPERM,
-            PacketFilterError::ForeignTable => libc::EBUSY,
+            PacketFilterError::ForeignTable | PacketFilterError::NewerLayout { .. } => libc::EBUSY,
             PacketFilterError::InterfaceName { .. } | PacketFilterError::Rule(_) => libc::EINVAL,
             PacketFilterError::Full { .. } | PacketFilterError::NoRoom(_) => libc::ENOSPC,
             PacketFilterError::Batch { errno, .. } => i32::from(*errno),

@@ -24,8 +24,11 @@ use crate::bpf_object::{self, CLASSIFIER};
 use crate::interface::InterfaceName;
 use crate::sys::bpf::{self, Map};
 
-/// Names of our program and maps in the kernel.
+/// Name of our program in the kernel; from the second layout on, the number of the layout follows as one digit of base 36.
 const PROGRAM: &str = "earmark_egress";
+/// Layout of the maps. Raise it when an entry of the layout before, or the class that it names, would mean something else.
+const LAYOUT: u32 = 1;
+/// Names of our maps in the kernel.
 const BUCKETS: &str = "earmark_buckets";
 const LINKS: &str = "earmark_links";
 const WORK: &str = "earmark_work";
@@ -303,6 +306,28 @@ pub(super) fn retire(interface: InterfaceId) {
     }
 }
 
+/// Checks that this program knows the layout of a classifier on an interface, if there is one. Without BPF there is none.
+pub(super) fn check_layout(interface: InterfaceId) -> Result<(), TcError> {
+    let Ok(programs) = programs(interface) else { return Ok(()) };
+    for program in programs {
+        let info = bpf::program_info(program.as_fd()).map_err(failed("read a classifier"))?;
+        if let Some(layout) = layout_of(&info.name).filter(|&layout| layout > LAYOUT) {
+            return Err(TcError::NewerLayout { interface, layout, known: LAYOUT });
+        }
+    }
+    Ok(())
+}
+
+/// Returns the layout of a classifier of ours by its name; `None` for a program of others.
+fn layout_of(name: &str) -> Option<u32> {
+    let mut digits = name.strip_prefix(PROGRAM)?.chars();
+    match (digits.next(), digits.next()) {
+        (None, _) => Some(1),
+        (Some(digit), None) => digit.to_digit(36),
+        _ => None,
+    }
+}
+
 /// Detaches the classifiers of earlier daemons from an interface; returns their number.
 pub(super) fn detach_previous(interface: InterfaceId) -> Result<usize, TcError> {
     let programs = previous_state(interface)?;
@@ -337,14 +362,17 @@ fn programs(interface: InterfaceId) -> Result<Vec<OwnedFd>, TcError> {
     Ok(programs)
 }
 
-/// Returns our classifiers on an interface, normally one, each with its maps if they have the current shapes.
+/// Returns our classifiers on an interface, normally one, each with its maps if they have the current layout.
 fn previous_state(interface: InterfaceId) -> Result<Vec<(OwnedFd, Option<Maps>)>, TcError> {
     let mut found = Vec::new();
     for program in programs(interface)? {
         let info = bpf::program_info(program.as_fd()).map_err(failed("read a classifier"))?;
-        if info.name == PROGRAM {
-            found.push((program, Maps::open(&info.maps).map_err(failed("open the flow map"))?));
-        }
+        let Some(layout) = layout_of(&info.name) else { continue };
+        let maps = match layout == LAYOUT {
+            true => Maps::open(&info.maps).map_err(failed("open the flow map"))?,
+            false => None,
+        };
+        found.push((program, maps));
     }
     Ok(found)
 }
@@ -401,4 +429,25 @@ fn bucket_name(interface: InterfaceId, number: u32) -> [u8; NAME] {
 
 fn failed(doing: &'static str) -> impl Fn(io::Error) -> TcError {
     move |source| TcError::Bpf { doing, source }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn layout_is_in_the_name_of_the_program() {
+        for (name, layout) in [
+            ("earmark_egress", Some(1)),
+            ("earmark_egress2", Some(2)),
+            ("earmark_egressz", Some(35)),
+            ("earmark_egress-", None),
+            ("earmark_egress22", None),
+            ("earmark_ingress", None),
+            ("", None),
+        ] {
+            assert_eq!(layout_of(name), layout, "{name}");
+        }
+        assert_eq!(layout_of(PROGRAM), Some(LAYOUT), "the program is named by its layout");
+    }
 }

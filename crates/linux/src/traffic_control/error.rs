@@ -40,6 +40,20 @@ pub enum TcError {
         /// Kind of the qdisc: `tbf`, `htb`, ...
         kind: String,
     },
+    /// A newer version of this program has left reservations that this one cannot read.
+    #[error(
+        "{} has reservations of a newer version of Earmark (layout {layout}, this version knows \
+         {known})",
+        InterfaceName(*interface)
+    )]
+    NewerLayout {
+        /// The interface.
+        interface: InterfaceId,
+        /// Layout of its flows.
+        layout: u32,
+        /// Newest layout that this version knows.
+        known: u32,
+    },
     /// All classes that the plan allows are in use.
     #[error("all {limit} classes of {} are in use", InterfaceName(*interface))]
     PoolFull {
@@ -110,7 +124,7 @@ impl TcError {
         let number = match self {
             TcError::NoSuchInterface { .. } | TcError::UnknownLink { .. } => libc::ENODEV,
             TcError::UnknownClaim { .. } => libc::ENOENT,
-            TcError::ForeignQdisc { .. } => libc::EBUSY,
+            TcError::ForeignQdisc { .. } | TcError::NewerLayout { .. } => libc::EBUSY,
             TcError::PoolFull { .. } => libc::ENOSPC,
             TcError::NoBuckets { .. } | TcError::NoMarks { .. } => libc::EOPNOTSUPP,
             TcError::Unclassifiable { .. } => libc::EINVAL,

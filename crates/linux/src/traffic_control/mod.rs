@@ -157,7 +157,7 @@ impl TrafficControl {
     /// Needs CAP_BPF (or CAP_SYS_ADMIN) besides CAP_NET_ADMIN for the BPF classifier; the calls after it do not.
     ///
     /// # Errors
-    /// [`TcError::NoSuchInterface`], [`TcError::ForeignQdisc`], or a refusal of the kernel.
+    /// [`TcError::NoSuchInterface`], [`TcError::ForeignQdisc`], [`TcError::NewerLayout`], or a refusal of the kernel.
     pub fn open(
         links: &[LinkPlan],
         classifier: ClassifierChoice,
@@ -173,6 +173,9 @@ impl TrafficControl {
         let mut abandoned: Vec<InterfaceId> =
             qdiscs.iter().filter(|q| q.is_ours()).map(|q| q.interface).collect();
         abandoned.retain(|interface| !interfaces.contains(interface));
+        for &interface in interfaces.iter().chain(&abandoned) {
+            bpf_table::check_layout(interface)?;
+        }
         let table = table_choice::open(classifier, &interfaces, &abandoned)?;
         links.iter().try_for_each(|plan| flow_table::supports(table.as_ref(), plan))?;
         let (links_by_id, claims, flows, adopted) = Default::default();

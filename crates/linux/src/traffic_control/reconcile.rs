@@ -10,7 +10,9 @@ use super::flow_table::Tools;
 use super::kernel::Qdisc;
 use super::link::{Link, Repair};
 use super::plan::{LinkPlan, LinkProperties};
-use super::{Adopted, Fault, Reconciliation, TcError, TrafficControl, flow_table, kernel};
+use super::{
+    Adopted, Fault, Reconciliation, TcError, TrafficControl, bpf_table, flow_table, kernel,
+};
 use crate::interface::InterfaceName;
 use crate::netlink::Connection;
 
@@ -18,7 +20,7 @@ impl TrafficControl {
     /// Takes over one more link, or changes the plan of one (its bandwidth, for example); installations stay.
     ///
     /// # Errors
-    /// [`TcError::NoSuchInterface`], [`TcError::ForeignQdisc`], or a refusal of the kernel.
+    /// [`TcError::NoSuchInterface`], [`TcError::ForeignQdisc`], [`TcError::NewerLayout`], or a refusal of the kernel.
     pub fn add_link(&mut self, plan: &LinkPlan) -> Result<Vec<Adopted>, TcError> {
         let interface = plan.interface;
         flow_table::supports(self.table.as_ref(), plan)?;
@@ -30,6 +32,7 @@ impl TrafficControl {
             self.attach(interface)?;
             return Ok(Vec::new());
         }
+        bpf_table::check_layout(interface)?;
         let qdiscs = kernel::qdiscs(&mut self.netlink)?;
         let (flows, left) = self.previous_state(plan, &qdiscs)?;
         let mut link = Link::new(plan, properties, &left);

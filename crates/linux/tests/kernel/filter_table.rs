@@ -203,16 +203,28 @@ pub(crate) fn foreign_table_is_refused() {
     }
 }
 
-/// A table of another layout is replaced, and that is reported.
-pub(crate) fn table_of_another_layout_is_replaced() {
+/// Makes a table of another layout.
+fn table_of_layout(number: u32) -> Namespace {
     let namespace = namespace();
-    nft(
-        &namespace,
-        "table inet earmark { comment \"Earmark packet filter, layout 77\"\n\
-         set old { type ipv4_addr; }; }",
-    );
+    let comment = format!("comment \"Earmark packet filter, layout {number}\"");
+    nft(&namespace, &format!("table inet earmark {{ {comment}\nset old {{ type ipv4_addr; }}; }}"));
+    namespace
+}
+
+/// A table of a newer layout is left alone: this version cannot read its rules.
+pub(crate) fn table_of_newer_layout_is_refused() {
+    let namespace = table_of_layout(77);
+    let before = nft(&namespace, "list ruleset");
+    let error = open_in(&namespace, 100).expect_err("refused");
+    assert!(matches!(error, PacketFilterError::NewerLayout { layout: 77 }), "{error}");
+    assert_eq!(nft(&namespace, "list ruleset"), before, "nothing has changed");
+}
+
+/// A table of an earlier layout is replaced, and that is reported.
+pub(crate) fn table_of_earlier_layout_is_replaced() {
+    let namespace = table_of_layout(0);
     let (_, adoption) = open_in(&namespace, 100).expect("opened");
-    assert_eq!(adoption.replaced.map(|replaced| replaced.layout), Some(77));
+    assert_eq!(adoption.replaced.map(|replaced| replaced.layout), Some(0));
     assert!(adoption.rules.is_empty());
     let listed = nft(&namespace, "list ruleset");
     assert!(listed.contains("layout 1") && !listed.contains("set old"), "{listed}");
