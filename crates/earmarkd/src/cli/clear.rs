@@ -61,6 +61,10 @@ pub(super) fn clear(options: &ClearOptions, out: &mut Output) -> Result<(), Fail
     })?;
     let packet_filter = packet_filter?;
     drop(claim);
+    if options.after.is_none() && sd_notify::booted().unwrap_or(false) {
+        // The timer has nothing left to do, and the program may be removed before it fires.
+        stop_timer(&own_namespace()?.unit());
+    }
     let names: Vec<String> = cleared.iter().map(|&id| InterfaceName(id).to_string()).collect();
     let mut parts = names.clone();
     parts.extend(packet_filter.then(|| "the packet filter".to_owned()));
@@ -96,10 +100,8 @@ fn schedule(file: &Path, out: &mut Output) -> Result<(), Failure> {
     });
     let program = std::env::current_exe()?;
     let namespace = own_namespace()?;
-    let unit = format!("earmark-clear-{}", namespace.number);
-    // Units that do not exist are no error.
-    let stop = ["stop", &format!("{unit}.timer"), &format!("{unit}.service")];
-    let _ = Command::new("systemctl").args(stop).stderr(Stdio::null()).status();
+    let unit = namespace.unit();
+    stop_timer(&unit);
     let seconds = time.as_secs_f64();
     let mut command = Command::new("systemd-run");
     command.args(["--quiet", "--collect", "--timer-property=AccuracySec=1s"]);
@@ -128,12 +130,25 @@ fn schedule(file: &Path, out: &mut Output) -> Result<(), Failure> {
     ))
 }
 
+/// Stops the timer of a network namespace, and what it has started. Units that do not exist are no error.
+fn stop_timer(unit: &str) {
+    let stop = ["stop", &format!("{unit}.timer"), &format!("{unit}.service")];
+    let _ = Command::new("systemctl").args(stop).stderr(Stdio::null()).status();
+}
+
 /// A network namespace, in the forms by which another process can name it.
 struct OwnNamespace {
     /// Inode of the namespace, unique while the namespace exists.
     number: u64,
     /// Mount point of the namespace, if `ip netns` knows it.
     path: Option<PathBuf>,
+}
+
+impl OwnNamespace {
+    /// Name of the timer that clears this namespace, and of its service.
+    fn unit(&self) -> String {
+        format!("earmark-clear-{}", self.number)
+    }
 }
 
 fn own_namespace() -> io::Result<OwnNamespace> {
