@@ -89,3 +89,25 @@ fn invalid_recording_is_refused_with_line() {
     assert_eq!(status(&output), 1);
     assert!(stderr(&output).contains("line 3"), "{}", stderr(&output));
 }
+
+/// The configuration of the package takes no interface in, and is the beginning of one that does.
+#[test]
+fn configuration_of_the_package_is_valid_before_and_after_its_first_change() {
+    let place = TemporaryDirectory::new("package");
+    let shipped = include_str!("../../../packaging/earmark.toml");
+    let interfaces = |name: &str, text: &str| {
+        let output = earmarkd(&["config", "check", &place.file(name, text), "--json"]);
+        assert_eq!(status(&output), 0, "{}", stderr(&output));
+        let answer: Value = serde_json::from_str(&stdout(&output)).expect("JSON");
+        answer["interfaces"].as_u64()
+    };
+    assert_eq!(interfaces("shipped.toml", shipped), Some(0));
+    let table = shipped.find("# [[interface]]").expect("the example of an interface");
+    let (head, table) = shipped.split_at(table);
+    let is_setting = |line: &str| line.starts_with("[[") || line.contains(" = ");
+    let lines = table.lines().map(|line| line.trim_start_matches("# "));
+    let settings: String =
+        lines.filter(|line| is_setting(line)).map(|l| format!("{l}\n")).collect();
+    assert!(settings.starts_with("[[interface]]\nname = "), "{settings}");
+    assert_eq!(interfaces("adapted.toml", &format!("{head}{settings}")), Some(1));
+}
