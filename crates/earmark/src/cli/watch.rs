@@ -19,7 +19,7 @@ use super::outcome::Outcome;
 #[command(after_help = "\
 Examples:
   earmark watch
-  earmark watch --protocol rsvp --about 10.0.1.2
+  earmark watch --about 10.0.1.2
   earmark watch --about 10.0.1.0/24 --event reservation,preempted
   earmark watch --link eth1
   earmark watch --count 10 --json
@@ -39,7 +39,7 @@ pub(crate) struct WatchOptions {
 #[derive(Args, Debug, Default)]
 #[command(next_help_heading = "Filters")]
 pub(crate) struct EventFilter {
-    /// Events of these protocols: rsvp, boomerang, yessir, nsis, or `enforcement` and other kinds of the node itself.
+    /// Events of these protocols, or of a kind of the node itself such as enforcement.
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     pub(crate) protocol: Vec<String>,
     /// Events of these names, such as reservation; `--json` shows them in the member `event`.
@@ -143,7 +143,7 @@ mod tests {
 
     fn event() -> Event {
         let event = json!({
-            "at_s": 4.5, "time": "2026-11-28T08:15:02.417Z", "protocol": "rsvp", "event": "path_state",
+            "at_s": 4.5, "time": "2026-11-28T08:15:02.417Z", "protocol": "tickets", "event": "path_state",
             "text": "a path", "application": 3, "interface_name": "eth1",
             "session": {"destination": "10.0.1.2", "port": 5001},
             "hops": [{"at": "[2001:db8::7]:270"}, {"at": "192.0.2.0/24"}], "label": "not an address",
@@ -161,15 +161,18 @@ mod tests {
         let named = |names: &[&str]| names.iter().map(|&name| name.to_owned()).collect();
         for (filter, is_shown) in [
             (filter(), true),
-            (EventFilter { protocol: named(&["nsis", "RSVP"]), ..filter() }, true),
-            (EventFilter { protocol: named(&["nsis"]), ..filter() }, false),
+            (EventFilter { protocol: named(&["parcels", "TICKETS"]), ..filter() }, true),
+            (EventFilter { protocol: named(&["parcels"]), ..filter() }, false),
             (EventFilter { event: named(&["path_state"]), ..filter() }, true),
             (EventFilter { event: named(&["resv_state"]), ..filter() }, false),
             (EventFilter { link: Some("eth1".into()), ..filter() }, true),
             (EventFilter { link: Some("eth2".into()), ..filter() }, false),
             (EventFilter { application: Some(3), ..filter() }, true),
             (EventFilter { application: Some(4), ..filter() }, false),
-            (EventFilter { application: Some(4), protocol: named(&["rsvp"]), ..filter() }, false),
+            (
+                EventFilter { application: Some(4), protocol: named(&["tickets"]), ..filter() },
+                false,
+            ),
             (about("10.0.1.2"), true),
             (about("10.0.0.0/16"), true),
             (about("10.0.2.0/24"), false),
