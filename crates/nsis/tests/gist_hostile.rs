@@ -16,42 +16,23 @@ use earmark_nsis::gist::{DropReason, Installation};
 use earmark_nsis::nslp::{Attributes, SendFailure, SendMessage};
 use earmark_wire::gist::iana::subcode;
 use earmark_wire::gist::{
-    Body, Continuation, Data, Error, ErrorCode, ErrorData, Extensions, Info, Infos, Message,
-    MessageType, Mode, Mri, NetworkLayerInformation, Query, Response,
+    Body, Continuation, Data, Error, ErrorCode, ErrorData, Info, Infos, Message, MessageType, Mode,
+    Mri, NetworkLayerInformation, Query, Response,
 };
 use earmark_wire::udp;
 
 const SECOND: Duration = Duration::from_secs(1);
 
 fn nli(host: &str) -> NetworkLayerInformation<'static> {
-    NetworkLayerInformation {
-        peer_identity: b"evil",
-        ip_ttl: 64,
-        interface_address: address(host),
-        routing_state_validity: 30_000,
-    }
+    forged::nli(b"evil", host)
 }
 
 fn query(mri: Mri, number: u8, host: &str) -> Query<'static> {
-    Query {
-        nat_traversal: None,
-        mri,
-        session: session(number),
-        nli: nli(host),
-        query_cookie: b"cookiecookie",
-        stack: None,
-        nslp_data: None,
-    }
+    forged::query(mri, session(number), nli(host))
 }
 
 fn of(body: Body<'_>) -> Message<'_> {
-    Message {
-        hops: 10,
-        nslpid: common::application::TEST,
-        source_is_peer: false,
-        body,
-        extensions: Extensions::NONE,
-    }
+    forged::message(common::application::TEST, body)
 }
 
 /// Returns a message as received in a datagram.

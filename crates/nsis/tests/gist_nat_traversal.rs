@@ -7,13 +7,14 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use common::application::{Handle, TEST};
+use common::forged::message;
 use common::{Network, Packet, address, flow, forged, line, session, states};
 use earmark_nsis::gist::DropReason;
 use earmark_nsis::gist::machine::State;
 use earmark_testkit::messages::gist::udp_flow;
 use earmark_wire::gist::iana::subcode::object_type::UNTRANSLATED;
 use earmark_wire::gist::{
-    Body, Error, ErrorCode, ErrorData, Extensions, Message, MessageType, Mode, Mri, NatTraversal,
+    Body, Error, ErrorCode, ErrorData, Message, MessageType, Mode, Mri, NatTraversal,
     NetworkLayerInformation, ObjectType, Opaque, Profile, Profiles, ProtocolOptions,
     ProtocolOptionsList, Query, Response, Stack, StackConfiguration, Translated,
 };
@@ -36,28 +37,11 @@ fn translated_by(original: Mri, translated: &[u16]) -> NatTraversal<'_> {
 }
 
 fn nli(host: &str) -> NetworkLayerInformation<'static> {
-    NetworkLayerInformation {
-        peer_identity: b"host",
-        ip_ttl: 64,
-        interface_address: address(host),
-        routing_state_validity: 30_000,
-    }
+    forged::nli(b"host", host)
 }
 
 fn query(by: NatTraversal<'_>, mri: Mri) -> Query<'_> {
-    Query {
-        nat_traversal: Some(by),
-        mri,
-        session: session(1),
-        nli: nli("10.0.0.1"),
-        query_cookie: b"cookiecookie",
-        stack: None,
-        nslp_data: None,
-    }
-}
-
-fn of(nslpid: u16, body: Body<'_>) -> Message<'_> {
-    Message { hops: 10, nslpid, source_is_peer: false, body, extensions: Extensions::NONE }
+    Query { nat_traversal: Some(by), ..forged::query(mri, session(1), nli("10.0.0.1")) }
 }
 
 fn packet(source: &str, destination: IpAddr, message: &Message<'_>) -> Packet {
@@ -68,7 +52,7 @@ fn packet(source: &str, destination: IpAddr, message: &Message<'_>) -> Packet {
 fn answer<'n>(network: &'n mut Network, nslpid: u16, query: Query<'_>) -> Option<Message<'n>> {
     let before = network.seen.len();
     let to = query.mri.addresses().1;
-    network.inject(1, 1, packet("10.0.0.1", to, &of(nslpid, Body::Query(query))));
+    network.inject(1, 1, packet("10.0.0.1", to, &message(nslpid, Body::Query(query))));
     network.seen.get(before)?.packet.message()
 }
 
@@ -183,7 +167,7 @@ fn response_is_about_the_original_flow() {
             confirm_requested: false,
             nslp_data: None,
         };
-        let response = of(TEST, Body::Response(response));
+        let response = message(TEST, Body::Response(response));
         network.inject(0, 1, packet("10.0.0.2", address("10.0.0.1"), &response));
         network.run(Duration::from_millis(10));
         let expected = if is_told { State::EstablishedDownstream } else { State::WaitResponse };
@@ -205,13 +189,14 @@ fn error_is_about_the_original_flow() {
         let mri = network.flow();
         let sent = network.sent(0, MessageType::Query)[0].packet.message().expect("the Query");
         let Body::Query(sent) = sent.body else { panic!("{sent:?}") };
-        let translated = forged::octets(&of(TEST, Body::Query(Query { mri: outside, ..sent })));
+        let translated =
+            forged::octets(&message(TEST, Body::Query(Query { mri: outside, ..sent })));
         let code = ErrorCode::EndpointFound;
         let error = ErrorData::error_data_about(&translated, Mode::D, code, 0).expect("an Error");
         assert_eq!(error.mri, Some(outside));
         let nat_traversal = is_told.then(|| translated_by(mri, &[NLI]));
         let error = Error { nat_traversal, nli: Some(nli("10.0.0.2")), error };
-        let message = of(0, Body::Error(error));
+        let message = message(0, Body::Error(error));
         network.inject(0, 1, packet("10.0.0.2", address("10.0.0.1"), &message));
         network.run(SECOND / 100);
         assert_eq!(apps[0].failures().len(), usize::from(is_told));

@@ -12,7 +12,7 @@ use earmark_nsis::Config;
 use earmark_nsis::natfw::{self, Responder, Rule};
 use earmark_nsis::nslp::{Attributes, SendMessage};
 use earmark_testkit::messages::gist::udp_flow;
-use earmark_testkit::messages::natfw_nslp::CREATE;
+use earmark_testkit::messages::natfw_nslp::{CREATE, emit};
 use earmark_wire::gist::{Mri, PathCoupled, SessionId};
 use earmark_wire::natfw_nslp::iana::NSLPID;
 use earmark_wire::natfw_nslp::{Create, Message};
@@ -22,10 +22,7 @@ const PORT: u16 = 270;
 const SECOND: Duration = Duration::from_secs(1);
 
 fn create(lifetime: u32, msn: u32) -> Vec<u8> {
-    let message = Message::Create(Create { lifetime, msn, ..CREATE });
-    let mut octets = vec![0; message.buffer_len()];
-    message.emit(&mut octets).expect("a CREATE");
-    octets
+    emit(&Message::Create(Create { lifetime, msn, ..CREATE }))
 }
 
 #[test]

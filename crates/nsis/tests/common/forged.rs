@@ -3,10 +3,40 @@
 use std::net::IpAddr;
 
 use earmark_nsis::PORT;
-use earmark_wire::gist::{Message, emit_magic};
+use earmark_wire::gist::{
+    Body, Extensions, Message, Mri, NetworkLayerInformation, Query, SessionId, emit_magic,
+};
 use earmark_wire::udp;
 
-use super::{Packet, alerted};
+use super::{Packet, address, alerted};
+
+/// Returns the information about a node with an address.
+pub fn nli<'a>(identity: &'a [u8], host: &str) -> NetworkLayerInformation<'a> {
+    NetworkLayerInformation {
+        peer_identity: identity,
+        ip_ttl: 64,
+        interface_address: address(host),
+        routing_state_validity: 30_000,
+    }
+}
+
+/// Returns a Query without data.
+pub fn query<'a>(mri: Mri, session: SessionId, nli: NetworkLayerInformation<'a>) -> Query<'a> {
+    Query {
+        nat_traversal: None,
+        mri,
+        session,
+        nli,
+        query_cookie: b"cookiecookie",
+        stack: None,
+        nslp_data: None,
+    }
+}
+
+/// Returns a message of an application.
+pub fn message(nslpid: u16, body: Body<'_>) -> Message<'_> {
+    Message { hops: 10, nslpid, source_is_peer: false, body, extensions: Extensions::NONE }
+}
 
 /// Returns a message as received in a datagram.
 pub fn packet(source: IpAddr, destination: IpAddr, ttl: u8, message: &Message<'_>) -> Packet {

@@ -140,7 +140,7 @@ fn each_kind_of_request_deletes_its_own_kind() {
             direction: Direction::Downstream,
         });
         let message = SendMessage { mri, ..message };
-        net.deliver_as(0, 1, &message, &encode(&Message::External(external)));
+        net.deliver_as(0, 1, &message, &emit(&Message::External(external)));
         net.run();
         assert_eq!(net.nodes[1].natfw.session_count(), left, "{terminal:?}");
         delete(&mut net, 0, all_flows(), ASSOCIATION, 0);

@@ -257,7 +257,7 @@ fn edge_copies_the_external_binding() {
             let mri = Mri::LooseEnd(mri);
             let asked = asked.map(|wire| ExternalBinding { port: 7, wire });
             let external = External { external_binding: asked, ..EXTERNAL };
-            let data = encode(&Message::External(external));
+            let data = emit(&Message::External(external));
             net.deliver_as(0, 1, &SendMessage { mri, ..message }, &data);
             let sent = net.wire.front().expect("a RESPONSE");
             match Message::parse(&sent.data).expect("it is well-formed") {
@@ -354,7 +354,7 @@ fn translator_needs_a_port() {
             external_binding: None,
             extra: Extra::NONE,
         };
-        let data = encode(&Message::External(external));
+        let data = emit(&Message::External(external));
         net.deliver_as(0, 1, &SendMessage { mri, ..message }, &data);
         net.run();
         assert_eq!(net.log(), ["1>0 RESPONSE 7/0x0a msn=0"], "{transport:?}");

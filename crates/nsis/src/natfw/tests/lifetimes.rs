@@ -62,7 +62,7 @@ fn answer_at(net: &mut Net, number: usize, lifetime: u32) {
     let session = net.session(0);
     let (message, _) = net.create_of(session, 5_000, 60);
     let response = Response { lifetime: Some(lifetime), msn: net.first_msn(session), ..RESPONSE };
-    let data = encode(&Message::Response(response));
+    let data = emit(&Message::Response(response));
     let back = SendMessage { mri: message.mri.inverted(), ..message };
     net.deliver_as(number + 1, number, &back, &data);
     net.run();
@@ -137,7 +137,7 @@ fn late_answer_extends_nothing() {
     net.advance(Duration::from_secs(3));
     let response = Response { lifetime: Some(60), msn, ..RESPONSE };
     let back = SendMessage { mri: message.mri.inverted(), ..message };
-    net.deliver_as(2, 1, &back, &encode(&Message::Response(response)));
+    net.deliver_as(2, 1, &back, &emit(&Message::Response(response)));
     net.run();
     assert_eq!(net.ends(1), [57]);
 }

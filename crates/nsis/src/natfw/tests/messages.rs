@@ -64,7 +64,7 @@ impl Net {
             timeout: Duration::from_secs(1),
             hops: None,
         };
-        (message, encode(&Message::Create(create)))
+        (message, emit(&Message::Create(create)))
     }
 
     /// Delivers a message to a node as if from another one.
@@ -79,11 +79,4 @@ impl Net {
         let channel = channel(message.attributes, if from < to { LEFT } else { RIGHT });
         self.deliver(to, &received(message, data, (from, to), channel));
     }
-}
-
-/// Returns the octets of a message.
-pub(super) fn encode(message: &Message<'_>) -> Vec<u8> {
-    let mut octets = vec![0; message.buffer_len()];
-    message.emit(&mut octets).expect("a message that can be written");
-    octets
 }

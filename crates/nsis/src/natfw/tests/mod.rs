@@ -37,6 +37,7 @@ use earmark_core::{
     FilteredPackets, Hop, HostEvent, Interface, InterfaceId, Interfaces, Rate, Route, RouteTable,
     Time, Trust,
 };
+use earmark_testkit::messages::natfw_nslp::emit;
 use earmark_wire::gist::{Direction, Mri, SessionId};
 use earmark_wire::natfw_nslp::iana::{Informational, NSLPID};
 use earmark_wire::natfw_nslp::{Info, Message, Outcome, ProxyMode};

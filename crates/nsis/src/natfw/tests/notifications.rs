@@ -13,7 +13,7 @@ fn notify(net: &Net, event: Informational, direction: Direction) -> (SendMessage
         flow.direction = direction;
     }
     let notify = Notify { msn: None, info: info_of(event), extra: Extra::NONE };
-    (message, encode(&Message::Notify(notify)))
+    (message, emit(&Message::Notify(notify)))
 }
 
 fn opened() -> Net {
@@ -217,7 +217,7 @@ fn next_node_of_a_changed_session_may_end_it() {
     if let Mri::PathCoupled(flow) = &mut message.mri {
         flow.direction = Direction::Upstream;
     }
-    net.deliver_as(2, 1, &message, &encode(&Message::Notify(notify)));
+    net.deliver_as(2, 1, &message, &emit(&Message::Notify(notify)));
     net.run();
     assert_eq!(net.nodes[1].natfw.session_count(), 0);
 }

@@ -72,7 +72,7 @@ fn response_of_the_wrong_side_is_dropped() {
         msn: net.first_msn(session),
         ..RESPONSE
     };
-    let data = encode(&Message::Response(response));
+    let data = emit(&Message::Response(response));
     let (message, _) = net.create_of(session, 5_000, 60);
     net.deliver_as(0, 1, &message, &data);
     net.run();
@@ -95,7 +95,7 @@ fn responder_drops_responses() {
         ..RESPONSE
     };
     let back = SendMessage { mri: message.mri.inverted(), ..message };
-    net.deliver_as(1, 2, &back, &encode(&Message::Response(response)));
+    net.deliver_as(1, 2, &back, &emit(&Message::Response(response)));
     net.run();
     assert_eq!(net.log(), [""; 0]);
     assert_eq!(net.nodes[2].natfw.session_count(), 1);

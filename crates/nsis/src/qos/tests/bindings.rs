@@ -2,7 +2,6 @@
 //! deaggregator, nodes 0 and 3 are the ends of the flow.
 
 use std::time::Duration;
-use std::vec;
 use std::vec::Vec;
 
 use earmark_wire::qos_nslp::iana::BindingCode;
@@ -37,9 +36,7 @@ fn reserve(binding: MessageBinding, rate: Rate) -> Vec<u8> {
         qspec: Some(&qspec),
         extra: Extra::NONE,
     });
-    let mut octets = vec![0; message.buffer_len()];
-    message.emit(&mut octets).expect("a message");
-    octets
+    emit(&message)
 }
 
 const fn name(bidirectional: bool) -> MessageId {

@@ -21,15 +21,11 @@ fn short_qspec() -> Vec<u8> {
     qspec
 }
 
-fn octets(message: &Message<'_>) -> Vec<u8> {
-    earmark_testkit::messages::qos_nslp::emit(message)
-}
-
 fn reserve(direction: Direction, is_strict: bool) -> Net {
     let mut net = Net::with(3, &|_| Config { strict: is_strict, ..Config::default() });
     let qspec = short_qspec();
     let rsn = Rsn { number: 0, epoch: 1 };
-    let data = octets(&Message::Reserve(Reserve {
+    let data = emit(&Message::Reserve(Reserve {
         rsn,
         rii: Some(1),
         replace: true,
@@ -100,7 +96,7 @@ fn query_with_a_tmod_of_four_words_is_answered() {
         second_qspec: None,
         extra: earmark_wire::qos_nslp::Extra::NONE,
     });
-    let data = octets(&query);
+    let data = emit(&query);
     net.deliver_from(0, 1, mri(0, of_node(2), Direction::Downstream), &data);
     let expected = [
         "1>2 QUERY rii",

@@ -97,12 +97,9 @@ fn summary_tear_of_dependent_sessions_ends_all() {
             summary: Some(Summary { sessions: &sessions, rsns }),
             ..earmark_testkit::messages::qos_nslp::RESERVE
         };
-        let message = Message::Reserve(tear);
-        let mut octets = vec![0; message.buffer_len()];
-        message.emit(&mut octets).expect("a message");
         let id = net.nodes[1].qos.id();
         let mri = mri(0, of_node(2), Direction::Downstream);
-        net.deliver((0, 1, id), session(own), mri, &octets, false);
+        net.deliver((0, 1, id), session(own), mri, &octets(tear), false);
         net.advance(Duration::ZERO);
         assert_eq!(net.nodes[1].qos.session_count(), 0);
         assert_eq!(net.held(1, RIGHT), Rate::ZERO);

@@ -28,10 +28,7 @@ fn is_told_nothing(net: &mut Net) -> bool {
 fn refusal() -> Vec<u8> {
     let outcome = Outcome::TransientFailure(TransientFailure::ReservationFailure);
     let (flags, info) = (GenericFlags::default(), InfoSpec::new(outcome));
-    let notify = Message::Notify(Notify { flags, info, qspec: None, extra: Extra::NONE });
-    let mut octets = std::vec![0; notify.buffer_len()];
-    notify.emit(&mut octets).expect("room");
-    octets
+    emit(&Message::Notify(Notify { flags, info, qspec: None, extra: Extra::NONE }))
 }
 
 /// Returns whether the receiver's application is told of a refusal, and of no reservation after it.

@@ -1,6 +1,5 @@
 //! Malformed messages, messages out of order, and messages from the wrong side; and the responses to them.
 
-use std::vec;
 use std::vec::Vec;
 
 use earmark_wire::qos_nslp::iana::Success;
@@ -17,13 +16,6 @@ use crate::qos::qspec::{self, Purpose};
 fn reserve(number: u32, qspec: Option<&[u8]>) -> Reserve<'_> {
     let rsn = Rsn { number, epoch: 1 };
     Reserve { replace: true, rsn, qspec, ..earmark_testkit::messages::qos_nslp::RESERVE }
-}
-
-fn octets(reserve: Reserve<'_>) -> Vec<u8> {
-    let message = Message::Reserve(reserve);
-    let mut octets = vec![0; message.buffer_len()];
-    message.emit(&mut octets).expect("a message");
-    octets
 }
 
 fn qspec(rate: Rate) -> Vec<u8> {
@@ -198,16 +190,14 @@ fn responses_without_request_are_dropped() {
         TransientFailure::ReservationFailure,
     ));
     for answers in [None, Some(Answers::Rii(1)), Some(Answers::Rsn(Rsn { number: 0, epoch: 99 }))] {
-        let message = Message::Response(Response {
+        let octets = emit(&Message::Response(Response {
             flags: GenericFlags::default(),
             answers,
             info,
             summary: None,
             qspec: None,
             extra: Extra::NONE,
-        });
-        let mut octets = vec![0; message.buffer_len()];
-        message.emit(&mut octets).expect("a message");
+        }));
         net.deliver_from(1, 0, mri(0, of_node(1), Direction::Upstream), &octets);
     }
     assert_eq!(net.nodes[0].qos.counters().dropped[&DropReason::Unasked], 3);

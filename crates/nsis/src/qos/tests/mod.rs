@@ -31,9 +31,10 @@ use earmark_core::{
     Rate, Role, Route, RouteTable, Time, Trust,
 };
 use earmark_testkit::messages::gist::udp_flow;
+use earmark_testkit::messages::qos_nslp::emit;
 use earmark_wire::gist::{Direction, Mri, PathCoupled, SessionId};
-use earmark_wire::qos_nslp::Message;
 use earmark_wire::qos_nslp::iana::NSLPID;
+use earmark_wire::qos_nslp::{Message, Reserve};
 
 use super::{Application, Command, Config, Event, Listen, QosNslp, Request, RequestedQos};
 use crate::nslp::{
@@ -418,6 +419,11 @@ pub(super) fn set_role(net: &mut Net, role: Role) {
 /// Returns a request for the session of all tests.
 pub(super) fn request(from: usize, to: IpAddr, rate: Rate) -> Request {
     Request { session: Some(SESSION), ..Request::new(flow(from, to), RequestedQos::of(rate)) }
+}
+
+/// Returns the octets of a RESERVE.
+pub(super) fn octets(reserve: Reserve<'_>) -> Vec<u8> {
+    emit(&Message::Reserve(reserve))
 }
 
 /// Returns a message as one line: type, flags, sequence number, and its objects.

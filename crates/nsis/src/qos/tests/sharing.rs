@@ -31,10 +31,6 @@ fn reserve(number: u32) -> Reserve<'static> {
     Reserve { rsn: rsn(number), ..earmark_testkit::messages::qos_nslp::RESERVE }
 }
 
-fn octets(reserve: Reserve<'_>) -> Vec<u8> {
-    earmark_testkit::messages::qos_nslp::emit(&Message::Reserve(reserve))
-}
-
 fn full(number: u32) -> Vec<u8> {
     let qspec = qspec_of(&RequestedQos::of(mbps(2)), Purpose::Reserve).expect("a QSPEC");
     octets(Reserve { qspec: Some(&qspec), ..reserve(number) })

@@ -218,10 +218,7 @@ fn change(net: &mut Net, number: u32, objects: &[u8]) {
         extra: Objects::wire(objects),
         ..earmark_testkit::messages::qos_nslp::RESERVE
     };
-    let message = Message::Reserve(reserve);
-    let mut octets = vec![0; message.buffer_len()];
-    message.emit(&mut octets).expect("a valid message");
-    net.deliver_from(0, 1, mri(0, of_node(2), Direction::Downstream), &octets);
+    net.deliver_from(0, 1, mri(0, of_node(2), Direction::Downstream), &octets(reserve));
 }
 
 #[test]
@@ -248,10 +245,7 @@ fn newer_token_replaces_the_older_one() {
 /// A reduced refresh of the changed session.
 fn refresh_of(net: &Net) -> Vec<u8> {
     let rsn = Rsn { number: 1, epoch: net.nodes[0].qos.epoch };
-    let message = Message::Reserve(Reserve { rsn, ..earmark_testkit::messages::qos_nslp::RESERVE });
-    let mut octets = vec![0; message.buffer_len()];
-    message.emit(&mut octets).expect("a valid message");
-    octets
+    octets(Reserve { rsn, ..earmark_testkit::messages::qos_nslp::RESERVE })
 }
 
 /// With keys that would refuse the token, refreshes with all objects keep the reservation: they verify nothing.
