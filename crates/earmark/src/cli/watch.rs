@@ -185,6 +185,17 @@ mod tests {
     }
 
     #[test]
+    fn range_is_an_address_or_a_prefix() {
+        for text in
+            ["", "somewhere", "10.0.1", "10.0.1.0/33", "10.0.1.0/", "/24", "[2001:db8::1]:80"]
+        {
+            assert!(range(text).is_err(), "{text}");
+        }
+        assert_eq!(range("10.0.1.2"), Ok(Prefix::host([10, 0, 1, 2].into())));
+        assert_eq!(range("2001:db8::/32").map(Prefix::length), Ok(32));
+    }
+
+    #[test]
     fn time_is_that_of_the_wall_clock() {
         let zone = TimeZone::fixed(jiff::tz::offset(1));
         assert_eq!(time_of(&event(), &zone), "2026-11-28 09:15:02.417");

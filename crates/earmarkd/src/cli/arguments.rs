@@ -24,8 +24,9 @@ Example:
   earmarkd config example > /etc/earmark/earmark.toml   # then adapt its interfaces
   earmarkd --config /etc/earmark/earmark.toml
 
-It logs to the journal if systemd has started it, to standard error otherwise, and ends in good order on SIGTERM. Reserved flows keep their queues in the kernel when it
-ends or dies; the next daemon adopts them. --cleanup takes them out at the end instead, `earmarkd clear` later.
+It logs to the journal if systemd has started it, to standard error otherwise, and ends in good order on SIGTERM.
+Reserved flows keep their queues in the kernel when it ends or dies; the next daemon adopts them. --cleanup takes them out
+at the end instead, `earmarkd clear` later.
 
 On SIGHUP it reads configuration and keys again. What is reserved stays; new work meets the new settings. The log names
 what waits for a restart, and a file with a mistake changes nothing.

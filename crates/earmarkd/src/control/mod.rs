@@ -2,7 +2,8 @@
 //!
 //! The protocol is JSON objects over a Unix socket, one a line; `docs/control-protocol.md` describes it for other
 //! languages; the crate `earmark-control` defines the objects. `connection` has the buffers of a client, `hub` all clients with their
-//! applications, `places` their limits, `roles` what they may do, `audit` the log of what they change, `event_log` that of events, `serve` their lines, `requests` and `path` the handling of requests, and `listener` the socket's file.
+//! applications, `places` their limits, `roles` what they may do, `audit` the log of what they change, `event_log` that of
+//! events, `serve` their lines, `requests` and `path` the handling of requests, and `listener` the socket's file.
 
 mod audit;
 mod change;
