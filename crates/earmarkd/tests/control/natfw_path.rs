@@ -86,12 +86,13 @@ impl Path {
         lines.into_iter().map(|mut line| line["event"].take()).find(|event| event["event"] == name)
     }
 
-    /// Passes datagrams until none are left.
+    /// Handles what is due now, and passes datagrams until none are left.
     fn settle(&mut self) {
         for _ in 0..100 {
             let mut is_silent = true;
             for place in [OUTSIDE, EDGE, INSIDE] {
                 let host = &mut self.nodes[place];
+                host.driver.expire(host.now);
                 host.hub.publish(host.now, &mut host.driver);
                 for (how, octets) in std::mem::take(&mut host.driver.kernel().sent) {
                     is_silent = false;
