@@ -14,6 +14,7 @@ mod keys;
 mod masks;
 
 use core::net::IpAddr;
+use earmark_core::memory::octets;
 
 use earmark_core::admission::{ClaimId, Owner};
 use earmark_core::hash::KeyedHash;
@@ -76,6 +77,11 @@ pub(crate) enum Grant {
 }
 
 impl Store {
+    /// Returns the octets of the tables on the heap. O(1).
+    pub(crate) fn table_octets(&self) -> usize {
+        octets([&self.sessions, &self.sources, &self.timers, &self.by_key, &self.by_address])
+    }
+
     /// Creates an empty store whose indexes hash with `hash`.
     pub(crate) fn new(hash: KeyedHash) -> Store {
         Store {

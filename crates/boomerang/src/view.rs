@@ -70,6 +70,11 @@ pub struct LoopView {
 }
 
 impl Boomerang {
+    /// Returns the octets of the tables of sessions on the heap, unused places included. O(1).
+    pub fn table_octets(&self) -> usize {
+        self.store.table_octets()
+    }
+
     /// Returns the number of sessions, and of this host's own loops.
     pub fn population(&self) -> (usize, usize) {
         (self.store.sessions.len(), self.loops.list.len())

@@ -4,7 +4,7 @@
 #[path = "common/population.rs"]
 mod population;
 
-use earmark_testkit::memory::octets_per_session;
+use earmark_testkit::memory::{octets_per_session, share_of_tables};
 use earmark_wire::icmp::Kind;
 use population::Population;
 
@@ -35,4 +35,9 @@ fn a_session_takes_less_than_168_octets_and_its_claims() {
     println!("without its claims: {:.0} and {:.0}", alone(full), alone(grown));
     assert!(alone(full) <= 168.0 && alone(grown) <= 168.0, "{full} {grown}");
     assert!(one_way <= 192.0, "{one_way}");
+    let heap = || dhat::HeapStats::get().curr_bytes;
+    let share =
+        share_of_tables(heap, Population::empty, 14_336, Population::new, Population::table_octets);
+    println!("of these the tables tell {:.0} %", share * 100.0);
+    assert!((0.5..=1.0).contains(&share), "{share}");
 }

@@ -23,6 +23,7 @@ mod interface;
 pub mod keys;
 pub mod listing;
 mod marking;
+pub mod memory;
 mod named_enum;
 mod octets;
 pub mod outcome;

@@ -12,6 +12,7 @@
 //!
 //! Deadlines in whole milliseconds fire exactly then; others at the next whole millisecond, and never early.
 
+use crate::memory::{Table, octets};
 use alloc::vec;
 use alloc::vec::Vec;
 use core::num::NonZeroU32;
@@ -77,6 +78,12 @@ struct Slot {
 impl<T: Copy> Default for TimingWheel<T> {
     fn default() -> Self {
         Self::new()
+    }
+}
+
+impl<T> Table for TimingWheel<T> {
+    fn octets(&self) -> usize {
+        octets([&self.timers, &self.slots])
     }
 }
 

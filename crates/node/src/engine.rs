@@ -32,6 +32,9 @@ pub type Rows<'a, T> = Box<dyn Iterator<Item = T> + 'a>;
 /// A counter: part of the node, group, name, count.
 pub type Counter = (&'static str, &'static str, &'static str, u64);
 
+/// A number of soft states: part of the node, kind of state in the plural, number.
+pub type StateCount = (&'static str, &'static str, usize);
+
 /// A protocol engine in a node.
 ///
 /// The contract of [`earmark_core::Engine`] applies: an engine does no I/O and no unbounded work, all effects of an
@@ -150,12 +153,17 @@ pub trait NodeEngine: ProcessInput + fmt::Debug {
     /// Lists all counters, zeros included.
     fn counters(&self) -> Rows<'_, Counter>;
 
+    /// Lists the octets of the engine's tables on the heap by part of the node, unused places included. O(1).
+    fn table_octets(&self) -> Rows<'_, (&'static str, usize)> {
+        Box::new(core::iter::empty())
+    }
+
     /// Lists the claims that the engine holds, for checks against the ledger. A shared claim may be listed several
     /// times.
     fn claims(&self) -> Rows<'_, HeldClaim>;
 
     /// Lists the kinds of soft state and their numbers, which are all zero once every session has ended.
-    fn state_counts(&self) -> Rows<'_, (&'static str, usize)>;
+    fn state_counts(&self) -> Rows<'_, StateCount>;
 }
 
 /// Processes the inputs of a node that concern one engine.

@@ -35,6 +35,7 @@ pub use earmark_core::listing::{
 pub use edge::{AggregateNotice, Edge, EdgeAction, Lane, StoredDatagram};
 pub use engine::{
     Counter, EngineKind, Engines, HeldClaim, NodeEngine, NodeView, OwnCommands, ProcessInput, Rows,
+    StateCount,
 };
 pub use engines::AddEngineError;
 pub use input::{HostUpdate, Input};

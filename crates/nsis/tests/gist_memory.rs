@@ -24,6 +24,10 @@ fn cost(sessions: u32) -> f64 {
     assert_eq!(population.routing_states(), sessions as usize + 1);
     let views = population.engine().gist().routing_states(0);
     assert!(views.into_iter().all(|(_, view)| view.peer.is_some()));
+    let told = population.engine().gist().table_octets() as f64;
+    let share = told / population.octets as f64;
+    println!("of these the tables tell {:.0} %", share * 100.0);
+    assert!((0.5..=1.0).contains(&share), "{share}");
     population.octets as f64 / f64::from(sessions)
 }
 

@@ -5,7 +5,7 @@
 mod population;
 
 use earmark_nsis::qos::Config;
-use earmark_testkit::memory::octets_per_session;
+use earmark_testkit::memory::{octets_per_session, share_of_tables};
 use population::{Population, refresh};
 
 #[global_allocator]
@@ -22,6 +22,9 @@ fn session_takes_less_than_400_octets_and_refresh_none() {
         .map(|sessions| octets_per_session(heap, empty, sessions, Population::new));
     println!("octets a session: {costs:.0?} where the index is full, and just doubled");
     assert!(costs.iter().all(|cost| *cost <= 400.0), "{costs:?}");
+    let share = share_of_tables(heap, empty, 7 << 11, Population::new, Population::table_octets);
+    println!("of these the tables tell {:.0} %", share * 100.0);
+    assert!((0.5..=1.0).contains(&share), "{share}");
 
     let mut population = Population::new(1_000);
     let arrivals: Vec<_> = (0..1_000).map(refresh).collect();

@@ -4,7 +4,7 @@
 #[path = "common/population.rs"]
 mod population;
 
-use earmark_testkit::memory::octets_per_session;
+use earmark_testkit::memory::{octets_per_session, share_of_tables};
 use population::Population;
 
 #[global_allocator]
@@ -28,6 +28,16 @@ fn session_needs_less_than_600_octets() {
     for (octets, most) in reduced.into_iter().zip([600.0, 650.0]) {
         assert!(octets <= most, "{octets} with refresh reduction");
     }
+    let heap = || dhat::HeapStats::get().curr_bytes;
+    let share = share_of_tables(
+        heap,
+        Population::empty,
+        FULL,
+        Population::reduced,
+        Population::table_octets,
+    );
+    println!("of these the tables tell {:.0} %", share * 100.0);
+    assert!((0.5..=1.0).contains(&share), "{share}");
 }
 
 fn octets_a_session(with: fn(u32) -> Population) -> [f64; 2] {

@@ -9,6 +9,7 @@
 
 use alloc::collections::BTreeMap;
 use core::net::IpAddr;
+use earmark_core::memory::octets;
 
 use earmark_core::hash::KeyedHash;
 use earmark_core::timer::TimingWheel;
@@ -32,6 +33,18 @@ pub(crate) struct Store {
 }
 
 impl Store {
+    /// Returns the octets of the tables on the heap. O(1).
+    pub(crate) fn table_octets(&self) -> usize {
+        octets([
+            &self.sessions,
+            &self.legs,
+            &self.pools,
+            &self.timers,
+            &self.streams,
+            &self.pools_by_session,
+        ])
+    }
+
     /// Creates an empty store whose index hashes with `hash`.
     pub(crate) fn new(hash: KeyedHash) -> Store {
         Store {

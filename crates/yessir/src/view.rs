@@ -78,6 +78,11 @@ impl Yessir {
         !self.config.measured.is_empty()
     }
 
+    /// Returns the octets of the tables of sessions on the heap, unused places included. O(1).
+    pub fn table_octets(&self) -> usize {
+        self.store.table_octets()
+    }
+
     /// Returns the number of streams.
     pub fn session_count(&self) -> usize {
         self.store.sessions.len()

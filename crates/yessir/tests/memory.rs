@@ -4,7 +4,7 @@
 #[path = "common/population.rs"]
 mod population;
 
-use earmark_testkit::memory::octets_per_session;
+use earmark_testkit::memory::{octets_per_session, share_of_tables};
 use population::Population;
 
 #[global_allocator]
@@ -20,4 +20,13 @@ fn a_stream_takes_less_than_256_octets() {
         .map(|sessions| octets_per_session(heap, Population::empty, sessions, Population::new));
     println!("octets a stream: {costs:.0?} where all tables are full, 7/8 full, and just doubled");
     assert!(costs[0] <= 256.0, "{costs:?}");
+    let share = share_of_tables(
+        heap,
+        Population::empty,
+        7 << 11,
+        Population::new,
+        Population::table_octets,
+    );
+    println!("of these the tables tell {:.0} %", share * 100.0);
+    assert!((0.5..=1.0).contains(&share), "{share}");
 }

@@ -7,7 +7,7 @@ use earmark_core::listing::{ReservationRow, SenderName, SessionRow};
 use earmark_core::{Context, Effects, Flow, Time};
 use earmark_node::{
     Command, Counter, EngineKind, Event, HeldClaim, NodeEngine, NodeView, OtherCommand,
-    ProcessInput, Rows,
+    ProcessInput, Rows, StateCount,
 };
 use serde_json::Value;
 
@@ -113,11 +113,9 @@ impl NodeEngine for Tickets {
         Box::new(claims.map(|(claim, interface)| HeldClaim { claim, interface, locked: false }))
     }
 
-    fn state_counts(&self) -> Rows<'_, (&'static str, usize)> {
-        let counts = [
-            ("sessions of Tickets", self.sessions.len()),
-            ("requests of Tickets", self.request_count()),
-        ];
+    fn state_counts(&self) -> Rows<'_, StateCount> {
+        let counts =
+            [(NAME, "sessions", self.sessions.len()), (NAME, "requests", self.request_count())];
         Box::new(counts.into_iter())
     }
 }

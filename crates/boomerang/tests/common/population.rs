@@ -25,6 +25,11 @@ const RATES: Rates = Rates { forward: 64_000, reverse: 64_000 };
 pub struct Population(Bench<Boomerang>);
 
 impl Population {
+    /// Returns the octets of the engine's tables.
+    pub fn table_octets(&self) -> usize {
+        self.0.engine.table_octets()
+    }
+
     /// Creates a router with `sessions` sessions reserved both ways, numbered from 0.
     pub fn new(sessions: u32) -> Population {
         Self::with_halves(sessions, &[Kind::Request, Kind::Reply])

@@ -3,6 +3,7 @@
 //! A generation tells the claims of one slot apart. Free slots are linked through themselves, so that a claim needs
 //! no memory but its slot.
 
+use crate::memory::Table;
 use alloc::vec::Vec;
 
 use super::{ClaimId, Demand, Owner, Protocol, Service};
@@ -85,6 +86,11 @@ impl Default for Claims {
 }
 
 impl Claims {
+    /// Returns the octets of the table on the heap. O(1).
+    pub(super) fn table_octets(&self) -> usize {
+        self.slots.octets()
+    }
+
     #[inline]
     pub(super) fn get(&self, id: ClaimId) -> Option<Claim> {
         let slot = self.slots.get(id.slot as usize)?;

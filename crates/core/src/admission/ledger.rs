@@ -166,6 +166,11 @@ impl Ledger {
         }
     }
 
+    /// Returns the octets of the table of claims on the heap, unused places included. O(1).
+    pub fn table_octets(&self) -> usize {
+        self.claims.table_octets()
+    }
+
     /// Returns the status of all links, by index.
     pub fn links(&self) -> impl Iterator<Item = (InterfaceId, LinkStatus)> {
         self.links.iter().map(|(id, link)| (id, link.status()))

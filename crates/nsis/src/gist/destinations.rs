@@ -5,6 +5,7 @@
 use alloc::collections::BTreeMap;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use core::ops::Bound;
+use earmark_core::memory::octets;
 
 use earmark_core::Prefix;
 
@@ -18,6 +19,11 @@ pub(crate) struct Destinations {
 }
 
 impl Destinations {
+    /// Returns the octets of the tables on the heap. O(1).
+    pub(crate) fn table_octets(&self) -> usize {
+        octets([&self.v4, &self.v6])
+    }
+
     /// Returns the first routing state with a destination.
     pub(crate) fn get(&self, destination: IpAddr) -> Option<Index> {
         match destination {

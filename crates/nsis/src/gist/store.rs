@@ -6,6 +6,7 @@
 //! | `by_destination` | destination of the flow | the first of a list for each destination | [`Destinations`], in order |
 
 use core::net::IpAddr;
+use earmark_core::memory::octets;
 
 use earmark_core::growth;
 use earmark_core::hash::KeyedHash;
@@ -31,6 +32,12 @@ pub(crate) struct Store {
 }
 
 impl Store {
+    /// Returns the octets of the tables on the heap. O(1).
+    pub(crate) fn table_octets(&self) -> usize {
+        octets([&self.states, &self.queues, &self.timers, &self.by_key])
+            + self.by_destination.table_octets()
+    }
+
     /// Creates an empty store whose index hashes with `hash`.
     pub(crate) fn new(hash: KeyedHash) -> Store {
         Store {

@@ -87,6 +87,11 @@ pub struct PeerView {
 }
 
 impl Gist {
+    /// Returns the octets of the tables of routing state on the heap, unused places included. O(1).
+    pub fn table_octets(&self) -> usize {
+        self.store.table_octets()
+    }
+
     /// Returns the number of routing states, each with up to two halves.
     pub fn routing_state_count(&self) -> usize {
         self.store.states.len()

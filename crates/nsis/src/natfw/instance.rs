@@ -65,6 +65,11 @@ impl NatfwNslp {
         &self.counters
     }
 
+    /// Returns the octets of the tables of sessions on the heap, unused places included. O(1).
+    pub fn table_octets(&self) -> usize {
+        self.store.table_octets()
+    }
+
     /// Returns the number of sessions.
     pub fn session_count(&self) -> usize {
         self.store.sessions.len()

@@ -15,6 +15,7 @@
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use core::net::IpAddr;
+use earmark_core::memory::octets;
 
 use earmark_core::hash::KeyedHash;
 use earmark_core::shares::{OWN, Shares};
@@ -77,6 +78,22 @@ pub(super) struct Store {
 }
 
 impl Store {
+    /// Returns the octets of the tables on the heap. O(1).
+    pub(super) fn table_octets(&self) -> usize {
+        octets([
+            &self.sessions,
+            &self.timers,
+            &self.by_id,
+            &self.applications,
+            &self.peer_counts,
+            &self.by_next,
+            &self.by_back,
+            &self.held,
+            &self.reservations,
+            &self.dependents,
+        ])
+    }
+
     /// Creates an empty store whose index of packets hashes with `hash`.
     pub(super) fn new(hash: KeyedHash) -> Store {
         Store {

@@ -9,6 +9,7 @@
 //! No index is ever walked; listings are in slab order, so that order never depends on a hash.
 
 use alloc::collections::{BTreeMap, BTreeSet};
+use earmark_core::memory::octets;
 
 use earmark_core::InterfaceId;
 use earmark_core::growth;
@@ -74,6 +75,11 @@ impl Peer {
 pub(super) struct VacantEntry(u64);
 
 impl Store {
+    /// Returns the octets of the tables on the heap. O(1).
+    pub(super) fn table_octets(&self) -> usize {
+        octets([&self.sessions, &self.timers, &self.by_id, &self.peers, &self.bound])
+    }
+
     /// Creates an empty store whose index hashes with `hash`.
     pub(super) fn new(hash: KeyedHash) -> Store {
         Store {

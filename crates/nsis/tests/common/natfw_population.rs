@@ -37,6 +37,11 @@ pub struct Arrival {
 }
 
 impl Population {
+    /// Returns the octets of the engine's tables.
+    pub fn table_octets(&self) -> usize {
+        self.natfw.table_octets()
+    }
+
     /// Creates a firewall with `sessions` open sessions, numbered from 0.
     pub fn new(sessions: u32) -> Population {
         let mut population = Population::empty();

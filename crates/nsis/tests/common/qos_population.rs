@@ -39,6 +39,11 @@ pub struct Arrival {
 }
 
 impl Population {
+    /// Returns the octets of the engine's tables.
+    pub fn table_octets(&self) -> usize {
+        self.qos.table_octets()
+    }
+
     /// Creates a router with `sessions` reserved sessions, numbered from 0.
     pub fn new(sessions: u32) -> Population {
         Population::with(sessions, Config::default())

@@ -15,6 +15,11 @@ use crate::records::{NeighborView, ReservationView, SenderView};
 use crate::state::{Block, Holder, Index, Rsb};
 
 impl Rsvp {
+    /// Returns the octets of the tables of sessions on the heap, unused places included. O(1).
+    pub fn table_octets(&self) -> usize {
+        self.store.table_octets()
+    }
+
     /// Returns the numbers of sessions, senders and reservation requests.
     pub fn population(&self) -> (usize, usize, usize) {
         (self.store.session_blocks.len(), self.store.psbs.len(), self.store.rsbs.len())

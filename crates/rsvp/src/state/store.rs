@@ -20,6 +20,7 @@ mod neighbors;
 
 use alloc::collections::BTreeMap;
 use core::net::IpAddr;
+use earmark_core::memory::octets;
 
 use earmark_core::hash::KeyedHash;
 use earmark_core::random::Stream;
@@ -72,6 +73,27 @@ pub(crate) struct Store {
 }
 
 impl Store {
+    /// Returns the octets of the tables on the heap. O(1).
+    pub(crate) fn table_octets(&self) -> usize {
+        let blocks = octets([
+            &self.session_blocks,
+            &self.psbs,
+            &self.tcsbs,
+            &self.rsbs,
+            &self.pools,
+            &self.neighbors,
+        ]);
+        let indexes = octets([
+            &self.timers,
+            &self.sessions,
+            &self.senders,
+            &self.destinations,
+            &self.neighbors_by_address,
+            &self.blockades,
+        ]);
+        blocks + indexes + self.message_ids.table_octets()
+    }
+
     /// Creates an empty store. The hash keys of the indexes are drawn from `keys`.
     pub(crate) fn new(keys: &mut Stream) -> Store {
         let hash_key = keys.hash_key();

@@ -48,6 +48,11 @@ pub struct Population {
 }
 
 impl Population {
+    /// Returns the octets of the engine's tables.
+    pub fn table_octets(&self) -> usize {
+        self.bench.engine.table_octets()
+    }
+
     /// Creates a router with `sessions` reserved sessions, numbered from 0.
     pub fn new(sessions: u32) -> Population {
         let mut population = Population::empty();

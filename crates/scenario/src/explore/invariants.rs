@@ -129,9 +129,9 @@ pub(super) struct Bounds {
 /// Returns the kinds of state of which a node has more than their bounds.
 pub(super) fn unbounded_state(node: &Node, bounds: Bounds) -> Vec<String> {
     let counts = node.engines().flat_map(|engine| engine.state_counts());
-    let exceeding = counts.filter_map(|(what, count)| {
-        let most = if what.starts_with("messages") { bounds.messages } else { bounds.state };
-        (count > most).then(|| format!("{count} {what}, and {most} at most"))
+    let exceeding = counts.filter_map(|(part, kind, count)| {
+        let most = if kind.ends_with("messages") { bounds.messages } else { bounds.state };
+        (count > most).then(|| format!("{count} {kind} of {part}, and {most} at most"))
     });
     exceeding.collect()
 }
@@ -146,12 +146,12 @@ pub(crate) fn remaining_state(node: &Node, traffic_control: usize) -> Vec<String
     let links = node.ledger().links();
     let held: u64 = links.map(|(_, status)| status.held.as_bps() + u64::from(status.queued)).sum();
     let counts = node.engines().flat_map(|engine| engine.state_counts()).chain([
-        ("bit/s held, and requests that wait", held as usize),
-        ("classes of traffic control", traffic_control),
-        ("timers", node.next_deadline().iter().count()),
+        ("the ledger", "bit/s held, and requests that wait", held as usize),
+        ("traffic control", "classes", traffic_control),
+        ("the node", "timers", node.next_deadline().iter().count()),
     ]);
-    let some = counts.filter(|(_, count)| *count > 0);
-    some.map(|(what, count)| format!("{count} {what}")).collect()
+    let some = counts.filter(|(_, _, count)| *count > 0);
+    some.map(|(part, kind, count)| format!("{count} {kind} of {part}")).collect()
 }
 
 #[cfg(test)]

@@ -25,6 +25,11 @@ const OF_ONE_SOURCE: u32 = 256;
 pub struct Population(Bench<Yessir>);
 
 impl Population {
+    /// Returns the octets of the engine's tables.
+    pub fn table_octets(&self) -> usize {
+        self.0.engine.table_octets()
+    }
+
     /// Creates a router with `sessions` reserved streams, numbered from 0.
     pub fn new(sessions: u32) -> Population {
         let mut population = Population::empty();

@@ -9,7 +9,9 @@ use earmark_wire::boomerang::iana::MAGIC;
 use earmark_wire::icmp;
 
 use super::listing;
-use crate::engine::{Counter, EngineKind, HeldClaim, NodeEngine, NodeView, OwnCommands, Rows};
+use crate::engine::{
+    Counter, EngineKind, HeldClaim, NodeEngine, NodeView, OwnCommands, Rows, StateCount,
+};
 use crate::interception::{Arrival, Interception};
 use crate::protocols::Command;
 use earmark_core::listing::{ReservationRow, SessionRow};
@@ -77,6 +79,10 @@ impl NodeEngine for Boomerang {
         Box::new(counters.map(|(group, name, count)| ("boomerang", group, name, count)))
     }
 
+    fn table_octets(&self) -> Rows<'_, (&'static str, usize)> {
+        Box::new([("boomerang", self.table_octets())].into_iter())
+    }
+
     fn claims(&self) -> Rows<'_, HeldClaim> {
         Box::new(self.sessions().flat_map(|session| {
             let halves = [session.forward, session.reverse].into_iter().flatten();
@@ -88,9 +94,10 @@ impl NodeEngine for Boomerang {
         }))
     }
 
-    fn state_counts(&self) -> Rows<'_, (&'static str, usize)> {
+    fn state_counts(&self) -> Rows<'_, StateCount> {
         let (transit, own) = self.population();
-        Box::new([("sessions of Boomerang", transit), ("loops of Boomerang", own)].into_iter())
+        let counts = [("boomerang", "sessions", transit), ("boomerang", "loops", own)];
+        Box::new(counts.into_iter())
     }
 }
 

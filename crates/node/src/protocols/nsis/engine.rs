@@ -9,7 +9,9 @@ use earmark_nsis::{self as nsis, Nsis};
 use earmark_wire::udp;
 
 use super::{listing, natfw, routing_state};
-use crate::engine::{Counter, EngineKind, HeldClaim, NodeEngine, NodeView, OwnCommands, Rows};
+use crate::engine::{
+    Counter, EngineKind, HeldClaim, NodeEngine, NodeView, OwnCommands, Rows, StateCount,
+};
 use crate::interception::{Arrival, Interception};
 use crate::protocols::Command;
 use earmark_core::listing::{
@@ -117,20 +119,31 @@ impl NodeEngine for Nsis {
         Box::new(listing::counters(self))
     }
 
+    fn table_octets(&self) -> Rows<'_, (&'static str, usize)> {
+        Box::new(
+            [
+                ("gist", self.gist().table_octets()),
+                ("qos_nslp", self.qos().table_octets()),
+                ("natfw_nslp", self.natfw().table_octets()),
+            ]
+            .into_iter(),
+        )
+    }
+
     fn claims(&self) -> Rows<'_, HeldClaim> {
         Box::new(self.qos().sessions(0).filter_map(|(_, session)| {
             Some(HeldClaim { claim: session.claim?, interface: session.interface?, locked: false })
         }))
     }
 
-    fn state_counts(&self) -> Rows<'_, (&'static str, usize)> {
+    fn state_counts(&self) -> Rows<'_, StateCount> {
         let gist = self.gist();
         let counts = [
-            ("sessions of QoS NSLP", self.qos().session_count()),
-            ("sessions of NATFW NSLP", self.natfw().session_count()),
-            ("routing states of GIST", gist.routing_state_count()),
-            ("associations of GIST", gist.associations().count()),
-            ("peers of GIST", gist.peers().len()),
+            ("qos_nslp", "sessions", self.qos().session_count()),
+            ("natfw_nslp", "sessions", self.natfw().session_count()),
+            ("gist", "routing_states", gist.routing_state_count()),
+            ("gist", "associations", gist.associations().count()),
+            ("gist", "peers", gist.peers().len()),
         ];
         Box::new(counts.into_iter())
     }

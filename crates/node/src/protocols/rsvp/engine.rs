@@ -17,7 +17,9 @@ use super::listen::Listen;
 use super::listing;
 use super::receivers::Receivers;
 use crate::edge::Edge;
-use crate::engine::{Counter, EngineKind, HeldClaim, NodeEngine, NodeView, ProcessInput, Rows};
+use crate::engine::{
+    Counter, EngineKind, HeldClaim, NodeEngine, NodeView, ProcessInput, Rows, StateCount,
+};
 use crate::protocols::{Command, Event, NodeConfig};
 use earmark_core::listing::{NeighborRow, ReservationRow, SessionRow};
 
@@ -229,22 +231,26 @@ impl NodeEngine for RsvpEngine {
         Box::new(counters.map(|(group, name, count)| ("rsvp", group, name, count)))
     }
 
+    fn table_octets(&self) -> Rows<'_, (&'static str, usize)> {
+        Box::new([("rsvp", self.rsvp.table_octets())].into_iter())
+    }
+
     fn claims(&self) -> Rows<'_, HeldClaim> {
         Box::new(self.rsvp.reservations().filter_map(|view| {
             Some(HeldClaim { claim: view.claim?, interface: view.outgoing?, locked: false })
         }))
     }
 
-    fn state_counts(&self) -> Rows<'_, (&'static str, usize)> {
+    fn state_counts(&self) -> Rows<'_, StateCount> {
         let (sessions, senders, reservations) = self.rsvp.population();
         let neighbors = self.rsvp.neighbors();
         let neighbors = neighbors.filter(|known| known.senders > 0 || known.reservations > 0);
         let counts = [
-            ("sessions of RSVP", sessions),
-            ("senders of RSVP", senders),
-            ("reservations of RSVP", reservations),
-            ("neighbours of RSVP with state", neighbors.count()),
-            ("messages of RSVP not acknowledged", self.rsvp.reduction().1),
+            ("rsvp", "sessions", sessions),
+            ("rsvp", "senders", senders),
+            ("rsvp", "reservations", reservations),
+            ("rsvp", "neighbors", neighbors.count()),
+            ("rsvp", "unacknowledged_messages", self.rsvp.reduction().1),
         ];
         Box::new(counts.into_iter())
     }

@@ -10,7 +10,9 @@ use earmark_wire::yessir::has_message;
 use earmark_yessir::{self as yessir, Yessir};
 
 use super::listing;
-use crate::engine::{Counter, EngineKind, HeldClaim, NodeEngine, NodeView, OwnCommands, Rows};
+use crate::engine::{
+    Counter, EngineKind, HeldClaim, NodeEngine, NodeView, OwnCommands, Rows, StateCount,
+};
 use crate::interception::{Arrival, Interception};
 use crate::protocols::Command;
 use earmark_core::listing::{ReservationRow, SessionRow};
@@ -82,6 +84,10 @@ impl NodeEngine for Yessir {
         Box::new(counters.map(|(group, name, count)| ("yessir", group, name, count)))
     }
 
+    fn table_octets(&self) -> Rows<'_, (&'static str, usize)> {
+        Box::new([("yessir", self.table_octets())].into_iter())
+    }
+
     fn claims(&self) -> Rows<'_, HeldClaim> {
         let legs = self.sessions(0).flat_map(|(_, session)| session.legs);
         Box::new(legs.filter_map(|leg| {
@@ -89,10 +95,10 @@ impl NodeEngine for Yessir {
         }))
     }
 
-    fn state_counts(&self) -> Rows<'_, (&'static str, usize)> {
+    fn state_counts(&self) -> Rows<'_, StateCount> {
         let counts = [
-            ("streams of YESSIR", self.session_count()),
-            ("applications of YESSIR", self.applications().count()),
+            ("yessir", "streams", self.session_count()),
+            ("yessir", "applications", self.applications().count()),
         ];
         Box::new(counts.into_iter())
     }

@@ -1,6 +1,7 @@
 //! Index of state blocks by the MESSAGE_ID of the message that set them.
 
 use alloc::vec::Vec;
+use earmark_core::memory::Table;
 
 use earmark_core::hash::KeyedHash;
 use hashbrown::HashTable;
@@ -48,6 +49,11 @@ pub(crate) struct MessageIdIndex {
 }
 
 impl MessageIdIndex {
+    /// Returns the octets of the table on the heap. O(1).
+    pub(crate) fn table_octets(&self) -> usize {
+        self.blocks.octets()
+    }
+
     pub(crate) fn new(hash: KeyedHash) -> MessageIdIndex {
         MessageIdIndex { blocks: HashTable::new(), hash }
     }
