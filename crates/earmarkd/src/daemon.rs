@@ -11,6 +11,7 @@
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
+use std::net::TcpListener;
 
 use earmark_core::{FilterEvent, FilterRule, InterfaceId, Time};
 use earmark_linux::clock::Clock;
@@ -24,12 +25,13 @@ use jiff::Timestamp;
 use rustix::fs::Mode;
 use tracing::{debug, info, warn};
 
-use crate::config::{Config, ConfigError};
+use crate::config::{Config, ConfigError, MetricsSettings};
 use crate::control::{Hub, Listener, ListenerError, Roles};
 use crate::driver::Driver;
 use crate::event_loop::EventLoop;
 use crate::key_file::KeyFile;
 use crate::log::{Log, kind};
+use crate::metrics::Endpoint;
 use crate::node_settings::node_config;
 use crate::protocol::Protocol;
 use crate::protocols;
@@ -143,6 +145,7 @@ pub fn run(config: &Config, log: &Log) -> Result<(), DaemonError> {
     let socket = claim(config)?;
     let user = config.user.as_deref().map(find_user).transpose()?;
     let listener = Listener::prepare(&config.control)?;
+    let metrics = config.metrics.as_ref().map(bind_metrics).transpose()?;
     let mut event_loop = start(config, log, socket, listener)?;
     // The user that we are about to become may have no access to the directory.
     event_loop.listener.publish()?;
@@ -152,6 +155,13 @@ pub fn run(config: &Config, log: &Log) -> Result<(), DaemonError> {
     }
     capabilities::drop_to_network_capabilities()
         .map_err(DaemonError::system("drop capabilities"))?;
+    if let Some((settings, listener)) = metrics {
+        let endpoint = Endpoint::start(settings, listener, config.syscall_filter);
+        let failed = DaemonError::system(serve_metrics(settings));
+        event_loop
+            .add_metrics(endpoint.map_err(failed)?)
+            .map_err(DaemonError::system("wait for events"))?;
+    }
     config.syscall_filter.apply().map_err(DaemonError::system(
         "filter system calls (daemon.syscall_filter = \"off\" does without)",
     ))?;
@@ -167,6 +177,19 @@ pub fn run(config: &Config, log: &Log) -> Result<(), DaemonError> {
     let ended = event_loop.run().map_err(DaemonError::system("continue serving"));
     stop(config, event_loop)?;
     ended
+}
+
+/// Listens for scrapers while the process may still use every port.
+fn bind_metrics(
+    settings: &MetricsSettings,
+) -> Result<(&MetricsSettings, TcpListener), DaemonError> {
+    let bound = TcpListener::bind(settings.address);
+    let listener = bound.map_err(DaemonError::system(serve_metrics(settings)))?;
+    Ok((settings, listener))
+}
+
+fn serve_metrics(settings: &MetricsSettings) -> String {
+    format!("serve metrics at {} (metrics.address)", settings.address)
 }
 
 /// Claims the network namespace, if this process has the privileges that the settings need.

@@ -21,6 +21,7 @@ use tracing::{info, warn};
 use self::wait_set::{Source, WaitSet};
 use crate::control::{Hub, Listener};
 use crate::driver::Driver;
+use crate::metrics::Endpoint;
 use crate::protocols;
 use crate::reload::Reload;
 use crate::service_manager::ServiceManager;
@@ -46,6 +47,7 @@ pub(crate) struct EventLoop {
     pub(crate) listener: Listener,
     pub(crate) hub: Hub,
     pub(crate) service_manager: ServiceManager,
+    metrics: Option<Endpoint>,
     reload: Reload,
     wall_clock: WallClock,
     set: WaitSet,
@@ -78,11 +80,22 @@ impl EventLoop {
             listener,
             hub,
             service_manager,
+            metrics: None,
             reload,
             wall_clock,
             set,
             signals,
         })
+    }
+
+    /// Adds the endpoint of metrics.
+    ///
+    /// # Errors
+    /// The endpoint cannot be waited for.
+    pub(crate) fn add_metrics(&mut self, endpoint: Endpoint) -> io::Result<()> {
+        self.set.add(Source::Metrics, endpoint.as_fd())?;
+        self.metrics = Some(endpoint);
+        Ok(())
     }
 
     /// Serves until a signal stops the daemon.
@@ -93,6 +106,7 @@ impl EventLoop {
         let mut ready = Vec::new();
         loop {
             self.set.wait(self.clock, self.next_deadline(), &mut ready)?;
+            let woken = self.metrics.as_ref().map(|_| self.clock.now());
             self.follow_wall_clock();
             let mut is_told_of_messages = false;
             for (source, readable) in ready.drain(..) {
@@ -139,6 +153,9 @@ impl EventLoop {
             self.hub.log.tick();
             self.service_manager.keep_alive(now, || self.driver.link_rows());
             self.set.follow_clients(&self.hub)?;
+            if let (Some(metrics), Some(woken)) = (&mut self.metrics, woken) {
+                metrics.note_turn(self.clock.now() - woken);
+            }
         }
     }
 
@@ -169,6 +186,11 @@ impl EventLoop {
             Source::Mirror => self.watch.follow_kernel(now, &mut self.driver),
             Source::TrafficControl => self.watch.follow_traffic_control(now, &self.driver),
             Source::Streams => self.driver.follow_streams(now)?,
+            Source::Metrics => {
+                if let Some(metrics) = &mut self.metrics {
+                    metrics.collect(now, &self.hub, &mut self.driver);
+                }
+            }
             Source::Listener => self.accept(),
             Source::Client(id) if readable => self.hub.readable(id, now, &mut self.driver),
             Source::Client(id) => self.hub.writable(id, now, &mut self.driver),

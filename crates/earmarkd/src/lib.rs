@@ -16,6 +16,7 @@ mod enforcement;
 mod event_loop;
 pub mod key_file;
 pub mod log;
+mod metrics;
 mod node_settings;
 pub mod private_file;
 pub mod protocol;

@@ -18,6 +18,8 @@ mod interfaces;
 mod limits;
 #[path = "kernel/log.rs"]
 mod log;
+#[path = "kernel/metrics.rs"]
+mod metrics;
 #[path = "kernel/natfw.rs"]
 mod natfw;
 #[path = "kernel/newer_state.rs"]
@@ -55,7 +57,9 @@ type Test = (&'static str, fn() -> Outcome);
 const ADDRESS_TRANSLATION: &str = "outcome_behind_address_translation";
 
 /// Tests that run programs that may not be installed.
-const NEEDS: [(&str, &str); 10] = [
+const NEEDS: [(&str, &str); 12] = [
+    ("promtool_finds_no_fault", "promtool"),
+    ("prometheus_scrapes_a_daemon_under_load", "prometheus"),
     ("foreign_packet_filter_is_an_error", "nft"),
     ("a_daemon_of_an_ordinary_user_serves_and_adopts", "setpriv"),
     ("unit_is_hardened", "systemd-analyze"),
@@ -201,6 +205,10 @@ fn main() -> ExitCode {
             "what_is_left_is_cleared_once_no_daemon_runs",
             clear::what_is_left_is_cleared_once_no_daemon_runs,
         ),
+        ("metrics_show_what_is_reserved", metrics::metrics_show_what_is_reserved),
+        ("metrics_at_an_address_in_use_are_an_error", metrics::address_in_use_is_an_error),
+        ("promtool_finds_no_fault", metrics::promtool_finds_no_fault),
+        ("prometheus_scrapes_a_daemon_under_load", metrics::prometheus_scrapes_a_daemon_under_load),
         (
             "failed_start_leaves_only_what_was_reserved",
             clear::failed_start_leaves_only_what_was_reserved,

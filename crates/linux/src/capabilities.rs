@@ -41,6 +41,15 @@ pub fn missing_to_clear() -> io::Result<Vec<&'static str>> {
     Ok(needed.into_iter().filter(|(c, _)| !effective.contains(*c)).map(|(_, name)| name).collect())
 }
 
+/// Drops every capability of the calling thread permanently, and sets "no new privileges".
+pub fn drop_all() -> io::Result<()> {
+    set_no_new_privs(true)?;
+    clear_ambient_capability_set()?;
+    let none = CapabilitySet::empty();
+    set_capabilities(None, CapabilitySets { effective: none, permitted: none, inheritable: none })?;
+    Ok(())
+}
+
 /// Drops every capability except CAP_NET_ADMIN and CAP_NET_RAW permanently: from the effective, permitted, inheritable,
 /// ambient and bounding sets, and sets "no new privileges". Applies to the calling thread: call it before others start.
 pub fn drop_to_network_capabilities() -> io::Result<()> {

@@ -13,12 +13,13 @@ use super::mark::MarkTable;
 use super::source::Source;
 use super::table::{Owners, Table};
 use super::{Config, ConfigError, Control, DEFAULT_SOCKET, secret_file};
+use crate::metrics::MetricsSettings;
 use crate::protocol::{Protocol, Tables};
 use crate::protocols;
 use crate::syscall_filter::SyscallFilter;
 
 /// The general tables.
-const TABLES: [&str; 6] = ["node", "control", INTERFACE, "mark", "protocol", "daemon"];
+const TABLES: [&str; 7] = ["node", "control", "metrics", INTERFACE, "mark", "protocol", "daemon"];
 const INTERFACE: &str = "interface";
 
 #[derive(Deserialize)]
@@ -28,6 +29,8 @@ struct File {
     node: NodeTable,
     #[serde(default)]
     control: ControlTable,
+    #[serde(default)]
+    metrics: MetricsTable,
     #[serde(default)]
     mark: Vec<MarkTable>,
     #[serde(default)]
@@ -54,6 +57,13 @@ struct ControlTable {
 
 #[derive(Default, Deserialize)]
 #[serde(deny_unknown_fields)]
+struct MetricsTable {
+    address: Option<Spanned<String>>,
+    reservations: Option<Spanned<usize>>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields)]
 struct DaemonTable {
     record: Option<Spanned<PathBuf>>,
     user: Option<Spanned<String>>,
@@ -67,6 +77,9 @@ struct DaemonTable {
 /// Longest path of the control socket: `sun_path` of Linux has 108 octets with its terminator, and the daemon binds a
 /// temporary name that is a little longer.
 const MAX_SOCKET_PATH: usize = 90;
+
+/// Most reservations with series of their own: the kernel is asked about each at every scrape.
+const MOST_RESERVATIONS: usize = 1_000;
 
 /// Longest name of a node, user or group, octets.
 const MAX_NAME: usize = 255;
@@ -139,6 +152,7 @@ impl Source<'_> {
         Ok(Config {
             seed: file.node.seed,
             control,
+            metrics: self.metrics(file.metrics)?,
             others: self.others(file.protocol)?,
             marks: self.marks(&file.mark)?,
             record: file.daemon.record.map(|path| self.path(path)).transpose()?,
@@ -209,6 +223,22 @@ impl Source<'_> {
             )?,
             ..defaults
         })
+    }
+
+    fn metrics(&self, table: MetricsTable) -> Result<Option<MetricsSettings>, ConfigError> {
+        let reservations = table.reservations.as_ref().map_or(0, |number| *number.get_ref());
+        if let Some(number) = table.reservations
+            && *number.get_ref() > MOST_RESERVATIONS
+        {
+            return Err(self.error(
+                number.span(),
+                format!("{} reservations are too many", number.get_ref()),
+                format!("0 to {MOST_RESERVATIONS}; `earmark show reservations` lists them all"),
+            ));
+        }
+        let hint = "an address and a port: \"127.0.0.1:9470\" or \"[::1]:9470\"";
+        let address = table.address.map(|address| self.read(&address, hint)).transpose()?;
+        Ok(address.map(|address| MetricsSettings { address, reservations }))
     }
 
     /// Returns the name of a node, user or group: names appear in the log.

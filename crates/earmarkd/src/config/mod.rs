@@ -45,4 +45,5 @@ pub use table::{Keys, Table};
 /// An example configuration that explains every setting. `earmarkd config example` prints it.
 pub const EXAMPLE: &str = include_str!("example.toml");
 
+pub use crate::metrics::MetricsSettings;
 pub use earmark_control::DEFAULT_SOCKET;

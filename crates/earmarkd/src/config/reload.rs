@@ -61,6 +61,7 @@ impl Config {
             ("node.name", self.name != new.name),
             ("node.seed", self.seed != new.seed),
             ("control", self.control != new.control),
+            ("metrics", self.metrics != new.metrics),
             ("integrity.keys", self.keys != new.keys),
         ];
         note(&mut waiting, &general);

@@ -12,6 +12,7 @@ use serde_json::Value;
 
 use super::interface::InterfaceConfig;
 use super::protocol_settings::ProtocolSettings;
+use crate::metrics::MetricsSettings;
 use crate::syscall_filter::SyscallFilter;
 use crate::wall_clock::since_1970;
 
@@ -26,6 +27,8 @@ pub struct Config {
     pub seed: Option<u64>,
     /// The control socket.
     pub control: Control,
+    /// The endpoint of metrics; `None` if there is none.
+    pub metrics: Option<MetricsSettings>,
     /// Interfaces that take part, in the order of the file.
     pub interfaces: Vec<InterfaceConfig>,
     /// Settings of the protocols, each by its own type.
@@ -85,6 +88,7 @@ impl Config {
             name: name.into(),
             seed: None,
             control: Control::new(socket),
+            metrics: None,
             interfaces: Vec::new(),
             settings: ProtocolSettings::default(),
             others: BTreeMap::new(),

@@ -154,6 +154,13 @@ impl Application {
         (!is_done).then_some((self.row.application, undo))
     }
 
+    /// Returns the time of the request if this event reports its first outcome, and no more exact one follows.
+    pub(super) fn settle_request(&mut self, event: &Event, outcome: Kind) -> Option<Time> {
+        let protocol = protocols::find(&self.row.protocol)?;
+        let is_settled = outcome != Kind::Pending && !protocol.is_preliminary(event);
+        self.awaits_outcome_since.take_if(|_| is_settled)
+    }
+
     /// Undoes a change without an outcome that a client has requested; returns the commands for this.
     pub(super) fn undo_change_of(&mut self, client: ClientId) -> Option<Vec<Command>> {
         let change = self.change.take_if(|change| change.follower == Some(client))?;

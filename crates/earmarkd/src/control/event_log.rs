@@ -13,10 +13,15 @@ const NODE: &str = "daemon";
 /// Target of reservations.
 const LEDGER: &str = "ledger";
 
-/// Writes the line about an event, if its level is wanted.
-pub(super) fn log_event(log: &Log, event: &Event, node: &Node) {
+/// Writes the line about an event, if its level is wanted. Returns the part of the daemon and the name of the line's kind; `None` if
+/// the line is written where the event occurs.
+pub(super) fn log_event(
+    log: &Log,
+    event: &Event,
+    node: &Node,
+) -> Option<(&'static str, &'static str)> {
     let of_protocol = protocols::all().find_map(|known| Some((known, known.log_kind(event)?)));
-    let Some(kind) = of_protocol.map(|(_, kind)| kind).or_else(|| of_node(event)) else { return };
+    let kind = of_protocol.map(|(_, kind)| kind).or_else(|| of_node(event))?;
     let protocol = of_protocol.map(|(protocol, _)| protocol);
     let name = protocol.map_or(NODE, Protocol::name);
     let is_reservation = kind::OF_RESERVATIONS.iter().any(|other| std::ptr::eq(*other, kind));
@@ -41,6 +46,7 @@ pub(super) fn log_event(log: &Log, event: &Event, node: &Node) {
             line.add("peer", &peer);
         }
     });
+    Some((name, kind.name))
 }
 
 /// Returns the kind of the line about an event of the node itself; `None` if the line is written where it occurs.

@@ -26,6 +26,7 @@ use crate::describe;
 use crate::driver::{Driver, Kernel};
 use crate::log::Log;
 use crate::log::kind::CONTROL_REQUEST;
+use crate::metrics::Statistics;
 use crate::protocol::Consequence;
 use crate::protocols;
 use earmark_control::{ApplicationId, ApplicationRow, Problem, ProblemCode, Response, SenderName};
@@ -54,6 +55,8 @@ pub struct Hub {
     /// Refused changes that the daemon has to undo.
     pub(super) refused_changes: Vec<(ApplicationId, Vec<Command>)>,
     pub(crate) counters: ControlCounters,
+    /// What is counted for the metrics.
+    pub(crate) statistics: Statistics,
     pub(super) roles: Roles,
     /// Time without a request after which a connection is closed that has no application, trace or watch.
     pub(super) idle_timeout: Duration,
@@ -75,6 +78,8 @@ pub(crate) struct Application {
     pub(super) requested: Requested,
     /// A change without an outcome so far.
     pub(super) change: Option<Box<PendingChange>>,
+    /// Time of the request, until its first outcome.
+    pub(super) awaits_outcome_since: Option<Time>,
 }
 
 /// Counters of the hub.
@@ -218,7 +223,9 @@ impl Hub {
     }
 
     pub(crate) fn publish_one(&mut self, now: Time, event: &Event, node: &Node) {
-        log_event(&self.log, event, node);
+        if let Some((part, kind)) = log_event(&self.log, event, node) {
+            self.statistics.count_event(part, kind);
+        }
         let on = || describe::interface_of(event).map(|id| node.interface_name(id));
         let words = || describe::event(event, &on().unwrap_or_default());
         let application = application_of(event).map(ApplicationId);
@@ -229,6 +236,9 @@ impl Hub {
             followers.extend(known.followers());
             stands = outcome::after(&known.row.outcome, event);
             if let Some(stands) = &stands {
+                if let Some(since) = known.settle_request(event, stands.kind) {
+                    self.statistics.count_outcome(&known.row.protocol, stands.kind, now - since);
+                }
                 known.row.outcome.clone_from(stands);
                 self.refused_changes.extend(known.settle_change(event));
             }

@@ -3,11 +3,12 @@
 //! The protocol is JSON objects over a Unix socket, one a line; `docs/control-protocol.md` describes it for other
 //! languages; the crate `earmark-control` defines the objects. `connection` has the buffers of a client, `hub` all clients with their
 //! applications, `places` their limits, `roles` what they may do, `audit` the log of what they change, `event_log` that of
-//! events, `serve` their lines, `requests` and `path` the handling of requests, and `listener` the socket's file.
+//! events, `serve` their lines, `counters` the sum of what is counted, `requests` and `path` the handling of requests, and `listener` the socket's file.
 
 mod audit;
 mod change;
 mod connection;
+mod counters;
 mod event_log;
 mod events;
 mod hub;
@@ -19,6 +20,8 @@ mod roles;
 mod serve;
 
 pub use audit::TARGET as AUDIT_TARGET;
+#[cfg(feature = "http")]
+pub(crate) use counters::counters;
 pub use hub::{ClientId, Hub};
 pub use listener::{Listener, ListenerError};
 pub use places::{MAX_CLIENTS, MAX_CLIENTS_PER_USER, RESERVED_CLIENTS};

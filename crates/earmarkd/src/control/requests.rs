@@ -1,6 +1,5 @@
 //! Handling of requests.
 
-use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 use earmark_control::{
@@ -15,6 +14,7 @@ use serde_json::Value;
 use tracing::debug;
 
 use super::change::Requested;
+use super::counters::counters;
 use super::hub::{Application, ClientId, Hub, MAX_APPLICATIONS};
 use super::path::PathLookup;
 use crate::driver::{Driver, Kernel};
@@ -136,31 +136,8 @@ impl<K: Kernel> RequestHandler<'_, K> {
             Listing::Applications => {
                 rows(self.hub.applications.values().map(|application| &application.row), limit)
             }
-            Listing::Counters => rows([self.counters()], limit),
+            Listing::Counters => rows([counters(self.hub, self.driver)], limit),
         }
-    }
-
-    /// Returns all counters by part of the daemon.
-    fn counters(&self) -> BTreeMap<&'static str, Value> {
-        let mut parts = by_protocol(self.driver.node().counters());
-        let mut kernel = BTreeMap::<_, BTreeMap<_, u64>>::new();
-        for (part, name, count) in self.driver.kernel_ref().counters() {
-            kernel.entry(part).or_default().insert(name, count);
-        }
-        parts.extend(kernel.into_iter().map(|(part, counts)| (part, value(counts))));
-        if let Some(Value::Object(socket)) = parts.get_mut("socket") {
-            socket.insert("port_share".into(), value(self.shed()));
-        }
-        parts.insert("driver", value(self.driver.counters()));
-        parts.insert("control", value(self.hub.counters));
-        parts.insert("log", value(self.hub.log.counters()));
-        parts
-    }
-
-    /// Returns the number of messages that were dropped because too many of their port waited, by the name of the port.
-    fn shed(&self) -> BTreeMap<String, u64> {
-        let shed = self.driver.kernel_ref().shed();
-        shed.into_iter().map(|(id, count)| (self.driver.node().interface_name(id), count)).collect()
     }
 
     fn release(&mut self, request: Release) -> Result<Value, Problem> {
@@ -208,7 +185,10 @@ impl<K: Kernel> RequestHandler<'_, K> {
         let owner = row.held.then_some(*client);
         let follower = follow.then_some(*client);
         let change = None;
-        let application = Application { row, sender, owner, follower, requested, change };
+        let is_request = matches!(requested, Requested::Reserve(_));
+        let awaits_outcome_since = is_request.then_some(*now);
+        let application =
+            Application { row, sender, owner, follower, requested, change, awaits_outcome_since };
         hub.applications.insert(number, application);
         if let Err(problem) = self.carry_out_commands(number, commands(number)) {
             self.hub.release(number, self.now, self.driver);
@@ -298,17 +278,6 @@ fn rows<T: Serialize>(all: impl IntoIterator<Item = T>, limit: usize) -> Value {
     let mut all = all.into_iter();
     let rows: Vec<T> = all.by_ref().take(limit).collect();
     value(Rows { rows, more: all.next().is_some() })
-}
-
-/// Counters of a node by protocol, then by direction or another group, then by name.
-fn by_protocol(
-    counters: impl Iterator<Item = (&'static str, &'static str, &'static str, u64)>,
-) -> BTreeMap<&'static str, Value> {
-    let mut protocols = BTreeMap::<_, BTreeMap<_, BTreeMap<_, u64>>>::new();
-    for (protocol, group, name, count) in counters {
-        protocols.entry(protocol).or_default().entry(group).or_default().insert(name, count);
-    }
-    protocols.into_iter().map(|(protocol, groups)| (protocol, value(groups))).collect()
 }
 
 pub(super) fn no_such_application(number: ApplicationId) -> Problem {

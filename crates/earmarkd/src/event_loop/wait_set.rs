@@ -20,7 +20,7 @@ use rustix::time::{
 use crate::control::{ClientId, Hub};
 
 /// Number of the first source of messages in the set. Clients, counted from 1, follow the sources of messages.
-pub(super) const FIRST_MESSAGES: u64 = 6;
+pub(super) const FIRST_MESSAGES: u64 = 7;
 const BEHIND_MESSAGES: u64 = FIRST_MESSAGES + SignallingSocket::SOURCES;
 
 /// Most sources reported by one wait.
@@ -38,6 +38,7 @@ pub(super) enum Source {
     TrafficControl,
     Listener,
     Streams,
+    Metrics,
     Client(ClientId),
 }
 
@@ -51,6 +52,7 @@ impl Source {
             Source::Streams => 3,
             Source::Timer => 4,
             Source::TrafficControl => 5,
+            Source::Metrics => 6,
             Source::Messages(number) => number,
             Source::Client(ClientId(id)) => BEHIND_MESSAGES + id,
         }
@@ -64,6 +66,7 @@ impl Source {
             3 => Source::Streams,
             4 => Source::Timer,
             5 => Source::TrafficControl,
+            6 => Source::Metrics,
             FIRST_MESSAGES..BEHIND_MESSAGES => Source::Messages(number),
             client => Source::Client(ClientId(client - BEHIND_MESSAGES)),
         }
