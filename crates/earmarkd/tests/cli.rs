@@ -15,8 +15,21 @@ fn a_configuration_is_checked_without_privileges() {
     let example = earmarkd(&["config", "example"]);
     assert_eq!(status(&example), 0);
     let good = place.file("good.toml", &stdout(&example));
-    let output = earmarkd(&["config", "check", &good]);
+    let output = earmarkd(&["config", "check", "--elsewhere", &good]);
     assert_eq!(status(&output), 0, "{}", stderr(&output));
+
+    let here = "[[interface]]\nname = 'none9'\nbandwidth = '10Mbit'\n";
+    let waits = place.file("waits.toml", here);
+    let output = earmarkd(&["config", "check", &waits]);
+    assert_eq!(status(&output), 0, "{}", stderr(&output));
+    assert!(stdout(&output).contains("warning: interface.name: there is no interface none9"));
+    let fails = place.file("fails.toml", &format!("{here}[daemon]\nuser = 'nobody9'\n"));
+    let output = earmarkd(&["config", "check", "--json", &fails]);
+    assert_eq!(status(&output), 1);
+    let answer: Value = serde_json::from_str(&stdout(&output)).unwrap();
+    assert_eq!(answer["here"][1]["key"], "daemon.user", "{answer}");
+    assert_eq!(answer["here"][1]["prevents_start"], true, "{answer}");
+    assert!(stderr(&output).contains("would not start on this host"), "{}", stderr(&output));
 
     let bad = place.file("bad.toml", "[[interface]]\nname = 'eth0'\nbandwidth = '10MB'\n");
     let output = earmarkd(&["config", "check", &bad]);
@@ -96,7 +109,8 @@ fn configuration_of_the_package_is_valid_before_and_after_its_first_change() {
     let place = TemporaryDirectory::new("package");
     let shipped = include_str!("../../../packaging/earmark.toml");
     let interfaces = |name: &str, text: &str| {
-        let output = earmarkd(&["config", "check", &place.file(name, text), "--json"]);
+        let file = place.file(name, text);
+        let output = earmarkd(&["config", "check", "--elsewhere", "--json", &file]);
         assert_eq!(status(&output), 0, "{}", stderr(&output));
         let answer: Value = serde_json::from_str(&stdout(&output)).expect("JSON");
         answer["interfaces"].as_u64()

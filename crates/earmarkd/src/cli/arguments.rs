@@ -94,11 +94,20 @@ Example:
 
 #[derive(Debug, Subcommand)]
 pub(super) enum ConfigCommand {
-    /// Say whether a configuration makes sense.
-    #[command(after_help = "Example:\n  earmarkd config check /etc/earmark/earmark.toml")]
+    /// Say whether a configuration makes sense, and what of it cannot work on this host.
+    #[command(after_help = "\
+Examples:
+  earmarkd config check /etc/earmark/earmark.toml
+  earmarkd config check --elsewhere router2.toml   # for another host: the file alone
+
+The exit status is 1 if the daemon would not start: the file has a mistake, or a user, a group, a directory or an address is missing
+on this host. A missing interface is a warning, because the daemon waits for it.")]
     Check {
         /// The configuration.
         file: PathBuf,
+        /// Check the file alone, not whether this host has what it names.
+        #[arg(long)]
+        elsewhere: bool,
     },
     /// Print a configuration to start from, with every setting explained.
     #[command(after_help = "Example:\n  earmarkd config example > /etc/earmark/earmark.toml")]

@@ -2,7 +2,9 @@
 
 mod arguments;
 mod clear;
+mod host_check;
 
+use std::fmt::Write as _;
 use std::fs::File;
 use std::io::{self, BufReader, Read};
 use std::path::Path;
@@ -14,7 +16,7 @@ use serde_json::json;
 use earmark_control::command::{Failure, Output};
 use earmark_core::SecretSeed;
 
-use crate::config::{Config, EXAMPLE, reference};
+use crate::config::{Config, ConfigError, EXAMPLE, reference};
 use crate::daemon;
 use crate::key_file::KeyFile;
 use crate::log::kind::{CONFIGURATION_REFUSED, Kind, START_FAILED};
@@ -112,26 +114,43 @@ fn config(what: &ConfigCommand, out: &mut Output) -> Result<(), Failure> {
             let page = reference(EXAMPLE);
             out.line(page.trim_end(), &json!({ "reference": page }))?;
         }
-        ConfigCommand::Check { file } => {
-            let config = Config::load(file).map_err(|error| {
-                let place = format!("{}: {}", error.place, error.message);
-                Failure::new("configuration", place, error.hint)
-            })?;
-            let keys = KeyFile::of(&config).map_err(|error| {
-                let place = format!("{}: {}", error.place, error.message);
-                Failure::new("configuration", place, error.hint)
-            })?;
-            let keys: usize = keys.map_or(0, |file| file.count());
-            let count = config.interfaces.len();
-            let text =
-                format!("{} is valid: node {}, {count} interfaces", file.display(), config.name);
-            let text = if keys > 0 { format!("{text}, {keys} keys") } else { text };
-            let json =
-                json!({ "valid": true, "node": config.name, "interfaces": count, "keys": keys });
-            out.line(&text, &json)?;
-        }
+        ConfigCommand::Check { file, elsewhere } => check(file, *elsewhere, out)?,
     }
     Ok(())
+}
+
+/// Checks a configuration, and whether this host has what it names, unless it is for use elsewhere.
+fn check(file: &Path, elsewhere: bool, out: &mut Output) -> Result<(), Failure> {
+    let invalid = |error: ConfigError| {
+        let place = format!("{}: {}", error.place, error.message);
+        Failure::new("configuration", place, error.hint)
+    };
+    let config = Config::load(file).map_err(invalid)?;
+    let keys = KeyFile::of(&config).map_err(invalid)?;
+    let keys: usize = keys.map_or(0, |file| file.count());
+    let count = config.interfaces.len();
+    let obstacles = if elsewhere { Vec::new() } else { host_check::obstacles(&config) };
+    let mut text = String::new();
+    for found in &obstacles {
+        let word = if found.prevents_start { "error" } else { "warning" };
+        let _ = writeln!(text, "{word}: {}: {}\n  help: {}", found.key, found.message, found.hint);
+    }
+    let _ = write!(text, "{} is valid: node {}, {count} interfaces", file.display(), config.name);
+    if keys > 0 {
+        let _ = write!(text, ", {keys} keys");
+    }
+    let json = json!({
+        "valid": true, "node": config.name, "interfaces": count, "keys": keys, "here": obstacles,
+    });
+    out.line(&text, &json)?;
+    match obstacles.iter().filter(|found| found.prevents_start).count() {
+        0 => Ok(()),
+        errors => Err(Failure::new(
+            "configuration",
+            format!("the daemon would not start on this host: {errors} of the settings above"),
+            "`--elsewhere` checks a file for another host",
+        )),
+    }
 }
 
 fn replay(

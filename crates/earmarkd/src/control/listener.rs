@@ -215,6 +215,14 @@ pub(super) fn group_number(group: &str) -> Result<Gid, ListenerError> {
         .ok_or_else(unknown)
 }
 
+/// Checks that a group exists.
+///
+/// # Errors
+/// The group does not exist.
+pub(crate) fn check_group(group: &str) -> Result<(), ListenerError> {
+    group_number(group).map(drop)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
