@@ -86,6 +86,23 @@ fn log_levels_are_requested_and_an_unknown_target_is_an_error() {
     assert!(stderr(&output).contains("unknown target"), "{}", stderr(&output));
 }
 
+/// The environment names the socket, unless an argument does.
+#[test]
+fn control_socket_may_come_from_the_environment() {
+    let answer = || vec![vec![json!({ "ok": { "rows": [], "more": false } })]];
+    let (first, second) =
+        (ScriptedDaemon::start("first", answer()), ScriptedDaemon::start("second", answer()));
+    for (arguments, asked) in [(vec![], &first), (vec!["--control", &second.socket], &second)] {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_earmark"));
+        command.env("EARMARK_CONTROL", &first.socket).args(["show", "links"]).args(arguments);
+        let output = command.output().unwrap();
+        assert_eq!(status(&output), 0, "{}: {}", asked.socket, stderr(&output));
+    }
+    for daemon in [first, second] {
+        assert_eq!(daemon.thread.join().unwrap().len(), 1, "one request each");
+    }
+}
+
 const RESERVE: [&str; 7] =
     ["reserve", "--to", "10.0.2.2:5001", "--rate", "2Mbit", "--timeout", "300ms"];
 

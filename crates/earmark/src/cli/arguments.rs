@@ -25,7 +25,14 @@ pub(crate) use path::PathOptions;
 #[command(name = "earmark", version, propagate_version = true, after_help = MAIN_HELP)]
 pub(crate) struct Arguments {
     /// The daemon's control socket [default: /run/earmark/control.sock].
-    #[arg(long, global = true, value_name = "PATH", help_heading = EVERYWHERE)]
+    #[arg(
+        long,
+        global = true,
+        value_name = "PATH",
+        help_heading = EVERYWHERE,
+        env = "EARMARK_CONTROL",
+        hide_env_values = true
+    )]
     pub(crate) control: Option<PathBuf>,
     /// Print JSON, errors included.
     #[arg(long, global = true, help_heading = EVERYWHERE)]
@@ -35,7 +42,7 @@ pub(crate) struct Arguments {
 }
 
 impl Arguments {
-    /// Path of the control socket: the argument, or [`DEFAULT_SOCKET`].
+    /// Path of the control socket: the argument, else the environment, else [`DEFAULT_SOCKET`].
     pub(crate) fn socket(&self) -> PathBuf {
         self.control.clone().unwrap_or_else(|| DEFAULT_SOCKET.into())
     }
