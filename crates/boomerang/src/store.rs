@@ -14,10 +14,10 @@ mod keys;
 mod masks;
 
 use core::net::IpAddr;
-use earmark_core::memory::octets;
 
 use earmark_core::admission::{ClaimId, Owner};
 use earmark_core::hash::KeyedHash;
+use earmark_core::memory::octets;
 use earmark_core::shares::Shares;
 use earmark_core::timer::TimingWheel;
 use earmark_core::{Flow, InterfaceId, Time, growth};

@@ -12,11 +12,11 @@
 //!
 //! Deadlines in whole milliseconds fire exactly then; others at the next whole millisecond, and never early.
 
-use crate::memory::{Table, octets};
 use alloc::vec;
 use alloc::vec::Vec;
 use core::num::NonZeroU32;
 
+use crate::memory::{Table, octets};
 use crate::{Time, growth};
 
 /// Length of a tick, nanoseconds.

@@ -9,9 +9,9 @@
 
 use alloc::collections::BTreeMap;
 use core::net::IpAddr;
-use earmark_core::memory::octets;
 
 use earmark_core::hash::KeyedHash;
+use earmark_core::memory::octets;
 use earmark_core::timer::TimingWheel;
 use earmark_core::{InterfaceId, growth};
 use hashbrown::HashTable;

@@ -3,10 +3,10 @@
 //! A generation tells the claims of one slot apart. Free slots are linked through themselves, so that a claim needs
 //! no memory but its slot.
 
-use crate::memory::Table;
 use alloc::vec::Vec;
 
 use super::{ClaimId, Demand, Owner, Protocol, Service};
+use crate::memory::Table;
 use crate::{InterfaceId, Rate, growth};
 
 /// All claims.

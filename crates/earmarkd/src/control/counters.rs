@@ -2,26 +2,47 @@
 
 use std::collections::BTreeMap;
 
-use serde_json::Value;
+use serde::Serialize;
+use serde_json::{Value, json};
 
-use super::hub::Hub;
-use super::requests::value;
 use crate::driver::{Driver, Kernel};
+use crate::log::LogCounters;
+
+/// Counters of the hub.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub(crate) struct ControlCounters {
+    /// Clients that connected.
+    pub clients: u64,
+    /// Requests that succeeded.
+    pub requests: u64,
+    /// Lines that were answered with an error.
+    pub errors: u64,
+    /// Clients that were refused: no place, or no right to use the socket.
+    pub refused_clients: u64,
+    /// Idle clients that were disconnected.
+    pub idle_clients: u64,
+    /// Watchers that were disconnected because they read too slowly.
+    pub dropped_watchers: u64,
+}
 
 /// Returns all counters by part of the daemon; of a protocol by direction or another group, then by name.
-pub(crate) fn counters<K: Kernel>(hub: &Hub, driver: &Driver<K>) -> BTreeMap<&'static str, Value> {
+pub(crate) fn counters<K: Kernel>(
+    driver: &Driver<K>,
+    control: ControlCounters,
+    log: LogCounters,
+) -> BTreeMap<&'static str, Value> {
     let mut parts = by_protocol(driver.node().counters());
     let mut kernel = BTreeMap::<_, BTreeMap<_, u64>>::new();
     for (part, name, count) in driver.kernel_ref().counters() {
         kernel.entry(part).or_default().insert(name, count);
     }
-    parts.extend(kernel.into_iter().map(|(part, counts)| (part, value(counts))));
+    parts.extend(kernel.into_iter().map(|(part, counts)| (part, json!(counts))));
     if let Some(Value::Object(socket)) = parts.get_mut("socket") {
-        socket.insert("port_share".into(), value(shed(driver)));
+        socket.insert("port_share".into(), json!(shed(driver)));
     }
-    parts.insert("driver", value(driver.counters()));
-    parts.insert("control", value(hub.counters));
-    parts.insert("log", value(hub.log.counters()));
+    parts.insert("driver", json!(driver.counters()));
+    parts.insert("control", json!(control));
+    parts.insert("log", json!(log));
     parts
 }
 
@@ -38,5 +59,5 @@ fn by_protocol(
     for (protocol, group, name, count) in counters {
         protocols.entry(protocol).or_default().entry(group).or_default().insert(name, count);
     }
-    protocols.into_iter().map(|(protocol, groups)| (protocol, value(groups))).collect()
+    protocols.into_iter().map(|(protocol, groups)| (protocol, json!(groups))).collect()
 }

@@ -11,13 +11,13 @@ use std::time::Duration;
 use earmark_core::Time;
 use earmark_node::outcome::application_of;
 use earmark_node::{Command, Event, Input, Node, outcome};
-use serde::Serialize;
 use serde_json::json;
 use tracing::info;
 
 use super::audit::TARGET as AUDIT;
 use super::change::{PendingChange, Requested};
 use super::connection::Connection;
+use super::counters::ControlCounters;
 use super::event_log::log_event;
 use super::events::to_client;
 use super::roles::Roles;
@@ -80,23 +80,6 @@ pub(crate) struct Application {
     pub(super) change: Option<Box<PendingChange>>,
     /// Time of the request, until its first outcome.
     pub(super) awaits_outcome_since: Option<Time>,
-}
-
-/// Counters of the hub.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-pub(crate) struct ControlCounters {
-    /// Clients that connected.
-    pub clients: u64,
-    /// Requests that succeeded.
-    pub requests: u64,
-    /// Lines that were answered with an error.
-    pub errors: u64,
-    /// Clients that were refused: no place, or no right to use the socket.
-    pub refused_clients: u64,
-    /// Idle clients that were disconnected.
-    pub idle_clients: u64,
-    /// Watchers that were disconnected because they read too slowly.
-    pub dropped_watchers: u64,
 }
 
 impl Hub {

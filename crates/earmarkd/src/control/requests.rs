@@ -136,7 +136,9 @@ impl<K: Kernel> RequestHandler<'_, K> {
             Listing::Applications => {
                 rows(self.hub.applications.values().map(|application| &application.row), limit)
             }
-            Listing::Counters => rows([counters(self.hub, self.driver)], limit),
+            Listing::Counters => {
+                rows([counters(self.driver, self.hub.counters, self.hub.log.counters())], limit)
+            }
         }
     }
 

@@ -130,7 +130,7 @@ impl Collection {
         self.add_links(driver);
         self.add_soft_states(hub, driver);
         self.add_requests(hub);
-        for (part, counts) in counters(hub, driver) {
+        for (part, counts) in counters(driver, hub.counters, hub.log.counters()) {
             self.add_counters(&format!("earmark_{part}"), part, &counts);
         }
         let mut lag = Family::histograms(

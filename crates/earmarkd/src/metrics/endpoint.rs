@@ -20,6 +20,7 @@ use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use rustix::event::{EventfdFlags, eventfd};
+use tokio::runtime::{Builder, Runtime};
 use tokio::sync::{Mutex, Semaphore, oneshot};
 use tokio::time::{Instant, timeout};
 
@@ -78,26 +79,13 @@ impl Endpoint {
         let (ready, is_ready) = mpsc::channel();
         let source = Source { wanted: wanted.clone(), ask, latest: Mutex::new(None) };
         let run = move || {
-            let runtime =
-                tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build();
-            let restricted = capabilities::drop_all().and_then(|()| filter.apply());
-            let runtime = match restricted.and(runtime) {
-                Ok(runtime) => runtime,
-                Err(error) => {
-                    let _ = ready.send(Err(error));
-                    return;
-                }
+            let (runtime, listener) = match prepare(listener, filter) {
+                Ok(prepared) => prepared,
+                Err(error) => return drop(ready.send(Err(error))),
             };
-            runtime.block_on(async {
-                match tokio::net::TcpListener::from_std(listener) {
-                    Ok(listener) => {
-                        tokio::spawn(serve(listener, Arc::new(source)));
-                        let _ = ready.send(Ok(()));
-                        let _ = stopped.await;
-                    }
-                    Err(error) => _ = ready.send(Err(error)).is_ok(),
-                }
-            });
+            let _ = ready.send(Ok(()));
+            runtime.spawn(serve(listener, Arc::new(source)));
+            let _ = runtime.block_on(stopped);
         };
         let thread = std::thread::Builder::new().name("earmark-metrics".into()).spawn(run)?;
         is_ready.recv().map_err(io::Error::other)??;
@@ -153,6 +141,21 @@ impl Drop for Endpoint {
             let _ = thread.join();
         }
     }
+}
+
+/// Gives up all privileges of the calling thread, and prepares it to serve `listener`.
+fn prepare(
+    listener: TcpListener,
+    filter: SyscallFilter,
+) -> io::Result<(Runtime, tokio::net::TcpListener)> {
+    // The filter forbids what a new runtime asks of the system.
+    let runtime = Builder::new_current_thread().enable_io().enable_time().build()?;
+    capabilities::drop_all()?;
+    filter.apply()?;
+    let entered = runtime.enter();
+    let listener = tokio::net::TcpListener::from_std(listener)?;
+    drop(entered);
+    Ok((runtime, listener))
 }
 
 /// The event loop, as the thread sees it.

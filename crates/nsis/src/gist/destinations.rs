@@ -5,9 +5,9 @@
 use alloc::collections::BTreeMap;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use core::ops::Bound;
-use earmark_core::memory::octets;
 
 use earmark_core::Prefix;
+use earmark_core::memory::octets;
 
 use super::state::Index;
 

@@ -6,10 +6,10 @@
 //! | `by_destination` | destination of the flow | the first of a list for each destination | [`Destinations`], in order |
 
 use core::net::IpAddr;
-use earmark_core::memory::octets;
 
 use earmark_core::growth;
 use earmark_core::hash::KeyedHash;
+use earmark_core::memory::octets;
 use earmark_core::timer::TimingWheel;
 use earmark_wire::gist::Mri;
 use hashbrown::HashTable;

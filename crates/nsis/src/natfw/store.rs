@@ -15,9 +15,9 @@
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use core::net::IpAddr;
-use earmark_core::memory::octets;
 
 use earmark_core::hash::KeyedHash;
+use earmark_core::memory::octets;
 use earmark_core::shares::{OWN, Shares};
 use earmark_core::timer::TimingWheel;
 use earmark_core::{Endpoint, FilteredPackets, Time, growth};

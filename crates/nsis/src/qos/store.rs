@@ -9,11 +9,11 @@
 //! No index is ever walked; listings are in slab order, so that order never depends on a hash.
 
 use alloc::collections::{BTreeMap, BTreeSet};
-use earmark_core::memory::octets;
 
 use earmark_core::InterfaceId;
 use earmark_core::growth;
 use earmark_core::hash::KeyedHash;
+use earmark_core::memory::octets;
 use earmark_core::shares::{OWN, Shares};
 use earmark_core::timer::TimingWheel;
 use earmark_wire::gist::SessionId;

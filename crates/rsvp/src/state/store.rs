@@ -20,9 +20,9 @@ mod neighbors;
 
 use alloc::collections::BTreeMap;
 use core::net::IpAddr;
-use earmark_core::memory::octets;
 
 use earmark_core::hash::KeyedHash;
+use earmark_core::memory::octets;
 use earmark_core::random::Stream;
 use earmark_core::shares::Shares;
 use earmark_core::timer::TimingWheel;

@@ -1,9 +1,9 @@
 //! Index of state blocks by the MESSAGE_ID of the message that set them.
 
 use alloc::vec::Vec;
-use earmark_core::memory::Table;
 
 use earmark_core::hash::KeyedHash;
+use earmark_core::memory::Table;
 use hashbrown::HashTable;
 
 use crate::state::message_id_key::MessageIdKey;
