@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use earmark_core::admission::ClaimId;
 use earmark_core::{Effects, InterfaceId, Rate};
-use earmark_node::{Event, HeldClaim, Node};
+use earmark_node::{Event, HeldClaim, Node, StateCount};
 
 use crate::host::Host;
 use crate::topology::RESERVABLE;
@@ -17,12 +17,12 @@ const EFFECTS_OF_STATE: usize = 24;
 /// Longest IP packet.
 const LONGEST: usize = 65_535;
 
-/// Limits of the state of a node, by its names in [`earmark_node::NodeEngine::state_counts`].
-pub type Limits = Vec<(&'static str, usize)>;
+/// Largest numbers of soft states, named as in [`earmark_node::NodeEngine::state_counts`].
+pub type Limits = Vec<StateCount>;
 
 /// Returns the number of units of state.
 pub fn size(node: &Node) -> usize {
-    node.engines().flat_map(|engine| engine.state_counts()).map(|(_, count)| count).sum()
+    node.engines().flat_map(|engine| engine.state_counts()).map(|(_, _, count)| count).sum()
 }
 
 /// The work of one input is bounded by the state that there is.
@@ -58,11 +58,11 @@ pub fn check(host: &Host, limits: &Limits) {
         assert!(status.held <= RESERVABLE, "{link:?} holds {:?}", status.held);
         check_classes(host, link, &listed);
     }
-    for engine in node.engines() {
-        for (name, count) in engine.state_counts() {
-            let limit = limits.iter().find(|(limited, _)| *limited == name);
-            assert!(limit.is_none_or(|(_, most)| count <= *most), "{count} {name}");
-        }
+    for (part, kind, most) in limits {
+        let mut counts = node.engines().flat_map(|engine| engine.state_counts());
+        let count =
+            counts.find(|(counted, of, _)| (counted, of) == (part, kind)).map(|(.., it)| it);
+        assert!(count.is_some_and(|count| count <= *most), "{count:?} {kind} of {part}");
     }
 }
 
@@ -90,8 +90,8 @@ fn total<'a>(node: &Node, claims: impl Iterator<Item = &'a HeldClaim>) -> (Rate,
 pub fn check_empty(host: &Host) {
     let (node, at) = (&host.node, host.index);
     for engine in node.engines() {
-        for (name, count) in engine.state_counts() {
-            assert_eq!(count, 0, "{name} left at node {at}");
+        for (part, kind, count) in engine.state_counts() {
+            assert_eq!(count, 0, "{kind} of {part} left at node {at}");
         }
     }
     for (link, status) in node.ledger().links() {

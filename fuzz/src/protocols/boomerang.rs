@@ -41,7 +41,7 @@ impl Protocol for Boomerang {
         settings.limits.masks = draw.one_of(&[8, 1]);
         settings.limits.branches = draw.one_of(&[4, 1]);
         settings.limits.applications = 2;
-        vec![("sessions of Boomerang", most as usize)]
+        vec![("boomerang", "sessions", most as usize)]
     }
 
     fn command(&self, draw: &mut Draw<'_>, _: usize, application: u64) -> Command {

@@ -52,7 +52,7 @@ impl Protocol for Natfw {
         natfw.rules = vec![rule];
         natfw.limits.sessions = sessions;
         natfw.limits.icmp_types = 2;
-        limits.push(("sessions of NATFW NSLP", sessions as usize));
+        limits.push(("natfw_nslp", "sessions", sessions as usize));
         limits
     }
 

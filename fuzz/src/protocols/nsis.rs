@@ -62,10 +62,10 @@ impl Protocol for Nsis {
         gist.piggyback = !set(3);
         gist.associations.require.reliable = set(4);
         let limits = vec![
-            ("sessions of QoS NSLP", sessions as usize),
-            ("routing states of GIST", states as usize),
-            ("associations of GIST", gist.limits.associations as usize),
-            ("peers of GIST", gist.limits.peers as usize),
+            ("qos_nslp", "sessions", sessions as usize),
+            ("gist", "routing_states", states as usize),
+            ("gist", "associations", gist.limits.associations as usize),
+            ("gist", "peers", gist.limits.peers as usize),
         ];
         let qos = &mut config.nsis.qos;
         qos.refresh = Duration::from_secs(draw.one_of(&[30, 2]));

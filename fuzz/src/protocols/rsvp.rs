@@ -60,7 +60,7 @@ impl Protocol for Rsvp {
             }];
         }
         let most = most as usize;
-        vec![("sessions of RSVP", most), ("senders of RSVP", most)]
+        vec![("rsvp", "sessions", most), ("rsvp", "senders", most)]
     }
 
     fn command(&self, draw: &mut Draw<'_>, _: usize, application: u64) -> Command {
@@ -408,7 +408,7 @@ fn notify_request(node: IpAddr) -> Vec<u8> {
 }
 
 /// Returns a Bundle of a message twice.
-fn bundle(payload: &mut Vec<u8>, length: usize) -> Option<usize> {
+fn bundle(payload: &mut [u8], length: usize) -> Option<usize> {
     const HEADER: usize = 8;
     let message = payload[..length].to_vec();
     payload[HEADER..].get_mut(..2 * length)?.copy_from_slice(&message.repeat(2));

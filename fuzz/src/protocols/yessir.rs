@@ -40,7 +40,7 @@ impl Protocol for Yessir {
         settings.limits.branches = draw.one_of(&[4, 1]);
         settings.limits.applications = 3;
         settings.limits.largest = draw.maybe(|_| Rate::from_mbps(2));
-        vec![("streams of YESSIR", most as usize), ("applications of YESSIR", 3)]
+        vec![("yessir", "streams", most as usize), ("yessir", "applications", 3)]
     }
 
     fn command(&self, draw: &mut Draw<'_>, _: usize, application: u64) -> Command {
