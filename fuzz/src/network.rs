@@ -169,7 +169,7 @@ impl Network {
                         host.classes.insert(installation.claim, *installation);
                     }
                 }
-                Effect::Remove(claim) => {
+                Effect::Remove(claim, _) => {
                     self.hosts[at].classes.remove(claim);
                 }
                 Effect::AddFlow(..) | Effect::RemoveFlow(..) | Effect::Filter(_) => {}

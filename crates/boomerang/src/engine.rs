@@ -3,7 +3,7 @@
 use core::net::{IpAddr, Ipv4Addr};
 
 use earmark_core::checkpoint::{Checkpoint, mark};
-use earmark_core::{Context, Datagram, Effects, Engine, HostEvent, Input, Time};
+use earmark_core::{Context, Datagram, Effects, EndReason, Engine, HostEvent, Input, Time};
 use earmark_wire::boomerang::{CommonForm, ErrorKind, View};
 use earmark_wire::icmp::{Echo, Kind, PseudoHeader};
 
@@ -143,7 +143,11 @@ impl Boomerang {
             Command::WallClock { wall_clock } => return self.set_wall_clock(wall_clock),
             Command::Seen(seen) => return self.apply_seen_refreshes(cx.now, &seen),
             Command::Passed(passed) => return self.count_passed(passed),
-            Command::Settled(settled) => return self.settled(cx, &settled),
+            Command::Settled(settled) => {
+                // The kernel reports what it has done at a message of a neighbor.
+                cx.out.set_end_reason(EndReason::TornDown);
+                return self.settled(cx, &settled);
+            }
         };
         if let Err(reason) = done {
             cx.out.notify(Event::Rejected { application, reason });

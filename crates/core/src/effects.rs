@@ -7,6 +7,7 @@ use core::ops::Range;
 use serde::{Deserialize, Serialize};
 
 use crate::admission::{ClaimId, Demand};
+use crate::end_reason::EndReason;
 use crate::{Connect, ConnectionId, FilterChange, Flow, InterfaceId};
 
 /// Parameters of an outgoing datagram.
@@ -93,8 +94,8 @@ pub enum Effect<E> {
     AddFlow(ClaimId, Flow),
     /// Removes a flow from an installed reservation.
     RemoveFlow(ClaimId, Flow),
-    /// Removes a reservation from traffic control.
-    Remove(ClaimId),
+    /// Removes a reservation from traffic control, and why it ends.
+    Remove(ClaimId, EndReason),
     /// Changes the packet filter.
     Filter(FilterChange),
     /// Notifies listeners.
@@ -108,11 +109,18 @@ pub struct Effects<E> {
     octets: Vec<u8>,
     /// Buffer for messages while they are rewritten.
     spare: Vec<u8>,
+    /// Why reservations end that are removed from now on.
+    end_reason: EndReason,
 }
 
 impl<E> Default for Effects<E> {
     fn default() -> Self {
-        Effects { list: Vec::new(), octets: Vec::new(), spare: Vec::new() }
+        Effects {
+            list: Vec::new(),
+            octets: Vec::new(),
+            spare: Vec::new(),
+            end_reason: EndReason::Released,
+        }
     }
 }
 
@@ -183,9 +191,15 @@ impl<E> Effects<E> {
         self.list.push(Effect::RemoveFlow(claim, flow));
     }
 
-    /// Removes a reservation.
+    /// Removes a reservation, for the reason last set.
     pub fn remove(&mut self, claim: ClaimId) {
-        self.list.push(Effect::Remove(claim));
+        self.list.push(Effect::Remove(claim, self.end_reason));
+    }
+
+    /// Sets why reservations end that are removed from now on. The node sets it for each input.
+    #[inline]
+    pub fn set_end_reason(&mut self, reason: EndReason) {
+        self.end_reason = reason;
     }
 
     /// Changes the packet filter.
@@ -307,7 +321,7 @@ mod tests {
         effects.notify(7);
         assert_eq!(effects.len(), 5);
         assert_eq!(messages(&effects), [&[0xaa; 3][..], &[], &[0xcc; 2]]);
-        assert_eq!(effects.iter().nth(1), Some(&Effect::Remove(CLAIM)));
+        assert_eq!(effects.iter().nth(1), Some(&Effect::Remove(CLAIM, EndReason::Released)));
         assert_eq!(effects.iter().last(), Some(&Effect::Notify(7)));
     }
 
@@ -339,7 +353,7 @@ mod tests {
             [(1, &[0xaa; 2]), (2, &[0xff, 0xff, 1]), (4, &[0xff; 2]), (5, &[0xff, 0xff, 4, 4])];
         assert_eq!(seen, expected);
         assert_eq!(effects.len(), 6);
-        assert_eq!(effects.iter().last(), Some(&Effect::Remove(CLAIM)));
+        assert_eq!(effects.iter().last(), Some(&Effect::Remove(CLAIM, EndReason::Released)));
     }
 
     #[test]

@@ -231,7 +231,7 @@ impl<E: Clone> Effects<E> {
             Effect::Install(installation) => RecordedEffect::Install(*installation),
             Effect::AddFlow(claim, flow) => RecordedEffect::AddFlow(*claim, *flow),
             Effect::RemoveFlow(claim, flow) => RecordedEffect::RemoveFlow(*claim, *flow),
-            Effect::Remove(claim) => RecordedEffect::Remove(*claim),
+            Effect::Remove(claim, _) => RecordedEffect::Remove(*claim),
             Effect::Filter(change) => RecordedEffect::Filter(*change),
             Effect::Notify(event) => RecordedEffect::Notify(event.clone()),
         })

@@ -441,7 +441,7 @@ impl<K: Kernel> Driver<K> {
                 }
                 None
             }
-            Effect::Remove(claim) => {
+            Effect::Remove(claim, _) => {
                 counters.removed += 1;
                 if let Err(failure) = self.kernel.remove(*claim) {
                     failure.log("remove a reservation", None, None);

@@ -9,8 +9,8 @@ use earmark_core::admission::{AdmissionMethod, Attempt, Ledger, Owner, Protocol}
 use earmark_core::hash::KeyedHash;
 use earmark_core::random::RandomStreams;
 use earmark_core::{
-    Context, Datagram, Effects, FlowAnswer, FlowResolver, HostEvent, Input as EngineInput,
-    Interface, InterfaceId, Interfaces, RouteTable, Time,
+    Context, Datagram, Effects, EndReason, FlowAnswer, FlowResolver, HostEvent,
+    Input as EngineInput, Interface, InterfaceId, Interfaces, RouteTable, Time,
 };
 
 use crate::edge::{Edge, EdgeAction};
@@ -166,7 +166,9 @@ impl Node {
         for &(number, index) in &*by_ip_protocol {
             if number == ip_protocol && engines[index].accepts(&datagram) {
                 let context = &mut Context { routes, interfaces, ledger };
-                return engines[index].process(now, EngineInput::Datagram(datagram), context, out);
+                let input = EngineInput::Datagram(datagram);
+                out.set_end_reason(EndReason::of(&input));
+                return engines[index].process(now, input, context, out);
             }
         }
     }
@@ -198,6 +200,7 @@ impl Node {
         out: &mut Effects<Event>,
     ) {
         let Node { engines, routes, interfaces, ledger, .. } = self;
+        out.set_end_reason(EndReason::of(&input));
         engines[index].process(now, input, &mut Context { routes, interfaces, ledger }, out);
     }
 

@@ -112,7 +112,7 @@ pub fn outcomes<E: Clone>(effects: &Effects<E>) -> Vec<Outcome<E>> {
     let outcome = |effect: &Effect<E>| match effect {
         Effect::Send(how, range) => Outcome::Sent(*how, effects.octets(range).to_vec()),
         Effect::Install(installation) => Outcome::Installed(*installation),
-        Effect::Remove(claim) => Outcome::Removed(*claim),
+        Effect::Remove(claim, _) => Outcome::Removed(*claim),
         Effect::Filter(change) => Outcome::Filtered(*change),
         Effect::Notify(event) => Outcome::Event(event.clone()),
         Effect::AddFlow(claim, flow) => Outcome::Added(*claim, *flow),

@@ -57,7 +57,7 @@ impl Names<'_> {
             Effect::RemoveFlow(claim, flow) => {
                 format!("take {} from {}", flow_text(flow), claim_text(*claim))
             }
-            Effect::Remove(claim) => format!("remove {}", claim_text(*claim)),
+            Effect::Remove(claim, _) => format!("remove {}", claim_text(*claim)),
             Effect::Filter(change) => format!("filter {change:?}"),
             Effect::Notify(event) => format!("tell {}", self.event(event)),
         }

@@ -298,7 +298,7 @@ impl Network {
                 }
                 self.classify_fluids_everywhere(node, flow);
             }
-            Effect::Remove(claim) => {
+            Effect::Remove(claim, _) => {
                 let ports = host.ports.iter_mut();
                 let freed: Vec<(InterfaceId, u32)> = ports
                     .filter_map(|(interface, port)| {

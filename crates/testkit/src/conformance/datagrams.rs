@@ -122,7 +122,7 @@ impl<P: Datagrams> Player<P> {
         let effects = self.tables.handle(&mut self.engine, now, input);
         let (mut lines, mut messages, mut events) = (Vec::new(), Vec::new(), Vec::new());
         // What is given back has its line, and its number, first.
-        let gives_back = |effect: &Effect<_>| matches!(effect, Effect::Remove(_));
+        let gives_back = |effect: &Effect<_>| matches!(effect, Effect::Remove(..));
         for effect in effects.iter().filter(|effect| gives_back(effect)) {
             lines.extend(self.tables.reservation(effect));
         }

@@ -163,7 +163,7 @@ impl Tables {
             Effect::RemoveFlow(claim, flow) => {
                 Some(format!("take from claim {}: {}", self.number(*claim), flow_text(flow)))
             }
-            Effect::Remove(claim) => {
+            Effect::Remove(claim, _) => {
                 let number = self.number(*claim);
                 self.claims.remove(claim);
                 Some(format!("remove claim {number}"))

@@ -148,7 +148,7 @@ impl Node {
                 Effect::Install(installation) => {
                     self.installed.insert(installation.claim, *installation);
                 }
-                Effect::Remove(claim) => {
+                Effect::Remove(claim, _) => {
                     assert!(self.installed.remove(claim).is_some(), "it was there");
                     self.added.retain(|_, of| of != claim);
                 }

@@ -202,7 +202,7 @@ impl Net {
                 Effect::Install(i) => {
                     node.control.push(format!("install {} {}", i.interface.0, i.demand.rate));
                 }
-                Effect::Remove(_) => node.control.push("remove".into()),
+                Effect::Remove(..) => node.control.push("remove".into()),
                 Effect::AddFlow(_, flow) => {
                     node.control.push(format!("add {}", flow.destination_port));
                 }

@@ -238,8 +238,8 @@ impl Envelope {
 mod tests {
     use core::net::Ipv4Addr;
 
-    use earmark_core::InterfaceId;
     use earmark_core::admission::ClaimId;
+    use earmark_core::{EndReason, InterfaceId};
     use earmark_wire::rsvp::{Body, Message};
 
     use super::*;
@@ -328,7 +328,7 @@ mod tests {
                 (address(2), alloc::vec![1, 3, 6]),
             ];
             assert_eq!(leaving(&out), expected);
-            assert_eq!(out.iter().last(), Some(&Effect::Remove(claim)));
+            assert_eq!(out.iter().last(), Some(&Effect::Remove(claim, EndReason::Released)));
         }
     }
 

@@ -125,7 +125,7 @@ impl Aggregation {
                 }
                 !own
             }
-            Effect::Remove(claim) => !self.own_claims.remove(claim),
+            Effect::Remove(claim, _) => !self.own_claims.remove(claim),
             _ => true,
         });
         self.hide_from_core(from, out);
