@@ -14,6 +14,7 @@ use std::io;
 use std::net::TcpListener;
 
 use earmark_core::{FilterEvent, FilterRule, InterfaceId, Time};
+use earmark_history::{Journal, JournalError};
 use earmark_linux::clock::Clock;
 use earmark_linux::{
     Access, Adopted, ClassifierChoice, FlowRoutes, InterfaceError, InterfaceState, LinkPlan,
@@ -22,13 +23,14 @@ use earmark_linux::{
 };
 use earmark_node::{HostUpdate, Input, NodeConfig};
 use jiff::Timestamp;
-use rustix::fs::Mode;
+use rustix::fs::{Gid, Mode};
 use tracing::{debug, info, warn};
 
 use crate::config::{Config, ConfigError, MetricsSettings};
-use crate::control::{Hub, Listener, ListenerError, Roles};
+use crate::control::{Hub, Listener, ListenerError, Roles, group_number};
 use crate::driver::Driver;
 use crate::event_loop::EventLoop;
+use crate::history::{Accounts, HistorySettings, WriterThread};
 use crate::key_file::KeyFile;
 use crate::log::{Log, kind};
 use crate::metrics::Endpoint;
@@ -146,7 +148,8 @@ pub fn run(config: &Config, log: &Log) -> Result<(), DaemonError> {
     let user = config.user.as_deref().map(find_user).transpose()?;
     let listener = Listener::prepare(&config.control)?;
     let metrics = config.metrics.as_ref().map(bind_metrics).transpose()?;
-    let mut event_loop = start(config, log, socket, listener)?;
+    let accounts = config.history.as_ref().map(|history| begin_accounts(config, history, user));
+    let mut event_loop = start(config, log, socket, listener, accounts.transpose()?)?;
     // The user that we are about to become may have no access to the directory.
     event_loop.listener.publish()?;
     if let Some(user) = user {
@@ -161,6 +164,11 @@ pub fn run(config: &Config, log: &Log) -> Result<(), DaemonError> {
         event_loop
             .add_metrics(endpoint.map_err(failed)?)
             .map_err(DaemonError::system("wait for events"))?;
+    }
+    if let Some(settings) = &config.history {
+        let failed = "write accounting records ([history])";
+        event_loop
+            .add_history(start_history(config, settings).map_err(DaemonError::system(failed))?);
     }
     config.syscall_filter.apply().map_err(DaemonError::system(
         "filter system calls (daemon.syscall_filter = \"off\" does without)",
@@ -190,6 +198,31 @@ fn bind_metrics(
 
 fn serve_metrics(settings: &MetricsSettings) -> String {
     format!("serve metrics at {} (metrics.address)", settings.address)
+}
+
+/// Opens the journal while the process may still create its directory, and hands it to the user that the daemon becomes.
+fn begin_accounts(
+    config: &Config,
+    settings: &HistorySettings,
+    user: Option<User>,
+) -> Result<Accounts, DaemonError> {
+    let failed = |error: JournalError| DaemonError::System {
+        doing: "open the journal of accounting records (history.journal)".into(),
+        cause: error.to_string(),
+    };
+    let journal = Journal::open(&settings.journal, settings.journal_size).map_err(failed)?;
+    if let Some(user) = user {
+        let own = journal.paths().map_err(failed)?.iter().try_for_each(|path| user.own(path));
+        own.map_err(DaemonError::system("hand over the journal of accounting records"))?;
+    }
+    Ok(Accounts::begin(journal, &config.name, settings.interval))
+}
+
+/// Starts the writer of the database, which the operators of the control socket may read.
+fn start_history(config: &Config, settings: &HistorySettings) -> io::Result<WriterThread> {
+    let group = config.control.group.as_deref().map(group_number).transpose();
+    let group = group.map_err(io::Error::other)?;
+    WriterThread::start(settings, group.map(Gid::as_raw), config.syscall_filter)
 }
 
 /// Claims the network namespace, if this process has the privileges that the settings need.
@@ -232,8 +265,9 @@ fn start(
     log: &Log,
     socket: SignallingSocket,
     listener: Listener,
+    accounts: Option<Accounts>,
 ) -> Result<EventLoop, DaemonError> {
-    let Runtime { clock, origin, driver, watch } = Runtime::start(config, socket)?;
+    let Runtime { clock, origin, driver, watch } = Runtime::start(config, socket, accounts)?;
     let reload = Reload::new(config, origin);
     let roles = Roles::of(&config.control)?;
     let hub = Hub::new(&config.name).with(roles, config.control.idle_timeout).with_log(log.clone());
@@ -254,15 +288,25 @@ pub(crate) struct Runtime {
 impl Runtime {
     /// Starts a node in the network namespace of the calling thread.
     pub(crate) fn open(config: &Config) -> Result<Runtime, DaemonError> {
-        Runtime::start(config, claim(config)?)
+        Runtime::start(config, claim(config)?, None)
     }
 
-    fn start(config: &Config, socket: SignallingSocket) -> Result<Runtime, DaemonError> {
+    fn start(
+        config: &Config,
+        socket: SignallingSocket,
+        accounts: Option<Accounts>,
+    ) -> Result<Runtime, DaemonError> {
         let (clock, origin) = (Clock::start(), Timestamp::now());
         let (mut driver, Findings { mirror, initial, adopted, rules }) =
             node(config, socket, clock, origin)?;
+        if let Some(accounts) = accounts {
+            driver.keep_accounts(accounts);
+        }
         let watch = Watch::start(clock.now(), config, mirror, initial, adopted, &mut driver)
             .map_err(DaemonError::TrafficControl)?;
+        if let Some(accounts) = driver.accounts_mut() {
+            accounts.adopted_all();
+        }
         for (rule, until) in rules {
             let adopted = HostUpdate::Filter(FilterEvent::Adopted(rule, until));
             driver.handle(clock.now(), Input::Host(adopted));
@@ -365,9 +409,13 @@ fn prepare(
 }
 
 fn stop(config: &Config, event_loop: EventLoop) -> Result<(), DaemonError> {
-    let EventLoop { driver, listener, .. } = event_loop;
+    let EventLoop { mut driver, listener, history, .. } = event_loop;
     drop(listener);
     let stays = config.keep_reservations_on_exit;
+    driver.close_accounts(stays);
+    if let Some(history) = history {
+        history.stop();
+    }
     let reservations = if stays { "stay in the kernel" } else { "are removed from the kernel" };
     info!(kind = kind::STOPPING.name, "stopping; reservations {reservations}");
     if stays {

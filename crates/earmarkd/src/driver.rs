@@ -6,6 +6,7 @@
 //! privileges. A reservation that the kernel refuses becomes an input of the node ([`HostUpdate::TrafficControlRefused`]), so
 //! that the protocol sends an error message. Events of the node accumulate until [`Driver::take_events`] is called.
 
+mod accounting;
 mod kernel;
 mod recorded_node;
 
@@ -24,6 +25,7 @@ use earmark_node::{
 };
 use tracing::{debug, warn};
 
+use crate::history::Accounts;
 use crate::protocols;
 use crate::record::Recorder;
 
@@ -46,6 +48,8 @@ pub struct Driver<K> {
     unused_links: BTreeMap<String, LinkRow>,
     /// Times of the last samples of links whose admission control measures; `None` if none does by its settings.
     sampled: Option<BTreeMap<InterfaceId, Time>>,
+    /// Accounting records, if there are any.
+    accounts: Option<Box<Accounts>>,
 }
 
 /// Most batches read by one call of [`Driver::look`], enough for everything in the ring.
@@ -67,6 +71,7 @@ impl<K: Kernel> Driver<K> {
             groups: BTreeMap::new(),
             unused_links: BTreeMap::new(),
             sampled: is_measured.then(BTreeMap::new),
+            accounts: None,
         }
     }
 
@@ -93,6 +98,7 @@ impl<K: Kernel> Driver<K> {
             self.kernel.suspend_refreshes();
         }
         self.reclaim_delegated(now);
+        self.note_adopted(&input);
         self.inside.take(now, input);
         self.carry_out(now);
         self.delegate(now);
@@ -378,6 +384,9 @@ impl<K: Kernel> Driver<K> {
             }
         }
         self.kernel.tidy();
+        if let Some(accounts) = &mut self.accounts {
+            accounts.settle(now, &self.inside.node, &self.kernel);
+        }
     }
 
     /// Sends all messages of the effects.
@@ -421,6 +430,9 @@ impl<K: Kernel> Driver<K> {
                 let protocol = owner.map(|owner| owner.protocol);
                 let done = self.kernel.install(protocol, installation);
                 counters.installed += u64::from(done.is_ok());
+                if let (Ok(()), Some(accounts)) = (&done, &mut self.accounts) {
+                    accounts.installed(installation);
+                }
                 // A reservation adopted for the flow has no requester any more, and its bandwidth is free.
                 if let (Err(_), Installation { interface, flow, .. }) = (&done, *installation)
                     && let Err(failure) = self.kernel.drop_adopted(interface, flow, protocol)
@@ -431,18 +443,27 @@ impl<K: Kernel> Driver<K> {
             }
             Effect::AddFlow(claim, flow) => {
                 counters.flow_changes += 1;
+                if let Some(accounts) = &mut self.accounts {
+                    accounts.flows_changed(*claim);
+                }
                 self.kernel.add_flow(*claim, *flow).err().map(|failure| (*claim, failure))
             }
             // What cannot be removed has no owner in the next reconciliation, which removes it.
             Effect::RemoveFlow(claim, flow) => {
                 counters.flow_changes += 1;
+                if let Some(accounts) = &mut self.accounts {
+                    accounts.flows_changed(*claim);
+                }
                 if let Err(failure) = self.kernel.remove_flow(*claim, *flow) {
                     failure.log("remove a flow", None, Some(flow));
                 }
                 None
             }
-            Effect::Remove(claim, _) => {
+            Effect::Remove(claim, reason) => {
                 counters.removed += 1;
+                if let Some(accounts) = &mut self.accounts {
+                    accounts.ends(*claim, *reason, || self.kernel.counted(*claim));
+                }
                 if let Err(failure) = self.kernel.remove(*claim) {
                     failure.log("remove a reservation", None, None);
                 }
@@ -450,10 +471,11 @@ impl<K: Kernel> Driver<K> {
             }
             Effect::Notify(event) => {
                 counters.events += 1;
-                if let Event::NotAdopted { interface, flow, .. } = event
-                    && let Err(failure) = self.kernel.drop_adopted(*interface, *flow, None)
-                {
-                    failure.log("remove an adopted reservation", Some(*interface), Some(flow));
+                if let Event::NotAdopted { interface, flow, .. } = event {
+                    self.note_not_adopted(*interface, *flow);
+                    if let Err(failure) = self.kernel.drop_adopted(*interface, *flow, None) {
+                        failure.log("remove an adopted reservation", Some(*interface), Some(flow));
+                    }
                 }
                 self.events.push(event.clone());
                 None

@@ -21,6 +21,7 @@ use tracing::{info, warn};
 use self::wait_set::{Source, WaitSet};
 use crate::control::{Hub, Listener};
 use crate::driver::Driver;
+use crate::history::WriterThread;
 use crate::metrics::Endpoint;
 use crate::protocols;
 use crate::reload::Reload;
@@ -48,6 +49,7 @@ pub(crate) struct EventLoop {
     pub(crate) hub: Hub,
     pub(crate) service_manager: ServiceManager,
     metrics: Option<Endpoint>,
+    pub(crate) history: Option<WriterThread>,
     reload: Reload,
     wall_clock: WallClock,
     set: WaitSet,
@@ -81,6 +83,7 @@ impl EventLoop {
             hub,
             service_manager,
             metrics: None,
+            history: None,
             reload,
             wall_clock,
             set,
@@ -96,6 +99,14 @@ impl EventLoop {
         self.set.add(Source::Metrics, endpoint.as_fd())?;
         self.metrics = Some(endpoint);
         Ok(())
+    }
+
+    /// Adds the writer of accounting records.
+    pub(crate) fn add_history(&mut self, history: WriterThread) {
+        if let Some(accounts) = self.driver.accounts_mut() {
+            accounts.set_applied(history.applied());
+        }
+        self.history = Some(history);
     }
 
     /// Serves until a signal stops the daemon.
@@ -146,6 +157,9 @@ impl EventLoop {
             }
             if self.driver.next_sample().is_some_and(|at| at <= now) {
                 self.driver.sample_links(now);
+            }
+            if self.driver.next_counters().is_some_and(|at| at <= now) {
+                self.driver.read_counters(now);
             }
             self.watch.house_keeping(now, &mut self.driver);
             self.hub.publish(now, &mut self.driver);
@@ -226,6 +240,7 @@ impl EventLoop {
             self.timers_due(),
             self.driver.next_look(),
             self.driver.next_sample(),
+            self.driver.next_counters(),
             self.driver.next_stream_deadline(),
             Some(self.watch.next_deadline()),
             self.hub.next_deadline(),

@@ -14,6 +14,7 @@ pub mod driver;
 pub mod embedded;
 mod enforcement;
 mod event_loop;
+pub mod history;
 pub mod key_file;
 pub mod log;
 mod metrics;

@@ -104,6 +104,20 @@ const ALLOWED: &[c_long] = &[
     libc::SYS_uname,
 ];
 
+/// Calls of a thread that writes a database, beside the others.
+#[cfg(feature = "history")]
+const OF_DATABASES: &[c_long] = &[
+    libc::SYS_fallocate,
+    libc::SYS_fchmod,
+    libc::SYS_fchmodat,
+    libc::SYS_fchown,
+    libc::SYS_fchownat,
+    libc::SYS_fdatasync,
+    libc::SYS_fsync,
+    libc::SYS_ftruncate,
+    libc::SYS_pwrite64,
+];
+
 /// Calls that only this architecture has beside their newer forms.
 #[cfg(target_arch = "x86_64")]
 const OLDER: &[c_long] = &[
@@ -146,19 +160,34 @@ impl SyscallFilter {
     /// # Errors
     /// The kernel has no seccomp.
     pub(crate) fn apply(self) -> io::Result<()> {
-        let otherwise = match self {
-            SyscallFilter::Off => return Ok(()),
-            SyscallFilter::Log => SeccompAction::Log,
-            SyscallFilter::Enforce => SeccompAction::Errno(libc::EPERM.cast_unsigned()),
-        };
-        apply_filter(&program(otherwise)?).map_err(io::Error::other)
+        let Some(otherwise) = self.otherwise() else { return Ok(()) };
+        apply_filter(&program(otherwise, &[])?).map_err(io::Error::other)
+    }
+
+    /// Applies the filter to the calling thread for good, with what a database needs.
+    ///
+    /// # Errors
+    /// The kernel has no seccomp.
+    #[cfg(feature = "history")]
+    pub(crate) fn apply_with_files(self) -> io::Result<()> {
+        let Some(otherwise) = self.otherwise() else { return Ok(()) };
+        apply_filter(&program(otherwise, OF_DATABASES)?).map_err(io::Error::other)
+    }
+
+    /// Returns what happens at a call outside the list; `None` if there is no filter.
+    fn otherwise(self) -> Option<SeccompAction> {
+        match self {
+            SyscallFilter::Off => None,
+            SyscallFilter::Log => Some(SeccompAction::Log),
+            SyscallFilter::Enforce => Some(SeccompAction::Errno(libc::EPERM.cast_unsigned())),
+        }
     }
 }
 
-fn program(otherwise: SeccompAction) -> io::Result<BpfProgram> {
+fn program(otherwise: SeccompAction, more: &[c_long]) -> io::Result<BpfProgram> {
     let arch = TargetArch::try_from(std::env::consts::ARCH).map_err(io::Error::other)?;
     let mut rules: BTreeMap<i64, Vec<SeccompRule>> =
-        ALLOWED.iter().chain(OLDER).map(|&call| (call, Vec::new())).collect();
+        ALLOWED.iter().chain(OLDER).chain(more).map(|&call| (call, Vec::new())).collect();
     rules.insert(libc::SYS_bpf, first_argument_in(&BPF_OPERATIONS)?);
     let families = FAMILIES.map(|family| u64::from(family.cast_unsigned()));
     rules.insert(libc::SYS_socket, first_argument_in(&families)?);

@@ -15,6 +15,7 @@ use earmark_core::{
     Connect, ConnectionId, FilterChange, FilteredPackets, Flow, Installation, InterfaceId,
     Outgoing, Rate, StreamEvent, Time,
 };
+use earmark_history::Counts;
 use earmark_linux::{
     Adopted, Deviation, Enforcement, FlowClaim, FlowPath, FlowRouteCounters, InterfaceError,
     InterfaceName, InterfaceSignalling, MarkRule, Monitor, Offload, PathQuestion, Reconciliation,
@@ -30,7 +31,7 @@ use crate::driver::{
 use crate::protocol::KernelOffload;
 use crate::protocols;
 use crate::streams::Streams;
-use counters::TrafficControlCounters;
+use counters::{TrafficControlCounters, counts};
 use earmark_control::command::with_cause;
 use error::failure;
 use packet_filter::NodeFilter;
@@ -402,6 +403,29 @@ impl Kernel for System {
                 None
             }
         }
+    }
+
+    fn counted(&mut self, claim: ClaimId) -> Option<Counts> {
+        if self.accounted.contains(&claim) {
+            return None;
+        }
+        let counted = self.traffic_control.counted(claim);
+        let failed = |error: &TcError| debug!(?claim, "no statistics: {}", with_cause(error));
+        counted.inspect_err(failed).ok().map(counts)
+    }
+
+    fn counted_before(&self, claim: ClaimId) -> Counts {
+        counts(self.traffic_control.counted_before(claim))
+    }
+
+    fn adopted_counted(&mut self, interface: InterfaceId, flow: Flow) -> Option<Counts> {
+        let counted = self.traffic_control.adopted_counted(interface, flow);
+        let failed = |error: &TcError| debug!("no statistics: {}", with_cause(error));
+        counted.inspect_err(failed).ok().flatten().map(counts)
+    }
+
+    fn installed_flow(&self, claim: ClaimId) -> Option<(InterfaceId, Flow)> {
+        self.traffic_control.installed_flow(claim)
     }
 
     fn reserved_octets(&mut self, interface: InterfaceId) -> Option<u64> {

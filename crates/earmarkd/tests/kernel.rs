@@ -10,6 +10,8 @@ mod change;
 mod clear;
 #[path = "kernel/flow_routes.rs"]
 mod flow_routes;
+#[path = "kernel/history.rs"]
+mod history;
 #[path = "kernel/host.rs"]
 mod host;
 #[path = "kernel/interfaces.rs"]
@@ -205,6 +207,11 @@ fn main() -> ExitCode {
             "what_is_left_is_cleared_once_no_daemon_runs",
             clear::what_is_left_is_cleared_once_no_daemon_runs,
         ),
+        ("history_of_every_protocol", history::every_protocol_has_records),
+        ("history_says_why_a_reservation_ended", history::records_say_why_a_reservation_ended),
+        ("history_continues_after_a_kill", history::records_continue_after_a_kill),
+        ("history_waits_for_the_database", history::records_wait_for_the_database),
+        ("history_in_a_journal_in_use_is_an_error", history::journal_in_use_is_an_error),
         ("metrics_show_what_is_reserved", metrics::metrics_show_what_is_reserved),
         ("metrics_at_an_address_in_use_are_an_error", metrics::address_in_use_is_an_error),
         ("promtool_finds_no_fault", metrics::promtool_finds_no_fault),

@@ -22,13 +22,13 @@ pub enum DatabaseError {
     NewerSchema {
         /// Path of the database.
         path: PathBuf,
-        /// Its version.
+        /// Version of its schema.
         found: i64,
     },
-    /// It is no database of accounting records.
+    /// The file is no database of accounting records.
     #[error("{} is not a database of accounting records; name another file", .0.display())]
     Foreign(PathBuf),
-    /// It does not exist.
+    /// The file does not exist.
     #[error("{} does not exist; `[history] database` in the configuration of the daemon creates it", .0.display())]
     Missing(PathBuf),
     /// SQLite reports an error.

@@ -1,6 +1,6 @@
 //! The journal: records in the order in which they were made, in files that survive the daemon, until a database has them.
 //!
-//! Its directory lies in a file system in memory, so that appending never waits for a disk; a killed daemon loses nothing that it has
+//! The directory lies in a file system in memory, so that appending never waits for a disk; a killed daemon loses nothing that it has
 //! appended, a host that loses power loses what no database has yet. A file of the journal, a segment, has a first line with the
 //! identity of the journal and its own number, and then one record a line, as JSON. A line without an end was cut off and does not
 //! count.
@@ -58,7 +58,7 @@ struct Header {
 /// Whether records were appended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Append {
-    /// They are in the journal.
+    /// The records are in the journal.
     Done,
     /// The journal is full, or the system refuses to write.
     Full,
@@ -73,6 +73,8 @@ pub struct Journal {
     length: u64,
     /// Most segments at a time.
     most: u64,
+    /// Number of the oldest segment when the journal was opened.
+    first: u64,
     /// Held as long as the journal is in use.
     _lock: File,
 }
@@ -97,10 +99,13 @@ impl Journal {
             }
             Err(TryLockError::Error(error)) => return Err(JournalError::io(&path)(error)),
         }
-        let mut last = None;
+        let (mut first, mut last) = (None, None);
         for path in segments(directory).map_err(JournalError::io(directory))? {
             match Segment::open(&path).map_err(JournalError::io(&path))? {
-                Some(segment) => last = Some(segment),
+                Some(segment) => {
+                    first.get_or_insert(segment.header.segment);
+                    last = Some(segment);
+                }
                 // Its daemon was killed as it began it.
                 None => fs::remove_file(&path).map_err(JournalError::io(&path))?,
             }
@@ -111,12 +116,24 @@ impl Journal {
         };
         let (file, length) = begin(directory, header).map_err(JournalError::io(directory))?;
         let most = bound.max(LEAST_BOUND) / SEGMENT;
-        Ok(Journal { directory: directory.to_owned(), header, file, length, most, _lock: lock })
+        let first = first.unwrap_or(header.segment);
+        let directory = directory.to_owned();
+        Ok(Journal { directory, header, file, length, most, first, _lock: lock })
     }
 
     /// Returns the directory.
     pub fn directory(&self) -> &Path {
         &self.directory
+    }
+
+    /// Returns the paths of the directory and of its files.
+    ///
+    /// # Errors
+    /// The directory cannot be read.
+    pub fn paths(&self) -> Result<Vec<PathBuf>, JournalError> {
+        let mut paths = segments(&self.directory).map_err(JournalError::io(&self.directory))?;
+        paths.extend([self.directory.join(LOCK), self.directory.clone()]);
+        Ok(paths)
     }
 
     /// Appends lines, each a record with a line end, whole or not at all. `oldest` is the number of the oldest segment that is not
@@ -142,7 +159,7 @@ impl Journal {
 
     fn next_segment(&mut self, oldest: u64) -> io::Result<()> {
         let next = Header { segment: self.header.segment + 1, ..self.header };
-        if next.segment.saturating_sub(oldest) >= self.most {
+        if next.segment - oldest.clamp(self.first, next.segment) >= self.most {
             return Err(io::ErrorKind::QuotaExceeded.into());
         }
         (self.file, self.length) = begin(&self.directory, next)?;

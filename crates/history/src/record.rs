@@ -31,7 +31,7 @@ pub enum Record {
         number: u64,
         /// Time.
         at_ms: i64,
-        /// Its flow, or the first of several.
+        /// Flow of the reservation, or the first of several.
         flow: FlowKey,
         /// What the queue had counted before.
         counts: Counts,

@@ -2,13 +2,14 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use crate::apply::Applied;
 use crate::database::{Database, DatabaseError, Position};
 use crate::journal::{JournalError, Segment};
 use crate::record::Record;
+use crate::status::Status;
 
 /// Most records of a transaction.
 const BATCH: usize = 10_000;
@@ -28,37 +29,6 @@ pub struct Settings {
     pub journal: PathBuf,
     /// Age at which ended reservations are removed; `None` for never.
     pub retention: Option<Duration>,
-}
-
-/// State of a writer, for its daemon.
-#[derive(Debug, Default)]
-pub struct Status {
-    oldest: AtomicU64,
-    applied: AtomicU64,
-    invalid: AtomicU64,
-    failing: AtomicBool,
-}
-
-impl Status {
-    /// Number of the oldest segment that is not applied as a whole.
-    pub fn oldest_segment(&self) -> u64 {
-        self.oldest.load(Ordering::Acquire)
-    }
-
-    /// Records applied so far.
-    pub fn applied(&self) -> u64 {
-        self.applied.load(Ordering::Relaxed)
-    }
-
-    /// Lines that were no records.
-    pub fn invalid(&self) -> u64 {
-        self.invalid.load(Ordering::Relaxed)
-    }
-
-    /// Whether the database cannot be written at the moment.
-    pub fn is_failing(&self) -> bool {
-        self.failing.load(Ordering::Relaxed)
-    }
 }
 
 /// Why a writer cannot go on.

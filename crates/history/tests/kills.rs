@@ -14,11 +14,11 @@ use proptest::prelude::*;
 enum Step {
     /// The flow with this port is reserved, unless it is.
     Begin(u16),
-    /// It forwards octets.
+    /// The queue forwards octets.
     Forward(u16, u64),
-    /// Its queue is read.
+    /// The daemon reads the queue.
     Read(u16),
-    /// It ends.
+    /// The reservation ends.
     End(u16),
     /// The writer applies what there is.
     Apply,

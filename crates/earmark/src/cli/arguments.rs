@@ -10,6 +10,8 @@ use clap::{Parser, Subcommand};
 use earmark_control::{DEFAULT_SOCKET, Listing};
 
 use super::change::ChangeOptions;
+#[cfg(feature = "history")]
+use super::history::{HistoryOptions, UsageOptions};
 use super::log::LogCommand;
 use super::reservations::ReleaseOptions;
 use super::token::{TOKEN_HELP, TokenCommand};
@@ -103,6 +105,10 @@ Examples:
     Open(OpenOptions),
     Expose(ExposeOptions),
     Watch(WatchOptions),
+    #[cfg(feature = "history")]
+    History(HistoryOptions),
+    #[cfg(feature = "history")]
+    Usage(UsageOptions),
     /// Show and set what the daemon logs, without a restart.
     #[command(subcommand, after_help = format!("\
 Examples:

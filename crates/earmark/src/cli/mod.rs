@@ -6,6 +6,8 @@
 pub(crate) mod arguments;
 mod capture;
 mod change;
+#[cfg(feature = "history")]
+mod history;
 mod listings;
 mod log;
 pub(crate) mod outcome;
@@ -85,6 +87,10 @@ fn carry_out(arguments: Arguments) -> Result<Outcome, Failure> {
             protocols::open(&mut connect()?, &options, request, &mut out)
         }
         Command::Expose(options) => protocols::expose(&mut connect()?, &options, &mut out),
+        #[cfg(feature = "history")]
+        Command::History(options) => history::history(&options, &mut out),
+        #[cfg(feature = "history")]
+        Command::Usage(options) => history::usage(&options, &mut out),
         Command::Log(command) => log::carry_out(&mut connect()?, &command, &mut out),
         Command::Token(command) => token::carry_out(&command, &mut out),
         Command::Watch(options) => watch::watch(&mut connect()?, &options, &mut out),

@@ -68,6 +68,15 @@ pub(super) fn obstacles(config: &Config) -> Vec<Obstacle> {
         let missing = format!("there is no directory {}", directory.display());
         found.push(Obstacle::new("daemon.record", missing, "create it").of_start());
     }
+    if let Some(history) = &config.history
+        && let Some(directory) = history.database.parent()
+        && !directory.as_os_str().is_empty()
+        && !directory.is_dir()
+    {
+        let missing = format!("there is no directory {}", directory.display());
+        let hint = "create it for the user of the daemon; records wait for it";
+        found.push(Obstacle::new("history.database", missing, hint));
+    }
     if let Some(metrics) = &config.metrics
         && let Err(error) = UdpSocket::bind((metrics.address.ip(), 0))
     {
@@ -116,17 +125,23 @@ mod tests {
 
     #[test]
     fn what_this_host_lacks_is_found() {
+        // The daemon starts without a database.
         for (text, key) in [
             ("[daemon]\nuser = 'nobody9'\n", "daemon.user"),
             ("[control]\ngroup = 'none9'\n", "control.group"),
             ("[control]\nreaders = 'none9'\n", "control.readers"),
             ("[daemon]\nrecord = '/none9/a'\n", "daemon.record"),
+            ("[history]\ndatabase = '/nowhere/at/all/h.db'\n", "history.database"),
             ("[metrics]\naddress = '192.0.2.1:9470'\n", "metrics.address"),
         ] {
             let found = obstacles(&config(&format!("{ABSENT}{text}")));
             let keys: Vec<_> =
                 found.iter().map(|found| (&*found.key, found.prevents_start)).collect();
-            assert_eq!(keys, [("interface.name", false), (key, true)], "{text}");
+            assert_eq!(
+                keys,
+                [("interface.name", false), (key, key != "history.database")],
+                "{text}"
+            );
         }
         let fits = "[control]\ngroup = 'root'\nreaders = '0'\n[daemon]\nuser = 'root'\nrecord = '/tmp/a'\n\
                     [metrics]\naddress = '127.0.0.1:9470'\n";

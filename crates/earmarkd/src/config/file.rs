@@ -8,6 +8,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use toml::Spanned;
 
+use super::history::HistoryTable;
 use super::interface_table::InterfaceTable;
 use super::mark::MarkTable;
 use super::source::Source;
@@ -19,7 +20,8 @@ use crate::protocols;
 use crate::syscall_filter::SyscallFilter;
 
 /// The general tables.
-const TABLES: [&str; 7] = ["node", "control", "metrics", INTERFACE, "mark", "protocol", "daemon"];
+const TABLES: [&str; 8] =
+    ["node", "control", "metrics", "history", INTERFACE, "mark", "protocol", "daemon"];
 const INTERFACE: &str = "interface";
 
 #[derive(Deserialize)]
@@ -31,6 +33,8 @@ struct File {
     control: ControlTable,
     #[serde(default)]
     metrics: MetricsTable,
+    #[serde(default)]
+    history: HistoryTable,
     #[serde(default)]
     mark: Vec<MarkTable>,
     #[serde(default)]
@@ -148,11 +152,13 @@ impl Source<'_> {
             None => rustix::system::uname().nodename().to_string_lossy().into_owned(),
         };
         let control = self.control(file.control)?;
+        let history = self.history(file.history, &control.socket)?;
         let defaults = Config::new(name, control.socket.clone());
         Ok(Config {
             seed: file.node.seed,
             control,
             metrics: self.metrics(file.metrics)?,
+            history,
             others: self.others(file.protocol)?,
             marks: self.marks(&file.mark)?,
             record: file.daemon.record.map(|path| self.path(path)).transpose()?,
@@ -253,7 +259,7 @@ impl Source<'_> {
         }
     }
 
-    fn path(&self, path: Spanned<PathBuf>) -> Result<PathBuf, ConfigError> {
+    pub(super) fn path(&self, path: Spanned<PathBuf>) -> Result<PathBuf, ConfigError> {
         match path.get_ref().as_os_str().len() {
             0..=MAX_PATH => Ok(path.into_inner()),
             length => Err(self.error(

@@ -11,6 +11,7 @@ mod capacity;
 mod core_aggregates;
 mod error;
 mod file;
+mod history;
 mod integrity;
 mod interface;
 mod interface_table;
@@ -45,5 +46,6 @@ pub use table::{Keys, Table};
 /// An example configuration that explains every setting. `earmarkd config example` prints it.
 pub const EXAMPLE: &str = include_str!("example.toml");
 
+pub use crate::history::HistorySettings;
 pub use crate::metrics::MetricsSettings;
 pub use earmark_control::DEFAULT_SOCKET;

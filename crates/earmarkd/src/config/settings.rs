@@ -12,6 +12,7 @@ use serde_json::Value;
 
 use super::interface::InterfaceConfig;
 use super::protocol_settings::ProtocolSettings;
+use crate::history::HistorySettings;
 use crate::metrics::MetricsSettings;
 use crate::syscall_filter::SyscallFilter;
 use crate::wall_clock::since_1970;
@@ -29,6 +30,8 @@ pub struct Config {
     pub control: Control,
     /// The endpoint of metrics; `None` if there is none.
     pub metrics: Option<MetricsSettings>,
+    /// Accounting records; `None` if there are none.
+    pub history: Option<HistorySettings>,
     /// Interfaces that take part, in the order of the file.
     pub interfaces: Vec<InterfaceConfig>,
     /// Settings of the protocols, each by its own type.
@@ -89,6 +92,7 @@ impl Config {
             seed: None,
             control: Control::new(socket),
             metrics: None,
+            history: None,
             interfaces: Vec::new(),
             settings: ProtocolSettings::default(),
             others: BTreeMap::new(),

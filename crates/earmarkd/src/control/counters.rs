@@ -41,6 +41,9 @@ pub(crate) fn counters<K: Kernel>(
         socket.insert("port_share".into(), json!(shed(driver)));
     }
     parts.insert("driver", json!(driver.counters()));
+    if let Some(accounts) = driver.accounts() {
+        parts.insert("history", json!(accounts.counters()));
+    }
     parts.insert("control", json!(control));
     parts.insert("log", json!(log));
     parts

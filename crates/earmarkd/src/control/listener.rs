@@ -202,7 +202,7 @@ fn temporary_name(path: &Path) -> PathBuf {
 
 /// Number of a group. Names are looked up in `/etc/group` alone: a daemon that depends on a directory server to start is
 /// of no use when the network is down.
-pub(super) fn group_number(group: &str) -> Result<Gid, ListenerError> {
+pub(crate) fn group_number(group: &str) -> Result<Gid, ListenerError> {
     if let Ok(number) = group.parse() {
         return Ok(Gid::from_raw(number));
     }

@@ -23,7 +23,7 @@ pub use audit::TARGET as AUDIT_TARGET;
 #[cfg(feature = "http")]
 pub(crate) use counters::counters;
 pub use hub::{ClientId, Hub};
-pub(crate) use listener::check_group;
 pub use listener::{Listener, ListenerError};
+pub(crate) use listener::{check_group, group_number};
 pub use places::{MAX_CLIENTS, MAX_CLIENTS_PER_USER, RESERVED_CLIENTS};
 pub use roles::{Role, Roles};

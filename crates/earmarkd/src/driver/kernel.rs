@@ -9,6 +9,7 @@ use earmark_core::{
     Connect, ConnectionId, Datagram, FilterChange, FilteredPackets, Flow, Installation,
     InterfaceId, Outgoing, Rate, StreamEvent, Time,
 };
+use earmark_history::Counts;
 use earmark_linux::{FlowClaim, FlowOnLink, FlowPath, InterfaceName, PathQuestion};
 use earmark_node::{Command, EnforcementRow, Event, Node, TrafficRow};
 use tracing::warn;
@@ -107,6 +108,22 @@ pub trait Kernel {
     fn tidy(&mut self) {}
     /// Counters of the queue of a reservation; `None` if it has no queue.
     fn traffic(&mut self, claim: ClaimId) -> Option<TrafficRow>;
+    /// What the queue of a reservation has counted since the kernel created it; `None` if it has no queue.
+    fn counted(&mut self, _claim: ClaimId) -> Option<Counts> {
+        None
+    }
+    /// What the queue of a reservation had counted when it was installed. Asks nobody.
+    fn counted_before(&self, _claim: ClaimId) -> Counts {
+        Counts::default()
+    }
+    /// What the queue of an adopted flow has counted; `None` if it is unknown, or a claim has continued the flow.
+    fn adopted_counted(&mut self, _interface: InterfaceId, _flow: Flow) -> Option<Counts> {
+        None
+    }
+    /// Link and flow that a reservation was installed with; `None` if it has no queue.
+    fn installed_flow(&self, _claim: ClaimId) -> Option<(InterfaceId, Flow)> {
+        None
+    }
     /// Count of IP octets that the reservations of a link have sent; `None` if it is unknown.
     fn reserved_octets(&mut self, _interface: InterfaceId) -> Option<u64> {
         None

@@ -125,6 +125,12 @@ kinds! {
         "a message was discarded";
     EVENT = "event", 0xf543111b767f4d24b1792a90de444c4f, DEBUG, false,
         "another event, as `earmark watch` shows it";
+    RECORDS_LOST = "records_lost", 0xfe695a2388af4120b3c0b9e9f7a5bcab, WARN, false,
+        "accounting records were lost, because the journal is full or cannot be written";
+    HISTORY_FAILING = "history_failing", 0xec92d57201974c0f996afb0f9e8ea4ee, ERROR, false,
+        "the database of accounting records cannot be written; the journal keeps the records";
+    HISTORY_RESTORED = "history_restored", 0x40dd570262a6466e85ebd487cbc3ce0a, INFO, false,
+        "accounting records are written to the database again";
     RECORDING_FAILED = "recording_failed", 0xf0b7d9b349b542a7810247a3257201ae, ERROR, false,
         "the recording of the daemon's inputs has ended";
     CONTROL_REQUEST = "control_request", 0xd79a084445c040bc8557775bec152023, INFO, false,

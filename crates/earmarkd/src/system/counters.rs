@@ -2,7 +2,8 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use earmark_linux::{FlowRouteCounters, SocketCounters};
+use earmark_history::Counts;
+use earmark_linux::{FlowRouteCounters, SocketCounters, Statistics};
 
 use crate::streams::StreamCounters;
 
@@ -61,4 +62,9 @@ impl TrafficControlCounters {
             ("traffic_control", "enforced_again", self.enforced_again),
         ]
     }
+}
+
+/// Converts the counters of a queue for accounting records.
+pub(super) fn counts(counted: Statistics) -> Counts {
+    Counts { octets: counted.octets, packets: counted.packets, drops: counted.drops }
 }

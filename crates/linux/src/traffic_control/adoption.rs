@@ -13,7 +13,7 @@ use super::guarantee::Guarantee;
 use super::kernel::{self, Class, Qdisc};
 use super::link::{PreviousState, has_our_root};
 use super::plan::{ClassParameters, LinkPlan, Queues, handle};
-use super::{ClassifierChoice, TcError, TrafficControl};
+use super::{ClassifierChoice, Statistics, TcError, Tools, TrafficControl};
 
 /// A flow that an earlier daemon left reserved in the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -168,6 +168,26 @@ impl TrafficControl {
             adopted.push(Adopted { interface, flow, rate, protocol: found.protocol });
         }
         Ok(adopted)
+    }
+
+    /// Returns what the queue of an adopted flow has counted since the kernel created it; `None` if there is no such flow, or a claim has
+    /// continued it.
+    ///
+    /// # Errors
+    /// The kernel cannot be asked.
+    pub fn adopted_counted(
+        &mut self,
+        interface: InterfaceId,
+        flow: Flow,
+    ) -> Result<Option<Statistics>, TcError> {
+        let Some(adopted) = self.adopted.get(&(interface, flow)) else { return Ok(None) };
+        let resources = adopted.resources;
+        let link = self.links.get(&interface).ok_or(TcError::UnknownLink { interface })?;
+        let tools = &mut Tools { netlink: &mut self.netlink, table: self.table.as_mut() };
+        match link.statistics(tools, resources)? {
+            Some(counted) => Ok(Some(counted)),
+            None => self.table.counters(interface, &flow).map(Some),
+        }
     }
 
     /// Drops one adopted flow that no claim will continue; with a protocol, only a flow of this protocol or of an

@@ -233,6 +233,26 @@ impl TrafficControl {
         Ok(counted.plus(installed.earlier_counts))
     }
 
+    /// Returns what the queue of a reservation has counted since the kernel created it, also for earlier reservations.
+    ///
+    /// # Errors
+    /// The claim is unknown, or the kernel cannot be asked.
+    pub fn counted(&mut self, claim: ClaimId) -> Result<Statistics, TcError> {
+        let counted = self.statistics(claim)?;
+        Ok(counted.plus(self.counted_before(claim)))
+    }
+
+    /// Returns what the queue of a reservation had counted when it was installed. Asks nobody; zero for an unknown claim.
+    pub fn counted_before(&self, claim: ClaimId) -> Statistics {
+        self.claims.get(&claim).map(|installed| installed.baseline).unwrap_or_default()
+    }
+
+    /// Returns the link and the flow that a reservation was installed with, unless it was removed.
+    pub fn installed_flow(&self, claim: ClaimId) -> Option<(InterfaceId, Flow)> {
+        let installed = self.claims.get(&claim)?;
+        Some((installed.interface, installed.flow?))
+    }
+
     /// Whether the holder's claim is the best of the claims of a flow alone.
     fn is_best_claim(&self, interface: InterfaceId, flow: &Flow, holder: Holder) -> bool {
         let own = self.flows.get(&(interface, *flow)).and_then(FlowClaims::own);
