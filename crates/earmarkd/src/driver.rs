@@ -336,6 +336,7 @@ impl<K: Kernel> Driver<K> {
         while !self.inside.effects.is_empty() {
             let mut effects = mem::take(&mut self.inside.effects);
             self.inside.node.bundle(&mut effects);
+            self.note_ends(&effects);
             let (mut refused, mut answers, mut rules) = (Vec::new(), Vec::new(), Vec::new());
             for effect in effects.iter() {
                 if let Effect::Notify(event) = effect
@@ -459,10 +460,10 @@ impl<K: Kernel> Driver<K> {
                 }
                 None
             }
-            Effect::Remove(claim, reason) => {
+            Effect::Remove(claim, _) => {
                 counters.removed += 1;
                 if let Some(accounts) = &mut self.accounts {
-                    accounts.ends(*claim, *reason, || self.kernel.counted(*claim));
+                    accounts.removed(*claim);
                 }
                 if let Err(failure) = self.kernel.remove(*claim) {
                     failure.log("remove a reservation", None, None);
@@ -472,7 +473,7 @@ impl<K: Kernel> Driver<K> {
             Effect::Notify(event) => {
                 counters.events += 1;
                 if let Event::NotAdopted { interface, flow, .. } = event {
-                    self.note_not_adopted(*interface, *flow);
+                    self.note_not_adopted([(*interface, *flow)].into_iter());
                     if let Err(failure) = self.kernel.drop_adopted(*interface, *flow, None) {
                         failure.log("remove an adopted reservation", Some(*interface), Some(flow));
                     }

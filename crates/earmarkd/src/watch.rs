@@ -488,9 +488,8 @@ impl Watch {
     /// Removes adopted reservations that nobody has claimed. The node ignores those that were claimed.
     fn end_grace(&mut self, now: Time, driver: &mut Driver<System>) {
         self.grace_ends = Time::MAX;
-        for Adopted { interface, flow, .. } in &self.adopted {
-            driver.note_not_adopted(*interface, *flow);
-        }
+        driver
+            .note_not_adopted(self.adopted.iter().map(|adopted| (adopted.interface, adopted.flow)));
         match driver.kernel().reap_adopted() {
             Ok(0) => {}
             Ok(count) => {

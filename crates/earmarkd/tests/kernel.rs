@@ -210,6 +210,10 @@ fn main() -> ExitCode {
         ("history_of_every_protocol", history::every_protocol_has_records),
         ("history_says_why_a_reservation_ended", history::records_say_why_a_reservation_ended),
         ("history_continues_after_a_kill", history::records_continue_after_a_kill),
+        (
+            "history_agrees_with_the_source_after_kills",
+            history::records_agree_with_the_source_after_kills,
+        ),
         ("history_waits_for_the_database", history::records_wait_for_the_database),
         ("history_in_a_journal_in_use_is_an_error", history::journal_in_use_is_an_error),
         ("metrics_show_what_is_reserved", metrics::metrics_show_what_is_reserved),

@@ -1,7 +1,7 @@
 //! The driver's part in accounting records: what it notes, and when it reads counters.
 
-use earmark_core::{Flow, InterfaceId, Time};
-use earmark_node::{HostUpdate, Input};
+use earmark_core::{Effect, Effects, Flow, InterfaceId, Time};
+use earmark_node::{Event, HostUpdate, Input};
 
 use super::{Driver, Kernel};
 use crate::history::{Accounts, flow_key};
@@ -41,14 +41,24 @@ impl<K: Kernel> Driver<K> {
         }
     }
 
-    /// Notes that an adopted flow is about to be removed, unless a claim has continued it.
-    pub fn note_not_adopted(&mut self, interface: InterfaceId, flow: Flow) {
+    /// Notes that adopted flows are about to be removed, except for those that a claim has continued.
+    pub fn note_not_adopted(&mut self, flows: impl Iterator<Item = (InterfaceId, Flow)>) {
         let Driver { inside, kernel, accounts, .. } = self;
-        if let Some(accounts) = accounts
-            && let Some(counts) = kernel.adopted_counted(interface, flow)
-        {
-            accounts.not_adopted(flow_key(&inside.node, interface, flow, None), Some(counts));
-        }
+        let Some(accounts) = accounts else { return };
+        accounts.not_adopted(flows.filter_map(|(interface, flow)| {
+            let counts = kernel.adopted_counted(interface, flow)?;
+            Some((flow_key(&inside.node, interface, flow, None), counts))
+        }));
+    }
+
+    /// Notes the ends of reservations among the effects, before they are carried out.
+    pub(super) fn note_ends(&mut self, effects: &Effects<Event>) {
+        let Some(accounts) = &mut self.accounts else { return };
+        let ends = effects.iter().filter_map(|effect| match effect {
+            Effect::Remove(claim, reason) => Some((*claim, *reason)),
+            _ => None,
+        });
+        accounts.end(ends, &mut self.kernel);
     }
 
     /// Notes that the kernel still has a flow of an earlier daemon, if the input says so.

@@ -127,9 +127,12 @@ impl Accounts {
         self.append();
     }
 
-    /// Notes that an adopted flow is removed, unless a claim has continued it.
-    pub(crate) fn not_adopted(&mut self, flow: FlowKey, counts: Option<Counts>) {
-        self.add(&Record::NotAdopted { flow, at_ms: wall_ms(), counts });
+    /// Notes that adopted flows are about to be removed, each with what its queue has counted.
+    pub(crate) fn not_adopted(&mut self, flows: impl Iterator<Item = (FlowKey, Counts)>) {
+        for (flow, counts) in flows {
+            self.add(&Record::NotAdopted { flow, at_ms: wall_ms(), counts: Some(counts) });
+        }
+        self.append_noted();
     }
 
     /// Notes that a reservation was installed, or changed.
@@ -146,17 +149,25 @@ impl Accounts {
         self.changed.push(claim);
     }
 
-    /// Notes that a reservation ends. `counted` reads its queue, which still exists.
-    pub(crate) fn ends(
+    /// Notes that reservations are about to end, and appends that: a daemon that is killed before it has removed their queues finds
+    /// queues without a record, and not records without a queue.
+    pub(crate) fn end<K: Kernel>(
         &mut self,
-        claim: ClaimId,
-        reason: EndReason,
-        counted: impl FnOnce() -> Option<Counts>,
+        ending: impl Iterator<Item = (ClaimId, EndReason)>,
+        kernel: &mut K,
     ) {
-        self.begun.retain(|(begun, ..)| *begun != claim);
-        if let Some(known) = self.known.remove(&claim) {
-            self.ended(known, reason.name(), counted());
+        for (claim, reason) in ending {
+            if let Some(known) = self.known.remove(&claim) {
+                let counts = kernel.counted(claim);
+                self.ended(known, reason.name(), counts);
+            }
         }
+        self.append_noted();
+    }
+
+    /// Notes that a reservation was removed, perhaps one installed by the effects at hand, which needs no record.
+    pub(crate) fn removed(&mut self, claim: ClaimId) {
+        self.begun.retain(|(begun, ..)| *begun != claim);
     }
 
     fn ended(&mut self, Known { number, .. }: Known, reason: &str, counts: Option<Counts>) {
@@ -183,9 +194,7 @@ impl Accounts {
                 self.add(&Record::Changed { number, at_ms: wall_ms(), reservation });
             }
         }
-        if !self.lines.is_empty() {
-            self.append();
-        }
+        self.append_noted();
     }
 
     /// Describes a reservation as a whole.
@@ -279,6 +288,13 @@ impl Accounts {
     fn add(&mut self, record: &Record) {
         record.add_to(&mut self.lines);
         self.records += 1;
+    }
+
+    /// Appends the records to the journal, if there are any.
+    fn append_noted(&mut self) {
+        if !self.lines.is_empty() {
+            self.append();
+        }
     }
 
     /// Appends the records to the journal, or counts them as lost.

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::net::UdpSocket;
 use std::path::PathBuf;
+use std::process::Stdio;
 use std::time::Duration;
 
 use earmark_control::{ListenRequest, ReservationRequest};
@@ -28,7 +29,7 @@ fn settings(host: &Host) -> String {
 /// Returns the records, the earliest first.
 fn records(host: &Host) -> Result<Vec<Value>, Failed> {
     let path = database(host).display().to_string();
-    let (status, rows) = host.json(&["history", "--database", &path])?;
+    let (status, rows) = host.json(&["history", "--limit", "100000", "--database", &path])?;
     check(status == Some(0), &rows.to_string())?;
     let mut rows = rows.as_array().cloned().ok_or("no array")?;
     rows.sort_by_key(|row| row["id"].as_i64());
@@ -231,4 +232,113 @@ pub(super) fn journal_in_use_is_an_error() -> Outcome {
     let (status, said) = b.fail_to_start(&config)?;
     let expected = "(history.journal): ";
     check(status == Some(1) && said.contains(expected) && said.contains("in use"), &said)
+}
+
+/// Pseudo-random numbers, the same for the same seed.
+struct Draw(u64);
+
+impl Draw {
+    /// Draws a number below `bound`.
+    fn below(&mut self, bound: u64) -> u64 {
+        // Knuth's MMIX; the low bits are poor.
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        (self.0 >> 33) % bound
+    }
+}
+
+/// What the source knows of a reservation: whether it was told that it has one, and what it has sent.
+#[derive(Clone, Copy, Debug)]
+struct Attempt {
+    protocol: &'static str,
+    confirmed: bool,
+    packets: u64,
+}
+
+/// The daemon is killed at random moments, while applications reserve, send and release: 6 times, or as often as EARMARK_KILLS says.
+/// The records agree with the source's own notes: one for each reservation that was confirmed, with all of its packets.
+pub(super) fn records_agree_with_the_source_after_kills() -> Outcome {
+    let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
+    let kills = number("EARMARK_KILLS").unwrap_or(6);
+    let seed = number("EARMARK_SEED").unwrap_or_else(|| u64::from(std::process::id()));
+    let mut draw = Draw(seed);
+    let (mut a, mut b) = pair()?;
+    let config = format!("{}{ETH0}", settings(&a));
+    a.start(&config)?;
+    b.start(ETH0)?;
+    let mut attempts: BTreeMap<u16, Attempt> = BTreeMap::new();
+    let mut port = 6_000;
+    let mut killed = 0;
+    while killed < kills {
+        port += 1;
+        let protocol = ["boomerang", "nsis", "rsvp"][draw.below(3) as usize];
+        if protocol == "rsvp" {
+            b.client()?.listen(ListenRequest::new(([10, 0, 1, 2], port).into()))?;
+        }
+        let to = format!("10.0.1.2:{port}");
+        let rate = if protocol == "boomerang" { "--forward" } else { "--rate" };
+        let request = ["reserve", "--protocol", protocol, "--to", &to, "--from", "10.0.1.1:4000"];
+        let more = [rate, "20kbit", "--timeout", "3s", "--partial", "--json"];
+        let mut reserving = a.command_line(&[&request[..], &more].concat())?;
+        let reserving = reserving.stdout(Stdio::piped()).stderr(Stdio::null()).spawn()?;
+        if draw.below(3) == 0 {
+            std::thread::sleep(Duration::from_millis(draw.below(80)));
+            a.end(Signal::KILL)?;
+            killed += 1;
+        }
+        let answer = reserving.wait_with_output()?;
+        let confirmed = answer.status.success();
+        let packets = if confirmed { 1 + draw.below(3) } else { 0 };
+        attempts.insert(port, Attempt { protocol, confirmed, packets });
+        send(&a, port, packets)?;
+        if a.daemon.is_none() {
+            a.start(&config)?;
+            continue;
+        }
+        let application = serde_json::from_slice::<Value>(&answer.stdout).unwrap_or_default();
+        let Some(application) = application["application"].as_u64() else { continue };
+        if draw.below(2) == 0 {
+            // The packets leave the queue before it is removed.
+            std::thread::sleep(Duration::from_millis(50));
+            let mut releasing = a.command_line(&["release", &application.to_string()])?;
+            let mut releasing = releasing.stdout(Stdio::null()).stderr(Stdio::null()).spawn()?;
+            if draw.below(3) == 0 {
+                std::thread::sleep(Duration::from_millis(draw.below(20)));
+                a.end(Signal::KILL)?;
+                killed += 1;
+            }
+            releasing.wait()?;
+            if a.daemon.is_none() {
+                a.start(&config)?;
+            }
+        }
+    }
+    a.client()?.release_all()?;
+    let rows = until("all reservations have ended", || {
+        let rows = records(&a)?;
+        Ok(rows.iter().all(|row| row["ended"].is_string()).then_some(rows))
+    })?;
+    let mut by_port: BTreeMap<u16, Vec<&Value>> = BTreeMap::new();
+    for row in &rows {
+        let port = row["destination_port"].as_u64().ok_or("no port")?;
+        by_port.entry(u16::try_from(port)?).or_default().push(row);
+    }
+    for (port, attempt) in &attempts {
+        let found = by_port.get(port).map_or(&[][..], Vec::as_slice);
+        let context = format!("seed {seed}, port {port}: {attempt:?}, {found:?}");
+        check(found.len() <= 1 && (found.len() == 1 || !attempt.confirmed), &context)?;
+        if let [row] = found {
+            check(row["protocol"] == attempt.protocol, &context)?;
+            check(row["packets"] == attempt.packets, &context)?;
+        }
+    }
+    let confirmed = attempts.values().filter(|attempt| attempt.confirmed).count();
+    check(confirmed > 0, "some are confirmed")?;
+    println!(
+        "{killed} kills, {} attempts, {confirmed} confirmed, {} records",
+        attempts.len(),
+        rows.len()
+    );
+    let (_, counters) = a.json(&["show", "counters"])?;
+    let lost = &counters["history"];
+    check(lost["lost"] == 0 && lost["invalid"] == 0, &lost.to_string())
 }
