@@ -121,9 +121,11 @@ impl<'a> Applied<'a> {
                 None => Ok(()),
             },
             Record::Lost { at_ms, records } => {
-                let insert = "INSERT INTO gap VALUES (?1, ?2, ?3)";
-                let records = signed(*records);
-                self.transaction.execute(insert, params![self.node, at_ms, records]).map(drop)
+                self.revision += 1;
+                let insert =
+                    "INSERT INTO gap (node, at_ms, records, revision) VALUES (?1, ?2, ?3, ?4)";
+                let row = params![self.node, at_ms, signed(*records), self.revision];
+                self.transaction.execute(insert, row).map(drop)
             }
         }
     }
@@ -189,11 +191,14 @@ impl<'a> Applied<'a> {
 
     /// Ends the open reservations of earlier runs, at the time of their last record.
     fn adopted_all(&mut self) -> rusqlite::Result<()> {
-        self.revision += 1;
-        let update = "UPDATE reservation SET ended_ms = seen_ms, end_reason = ?1, revision = ?2 \
+        // Each row gets a revision of its own.
+        let update = "UPDATE reservation SET ended_ms = seen_ms, end_reason = ?1, revision = ?2 + id \
                       WHERE ended_ms IS NULL AND node = ?3 AND run <> ?4";
         let mut statement = self.transaction.prepare_cached(update)?;
-        statement.execute(params![UNKNOWN_END, self.revision, self.node, self.run]).map(drop)
+        statement.execute(params![UNKNOWN_END, self.revision, self.node, self.run])?;
+        let last = "SELECT coalesce(max(id), 0) FROM reservation";
+        self.revision += self.transaction.query_row(last, [], |row| row.get::<_, i64>(0))?;
+        Ok(())
     }
 
     fn numbered(&self, number: u64) -> rusqlite::Result<Option<Open>> {

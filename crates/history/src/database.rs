@@ -151,6 +151,10 @@ impl Database {
         &self.connection
     }
 
+    pub(crate) fn connection_mut(&mut self) -> &mut Connection {
+        &mut self.connection
+    }
+
     /// Removes reservations that ended, and use of hours that ended, before this time: at most `most` of each. Nothing that a program
     /// of the table `export` has not read yet is removed. Returns whether more may be left.
     ///

@@ -6,7 +6,7 @@
 //! count.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
-use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom, Write};
+use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
@@ -19,7 +19,7 @@ const SEGMENT: u64 = 1 << 20;
 /// Smallest bound of a journal, octets.
 pub const LEAST_BOUND: u64 = 4 * SEGMENT;
 /// Longest line, octets; a record with the most senders has less.
-const LONGEST_LINE: u64 = 1 << 20;
+pub(crate) const LONGEST_LINE: u64 = 1 << 20;
 /// End of the names of segments.
 const SUFFIX: &str = ".journal";
 /// File that is locked by whoever appends.
@@ -50,9 +50,9 @@ impl JournalError {
 /// First line of a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Header {
-    journal: u64,
-    segment: u64,
+pub(crate) struct Header {
+    pub(crate) journal: u64,
+    pub(crate) segment: u64,
 }
 
 /// Whether records were appended.
@@ -101,7 +101,7 @@ impl Journal {
         }
         let (mut first, mut last) = (None, None);
         for path in segments(directory).map_err(JournalError::io(directory))? {
-            match Segment::open(&path).map_err(JournalError::io(&path))? {
+            match open_segment(&path).map_err(JournalError::io(&path))? {
                 Some(segment) => {
                     first.get_or_insert(segment.header.segment);
                     last = Some(segment);
@@ -214,7 +214,7 @@ fn random() -> u64 {
 }
 
 /// Returns the paths of the segments of a directory, oldest first.
-fn segments(directory: &Path) -> io::Result<Vec<PathBuf>> {
+pub(crate) fn segments(directory: &Path) -> io::Result<Vec<PathBuf>> {
     let mut paths = Vec::new();
     for entry in fs::read_dir(directory)? {
         let path = entry?.path();
@@ -229,88 +229,22 @@ fn segments(directory: &Path) -> io::Result<Vec<PathBuf>> {
     Ok(paths)
 }
 
-/// A segment that is read.
-#[derive(Debug)]
-pub(crate) struct Segment {
-    path: PathBuf,
-    header: Header,
-    reader: BufReader<File>,
-    /// Octets read up to the end of the last whole line.
-    offset: u64,
+/// Opens a segment behind its first line. `None` if that line is not that of a segment, because its daemon was killed as it began it.
+pub(crate) fn open_segment(path: &Path) -> io::Result<Option<OpenSegment>> {
+    let mut reader = BufReader::new(File::open(path)?);
+    let mut line = Vec::new();
+    reader.by_ref().take(LONGEST_LINE).read_until(b'\n', &mut line)?;
+    let header = serde_json::from_slice(&line).ok();
+    Ok(header.map(|header| OpenSegment { header, reader, offset: line.len() as u64 }))
 }
 
-impl Segment {
-    /// Opens a segment; `None` if its first line is not that of a segment, because its daemon was killed as it began it.
-    fn open(path: &Path) -> io::Result<Option<Segment>> {
-        let mut reader = BufReader::new(File::open(path)?);
-        let mut line = Vec::new();
-        reader.by_ref().take(LONGEST_LINE).read_until(b'\n', &mut line)?;
-        let Ok(header) = serde_json::from_slice(&line) else { return Ok(None) };
-        Ok(Some(Segment { path: path.to_owned(), header, reader, offset: line.len() as u64 }))
-    }
-
-    /// Opens the segments of a directory, oldest first, from this one of this journal on, and there from this offset on. Removes those
-    /// before it.
-    pub(crate) fn open_from(
-        directory: &Path,
-        applied: impl Fn(u64) -> Option<(u64, u64)>,
-    ) -> io::Result<Vec<Segment>> {
-        let mut opened = Vec::new();
-        for path in segments(directory)? {
-            let segment = match Segment::open(&path) {
-                Ok(segment) => segment,
-                Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
-                Err(error) => return Err(error),
-            };
-            let Some(mut segment) = segment else { continue };
-            if let Some((number, offset)) = applied(segment.header.journal) {
-                if segment.header.segment < number {
-                    segment.remove()?;
-                    continue;
-                }
-                if segment.header.segment == number {
-                    segment.skip_to(offset)?;
-                }
-            }
-            opened.push(segment);
-        }
-        Ok(opened)
-    }
-
-    pub(crate) fn journal(&self) -> u64 {
-        self.header.journal
-    }
-
-    pub(crate) fn number(&self) -> u64 {
-        self.header.segment
-    }
-
-    pub(crate) fn offset(&self) -> u64 {
-        self.offset
-    }
-
-    fn skip_to(&mut self, offset: u64) -> io::Result<()> {
-        if offset > self.offset {
-            self.reader.seek(SeekFrom::Start(offset))?;
-            self.offset = offset;
-        }
-        Ok(())
-    }
-
-    /// Reads the next whole line into `line`. Returns `false` if there is none yet.
-    pub(crate) fn read_line(&mut self, line: &mut Vec<u8>) -> io::Result<bool> {
-        line.clear();
-        self.reader.by_ref().take(LONGEST_LINE).read_until(b'\n', line)?;
-        if line.last() != Some(&b'\n') {
-            self.reader.seek(SeekFrom::Start(self.offset))?;
-            return Ok(false);
-        }
-        self.offset += line.len() as u64;
-        Ok(true)
-    }
-
-    /// Removes the file.
-    pub(crate) fn remove(self) -> io::Result<()> {
-        fs::remove_file(self.path)
-    }
+/// A segment behind its first line.
+pub(crate) struct OpenSegment {
+    pub(crate) header: Header,
+    /// What follows.
+    #[cfg_attr(not(feature = "database"), allow(dead_code))]
+    pub(crate) reader: BufReader<File>,
+    /// Length of the first line, octets.
+    #[cfg_attr(not(feature = "database"), allow(dead_code))]
+    pub(crate) offset: u64,
 }

@@ -8,10 +8,14 @@
 mod apply;
 #[cfg(feature = "database")]
 mod database;
+#[cfg(feature = "database")]
+pub mod export;
 mod journal;
 #[cfg(feature = "database")]
 pub mod query;
 mod record;
+#[cfg(feature = "database")]
+mod segment;
 mod status;
 #[cfg(feature = "database")]
 mod writer;

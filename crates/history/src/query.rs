@@ -75,10 +75,10 @@ pub struct HistoryRow {
 }
 
 impl HistoryRow {
-    const COLUMNS: &str = "id, node, protocol, link, destination, destination_port, ip_protocol, dscp, senders, user_name, proof, \
+    pub(crate) const COLUMNS: &str = "id, node, protocol, link, destination, destination_port, ip_protocol, dscp, senders, user_name, proof, \
                            rate_bps, begun_ms, seen_ms, ended_ms, end_reason, octets, packets, drops, reserved_octets";
 
-    fn read(row: &Row<'_>) -> rusqlite::Result<HistoryRow> {
+    pub(crate) fn read(row: &Row<'_>) -> rusqlite::Result<HistoryRow> {
         Ok(HistoryRow {
             id: row.get(0)?,
             node: row.get(1)?,

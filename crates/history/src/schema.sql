@@ -5,7 +5,7 @@ CREATE TABLE meta (
     version INTEGER NOT NULL,
     -- Identity of this database among those that are collected in one place.
     source TEXT NOT NULL,
-    -- Number of the last change; each changed row of `reservation` and `usage` has that of its change.
+    -- Number of the last change; each changed row of `reservation`, `usage` and `gap` has that of its change, and no other has it.
     revision INTEGER NOT NULL
 ) STRICT;
 
@@ -94,9 +94,11 @@ CREATE INDEX usage_revision ON usage (revision);
 
 -- Records that were lost because nothing could be written for too long.
 CREATE TABLE gap (
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
     node TEXT NOT NULL,
     at_ms INTEGER NOT NULL,
-    records INTEGER NOT NULL
+    records INTEGER NOT NULL,
+    revision INTEGER NOT NULL
 ) STRICT;
 
 -- How far each program has read that copies the records elsewhere.

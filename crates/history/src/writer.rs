@@ -7,8 +7,9 @@ use std::time::{Duration, Instant};
 
 use crate::apply::Applied;
 use crate::database::{Database, DatabaseError, Position};
-use crate::journal::{JournalError, Segment};
+use crate::journal::JournalError;
 use crate::record::Record;
+use crate::segment::Segment;
 use crate::status::Status;
 
 /// Most records of a transaction.

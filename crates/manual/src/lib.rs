@@ -27,10 +27,11 @@ pub struct Program {
 }
 
 /// Returns the programs.
-pub fn programs() -> [Program; 3] {
+pub fn programs() -> [Program; 4] {
     [
         Program { command: earmark::cli::command(), section: "1" },
         Program { command: earmarkd::cli::command(), section: "8" },
+        Program { command: earmark_export::cli::command(), section: "8" },
         Program { command: earmark_lab::cli::command(), section: "1" },
     ]
 }

@@ -48,10 +48,14 @@ fn ended_records(host: &Host, many: usize) -> Result<Vec<Value>, Failed> {
 
 /// Sends packets from port 4000 to a port at the other end.
 fn send(host: &Host, port: u16, packets: u64) -> Outcome {
+    send_sized(host, port, packets, DATA)
+}
+
+fn send_sized(host: &Host, port: u16, packets: u64, octets: usize) -> Outcome {
     host.namespace.run_in(|| -> std::io::Result<()> {
         let socket = UdpSocket::bind("10.0.1.1:4000")?;
         for _ in 0..packets {
-            socket.send_to(&[0; DATA], ("10.0.1.2", port))?;
+            socket.send_to(&vec![0; octets], ("10.0.1.2", port))?;
         }
         Ok(())
     })??;
@@ -277,7 +281,7 @@ pub(super) fn records_agree_with_the_source_after_kills() -> Outcome {
         let to = format!("10.0.1.2:{port}");
         let rate = if protocol == "boomerang" { "--forward" } else { "--rate" };
         let request = ["reserve", "--protocol", protocol, "--to", &to, "--from", "10.0.1.1:4000"];
-        let more = [rate, "20kbit", "--timeout", "3s", "--partial", "--json"];
+        let more = [rate, "200kbit", "--timeout", "3s", "--partial", "--json"];
         let mut reserving = a.command_line(&[&request[..], &more].concat())?;
         let reserving = reserving.stdout(Stdio::piped()).stderr(Stdio::null()).spawn()?;
         if draw.below(3) == 0 {
@@ -289,7 +293,8 @@ pub(super) fn records_agree_with_the_source_after_kills() -> Outcome {
         let confirmed = answer.status.success();
         let packets = if confirmed { 1 + draw.below(3) } else { 0 };
         attempts.insert(port, Attempt { protocol, confirmed, packets });
-        send(&a, port, packets)?;
+        // They leave the queue within 16 ms.
+        send_sized(&a, port, packets, 100)?;
         if a.daemon.is_none() {
             a.start(&config)?;
             continue;
@@ -297,8 +302,7 @@ pub(super) fn records_agree_with_the_source_after_kills() -> Outcome {
         let application = serde_json::from_slice::<Value>(&answer.stdout).unwrap_or_default();
         let Some(application) = application["application"].as_u64() else { continue };
         if draw.below(2) == 0 {
-            // The packets leave the queue before it is removed.
-            std::thread::sleep(Duration::from_millis(50));
+            std::thread::sleep(Duration::from_millis(150));
             let mut releasing = a.command_line(&["release", &application.to_string()])?;
             let mut releasing = releasing.stdout(Stdio::null()).stderr(Stdio::null()).spawn()?;
             if draw.below(3) == 0 {

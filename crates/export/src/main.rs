@@ -1,0 +1,7 @@
+//! The program `earmark-export`.
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    earmark_export::cli::main()
+}
