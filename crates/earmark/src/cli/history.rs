@@ -502,7 +502,7 @@ mod tests {
         let row = HistoryRow {
             id: 7,
             node: "r1".into(),
-            protocol: "rsvp".into(),
+            protocol: "other".into(),
             link: "eth1".into(),
             destination: "10.0.2.2".into(),
             destination_port: 5_001,
